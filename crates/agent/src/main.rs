@@ -1,0 +1,2 @@
+//! latlab’s hand inside a node.
+fn main() {}

@@ -1,0 +1,2 @@
+//! The `latlab` command.
+fn main() {}

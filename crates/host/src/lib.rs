@@ -1,0 +1,1 @@
+//! The only crate that changes the machine: nodes, links, images, journal and undo.

@@ -1,0 +1,1 @@
+//! A small synchronous rtnetlink client: links, addresses, routes, queueing disciplines.

@@ -1,0 +1,1 @@
+//! What sends, receives and times inside a node: the end points of latlab's own measurements.

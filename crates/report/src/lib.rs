@@ -1,0 +1,1 @@
+//! Statistics, comparison, the terminal table and the HTML report.

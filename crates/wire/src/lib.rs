@@ -1,0 +1,1 @@
+//! Byte layouts that cross a process, kernel or network boundary.
