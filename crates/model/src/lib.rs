@@ -1,1 +1,11 @@
-//! latlab's documents: lab, study, plan, host facts, state and results. Pure: no I/O, no root.
+//! latlab's documents. Data flows one way through them:
+//!
+//! ```text
+//! lab.yaml ─ check ─► spec ─ + facts ─► plan ─► build ─► state ─► measure ─► results ─► report
+//! ```
+//!
+//! Everything here describes or computes; nothing here opens a file, a socket or a namespace. That
+//! is what lets any stage be tested from a saved document, and placement on a 128-core machine be
+//! tested on a laptop: the host's facts are an argument, never read.
+
+pub mod results;

@@ -1,0 +1,127 @@
+//! The manifest: everything fixed before the first packet, so that a run can be judged, compared
+//! and repeated. It is written first, marked incomplete, and marked complete last; whatever stops a
+//! run in between leaves a directory that says so.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// `manifest.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// Always [`Manifest::FORMAT`].
+    pub format: String,
+    /// Directory name of the run: study name and start time.
+    pub id: String,
+    /// Name of the study.
+    pub study: String,
+    /// The study's own words about itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Whether the run ended as planned.
+    pub state: RunState,
+    /// RFC 3339, UTC.
+    pub started: String,
+    /// RFC 3339, UTC; absent while the run goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished: Option<String>,
+    /// Seed of the order of trials and of every random choice.
+    pub seed: u64,
+    /// Trials of each cell.
+    pub replicates: u32,
+    /// The machine.
+    pub host: HostBrief,
+    /// Versions of latlab and of the tools that took part.
+    pub versions: Versions,
+    /// Factors with their levels, in the study's order.
+    pub factors: Vec<super::Factor>,
+    /// What is measured in every combination.
+    pub measurements: Vec<super::MeasurementInfo>,
+    /// Levels of the baseline; factors not named are held equal.
+    pub baseline: BTreeMap<String, String>,
+    /// Every combination of factor levels and measurement.
+    pub cells: Vec<CellPlan>,
+    /// Trials in the order in which they are run.
+    pub order: Vec<PlannedTrial>,
+    /// The lab of each combination, drawn in the report.
+    pub topologies: Vec<super::Topology>,
+    /// SHA-256 of every file of the run, by relative path; filled in at the end.
+    #[serde(default)]
+    pub checksums: BTreeMap<String, String>,
+}
+
+impl Manifest {
+    /// Name and version of this document's shape.
+    pub const FORMAT: &'static str = "latlab.manifest/1";
+}
+
+/// Whether a run ended as planned.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "kebab-case")]
+pub enum RunState {
+    /// Still going on, or killed: nothing later than this was written.
+    Running,
+    /// Every trial was run.
+    Complete,
+    /// It stopped early; what was measured is kept.
+    Incomplete {
+        /// One line for people.
+        reason: String,
+    },
+}
+
+/// The few facts of the host that every reader wants beside the numbers.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct HostBrief {
+    /// Processor model as the kernel names it.
+    pub cpu: String,
+    /// Logical processors online.
+    pub cores: u32,
+    /// Bytes of memory.
+    pub memory_bytes: u64,
+    /// `uname -r`.
+    pub kernel: String,
+    /// Distribution's pretty name.
+    pub distribution: String,
+    /// Hypervisor underneath, when the machine is itself virtual.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hypervisor: Option<String>,
+    /// `kvm`, or `tcg` (software emulation).
+    pub acceleration: String,
+    /// Why it is not KVM, where it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acceleration_reason: Option<String>,
+    /// `v1`, `v2`, `hybrid` or `none`.
+    pub cgroup: String,
+    /// The kernel's clock source.
+    pub clocksource: String,
+}
+
+/// Versions of latlab and of the tools that took part, by name.
+pub type Versions = BTreeMap<String, String>;
+
+/// One combination of factor levels and measurement, before it is measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CellPlan {
+    /// Stable identifier: measurement and levels, for example `rr-udp/kind=vm/link=veth`.
+    pub id: String,
+    /// Name of the measurement.
+    pub measurement: String,
+    /// Level of each factor, by factor name.
+    pub levels: BTreeMap<String, String>,
+    /// Where it ran: what was emulated, which limits were in force.
+    pub environment: super::Environment,
+    /// Index into [`Manifest::topologies`].
+    pub topology: usize,
+}
+
+/// One trial in the recorded order.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlannedTrial {
+    /// Number of the trial, from 1, also its directory's name (`trials/0001`).
+    pub trial: u32,
+    /// [`CellPlan::id`].
+    pub cell: String,
+    /// From 1.
+    pub replicate: u32,
+}

@@ -1,0 +1,367 @@
+//! The summary: all that the report shows, each number recomputable from the raw samples.
+//!
+//! Units are nanoseconds for latency throughout. A number that the samples cannot carry is absent,
+//! never invented: see [`Quantile::value_ns`].
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Check, Counters, Floor, HostBrief, RunState, Versions};
+
+/// `summary.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Always [`Summary::FORMAT`].
+    pub format: String,
+    /// Identifier of the run.
+    pub id: String,
+    /// Name of the study.
+    pub study: String,
+    /// The study's own words about itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Whether the run ended as planned.
+    pub state: RunState,
+    /// RFC 3339, UTC.
+    pub started: String,
+    /// RFC 3339, UTC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished: Option<String>,
+    /// Seed of the order of trials and of every random choice.
+    pub seed: u64,
+    /// Trials of each cell that were planned.
+    pub replicates: u32,
+    /// The machine.
+    pub host: HostBrief,
+    /// Versions of latlab and of the tools that took part.
+    pub versions: Versions,
+    /// Factors with their levels.
+    pub factors: Vec<Factor>,
+    /// What was measured.
+    pub measurements: Vec<MeasurementInfo>,
+    /// Levels of the baseline; factors not named are held equal.
+    pub baseline: BTreeMap<String, String>,
+    /// Cells that share a baseline and therefore a plot.
+    pub groups: Vec<Group>,
+    /// Every combination of factor levels and measurement.
+    pub cells: Vec<Cell>,
+    /// Every trial, in the order in which they ran.
+    pub trials: Vec<TrialSummary>,
+    /// The labs.
+    pub topologies: Vec<Topology>,
+    /// The honesty box: what a reader must know before trusting a number.
+    pub notes: Vec<Note>,
+}
+
+impl Summary {
+    /// Name and version of this document's shape.
+    pub const FORMAT: &'static str = "latlab.summary/1";
+}
+
+/// A factor of the study.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Factor {
+    /// Short name, for example `kind`.
+    pub name: String,
+    /// Field of the lab that it sets, for example `topology.nodes.server.kind`.
+    pub path: String,
+    /// Its levels, as shown.
+    pub levels: Vec<String>,
+}
+
+/// A measurement of the study.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MeasurementInfo {
+    /// Name in the study.
+    pub name: String,
+    /// `rr`, `packets` or `stream`.
+    pub probe: String,
+    /// One line for people: protocol, sizes, rate, duration, from, to.
+    pub description: String,
+    /// What the latency axis means: `round trip` or `one way`; absent for a stream.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<String>,
+}
+
+/// Cells that differ only in the factors of the baseline: one overlaid plot, one block of the table.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Group {
+    /// Identifier.
+    pub id: String,
+    /// Name of the measurement.
+    pub measurement: String,
+    /// Levels that all its cells share.
+    pub levels: BTreeMap<String, String>,
+    /// Title for people, for example `rr-udp · link bridge`.
+    pub title: String,
+    /// [`Cell::id`]s, the baseline first.
+    pub cells: Vec<String>,
+    /// The baseline's id, when it was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<String>,
+}
+
+/// One combination of factor levels and measurement, with its results.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    /// Stable identifier.
+    pub id: String,
+    /// Name of the measurement.
+    pub measurement: String,
+    /// Level of each factor.
+    pub levels: BTreeMap<String, String>,
+    /// The levels in which it differs from others of its group, for example `vm`.
+    pub label: String,
+    /// Identifier of its group.
+    pub group: String,
+    /// Where it ran.
+    pub environment: Environment,
+    /// Index into [`Summary::topologies`].
+    pub topology: usize,
+    /// Trials that entered the statistics (measured, not failed).
+    pub replicates: u32,
+    /// Of those, how many failed a check.
+    pub overloaded: u32,
+    /// Sums over those trials.
+    pub counters: Counters,
+    /// Latency, for `rr` and `packets`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<Latency>,
+    /// One number a trial: throughput, CPU time per byte, loss.
+    #[serde(default)]
+    pub metrics: Vec<Metric>,
+    /// Against the baseline; absent for the baseline itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comparison: Option<Comparison>,
+}
+
+/// Where a cell ran.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// Some node of it ran under software emulation: its times say nothing of a real VM's.
+    pub emulated: bool,
+    /// Short facts for people, by name: `server: vm (tcg)`, `cgroup: v1`, …
+    pub facts: BTreeMap<String, String>,
+}
+
+/// Latency of a cell over all its trials.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Samples of all trials together.
+    pub samples: u64,
+    /// Smallest.
+    pub min_ns: f64,
+    /// Largest.
+    pub max_ns: f64,
+    /// First and third quartile.
+    pub iqr_ns: (f64, f64),
+    /// Standard deviation.
+    pub sd_ns: f64,
+    /// The table's percentiles, in the order of [`super::QUANTILES`].
+    pub quantiles: Vec<Quantile>,
+    /// Percentile curve for the HDR axis: `(1 / (1 - p), ns)`, rising.
+    pub curve: Vec<(f64, f64)>,
+    /// The curve is carried by enough samples up to this `1 / (1 - p)`; beyond, it is drawn thin.
+    pub curve_sound_to: f64,
+    /// Cumulative distribution: `(ns, fraction)`, rising.
+    pub cdf: Vec<(f64, f64)>,
+}
+
+/// One percentile.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Quantile {
+    /// As a fraction: 0.999 is the 99.9th percentile.
+    pub p: f64,
+    /// Absent when there are fewer than [`Quantile::needed`] samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value_ns: Option<f64>,
+    /// Bootstrap 95 % interval over replicates; absent with fewer than three of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ci95_ns: Option<(f64, f64)>,
+    /// Samples needed before this percentile may be reported.
+    pub needed: u64,
+}
+
+/// A quantity with one value a trial.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Metric {
+    /// `throughput`, `cpu-per-byte-sender`, `loss`, …
+    pub name: String,
+    /// For people: `Throughput`.
+    pub title: String,
+    /// `bit/s`, `ns/byte`, `1`.
+    pub unit: String,
+    /// Whether more is better.
+    pub higher_is_better: bool,
+    /// Median and quartiles over trials.
+    pub spread: Spread,
+    /// Bootstrap 95 % interval of the median; absent with fewer than three trials.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ci95: Option<(f64, f64)>,
+    /// One value a trial, in the order of [`Summary::trials`].
+    pub values: Vec<f64>,
+}
+
+/// A box plot's five numbers and two more.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Spread {
+    /// Smallest.
+    pub min: f64,
+    /// 5th percentile.
+    pub p5: f64,
+    /// First quartile.
+    pub q1: f64,
+    /// Median.
+    pub median: f64,
+    /// Third quartile.
+    pub q3: f64,
+    /// 95th percentile.
+    pub p95: f64,
+    /// Largest.
+    pub max: f64,
+}
+
+/// A cell against its baseline.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// [`Cell::id`] of the baseline.
+    pub baseline: String,
+    /// What is compared: `median latency`, or a metric's title.
+    pub quantity: String,
+    /// Cell over baseline.
+    pub ratio: f64,
+    /// Bootstrap 95 % interval of the ratio, over replicates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ratio_ci95: Option<(f64, f64)>,
+    /// Two-sided Mann–Whitney U test on the replicates' values; absent with too few of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p_value: Option<f64>,
+    /// What follows.
+    pub verdict: Verdict,
+    /// Ratios of the further percentiles, `(p, ratio)`, where both have enough samples.
+    #[serde(default)]
+    pub quantile_ratios: Vec<(f64, f64)>,
+}
+
+/// What a comparison says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Better than the baseline, beyond chance.
+    Better,
+    /// Worse than the baseline, beyond chance.
+    Worse,
+    /// No difference was found.
+    NoDifference,
+    /// Too few replicates to say.
+    TooFewReplicates,
+}
+
+/// One trial, as drawn.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TrialSummary {
+    /// Number, from 1, in the order of running.
+    pub trial: u32,
+    /// Cell.
+    pub cell: String,
+    /// From 1.
+    pub replicate: u32,
+    /// RFC 3339, UTC.
+    pub started: String,
+    /// Why it failed, when it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
+    /// Some check failed.
+    pub overloaded: bool,
+    /// Counted packets or transactions.
+    pub counters: Counters,
+    /// Box of its samples, ns; absent for a stream.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spread_ns: Option<Spread>,
+    /// Time series: seconds since the start, then smallest, median and largest of the bucket, in ns
+    /// (for a stream: bit/s three times).
+    pub series: Vec<(f64, f64, f64, f64)>,
+    /// The floor measured beside it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub floor: Option<Floor>,
+    /// Bound of the error of one-way times between two clocks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_error_ns: Option<u64>,
+    /// Whether the machine kept up.
+    pub checks: Vec<Check>,
+}
+
+/// A lab, as drawn.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Topology {
+    /// Name of the lab.
+    pub lab: String,
+    /// Levels that produced it.
+    pub levels: BTreeMap<String, String>,
+    /// Its nodes.
+    pub nodes: Vec<TopologyNode>,
+    /// Its links.
+    pub links: Vec<TopologyLink>,
+}
+
+/// A node, as drawn.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TopologyNode {
+    /// Name.
+    pub name: String,
+    /// `native`, `container`, `vm` or `host`.
+    pub kind: String,
+    /// Short facts: `1 CPU`, `256 MiB`, `kernel 6.1.0-37-amd64`.
+    pub facts: Vec<String>,
+}
+
+/// A link, as drawn.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TopologyLink {
+    /// Name.
+    pub name: String,
+    /// `veth`, `bridge`, `nat`, `macvlan` or `vxlan`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Short facts: `mtu 1500`, `delay 1ms`.
+    pub facts: Vec<String>,
+    /// Its ends.
+    pub endpoints: Vec<TopologyEndpoint>,
+}
+
+/// An end of a link, as drawn.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TopologyEndpoint {
+    /// Node.
+    pub node: String,
+    /// Interface of that node.
+    pub interface: String,
+    /// Its addresses.
+    pub addresses: Vec<String>,
+}
+
+/// A line of the honesty box.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Note {
+    /// How much it matters.
+    pub severity: Severity,
+    /// `emulated`, `overloaded`, `few-samples`, `failed`, `incomplete`, `lost`, `clock`, …
+    pub code: String,
+    /// One or two sentences for people.
+    pub text: String,
+    /// Cells concerned; empty when it concerns the whole run.
+    pub cells: Vec<String>,
+}
+
+/// How much a note matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Severity {
+    /// Do not use these numbers for what they seem to say.
+    Serious,
+    /// Read the numbers with this in mind.
+    Caution,
+    /// Good to know.
+    Info,
+}

@@ -1,0 +1,163 @@
+//! One trial: a measurement made once, in one deployed lab. `trial.json` keeps what the samples
+//! cannot say: what was lost, how the machine was doing, what the ruler itself measured.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// `trial.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// Number of the trial, from 1.
+    pub trial: u32,
+    /// Cell it belongs to.
+    pub cell: String,
+    /// From 1.
+    pub replicate: u32,
+    /// RFC 3339, UTC.
+    pub started: String,
+    /// How it ended.
+    pub outcome: TrialOutcome,
+    /// Packets or transactions, counted.
+    #[serde(default)]
+    pub counters: Counters,
+    /// The floor under these numbers, measured just before them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub floor: Option<Floor>,
+    /// How the receiver's clock was mapped to the sender's; absent when they share one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock: Option<ClockMap>,
+    /// Throughput, for a stream.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<StreamResult>,
+    /// Whether the machine kept up.
+    #[serde(default)]
+    pub checks: Vec<Check>,
+    /// What each end point observed of itself.
+    #[serde(default)]
+    pub nodes: Vec<NodeRecord>,
+    /// `samples.parquet`, relative to the run directory, when there are samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub samples: Option<String>,
+}
+
+impl Trial {
+    /// True when it was measured and every check passed.
+    pub fn is_valid(&self) -> bool {
+        self.outcome == TrialOutcome::Measured && self.checks.iter().all(|c| c.passed)
+    }
+}
+
+/// How a trial ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "kebab-case")]
+pub enum TrialOutcome {
+    /// It ran to its end.
+    Measured,
+    /// It did not; there may be samples up to that moment.
+    Failed {
+        /// One line for people.
+        reason: String,
+    },
+}
+
+/// Packets or transactions of a trial. Nothing is dropped silently: the sum is accounted for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counters {
+    /// Sent within the measured window.
+    pub sent: u64,
+    /// Received once, matched to a sent one.
+    pub received: u64,
+    /// Never answered or never arrived.
+    pub lost: u64,
+    /// Arrived again.
+    pub duplicated: u64,
+    /// Arrived after one with a higher sequence number.
+    pub reordered: u64,
+    /// Arrived but belonged to nothing that was sent.
+    pub unmatched: u64,
+    /// Arrived with a damaged header.
+    pub corrupted: u64,
+}
+
+/// What the ruler itself costs and shows, measured beside the trial.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Floor {
+    /// The same probe over the sender's own loopback.
+    pub median_ns: f64,
+    /// Its 99th percentile.
+    pub p99_ns: f64,
+    /// Samples behind the two.
+    pub samples: u64,
+    /// Median cost of one clock read on the sender.
+    pub clock_read_ns: f64,
+    /// Smallest step of that clock that was seen.
+    pub clock_resolution_ns: f64,
+}
+
+/// Mapping of a receiver's clock to the sender's: `sender = receiver + offset`, linear in time
+/// between two exchanges, one before and one after the measurement.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClockMap {
+    /// Offset at the first exchange.
+    pub offset_before_ns: i64,
+    /// Offset at the second.
+    pub offset_after_ns: i64,
+    /// Sender's time of the first exchange, relative to the measurement's start.
+    pub before_at_ns: i64,
+    /// And of the second.
+    pub after_at_ns: i64,
+    /// Bound of the error: half the best round trip of the worse exchange.
+    pub error_ns: u64,
+}
+
+/// Throughput and what it cost.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct StreamResult {
+    /// Received, payload bits per second.
+    pub bits_per_second: f64,
+    /// Payload bytes received.
+    pub bytes: u64,
+    /// Wall time of the measurement.
+    pub seconds: f64,
+    /// CPU time per byte by end: `sender`, `receiver`; from the node's own accounting, which is
+    /// the cgroup where there is one and the processes (QEMU's included) where there is none.
+    pub cpu_ns_per_byte: BTreeMap<String, f64>,
+    /// Segments sent again (TCP).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retransmits: Option<u64>,
+    /// Datagrams lost, as a fraction (UDP).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_fraction: Option<f64>,
+    /// Throughput of each interval: seconds since the start, bits per second.
+    #[serde(default)]
+    pub intervals: Vec<(f64, f64)>,
+}
+
+/// One question asked of the machine, with its answer. A failed check marks the trial overloaded.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Check {
+    /// `lateness`, `steal`, `runqueue`, `involuntary-switches`, `drops`, `clock-error`, …
+    pub name: String,
+    /// What was asked, for people.
+    pub question: String,
+    /// Measured.
+    pub value: f64,
+    /// Largest value that is still good.
+    pub limit: f64,
+    /// Unit of both.
+    pub unit: String,
+    /// `value <= limit`.
+    pub passed: bool,
+}
+
+/// What one end point observed of itself during the trial.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct NodeRecord {
+    /// Name of the node.
+    pub node: String,
+    /// `sender` or `receiver`.
+    pub role: String,
+    /// Named observations: `cpu_user_ns`, `involuntary_switches`, `steal_ns`, …
+    pub values: BTreeMap<String, f64>,
+}
