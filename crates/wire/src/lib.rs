@@ -5,5 +5,6 @@
 //! smoltcp: what is made by a checked constructor or by `parse` never panics on any bytes; an
 //! accessor on an unchecked view may, when the buffer is shorter than the header.
 
+pub mod channel;
 pub mod probe;
 pub mod samples;

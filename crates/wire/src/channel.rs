@@ -1,0 +1,1038 @@
+//! The command channel between the host and the agent inside a guest: frames on a byte stream.
+//!
+//! The stream is a virtio-serial port (or, in tests, a socket pair): ordered and reliable while both
+//! ends live, but either end may vanish in the middle of a frame and be replaced by a successor that
+//! knows nothing of what was half said. So every frame carries a magic number and a CRC-32C over header
+//! and payload, and a reader that finds anything else skips byte by byte to the next frame that checks.
+//! A client begins with [`PREAMBLE_BYTES`] zero bytes, which complete (and thereby spoil) any frame its
+//! predecessor left unfinished, then a [`Message::Hello`] with a nonce; it ignores everything until the
+//! [`Message::HelloAck`] with that nonce. A `Hello` ends all sessions of that port.
+//!
+//! One stream carries many sessions (processes in the guest). Data flows against credit: the receiver of
+//! a stream (stdin in the agent, stdout and stderr in the host) holds at most [`WINDOW_BYTES`] of it, and
+//! the sender may have no more outstanding than that until a [`Message::Credit`] returns some. A session
+//! whose reader sleeps thus fills its own window and nobody else's, and the memory each end needs is
+//! bounded by the number of sessions.
+//!
+//! Header, little endian, 16 bytes: magic `LLC1` | kind u8 | 0 u8 | payload length u16 | session u32 |
+//! CRC-32C u32 (over the 12 bytes before it, then the payload).
+//!
+//! [`decode`] accepts any bytes and never panics; a message is accepted only when its payload is used up
+//! exactly, so that encoding what was decoded gives the same bytes.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// The version of this protocol. The agent travels with the host's binary in the initramfs, so both ends
+/// are normally one build; a running guest may be older than the `latlab` that talks to it.
+pub const VERSION: u16 = 1;
+/// The largest payload of one frame. Small enough that a frame of one session delays another's by
+/// microseconds, large enough that framing costs nothing beside the copy.
+pub const MAX_PAYLOAD: usize = 32 * 1024;
+/// Bytes of a frame header.
+pub const HEADER_BYTES: usize = 16;
+/// Zero bytes a client sends first; see the module's prose.
+pub const PREAMBLE_BYTES: usize = MAX_PAYLOAD + HEADER_BYTES;
+/// How much of one stream may be under way and unread.
+pub const WINDOW_BYTES: u32 = 128 * 1024;
+/// The name of virtio-serial port `index` as the guest sees it in `/sys/class/virtio-ports/*/name`.
+#[must_use]
+pub fn port_name(index: usize) -> String {
+    format!("latlab.{index}")
+}
+
+const MAGIC: [u8; 4] = *b"LLC1";
+
+/// Which of a process's three streams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Stream {
+    /// Standard input: host to agent.
+    Stdin,
+    /// Standard output: agent to host.
+    Stdout,
+    /// Standard error: agent to host.
+    Stderr,
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ExitStatus {
+    /// It returned this code.
+    Code(u8),
+    /// This signal ended it.
+    Signal(u8),
+}
+
+/// A process to start.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Exec {
+    /// The program and its arguments. A first element of `latlab-agent` means the agent's own binary,
+    /// which need not be in the guest's file system.
+    pub argv: Vec<String>,
+    /// Environment entries set over the agent's own small default (`PATH`, `HOME`, `TERM`).
+    pub env: Vec<(String, String)>,
+    /// The directory to start in; `/` when absent.
+    pub cwd: Option<String>,
+    /// The user to run as; root when absent. The group has the same number.
+    pub uid: Option<u32>,
+    /// Start it with all three streams on `/dev/null` and report success as soon as it runs: it then
+    /// belongs to the guest, not to the session, and outlives the client.
+    pub detach: bool,
+}
+
+/// One interface to set up, found by its hardware address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interface {
+    /// Hardware address by which the guest's interface is recognised.
+    pub mac: [u8; 6],
+    /// The name the lab gives it, at most 15 bytes.
+    pub name: String,
+    /// MTU in bytes, when not the device's own.
+    pub mtu: Option<u32>,
+    /// Addresses with their prefix lengths.
+    pub addresses: Vec<(IpAddr, u8)>,
+}
+
+/// One route to add after all interfaces are up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Route {
+    /// Destination network; absent for the default route.
+    pub destination: Option<(IpAddr, u8)>,
+    /// Next hop.
+    pub gateway: Option<IpAddr>,
+    /// Outgoing interface, by the lab's name.
+    pub interface: Option<String>,
+}
+
+/// The guest's whole network set-up in one request. The loopback is always brought up.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NetworkConfig {
+    /// Interfaces, in the order they are named and brought up.
+    pub interfaces: Vec<Interface>,
+    /// Routes, added in order.
+    pub routes: Vec<Route>,
+}
+
+/// Everything that can be said on the channel. Sessions are numbered by the host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Message {
+    /// Host: a new client begins.
+    Hello {
+        /// The client's [`VERSION`].
+        version: u16,
+        /// Any number the client has not used before; comes back in the answer.
+        nonce: u64,
+    },
+    /// Agent: the port is this client's.
+    HelloAck {
+        /// The agent's [`VERSION`].
+        version: u16,
+        /// The nonce of the [`Message::Hello`] answered.
+        nonce: u64,
+        /// Nanoseconds of the guest's monotonic clock (about: since its boot) at this answer.
+        guest_monotonic_ns: u64,
+        /// Why the guest is unusable although its agent runs (a root that would not mount), if so.
+        failure: Option<String>,
+    },
+    /// Host: start a process as this session.
+    Exec {
+        /// The session it becomes.
+        session: u32,
+        /// What to start.
+        exec: Exec,
+    },
+    /// Bytes of a stream, against credit.
+    Data {
+        /// The session they belong to.
+        session: u32,
+        /// Which stream.
+        stream: Stream,
+        /// At most [`MAX_PAYLOAD`] bytes.
+        data: Vec<u8>,
+    },
+    /// No more bytes will follow on this stream.
+    End {
+        /// The session it belongs to.
+        session: u32,
+        /// Which stream.
+        stream: Stream,
+    },
+    /// The receiver of a stream has consumed this many bytes of it.
+    Credit {
+        /// The session it belongs to.
+        session: u32,
+        /// Which stream.
+        stream: Stream,
+        /// Bytes that may be sent beyond what was allowed before.
+        bytes: u32,
+    },
+    /// Host: send a signal to the session's process group.
+    Signal {
+        /// The session.
+        session: u32,
+        /// Signal number as on the guest.
+        signal: u8,
+    },
+    /// Agent: the process ended and all its output was sent. The session is over.
+    Exit {
+        /// The session.
+        session: u32,
+        /// How it ended.
+        status: ExitStatus,
+    },
+    /// Host: set the network up. Answered by `Done` or `Failed` with the same session number.
+    Network {
+        /// Number of this request.
+        session: u32,
+        /// What to set up.
+        config: NetworkConfig,
+    },
+    /// Agent: the request succeeded.
+    Done {
+        /// Number of the request.
+        session: u32,
+    },
+    /// Agent: the request or the start of the process failed. The session is over.
+    Failed {
+        /// Number of the request.
+        session: u32,
+        /// The error number, or 0 where there is none.
+        errno: u32,
+        /// Object and action, one line.
+        message: String,
+    },
+    /// Host: are you there?
+    Ping {
+        /// Comes back.
+        token: u64,
+    },
+    /// Agent: yes.
+    Pong {
+        /// The token of the ping.
+        token: u64,
+        /// Nanoseconds of the guest's monotonic clock at the answer.
+        guest_monotonic_ns: u64,
+    },
+    /// Host: end all processes, flush, and turn the machine off.
+    PowerOff,
+}
+
+/// What [`decode`] found at the start of the bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decoded {
+    /// A whole message, and how many bytes it took.
+    Message(Message, usize),
+    /// The start of what may be a frame; more bytes are needed.
+    Incomplete,
+    /// This many bytes (at least one) are no frame: drop them and decode again.
+    Garbage(usize),
+}
+
+/// Why a message cannot be encoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooLong {
+    /// Bytes its payload would have.
+    pub payload_bytes: usize,
+}
+
+impl fmt::Display for TooLong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "a message of {} bytes does not fit a frame of {MAX_PAYLOAD}; shorten the arguments or \
+             the environment",
+            self.payload_bytes
+        )
+    }
+}
+
+impl std::error::Error for TooLong {}
+
+mod kind {
+    pub const HELLO: u8 = 1;
+    pub const HELLO_ACK: u8 = 2;
+    pub const EXEC: u8 = 3;
+    pub const DATA: [u8; 3] = [4, 5, 6];
+    pub const END: [u8; 3] = [7, 8, 9];
+    pub const CREDIT: [u8; 3] = [10, 11, 12];
+    pub const SIGNAL: u8 = 13;
+    pub const EXIT_CODE: u8 = 14;
+    pub const EXIT_SIGNAL: u8 = 15;
+    pub const NETWORK: u8 = 16;
+    pub const DONE: u8 = 17;
+    pub const FAILED: u8 = 18;
+    pub const PING: u8 = 19;
+    pub const PONG: u8 = 20;
+    pub const POWER_OFF: u8 = 21;
+}
+
+const STREAMS: [Stream; 3] = [Stream::Stdin, Stream::Stdout, Stream::Stderr];
+
+/// Appends the frame of `message` to `out`. On error `out` is as it was.
+///
+/// # Errors
+/// [`TooLong`] when the payload exceeds [`MAX_PAYLOAD`], or text in it exceeds 65,535 bytes.
+pub fn encode(message: &Message, out: &mut Vec<u8>) -> Result<(), TooLong> {
+    let start = out.len();
+    out.extend_from_slice(&[0; HEADER_BYTES]);
+    let (kind, session) = put_payload(message, out);
+    let payload_bytes = out.len() - start - HEADER_BYTES;
+    if payload_bytes > MAX_PAYLOAD {
+        out.truncate(start);
+        return Err(TooLong { payload_bytes });
+    }
+    let header = &mut out[start..start + HEADER_BYTES];
+    header[..4].copy_from_slice(&MAGIC);
+    header[4] = kind;
+    header[6..8].copy_from_slice(&(payload_bytes as u16).to_le_bytes());
+    header[8..12].copy_from_slice(&session.to_le_bytes());
+    let crc = frame_crc(&out[start..start + 12], &out[start + HEADER_BYTES..]);
+    out[start + 12..start + HEADER_BYTES].copy_from_slice(&crc.to_le_bytes());
+    Ok(())
+}
+
+/// Looks at the start of `bytes`. Never panics, whatever they are.
+#[must_use]
+pub fn decode(bytes: &[u8]) -> Decoded {
+    let matching = bytes
+        .iter()
+        .zip(MAGIC)
+        .take_while(|(b, m)| **b == *m)
+        .count();
+    if matching < MAGIC.len() {
+        if matching == bytes.len() {
+            return Decoded::Incomplete;
+        }
+        let skip = bytes.iter().skip(1).position(|b| *b == MAGIC[0]);
+        return Decoded::Garbage(skip.map_or(bytes.len(), |at| at + 1));
+    }
+    let Some(header) = bytes.first_chunk::<HEADER_BYTES>() else {
+        return Decoded::Incomplete;
+    };
+    let length = usize::from(u16::from_le_bytes([header[6], header[7]]));
+    if length > MAX_PAYLOAD || header[5] != 0 {
+        return Decoded::Garbage(1);
+    }
+    let Some(payload) = bytes.get(HEADER_BYTES..HEADER_BYTES + length) else {
+        return Decoded::Incomplete;
+    };
+    let crc = u32::from_le_bytes([header[12], header[13], header[14], header[15]]);
+    if frame_crc(&header[..12], payload) != crc {
+        return Decoded::Garbage(1);
+    }
+    let session = u32::from_le_bytes([header[8], header[9], header[10], header[11]]);
+    let mut reader = Reader(payload);
+    match take_payload(header[4], session, &mut reader) {
+        Some(message) if reader.0.is_empty() => Decoded::Message(message, HEADER_BYTES + length),
+        // The frame checks but says nothing we know: a newer peer. Dropped whole.
+        _ => Decoded::Garbage(HEADER_BYTES + length),
+    }
+}
+
+/// A buffer between a stream's reads and the messages in it.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    buffer: Vec<u8>,
+    start: usize,
+    garbage_bytes: u64,
+}
+
+impl Decoder {
+    /// Adds bytes read from the stream.
+    pub fn push(&mut self, bytes: &[u8]) {
+        if self.start > 0 && (self.start == self.buffer.len() || self.start >= MAX_PAYLOAD) {
+            self.buffer.drain(..self.start);
+            self.start = 0;
+        }
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// How many bytes were no frame so far.
+    #[must_use]
+    pub fn garbage_bytes(&self) -> u64 {
+        self.garbage_bytes
+    }
+}
+
+/// The messages that are complete. Garbage between them is skipped and counted.
+impl Iterator for Decoder {
+    type Item = Message;
+
+    fn next(&mut self) -> Option<Message> {
+        loop {
+            let rest = self.buffer.get(self.start..).unwrap_or_default();
+            match decode(rest) {
+                Decoded::Message(message, used) => {
+                    self.start += used;
+                    return Some(message);
+                }
+                Decoded::Incomplete => return None,
+                Decoded::Garbage(count) => {
+                    self.start += count;
+                    self.garbage_bytes += count as u64;
+                }
+            }
+        }
+    }
+}
+
+/// Writes the payload and returns kind and session.
+fn put_payload(message: &Message, out: &mut Vec<u8>) -> (u8, u32) {
+    match message {
+        Message::Hello { version, nonce } => {
+            out.extend_from_slice(&version.to_le_bytes());
+            out.extend_from_slice(&nonce.to_le_bytes());
+            (kind::HELLO, 0)
+        }
+        Message::HelloAck {
+            version,
+            nonce,
+            guest_monotonic_ns,
+            failure,
+        } => {
+            out.extend_from_slice(&version.to_le_bytes());
+            out.extend_from_slice(&nonce.to_le_bytes());
+            out.extend_from_slice(&guest_monotonic_ns.to_le_bytes());
+            put_option(failure.as_ref(), out, |text, out| put_text(text, out));
+            (kind::HELLO_ACK, 0)
+        }
+        Message::Exec { session, exec } => {
+            put_exec(exec, out);
+            (kind::EXEC, *session)
+        }
+        Message::Data {
+            session,
+            stream,
+            data,
+        } => {
+            out.extend_from_slice(data);
+            (kind::DATA[*stream as usize], *session)
+        }
+        Message::End { session, stream } => (kind::END[*stream as usize], *session),
+        Message::Credit {
+            session,
+            stream,
+            bytes,
+        } => {
+            out.extend_from_slice(&bytes.to_le_bytes());
+            (kind::CREDIT[*stream as usize], *session)
+        }
+        Message::Signal { session, signal } => {
+            out.push(*signal);
+            (kind::SIGNAL, *session)
+        }
+        Message::Exit {
+            session,
+            status: ExitStatus::Code(code),
+        } => {
+            out.push(*code);
+            (kind::EXIT_CODE, *session)
+        }
+        Message::Exit {
+            session,
+            status: ExitStatus::Signal(signal),
+        } => {
+            out.push(*signal);
+            (kind::EXIT_SIGNAL, *session)
+        }
+        Message::Network { session, config } => {
+            put_network(config, out);
+            (kind::NETWORK, *session)
+        }
+        Message::Done { session } => (kind::DONE, *session),
+        Message::Failed {
+            session,
+            errno,
+            message,
+        } => {
+            out.extend_from_slice(&errno.to_le_bytes());
+            put_text(message, out);
+            (kind::FAILED, *session)
+        }
+        Message::Ping { token } => {
+            out.extend_from_slice(&token.to_le_bytes());
+            (kind::PING, 0)
+        }
+        Message::Pong {
+            token,
+            guest_monotonic_ns,
+        } => {
+            out.extend_from_slice(&token.to_le_bytes());
+            out.extend_from_slice(&guest_monotonic_ns.to_le_bytes());
+            (kind::PONG, 0)
+        }
+        Message::PowerOff => (kind::POWER_OFF, 0),
+    }
+}
+
+fn take_payload(kind: u8, session: u32, r: &mut Reader<'_>) -> Option<Message> {
+    // Kinds that belong to no session must say session 0, or decoding would lose what was sent.
+    let global = matches!(
+        kind,
+        kind::HELLO | kind::HELLO_ACK | kind::PING | kind::PONG | kind::POWER_OFF
+    );
+    if global && session != 0 {
+        return None;
+    }
+    let among = |kinds: [u8; 3]| kinds.iter().position(|k| *k == kind).map(|at| STREAMS[at]);
+    if let Some(stream) = among(kind::DATA) {
+        return Some(Message::Data {
+            session,
+            stream,
+            data: r.rest().to_vec(),
+        });
+    }
+    if let Some(stream) = among(kind::END) {
+        return Some(Message::End { session, stream });
+    }
+    if let Some(stream) = among(kind::CREDIT) {
+        return Some(Message::Credit {
+            session,
+            stream,
+            bytes: r.u32()?,
+        });
+    }
+    Some(match kind {
+        kind::HELLO => Message::Hello {
+            version: r.u16()?,
+            nonce: r.u64()?,
+        },
+        kind::HELLO_ACK => Message::HelloAck {
+            version: r.u16()?,
+            nonce: r.u64()?,
+            guest_monotonic_ns: r.u64()?,
+            failure: r.option(Reader::text)?,
+        },
+        kind::EXEC => Message::Exec {
+            session,
+            exec: take_exec(r)?,
+        },
+        kind::SIGNAL => Message::Signal {
+            session,
+            signal: r.u8()?,
+        },
+        kind::EXIT_CODE => Message::Exit {
+            session,
+            status: ExitStatus::Code(r.u8()?),
+        },
+        kind::EXIT_SIGNAL => Message::Exit {
+            session,
+            status: ExitStatus::Signal(r.u8()?),
+        },
+        kind::NETWORK => Message::Network {
+            session,
+            config: take_network(r)?,
+        },
+        kind::DONE => Message::Done { session },
+        kind::FAILED => Message::Failed {
+            session,
+            errno: r.u32()?,
+            message: r.text()?,
+        },
+        kind::PING => Message::Ping { token: r.u64()? },
+        kind::PONG => Message::Pong {
+            token: r.u64()?,
+            guest_monotonic_ns: r.u64()?,
+        },
+        kind::POWER_OFF => Message::PowerOff,
+        _ => return None,
+    })
+}
+
+fn put_exec(exec: &Exec, out: &mut Vec<u8>) {
+    put_list(&exec.argv, out, |text, out| put_text(text, out));
+    put_list(&exec.env, out, |(name, value), out| {
+        put_text(name, out);
+        put_text(value, out);
+    });
+    put_option(exec.cwd.as_ref(), out, |text, out| put_text(text, out));
+    put_option(exec.uid.as_ref(), out, |uid, out| {
+        out.extend_from_slice(&uid.to_le_bytes());
+    });
+    out.push(u8::from(exec.detach));
+}
+
+fn take_exec(r: &mut Reader<'_>) -> Option<Exec> {
+    Some(Exec {
+        argv: r.list(Reader::text)?,
+        env: r.list(|r| Some((r.text()?, r.text()?)))?,
+        cwd: r.option(Reader::text)?,
+        uid: r.option(Reader::u32)?,
+        detach: r.bool()?,
+    })
+}
+
+fn put_network(config: &NetworkConfig, out: &mut Vec<u8>) {
+    put_list(&config.interfaces, out, |interface, out| {
+        out.extend_from_slice(&interface.mac);
+        put_text(&interface.name, out);
+        put_option(interface.mtu.as_ref(), out, |mtu, out| {
+            out.extend_from_slice(&mtu.to_le_bytes());
+        });
+        put_list(&interface.addresses, out, put_prefix);
+    });
+    put_list(&config.routes, out, |route, out| {
+        put_option(route.destination.as_ref(), out, put_prefix);
+        put_option(route.gateway.as_ref(), out, put_address);
+        put_option(route.interface.as_ref(), out, |text, out| {
+            put_text(text, out);
+        });
+    });
+}
+
+fn take_network(r: &mut Reader<'_>) -> Option<NetworkConfig> {
+    Some(NetworkConfig {
+        interfaces: r.list(|r| {
+            Some(Interface {
+                mac: r.array()?,
+                name: r.text()?,
+                mtu: r.option(Reader::u32)?,
+                addresses: r.list(Reader::prefix)?,
+            })
+        })?,
+        routes: r.list(|r| {
+            Some(Route {
+                destination: r.option(Reader::prefix)?,
+                gateway: r.option(Reader::address)?,
+                interface: r.option(Reader::text)?,
+            })
+        })?,
+    })
+}
+
+/// Length and bytes. Text longer than 65,535 bytes is written whole under a wrong length, which makes the
+/// payload exceed [`MAX_PAYLOAD`] in any case: `encode` refuses it.
+fn put_text(text: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(&(text.len() as u16).to_le_bytes());
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// Count and elements; as with text, a count beyond 65,535 cannot fit a frame.
+fn put_list<T>(items: &[T], out: &mut Vec<u8>, mut put: impl FnMut(&T, &mut Vec<u8>)) {
+    out.extend_from_slice(&(items.len() as u16).to_le_bytes());
+    for item in items {
+        put(item, out);
+    }
+}
+
+fn put_option<T>(item: Option<&T>, out: &mut Vec<u8>, put: impl FnOnce(&T, &mut Vec<u8>)) {
+    out.push(u8::from(item.is_some()));
+    if let Some(item) = item {
+        put(item, out);
+    }
+}
+
+fn put_prefix((address, length): &(IpAddr, u8), out: &mut Vec<u8>) {
+    put_address(address, out);
+    out.push(*length);
+}
+
+fn put_address(address: &IpAddr, out: &mut Vec<u8>) {
+    match address {
+        IpAddr::V4(v4) => {
+            out.push(4);
+            out.extend_from_slice(&v4.octets());
+        }
+        IpAddr::V6(v6) => {
+            out.push(6);
+            out.extend_from_slice(&v6.octets());
+        }
+    }
+}
+
+/// Takes values off the front of a payload; `None` when it is too short or says something impossible.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (head, tail) = self.0.split_at_checked(count)?;
+        self.0 = tail;
+        Some(head)
+    }
+
+    fn rest(&mut self) -> &'a [u8] {
+        std::mem::take(&mut self.0)
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.take(N)?.try_into().ok()
+    }
+
+    fn u8(&mut self) -> Option<u8> {
+        Some(u8::from_le_bytes(self.array()?))
+    }
+
+    fn u16(&mut self) -> Option<u16> {
+        Some(u16::from_le_bytes(self.array()?))
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        Some(u32::from_le_bytes(self.array()?))
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        Some(u64::from_le_bytes(self.array()?))
+    }
+
+    fn bool(&mut self) -> Option<bool> {
+        match self.u8()? {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        }
+    }
+
+    fn text(&mut self) -> Option<String> {
+        let length = usize::from(self.u16()?);
+        String::from_utf8(self.take(length)?.to_vec()).ok()
+    }
+
+    /// The count is not trusted with memory: each element takes at least one byte, or the list ends.
+    fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+        let count = self.u16()?;
+        let mut items = Vec::new();
+        for _ in 0..count {
+            items.push(item(self)?);
+        }
+        Some(items)
+    }
+
+    fn option<T>(&mut self, item: impl FnOnce(&mut Self) -> Option<T>) -> Option<Option<T>> {
+        if self.bool()? {
+            Some(Some(item(self)?))
+        } else {
+            Some(None)
+        }
+    }
+
+    fn address(&mut self) -> Option<IpAddr> {
+        match self.u8()? {
+            4 => Some(IpAddr::V4(Ipv4Addr::from(self.array::<4>()?))),
+            6 => Some(IpAddr::V6(Ipv6Addr::from(self.array::<16>()?))),
+            _ => None,
+        }
+    }
+
+    fn prefix(&mut self) -> Option<(IpAddr, u8)> {
+        Some((self.address()?, self.u8()?))
+    }
+}
+
+/// CRC-32C (Castagnoli, reflected 0x82F63B78), eight bytes a step: under software emulation a
+/// byte-at-a-time table would be the channel's slowest part.
+fn frame_crc(header: &[u8], payload: &[u8]) -> u32 {
+    !crc_update(crc_update(!0, header), payload)
+}
+
+fn crc_update(mut crc: u32, bytes: &[u8]) -> u32 {
+    let mut chunks = bytes.chunks_exact(8);
+    for chunk in &mut chunks {
+        let low = crc ^ u32::from_le_bytes([chunk[0], chunk[1], chunk[2], chunk[3]]);
+        let [a, b, c, d] = low.to_le_bytes();
+        crc = CRC_TABLES[7][usize::from(a)]
+            ^ CRC_TABLES[6][usize::from(b)]
+            ^ CRC_TABLES[5][usize::from(c)]
+            ^ CRC_TABLES[4][usize::from(d)]
+            ^ CRC_TABLES[3][usize::from(chunk[4])]
+            ^ CRC_TABLES[2][usize::from(chunk[5])]
+            ^ CRC_TABLES[1][usize::from(chunk[6])]
+            ^ CRC_TABLES[0][usize::from(chunk[7])];
+    }
+    for byte in chunks.remainder() {
+        crc = (crc >> 8) ^ CRC_TABLES[0][usize::from(crc as u8 ^ byte)];
+    }
+    crc
+}
+
+static CRC_TABLES: [[u32; 256]; 8] = crc_tables();
+
+const fn crc_tables() -> [[u32; 256]; 8] {
+    let mut tables = [[0_u32; 256]; 8];
+    let mut byte = 0;
+    while byte < 256 {
+        let mut crc = byte as u32;
+        let mut bit = 0;
+        while bit < 8 {
+            crc = if crc & 1 == 1 {
+                (crc >> 1) ^ 0x82F6_3B78
+            } else {
+                crc >> 1
+            };
+            bit += 1;
+        }
+        tables[0][byte] = crc;
+        byte += 1;
+    }
+    let mut table = 1;
+    while table < 8 {
+        let mut byte = 0;
+        while byte < 256 {
+            let before = tables[table - 1][byte];
+            tables[table][byte] = (before >> 8) ^ tables[0][(before & 0xff) as usize];
+            byte += 1;
+        }
+        table += 1;
+    }
+    tables
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn samples() -> Vec<Message> {
+        let exec = Exec {
+            argv: vec!["sh".into(), "-c".into(), "echo ü".into()],
+            env: vec![("A".into(), "b=c".into()), ("EMPTY".into(), String::new())],
+            cwd: Some("/tmp".into()),
+            uid: Some(65534),
+            detach: true,
+        };
+        let config = NetworkConfig {
+            interfaces: vec![Interface {
+                mac: [2, 0, 0, 0, 0, 1],
+                name: "eth0".into(),
+                mtu: Some(9000),
+                addresses: vec![
+                    ("10.0.0.1".parse().unwrap(), 24),
+                    ("fd00::1".parse().unwrap(), 64),
+                ],
+            }],
+            routes: vec![
+                Route {
+                    destination: None,
+                    gateway: Some("10.0.0.254".parse().unwrap()),
+                    interface: None,
+                },
+                Route {
+                    destination: Some(("fd01::".parse().unwrap(), 48)),
+                    gateway: None,
+                    interface: Some("eth0".into()),
+                },
+            ],
+        };
+        let mut all = vec![
+            Message::Hello {
+                version: VERSION,
+                nonce: u64::MAX,
+            },
+            Message::HelloAck {
+                version: VERSION,
+                nonce: 7,
+                guest_monotonic_ns: 1,
+                failure: Some("mount: no".into()),
+            },
+            Message::Exec { session: 1, exec },
+            Message::Exec {
+                session: 2,
+                exec: Exec::default(),
+            },
+            Message::Signal {
+                session: 9,
+                signal: 15,
+            },
+            Message::Exit {
+                session: 9,
+                status: ExitStatus::Code(255),
+            },
+            Message::Exit {
+                session: 9,
+                status: ExitStatus::Signal(9),
+            },
+            Message::Network { session: 3, config },
+            Message::Done { session: 3 },
+            Message::Failed {
+                session: 3,
+                errno: 2,
+                message: "open /x: absent".into(),
+            },
+            Message::Ping { token: 5 },
+            Message::Pong {
+                token: 5,
+                guest_monotonic_ns: 6,
+            },
+            Message::PowerOff,
+        ];
+        for stream in STREAMS {
+            all.push(Message::Data {
+                session: 4,
+                stream,
+                data: vec![0, 1, 2, 255],
+            });
+            all.push(Message::End { session: 4, stream });
+            all.push(Message::Credit {
+                session: 4,
+                stream,
+                bytes: WINDOW_BYTES,
+            });
+        }
+        all
+    }
+
+    fn encoded(message: &Message) -> Vec<u8> {
+        let mut out = Vec::new();
+        encode(message, &mut out).unwrap();
+        out
+    }
+
+    #[test]
+    fn a_ping_has_these_bytes() {
+        let bytes = encoded(&Message::Ping {
+            token: 0x0102_0304_0506_0708,
+        });
+        assert_eq!(&bytes[..12], b"LLC1\x13\0\x08\0\0\0\0\0");
+        assert_eq!(&bytes[16..], [8, 7, 6, 5, 4, 3, 2, 1]);
+    }
+
+    #[test]
+    fn crc_is_castagnoli() {
+        // The check value of CRC-32C in every catalogue, plus the byte-wise tail on its own.
+        assert_eq!(frame_crc(b"", b"123456789"), 0xE306_9283);
+        assert_eq!(frame_crc(b"123", b"456789"), 0xE306_9283);
+    }
+
+    #[test]
+    fn every_message_survives_the_wire() {
+        for message in samples() {
+            let bytes = encoded(&message);
+            assert_eq!(
+                decode(&bytes),
+                Decoded::Message(message.clone(), bytes.len())
+            );
+            for cut in 0..bytes.len() {
+                assert_eq!(
+                    decode(&bytes[..cut]),
+                    Decoded::Incomplete,
+                    "{message:?} cut at {cut}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn one_flipped_bit_is_never_accepted() {
+        for message in samples() {
+            let bytes = encoded(&message);
+            for bit in 0..bytes.len() * 8 {
+                let mut spoiled = bytes.clone();
+                spoiled[bit / 8] ^= 1 << (bit % 8);
+                assert!(
+                    !matches!(decode(&spoiled), Decoded::Message(..)),
+                    "{message:?} with bit {bit} flipped"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn the_preamble_clears_a_frame_left_unfinished() {
+        let long = Message::Data {
+            session: 1,
+            stream: Stream::Stdin,
+            data: vec![7; MAX_PAYLOAD],
+        };
+        let hello = Message::Hello {
+            version: VERSION,
+            nonce: 99,
+        };
+        let whole = encoded(&long);
+        for cut in [1, 3, 4, 15, 16, 17, 5000, whole.len() - 1] {
+            let mut decoder = Decoder::default();
+            decoder.push(&whole[..cut]);
+            assert_eq!(decoder.next(), None);
+            decoder.push(&[0; PREAMBLE_BYTES]);
+            decoder.push(&encoded(&hello));
+            assert_eq!(decoder.next(), Some(hello.clone()), "cut at {cut}");
+            assert_eq!(decoder.next(), None);
+            assert_eq!(decoder.garbage_bytes() as usize, cut + PREAMBLE_BYTES);
+        }
+    }
+
+    #[test]
+    fn the_decoder_finds_messages_fed_byte_by_byte_between_garbage() {
+        let mut stream = b"LLLC1 noise LL".to_vec();
+        for message in samples() {
+            encode(&message, &mut stream).unwrap();
+            stream.extend_from_slice(b"L");
+        }
+        let mut decoder = Decoder::default();
+        let mut found = Vec::new();
+        for byte in stream {
+            decoder.push(&[byte]);
+            found.extend(decoder.by_ref());
+        }
+        assert_eq!(found, samples());
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_and_leaves_the_buffer() {
+        let mut out = b"before".to_vec();
+        for argument in [MAX_PAYLOAD, 70_000] {
+            let exec = Exec {
+                argv: vec!["x".repeat(argument)],
+                ..Exec::default()
+            };
+            let error = encode(&Message::Exec { session: 1, exec }, &mut out).unwrap_err();
+            assert!(error.payload_bytes > MAX_PAYLOAD);
+            assert_eq!(out, b"before");
+        }
+        let data = vec![0; MAX_PAYLOAD + 1];
+        assert!(
+            encode(
+                &Message::Data {
+                    session: 1,
+                    stream: Stream::Stdin,
+                    data
+                },
+                &mut out
+            )
+            .is_err()
+        );
+    }
+
+    #[test]
+    fn a_checked_frame_of_unknown_meaning_is_dropped_whole() {
+        let mut bytes = encoded(&Message::PowerOff);
+        bytes[4] = 200;
+        let crc = frame_crc(&bytes[..12], &[]);
+        bytes[12..16].copy_from_slice(&crc.to_le_bytes());
+        assert_eq!(decode(&bytes), Decoded::Garbage(HEADER_BYTES));
+    }
+
+    /// A small generator, so that this crate needs no dependency for its tests.
+    fn noise(seed: &mut u64) -> u64 {
+        *seed ^= *seed << 13;
+        *seed ^= *seed >> 7;
+        *seed ^= *seed << 17;
+        *seed
+    }
+
+    #[test]
+    fn random_payloads_under_a_right_crc_never_panic_and_round_trip() {
+        let mut seed = 0x9E37_79B9_7F4A_7C15;
+        let mut accepted = 0;
+        for _ in 0..20_000 {
+            let length = (noise(&mut seed) % 40) as usize;
+            let mut bytes = MAGIC.to_vec();
+            bytes.extend_from_slice(&[(noise(&mut seed) % 24) as u8, 0, length as u8, 0]);
+            bytes.extend_from_slice(&((noise(&mut seed) % 2) as u32).to_le_bytes());
+            let payload: Vec<u8> = (0..length).map(|_| (noise(&mut seed) % 7) as u8).collect();
+            let crc = frame_crc(&bytes, &payload);
+            bytes.extend_from_slice(&crc.to_le_bytes());
+            bytes.extend_from_slice(&payload);
+            match decode(&bytes) {
+                Decoded::Message(message, used) => {
+                    accepted += 1;
+                    assert_eq!(used, bytes.len());
+                    assert_eq!(encoded(&message), bytes);
+                }
+                Decoded::Garbage(count) => assert_eq!(count, bytes.len()),
+                Decoded::Incomplete => panic!("a whole frame was called incomplete"),
+            }
+        }
+        assert!(
+            accepted > 1000,
+            "the generator reaches the parsers: {accepted}"
+        );
+    }
+}
