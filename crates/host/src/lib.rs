@@ -1,1 +1,3 @@
 //! The only crate that changes the machine: nodes, links, images, journal and undo.
+
+pub mod cgroup;

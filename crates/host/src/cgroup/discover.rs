@@ -1,0 +1,303 @@
+//! Which control group hierarchies this machine offers, read from two texts of the kernel.
+//!
+//! `/proc/self/mountinfo` says what is mounted where; a few files of the unified tree say what may
+//! be used there. There is nothing to configure: the same binary runs on version 2 (everything in
+//! one tree), on version 1 (a tree for each controller), on the mixture of both that systemd calls
+//! hybrid, and on a machine where nothing is mounted.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use super::Controller;
+
+/// Where the controllers are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Version {
+    /// No usable hierarchy: nodes run, but without limits and accounting.
+    None,
+    /// At least one controller we use sits on a hierarchy of its own.
+    V1,
+    /// All controllers we use sit on the unified hierarchy.
+    V2,
+}
+
+/// What a mount of a control group file system says about itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Mount {
+    point: PathBuf,
+    unified: bool,
+    read_only: bool,
+    controllers: Vec<Controller>,
+}
+
+/// The hierarchies found and what each controller can do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Found {
+    pub version: Version,
+    /// Mount point of the unified hierarchy, when it is writable.
+    pub unified: Option<PathBuf>,
+    /// Controllers usable on the unified hierarchy.
+    pub on_unified: Vec<Controller>,
+    /// Mount points of the controllers that have a hierarchy of their own.
+    pub on_own: BTreeMap<Controller, PathBuf>,
+    /// Why a controller that is not listed above cannot be used.
+    pub missing: BTreeMap<Controller, String>,
+}
+
+/// Reads the hierarchies out of the text of `/proc/self/mountinfo`.
+///
+/// Controller files of the unified hierarchy are read through the mount points the text names.
+pub(super) fn discover(mountinfo: &str) -> Found {
+    let mounts = parse_mountinfo(mountinfo);
+    let mut found = Found {
+        version: Version::None,
+        unified: None,
+        on_unified: Vec::new(),
+        on_own: BTreeMap::new(),
+        missing: BTreeMap::new(),
+    };
+    for mount in &mounts {
+        if mount.read_only {
+            for controller in &mount.controllers {
+                let reason = format!("{} is mounted read-only", mount.point.display());
+                found.missing.insert(*controller, reason);
+            }
+        } else if mount.unified {
+            if found.unified.is_none() {
+                found.unified = Some(mount.point.clone());
+                unified_controllers(&mount.point, &mut found);
+            }
+        } else {
+            for controller in &mount.controllers {
+                found
+                    .on_own
+                    .entry(*controller)
+                    .or_insert_with(|| mount.point.clone());
+            }
+        }
+    }
+    found.version = if !found.on_own.is_empty() {
+        Version::V1
+    } else if found.unified.is_some() {
+        Version::V2
+    } else {
+        Version::None
+    };
+    explain_missing(&mounts, &mut found);
+    found
+}
+
+/// Fills in the controllers that the unified tree below `root` lets us enable for children.
+///
+/// A group other than the true root cannot both hold processes and hand controllers to children
+/// ("no internal processes"). Inside another manager's container the visible root is such a group,
+/// so there only what is enabled already can be used.
+fn unified_controllers(root: &Path, found: &mut Found) {
+    let available = read_controllers(&root.join("cgroup.controllers"));
+    let enabled = read_controllers(&root.join("cgroup.subtree_control"));
+    let true_root = !root.join("cgroup.type").exists();
+    let occupied = !true_root
+        && fs::read_to_string(root.join("cgroup.procs")).is_ok_and(|s| !s.trim().is_empty());
+    for controller in available {
+        if occupied && !enabled.contains(&controller) {
+            let reason = format!(
+                "{} holds processes of its own, so the kernel does not let it enable `{}` for \
+                 children",
+                root.display(),
+                controller.name()
+            );
+            found.missing.insert(controller, reason);
+        } else {
+            found.on_unified.push(controller);
+        }
+    }
+}
+
+fn read_controllers(file: &Path) -> Vec<Controller> {
+    fs::read_to_string(file)
+        .unwrap_or_default()
+        .split_whitespace()
+        .filter_map(Controller::from_name)
+        .collect()
+}
+
+/// Gives every controller that ended up nowhere a reason, and drops reasons that do not apply.
+fn explain_missing(mounts: &[Mount], found: &mut Found) {
+    for controller in Controller::LIMITING {
+        if found.on_unified.contains(&controller) || found.on_own.contains_key(&controller) {
+            found.missing.remove(&controller);
+            continue;
+        }
+        found.missing.entry(controller).or_insert_with(|| {
+            if mounts.is_empty() {
+                "no control group file system is mounted".to_owned()
+            } else {
+                format!(
+                    "no mounted hierarchy carries the `{}` controller",
+                    controller.name()
+                )
+            }
+        });
+    }
+}
+
+/// The control group mounts in a mountinfo text; lines of any other shape are passed over.
+fn parse_mountinfo(text: &str) -> Vec<Mount> {
+    text.lines().filter_map(parse_line).collect()
+}
+
+/// `31 23 0:28 / /sys/fs/cgroup/cpu rw,relatime shared:9 - cgroup cgroup rw,cpu,cpuacct`
+fn parse_line(line: &str) -> Option<Mount> {
+    let (left, right) = line.split_once(" - ")?;
+    let mut left = left.split(' ').skip(4);
+    let point = unescape(left.next()?);
+    let options = left.next()?;
+    let mut right = right.split(' ');
+    let kind = right.next()?;
+    let super_options = right.nth(1).unwrap_or("");
+    let unified = match kind {
+        "cgroup2" => true,
+        "cgroup" => false,
+        _ => return None,
+    };
+    let controllers = if unified {
+        Vec::new()
+    } else {
+        super_options
+            .split(',')
+            .filter_map(Controller::from_name)
+            .collect()
+    };
+    let read_only = options.split(',').any(|o| o == "ro");
+    Some(Mount {
+        point,
+        unified,
+        read_only,
+        controllers,
+    })
+}
+
+/// Undoes the kernel's octal escapes (`\040` is a space) in a path of mountinfo.
+fn unescape(field: &str) -> PathBuf {
+    let bytes = field.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let escaped = (bytes[at] == b'\\')
+            .then(|| bytes.get(at + 1..at + 4))
+            .flatten()
+            .and_then(|digits| std::str::from_utf8(digits).ok())
+            .and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        match escaped {
+            Some(byte) => {
+                out.push(byte);
+                at += 4;
+            }
+            None => {
+                out.push(bytes[at]);
+                at += 1;
+            }
+        }
+    }
+    PathBuf::from(std::ffi::OsString::from_vec(out))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HYBRID: &str = "\
+31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755
+32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:5 - cgroup cgroup rw,cpu,cpuacct
+34 31 0:31 / /sys/fs/cgroup/cpuset rw,relatime - cgroup cgroup rw,cpuset
+35 31 0:32 / /sys/fs/cgroup/memory ro,relatime - cgroup cgroup rw,memory
+40 31 0:37 / /sys/fs/cgroup/systemd rw,relatime - cgroup cgroup rw,name=systemd
+";
+
+    #[test]
+    fn version_1_has_a_place_for_each_controller() {
+        let found = discover(HYBRID);
+        assert_eq!(found.version, Version::V1);
+        assert_eq!(
+            found.on_own[&Controller::Cpu],
+            Path::new("/sys/fs/cgroup/cpu,cpuacct")
+        );
+        assert_eq!(
+            found.on_own[&Controller::Cpuacct],
+            Path::new("/sys/fs/cgroup/cpu,cpuacct")
+        );
+        assert!(found.missing[&Controller::Memory].contains("read-only"));
+        assert!(found.missing[&Controller::Pids].contains("no mounted hierarchy"));
+        assert_eq!(found.unified, None);
+    }
+
+    fn unified_tree(name: &str, files: &[(&str, &str)]) -> (PathBuf, Found) {
+        let root = std::env::temp_dir().join(format!("latlab-cg-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&root);
+        fs::create_dir_all(&root).unwrap();
+        for (file, text) in files {
+            fs::write(root.join(file), text).unwrap();
+        }
+        let line = format!("30 23 0:26 / {} rw - cgroup2 cgroup2 rw\n", root.display());
+        let found = discover(&line);
+        fs::remove_dir_all(&root).unwrap();
+        (root, found)
+    }
+
+    #[test]
+    fn version_2_lists_what_the_root_can_enable() {
+        let (root, found) = unified_tree(
+            "root",
+            &[
+                ("cgroup.controllers", "cpuset cpu io memory pids\n"),
+                ("cgroup.procs", "1\n"),
+            ],
+        );
+        assert_eq!(found.version, Version::V2);
+        assert_eq!(found.unified.as_deref(), Some(&*root));
+        let all = [
+            Controller::Cpuset,
+            Controller::Cpu,
+            Controller::Memory,
+            Controller::Pids,
+        ];
+        assert_eq!(found.on_unified, all);
+    }
+
+    #[test]
+    fn an_occupied_group_hands_on_only_what_is_enabled() {
+        let (_, found) = unified_tree(
+            "leaf",
+            &[
+                ("cgroup.type", "domain\n"),
+                ("cgroup.controllers", "cpu memory pids\n"),
+                ("cgroup.subtree_control", "memory\n"),
+                ("cgroup.procs", "17\n"),
+            ],
+        );
+        assert_eq!(found.on_unified, [Controller::Memory]);
+        assert!(found.missing[&Controller::Cpu].contains("processes of its own"));
+    }
+
+    #[test]
+    fn nothing_mounted_is_a_reason_for_everything() {
+        let found = discover("22 27 0:21 / /proc rw - proc proc rw\ngarbage\n");
+        assert_eq!(found.version, Version::None);
+        for controller in Controller::LIMITING {
+            assert_eq!(
+                found.missing[&controller],
+                "no control group file system is mounted"
+            );
+        }
+    }
+
+    #[test]
+    fn escapes_in_mount_points_are_undone() {
+        assert_eq!(unescape("/a\\040b\\134c"), Path::new("/a b\\c"));
+        assert_eq!(unescape("/a\\"), Path::new("/a\\"));
+        assert_eq!(unescape("/a\\999"), Path::new("/a\\999"));
+    }
+}

@@ -1,0 +1,388 @@
+//! One node's control group: who is in it, what they used, how they are stopped.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use serde::{Deserialize, Serialize};
+
+use super::{Entry, Error, TOP, is_component, is_unified, write};
+
+/// How long processes that were sent SIGKILL may take to leave. They leave at once unless they
+/// sit in an uninterruptible wait.
+const LEAVE: Duration = Duration::from_secs(5);
+
+/// How long a group that lists no process may stay busy. An exiting process leaves the list a
+/// little before it releases the group.
+const RELEASE: Duration = Duration::from_secs(2);
+
+/// Between two looks where the kernel offers nothing to wait on.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
+
+/// Processor time used by a group since it was made, in nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuUsage {
+    /// In user space.
+    pub user_ns: u64,
+    /// In the kernel.
+    pub system_ns: u64,
+    /// Both. Counted on its own by the kernel, so the sum of the parts may differ a little.
+    pub total_ns: u64,
+}
+
+/// The group of a node: a directory in each hierarchy in use, none where there are none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeCgroup {
+    dirs: Vec<PathBuf>,
+}
+
+impl NodeCgroup {
+    /// Takes over the directories of a group, from [`Cgroups::dirs`](super::Cgroups::dirs) or from
+    /// the journal. They need not exist. A path that is not `.../latlab/<lab>/<node>` is refused,
+    /// so that a damaged journal cannot point at somebody else's group.
+    pub fn from_dirs(dirs: Vec<PathBuf>) -> Result<Self, Error> {
+        for dir in &dirs {
+            let mut names = dir
+                .iter()
+                .rev()
+                .map(|name| name.to_str().unwrap_or_default());
+            let ours = names.next().is_some_and(is_component)
+                && names.next().is_some_and(is_component)
+                && names.next() == Some(TOP)
+                && dir.is_absolute();
+            if !ours {
+                return Err(Error::Name(dir.display().to_string()));
+            }
+        }
+        Ok(Self { dirs })
+    }
+
+    /// The directories, one in each hierarchy.
+    #[must_use]
+    pub fn dirs(&self) -> &[PathBuf] {
+        &self.dirs
+    }
+
+    /// Opens the way in for a process about to be started.
+    pub fn entry(&self) -> Result<Entry, Error> {
+        Entry::open(&self.dirs)
+    }
+
+    /// Moves a running process, with all its threads. Slow; see [`Entry`] for the fast way.
+    pub fn enter(&self, pid: u32) -> Result<(), Error> {
+        self.dirs
+            .iter()
+            .try_for_each(|dir| write(&dir.join("cgroup.procs"), &pid.to_string()))
+    }
+
+    /// Processor time used so far.
+    pub fn cpu_usage(&self) -> Result<CpuUsage, Error> {
+        for dir in &self.dirs {
+            if is_unified(dir) {
+                let file = dir.join("cpu.stat");
+                let text = fs::read_to_string(&file).map_err(Error::io("read", &file))?;
+                return Ok(parse_cpu_stat(&text));
+            }
+            if dir.join("cpuacct.usage").exists() {
+                return Ok(CpuUsage {
+                    user_ns: read_number(&dir.join("cpuacct.usage_user"))?,
+                    system_ns: read_number(&dir.join("cpuacct.usage_sys"))?,
+                    total_ns: read_number(&dir.join("cpuacct.usage"))?,
+                });
+            }
+        }
+        Err(Error::Unavailable {
+            what: "processor time",
+            reason: "the node has no group that counts it".to_owned(),
+        })
+    }
+
+    /// The processes in the group and in groups the node made below it.
+    pub fn pids(&self) -> Result<Vec<u32>, Error> {
+        match self.tracker() {
+            Some(dir) => list(dir),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Sends SIGKILL to everything in the group and waits until it is empty. A group that does not
+    /// exist is empty.
+    pub fn kill_all(&self) -> Result<(), Error> {
+        let Some(dir) = self.tracker() else {
+            return Ok(());
+        };
+        if !dir.exists() || list(dir)?.is_empty() {
+            return Ok(());
+        }
+        let kill = dir.join("cgroup.kill");
+        if kill.exists() {
+            match write(&kill, "1") {
+                Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                    return Ok(());
+                }
+                result => result?,
+            }
+            return wait_empty(dir);
+        }
+        kill_listed(dir)
+    }
+
+    /// Removes the group. Not an error if it is gone, in part or whole; an error if processes
+    /// remain in it. The lab's directory goes with its last node, the top one with the last lab.
+    pub fn remove(&self) -> Result<(), Error> {
+        for dir in &self.dirs {
+            remove_tree(dir)?;
+            for shared in dir.ancestors().skip(1).take(2) {
+                // Busy means that other nodes live there.
+                if fs::remove_dir(shared).is_err() {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The directory whose process list is complete: all directories hold the same processes, but
+    /// the unified tree and the freezer know better ways to stop them.
+    fn tracker(&self) -> Option<&Path> {
+        let best = self
+            .dirs
+            .iter()
+            .find(|d| is_unified(d))
+            .or_else(|| self.dirs.iter().find(|d| d.join("freezer.state").exists()))
+            .or_else(|| self.dirs.iter().find(|d| d.exists()));
+        best.map(PathBuf::as_path)
+    }
+}
+
+/// `cpu.stat` of the unified tree, which counts in microseconds.
+fn parse_cpu_stat(text: &str) -> CpuUsage {
+    let mut usage = CpuUsage::default();
+    for line in text.lines() {
+        let Some((key, value)) = line.split_once(' ') else {
+            continue;
+        };
+        let field = match key {
+            "usage_usec" => &mut usage.total_ns,
+            "user_usec" => &mut usage.user_ns,
+            "system_usec" => &mut usage.system_ns,
+            _ => continue,
+        };
+        *field = value
+            .trim()
+            .parse::<u64>()
+            .unwrap_or(0)
+            .saturating_mul(1_000);
+    }
+    usage
+}
+
+fn read_number(file: &Path) -> Result<u64, Error> {
+    let text = fs::read_to_string(file).map_err(Error::io("read", file))?;
+    text.trim()
+        .parse()
+        .map_err(|_| Error::io("read a number from", file)(io::ErrorKind::InvalidData.into()))
+}
+
+/// The groups the node made inside its own, innermost first, then `dir`.
+fn tree(dir: &Path) -> Vec<PathBuf> {
+    let mut all = vec![dir.to_owned()];
+    let mut next = 0;
+    while next < all.len() {
+        let entries = fs::read_dir(&all[next]).into_iter().flatten().flatten();
+        let below = entries.filter(|e| e.file_type().is_ok_and(|t| t.is_dir()));
+        let below: Vec<_> = below.map(|e| e.path()).collect();
+        all.extend(below);
+        next += 1;
+    }
+    all.reverse();
+    all
+}
+
+/// The processes in `dir` and below; none if it is gone.
+fn list(dir: &Path) -> Result<Vec<u32>, Error> {
+    let mut pids = Vec::new();
+    for group in tree(dir) {
+        let file = group.join("cgroup.procs");
+        match fs::read_to_string(&file) {
+            Ok(text) => pids.extend(text.lines().filter_map(|l| l.parse::<u32>().ok())),
+            // Gone, or going: version 2 answers ENODEV for a group removed while open.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) if e.raw_os_error() == Some(libc::ENODEV) => {}
+            Err(e) => return Err(Error::io("read", &file)(e)),
+        }
+    }
+    pids.sort_unstable();
+    pids.dedup();
+    Ok(pids)
+}
+
+/// Waits until the kernel reports the unified group `dir` as not populated.
+fn wait_empty(dir: &Path) -> Result<(), Error> {
+    let started = Instant::now();
+    let path = dir.join("cgroup.events");
+    loop {
+        // A fresh reading each time: the poll below reports a change since the last one.
+        let file = match fs::File::open(&path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+            result => result.map_err(Error::io("open", &path))?,
+        };
+        let events = io::read_to_string(&file).map_err(Error::io("read", &path))?;
+        if events.lines().any(|l| l == "populated 0") {
+            return Ok(());
+        }
+        let Some(left) = LEAVE.checked_sub(started.elapsed()) else {
+            return Err(populated(dir, started));
+        };
+        let timeout = Timespec::try_from(left).ok();
+        let _ = poll(&mut [PollFd::new(&file, PollFlags::PRI)], timeout.as_ref());
+    }
+}
+
+fn populated(dir: &Path, started: Instant) -> Error {
+    let pids = list(dir).unwrap_or_default();
+    Error::Populated {
+        path: dir.to_owned(),
+        pids,
+        waited_ms: started.elapsed().as_millis(),
+    }
+}
+
+/// Kills a group where the kernel does not do it in one step: frozen, so that nothing forks out of
+/// the list while it is worked off.
+fn kill_listed(dir: &Path) -> Result<(), Error> {
+    let started = Instant::now();
+    let state = dir.join("freezer.state");
+    loop {
+        let freezes = state.exists();
+        if freezes {
+            write(&state, "FROZEN")?;
+        }
+        let pids = list(dir)?;
+        for pid in &pids {
+            kill_member(dir, *pid);
+        }
+        if freezes {
+            // The signal is acted on only after this.
+            write(&state, "THAWED")?;
+        }
+        if pids.is_empty() {
+            return Ok(());
+        }
+        if started.elapsed() > LEAVE {
+            return Err(populated(dir, started));
+        }
+        sleep(LOOK_AGAIN);
+    }
+}
+
+/// Kills `pid` if it is still a member: the number may have been given to a stranger meanwhile, so
+/// membership is looked up again after the process is held by a descriptor.
+fn kill_member(dir: &Path, pid: u32) {
+    let Some(raw) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
+        return;
+    };
+    let Ok(held) = pidfd_open(raw, PidfdFlags::empty()) else {
+        return;
+    };
+    if list(dir).is_ok_and(|pids| pids.contains(&pid)) {
+        // It may be gone already, which is what we want.
+        let _ = pidfd_send_signal(&held, Signal::KILL);
+    }
+}
+
+/// Removes `dir` and the groups below it.
+fn remove_tree(dir: &Path) -> Result<(), Error> {
+    let started = Instant::now();
+    for group in tree(dir) {
+        loop {
+            match fs::remove_dir(&group) {
+                Ok(()) => break,
+                Err(e) if e.kind() == io::ErrorKind::NotFound => break,
+                Err(e) if e.raw_os_error() == Some(libc::EBUSY) => {
+                    if !list(&group)?.is_empty() || started.elapsed() > RELEASE {
+                        return Err(populated(&group, started));
+                    }
+                    sleep(LOOK_AGAIN);
+                }
+                Err(e) => return Err(Error::io("remove control group", &group)(e)),
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_paths_of_nodes_are_taken_over() {
+        for good in ["/sys/fs/cgroup/latlab/l/n", "/c/memory/latlab/a-b/c.d"] {
+            assert!(NodeCgroup::from_dirs(vec![good.into()]).is_ok(), "{good}");
+        }
+        for bad in [
+            "/sys/fs/cgroup",
+            "/",
+            "",
+            "latlab/a/b",
+            "/c/latlab/a",
+            "/c/latlab/a/..",
+            "/x/y/z",
+        ] {
+            assert!(NodeCgroup::from_dirs(vec![bad.into()]).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn processor_time_is_in_nanoseconds() {
+        let usage = parse_cpu_stat("usage_usec 1500\nuser_usec 1000\nsystem_usec 500\nnr_x 7\n");
+        assert_eq!(
+            usage,
+            CpuUsage {
+                user_ns: 1_000_000,
+                system_ns: 500_000,
+                total_ns: 1_500_000
+            }
+        );
+        assert_eq!(
+            parse_cpu_stat("usage_usec\nuser_usec x\n"),
+            CpuUsage::default()
+        );
+    }
+
+    #[test]
+    fn what_is_not_there_is_killed_and_removed_already() {
+        let group = NodeCgroup::from_dirs(vec!["/nonexistent/latlab/l/n".into()]).unwrap();
+        assert!(group.pids().unwrap().is_empty());
+        group.kill_all().unwrap();
+        group.remove().unwrap();
+        assert!(group.cpu_usage().is_err());
+    }
+
+    #[test]
+    fn trees_are_removed_from_the_inside() {
+        let top = std::env::temp_dir().join(format!("latlab-tree-{}", std::process::id()));
+        let node = top.join("latlab/lab/node");
+        fs::create_dir_all(node.join("made/by/guest")).unwrap();
+        fs::create_dir_all(top.join("latlab/lab/other")).unwrap();
+        let group = NodeCgroup::from_dirs(vec![node.clone()]).unwrap();
+        group.remove().unwrap();
+        assert!(!node.exists());
+        assert!(
+            top.join("latlab/lab/other").exists(),
+            "another node's group stays"
+        );
+        let other = NodeCgroup::from_dirs(vec![top.join("latlab/lab/other")]).unwrap();
+        other.remove().unwrap();
+        assert!(
+            !top.join("latlab").exists(),
+            "the last node takes the shared levels along"
+        );
+        fs::remove_dir(&top).unwrap();
+    }
+}
