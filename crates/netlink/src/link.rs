@@ -1,0 +1,604 @@
+//! Links: making every kind latlab uses, changing, deleting and reading them.
+//!
+//! A link is made where it is to live. [`Interface::netns`] puts an end straight into its final
+//! namespace, so that nothing ever appears half-made in the host's own one and no name can clash
+//! on the way; a veth pair is one message with a namespace for each end.
+//!
+//! The alias (`ifalias`) cannot be part of creation: the kernel reads it only from a change
+//! request. [`LinkChange::alias`] sets it, and may ride in the same batch.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::link::{
+    BridgeStpState, InfoBridge, InfoData, InfoKind, InfoMacVlan, InfoMacVtap, InfoVeth, InfoVxlan,
+    LinkAttribute, LinkFlags, LinkHeader, LinkInfo, LinkMessage, MacVlanMode,
+};
+
+use crate::attribute::{attributes, string_of, u32_of};
+use crate::error::Error;
+use crate::handle::Handle;
+use crate::request::Request;
+
+/// An Ethernet address; displayed in the usual colon form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct MacAddress(pub [u8; 6]);
+
+impl fmt::Display for MacAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+/// What any network interface has when it is made: a name, and where it lives.
+#[derive(Debug, Clone)]
+pub struct Interface<'fd> {
+    name: String,
+    netns: Option<BorrowedFd<'fd>>,
+    mac: Option<MacAddress>,
+    mtu_bytes: Option<u32>,
+}
+
+impl<'fd> Interface<'fd> {
+    /// An interface of this name in the handle's namespace, down, with the kernel's defaults.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            netns: None,
+            mac: None,
+            mtu_bytes: None,
+        }
+    }
+
+    /// Make it in the namespace this descriptor refers to.
+    pub fn netns(mut self, netns: BorrowedFd<'fd>) -> Self {
+        self.netns = Some(netns);
+        self
+    }
+
+    /// Give it this Ethernet address instead of a random one.
+    pub fn mac(mut self, mac: Option<MacAddress>) -> Self {
+        self.mac = mac;
+        self
+    }
+
+    /// Give it this MTU in bytes.
+    pub fn mtu(mut self, mtu_bytes: Option<u32>) -> Self {
+        self.mtu_bytes = mtu_bytes;
+        self
+    }
+
+    fn message(&self) -> LinkMessage {
+        let mut message = LinkMessage::default();
+        message
+            .attributes
+            .push(LinkAttribute::IfName(self.name.clone()));
+        if let Some(netns) = self.netns {
+            message
+                .attributes
+                .push(LinkAttribute::NetNsFd(netns.as_raw_fd()));
+        }
+        if let Some(mac) = self.mac {
+            message
+                .attributes
+                .push(LinkAttribute::Address(mac.0.to_vec()));
+        }
+        if let Some(mtu) = self.mtu_bytes {
+            message.attributes.push(LinkAttribute::Mtu(mtu));
+        }
+        message
+    }
+}
+
+/// The settings of a bridge. The default is a plain learning switch that forwards at once.
+#[derive(Debug, Clone, Copy)]
+pub struct Bridge {
+    /// How long a learned address is kept, in seconds. The kernel's 300 s would make the first
+    /// packet after a pause of a measurement flood every port; the default here is one day.
+    pub ageing_seconds: u32,
+    /// Snoop IGMP and MLD and prune multicast. Off by default: without a querier on the segment,
+    /// snooping ages groups out and drops multicast that a plain switch would deliver.
+    pub multicast_snooping: bool,
+}
+
+impl Default for Bridge {
+    fn default() -> Self {
+        Self {
+            ageing_seconds: 86_400,
+            multicast_snooping: false,
+        }
+    }
+}
+
+/// The settings of a VXLAN tunnel end point.
+#[derive(Debug, Clone)]
+pub struct Vxlan {
+    /// The VXLAN network identifier, 24 bits.
+    pub vni: u32,
+    /// Source address of the outer packets.
+    pub local: Option<IpAddr>,
+    /// Where frames to unknown addresses go: a multicast group or the one remote end point. With
+    /// `None`, forwarding entries say it (see [`Neighbour::flood_to`](crate::Neighbour)).
+    pub remote: Option<IpAddr>,
+    /// Index of the device the outer packets leave through; required for a multicast group.
+    pub parent: Option<u32>,
+    /// UDP destination port; IANA assigned 4789.
+    pub port: u16,
+    /// Compute the outer UDP checksum. Only the outer IPv4 one is optional.
+    pub udp_checksum: bool,
+    /// Learn remote end points from received packets.
+    pub learning: bool,
+}
+
+/// What kind of link to make.
+#[derive(Debug, Clone)]
+pub enum LinkKind<'fd> {
+    /// A pair of Ethernet interfaces; this is the other one. It is made down: the kernel makes it
+    /// first and cannot bring it up before its peer exists. Bring it up with a [`LinkChange`].
+    Veth(Interface<'fd>),
+    /// A software switch.
+    Bridge(Bridge),
+    /// A second Ethernet address on the interface with this index in the *handle's* namespace,
+    /// able to talk to its siblings (mode `bridge`).
+    Macvlan(u32),
+    /// As `Macvlan`, with a character device for a virtual machine in place of a network stack.
+    Macvtap(u32),
+    /// A tunnel end point.
+    Vxlan(Vxlan),
+}
+
+/// A link to be made.
+#[derive(Debug, Clone)]
+pub struct NewLink<'fd> {
+    interface: Interface<'fd>,
+    kind: LinkKind<'fd>,
+    master: Option<u32>,
+    up: bool,
+}
+
+impl<'fd> NewLink<'fd> {
+    /// A link of `kind`, whose first (or only) interface is `interface`.
+    pub fn new(interface: Interface<'fd>, kind: LinkKind<'fd>) -> Self {
+        Self {
+            interface,
+            kind,
+            master: None,
+            up: false,
+        }
+    }
+
+    /// Bring the (first) interface up as it is made.
+    pub fn up(mut self) -> Self {
+        self.up = true;
+        self
+    }
+
+    /// Make the interface a port of the bridge with this index in the interface's namespace.
+    pub fn master(mut self, bridge_index: u32) -> Self {
+        self.master = Some(bridge_index);
+        self
+    }
+
+    /// The request that makes it; fails if the name is taken.
+    pub fn request(&self) -> Request<'fd> {
+        let mut message = self.interface.message();
+        if self.up {
+            message.header.flags = LinkFlags::Up;
+            message.header.change_mask = LinkFlags::Up;
+        }
+        if let Some(master) = self.master {
+            message.attributes.push(LinkAttribute::Controller(master));
+        }
+        let (kind, data, word) = match &self.kind {
+            LinkKind::Veth(peer) => {
+                let data = InfoData::Veth(InfoVeth::Peer(peer.message()));
+                (InfoKind::Veth, data, "veth")
+            }
+            LinkKind::Bridge(bridge) => {
+                (InfoKind::Bridge, InfoData::Bridge(bridge.info()), "bridge")
+            }
+            LinkKind::Macvlan(parent) => {
+                message.attributes.push(LinkAttribute::Link(*parent));
+                let data = InfoData::MacVlan(vec![InfoMacVlan::Mode(MacVlanMode::Bridge)]);
+                (InfoKind::MacVlan, data, "macvlan")
+            }
+            LinkKind::Macvtap(parent) => {
+                message.attributes.push(LinkAttribute::Link(*parent));
+                let data = InfoData::MacVtap(vec![InfoMacVtap::Mode(MacVlanMode::Bridge)]);
+                (InfoKind::MacVtap, data, "macvtap")
+            }
+            LinkKind::Vxlan(vxlan) => (InfoKind::Vxlan, InfoData::Vxlan(vxlan.info()), "vxlan"),
+        };
+        message.attributes.push(LinkAttribute::LinkInfo(vec![
+            LinkInfo::Kind(kind),
+            LinkInfo::Data(data),
+        ]));
+        let action = match &self.kind {
+            LinkKind::Veth(peer) => {
+                format!("create veth link {} - {}", self.interface.name, peer.name)
+            }
+            _ => format!("create {word} {}", self.interface.name),
+        };
+        let message = RouteNetlinkMessage::NewLink(message);
+        Request::new(message, NLM_F_CREATE | NLM_F_EXCL, action)
+    }
+}
+
+impl Bridge {
+    fn info(&self) -> Vec<InfoBridge> {
+        vec![
+            InfoBridge::StpState(BridgeStpState::Disabled),
+            InfoBridge::ForwardDelay(0),
+            // In USER_HZ, which is 100 on every Linux ABI.
+            InfoBridge::AgeingTime(self.ageing_seconds.saturating_mul(100)),
+            InfoBridge::MulticastSnooping(self.multicast_snooping),
+        ]
+    }
+}
+
+impl Vxlan {
+    fn info(&self) -> Vec<InfoVxlan> {
+        let mut info = vec![
+            InfoVxlan::Id(self.vni),
+            InfoVxlan::Port(self.port),
+            InfoVxlan::Learning(self.learning),
+            InfoVxlan::UDPCsum(self.udp_checksum),
+        ];
+        info.extend(self.parent.map(InfoVxlan::Link));
+        info.extend(self.local.map(|address| match address {
+            IpAddr::V4(v4) => InfoVxlan::Local(v4),
+            IpAddr::V6(v6) => InfoVxlan::Local6(v6),
+        }));
+        info.extend(self.remote.map(|address| match address {
+            IpAddr::V4(v4) => InfoVxlan::Group(v4),
+            IpAddr::V6(v6) => InfoVxlan::Group6(v6),
+        }));
+        if self.remote.is_none() && self.local.is_some_and(|address| address.is_ipv4()) {
+            // Tells the kernel the outer family when no entry does yet.
+            info.push(InfoVxlan::Group(Ipv4Addr::UNSPECIFIED));
+        }
+        info
+    }
+}
+
+/// Changes to an existing link, all in one request. Nothing is changed that is not named.
+#[derive(Debug, Clone)]
+pub struct LinkChange<'fd> {
+    index: u32,
+    object: String,
+    flags: Option<bool>,
+    attributes: Vec<LinkAttribute>,
+    descriptors: std::marker::PhantomData<&'fd ()>,
+}
+
+impl<'fd> LinkChange<'fd> {
+    /// Changes to the link of this name.
+    pub fn of(name: &str) -> Self {
+        let mut change = Self::of_index(0);
+        change.object = name.to_owned();
+        change
+            .attributes
+            .push(LinkAttribute::IfName(name.to_owned()));
+        change
+    }
+
+    /// Changes to the link of this index.
+    pub fn of_index(index: u32) -> Self {
+        Self {
+            index,
+            object: format!("#{index}"),
+            flags: None,
+            attributes: Vec::new(),
+            descriptors: std::marker::PhantomData,
+        }
+    }
+
+    /// Bring it up or down.
+    pub fn up(mut self, up: bool) -> Self {
+        self.flags = Some(up);
+        self
+    }
+
+    /// Give the link of this index another name.
+    pub fn rename(index: u32, name: &str) -> Self {
+        let mut change = Self::of_index(index);
+        change.object = format!("#{index} (to be named {name})");
+        change
+            .attributes
+            .push(LinkAttribute::IfName(name.to_owned()));
+        change
+    }
+
+    /// Give it this Ethernet address.
+    pub fn mac(self, mac: MacAddress) -> Self {
+        self.with(LinkAttribute::Address(mac.0.to_vec()))
+    }
+
+    /// Give it this MTU in bytes.
+    pub fn mtu(self, mtu_bytes: u32) -> Self {
+        self.with(LinkAttribute::Mtu(mtu_bytes))
+    }
+
+    /// Label it; shown as `alias` by `ip link`.
+    pub fn alias(self, alias: &str) -> Self {
+        self.with(LinkAttribute::IfAlias(alias.to_owned()))
+    }
+
+    /// Make it a port of the bridge with this index; zero detaches it.
+    pub fn master(self, bridge_index: u32) -> Self {
+        self.with(LinkAttribute::Controller(bridge_index))
+    }
+
+    /// Move it into this namespace.
+    pub fn netns(self, netns: BorrowedFd<'fd>) -> Self {
+        self.with(LinkAttribute::NetNsFd(netns.as_raw_fd()))
+    }
+
+    fn with(mut self, attribute: LinkAttribute) -> Self {
+        self.attributes.push(attribute);
+        self
+    }
+
+    /// The request that makes the changes.
+    pub fn request(&self) -> Request<'fd> {
+        let mut message = LinkMessage::default();
+        message.header.index = self.index;
+        if let Some(up) = self.flags {
+            message.header.change_mask = LinkFlags::Up;
+            message.header.flags = if up {
+                LinkFlags::Up
+            } else {
+                LinkFlags::empty()
+            };
+        }
+        message.attributes.clone_from(&self.attributes);
+        let action = format!("change link {}", self.object);
+        Request::new(RouteNetlinkMessage::SetLink(message), 0, action)
+    }
+}
+
+/// The request that deletes the link of this name; its peer or its ports' membership goes with it.
+pub fn delete(name: &str) -> Request<'static> {
+    let mut message = LinkMessage::default();
+    message
+        .attributes
+        .push(LinkAttribute::IfName(name.to_owned()));
+    Request::new(
+        RouteNetlinkMessage::DelLink(message),
+        0,
+        format!("delete link {name}"),
+    )
+}
+
+/// Packet counters of a link since it was made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LinkStats {
+    /// Packets received.
+    pub rx_packets: u64,
+    /// Packets sent.
+    pub tx_packets: u64,
+    /// Bytes received.
+    pub rx_bytes: u64,
+    /// Bytes sent.
+    pub tx_bytes: u64,
+    /// Bad packets received.
+    pub rx_errors: u64,
+    /// Packets that could not be sent because of an error.
+    pub tx_errors: u64,
+    /// Packets received and dropped for want of room or a taker.
+    pub rx_dropped: u64,
+    /// Packets dropped on their way out.
+    pub tx_dropped: u64,
+}
+
+/// A link as the kernel describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Link {
+    /// Its index in the handle's namespace.
+    pub index: u32,
+    /// Its name.
+    pub name: String,
+    /// The kind of virtual link ("veth", "bridge", "tun"...); `None` for hardware and loopback.
+    pub kind: Option<String>,
+    /// Its label.
+    pub alias: Option<String>,
+    /// Its Ethernet address, if it has one.
+    pub mac: Option<MacAddress>,
+    /// Largest packet it carries, in bytes.
+    pub mtu_bytes: u32,
+    /// Administratively up.
+    pub up: bool,
+    /// The medium is there: the other end of a veth is up, a tap is open.
+    pub carrier: bool,
+    /// The bridge it is a port of.
+    pub master: Option<u32>,
+    /// The interface it is stacked on, or a veth's other end; an index in the namespace
+    /// `parent_netns` names, or in this one.
+    pub parent: Option<u32>,
+    /// The kernel's id of the namespace `parent` lives in, when it is another one.
+    pub parent_netns: Option<i32>,
+    /// Counters.
+    pub stats: LinkStats,
+}
+
+impl Link {
+    fn parse(payload: &[u8]) -> Option<Self> {
+        let header = LinkHeader::parse(payload).ok()?;
+        let mut link = Self {
+            index: header.index,
+            name: String::new(),
+            kind: None,
+            alias: None,
+            mac: None,
+            mtu_bytes: 0,
+            up: header.flags.contains(LinkFlags::Up),
+            carrier: header.flags.contains(LinkFlags::LowerUp),
+            master: None,
+            parent: None,
+            parent_netns: None,
+            stats: LinkStats::default(),
+        };
+        for (kind, value) in attributes(payload.get(16..)?) {
+            match kind {
+                libc::IFLA_IFNAME => link.name = string_of(value),
+                libc::IFLA_IFALIAS => link.alias = Some(string_of(value)),
+                libc::IFLA_ADDRESS => link.mac = value.try_into().ok().map(MacAddress),
+                libc::IFLA_MTU => link.mtu_bytes = u32_of(value)?,
+                libc::IFLA_MASTER => link.master = u32_of(value),
+                libc::IFLA_LINK => link.parent = u32_of(value),
+                libc::IFLA_LINK_NETNSID => link.parent_netns = u32_of(value).map(|id| id as i32),
+                libc::IFLA_STATS64 => link.stats = LinkStats::parse(value),
+                libc::IFLA_LINKINFO => {
+                    link.kind = attributes(value)
+                        .find(|&(kind, _)| kind == libc::IFLA_INFO_KIND)
+                        .map(|(_, name)| string_of(name));
+                }
+                _ => {}
+            }
+        }
+        Some(link)
+    }
+}
+
+impl LinkStats {
+    /// Reads the leading fields of `struct rtnl_link_stats64`; absent ones are zero.
+    fn parse(value: &[u8]) -> Self {
+        let mut fields = value
+            .chunks_exact(8)
+            .map(|field| u64::from_ne_bytes(std::array::from_fn(|i| field[i])));
+        let mut next = || fields.next().unwrap_or_default();
+        Self {
+            rx_packets: next(),
+            tx_packets: next(),
+            rx_bytes: next(),
+            tx_bytes: next(),
+            rx_errors: next(),
+            tx_errors: next(),
+            rx_dropped: next(),
+            tx_dropped: next(),
+        }
+    }
+}
+
+impl Handle {
+    /// Every link in the namespace.
+    pub fn links(&mut self) -> Result<Vec<Link>, Error> {
+        let message = RouteNetlinkMessage::GetLink(LinkMessage::default());
+        self.dump(&Request::new(message, 0, "list links".into()), Link::parse)
+    }
+
+    /// The link of this name, if there is one.
+    pub fn link(&mut self, name: &str) -> Result<Option<Link>, Error> {
+        let mut message = LinkMessage::default();
+        message
+            .attributes
+            .push(LinkAttribute::IfName(name.to_owned()));
+        let message = RouteNetlinkMessage::GetLink(message);
+        self.ask(
+            &Request::new(message, 0, format!("look up link {name}")),
+            Link::parse,
+        )
+    }
+
+    /// The link of this index, if there is one.
+    pub fn link_by_index(&mut self, index: u32) -> Result<Option<Link>, Error> {
+        let mut message = LinkMessage::default();
+        message.header.index = index;
+        let message = RouteNetlinkMessage::GetLink(message);
+        self.ask(
+            &Request::new(message, 0, format!("look up link #{index}")),
+            Link::parse,
+        )
+    }
+
+    /// The index of the link of this name; an error that names it if there is none.
+    pub fn link_index(&mut self, name: &str) -> Result<u32, Error> {
+        self.link(name)?
+            .map(|link| link.index)
+            .ok_or_else(|| Error::Refused {
+                action: format!("look up link {name}"),
+                source: std::io::Error::from_raw_os_error(libc::ENODEV),
+                detail: None,
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netlink_packet_core::NetlinkMessage;
+
+    use super::*;
+
+    fn parsed(request: &Request<'_>) -> RouteNetlinkMessage {
+        let mut bytes = Vec::new();
+        request.emit(&mut bytes, 1, 0);
+        match NetlinkMessage::<RouteNetlinkMessage>::deserialize(&bytes)
+            .unwrap()
+            .payload
+        {
+            netlink_packet_core::NetlinkPayload::InnerMessage(message) => message,
+            other => panic!("unexpected payload {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_veth_request_describes_both_ends() {
+        let end = |name: &str| Interface::new(name).mac(Some(MacAddress([2, 0, 0, 0, 0, 1])));
+        let link = NewLink::new(end("port1"), LinkKind::Veth(end("eth0").mtu(Some(9000))))
+            .master(7)
+            .up()
+            .request();
+        assert_eq!(link.action(), "create veth link port1 - eth0");
+        let RouteNetlinkMessage::NewLink(message) = parsed(&link) else {
+            panic!("not NewLink")
+        };
+        assert!(message.attributes.contains(&LinkAttribute::Controller(7)));
+        let info = message
+            .attributes
+            .iter()
+            .find_map(|attribute| match attribute {
+                LinkAttribute::LinkInfo(info) => Some(info),
+                _ => None,
+            });
+        let peer = match &info.unwrap()[1] {
+            LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(peer))) => peer,
+            other => panic!("not a veth: {other:?}"),
+        };
+        assert!(message.header.flags.contains(LinkFlags::Up));
+        assert!(
+            !peer.header.flags.contains(LinkFlags::Up),
+            "the kernel would refuse"
+        );
+        assert!(peer.attributes.contains(&LinkAttribute::Mtu(9000)));
+        assert!(
+            peer.attributes
+                .contains(&LinkAttribute::IfName("eth0".into()))
+        );
+    }
+
+    #[test]
+    fn stats_of_an_older_kernel_read_as_zero_where_absent() {
+        let mut bytes = Vec::new();
+        for value in [1u64, 2, 3] {
+            bytes.extend(value.to_ne_bytes());
+        }
+        let stats = LinkStats::parse(&bytes);
+        assert_eq!(
+            (stats.rx_packets, stats.tx_packets, stats.rx_bytes),
+            (1, 2, 3)
+        );
+        assert_eq!(stats.tx_dropped, 0);
+    }
+
+    #[test]
+    fn mac_addresses_show_in_colon_form() {
+        assert_eq!(
+            MacAddress([2, 0, 10, 255, 0, 1]).to_string(),
+            "02:00:0a:ff:00:01"
+        );
+    }
+}
