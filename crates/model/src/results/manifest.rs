@@ -45,7 +45,8 @@ pub struct Manifest {
     pub order: Vec<PlannedTrial>,
     /// The lab of each combination, drawn in the report.
     pub topologies: Vec<super::Topology>,
-    /// SHA-256 of every file of the run, by relative path; filled in at the end.
+    /// SHA-256 of every raw file of the run (the study and all below `trials/`), by relative path;
+    /// filled in at the end. What is computed from them may be computed again and has none.
     #[serde(default)]
     pub checksums: BTreeMap<String, String>,
 }

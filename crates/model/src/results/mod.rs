@@ -25,7 +25,7 @@ pub use summary::{
 };
 pub use trial::{Check, ClockMap, Counters, Floor, NodeRecord, StreamResult, Trial, TrialOutcome};
 
-/// Columns of `samples.parquet`, in order, all `INT64`; the last two are null for a lost sample.
+/// Columns of `samples.parquet`, in order, all `INT64`; the last three are null for a lost sample.
 ///
 /// `seq` counts from 0. `intended_ns` and `sent_ns` are nanoseconds since the start of the
 /// measurement on the sender's clock; `received_ns` is on the same scale (mapped through

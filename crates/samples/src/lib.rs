@@ -1,0 +1,17 @@
+//! The files of a run directory: raw samples as Parquet, documents as JSON, checksums over both.
+//!
+//! They have a crate of their own because two sides that must not know each other share them:
+//! `measure` writes a run directory, `report` reads it. Nothing here concludes anything. The shapes
+//! of the documents are in [`latlab_model::results`]; here are the bytes and the paths.
+
+mod format;
+mod reader;
+mod run_dir;
+#[cfg(test)]
+mod scratch;
+mod writer;
+
+pub use format::{Sample, SamplesError};
+pub use reader::SampleReader;
+pub use run_dir::{Damage, RunDir, RunDirError, write_atomically};
+pub use writer::SampleWriter;

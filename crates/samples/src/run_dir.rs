@@ -1,0 +1,506 @@
+//! A run directory: its paths, its documents, its checksums. The layout is described in
+//! [`latlab_model::results`].
+//!
+//! Documents are replaced atomically (written beside, made durable, renamed), so that a run killed
+//! at any moment leaves each of them whole or absent, and a reader never sees half of one.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Component, Path, PathBuf};
+
+use latlab_model::results::{Manifest, Summary, Trial};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sha2::{Digest, Sha256};
+
+/// Why a run directory could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum RunDirError {
+    /// There is no `manifest.json`.
+    #[error("{path} is not a run directory: it has no manifest.json")]
+    NotARun {
+        /// The directory that was named.
+        path: PathBuf,
+    },
+    /// There is a run already.
+    #[error("{path} holds a run already")]
+    Taken {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The system refused.
+    #[error("cannot {action} {path}")]
+    Io {
+        /// `create`, `read`, `write`, `list`.
+        action: &'static str,
+        /// File or directory.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// A document is not what it should be.
+    #[error("cannot read {path}: not a {what} ({source})")]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// `manifest`, `trial`, `summary`.
+        what: &'static str,
+        /// What is wrong, with line and column.
+        source: serde_json::Error,
+    },
+    /// A document of another version or kind.
+    #[error("cannot read {path}: its format is {found:?}, this latlab reads {expected:?}")]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// What it says.
+        found: String,
+        /// What is understood.
+        expected: &'static str,
+    },
+    /// A document names a file outside the run directory.
+    #[error("{path} names {named:?}, which is not inside the run directory")]
+    Outside {
+        /// The document.
+        path: PathBuf,
+        /// What it names.
+        named: String,
+    },
+}
+
+/// What became of a file since its checksum was taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Damage {
+    /// It is gone or cannot be read.
+    Missing,
+    /// Its bytes are others.
+    Changed,
+}
+
+/// A run directory on disk.
+#[derive(Debug, Clone)]
+pub struct RunDir {
+    root: PathBuf,
+}
+
+impl RunDir {
+    /// Makes a new one (the parents too).
+    ///
+    /// # Errors
+    /// When there is a run already, or the system refuses.
+    pub fn create(root: impl Into<PathBuf>) -> Result<Self, RunDirError> {
+        let run = Self { root: root.into() };
+        if run.manifest_path().exists() {
+            return Err(RunDirError::Taken { path: run.root });
+        }
+        make_dir(&run.root.join("trials"))?;
+        Ok(run)
+    }
+
+    /// Opens one that is there.
+    ///
+    /// # Errors
+    /// When it has no manifest.
+    pub fn open(root: impl Into<PathBuf>) -> Result<Self, RunDirError> {
+        let run = Self { root: root.into() };
+        if run.manifest_path().is_file() {
+            Ok(run)
+        } else {
+            Err(RunDirError::NotARun { path: run.root })
+        }
+    }
+
+    /// The directory.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// `manifest.json`.
+    pub fn manifest_path(&self) -> PathBuf {
+        self.root.join("manifest.json")
+    }
+
+    /// `study.yaml`.
+    pub fn study_path(&self) -> PathBuf {
+        self.root.join("study.yaml")
+    }
+
+    /// `trials/0001`.
+    pub fn trial_dir(&self, trial: u32) -> PathBuf {
+        self.root.join(trial_name(trial))
+    }
+
+    /// `trials/0001/trial.json`.
+    pub fn trial_path(&self, trial: u32) -> PathBuf {
+        self.trial_dir(trial).join("trial.json")
+    }
+
+    /// `trials/0001/samples.parquet`.
+    pub fn samples_path(&self, trial: u32) -> PathBuf {
+        self.root.join(Self::samples_name(trial))
+    }
+
+    /// The same relative to the run directory: what belongs into [`Trial::samples`].
+    pub fn samples_name(trial: u32) -> String {
+        format!("{}/samples.parquet", trial_name(trial))
+    }
+
+    /// `latency.hlog`.
+    pub fn hlog_path(&self) -> PathBuf {
+        self.root.join("latency.hlog")
+    }
+
+    /// `summary.json`.
+    pub fn summary_path(&self) -> PathBuf {
+        self.root.join("summary.json")
+    }
+
+    /// `report.html`.
+    pub fn report_path(&self) -> PathBuf {
+        self.root.join("report.html")
+    }
+
+    /// Makes the directory of a trial.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn create_trial(&self, trial: u32) -> Result<PathBuf, RunDirError> {
+        let path = self.trial_dir(trial);
+        make_dir(&path)?;
+        Ok(path)
+    }
+
+    /// Reads `manifest.json`.
+    ///
+    /// # Errors
+    /// When it is missing, malformed or of another format.
+    pub fn read_manifest(&self) -> Result<Manifest, RunDirError> {
+        let path = self.manifest_path();
+        let manifest: Manifest = read_json(&path, "manifest")?;
+        check_format(&path, &manifest.format, Manifest::FORMAT)?;
+        Ok(manifest)
+    }
+
+    /// Writes `manifest.json`.
+    ///
+    /// # Errors
+    /// When the disk does not take it.
+    pub fn write_manifest(&self, manifest: &Manifest) -> Result<(), RunDirError> {
+        write_json(&self.manifest_path(), manifest)
+    }
+
+    /// Reads a trial's record; `None` when the trial never got as far.
+    ///
+    /// # Errors
+    /// When it is there but cannot be read.
+    pub fn read_trial(&self, trial: u32) -> Result<Option<Trial>, RunDirError> {
+        match read_json(&self.trial_path(trial), "trial") {
+            Err(RunDirError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                Ok(None)
+            }
+            other => other.map(Some),
+        }
+    }
+
+    /// Writes a trial's record into its directory, which is made when it is missing.
+    ///
+    /// # Errors
+    /// When the disk does not take it.
+    pub fn write_trial(&self, trial: &Trial) -> Result<(), RunDirError> {
+        self.create_trial(trial.trial)?;
+        write_json(&self.trial_path(trial.trial), trial)
+    }
+
+    /// Reads `summary.json`.
+    ///
+    /// # Errors
+    /// When it is missing, malformed or of another format.
+    pub fn read_summary(&self) -> Result<Summary, RunDirError> {
+        let path = self.summary_path();
+        let summary: Summary = read_json(&path, "summary")?;
+        check_format(&path, &summary.format, Summary::FORMAT)?;
+        Ok(summary)
+    }
+
+    /// Writes `summary.json`.
+    ///
+    /// # Errors
+    /// When the disk does not take it.
+    pub fn write_summary(&self, summary: &Summary) -> Result<(), RunDirError> {
+        write_json(&self.summary_path(), summary)
+    }
+
+    /// A file that a trial's record names, refused when it would leave the run directory: a record
+    /// may come from elsewhere.
+    ///
+    /// # Errors
+    /// [`RunDirError::Outside`].
+    pub fn inside(&self, trial: u32, named: &str) -> Result<PathBuf, RunDirError> {
+        let relative = Path::new(named);
+        let plain = relative
+            .components()
+            .all(|part| matches!(part, Component::Normal(_)));
+        if plain && !named.is_empty() {
+            Ok(self.root.join(relative))
+        } else {
+            Err(RunDirError::Outside {
+                path: self.trial_path(trial),
+                named: named.to_owned(),
+            })
+        }
+    }
+
+    /// SHA-256 of every raw file, by path relative to the run directory: the study and all below
+    /// `trials/`. What is computed from them (summary, histograms, report) may be computed again by
+    /// a later version and is left out, as is the manifest, which holds the checksums.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
+    pub fn checksums(&self) -> Result<BTreeMap<String, String>, RunDirError> {
+        let mut names = Vec::new();
+        if self.study_path().is_file() {
+            names.push("study.yaml".to_owned());
+        }
+        list(&self.root, "trials", &mut names)?;
+        let sum = |name: String| {
+            let digest = checksum(&self.root.join(&name))?;
+            Ok((name, digest))
+        };
+        names.into_iter().map(sum).collect()
+    }
+
+    /// Compares the files with the checksums of a manifest and returns those that differ.
+    pub fn verify(&self, checksums: &BTreeMap<String, String>) -> Vec<(String, Damage)> {
+        let judge = |(name, expected): (&String, &String)| {
+            let plain = Path::new(name)
+                .components()
+                .all(|p| matches!(p, Component::Normal(_)));
+            match checksum(&self.root.join(name)) {
+                Ok(found) if plain && found == *expected => None,
+                Ok(_) => Some((name.clone(), Damage::Changed)),
+                Err(_) => Some((name.clone(), Damage::Missing)),
+            }
+        };
+        checksums.iter().filter_map(judge).collect()
+    }
+}
+
+/// Replaces a file by new contents in one step: readers see the old or the new, never a mixture,
+/// also after a power failure.
+///
+/// # Errors
+/// When the disk does not take it; the old contents are then still there.
+pub fn write_atomically(path: &Path, contents: &[u8]) -> Result<(), RunDirError> {
+    let error = |source| RunDirError::Io {
+        action: "write",
+        path: path.to_owned(),
+        source,
+    };
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let beside = path.with_file_name(format!(".{name}.new"));
+    let write = || {
+        let mut file = File::create(&beside)?;
+        file.write_all(contents)?;
+        file.sync_all()?;
+        fs::rename(&beside, path)?;
+        // The rename itself is durable only once the directory is.
+        File::open(
+            path.parent()
+                .filter(|p| !p.as_os_str().is_empty())
+                .unwrap_or(Path::new(".")),
+        )?
+        .sync_all()
+    };
+    write().map_err(|source| {
+        // Best effort: the write has failed, and what it left is of no use.
+        let _ = fs::remove_file(&beside);
+        error(source)
+    })
+}
+
+fn trial_name(trial: u32) -> String {
+    format!("trials/{trial:04}")
+}
+
+fn make_dir(path: &Path) -> Result<(), RunDirError> {
+    fs::create_dir_all(path).map_err(|source| RunDirError::Io {
+        action: "create",
+        path: path.to_owned(),
+        source,
+    })
+}
+
+fn read_json<T: DeserializeOwned>(path: &Path, what: &'static str) -> Result<T, RunDirError> {
+    let bytes = fs::read(path).map_err(|source| RunDirError::Io {
+        action: "read",
+        path: path.to_owned(),
+        source,
+    })?;
+    serde_json::from_slice(&bytes).map_err(|source| RunDirError::Malformed {
+        path: path.to_owned(),
+        what,
+        source,
+    })
+}
+
+fn write_json<T: Serialize>(path: &Path, document: &T) -> Result<(), RunDirError> {
+    let mut bytes = serde_json::to_vec_pretty(document).map_err(|source| RunDirError::Io {
+        action: "write",
+        path: path.to_owned(),
+        source: source.into(),
+    })?;
+    bytes.push(b'\n');
+    write_atomically(path, &bytes)
+}
+
+fn check_format(path: &Path, found: &str, expected: &'static str) -> Result<(), RunDirError> {
+    if found == expected {
+        Ok(())
+    } else {
+        Err(RunDirError::Format {
+            path: path.to_owned(),
+            found: found.to_owned(),
+            expected,
+        })
+    }
+}
+
+/// Adds every regular file below `relative`, in no particular order, symbolic links not followed.
+fn list(root: &Path, relative: &str, names: &mut Vec<String>) -> Result<(), RunDirError> {
+    let path = root.join(relative);
+    let error = |source| RunDirError::Io {
+        action: "list",
+        path: path.clone(),
+        source,
+    };
+    for entry in fs::read_dir(&path).map_err(error)? {
+        let entry = entry.map_err(error)?;
+        let name = format!("{relative}/{}", entry.file_name().to_string_lossy());
+        let kind = entry.file_type().map_err(error)?;
+        if kind.is_dir() {
+            list(root, &name, names)?;
+        } else if kind.is_file() {
+            names.push(name);
+        }
+    }
+    Ok(())
+}
+
+fn checksum(path: &Path) -> Result<String, RunDirError> {
+    let error = |source| RunDirError::Io {
+        action: "read",
+        path: path.to_owned(),
+        source,
+    };
+    let mut file = File::open(path).map_err(error)?;
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        match file.read(&mut buffer).map_err(error)? {
+            0 => break,
+            read => hasher.update(&buffer[..read]),
+        }
+    }
+    Ok(hasher
+        .finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+
+    #[test]
+    fn a_directory_without_a_manifest_is_not_a_run() {
+        let scratch = Scratch::new("not-a-run");
+        let error = RunDir::open(scratch.path()).unwrap_err();
+        assert!(matches!(error, RunDirError::NotARun { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_second_run_does_not_overwrite_the_first() {
+        let scratch = Scratch::new("taken");
+        let run = RunDir::create(scratch.path()).unwrap();
+        fs::write(run.manifest_path(), "{}").unwrap();
+        assert!(matches!(
+            RunDir::create(scratch.path()),
+            Err(RunDirError::Taken { .. })
+        ));
+    }
+
+    #[test]
+    fn garbage_is_an_error_that_names_the_file_and_the_place() {
+        let scratch = Scratch::new("garbage");
+        let run = RunDir::create(scratch.path()).unwrap();
+        fs::write(run.manifest_path(), "{\"format\": 7").unwrap();
+        let text = run.read_manifest().unwrap_err().to_string();
+        assert!(
+            text.contains("manifest.json") && text.contains("line 1"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_trial_that_never_ran_is_no_error_but_a_broken_one_is() {
+        let scratch = Scratch::new("trial");
+        let run = RunDir::create(scratch.path()).unwrap();
+        assert!(run.read_trial(3).unwrap().is_none());
+        run.create_trial(3).unwrap();
+        fs::write(run.trial_path(3), "no").unwrap();
+        assert!(matches!(
+            run.read_trial(3),
+            Err(RunDirError::Malformed { what: "trial", .. })
+        ));
+    }
+
+    #[test]
+    fn checksums_find_what_changed_and_what_is_gone() {
+        let scratch = Scratch::new("sums");
+        let run = RunDir::create(scratch.path()).unwrap();
+        fs::write(run.study_path(), "abc").unwrap();
+        run.create_trial(1).unwrap();
+        fs::write(run.samples_path(1), "one").unwrap();
+        fs::write(run.trial_path(1), "two").unwrap();
+        let sums = run.checksums().unwrap();
+        // FIPS 180-2, appendix B.1: the digest of "abc".
+        let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(sums["study.yaml"], abc);
+        assert_eq!(sums.len(), 3);
+        assert_eq!(run.verify(&sums), []);
+
+        fs::write(run.samples_path(1), "One").unwrap();
+        fs::remove_file(run.trial_path(1)).unwrap();
+        let expected = [
+            ("trials/0001/samples.parquet".to_owned(), Damage::Changed),
+            ("trials/0001/trial.json".to_owned(), Damage::Missing),
+        ];
+        assert_eq!(run.verify(&sums), expected);
+    }
+
+    #[test]
+    fn a_record_cannot_point_outside_the_run() {
+        let run = RunDir {
+            root: PathBuf::from("/run"),
+        };
+        assert!(run.inside(1, "trials/0001/samples.parquet").is_ok());
+        for named in ["", "/etc/passwd", "../x", "trials/../../x", "./x"] {
+            assert!(run.inside(1, named).is_err(), "{named:?}");
+        }
+    }
+
+    #[test]
+    fn a_failed_write_leaves_the_old_contents_and_no_litter() {
+        let scratch = Scratch::new("atomic");
+        let path = scratch.path().join("target");
+        // A directory cannot be replaced by a file, so the rename fails after the write.
+        fs::create_dir(&path).unwrap();
+        fs::write(path.join("inside"), "kept").unwrap();
+        assert!(write_atomically(&path, b"new").is_err());
+        assert_eq!(fs::read(path.join("inside")).unwrap(), b"kept");
+        assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,200 @@
+//! Writes `samples.parquet` as a stream: rows gather in memory up to one row group and go out, so
+//! ten million samples need no more memory than a hundred thousand.
+//!
+//! The footer is Parquet's own mark of completeness: it is written by [`SampleWriter::finish`] and
+//! by nothing else, so a run killed part-way leaves a file that every reader refuses.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use latlab_model::results::SAMPLE_COLUMNS;
+use parquet::basic::{Compression, Encoding};
+use parquet::data_type::Int64Type;
+use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::types::ColumnPath;
+
+use crate::format::{FORMAT, FORMAT_KEY, ROWS_AT_ONCE, Sample, SamplesError, schema};
+
+/// Writes one `samples.parquet`.
+pub struct SampleWriter {
+    path: PathBuf,
+    file: SerializedFileWriter<BufWriter<File>>,
+    rows: Vec<Sample>,
+    written: u64,
+}
+
+impl SampleWriter {
+    /// Makes the file, replacing one that is there.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn create(path: impl Into<PathBuf>) -> Result<Self, SamplesError> {
+        let path = path.into();
+        let file = File::create(&path).map_err(|source| SamplesError::Io {
+            action: "create",
+            path: path.clone(),
+            source,
+        })?;
+        let file = schema()
+            .and_then(|schema| {
+                SerializedFileWriter::new(BufWriter::new(file), schema, Arc::new(properties()))
+            })
+            .map_err(|source| SamplesError::Write {
+                path: path.clone(),
+                source,
+            })?;
+        Ok(Self {
+            path,
+            file,
+            rows: Vec::new(),
+            written: 0,
+        })
+    }
+
+    /// Adds one sample. Samples should come in the order of `seq`: time series and the search for
+    /// clock jumps follow the order of rows.
+    ///
+    /// # Errors
+    /// When a full row group cannot be written.
+    pub fn push(&mut self, sample: &Sample) -> Result<(), SamplesError> {
+        self.rows.push(*sample);
+        if self.rows.len() >= ROWS_AT_ONCE {
+            self.flush()
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Adds many.
+    ///
+    /// # Errors
+    /// As [`SampleWriter::push`].
+    pub fn push_batch(&mut self, samples: &[Sample]) -> Result<(), SamplesError> {
+        samples.iter().try_for_each(|sample| self.push(sample))
+    }
+
+    /// Writes what is left and the footer, and makes it durable. Returns the number of samples.
+    ///
+    /// # Errors
+    /// When the disk does not take it.
+    pub fn finish(mut self) -> Result<u64, SamplesError> {
+        self.flush()?;
+        let Self {
+            path,
+            mut file,
+            written,
+            ..
+        } = self;
+        file.finish().map_err(|source| SamplesError::Write {
+            path: path.clone(),
+            source,
+        })?;
+        file.inner()
+            .get_ref()
+            .sync_all()
+            .map_err(|source| SamplesError::Io {
+                action: "flush",
+                path,
+                source,
+            })?;
+        Ok(written)
+    }
+
+    /// The file being written.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn flush(&mut self) -> Result<(), SamplesError> {
+        if self.rows.is_empty() {
+            return Ok(());
+        }
+        let group = columns(&self.rows).map_err(|seq| SamplesError::Range {
+            path: self.path.clone(),
+            seq,
+        })?;
+        let written = self
+            .file
+            .next_row_group()
+            .and_then(|writer| write_group(writer, &group));
+        written.map_err(|source| SamplesError::Write {
+            path: self.path.clone(),
+            source,
+        })?;
+        self.written += self.rows.len() as u64;
+        self.rows.clear();
+        Ok(())
+    }
+}
+
+/// Values and, for a column that may be null, definition levels (1: there, 0: null).
+struct Column {
+    values: Vec<i64>,
+    levels: Option<Vec<i16>>,
+}
+
+/// Turns rows into columns; the error is the `seq` of a row that does not fit.
+fn columns(rows: &[Sample]) -> Result<[Column; 6], u64> {
+    let seq = rows
+        .iter()
+        .map(|row| i64::try_from(row.seq).map_err(|_| row.seq))
+        .collect::<Result<_, _>>()?;
+    let required = |values| Column {
+        values,
+        levels: None,
+    };
+    let optional = |field: fn(&Sample) -> Option<i64>| Column {
+        values: rows.iter().filter_map(field).collect(),
+        levels: Some(
+            rows.iter()
+                .map(|row| i16::from(field(row).is_some()))
+                .collect(),
+        ),
+    };
+    Ok([
+        required(seq),
+        required(rows.iter().map(|row| row.intended_ns).collect()),
+        required(rows.iter().map(|row| row.sent_ns).collect()),
+        optional(|row| row.received_ns),
+        optional(|row| row.latency_ns),
+        optional(|row| row.arrival),
+    ])
+}
+
+fn write_group(
+    mut group: SerializedRowGroupWriter<'_, BufWriter<File>>,
+    columns: &[Column],
+) -> Result<(), ParquetError> {
+    for column in columns {
+        let mut writer = group.next_column()?.ok_or_else(|| {
+            ParquetError::General("the schema has fewer columns than a sample".to_owned())
+        })?;
+        writer
+            .typed::<Int64Type>()
+            .write_batch(&column.values, column.levels.as_deref(), None)?;
+        writer.close()?;
+    }
+    group.close().map(|_| ())
+}
+
+fn properties() -> WriterProperties {
+    let mut properties = WriterProperties::builder()
+        .set_created_by(format!("latlab {}", env!("CARGO_PKG_VERSION")))
+        .set_compression(Compression::SNAPPY)
+        .set_dictionary_enabled(false)
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_key_value_metadata(Some(vec![KeyValue::new(
+            FORMAT_KEY.to_owned(),
+            FORMAT.to_owned(),
+        )]));
+    for name in SAMPLE_COLUMNS {
+        properties =
+            properties.set_column_encoding(ColumnPath::from(name), Encoding::DELTA_BINARY_PACKED);
+    }
+    properties.build()
+}
