@@ -8,4 +8,10 @@
 //! is what lets any stage be tested from a saved document, and placement on a 128-core machine be
 //! tested on a laptop: the host's facts are an argument, never read.
 
+pub mod diagnostic;
+pub mod facts;
+pub mod plan;
 pub mod results;
+pub mod spec;
+pub mod state;
+pub mod units;

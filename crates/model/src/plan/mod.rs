@@ -1,0 +1,524 @@
+//! From a lab and a machine's facts to everything that will be made, with no choice left open.
+//!
+//! Planning is pure. Whatever can be found wrong is found here, before anything changes: unknown
+//! capabilities, cores that the machine does not have, address clashes, names already taken. The
+//! plan is a document: it is saved with the lab, and `destroy` and the report need no lab file.
+
+mod address;
+mod check;
+mod place;
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+use crate::diagnostic::Diagnostics;
+use crate::facts::Facts;
+use crate::results::{Topology, TopologyEndpoint, TopologyLink, TopologyNode};
+use crate::spec::{Acceleration, Bind, Impairment, Lab, LinkKind, Mac, NodeKind, Runtime};
+use crate::units::{Bytes, CpuList};
+
+/// Everything that will be made for a lab.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Always [`Plan::FORMAT`].
+    pub format: String,
+    /// Name of the lab.
+    pub lab: String,
+    /// Its nodes, in the order of the lab.
+    pub nodes: Vec<NodePlan>,
+    /// Its links.
+    pub links: Vec<LinkPlan>,
+}
+
+/// A node to be made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NodePlan {
+    /// Its name.
+    pub name: String,
+    /// Its kind.
+    pub kind: NodeKind,
+    /// `host`, a directory, or an archive; as written.
+    pub image: String,
+    /// Processors' worth of time (a VM: virtual CPUs), when limited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<f64>,
+    /// Processors that it may run on, when confined.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpuset: Option<CpuList>,
+    /// The processors in `cpuset` are its own.
+    #[serde(default)]
+    pub isolate: bool,
+    /// Memory, when limited; always there for a VM.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Bytes>,
+    /// Environment of its commands.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// Host directories seen inside.
+    #[serde(default)]
+    pub binds: Vec<Bind>,
+    /// Commands run once it is ready.
+    #[serde(default)]
+    pub exec: Vec<String>,
+    /// Script before measurements.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setup: Option<String>,
+    /// Script during each measurement.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
+    /// Script before it is removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub teardown: Option<String>,
+    /// Which OCI runtime (containers).
+    #[serde(default)]
+    pub runtime: Runtime,
+    /// Which kernel (VMs).
+    pub kernel: String,
+    /// Kernel parameters (VMs).
+    #[serde(default)]
+    pub boot: Vec<String>,
+    /// How its processor is provided (VMs). `auto` is resolved when it is planned.
+    #[serde(default)]
+    pub acceleration: Acceleration,
+    /// Its interfaces, in the order of the links.
+    pub interfaces: Vec<InterfacePlan>,
+}
+
+/// An interface inside a node.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct InterfacePlan {
+    /// Its name inside the node.
+    pub name: String,
+    /// Its MAC address.
+    pub mac: Mac,
+    /// Its MTU.
+    pub mtu: u32,
+    /// Its addresses.
+    pub addresses: Vec<IpNet>,
+    /// Routes through it.
+    #[serde(default)]
+    pub routes: Vec<Route>,
+    /// Index into [`Plan::links`].
+    pub link: usize,
+    /// Index into [`LinkPlan::endpoints`].
+    pub endpoint: usize,
+}
+
+/// A route: to a network, through a gateway.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Route {
+    /// Destination.
+    pub to: IpNet,
+    /// Gateway.
+    pub via: IpAddr,
+}
+
+/// A link to be made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LinkPlan {
+    /// Its name.
+    pub name: String,
+    /// What joins its ends.
+    pub medium: Medium,
+    /// MTU of its interfaces.
+    pub mtu: u32,
+    /// Its ends.
+    pub endpoints: Vec<EndpointPlan>,
+}
+
+/// What joins a link's ends, with all that the type needs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "kebab-case")]
+pub enum Medium {
+    /// Point to point.
+    Veth,
+    /// A learning switch.
+    Bridge,
+    /// A bridge behind a router that masquerades.
+    Nat(NatPlan),
+    /// Slices of a parent interface.
+    Macvlan {
+        /// Host interface; one is made for the link when absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        parent: Option<String>,
+    },
+    /// Ethernet over UDP.
+    Vxlan(VxlanPlan),
+}
+
+/// The router of a `nat` link. End point 0 is outside, the others are inside.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NatPlan {
+    /// Router's addresses towards the outside end point.
+    pub outside: Vec<IpNet>,
+    /// Router's addresses on the inner bridge: the inner nodes' gateways.
+    pub inside: Vec<IpNet>,
+    /// For each inner end point (so from index 1), the addresses on the outer subnet under which the
+    /// outside reaches it; same families and order as its own addresses.
+    pub published: Vec<Vec<IpNet>>,
+}
+
+/// The underlay of a `vxlan` link.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct VxlanPlan {
+    /// Network identifier.
+    pub vni: u32,
+    /// UDP port.
+    pub port: u16,
+    /// MTU of the underlay.
+    pub underlay_mtu: u32,
+    /// Underlay address of each end point's tunnel end.
+    pub underlay: Vec<IpNet>,
+}
+
+/// An end of a link.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EndpointPlan {
+    /// Index into [`Plan::nodes`].
+    pub node: usize,
+    /// Index into [`NodePlan::interfaces`].
+    pub interface: usize,
+    /// What it does to the frames that it sends.
+    #[serde(default, skip_serializing_if = "Impairment::is_none")]
+    pub impairment: Impairment,
+}
+
+impl Medium {
+    /// The type's word.
+    pub fn kind(&self) -> LinkKind {
+        match self {
+            Medium::Veth => LinkKind::Veth,
+            Medium::Bridge => LinkKind::Bridge,
+            Medium::Nat(_) => LinkKind::Nat,
+            Medium::Macvlan { .. } => LinkKind::Macvlan,
+            Medium::Vxlan(_) => LinkKind::Vxlan,
+        }
+    }
+}
+
+impl Plan {
+    /// Name and version of this document's shape.
+    pub const FORMAT: &'static str = "latlab.plan/1";
+
+    /// The node of that name.
+    pub fn node(&self, name: &str) -> Option<&NodePlan> {
+        self.nodes.iter().find(|n| n.name == name)
+    }
+
+    /// The node and interface of a link's end.
+    pub fn end(&self, link: usize, endpoint: usize) -> (&NodePlan, &InterfacePlan) {
+        let end = &self.links[link].endpoints[endpoint];
+        let node = &self.nodes[end.node];
+        (node, &node.interfaces[end.interface])
+    }
+
+    /// The address under which node `from` reaches node `to`: over `interface` of `to` when given,
+    /// else over the first link that joins them. `None` when no link joins them in that family.
+    pub fn reach(
+        &self,
+        from: &str,
+        to: &str,
+        interface: Option<&str>,
+        ipv6: bool,
+    ) -> Option<Reach> {
+        let to_node = self.node(to)?;
+        for target in to_node
+            .interfaces
+            .iter()
+            .filter(|i| interface.is_none_or(|n| n == i.name))
+        {
+            let link = &self.links[target.link];
+            let source = link
+                .endpoints
+                .iter()
+                .enumerate()
+                .find(|(i, e)| *i != target.endpoint && self.nodes[e.node].name == from);
+            let Some((source_index, source_end)) = source else {
+                continue;
+            };
+            let pick = |all: &[IpNet]| all.iter().map(IpNet::addr).find(|a| a.is_ipv6() == ipv6);
+            // From outside a NAT, an inner node is reached under its published address.
+            let address = match &link.medium {
+                Medium::Nat(nat) if source_index == 0 => pick(&nat.published[target.endpoint - 1]),
+                _ => pick(&target.addresses),
+            };
+            let source = &self.nodes[source_end.node].interfaces[source_end.interface];
+            if let (Some(address), Some(source_address)) = (address, pick(&source.addresses)) {
+                return Some(Reach {
+                    address,
+                    source: source_address,
+                    link: target.link,
+                });
+            }
+        }
+        None
+    }
+
+    /// The plan as the report draws it.
+    pub fn topology(&self, levels: BTreeMap<String, String>) -> Topology {
+        let nodes = self.nodes.iter().map(|n| TopologyNode {
+            name: n.name.clone(),
+            kind: n.kind.to_string(),
+            facts: n.facts(),
+        });
+        let links = self.links.iter().enumerate().map(|(i, l)| TopologyLink {
+            name: l.name.clone(),
+            kind: l.medium.kind().to_string(),
+            facts: l.facts(),
+            endpoints: (0..l.endpoints.len())
+                .map(|e| {
+                    let (node, interface) = self.end(i, e);
+                    TopologyEndpoint {
+                        node: node.name.clone(),
+                        interface: interface.name.clone(),
+                        addresses: interface
+                            .addresses
+                            .iter()
+                            .map(ToString::to_string)
+                            .collect(),
+                    }
+                })
+                .collect(),
+        });
+        Topology {
+            lab: self.lab.clone(),
+            levels,
+            nodes: nodes.collect(),
+            links: links.collect(),
+        }
+    }
+}
+
+/// How one node reaches another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reach {
+    /// Address to send to.
+    pub address: IpAddr,
+    /// Sender's own address on that link.
+    pub source: IpAddr,
+    /// Index of the link.
+    pub link: usize,
+}
+
+impl NodePlan {
+    /// Short facts for people.
+    pub fn facts(&self) -> Vec<String> {
+        let mut facts = Vec::new();
+        if let Some(cpus) = self.cpus {
+            facts.push(format!("{cpus} CPU"));
+        }
+        if let Some(set) = &self.cpuset {
+            facts.push(format!(
+                "on CPU {set}{}",
+                if self.isolate { ", its own" } else { "" }
+            ));
+        }
+        if let Some(memory) = self.memory {
+            facts.push(memory.to_string());
+        }
+        match self.kind {
+            NodeKind::Container => facts.push(self.runtime.to_string()),
+            NodeKind::Vm => facts.push(format!("{} kernel, {}", self.kernel, self.acceleration)),
+            NodeKind::Native | NodeKind::Host => {}
+        }
+        facts
+    }
+}
+
+impl LinkPlan {
+    /// Short facts for people.
+    pub fn facts(&self) -> Vec<String> {
+        let mut facts = vec![format!("mtu {}", self.mtu)];
+        let first = self
+            .endpoints
+            .first()
+            .map(|e| e.impairment)
+            .unwrap_or_default();
+        if self.endpoints.iter().all(|e| e.impairment == first) {
+            facts.extend(first.rate.map(|r| format!("rate {r}")));
+            facts.extend(first.delay.map(|d| format!("delay {d}")));
+            facts.extend(first.jitter.map(|j| format!("jitter {j}")));
+            facts.extend(first.loss.map(|l| format!("loss {}%", l * 100.0)));
+        } else {
+            facts.push("impaired differently by direction".into());
+        }
+        facts
+    }
+}
+
+/// Plans `lab` on a machine.
+///
+/// # Errors
+/// Everything that is wrong, each with its place in the lab's text.
+pub fn plan(lab: &Lab, facts: &Facts) -> Result<Plan, Diagnostics> {
+    let mut errors = Diagnostics::default();
+    check::check(lab, facts, &mut errors);
+    let placed = place::place(lab, facts, &mut errors);
+    let mut nodes: Vec<NodePlan> = lab
+        .nodes
+        .iter()
+        .zip(placed)
+        .map(|(n, p)| p.onto(n))
+        .collect();
+    let links = address::assign(lab, &mut nodes, &mut errors);
+    for node in &mut nodes {
+        if node.acceleration == Acceleration::Auto {
+            let kvm = facts.capabilities.get(Facts::KVM).is_some_and(|c| c.works);
+            node.acceleration = if kvm {
+                Acceleration::Kvm
+            } else {
+                Acceleration::Tcg
+            };
+        }
+    }
+    let plan = Plan {
+        format: Plan::FORMAT.into(),
+        lab: lab.name.value.clone(),
+        nodes,
+        links,
+    };
+    errors.into_result(plan)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine with `cpus` processors where everything works.
+    fn machine(cpus: u32) -> Facts {
+        let tools = ["crun", "runc", "qemu-system-x86_64", "nft"];
+        Facts {
+            cpus: CpuList::new((0..cpus).collect()),
+            tools: tools.iter().map(|t| (t.to_string(), "1".into())).collect(),
+            ..Facts::default()
+        }
+    }
+
+    fn planned(topology: &str) -> Result<Plan, Diagnostics> {
+        let lab = Lab::parse(&format!("name: t\ntopology:\n{topology}")).expect("a readable lab");
+        plan(&lab, &machine(4))
+    }
+
+    #[test]
+    fn every_end_gets_addresses_of_both_families() {
+        let plan = planned(
+            "  nodes: {a: {kind: native}, b: {kind: native}}
+  links:
+    - endpoints: ['a:eth0', 'b:eth0']
+    - {type: bridge, endpoints: ['a:eth1', 'b:eth1'], mtu: 1000}",
+        )
+        .unwrap();
+        let show = |i: &InterfacePlan| {
+            i.addresses
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            show(&plan.nodes[0].interfaces[0]),
+            ["198.18.0.1/24", "fd4c:61:62::1/64"]
+        );
+        assert_eq!(
+            show(&plan.nodes[1].interfaces[0]),
+            ["198.18.0.2/24", "fd4c:61:62::2/64"]
+        );
+        // IPv6 does not run below 1280 bytes.
+        assert_eq!(show(&plan.nodes[1].interfaces[1]), ["198.18.1.2/24"]);
+        let reach = plan.reach("a", "b", None, false).unwrap();
+        assert_eq!(
+            (reach.address.to_string(), reach.link),
+            ("198.18.0.2".into(), 0)
+        );
+        assert_eq!(plan.reach("a", "b", Some("eth1"), false).unwrap().link, 1);
+        assert_eq!(plan.reach("a", "b", Some("eth1"), true), None);
+    }
+
+    #[test]
+    fn behind_a_nat_the_outside_sees_published_addresses() {
+        let plan = planned(
+            "  nodes: {a: {kind: native}, b: {kind: native}, c: {kind: native}}
+  links: [{type: nat, endpoints: ['a:eth0', 'b:eth0', 'c:eth0']}]",
+        )
+        .unwrap();
+        let Medium::Nat(nat) = &plan.links[0].medium else {
+            panic!()
+        };
+        assert_eq!(nat.published.len(), 2);
+        let inner = plan.reach("b", "a", None, false).unwrap();
+        assert_eq!(
+            inner.address,
+            plan.nodes[0].interfaces[0].addresses[0].addr()
+        );
+        let outer = plan.reach("a", "c", None, false).unwrap();
+        assert_eq!(outer.address, nat.published[1][0].addr());
+        assert!(
+            nat.outside[0].contains(&outer.address),
+            "published on the outer subnet"
+        );
+        let side = plan.reach("b", "c", None, false).unwrap();
+        assert_eq!(
+            side.address,
+            plan.nodes[2].interfaces[0].addresses[0].addr()
+        );
+        assert_eq!(plan.nodes[1].interfaces[0].routes.len(), 2);
+    }
+
+    #[test]
+    fn given_addresses_are_kept_and_avoided() {
+        let plan = planned(
+            "  nodes: {a: {kind: native}, b: {kind: native}}
+  links:
+    - endpoints: [{node: a, interface: eth0, ipv4: 10.9.0.1/29, mac: '02:00:00:00:00:01'}, 'b:eth0']",
+        )
+        .unwrap();
+        assert_eq!(
+            plan.nodes[0].interfaces[0].mac.to_string(),
+            "02:00:00:00:00:01"
+        );
+        assert_eq!(
+            plan.nodes[1].interfaces[0].addresses[0].to_string(),
+            "10.9.0.2/29"
+        );
+    }
+
+    #[test]
+    fn a_thousand_nodes_fit_one_bridge() {
+        let nodes: String = (0..1000)
+            .map(|i| format!("    n{i}: {{kind: native}}\n"))
+            .collect();
+        let ends: String = (0..1000).map(|i| format!("'n{i}:eth0',")).collect();
+        let plan = planned(&format!(
+            "  nodes:\n{nodes}  links: [{{type: bridge, endpoints: [{ends}]}}]"
+        ));
+        let plan = plan.unwrap();
+        let last = plan.nodes[999].interfaces[0].addresses[0];
+        assert_eq!(last.to_string(), "198.18.3.232/22");
+    }
+
+    #[test]
+    fn exclusive_cores_end_where_the_machine_does() {
+        let lab =
+            |cpus: u32| format!("  nodes: {{a: {{kind: native, cpus: {cpus}, isolate: true}}}}");
+        let plan = planned(&lab(3)).unwrap();
+        assert_eq!(plan.nodes[0].cpuset.as_ref().unwrap().to_string(), "1-3");
+        let errors = planned(&lab(4)).unwrap_err().render("t");
+        assert!(
+            errors.contains("wants 4 exclusive core(s); 3 of this machine's 4"),
+            "{errors}"
+        );
+    }
+
+    #[test]
+    fn a_plan_survives_being_saved() {
+        let plan = planned(
+            "  nodes: {a: {kind: vm}, b: {kind: container, cpus: 1, memory: 64MiB}}
+  links: [{type: vxlan, endpoints: ['a:eth0', 'b:eth0'], rate: 1Gbit}]",
+        )
+        .unwrap();
+        let text = serde_json::to_string(&plan).unwrap();
+        assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan);
+    }
+}

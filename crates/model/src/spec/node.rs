@@ -1,0 +1,279 @@
+//! A node as written: `topology.nodes.NAME`, with `topology.kinds.KIND` and `topology.defaults`
+//! below it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::reader::{Object, words};
+use super::yaml::{Value, Yaml};
+use crate::diagnostic::{Diagnostics, Mark, Spanned};
+use crate::units::{Bytes, CpuList};
+
+/// What a node is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NodeKind {
+    /// Processes in a network namespace of their own, on the host's file system.
+    Native,
+    /// A container started by an OCI runtime.
+    Container,
+    /// A virtual machine started by QEMU.
+    Vm,
+    /// The host's own network namespace, to attach links to.
+    Host,
+}
+words!(NodeKind, "a kind of node", {
+    "native" => Native, "container" => Container, "vm" => Vm, "host" => Host,
+});
+
+/// Which OCI runtime starts a container.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Runtime {
+    /// The faster one, in C.
+    #[default]
+    Crun,
+    /// The reference, in Go.
+    Runc,
+}
+words!(Runtime, "an OCI runtime", { "crun" => Crun, "runc" => Runc });
+
+/// How a VM's processor is provided.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Acceleration {
+    /// KVM where a boot proves it, software emulation otherwise.
+    #[default]
+    Auto,
+    /// KVM or refuse.
+    Kvm,
+    /// Software emulation.
+    Tcg,
+}
+words!(Acceleration, "a way to run the guest", { "auto" => Auto, "kvm" => Kvm, "tcg" => Tcg });
+
+/// A host directory seen inside a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bind {
+    /// Path on the host, as written (relative paths are relative to the lab's file).
+    pub source: String,
+    /// Absolute path inside the node.
+    pub target: String,
+    /// Not writable from inside.
+    pub read_only: bool,
+}
+
+/// Fields that a node, a kind or the defaults may set; all optional, merged before use.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct NodeFields {
+    /// `kind:`
+    pub kind: Option<Spanned<NodeKind>>,
+    /// `image:` `host`, a directory, or an OCI archive.
+    pub image: Option<Spanned<String>>,
+    /// `cpus:` processors' worth of time; virtual CPUs for a VM.
+    pub cpus: Option<Spanned<f64>>,
+    /// `cpuset:` the processors that it may run on.
+    pub cpuset: Option<Spanned<CpuList>>,
+    /// `isolate:` give it whole processors that nothing else of any lab uses.
+    pub isolate: Option<Spanned<bool>>,
+    /// `memory:`
+    pub memory: Option<Spanned<Bytes>>,
+    /// `env:`
+    pub env: BTreeMap<String, String>,
+    /// `binds:` `HOST:INSIDE[:ro]`.
+    pub binds: Vec<Spanned<Bind>>,
+    /// `exec:` commands run inside once it is ready, each must succeed.
+    pub exec: Vec<Spanned<String>>,
+    /// `setup:` shell script run inside before measurements (HVNet).
+    pub setup: Option<Spanned<String>>,
+    /// `run:` shell script started with each measurement and ended with it (HVNet).
+    pub run: Option<Spanned<String>>,
+    /// `teardown:` shell script run inside before it is removed (HVNet).
+    pub teardown: Option<Spanned<String>>,
+    /// `runtime:` for containers.
+    pub runtime: Option<Spanned<Runtime>>,
+    /// `kernel:` for VMs: `standard`, `rt`, `cloud` or a path.
+    pub kernel: Option<Spanned<String>>,
+    /// `boot:` parameters on a VM's kernel command line.
+    pub boot: Vec<Spanned<String>>,
+    /// `acceleration:` for VMs.
+    pub acceleration: Option<Spanned<Acceleration>>,
+}
+
+/// Keys that only one kind understands; written directly on a node of another kind they are a
+/// mistake, below `defaults` or another kind they simply do not apply.
+const KIND_ONLY: &[(&str, NodeKind)] = &[
+    ("runtime", NodeKind::Container),
+    ("kernel", NodeKind::Vm),
+    ("boot", NodeKind::Vm),
+    ("acceleration", NodeKind::Vm),
+];
+
+impl NodeFields {
+    /// Reads the fields of `what`.
+    pub fn read(yaml: &Yaml, what: String, errors: &mut Diagnostics) -> NodeFields {
+        let mut o = Object::new(yaml, what, errors);
+        let fields = NodeFields {
+            kind: o.get("kind", errors),
+            image: o.get("image", errors),
+            cpus: o.get("cpus", errors),
+            cpuset: o.get("cpuset", errors),
+            isolate: o.get("isolate", errors),
+            memory: o.get("memory", errors),
+            env: read_env(&mut o, errors),
+            binds: read_binds(&mut o, errors),
+            exec: o.list("exec", errors),
+            setup: o.get("setup", errors),
+            run: o.get("run", errors),
+            teardown: o.get("teardown", errors),
+            runtime: o.get("runtime", errors),
+            kernel: o.get("kernel", errors),
+            boot: read_boot(&mut o, errors),
+            acceleration: o.get("acceleration", errors),
+        };
+        o.finish(errors);
+        fields
+    }
+
+    /// Notes keys written here that `kind` does not understand.
+    pub fn check_kind(&self, name: &str, kind: NodeKind, errors: &mut Diagnostics) {
+        let places = [
+            self.runtime.as_ref().map(|s| s.at),
+            self.kernel.as_ref().map(|s| s.at),
+            self.boot.first().map(|s| s.at),
+            self.acceleration.as_ref().map(|s| s.at),
+        ];
+        for ((key, owner), at) in KIND_ONLY.iter().zip(places) {
+            if let Some(at) = at.filter(|_| *owner != kind) {
+                let message = format!("`{key}` of node `{name}` has no meaning for kind {kind}");
+                let hint =
+                    format!("move it below `topology.kinds.{owner}`, or make the node a {owner}");
+                errors.add(at, message, hint);
+            }
+        }
+    }
+
+    /// These fields over `below`: what is set here wins, environments are joined.
+    pub fn over(self, below: &NodeFields) -> NodeFields {
+        let list = |own: Vec<Spanned<String>>, other: &Vec<Spanned<String>>| {
+            if own.is_empty() { other.clone() } else { own }
+        };
+        let mut env = below.env.clone();
+        env.extend(self.env);
+        NodeFields {
+            kind: self.kind.or_else(|| below.kind.clone()),
+            image: self.image.or_else(|| below.image.clone()),
+            cpus: self.cpus.or_else(|| below.cpus.clone()),
+            cpuset: self.cpuset.or_else(|| below.cpuset.clone()),
+            isolate: self.isolate.or_else(|| below.isolate.clone()),
+            memory: self.memory.or_else(|| below.memory.clone()),
+            env,
+            binds: if self.binds.is_empty() {
+                below.binds.clone()
+            } else {
+                self.binds
+            },
+            exec: list(self.exec, &below.exec),
+            setup: self.setup.or_else(|| below.setup.clone()),
+            run: self.run.or_else(|| below.run.clone()),
+            teardown: self.teardown.or_else(|| below.teardown.clone()),
+            runtime: self.runtime.or_else(|| below.runtime.clone()),
+            kernel: self.kernel.or_else(|| below.kernel.clone()),
+            boot: list(self.boot, &below.boot),
+            acceleration: self.acceleration.or_else(|| below.acceleration.clone()),
+        }
+    }
+}
+
+/// `env:` as a mapping, or as a list of `NAME=value` as containerlab and Docker write it.
+fn read_env(o: &mut Object<'_>, errors: &mut Diagnostics) -> BTreeMap<String, String> {
+    let Some(yaml) = o.take("env") else {
+        return BTreeMap::new();
+    };
+    let what = format!("`env` of {}", o.what);
+    let mut env = BTreeMap::new();
+    let mut put = |at: Mark, name: &str, value: &str, errors: &mut Diagnostics| {
+        if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
+            errors.add(
+                at,
+                format!("{what}: `{name}` is not a variable's name"),
+                "for example `LANG: C`",
+            );
+        } else {
+            env.insert(name.to_string(), value.to_string());
+        }
+    };
+    if let Value::Seq(items) = &yaml.value {
+        for item in items {
+            match item.scalar().and_then(|t| t.split_once('=')) {
+                Some((name, value)) => put(item.at, name, value, errors),
+                None => errors.add(
+                    item.at,
+                    format!("{what} must be `NAME=value`"),
+                    "for example `LANG=C`",
+                ),
+            }
+        }
+    } else {
+        for (name, value) in Object::new(yaml, what.clone(), errors).entries() {
+            match value.scalar() {
+                Some(text) => put(name.at, &name, text, errors),
+                None => errors.add(
+                    value.at,
+                    format!("{what}: `{}` must be text", *name),
+                    "quote it",
+                ),
+            }
+        }
+    }
+    env
+}
+
+fn read_binds(o: &mut Object<'_>, errors: &mut Diagnostics) -> Vec<Spanned<Bind>> {
+    let what = o.what.clone();
+    let mut binds = Vec::new();
+    for text in o.list::<String>("binds", errors) {
+        let parts: Vec<&str> = text.split(':').collect();
+        let bind = match parts.as_slice() {
+            [source, target] => Some((source, target, false)),
+            [source, target, "ro"] => Some((source, target, true)),
+            [source, target, "rw"] => Some((source, target, false)),
+            _ => None,
+        };
+        match bind.filter(|(s, t, _)| !s.is_empty() && t.starts_with('/')) {
+            Some((source, target, read_only)) => {
+                let bind = Bind {
+                    source: source.to_string(),
+                    target: target.to_string(),
+                    read_only,
+                };
+                binds.push(Spanned::new(bind, text.at));
+            }
+            None => errors.add(
+                text.at,
+                format!(
+                    "`binds` of {what} must be `HOST:INSIDE[:ro]`, not `{}`",
+                    *text
+                ),
+                "for example `./data:/data:ro`; the inner path is absolute",
+            ),
+        }
+    }
+    binds
+}
+
+/// `boot:` as a list or as one line; either way one parameter an item.
+fn read_boot(o: &mut Object<'_>, errors: &mut Diagnostics) -> Vec<Spanned<String>> {
+    o.list::<String>("boot", errors)
+        .into_iter()
+        .flat_map(|line| {
+            let at = line.at;
+            let words: Vec<_> = line
+                .split_whitespace()
+                .map(|w| Spanned::new(w.to_string(), at))
+                .collect();
+            words
+        })
+        .collect()
+}

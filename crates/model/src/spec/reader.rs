@@ -1,0 +1,305 @@
+//! Reading typed values out of a YAML tree, noting every mistake with its place.
+//!
+//! An object of the spec is read through [`Object`]: the reader asks for each key it knows, and
+//! `finish` refuses the rest with the nearest known key as a hint. A value that cannot be read is
+//! noted and skipped, so that one typo does not hide the next.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
+use super::yaml::{Value, Yaml};
+use crate::diagnostic::{Diagnostics, Mark, Spanned, hint_one_of};
+use crate::units::{BitsPerSecond, Bytes, CpuList, Nanos};
+
+/// A mapping being read.
+pub struct Object<'y> {
+    /// What it is, for messages: ``node `server` ``.
+    pub what: String,
+    /// Where it begins.
+    pub at: Mark,
+    entries: Vec<(&'y Yaml, &'y Yaml)>,
+    known: Vec<&'static str>,
+}
+
+impl<'y> Object<'y> {
+    /// Begins to read `yaml` as a mapping; duplicate keys are mistakes. An empty value counts as an
+    /// empty mapping, because `defaults:` with nothing below is common.
+    pub fn new(yaml: &'y Yaml, what: impl Into<String>, errors: &mut Diagnostics) -> Self {
+        let what = what.into();
+        let mut entries: Vec<(&Yaml, &Yaml)> = Vec::new();
+        match &yaml.value {
+            Value::Map(all) => {
+                for (key, value) in all {
+                    let name = key.scalar().unwrap_or("");
+                    if key.scalar().is_none() {
+                        errors.add(
+                            key.at,
+                            format!("{what} has a key that is not text"),
+                            "use a plain name",
+                        );
+                    } else if entries.iter().any(|(k, _)| k.scalar() == Some(name)) {
+                        let message = format!("{what} has `{name}` twice");
+                        errors.add(
+                            key.at,
+                            message,
+                            "names must be unique: rename or remove one",
+                        );
+                    } else {
+                        entries.push((key, value));
+                    }
+                }
+            }
+            _ if yaml.is_null() => {}
+            _ => errors.add(
+                yaml.at,
+                format!("{what} must be a mapping, not {}", yaml.kind()),
+                "write it as `key: value` lines",
+            ),
+        }
+        Object {
+            what,
+            at: yaml.at,
+            entries,
+            known: Vec::new(),
+        }
+    }
+
+    /// All entries, for mappings whose keys are names.
+    pub fn entries(&self) -> impl Iterator<Item = (Spanned<&'y str>, &'y Yaml)> + '_ {
+        self.entries
+            .iter()
+            .map(|(k, v)| (Spanned::new(k.scalar().unwrap_or(""), k.at), *v))
+    }
+
+    /// The value under `key`; null counts as absent.
+    pub fn take(&mut self, key: &'static str) -> Option<&'y Yaml> {
+        self.known.push(key);
+        let found = self
+            .entries
+            .iter()
+            .find(|(k, _)| k.scalar() == Some(key))
+            .map(|(_, v)| *v);
+        found.filter(|v| !v.is_null())
+    }
+
+    /// The value under `key`, which must be there.
+    pub fn require(&mut self, key: &'static str, errors: &mut Diagnostics) -> Option<&'y Yaml> {
+        let found = self.take(key);
+        if found.is_none() {
+            let message = format!("{} has no `{key}`", self.what);
+            errors.add(self.at, message, format!("add `{key}: …`"));
+        }
+        found
+    }
+
+    /// Reads the value under `key` as a `T`.
+    pub fn get<T: FromYaml>(
+        &mut self,
+        key: &'static str,
+        errors: &mut Diagnostics,
+    ) -> Option<Spanned<T>> {
+        let yaml = self.take(key)?;
+        read(yaml, &format!("`{key}` of {}", self.what), errors)
+    }
+
+    /// Reads a list under `key`; a single value counts as a list of one.
+    pub fn list<T: FromYaml>(
+        &mut self,
+        key: &'static str,
+        errors: &mut Diagnostics,
+    ) -> Vec<Spanned<T>> {
+        let Some(yaml) = self.take(key) else {
+            return Vec::new();
+        };
+        let what = format!("`{key}` of {}", self.what);
+        match &yaml.value {
+            Value::Seq(items) => items
+                .iter()
+                .filter_map(|i| read(i, &what, errors))
+                .collect(),
+            _ => read(yaml, &what, errors).into_iter().collect(),
+        }
+    }
+
+    /// Refuses every key that was not asked for.
+    pub fn finish(self, errors: &mut Diagnostics) {
+        for (key, _) in &self.entries {
+            let name = key.scalar().unwrap_or("");
+            if !self.known.contains(&name) {
+                let message = format!("unknown key `{name}` in {}", self.what);
+                errors.add(key.at, message, hint_one_of(name, &self.known));
+            }
+        }
+    }
+}
+
+/// Reads `yaml` as a `T`, noting a mistake about `what` when it is not one.
+pub fn read<T: FromYaml>(yaml: &Yaml, what: &str, errors: &mut Diagnostics) -> Option<Spanned<T>> {
+    let Some(text) = yaml.scalar() else {
+        let message = format!("{what} must be {}, not {}", T::EXPECTED, yaml.kind());
+        errors.add(yaml.at, message, format!("for example {}", T::EXAMPLE));
+        return None;
+    };
+    match T::from_text(text) {
+        Some(value) => Some(Spanned::new(value, yaml.at)),
+        None => {
+            let message = format!("{what} must be {}, not `{text}`", T::EXPECTED);
+            errors.add(yaml.at, message, T::hint(text));
+            None
+        }
+    }
+}
+
+/// A type that one scalar holds.
+pub trait FromYaml: Sized {
+    /// What is expected, for messages: `a duration`.
+    const EXPECTED: &'static str;
+    /// A correct value.
+    const EXAMPLE: &'static str;
+    /// Reads it.
+    fn from_text(text: &str) -> Option<Self>;
+    /// What to do about a wrong one.
+    fn hint(_text: &str) -> String {
+        format!("for example {}", Self::EXAMPLE)
+    }
+}
+
+/// Implements [`FromYaml`] by an expression.
+macro_rules! scalar {
+    ($type:ty, $expected:literal, $example:literal, $parse:expr) => {
+        impl FromYaml for $type {
+            const EXPECTED: &'static str = $expected;
+            const EXAMPLE: &'static str = $example;
+            fn from_text(text: &str) -> Option<Self> {
+                let parse: fn(&str) -> Option<Self> = $parse;
+                parse(text)
+            }
+        }
+    };
+}
+
+scalar!(String, "text", "`hello`", |t| Some(t.to_string()));
+scalar!(bool, "true or false", "`true`", |t| match t {
+    "true" | "True" | "yes" => Some(true),
+    "false" | "False" | "no" => Some(false),
+    _ => None,
+});
+scalar!(u16, "a whole number from 0 to 65535", "`4789`", |t| t
+    .parse()
+    .ok());
+scalar!(u32, "a whole number", "`3`", |t| t.parse().ok());
+scalar!(u64, "a whole number", "`3`", |t| t
+    .replace('_', "")
+    .parse()
+    .ok());
+scalar!(f64, "a number above 0", "`1.5`", |t| t
+    .parse()
+    .ok()
+    .filter(|x: &f64| x.is_finite() && *x > 0.0));
+scalar!(
+    Nanos,
+    "a duration with its unit",
+    "`10ms` (units: ns, us, ms, s, min)",
+    Nanos::parse
+);
+scalar!(
+    Bytes,
+    "a size with its unit",
+    "`256MiB` (units: B, KiB, MiB, GiB, kB, MB, GB)",
+    Bytes::parse
+);
+scalar!(
+    BitsPerSecond,
+    "a rate with its unit",
+    "`1Gbit` (units: bit, kbit, Mbit, Gbit)",
+    BitsPerSecond::parse
+);
+scalar!(CpuList, "a list of processors", "`0-3,8`", CpuList::parse);
+scalar!(
+    IpNet,
+    "an address with its prefix length",
+    "`10.1.0.1/24` or `fd00::1/64`",
+    |t| t.parse().ok()
+);
+scalar!(IpAddr, "an IP address", "`10.1.0.1`", |t| t.parse().ok());
+
+/// A probability, written as a fraction or in percent.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Fraction(pub f64);
+scalar!(
+    Fraction,
+    "a share between 0 and 1, or in percent",
+    "`0.1%`",
+    |t| {
+        let value = match t.strip_suffix('%') {
+            Some(percent) => percent.trim().parse::<f64>().ok()? / 100.0,
+            None => t.parse().ok()?,
+        };
+        (0.0..=1.0).contains(&value).then_some(Fraction(value))
+    }
+);
+
+/// Implements [`FromYaml`] for a field-less enum with fixed words.
+macro_rules! words {
+    ($type:ident, $expected:literal, { $($word:literal => $variant:ident),+ $(,)? }) => {
+        impl $type {
+            /// Every word, in the order of the documentation.
+            pub const WORDS: &'static [&'static str] = &[$($word),+];
+            /// The word in documents.
+            pub fn word(self) -> &'static str {
+                match self { $($type::$variant => $word),+ }
+            }
+        }
+        impl $crate::spec::reader::FromYaml for $type {
+            const EXPECTED: &'static str = $expected;
+            const EXAMPLE: &'static str = "";
+            fn from_text(text: &str) -> Option<Self> {
+                match text { $($word => Some($type::$variant),)+ _ => None }
+            }
+            fn hint(text: &str) -> String {
+                $crate::diagnostic::hint_one_of(text, Self::WORDS)
+            }
+        }
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.word())
+            }
+        }
+    };
+}
+pub(crate) use words;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_and_duplicate_keys_are_refused_with_a_hint() {
+        let y = Yaml::parse("cpu: 1\nmemory: 2GiB\nmemory: 3GiB\n").unwrap();
+        let mut errors = Diagnostics::default();
+        let mut o = Object::new(&y, "node `a`", &mut errors);
+        assert_eq!(
+            o.get::<Bytes>("memory", &mut errors).unwrap().value,
+            Bytes(2 << 30)
+        );
+        assert!(o.get::<f64>("cpus", &mut errors).is_none());
+        o.finish(&mut errors);
+        let text = errors.into_result(()).unwrap_err().render("x");
+        assert!(
+            text.contains("x:1:1: unknown key `cpu` in node `a`\n  hint: did you mean `cpus`?"),
+            "{text}"
+        );
+        assert!(
+            text.contains("x:3:1: node `a` has `memory` twice"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn shares_are_read_as_fraction_or_percent() {
+        assert_eq!(Fraction::from_text("0.1%"), Some(Fraction(0.001)));
+        assert_eq!(Fraction::from_text("0.5"), Some(Fraction(0.5)));
+        assert_eq!(Fraction::from_text("101%"), None);
+    }
+}

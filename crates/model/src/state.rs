@@ -1,0 +1,77 @@
+//! What latlab remembers of a deployed lab, and what `inspect` prints.
+
+use serde::{Deserialize, Serialize};
+
+use crate::plan::Plan;
+use crate::spec::NodeKind;
+
+/// `state.json` of a deployed lab.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LabState {
+    /// Always [`LabState::FORMAT`].
+    pub format: String,
+    /// Name of the lab.
+    pub lab: String,
+    /// Unique for this deployment; the owner's label on everything made for it.
+    pub id: String,
+    /// Boot of the host during which it was deployed; after another boot its objects are gone.
+    pub boot_id: String,
+    /// RFC 3339, UTC.
+    pub deployed: String,
+    /// Absolute path of the lab's file, for people; never needed again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// What was made.
+    pub plan: Plan,
+    /// Nodes as they were started, in the plan's order.
+    pub nodes: Vec<NodeState>,
+    /// Everything is made and ready.
+    pub ready: bool,
+}
+
+impl LabState {
+    /// Name and version of this document's shape.
+    pub const FORMAT: &'static str = "latlab.state/1";
+}
+
+/// A started node.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct NodeState {
+    /// First process of a container, or QEMU; absent for native and host nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    /// Its start time in clock ticks since boot, so that a reused pid is not mistaken for it.
+    #[serde(default)]
+    pub start_time: u64,
+}
+
+/// One row of `inspect`; keys follow containerlab where it has them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NodeRow {
+    /// Lab.
+    pub lab_name: String,
+    /// Node.
+    pub name: String,
+    /// Kind.
+    pub kind: NodeKind,
+    /// Image.
+    pub image: String,
+    /// `running`, `exited`, or `gone` (after a reboot).
+    pub state: String,
+    /// Process, where there is one.
+    pub pid: Option<u32>,
+    /// Processors' worth of time.
+    pub cpus: Option<f64>,
+    /// Processors it is confined to.
+    pub cpuset: Option<String>,
+    /// Bytes of memory.
+    pub memory_bytes: Option<u64>,
+    /// First IPv4 address with prefix length.
+    pub ipv4_address: Option<String>,
+    /// First IPv6 address with prefix length.
+    pub ipv6_address: Option<String>,
+    /// `eth0@l0` and so on.
+    pub interfaces: Vec<String>,
+    /// Software emulation, where it is.
+    pub acceleration: Option<String>,
+}
