@@ -162,12 +162,12 @@ impl NodeFields {
         let mut env = below.env.clone();
         env.extend(self.env);
         NodeFields {
-            kind: self.kind.or_else(|| below.kind.clone()),
+            kind: self.kind.or(below.kind),
             image: self.image.or_else(|| below.image.clone()),
-            cpus: self.cpus.or_else(|| below.cpus.clone()),
+            cpus: self.cpus.or(below.cpus),
             cpuset: self.cpuset.or_else(|| below.cpuset.clone()),
-            isolate: self.isolate.or_else(|| below.isolate.clone()),
-            memory: self.memory.or_else(|| below.memory.clone()),
+            isolate: self.isolate.or(below.isolate),
+            memory: self.memory.or(below.memory),
             env,
             binds: if self.binds.is_empty() {
                 below.binds.clone()
@@ -178,10 +178,10 @@ impl NodeFields {
             setup: self.setup.or_else(|| below.setup.clone()),
             run: self.run.or_else(|| below.run.clone()),
             teardown: self.teardown.or_else(|| below.teardown.clone()),
-            runtime: self.runtime.or_else(|| below.runtime.clone()),
+            runtime: self.runtime.or(below.runtime),
             kernel: self.kernel.or_else(|| below.kernel.clone()),
             boot: list(self.boot, &below.boot),
-            acceleration: self.acceleration.or_else(|| below.acceleration.clone()),
+            acceleration: self.acceleration.or(below.acceleration),
         }
     }
 }
