@@ -1,3 +1,5 @@
 //! The only crate that changes the machine: nodes, links, images, journal and undo.
 
 pub mod cgroup;
+pub mod dirs;
+pub mod journal;

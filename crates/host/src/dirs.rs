@@ -1,0 +1,95 @@
+//! Where latlab keeps what it makes.
+//!
+//! | directory | holds | lives |
+//! |---|---|---|
+//! | `/var/lib/latlab/labs/LAB` | the journal and the state of a lab | until it is destroyed |
+//! | `/run/latlab/LAB` | pinned namespaces, writable layers, sockets, logs | until the next boot |
+//! | `/var/cache/latlab` | unpacked kernels and images, verdicts of `doctor` | until removed by hand |
+//!
+//! Everything below a lab's two directories is latlab's by its place: nothing else is ever removed
+//! recursively or unmounted.
+
+use std::path::{Path, PathBuf};
+
+/// The three roots. `LATLAB_STATE_DIR`, `LATLAB_RUN_DIR` and `LATLAB_CACHE_DIR` replace them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dirs {
+    state: PathBuf,
+    run: PathBuf,
+    cache: PathBuf,
+}
+
+impl Dirs {
+    /// The usual places, or those that the environment names.
+    pub fn from_env() -> Dirs {
+        let get = |name: &str, usual: &str| {
+            std::env::var_os(name)
+                .filter(|v| !v.is_empty())
+                .map_or_else(|| usual.into(), PathBuf::from)
+        };
+        Dirs {
+            state: get("LATLAB_STATE_DIR", "/var/lib/latlab"),
+            run: get("LATLAB_RUN_DIR", "/run/latlab"),
+            cache: get("LATLAB_CACHE_DIR", "/var/cache/latlab"),
+        }
+    }
+
+    /// All three below one directory, for tests.
+    pub fn below(root: &Path) -> Dirs {
+        Dirs {
+            state: root.join("state"),
+            run: root.join("run"),
+            cache: root.join("cache"),
+        }
+    }
+
+    /// The directory that holds one directory a lab.
+    pub fn labs(&self) -> PathBuf {
+        self.state.join("labs")
+    }
+
+    /// A lab's lasting directory.
+    pub fn lab(&self, lab: &str) -> PathBuf {
+        self.labs().join(lab)
+    }
+
+    /// A lab's journal.
+    pub fn journal(&self, lab: &str) -> PathBuf {
+        self.lab(lab).join("journal.jsonl")
+    }
+
+    /// A lab's state.
+    pub fn state(&self, lab: &str) -> PathBuf {
+        self.lab(lab).join("state.json")
+    }
+
+    /// Lock held while labs are made or removed.
+    pub fn lock(&self) -> PathBuf {
+        self.state.join("lock")
+    }
+
+    /// The root of all labs' volatile directories.
+    pub fn run_root(&self) -> &Path {
+        &self.run
+    }
+
+    /// A lab's volatile directory.
+    pub fn run(&self, lab: &str) -> PathBuf {
+        self.run.join(lab)
+    }
+
+    /// Where a lab's network namespaces are pinned.
+    pub fn namespaces(&self, lab: &str) -> PathBuf {
+        self.run(lab).join("netns")
+    }
+
+    /// A node's own directory: writable layer, sockets, console.
+    pub fn node(&self, lab: &str, node: &str) -> PathBuf {
+        self.run(lab).join("nodes").join(node)
+    }
+
+    /// What is kept to be quick the next time.
+    pub fn cache(&self) -> &Path {
+        &self.cache
+    }
+}
