@@ -3,3 +3,4 @@
 pub mod cgroup;
 pub mod dirs;
 pub mod journal;
+pub mod nodes;

@@ -1,0 +1,5 @@
+//! One folder or file a kind of node. A kind knows how to start, how to run a command inside, and
+//! how to stop; what joins nodes is in [`crate::links`], in which order all of it happens in
+//! [`crate::lab`].
+
+pub mod session;

@@ -1,0 +1,86 @@
+//! A command running inside a node, the same for every kind: pipes, a signal, an exit.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+
+/// What to run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Command {
+    /// Program and arguments; never empty.
+    pub argv: Vec<String>,
+    /// Variables over the node's own environment.
+    pub env: BTreeMap<String, String>,
+    /// Working directory; the node's default otherwise.
+    pub cwd: Option<String>,
+}
+
+impl Command {
+    /// A program with its arguments.
+    pub fn new<S: Into<String>>(argv: impl IntoIterator<Item = S>) -> Command {
+        Command {
+            argv: argv.into_iter().map(Into::into).collect(),
+            ..Command::default()
+        }
+    }
+
+    /// A line for `/bin/sh -c`.
+    pub fn shell(line: &str) -> Command {
+        Command::new(["/bin/sh", "-c", line])
+    }
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// By itself, with this status.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+impl Exit {
+    /// True for status 0.
+    pub fn success(self) -> bool {
+        self == Exit::Code(0)
+    }
+
+    /// As a shell reports it: the status, or 128 plus the signal.
+    pub fn shell_code(self) -> i32 {
+        match self {
+            Exit::Code(code) => code,
+            Exit::Signal(signal) => 128 + signal,
+        }
+    }
+}
+
+impl std::fmt::Display for Exit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Exit::Code(code) => write!(f, "exit status {code}"),
+            Exit::Signal(signal) => write!(f, "killed by signal {signal}"),
+        }
+    }
+}
+
+/// A failure of the way into the node, as opposed to a failure of the command.
+pub type Error = Box<dyn std::error::Error + Send + Sync>;
+
+/// Sends signals to a running command; usable from another thread than the one that waits.
+pub type Signaller = Box<dyn Fn(i32) -> Result<(), Error> + Send + Sync>;
+
+/// A command running inside a node.
+pub trait Session: Send {
+    /// Its standard input; dropping it is end of file. `None` the second time.
+    fn take_stdin(&mut self) -> Option<Box<dyn Write + Send>>;
+    /// Its standard output. `None` the second time.
+    fn take_stdout(&mut self) -> Option<Box<dyn Read + Send>>;
+    /// Its standard error. `None` the second time.
+    fn take_stderr(&mut self) -> Option<Box<dyn Read + Send>>;
+    /// A way to signal it.
+    fn signaller(&self) -> Signaller;
+    /// Waits until it ends.
+    ///
+    /// # Errors
+    /// When the node went away before the command ended.
+    fn wait(&mut self) -> Result<Exit, Error>;
+}
