@@ -1,2 +1,54 @@
-//! latlab’s hand inside a node.
-fn main() {}
+//! latlab's hand inside a node: one statically linked binary that needs nothing of the guest's file
+//! system.
+//!
+//! As a guest's first process it is init: it loads the few modules the guest needs, mounts the image,
+//! and serves the command channel. It also carries the small programs that the host runs inside nodes
+//! (file moves, the clock exchange, the probes), so that a measurement depends on no tool of the image.
+
+mod boot;
+mod clock;
+mod files;
+mod kernel_line;
+mod network;
+mod os;
+mod port;
+mod serve;
+mod session;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: latlab-agent COMMAND
+  init                  be a guest's first process (only as PID 1)
+  serve --fd N          serve one client on an inherited connected socket
+  serve --unix PATH     serve clients that connect to this socket
+  put PATH [MODE]       write standard input to PATH, then give it MODE (octal, default 644)
+  get PATH              write PATH to standard output
+  clock-sync            answer the host's clock exchange over the shared page
+  probe ...             run an end point of a measurement";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args_os()
+        .map(|arg| arg.to_string_lossy().into_owned())
+        .collect();
+    if std::process::id() == 1 && args.get(1).is_none_or(|command| command != "probe") {
+        return boot::run();
+    }
+    let rest: Vec<&str> = args.iter().skip(1).map(String::as_str).collect();
+    let result = match rest.as_slice() {
+        ["init"] => Err("init only works as a guest's first process (PID 1)".into()),
+        ["serve", "--fd", fd] => serve::on_fd(fd),
+        ["serve", "--unix", path] => serve::on_socket(path),
+        ["put", path] => files::put(path, "644"),
+        ["put", path, mode] => files::put(path, mode),
+        ["get", path] => files::get(path),
+        ["clock-sync"] => clock::answer(),
+        _ => Err(USAGE.into()),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("latlab-agent: {message}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -41,6 +41,26 @@ pub fn port_name(index: usize) -> String {
     format!("latlab.{index}")
 }
 
+/// The page of memory a guest shares with its host to compare clocks: 64-bit words, native order (both
+/// run on one machine), each on a cache line of its own. The host writes a new number to `QUESTION` and
+/// spins; the guest writes its clock to `GUEST_NS`, then the number to `ANSWER`.
+pub mod clock_page {
+    /// Size of the shared memory in bytes; the least QEMU's ivshmem device takes.
+    pub const PAGE_BYTES: usize = 4096;
+    /// Word the host writes: the number of its question, growing by one.
+    pub const QUESTION: usize = 0;
+    /// Word the guest writes last: the number of the question it answered.
+    pub const ANSWER: usize = 8;
+    /// Word the guest writes first: its monotonic clock in nanoseconds.
+    pub const GUEST_NS: usize = 16;
+    /// Word the guest sets to [`READY_VALUE`] once it spins.
+    pub const READY: usize = 24;
+    /// See [`READY`].
+    pub const READY_VALUE: u64 = 0x4c4c_4331;
+    /// The question that ends the exchange.
+    pub const STOP: u64 = u64::MAX;
+}
+
 const MAGIC: [u8; 4] = *b"LLC1";
 
 /// Which of a process's three streams.
@@ -96,8 +116,8 @@ pub struct Interface {
 /// One route to add after all interfaces are up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
-    /// Destination network; absent for the default route.
-    pub destination: Option<(IpAddr, u8)>,
+    /// Destination network; `0.0.0.0/0` or `::/0` for the default route.
+    pub destination: (IpAddr, u8),
     /// Next hop.
     pub gateway: Option<IpAddr>,
     /// Outgoing interface, by the lab's name.
@@ -572,7 +592,7 @@ fn put_network(config: &NetworkConfig, out: &mut Vec<u8>) {
         put_list(&interface.addresses, out, put_prefix);
     });
     put_list(&config.routes, out, |route, out| {
-        put_option(route.destination.as_ref(), out, put_prefix);
+        put_prefix(&route.destination, out);
         put_option(route.gateway.as_ref(), out, put_address);
         put_option(route.interface.as_ref(), out, |text, out| {
             put_text(text, out);
@@ -592,7 +612,7 @@ fn take_network(r: &mut Reader<'_>) -> Option<NetworkConfig> {
         })?,
         routes: r.list(|r| {
             Some(Route {
-                destination: r.option(Reader::prefix)?,
+                destination: r.prefix()?,
                 gateway: r.option(Reader::address)?,
                 interface: r.option(Reader::text)?,
             })
@@ -800,12 +820,12 @@ mod tests {
             }],
             routes: vec![
                 Route {
-                    destination: None,
+                    destination: ("0.0.0.0".parse().unwrap(), 0),
                     gateway: Some("10.0.0.254".parse().unwrap()),
                     interface: None,
                 },
                 Route {
-                    destination: Some(("fd01::".parse().unwrap(), 48)),
+                    destination: ("fd01::".parse().unwrap(), 48),
                     gateway: None,
                     interface: Some("eth0".into()),
                 },

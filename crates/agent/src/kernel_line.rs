@@ -1,0 +1,121 @@
+//! The parameters the host puts on the guest's kernel command line for its init. They all begin with
+//! `latlab.`, a form the kernel takes for a module's parameter and leaves alone.
+
+/// How the guest's file trees arrive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Transport {
+    /// A 9p export.
+    NineP,
+    /// A virtiofs export.
+    VirtioFs,
+}
+
+/// A file tree of the host to mount in the guest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Share {
+    /// The mount tag of the device.
+    pub tag: String,
+    /// Where it goes in the guest.
+    pub path: String,
+    /// Whether the guest may write to it.
+    pub writable: bool,
+}
+
+/// What the host asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parameters {
+    /// `latlab.name=`: the host name.
+    pub name: Option<String>,
+    /// `latlab.fs=9p|virtiofs`: how trees arrive.
+    pub transport: Transport,
+    /// `latlab.ports=`: how many channel ports there are.
+    pub ports: usize,
+    /// `latlab.share=TAG:ro|rw:PATH`, any number of times.
+    pub shares: Vec<Share>,
+    /// `latlab.probe`: say on the console that user space runs, and turn the machine off.
+    pub probe: bool,
+}
+
+impl Parameters {
+    /// Reads the text of `/proc/cmdline`. A parameter that makes no sense is reported by its words.
+    pub fn parse(line: &str) -> Result<Self, String> {
+        let mut found = Self {
+            name: None,
+            transport: Transport::NineP,
+            ports: 0,
+            shares: Vec::new(),
+            probe: false,
+        };
+        for word in line.split_ascii_whitespace() {
+            let Some(word) = word.strip_prefix("latlab.") else {
+                continue;
+            };
+            let bad = || format!("kernel parameter 'latlab.{word}' makes no sense to this agent");
+            match word.split_once('=') {
+                None if word == "probe" => found.probe = true,
+                Some(("name", name)) => found.name = Some(name.to_owned()),
+                Some(("fs", "9p")) => found.transport = Transport::NineP,
+                Some(("fs", "virtiofs")) => found.transport = Transport::VirtioFs,
+                Some(("ports", count)) => found.ports = count.parse().map_err(|_| bad())?,
+                Some(("share", share)) => {
+                    let mut parts = share.splitn(3, ':');
+                    let (Some(tag), Some(access), Some(path)) =
+                        (parts.next(), parts.next(), parts.next())
+                    else {
+                        return Err(bad());
+                    };
+                    let writable = match access {
+                        "ro" => false,
+                        "rw" => true,
+                        _ => return Err(bad()),
+                    };
+                    let (tag, path) = (tag.to_owned(), path.to_owned());
+                    found.shares.push(Share {
+                        tag,
+                        path,
+                        writable,
+                    });
+                }
+                _ => return Err(bad()),
+            }
+        }
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hosts_words_are_understood_among_the_kernels() {
+        let line = "console=ttyS0 latlab.name=third latlab.fs=virtiofs latlab.ports=8 quiet \
+                    latlab.share=s0:rw:/mnt/a:b latlab.probe";
+        let found = Parameters::parse(line).unwrap();
+        assert_eq!(found.name.as_deref(), Some("third"));
+        assert_eq!(found.transport, Transport::VirtioFs);
+        assert_eq!(found.ports, 8);
+        assert!(found.probe);
+        let share = Share {
+            tag: "s0".into(),
+            path: "/mnt/a:b".into(),
+            writable: true,
+        };
+        assert_eq!(found.shares, [share]);
+    }
+
+    #[test]
+    fn nonsense_is_named() {
+        for word in [
+            "ports=many",
+            "share=x",
+            "share=x:maybe:/y",
+            "fs=nfs",
+            "colour=red",
+            "name",
+        ] {
+            let error = Parameters::parse(&format!("quiet latlab.{word}")).unwrap_err();
+            assert!(error.contains(word), "{error}");
+        }
+    }
+}

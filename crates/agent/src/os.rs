@@ -1,0 +1,91 @@
+//! The two things neither std nor rustix offers safely: learning of ended children through a file
+//! descriptor, and atomic access to memory shared with the host. All `unsafe` of the agent is here.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::mm::{MapFlags, ProtFlags};
+
+/// Blocks SIGCHLD and returns a non-blocking descriptor that becomes readable when a child ends.
+/// Children started by std get an empty signal mask, so they do not inherit the block.
+pub fn child_signals() -> io::Result<OwnedFd> {
+    // SAFETY: `set` is a plain C structure, initialised by sigemptyset before use; the pointers passed
+    // live for the calls. signalfd returns a new descriptor that nothing else owns, or -1.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, libc::SIGCHLD);
+        if libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let fd = libc::signalfd(-1, &raw const set, libc::SFD_NONBLOCK | libc::SFD_CLOEXEC);
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(OwnedFd::from_raw_fd(fd))
+    }
+}
+
+/// Takes ownership of a descriptor inherited from the process that started us.
+pub fn inherited(fd: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: fcntl only inspects the number; a number that is open was given to us to own on the
+    // command line, and nothing in this process has opened or wrapped it (called first, once).
+    unsafe {
+        if fd <= 2 || libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) < 0 {
+            return Err(io::Error::from_raw_os_error(libc::EBADF));
+        }
+        Ok(OwnedFd::from_raw_fd(fd))
+    }
+}
+
+/// Memory of a PCI device, shared with the host, as 64-bit words.
+pub struct SharedPage {
+    start: NonNull<AtomicU64>,
+    words: usize,
+}
+
+impl SharedPage {
+    /// Maps the first `bytes` of a device's resource file.
+    pub fn map(file: &File, bytes: usize) -> io::Result<Self> {
+        // SAFETY: a fresh shared mapping at an address the kernel chooses aliases no Rust object, and
+        // it is never unmapped: the program ends with it.
+        let start = unsafe {
+            rustix::mm::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED,
+                file.as_fd(),
+                0,
+            )?
+        };
+        let start = NonNull::new(start.cast())
+            .ok_or_else(|| io::Error::other("the kernel mapped the page at address zero"))?;
+        let words = bytes / size_of::<AtomicU64>();
+        Ok(Self { start, words })
+    }
+
+    /// The word at this index.
+    pub fn word(&self, index: usize) -> &AtomicU64 {
+        assert!(index < self.words, "word {index} of {}", self.words);
+        // SAFETY: in bounds by the assertion, aligned because mappings are page-aligned, valid for
+        // every bit pattern, and only ever accessed as atomics by both sides.
+        unsafe { self.start.add(index).as_ref() }
+    }
+
+    /// Waits, spinning, until the word differs from `old`; gives up after about `rounds` looks.
+    pub fn wait_change(&self, index: usize, old: u64, rounds: u64) -> Option<u64> {
+        let word = self.word(index);
+        for _ in 0..rounds {
+            let now = word.load(Ordering::Acquire);
+            if now != old {
+                return Some(now);
+            }
+            std::hint::spin_loop();
+        }
+        None
+    }
+}

@@ -1,0 +1,157 @@
+//! One client's byte stream: frames in, frames out, and a bound on what waits to go out.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::OwnedFd;
+
+use latlab_wire::channel::{Decoder, Message, encode};
+
+/// Data is only taken from processes while less than this waits for the client, so a client that does
+/// not read costs this much memory and no more.
+const OUT_LIMIT_BYTES: usize = 128 * 1024;
+/// How much is read from the client in one turn.
+const READ_BYTES: usize = 64 * 1024;
+
+/// What became of a read.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Input {
+    /// Bytes came and are in the decoder.
+    Some,
+    /// Nothing for now; the poller will tell.
+    None,
+    /// The client is gone.
+    Ended,
+}
+
+/// A virtio-serial port or a connected socket, non-blocking.
+pub struct Port {
+    fd: OwnedFd,
+    /// Whether the poller announced something that has not been read yet.
+    pub readable: bool,
+    /// Messages received.
+    pub inbox: Decoder,
+    /// Messages to send.
+    pub outbox: Outbox,
+}
+
+impl Port {
+    /// Wraps a non-blocking descriptor.
+    pub fn new(fd: OwnedFd) -> Self {
+        Self {
+            fd,
+            readable: true,
+            inbox: Decoder::default(),
+            outbox: Outbox::default(),
+        }
+    }
+
+    /// Reads once into the decoder.
+    pub fn read(&mut self, buffer: &mut Vec<u8>) -> Input {
+        buffer.resize(READ_BYTES, 0);
+        match rustix::io::read(&self.fd, &mut buffer[..]) {
+            Ok(0) => {
+                self.readable = false;
+                Input::Ended
+            }
+            Ok(count) => {
+                self.inbox.push(&buffer[..count]);
+                Input::Some
+            }
+            Err(rustix::io::Errno::INTR) => Input::Some,
+            Err(rustix::io::Errno::AGAIN) => {
+                self.readable = false;
+                Input::None
+            }
+            Err(_) => {
+                self.readable = false;
+                Input::Ended
+            }
+        }
+    }
+
+    /// Writes as much as the stream takes. True if anything went out. A dead stream shows as the end of
+    /// its input, so errors need no path of their own here.
+    pub fn flush(&mut self) -> bool {
+        let mut progress = false;
+        while let Some(frame) = self.outbox.frames.front() {
+            match rustix::io::write(&self.fd, &frame[self.outbox.sent..]) {
+                Ok(count) if count > 0 => {
+                    progress = true;
+                    self.outbox.advance(count);
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                Ok(_) | Err(_) => break,
+            }
+        }
+        progress
+    }
+}
+
+/// Frames waiting to be written.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    frames: VecDeque<Vec<u8>>,
+    /// Bytes of the first frame already written.
+    sent: usize,
+    waiting_bytes: usize,
+}
+
+impl Outbox {
+    /// Queues a message.
+    pub fn push(&mut self, message: &Message) -> io::Result<()> {
+        let mut frame = Vec::new();
+        encode(message, &mut frame).map_err(io::Error::other)?;
+        self.waiting_bytes += frame.len();
+        self.frames.push_back(frame);
+        Ok(())
+    }
+
+    /// Whether more data may be queued.
+    pub fn has_room(&self) -> bool {
+        self.waiting_bytes < OUT_LIMIT_BYTES
+    }
+
+    /// Forgets what was meant for a client that is gone. A frame that is half out stays: the next
+    /// client can skip it whole, but not half of it.
+    pub fn clear(&mut self) {
+        self.frames.truncate(usize::from(self.sent > 0));
+        self.waiting_bytes = self
+            .frames
+            .front()
+            .map_or(0, |frame| frame.len() - self.sent);
+    }
+
+    fn advance(&mut self, count: usize) {
+        self.sent += count;
+        self.waiting_bytes -= count;
+        if self
+            .frames
+            .front()
+            .is_some_and(|frame| frame.len() == self.sent)
+        {
+            self.frames.pop_front();
+            self.sent = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_half_written_frame_outlives_its_client_and_the_rest_does_not() {
+        let mut outbox = Outbox::default();
+        for token in 0..3 {
+            outbox.push(&Message::Ping { token }).unwrap();
+        }
+        let length = outbox.frames[0].len();
+        assert_eq!(outbox.waiting_bytes, 3 * length);
+        outbox.advance(5);
+        outbox.clear();
+        assert_eq!((outbox.frames.len(), outbox.waiting_bytes), (1, length - 5));
+        outbox.advance(length - 5);
+        outbox.clear();
+        assert_eq!((outbox.frames.len(), outbox.waiting_bytes), (0, 0));
+    }
+}
