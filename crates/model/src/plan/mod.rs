@@ -7,6 +7,7 @@
 mod address;
 mod check;
 mod place;
+mod run;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -19,6 +20,8 @@ use crate::facts::Facts;
 use crate::results::{Topology, TopologyEndpoint, TopologyLink, TopologyNode};
 use crate::spec::{Acceleration, Bind, Impairment, Lab, LinkKind, Mac, NodeKind, Runtime};
 use crate::units::{Bytes, CpuList};
+
+pub use run::{RunPlan, Visit, describe, factors, plan_run};
 
 /// Everything that will be made for a lab.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -1,0 +1,315 @@
+//! From a study to the list of trials: which labs, which cells, in which order.
+//!
+//! The order is a randomised complete block design: every replicate visits every combination once,
+//! in random order, and measures in random order there. Slow drift of the machine then falls on all
+//! cells alike, and a lab is deployed once a visit instead of once a measurement.
+
+use std::collections::BTreeMap;
+
+use super::{Plan, plan};
+use crate::diagnostic::Diagnostics;
+use crate::facts::Facts;
+use crate::results::{CellPlan, Environment, Factor, MeasurementInfo, PlannedTrial, Topology};
+use crate::spec::yaml::Yaml;
+use crate::spec::{Acceleration, Measurement, NodeKind, Probe, Study};
+
+/// Everything that a run will do.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunPlan {
+    /// One lab a combination of levels.
+    pub labs: Vec<Plan>,
+    /// The measurements, as in the study.
+    pub measurements: Vec<Measurement>,
+    /// Cells, combination by combination, measurements in the study's order within.
+    pub cells: Vec<CellPlan>,
+    /// One visit after the other.
+    pub visits: Vec<Visit>,
+    /// The labs, as drawn.
+    pub topologies: Vec<Topology>,
+}
+
+/// One deployment of one lab and the trials made in it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Visit {
+    /// Index into [`RunPlan::labs`].
+    pub lab: usize,
+    /// From 1.
+    pub replicate: u32,
+    /// Trials in order: trial's number, cell's index, measurement's index.
+    pub trials: Vec<(u32, usize, usize)>,
+}
+
+impl RunPlan {
+    /// The order as the manifest records it.
+    pub fn order(&self) -> Vec<PlannedTrial> {
+        let trials = self
+            .visits
+            .iter()
+            .flat_map(|v| v.trials.iter().map(move |t| (v, t)));
+        trials
+            .map(|(visit, (trial, cell, _))| PlannedTrial {
+                trial: *trial,
+                cell: self.cells[*cell].id.clone(),
+                replicate: visit.replicate,
+            })
+            .collect()
+    }
+
+    /// Number of trials.
+    pub fn trials(&self) -> usize {
+        self.visits.iter().map(|v| v.trials.len()).sum()
+    }
+}
+
+/// Plans a study: every combination is planned on the machine before the first is made.
+///
+/// # Errors
+/// A combination that is no correct lab or does not fit the machine, or a measurement whose ends no
+/// link joins.
+pub fn plan_run(study: &Study, lab: &Yaml, facts: &Facts) -> Result<RunPlan, Diagnostics> {
+    let (mut labs, mut cells, mut topologies) = (Vec::new(), Vec::new(), Vec::new());
+    for combination in study.combinations(lab)? {
+        study.check_targets(&combination.lab)?;
+        let planned = plan(&combination.lab, facts)?;
+        check_reach(study, &planned)?;
+        let levels: BTreeMap<_, _> = combination.levels.iter().cloned().collect();
+        for m in &study.measurements {
+            cells.push(CellPlan {
+                id: cell_id(m, &combination.levels),
+                measurement: m.name.value.clone(),
+                levels: levels.clone(),
+                environment: environment(&planned, facts),
+                topology: labs.len(),
+            });
+        }
+        topologies.push(planned.topology(levels));
+        labs.push(planned);
+    }
+    let visits = schedule(study, labs.len());
+    let measurements = study.measurements.clone();
+    Ok(RunPlan {
+        labs,
+        measurements,
+        cells,
+        visits,
+        topologies,
+    })
+}
+
+fn cell_id(m: &Measurement, levels: &[(String, String)]) -> String {
+    let levels: String = levels.iter().map(|(f, l)| format!("/{f}={l}")).collect();
+    format!("{}{levels}", *m.name)
+}
+
+fn check_reach(study: &Study, plan: &Plan) -> Result<(), Diagnostics> {
+    let mut errors = Diagnostics::default();
+    for m in &study.measurements {
+        let interface = m.to.interface.as_deref();
+        if plan
+            .reach(&m.from.node, &m.to.node, interface, m.ip == 6)
+            .is_none()
+        {
+            let over = interface.map(|i| format!(" at `{i}`")).unwrap_or_default();
+            let message = format!(
+                "measurement `{}`: no link takes IPv{} from `{}` to `{}`{over}",
+                *m.name, m.ip, m.from.node, m.to.node
+            );
+            errors.add(
+                m.to.at,
+                message,
+                "join the two nodes by a link, or name other ends",
+            );
+        }
+    }
+    errors.into_result(())
+}
+
+fn schedule(study: &Study, labs: usize) -> Vec<Visit> {
+    let mut random = SplitMix64(study.seed);
+    let per_lab = study.measurements.len();
+    let mut number = 0;
+    let mut visits = Vec::new();
+    for replicate in 1..=study.replicates {
+        let mut order: Vec<usize> = (0..labs).collect();
+        random.shuffle(&mut order);
+        for lab in order {
+            let mut within: Vec<usize> = (0..per_lab).collect();
+            random.shuffle(&mut within);
+            let trials = within.into_iter().map(|m| {
+                number += 1;
+                (number, lab * per_lab + m, m)
+            });
+            visits.push(Visit {
+                lab,
+                replicate,
+                trials: trials.collect(),
+            });
+        }
+    }
+    visits
+}
+
+/// Where the cells of a lab run, for the honesty box.
+fn environment(plan: &Plan, facts: &Facts) -> Environment {
+    let mut shown = BTreeMap::new();
+    let mut emulated = false;
+    for node in &plan.nodes {
+        let how = match (node.kind, node.acceleration) {
+            (NodeKind::Vm, Acceleration::Kvm) => "vm (KVM)".to_string(),
+            (NodeKind::Vm, _) => {
+                emulated = true;
+                "vm (software emulation)".to_string()
+            }
+            (NodeKind::Container, _) => format!("container ({})", node.runtime),
+            (kind, _) => kind.to_string(),
+        };
+        shown.insert(node.name.clone(), how);
+    }
+    shown.insert("cgroup".into(), facts.brief.cgroup.clone());
+    shown.insert("clock".into(), facts.brief.clocksource.clone());
+    Environment {
+        emulated,
+        facts: shown,
+    }
+}
+
+/// The study's factors as the results name them.
+pub fn factors(study: &Study) -> Vec<Factor> {
+    let one = |f: &crate::spec::FactorSpec| Factor {
+        name: f.name.value.clone(),
+        path: f
+            .paths
+            .iter()
+            .map(|p| p.value.as_str())
+            .collect::<Vec<_>>()
+            .join(", "),
+        levels: f.levels.iter().map(|l| l.label.clone()).collect(),
+    };
+    study.factors.iter().map(one).collect()
+}
+
+/// A measurement as the results name it.
+pub fn describe(m: &Measurement) -> MeasurementInfo {
+    let ends = format!("{} to {}", m.from.node, m.to.node);
+    let protocol = m.protocol.to_string().to_uppercase();
+    let (what, latency) = match m.probe {
+        Probe::Rr => {
+            let sizes = format!("{} B request, {} B response", m.request, m.response);
+            (
+                format!("{protocol} request/response, one in flight, {sizes}"),
+                Some("round trip"),
+            )
+        }
+        Probe::Packets => {
+            let load = format!("{} packets/s of {} B", m.rate, m.size);
+            (
+                format!("{protocol}, open loop, {load}, one way from the intended send time"),
+                Some("one way"),
+            )
+        }
+        Probe::Stream => {
+            let offered = m
+                .bitrate
+                .map(|b| format!(", {b} offered"))
+                .unwrap_or_default();
+            (format!("{protocol} bulk transfer by iperf3{offered}"), None)
+        }
+    };
+    MeasurementInfo {
+        name: m.name.value.clone(),
+        probe: m.probe.to_string(),
+        description: format!(
+            "{what}, IPv{}, {} after {}, {ends}",
+            m.ip, m.duration, m.warmup
+        ),
+        latency: latency.map(str::to_string),
+    }
+}
+
+/// SplitMix64 (Steele, Lea, Flood 2014): ten lines that will give the same order from the same seed
+/// for ever, which a dependency does not promise.
+struct SplitMix64(u64);
+
+impl SplitMix64 {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Fisher and Yates.
+    fn shuffle<T>(&mut self, items: &mut [T]) {
+        for i in (1..items.len()).rev() {
+            // The bias of the remainder is below 2^-50 for any study that fits in memory.
+            items.swap(i, (self.next() % (i as u64 + 1)) as usize);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::LabSource;
+    use crate::units::CpuList;
+
+    const STUDY: &str = "
+name: s
+seed: 7
+lab: {name: pair, topology: {nodes: {a: {kind: native}, b: {kind: native}}, links: [{endpoints: ['a:eth0', 'b:eth0']}]}}
+factors: {topology.links.0.type: [veth, bridge]}
+measurements: [{probe: rr, from: a, to: b}, {probe: packets, from: a, to: b}]
+replicates: 3
+";
+
+    fn run(text: &str) -> Result<RunPlan, Diagnostics> {
+        let study = Study::parse(text).unwrap();
+        let LabSource::Inline(lab) = &study.lab else {
+            panic!()
+        };
+        plan_run(
+            &study,
+            lab,
+            &Facts {
+                cpus: CpuList::new(vec![0, 1]),
+                ..Facts::default()
+            },
+        )
+    }
+
+    #[test]
+    fn every_replicate_visits_every_cell_once_in_an_order_that_the_seed_fixes() {
+        let plan = run(STUDY).unwrap();
+        assert_eq!(plan.trials(), 2 * 2 * 3);
+        for replicate in 1..=3 {
+            let mut cells: Vec<usize> = plan
+                .visits
+                .iter()
+                .filter(|v| v.replicate == replicate)
+                .flat_map(|v| v.trials.iter().map(|t| t.1))
+                .collect();
+            cells.sort_unstable();
+            assert_eq!(cells, [0, 1, 2, 3]);
+        }
+        assert_eq!(run(STUDY).unwrap(), plan);
+        let orders: std::collections::HashSet<_> = (0..20)
+            .map(|seed| {
+                let text = STUDY.replace("seed: 7", &format!("seed: {seed}"));
+                format!("{:?}", run(&text).unwrap().visits)
+            })
+            .collect();
+        assert!(orders.len() > 10, "the seed has an effect");
+    }
+
+    #[test]
+    fn ends_that_no_link_joins_are_refused() {
+        let text = STUDY.replace("from: a, to: b}]", "from: a, to: 'b:eth7'}]");
+        assert!(
+            run(&text)
+                .unwrap_err()
+                .render("s")
+                .contains("no link takes IPv4 from `a` to `b`")
+        );
+    }
+}
