@@ -1,0 +1,187 @@
+//! What a machine is made of, as it was read: nothing here was tried.
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::CpuList;
+
+/// What a machine is made of.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Machine {
+    /// Its processors.
+    pub processors: Processors,
+    /// Its memory.
+    pub memory: Memory,
+    /// Its kernel.
+    pub kernel: Kernel,
+    /// Its clock.
+    pub clock: Clock,
+    /// Its network interfaces that have hardware, or a hypervisor, behind them.
+    pub nics: Vec<Nic>,
+    /// Space on the file systems that latlab writes to.
+    pub storage: Vec<Storage>,
+    /// Kernels at hand for guests.
+    pub guest_kernels: Vec<GuestKernel>,
+}
+
+/// The processors.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Processors {
+    /// As `uname -m` says.
+    pub architecture: String,
+    /// Packages.
+    pub sockets: u32,
+    /// Cores in all packages.
+    pub cores: u32,
+    /// Logical processors online.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub online: Option<CpuList>,
+    /// Each set of logical processors that share one core; empty without SMT.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub siblings: Vec<CpuList>,
+    /// Kinds of cores, on machines that have more than one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<CoreClass>,
+    /// Memory nodes with their processors.
+    pub numa: Vec<NumaNode>,
+    /// Caches, each size and sharing once.
+    pub caches: Vec<Cache>,
+    /// Kept out of the scheduler's balancing at boot (`isolcpus=`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub isolated: Option<CpuList>,
+    /// Without a periodic tick while one task runs (`nohz_full=`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nohz_full: Option<CpuList>,
+    /// Share of processor time that the hypervisor took away since boot, 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steal_since_boot: Option<f64>,
+}
+
+/// One kind of core of a machine that has several.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CoreClass {
+    /// The kernel's word for it: `core`, `atom`, `capacity 446`.
+    pub name: String,
+    /// Its logical processors.
+    pub cpus: CpuList,
+}
+
+/// A memory node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NumaNode {
+    /// Its number.
+    pub id: u32,
+    /// Its logical processors; none on a node of memory only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<CpuList>,
+    /// Bytes of memory.
+    pub memory_bytes: u64,
+}
+
+/// A cache.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Cache {
+    /// 1 is next to the core.
+    pub level: u32,
+    /// `data`, `instruction` or `unified`.
+    pub kind: String,
+    /// Bytes.
+    pub size_bytes: u64,
+    /// Logical processors that share one of it.
+    pub shared_by: u32,
+}
+
+/// The memory.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Memory {
+    /// Bytes in all.
+    pub total_bytes: u64,
+    /// Bytes that could be had without swapping.
+    pub available_bytes: u64,
+    /// Bytes of swap.
+    pub swap_bytes: u64,
+    /// Bytes of one huge page of the default size.
+    pub huge_page_bytes: u64,
+    /// Huge pages reserved.
+    pub huge_pages: u64,
+    /// Of them, not in use.
+    pub huge_pages_free: u64,
+    /// `always`, `madvise` or `never`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub transparent_huge_pages: String,
+}
+
+/// The kernel.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Kernel {
+    /// `uname -r`.
+    pub release: String,
+    /// `uname -v`.
+    pub version: String,
+    /// What it was booted with.
+    pub command_line: String,
+    /// Built with PREEMPT_RT.
+    pub realtime: bool,
+    /// Can load modules.
+    pub modules: bool,
+}
+
+/// The clock.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Clock {
+    /// In use.
+    pub source: String,
+    /// The kernel could use these.
+    pub available: Vec<String>,
+}
+
+/// A network interface with a device behind it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Nic {
+    /// Name.
+    pub name: String,
+    /// Driver.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub driver: Option<String>,
+    /// Mbit/s; absent while the link is down and on virtual cards that do not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub speed_mbit: Option<u32>,
+    /// Has a carrier.
+    pub carrier: bool,
+    /// Virtual functions it could be divided into.
+    pub sriov_vfs: u32,
+    /// Takes time stamps of received packets itself; absent when it could not be asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hardware_timestamps: Option<bool>,
+    /// Memory node it is attached to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub numa_node: Option<u32>,
+}
+
+/// Space on a file system.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Storage {
+    /// The directory that was asked about.
+    pub path: String,
+    /// Bytes that may still be written.
+    pub free_bytes: u64,
+    /// Bytes in all.
+    pub total_bytes: u64,
+}
+
+/// A kernel at hand for guests.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuestKernel {
+    /// `standard`, `rt` or `cloud`, where it is one of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flavour: Option<String>,
+    /// `uname -r` inside.
+    pub release: String,
+    /// The kernel image.
+    pub path: String,
+}
