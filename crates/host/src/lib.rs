@@ -2,5 +2,7 @@
 
 pub mod cgroup;
 pub mod dirs;
+pub mod images;
 pub mod journal;
 pub mod nodes;
+pub mod sys;

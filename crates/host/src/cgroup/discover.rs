@@ -181,7 +181,7 @@ fn parse_line(line: &str) -> Option<Mount> {
 }
 
 /// Undoes the kernel's octal escapes (`\040` is a space) in a path of mountinfo.
-fn unescape(field: &str) -> PathBuf {
+pub(crate) fn unescape(field: &str) -> PathBuf {
     let bytes = field.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;

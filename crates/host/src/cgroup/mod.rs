@@ -25,9 +25,11 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use latlab_model::units::CpuList;
 use serde::{Deserialize, Serialize};
 
 pub use discover::Version;
+pub(crate) use discover::unescape;
 pub use entry::Entry;
 pub use node::{CpuUsage, NodeCgroup};
 
@@ -152,7 +154,7 @@ pub struct Limits {
     /// Processor time, in processors (1.5 is one and a half).
     pub cpus: Option<f64>,
     /// The processors the node may run on, by number.
-    pub cpuset: Option<Vec<u32>>,
+    pub cpuset: Option<CpuList>,
     /// Memory, in bytes. The node gets no swap beyond it.
     pub memory_bytes: Option<u64>,
     /// Number of processes and threads.
@@ -240,7 +242,7 @@ impl Cgroups {
                 return range("cpus", cpus.to_string(), "from 0.01 to 65536 processors");
             }
         }
-        if limits.cpuset.as_ref().is_some_and(Vec::is_empty) {
+        if limits.cpuset.as_ref().is_some_and(CpuList::is_empty) {
             return range("cpuset", String::new(), "at least one processor");
         }
         if limits.memory_bytes.is_some_and(|b| b < 1 << 20) {
@@ -373,7 +375,7 @@ fn settings(controller: Controller, unified: bool, limits: &Limits) -> Vec<Setti
     };
     match controller {
         Controller::Cpuset => {
-            let list = cpu_list(limits.cpuset.as_deref().unwrap_or_default());
+            let list = limits.cpuset.as_ref().map(ToString::to_string).unwrap_or_default();
             vec![set("cpuset.cpus", list)]
         }
         Controller::Cpu => {
@@ -410,31 +412,6 @@ fn settings(controller: Controller, unified: bool, limits: &Limits) -> Vec<Setti
 /// processors, so the product fits.
 fn quota_us(cpus: f64) -> u64 {
     ((cpus * CPU_PERIOD_US as f64).round() as u64).max(CPU_QUOTA_MIN_US)
-}
-
-/// Processor numbers in the kernel's list format: `0-3,8`.
-#[must_use]
-pub fn cpu_list(cpus: &[u32]) -> String {
-    let mut cpus = cpus.to_vec();
-    cpus.sort_unstable();
-    cpus.dedup();
-    let mut parts = Vec::new();
-    let mut rest = cpus.as_slice();
-    while let Some(&first) = rest.first() {
-        let run = rest
-            .iter()
-            .zip(first..)
-            .take_while(|(cpu, expected)| **cpu == *expected)
-            .count();
-        let last = rest[run - 1];
-        parts.push(if run == 1 {
-            first.to_string()
-        } else {
-            format!("{first}-{last}")
-        });
-        rest = &rest[run..];
-    }
-    parts.join(",")
 }
 
 /// Whether `name` is one ordinary path component that cannot hide or leave a directory.
@@ -527,14 +504,6 @@ mod tests {
 ";
 
     #[test]
-    fn processor_lists_are_short() {
-        assert_eq!(cpu_list(&[]), "");
-        assert_eq!(cpu_list(&[3]), "3");
-        assert_eq!(cpu_list(&[8, 0, 1, 2, 3, 2]), "0-3,8");
-        assert_eq!(cpu_list(&[u32::MAX - 1, u32::MAX]), "4294967294-4294967295");
-    }
-
-    #[test]
     fn only_hierarchies_with_work_are_used() {
         let groups = cgroups(V1);
         let dirs = groups.dirs("lab", "n1", &Limits::default()).unwrap();
@@ -577,7 +546,7 @@ mod tests {
             );
         }
         let limits = Limits {
-            cpuset: Some(Vec::new()),
+            cpuset: Some(CpuList::new(Vec::new())),
             ..Limits::default()
         };
         assert!(matches!(groups.check(&limits), Err(Error::Range { .. })));
@@ -616,7 +585,7 @@ mod tests {
     fn the_same_limits_in_the_files_of_both_versions() {
         let limits = Limits {
             cpus: Some(0.5),
-            cpuset: Some(vec![1]),
+            cpuset: Some(CpuList::new(vec![1])),
             memory_bytes: Some(64 << 20),
             pids: Some(9),
         };

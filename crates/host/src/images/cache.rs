@@ -1,0 +1,155 @@
+//! Unpacked images, each under the digest that names it.
+//!
+//! ```text
+//! <cache>/<digest>/rootfs     complete and never changed again
+//! <cache>/.unpack-<digest>    under way, or left by a process that died
+//! ```
+//!
+//! An image appears by one rename, so whoever sees it sees all of it. A lock on the cache's
+//! directory lets one process unpack at a time; it goes with the process, however that ends.
+
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, Mode, OFlags};
+
+use super::archive::Archive;
+use super::codec::{Hashing, decompress};
+use super::manifest::{self, Found, ImageConfig, LayerRef};
+use super::{Error, layer};
+
+/// The directory that holds the unpacked images.
+#[derive(Debug, Clone)]
+pub struct Cache {
+    dir: PathBuf,
+}
+
+impl Cache {
+    /// Where images are kept on a machine, across labs and reboots.
+    pub const DEFAULT_DIR: &str = "/var/cache/latlab/images";
+
+    /// A cache in `dir`, which is made when it is first needed.
+    #[must_use]
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        Self { dir: dir.into() }
+    }
+
+    /// The root directory and configuration of the image in the archive `file`, unpacked now if it
+    /// was not before.
+    pub(super) fn unpack(&self, file: &Path) -> Result<(PathBuf, ImageConfig), Error> {
+        let reason = |reason| Error::Archive {
+            path: file.to_owned(),
+            reason,
+        };
+        let source = File::open(file).map_err(Error::io("open archive", file))?;
+        let mut archive = Archive::read(source).map_err(reason)?;
+        let found = manifest::find(&mut archive).map_err(reason)?;
+        let name = manifest::hex(&found.digest).map_err(reason)?;
+        let ready = self.dir.join(name);
+        if !ready.exists() {
+            let _lock = self.lock()?;
+            if !ready.exists() {
+                self.unpack_new(&mut archive, &found, &ready, name, file)?;
+            }
+        }
+        Ok((ready.join("rootfs"), found.config))
+    }
+
+    /// Unpacks into a directory nobody looks at and renames it; to be called under the lock.
+    fn unpack_new(
+        &self,
+        archive: &mut Archive<File>,
+        found: &Found,
+        ready: &Path,
+        name: &str,
+        file: &Path,
+    ) -> Result<(), Error> {
+        let work = self.dir.join(format!(".unpack-{name}"));
+        remove_all(&work)?;
+        let root_path = work.join("rootfs");
+        fs::create_dir_all(&root_path).map_err(Error::io("make", &root_path))?;
+        let root = open_directory(&root_path)?;
+        let result = found
+            .layers
+            .iter()
+            .try_for_each(|layer| unpack_layer(archive, layer, &root));
+        if let Err(reason) = result {
+            // The reason matters more than a rest that the next attempt removes.
+            let _ = remove_all(&work);
+            return Err(Error::Archive {
+                path: file.to_owned(),
+                reason,
+            });
+        }
+        // After a crash of the machine the name must not stand for half-written files.
+        rustix::fs::syncfs(&root).map_err(|e| Error::io("write out", &work)(e.into()))?;
+        fs::rename(&work, ready).map_err(Error::io("move into place", ready))
+    }
+
+    /// Waits for its turn. Set-user-id programs of images are nobody's business on the host, hence
+    /// the mode.
+    fn lock(&self) -> Result<OwnedFd, Error> {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&self.dir)
+            .map_err(Error::io("make", &self.dir))?;
+        let dir = open_directory(&self.dir)?;
+        rustix::fs::flock(&dir, FlockOperation::LockExclusive)
+            .map_err(|e| Error::io("lock", &self.dir)(e.into()))?;
+        Ok(dir)
+    }
+}
+
+fn open_directory(path: &Path) -> Result<OwnedFd, Error> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty()).map_err(|e| Error::io("open", path)(e.into()))
+}
+
+fn remove_all(path: &Path) -> Result<(), Error> {
+    match fs::remove_dir_all(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result.map_err(Error::io("remove", path)),
+    }
+}
+
+fn unpack_layer(
+    archive: &mut Archive<File>,
+    layer: &LayerRef,
+    root: &OwnedFd,
+) -> Result<(), String> {
+    let whiteouts = verify(archive, layer)?;
+    layer::remove(root.as_fd(), &whiteouts)?;
+    let source = decompress(archive.open(&layer.member)?).map_err(|e| e.to_string())?;
+    layer::extract(root.as_fd(), source)
+}
+
+/// First reading of a layer: both its digests are right, and these are its whiteouts.
+fn verify(archive: &mut Archive<File>, layer: &LayerRef) -> Result<Vec<layer::Whiteout>, String> {
+    let damaged = |e: io::Error| format!("layer `{}`: {e}", layer.member);
+    let mut packed = Hashing::new(archive.open(&layer.member)?);
+    let mut unpacked = Hashing::new(decompress(&mut packed).map_err(damaged)?);
+    let whiteouts =
+        layer::scan(&mut unpacked).map_err(|e| format!("layer `{}`: {e}", layer.member))?;
+    let diff_id = unpacked.finish().map_err(damaged)?;
+    if diff_id != layer.diff_id {
+        return Err(format!(
+            "layer {} unpacks to digest {diff_id}",
+            layer.diff_id
+        ));
+    }
+    let digest = packed.finish().map_err(damaged)?;
+    match &layer.digest {
+        Some(expected) if *expected != digest => {
+            Err(format!("layer {expected} has digest {digest}"))
+        }
+        _ => Ok(whiteouts),
+    }
+}
+
+#[cfg(test)]
+#[path = "cache_tests.rs"]
+mod tests;

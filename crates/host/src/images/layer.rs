@@ -1,0 +1,387 @@
+//! One layer: a tar of what changed, applied to a root directory.
+//!
+//! A layer is read twice. The first reading verifies its digests and collects what it takes away
+//! from the layers below (whiteouts); the second writes what it adds. So nothing unverified is
+//! ever written, and a whiteout acts on lower layers only, wherever in the layer it stands.
+//!
+//! Every path is resolved by the kernel inside the root (`openat2` with `RESOLVE_IN_ROOT`): a
+//! symbolic link to `/etc` made by one layer leads the next one to the image's `/etc`, as it does
+//! inside the container, and `..` cannot leave. Links and devices are made by name below a
+//! directory so found, never through the last component.
+//! Source: OCI Image Format Specification 1.1, "Image Layer Filesystem Changeset".
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{
+    AtFlags, FileType, Gid, Mode, OFlags, ResolveFlags, Timespec, Timestamps, Uid, XattrFlags,
+};
+use tar::EntryType;
+
+/// Prefix of a member that removes the lower one of the rest of its name.
+const WHITEOUT: &[u8] = b".wh.";
+
+/// Member that hides everything lower layers hold in its directory.
+const OPAQUE: &[u8] = b".wh..wh..opq";
+
+/// Prefix of members that only old union file systems understood.
+const LEGACY: &[u8] = b".wh..wh.";
+
+/// Something lower layers hold that a layer takes away.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Whiteout {
+    /// The path and all below it.
+    Path(PathBuf),
+    /// All in the directory, but not the directory.
+    Contents(PathBuf),
+}
+
+/// First reading: the whiteouts.
+pub(super) fn scan(source: impl Read) -> Result<Vec<Whiteout>, String> {
+    let mut whiteouts = Vec::new();
+    let mut tar = tar::Archive::new(source);
+    for entry in tar.entries().map_err(|e| e.to_string())? {
+        let entry = entry.map_err(|e| e.to_string())?;
+        let Some(path) = clean(&entry.path_bytes())? else {
+            continue;
+        };
+        let Some(name) = path.file_name().map(OsStr::as_bytes) else {
+            continue;
+        };
+        let parent = path.parent().unwrap_or(Path::new(""));
+        if name == OPAQUE {
+            whiteouts.push(Whiteout::Contents(parent.to_owned()));
+        } else if name.starts_with(LEGACY) {
+            continue;
+        } else if let Some(hidden) = name.strip_prefix(WHITEOUT) {
+            // `.wh...` would name the directory itself or the one above.
+            if matches!(hidden, b"" | b"." | b"..") {
+                return Err(format!(
+                    "`{}` removes nothing that has a name",
+                    path.display()
+                ));
+            }
+            whiteouts.push(Whiteout::Path(parent.join(OsStr::from_bytes(hidden))));
+        }
+    }
+    Ok(whiteouts)
+}
+
+/// Takes away from `root` what the scan found.
+pub(super) fn remove(root: BorrowedFd<'_>, whiteouts: &[Whiteout]) -> Result<(), String> {
+    for whiteout in whiteouts {
+        let (path, result) = match whiteout {
+            Whiteout::Path(path) => (path, remove_path(root, path)),
+            Whiteout::Contents(path) => (path, remove_contents(root, path)),
+        };
+        match result {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            result => result.map_err(|e| format!("cannot remove `{}`: {e}", path.display()))?,
+        }
+    }
+    Ok(())
+}
+
+fn remove_path(root: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let parent = open_dir(root, path.parent().unwrap_or(Path::new("")))?;
+    remove_entry(&parent, name)
+}
+
+fn remove_contents(root: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
+    let dir = open_dir(root, path)?;
+    let names: Vec<OsString> = fs::read_dir(through_fd(&dir))?
+        .map(|entry| Ok(entry?.file_name()))
+        .collect::<io::Result<_>>()?;
+    names.iter().try_for_each(|name| remove_entry(&dir, name))
+}
+
+/// Removes `name` in `dir`, with all below it if it is a directory; links are not followed.
+fn remove_entry(dir: &OwnedFd, name: &OsStr) -> io::Result<()> {
+    let stat = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    if FileType::from_raw_mode(stat.st_mode).is_dir() {
+        fs::remove_dir_all(through_fd(dir).join(name))
+    } else {
+        Ok(rustix::fs::unlinkat(dir, name, AtFlags::empty())?)
+    }
+}
+
+/// A path for functions that take no directory descriptor.
+fn through_fd(dir: &OwnedFd) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd()))
+}
+
+/// Second reading: writes what the layer adds below `root`.
+pub(super) fn extract(root: BorrowedFd<'_>, source: impl Read) -> Result<(), String> {
+    let mut directories = Vec::new();
+    let mut tar = tar::Archive::new(source);
+    for entry in tar.entries().map_err(|e| e.to_string())? {
+        let mut entry = entry.map_err(|e| e.to_string())?;
+        let Some(path) = clean(&entry.path_bytes())? else {
+            continue;
+        };
+        if path
+            .file_name()
+            .is_some_and(|n| n.as_bytes().starts_with(WHITEOUT))
+        {
+            continue;
+        }
+        add(root, &path, &mut entry)
+            .map_err(|e| format!("cannot unpack `{}`: {e}", path.display()))?;
+        if entry.header().entry_type().is_dir() {
+            directories.push((path, entry.header().mtime().unwrap_or(0)));
+        }
+    }
+    // Adding to a directory touched its time, so those are set last.
+    for (path, mtime) in directories {
+        let set = open_dir(root, &path).and_then(|dir| set_time(&dir, OsStr::new("."), mtime));
+        set.map_err(|e| format!("cannot set the time of `{}`: {e}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Writes one member.
+fn add<R: Read>(
+    root: BorrowedFd<'_>,
+    path: &Path,
+    entry: &mut tar::Entry<'_, R>,
+) -> io::Result<()> {
+    let kind = entry.header().entry_type();
+    let Some(name) = path.file_name() else {
+        // The root itself: only its mode and owner can change.
+        return if kind.is_dir() {
+            let root = open_dir(root, Path::new(""))?;
+            set_metadata(&root, OsStr::new("."), entry)
+        } else {
+            Err(invalid("the root of an image must be a directory"))
+        };
+    };
+    let parent = make_dir(root, path.parent().unwrap_or(Path::new("")))?;
+    let existing = rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW).ok();
+    let keep = kind.is_dir()
+        && existing.is_some_and(|stat| FileType::from_raw_mode(stat.st_mode).is_dir());
+    if existing.is_some() && !keep {
+        remove_entry(&parent, name)?;
+    }
+    match kind {
+        EntryType::Directory if keep => {}
+        EntryType::Directory => rustix::fs::mkdirat(&parent, name, Mode::RWXU)?,
+        EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
+            write_file(&parent, name, entry)?;
+        }
+        EntryType::Symlink => {
+            let target = link_target(entry)?;
+            rustix::fs::symlinkat(target, &parent, name)?;
+        }
+        EntryType::Link => {
+            let target = clean(link_target(entry)?.as_bytes()).map_err(io::Error::other)?;
+            let target = target.ok_or_else(|| invalid("a hard link to nothing"))?;
+            let target_name = target
+                .file_name()
+                .ok_or_else(|| invalid("a hard link to `/`"))?;
+            let target_dir = open_dir(root, target.parent().unwrap_or(Path::new("")))?;
+            rustix::fs::linkat(&target_dir, target_name, &parent, name, AtFlags::empty())?;
+            // Mode and owner are those of the file linked to.
+            return Ok(());
+        }
+        EntryType::Char | EntryType::Block | EntryType::Fifo => {
+            make_node(&parent, name, entry)?;
+        }
+        EntryType::XGlobalHeader => return Ok(()),
+        other => {
+            return Err(invalid(&format!(
+                "members of type {other:?} are not understood"
+            )));
+        }
+    }
+    set_metadata(&parent, name, entry)
+}
+
+fn invalid(reason: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, reason.to_owned())
+}
+
+fn link_target<R: Read>(entry: &tar::Entry<'_, R>) -> io::Result<OsString> {
+    let target = entry
+        .link_name_bytes()
+        .ok_or_else(|| invalid("a link without a target"))?;
+    Ok(OsString::from_vec(target.into_owned()))
+}
+
+/// Writes a regular file with its extended attributes.
+fn write_file<R: Read>(
+    parent: &OwnedFd,
+    name: &OsStr,
+    entry: &mut tar::Entry<'_, R>,
+) -> io::Result<()> {
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mode = Mode::RUSR | Mode::WUSR;
+    let mut file = File::from(rustix::fs::openat(parent, name, flags, mode)?);
+    let size = entry.size();
+    let written = io::copy(entry, &mut file)?;
+    if written < size {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    // File capabilities vanish when the owner changes, so the owner comes first.
+    set_owner(parent, name, entry)?;
+    let Some(extensions) = entry.pax_extensions()? else {
+        return Ok(());
+    };
+    for extension in extensions {
+        let extension = extension?;
+        let Some(key) = extension
+            .key()
+            .ok()
+            .and_then(|k| k.strip_prefix("SCHILY.xattr."))
+        else {
+            continue;
+        };
+        // `trusted.overlay.*` would steer the overlay the image becomes a part of.
+        if key == "security.capability" || key.starts_with("user.") {
+            rustix::fs::fsetxattr(&file, key, extension.value_bytes(), XattrFlags::empty())?;
+        }
+    }
+    Ok(())
+}
+
+fn make_node<R: Read>(parent: &OwnedFd, name: &OsStr, entry: &tar::Entry<'_, R>) -> io::Result<()> {
+    let header = entry.header();
+    let kind = match header.entry_type() {
+        EntryType::Char => FileType::CharacterDevice,
+        EntryType::Block => FileType::BlockDevice,
+        _ => FileType::Fifo,
+    };
+    let device = if kind == FileType::Fifo {
+        0
+    } else {
+        let major = header.device_major()?.unwrap_or(0);
+        let minor = header.device_minor()?.unwrap_or(0);
+        rustix::fs::makedev(major, minor)
+    };
+    Ok(rustix::fs::mknodat(
+        parent,
+        name,
+        kind,
+        Mode::RUSR | Mode::WUSR,
+        device,
+    )?)
+}
+
+fn set_owner<R: Read>(parent: &OwnedFd, name: &OsStr, entry: &tar::Entry<'_, R>) -> io::Result<()> {
+    // Only root can give files away. Others unpack, in tests, files of their own.
+    if rustix::process::geteuid().is_root() {
+        let id = |id: io::Result<u64>| {
+            u32::try_from(id?)
+                .ok()
+                .filter(|id| *id != u32::MAX)
+                .ok_or_else(|| invalid("an owner"))
+        };
+        let uid = Uid::from_raw(id(entry.header().uid())?);
+        let gid = Gid::from_raw(id(entry.header().gid())?);
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
+        rustix::fs::chownat(parent, name, Some(uid), Some(gid), flags)?;
+    }
+    Ok(())
+}
+
+/// Owner, mode and time of the member `name` just made in `parent`.
+fn set_metadata<R: Read>(
+    parent: &OwnedFd,
+    name: &OsStr,
+    entry: &tar::Entry<'_, R>,
+) -> io::Result<()> {
+    let header = entry.header();
+    if !header.entry_type().is_file() {
+        set_owner(parent, name, entry)?;
+    }
+    if !header.entry_type().is_symlink() {
+        // Set-user-id bits vanish when the owner changes, so the mode comes after.
+        let mode = Mode::from_raw_mode(header.mode()? & 0o7777);
+        rustix::fs::chmodat(parent, name, mode, AtFlags::empty())?;
+    }
+    set_time(parent, name, header.mtime()?)
+}
+
+fn set_time(parent: &OwnedFd, name: &OsStr, mtime_s: u64) -> io::Result<()> {
+    let time = Timespec {
+        tv_sec: i64::try_from(mtime_s).unwrap_or(0),
+        tv_nsec: 0,
+    };
+    let times = Timestamps {
+        last_access: time,
+        last_modification: time,
+    };
+    Ok(rustix::fs::utimensat(
+        parent,
+        name,
+        &times,
+        AtFlags::SYMLINK_NOFOLLOW,
+    )?)
+}
+
+/// Opens the directory `path` of the image.
+fn open_dir(root: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
+    let path = if path.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        path
+    };
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    Ok(rustix::fs::openat2(
+        root,
+        path,
+        flags,
+        Mode::empty(),
+        resolve,
+    )?)
+}
+
+/// Opens the directory `path` of the image, making what is missing of it.
+fn make_dir(root: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
+    match open_dir(root, path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+        result => return result,
+    }
+    let mut at = PathBuf::new();
+    let mut dir = open_dir(root, &at)?;
+    for part in path.components() {
+        at.push(part);
+        dir = match open_dir(root, &at) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                // A dangling symbolic link is in the way (EEXIST) or nothing is.
+                rustix::fs::mkdirat(&dir, part.as_os_str(), Mode::from_raw_mode(0o755))?;
+                open_dir(root, &at)?
+            }
+            result => result?,
+        };
+    }
+    Ok(dir)
+}
+
+/// A member's path relative to the root; empty for the root, `None` for a nameless member.
+fn clean(bytes: &[u8]) -> Result<Option<PathBuf>, String> {
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    let mut path = PathBuf::new();
+    for component in Path::new(OsStr::from_bytes(bytes)).components() {
+        match component {
+            Component::Normal(name) => path.push(name),
+            Component::RootDir | Component::CurDir => {}
+            Component::ParentDir | Component::Prefix(_) => {
+                let name = String::from_utf8_lossy(bytes);
+                return Err(format!("`{name}` points out of the image"));
+            }
+        }
+    }
+    Ok(Some(path))
+}
+
+#[cfg(test)]
+#[path = "layer_tests.rs"]
+mod tests;

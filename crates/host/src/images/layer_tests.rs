@@ -1,0 +1,227 @@
+//! Layers made by hand, among them hostile ones.
+
+use super::*;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+/// A directory for one test, gone at its end.
+struct Scratch {
+    path: PathBuf,
+    root: OwnedFd,
+}
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("latlab-layer-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(path.join("root")).unwrap();
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let root = rustix::fs::open(path.join("root"), flags, Mode::empty()).unwrap();
+        Self { path, root }
+    }
+
+    fn at(&self, inside: &str) -> PathBuf {
+        self.path.join("root").join(inside)
+    }
+
+    fn apply(&self, layer: &[u8]) -> Result<(), String> {
+        remove(self.root.as_fd(), &scan(layer)?)?;
+        extract(self.root.as_fd(), layer)
+    }
+
+    fn text(&self, inside: &str) -> String {
+        fs::read_to_string(self.at(inside)).unwrap()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+enum Item<'a> {
+    Dir(&'a str, u32),
+    File(&'a str, &'a str, u32),
+    Symlink(&'a str, &'a str),
+    Hardlink(&'a str, &'a str),
+}
+
+/// A tar with the names exactly as given, which the `tar` crate's own writer would refuse.
+fn layer(items: &[Item<'_>]) -> Vec<u8> {
+    let mut tar = tar::Builder::new(Vec::new());
+    for item in items {
+        let (name, kind, target, text, mode) = match item {
+            Item::Dir(name, mode) => (name, EntryType::Directory, "", "", *mode),
+            Item::File(name, text, mode) => (name, EntryType::Regular, "", *text, *mode),
+            Item::Symlink(name, target) => (name, EntryType::Symlink, *target, "", 0o777),
+            Item::Hardlink(name, target) => (name, EntryType::Link, *target, "", 0o644),
+        };
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(kind);
+        header.set_size(text.len() as u64);
+        header.set_mode(mode);
+        header.set_mtime(1_000_000_000);
+        header.set_uid(rustix::process::geteuid().as_raw().into());
+        header.set_gid(rustix::process::getegid().as_raw().into());
+        let raw = header.as_gnu_mut().unwrap();
+        raw.name[..name.len()].copy_from_slice(name.as_bytes());
+        raw.linkname[..target.len()].copy_from_slice(target.as_bytes());
+        header.set_cksum();
+        tar.append(&header, text.as_bytes()).unwrap();
+    }
+    tar.into_inner().unwrap()
+}
+
+#[test]
+fn files_links_modes_and_times_are_as_in_the_layer() {
+    let scratch = Scratch::new("plain");
+    let items = [
+        Item::Dir("./", 0o755),
+        Item::Dir("etc/", 0o750),
+        Item::File("etc/conf", "one", 0o4711),
+        Item::File("made/on/the/way", "deep", 0o600),
+        Item::Symlink("link", "/etc/conf"),
+        Item::Hardlink("hard", "/etc/conf"),
+    ];
+    scratch.apply(&layer(&items)).unwrap();
+    let conf = fs::metadata(scratch.at("etc/conf")).unwrap();
+    assert_eq!(conf.permissions().mode() & 0o7777, 0o4711);
+    assert_eq!(conf.mtime(), 1_000_000_000);
+    assert_eq!(conf.ino(), fs::metadata(scratch.at("hard")).unwrap().ino());
+    assert_eq!(scratch.text("made/on/the/way"), "deep");
+    assert_eq!(
+        fs::read_link(scratch.at("link")).unwrap(),
+        Path::new("/etc/conf")
+    );
+    let etc = fs::metadata(scratch.at("etc")).unwrap();
+    assert_eq!((etc.mode() & 0o7777, etc.mtime()), (0o750, 1_000_000_000));
+}
+
+#[test]
+fn a_higher_layer_replaces_and_whiteouts_remove() {
+    let scratch = Scratch::new("whiteout");
+    let lower = [
+        Item::File("keep", "1", 0o644),
+        Item::File("gone", "1", 0o644),
+        Item::File("dir/a/b", "1", 0o644),
+        Item::File("opaque/old", "1", 0o644),
+        Item::File("changes/kind", "1", 0o644),
+    ];
+    scratch.apply(&layer(&lower)).unwrap();
+    let upper = [
+        Item::File(".wh.gone", "", 0o644),
+        Item::File("dir/.wh.a", "", 0o644),
+        // What the same layer adds stays, whether it stands before or after the marker.
+        Item::File("opaque/before", "2", 0o644),
+        Item::File("opaque/.wh..wh..opq", "", 0o644),
+        Item::File("opaque/after", "2", 0o644),
+        Item::File(".wh..wh.plnk", "", 0o644),
+        Item::File("changes", "now a file", 0o644),
+        Item::File(".wh.never-there", "", 0o644),
+    ];
+    scratch.apply(&layer(&upper)).unwrap();
+    assert_eq!(scratch.text("keep"), "1");
+    assert!(!scratch.at("gone").exists());
+    assert!(scratch.at("dir").is_dir() && !scratch.at("dir/a").exists());
+    let mut names: Vec<_> = fs::read_dir(scratch.at("opaque"))
+        .unwrap()
+        .map(|e| e.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["after", "before"]);
+    assert_eq!(scratch.text("changes"), "now a file");
+    let all = fs::read_dir(scratch.at("")).unwrap();
+    assert!(
+        all.flatten()
+            .all(|e| !e.file_name().as_bytes().starts_with(b".wh."))
+    );
+}
+
+#[test]
+fn links_of_a_lower_layer_lead_inside_the_image() {
+    let scratch = Scratch::new("inside");
+    let outside = scratch.path.join("outside");
+    fs::create_dir(&outside).unwrap();
+    fs::write(outside.join("victim"), "safe").unwrap();
+    let absolute = outside.to_str().unwrap();
+    let lower = [
+        Item::Dir("usr/lib", 0o755),
+        Item::Symlink("lib", "usr/lib"),
+        Item::Symlink("abs", absolute),
+        Item::Symlink("up", "../outside"),
+    ];
+    scratch.apply(&layer(&lower)).unwrap();
+
+    scratch
+        .apply(&layer(&[Item::File("lib/so", "1", 0o644)]))
+        .unwrap();
+    assert_eq!(
+        scratch.text("usr/lib/so"),
+        "1",
+        "an ordinary link to a directory is followed"
+    );
+    assert!(
+        fs::symlink_metadata(scratch.at("lib"))
+            .unwrap()
+            .is_symlink()
+    );
+
+    // Escapes: through an absolute link, a climbing one, a whiteout behind one.
+    for hostile in [
+        [Item::File("abs/victim", "owned", 0o644)],
+        [Item::File("up/victim", "owned", 0o644)],
+        [Item::File("abs/.wh.victim", "", 0o644)],
+        [Item::File("up/.wh..wh..opq", "", 0o644)],
+        [Item::Hardlink("stolen", "up/victim")],
+        [Item::Hardlink("stolen", "abs/victim")],
+    ] {
+        // Refused, or made inside the image: either is right, touching the outside is not.
+        let _ = scratch.apply(&layer(&hostile));
+        let read = fs::read_to_string(outside.join("victim")).unwrap();
+        assert_eq!(read, "safe");
+        assert_eq!(fs::metadata(outside.join("victim")).unwrap().nlink(), 1);
+    }
+}
+
+#[test]
+fn paths_that_climb_are_refused() {
+    for hostile in [
+        [Item::File("../escape", "x", 0o644)],
+        [Item::File("a/../../escape", "x", 0o644)],
+        [Item::Hardlink("a", "../../etc/passwd")],
+        [Item::File("/", "root as a file", 0o644)],
+        [Item::Hardlink("a", "/")],
+        [Item::File("x/.wh...", "", 0o644)],
+        [Item::File("x/.wh.", "", 0o644)],
+    ] {
+        let scratch = Scratch::new("climb");
+        assert!(scratch.apply(&layer(&hostile)).is_err());
+        assert!(!scratch.path.join("escape").exists());
+    }
+}
+
+#[test]
+fn a_file_replaces_a_link_instead_of_writing_through_it() {
+    let scratch = Scratch::new("through");
+    let victim = scratch.path.join("victim");
+    fs::write(&victim, "safe").unwrap();
+    let items = [
+        Item::Symlink("f", victim.to_str().unwrap()),
+        Item::File("f", "mine", 0o644),
+    ];
+    scratch.apply(&layer(&items)).unwrap();
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "safe");
+    assert_eq!(scratch.text("f"), "mine");
+}
+
+#[test]
+fn damaged_layers_are_errors() {
+    let good = layer(&[Item::File("a", &"x".repeat(2000), 0o644)]);
+    assert!(Scratch::new("cut").apply(&good[..1024]).is_err());
+    assert!(scan(&[0x55; 1024][..]).is_err());
+    assert!(
+        scan(&[][..]).unwrap().is_empty(),
+        "an empty layer changes nothing"
+    );
+}
