@@ -1,1 +1,111 @@
 //! What sends, receives and times inside a node: the end points of latlab's own measurements.
+//!
+//! The probes run where the measured traffic begins and ends: natively, in a container, in the
+//! guest of a virtual machine, everywhere the same static binary. So they use std and system calls
+//! and nothing that brings its own threads or event loop, and each is a loop that one can read.
+//!
+//! | probe | what it does | samples |
+//! |---|---|---|
+//! | `rr-server`, `rr-client` | request and response, one transaction in flight | every transaction |
+//! | `source`, `sink` | packets on a schedule fixed in advance, timed one way | every packet, at both ends |
+//! | `forward` | holds every packet for a known time: a delay whose truth is known | every packet held |
+//! | `clock` | reads the clock: what a time stamp costs and resolves | every step |
+//!
+//! What they have in common:
+//! - Everything is recorded, nothing is summed up: room for all records is allocated and touched
+//!   before the measured window, and they are written to standard output after it, as messages of
+//!   [`latlab_wire::samples`]. During the window nothing is written.
+//! - All times are `CLOCK_MONOTONIC` ([`time`]).
+//! - A probe also reports how it fared itself ([`health`]), so that a run on an overloaded machine
+//!   can be told from a slow network.
+//! - What serves (`rr-server`, `sink`, `forward`) runs until its standard input ends ([`stop`]);
+//!   what measures ends by itself.
+//!
+//! # Calibration
+//! The floor below which a result says nothing is measured with the same probes: `clock` gives the
+//! cost of one time stamp, and `rr-client` to an `rr-server`, or `source` to a `sink`, on 127.0.0.1
+//! of the *same* node with the same message sizes, CPUs and polling gives what the node's own
+//! socket layer, scheduler and the probes cost without any link between.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+mod args;
+mod clock;
+mod error;
+mod forward;
+mod health;
+mod net;
+mod output;
+mod packets;
+mod rr;
+mod setup;
+mod stop;
+mod sys;
+mod time;
+
+use args::Options;
+use error::{Error, Result};
+use output::Output;
+
+const USAGE: &str = "\
+usage: latlab-agent probe PROBE [--OPTION VALUE]...
+
+rr-server  --proto tcp|udp --bind ADDR:PORT [--response-bytes 200] [--poll block|busy]
+rr-client  --proto tcp|udp|icmp --to ADDR[:PORT] [--bind ADDR] --count N | --duration-ms D
+           [--request-bytes 100] [--response-bytes 200] [--warmup 100] [--timeout-ms 1000]
+           [--poll block|busy]
+sink       --bind ADDR:PORT [--max-packets 1048576] [--flow ID] [--stamp user|kernel]
+           [--poll block|busy] [--receive-buffer BYTES]
+source     --to ADDR:PORT [--bind ADDR] --rate PPS --count N | --duration-ms D [--bytes 64]
+           [--flow 0] [--arrival constant|poisson] [--seed 1] [--warmup-ms 0] [--spin-us 60]
+forward    --listen ADDR:PORT --to ADDR:PORT --hold-ns D [--max-packets 1048576]
+           [--queue 8192] [--poll block|busy]
+clock      [--reads 100000]
+
+every probe: [--cpu LIST] [--fifo 1..98] [--max-memory BYTES] [--output frames|json]
+
+--bytes is the length of the Ethernet frame, FCS included. Servers stop when their standard
+input ends. Exit code: 0 done, 1 the measurement broke, 2 the input or the machine is at fault.
+";
+
+/// Runs the probe that `args` name (without the program's own name) and gives its exit code.
+///
+/// A failure is one line on standard error and an error message on standard output.
+pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
+    let mut output = Output::stdout();
+    match run(args, &mut output) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("latlab-agent probe: {error}");
+            // When the reader is gone there is nobody left to tell.
+            let _ = output.error(&error);
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+fn run(mut args: impl Iterator<Item = OsString>, output: &mut Output) -> Result<()> {
+    let Some(probe) = args.next() else {
+        return Err(Error::Usage(
+            "which probe? `probe --help` lists them".into(),
+        ));
+    };
+    let rest: Vec<OsString> = args.collect();
+    if probe == "--help" || rest.iter().any(|arg| arg == "--help") {
+        print!("{USAGE}");
+        return Ok(());
+    }
+    let options = || Options::parse(rest.into_iter());
+    match probe.to_str() {
+        Some("rr-server") => rr::server::run(options()?, output),
+        Some("rr-client") => rr::client::run(options()?, output),
+        Some("sink") => packets::sink::run(options()?, output),
+        Some("source") => packets::source::run(options()?, output),
+        Some("forward") => forward::run(options()?, output),
+        Some("clock") => clock::run(options()?, output),
+        _ => Err(Error::Usage(format!(
+            "no probe {probe:?}; there are rr-server, rr-client, sink, source, forward and clock"
+        ))),
+    }
+}

@@ -261,7 +261,7 @@ pub struct SourceCounters {
 }
 
 /// Counted by a forwarder.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ForwardCounters {
     /// How long each packet was to be held.
@@ -280,8 +280,8 @@ pub struct ForwardCounters {
     pub no_room: u64,
     /// Most packets in the queue at once.
     pub most_queued: u64,
-    /// Error of the hold: how much later than `hold_ns` after its arrival a packet left.
-    pub hold_error: Quantiles,
+    /// Errors the network reported, such as port unreachable.
+    pub network_errors: u64,
 }
 
 /// What the clock costs and resolves.
@@ -331,7 +331,8 @@ pub struct Health {
     pub softnet_drops: Option<u64>,
     /// Times the kernel left packets for later because its budget was used up, all CPUs.
     pub softnet_squeezed: Option<u64>,
-    /// How late it was on its own schedule; none where it has no schedule.
+    /// How late it was on its own schedule: a source, each packet; a forwarder, how much longer
+    /// than asked it held each. None where there is no schedule.
     pub lateness: Option<Quantiles>,
 }
 

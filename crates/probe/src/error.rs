@@ -1,0 +1,64 @@
+//! What can go wrong in a probe, and which exit code that is.
+//!
+//! Two of them, as everywhere in latlab: 2 says that the input or the machine is at fault and
+//! nothing was measured, 1 that a measurement began and broke.
+
+use std::io;
+
+use thiserror::Error;
+
+/// Why a probe ended early. Each prints as one line.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// The arguments make no sense.
+    #[error("{0}")]
+    Usage(String),
+    /// The machine refused something the probe needs.
+    #[error("{action}: {source}")]
+    Machine {
+        /// What was tried, and on what.
+        action: String,
+        /// The machine's answer.
+        source: io::Error,
+    },
+    /// The records would take more memory than allowed.
+    #[error(
+        "{records} records need {needed_bytes} bytes of memory, {allowed_bytes} are allowed; \
+         ask for fewer, or give --max-memory {needed_bytes}"
+    )]
+    Memory {
+        /// Records asked for.
+        records: u64,
+        /// What they need.
+        needed_bytes: u64,
+        /// What `--max-memory` allows.
+        allowed_bytes: u64,
+    },
+    /// The peer or the path to it failed during the run.
+    #[error("{0}")]
+    Peer(String),
+    /// The results could not be handed over.
+    #[error("write the results: {0}")]
+    Output(#[source] io::Error),
+}
+
+/// Result with this crate's error.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// A refusal of the machine, from either of the two error types it comes in.
+    pub fn machine(action: impl Into<String>, source: impl Into<io::Error>) -> Error {
+        Error::Machine {
+            action: action.into(),
+            source: source.into(),
+        }
+    }
+
+    /// The process's exit code.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Error::Usage(_) | Error::Machine { .. } | Error::Memory { .. } => 2,
+            Error::Peer(_) | Error::Output(_) => 1,
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! Open-loop packets: a source that sends on a schedule fixed in advance, and a sink.
+//!
+//! The loop is *open*: when a packet goes out does not depend on whether anything came back, or
+//! arrived at all. Each packet carries the time it was *intended* to be sent, and its delay counts
+//! from then. If source or path stall, the packets that should have left meanwhile carry the stall
+//! in their delay, instead of silently not being sent ("coordinated omission").
+//!
+//! The source's own lateness is part of such a delay; the source records it for every packet, so
+//! that a reader can take it out, or call the run off.
+
+mod schedule;
+pub mod sink;
+pub mod source;
+
+/// Packets recorded by a receiving probe when nobody says how many.
+pub const DEFAULT_MAX_PACKETS: u64 = 1 << 20;
+
+/// Receive buffer of a receiving probe when nobody says how large, in bytes: a tenth of a second of
+/// 100,000 small packets a second, at the kernel's ~800 bytes for each.
+pub const DEFAULT_RECEIVE_BUFFER_BYTES: u64 = 8 << 20;

@@ -1,0 +1,258 @@
+//! The probe `source`: sends packets on a schedule that is fixed before it begins.
+//!
+//! It sends each packet at its time or, when that has passed, at once; it never drops a slot and
+//! never waits for room in the kernel. A packet the kernel does not take is recorded as not sent,
+//! because it is the path that lost it.
+//!
+//! It sleeps until shortly before each slot and spins the rest. Spinning through would keep a CPU
+//! from everything else at any rate; sleeping through would be late by a timer wake-up each time.
+
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
+
+use latlab_wire::probe::{HEADER_BYTES, Packet, PacketRepr};
+use latlab_wire::samples::{
+    Arrival, Counters, Phase, Probe, Ready, Record, Report, SampleKind, SourceCounters, flags,
+};
+
+use super::schedule::Plan;
+use crate::args::Options;
+use crate::error::{Error, Result};
+use crate::health::{self, Watch};
+use crate::net::{self, Sent, Socket};
+use crate::output::Output;
+use crate::setup::{Common, touched_records};
+use crate::sys::Who;
+use crate::time::{self, Pause};
+
+/// Spins this long before each slot when nobody says how long. See [`Pause`].
+const DEFAULT_SPIN_US: u64 = 60;
+/// From "ready" to the first packet: more than reading the kernel's counters takes.
+const LEAD_NS: u64 = 2_000_000;
+/// So that a burst after a stall fits.
+const SEND_BUFFER_BYTES: usize = 4 << 20;
+const ETHERNET_AND_FCS_BYTES: u64 = 14 + 4;
+const UDP_HEADER_BYTES: u64 = 8;
+/// The smallest Ethernet frame, FCS included.
+const SMALLEST_FRAME_BYTES: u64 = 64;
+
+/// The options, as given.
+struct Settings {
+    to: SocketAddr,
+    from: Option<IpAddr>,
+    frame_bytes: u64,
+    plan: Plan,
+    pause: Pause,
+}
+
+impl Settings {
+    fn take(options: &mut Options) -> Result<Settings> {
+        let to = options.address("to")?;
+        let plan = Plan {
+            rate_pps: options
+                .number("rate", 1, 100_000_000)?
+                .ok_or_else(|| Error::Usage("--rate is missing: packets a second".into()))?,
+            arrival: options
+                .choice(
+                    "arrival",
+                    &[
+                        ("constant", Arrival::Constant),
+                        ("poisson", Arrival::Poisson),
+                    ],
+                )?
+                .unwrap_or(Arrival::Constant),
+            seed: options.number("seed", 0, u64::MAX)?.unwrap_or(1),
+            flow: options.number("flow", 0, u64::from(u16::MAX))?.unwrap_or(0) as u16,
+            warm_up_ns: options
+                .millis_as_ns("warmup-ms", 0, 3_600_000)?
+                .unwrap_or(0),
+            count: options.number("count", 1, u64::from(u32::MAX))?,
+            duration_ns: options.millis_as_ns("duration-ms", 1, 24 * 3_600_000)?,
+        };
+        if plan.count.is_none() && plan.duration_ns.is_none() {
+            return Err(Error::Usage("give --count, --duration-ms, or both".into()));
+        }
+        let spin_us = options
+            .number("spin-us", 0, 1_000_000)?
+            .unwrap_or(DEFAULT_SPIN_US);
+        Ok(Settings {
+            to,
+            from: options.value("bind", "ADDR without port")?,
+            frame_bytes: frame_bytes(options, to)?,
+            plan,
+            pause: Pause::spinning(spin_us * 1_000),
+        })
+    }
+
+    fn payload_bytes(&self) -> u64 {
+        self.frame_bytes - headers_bytes(self.to)
+    }
+
+    /// A socket that neither fragments nor waits.
+    fn socket(&self) -> Result<Socket> {
+        let socket = net::udp_to(self.to, self.from)?;
+        net::set_send_buffer(&socket, SEND_BUFFER_BYTES)?;
+        let mtu = u64::from(net::route_mtu(&socket, self.to.is_ipv6())?);
+        let packet_bytes = self.frame_bytes - ETHERNET_AND_FCS_BYTES;
+        if packet_bytes > mtu {
+            return Err(Error::Usage(format!(
+                "--bytes {}: the IP packet of {packet_bytes} bytes exceeds the MTU of {mtu} to {}",
+                self.frame_bytes, self.to,
+            )));
+        }
+        Ok(socket)
+    }
+}
+
+fn headers_bytes(to: SocketAddr) -> u64 {
+    let ip = if to.is_ipv6() { 40 } else { 20 };
+    ETHERNET_AND_FCS_BYTES + ip + UDP_HEADER_BYTES
+}
+
+/// The frame's length: as given, else the smallest that Ethernet and the header allow.
+fn frame_bytes(options: &mut Options, to: SocketAddr) -> Result<u64> {
+    let smallest = SMALLEST_FRAME_BYTES.max(headers_bytes(to) + HEADER_BYTES as u64);
+    let largest = headers_bytes(to) + net::MAX_DATAGRAM_BYTES as u64;
+    Ok(options
+        .number("bytes", smallest, largest)?
+        .unwrap_or(smallest))
+}
+
+/// The probe `source`.
+pub fn run(mut options: Options, output: &mut Output) -> Result<()> {
+    let common = Common::take(&mut options, output)?;
+    let settings = Settings::take(&mut options)?;
+    options.finish("source")?;
+    let most_packets = settings.plan.most_packets();
+    // A record, and its lateness afterwards.
+    common.check_memory(
+        most_packets,
+        (size_of::<Record>() + size_of::<u64>()) as u64,
+    )?;
+    if most_packets > u64::from(u32::MAX) {
+        return Err(Error::Usage(format!(
+            "{most_packets} packets: the sequence has 32 bits"
+        )));
+    }
+    common.apply()?;
+    let socket = settings.socket()?;
+    let mut records = touched_records(most_packets)?;
+    settings.plan.fill(&mut records);
+    let local = Some(net::local_address(&socket)?);
+    let conditions = common.conditions(None);
+    output.ready(Ready {
+        probe: Probe::Source,
+        local,
+        conditions,
+    })?;
+    output.progress(Phase::Measuring, records.last().map(|last| last.start_ns))?;
+
+    let watch = Watch::start(Who::Thread);
+    let started_ns = time::now_ns() + LEAD_NS;
+    let mut network_errors = 0;
+    let result = send_all(
+        &socket,
+        &settings,
+        &mut records,
+        started_ns,
+        &mut network_errors,
+    );
+    let ended_ns = time::now_ns();
+    let mut health = watch.end(&[socket.as_fd()]);
+
+    output.progress(Phase::Emitting, None)?;
+    let measured = records.iter().filter(|record| !record.has(flags::WARM_UP));
+    health.lateness = Some(health::lateness(
+        measured.map(|record| (record.start_ns, record.end_ns)),
+    ));
+    output.samples(SampleKind::Source, &records)?;
+    let counters = Counters::Source(counters(&settings, &records, network_errors));
+    output.report(Report {
+        started_ns,
+        ended_ns,
+        counters,
+        health,
+    })?;
+    result
+}
+
+/// Sends every packet of the schedule, and writes into its record when. On an error the records of
+/// the packets that were not reached are removed.
+fn send_all(
+    socket: &Socket,
+    settings: &Settings,
+    records: &mut Vec<Record>,
+    started_ns: u64,
+    network_errors: &mut u64,
+) -> Result<()> {
+    let mut payload = vec![0; settings.payload_bytes() as usize];
+    let mut header = Packet::new_unchecked(&mut payload[..]);
+    PacketRepr {
+        flow: settings.plan.flow,
+        sequence: 0,
+        intended_ns: 0,
+    }
+    .emit(&mut header);
+    for at in 0..records.len() {
+        let record = &mut records[at];
+        record.start_ns += started_ns;
+        let mut header = Packet::new_unchecked(&mut payload[..]);
+        header.set_sequence(record.sequence);
+        header.set_intended_ns(record.start_ns);
+        record.end_ns = settings.pause.until(record.start_ns);
+        match net::send_datagram(socket, &payload, network_errors) {
+            Ok(Sent::Yes) => {}
+            Ok(Sent::No) => record.flags |= flags::NOT_SENT,
+            Err(error) => {
+                let sequence = record.sequence;
+                records.truncate(at);
+                return Err(Error::Peer(format!("send packet {sequence}: {error}")));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn counters(settings: &Settings, records: &[Record], network_errors: u64) -> SourceCounters {
+    let count = |bit| records.iter().filter(|record| record.has(bit)).count() as u64;
+    let planned = records.len() as u64;
+    let not_sent = count(flags::NOT_SENT);
+    SourceCounters {
+        planned,
+        warm_up: count(flags::WARM_UP),
+        sent: planned - not_sent,
+        not_sent,
+        network_errors,
+        frame_bytes: settings.frame_bytes as u32,
+        payload_bytes: settings.payload_bytes() as u32,
+        rate_pps: settings.plan.rate_pps,
+        arrival: settings.plan.arrival,
+        seed: settings.plan.seed,
+        flow: settings.plan.flow,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(to: &str, bytes: Option<&str>) -> Result<u64> {
+        let args = bytes
+            .iter()
+            .flat_map(|bytes| ["--bytes", bytes])
+            .map(Into::into);
+        let mut options = Options::parse(args.collect::<Vec<_>>().into_iter()).unwrap();
+        frame_bytes(&mut options, to.parse().unwrap())
+    }
+
+    #[test]
+    fn the_smallest_frame_depends_on_the_ip_version() {
+        assert_eq!(frame("127.0.0.1:1", None).unwrap(), 64);
+        assert_eq!(frame("[::1]:1", None).unwrap(), 82);
+        assert_eq!(frame("127.0.0.1:1", Some("1518")).unwrap(), 1518);
+        assert!(frame("127.0.0.1:1", Some("63")).is_err());
+        assert!(frame("[::1]:1", Some("81")).is_err());
+        // 18 bytes of payload: the header and two more.
+        assert_eq!(64 - headers_bytes("127.0.0.1:1".parse().unwrap()), 18);
+    }
+}

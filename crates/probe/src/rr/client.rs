@@ -1,0 +1,432 @@
+//! The probe `rr-client`: sends one request after another and records every transaction.
+
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use latlab_wire::probe::HEADER_BYTES;
+use latlab_wire::samples::{
+    Counters, Phase, Probe, Protocol, Ready, Record, Report, RrClientCounters, SampleKind,
+    StoppedBy, flags,
+};
+
+use super::datagram::{Datagram, Framing};
+use super::icmp::Echo;
+use super::stream::Stream;
+use super::{
+    DEFAULT_REQUEST_BYTES, DEFAULT_RESPONSE_BYTES, MAX_STREAM_MESSAGE_BYTES, Tally, Transport,
+};
+use crate::args::Options;
+use crate::error::{Error, Result};
+use crate::health::Watch;
+use crate::net::{self, IcmpSocket, MAX_DATAGRAM_BYTES};
+use crate::output::Output;
+use crate::setup::{Common, Poll, grow_touched, touched_records};
+use crate::sys::Who;
+use crate::time;
+
+const DEFAULT_WARM_UP: u64 = 100;
+/// A warm-up that gets no answer this often in a row has nothing to warm up.
+const WARM_UP_LOSSES: usize = 3;
+/// Room for records that a run by time gets in any case.
+const LEAST_ROOM: u64 = 1 << 16;
+
+/// The options, as given.
+struct Settings {
+    protocol: Protocol,
+    to: SocketAddr,
+    from: Option<IpAddr>,
+    count: Option<u64>,
+    duration_ns: Option<u64>,
+    request_bytes: u32,
+    response_bytes: u32,
+    warm_up: u64,
+    timeout_ns: u64,
+    poll: Poll,
+}
+
+impl Settings {
+    fn take(options: &mut Options) -> Result<Settings> {
+        let protocols = [
+            ("tcp", Protocol::Tcp),
+            ("udp", Protocol::Udp),
+            ("icmp", Protocol::Icmp),
+        ];
+        let protocol = options
+            .choice("proto", &protocols)?
+            .ok_or_else(|| Error::Usage("--proto is missing: tcp, udp or icmp".into()))?;
+        let to = match protocol {
+            // ICMP has no ports; 0 takes the place of one.
+            Protocol::Icmp => SocketAddr::new(options.required("to", "ADDR without port")?, 0),
+            Protocol::Tcp | Protocol::Udp => options.address("to")?,
+        };
+        let largest = match protocol {
+            Protocol::Tcp => MAX_STREAM_MESSAGE_BYTES,
+            Protocol::Udp | Protocol::Icmp => MAX_DATAGRAM_BYTES,
+        } as u64;
+        let request_bytes = options
+            .number("request-bytes", HEADER_BYTES as u64, largest)?
+            .unwrap_or(DEFAULT_REQUEST_BYTES);
+        let response_bytes = response_bytes(options, protocol, request_bytes, largest)?;
+        let count = options.number("count", 1, u64::from(u32::MAX) / 2)?;
+        let duration_ns = options.millis_as_ns("duration-ms", 1, 24 * 3_600_000)?;
+        if count.is_none() && duration_ns.is_none() {
+            return Err(Error::Usage("give --count, --duration-ms, or both".into()));
+        }
+        Ok(Settings {
+            protocol,
+            to,
+            from: options.value("bind", "ADDR without port")?,
+            count,
+            duration_ns,
+            request_bytes: request_bytes as u32,
+            response_bytes: response_bytes as u32,
+            warm_up: options
+                .number("warmup", 0, 1_000_000)?
+                .unwrap_or(DEFAULT_WARM_UP),
+            timeout_ns: options
+                .millis_as_ns("timeout-ms", 1, 60_000)?
+                .unwrap_or(1_000_000_000),
+            poll: options
+                .choice("poll", &[("block", Poll::Block), ("busy", Poll::Busy)])?
+                .unwrap_or(Poll::Block),
+        })
+    }
+
+    fn transport(&self) -> Result<Box<dyn Transport>> {
+        let Settings {
+            to,
+            from,
+            poll,
+            timeout_ns,
+            request_bytes,
+            response_bytes,
+            ..
+        } = *self;
+        let (socket, framing) = match self.protocol {
+            Protocol::Tcp => {
+                let socket = net::tcp_to(to, from, Duration::from_nanos(timeout_ns))?;
+                let stream = Stream::new(socket, poll, timeout_ns, request_bytes, response_bytes)?;
+                return Ok(Box::new(stream));
+            }
+            Protocol::Udp => (net::udp_to(to, from)?, Framing::Udp),
+            Protocol::Icmp => {
+                let (socket, kind) = net::icmp_to(to.ip(), from)?;
+                let name = match kind {
+                    IcmpSocket::Raw => "icmp-raw",
+                    IcmpSocket::Datagram => "icmp-datagram",
+                };
+                // Two clients of one node differ in process; in shared namespaces, in time.
+                let identifier = std::process::id() as u16 ^ (time::now_ns() >> 16) as u16;
+                let echo = Echo::new(to.is_ipv6(), kind, identifier);
+                (socket, Framing::Icmp(echo, name))
+            }
+        };
+        Ok(Box::new(Datagram::new(
+            socket,
+            framing,
+            poll,
+            timeout_ns,
+            request_bytes,
+            response_bytes,
+        )?))
+    }
+}
+
+fn response_bytes(
+    options: &mut Options,
+    protocol: Protocol,
+    request_bytes: u64,
+    largest: u64,
+) -> Result<u64> {
+    let given = options.number("response-bytes", 0, largest)?;
+    match (protocol, given) {
+        (Protocol::Icmp, Some(other)) if other != request_bytes => Err(Error::Usage(format!(
+            "--response-bytes {other}: an ICMP echo returns the {request_bytes} bytes of the \
+             request"
+        ))),
+        (Protocol::Icmp, _) => Ok(request_bytes),
+        (_, Some(short)) if (1..HEADER_BYTES as u64).contains(&short) => Err(Error::Usage(
+            format!("--response-bytes {short}: expected 0 (the server decides), or at least 16"),
+        )),
+        (_, given) => Ok(given.unwrap_or(DEFAULT_RESPONSE_BYTES)),
+    }
+}
+
+/// A run under way.
+struct Run {
+    transport: Box<dyn Transport>,
+    records: Vec<Record>,
+    tally: Tally,
+}
+
+impl Run {
+    /// One transaction, recorded even if it breaks the run.
+    fn transact(&mut self, extra_flags: u16) -> Result<()> {
+        let sequence = self.records.len() as u32;
+        let began_ns = time::now_ns();
+        let result = self
+            .transport
+            .exchange(sequence, &self.records, &mut self.tally);
+        let mut record = Record {
+            sequence,
+            flags: extra_flags,
+            start_ns: began_ns,
+            ..Record::default()
+        };
+        match result {
+            Ok(times) => {
+                record.start_ns = times.sent_ns;
+                record.end_ns = times.received_ns.unwrap_or(0);
+                record.flags |= if times.received_ns.is_none() {
+                    flags::LOST
+                } else {
+                    0
+                };
+                record.flags |= if times.sent { 0 } else { flags::NOT_SENT };
+                self.records.push(record);
+                Ok(())
+            }
+            Err(error) => {
+                record.flags |= flags::LOST;
+                self.records.push(record);
+                Err(error)
+            }
+        }
+    }
+
+    fn warm_up(&mut self, count: u64) -> Result<()> {
+        for _ in 0..count {
+            self.transact(flags::WARM_UP)?;
+            let last = &self.records[self.records.len().saturating_sub(WARM_UP_LOSSES)..];
+            if last.len() == WARM_UP_LOSSES && last.iter().all(|record| record.has(flags::LOST)) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Room for a run by time: twice as many transactions as the fastest of the warm-up allows.
+    fn room_for(&self, duration_ns: u64) -> u64 {
+        let answered = self
+            .records
+            .iter()
+            .filter(|record| !record.has(flags::LOST));
+        let fastest_ns = answered.map(|record| record.end_ns - record.start_ns).min();
+        let transactions = duration_ns / (fastest_ns.unwrap_or(u64::MAX) / 2).max(1);
+        transactions.max(LEAST_ROOM)
+    }
+
+    /// Transactions until the count, the time or the room is used up.
+    fn measure(&mut self, count: u64, until_ns: u64, by_room: bool) -> (StoppedBy, Result<()>) {
+        for _ in 0..count {
+            if time::now_ns() >= until_ns {
+                return (StoppedBy::Duration, Ok(()));
+            }
+            if let Err(error) = self.transact(0) {
+                return (StoppedBy::Peer, Err(error));
+            }
+        }
+        (
+            if by_room {
+                StoppedBy::Room
+            } else {
+                StoppedBy::Count
+            },
+            Ok(()),
+        )
+    }
+}
+
+/// The probe `rr-client`.
+pub fn run(mut options: Options, output: &mut Output) -> Result<()> {
+    let common = Common::take(&mut options, output)?;
+    let settings = Settings::take(&mut options)?;
+    options.finish("rr-client")?;
+    let record_bytes = size_of::<Record>() as u64;
+    let first_room = settings.warm_up + settings.count.unwrap_or(LEAST_ROOM);
+    common.check_memory(first_room, record_bytes)?;
+    common.apply()?;
+    let records = touched_records(first_room)?;
+    let mut run = Run {
+        transport: settings.transport()?,
+        records,
+        tally: Tally::default(),
+    };
+    let mut local = net::local_address(run.transport.socket())?;
+    if settings.protocol == Protocol::Icmp {
+        // A raw socket tells its protocol number here.
+        local.set_port(0);
+    }
+    let conditions = common.conditions(None);
+    output.ready(Ready {
+        probe: Probe::RrClient,
+        local: Some(local),
+        conditions,
+    })?;
+
+    output.progress(Phase::WarmUp, None)?;
+    let warmed_up = run.warm_up(settings.warm_up);
+    let warm_up = run.records.len() as u64;
+    let count = match (settings.count, settings.duration_ns) {
+        (Some(count), _) => count,
+        (None, duration_ns) => {
+            let wanted = run.room_for(duration_ns.unwrap_or(0));
+            let count = wanted.min(common.room(record_bytes).saturating_sub(warm_up));
+            grow_touched(&mut run.records, warm_up + count)?;
+            count
+        }
+    };
+    output.progress(Phase::Measuring, settings.duration_ns)?;
+
+    let watch = Watch::start(Who::Thread);
+    let before = run.tally;
+    let started_ns = time::now_ns();
+    let until_ns = settings
+        .duration_ns
+        .map_or(u64::MAX, |duration_ns| started_ns + duration_ns);
+    let (stopped_by, result) = match warmed_up {
+        Ok(()) => run.measure(count, until_ns, settings.count.is_none()),
+        Err(error) => (StoppedBy::Peer, Err(error)),
+    };
+    let ended_ns = time::now_ns();
+    let health = watch.end(&[run.transport.socket().as_fd()]);
+
+    output.progress(Phase::Emitting, None)?;
+    output.samples(SampleKind::Rr, &run.records)?;
+    let counters = Counters::RrClient(counters(&settings, &run, before, warm_up, stopped_by));
+    output.report(Report {
+        started_ns,
+        ended_ns,
+        counters,
+        health,
+    })?;
+    result
+}
+
+fn counters(
+    settings: &Settings,
+    run: &Run,
+    before: Tally,
+    warm_up: u64,
+    stopped_by: StoppedBy,
+) -> RrClientCounters {
+    let measured = &run.records[warm_up as usize..];
+    let lost = measured
+        .iter()
+        .filter(|record| record.has(flags::LOST))
+        .count() as u64;
+    let tally = &run.tally;
+    RrClientCounters {
+        protocol: settings.protocol,
+        socket: run.transport.socket_name().to_owned(),
+        request_bytes: settings.request_bytes,
+        response_bytes: settings.response_bytes,
+        warm_up,
+        transactions: measured.len() as u64,
+        answered: measured.len() as u64 - lost,
+        lost,
+        late: tally.late - before.late,
+        duplicates: tally.duplicates - before.duplicates,
+        unmatched: tally.unmatched - before.unmatched,
+        network_errors: tally.network_errors - before.network_errors,
+        stopped_by,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A transport whose transactions take as long as told; None is a loss.
+    struct Scripted(Vec<Option<u64>>);
+
+    impl Transport for Scripted {
+        fn exchange(
+            &mut self,
+            sequence: u32,
+            _: &[Record],
+            _: &mut Tally,
+        ) -> Result<super::super::Times> {
+            match self.0.get(sequence as usize) {
+                Some(took) => Ok(super::super::Times {
+                    sent_ns: 100,
+                    received_ns: took.map(|took| 100 + took),
+                    sent: true,
+                }),
+                None => Err(Error::Peer("gone".into())),
+            }
+        }
+        fn socket(&self) -> &net::Socket {
+            unreachable!("the script has no socket")
+        }
+        fn socket_name(&self) -> &'static str {
+            "scripted"
+        }
+    }
+
+    fn scripted(script: Vec<Option<u64>>) -> Run {
+        let transport = Box::new(Scripted(script));
+        Run {
+            transport,
+            records: Vec::new(),
+            tally: Tally::default(),
+        }
+    }
+
+    #[test]
+    fn a_warm_up_without_answers_ends_early() {
+        let mut run = scripted(vec![
+            Some(5),
+            None,
+            None,
+            Some(5),
+            None,
+            None,
+            None,
+            Some(5),
+        ]);
+        run.warm_up(100).unwrap();
+        assert_eq!(run.records.len(), 7);
+        assert!(run.records.iter().all(|record| record.has(flags::WARM_UP)));
+    }
+
+    #[test]
+    fn a_broken_run_keeps_what_it_measured() {
+        let mut run = scripted(vec![Some(5), Some(6)]);
+        let (stopped_by, result) = run.measure(10, u64::MAX, false);
+        assert_eq!(stopped_by, StoppedBy::Peer);
+        assert_eq!(result.unwrap_err().to_string(), "gone");
+        let lost: Vec<bool> = run
+            .records
+            .iter()
+            .map(|record| record.has(flags::LOST))
+            .collect();
+        assert_eq!(lost, [false, false, true]);
+    }
+
+    #[test]
+    fn the_end_is_told_by_its_cause() {
+        let script = || vec![Some(5); 10];
+        assert_eq!(
+            scripted(script()).measure(10, u64::MAX, false).0,
+            StoppedBy::Count
+        );
+        assert_eq!(
+            scripted(script()).measure(10, u64::MAX, true).0,
+            StoppedBy::Room
+        );
+        assert_eq!(
+            scripted(script()).measure(10, 0, true).0,
+            StoppedBy::Duration
+        );
+    }
+
+    #[test]
+    fn room_follows_the_fastest_answer() {
+        let mut run = scripted(vec![Some(20_000), None, Some(10_000)]);
+        assert_eq!(run.room_for(1_000_000_000), LEAST_ROOM);
+        run.warm_up(3).unwrap();
+        assert_eq!(run.room_for(1_000_000_000), 200_000);
+    }
+}

@@ -1,0 +1,61 @@
+//! Request and response: one transaction in flight, every one recorded.
+//!
+//! The client sends a request, waits for the response, and only then sends the next; what it
+//! measures is the round trip as an application sees it, system calls and wake-ups included.
+//! Sizes are those of the whole message (TCP and UDP payload, ICMP data) and at least
+//! [`HEADER_BYTES`](latlab_wire::probe::HEADER_BYTES).
+//!
+//! The loop is *closed*: while a response is late, no further request is sent, so a stall of 10 ms
+//! is one slow transaction here and not the hundreds that would have been sent meanwhile. That is
+//! what request/response means; for the delay that a steady stream of packets suffers there are
+//! `source` and `sink`.
+
+pub mod client;
+mod datagram;
+mod icmp;
+pub mod server;
+mod stream;
+
+use latlab_wire::samples::Record;
+
+use crate::error::Result;
+use crate::net::Socket;
+
+/// Message sizes of Felter et al. 2014, section III-F.
+const DEFAULT_REQUEST_BYTES: u64 = 100;
+const DEFAULT_RESPONSE_BYTES: u64 = 200;
+
+/// Largest message over TCP. It bounds what a server allocates for a client.
+const MAX_STREAM_MESSAGE_BYTES: usize = 1 << 20;
+
+/// When one transaction happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Times {
+    sent_ns: u64,
+    /// None when no answer came in time.
+    received_ns: Option<u64>,
+    /// Whether the kernel took the request at all.
+    sent: bool,
+}
+
+/// What came in besides the answers waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Tally {
+    late: u64,
+    duplicates: u64,
+    unmatched: u64,
+    network_errors: u64,
+}
+
+/// One way to carry transactions.
+trait Transport {
+    /// Performs the transaction number `sequence`. `history` holds the records of all earlier ones,
+    /// by which a stray answer is told to be late or a duplicate. An error ends the run.
+    fn exchange(&mut self, sequence: u32, history: &[Record], tally: &mut Tally) -> Result<Times>;
+
+    /// The socket.
+    fn socket(&self) -> &Socket;
+
+    /// What kind of socket that is, for the report.
+    fn socket_name(&self) -> &'static str;
+}

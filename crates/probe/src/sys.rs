@@ -1,0 +1,236 @@
+//! The few system calls that neither std nor rustix wraps, each behind a safe function.
+//!
+//! All `unsafe` of this crate is here. Every function either passes a pointer to a local of exactly
+//! the size it also passes, or a slice's own pointer and length.
+
+use std::io;
+use std::mem::{self, MaybeUninit};
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use libc::{c_int, c_void, socklen_t};
+
+/// Whose resource usage to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Who {
+    /// The calling thread's.
+    Thread,
+    /// That of all threads of the process, ended ones included.
+    Process,
+}
+
+/// What the kernel accounts to a thread or process, since it began.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Usage {
+    pub user_ns: u64,
+    pub system_ns: u64,
+    pub minor_faults: u64,
+    pub major_faults: u64,
+    pub voluntary_switches: u64,
+    pub involuntary_switches: u64,
+}
+
+/// Reads the resource usage.
+pub fn usage(who: Who) -> io::Result<Usage> {
+    let who = match who {
+        Who::Thread => libc::RUSAGE_THREAD,
+        Who::Process => libc::RUSAGE_SELF,
+    };
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the pointer is to a writable rusage.
+    check(unsafe { libc::getrusage(who, usage.as_mut_ptr()) })?;
+    // SAFETY: all-zero bytes are a valid rusage, and the call has filled it in.
+    let usage = unsafe { usage.assume_init() };
+    let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1_000;
+    Ok(Usage {
+        user_ns: ns(usage.ru_utime),
+        system_ns: ns(usage.ru_stime),
+        minor_faults: usage.ru_minflt as u64,
+        major_faults: usage.ru_majflt as u64,
+        voluntary_switches: usage.ru_nvcsw as u64,
+        involuntary_switches: usage.ru_nivcsw as u64,
+    })
+}
+
+/// Puts the calling thread under `SCHED_FIFO`. Threads it makes later inherit that.
+pub fn set_fifo(priority: u32) -> io::Result<()> {
+    let param = libc::sched_param {
+        sched_priority: priority as c_int,
+    };
+    // SAFETY: 0 is the calling thread; the pointer is to a sched_param that lives across the call.
+    check(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const param) })
+}
+
+/// Packets a socket has dropped because its receive buffer was full, since it was made.
+///
+/// `SO_MEMINFO` gives the counter that `SO_RXQ_OVFL` attaches to received packets, but without a
+/// control message per packet, and including drops after the last packet that was received.
+pub fn socket_drops(socket: BorrowedFd<'_>) -> Option<u64> {
+    const SO_MEMINFO: c_int = 55;
+    const DROPS: usize = 8;
+    const WORDS: usize = 9;
+    let mut info = [0u32; WORDS];
+    let mut length = size_of_val(&info) as socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes, the size of the array pointed to.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_MEMINFO,
+            info.as_mut_ptr().cast::<c_void>(),
+            &raw mut length,
+        )
+    };
+    (result == 0 && length as usize == size_of_val(&info)).then(|| u64::from(info[DROPS]))
+}
+
+/// Asks the kernel to attach its `CLOCK_REALTIME` reception time to received packets.
+pub fn enable_kernel_stamps(socket: BorrowedFd<'_>) -> io::Result<()> {
+    set_option(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1i32)
+}
+
+/// Lets only echo replies into a raw ICMP socket; everything else would wake the probe for nothing.
+pub fn accept_only_echo_replies(socket: BorrowedFd<'_>, v6: bool) -> io::Result<()> {
+    // In both filters a set bit blocks the message type of that number.
+    if v6 {
+        const ICMP6_FILTER: c_int = 1;
+        const ECHO_REPLY: usize = 129;
+        let mut blocked = [u32::MAX; 8];
+        blocked[ECHO_REPLY / 32] &= !(1 << (ECHO_REPLY % 32));
+        set_option(socket, libc::IPPROTO_ICMPV6, ICMP6_FILTER, &blocked)
+    } else {
+        const SOL_RAW: c_int = 255;
+        const ICMP_FILTER: c_int = 1;
+        const ECHO_REPLY: u32 = 0;
+        let blocked: u32 = !(1 << ECHO_REPLY);
+        set_option(socket, SOL_RAW, ICMP_FILTER, &blocked)
+    }
+}
+
+/// Types whose bytes the kernel may read as an option's value: integers without padding.
+trait OptionValue {}
+impl OptionValue for i32 {}
+impl OptionValue for u32 {}
+impl<const N: usize> OptionValue for [u32; N] {}
+
+fn set_option<T: OptionValue>(
+    socket: BorrowedFd<'_>,
+    level: c_int,
+    name: c_int,
+    value: &T,
+) -> io::Result<()> {
+    // SAFETY: pointer and length are those of one live value without padding.
+    check(unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            name,
+            std::ptr::from_ref(value).cast::<c_void>(),
+            size_of::<T>() as socklen_t,
+        )
+    })
+}
+
+/// Receives one datagram together with the kernel's stamp, in ns of `CLOCK_REALTIME`. The stamp is
+/// missing when [`enable_kernel_stamps`] was not called before the packet came in.
+pub fn receive_stamped(
+    socket: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    flags: c_int,
+) -> io::Result<(usize, Option<u64>)> {
+    // u64 words, because control messages must be aligned; room for one time stamp and some.
+    let mut control = [0u64; 16];
+    let mut part = libc::iovec {
+        iov_base: buffer.as_mut_ptr().cast::<c_void>(),
+        iov_len: buffer.len(),
+    };
+    // SAFETY: an all-zero msghdr is valid: no name, no parts, no control data.
+    let mut message: libc::msghdr = unsafe { mem::zeroed() };
+    message.msg_iov = &raw mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.as_mut_ptr().cast::<c_void>();
+    message.msg_controllen = size_of_val(&control) as _;
+    // SAFETY: every pointer in the message is to live, writable memory of the length given with it.
+    let received = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, flags) };
+    if received < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has set msg_controllen to what it wrote; the header is inside `control` or
+    // null.
+    let mut header = unsafe { libc::CMSG_FIRSTHDR(&raw const message) };
+    while !header.is_null() {
+        // SAFETY: not null, so CMSG_FIRSTHDR or CMSG_NXTHDR found a whole header inside `control`.
+        let (level, kind) = unsafe { ((*header).cmsg_level, (*header).cmsg_type) };
+        if level == libc::SOL_SOCKET && kind == libc::SO_TIMESTAMPNS {
+            // SAFETY: a message of this kind carries a timespec; read_unaligned asks no alignment.
+            let time: libc::timespec = unsafe {
+                libc::CMSG_DATA(header)
+                    .cast::<libc::timespec>()
+                    .read_unaligned()
+            };
+            let stamp = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
+            return Ok((received as usize, Some(stamp)));
+        }
+        // SAFETY: `header` is a header inside the message's control data.
+        header = unsafe { libc::CMSG_NXTHDR(&raw const message, header) };
+    }
+    Ok((received as usize, None))
+}
+
+fn check(result: c_int) -> io::Result<()> {
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    #[test]
+    fn a_full_receive_buffer_counts_as_drops() {
+        let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+        rustix::net::sockopt::set_socket_recv_buffer_size(&receiver, 1).unwrap();
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        assert_eq!(socket_drops(receiver.as_fd()), Some(0));
+        for _ in 0..100 {
+            sender
+                .send_to(&[0; 1000], receiver.local_addr().unwrap())
+                .unwrap();
+        }
+        let drops = socket_drops(receiver.as_fd()).unwrap();
+        assert!((1..100).contains(&drops), "{drops}");
+    }
+
+    #[test]
+    fn a_kernel_stamp_comes_only_when_asked_for() {
+        let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let mut buffer = [0; 64];
+        let mut exchange = || {
+            sender
+                .send_to(b"hello", receiver.local_addr().unwrap())
+                .unwrap();
+            receive_stamped(receiver.as_fd(), &mut buffer, 0).unwrap()
+        };
+        assert_eq!(exchange(), (5, None));
+        enable_kernel_stamps(receiver.as_fd()).unwrap();
+        let (length, stamp) = exchange();
+        assert_eq!(length, 5);
+        // Some time after 2020: a wrong offset in the control data would give anything else.
+        assert!(stamp.unwrap() > 1_577_836_800_000_000_000);
+    }
+
+    #[test]
+    fn usage_only_grows() {
+        let before = usage(Who::Thread).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        let after = usage(Who::Thread).unwrap();
+        assert!(after.voluntary_switches > before.voluntary_switches);
+        assert!(usage(Who::Process).unwrap().user_ns >= before.user_ns);
+    }
+}
