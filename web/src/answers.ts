@@ -1,0 +1,69 @@
+// The plain-language answers at the top of the page. Pure, so that their wording is tested.
+
+import { duration, quantity, ratio } from './format';
+import { cellsOf, type Model } from './model';
+import type { Cell, Comparison, Group, Verdict } from './summary';
+
+/** What is said about one cell of a group. */
+export interface Answer {
+  cell: Cell;
+  /** The figure that the eye should find: `1.02×`; empty where there is none. */
+  figure: string;
+  /** The rest of the clause. */
+  words: string;
+}
+
+/** One clause a cell, the baseline first when it is all there is to say. */
+export function answersOf(model: Model, group: Group): Answer[] {
+  const cells = cellsOf(model, group);
+  const base = group.baseline === undefined ? undefined : model.cells.get(group.baseline);
+  const others = cells.filter((cell) => cell.id !== base?.id);
+  if (base && others.length > 0) return others.map((cell) => compared(model, cell, base));
+  return cells.map((cell) => ({ cell, figure: typical(cell), words: remarks(cell).join(', ') }));
+}
+
+function compared(model: Model, cell: Cell, base: Cell): Answer {
+  const comparison = cell.comparison;
+  if (!comparison) {
+    if (cell.replicates === 0)
+      return { cell, figure: '', words: 'not measured: no trial succeeded' };
+    return { cell, figure: typical(cell), words: ['not compared', ...remarks(cell)].join(', ') };
+  }
+  const baseName = model.seriesOf.get(base.id)?.label ?? base.label;
+  const details = [
+    `${comparison.quantity} ${typical(cell)} against ${typical(base)}`,
+    verdictWords(comparison.verdict, comparison),
+    ...remarks(cell),
+  ];
+  return { cell, figure: ratio(comparison.ratio), words: `of ${baseName} (${details.join(', ')})` };
+}
+
+/** Median latency, or the first metric's median. */
+export function typical(cell: Cell): string {
+  const median = cell.latency?.quantiles[0]?.value_ns;
+  if (median !== undefined) return duration(median);
+  if (cell.latency) return 'too few samples';
+  const metric = cell.metrics[0];
+  return metric ? quantity(metric.spread.median, metric.unit) : 'not measured';
+}
+
+function remarks(cell: Cell): string[] {
+  const list: string[] = [];
+  if (cell.environment.emulated) list.push('software emulation');
+  if (cell.overloaded > 0) list.push(`${cell.overloaded} of ${cell.replicates} trials overloaded`);
+  return list;
+}
+
+export function verdictWords(verdict: Verdict, comparison?: Pick<Comparison, 'quantity'>): string {
+  const isLatency = comparison?.quantity.includes('latency') ?? false;
+  switch (verdict) {
+    case 'better':
+      return isLatency ? 'faster' : 'better';
+    case 'worse':
+      return isLatency ? 'slower' : 'worse';
+    case 'no-difference':
+      return 'no difference found';
+    case 'too-few-replicates':
+      return 'too few replicates to say';
+  }
+}

@@ -1,0 +1,194 @@
+// One measurement's plots and table. A bench is built when its measurement is first chosen (or
+// printed), so that a study of many measurements opens as fast as one of few.
+
+import { h } from '../dom';
+import { plural } from '../format';
+import type { MeasurementView, Model } from '../model';
+import { boxPanel } from '../plots/boxes';
+import { cdfPanel } from '../plots/cdf';
+import { LinkedView } from '../plots/linked';
+import { metricPanel } from '../plots/metrics';
+import { CurvePanel, type Context, type Panel } from '../plots/panel';
+import { percentilePanel } from '../plots/percentiles';
+import { timePanel } from '../plots/timeseries';
+import type { Change, State } from '../state';
+import type { Group } from '../summary';
+import { ComparisonTable } from './table';
+
+/** Groups drawn at once; the rest waits behind a button. */
+const SHOWN = 12;
+
+interface PlotSection {
+  element: HTMLElement;
+  panels: Panel[];
+}
+
+export class Bench {
+  readonly element: HTMLElement;
+  private readonly sections: PlotSection[] = [];
+  private readonly more: HTMLButtonElement[] = [];
+  private readonly table: ComparisonTable;
+  private expanded = false;
+  private width = 0;
+
+  constructor(
+    model: Model,
+    private readonly state: State,
+    readonly view: MeasurementView,
+    tools: () => HTMLElement,
+  ) {
+    const context: Context = { model, state };
+    const shown = (): Group[] => this.shownGroups();
+    if (view.hasLatency) {
+      const tail = new LinkedView();
+      const body = new LinkedView();
+      this.curves(
+        'Percentiles',
+        'Each further nine takes the same room. Markers are the table’s percentiles with their 95 % intervals; hollow ones were emulated. Where fewer than ten samples lie beyond, a curve is thin and dotted: there it is anecdote, not measurement.',
+        tail,
+        (group) => percentilePanel(context, view, group, tail, shown),
+      );
+      this.curves(
+        'Distribution',
+        'Which share of the samples was at most this slow.',
+        body,
+        (group) => cdfPanel(context, view, group, body, shown),
+      );
+      this.plain(
+        'Replicates',
+        'One box a trial: median, middle half, 5th to 95th percentile, dots at the extremes. A triangle marks an overloaded trial, a cross a failed one.',
+        (group) => boxPanel(context, view, group, shown),
+      );
+    }
+    if (view.hasMetrics) {
+      this.plain(
+        view.hasLatency ? 'Further quantities' : 'Throughput and its cost',
+        'One value a trial, with the median and its 95 % interval.',
+        (group) => metricPanel(context, group, shown),
+      );
+    }
+    this.plain(
+      'Over time',
+      view.info.probe === 'stream'
+        ? 'Throughput of every interval of every trial.'
+        : 'Smallest, median and largest of each moment of every trial, in the order of replicates.',
+      (group) => timePanel(context, view, group, shown),
+    );
+    this.table = new ComparisonTable(model, state, view);
+    this.element = h(
+      'div',
+      { class: 'bench', 'data-measurement': view.info.name },
+      h('p', { class: 'about' }, h('strong', {}, view.info.name), ` ${view.info.description}`),
+      this.sections.map((section) => section.element),
+      h(
+        'section',
+        { class: 'plots' },
+        h('header', {}, h('h3', {}, 'Comparison'), tools()),
+        this.table.element,
+      ),
+    );
+    this.showGroups();
+  }
+
+  private curves(
+    title: string,
+    about: string,
+    linked: LinkedView,
+    make: (group: Group) => CurvePanel,
+  ): void {
+    const panels = this.view.groups.map(make);
+    const first = (): CurvePanel | undefined => panels.find((panel) => !panel.element.hidden);
+    const button = (text: string, label: string, name: string, act: () => void): HTMLElement =>
+      h(
+        'button',
+        { type: 'button', class: 'tool', 'aria-label': label, 'data-zoom': name, onclick: act },
+        text,
+      );
+    const tools = h(
+      'div',
+      { class: 'tools', role: 'group', 'aria-label': `Zoom of ${title}` },
+      button('+', 'Zoom in', 'in', () => first()?.magnify(1.8)),
+      button('−', 'Zoom out', 'out', () => first()?.magnify(1 / 1.8)),
+      button('Reset', 'Reset zoom', 'reset', () => linked.setZoom(null)),
+      h('span', { class: 'hint' }, 'drag to zoom, double click to reset'),
+    );
+    linked.subscribe(
+      () => panels.forEach((panel) => panel.element.hidden || panel.draw()),
+      () => panels.forEach((panel) => panel.element.hidden || panel.drawCursor()),
+    );
+    this.add(title, about, tools, panels);
+  }
+
+  private plain(title: string, about: string, make: (group: Group) => Panel): void {
+    this.add(title, about, null, this.view.groups.map(make));
+  }
+
+  private add(title: string, about: string, tools: HTMLElement | null, panels: Panel[]): void {
+    const more = h('button', { type: 'button', class: 'more', onclick: () => this.expand() });
+    this.more.push(more);
+    const element = h(
+      'section',
+      { class: 'plots' },
+      h('header', {}, h('h3', {}, title), tools, h('p', {}, about)),
+      h(
+        'div',
+        { class: 'panels' },
+        panels.map((panel) => panel.element),
+      ),
+      more,
+    );
+    this.sections.push({ element, panels });
+  }
+
+  private shownGroups(): Group[] {
+    return this.view.groups.filter((group) => this.state.showsGroup(this.view, group));
+  }
+
+  private expand(): void {
+    this.expanded = true;
+    this.showGroups();
+    this.draw();
+  }
+
+  /** Hides the panels of groups that the controls leave out, or that wait behind the button. */
+  private showGroups(): void {
+    const groups = this.shownGroups();
+    const limit = this.expanded || groups.length <= SHOWN + 1 ? Infinity : SHOWN;
+    const shown = new Set(groups.slice(0, limit));
+    for (const { element, panels } of this.sections) {
+      for (const panel of panels) panel.element.hidden = !shown.has(panel.group);
+      element.querySelector('.panels')?.setAttribute('data-count', String(Math.min(3, shown.size)));
+    }
+    const rest = groups.length - shown.size;
+    for (const more of this.more) {
+      more.hidden = rest === 0;
+      more.textContent = `Show ${plural(rest, 'more group')}`;
+    }
+  }
+
+  /** Draws all panels that are shown. */
+  draw(): void {
+    this.width = this.element.clientWidth;
+    for (const { panels } of this.sections) {
+      for (const panel of panels) if (!panel.element.hidden) panel.draw();
+    }
+  }
+
+  /** Draws again when the page became wider or narrower. */
+  resized(): void {
+    if (this.element.clientWidth !== this.width) this.draw();
+  }
+
+  update(changes: Set<Change>): void {
+    if (changes.has('filter')) this.showGroups();
+    if (changes.has('filter') || changes.has('visible')) {
+      this.table.draw();
+      this.draw();
+    }
+  }
+
+  /** Everything, for print. */
+  drawAll(): void {
+    this.expand();
+  }
+}

@@ -1,0 +1,32 @@
+// The sign of a series beside its name: a short line in its colour and dash with its marker. The
+// same everywhere, so that a reader learns it once.
+
+import { h, s } from '../dom';
+import type { Model, Series } from '../model';
+import { markerPath } from '../palette';
+
+export function swatch(series: Series, width = 26): SVGSVGElement {
+  return s(
+    'svg',
+    {
+      class: 'swatch',
+      width,
+      height: 12,
+      viewBox: `0 0 ${width} 12`,
+      'aria-hidden': 'true',
+      style: { '--c': series.look.color },
+    },
+    s('line', { x1: 1, x2: width - 1, y1: 6, y2: 6, 'stroke-dasharray': series.look.dash }),
+    s('path', {
+      d: markerPath(series.look.marker, 36),
+      transform: `translate(${width / 2} 6)`,
+    }),
+  );
+}
+
+/** Swatch and name of a cell's series. */
+export function seriesKey(model: Model, cellId: string): HTMLElement {
+  const series = model.seriesOf.get(cellId);
+  if (!series) return h('span', { class: 'key' }, cellId);
+  return h('span', { class: 'key' }, swatch(series), h('span', {}, series.label));
+}

@@ -1,0 +1,242 @@
+// The data contract: `summary.json` as crates/model/src/results writes it. Rust's `Option` fields
+// are left out of the JSON when they are `None`, so they are optional here; Rust's tuples are
+// arrays. Latency is in nanoseconds throughout.
+
+/** An interval or any other pair. */
+export type Pair = [number, number];
+
+/** Level of each factor, by factor name. */
+export type Levels = Record<string, string>;
+
+export interface Summary {
+  format: string;
+  id: string;
+  study: string;
+  description?: string;
+  state: RunState;
+  /** RFC 3339, UTC. */
+  started: string;
+  finished?: string;
+  /** Above 2^53 the last digits are lost by JSON.parse; see `seedText` in load.ts. */
+  seed: number;
+  /** Trials of each cell that were planned. */
+  replicates: number;
+  host: HostBrief;
+  versions: Record<string, string>;
+  factors: Factor[];
+  measurements: MeasurementInfo[];
+  baseline: Levels;
+  groups: Group[];
+  cells: Cell[];
+  /** In the order in which they ran. */
+  trials: TrialSummary[];
+  topologies: Topology[];
+  notes: Note[];
+}
+
+export type RunState =
+  { state: 'running' } | { state: 'complete' } | { state: 'incomplete'; reason: string };
+
+export interface HostBrief {
+  cpu: string;
+  cores: number;
+  memory_bytes: number;
+  kernel: string;
+  distribution: string;
+  hypervisor?: string;
+  /** `kvm`, or `tcg` (software emulation). */
+  acceleration: string;
+  acceleration_reason?: string;
+  cgroup: string;
+  clocksource: string;
+}
+
+export interface Factor {
+  name: string;
+  path: string;
+  levels: string[];
+}
+
+export interface MeasurementInfo {
+  name: string;
+  /** `rr`, `packets` or `stream`. */
+  probe: string;
+  description: string;
+  /** `round trip` or `one way`; absent for a stream. */
+  latency?: string;
+}
+
+export interface Group {
+  id: string;
+  measurement: string;
+  levels: Levels;
+  title: string;
+  /** The baseline first. */
+  cells: string[];
+  baseline?: string;
+}
+
+export interface Cell {
+  id: string;
+  measurement: string;
+  levels: Levels;
+  /** The levels in which it differs from others of its group, for example `vm`. */
+  label: string;
+  group: string;
+  environment: Environment;
+  /** Index into `Summary.topologies`. */
+  topology: number;
+  /** Trials that entered the statistics. */
+  replicates: number;
+  /** Of those, how many failed a check. */
+  overloaded: number;
+  counters: Counters;
+  latency?: Latency;
+  metrics: Metric[];
+  comparison?: Comparison;
+}
+
+export interface Environment {
+  emulated: boolean;
+  facts: Record<string, string>;
+}
+
+export interface Latency {
+  samples: number;
+  min_ns: number;
+  max_ns: number;
+  iqr_ns: Pair;
+  sd_ns: number;
+  quantiles: Quantile[];
+  /** `(1 / (1 - p), ns)`, rising. */
+  curve: Pair[];
+  curve_sound_to: number;
+  /** `(ns, fraction)`, rising. */
+  cdf: Pair[];
+}
+
+export interface Quantile {
+  p: number;
+  value_ns?: number;
+  ci95_ns?: Pair;
+  /** Samples needed before this percentile may be reported. */
+  needed: number;
+}
+
+export interface Metric {
+  name: string;
+  title: string;
+  /** `bit/s`, `ns/byte`, `1`. */
+  unit: string;
+  higher_is_better: boolean;
+  spread: Spread;
+  ci95?: Pair;
+  /** One value a trial, in the order of `Summary.trials`. */
+  values: number[];
+}
+
+export interface Spread {
+  min: number;
+  p5: number;
+  q1: number;
+  median: number;
+  q3: number;
+  p95: number;
+  max: number;
+}
+
+export type Verdict = 'better' | 'worse' | 'no-difference' | 'too-few-replicates';
+
+export interface Comparison {
+  baseline: string;
+  /** `median latency`, or a metric's title. */
+  quantity: string;
+  /** Cell over baseline. */
+  ratio: number;
+  ratio_ci95?: Pair;
+  p_value?: number;
+  verdict: Verdict;
+  /** `(p, ratio)`. */
+  quantile_ratios: Pair[];
+}
+
+export interface TrialSummary {
+  trial: number;
+  cell: string;
+  replicate: number;
+  started: string;
+  failed?: string;
+  overloaded: boolean;
+  counters: Counters;
+  spread_ns?: Spread;
+  /** Seconds since the start; smallest, median and largest of the bucket in ns (or bit/s). */
+  series: [number, number, number, number][];
+  floor?: Floor;
+  clock_error_ns?: number;
+  checks: Check[];
+}
+
+export interface Counters {
+  sent: number;
+  received: number;
+  lost: number;
+  duplicated: number;
+  reordered: number;
+  unmatched: number;
+  corrupted: number;
+}
+
+export interface Floor {
+  median_ns: number;
+  p99_ns: number;
+  samples: number;
+  clock_read_ns: number;
+  clock_resolution_ns: number;
+}
+
+export interface Check {
+  name: string;
+  question: string;
+  value: number;
+  limit: number;
+  unit: string;
+  passed: boolean;
+}
+
+export interface Topology {
+  lab: string;
+  levels: Levels;
+  nodes: TopologyNode[];
+  links: TopologyLink[];
+}
+
+export interface TopologyNode {
+  name: string;
+  /** `native`, `container`, `vm` or `host`. */
+  kind: string;
+  facts: string[];
+}
+
+export interface TopologyLink {
+  name: string;
+  /** `veth`, `bridge`, `nat`, `macvlan` or `vxlan`. */
+  type: string;
+  facts: string[];
+  endpoints: TopologyEndpoint[];
+}
+
+export interface TopologyEndpoint {
+  node: string;
+  interface: string;
+  addresses: string[];
+}
+
+export type Severity = 'serious' | 'caution' | 'info';
+
+export interface Note {
+  severity: Severity;
+  code: string;
+  text: string;
+  /** Empty when it concerns the whole run. */
+  cells: string[];
+}
