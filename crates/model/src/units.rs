@@ -21,9 +21,11 @@ pub struct Bytes(pub u64);
 pub struct BitsPerSecond(pub u64);
 
 /// A set of processors in the kernel's list form (`0-3,8`).
+///
+/// Kept as ranges, because a node of a lab may name thousands of processors in ten characters.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct CpuList(Vec<u32>);
+pub struct CpuList(Vec<(u32, u32)>);
 
 const TIME: &[(&str, f64)] = &[
     ("ns", 1.0),
@@ -63,7 +65,7 @@ fn scaled(text: &str, units: &[(&str, f64)]) -> Option<u64> {
     let text = text.trim();
     let split = text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_'))?;
     let (number, unit) = text.split_at(split);
-    let unit = unit.trim().trim_end_matches("/s").trim_end_matches("ps");
+    let unit = unit.trim();
     let factor = units.iter().find(|(name, _)| *name == unit)?.1;
     let value = number.replace('_', "").parse::<f64>().ok()? * factor;
     (value.is_finite() && value >= 0.0 && value < u64::MAX as f64).then_some(value.round() as u64)
@@ -72,7 +74,6 @@ fn scaled(text: &str, units: &[(&str, f64)]) -> Option<u64> {
 impl Nanos {
     /// Reads `10ms`, `250us`, `2s`.
     pub fn parse(text: &str) -> Option<Nanos> {
-        // `ps` is trimmed as "per second" for rates; no unit of time ends so.
         scaled(text, TIME).map(Nanos)
     }
 
@@ -96,23 +97,36 @@ impl Bytes {
 impl BitsPerSecond {
     /// Reads `1Gbit`, `100Mbit/s`, `10Mbps`.
     pub fn parse(text: &str) -> Option<BitsPerSecond> {
-        let bits = text.trim().strip_suffix("bps").map(|t| format!("{t}bit"));
+        let text = text.trim();
+        let text = text.strip_suffix("/s").unwrap_or(text);
+        let bits = text.strip_suffix("bps").map(|t| format!("{t}bit"));
         scaled(bits.as_deref().unwrap_or(text), RATE).map(BitsPerSecond)
     }
 }
 
 impl CpuList {
     /// From processor numbers, in any order.
-    pub fn new(mut cpus: Vec<u32>) -> Self {
-        cpus.sort_unstable();
-        cpus.dedup();
-        CpuList(cpus)
+    pub fn new(cpus: Vec<u32>) -> Self {
+        CpuList::joined(cpus.into_iter().map(|c| (c, c)).collect())
+    }
+
+    /// From ranges in any order, which may overlap.
+    fn joined(mut ranges: Vec<(u32, u32)>) -> Self {
+        ranges.sort_unstable();
+        let mut joined: Vec<(u32, u32)> = Vec::new();
+        for (first, last) in ranges {
+            match joined.last_mut() {
+                Some((_, end)) if first <= end.saturating_add(1) => *end = last.max(*end),
+                _ => joined.push((first, last)),
+            }
+        }
+        CpuList(joined)
     }
 
     /// Reads the kernel's list form. Ranges are bounded, since the text may be hostile.
     pub fn parse(text: &str) -> Option<CpuList> {
         const MAX_CPU: u32 = 8191; // the kernel's own NR_CPUS limit on x86
-        let mut cpus = Vec::new();
+        let mut ranges = Vec::new();
         for part in text
             .trim()
             .split(',')
@@ -124,19 +138,22 @@ impl CpuList {
             if first > last || last > MAX_CPU {
                 return None;
             }
-            cpus.extend(first..=last);
+            ranges.push((first, last));
         }
-        (!cpus.is_empty()).then(|| CpuList::new(cpus))
+        (!ranges.is_empty()).then(|| CpuList::joined(ranges))
     }
 
     /// The processors, ascending.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        self.0.iter().copied()
+        self.0.iter().flat_map(|&(first, last)| first..=last)
     }
 
     /// How many.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.0
+            .iter()
+            .map(|(first, last)| (last - first) as usize + 1)
+            .sum()
     }
 
     /// True when it holds none.
@@ -146,25 +163,19 @@ impl CpuList {
 
     /// Whether `cpu` is in it.
     pub fn contains(&self, cpu: u32) -> bool {
-        self.0.binary_search(&cpu).is_ok()
+        let before = self.0.partition_point(|(first, _)| *first <= cpu);
+        before > 0 && cpu <= self.0[before - 1].1
     }
 }
 
 impl fmt::Display for CpuList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut rest = self.0.as_slice();
         let mut separator = "";
-        while let Some(&first) = rest.first() {
-            let run = rest
-                .iter()
-                .zip(first..)
-                .take_while(|(have, want)| **have == *want)
-                .count();
-            match run {
-                1 => write!(f, "{separator}{first}")?,
-                _ => write!(f, "{separator}{first}-{}", rest[run - 1])?,
+        for (first, last) in &self.0 {
+            match first == last {
+                true => write!(f, "{separator}{first}")?,
+                false => write!(f, "{separator}{first}-{last}")?,
             }
-            rest = &rest[run..];
             separator = ",";
         }
         Ok(())
@@ -259,9 +270,20 @@ mod tests {
             BitsPerSecond::parse("10Mbps"),
             Some(BitsPerSecond(10_000_000))
         );
-        for bad in ["", "ms", "10", "-1ms", "1e3ms", "10 parsecs", "1..2s"] {
+        for bad in [
+            "",
+            "ms",
+            "10",
+            "-1ms",
+            "1e3ms",
+            "10 parsecs",
+            "1..2s",
+            "10ms/s",
+            "10msps",
+        ] {
             assert_eq!(Nanos::parse(bad), None, "{bad}");
         }
+        assert_eq!(Bytes::parse("1MB/s"), None);
     }
 
     #[test]
@@ -277,6 +299,11 @@ mod tests {
         for bad in ["", "3-1", "a", "0-99999999", "1-2-3"] {
             assert_eq!(CpuList::parse(bad), None, "{bad}");
         }
+        let list = CpuList::parse("8,0-3,2-5").unwrap();
+        assert_eq!((list.to_string(), list.len()), ("0-5,8".into(), 7));
+        assert_eq!(list, CpuList::new(list.iter().collect()));
+        let inside: Vec<bool> = (5..10).map(|c| list.contains(c)).collect();
+        assert_eq!(inside, [true, false, false, true, false]);
     }
 
     #[test]

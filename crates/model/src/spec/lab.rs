@@ -1,10 +1,12 @@
 //! `lab.yaml` as written, after `defaults` and `kinds` are merged into each node.
 
-use super::link::Link;
+use std::collections::{HashMap, HashSet};
+
+use super::link::{Link, LinkKind, VXLAN_OVERHEAD};
 use super::node::{NodeFields, NodeKind};
-use super::reader::Object;
-use super::yaml::{Value, Yaml};
-use crate::diagnostic::{Diagnostics, Mark, Spanned, hint_one_of};
+use super::reader::{FromYaml, Object};
+use super::yaml::{MAX_WEIGHT, Value, Yaml};
+use crate::diagnostic::{Diagnostics, Mark, Spanned, hint_one_of, shown};
 
 /// A lab, as written.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,17 +46,10 @@ impl Lab {
     pub fn read(yaml: &Yaml) -> Result<Lab, Diagnostics> {
         let mut errors = Diagnostics::default();
         let mut top = Object::new(yaml, "the lab", &mut errors);
-        let name = top.require("name", &mut errors).is_some();
-        let name = name
-            .then(|| top.get::<String>("name", &mut errors))
-            .flatten();
-        let name = name.unwrap_or(Spanned::new(String::new(), yaml.at));
-        top.take("description");
+        let name = read_name(&mut top, "lab", &mut errors);
+        top.get::<String>("description", &mut errors);
         let topology = top.require("topology", &mut errors);
         top.finish(&mut errors);
-        if !name.is_empty() {
-            check_name("lab", &name, &mut errors);
-        }
         let (nodes, links) = match topology {
             Some(topology) => read_topology(topology, &mut errors),
             None => (Vec::new(), Vec::new()),
@@ -66,61 +61,78 @@ impl Lab {
 /// Longest name of a lab or node: it becomes a directory, a hostname and part of messages.
 const MAX_NAME: usize = 32;
 
+/// The document's own name; an empty one stands for one that was missing or wrong.
+pub(super) fn read_name(
+    o: &mut Object<'_>,
+    what: &str,
+    errors: &mut Diagnostics,
+) -> Spanned<String> {
+    let found = o.require("name", errors).is_some();
+    let name = found.then(|| o.get::<String>("name", errors)).flatten();
+    if let Some(name) = &name {
+        check_name(what, name, errors);
+    }
+    name.unwrap_or(Spanned::new(String::new(), o.at))
+}
+
 /// Names are DNS labels in small letters: they become hostnames and file names.
 pub(super) fn check_name(what: &str, name: &Spanned<String>, errors: &mut Diagnostics) {
     let good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    let first = name.chars().next();
-    if name.len() > MAX_NAME
-        || !name.chars().all(good)
-        || !first.is_some_and(|c| c.is_ascii_alphanumeric())
+    let edge = |c: Option<char>| c.is_some_and(|c| good(c) && c != '-');
+    if name.len() <= MAX_NAME
+        && name.chars().all(good)
+        && edge(name.chars().next())
+        && edge(name.chars().last())
     {
-        let fixed: String = name
-            .to_lowercase()
-            .chars()
-            .map(|c| if good(c) { c } else { '-' })
-            .collect();
-        let fixed = fixed
-            .trim_matches('-')
-            .chars()
-            .take(MAX_NAME)
-            .collect::<String>();
-        let hint = match fixed.is_empty() {
-            true => "for example `client`".to_string(),
-            false => format!("for example `{fixed}`"),
-        };
-        let message = format!(
-            "{what} name `{}` is not 1 to {MAX_NAME} small letters, digits and hyphens",
-            **name
-        );
-        errors.add(name.at, message, hint);
+        return;
     }
+    let fixed: String = name
+        .chars()
+        .take(MAX_NAME)
+        .flat_map(char::to_lowercase)
+        .map(|c| if good(c) { c } else { '-' })
+        .collect();
+    let hint = match fixed.trim_matches('-') {
+        "" => "for example `client`".to_string(),
+        fixed => format!("for example `{fixed}`"),
+    };
+    let message = format!(
+        "{what} name `{}` is not 1 to {MAX_NAME} small letters and digits, with hyphens between",
+        shown(name)
+    );
+    errors.add(name.at, message, hint);
+}
+
+/// What nodes inherit.
+#[derive(Default)]
+struct Inherited {
+    defaults: NodeFields,
+    /// `defaults` has a `kind`, even if it could not be read.
+    has_kind: bool,
+    kinds: Vec<(NodeKind, NodeFields)>,
+    /// [`Yaml::weight`] of all of it.
+    weight: usize,
 }
 
 fn read_topology(yaml: &Yaml, errors: &mut Diagnostics) -> (Vec<Node>, Vec<Link>) {
     let mut o = Object::new(yaml, "`topology`", errors);
-    let defaults = match o.take("defaults") {
-        Some(y) => NodeFields::read(y, "`topology.defaults`".into(), errors),
-        None => NodeFields::default(),
-    };
-    let kinds = o
-        .take("kinds")
-        .map(|y| read_kinds(y, errors))
-        .unwrap_or_default();
+    let mut inherited = Inherited::default();
+    if let Some(y) = o.take("defaults") {
+        inherited.defaults = NodeFields::read(y, "`topology.defaults`".into(), errors);
+        inherited.has_kind = y.get("kind").is_some_and(|k| !k.is_null());
+        inherited.weight += y.weight();
+    }
+    if let Some(y) = o.take("kinds") {
+        inherited.kinds = read_kinds(y, errors);
+        inherited.weight += y.weight();
+    }
     let nodes_yaml = o.require("nodes", errors);
     let links_yaml = o.take("links");
     o.finish(errors);
-
-    let mut nodes = Vec::new();
-    if let Some(yaml) = nodes_yaml {
-        let all = Object::new(yaml, "`topology.nodes`", errors);
-        for (name, yaml) in all.entries() {
-            nodes.push(read_node(name, yaml, &defaults, &kinds, errors));
-        }
-        if nodes.is_empty() && errors.is_empty() {
-            let hint = "add one, for example `client: {kind: native}`";
-            errors.add(yaml.at, "the lab has no nodes", hint);
-        }
-    }
+    let nodes = match nodes_yaml {
+        Some(y) => read_nodes(y, &inherited, errors),
+        None => Vec::new(),
+    };
     let links: Vec<Link> = match links_yaml.map(|y| (&y.value, y.at)) {
         Some((Value::Seq(items), _)) => items
             .iter()
@@ -128,11 +140,8 @@ fn read_topology(yaml: &Yaml, errors: &mut Diagnostics) -> (Vec<Node>, Vec<Link>
             .map(|(i, y)| Link::read(y, i, errors))
             .collect(),
         Some((_, at)) => {
-            errors.add(
-                at,
-                "`topology.links` must be a list",
-                "begin each link with `- `",
-            );
+            let hint = "begin each link with `- `";
+            errors.add(at, "`topology.links` must be a list", hint);
             Vec::new()
         }
         None => Vec::new(),
@@ -141,19 +150,42 @@ fn read_topology(yaml: &Yaml, errors: &mut Diagnostics) -> (Vec<Node>, Vec<Link>
     (nodes, links)
 }
 
+fn read_nodes(yaml: &Yaml, inherited: &Inherited, errors: &mut Diagnostics) -> Vec<Node> {
+    let all = Object::new(yaml, "`topology.nodes`", errors);
+    let count = all.entries().count();
+    if count == 0 && matches!(yaml.value, Value::Map(_)) {
+        let hint = "add one, for example `client: {kind: native}`";
+        errors.add(yaml.at, "the lab has no nodes", hint);
+    }
+    // Every node gets a copy of what it inherits.
+    if inherited.weight.saturating_mul(count) > 8 * MAX_WEIGHT {
+        let message = format!("`defaults` and `kinds`, repeated for {count} nodes, are too large");
+        let hint = "move long scripts into a file, and name it";
+        errors.add(yaml.at, message, hint);
+        return Vec::new();
+    }
+    all.entries()
+        .map(|(name, yaml)| read_node(name, yaml, inherited, errors))
+        .collect()
+}
+
 fn read_kinds(yaml: &Yaml, errors: &mut Diagnostics) -> Vec<(NodeKind, NodeFields)> {
-    use super::reader::FromYaml;
     let all = Object::new(yaml, "`topology.kinds`", errors);
     let mut kinds = Vec::new();
     for (name, yaml) in all.entries() {
-        let fields = NodeFields::read(yaml, format!("`topology.kinds.{}`", *name), errors);
+        let what = format!("`topology.kinds.{}`", shown(&name));
+        let fields = NodeFields::read(yaml, what.clone(), errors);
+        if let Some(kind) = fields.kind {
+            let hint = "remove it: what is below a kind applies to the nodes of that kind";
+            errors.add(kind.at, format!("{what} names a kind itself"), hint);
+        }
         match NodeKind::from_text(&name) {
             Some(kind) => {
-                fields.check_kind(&format!("kinds.{kind}"), kind, errors);
+                fields.check_kind(&what, kind, errors);
                 kinds.push((kind, fields));
             }
             None => {
-                let message = format!("unknown kind `{}` in `topology.kinds`", *name);
+                let message = format!("unknown kind `{}` in `topology.kinds`", shown(&name));
                 errors.add(name.at, message, hint_one_of(&name, NodeKind::WORDS));
             }
         }
@@ -164,70 +196,77 @@ fn read_kinds(yaml: &Yaml, errors: &mut Diagnostics) -> Vec<(NodeKind, NodeField
 fn read_node(
     name: Spanned<&str>,
     yaml: &Yaml,
-    defaults: &NodeFields,
-    kinds: &[(NodeKind, NodeFields)],
+    inherited: &Inherited,
     errors: &mut Diagnostics,
 ) -> Node {
+    let defaults = &inherited.defaults;
     let name = Spanned::new(name.value.to_string(), name.at);
     check_name("node", &name, errors);
-    let own = NodeFields::read(yaml, format!("node `{}`", *name), errors);
-    // An unknown kind was noted; going on as `native` lets the rest be checked.
-    let written = own
-        .kind
-        .as_ref()
-        .or(defaults.kind.as_ref())
-        .map(|k| k.value);
-    let kind = written.unwrap_or(NodeKind::Native);
-    if own.kind.is_some() || defaults.kind.is_some() {
-        own.check_kind(&name, kind, errors);
-    } else if yaml.get("kind").is_none() {
-        let message = format!("node `{}` has no `kind`", *name);
-        let hint = format!("add `kind:` (one of: {})", NodeKind::WORDS.join(", "));
-        errors.add(name.at, message, hint);
+    let what = format!("node `{}`", shown(&name));
+    let own = NodeFields::read(yaml, what.clone(), errors);
+    let written = own.kind.or(defaults.kind).map(|k| k.value);
+    let own_unread = own.kind.is_none() && yaml.get("kind").is_some_and(|k| !k.is_null());
+    match written {
+        Some(kind) if !own_unread => own.check_kind(&what, kind, errors),
+        None if !own_unread && !inherited.has_kind => {
+            let hint = format!("add `kind:` (one of: {})", NodeKind::WORDS.join(", "));
+            errors.add(name.at, format!("{what} has no `kind`"), hint);
+        }
+        // A kind that cannot be read was noted; without it nothing can be said of the other keys.
+        _ => {}
     }
-    let of_kind = kinds
-        .iter()
-        .find(|(k, _)| *k == kind)
-        .map(|(_, f)| f.clone())
-        .unwrap_or_default();
+    // Going on as `native` lets the rest be checked.
+    let kind = written.unwrap_or(NodeKind::Native);
+    let of_kind = inherited.kinds.iter().find(|(k, _)| *k == kind);
+    let below = match of_kind {
+        Some((_, fields)) => fields.clone().over(defaults),
+        None => defaults.clone(),
+    };
     Node {
         name,
         kind,
-        fields: own.over(&of_kind.over(defaults)),
+        fields: own.over(&below),
     }
 }
 
 /// What a link's ends must satisfy against the nodes and each other.
 fn check_links(nodes: &[Node], links: &[Link], errors: &mut Diagnostics) {
     let names: Vec<&str> = nodes.iter().map(|n| n.name.value.as_str()).collect();
-    let mut taken: Vec<(&str, &str, Mark)> = Vec::new();
-    let mut link_names: Vec<&str> = Vec::new();
+    let known: HashSet<&str> = names.iter().copied().collect();
+    let mut taken: HashMap<(&str, &str), Mark> = HashMap::new();
+    let mut link_names: HashMap<&str, Mark> = HashMap::new();
     for link in links {
         check_name("link", &link.name, errors);
-        if link_names.contains(&link.name.as_str()) {
-            let message = format!("two links are named `{}`", *link.name);
-            errors.add(link.name.at, message, "rename one");
+        if let Some(first) = link_names.insert(&link.name, link.name.at) {
+            let name = shown(&link.name);
+            let message = format!(
+                "two links are named `{name}`; the first is on line {}",
+                first.line
+            );
+            let hint = "rename one; a link without a name is called `l0`, `l1`, … by its position";
+            errors.add(link.name.at, message, hint);
         }
-        link_names.push(&link.name);
         for end in &link.endpoints {
-            if !names.contains(&end.node.as_str()) {
+            // Looking for a hint costs a comparison with every node.
+            if !known.contains(end.node.as_str()) && !errors.is_full() {
                 let message = format!(
                     "link `{}` names node `{}`, which does not exist",
-                    *link.name, *end.node
+                    shown(&link.name),
+                    shown(&end.node)
                 );
                 errors.add(end.node.at, message, hint_one_of(&end.node, &names));
             }
             check_interface(&end.interface, errors);
-            let same =
-                |t: &&(&str, &str, Mark)| t.0 == end.node.as_str() && t.1 == end.interface.as_str();
-            if let Some((_, _, first)) = taken.iter().find(same) {
+            let place = end.interface.at;
+            if let Some(first) = taken.insert((&end.node, &end.interface), place) {
                 let message = format!(
-                    "`{}:{}` is already an end of the link at line {}",
-                    *end.node, *end.interface, first.line
+                    "`{}:{}` is an end of a link already, on line {}",
+                    shown(&end.node),
+                    shown(&end.interface),
+                    first.line
                 );
-                errors.add(end.interface.at, message, "use another interface name");
+                errors.add(place, message, "use another interface name");
             }
-            taken.push((&end.node, &end.interface, link.at));
         }
         check_shape(link, errors);
     }
@@ -236,37 +275,35 @@ fn check_links(nodes: &[Node], links: &[Link], errors: &mut Diagnostics) {
 /// The kernel's limit (IFNAMSIZ - 1) and alphabet for interface names.
 fn check_interface(name: &Spanned<String>, errors: &mut Diagnostics) {
     if name.len() > 15 {
-        let message = format!(
-            "interface name `{}` has {} bytes; the kernel allows 15",
-            **name,
-            name.len()
-        );
-        errors.add(
-            name.at,
-            message,
-            format!("for example `{}`", name.chars().take(8).collect::<String>()),
-        );
+        let (full, bytes) = (shown(name), name.len());
+        let message = format!("interface name `{full}` has {bytes} bytes; the kernel allows 15");
+        errors.add(name.at, message, "shorten it, for example `eth0`");
     } else if name.is_empty()
         || matches!(name.as_str(), "." | ".." | "lo" | "all" | "default")
         || name.contains(|c: char| !c.is_ascii_graphic() || matches!(c, '/' | ':' | '%' | '@'))
     {
-        let message = format!("`{}` cannot be the name of an interface", **name);
+        let message = format!("`{}` cannot be the name of an interface", shown(name));
         errors.add(name.at, message, "for example `eth0`");
     }
 }
 
 /// Numbers of ends and keys that fit the type of a link.
 fn check_shape(link: &Link, errors: &mut Diagnostics) {
-    use super::link::LinkKind;
-    let (name, kind, ends) = (&link.name.value, link.kind.value, link.endpoints.len());
-    // Ends that could not be read were noted already and still count as written.
-    if ends < 2 && errors.is_empty() {
-        let hint = "a link joins at least two interfaces; add the other end or remove the link";
-        errors.add(
-            link.at,
-            format!("link `{name}` has {ends} end(s): unconnected"),
-            hint,
-        );
+    let (name, kind, ends) = (shown(&link.name), link.kind.value, link.written_ends);
+    // A link with no end at all lacks its `endpoints`, which was noted; unless they are `[]`.
+    if ends == 1 || (ends == 0 && link.has_endpoints) {
+        let (message, hint) = match ends {
+            0 => (
+                format!("link `{name}` has no ends"),
+                "for example `endpoints: [\"a:eth0\", \"b:eth0\"]`",
+            ),
+            _ => (
+                format!("the only end of link `{name}` is unconnected"),
+                "add the other end, or remove the link",
+            ),
+        };
+        let at = link.endpoints.first().map_or(link.at, |e| e.node.at);
+        errors.add(at, message, hint);
     }
     if kind == LinkKind::Veth && ends > 2 {
         let message = format!("link `{name}` is a veth with {ends} ends; it has exactly two");
@@ -285,17 +322,23 @@ fn check_shape(link: &Link, errors: &mut Diagnostics) {
     );
     only(link.vni.as_ref().map(|s| s.at), "vni", LinkKind::Vxlan);
     only(link.port.as_ref().map(|s| s.at), "port", LinkKind::Vxlan);
+    check_subnets(link, errors);
     if let Some(vni) = link.vni.as_ref().filter(|v| v.value >= 1 << 24) {
         let message = format!("vni {} of link `{name}` does not fit 24 bits", vni.value);
         errors.add(vni.at, message, "use a number below 16777216");
     }
+    // VXLAN's own headers travel below.
+    let largest = match kind {
+        LinkKind::Vxlan => 65_535 - VXLAN_OVERHEAD,
+        _ => 65_535,
+    };
     if let Some(mtu) = link
         .mtu
         .as_ref()
-        .filter(|m| !(68..=65535).contains(&m.value))
+        .filter(|m| !(68..=largest).contains(&m.value))
     {
         let message = format!(
-            "mtu {} of link `{name}` is not between 68 and 65535",
+            "mtu {} of link `{name}`, a {kind}, is not between 68 and {largest}",
             mtu.value
         );
         errors.add(
@@ -303,5 +346,26 @@ fn check_shape(link: &Link, errors: &mut Diagnostics) {
             message,
             "1500 is Ethernet's; IPv6 needs at least 1280",
         );
+    }
+}
+
+/// A link numbers its ends from one subnet of each family; a `nat` has two sides.
+fn check_subnets(link: &Link, errors: &mut Diagnostics) {
+    let name = shown(&link.name);
+    let sides = match link.kind.value {
+        LinkKind::Nat => 2,
+        _ => 1,
+    };
+    for ipv6 in [false, true] {
+        let mut of_family = link.subnets.iter().filter(|s| s.addr().is_ipv6() == ipv6);
+        if let Some(extra) = of_family.nth(sides) {
+            let family = if ipv6 { "IPv6" } else { "IPv4" };
+            let message = format!("link `{name}` has more than {sides} {family} subnet(s)");
+            let hint = match sides {
+                2 => "the first is inside, the second outside",
+                _ => "keep one; ends with fixed `addresses:` need none",
+            };
+            errors.add(extra.at, message, hint);
+        }
     }
 }

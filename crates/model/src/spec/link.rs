@@ -4,9 +4,9 @@
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use super::reader::{Fraction, FromYaml, Object, words};
+use super::reader::{Fraction, FromYaml, Object, read, words};
 use super::yaml::{Value, Yaml};
-use crate::diagnostic::{Diagnostics, Mark, Spanned};
+use crate::diagnostic::{Diagnostics, Mark, Spanned, shown};
 use crate::units::{BitsPerSecond, Nanos};
 
 /// What joins a link's end points.
@@ -30,6 +30,9 @@ pub enum LinkKind {
 words!(LinkKind, "a type of link", {
     "veth" => Veth, "bridge" => Bridge, "nat" => Nat, "macvlan" => Macvlan, "vxlan" => Vxlan,
 });
+
+/// Bytes that VXLAN adds to a frame: inner Ethernet 14, VXLAN 8, UDP 8, IPv4 20 (RFC 7348).
+pub(crate) const VXLAN_OVERHEAD: u32 = 50;
 
 /// An Ethernet address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -109,9 +112,51 @@ impl Impairment {
     pub fn needs_netem(&self) -> bool {
         self.delay.is_some() || self.jitter.is_some() || self.loss.is_some()
     }
+}
 
-    fn over(self, below: Impairment) -> Impairment {
-        Impairment {
+/// [`Impairment`] as written, with places.
+#[derive(Clone, Copy, Default)]
+struct WrittenImpairment {
+    rate: Option<Spanned<BitsPerSecond>>,
+    delay: Option<Spanned<Nanos>>,
+    jitter: Option<Spanned<Nanos>>,
+    loss: Option<Spanned<Fraction>>,
+}
+
+/// Slowest rate: below, the kernel's token bucket cannot hold one frame for a sensible time.
+const MIN_RATE: BitsPerSecond = BitsPerSecond(1_000);
+/// Longest delay: beyond, a queue holds more than it can.
+const MAX_DELAY: Nanos = Nanos(60_000_000_000);
+
+impl WrittenImpairment {
+    fn read(o: &mut Object<'_>, errors: &mut Diagnostics) -> WrittenImpairment {
+        let read = WrittenImpairment {
+            rate: o.get("rate", errors),
+            delay: o.get("delay", errors),
+            jitter: o.get("jitter", errors),
+            loss: o.get("loss", errors),
+        };
+        if let Some(rate) = read.rate.filter(|r| r.value < MIN_RATE) {
+            let message = format!("`rate` of {} is {}", o.what, rate.value);
+            errors.add(
+                rate.at,
+                message,
+                format!("at least {MIN_RATE}, for example `1Gbit`"),
+            );
+        }
+        if let Some(delay) = read.delay.filter(|d| d.value > MAX_DELAY) {
+            let message = format!("`delay` of {} is {}", o.what, delay.value);
+            errors.add(
+                delay.at,
+                message,
+                format!("at most {MAX_DELAY}, for example `10ms`"),
+            );
+        }
+        read
+    }
+
+    fn over(self, below: WrittenImpairment) -> WrittenImpairment {
+        WrittenImpairment {
             rate: self.rate.or(below.rate),
             delay: self.delay.or(below.delay),
             jitter: self.jitter.or(below.jitter),
@@ -119,29 +164,46 @@ impl Impairment {
         }
     }
 
-    fn read(o: &mut Object<'_>, errors: &mut Diagnostics) -> Impairment {
-        let read = Impairment {
-            rate: o.get::<BitsPerSecond>("rate", errors).map(|s| s.value),
-            delay: o.get::<Nanos>("delay", errors).map(|s| s.value),
-            jitter: o.get::<Nanos>("jitter", errors).map(|s| s.value),
-            loss: o.get::<Fraction>("loss", errors).map(|s| s.value.0),
-        };
-        if read.rate == Some(BitsPerSecond(0)) {
-            errors.add(
-                o.at,
-                format!("`rate` of {} is zero", o.what),
-                "for example `rate: 1Gbit`",
-            );
+    /// What only the merged values of a link and its end show.
+    fn check(&self, link: &str, errors: &mut Diagnostics) {
+        match (self.delay, self.jitter) {
+            (None, Some(jitter)) => {
+                let hint = "add `delay:`; jitter varies around it";
+                errors.add(
+                    jitter.at,
+                    format!("{link} has `jitter` but no `delay`"),
+                    hint,
+                );
+            }
+            (Some(delay), Some(jitter)) if jitter.value > delay.value => {
+                let message = format!(
+                    "`jitter` {} of {link} is more than its `delay` {}",
+                    jitter.value, delay.value
+                );
+                let hint = "a frame cannot arrive before it was sent: lower one or raise the other";
+                errors.add(jitter.at, message, hint);
+            }
+            _ => {}
         }
-        if read.jitter.is_some() && read.delay.is_none() {
-            let hint = "add `delay:`; jitter varies around it";
-            errors.add(
-                o.at,
-                format!("{} has `jitter` but no `delay`", o.what),
-                hint,
-            );
+    }
+
+    fn values(&self) -> Impairment {
+        Impairment {
+            rate: self.rate.map(|s| s.value),
+            delay: self.delay.map(|s| s.value),
+            jitter: self.jitter.map(|s| s.value),
+            loss: self.loss.map(|s| s.value.0),
         }
-        read
+    }
+
+    /// The first key that needs the kernel's netem.
+    fn netem_at(&self) -> Option<Mark> {
+        let places = [
+            self.delay.map(|s| s.at),
+            self.jitter.map(|s| s.at),
+            self.loss.map(|s| s.at),
+        ];
+        places.into_iter().flatten().min()
     }
 }
 
@@ -158,6 +220,8 @@ pub struct Endpoint {
     pub addresses: Vec<Spanned<IpNet>>,
     /// What it does to the frames that it sends.
     pub impairment: Impairment,
+    /// Where delay, jitter or loss was asked for; on the end, or on its link.
+    pub netem_at: Option<Mark>,
 }
 
 /// A link, as written.
@@ -171,6 +235,10 @@ pub struct Link {
     pub kind: Spanned<LinkKind>,
     /// Its ends.
     pub endpoints: Vec<Endpoint>,
+    /// How many ends were written, those that could not be read included.
+    pub(super) written_ends: usize,
+    /// `endpoints:` is there.
+    pub(super) has_endpoints: bool,
     /// `mtu:`
     pub mtu: Option<Spanned<u32>>,
     /// `subnets:` from which addresses are assigned; latlab chooses otherwise.
@@ -190,28 +258,33 @@ impl Link {
         let name = o
             .get::<String>("name", errors)
             .unwrap_or_else(|| Spanned::new(format!("l{index}"), yaml.at));
-        o.what = format!("link `{}`", *name);
+        o.what = format!("link `{}`", shown(&name));
         let kind = o
             .get("type", errors)
             .unwrap_or(Spanned::new(LinkKind::Veth, yaml.at));
-        let common = Impairment::read(&mut o, errors);
-        let endpoints = match o.require("endpoints", errors).map(|y| (&y.value, y.at)) {
-            Some((Value::Seq(items), _)) => items
-                .iter()
-                .filter_map(|i| Endpoint::read(i, &o.what, common, errors))
-                .collect(),
+        let common = WrittenImpairment::read(&mut o, errors);
+        let written = o.require("endpoints", errors).map(|y| (&y.value, y.at));
+        let has_endpoints = matches!(written, Some((Value::Seq(_), _)));
+        let ends: &[Yaml] = match written {
+            Some((Value::Seq(items), _)) => items,
             Some((_, at)) => {
                 let message = format!("`endpoints` of {} must be a list", o.what);
                 errors.add(at, message, "for example [\"a:eth0\", \"b:eth0\"]");
-                Vec::new()
+                &[]
             }
-            None => Vec::new(),
+            None => &[],
         };
+        let endpoints = ends
+            .iter()
+            .filter_map(|i| Endpoint::read(i, &o.what, common, errors))
+            .collect();
         let link = Link {
             at: yaml.at,
             name,
             kind,
             endpoints,
+            written_ends: ends.len(),
+            has_endpoints,
             mtu: o.get("mtu", errors),
             subnets: o.list("subnets", errors),
             parent: o.get("parent", errors),
@@ -227,43 +300,90 @@ impl Endpoint {
     fn read(
         yaml: &Yaml,
         link: &str,
-        common: Impairment,
+        common: WrittenImpairment,
         errors: &mut Diagnostics,
     ) -> Option<Endpoint> {
-        if let Some(text) = yaml.scalar() {
-            let Some((node, interface)) = text.split_once(':') else {
-                let message = format!("end point `{text}` of {link} must be `node:interface`");
-                errors.add(yaml.at, message, format!("for example `{text}:eth0`"));
-                return None;
-            };
-            return Some(Endpoint {
-                node: Spanned::new(node.trim().to_string(), yaml.at),
-                interface: Spanned::new(interface.trim().to_string(), yaml.at),
-                mac: None,
-                addresses: Vec::new(),
-                impairment: common,
-            });
+        if yaml.scalar().is_some() {
+            return Endpoint::read_brief(yaml, link, common, errors);
         }
         let mut o = Object::new(yaml, format!("an end point of {link}"), errors);
-        let own = Impairment::read(&mut o, errors);
+        let own = WrittenImpairment::read(&mut o, errors).over(common);
+        own.check(link, errors);
         let node = o.require("node", errors).is_some();
+        let node = node.then(|| o.get("node", errors)).flatten();
         let interface = o.require("interface", errors).is_some();
+        let interface = interface.then(|| o.get("interface", errors)).flatten();
+        let mac = o.get("mac", errors);
         let mut addresses = o.list::<IpNet>("addresses", errors);
-        addresses.extend(o.list::<IpNet>("ipv4", errors));
-        addresses.extend(o.list::<IpNet>("ipv6", errors));
-        let endpoint = (node && interface).then(|| {
-            Some(Endpoint {
-                node: o.get("node", errors)?,
-                interface: o.get("interface", errors)?,
-                mac: o.get("mac", errors),
-                addresses,
-                impairment: own.over(common),
-            })
-        });
-        o.get::<Mac>("mac", &mut Diagnostics::default());
+        for (key, ipv6) in [("ipv4", false), ("ipv6", true)] {
+            for address in o.list::<IpNet>(key, errors) {
+                if address.addr().is_ipv6() != ipv6 {
+                    let message = format!("`{key}` of {} is {}", o.what, *address);
+                    let hint = "`ipv4:` and `ipv6:` take their own family; `addresses:` takes both";
+                    errors.add(address.at, message, hint);
+                }
+                addresses.push(address);
+            }
+        }
+        for address in &addresses {
+            check_address(address, &o.what, errors);
+        }
         o.finish(errors);
-        endpoint.flatten()
+        Some(Endpoint {
+            node: node?,
+            interface: interface?,
+            mac,
+            addresses,
+            impairment: own.values(),
+            netem_at: own.netem_at(),
+        })
     }
+
+    /// `node:interface`.
+    fn read_brief(
+        yaml: &Yaml,
+        link: &str,
+        common: WrittenImpairment,
+        errors: &mut Diagnostics,
+    ) -> Option<Endpoint> {
+        let text = read::<String>(yaml, &format!("an end point of {link}"), errors)?;
+        common.check(link, errors);
+        let Some((node, interface)) = text.split_once(':') else {
+            let text = shown(&text);
+            let message = format!("end point `{text}` of {link} must be `node:interface`");
+            errors.add(yaml.at, message, format!("for example `{text}:eth0`"));
+            return None;
+        };
+        let quote = usize::from(matches!(yaml.value, Value::Scalar { quoted: true, .. }));
+        let interface_at = Mark {
+            column: yaml.at.column + quote + node.chars().count() + 1,
+            ..yaml.at
+        };
+        Some(Endpoint {
+            node: Spanned::new(node.trim().to_string(), yaml.at),
+            interface: Spanned::new(interface.trim().to_string(), interface_at),
+            mac: None,
+            addresses: Vec::new(),
+            impairment: common.values(),
+            netem_at: common.netem_at(),
+        })
+    }
+}
+
+/// An interface's address must be one that a host can have.
+fn check_address(address: &Spanned<IpNet>, what: &str, errors: &mut Diagnostics) {
+    let (ip, length) = (address.addr(), address.prefix_len());
+    let why = if ip.is_unspecified() || ip.is_multicast() || ip.is_loopback() {
+        "is not an address that an interface can have"
+    } else if ip.is_ipv4() && length < 31 && ip == address.network() {
+        "is the name of its whole network"
+    } else if ip.is_ipv4() && length < 31 && ip == address.broadcast() {
+        "is the broadcast address of its network"
+    } else {
+        return;
+    };
+    let message = format!("address {} of {what} {why}", **address);
+    errors.add(address.at, message, "for example `10.1.0.1/24`");
 }
 
 #[cfg(test)]

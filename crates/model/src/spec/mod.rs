@@ -2,7 +2,7 @@
 //! the text; whatever depends on the machine waits for [`crate::plan`].
 
 mod lab;
-mod link;
+pub(crate) mod link;
 mod node;
 pub(crate) mod reader;
 pub mod schema;

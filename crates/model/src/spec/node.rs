@@ -2,6 +2,7 @@
 //! below it.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
@@ -101,6 +102,11 @@ pub struct NodeFields {
     pub acceleration: Option<Spanned<Acceleration>>,
 }
 
+/// Share of processors that the kernel can enforce (1 ms of each 100 ms), and what it can number.
+const CPUS: RangeInclusive<f64> = 0.01..=8192.0;
+/// A limit below this stops even a shell.
+const MIN_MEMORY: Bytes = Bytes(4 << 20);
+
 /// Keys that only one kind understands; written directly on a node of another kind they are a
 /// mistake, below `defaults` or another kind they simply do not apply.
 const KIND_ONLY: &[(&str, NodeKind)] = &[
@@ -132,12 +138,22 @@ impl NodeFields {
             boot: read_boot(&mut o, errors),
             acceleration: o.get("acceleration", errors),
         };
+        if let Some(cpus) = fields.cpus.filter(|c| !CPUS.contains(&c.value)) {
+            let message = format!("`cpus` of {} is {}", o.what, cpus.value);
+            let hint = format!("from {} to {}", CPUS.start(), CPUS.end());
+            errors.add(cpus.at, message, hint);
+        }
+        if let Some(memory) = fields.memory.filter(|m| m.value < MIN_MEMORY) {
+            let message = format!("`memory` of {} is {}", o.what, memory.value);
+            let hint = format!("at least {MIN_MEMORY}; nothing starts in less");
+            errors.add(memory.at, message, hint);
+        }
         o.finish(errors);
         fields
     }
 
-    /// Notes keys written here that `kind` does not understand.
-    pub fn check_kind(&self, name: &str, kind: NodeKind, errors: &mut Diagnostics) {
+    /// Notes keys written here, in `what`, that `kind` does not understand.
+    pub fn check_kind(&self, what: &str, kind: NodeKind, errors: &mut Diagnostics) {
         let places = [
             self.runtime.as_ref().map(|s| s.at),
             self.kernel.as_ref().map(|s| s.at),
@@ -146,7 +162,7 @@ impl NodeFields {
         ];
         for ((key, owner), at) in KIND_ONLY.iter().zip(places) {
             if let Some(at) = at.filter(|_| *owner != kind) {
-                let message = format!("`{key}` of node `{name}` has no meaning for kind {kind}");
+                let message = format!("`{key}` of {what} has no meaning for kind {kind}");
                 let hint =
                     format!("move it below `topology.kinds.{owner}`, or make the node a {owner}");
                 errors.add(at, message, hint);

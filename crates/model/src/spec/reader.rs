@@ -4,12 +4,13 @@
 //! `finish` refuses the rest with the nearest known key as a hint. A value that cannot be read is
 //! noted and skipped, so that one typo does not hide the next.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 
 use super::yaml::{Value, Yaml};
-use crate::diagnostic::{Diagnostics, Mark, Spanned, hint_one_of};
+use crate::diagnostic::{Diagnostics, Mark, Spanned, hint_one_of, shown};
 use crate::units::{BitsPerSecond, Bytes, CpuList, Nanos};
 
 /// A mapping being read.
@@ -18,6 +19,7 @@ pub struct Object<'y> {
     pub what: String,
     /// Where it begins.
     pub at: Mark,
+    is_mapping: bool,
     entries: Vec<(&'y Yaml, &'y Yaml)>,
     known: Vec<&'static str>,
 }
@@ -30,23 +32,26 @@ impl<'y> Object<'y> {
         let mut entries: Vec<(&Yaml, &Yaml)> = Vec::new();
         match &yaml.value {
             Value::Map(all) => {
+                let mut first: HashMap<&str, Mark> = HashMap::new();
                 for (key, value) in all {
-                    let name = key.scalar().unwrap_or("");
-                    if key.scalar().is_none() {
-                        errors.add(
-                            key.at,
-                            format!("{what} has a key that is not text"),
-                            "use a plain name",
-                        );
-                    } else if entries.iter().any(|(k, _)| k.scalar() == Some(name)) {
-                        let message = format!("{what} has `{name}` twice");
-                        errors.add(
-                            key.at,
-                            message,
-                            "names must be unique: rename or remove one",
-                        );
-                    } else {
-                        entries.push((key, value));
+                    let Some(name) = key.scalar() else {
+                        let message = format!("{what} has a key that is {}", key.kind());
+                        errors.add(key.at, message, "use a plain name");
+                        continue;
+                    };
+                    match first.get(name) {
+                        Some(first) => {
+                            let name = shown(name);
+                            let message = format!(
+                                "{what} has `{name}` twice; the first is on line {}",
+                                first.line
+                            );
+                            errors.add(key.at, message, "rename or remove one");
+                        }
+                        None => {
+                            first.insert(name, key.at);
+                            entries.push((key, value));
+                        }
                     }
                 }
             }
@@ -60,6 +65,7 @@ impl<'y> Object<'y> {
         Object {
             what,
             at: yaml.at,
+            is_mapping: matches!(yaml.value, Value::Map(_)) || yaml.is_null(),
             entries,
             known: Vec::new(),
         }
@@ -74,21 +80,39 @@ impl<'y> Object<'y> {
 
     /// The value under `key`; null counts as absent.
     pub fn take(&mut self, key: &'static str) -> Option<&'y Yaml> {
-        self.known.push(key);
-        let found = self
-            .entries
+        if !self.known.contains(&key) {
+            self.known.push(key);
+        }
+        self.entry(key).map(|(_, v)| v).filter(|v| !v.is_null())
+    }
+
+    /// Where `key` stands, with or without a value.
+    pub fn key_at(&self, key: &str) -> Option<Mark> {
+        self.entry(key).map(|(k, _)| k.at)
+    }
+
+    fn entry(&self, key: &str) -> Option<(&'y Yaml, &'y Yaml)> {
+        self.entries
             .iter()
             .find(|(k, _)| k.scalar() == Some(key))
-            .map(|(_, v)| *v);
-        found.filter(|v| !v.is_null())
+            .copied()
     }
 
     /// The value under `key`, which must be there.
     pub fn require(&mut self, key: &'static str, errors: &mut Diagnostics) -> Option<&'y Yaml> {
         let found = self.take(key);
-        if found.is_none() {
-            let message = format!("{} has no `{key}`", self.what);
-            errors.add(self.at, message, format!("add `{key}: …`"));
+        match (found, self.key_at(key)) {
+            (Some(_), _) => {}
+            (None, Some(at)) => {
+                let message = format!("`{key}` of {} has no value", self.what);
+                errors.add(at, message, format!("write it after `{key}:`"));
+            }
+            // What is not a mapping was noted as such.
+            (None, None) if !self.is_mapping => {}
+            (None, None) => {
+                let message = format!("{} has no `{key}`", self.what);
+                errors.add(self.at, message, format!("add `{key}:`"));
+            }
         }
         found
     }
@@ -126,10 +150,15 @@ impl<'y> Object<'y> {
     pub fn finish(self, errors: &mut Diagnostics) {
         for (key, _) in &self.entries {
             let name = key.scalar().unwrap_or("");
-            if !self.known.contains(&name) {
-                let message = format!("unknown key `{name}` in {}", self.what);
-                errors.add(key.at, message, hint_one_of(name, &self.known));
+            if self.known.contains(&name) || errors.is_full() {
+                continue;
             }
+            let message = format!("unknown key `{}` in {}", shown(name), self.what);
+            let hint = match name {
+                "<<" => "YAML's merge keys are not read; `topology.defaults` and `topology.kinds` share settings".into(),
+                _ => hint_one_of(name, &self.known),
+            };
+            errors.add(key.at, message, hint);
         }
     }
 }
@@ -144,8 +173,10 @@ pub fn read<T: FromYaml>(yaml: &Yaml, what: &str, errors: &mut Diagnostics) -> O
     match T::from_text(text) {
         Some(value) => Some(Spanned::new(value, yaml.at)),
         None => {
-            let message = format!("{what} must be {}, not `{text}`", T::EXPECTED);
-            errors.add(yaml.at, message, T::hint(text));
+            if !errors.is_full() {
+                let message = format!("{what} must be {}, not `{}`", T::EXPECTED, shown(text));
+                errors.add(yaml.at, message, T::hint(text));
+            }
             None
         }
     }
@@ -242,20 +273,29 @@ scalar!(
 
 /// Implements [`FromYaml`] for a field-less enum with fixed words.
 macro_rules! words {
-    ($type:ident, $expected:literal, { $($word:literal => $variant:ident),+ $(,)? }) => {
+    ($type:ident, $expected:literal, {
+        $first:literal => $first_variant:ident $(, $word:literal => $variant:ident)* $(,)?
+    }) => {
         impl $type {
             /// Every word, in the order of the documentation.
-            pub const WORDS: &'static [&'static str] = &[$($word),+];
+            pub const WORDS: &'static [&'static str] = &[$first $(, $word)*];
             /// The word in documents.
             pub fn word(self) -> &'static str {
-                match self { $($type::$variant => $word),+ }
+                match self {
+                    $type::$first_variant => $first,
+                    $($type::$variant => $word,)*
+                }
             }
         }
         impl $crate::spec::reader::FromYaml for $type {
             const EXPECTED: &'static str = $expected;
-            const EXAMPLE: &'static str = "";
+            const EXAMPLE: &'static str = concat!("`", $first, "`");
             fn from_text(text: &str) -> Option<Self> {
-                match text { $($word => Some($type::$variant),)+ _ => None }
+                match text {
+                    $first => Some($type::$first_variant),
+                    $($word => Some($type::$variant),)*
+                    _ => None,
+                }
             }
             fn hint(text: &str) -> String {
                 $crate::diagnostic::hint_one_of(text, Self::WORDS)
@@ -291,7 +331,7 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.contains("x:3:1: node `a` has `memory` twice"),
+            text.contains("x:3:1: node `a` has `memory` twice; the first is on line 2"),
             "{text}"
         );
     }

@@ -5,14 +5,19 @@
 //! from it. Factors of a study are applied to the tree too, which is why any field of a lab can be
 //! one. Depth, size and alias expansion are bounded: the text may be hostile.
 
+use std::collections::HashMap;
+
 use saphyr_parser::{Event, Parser, ScalarStyle, Span};
 
 use crate::diagnostic::{Diagnostics, Mark};
 
 /// Deepest nesting that is read; a real lab needs about six.
 const MAX_DEPTH: usize = 64;
-/// Most nodes that aliases may expand to, so that nested aliases cannot explode.
-const MAX_NODES: usize = 1_000_000;
+/// Longest text that is read. A node and its link take about a hundred bytes.
+const MAX_BYTES: usize = 4 << 20;
+/// Largest [`Yaml::weight`] of a tree, aliases expanded, so that they cannot explode. A node and its
+/// link weigh about ten.
+pub(super) const MAX_WEIGHT: usize = 250_000;
 
 /// A node of the tree.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,22 +49,44 @@ impl Yaml {
     /// Reads the first document of `text`.
     ///
     /// # Errors
-    /// When it is not YAML, is empty, holds several documents, or is nested beyond reason.
+    /// When it is not YAML, is empty, holds several documents, or is large or nested beyond reason.
     pub fn parse(text: &str) -> Result<Yaml, Diagnostics> {
-        let mut builder = Builder::default();
+        Yaml::parse_file(text, 0)
+    }
+
+    /// As [`Yaml::parse`]; every place carries `file` (see [`Mark::file`]).
+    ///
+    /// # Errors
+    /// As [`Yaml::parse`].
+    pub fn parse_file(text: &str, file: u8) -> Result<Yaml, Diagnostics> {
+        let mut builder = Builder {
+            file,
+            ..Builder::default()
+        };
+        let top = Mark {
+            file,
+            ..Mark::new(1, 1)
+        };
+        if text.len() > MAX_BYTES {
+            let message = format!("the document has {} bytes", text.len());
+            let hint = format!("at most {} MiB are read; split it", MAX_BYTES >> 20);
+            return Err(one(top, message, &hint));
+        }
         for step in Parser::new_from_str(text) {
             let (event, span) = step.map_err(|e| {
                 let at = Mark {
+                    file,
                     line: e.marker().line(),
                     column: e.marker().col() + 1,
                 };
-                one(at, format!("not valid YAML: {}", e.info()), SYNTAX_HINT)
+                let message = format!("not valid YAML: {}", e.info());
+                one(at, message, syntax_hint(text, at, e.info()))
             })?;
             builder.take(event, span)?;
         }
         builder.root.ok_or_else(|| {
             one(
-                Mark { line: 1, column: 1 },
+                top,
                 "the document is empty".into(),
                 "see labs/ for examples",
             )
@@ -124,6 +151,9 @@ impl Yaml {
     /// # Errors
     /// A sentence saying which step of the path does not exist.
     pub fn set(&mut self, path: &[&str], new: &Yaml) -> Result<(), String> {
+        if path.len() > MAX_DEPTH {
+            return Err(format!("it has more than {MAX_DEPTH} steps"));
+        }
         let Some((step, rest)) = path.split_first() else {
             *self = new.clone();
             return Ok(());
@@ -159,21 +189,57 @@ impl Yaml {
         }
     }
 
-    fn count(&self) -> usize {
+    /// How much work and memory the tree is, about one a value; a long text counts as several.
+    pub fn weight(&self) -> usize {
         match &self.value {
-            Value::Scalar { .. } => 1,
-            Value::Seq(items) => 1 + items.iter().map(Yaml::count).sum::<usize>(),
+            Value::Scalar { text, .. } => 1 + text.len() / 64,
+            Value::Seq(items) => 1 + items.iter().map(Yaml::weight).sum::<usize>(),
             Value::Map(entries) => {
-                1 + entries
-                    .iter()
-                    .map(|(k, v)| k.count() + v.count())
-                    .sum::<usize>()
+                let each = entries.iter().map(|(k, v)| k.weight() + v.weight());
+                1 + each.sum::<usize>()
+            }
+        }
+    }
+
+    fn depth(&self) -> usize {
+        match &self.value {
+            Value::Scalar { .. } => 0,
+            Value::Seq(items) => 1 + items.iter().map(Yaml::depth).max().unwrap_or(0),
+            Value::Map(entries) => {
+                let each = entries.iter().map(|(k, v)| k.depth().max(v.depth()));
+                1 + each.max().unwrap_or(0)
             }
         }
     }
 }
 
-const SYNTAX_HINT: &str = "check indentation, colons and quotes around this place";
+/// What to do about a syntax error: the parser's own words name its state, not the mistake.
+fn syntax_hint(text: &str, at: Mark, info: &str) -> &'static str {
+    let line = |number: usize| text.lines().nth(number.wrapping_sub(1)).unwrap_or("");
+    let indented_by_tab = |line: &str| {
+        let indent = line.len() - line.trim_start_matches([' ', '\t']).len();
+        line[..indent].contains('\t')
+    };
+    // The parser often notices only on the line after the mistake.
+    if indented_by_tab(line(at.line)) || indented_by_tab(line(at.line.wrapping_sub(1))) {
+        "indent with spaces; YAML does not allow tabs there"
+    } else if info.contains("anchor") || info.contains("alias") {
+        "write `&name` before the value, above the line that uses `*name`; quote a text that begins with `*`"
+    } else if info.contains("flow") || info.contains("']'") || info.contains("'}'") {
+        "look for a bracket, brace or comma that is missing at or before this place"
+    } else if info.contains("quoted scalar") {
+        "look for a quote that is not closed"
+    } else {
+        SYNTAX_HINT
+    }
+}
+
+const SYNTAX_HINT: &str = "check indentation, colons and quotes at this place and just before it";
+
+fn too_deep(at: Mark) -> Diagnostics {
+    let message = format!("nested deeper than {MAX_DEPTH} levels");
+    one(at, message, "a lab needs about six levels")
+}
 
 fn one(at: Mark, message: String, hint: &str) -> Diagnostics {
     let mut all = Diagnostics::default();
@@ -181,38 +247,32 @@ fn one(at: Mark, message: String, hint: &str) -> Diagnostics {
     all
 }
 
-fn mark(span: Span) -> Mark {
-    Mark {
-        line: span.start.line(),
-        column: span.start.col() + 1,
-    }
-}
-
 /// Collects events into a tree.
 #[derive(Default)]
 struct Builder {
+    file: u8,
     root: Option<Yaml>,
     open: Vec<(Yaml, usize)>,
-    anchors: Vec<(usize, Yaml)>,
-    nodes: usize,
+    anchors: HashMap<usize, Yaml>,
+    weight: usize,
 }
 
 impl Builder {
     fn take(&mut self, event: Event<'_>, span: Span) -> Result<(), Diagnostics> {
-        let at = mark(span);
+        let at = Mark {
+            file: self.file,
+            line: span.start.line(),
+            column: span.start.col() + 1,
+        };
         match event {
             Event::Scalar(text, style, anchor, _) => {
-                let quoted = style != ScalarStyle::Plain;
-                self.close(
-                    Yaml {
-                        at,
-                        value: Value::Scalar {
-                            text: text.into_owned(),
-                            quoted,
-                        },
-                    },
-                    anchor,
-                )
+                let value = Value::Scalar {
+                    text: text.into_owned(),
+                    quoted: style != ScalarStyle::Plain,
+                };
+                let scalar = Yaml { at, value };
+                self.weigh(at, scalar.weight())?;
+                self.close(scalar, anchor)
             }
             Event::SequenceStart(anchor, _) => self.open(at, Value::Seq(Vec::new()), anchor),
             Event::MappingStart(anchor, _) => self.open(at, Value::Map(Vec::new()), anchor),
@@ -221,16 +281,18 @@ impl Builder {
                 None => Ok(()),
             },
             Event::Alias(id) => {
-                let found = self
-                    .anchors
-                    .iter()
-                    .find(|(a, _)| *a == id)
-                    .map(|(_, y)| y.clone());
-                let Some(mut copy) = found else {
+                let Some(original) = self.anchors.get(&id) else {
                     return Err(one(at, "alias of an unknown anchor".into(), SYNTAX_HINT));
                 };
-                self.nodes += copy.count();
-                copy.at = at;
+                if self.open.len() + original.depth() > MAX_DEPTH {
+                    return Err(too_deep(at));
+                }
+                let weight = original.weight();
+                let copy = Yaml {
+                    at,
+                    value: original.value.clone(),
+                };
+                self.weigh(at, weight)?;
                 self.close(copy, 0)
             }
             Event::DocumentStart(_) if self.root.is_some() => Err(one(
@@ -244,28 +306,34 @@ impl Builder {
 
     fn open(&mut self, at: Mark, value: Value, anchor: usize) -> Result<(), Diagnostics> {
         if self.open.len() >= MAX_DEPTH {
-            let message = format!("nested deeper than {MAX_DEPTH} levels");
-            return Err(one(at, message, "a lab needs about six levels"));
+            return Err(too_deep(at));
         }
+        self.weigh(at, 1)?;
         self.open.push((Yaml { at, value }, anchor));
         Ok(())
     }
 
-    fn close(&mut self, done: Yaml, anchor: usize) -> Result<(), Diagnostics> {
-        self.nodes += 1;
-        if self.nodes > MAX_NODES {
-            let message = format!("more than {MAX_NODES} values");
-            return Err(one(done.at, message, "split the lab, or use fewer aliases"));
+    fn weigh(&mut self, at: Mark, more: usize) -> Result<(), Diagnostics> {
+        self.weight += more;
+        if self.weight > MAX_WEIGHT {
+            let message = format!("more than {MAX_WEIGHT} values, those of aliases included");
+            return Err(one(at, message, "split the lab, or use fewer aliases"));
         }
+        Ok(())
+    }
+
+    fn close(&mut self, done: Yaml, anchor: usize) -> Result<(), Diagnostics> {
         if anchor != 0 {
-            self.anchors.push((anchor, done.clone()));
+            // The copy is paid for, or anchors around anchors would multiply the document.
+            self.weigh(done.at, done.weight())?;
+            self.anchors.insert(anchor, done.clone());
         }
         match self.open.last_mut().map(|(parent, _)| &mut parent.value) {
             None => self.root = Some(done),
             Some(Value::Seq(items)) => items.push(done),
             // A mapping's keys and values come in turn; a key waits with a null until its value.
             Some(Value::Map(entries)) => match entries.last_mut() {
-                Some((key, value)) if is_waiting(key, value) => *value = done,
+                Some((_, value)) if value.at.line == 0 => *value = done,
                 _ => entries.push((done, waiting())),
             },
             Some(Value::Scalar { .. }) => {}
@@ -281,13 +349,9 @@ fn waiting() -> Yaml {
         quoted: false,
     };
     Yaml {
-        at: Mark { line: 0, column: 0 },
+        at: Mark::default(),
         value,
     }
-}
-
-fn is_waiting(_key: &Yaml, value: &Yaml) -> bool {
-    value.at.line == 0
 }
 
 #[cfg(test)]
@@ -301,7 +365,7 @@ mod tests {
             panic!()
         };
         assert_eq!(entries.len(), 3);
-        assert_eq!(entries[2].0.at, Mark { line: 5, column: 1 });
+        assert_eq!(entries[2].0.at, Mark::new(5, 1));
         assert_eq!(y.get("b").unwrap().compact(), "[x, {c: 2, c: 3}]");
     }
 
@@ -334,6 +398,22 @@ mod tests {
         assert!(Yaml::parse("a: *nowhere").is_err());
         assert!(Yaml::parse("").is_err());
         assert!(Yaml::parse("a: 1\n---\nb: 2\n").is_err());
+        // One long text, many times.
+        let long = format!(
+            "a: &a {}\nb: [{}]\n",
+            "x".repeat(1 << 20),
+            "*a,".repeat(100_000)
+        );
+        assert!(Yaml::parse(&long).is_err());
+        // Deep through aliases, each line one level deeper than the one before.
+        let mut deep = String::from("a0: &a0 [x]\n");
+        for i in 1..1000 {
+            deep += &format!("a{i}: &a{i} [*a{}]\n", i - 1);
+        }
+        assert!(Yaml::parse(&deep).is_err());
+        let path = vec!["a"; 100_000];
+        let mut tree = Yaml::parse("a: 1").unwrap();
+        assert!(tree.set(&path, &Yaml::parse("1").unwrap()).is_err());
     }
 
     #[test]
