@@ -1,0 +1,140 @@
+//! Files that must be whole or absent, and locks that vanish with their holder.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
+
+use super::Error;
+
+/// How often a lock held by somebody else is tried again.
+const LOCK_RETRY: Duration = Duration::from_millis(10);
+
+/// Writes `bytes` to `path` so that after a crash or power cut the file has either its old content
+/// or all of the new: a temporary file beside it, synced, renamed over it, and the directory synced.
+pub fn write_atomically(path: &Path, bytes: &[u8], mode: u32) -> Result<(), Error> {
+    let failed = |error: io::Error| Error::of("write", path.display())(error);
+    let directory = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    let directory = directory.unwrap_or(Path::new("."));
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.tmp", std::process::id()));
+    let temporary = directory.join(name);
+    let written = write_synced(&temporary, bytes, mode)
+        .and_then(|()| fs::rename(&temporary, path))
+        .and_then(|()| sync_directory(directory));
+    if written.is_err() {
+        // Absent if the rename was done; otherwise nobody else knows this name.
+        let _ = fs::remove_file(&temporary);
+    }
+    written.map_err(failed)
+}
+
+fn write_synced(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(mode)
+        .open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+/// Makes the names in `directory` durable.
+pub fn sync_directory(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
+}
+
+/// An exclusive lock on a file; released when dropped or when the process dies, however it dies.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    /// Takes the lock, waiting at most `patience`; `None` if somebody else still holds it then.
+    /// The file is made if need be and never removed: removing it would let two holders in.
+    pub fn take(path: &Path, patience: Duration) -> Result<Option<Self>, Error> {
+        let mut options = OpenOptions::new();
+        options
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600);
+        let file = options
+            .open(path)
+            .map_err(Error::of("open", path.display()))?;
+        let deadline = Instant::now() + patience;
+        loop {
+            match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(Some(Self { _file: file })),
+                Err(Errno::INTR) => {}
+                Err(Errno::WOULDBLOCK) if Instant::now() < deadline => {
+                    std::thread::sleep(LOCK_RETRY);
+                }
+                Err(Errno::WOULDBLOCK) => return Ok(None),
+                Err(errno) => return Err(Error::of("lock", path.display())(errno)),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn directory(name: &str) -> std::path::PathBuf {
+        let path = std::env::temp_dir().join(format!("latlab-file-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        path
+    }
+
+    #[test]
+    fn a_write_replaces_the_whole_file_and_leaves_nothing_else() {
+        let directory = directory("write");
+        let path = directory.join("state.json");
+        write_atomically(&path, b"a longer first content", 0o600).unwrap();
+        write_atomically(&path, b"second", 0o640).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"second");
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o640
+        );
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 1);
+        fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    fn a_failed_write_leaves_the_old_file_and_no_temporary_one() {
+        let directory = directory("fail");
+        let path = directory.join("taken");
+        fs::create_dir(&path).unwrap();
+        fs::write(path.join("inside"), "kept").unwrap();
+        let error = write_atomically(&path, b"new", 0o600).unwrap_err();
+        assert!(error.to_string().starts_with("cannot write "), "{error}");
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 1);
+        assert_eq!(fs::read(path.join("inside")).unwrap(), b"kept");
+        fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    fn a_lock_keeps_others_out_until_it_is_dropped() {
+        let directory = directory("lock");
+        let path = directory.join("lock");
+        let held = Lock::take(&path, Duration::ZERO).unwrap();
+        assert!(held.is_some());
+        assert!(Lock::take(&path, Duration::ZERO).unwrap().is_none());
+        drop(held);
+        assert!(Lock::take(&path, Duration::ZERO).unwrap().is_some());
+        fs::remove_dir_all(&directory).unwrap();
+    }
+}

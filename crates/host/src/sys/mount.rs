@@ -1,0 +1,186 @@
+//! Mounts: bind, overlay, private propagation, and removing everything below a directory.
+
+use std::ffi::{CString, OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
+
+use super::{Error, Errors};
+
+/// Makes `source` (file or directory) appear at `target` too. Mounts below `source` do not come
+/// along, unless `recursive`.
+pub fn bind(source: &Path, target: &Path, recursive: bool) -> Result<(), Error> {
+    let result = if recursive {
+        rustix::mount::mount_bind_recursive(source, target)
+    } else {
+        rustix::mount::mount_bind(source, target)
+    };
+    result.map_err(Error::of(
+        "bind",
+        format!("{} to {}", source.display(), target.display()),
+    ))
+}
+
+/// Makes an existing mount read-only. Mounts below it keep their own setting.
+pub fn make_read_only(target: &Path) -> Result<(), Error> {
+    let flags = MountFlags::BIND | MountFlags::RDONLY;
+    rustix::mount::mount_remount(target, flags, "")
+        .map_err(Error::of("make read-only", target.display()))
+}
+
+/// Mounts an empty tmpfs of at most `size_bytes` at `target`.
+pub fn tmpfs(target: &Path, size_bytes: u64) -> Result<(), Error> {
+    let options = CString::new(format!("size={size_bytes},mode=0755")).expect("digits only");
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    rustix::mount::mount("latlab", target, "tmpfs", flags, Some(options.as_c_str()))
+        .map_err(Error::of("mount tmpfs at", target.display()))
+}
+
+/// Mounts `lower` at `target` with all changes going to `upper`; `work` is scratch space on the
+/// same file system as `upper`, as overlayfs wants it.
+pub fn overlay(lower: &Path, upper: &Path, work: &Path, target: &Path) -> Result<(), Error> {
+    let mut options = b"lowerdir=".to_vec();
+    escape_into(&mut options, lower, b"\\,:");
+    options.extend(b",upperdir=");
+    escape_into(&mut options, upper, b"\\,");
+    options.extend(b",workdir=");
+    escape_into(&mut options, work, b"\\,");
+    let mount = || {
+        let options = CString::new(options).map_err(|_| Errno::INVAL)?;
+        let none = MountFlags::empty();
+        rustix::mount::mount("latlab", target, "overlay", none, Some(options.as_c_str()))
+    };
+    mount().map_err(Error::of("mount overlay at", target.display()))
+}
+
+/// Overlay options are separated by commas and lower directories by colons; a backslash protects.
+fn escape_into(options: &mut Vec<u8>, path: &Path, special: &[u8]) {
+    for &byte in path.as_os_str().as_bytes() {
+        if special.contains(&byte) {
+            options.push(b'\\');
+        }
+        options.push(byte);
+    }
+}
+
+/// Makes `directory` a mount of its own that shares nothing with other mount namespaces. Mounts
+/// made below it later stay here: otherwise every service with a mount namespace of its own would
+/// get a copy of each pinned network namespace and keep it alive.
+pub fn make_private(directory: &Path) -> Result<(), Error> {
+    if !is_mount_point(directory)? {
+        bind(directory, directory, false)?;
+    }
+    rustix::mount::mount_change(directory, MountPropagationFlags::PRIVATE)
+        .map_err(Error::of("make private", directory.display()))
+}
+
+/// True if something is mounted exactly at `path`.
+pub fn is_mount_point(path: &Path) -> Result<bool, Error> {
+    Ok(mount_points()?.iter().any(|point| point == path))
+}
+
+/// Unmounts `directory` and everything mounted below it, the last mounted first, going on after
+/// failures. Lazily: a mount that is still in use disappears from sight now and for good when its
+/// last user ends. Nothing mounted there is success.
+pub fn unmount_below(directory: &Path) -> Result<(), Errors> {
+    let points = mount_points().map_err(|error| Errors(vec![error]))?;
+    let below = points
+        .iter()
+        .rev()
+        .filter(|point| point.starts_with(directory));
+    let errors = below.filter_map(|point| {
+        match rustix::mount::unmount(point, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
+            // Gone already, with a mount that it was on or through another process.
+            Ok(()) | Err(Errno::INVAL | Errno::NOENT) => None,
+            Err(errno) => Some(Error::of("unmount", point.display())(errno)),
+        }
+    });
+    Errors::check(errors.collect())
+}
+
+/// Every mount point of this mount namespace, in the order of mounting.
+fn mount_points() -> Result<Vec<PathBuf>, Error> {
+    const FILE: &str = "/proc/thread-self/mountinfo";
+    let text = fs::read(FILE).map_err(Error::of("read", FILE))?;
+    Ok(parse_mount_points(&text))
+}
+
+/// The fifth field of each line of a mountinfo file (proc(5)).
+fn parse_mount_points(mountinfo: &[u8]) -> Vec<PathBuf> {
+    let lines = mountinfo.split(|&byte| byte == b'\n');
+    lines
+        .filter_map(|line| line.split(|&byte| byte == b' ').nth(4))
+        .map(unescape)
+        .collect()
+}
+
+/// Undoes the kernel's octal escapes (`\040` is a space).
+fn unescape(field: &[u8]) -> PathBuf {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((&first, after)) = rest.split_first() {
+        let octal = after
+            .get(..3)
+            .filter(|_| first == b'\\')
+            .and_then(|digits| {
+                let digits = std::str::from_utf8(digits).ok()?;
+                u8::from_str_radix(digits, 8).ok()
+            });
+        let (byte, used) = octal.map_or((first, 1), |byte| (byte, 4));
+        bytes.push(byte);
+        rest = &rest[used..];
+    }
+    PathBuf::from(OsString::from_vec(bytes))
+}
+
+/// True if the kernel lists this file system type; it may still be loadable as a module.
+pub fn file_system_known(name: &str) -> bool {
+    let listed = fs::read("/proc/filesystems").unwrap_or_default();
+    let lines = listed.split(|&byte| byte == b'\n');
+    lines
+        .filter_map(|line| line.rsplit(|&byte| byte == b'\t').next())
+        .any(|known| OsStr::from_bytes(known) == OsStr::new(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mount_points_are_read_with_their_escapes() {
+        let text = b"25 1 0:23 / / rw,relatime shared:1 - ext4 /dev/vda rw\n\
+            30 25 0:26 / /run/a\\040b rw - tmpfs none rw\n\
+            31 25 0:27 net:[4026532] /run/c\\134d rw - nsfs nsfs rw\n";
+        let points = parse_mount_points(text);
+        assert_eq!(points, ["/", "/run/a b", "/run/c\\d"].map(PathBuf::from));
+    }
+
+    #[test]
+    fn odd_escapes_are_kept_as_they_are() {
+        assert_eq!(unescape(b"a\\9z"), PathBuf::from("a\\9z"));
+        assert_eq!(unescape(b"a\\04"), PathBuf::from("a\\04"));
+        assert_eq!(parse_mount_points(b"\n1 2 3\n"), Vec::<PathBuf>::new());
+    }
+
+    #[test]
+    fn overlay_options_protect_separators() {
+        let mut options = Vec::new();
+        escape_into(&mut options, Path::new("/a,b:c\\d"), b"\\,:");
+        assert_eq!(options, b"/a\\,b\\:c\\\\d");
+    }
+
+    #[test]
+    fn proc_is_known_and_nonsense_is_not() {
+        assert!(file_system_known("proc"));
+        assert!(!file_system_known("nosuchfs"));
+    }
+
+    #[test]
+    fn below_means_below_by_component() {
+        assert!(Path::new("/run/latlab/a").starts_with("/run/latlab/a"));
+        assert!(!Path::new("/run/latlab/ab").starts_with("/run/latlab/a"));
+    }
+}

@@ -1,0 +1,346 @@
+//! Processes that are surely ours: identified so that no reused pid is taken for them, found by a
+//! label in their environment, and stopped within a bounded time.
+//!
+//! A pid says little after a crash or a reboot. So a process is remembered as pid *and* start time
+//! ([`ProcessId`]), and it is acted on only through a pidfd, which refers to one process for ever.
+//! What was started but not yet remembered when latlab died is found by the variable
+//! [`LAB_VARIABLE`], which every process of a lab inherits. Nothing is ever found by name.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
+use serde::{Deserialize, Serialize};
+
+use super::Error;
+
+/// The environment variable that marks a process of a lab; its value is the lab's unique id.
+pub const LAB_VARIABLE: &str = "LATLAB_LAB";
+
+/// After SIGKILL a process ends unless it is stuck in the kernel; it is not waited for longer.
+const KILL_PATIENCE: Duration = Duration::from_secs(5);
+
+/// A process, told apart from every other one since boot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ProcessId {
+    /// Its number.
+    pub pid: u32,
+    /// When it started, in clock ticks since boot (field 22 of `/proc/PID/stat`).
+    pub start_time: u64,
+}
+
+/// How a child ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// It returned this status.
+    Code(i32),
+    /// This signal ended it.
+    Signal(i32),
+}
+
+/// A reference to one process that stays valid, and harmless, after its end.
+#[derive(Debug)]
+pub struct Process {
+    id: ProcessId,
+    pidfd: OwnedFd,
+}
+
+impl Process {
+    /// The process remembered as `id`; `None` if it has ended, even if its pid lives on.
+    pub fn open(id: ProcessId) -> Result<Option<Self>, Error> {
+        Ok(Self::of_pid(id.pid)?.filter(|process| process.id == id))
+    }
+
+    /// The process that has this number now; `None` if there is none.
+    pub fn of_pid(pid: u32) -> Result<Option<Self>, Error> {
+        let action = "open process";
+        let number = i32::try_from(pid)
+            .ok()
+            .and_then(Pid::from_raw)
+            .ok_or_else(|| {
+                Error::because(
+                    action,
+                    pid,
+                    io::ErrorKind::InvalidInput,
+                    "not a process number",
+                )
+            })?;
+        match rustix::process::pidfd_open(number, PidfdFlags::empty()) {
+            Ok(pidfd) => Self::with_pidfd(pid, pidfd),
+            // EINVAL: the number belongs to a thread that leads no process.
+            Err(Errno::SRCH | Errno::INVAL) => Ok(None),
+            Err(errno) => Err(Error::of(action, pid)(errno)),
+        }
+    }
+
+    /// Reads the start time *after* the pidfd is open: as long as the pidfd's process has not been
+    /// reaped its number cannot be reused, so what is read is about it.
+    pub(super) fn with_pidfd(pid: u32, pidfd: OwnedFd) -> Result<Option<Self>, Error> {
+        let path = format!("/proc/{pid}/stat");
+        let stat = match fs::read(&path) {
+            Ok(stat) => stat,
+            Err(error) if is_gone(&error) => return Ok(None),
+            Err(error) => return Err(Error::of("read", path)(error)),
+        };
+        let start_time = parse_start_time(&stat).ok_or_else(|| {
+            Error::because(
+                "read",
+                &path,
+                io::ErrorKind::InvalidData,
+                "no start time in it",
+            )
+        })?;
+        Ok(Some(Self {
+            id: ProcessId { pid, start_time },
+            pidfd,
+        }))
+    }
+
+    /// Its number and start time.
+    pub fn id(&self) -> ProcessId {
+        self.id
+    }
+
+    /// Sends a signal; false if the process has ended.
+    pub fn signal(&self, signal: Signal) -> Result<bool, Error> {
+        match rustix::process::pidfd_send_signal(&self.pidfd, signal) {
+            Ok(()) => Ok(true),
+            Err(Errno::SRCH) => Ok(false),
+            Err(errno) => Err(Error::of("signal process", self.id.pid)(errno)),
+        }
+    }
+
+    /// True once the process has ended, whether or not its parent has collected it.
+    pub fn has_ended(&self) -> Result<bool, Error> {
+        self.wait(Duration::ZERO)
+    }
+
+    /// Waits at most `patience` for its end; false if it is still there.
+    pub fn wait(&self, patience: Duration) -> Result<bool, Error> {
+        let deadline = Instant::now() + patience;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let timeout = Timespec::try_from(left).ok();
+            let mut poll_fd = [PollFd::new(&self.pidfd, PollFlags::IN)];
+            match poll(&mut poll_fd, timeout.as_ref()) {
+                Ok(0) if left.is_zero() => return Ok(false),
+                Ok(0) | Err(Errno::INTR) => {}
+                Ok(_) => return Ok(true),
+                Err(errno) => return Err(Error::of("wait for process", self.id.pid)(errno)),
+            }
+        }
+    }
+
+    /// Collects a child of this process that has ended; `None` if it runs on or is not our child.
+    pub fn collect(&self) -> Result<Option<Exit>, Error> {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+        match rustix::process::waitid(WaitId::PidFd(self.pidfd.as_fd()), options) {
+            Ok(status) => Ok(status.and_then(|status| {
+                let code = status.exit_status().map(Exit::Code);
+                code.or_else(|| status.terminating_signal().map(Exit::Signal))
+            })),
+            Err(Errno::CHILD) => Ok(None),
+            Err(errno) => Err(Error::of("collect process", self.id.pid)(errno)),
+        }
+    }
+}
+
+impl AsFd for Process {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
+}
+
+/// Every process, except this one, whose environment carries the label of lab `id`.
+pub fn labelled(id: &str) -> Result<Vec<Process>, Error> {
+    let found = all_labelled()?;
+    Ok(found
+        .into_iter()
+        .filter(|(label, _)| label == id)
+        .map(|(_, process)| process)
+        .collect())
+}
+
+/// Every process, except this one, that carries the label of any lab, with that lab's id.
+///
+/// The environment read is the one the process started its program with: a label is there from
+/// `execve` on, and a program cannot lose it except by overwriting its own memory.
+pub fn all_labelled() -> Result<Vec<(String, Process)>, Error> {
+    let entries = fs::read_dir("/proc").map_err(Error::of("list", "/proc"))?;
+    let mut found = Vec::new();
+    for entry in entries.flatten() {
+        let pid = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse::<u32>().ok());
+        let Some(pid) = pid.filter(|&pid| pid != std::process::id()) else {
+            continue;
+        };
+        // First look without a pidfd, because almost every process is a stranger.
+        if label_of(pid).is_none() {
+            continue;
+        }
+        let Some(process) = Process::of_pid(pid)? else {
+            continue;
+        };
+        let Some(label) = label_of(pid) else { continue };
+        if !process.has_ended()? {
+            found.push((label, process));
+        }
+    }
+    Ok(found)
+}
+
+/// Ends all `processes`: SIGTERM, at most `grace` for all of them together, then SIGKILL. Returns
+/// those that even that did not end (stuck in the kernel). Children of this process are collected.
+pub fn stop(processes: &[Process], grace: Duration) -> Result<Vec<ProcessId>, Error> {
+    for process in processes {
+        // A stopped process would not see SIGTERM.
+        let _ = process.signal(Signal::TERM)? && process.signal(Signal::CONT)?;
+    }
+    let left = wait_all(processes.iter().collect(), grace)?;
+    for process in &left {
+        process.signal(Signal::KILL)?;
+    }
+    let left = wait_all(left, KILL_PATIENCE)?;
+    for process in processes {
+        process.collect()?;
+    }
+    Ok(left.iter().map(|process| process.id).collect())
+}
+
+/// Waits for the end of all; returns those still there after `patience`.
+fn wait_all(processes: Vec<&Process>, patience: Duration) -> Result<Vec<&Process>, Error> {
+    let deadline = Instant::now() + patience;
+    let mut left = Vec::new();
+    for process in processes {
+        if !process.wait(deadline.saturating_duration_since(Instant::now()))? {
+            left.push(process);
+        }
+    }
+    Ok(left)
+}
+
+/// The lab a process belongs to; `None` for strangers, kernel threads and what has ended.
+fn label_of(pid: u32) -> Option<String> {
+    find_label(&fs::read(format!("/proc/{pid}/environ")).ok()?)
+}
+
+fn find_label(environ: &[u8]) -> Option<String> {
+    let prefix = format!("{LAB_VARIABLE}=");
+    let mut variables = environ.split(|&byte| byte == 0);
+    let value = variables.find_map(|variable| variable.strip_prefix(prefix.as_bytes()))?;
+    Some(String::from_utf8_lossy(value).into_owned())
+}
+
+/// Field 22, counted after the program's name, which may itself hold spaces and parentheses.
+fn parse_start_time(stat: &[u8]) -> Option<u64> {
+    let stat = String::from_utf8_lossy(stat);
+    let (_, after_name) = stat.rsplit_once(')')?;
+    after_name.split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command};
+
+    use super::*;
+
+    fn sleeper(label: &str) -> (Child, Process) {
+        let mut command = Command::new("sleep");
+        let child = command.arg("60").env(LAB_VARIABLE, label).spawn().unwrap();
+        let process = Process::of_pid(child.id()).unwrap().unwrap();
+        (child, process)
+    }
+
+    fn unique(name: &str) -> String {
+        format!("test-{name}-{}", std::process::id())
+    }
+
+    #[test]
+    fn start_times_are_found_behind_odd_names() {
+        let tail = "S 1 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 22 1";
+        for name in ["sh", "a) S 1 (b", "(", ""] {
+            let stat = format!("77 ({name}) {tail}");
+            assert_eq!(parse_start_time(stat.as_bytes()), Some(987_654), "{name}");
+        }
+        assert_eq!(parse_start_time(b"77 (sh) S 1 1"), None);
+        assert_eq!(parse_start_time(b""), None);
+    }
+
+    #[test]
+    fn labels_are_matched_whole() {
+        assert_eq!(
+            find_label(b"A=1\0LATLAB_LAB=x-1\0B=2\0").as_deref(),
+            Some("x-1")
+        );
+        assert_eq!(find_label(b"NOT_LATLAB_LAB=x\0LATLAB_LABS=y\0"), None);
+        assert_eq!(find_label(b""), None);
+    }
+
+    #[test]
+    fn another_start_time_is_another_process() {
+        let (mut child, process) = sleeper(&unique("identity"));
+        let id = process.id();
+        assert!(Process::open(id).unwrap().is_some());
+        let other = ProcessId {
+            start_time: id.start_time + 1,
+            ..id
+        };
+        assert!(Process::open(other).unwrap().is_none());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(Process::open(id).unwrap().is_none());
+        assert!(
+            !process.signal(Signal::TERM).unwrap(),
+            "signalling the dead is harmless"
+        );
+    }
+
+    #[test]
+    fn labelled_processes_are_found_and_stopped_and_strangers_are_not() {
+        let (ours, theirs) = (unique("ours"), unique("ours-not"));
+        let (_child, process) = sleeper(&ours);
+        let (mut stranger, _) = sleeper(&theirs);
+        let found = labelled(&ours).unwrap();
+        assert_eq!(
+            found.iter().map(Process::id).collect::<Vec<_>>(),
+            [process.id()]
+        );
+        assert_eq!(stop(&found, Duration::from_secs(10)).unwrap(), []);
+        assert!(process.has_ended().unwrap());
+        assert!(labelled(&ours).unwrap().is_empty());
+        assert_eq!(stranger.try_wait().unwrap(), None, "a stranger lives on");
+        stranger.kill().unwrap();
+        stranger.wait().unwrap();
+    }
+
+    #[test]
+    fn a_process_that_ignores_sigterm_is_killed_after_the_grace() {
+        let mut command = Command::new("sh");
+        let script = "trap '' TERM; echo ready; while :; do sleep 1; done";
+        command
+            .args(["-c", script])
+            .env(LAB_VARIABLE, unique("deaf"));
+        let mut child = command
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = [0; 6];
+        io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut line).unwrap();
+        let process = Process::of_pid(child.id()).unwrap().unwrap();
+        assert!(!process.wait(Duration::from_millis(1)).unwrap());
+        let survivors = stop(&[process], Duration::from_millis(50)).unwrap();
+        assert_eq!(survivors, []);
+        // `stop` has collected it, so the standard library finds no child.
+        assert!(child.wait().is_err());
+    }
+}

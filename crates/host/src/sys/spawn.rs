@@ -1,0 +1,587 @@
+//! Starting a process of a lab so that no crash of latlab leaves one that nobody can find.
+//!
+//! A process of a lab is found by the label in its environment, and the kernel shows that only
+//! from `execve` on. Between fork and exec a child would be nobody's. So the child first asks for
+//! SIGKILL on its parent's death, then does everything that may take time (joining control groups,
+//! entering the network namespace, arranging descriptors), and takes the request back immediately
+//! before `execve`. If latlab dies earlier, the child dies with it; if later, the child is
+//! labelled, or about to be, and it is in the lab's control group.
+//!
+//! `clone3` is called directly, because a child can be *born* in a control group only so (see
+//! [`Entry`]), and because it hands back a pidfd of the child without a race.
+
+use std::ffi::{CString, OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::MemfdFlags;
+use rustix::io::Errno;
+use rustix::pipe::PipeFlags;
+use rustix::process::Signal;
+
+use super::Error;
+use super::process::{Exit, LAB_VARIABLE, Process};
+use crate::cgroup::Entry;
+
+/// What the child was doing when it failed, in the order of doing; told to the parent as an index.
+const STEPS: [&str; 7] = [
+    "tie to its parent",
+    "join control group for",
+    "enter network namespace for",
+    "start a session for",
+    "arrange descriptors for",
+    "change directory for",
+    "execute",
+];
+
+/// A process to be started. Standard input, output and error are `/dev/null` unless given.
+#[derive(Debug)]
+pub struct Spawn<'a> {
+    program: PathBuf,
+    arguments: Vec<OsString>,
+    environment: Vec<(OsString, OsString)>,
+    directory: Option<PathBuf>,
+    netns: Option<BorrowedFd<'a>>,
+    cgroup: Option<&'a Entry>,
+    descriptors: Vec<(BorrowedFd<'a>, RawFd)>,
+    session: bool,
+    tied: bool,
+}
+
+/// What a tool that ran to its end left.
+#[derive(Debug)]
+pub struct Output {
+    /// How it ended.
+    pub exit: Exit,
+    /// Its standard output.
+    pub stdout: Vec<u8>,
+    /// Its standard error.
+    pub stderr: Vec<u8>,
+}
+
+impl<'a> Spawn<'a> {
+    /// A process running `program` (searched for in `PATH` unless it has a slash), labelled as
+    /// belonging to the lab with this id. It inherits latlab's environment.
+    pub fn new(program: impl Into<PathBuf>, lab: &str) -> Self {
+        let label = (LAB_VARIABLE.into(), lab.into());
+        let inherited = std::env::vars_os().filter(|(key, _)| key != LAB_VARIABLE);
+        Self {
+            program: program.into(),
+            arguments: Vec::new(),
+            environment: inherited.chain([label]).collect(),
+            directory: None,
+            netns: None,
+            cgroup: None,
+            descriptors: Vec::new(),
+            session: false,
+            tied: false,
+        }
+    }
+
+    /// Adds arguments.
+    pub fn args<S: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = S>) -> Self {
+        self.arguments.extend(
+            arguments
+                .into_iter()
+                .map(|argument| argument.as_ref().to_owned()),
+        );
+        self
+    }
+
+    /// Sets a variable of its environment. The label cannot be overwritten.
+    pub fn env(mut self, key: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
+        let (key, value) = (key.as_ref(), value.as_ref());
+        if key != LAB_VARIABLE {
+            self.environment.retain(|(present, _)| present != key);
+            self.environment.push((key.to_owned(), value.to_owned()));
+        }
+        self
+    }
+
+    /// Starts it in this directory.
+    pub fn directory(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.directory = Some(directory.into());
+        self
+    }
+
+    /// Starts it in this network namespace.
+    pub fn netns(mut self, netns: BorrowedFd<'a>) -> Self {
+        self.netns = Some(netns);
+        self
+    }
+
+    /// Starts it in this control group.
+    pub fn cgroup(mut self, cgroup: &'a Entry) -> Self {
+        self.cgroup = Some(cgroup);
+        self
+    }
+
+    /// Hands `descriptor` down as number `target`; 0, 1 and 2 are the standard streams.
+    pub fn descriptor(mut self, descriptor: BorrowedFd<'a>, target: RawFd) -> Self {
+        self.descriptors.push((descriptor, target));
+        self
+    }
+
+    /// Makes it the leader of a new session, so that no terminal's signals reach it.
+    pub fn session(mut self) -> Self {
+        self.session = true;
+        self
+    }
+
+    /// Keeps it tied to the *thread* that starts it: when that ends, it is killed. For tools whose
+    /// end is waited for.
+    pub fn tied(mut self) -> Self {
+        self.tied = true;
+        self
+    }
+
+    /// Starts it. Returns when the program is running in its place, or says what failed.
+    pub fn start(&self) -> Result<Process, Error> {
+        self.start_with(&[])
+    }
+
+    fn start_with(&self, streams: &[(BorrowedFd<'_>, RawFd)]) -> Result<Process, Error> {
+        let null = File::options().read(true).write(true).open("/dev/null");
+        let null = null.map_err(Error::of("open", "/dev/null"))?;
+        let (report_in, report_out) =
+            rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(Error::of("make", "a pipe"))?;
+        let mut child = self.prepare(streams, null.as_fd(), report_out.as_fd())?;
+        let (pid, pidfd) = self.fork(&mut child)?;
+        // The child's copy must be the only one, so that its exec ends our read.
+        drop(report_out);
+        let mut report = [0; 5];
+        let failed = File::from(report_in).read_exact(&mut report).is_ok();
+        let process = Process::with_pidfd(pid, pidfd)?;
+        if failed {
+            if let Some(process) = process {
+                process.wait(Duration::from_secs(1))?;
+                process.collect()?;
+            }
+            let action = STEPS
+                .get(usize::from(report[0]))
+                .copied()
+                .unwrap_or("start");
+            let errno = i32::from_ne_bytes([report[1], report[2], report[3], report[4]]);
+            let source = io::Error::from_raw_os_error(errno);
+            return Err(Error::of(action, self.program.display())(source));
+        }
+        // Our own child, not collected yet: /proc shows it even if it has ended already.
+        process.ok_or_else(|| {
+            let reason = "it vanished as it was started";
+            Error::because(
+                "start",
+                self.program.display(),
+                io::ErrorKind::Other,
+                reason,
+            )
+        })
+    }
+
+    /// Runs it to its end with `input` as its standard input; kills it after `patience`. Input and
+    /// output are kept in memory files, so no order of reading and writing can block.
+    pub fn run(mut self, input: &[u8], patience: Duration) -> Result<Output, Error> {
+        let name = self.program.display().to_string();
+        let memory = || {
+            let file = rustix::fs::memfd_create("latlab", MemfdFlags::CLOEXEC);
+            file.map(File::from)
+                .map_err(Error::of("make a memory file for", &name))
+        };
+        let (mut stdin, mut stdout, mut stderr) = (memory()?, memory()?, memory()?);
+        let written = stdin.write_all(input).and_then(|()| stdin.rewind());
+        written.map_err(Error::of("write the input of", &name))?;
+        self.tied = true;
+        let streams = [(stdin.as_fd(), 0), (stdout.as_fd(), 1), (stderr.as_fd(), 2)];
+        let process = self.start_with(&streams)?;
+        if !process.wait(patience)? {
+            process.signal(Signal::KILL)?;
+            process.wait(Duration::from_secs(5))?;
+            process.collect()?;
+            let reason = format!("no end after {} s", patience.as_secs_f64());
+            return Err(Error::because("run", name, io::ErrorKind::TimedOut, reason));
+        }
+        let exit = process.collect()?.unwrap_or(Exit::Code(-1));
+        let mut output = Output {
+            exit,
+            stdout: Vec::new(),
+            stderr: Vec::new(),
+        };
+        for (file, into) in [
+            (&mut stdout, &mut output.stdout),
+            (&mut stderr, &mut output.stderr),
+        ] {
+            let read = file.rewind().and_then(|()| file.read_to_end(into));
+            read.map_err(Error::of("read the output of", &name))?;
+        }
+        Ok(output)
+    }
+
+    /// Everything the child needs, laid out so that it has nothing left to allocate.
+    fn prepare(
+        &self,
+        streams: &[(BorrowedFd<'_>, RawFd)],
+        null: BorrowedFd<'_>,
+        report: BorrowedFd<'_>,
+    ) -> Result<Child<'a>, Error> {
+        let text = |bytes: &OsStr| {
+            CString::new(bytes.as_bytes()).map_err(|_| {
+                let reason = format!("{bytes:?} holds a zero byte");
+                let kind = io::ErrorKind::InvalidInput;
+                Error::because("start", self.program.display(), kind, reason)
+            })
+        };
+        let program = text(find_program(&self.program)?.as_os_str())?;
+        let mut arguments = vec![text(self.program.as_os_str())?];
+        for argument in &self.arguments {
+            arguments.push(text(argument)?);
+        }
+        let mut environment = Vec::with_capacity(self.environment.len());
+        for (key, value) in &self.environment {
+            let mut variable = key.clone().into_vec();
+            variable.push(b'=');
+            variable.extend(value.as_bytes());
+            environment.push(text(OsStr::from_bytes(&variable))?);
+        }
+        let given = self.descriptors.iter().chain(streams);
+        let mut moves: Vec<_> = given.map(|(from, to)| (from.as_raw_fd(), *to)).collect();
+        for standard in 0..3 {
+            if moves.iter().all(|&(_, to)| to != standard) {
+                moves.push((null.as_raw_fd(), standard));
+            }
+        }
+        Ok(Child {
+            parent: rustix::process::getpid(),
+            program,
+            arguments: Pointers::new(arguments),
+            environment: Pointers::new(environment),
+            directory: self
+                .directory
+                .as_ref()
+                .map(|path| text(path.as_os_str()))
+                .transpose()?,
+            netns: self.netns,
+            cgroup: self.cgroup,
+            floor: moves.iter().map(|&(_, to)| to + 1).max().unwrap_or(3),
+            moves,
+            report: report.as_raw_fd(),
+            session: self.session,
+            tied: self.tied,
+        })
+    }
+
+    fn fork(&self, child: &mut Child<'_>) -> Result<(u32, OwnedFd), Error> {
+        let mut pidfd: RawFd = -1;
+        // SAFETY: clone_args is a plain C struct for which all zeroes mean "nothing asked for".
+        let mut arguments: libc::clone_args = unsafe { std::mem::zeroed() };
+        arguments.flags = libc::CLONE_PIDFD as u64;
+        arguments.pidfd = (&raw mut pidfd) as u64;
+        arguments.exit_signal = libc::SIGCHLD as u64;
+        if let Some(directory) = self.cgroup.and_then(Entry::unified) {
+            arguments.flags |= CLONE_INTO_CGROUP;
+            arguments.cgroup = directory.as_raw_fd() as u64;
+        }
+        // SAFETY: without CLONE_VM the child gets a copy of the address space and returns on a copy
+        // of this stack, as after fork. `arguments` and `pidfd` outlive the call. Other threads do
+        // not exist in the child and may have held locks; `Child::run` takes none and never returns.
+        let pid = unsafe {
+            libc::syscall(
+                libc::SYS_clone3,
+                &raw const arguments,
+                size_of::<libc::clone_args>(),
+            )
+        };
+        match pid {
+            0 => child.run(),
+            pid if pid > 0 => {
+                // SAFETY: the kernel stored a new descriptor there, which nobody else knows.
+                Ok((pid as u32, unsafe { OwnedFd::from_raw_fd(pidfd) }))
+            }
+            _ => {
+                let error = io::Error::last_os_error();
+                Err(Error::of("start", self.program.display())(error))
+            }
+        }
+    }
+}
+
+/// `linux/sched.h`; too wide for the `c_int` that libc's flags are.
+const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+
+/// C strings and the zero-terminated array of pointers to them that `execve` takes.
+struct Pointers {
+    _strings: Vec<CString>,
+    pointers: Vec<*const libc::c_char>,
+}
+
+impl Pointers {
+    fn new(strings: Vec<CString>) -> Self {
+        let pointers = strings.iter().map(|string| string.as_ptr());
+        let pointers = pointers.chain([std::ptr::null()]).collect();
+        Self {
+            _strings: strings,
+            pointers,
+        }
+    }
+}
+
+/// The child between `clone3` and `execve`: system calls only, no allocation, no lock.
+struct Child<'a> {
+    parent: rustix::process::Pid,
+    program: CString,
+    arguments: Pointers,
+    environment: Pointers,
+    directory: Option<CString>,
+    netns: Option<BorrowedFd<'a>>,
+    cgroup: Option<&'a Entry>,
+    moves: Vec<(RawFd, RawFd)>,
+    /// The first descriptor number above all targets.
+    floor: RawFd,
+    report: RawFd,
+    session: bool,
+    tied: bool,
+}
+
+impl Child<'_> {
+    fn run(&mut self) -> ! {
+        for step in 0..STEPS.len() {
+            if let Err(errno) = self.step(step) {
+                let mut report = [step as u8, 0, 0, 0, 0];
+                report[1..].copy_from_slice(&errno.raw_os_error().to_ne_bytes());
+                // SAFETY: writes from a local array to a descriptor number; if the parent is gone
+                // there is nobody to tell.
+                unsafe { libc::write(self.report, report.as_ptr().cast(), report.len()) };
+                break;
+            }
+        }
+        // SAFETY: ends this process at once, without running the parent's exit handlers.
+        unsafe { libc::_exit(127) }
+    }
+
+    fn step(&mut self, step: usize) -> Result<(), Errno> {
+        match step {
+            0 => self.tie(),
+            1 => self.join_cgroup(),
+            2 => self.netns.map_or(Ok(()), |netns| {
+                use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+                move_into_link_name_space(netns, Some(LinkNameSpaceType::Network))
+            }),
+            3 if self.session => rustix::process::setsid().map(drop),
+            3 => Ok(()),
+            4 => self.arrange_descriptors(),
+            5 => self
+                .directory
+                .as_ref()
+                .map_or(Ok(()), rustix::process::chdir),
+            _ => self.execute(),
+        }
+    }
+
+    fn tie(&self) -> Result<(), Errno> {
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+        // The parent may have died before the request was made.
+        if rustix::process::getppid() == Some(self.parent) {
+            Ok(())
+        } else {
+            Err(Errno::SRCH)
+        }
+    }
+
+    fn join_cgroup(&self) -> Result<(), Errno> {
+        let Some(entry) = self.cgroup else {
+            return Ok(());
+        };
+        let joined = entry.join(entry.unified().is_some());
+        joined.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+    }
+
+    /// Gives every descriptor its target number. First all move above the highest target, so that
+    /// no target is overwritten while it is still somebody's source.
+    fn arrange_descriptors(&mut self) -> Result<(), Errno> {
+        for at in 0..self.moves.len() {
+            self.moves[at].0 = self.above_targets(self.moves[at].0)?;
+        }
+        self.report = self.above_targets(self.report)?;
+        for &(from, to) in &self.moves {
+            // SAFETY: plain numbers; whatever `to` was in this child is replaced on purpose.
+            check(unsafe { libc::dup2(from, to) })?;
+        }
+        Ok(())
+    }
+
+    fn above_targets(&self, descriptor: RawFd) -> Result<RawFd, Errno> {
+        // SAFETY: duplicates a descriptor number to a new one, closed again by execve.
+        check(unsafe { libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, self.floor) })
+    }
+
+    fn execute(&self) -> Result<(), Errno> {
+        // SAFETY: the set is initialised by sigemptyset; both calls only change this process. Rust
+        // programs ignore SIGPIPE, which would be inherited.
+        unsafe {
+            let mut none = std::mem::MaybeUninit::uninit();
+            libc::sigemptyset(none.as_mut_ptr());
+            libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut());
+            libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        }
+        if !self.tied {
+            rustix::process::set_parent_process_death_signal(None)?;
+        }
+        // SAFETY: both arrays end with a null pointer and point into strings that `self` owns.
+        check(unsafe {
+            libc::execve(
+                self.program.as_ptr(),
+                self.arguments.pointers.as_ptr(),
+                self.environment.pointers.as_ptr(),
+            )
+        })
+        .map(drop)
+    }
+}
+
+/// A C return value below zero is an error in `errno`.
+fn check(result: libc::c_int) -> Result<libc::c_int, Errno> {
+    if result >= 0 {
+        return Ok(result);
+    }
+    // SAFETY: errno's address is valid for the life of this thread.
+    Err(Errno::from_raw_os_error(unsafe {
+        *libc::__errno_location()
+    }))
+}
+
+/// The file to execute: the program itself if it has a slash, else the first match in `PATH`.
+fn find_program(program: &Path) -> Result<PathBuf, Error> {
+    if program.as_os_str().as_bytes().contains(&b'/') {
+        return Ok(program.to_owned());
+    }
+    // A login without /usr/sbin in its PATH is common, and root's tools are there.
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let more = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"].map(PathBuf::from);
+    let found = std::env::split_paths(&path)
+        .chain(more)
+        .map(|directory| directory.join(program));
+    let executable = |file: &PathBuf| {
+        file.is_file() && rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok()
+    };
+    found.into_iter().find(executable).ok_or_else(|| {
+        let reason = "not found in PATH";
+        Error::because(
+            "execute",
+            program.display(),
+            io::ErrorKind::NotFound,
+            reason,
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    fn shell(script: &str) -> Spawn<'static> {
+        Spawn::new("sh", "test-spawn").args(["-c", script])
+    }
+
+    #[test]
+    fn a_tool_gets_input_and_gives_output_status_and_label() {
+        let script = "cat; echo \"$LATLAB_LAB $X\" >&2; exit 3";
+        let output = shell(script)
+            .env("X", "1")
+            .env("X", "2")
+            .env(LAB_VARIABLE, "forged");
+        let output = output.run(b"input", PATIENCE).unwrap();
+        assert_eq!(output.exit, Exit::Code(3));
+        assert_eq!(output.stdout, b"input");
+        assert_eq!(output.stderr, b"test-spawn 2\n");
+    }
+
+    #[test]
+    fn more_output_than_a_pipe_holds_does_not_block() {
+        let output = shell("head -c 1000000 /dev/zero")
+            .run(b"", PATIENCE)
+            .unwrap();
+        assert_eq!(output.stdout.len(), 1_000_000);
+    }
+
+    #[test]
+    fn a_tool_that_hangs_is_killed() {
+        let error = shell("exec sleep 60")
+            .run(b"", Duration::from_millis(50))
+            .unwrap_err();
+        assert_eq!(error.source.kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[test]
+    fn what_failed_in_the_child_is_told() {
+        let error = Spawn::new("/no/such/program", "x").start().unwrap_err();
+        assert_eq!(error.source.raw_os_error(), Some(libc::ENOENT));
+        assert!(
+            error
+                .to_string()
+                .starts_with("cannot execute /no/such/program: "),
+            "{error}"
+        );
+        let error = shell("true").directory("/no/such/dir").start().unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with("cannot change directory for sh: "),
+            "{error}"
+        );
+        let error = Spawn::new("no-such-program", "x").start().unwrap_err();
+        assert!(error.to_string().contains("not found in PATH"), "{error}");
+    }
+
+    #[test]
+    fn descriptors_can_be_exchanged() {
+        let file = |text: &str| {
+            let mut file = File::from(rustix::fs::memfd_create("t", MemfdFlags::CLOEXEC).unwrap());
+            file.write_all(text.as_bytes()).unwrap();
+            file.rewind().unwrap();
+            file
+        };
+        let (a, b) = (file("a"), file("b"));
+        // Each goes to the number the other has here.
+        let (to_a, to_b) = (b.as_raw_fd(), a.as_raw_fd());
+        let script = format!("cat <&{to_a}; cat <&{to_b}");
+        let spawn = shell(&script)
+            .descriptor(a.as_fd(), to_a)
+            .descriptor(b.as_fd(), to_b);
+        let output = spawn.run(b"", PATIENCE).unwrap();
+        assert_eq!(output.stdout, b"ab");
+    }
+
+    #[test]
+    fn a_started_process_outlives_the_thread_that_started_it_unless_tied() {
+        let start = |spawn: Spawn<'static>| {
+            std::thread::spawn(move || spawn.start().unwrap())
+                .join()
+                .unwrap()
+        };
+        let free = start(shell("exec sleep 60"));
+        let tied = start(shell("exec sleep 60").tied());
+        assert!(tied.wait(PATIENCE).unwrap());
+        assert_eq!(tied.collect().unwrap(), Some(Exit::Signal(libc::SIGKILL)));
+        assert!(!free.has_ended().unwrap());
+        assert_eq!(super::super::process::stop(&[free], PATIENCE).unwrap(), []);
+    }
+
+    #[test]
+    fn a_session_leader_is_its_own_session() {
+        let process = shell("exec sleep 60").session().start().unwrap();
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.id().pid)).unwrap();
+        let session = stat
+            .rsplit_once(')')
+            .unwrap()
+            .1
+            .split_whitespace()
+            .nth(3)
+            .unwrap();
+        assert_eq!(session, process.id().pid.to_string());
+        super::super::process::stop(&[process], PATIENCE).unwrap();
+    }
+}
