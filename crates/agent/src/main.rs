@@ -11,6 +11,7 @@ mod files;
 mod kernel_line;
 mod network;
 mod os;
+mod pause;
 mod port;
 mod serve;
 mod session;
@@ -19,6 +20,7 @@ use std::process::ExitCode;
 
 const USAGE: &str = "usage: latlab-agent COMMAND
   init                  be a guest's first process (only as PID 1)
+  pause                 be a container's first process
   serve --fd N          serve one client on an inherited connected socket
   serve --unix PATH     serve clients that connect to this socket
   put PATH [MODE]       write standard input to PATH, then give it MODE (octal, default 644)
@@ -30,12 +32,15 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args_os()
         .map(|arg| arg.to_string_lossy().into_owned())
         .collect();
-    if std::process::id() == 1 && args.get(1).is_none_or(|command| command != "probe") {
+    let first = args.get(1).map_or("", String::as_str);
+    if std::process::id() == 1 && !matches!(first, "pause" | "probe") {
         return boot::run();
     }
     let rest: Vec<&str> = args.iter().skip(1).map(String::as_str).collect();
     let result = match rest.as_slice() {
         ["init"] => Err("init only works as a guest's first process (PID 1)".into()),
+        ["pause"] if std::process::id() == 1 => pause::run(),
+        ["pause"] => Err("pause only works as a container's first process (PID 1)".into()),
         ["serve", "--fd", fd] => serve::on_fd(fd),
         ["serve", "--unix", path] => serve::on_socket(path),
         ["put", path] => files::put(path, "644"),

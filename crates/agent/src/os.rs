@@ -12,12 +12,19 @@ use rustix::mm::{MapFlags, ProtFlags};
 /// Blocks SIGCHLD and returns a non-blocking descriptor that becomes readable when a child ends.
 /// Children started by std get an empty signal mask, so they do not inherit the block.
 pub fn child_signals() -> io::Result<OwnedFd> {
+    signals(&[libc::SIGCHLD])
+}
+
+/// Blocks these signals and returns a non-blocking descriptor from which they are read instead.
+pub fn signals(numbers: &[libc::c_int]) -> io::Result<OwnedFd> {
     // SAFETY: `set` is a plain C structure, initialised by sigemptyset before use; the pointers passed
     // live for the calls. signalfd returns a new descriptor that nothing else owns, or -1.
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut set);
-        libc::sigaddset(&raw mut set, libc::SIGCHLD);
+        for &number in numbers {
+            libc::sigaddset(&raw mut set, number);
+        }
         if libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) < 0 {
             return Err(io::Error::last_os_error());
         }
@@ -27,6 +34,14 @@ pub fn child_signals() -> io::Result<OwnedFd> {
         }
         Ok(OwnedFd::from_raw_fd(fd))
     }
+}
+
+/// Sends a signal to every other process that this one can see (0: sends none, only looks); false
+/// if there is no other process.
+pub fn signal_all(number: libc::c_int) -> bool {
+    // SAFETY: kill has no memory effects. Used as the first process of a container only, which sees
+    // the container's processes and nobody else's.
+    unsafe { libc::kill(-1, number) == 0 }
 }
 
 /// Takes ownership of a descriptor inherited from the process that started us.

@@ -1,0 +1,69 @@
+//! A container's first process: says that it runs, collects orphans, and passes the end on.
+//!
+//! It does nothing else, and sleeps unless a child ends, because it lives on the measured
+//! processors. It is the container's own copy of nothing: no shell, no library of the image is
+//! needed, so any directory can be a container's root.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{WaitOptions, wait};
+
+use crate::os;
+
+/// The descriptor on which the host waits for a byte.
+const READY_FD: i32 = 3;
+
+/// While ending: between two looks whether everybody is gone. Processes started from outside of
+/// the container are nobody's children in it, so their end cannot be waited for.
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
+
+/// Runs until SIGTERM; then asks every process of the container to end, and returns when none is
+/// left. The kernel ends those that do not, when this process is killed.
+pub fn run() -> Result<(), String> {
+    let signals = os::signals(&[libc::SIGCHLD, libc::SIGTERM]);
+    let signals = signals.map_err(|e| format!("cannot receive signals: {e}"))?;
+    // Without somebody who waits, for example when run by hand, there is nobody to tell.
+    if let Ok(ready) = os::inherited(READY_FD) {
+        rustix::io::write(&ready, b"1").map_err(|e| format!("cannot report to the host: {e}"))?;
+    }
+    let mut ending = false;
+    loop {
+        let timeout = ending
+            .then(|| Timespec::try_from(LOOK_AGAIN))
+            .and_then(Result::ok);
+        let mut readable = [PollFd::new(&signals, PollFlags::IN)];
+        match poll(&mut readable, timeout.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(format!("cannot wait for signals: {e}")),
+        }
+        if term_received(&signals).map_err(|e| format!("cannot read signals: {e}"))? && !ending {
+            ending = true;
+            os::signal_all(libc::SIGTERM);
+        }
+        while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
+        if ending && !os::signal_all(0) {
+            return Ok(());
+        }
+    }
+}
+
+/// Empties the descriptor; true if SIGTERM was among what it held.
+fn term_received(signals: &OwnedFd) -> io::Result<bool> {
+    /// `struct signalfd_siginfo` is this long and begins with the signal's number.
+    const RECORD_BYTES: usize = 128;
+    let mut term = false;
+    let mut record = [0; RECORD_BYTES];
+    loop {
+        match rustix::io::read(signals.as_fd(), &mut record) {
+            Ok(RECORD_BYTES) => {
+                let number = u32::from_ne_bytes([record[0], record[1], record[2], record[3]]);
+                term |= number == libc::SIGTERM as u32;
+            }
+            Ok(_) | Err(rustix::io::Errno::AGAIN) => return Ok(term),
+            Err(e) => return Err(e.into()),
+        }
+    }
+}
