@@ -9,33 +9,43 @@ export interface Answer {
   cell: Cell;
   /** The figure that the eye should find: `1.02×`; empty where there is none. */
   figure: string;
-  /** The rest of the clause. */
-  words: string;
+  /** What the figure is of: `of native`. */
+  of: string;
+  /** What follows, in a word or three; empty where nothing was compared. */
+  verdict: string;
+  /** The rest of the sentence, clause by clause. */
+  clauses: string[];
 }
 
-/** One clause a cell, the baseline first when it is all there is to say. */
+/** One sentence a cell: each against the baseline, or its own value when there is none. */
 export function answersOf(model: Model, group: Group): Answer[] {
   const cells = cellsOf(model, group);
   const base = group.baseline === undefined ? undefined : model.cells.get(group.baseline);
   const others = cells.filter((cell) => cell.id !== base?.id);
   if (base && others.length > 0) return others.map((cell) => compared(model, cell, base));
-  return cells.map((cell) => ({ cell, figure: typical(cell), words: remarks(cell).join(', ') }));
+  return cells.map((cell) => alone(cell, base ? [] : ['baseline not measured']));
+}
+
+function alone(cell: Cell, clauses: string[]): Answer {
+  if (cell.replicates === 0) {
+    return { cell, figure: '', of: '', verdict: '', clauses: ['not measured: no trial succeeded'] };
+  }
+  return {
+    cell,
+    figure: typical(cell),
+    of: '',
+    verdict: '',
+    clauses: [...clauses, ...remarks(cell)],
+  };
 }
 
 function compared(model: Model, cell: Cell, base: Cell): Answer {
   const comparison = cell.comparison;
-  if (!comparison) {
-    if (cell.replicates === 0)
-      return { cell, figure: '', words: 'not measured: no trial succeeded' };
-    return { cell, figure: typical(cell), words: ['not compared', ...remarks(cell)].join(', ') };
-  }
+  if (!comparison) return alone(cell, ['not compared']);
+  const clauses = [`${typical(cell)} against ${typical(base)}`, ...remarks(cell)];
   const baseName = model.seriesOf.get(base.id)?.label ?? base.label;
-  const details = [
-    `${comparison.quantity} ${typical(cell)} against ${typical(base)}`,
-    verdictWords(comparison.verdict, comparison),
-    ...remarks(cell),
-  ];
-  return { cell, figure: ratio(comparison.ratio), words: `of ${baseName} (${details.join(', ')})` };
+  const verdict = verdictWords(comparison.verdict, comparison);
+  return { cell, figure: ratio(comparison.ratio), of: `of ${baseName}`, verdict, clauses };
 }
 
 /** Median latency, or the first metric's median. */

@@ -63,19 +63,32 @@ export function zeroDomain(values: Iterable<number>): Domain {
   return [0, high > 0 ? high * 1.06 : 1];
 }
 
-/** Ticks of the HDR axis: the nines first, then what fits between them. */
+/** Ticks of the HDR axis: the nines first, the median, then what fits between them. */
 export function hdrTicks(domain: Domain, pixels: number): Tick[] {
-  const wanted: number[][] = [[], [], []];
+  const wanted: [nines: number[], halves: number[], fine: number[]] = [[], [], []];
   const top = Math.ceil(Math.log10(domain[1]) + 1e-9);
-  for (let e = Math.floor(Math.log10(domain[0])); e <= top; e++) {
+  for (let e = Math.max(0, Math.floor(Math.log10(domain[0]))); e <= top; e++) {
     const decade = 10 ** e;
-    wanted[0]?.push(decade);
-    wanted[e === 0 ? 0 : 1]?.push(2 * decade);
-    wanted[1]?.push(5 * decade);
-    wanted[2]?.push(4 * decade);
+    if (e === 0) wanted[0].push(2, 1);
+    else {
+      wanted[0].push(decade);
+      wanted[1].push(2 * decade);
+    }
+    wanted[1].push(5 * decade);
+    wanted[2].push(4 * decade);
   }
+  const label = (x: number): string => percentile(1 - 1 / x);
+  const inView = (list: number[]): number =>
+    list.filter((x) => x >= domain[0] && x <= domain[1]).length;
+  if (inView(wanted.flat()) < 3) {
+    // Far zoomed in: round steps of 1 - p, which are round percentiles.
+    const steps = scaleLinear([1 / domain[1], 1 / domain[0]], [0, 1]).ticks(4);
+    return steps.map((rest) => ({ value: 1 / rest, label: label(1 / rest) })).reverse();
+  }
+  // With four nines in view, further labels would only be noise.
+  const labelled = inView(wanted[0]) > 3 ? 1 : 2;
   const scale = scaleOf('log', domain, [0, pixels]);
-  return fit(wanted, domain, scale, (x) => percentile(1 - 1 / x), 10, 6.2);
+  return fit(wanted, domain, scale, label, pixels, { letter: 6.2, labelled });
 }
 
 /** Ticks of a logarithmic axis: decades first, then 2 and 5, then the rest. */
@@ -99,7 +112,7 @@ export function logTicks(
     const linear = scaleLinear(domain, [0, 1]).ticks(Math.max(2, Math.floor(pixels / 60)));
     return linear.map((value) => ({ value, label: label(value) }));
   }
-  return fit(wanted, domain, scale, label, vertical ? 12 : 12, vertical ? 0 : 6.4, vertical);
+  return fit(wanted, domain, scale, label, pixels, { letter: vertical ? 0 : 6.4, labelled: 2 });
 }
 
 export function linearTicks(
@@ -112,33 +125,44 @@ export function linearTicks(
   return ticks.map((value) => ({ value, label: label(value) }));
 }
 
+interface Fit {
+  /** Width of a letter; 0 on a vertical axis, where labels are as high as a line. */
+  letter: number;
+  /** How many of the lists, from the first, are labelled; the others are lines only. */
+  labelled: number;
+}
+
 /** Labels ticks in order of importance, as long as their texts do not touch. */
 function fit(
   wanted: number[][],
   domain: Domain,
   scale: Scale,
   label: (value: number) => string,
-  gap: number,
-  letter: number,
-  vertical = false,
+  pixels: number,
+  { letter, labelled }: Fit,
 ): Tick[] {
-  const placed: { from: number; to: number }[] = [];
+  const placed: Domain[] = [];
   const ticks: Tick[] = [];
   const edge = 1e-9;
   wanted.forEach((values, importance) => {
     for (const value of values) {
       if (value < domain[0] * (1 - edge) || value > domain[1] * (1 + edge)) continue;
       const text = label(value);
-      const half = vertical ? 9 : (text.length * letter) / 2 + gap / 2;
-      const at = scale(value);
-      const free = placed.every((box) => at + half <= box.from || at - half >= box.to);
-      // The finest ticks are lines only, unless hardly anything else is labelled.
-      const labelled = free && (importance < 2 || placed.length < 3);
-      if (labelled) placed.push({ from: at - half, to: at + half });
-      ticks.push({ value, label: labelled ? text : '' });
+      const at = scale(value) + (letter === 0 ? 0 : inwards(text, scale(value), pixels));
+      const half = letter === 0 ? 9 : (text.length * letter) / 2 + 5;
+      const free = placed.every(([from, to]) => at + half <= from || at - half >= to);
+      const wants = importance < labelled || placed.length < 2;
+      if (free && wants) placed.push([at - half, at + half]);
+      ticks.push({ value, label: free && wants ? text : '' });
     }
   });
   return ticks.sort((a, b) => a.value - b.value);
+}
+
+/** How far a label near an end of a horizontal axis is moved to stay inside the drawing. */
+function inwards(label: string, at: number, pixels: number): number {
+  const half = (label.length * 6.3) / 2;
+  return Math.max(0, half - 8 - at) - Math.max(0, at + half - 8 - pixels);
 }
 
 export interface Box {
@@ -164,9 +188,8 @@ export function drawXAxis(box: Box, scale: Scale, ticks: Tick[], title: string):
       }),
     );
     if (!tick.label) continue;
-    // The outermost labels are kept inside the drawing.
-    const anchor = x < box.left + 8 ? 'start' : x > box.left + box.width - 12 ? 'end' : 'middle';
-    g.append(s('text', { x, y: bottom + 16, 'text-anchor': anchor }, tick.label));
+    const at = x + inwards(tick.label, x - box.left, box.width);
+    g.append(s('text', { x: at, y: bottom + 16, 'text-anchor': 'middle' }, tick.label));
   }
   g.append(
     s('line', { class: 'rule', x1: box.left, x2: box.left + box.width, y1: bottom, y2: bottom }),

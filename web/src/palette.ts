@@ -37,7 +37,8 @@ export const DARK = [
 ];
 export const PAPER = { light: '#fbfaf7', dark: '#14161a' };
 
-const DASHES = ['', '7 4', '2 3', '10 3 2 3', '1 3', '12 4', '6 2 2 2', '4 2'];
+// No dots: those are for the part of a curve that too few samples carry.
+const DASHES = ['', '8 4', '10 3 3 3', '4 3', '14 4', '12 3 4 3 4 3', '5 2 2 2', '18 3'];
 const MARKERS: SymbolType[] = [
   symbolCircle,
   symbolSquare,

@@ -1,5 +1,4 @@
-// Box plots of replicates: one box a trial (5th to 95th percentile, quartiles, median, and dots for
-// the extremes), grouped by cell. Whether replicates agree is what every comparison stands on.
+// Box plots of replicates: one box a trial (5th to 95th percentile, quartiles, median), grouped by cell. Whether replicates agree is what every comparison stands on.
 // Overloaded trials carry a triangle, failed ones a cross where their box would stand.
 
 import { logDomain, logTicks, type AxisSpec } from '../axis';
@@ -77,7 +76,8 @@ function yAxis(context: Context, measurement: MeasurementView, groups: Group[]):
   if (cells.length === 0) cells = groups.flatMap((group) => cellsOf(context.model, group));
   const values = cells.flatMap((cell) =>
     (context.model.trials.get(cell.id) ?? []).flatMap(({ spread_ns: box }) =>
-      box ? [box.min, box.max] : [],
+      // Not the extremes: the percentile plot has those, and they would press the boxes flat.
+      box ? [box.p5, box.p95] : [],
     ),
   );
   const meaning = measurement.info.latency;
@@ -199,7 +199,5 @@ function boxMarks(drawn: Frame, spread: Spread, centre: number, width: number): 
       y1: y(spread.median),
       y2: y(spread.median),
     }),
-    s('circle', { class: 'extreme', cx: centre, cy: y(spread.min), r: 1.3 }),
-    s('circle', { class: 'extreme', cx: centre, cy: y(spread.max), r: 1.3 }),
   ];
 }

@@ -4,7 +4,7 @@
 
 import { linearTicks, scaleOf, zeroDomain, drawXAxis, type Domain } from '../axis';
 import { h, s, widthOf } from '../dom';
-import { quantity, quantityRange, quantityTick } from '../format';
+import { quantity, quantityRange, quantityTick, significant } from '../format';
 import { cellsOf, measuredTrials } from '../model';
 import type { Cell, Group, Metric } from '../summary';
 import { caption, cellData, cellStyle, visibleCells, type Context, type Panel } from './panel';
@@ -135,6 +135,11 @@ function drawMetric(
   return g;
 }
 
+/** A value whose unit stands in the metric's title already, where it is not written with a prefix. */
+function amount(value: number, unit: string): string {
+  return unit === 'bit/s' || unit === '1' ? quantity(value, unit) : significant(value);
+}
+
 function drawRow(
   context: Context,
   cell: Cell,
@@ -199,7 +204,7 @@ function drawRow(
     s(
       'text',
       { class: 'label value', x: right, y: y + 4 },
-      quantity(metric.spread.median, metric.unit),
+      amount(metric.spread.median, metric.unit),
     ),
   );
   return g;

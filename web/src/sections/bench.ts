@@ -18,6 +18,19 @@ import { ComparisonTable } from './table';
 /** Groups drawn at once; the rest waits behind a button. */
 const SHOWN = 12;
 
+/** What each plot shows, for somebody who has not seen one like it. */
+const ABOUT = {
+  percentiles:
+    'Each further nine takes the same room. Markers are the table’s percentiles with their 95 % intervals, hollow where a node was emulated. A curve is thin and dotted where fewer than ten samples lie beyond: from there on it tells an anecdote.',
+  cdf: 'Which share of the samples was at most this slow, up to 99.9 %.',
+  boxes:
+    'One box a trial: median, middle half, and 5th to 95th percentile. A triangle marks an overloaded trial, a cross a failed one. Hide a slow series in the legend to see the others larger.',
+  metrics: 'One value a trial, with the median and its 95 % interval.',
+  times:
+    'Each segment is one trial: a band from the smallest to the largest sample of each moment, and a line through the medians.',
+  rates: 'Each segment is one trial: throughput of each interval.',
+};
+
 interface PlotSection {
   element: HTMLElement;
   panels: Panel[];
@@ -42,37 +55,23 @@ export class Bench {
     if (view.hasLatency) {
       const tail = new LinkedView();
       const body = new LinkedView();
-      this.curves(
-        'Percentiles',
-        'Each further nine takes the same room. Markers are the table’s percentiles with their 95 % intervals; hollow ones were emulated. Where fewer than ten samples lie beyond, a curve is thin and dotted: there it is anecdote, not measurement.',
-        tail,
-        (group) => percentilePanel(context, view, group, tail, shown),
+      this.curves('Percentiles', ABOUT.percentiles, tail, (group) =>
+        percentilePanel(context, view, group, tail, shown),
       );
-      this.curves(
-        'Distribution',
-        'Which share of the samples was at most this slow.',
-        body,
-        (group) => cdfPanel(context, view, group, body, shown),
+      this.curves('Distribution', ABOUT.cdf, body, (group) =>
+        cdfPanel(context, view, group, body, shown),
       );
-      this.plain(
-        'Replicates',
-        'One box a trial: median, middle half, 5th to 95th percentile, dots at the extremes. A triangle marks an overloaded trial, a cross a failed one.',
-        (group) => boxPanel(context, view, group, shown),
-      );
+      this.plain('Replicates', ABOUT.boxes, (group) => boxPanel(context, view, group, shown));
     }
     if (view.hasMetrics) {
       this.plain(
         view.hasLatency ? 'Further quantities' : 'Throughput and its cost',
-        'One value a trial, with the median and its 95 % interval.',
+        ABOUT.metrics,
         (group) => metricPanel(context, group, shown),
       );
     }
-    this.plain(
-      'Over time',
-      view.info.probe === 'stream'
-        ? 'Throughput of every interval of every trial.'
-        : 'Smallest, median and largest of each moment of every trial, in the order of replicates.',
-      (group) => timePanel(context, view, group, shown),
+    this.plain('Over time', view.info.probe === 'stream' ? ABOUT.rates : ABOUT.times, (group) =>
+      timePanel(context, view, group, shown),
     );
     this.table = new ComparisonTable(model, state, view);
     this.element = h(
@@ -83,7 +82,7 @@ export class Bench {
       h(
         'section',
         { class: 'plots' },
-        h('header', {}, h('h3', {}, 'Comparison'), tools()),
+        h('header', {}, h('div', {}, h('h3', {}, 'Comparison'), tools())),
         this.table.element,
       ),
     );
@@ -129,7 +128,7 @@ export class Bench {
     const element = h(
       'section',
       { class: 'plots' },
-      h('header', {}, h('h3', {}, title), tools, h('p', {}, about)),
+      h('header', {}, h('div', {}, h('h3', {}, title), tools), h('p', {}, about)),
       h(
         'div',
         { class: 'panels' },

@@ -1,10 +1,12 @@
 // The top of the page: what was studied, on what, whether the run is whole, and the answers.
 
 import { answersOf } from '../answers';
+import { logDomain, logTicks, scaleOf, type Domain } from '../axis';
 import { h, s } from '../dom';
-import { bytes, count, duration, elapsed, moment, plural, ratio, ratioRange } from '../format';
+import { bytes, count, elapsed, moment, NONE, plural, ratio, ratioRange } from '../format';
 import { cellsOf, shortTitle, type MeasurementView, type Model } from '../model';
 import { markerPath } from '../palette';
+import { quantileFill } from '../plots/marks';
 import type { Cell, Group, Summary } from '../summary';
 import { fold } from './fold';
 import { seriesKey } from './swatch';
@@ -18,10 +20,18 @@ export function masthead(model: Model, themeButton: HTMLElement): HTMLElement {
     'header',
     { class: 'masthead' },
     h('div', { class: 'brand' }, h('span', {}, 'latlab report'), themeButton),
-    h('h1', {}, summary.study),
-    summary.description ? h('p', { class: 'lead' }, summary.description) : null,
+    h(
+      'div',
+      { class: 'opening' },
+      h(
+        'div',
+        {},
+        h('h1', {}, summary.study),
+        summary.description ? h('p', { class: 'lead' }, summary.description) : null,
+      ),
+      facts(model),
+    ),
     banner(summary),
-    facts(model),
   );
 }
 
@@ -64,18 +74,24 @@ function facts(model: Model): HTMLElement {
       host.acceleration_reason ? `${acceleration}: ${host.acceleration_reason}` : acceleration,
     ],
   ];
+  // On a narrow screen the answers come first, and the machine on request.
+  const open = window.matchMedia('(min-width: 66.01rem)').matches;
   return h(
-    'dl',
-    { class: 'facts' },
-    rows.map(([name, value, kind]) =>
-      h('div', {}, h('dt', {}, name), h('dd', { class: kind }, value)),
+    'details',
+    { class: 'facts', open },
+    h('summary', {}, `${moment(summary.started)}, the machine and the run`),
+    h(
+      'dl',
+      {},
+      rows.map(([name, value, kind]) =>
+        h('div', {}, h('dt', {}, name), h('dd', { class: kind }, value)),
+      ),
     ),
   );
 }
 
 export function answers(model: Model): HTMLElement {
-  const domain = ratioDomain(model);
-  const blocks = model.measurements.map((view) => measurementAnswers(model, view, domain));
+  const blocks = model.measurements.map((view) => measurementAnswers(model, view));
   return h(
     'section',
     { id: 'answers', 'aria-labelledby': 'answers-title' },
@@ -84,125 +100,129 @@ export function answers(model: Model): HTMLElement {
   );
 }
 
-function measurementAnswers(
-  model: Model,
-  view: MeasurementView,
-  domain: [number, number],
-): HTMLElement {
-  const rows = view.groups.map((group) => groupAnswer(model, group, domain));
+function measurementAnswers(model: Model, view: MeasurementView): HTMLElement {
+  const cells = view.groups.flatMap((group) => cellsOf(model, group));
+  const axis = ratioAxis(cells);
+  const rows = view.groups.map((group) => groupAnswer(model, group, axis));
+  const compared = cells.find((cell) => cell.comparison)?.comparison?.quantity;
+  const what = [compared?.toLowerCase(), view.info.latency].filter(Boolean).join(', ');
   return h(
     'div',
     { class: 'answers' },
     h(
-      'h3',
+      'header',
       {},
-      view.info.name,
-      h(
-        'span',
-        { class: 'aside' },
-        ` ${[view.info.latency, view.info.description].filter(Boolean).join(' · ')}`,
-      ),
+      h('h3', {}, view.info.name, what ? h('span', { class: 'aside' }, what) : null),
+      axis ? forestAxis(axis) : null,
     ),
     rows.length === 0 ? h('p', { class: 'empty' }, 'No cell of it was measured.') : null,
     ...fold(rows, SHOWN, 'group'),
   );
 }
 
-function groupAnswer(model: Model, group: Group, domain: [number, number]): HTMLElement {
-  const clauses = answersOf(model, group).map((answer) =>
+function groupAnswer(model: Model, group: Group, axis: Domain | null): HTMLElement {
+  const title = shortTitle(group);
+  const items = answersOf(model, group).map((answer) =>
     h(
       'li',
       { 'data-answer': answer.cell.id },
       seriesKey(model, answer.cell.id),
-      answer.figure ? h('strong', {}, answer.figure) : null,
       ' ',
-      answer.words,
+      h('span', { class: 'figure' }, h('strong', {}, answer.figure || NONE), ' ', answer.of),
+      ' ',
+      h(
+        'span',
+        { class: 'words' },
+        answer.verdict
+          ? h(
+              'span',
+              { class: `verdict ${answer.cell.comparison?.verdict}` },
+              `${answer.verdict}: `,
+            )
+          : null,
+        answer.clauses.join(', '),
+      ),
+      axis ? forestRow(model, answer.cell, axis) : null,
     ),
   );
-  const title = shortTitle(group);
   return h(
     'div',
     { class: 'answer' },
-    h('h4', {}, title === group.measurement ? 'overall' : title),
-    h('ul', {}, clauses),
-    forest(model, group, domain),
+    h('h4', {}, title === group.measurement ? '' : title),
+    h('ul', {}, items),
   );
 }
 
-/** From the smallest to the largest ratio or interval end, 1 included. */
-function ratioDomain(model: Model): [number, number] {
-  let [low, high] = [1, 1];
-  for (const { comparison } of model.summary.cells) {
-    if (!comparison) continue;
-    for (const value of [comparison.ratio, ...(comparison.ratio_ci95 ?? [])]) {
-      if (!(value > 0) || !Number.isFinite(value)) continue;
-      low = Math.min(low, value);
-      high = Math.max(high, value);
-    }
-  }
-  return [low / 1.15, high * 1.15];
+const FOREST = 240;
+
+/** From the smallest to the largest ratio or interval end, 1 included; null without comparisons. */
+function ratioAxis(cells: Cell[]): Domain | null {
+  const values = cells.flatMap(({ comparison }) =>
+    comparison ? [comparison.ratio, ...(comparison.ratio_ci95 ?? [])] : [],
+  );
+  if (values.length === 0) return null;
+  const [low, high] = logDomain([1, ...values], 0.08);
+  // Never so close that a difference of a percent looks like one of a half.
+  return [Math.min(low, 0.8), Math.max(high, 1.25)];
 }
 
-/** Ratios to the baseline as dots with intervals, on one logarithmic axis for the whole page. */
-function forest(model: Model, group: Group, [low, high]: [number, number]): SVGSVGElement | null {
-  const cells = cellsOf(model, group).filter((cell) => (cell.comparison?.ratio ?? 0) > 0);
-  if (cells.length === 0) return null;
-  const [width, row] = [260, 22];
-  const height = cells.length * row + 16;
-  const x = (value: number): number =>
-    8 + ((Math.log(value) - Math.log(low)) / (Math.log(high) - Math.log(low))) * (width - 16);
-  const label = cells
-    .map((cell) => `${model.seriesOf.get(cell.id)?.label} ${ratio(cell.comparison?.ratio)}`)
-    .join(', ');
-  const svg = s('svg', {
+function forestSvg(height: number, label: string): SVGSVGElement {
+  return s('svg', {
     class: 'plot forest',
     role: 'img',
-    'aria-label': `Ratio to the baseline: ${label}`,
-    viewBox: `0 0 ${width} ${height}`,
-    width,
+    'aria-label': label,
+    viewBox: `0 0 ${FOREST} ${height}`,
+    width: FOREST,
     height,
-    'data-plot': 'forest',
   });
-  svg.append(
-    s('line', { class: 'one', x1: x(1), x2: x(1), y1: 0, y2: height - 14 }),
-    s('text', { class: 'fact', x: x(1), y: height - 2, 'text-anchor': 'middle' }, '1×'),
-  );
-  cells.forEach((cell, i) => svg.append(forestRow(model, cell, i * row + row / 2, x)));
+}
+
+/** Ticks of the ratio axis, written once above the rows of a measurement. */
+function forestAxis(axis: Domain): SVGSVGElement {
+  const svg = forestSvg(16, 'Ratio to the baseline, logarithmic');
+  const x = scaleOf('log', axis, [8, FOREST - 8]);
+  const ticks = logTicks(axis, FOREST, (v) => `${Number(v.toPrecision(3))}×`, false);
+  for (const tick of ticks) {
+    if (!tick.label) continue;
+    svg.append(s('text', { x: x(tick.value), y: 12, 'text-anchor': 'middle' }, tick.label));
+  }
   return svg;
 }
 
-function forestRow(model: Model, cell: Cell, y: number, x: (v: number) => number): SVGGElement {
+/** One cell's ratio to the baseline: a dot with its interval beside the line of equality. */
+function forestRow(model: Model, cell: Cell, axis: Domain): SVGSVGElement {
   const series = model.seriesOf.get(cell.id);
   const comparison = cell.comparison;
+  const text = comparison ? ratio(comparison.ratio) : 'not compared';
+  const interval = comparison?.ratio_ci95;
+  const label = interval ? `${text}, 95 % interval ${ratioRange(interval)}` : text;
+  const svg = forestSvg(22, label);
+  const x = scaleOf('log', axis, [8, FOREST - 8]);
+  svg.append(
+    s('title', {}, label),
+    s('line', { class: 'rail', x1: 0, x2: FOREST, y1: 11, y2: 11 }),
+    s('line', { class: 'one', x1: x(1), x2: x(1), y1: 0, y2: 22 }),
+  );
+  if (!comparison || !series || !(comparison.ratio > 0)) return svg;
   const g = s('g', {
     class: 'series',
     'data-plot': 'forest',
     'data-cell': cell.id,
-    style: { '--c': series?.look.color ?? 'currentColor' },
+    style: { '--c': series.look.color },
   });
-  if (!comparison || !series) return g;
-  const interval = comparison.ratio_ci95;
-  const medians = [cell, model.cells.get(comparison.baseline)]
-    .map((c) => duration(c?.latency?.quantiles[0]?.value_ns))
-    .join(' / ');
-  g.append(
-    s(
-      'title',
-      {},
-      `${series.label}: ${ratio(comparison.ratio)} (${ratioRange(interval)}), ${medians}`,
-    ),
-  );
   if (interval && interval[0] > 0) {
     g.append(
-      s('line', { class: 'interval', x1: x(interval[0]), x2: x(interval[1]), y1: y, y2: y }),
+      s('line', { class: 'interval', x1: x(interval[0]), x2: x(interval[1]), y1: 11, y2: 11 }),
     );
   }
   g.append(
     s('path', {
-      class: cell.environment.emulated ? 'marker hollow' : 'marker',
+      class: quantileFill(cell),
+      'data-ratio': comparison.ratio,
       d: markerPath(series.look.marker, 46),
-      transform: `translate(${x(comparison.ratio)} ${y})`,
+      transform: `translate(${x(comparison.ratio).toFixed(2)} 11)`,
     }),
   );
-  return g;
+  svg.append(g);
+  return svg;
 }

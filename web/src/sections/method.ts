@@ -5,8 +5,12 @@ import { h } from '../dom';
 import * as format from '../format';
 import type { Model } from '../model';
 import type { Cell, Check, TrialSummary } from '../summary';
+import { fold } from './fold';
 import { cellName } from './notes';
-import { seriesKey } from './swatch';
+import { swatch } from './swatch';
+
+/** Cells listed before the rest is folded away. */
+const SHOWN = 40;
 
 export function method(model: Model): HTMLElement {
   const { summary } = model;
@@ -19,7 +23,11 @@ export function method(model: Model): HTMLElement {
     h('h3', {}, 'Trials and checks, by cell'),
     checkLegend(summary.trials),
     summary.cells.length === 0 ? h('p', { class: 'empty' }, 'No cells.') : null,
-    summary.cells.map((cell) => cellBlock(model, cell)),
+    ...fold(
+      summary.cells.map((cell) => cellBlock(model, cell)),
+      SHOWN,
+      'cell',
+    ),
   );
 }
 
@@ -139,7 +147,9 @@ function checkLegend(trials: TrialSummary[]): HTMLElement | null {
 }
 
 function limit(check: Check): string {
-  return checkValue(check.limit, check.unit);
+  const { unit } = check;
+  if (unit === 'ns' || unit === '1') return format.quantityTick(check.limit, unit);
+  return `${format.quantityTick(check.limit, unit)}\u2009${unit}`;
 }
 
 function checkValue(value: number, unit: string): string {
@@ -150,6 +160,7 @@ function checkValue(value: number, unit: string): string {
 function cellBlock(model: Model, cell: Cell): HTMLElement {
   const trials = model.trials.get(cell.id) ?? [];
   const failed = trials.filter((trial) => trial.failed !== undefined).length;
+  const series = model.seriesOf.get(cell.id);
   const state = [
     format.plural(trials.length, 'trial'),
     failed > 0 ? `${failed} failed` : '',
@@ -161,8 +172,8 @@ function cellBlock(model: Model, cell: Cell): HTMLElement {
     h(
       'summary',
       {},
+      series ? swatch(series) : null,
       h('span', { class: 'name' }, cellName(model, cell.id)),
-      seriesKey(model, cell.id),
       h('span', { class: 'aside' }, state.filter(Boolean).join(', ')),
     ),
   );

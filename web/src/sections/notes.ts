@@ -15,7 +15,7 @@ const NAMES: Record<Severity, string> = {
 };
 const MARKS: Record<Severity, string> = { serious: '!!', caution: '!', info: 'i' };
 /** More chips than this are folded. */
-const CHIPS = 9;
+const CHIPS = 6;
 
 export function notes(model: Model, state: State, reveal: (cell: string) => void): HTMLElement {
   const rank = (note: Note): number => ORDER.indexOf(note.severity);

@@ -5,7 +5,7 @@ import { h, s } from '../dom';
 import type { Model, Series } from '../model';
 import { markerPath } from '../palette';
 
-export function swatch(series: Series, width = 26): SVGSVGElement {
+export function swatch(series: Series, width = 34): SVGSVGElement {
   return s(
     'svg',
     {
@@ -16,7 +16,10 @@ export function swatch(series: Series, width = 26): SVGSVGElement {
       'aria-hidden': 'true',
       style: { '--c': series.look.color },
     },
-    s('line', { x1: 1, x2: width - 1, y1: 6, y2: 6, 'stroke-dasharray': series.look.dash }),
+    // Two halves from the middle outwards, so that a dash pattern comes out symmetric.
+    [1, width - 1].map((end) =>
+      s('line', { x1: width / 2, x2: end, y1: 6, y2: 6, 'stroke-dasharray': series.look.dash }),
+    ),
     s('path', {
       d: markerPath(series.look.marker, 36),
       transform: `translate(${width / 2} 6)`,

@@ -2,7 +2,7 @@
 // one group says nothing about another's order). What the samples cannot carry says how many samples
 // it would need.
 
-import { typical, verdictWords } from '../answers';
+import { verdictWords } from '../answers';
 import { h } from '../dom';
 import * as format from '../format';
 import { cellsOf, floorOf, shortTitle, type MeasurementView, type Model } from '../model';
@@ -149,10 +149,11 @@ export class ComparisonTable {
 function columnsFor(model: Model, view: MeasurementView): Column[] {
   const cells = view.groups.flatMap((group) => cellsOf(model, group));
   return [
-    samplesColumn(view),
-    ...(view.hasLatency ? latencyColumns(cells) : []),
-    ...(view.hasMetrics ? metricColumns(cells) : []),
+    ...(view.hasLatency ? medianColumns() : metricColumns(cells)),
     ...comparisonColumns(),
+    ...(view.hasLatency ? tailColumns(cells) : []),
+    ...(view.hasLatency && view.hasMetrics ? metricColumns(cells) : []),
+    samplesColumn(view),
     ...(view.hasLatency ? [floorColumn(model)] : []),
     ...counterColumns(cells),
   ];
@@ -167,14 +168,14 @@ function samplesColumn(view: MeasurementView): Column {
     sort: (cell) => cell.latency?.samples ?? cell.replicates,
     content: (cell) => {
       const trials = format.plural(cell.replicates, 'trial');
-      const over = cell.overloaded > 0 ? `, ${cell.overloaded} overloaded` : '';
-      if (!cell.latency) return [trials, over ? small(over.slice(2)) : ''];
-      return [format.count(cell.latency.samples), small(trials + over)];
+      const over = cell.overloaded > 0 ? small(`${cell.overloaded} overloaded`) : '';
+      if (!cell.latency) return [trials, over];
+      return [format.count(cell.latency.samples), small(trials), over];
     },
   };
 }
 
-function latencyColumns(cells: Cell[]): Column[] {
+function medianColumns(): Column[] {
   const iqr: Column = {
     key: 'iqr',
     title: 'IQR',
@@ -183,19 +184,17 @@ function latencyColumns(cells: Cell[]): Column[] {
     sort: (cell) => cell.latency && cell.latency.iqr_ns[1] - cell.latency.iqr_ns[0],
     content: ({ latency }) => [latency ? format.durationRange(latency.iqr_ns) : format.NONE],
   };
-  const quantiles = tabulated(cells).map(quantileColumn);
-  return [...quantiles.slice(0, 1), iqr, ...quantiles.slice(1)];
+  return [quantileColumn(0.5), iqr];
 }
 
-/** Percentiles up to the first that no cell has: that one tells how many samples it would take. */
-function tabulated(cells: Cell[]): number[] {
+/** Percentiles up to p99.99, and beyond as far as some cell has the samples. */
+function tailColumns(cells: Cell[]): Column[] {
   const all = cells.find((cell) => cell.latency)?.latency?.quantiles.map((q) => q.p) ?? [];
   const carried = (p: number): boolean =>
     cells.some((cell) =>
       cell.latency?.quantiles.some((q) => q.p === p && q.value_ns !== undefined),
     );
-  const last = all.map(carried).lastIndexOf(true);
-  return all.slice(0, Math.max(5, last + 2));
+  return all.filter((p) => p > 0.5 && (p <= 0.9999 || carried(p))).map(quantileColumn);
 }
 
 function quantileColumn(p: number): Column {
@@ -281,10 +280,8 @@ function comparisonColumns(): Column[] {
         const { comparison } = cell;
         if (!comparison) return [cell.replicates === 0 ? 'not measured' : format.NONE];
         const words = verdictWords(comparison.verdict, comparison);
-        return [
-          h('span', { class: `verdict ${comparison.verdict}` }, words),
-          small(comparison.quantity),
-        ];
+        const about = cell.latency ? '' : small(comparison.quantity);
+        return [h('span', { class: `verdict ${comparison.verdict}` }, words), about];
       },
     },
   ];
@@ -306,7 +303,8 @@ function counterColumns(cells: Cell[]): Column[] {
   const names = ['lost', 'duplicated', 'reordered'] as const;
   return names.map((name) => ({
     key: name,
-    title: `${name[0]?.toUpperCase() ?? ''}${name.slice(1)}`,
+    title: { lost: 'Lost', duplicated: 'Dup.', reordered: 'Reord.' }[name],
+    hint: name,
     numeric: true,
     sort: (cell) => cell.counters[name],
     content: (cell) => {
@@ -320,10 +318,4 @@ function counterColumns(cells: Cell[]): Column[] {
 
 function small(text: string): HTMLElement {
   return h('small', {}, text);
-}
-
-/** For the page's title line: the baseline's typical value. */
-export function baselineValue(model: Model, group: Group): string {
-  const base = group.baseline === undefined ? undefined : model.cells.get(group.baseline);
-  return base ? typical(base) : format.NONE;
 }
