@@ -7,10 +7,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use super::Controller;
+use crate::sys::mount::unescape;
 
 /// Where the controllers are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -153,7 +153,7 @@ fn parse_mountinfo(text: &str) -> Vec<Mount> {
 fn parse_line(line: &str) -> Option<Mount> {
     let (left, right) = line.split_once(" - ")?;
     let mut left = left.split(' ').skip(4);
-    let point = unescape(left.next()?);
+    let point = unescape(left.next()?.as_bytes());
     let options = left.next()?;
     let mut right = right.split(' ');
     let kind = right.next()?;
@@ -178,31 +178,6 @@ fn parse_line(line: &str) -> Option<Mount> {
         read_only,
         controllers,
     })
-}
-
-/// Undoes the kernel's octal escapes (`\040` is a space) in a path of mountinfo.
-pub(crate) fn unescape(field: &str) -> PathBuf {
-    let bytes = field.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let escaped = (bytes[at] == b'\\')
-            .then(|| bytes.get(at + 1..at + 4))
-            .flatten()
-            .and_then(|digits| std::str::from_utf8(digits).ok())
-            .and_then(|digits| u8::from_str_radix(digits, 8).ok());
-        match escaped {
-            Some(byte) => {
-                out.push(byte);
-                at += 4;
-            }
-            None => {
-                out.push(bytes[at]);
-                at += 1;
-            }
-        }
-    }
-    PathBuf::from(std::ffi::OsString::from_vec(out))
 }
 
 #[cfg(test)]
@@ -292,12 +267,5 @@ mod tests {
                 "no control group file system is mounted"
             );
         }
-    }
-
-    #[test]
-    fn escapes_in_mount_points_are_undone() {
-        assert_eq!(unescape("/a\\040b\\134c"), Path::new("/a b\\c"));
-        assert_eq!(unescape("/a\\"), Path::new("/a\\"));
-        assert_eq!(unescape("/a\\999"), Path::new("/a\\999"));
     }
 }

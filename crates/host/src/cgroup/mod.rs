@@ -29,7 +29,6 @@ use latlab_model::units::CpuList;
 use serde::{Deserialize, Serialize};
 
 pub use discover::Version;
-pub(crate) use discover::unescape;
 pub use entry::Entry;
 pub use node::{CpuUsage, NodeCgroup};
 
@@ -375,7 +374,11 @@ fn settings(controller: Controller, unified: bool, limits: &Limits) -> Vec<Setti
     };
     match controller {
         Controller::Cpuset => {
-            let list = limits.cpuset.as_ref().map(ToString::to_string).unwrap_or_default();
+            let list = limits
+                .cpuset
+                .as_ref()
+                .map(ToString::to_string)
+                .unwrap_or_default();
             vec![set("cpuset.cpus", list)]
         }
         Controller::Cpu => {

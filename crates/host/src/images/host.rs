@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::{Error, ImageConfig, RootView};
-use crate::cgroup::unescape;
+use crate::sys::mount::unescape;
 
 /// Below these nothing is taken over: made anew for each container, or not part of the system.
 const NOT_OURS: [&str; 9] = [
@@ -51,8 +51,11 @@ const ENGINES: [&str; 4] = [
     "/var/lib/kubelet",
 ];
 
+/// What belongs to the machine's present boot and its users.
+const FRESH: [&str; 2] = ["/run", "/tmp"];
+
 /// latlab's own directories, which a node has no business in.
-pub(super) const HIDDEN: [&str; 2] = ["/var/lib/latlab", "/var/cache/latlab"];
+const HIDDEN: [&str; 2] = ["/var/lib/latlab", "/var/cache/latlab"];
 
 /// The machine's root as it is mounted now.
 pub(super) fn view() -> Result<RootView, Error> {
@@ -64,6 +67,7 @@ pub(super) fn view() -> Result<RootView, Error> {
             .into_iter()
             .filter(|m| m.exists())
             .collect(),
+        fresh: FRESH.iter().map(PathBuf::from).collect(),
         hidden: HIDDEN
             .iter()
             .map(PathBuf::from)
@@ -80,7 +84,7 @@ fn submounts(mountinfo: &str) -> BTreeSet<PathBuf> {
 
 fn submount(line: &str) -> Option<PathBuf> {
     let (left, right) = line.split_once(" - ")?;
-    let point = unescape(left.split(' ').nth(4)?);
+    let point = unescape(left.split(' ').nth(4)?.as_bytes());
     let kind = right.split(' ').next()?;
     let left_out = NOT_OURS.iter().chain(&ENGINES).chain(&HIDDEN);
     let taken = point != Path::new("/")

@@ -104,7 +104,10 @@ pub struct RootView {
     /// File systems mounted below `dir` that belong to the image. An overlay shows only the empty
     /// mount points, so each is to be bound, read-only, at the same place inside.
     pub submounts: Vec<PathBuf>,
-    /// Directories below `dir`, as seen inside, that are to be covered: latlab's own files.
+    /// Directories that start empty in every node, as seen inside: what describes the machine's
+    /// present boot is not part of its image.
+    pub fresh: Vec<PathBuf>,
+    /// Directories that are to be covered, as seen inside: latlab's own files.
     pub hidden: Vec<PathBuf>,
     /// What the image says about the processes started in it.
     pub config: ImageConfig,
@@ -116,21 +119,24 @@ pub fn prepare(image: &Image, cache: &Cache) -> Result<RootView, Error> {
         Image::Host => host::view(),
         Image::Directory(dir) => {
             let dir = std::fs::canonicalize(dir).map_err(Error::io("use image", dir))?;
-            Ok(RootView {
-                dir,
-                submounts: Vec::new(),
-                hidden: Vec::new(),
-                config: ImageConfig::default(),
-            })
+            Ok(RootView::plain(dir, ImageConfig::default()))
         }
         Image::Archive(file) => {
             let (dir, config) = cache.unpack(file)?;
-            Ok(RootView {
-                dir,
-                submounts: Vec::new(),
-                hidden: Vec::new(),
-                config,
-            })
+            Ok(RootView::plain(dir, config))
+        }
+    }
+}
+
+impl RootView {
+    /// A directory with nothing mounted below it and nothing to hide in it.
+    fn plain(dir: PathBuf, config: ImageConfig) -> Self {
+        Self {
+            dir,
+            submounts: Vec::new(),
+            fresh: Vec::new(),
+            hidden: Vec::new(),
+            config,
         }
     }
 }

@@ -2,4 +2,5 @@
 //! how to stop; what joins nodes is in [`crate::links`], in which order all of it happens in
 //! [`crate::lab`].
 
+pub mod container;
 pub mod session;

@@ -6,6 +6,7 @@
 //! places that have no safe wrapper: leaving a namespace, `clone3`, and the tap ioctls.
 
 pub mod file;
+pub mod inside;
 pub mod mount;
 pub mod netns;
 pub mod process;

@@ -102,7 +102,7 @@ pub fn unmount_below(directory: &Path) -> Result<(), Errors> {
 }
 
 /// Every mount point of this mount namespace, in the order of mounting.
-fn mount_points() -> Result<Vec<PathBuf>, Error> {
+pub fn mount_points() -> Result<Vec<PathBuf>, Error> {
     const FILE: &str = "/proc/thread-self/mountinfo";
     let text = fs::read(FILE).map_err(Error::of("read", FILE))?;
     Ok(parse_mount_points(&text))
@@ -118,7 +118,7 @@ fn parse_mount_points(mountinfo: &[u8]) -> Vec<PathBuf> {
 }
 
 /// Undoes the kernel's octal escapes (`\040` is a space).
-fn unescape(field: &[u8]) -> PathBuf {
+pub(crate) fn unescape(field: &[u8]) -> PathBuf {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;
     while let Some((&first, after)) = rest.split_first() {

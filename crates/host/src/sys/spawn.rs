@@ -28,10 +28,11 @@ use super::process::{Exit, LAB_VARIABLE, Process};
 use crate::cgroup::Entry;
 
 /// What the child was doing when it failed, in the order of doing; told to the parent as an index.
-const STEPS: [&str; 7] = [
+const STEPS: [&str; 8] = [
     "tie to its parent",
     "join control group for",
     "enter network namespace for",
+    "enter root directory for",
     "start a session for",
     "arrange descriptors for",
     "change directory for",
@@ -46,10 +47,20 @@ pub struct Spawn<'a> {
     environment: Vec<(OsString, OsString)>,
     directory: Option<PathBuf>,
     netns: Option<BorrowedFd<'a>>,
+    root: Option<Root<'a>>,
     cgroup: Option<&'a Entry>,
     descriptors: Vec<(BorrowedFd<'a>, RawFd)>,
     session: bool,
     tied: bool,
+}
+
+/// A root directory in another process's mount namespace.
+#[derive(Debug, Clone, Copy)]
+pub struct Root<'a> {
+    /// Who is in the mount namespace: a pidfd.
+    pub process: BorrowedFd<'a>,
+    /// The directory. The namespace alone does not say it, if that process is in a chroot.
+    pub directory: BorrowedFd<'a>,
 }
 
 /// What a tool that ran to its end left.
@@ -75,6 +86,7 @@ impl<'a> Spawn<'a> {
             environment: inherited.chain([label]).collect(),
             directory: None,
             netns: None,
+            root: None,
             cgroup: None,
             descriptors: Vec::new(),
             session: false,
@@ -102,6 +114,12 @@ impl<'a> Spawn<'a> {
         self
     }
 
+    /// Leaves out latlab's own environment; to be followed by what it shall have instead.
+    pub fn clean_environment(mut self) -> Self {
+        self.environment.retain(|(key, _)| key == LAB_VARIABLE);
+        self
+    }
+
     /// Starts it in this directory.
     pub fn directory(mut self, directory: impl Into<PathBuf>) -> Self {
         self.directory = Some(directory.into());
@@ -111,6 +129,14 @@ impl<'a> Spawn<'a> {
     /// Starts it in this network namespace.
     pub fn netns(mut self, netns: BorrowedFd<'a>) -> Self {
         self.netns = Some(netns);
+        self
+    }
+
+    /// Starts it with this root directory; the program and the directory are looked up there. To be
+    /// called on a thread of [`inside::in_namespaces_of`](super::inside::in_namespaces_of), since
+    /// a process cannot change its own process namespace.
+    pub fn root(mut self, root: Root<'a>) -> Self {
+        self.root = Some(root);
         self
     }
 
@@ -263,6 +289,7 @@ impl<'a> Spawn<'a> {
                 .map(|path| text(path.as_os_str()))
                 .transpose()?,
             netns: self.netns,
+            root: self.root,
             cgroup: self.cgroup,
             floor: moves.iter().map(|&(_, to)| to + 1).max().unwrap_or(3),
             moves,
@@ -335,6 +362,7 @@ struct Child<'a> {
     environment: Pointers,
     directory: Option<CString>,
     netns: Option<BorrowedFd<'a>>,
+    root: Option<Root<'a>>,
     cgroup: Option<&'a Entry>,
     moves: Vec<(RawFd, RawFd)>,
     /// The first descriptor number above all targets.
@@ -368,10 +396,11 @@ impl Child<'_> {
                 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
                 move_into_link_name_space(netns, Some(LinkNameSpaceType::Network))
             }),
-            3 if self.session => rustix::process::setsid().map(drop),
-            3 => Ok(()),
-            4 => self.arrange_descriptors(),
-            5 => self
+            3 => self.enter_root(),
+            4 if self.session => rustix::process::setsid().map(drop),
+            4 => Ok(()),
+            5 => self.arrange_descriptors(),
+            6 => self
                 .directory
                 .as_ref()
                 .map_or(Ok(()), rustix::process::chdir),
@@ -381,8 +410,9 @@ impl Child<'_> {
 
     fn tie(&self) -> Result<(), Errno> {
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-        // The parent may have died before the request was made.
-        if rustix::process::getppid() == Some(self.parent) {
+        // The parent may have died before the request was made. In another process namespace it
+        // cannot be seen; but that namespace ends with the node, and we with it.
+        if self.root.is_some() || rustix::process::getppid() == Some(self.parent) {
             Ok(())
         } else {
             Err(Errno::SRCH)
@@ -395,6 +425,17 @@ impl Child<'_> {
         };
         let joined = entry.join(entry.unified().is_some());
         joined.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+    }
+
+    fn enter_root(&self) -> Result<(), Errno> {
+        let Some(root) = self.root else {
+            return Ok(());
+        };
+        use rustix::thread::{ThreadNameSpaceType, move_into_thread_name_spaces};
+        move_into_thread_name_spaces(root.process, ThreadNameSpaceType::MOUNT)?;
+        rustix::process::fchdir(root.directory)?;
+        rustix::process::chroot(c".")?;
+        rustix::process::chdir(c"/")
     }
 
     /// Gives every descriptor its target number. First all move above the highest target, so that

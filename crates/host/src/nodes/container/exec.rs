@@ -1,0 +1,217 @@
+//! Running commands inside a container, without its runtime.
+//!
+//! A command is born in the node's control group, in the container's process namespace, and enters
+//! its mounts before the program is looked at. It gets the environment, directory and capabilities
+//! that the container was given. It is latlab's own child: its descriptors are the caller's, its
+//! status and signals need no go-between.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::Signal;
+
+use super::config::{CAPABILITIES, Config};
+use super::{Container, Error};
+use crate::nodes::session::{self, Command, Exit, Session, Signaller};
+use crate::sys;
+use crate::sys::inside;
+use crate::sys::process::{self, Process};
+use crate::sys::spawn::{Root, Spawn};
+
+/// Between two looks at a command that is waited for without end.
+const LONG: Duration = Duration::from_secs(3600);
+
+/// The three standard streams of a command.
+#[derive(Debug, Clone, Copy)]
+pub struct Streams<'a> {
+    /// Standard input.
+    pub stdin: BorrowedFd<'a>,
+    /// Standard output.
+    pub stdout: BorrowedFd<'a>,
+    /// Standard error.
+    pub stderr: BorrowedFd<'a>,
+}
+
+impl Container {
+    /// Starts a command on the given descriptors. At a terminal it stays in the caller's session,
+    /// so that the terminal's keys reach it; otherwise it gets a session of its own.
+    ///
+    /// # Errors
+    /// When the container has ended, or the program is not in it.
+    pub fn spawn(&self, command: &Command, streams: Streams<'_>) -> Result<Process, Error> {
+        let init = Process::open(self.process)?.ok_or(Error::Ended)?;
+        let entry = self.cgroup.entry()?;
+        let config = self.read_config()?;
+        let root = self.open_root()?;
+        // Held by pidfd and alive: then it was the container's root that was opened.
+        if init.has_ended()? {
+            return Err(Error::Ended);
+        }
+        let environment = environment(&config, command);
+        let cwd = command.cwd.as_deref().unwrap_or(&config.process.cwd);
+        let program = find_program(root.as_fd(), command, &environment)?;
+        let keep = CAPABILITIES.map(|(number, _)| number);
+        inside::in_namespaces_of(init.as_fd(), &keep, || {
+            let mut spawn = Spawn::new(program, &self.lab_id)
+                .clean_environment()
+                .args(command.argv.get(1..).unwrap_or_default())
+                .directory(cwd)
+                .root(Root {
+                    process: init.as_fd(),
+                    directory: root.as_fd(),
+                })
+                .cgroup(&entry)
+                .descriptor(streams.stdin, 0)
+                .descriptor(streams.stdout, 1)
+                .descriptor(streams.stderr, 2);
+            for (name, value) in &environment {
+                spawn = spawn.env(name, value);
+            }
+            if !rustix::termios::isatty(streams.stdin) {
+                spawn = spawn.session();
+            }
+            Ok(spawn.start()?)
+        })
+    }
+
+    /// Starts a command on pipes.
+    ///
+    /// # Errors
+    /// As [`Container::spawn`].
+    pub fn start(&self, command: &Command) -> Result<ContainerSession, Error> {
+        let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(sys::Error::of("make", "a pipe"));
+        let ((stdin, our_stdin), (our_stdout, stdout), (our_stderr, stderr)) =
+            (pipe()?, pipe()?, pipe()?);
+        let streams = Streams {
+            stdin: stdin.as_fd(),
+            stdout: stdout.as_fd(),
+            stderr: stderr.as_fd(),
+        };
+        let process = self.spawn(command, streams)?;
+        Ok(ContainerSession {
+            process: Arc::new(process),
+            stdin: Some(our_stdin),
+            stdout: Some(our_stdout),
+            stderr: Some(our_stderr),
+        })
+    }
+
+    fn read_config(&self) -> Result<Config, Error> {
+        let path = self.dir.join("bundle/config.json");
+        let json = fs::read(&path).map_err(Error::io("read", &path))?;
+        serde_json::from_slice(&json).map_err(|e| Error::io("understand", &path)(e.into()))
+    }
+
+    /// The container's root as its first process sees it, which is more than its mount namespace
+    /// says where the root could not be pivoted.
+    fn open_root(&self) -> Result<OwnedFd, Error> {
+        let path = PathBuf::from(format!("/proc/{}/root", self.process.pid));
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        rustix::fs::openat(CWD, &path, flags, Mode::empty())
+            .map_err(|e| Error::io("open", &path)(e.into()))
+    }
+}
+
+/// The container's environment with the command's own over it.
+fn environment<'a>(config: &'a Config, command: &'a Command) -> Vec<(&'a str, &'a str)> {
+    let own = config
+        .process
+        .env
+        .iter()
+        .filter_map(|variable| variable.split_once('='));
+    own.chain(command.env.iter().map(|(name, value)| (&**name, &**value)))
+        .collect()
+}
+
+/// The program's path inside, looked for in the command's own `PATH`.
+fn find_program(
+    root: BorrowedFd<'_>,
+    command: &Command,
+    environment: &[(&str, &str)],
+) -> Result<PathBuf, Error> {
+    let name = command.argv.first().map_or("", String::as_str);
+    let failed = |reason: &str| Error::Command {
+        program: name.to_owned(),
+        reason: reason.to_owned(),
+    };
+    if name.is_empty() {
+        return Err(failed("no program is named"));
+    }
+    if name.contains('/') {
+        return Ok(PathBuf::from(name));
+    }
+    let path = environment
+        .iter()
+        .rev()
+        .find(|(name, _)| *name == "PATH")
+        .map_or("", |(_, p)| p);
+    let found = path
+        .split(':')
+        .filter(|dir| dir.starts_with('/'))
+        .map(|dir| Path::new(dir).join(name));
+    found
+        .into_iter()
+        .find(|file| is_program(root, file))
+        .ok_or_else(|| failed(&format!("not found in PATH={path}")))
+}
+
+/// Whether `file` is an executable file below `root`, links followed as they lead inside.
+fn is_program(root: BorrowedFd<'_>, file: &Path) -> bool {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let opened = rustix::fs::openat2(root, file, flags, Mode::empty(), ResolveFlags::IN_ROOT);
+    let Ok(opened) = opened else { return false };
+    rustix::fs::fstat(&opened).is_ok_and(|stat| {
+        FileType::from_raw_mode(stat.st_mode).is_file() && stat.st_mode & 0o111 != 0
+    })
+}
+
+/// A command running in a container, on pipes.
+#[derive(Debug)]
+pub struct ContainerSession {
+    process: Arc<Process>,
+    stdin: Option<OwnedFd>,
+    stdout: Option<OwnedFd>,
+    stderr: Option<OwnedFd>,
+}
+
+impl Session for ContainerSession {
+    fn take_stdin(&mut self) -> Option<Box<dyn Write + Send>> {
+        self.stdin.take().map(|fd| Box::new(File::from(fd)) as _)
+    }
+
+    fn take_stdout(&mut self) -> Option<Box<dyn Read + Send>> {
+        self.stdout.take().map(|fd| Box::new(File::from(fd)) as _)
+    }
+
+    fn take_stderr(&mut self) -> Option<Box<dyn Read + Send>> {
+        self.stderr.take().map(|fd| Box::new(File::from(fd)) as _)
+    }
+
+    fn signaller(&self) -> Signaller {
+        let process = Arc::clone(&self.process);
+        Box::new(move |signal| {
+            let signal = Signal::from_named_raw(signal).ok_or("not a signal of this system")?;
+            process.signal(signal)?;
+            Ok(())
+        })
+    }
+
+    fn wait(&mut self) -> Result<Exit, session::Error> {
+        loop {
+            if !self.process.wait(LONG)? {
+                continue;
+            }
+            return match self.process.collect()? {
+                Some(process::Exit::Code(code)) => Ok(Exit::Code(code)),
+                Some(process::Exit::Signal(signal)) => Ok(Exit::Signal(signal)),
+                None => Err("the command's status was collected by somebody else".into()),
+            };
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! Making a container's root and having the runtime start its first process.
+//!
+//! ```text
+//! <dir>/bundle/config.json   what the runtime is told, and what later commands read
+//! <dir>/layer/N/{upper,work} the writable layer of the root (0) and of each file system in it
+//! <dir>/rootfs               mount point of the root          \
+//! <dir>/cgroup               mount point of the groups' view   } in the container's namespace only
+//! <dir>/host                 mount point of a root to pivot   /
+//! <dir>/runtime              the runtime's own state
+//! <dir>/runtime.log          what it wrote
+//! ```
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use latlab_model::spec::Runtime;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::Signal;
+
+use super::config::{Config, Input};
+use super::{ContainerConfig, Error, Running};
+use crate::cgroup::{Entry, NodeCgroup};
+use crate::sys;
+use crate::sys::process::{Exit, LAB_VARIABLE, Process};
+use crate::sys::spawn::Spawn;
+use crate::sys::{inside, mount};
+
+/// A runtime takes some ten milliseconds; on a machine that thrashes, seconds.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The descriptor at which the first process says that it runs; the first one that runtimes can
+/// pass through.
+const READY_FD: i32 = 3;
+
+/// Name of the container among those in its runtime's state directory, where it is alone.
+const ID: &str = "node";
+
+/// Where runtimes look for control groups.
+const CGROUP_ROOT: &str = "/sys/fs/cgroup";
+
+pub(super) fn start(config: &ContainerConfig, cgroup: &NodeCgroup) -> Result<Running, Error> {
+    let dir = &config.dir;
+    for name in ["bundle", "layer", "rootfs", "runtime", "cgroup", "host"] {
+        let path = dir.join(name);
+        fs::create_dir_all(&path).map_err(Error::io("make", &path))?;
+    }
+    write_config(config, cgroup)?;
+    // Opened here, because the runtime's view of the groups is covered.
+    let entry = cgroup.entry()?;
+    inside::with_own_mounts(&dir.join("host"), || {
+        let layer_in_memory = mount_root(config)?;
+        mount_cgroup_view(cgroup, &dir.join("cgroup"))?;
+        inside::cover_cgroups(Path::new(CGROUP_ROOT))?;
+        let process = run_runtime(config, &entry)?;
+        Ok(Running {
+            process: process.id(),
+            layer_in_memory,
+        })
+    })
+}
+
+fn write_config(config: &ContainerConfig, cgroup: &NodeCgroup) -> Result<(), Error> {
+    let view = config.dir.join("cgroup");
+    let document = Config::new(&Input {
+        hostname: &config.name,
+        rootfs: &config.dir.join("rootfs"),
+        root: &config.root,
+        netns: &config.netns,
+        agent: &config.agent,
+        cgroup_view: (!cgroup.dirs().is_empty()).then_some(view.as_path()),
+        binds: &config.binds,
+        env: &config.env,
+        label: (LAB_VARIABLE, &config.lab_id),
+    });
+    let path = config.dir.join("bundle/config.json");
+    let json = serde_json::to_vec(&document).expect("a document of texts and numbers");
+    fs::write(&path, json).map_err(Error::io("write", &path))
+}
+
+/// Mounts the image with a writable layer; true if the layer is in memory.
+fn mount_root(config: &ContainerConfig) -> Result<bool, Error> {
+    let rootfs = config.dir.join("rootfs");
+    let layers = config.dir.join("layer");
+    let lower = &config.root.dir;
+    if mount_layer(lower, &layers.join("0"), &rootfs).is_err() {
+        // Not every file system can carry a layer: an overlay cannot, which is what a container's
+        // own root is, and network file systems cannot. Memory always can.
+        mount::tmpfs(&layers, inside::half_of_memory())?;
+        mount_layer(lower, &layers.join("0"), &rootfs)?;
+    }
+    for (number, submount) in config.root.submounts.iter().enumerate() {
+        let relative = submount.strip_prefix("/").unwrap_or(submount);
+        let (source, target) = (lower.join(relative), rootfs.join(relative));
+        let layer = layers.join((number + 1).to_string());
+        let layered = source.is_dir() && mount_layer(&source, &layer, &target).is_ok();
+        if !layered {
+            // A single file, or a file system that cannot be under an overlay (FAT, some FUSE).
+            mount::bind(&source, &target, false)?;
+            mount::make_read_only(&target)?;
+        }
+    }
+    Ok(inside::is_in_memory(&layers)?)
+}
+
+fn mount_layer(lower: &Path, layer: &Path, target: &Path) -> Result<(), Error> {
+    let (upper, work) = (layer.join("upper"), layer.join("work"));
+    for dir in [&upper, &work] {
+        fs::create_dir_all(dir).map_err(Error::io("make", dir))?;
+    }
+    Ok(mount::overlay(lower, &upper, &work, target)?)
+}
+
+/// Shows the node its own control groups, read-only: programs size themselves by their limits.
+/// On version 2 that is one directory, on version 1 one for each hierarchy, named as on the
+/// machine.
+fn mount_cgroup_view(cgroup: &NodeCgroup, view: &Path) -> Result<(), Error> {
+    let show = |dir: &Path, target: &Path| -> Result<(), Error> {
+        mount::bind(dir, target, false)?;
+        Ok(mount::make_read_only(target)?)
+    };
+    match cgroup.dirs() {
+        [] => Ok(()),
+        [only] if only.starts_with(CGROUP_ROOT) && hierarchy(only) == Path::new(CGROUP_ROOT) => {
+            show(only, view)
+        }
+        several => {
+            mount::tmpfs(view, 4096)?;
+            for dir in several {
+                let name = hierarchy(dir).file_name().unwrap_or_default();
+                let target = view.join(name);
+                fs::create_dir(&target).map_err(Error::io("make", &target))?;
+                show(dir, &target)?;
+            }
+            Ok(())
+        }
+    }
+}
+
+/// The mount point of the hierarchy in which `<hierarchy>/latlab/<lab>/<node>` lies.
+fn hierarchy(dir: &Path) -> &Path {
+    dir.ancestors().nth(3).unwrap_or(dir)
+}
+
+/// Runs the runtime and waits until the container's first process says that it runs.
+fn run_runtime(config: &ContainerConfig, entry: &Entry) -> Result<Process, Error> {
+    let dir = &config.dir;
+    let log_path = dir.join("runtime.log");
+    let log = File::create(&log_path).map_err(Error::io("make", &log_path))?;
+    let (ready, ready_inside) =
+        pipe_with(PipeFlags::CLOEXEC).map_err(sys::Error::of("make", "a pipe"))?;
+    let name = match config.runtime {
+        Runtime::Crun => "crun",
+        Runtime::Runc => "runc",
+    };
+    let pid_file = dir.join("runtime/pid");
+    let runtime = Spawn::new(name, &config.lab_id)
+        .args(runtime_arguments(config.runtime, dir, &pid_file))
+        .cgroup(entry)
+        .session()
+        .tied()
+        .descriptor(log.as_fd(), 1)
+        .descriptor(log.as_fd(), 2)
+        .descriptor(ready_inside.as_fd(), READY_FD)
+        .start()?;
+    // From here on the only copies are the runtime's and the first process's.
+    drop(ready_inside);
+    let deadline = Instant::now() + PATIENCE;
+    let failed = |message| Error::Runtime {
+        runtime: name.to_owned(),
+        message,
+    };
+    if !runtime.wait(PATIENCE)? {
+        runtime.signal(Signal::KILL)?;
+        return Err(failed(format!("no answer after {} s", PATIENCE.as_secs())));
+    }
+    if runtime.collect()? != Some(Exit::Code(0)) {
+        return Err(failed(last_words(&log_path)));
+    }
+    let pid = fs::read_to_string(&pid_file).map_err(Error::io("read", &pid_file))?;
+    let pid = pid
+        .trim()
+        .parse()
+        .map_err(|_| failed(format!("`{}` is not a pid", pid.trim())))?;
+    let process = Process::of_pid(pid)?;
+    if !is_told(ready.as_fd(), deadline)? {
+        return Err(Error::Init(last_words(&log_path)));
+    }
+    process.ok_or(Error::Ended)
+}
+
+fn runtime_arguments(runtime: Runtime, dir: &Path, pid_file: &Path) -> Vec<PathBuf> {
+    let mut arguments: Vec<PathBuf> = vec!["--root".into(), dir.join("runtime")];
+    arguments.push(match runtime {
+        // The node's group is made, and the runtime is in it.
+        Runtime::Crun => "--cgroup-manager=disabled".into(),
+        // runc has no such option; of a rootless container it accepts that groups are read-only.
+        Runtime::Runc => "--rootless=true".into(),
+    });
+    arguments.extend(["run", "--detach", "--preserve-fds", "1", "--bundle"].map(PathBuf::from));
+    arguments.push(dir.join("bundle"));
+    arguments.extend(["--pid-file".into(), pid_file.to_owned(), ID.into()]);
+    arguments
+}
+
+/// Waits for the first process's byte; false if it ended, or kept silent, instead.
+fn is_told(ready: std::os::fd::BorrowedFd<'_>, deadline: Instant) -> Result<bool, Error> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    let timeout = Timespec::try_from(left).ok();
+    let mut readable = [PollFd::new(&ready, PollFlags::IN)];
+    let readable = poll(&mut readable, timeout.as_ref())
+        .map_err(sys::Error::of("wait for", "the first process"))?;
+    if readable == 0 {
+        return Ok(false);
+    }
+    let mut byte = [0];
+    let read = rustix::io::read(ready, &mut byte)
+        .map_err(sys::Error::of("hear from", "the first process"))?;
+    Ok(read == 1)
+}
+
+/// The end of the runtime's log, as one line.
+fn last_words(log: &Path) -> String {
+    let mut text = String::new();
+    let read = File::open(log).and_then(|file| file.take(1 << 16).read_to_string(&mut text));
+    let words = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let words = words.collect::<Vec<_>>().join("; ");
+    match read {
+        Ok(_) if !words.is_empty() => words,
+        _ => "it wrote no reason".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hierarchies_are_three_levels_up() {
+        let dir = Path::new("/sys/fs/cgroup/memory/latlab/lab/node");
+        assert_eq!(hierarchy(dir), Path::new("/sys/fs/cgroup/memory"));
+        let dir = Path::new("/sys/fs/cgroup/latlab/lab/node");
+        assert_eq!(hierarchy(dir), Path::new(CGROUP_ROOT));
+    }
+
+    #[test]
+    fn the_runtimes_words_become_one_line() {
+        let path = std::env::temp_dir().join(format!("latlab-words-{}", std::process::id()));
+        fs::write(&path, "one\n\n  two  \n").unwrap();
+        assert_eq!(last_words(&path), "one; two");
+        fs::write(&path, "\n").unwrap();
+        assert_eq!(last_words(&path), "it wrote no reason");
+        fs::remove_file(&path).unwrap();
+        assert_eq!(last_words(&path), "it wrote no reason");
+    }
+}
