@@ -4,17 +4,16 @@
 //! a network that somebody uses; IPv6 from one unique local prefix. Assignment depends on nothing
 //! but the lab, so the same lab has the same addresses on every machine.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 use super::{EndpointPlan, InterfacePlan, LinkPlan, Medium, NatPlan, NodePlan, Route, VxlanPlan};
-use crate::diagnostic::Diagnostics;
-use crate::spec::{Lab, Link, LinkKind, Mac};
+use crate::diagnostic::{Diagnostics, Mark};
+use crate::spec::link::VXLAN_OVERHEAD;
+use crate::spec::{Endpoint, Lab, Link, LinkKind, Mac};
 
-/// Bytes that VXLAN adds to a frame: inner Ethernet 14, VXLAN 8, UDP 8, IPv4 20 (RFC 7348).
-const VXLAN_OVERHEAD: u32 = 50;
 /// IANA's port for VXLAN.
 const VXLAN_PORT: u16 = 4789;
 /// Smallest MTU that IPv6 runs on (RFC 8200).
@@ -27,7 +26,7 @@ pub fn assign(lab: &Lab, nodes: &mut [NodePlan], errors: &mut Diagnostics) -> Ve
         .enumerate()
         .map(|(i, n)| (n.name.clone(), i))
         .collect();
-    let mut pool = Pool::default();
+    let mut pool = Pool::of(lab);
     let mut links = Vec::new();
     for (number, link) in lab.links.iter().enumerate() {
         let mtu = link
@@ -40,7 +39,7 @@ pub fn assign(lab: &Lab, nodes: &mut [NodePlan], errors: &mut Diagnostics) -> Ve
             let Some(&node) = index.get(end.node.as_str()) else {
                 continue;
             };
-            let addresses = net.of_end(position, end.addresses.iter().map(|a| a.value));
+            let addresses = net.of_end(position, end, errors);
             let mac = end
                 .mac
                 .as_ref()
@@ -60,7 +59,7 @@ pub fn assign(lab: &Lab, nodes: &mut [NodePlan], errors: &mut Diagnostics) -> Ve
                 endpoint: position,
             });
         }
-        let medium = net.medium(link, mtu, endpoints.len(), &mut pool);
+        let medium = net.medium(link, mtu, &mut pool, errors);
         if let Medium::Nat(nat) = &medium {
             route_through(nat, &endpoints, nodes);
         }
@@ -72,6 +71,7 @@ pub fn assign(lab: &Lab, nodes: &mut [NodePlan], errors: &mut Diagnostics) -> Ve
         });
     }
     find_clashes(lab, &links, nodes, errors);
+    find_overlaps(lab, nodes, errors);
     links
 }
 
@@ -83,55 +83,105 @@ fn default_mtu(kind: LinkKind) -> u32 {
 }
 
 /// Hands out subnets, one after the other.
-#[derive(Default)]
 struct Pool {
     next_v4: u32,
     next_v6: u16,
+    /// Smallest number of host bits: a /24 unless the lab has hundreds of links, because people read
+    /// those; else what fits.
+    min_bits: u32,
+    exhausted: bool,
 }
 
+/// Addresses in 198.18.0.0/15.
+const POOL_V4: u32 = 1 << 17;
+/// A /24.
+const READABLE_BITS: u32 = 8;
+
 impl Pool {
-    /// A subnet for `hosts` addresses; a /24 unless more are needed, because people read those.
-    fn v4(&mut self, hosts: usize) -> Option<Ipv4Net> {
-        let bits = (usize::BITS - (hosts + 1).leading_zeros()).max(8);
-        let size = 1u32.checked_shl(bits)?;
-        let start = self.next_v4.div_ceil(size) * size;
-        self.next_v4 = start + size;
-        let base = u32::from(Ipv4Addr::new(198, 18, 0, 0));
-        (self.next_v4 <= 1 << 17)
-            .then(|| Ipv4Net::new_assert(Ipv4Addr::from(base + start), 32 - bits as u8))
+    fn of(lab: &Lab) -> Pool {
+        let wanted: u64 = lab
+            .links
+            .iter()
+            .map(|l| {
+                let subnets = match l.kind.value {
+                    LinkKind::Nat | LinkKind::Vxlan => 2,
+                    _ => 1,
+                };
+                subnets << Pool::bits(l.endpoints.len(), READABLE_BITS)
+            })
+            .sum();
+        Pool {
+            next_v4: 0,
+            next_v6: 0,
+            min_bits: match wanted <= u64::from(POOL_V4) {
+                true => READABLE_BITS,
+                false => 0,
+            },
+            exhausted: false,
+        }
     }
 
-    fn v6(&mut self) -> Ipv6Net {
+    /// Host bits for the ends of a link, its router's two sides, and the subnet's first and last
+    /// address, which name the whole.
+    fn bits(ends: usize, min_bits: u32) -> u32 {
+        (usize::BITS - (ends + 3).leading_zeros()).max(min_bits)
+    }
+
+    /// A subnet for a link with so many ends.
+    fn v4(&mut self, ends: usize) -> Option<IpNet> {
+        let bits = Pool::bits(ends, self.min_bits);
+        let size = 1u32.checked_shl(bits)?;
+        let start = self.next_v4.checked_next_multiple_of(size)?;
+        let end = start.checked_add(size).filter(|e| *e <= POOL_V4)?;
+        self.next_v4 = end;
+        let base = u32::from(Ipv4Addr::new(198, 18, 0, 0));
+        let net = Ipv4Net::new(Ipv4Addr::from(base + start), 32 - bits as u8);
+        net.ok().map(IpNet::V4)
+    }
+
+    fn v6(&mut self) -> Option<IpNet> {
         let net = Ipv6Addr::new(0xfd4c, 0x0061, 0x0062, self.next_v6, 0, 0, 0, 0);
-        self.next_v6 += 1;
-        Ipv6Net::new_assert(net, 64)
+        self.next_v6 = self.next_v6.checked_add(1)?;
+        Ipv6Net::new(net, 64).ok().map(IpNet::V6)
+    }
+
+    fn subnet(&mut self, ipv6: bool, link: &Link, errors: &mut Diagnostics) -> Option<IpNet> {
+        let net = match ipv6 {
+            true => self.v6(),
+            false => self.v4(link.endpoints.len()),
+        };
+        // One message is enough: every later link lacks one too.
+        if net.is_none() && !self.exhausted {
+            self.exhausted = true;
+            let message = format!("no subnet is left for link `{}`", *link.name);
+            let hint = "198.18.0.0/15 is all assigned; give some links their own `subnets:`";
+            errors.add(link.at, message, hint);
+        }
+        net
     }
 }
 
 /// One subnet, handing out host numbers that are free.
 struct Subnet {
     net: IpNet,
-    used: Vec<IpAddr>,
+    used: HashSet<IpAddr>,
     last: u128,
 }
 
 impl Subnet {
-    fn new(net: IpNet, used: &[IpAddr]) -> Subnet {
-        Subnet {
-            net: net.trunc(),
-            used: used.to_vec(),
-            last: 0,
-        }
+    fn new(net: IpNet, used: HashSet<IpAddr>) -> Subnet {
+        let net = net.trunc();
+        Subnet { net, used, last: 0 }
     }
 
     fn next(&mut self) -> Option<IpNet> {
-        let base = self.net.network();
-        for number in self.last + 1.. {
-            let candidate = match base {
+        loop {
+            self.last = self.last.checked_add(1)?;
+            let candidate = match self.net.network() {
                 IpAddr::V4(a) => IpAddr::V4(Ipv4Addr::from(
-                    u32::from(a).checked_add(u32::try_from(number).ok()?)?,
+                    u32::from(a).checked_add(u32::try_from(self.last).ok()?)?,
                 )),
-                IpAddr::V6(a) => IpAddr::V6(Ipv6Addr::from(u128::from(a).checked_add(number)?)),
+                IpAddr::V6(a) => IpAddr::V6(Ipv6Addr::from(u128::from(a).checked_add(self.last)?)),
             };
             let last = match &self.net {
                 IpNet::V4(n) => candidate == n.broadcast(),
@@ -140,17 +190,21 @@ impl Subnet {
             if last || !self.net.contains(&candidate) {
                 return None;
             }
-            self.last = number;
             if !self.used.contains(&candidate) {
-                return Some(with_prefix(candidate, self.net.prefix_len()));
+                return IpNet::new(candidate, self.net.prefix_len()).ok();
             }
         }
-        None
     }
-}
 
-fn with_prefix(address: IpAddr, length: u8) -> IpNet {
-    IpNet::new(address, length).unwrap_or_else(|_| IpNet::from(address))
+    /// The next address, for `whom`.
+    fn take(&mut self, whom: &str, at: Mark, errors: &mut Diagnostics) -> Option<IpNet> {
+        let next = self.next();
+        if next.is_none() {
+            let message = format!("subnet {} has no address left for {whom}", self.net);
+            errors.add(at, message, "use a larger subnet: a shorter prefix");
+        }
+        next
+    }
 }
 
 /// The subnets of one link while its ends are numbered. For a `nat`, `main` is the inside.
@@ -164,65 +218,32 @@ struct LinkAddresses {
 impl LinkAddresses {
     fn new(link: &Link, mtu: u32, pool: &mut Pool, errors: &mut Diagnostics) -> LinkAddresses {
         let is_nat = link.kind.value == LinkKind::Nat;
-        let given = |wanted: bool| -> Vec<IpAddr> {
-            let ends = link.endpoints.iter().enumerate();
-            let ends = ends.filter(|(i, _)| !is_nat || (*i == 0) == wanted);
-            ends.flat_map(|(_, e)| e.addresses.iter().map(|a| a.addr()))
-                .collect()
+        // A `nat` has its first end outside.
+        let (outer, inner) = link
+            .endpoints
+            .split_at(usize::from(is_nat).min(link.endpoints.len()));
+        let families: &[bool] = match mtu < IPV6_MIN_MTU {
+            true => &[false],
+            false => &[false, true],
         };
-        let (inner_used, outer_used) = (given(false), given(true));
-        let used = if is_nat { &inner_used } else { &outer_used };
-        let mut subnets = link.subnets.iter();
-        let mut family = |ipv6: bool, used: &[IpAddr], inner: bool, errors: &mut Diagnostics| {
-            if ipv6 && mtu < IPV6_MIN_MTU {
-                return None;
+        let mut side = |ends: &[Endpoint], number: usize| -> Vec<Subnet> {
+            let mut subnets = Vec::new();
+            for ipv6 in families.iter().copied() {
+                let explicit = link.subnets.iter().filter(|s| s.addr().is_ipv6() == ipv6);
+                let explicit = explicit.map(|s| s.value).nth(number);
+                let net = side_subnet(link, ends, ipv6, explicit, errors)
+                    .or_else(|| pool.subnet(ipv6, link, errors));
+                let used = ends.iter().flat_map(|e| &e.addresses).map(|a| a.addr());
+                subnets.extend(net.map(|n| Subnet::new(n, used.collect())));
             }
-            let explicit = subnets
-                .clone()
-                .find(|n| n.addr().is_ipv6() == ipv6)
-                .map(|n| n.value);
-            if explicit.is_some() && !inner {
-                // The inner subnet of that family was used; a second one is the outer.
-                subnets.next();
-            }
-            let from_ends = link
-                .endpoints
-                .iter()
-                .enumerate()
-                .filter(|(i, _)| !is_nat || (*i == 0) != inner);
-            let from_ends = from_ends
-                .flat_map(|(_, e)| e.addresses.iter())
-                .find(|a| a.addr().is_ipv6() == ipv6)
-                .map(|a| a.value);
-            let chosen = from_ends.or(if inner { explicit } else { None });
-            let net = match chosen {
-                Some(net) => net,
-                None if ipv6 => IpNet::V6(pool.v6()),
-                None => match pool.v4(link.endpoints.len() + 2) {
-                    Some(net) => IpNet::V4(net),
-                    None => {
-                        let hint = "give `subnets:` to some links; 198.18.0.0/15 is all assigned";
-                        errors.add(link.at, "no IPv4 subnet is left for this link", hint);
-                        return None;
-                    }
-                },
-            };
-            Some(Subnet::new(net, used))
+            subnets
         };
-        let main: Vec<Subnet> = [false, true]
-            .into_iter()
-            .filter_map(|v6| family(v6, used, true, errors))
-            .collect();
-        let outside: Vec<Subnet> = match is_nat {
-            true => [false, true]
-                .into_iter()
-                .filter_map(|v6| family(v6, &outer_used, false, errors))
-                .collect(),
-            false => Vec::new(),
-        };
-        let mut link = LinkAddresses {
-            main,
-            outside,
+        let mut addresses = LinkAddresses {
+            main: side(inner, 0),
+            outside: match is_nat {
+                true => side(outer, 1),
+                false => Vec::new(),
+            },
             nat: NatPlan {
                 outside: vec![],
                 inside: vec![],
@@ -231,37 +252,44 @@ impl LinkAddresses {
             is_nat,
         };
         if is_nat {
-            link.nat.inside = link.main.iter_mut().filter_map(Subnet::next).collect();
-            link.nat.outside = link.outside.iter_mut().filter_map(Subnet::next).collect();
-        }
-        link
-    }
-
-    /// Addresses of the end at `position`: those given, and one of each family not given.
-    fn of_end(&mut self, position: usize, given: impl Iterator<Item = IpNet>) -> Vec<IpNet> {
-        let mut addresses: Vec<IpNet> = given.collect();
-        let outer = self.is_nat && position == 0;
-        let subnets = if outer {
-            &mut self.outside
-        } else {
-            &mut self.main
-        };
-        for subnet in subnets {
-            let ipv6 = subnet.net.addr().is_ipv6();
-            if addresses.iter().all(|a| a.addr().is_ipv6() != ipv6) {
-                addresses.extend(subnet.next());
-            }
-        }
-        if self.is_nat && position > 0 {
-            let outside = self.outside.iter_mut();
-            self.nat
-                .published
-                .push(outside.filter_map(Subnet::next).collect());
+            let mut router = |subnets: &mut Vec<Subnet>| -> Vec<IpNet> {
+                let whom = format!("the router of link `{}`", *link.name);
+                let each = subnets.iter_mut();
+                each.filter_map(|s| s.take(&whom, link.at, errors))
+                    .collect()
+            };
+            addresses.nat.inside = router(&mut addresses.main);
+            addresses.nat.outside = router(&mut addresses.outside);
         }
         addresses
     }
 
-    fn medium(self, link: &Link, mtu: u32, ends: usize, pool: &mut Pool) -> Medium {
+    /// Addresses of the end at `position`: those given, and one of each family not given.
+    fn of_end(&mut self, position: usize, end: &Endpoint, errors: &mut Diagnostics) -> Vec<IpNet> {
+        let mut addresses: Vec<IpNet> = end.addresses.iter().map(|a| a.value).collect();
+        let whom = format!("`{}:{}`", *end.node, *end.interface);
+        let at = end.node.at;
+        let outer = self.is_nat && position == 0;
+        let subnets = match outer {
+            true => &mut self.outside,
+            false => &mut self.main,
+        };
+        for subnet in subnets {
+            let ipv6 = subnet.net.addr().is_ipv6();
+            if addresses.iter().all(|a| a.addr().is_ipv6() != ipv6) {
+                addresses.extend(subnet.take(&whom, at, errors));
+            }
+        }
+        if self.is_nat && !outer {
+            let whom = format!("{whom} as the outside sees it");
+            let outside = self.outside.iter_mut();
+            let published = outside.filter_map(|s| s.take(&whom, at, errors));
+            self.nat.published.push(published.collect());
+        }
+        addresses
+    }
+
+    fn medium(self, link: &Link, mtu: u32, pool: &mut Pool, errors: &mut Diagnostics) -> Medium {
         match link.kind.value {
             LinkKind::Veth => Medium::Veth,
             LinkKind::Bridge => Medium::Bridge,
@@ -270,18 +298,53 @@ impl LinkAddresses {
                 parent: link.parent.as_ref().map(|p| p.value.clone()),
             },
             LinkKind::Vxlan => {
-                let net = pool.v4(ends).map(IpNet::V4);
-                let mut subnet = net.map(|n| Subnet::new(n, &[]));
-                let underlay = (0..ends).filter_map(|_| subnet.as_mut()?.next()).collect();
+                let net = pool.subnet(false, link, errors);
+                let mut subnet = net.map(|n| Subnet::new(n, HashSet::new()));
+                let ends = 0..link.endpoints.len();
                 Medium::Vxlan(VxlanPlan {
                     vni: link.vni.as_ref().map_or(1, |v| v.value),
                     port: link.port.as_ref().map_or(VXLAN_PORT, |p| p.value),
                     underlay_mtu: mtu + VXLAN_OVERHEAD,
-                    underlay,
+                    underlay: ends.filter_map(|_| subnet.as_mut()?.next()).collect(),
                 })
             }
         }
     }
+}
+
+/// The subnet that the text fixes for one side of a link: that of its first fixed address, or one of
+/// `subnets:`. Every end with fixed addresses must have one in it, or the others cannot reach it.
+fn side_subnet(
+    link: &Link,
+    ends: &[Endpoint],
+    ipv6: bool,
+    explicit: Option<IpNet>,
+    errors: &mut Diagnostics,
+) -> Option<IpNet> {
+    let of_family = |end: &Endpoint| {
+        let all = end.addresses.iter();
+        let all: Vec<_> = all
+            .filter(|a| a.addr().is_ipv6() == ipv6)
+            .copied()
+            .collect();
+        all
+    };
+    let first = ends.iter().flat_map(of_family).next();
+    let net = explicit.or(first.map(|a| a.value))?.trunc();
+    for end in ends {
+        let given = of_family(end);
+        if let (Some(wrong), true) = (given.first(), given.iter().all(|a| a.trunc() != net)) {
+            let (node, interface) = (&*end.node, &*end.interface);
+            let message = format!(
+                "address {} of `{node}:{interface}` is not in {net}, the subnet of link `{}`",
+                wrong.value, *link.name
+            );
+            let hint =
+                "the ends of a link reach each other in one subnet; compare the prefix lengths too";
+            errors.add(wrong.at, message, hint);
+        }
+    }
+    Some(net)
 }
 
 /// Inner nodes reach the outer subnet through the router. The outer node needs no route: it sees
@@ -316,54 +379,64 @@ fn mac(lab: &str, link: usize, position: usize) -> Mac {
     Mac([0x02, b[0] ^ b[5], b[1] ^ b[6], b[2] ^ b[7], b[3], b[4]])
 }
 
-/// Addresses and MACs used twice on one link, and one node with two interfaces in one subnet.
+/// Addresses and MACs used twice on one link.
 fn find_clashes(lab: &Lab, links: &[LinkPlan], nodes: &[NodePlan], errors: &mut Diagnostics) {
     for (spec, link) in lab.links.iter().zip(links) {
-        let mut seen: HashMap<IpAddr, String> = HashMap::new();
-        let mut macs: HashMap<Mac, String> = HashMap::new();
+        let mut seen: HashMap<IpAddr, &Endpoint> = HashMap::new();
+        let mut macs: HashMap<Mac, &Endpoint> = HashMap::new();
+        let named = |e: &Endpoint| format!("`{}:{}`", *e.node, *e.interface);
+        let mut clash = |what: String, at: Mark, end: &Endpoint, other: &Endpoint| {
+            let (end, first, line) = (named(end), named(other), other.node.at.line);
+            let message = format!("{what} of {end} is already that of {first} on line {line}");
+            errors.add(at, message, "give each end of a link its own");
+        };
         for (end, spec_end) in link.endpoints.iter().zip(&spec.endpoints) {
-            let node = &nodes[end.node];
-            let interface = &node.interfaces[end.interface];
-            let name = format!("{}:{}", node.name, interface.name);
+            let interface = &nodes[end.node].interfaces[end.interface];
             for (i, address) in interface.addresses.iter().enumerate() {
-                if let Some(other) = seen.insert(address.addr(), name.clone()) {
+                let address = address.addr();
+                if let Some(other) = seen.insert(address, spec_end) {
                     let at = spec_end.addresses.get(i).map_or(spec_end.node.at, |a| a.at);
-                    let message =
-                        format!("address {} clash: `{name}` and `{other}`", address.addr());
-                    errors.add(at, message, "give each end of a link its own address");
+                    clash(format!("address {address}"), at, spec_end, other);
                 }
             }
-            if let Some(other) = macs.insert(interface.mac, name.clone()) {
+            let mac = interface.mac;
+            if let Some(other) = macs.insert(mac, spec_end) {
                 let at = spec_end.mac.as_ref().map_or(spec_end.node.at, |m| m.at);
-                let message = format!(
-                    "MAC address {} clash: `{name}` and `{other}`",
-                    interface.mac
-                );
-                errors.add(at, message, "give each end of a link its own MAC address");
+                clash(format!("MAC address {mac}"), at, spec_end, other);
             }
         }
     }
-    for (node, spec) in nodes.iter().zip(&lab.nodes) {
-        for (i, a) in node.interfaces.iter().enumerate() {
-            for b in &node.interfaces[..i] {
-                let overlap = a
-                    .addresses
-                    .iter()
-                    .flat_map(|x| b.addresses.iter().map(move |y| (x, y)));
-                if let Some((x, y)) = overlap
-                    .into_iter()
-                    .find(|(x, y)| x.contains(&y.trunc()) || y.contains(&x.trunc()))
+}
+
+/// Nodes with two interfaces in one subnet: the kernel would send through either.
+fn find_overlaps(lab: &Lab, nodes: &[NodePlan], errors: &mut Diagnostics) {
+    for node in nodes {
+        let mut subnets: Vec<(IpAddr, IpAddr, &InterfacePlan, &IpNet)> = Vec::new();
+        for interface in &node.interfaces {
+            let all = interface.addresses.iter();
+            subnets.extend(all.map(|a| (a.network(), a.broadcast(), interface, a)));
+        }
+        subnets
+            .sort_by_key(|(start, _, interface, _)| (*start, interface.link, interface.endpoint));
+        // The subnet that reaches furthest so far: what begins inside it overlaps it.
+        let mut furthest: Option<&(IpAddr, IpAddr, &InterfacePlan, &IpNet)> = None;
+        for this in &subnets {
+            let (start, end, interface, address) = this;
+            if let Some((_, reach, other, other_address)) = furthest {
+                if start <= reach
+                    && (interface.link, interface.endpoint) != (other.link, other.endpoint)
                 {
                     let message = format!(
-                        "node `{}` has `{}` ({x}) and `{}` ({y}) in one subnet: address clash",
-                        node.name, a.name, b.name
+                        "`{0}:{1}` ({address}) is in the same subnet as `{0}:{2}` ({other_address})",
+                        node.name, interface.name, other.name
                     );
-                    errors.add(
-                        spec.name.at,
-                        message,
-                        "use different subnets on different links",
-                    );
+                    let place = &lab.links[interface.link].endpoints[interface.endpoint];
+                    let hint = "give each link of a node its own subnet";
+                    errors.add(place.interface.at, message, hint);
                 }
+            }
+            if furthest.is_none_or(|(_, reach, ..)| end > reach) {
+                furthest = Some(this);
             }
         }
     }

@@ -3,14 +3,16 @@
 //! Isolated nodes get whole processors that nothing else of any lab uses, from the highest number
 //! down; processor 0 always stays with the host, whose interrupts and kernel threads live there.
 
+use std::collections::HashMap;
+
 use super::NodePlan;
-use crate::diagnostic::Diagnostics;
+use crate::diagnostic::{Diagnostics, Spanned};
 use crate::facts::Facts;
 use crate::spec::{Lab, Node, NodeKind};
 use crate::units::{Bytes, CpuList};
 
 /// Memory of a VM that asks for none: enough for a distribution's kernel and the tools of a lab.
-const VM_MEMORY: Bytes = Bytes(512 << 20);
+pub(super) const VM_MEMORY: Bytes = Bytes(512 << 20);
 
 /// What placement decided for one node.
 #[derive(Debug, Default)]
@@ -23,8 +25,7 @@ impl Placed {
     /// The node's plan, without interfaces yet.
     pub fn onto(self, node: &Node) -> NodePlan {
         let fields = &node.fields;
-        let text =
-            |s: &Option<crate::diagnostic::Spanned<String>>| s.as_ref().map(|s| s.value.clone());
+        let text = |s: &Option<Spanned<String>>| s.as_ref().map(|s| s.value.clone());
         let is_vm = node.kind == NodeKind::Vm;
         let memory = fields
             .memory
@@ -75,7 +76,7 @@ pub fn place(lab: &Lab, facts: &Facts, errors: &mut Diagnostics) -> Vec<Placed> 
             free.retain(|c| !set.contains(*c));
         }
     }
-    let mut exclusive: Vec<(u32, String)> = Vec::new();
+    let mut exclusive: HashMap<u32, String> = HashMap::new();
     let mut placed = Vec::new();
     for node in &lab.nodes {
         placed.push(place_one(node, facts, &mut free, &mut exclusive, errors));
@@ -91,7 +92,7 @@ fn place_one(
     node: &Node,
     facts: &Facts,
     free: &mut Vec<u32>,
-    exclusive: &mut Vec<(u32, String)>,
+    exclusive: &mut HashMap<u32, String>,
     errors: &mut Diagnostics,
 ) -> Placed {
     let name = &node.name.value;
@@ -103,27 +104,8 @@ fn place_one(
                 facts.cpus
             );
             errors.add(set.at, message, "name processors that the machine has");
-        }
-        if isolate {
-            for cpu in set.iter() {
-                let other = exclusive
-                    .iter()
-                    .find(|(c, _)| *c == cpu)
-                    .map(|(_, n)| n.clone());
-                let other = other.or(facts
-                    .cpus_taken
-                    .contains(&cpu)
-                    .then(|| "another lab".into()));
-                if let Some(other) = other {
-                    let message = format!("CPU {cpu} of node `{name}` already belongs to {other}");
-                    errors.add(
-                        set.at,
-                        message,
-                        "exclusive processors belong to one node only",
-                    );
-                }
-                exclusive.push((cpu, format!("node `{name}`")));
-            }
+        } else if isolate {
+            claim(node, set, facts, exclusive, errors);
         }
         return Placed {
             cpuset: Some(set.value.clone()),
@@ -145,7 +127,7 @@ fn place_one(
             free.len(),
             facts.cpus.len()
         );
-        let hint = "lower `cpus`, or drop `isolate: true`; core 0 stays with the host";
+        let hint = "lower `cpus`, or drop `isolate`; core 0 stays with the host";
         errors.add(at, message, hint);
         return Placed::default();
     }
@@ -154,5 +136,30 @@ fn place_one(
     Placed {
         cpuset: Some(CpuList::new(cpus)),
         isolate: true,
+    }
+}
+
+/// Gives the processors that `node` names to it alone.
+fn claim(
+    node: &Node,
+    set: &Spanned<CpuList>,
+    facts: &Facts,
+    exclusive: &mut HashMap<u32, String>,
+    errors: &mut Diagnostics,
+) {
+    let name = &node.name.value;
+    for cpu in set.iter() {
+        let other = match exclusive.get(&cpu) {
+            _ if cpu == 0 => "the host, always".into(),
+            Some(other) => other.clone(),
+            None if facts.cpus_taken.contains(&cpu) => "another lab".into(),
+            None => {
+                exclusive.insert(cpu, format!("node `{name}`"));
+                continue;
+            }
+        };
+        let message = format!("CPU {cpu} of node `{name}` already belongs to {other}");
+        let hint = "with `isolate`, a processor belongs to one node: name another in `cpuset`";
+        errors.add(set.at, message, hint);
     }
 }

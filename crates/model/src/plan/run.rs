@@ -7,9 +7,10 @@
 use std::collections::BTreeMap;
 
 use super::{Plan, plan};
-use crate::diagnostic::Diagnostics;
+use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::facts::Facts;
 use crate::results::{CellPlan, Environment, Factor, MeasurementInfo, PlannedTrial, Topology};
+use crate::spec::measurement::ETHERNET_BYTES;
 use crate::spec::yaml::Yaml;
 use crate::spec::{Acceleration, Measurement, NodeKind, Probe, Study};
 
@@ -68,23 +69,30 @@ impl RunPlan {
 /// link joins.
 pub fn plan_run(study: &Study, lab: &Yaml, facts: &Facts) -> Result<RunPlan, Diagnostics> {
     let (mut labs, mut cells, mut topologies) = (Vec::new(), Vec::new(), Vec::new());
-    for combination in study.combinations(lab)? {
-        study.check_targets(&combination.lab)?;
-        let planned = plan(&combination.lab, facts)?;
-        check_reach(study, &planned)?;
-        let levels: BTreeMap<_, _> = combination.levels.iter().cloned().collect();
+    let mut mistakes = Gathered::default();
+    for choice in study.choices(lab)? {
+        let levels = study.levels_of(&choice);
+        let planned = match plan_choice(study, lab, &choice, facts) {
+            Ok(planned) => planned,
+            Err(errors) => {
+                mistakes.note(&errors, &levels);
+                continue;
+            }
+        };
+        let by_name: BTreeMap<_, _> = levels.iter().cloned().collect();
         for m in &study.measurements {
             cells.push(CellPlan {
-                id: cell_id(m, &combination.levels),
+                id: cell_id(m, &levels),
                 measurement: m.name.value.clone(),
-                levels: levels.clone(),
+                levels: by_name.clone(),
                 environment: environment(&planned, facts),
                 topology: labs.len(),
             });
         }
-        topologies.push(planned.topology(levels));
+        topologies.push(planned.topology(by_name));
         labs.push(planned);
     }
+    mistakes.into_result(labs.len())?;
     let visits = schedule(study, labs.len());
     let measurements = study.measurements.clone();
     Ok(RunPlan {
@@ -96,6 +104,60 @@ pub fn plan_run(study: &Study, lab: &Yaml, facts: &Facts) -> Result<RunPlan, Dia
     })
 }
 
+fn plan_choice(
+    study: &Study,
+    lab: &Yaml,
+    choice: &[usize],
+    facts: &Facts,
+) -> Result<Plan, Diagnostics> {
+    let lab = study.lab_of(lab, choice)?;
+    study.check_targets(&lab)?;
+    let planned = plan(&lab, facts)?;
+    check_reach(study, &planned)?;
+    Ok(planned)
+}
+
+/// Mistakes of many combinations, each told once; one that only some combinations have says so.
+#[derive(Default)]
+struct Gathered {
+    /// Mistake, combinations that have it, the first of them.
+    found: Vec<(Diagnostic, usize, String)>,
+    failed: usize,
+}
+
+/// More different mistakes than anybody reads; further combinations are not looked at.
+const MAX_GATHERED: usize = 200;
+
+impl Gathered {
+    fn note(&mut self, errors: &Diagnostics, levels: &[(String, String)]) {
+        self.failed += 1;
+        if self.found.len() > MAX_GATHERED {
+            return;
+        }
+        let words: Vec<String> = levels.iter().map(|(f, l)| format!("{f}={l}")).collect();
+        for mistake in errors.iter() {
+            match self.found.iter().position(|(known, ..)| known == mistake) {
+                Some(at) => self.found[at].1 += 1,
+                None => self.found.push((mistake.clone(), 1, words.join(", "))),
+            }
+        }
+    }
+
+    fn into_result(self, good: usize) -> Result<(), Diagnostics> {
+        let mut errors = Diagnostics::default();
+        for (mistake, count, first) in self.found {
+            let all = count == self.failed + good;
+            let more = match count {
+                _ if all => String::new(),
+                1 => format!(" (with {first})"),
+                _ => format!(" (with {first} and {} more)", count - 1),
+            };
+            errors.add(mistake.at, mistake.message + &more, mistake.hint);
+        }
+        errors.into_result(())
+    }
+}
+
 fn cell_id(m: &Measurement, levels: &[(String, String)]) -> String {
     let levels: String = levels.iter().map(|(f, l)| format!("/{f}={l}")).collect();
     format!("{}{levels}", *m.name)
@@ -105,20 +167,30 @@ fn check_reach(study: &Study, plan: &Plan) -> Result<(), Diagnostics> {
     let mut errors = Diagnostics::default();
     for m in &study.measurements {
         let interface = m.to.interface.as_deref();
-        if plan
-            .reach(&m.from.node, &m.to.node, interface, m.ip == 6)
-            .is_none()
-        {
+        let Some(reach) = plan.reach(&m.from.node, &m.to.node, interface, m.ip == 6) else {
             let over = interface.map(|i| format!(" at `{i}`")).unwrap_or_default();
             let message = format!(
                 "measurement `{}`: no link takes IPv{} from `{}` to `{}`{over}",
                 *m.name, m.ip, m.from.node, m.to.node
             );
-            errors.add(
-                m.to.at,
-                message,
-                "join the two nodes by a link, or name other ends",
+            let hint = match m.ip {
+                6 => "join the two nodes by a link with an mtu of 1280 or more, or name other ends",
+                _ => "join the two nodes by a link, or name other ends",
+            };
+            errors.add(m.to.at, message, hint);
+            continue;
+        };
+        let link = &plan.links[reach.link];
+        if m.probe == Probe::Packets && m.size > link.mtu + ETHERNET_BYTES {
+            let message = format!(
+                "measurement `{}`: frames of {} bytes do not fit link `{}` with its mtu of {}",
+                *m.name, m.size, link.name, link.mtu
             );
+            let hint = format!(
+                "`size` up to {}; fragments are not timed",
+                link.mtu + ETHERNET_BYTES
+            );
+            errors.add(m.name.at, message, hint);
         }
     }
     errors.into_result(())
@@ -304,12 +376,29 @@ replicates: 3
 
     #[test]
     fn ends_that_no_link_joins_are_refused() {
-        let text = STUDY.replace("from: a, to: b}]", "from: a, to: 'b:eth7'}]");
+        let refused = |text: &str, words: &str| {
+            let errors = run(text).unwrap_err().render("s");
+            assert!(errors.contains(words), "{errors}");
+        };
+        let unknown = STUDY.replace("from: a, to: b}]", "from: a, to: 'b:eth7'}]");
+        refused(&unknown, "names interface `eth7` of node `b`");
+        let apart = STUDY
+            .replace(
+                "b: {kind: native}}",
+                "b: {kind: native}, c: {kind: native}}",
+            )
+            .replace("from: a, to: b}]", "from: a, to: c}]");
+        refused(&apart, "no link takes IPv4 from `a` to `c`");
+    }
+
+    #[test]
+    fn a_mistake_of_some_combinations_says_which() {
+        let text = STUDY.replace("[veth, bridge]", "[veth, bridge, tunnel]");
+        let errors = run(&text).unwrap_err().render("s");
         assert!(
-            run(&text)
-                .unwrap_err()
-                .render("s")
-                .contains("no link takes IPv4 from `a` to `b`")
+            errors.contains("not `tunnel` (with type=tunnel)\n"),
+            "{errors}"
         );
+        assert_eq!(errors.lines().count(), 2, "{errors}");
     }
 }

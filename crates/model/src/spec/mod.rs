@@ -3,6 +3,7 @@
 
 mod lab;
 pub(crate) mod link;
+pub(crate) mod measurement;
 mod node;
 pub(crate) mod reader;
 pub mod schema;
@@ -11,7 +12,6 @@ pub mod yaml;
 
 pub use lab::{Lab, Node};
 pub use link::{Endpoint, Impairment, Link, LinkKind, Mac};
+pub use measurement::{Measurement, Probe, Protocol, Target};
 pub use node::{Acceleration, Bind, NodeFields, NodeKind, Runtime};
-pub use study::{
-    Combination, FactorSpec, LabSource, Level, Measurement, Probe, Protocol, Study, Target,
-};
+pub use study::{FactorSpec, LabSource, Level, Study};

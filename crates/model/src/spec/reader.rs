@@ -86,6 +86,11 @@ impl<'y> Object<'y> {
         self.entry(key).map(|(_, v)| v).filter(|v| !v.is_null())
     }
 
+    /// Whether there is a mapping to read; that there is none was noted.
+    pub fn is_mapping(&self) -> bool {
+        self.is_mapping
+    }
+
     /// Where `key` stands, with or without a value.
     pub fn key_at(&self, key: &str) -> Option<Mark> {
         self.entry(key).map(|(k, _)| k.at)

@@ -3,15 +3,13 @@
 //! Factors are set in the lab's *tree*, before it is read, so any field of a lab can be one, and a
 //! combination that makes no sense is refused with the same messages as a lab written by hand.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
-use serde::{Deserialize, Serialize};
-
-use super::lab::{Lab, check_name};
-use super::reader::{Object, read, words};
-use super::yaml::{Value, Yaml};
-use crate::diagnostic::{Diagnostics, Mark, Spanned, hint_one_of};
-use crate::units::{BitsPerSecond, Bytes, Nanos};
+use super::lab::{Lab, read_name};
+use super::measurement::{self, Measurement};
+use super::reader::Object;
+use super::yaml::{MAX_WEIGHT, Value, Yaml};
+use crate::diagnostic::{Diagnostics, Mark, Spanned, hint_one_of, shown};
 
 /// A study, as written.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,84 +61,10 @@ pub struct Level {
     pub value: Yaml,
 }
 
-/// What is measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Probe {
-    /// Request/response, one transaction in flight.
-    Rr,
-    /// Open-loop packets at a fixed rate, timed one way from their intended send time.
-    Packets,
-    /// Bulk transfer by iperf3.
-    Stream,
-}
-words!(Probe, "a probe", { "rr" => Rr, "packets" => Packets, "stream" => Stream });
-
-/// Transport of a measurement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Protocol {
-    /// TCP.
-    Tcp,
-    /// UDP.
-    Udp,
-    /// ICMP echo.
-    Icmp,
-}
-words!(Protocol, "a protocol", { "tcp" => Tcp, "udp" => Udp, "icmp" => Icmp });
-
-/// One end of a measurement: a node, and optionally which of its interfaces.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Target {
-    /// Node.
-    pub node: String,
-    /// Interface; the first link that joins both nodes otherwise.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub interface: Option<String>,
-}
-
-/// A measurement, as written, with its defaults.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Measurement {
-    /// Its name.
-    pub name: Spanned<String>,
-    /// What is measured.
-    pub probe: Probe,
-    /// Transport.
-    pub protocol: Protocol,
-    /// Sender.
-    pub from: Spanned<Target>,
-    /// Receiver.
-    pub to: Spanned<Target>,
-    /// Measured time.
-    pub duration: Nanos,
-    /// Time before it that is not recorded.
-    pub warmup: Nanos,
-    /// Packets per second (`packets`).
-    pub rate: u64,
-    /// Bytes of an Ethernet frame, FCS included (`packets`), or of the message (`stream` over UDP).
-    pub size: u32,
-    /// Request and response bytes (`rr`); Felter 2014 used 100 and 200.
-    pub request: u32,
-    /// See `request`.
-    pub response: u32,
-    /// Offered rate of a UDP stream; unlimited for TCP.
-    pub bitrate: Option<BitsPerSecond>,
-    /// IP version: 4 or 6.
-    pub ip: u32,
-}
-
-/// One combination of factor levels.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Combination {
-    /// Level of each factor, in the study's order: (factor, label).
-    pub levels: Vec<(String, String)>,
-    /// The lab that it makes.
-    pub lab: Lab,
-}
-
 /// Most cells × replicates of one study: beyond, it is surely a mistake.
 const MAX_TRIALS: usize = 100_000;
+/// Most values in all labs of a study together; a lab of 1000 nodes has about 10,000.
+const MAX_WORK: usize = 20 * MAX_WEIGHT;
 
 impl Study {
     /// Reads a study from its text.
@@ -151,27 +75,26 @@ impl Study {
         let yaml = Yaml::parse(text)?;
         let mut errors = Diagnostics::default();
         let mut o = Object::new(&yaml, "the study", &mut errors);
-        let name = match o.require("name", &mut errors) {
-            Some(y) => read::<String>(y, "`name` of the study", &mut errors),
-            None => None,
-        };
-        let name = name.unwrap_or(Spanned::new("unnamed".into(), yaml.at));
-        check_name("study", &name, &mut errors);
+        let name = read_name(&mut o, "study", &mut errors);
         let lab = read_lab_source(o.require("lab", &mut errors), yaml.at);
         let factors = o
             .take("factors")
             .map(|y| read_factors(y, &mut errors))
             .unwrap_or_default();
-        let measurements = read_measurements(o.require("measurements", &mut errors), &mut errors);
+        let measurements = match o.require("measurements", &mut errors) {
+            Some(y) => measurement::read_all(y, &mut errors),
+            None => Vec::new(),
+        };
         let replicates = o.get::<u32>("replicates", &mut errors);
         if let Some(r) = replicates
             .as_ref()
             .filter(|r| r.value == 0 || r.value > 1000)
         {
+            let message = format!("`replicates` of the study is {}", r.value);
             errors.add(
                 r.at,
-                "`replicates` must be between 1 and 1000",
-                "5 gives intervals; 10 good ones",
+                message,
+                "from 1 to 1000; 5 gives intervals, 10 good ones",
             );
         }
         let baseline = o
@@ -211,83 +134,135 @@ impl Study {
         }
     }
 
-    /// The labs of every combination of levels, the first factor varying slowest.
+    /// Every choice of levels, as one index a factor, the first factor varying slowest.
     ///
-    /// `lab` is the tree of the study's lab.
+    /// `lab` is the tree of the study's lab; each choice will copy it.
     ///
     /// # Errors
-    /// A path that does not exist, or a combination that is not a correct lab; mistakes inside the
-    /// lab carry the lab's own places.
-    pub fn combinations(&self, lab: &Yaml) -> Result<Vec<Combination>, Diagnostics> {
-        let mut done = vec![(Vec::new(), lab.clone())];
+    /// When that would be more than fits in memory.
+    pub fn choices(&self, lab: &Yaml) -> Result<Vec<Vec<usize>>, Diagnostics> {
+        let mut choices = vec![Vec::new()];
         for factor in &self.factors {
-            let mut next = Vec::new();
-            for (levels, tree) in &done {
-                for level in &factor.levels {
-                    let mut tree = tree.clone();
-                    for path in &factor.paths {
-                        set_path(&mut tree, path, &level.value)?;
-                    }
-                    let mut levels = levels.clone();
-                    levels.push((factor.name.value.clone(), level.label.clone()));
-                    next.push((levels, tree));
-                }
-            }
-            done = next;
+            let longer = |c: &Vec<usize>| -> Vec<Vec<usize>> {
+                let levels = 0..factor.levels.len();
+                levels
+                    .map(|l| c.iter().copied().chain([l]).collect())
+                    .collect()
+            };
+            choices = choices.iter().flat_map(longer).collect();
         }
-        done.into_iter()
-            .map(|(levels, tree)| {
-                Ok(Combination {
-                    levels,
-                    lab: Lab::read(&tree)?,
-                })
-            })
+        if choices.len().saturating_mul(lab.weight()) > MAX_WORK {
+            let mut errors = Diagnostics::default();
+            let message = format!("the study makes {} labs of this size", choices.len());
+            errors.add(
+                self.name.at,
+                message,
+                "drop factors or levels: the levels multiply",
+            );
+            return Err(errors);
+        }
+        Ok(choices)
+    }
+
+    /// The levels of a choice, as people read them.
+    pub fn levels_of(&self, choice: &[usize]) -> Vec<(String, String)> {
+        let chosen = self.factors.iter().zip(choice);
+        chosen
+            .map(|(f, l)| (f.name.value.clone(), f.levels[*l].label.clone()))
             .collect()
     }
 
-    /// Checks the ends of every measurement against a lab's nodes.
+    /// The lab of a choice. Mistakes inside the lab carry the places of the lab or, in what a level
+    /// sets, those of the study.
+    ///
+    /// # Errors
+    /// A path that the lab does not have, or a combination that is not a correct lab.
+    pub fn lab_of(&self, lab: &Yaml, choice: &[usize]) -> Result<Lab, Diagnostics> {
+        let mut errors = Diagnostics::default();
+        let mut tree = lab.clone();
+        for (factor, level) in self.factors.iter().zip(choice) {
+            for path in &factor.paths {
+                set_path(&mut tree, path, &factor.levels[*level].value, &mut errors);
+            }
+        }
+        errors.into_result(())?;
+        Lab::read(&tree)
+    }
+
+    /// Checks the ends of every measurement against a lab's nodes and interfaces.
     ///
     /// # Errors
     /// A node or interface that the lab does not have.
     pub fn check_targets(&self, lab: &Lab) -> Result<(), Diagnostics> {
         let mut errors = Diagnostics::default();
         let names: Vec<&str> = lab.nodes.iter().map(|n| n.name.value.as_str()).collect();
+        let known: HashSet<&str> = names.iter().copied().collect();
+        let mut interfaces: HashMap<&str, Vec<&str>> = HashMap::new();
+        for end in lab.links.iter().flat_map(|l| &l.endpoints) {
+            let all = interfaces.entry(end.node.as_str()).or_default();
+            all.push(&end.interface);
+        }
         for m in &self.measurements {
             for (key, end) in [("from", &m.from), ("to", &m.to)] {
-                if !names.contains(&end.node.as_str()) {
-                    let message = format!(
-                        "`{key}` of measurement `{}` names node `{}`, which the lab does not have",
-                        *m.name, end.node
-                    );
-                    errors.add(end.at, message, hint_one_of(&end.node, &names));
+                if errors.is_full() {
+                    break;
                 }
-            }
-            if m.from.node == m.to.node {
-                let message = format!(
-                    "measurement `{}` goes from `{1}` to `{1}`",
-                    *m.name, m.to.node
-                );
-                errors.add(m.to.at, message, "name two different nodes");
+                let (node, name) = (shown(&end.node), shown(&m.name));
+                let Some(interface) = &end.interface else {
+                    if !known.contains(end.node.as_str()) {
+                        let message = format!(
+                            "`{key}` of measurement `{name}` names node `{node}`, which the lab does not have"
+                        );
+                        errors.add(end.at, message, hint_one_of(&end.node, &names));
+                    }
+                    continue;
+                };
+                let there = interfaces
+                    .get(end.node.as_str())
+                    .map_or(&[][..], Vec::as_slice);
+                if !there.contains(&interface.as_str()) {
+                    let interface_shown = shown(interface);
+                    let message = format!(
+                        "`{key}` of measurement `{name}` names interface `{interface_shown}` of node `{node}`, which the lab does not have"
+                    );
+                    errors.add(end.at, message, hint_one_of(interface, there));
+                }
             }
         }
         errors.into_result(())
     }
 }
 
-fn set_path(tree: &mut Yaml, path: &Spanned<String>, value: &Yaml) -> Result<(), Diagnostics> {
-    // `links[0].type` and `links.0.type` mean the same.
-    let dotted = path.replace('[', ".").replace(']', "");
-    let steps: Vec<&str> = dotted.split('.').filter(|s| !s.is_empty()).collect();
-    tree.set(&steps, value).map_err(|why| {
-        let mut errors = Diagnostics::default();
-        let message = format!("factor path `{}` does not fit the lab: {why}", **path);
-        errors.add(
-            path.at,
-            message,
-            "for example `topology.nodes.server.kind` or `topology.links.0.type`",
-        );
-        errors
-    })
+/// Sets the field at `path`. Fields may be new, nodes may not: a misspelt one would be made.
+fn set_path(tree: &mut Yaml, path: &Spanned<String>, value: &Yaml, errors: &mut Diagnostics) {
+    let steps = steps(path);
+    let full = shown(path);
+    if let ["topology", "nodes", node, ..] = steps[..] {
+        let nodes = tree.get("topology").and_then(|t| t.get("nodes"));
+        if let Some(Value::Map(nodes)) = nodes.map(|n| &n.value) {
+            let names: Vec<&str> = nodes.iter().filter_map(|(k, _)| k.scalar()).collect();
+            if !names.contains(&node) {
+                let message = format!(
+                    "factor path `{full}`: the lab has no node `{}`",
+                    shown(node)
+                );
+                errors.add(path.at, message, hint_one_of(node, &names));
+                return;
+            }
+        }
+    }
+    if let Err(why) = tree.set(&steps, value, path.at) {
+        let message = format!("factor path `{full}` does not fit the lab: {why}");
+        let hint = "for example `topology.nodes.server.kind` or `topology.links.0.type`";
+        errors.add(path.at, message, hint);
+    }
+}
+
+/// The steps of a path; `links[0].type` and `links.0.type` mean the same.
+fn steps(path: &str) -> Vec<&str> {
+    path.split(['.', '[', ']'])
+        .filter(|s| !s.is_empty())
+        .collect()
 }
 
 fn read_lab_source(yaml: Option<&Yaml>, at: Mark) -> LabSource {
@@ -304,75 +279,106 @@ fn read_lab_source(yaml: Option<&Yaml>, at: Mark) -> LabSource {
 fn read_factors(yaml: &Yaml, errors: &mut Diagnostics) -> Vec<FactorSpec> {
     let all = Object::new(yaml, "`factors`", errors);
     let mut factors: Vec<FactorSpec> = Vec::new();
+    let mut names: HashMap<String, Mark> = HashMap::new();
+    let mut paths: HashMap<Vec<String>, String> = HashMap::new();
     for (key, yaml) in all.entries() {
         let factor = match &yaml.value {
-            Value::Seq(levels) => {
-                let name = key.rsplit('.').next().unwrap_or(&key).to_string();
-                let path = Spanned::new(key.value.to_string(), key.at);
-                FactorSpec {
-                    name: Spanned::new(name, key.at),
-                    paths: vec![path],
-                    levels: labels(levels),
-                }
-            }
-            _ => {
-                let mut o = Object::new(yaml, format!("factor `{}`", *key), errors);
-                let mut paths = o.list::<String>("path", errors);
-                paths.extend(o.list::<String>("paths", errors));
-                let levels = match o.require("levels", errors).map(|y| &y.value) {
-                    Some(Value::Seq(items)) => labels(items),
-                    _ => Vec::new(),
-                };
-                if paths.is_empty() {
-                    let hint = "add `path: topology.nodes.NAME.kind` or another field of the lab";
-                    errors.add(key.at, format!("factor `{}` sets no field", *key), hint);
-                }
-                o.finish(errors);
-                FactorSpec {
-                    name: Spanned::new(key.value.to_string(), key.at),
-                    paths,
-                    levels,
-                }
-            }
+            Value::Seq(levels) => FactorSpec {
+                name: Spanned::new(short_name(&key), key.at),
+                paths: vec![Spanned::new(key.value.to_string(), key.at)],
+                levels: read_levels(levels, key, errors),
+            },
+            _ => read_long_factor(key, yaml, errors),
         };
         check_levels(&factor, errors);
-        if factors.iter().any(|f| f.name.value == factor.name.value) {
-            let message = format!("two factors are named `{}`", *factor.name);
+        let name = &factor.name;
+        if let Some(first) = names.insert(name.value.clone(), name.at) {
+            let name_shown = shown(name);
+            let message = format!(
+                "two factors are named `{name_shown}`; the first is on line {}",
+                first.line
+            );
             errors.add(
-                factor.name.at,
+                name.at,
                 message,
                 "use the form `NAME: {path: …, levels: […]}`",
             );
+        }
+        for path in &factor.paths {
+            let steps = steps(path).into_iter().map(str::to_string).collect();
+            if let Some(other) = paths.insert(steps, shown(name)) {
+                let path_shown = shown(path);
+                let message = match other == shown(name) {
+                    true => format!("factor `{other}` sets `{path_shown}` twice"),
+                    false => format!(
+                        "factor `{}` sets `{path_shown}`, as `{other}` does",
+                        shown(name)
+                    ),
+                };
+                errors.add(path.at, message, "a field can follow one factor only");
+            }
         }
         factors.push(factor);
     }
     factors
 }
 
-fn labels(items: &[Yaml]) -> Vec<Level> {
-    items
-        .iter()
-        .map(|y| Level {
-            label: y.compact(),
-            value: y.clone(),
-        })
-        .collect()
+/// The last step of a path that is a word, for people: `kind` of `topology.nodes.server.kind`.
+fn short_name(path: &str) -> String {
+    let last = steps(path)
+        .into_iter()
+        .rev()
+        .find(|s| s.parse::<usize>().is_err());
+    last.unwrap_or(path).to_string()
+}
+
+fn read_long_factor(key: Spanned<&str>, yaml: &Yaml, errors: &mut Diagnostics) -> FactorSpec {
+    let mut o = Object::new(yaml, format!("factor `{}`", shown(&key)), errors);
+    let mut paths = o.list::<String>("path", errors);
+    paths.extend(o.list::<String>("paths", errors));
+    let levels = match o.require("levels", errors).map(|y| (&y.value, y.at)) {
+        Some((Value::Seq(items), _)) => read_levels(items, key, errors),
+        Some((_, at)) => {
+            let message = format!("`levels` of {} must be a list", o.what);
+            errors.add(at, message, "for example `[native, container, vm]`");
+            Vec::new()
+        }
+        None => Vec::new(),
+    };
+    if paths.is_empty() && o.is_mapping() {
+        let hint = "add `path: topology.nodes.NAME.kind` or another field of the lab";
+        errors.add(key.at, format!("{} sets no field of the lab", o.what), hint);
+    }
+    o.finish(errors);
+    FactorSpec {
+        name: Spanned::new(key.value.to_string(), key.at),
+        paths,
+        levels,
+    }
+}
+
+fn read_levels(items: &[Yaml], name: Spanned<&str>, errors: &mut Diagnostics) -> Vec<Level> {
+    if items.is_empty() {
+        let hint = "list its values, for example `[native, container, vm]`";
+        let message = format!("factor `{}` has no levels", shown(&name));
+        errors.add(name.at, message, hint);
+    }
+    let level = |y: &Yaml| Level {
+        label: y.compact(),
+        value: y.clone(),
+    };
+    items.iter().map(level).collect()
 }
 
 fn check_levels(factor: &FactorSpec, errors: &mut Diagnostics) {
-    if factor.levels.is_empty() {
-        let message = format!("factor `{}` has no levels", *factor.name);
-        errors.add(
-            factor.name.at,
-            message,
-            "list its values, for example `[native, container, vm]`",
-        );
-    }
-    for (i, level) in factor.levels.iter().enumerate() {
-        if factor.levels[..i].iter().any(|l| l.label == level.label) {
+    let name = shown(&factor.name);
+    let mut first: HashMap<&str, Mark> = HashMap::new();
+    for level in &factor.levels {
+        if let Some(first) = first.insert(&level.label, level.value.at) {
             let message = format!(
-                "factor `{}` has the level `{}` twice",
-                *factor.name, level.label
+                "factor `{name}` has the level `{}` twice; the first is on line {}",
+                shown(&level.label),
+                first.line
             );
             errors.add(level.value.at, message, "remove one");
         }
@@ -388,14 +394,18 @@ fn read_baseline(
     for (name, value) in Object::new(yaml, "`baseline`", errors).entries() {
         let Some(factor) = factors.iter().find(|f| f.name.value == *name) else {
             let names: Vec<&str> = factors.iter().map(|f| f.name.value.as_str()).collect();
-            let message = format!("`baseline` names `{}`, which is not a factor", *name);
-            errors.add(name.at, message, hint_one_of(&name, &names));
+            let message = format!("`baseline` names `{}`, which is not a factor", shown(&name));
+            let hint = match names.is_empty() {
+                true => "the study has no factors: remove it".to_string(),
+                false => hint_one_of(&name, &names),
+            };
+            errors.add(name.at, message, hint);
             continue;
         };
         let label = value.compact();
         let labels: Vec<&str> = factor.levels.iter().map(|l| l.label.as_str()).collect();
         if !labels.contains(&label.as_str()) {
-            let message = format!("`{label}` is not a level of factor `{}`", *name);
+            let message = format!("`{}` is not a level of factor `{}`", shown(&label), *name);
             errors.add(value.at, message, hint_one_of(&label, &labels));
         }
         baseline.insert(name.value.to_string(), label);
@@ -409,166 +419,6 @@ fn default_baseline(factors: &[FactorSpec]) -> BTreeMap<String, String> {
         .first()
         .and_then(|f| Some((f.name.value.clone(), f.levels.first()?.label.clone())));
     first.into_iter().collect()
-}
-
-fn read_measurements(yaml: Option<&Yaml>, errors: &mut Diagnostics) -> Vec<Measurement> {
-    let Some(yaml) = yaml else { return Vec::new() };
-    let Value::Seq(items) = &yaml.value else {
-        errors.add(
-            yaml.at,
-            "`measurements` must be a list",
-            "begin each with `- `",
-        );
-        return Vec::new();
-    };
-    let mut all: Vec<Measurement> = Vec::new();
-    for (index, item) in items.iter().enumerate() {
-        let Some(m) = read_measurement(item, index, errors) else {
-            continue;
-        };
-        if all.iter().any(|other| other.name.value == m.name.value) {
-            let message = format!("two measurements are named `{}`", *m.name);
-            errors.add(m.name.at, message, "give each its own `name:`");
-        }
-        all.push(m);
-    }
-    all
-}
-
-fn read_measurement(yaml: &Yaml, index: usize, errors: &mut Diagnostics) -> Option<Measurement> {
-    let mut o = Object::new(yaml, format!("measurement {index}"), errors);
-    let probe = o
-        .require("probe", errors)
-        .and_then(|y| read::<Probe>(y, "`probe`", errors));
-    let protocol = o.get::<Protocol>("protocol", errors);
-    let name = o.get::<String>("name", errors);
-    if let Some(n) = &name {
-        o.what = format!("measurement `{}`", **n);
-        check_name("measurement", n, errors);
-    }
-    let from = o
-        .require("from", errors)
-        .and_then(|y| read_target(y, &o.what, errors));
-    let to = o
-        .require("to", errors)
-        .and_then(|y| read_target(y, &o.what, errors));
-    let duration = o
-        .get::<Nanos>("duration", errors)
-        .map_or(Nanos(2_000_000_000), |s| s.value);
-    let warmup = o
-        .get::<Nanos>("warmup", errors)
-        .map_or(Nanos(200_000_000), |s| s.value);
-    let rate = o.get::<u64>("rate", errors);
-    let size = o.get::<Bytes>("size", errors);
-    let request = o
-        .get::<Bytes>("request", errors)
-        .map_or(100, |s| s.value.0 as u32);
-    let response = o
-        .get::<Bytes>("response", errors)
-        .map_or(200, |s| s.value.0 as u32);
-    let bitrate = o.get::<BitsPerSecond>("bitrate", errors).map(|s| s.value);
-    let ip = o.get::<u32>("ip", errors);
-    check_numbers(
-        &o,
-        duration,
-        rate.as_ref(),
-        size.as_ref(),
-        ip.as_ref(),
-        errors,
-    );
-    let at = o.at;
-    o.finish(errors);
-    let probe = probe?;
-    let protocol_value = protocol
-        .as_ref()
-        .map(|p| p.value)
-        .unwrap_or(match probe.value {
-            Probe::Stream => Protocol::Tcp,
-            Probe::Rr | Probe::Packets => Protocol::Udp,
-        });
-    let fits = match probe.value {
-        Probe::Rr => true,
-        Probe::Packets => protocol_value == Protocol::Udp,
-        Probe::Stream => protocol_value != Protocol::Icmp,
-    };
-    if let Some(p) = protocol.filter(|_| !fits) {
-        let message = format!("probe `{}` cannot use {}", probe.value, p.value);
-        errors.add(
-            p.at,
-            message,
-            "packets: udp; stream: tcp or udp; rr: tcp, udp or icmp",
-        );
-    }
-    let named = format!("{}-{protocol_value}", probe.value);
-    Some(Measurement {
-        name: name.unwrap_or(Spanned::new(named, at)),
-        probe: probe.value,
-        protocol: protocol_value,
-        from: from?,
-        to: to?,
-        duration,
-        warmup,
-        rate: rate.map_or(10_000, |s| s.value),
-        size: size.map_or(
-            if probe.value == Probe::Packets {
-                64
-            } else {
-                1472
-            },
-            |s| s.value.0 as u32,
-        ),
-        request,
-        response,
-        bitrate,
-        ip: ip.map_or(4, |s| s.value),
-    })
-}
-
-fn check_numbers(
-    o: &Object<'_>,
-    duration: Nanos,
-    rate: Option<&Spanned<u64>>,
-    size: Option<&Spanned<Bytes>>,
-    ip: Option<&Spanned<u32>>,
-    errors: &mut Diagnostics,
-) {
-    if duration.0 < 1_000_000 || duration.0 > 3_600_000_000_000 {
-        let message = format!("`duration` of {} must be between 1ms and 1h", o.what);
-        errors.add(o.at, message, "2s gives p99.9 of a fast path");
-    }
-    if let Some(r) = rate.filter(|r| r.value == 0 || r.value > 100_000_000) {
-        let message = format!(
-            "`rate` of {} must be 1 to 100000000 packets per second",
-            o.what
-        );
-        errors.add(r.at, message, "for example `rate: 10000`");
-    }
-    if let Some(s) = size.filter(|s| !(64..=65_535).contains(&s.value.0)) {
-        let message = format!("`size` of {} must be 64 to 65535 bytes", o.what);
-        errors.add(s.at, message, "64 is the smallest Ethernet frame");
-    }
-    if let Some(v) = ip.filter(|v| v.value != 4 && v.value != 6) {
-        errors.add(
-            v.at,
-            format!("`ip` of {} must be 4 or 6", o.what),
-            "for example `ip: 6`",
-        );
-    }
-}
-
-fn read_target(yaml: &Yaml, what: &str, errors: &mut Diagnostics) -> Option<Spanned<Target>> {
-    let text = read::<String>(yaml, &format!("an end of {what}"), errors)?;
-    let target = match text.split_once(':') {
-        Some((node, interface)) => Target {
-            node: node.to_string(),
-            interface: Some(interface.to_string()),
-        },
-        None => Target {
-            node: text.value.clone(),
-            interface: None,
-        },
-    };
-    Some(Spanned::new(target, text.at))
 }
 
 #[cfg(test)]
@@ -596,16 +446,17 @@ replicates: 3
         let LabSource::Inline(lab) = &study.lab else {
             panic!()
         };
-        let all = study.combinations(lab).unwrap();
+        let all = study.choices(lab).unwrap();
         assert_eq!(all.len(), 6);
         assert_eq!(
-            all[5].levels,
+            study.levels_of(&all[5]),
             [
                 ("kind".into(), "container".into()),
                 ("link".into(), "nat".into())
             ]
         );
-        assert_eq!(all[5].lab.links[0].kind.value, super::super::LinkKind::Nat);
+        let lab = study.lab_of(lab, &all[5]).unwrap();
+        assert_eq!(lab.links[0].kind.value, super::super::LinkKind::Nat);
     }
 
     #[test]
@@ -614,7 +465,8 @@ replicates: 3
         let LabSource::Inline(lab) = &study.lab else {
             panic!()
         };
-        let errors = study.combinations(lab).unwrap_err().render("s");
+        assert!(study.lab_of(lab, &[0, 0]).is_ok());
+        let errors = study.lab_of(lab, &[1, 0]).unwrap_err().render("s");
         assert!(errors.contains("not `pod`"), "{errors}");
     }
 

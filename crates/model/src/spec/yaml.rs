@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Span};
 
-use crate::diagnostic::{Diagnostics, Mark};
+use crate::diagnostic::{Diagnostics, Mark, shown};
 
 /// Deepest nesting that is read; a real lab needs about six.
 const MAX_DEPTH: usize = 64;
@@ -146,11 +146,11 @@ impl Yaml {
     }
 
     /// Sets the field at `path`, making missing mappings on the way; list items are named by their
-    /// index.
+    /// index. Keys that are made stand at `made_at`.
     ///
     /// # Errors
     /// A sentence saying which step of the path does not exist.
-    pub fn set(&mut self, path: &[&str], new: &Yaml) -> Result<(), String> {
+    pub fn set(&mut self, path: &[&str], new: &Yaml, made_at: Mark) -> Result<(), String> {
         if path.len() > MAX_DEPTH {
             return Err(format!("it has more than {MAX_DEPTH} steps"));
         }
@@ -165,27 +165,33 @@ impl Yaml {
             Value::Seq(items) => {
                 let count = items.len();
                 match step.parse::<usize>().ok().and_then(|i| items.get_mut(i)) {
-                    Some(item) => item.set(rest, new),
-                    None => Err(format!("`{step}` is not an index of a list of {count}")),
+                    Some(item) => item.set(rest, new, made_at),
+                    None => {
+                        let step = shown(step);
+                        Err(format!("`{step}` is not an index of a list of {count}"))
+                    }
                 }
             }
             Value::Map(entries) => {
                 if let Some((_, v)) = entries.iter_mut().find(|(k, _)| k.scalar() == Some(*step)) {
-                    return v.set(rest, new);
+                    return v.set(rest, new, made_at);
                 }
                 let mut child = Yaml {
-                    at: new.at,
+                    at: made_at,
                     value: Value::Map(Vec::new()),
                 };
-                child.set(rest, new)?;
+                child.set(rest, new, made_at)?;
                 let value = Value::Scalar {
                     text: (*step).to_string(),
                     quoted: false,
                 };
-                entries.push((Yaml { at: new.at, value }, child));
+                entries.push((Yaml { at: made_at, value }, child));
                 Ok(())
             }
-            Value::Scalar { text, .. } => Err(format!("`{text}` has no field `{step}`")),
+            Value::Scalar { text, .. } => {
+                let (text, step) = (shown(text), shown(step));
+                Err(format!("`{text}` has no field `{step}`"))
+            }
         }
     }
 
@@ -373,14 +379,14 @@ mod tests {
     fn any_field_can_be_set_by_path() {
         let mut y = Yaml::parse("t: {links: [{type: veth}]}\n").unwrap();
         let new = Yaml::parse("bridge").unwrap();
-        y.set(&["t", "links", "0", "type"], &new).unwrap();
-        y.set(&["t", "nodes", "a", "kind"], &new).unwrap();
+        y.set(&["t", "links", "0", "type"], &new, new.at).unwrap();
+        y.set(&["t", "nodes", "a", "kind"], &new, new.at).unwrap();
         assert_eq!(
             y.compact(),
             "{t: {links: [{type: bridge}], nodes: {a: {kind: bridge}}}}"
         );
         assert!(
-            y.set(&["t", "links", "7"], &new)
+            y.set(&["t", "links", "7"], &new, new.at)
                 .unwrap_err()
                 .contains("list of 1")
         );
@@ -413,7 +419,10 @@ mod tests {
         assert!(Yaml::parse(&deep).is_err());
         let path = vec!["a"; 100_000];
         let mut tree = Yaml::parse("a: 1").unwrap();
-        assert!(tree.set(&path, &Yaml::parse("1").unwrap()).is_err());
+        assert!(
+            tree.set(&path, &Yaml::parse("1").unwrap(), Mark::new(1, 1))
+                .is_err()
+        );
     }
 
     #[test]

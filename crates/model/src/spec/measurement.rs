@@ -1,0 +1,375 @@
+//! A measurement as written: which probe, between which ends, for how long, with how much load.
+//!
+//! A key that the chosen probe does not use is refused, because a `rate` on a request/response
+//! measurement would be believed. Bounds are those of the probes themselves, so that a study which
+//! is accepted here is not refused in its tenth minute.
+
+use std::collections::HashMap;
+use std::ops::RangeInclusive;
+
+use serde::{Deserialize, Serialize};
+
+use super::lab::check_name;
+use super::reader::{Object, read, words};
+use super::yaml::{Value, Yaml};
+use crate::diagnostic::{Diagnostics, Mark, Spanned, shown};
+use crate::units::{BitsPerSecond, Bytes, Nanos};
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Probe {
+    /// Request/response, one transaction in flight.
+    Rr,
+    /// Open-loop packets at a fixed rate, timed one way from their intended send time.
+    Packets,
+    /// Bulk transfer by iperf3.
+    Stream,
+}
+words!(Probe, "a probe", { "rr" => Rr, "packets" => Packets, "stream" => Stream });
+
+/// Transport of a measurement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Protocol {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+    /// ICMP echo.
+    Icmp,
+}
+words!(Protocol, "a protocol", { "tcp" => Tcp, "udp" => Udp, "icmp" => Icmp });
+
+/// One end of a measurement: a node, and optionally which of its interfaces.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Target {
+    /// Node.
+    pub node: String,
+    /// Interface; the first link that joins both nodes otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
+}
+
+/// A measurement, as written, with its defaults.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measurement {
+    /// Its name.
+    pub name: Spanned<String>,
+    /// What is measured.
+    pub probe: Probe,
+    /// Transport.
+    pub protocol: Protocol,
+    /// Sender.
+    pub from: Spanned<Target>,
+    /// Receiver.
+    pub to: Spanned<Target>,
+    /// Measured time.
+    pub duration: Nanos,
+    /// Time before it that is not recorded.
+    pub warmup: Nanos,
+    /// Packets per second (`packets`).
+    pub rate: u64,
+    /// Bytes of an Ethernet frame, FCS included (`packets`), or of the message (`stream` over UDP).
+    pub size: u32,
+    /// Request and response bytes (`rr`); Felter 2014 used 100 and 200.
+    pub request: u32,
+    /// See `request`.
+    pub response: u32,
+    /// Offered rate of a UDP stream; unlimited for TCP.
+    pub bitrate: Option<BitsPerSecond>,
+    /// IP version: 4 or 6.
+    pub ip: u32,
+}
+
+/// Measured time.
+const DURATIONS: RangeInclusive<Nanos> = Nanos(1_000_000)..=Nanos(3_600_000_000_000);
+/// Longest warm-up.
+const MAX_WARMUP: Nanos = Nanos(60_000_000_000);
+/// Packets per second.
+const RATES: RangeInclusive<u64> = 1..=100_000_000;
+/// Packets of one trial: both ends keep a record of each in memory.
+const MAX_PACKETS: u64 = 20_000_000;
+/// Bytes of the probes' own header, which every message carries.
+const HEADER_BYTES: u64 = 16;
+/// Largest UDP payload over IPv4.
+const MAX_DATAGRAM_BYTES: u64 = 65_507;
+/// Largest message of a TCP transaction.
+const MAX_STREAM_BYTES: u64 = 1 << 20;
+/// Ethernet header and frame check sequence.
+pub(crate) const ETHERNET_BYTES: u32 = 18;
+
+/// Keys that only some probes use.
+const PROBE_ONLY: &[(&str, &[Probe])] = &[
+    ("request", &[Probe::Rr]),
+    ("response", &[Probe::Rr]),
+    ("rate", &[Probe::Packets]),
+    ("size", &[Probe::Packets, Probe::Stream]),
+    ("bitrate", &[Probe::Stream]),
+];
+
+/// Reads the list `measurements`.
+pub(super) fn read_all(yaml: &Yaml, errors: &mut Diagnostics) -> Vec<Measurement> {
+    let Value::Seq(items) = &yaml.value else {
+        let hint = "begin each with `- `";
+        errors.add(yaml.at, "`measurements` must be a list", hint);
+        return Vec::new();
+    };
+    if items.is_empty() {
+        let hint = "add one, for example `- {probe: rr, from: client, to: server}`";
+        errors.add(yaml.at, "the study measures nothing", hint);
+    }
+    let mut names: HashMap<String, Mark> = HashMap::new();
+    let mut all = Vec::new();
+    for (index, item) in items.iter().enumerate() {
+        let Some(m) = Written::read(item, index, errors).and_then(|w| w.checked(errors)) else {
+            continue;
+        };
+        if let Some(first) = names.insert(m.name.value.clone(), m.name.at) {
+            let message = format!(
+                "two measurements are named `{}`; the first is on line {}",
+                shown(&m.name),
+                first.line
+            );
+            errors.add(m.name.at, message, "give each its own `name:`");
+        }
+        all.push(m);
+    }
+    all
+}
+
+/// A measurement before defaults, with places.
+struct Written {
+    what: String,
+    at: Mark,
+    name: Option<Spanned<String>>,
+    probe: Spanned<Probe>,
+    protocol: Option<Spanned<Protocol>>,
+    from: Option<Spanned<Target>>,
+    to: Option<Spanned<Target>>,
+    duration: Option<Spanned<Nanos>>,
+    warmup: Option<Spanned<Nanos>>,
+    rate: Option<Spanned<u64>>,
+    size: Option<Spanned<Bytes>>,
+    request: Option<Spanned<Bytes>>,
+    response: Option<Spanned<Bytes>>,
+    bitrate: Option<Spanned<BitsPerSecond>>,
+    ip: Option<Spanned<u32>>,
+}
+
+impl Written {
+    /// `None` when it has no probe, without which nothing more can be said of it.
+    fn read(yaml: &Yaml, index: usize, errors: &mut Diagnostics) -> Option<Written> {
+        let mut o = Object::new(yaml, format!("measurement {index}"), errors);
+        let name = o.get::<String>("name", errors);
+        if let Some(n) = &name {
+            o.what = format!("measurement `{}`", shown(n));
+            check_name("measurement", n, errors);
+        }
+        let probe = o.require("probe", errors).is_some();
+        let probe = probe.then(|| o.get("probe", errors)).flatten();
+        let end = |key, o: &mut Object<'_>, errors: &mut Diagnostics| {
+            let yaml = o.require(key, errors)?;
+            read_target(yaml, &format!("`{key}` of {}", o.what), errors)
+        };
+        let (from, to) = (end("from", &mut o, errors), end("to", &mut o, errors));
+        let written = Written {
+            what: o.what.clone(),
+            at: o.at,
+            name,
+            probe: probe.unwrap_or(Spanned::new(Probe::Rr, o.at)),
+            protocol: o.get("protocol", errors),
+            from,
+            to,
+            duration: o.get("duration", errors),
+            warmup: o.get("warmup", errors),
+            rate: o.get("rate", errors),
+            size: o.get("size", errors),
+            request: o.get("request", errors),
+            response: o.get("response", errors),
+            bitrate: o.get("bitrate", errors),
+            ip: o.get("ip", errors),
+        };
+        if let Some(probe) = &probe {
+            for (key, users) in PROBE_ONLY.iter().filter(|(_, u)| !u.contains(probe)) {
+                if let Some(at) = o.key_at(key) {
+                    let users: Vec<&str> = users.iter().map(|p| p.word()).collect();
+                    let users = users.join(" and ");
+                    let message = format!(
+                        "`{key}` of {} has no meaning for probe `{}`",
+                        o.what, **probe
+                    );
+                    errors.add(at, message, format!("remove it; it belongs to {users}"));
+                }
+            }
+        }
+        o.finish(errors);
+        probe.map(|_| written)
+    }
+
+    fn checked(self, errors: &mut Diagnostics) -> Option<Measurement> {
+        let protocol = self.protocol(errors);
+        let ip = self.ip.map_or(4, |v| v.value);
+        if let Some(v) = self.ip.filter(|v| v.value != 4 && v.value != 6) {
+            let message = format!("`ip` of {} is {}", self.what, v.value);
+            errors.add(v.at, message, "it is a version: 4 or 6");
+        }
+        let (duration, warmup) = self.times(errors);
+        let rate = self.rate(duration.0 + warmup.0, errors);
+        let size = self.size(protocol, ip, errors);
+        let (request, response) = self.messages(protocol, errors);
+        if let (Some(from), Some(to)) = (&self.from, &self.to) {
+            if from.node == to.node {
+                let message = format!("{} goes from `{1}` to `{1}`", self.what, shown(&to.node));
+                errors.add(to.at, message, "name two different nodes");
+            }
+        }
+        let named = format!("{}-{protocol}", self.probe.value);
+        Some(Measurement {
+            name: self.name.unwrap_or(Spanned::new(named, self.at)),
+            probe: self.probe.value,
+            protocol,
+            from: self.from?,
+            to: self.to?,
+            duration,
+            warmup,
+            rate,
+            size,
+            request,
+            response,
+            bitrate: self.bitrate.map(|s| s.value),
+            ip,
+        })
+    }
+
+    fn protocol(&self, errors: &mut Diagnostics) -> Protocol {
+        use Protocol::{Icmp, Tcp, Udp};
+        // The first is the default.
+        let fitting: &[Protocol] = match self.probe.value {
+            Probe::Rr => &[Udp, Tcp, Icmp],
+            Probe::Packets => &[Udp],
+            Probe::Stream => &[Tcp, Udp],
+        };
+        let Some(protocol) = self.protocol else {
+            return fitting[0];
+        };
+        if !fitting.contains(&protocol) {
+            let (what, probe) = (&self.what, self.probe.value);
+            let message = format!("{what}: probe `{probe}` cannot use {}", protocol.value);
+            let words: Vec<&str> = fitting.iter().map(|p| p.word()).collect();
+            let hint = format!("`{probe}` uses {}", words.join(" or "));
+            errors.add(protocol.at, message, hint);
+        }
+        protocol.value
+    }
+
+    fn times(&self, errors: &mut Diagnostics) -> (Nanos, Nanos) {
+        if let Some(d) = self.duration.filter(|d| !DURATIONS.contains(&d.value)) {
+            let message = format!("`duration` of {} is {}", self.what, d.value);
+            let hint = "from 1ms to 60min; a run of `replicates:` shows more than one long trial";
+            errors.add(d.at, message, hint);
+        }
+        if let Some(w) = self.warmup.filter(|w| w.value > MAX_WARMUP) {
+            let message = format!("`warmup` of {} is {}", self.what, w.value);
+            errors.add(
+                w.at,
+                message,
+                format!("at most {MAX_WARMUP}; 200ms is the default"),
+            );
+        }
+        let duration = self.duration.map_or(Nanos(2_000_000_000), |d| d.value);
+        let warmup = self.warmup.map_or(Nanos(200_000_000), |w| w.value);
+        (duration.min(*DURATIONS.end()), warmup.min(MAX_WARMUP))
+    }
+
+    fn rate(&self, time_ns: u64, errors: &mut Diagnostics) -> u64 {
+        const DEFAULT: u64 = 10_000;
+        let Some(rate) = self.rate else {
+            return DEFAULT;
+        };
+        let packets = u128::from(rate.value) * u128::from(time_ns) / 1_000_000_000;
+        if !RATES.contains(&rate.value) {
+            let message = format!("`rate` of {} is {}", self.what, rate.value);
+            let hint = format!(
+                "packets per second, from {} to {}",
+                RATES.start(),
+                RATES.end()
+            );
+            errors.add(rate.at, message, hint);
+        } else if packets > u128::from(MAX_PACKETS) {
+            let message = format!("{} sends {packets} packets in one trial", self.what);
+            let hint = format!("at most {MAX_PACKETS}, each is kept: lower `rate` or `duration`");
+            errors.add(rate.at, message, hint);
+        }
+        rate.value
+    }
+
+    /// Of a frame (`packets`), or of a message (`stream` over UDP).
+    fn size(&self, protocol: Protocol, ip: u32, errors: &mut Diagnostics) -> u32 {
+        let is_packets = self.probe.value == Probe::Packets;
+        let headers = u64::from(ETHERNET_BYTES) + if ip == 6 { 40 } else { 20 } + 8;
+        let smallest = 64.max(headers + HEADER_BYTES);
+        let (range, default) = match is_packets {
+            true => (smallest..=headers + MAX_DATAGRAM_BYTES, smallest),
+            false => (HEADER_BYTES..=MAX_DATAGRAM_BYTES, 1472),
+        };
+        let Some(size) = self.size else {
+            return default as u32;
+        };
+        if self.probe.value == Probe::Stream && protocol == Protocol::Tcp {
+            let message = format!("`size` of {} has no meaning over tcp", self.what);
+            errors.add(size.at, message, "remove it, or use `protocol: udp`");
+        } else if !range.contains(&size.value.0) {
+            let (low, high) = (range.start(), range.end());
+            let message = format!("`size` of {} is {} bytes", self.what, size.value.0);
+            let hint = match is_packets {
+                true => format!("an Ethernet frame over IPv{ip} has {low} to {high} bytes here"),
+                false => format!("a datagram has {low} to {high} bytes here"),
+            };
+            errors.add(size.at, message, hint);
+        }
+        size.value.0.min(*range.end()) as u32
+    }
+
+    /// Bytes of request and response.
+    fn messages(&self, protocol: Protocol, errors: &mut Diagnostics) -> (u32, u32) {
+        let largest = match protocol {
+            Protocol::Tcp => MAX_STREAM_BYTES,
+            Protocol::Udp | Protocol::Icmp => MAX_DATAGRAM_BYTES,
+        };
+        for (key, given) in [("request", self.request), ("response", self.response)] {
+            let range = HEADER_BYTES..=largest;
+            if let Some(bytes) = given.filter(|b| !range.contains(&b.value.0)) {
+                let message = format!("`{key}` of {} is {} bytes", self.what, bytes.value.0);
+                let hint = format!("from {HEADER_BYTES} to {largest} over {protocol}");
+                errors.add(bytes.at, message, hint);
+            }
+        }
+        let bytes = |given: Option<Spanned<Bytes>>, default| {
+            given.map_or(default, |b| b.value.0.min(largest) as u32)
+        };
+        let request = bytes(self.request, 100);
+        if protocol != Protocol::Icmp {
+            return (request, bytes(self.response, 200));
+        }
+        if let Some(other) = self.response.filter(|r| r.value.0 != u64::from(request)) {
+            let message = format!("`response` of {} differs from its request", self.what);
+            errors.add(
+                other.at,
+                message,
+                "remove it: an echo returns what was sent",
+            );
+        }
+        (request, request)
+    }
+}
+
+fn read_target(yaml: &Yaml, what: &str, errors: &mut Diagnostics) -> Option<Spanned<Target>> {
+    let text = read::<String>(yaml, what, errors)?;
+    let (node, interface) = match text.split_once(':') {
+        Some((node, interface)) => (node, Some(interface.trim().to_string())),
+        None => (text.as_str(), None),
+    };
+    let node = node.trim().to_string();
+    Some(Spanned::new(Target { node, interface }, text.at))
+}
