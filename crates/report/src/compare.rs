@@ -1,0 +1,443 @@
+//! Two runs, cell by cell: did something change between them?
+//!
+//! Only like is compared with like. A measurement of the same name that was defined differently, or
+//! runs without a cell in common, are refused outright; another machine or another acceleration is
+//! refused unless the user insists, and is then said beside the result. What may well be the very
+//! thing under test (kernel, versions, the lab's details) is listed, never refused.
+//!
+//! Both runs are read from their raw samples, not from their summaries: the interval of a ratio
+//! needs the replicates behind it, and a stale summary must not take part.
+
+use serde::Serialize;
+
+use latlab_model::results::{Cell, Summary, Topology, Verdict};
+
+use crate::stats::{Claim, judge, tidy};
+use crate::summarise::{Analysis, Evidence, Pair, quantile_ratios};
+use crate::table::{Align, Table, csv_row, wrap};
+use crate::terminal::{Look, WIDTH, style_of, verdict};
+use crate::text::{digits, percentile, plural, quantity, some_of};
+
+/// Two runs that must not be compared.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{first} and {second} cannot be compared: {}", reasons.join("; "))]
+pub struct Unlike {
+    /// Identifier of the first run.
+    pub first: String,
+    /// Of the second.
+    pub second: String,
+    /// Why not, one clause each.
+    pub reasons: Vec<String>,
+    /// Whether insisting would help.
+    pub forceable: bool,
+}
+
+/// What comparing two runs found.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RunComparison {
+    /// Always [`RunComparison::FORMAT`].
+    pub format: &'static str,
+    /// Identifier of the run that is compared with.
+    pub first: String,
+    /// Identifier of the run whose ratio to the first is given.
+    pub second: String,
+    /// What differs between the runs beside what was measured.
+    pub differences: Vec<String>,
+    /// Cells of both, in the first run's order.
+    pub cells: Vec<CellComparison>,
+    /// Cells that only one of them has, or that have nothing to compare.
+    pub left_out: Vec<String>,
+}
+
+impl RunComparison {
+    /// Name and version of this document's shape.
+    pub const FORMAT: &'static str = "latlab.comparison/1";
+
+    /// Cells in which a difference was found.
+    pub fn different(&self) -> impl Iterator<Item = &CellComparison> {
+        self.cells
+            .iter()
+            .filter(|c| matches!(c.verdict, Verdict::Better | Verdict::Worse))
+    }
+}
+
+/// One cell in two runs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CellComparison {
+    /// The cell's identifier.
+    pub id: String,
+    /// `median latency`, or a metric's title.
+    pub quantity: String,
+    /// `ns`, or the metric's unit.
+    pub unit: String,
+    /// In the first run.
+    pub first: f64,
+    /// In the second.
+    pub second: f64,
+    /// Replicates of the two.
+    pub replicates: (usize, usize),
+    /// Second over first.
+    pub ratio: f64,
+    /// Its 95 % interval.
+    pub ratio_ci95: Option<(f64, f64)>,
+    /// Two-sided Mann–Whitney U test on the replicates' values.
+    pub p_value: Option<f64>,
+    /// Of the second run, against the first; corrected for the number of cells.
+    pub verdict: Verdict,
+    /// Ratios of the further percentiles, where both have enough samples.
+    pub quantile_ratios: Vec<(f64, f64)>,
+}
+
+/// Compares the second run with the first.
+///
+/// # Errors
+/// [`Unlike`] when they are not alike; `force` overrides a difference of machine or acceleration.
+pub fn compare(
+    first: &Analysis,
+    second: &Analysis,
+    force: bool,
+) -> Result<RunComparison, Box<Unlike>> {
+    let (a, b) = (&first.summary, &second.summary);
+    let refuse = |reasons, forceable| {
+        Box::new(Unlike {
+            first: a.id.clone(),
+            second: b.id.clone(),
+            reasons,
+            forceable,
+        })
+    };
+    let unlike = definitions(a, b);
+    if !unlike.is_empty() {
+        return Err(refuse(unlike, false));
+    }
+    let machines = machines(a, b);
+    if !machines.is_empty() && !force {
+        return Err(refuse(machines, true));
+    }
+    let (common, left_out) = common_cells(first, second);
+    if common.is_empty() {
+        return Err(refuse(
+            vec!["they have no cell with results in common".to_owned()],
+            false,
+        ));
+    }
+    let claims: Vec<Claim> = common.iter().map(|common| common.pair.claim).collect();
+    let cells = common
+        .into_iter()
+        .zip(judge(&claims))
+        .map(|(common, verdict)| {
+            let Common {
+                cell,
+                other,
+                base,
+                new,
+                pair,
+            } = common;
+            let quantiles = |cell: &Cell| cell.latency.as_ref().map(|l| l.quantiles.clone());
+            CellComparison {
+                id: cell.id.clone(),
+                quantity: base.quantity.clone(),
+                unit: base.unit.clone(),
+                first: base.value,
+                second: new.value,
+                replicates: (base.values.len(), new.values.len()),
+                ratio: pair.ratio,
+                ratio_ci95: pair.ci95,
+                p_value: pair.claim.rank.filter(|_| pair.ci95.is_some()).map(tidy),
+                verdict,
+                quantile_ratios: quantile_ratios(
+                    &quantiles(other).unwrap_or_default(),
+                    &quantiles(cell).unwrap_or_default(),
+                ),
+            }
+        });
+    Ok(RunComparison {
+        format: RunComparison::FORMAT,
+        first: a.id.clone(),
+        second: b.id.clone(),
+        cells: cells.collect(),
+        differences: [machines, circumstances(a, b)].concat(),
+        left_out,
+    })
+}
+
+struct Common<'a> {
+    cell: &'a Cell,
+    other: &'a Cell,
+    base: &'a Evidence,
+    new: &'a Evidence,
+    pair: Pair,
+}
+
+/// Cells that both runs have results of, and the identifiers of all others.
+fn common_cells<'a>(first: &'a Analysis, second: &'a Analysis) -> (Vec<Common<'a>>, Vec<String>) {
+    let (mut common, mut left_out) = (Vec::new(), Vec::new());
+    for cell in &first.summary.cells {
+        let found = || {
+            let other = second
+                .summary
+                .cells
+                .iter()
+                .find(|other| other.id == cell.id)?;
+            let (base, new) = (
+                first.evidence.get(&cell.id)?,
+                second.evidence.get(&cell.id)?,
+            );
+            Some(Common {
+                cell,
+                other,
+                base,
+                new,
+                pair: Pair::new(new, base)?,
+            })
+        };
+        match found() {
+            Some(found) => common.push(found),
+            None => left_out.push(cell.id.clone()),
+        }
+    }
+    let only_second = second.summary.cells.iter().map(|cell| &cell.id);
+    let known = |id: &&String| first.summary.cells.iter().all(|cell| cell.id != **id);
+    left_out.extend(only_second.filter(known).cloned());
+    (common, left_out)
+}
+
+/// Measurements of the same name that are not the same, and factors that set another field.
+fn definitions(a: &Summary, b: &Summary) -> Vec<String> {
+    let mut reasons = Vec::new();
+    for one in &a.measurements {
+        let Some(two) = b.measurements.iter().find(|two| two.name == one.name) else {
+            continue;
+        };
+        if one != two {
+            reasons.push(format!(
+                "measurement {} is defined differently ({} against {})",
+                one.name, one.description, two.description
+            ));
+        }
+    }
+    for one in &a.factors {
+        let two = b.factors.iter().find(|two| two.name == one.name);
+        if let Some(two) = two.filter(|two| two.path != one.path) {
+            reasons.push(format!(
+                "factor {} sets {} against {}",
+                one.name, one.path, two.path
+            ));
+        }
+    }
+    reasons
+}
+
+/// Differences of the machine that make times incomparable unless the user knows better.
+fn machines(a: &Summary, b: &Summary) -> Vec<String> {
+    let (one, two) = (&a.host, &b.host);
+    let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "none".to_owned());
+    let facts = [
+        ("processor", one.cpu.clone(), two.cpu.clone()),
+        (
+            "number of cores",
+            one.cores.to_string(),
+            two.cores.to_string(),
+        ),
+        (
+            "hypervisor underneath",
+            text(&one.hypervisor),
+            text(&two.hypervisor),
+        ),
+        (
+            "acceleration of VMs",
+            one.acceleration.clone(),
+            two.acceleration.clone(),
+        ),
+    ];
+    let mut reasons = differing(&facts);
+    let emulated = |summary: &Summary, id: &str| {
+        summary
+            .cells
+            .iter()
+            .find(|cell| cell.id == id)
+            .map(|cell| cell.environment.emulated)
+    };
+    let changed: Vec<&str> = a
+        .cells
+        .iter()
+        .filter(|cell| emulated(b, &cell.id).is_some_and(|e| e != cell.environment.emulated))
+        .map(|cell| cell.id.as_str())
+        .collect();
+    if !changed.is_empty() {
+        reasons.push(format!("emulated in one run only: {}", some_of(&changed)));
+    }
+    reasons
+}
+
+/// Differences that may be the reason for comparing.
+fn circumstances(a: &Summary, b: &Summary) -> Vec<String> {
+    let (one, two) = (&a.host, &b.host);
+    let facts = [
+        ("kernel", one.kernel.clone(), two.kernel.clone()),
+        (
+            "distribution",
+            one.distribution.clone(),
+            two.distribution.clone(),
+        ),
+        ("cgroup", one.cgroup.clone(), two.cgroup.clone()),
+        (
+            "clock source",
+            one.clocksource.clone(),
+            two.clocksource.clone(),
+        ),
+        (
+            "memory",
+            one.memory_bytes.to_string(),
+            two.memory_bytes.to_string(),
+        ),
+    ];
+    let mut all = differing(&facts);
+    for (name, version) in &a.versions {
+        if let Some(other) = b.versions.get(name).filter(|other| *other != version) {
+            all.push(format!("{name} is {version} against {other}"));
+        }
+    }
+    let labs = |summary: &Summary, topology: usize| summary.topologies.get(topology).cloned();
+    let other_lab = |cell: &&Cell| {
+        let other = b.cells.iter().find(|other| other.id == cell.id);
+        other.is_some_and(|other| {
+            !same_lab(
+                labs(a, cell.topology).as_ref(),
+                labs(b, other.topology).as_ref(),
+            )
+        })
+    };
+    let changed: Vec<&str> = a
+        .cells
+        .iter()
+        .filter(other_lab)
+        .map(|cell| cell.id.as_str())
+        .collect();
+    if !changed.is_empty() {
+        all.push(format!("the lab differs in {}", some_of(&changed)));
+    }
+    all
+}
+
+fn same_lab(a: Option<&Topology>, b: Option<&Topology>) -> bool {
+    match (a, b) {
+        (Some(a), Some(b)) => a.nodes == b.nodes && a.links == b.links,
+        (a, b) => a.is_none() && b.is_none(),
+    }
+}
+
+fn differing(facts: &[(&str, String, String)]) -> Vec<String> {
+    facts
+        .iter()
+        .filter(|(_, one, two)| one != two)
+        .map(|(name, one, two)| format!("the {name} is {one} against {two}"))
+        .collect()
+}
+
+/// The comparison as a table for people.
+pub fn render(comparison: &RunComparison, look: Look) -> String {
+    let mut out = format!(
+        "{}  against  {}\n",
+        look.bold(&comparison.second),
+        look.bold(&comparison.first)
+    );
+    for difference in &comparison.differences {
+        out.push_str(&wrap(&format!("differs: {difference}"), WIDTH).join("\n"));
+        out.push('\n');
+    }
+    out.push('\n');
+    let mut table = Table::new(&[
+        ("cell", Align::Left),
+        ("n", Align::Right),
+        ("first", Align::Right),
+        ("second", Align::Right),
+        ("ratio [95 % CI]", Align::Left),
+        ("p99", Align::Right),
+        ("p99.9", Align::Right),
+        ("verdict", Align::Left),
+    ]);
+    for cell in &comparison.cells {
+        let tail = |p: f64| {
+            let found = cell.quantile_ratios.iter().find(|(q, _)| *q == p);
+            found.map(|(_, ratio)| digits(*ratio)).unwrap_or_default()
+        };
+        let interval = cell
+            .ratio_ci95
+            .map(|(low, high)| format!(" [{}, {}]", digits(low), digits(high)))
+            .unwrap_or_default();
+        let row = vec![
+            cell.id.clone(),
+            format!("{}, {}", cell.replicates.0, cell.replicates.1),
+            quantity(cell.first, &cell.unit),
+            quantity(cell.second, &cell.unit),
+            format!("{}{interval}", digits(cell.ratio)),
+            tail(0.99),
+            tail(0.999),
+            verdict(cell.verdict).to_owned(),
+        ];
+        table.row(row, style_of(cell.verdict));
+    }
+    out.push_str(&table.render(look));
+    if !comparison.left_out.is_empty() {
+        out.push_str(&format!(
+            "\nNot in both: {}.\n",
+            some_of(&comparison.left_out)
+        ));
+    }
+    let found = comparison.different().count();
+    out.push_str(&match found {
+        0 => format!(
+            "\nNo difference found in {}.\n",
+            plural(comparison.cells.len(), "cell")
+        ),
+        _ => format!(
+            "\nDifferent: {found} of {}.\n",
+            plural(comparison.cells.len(), "cell")
+        ),
+    });
+    out
+}
+
+/// One row a cell, all numbers in full.
+pub fn csv(comparison: &RunComparison) -> String {
+    let mut out = csv_row(&[
+        "cell",
+        "quantity",
+        "unit",
+        "first",
+        "second",
+        "replicates_first",
+        "replicates_second",
+        "ratio",
+        "ratio_ci95_low",
+        "ratio_ci95_high",
+        "p_value",
+        "verdict",
+        "quantile_ratios",
+    ]);
+    let number = |x: Option<f64>| x.map(|x| x.to_string()).unwrap_or_default();
+    for cell in &comparison.cells {
+        let tails: Vec<String> = cell
+            .quantile_ratios
+            .iter()
+            .map(|(p, ratio)| format!("{}={ratio}", percentile(*p)))
+            .collect();
+        out.push_str(&csv_row(&[
+            cell.id.clone(),
+            cell.quantity.clone(),
+            cell.unit.clone(),
+            cell.first.to_string(),
+            cell.second.to_string(),
+            cell.replicates.0.to_string(),
+            cell.replicates.1.to_string(),
+            cell.ratio.to_string(),
+            number(cell.ratio_ci95.map(|ci| ci.0)),
+            number(cell.ratio_ci95.map(|ci| ci.1)),
+            number(cell.p_value),
+            verdict(cell.verdict).to_owned(),
+            tails.join(" "),
+        ]));
+    }
+    out
+}

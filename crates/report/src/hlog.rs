@@ -1,0 +1,237 @@
+//! `latency.hlog`: an HdrHistogram interval log with one histogram a trial, tagged
+//! `cell#replicate`, which HistogramLogAnalyzer and its kin open as it is; and `.hgrm`, the
+//! percentile table that plotting sites take.
+//!
+//! The report uses neither: its numbers are exact and come from the samples. A histogram keeps
+//! three significant digits, and it cannot hold a negative latency, which is counted as 0.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::interval_log::{
+    IntervalLogIterator, IntervalLogWriterBuilder, LogEntry, Tag,
+};
+use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
+
+use crate::summarise::TrialData;
+use crate::time::unix_seconds;
+
+/// Significant decimal digits of every histogram.
+const SIGNIFICANT_DIGITS: u8 = 3;
+
+/// Why a histogram log could not be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum HlogError {
+    /// A histogram could not be encoded.
+    #[error("cannot encode the histogram of {tag}: {what}")]
+    Encode {
+        /// The trial.
+        tag: String,
+        /// What went wrong.
+        what: String,
+    },
+    /// The log is not one.
+    #[error("cannot read histogram {number} of the log: {what}")]
+    Malformed {
+        /// Which entry, from 1.
+        number: usize,
+        /// What is wrong.
+        what: String,
+    },
+}
+
+/// One histogram of a log, as read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tagged {
+    /// `cell#replicate`; empty when there is none.
+    pub tag: String,
+    /// Nanoseconds.
+    pub histogram: Histogram<u64>,
+}
+
+/// A trial's line of the log: a few kilobytes instead of its samples.
+pub(crate) struct Line {
+    start: Duration,
+    text: Vec<u8>,
+}
+
+/// Encodes a trial; `None` when it has no latencies. `run_started` is the log's base time.
+pub(crate) fn line(run_started: &str, trial: &TrialData) -> Result<Option<Line>, HlogError> {
+    if trial.sorted.is_empty() {
+        return Ok(None);
+    }
+    let tag = tag(&trial.summary.cell, trial.summary.replicate);
+    let error = |what: String| HlogError::Encode {
+        tag: tag.clone(),
+        what,
+    };
+    let base = unix_seconds(run_started).unwrap_or(0.0);
+    let start = unix_seconds(&trial.summary.started).map_or(0.0, |at| at - base);
+    let start = Duration::from_secs_f64(start.clamp(0.0, 1e12));
+    let length = trial.summary.series.last().map_or(0.0, |point| point.0);
+    let length = Duration::from_secs_f64(length.clamp(0.0, 1e12));
+    let histogram = histogram(&trial.sorted).map_err(error)?;
+
+    let (mut text, mut serializer) = (Vec::new(), V2DeflateSerializer::new());
+    IntervalLogWriterBuilder::new()
+        .begin_log_with(&mut text, &mut serializer)
+        .map_err(|source| error(source.to_string()))?
+        .write_histogram(&histogram, start, length, Tag::new(&tag))
+        .map_err(|source| error(source.to_string()))?;
+    Ok(Some(Line { start, text }))
+}
+
+/// The whole log, by time.
+pub(crate) fn log(run_started: &str, mut lines: Vec<Line>) -> Vec<u8> {
+    lines.sort_by_key(|line| line.start);
+    let base = unix_seconds(run_started).unwrap_or(0.0);
+    let mut log = format!(
+        "#[Histogram log format version 1.3]\n\
+         #[Logged with latlab; values in ns, one histogram a trial, tag cell#replicate]\n\
+         #[StartTime: {base:.3} (seconds since epoch)]\n\
+         #[BaseTime: {base:.3} (seconds since epoch)]\n\
+         \"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n"
+    )
+    .into_bytes();
+    for line in lines {
+        log.extend(line.text);
+    }
+    log
+}
+
+/// Reads every histogram of a log.
+///
+/// # Errors
+/// When it is not a histogram log, or an entry is damaged.
+pub fn read(log: &[u8]) -> Result<Vec<Tagged>, HlogError> {
+    // The column titles are customary, but not what the parser knows.
+    let titles = log
+        .split_inclusive(|&byte| byte == b'\n')
+        .filter(|line| !line.starts_with(b"\""));
+    let plain: Vec<u8> = titles.flatten().copied().collect();
+    let mut all = Vec::new();
+    let mut deserializer = Deserializer::new();
+    for entry in IntervalLogIterator::new(&plain) {
+        let error = |what: String| HlogError::Malformed {
+            number: all.len() + 1,
+            what,
+        };
+        let entry = entry.map_err(|source| error(format!("{source:?}")))?;
+        if let LogEntry::Interval(interval) = entry {
+            let bytes = STANDARD
+                .decode(interval.encoded_histogram())
+                .map_err(|source| error(source.to_string()))?;
+            let histogram = deserializer
+                .deserialize(&mut bytes.as_slice())
+                .map_err(|source| error(source.to_string()))?;
+            let tag = interval
+                .tag()
+                .map(|tag| tag.as_str().to_owned())
+                .unwrap_or_default();
+            all.push(Tagged { tag, histogram });
+        }
+    }
+    Ok(all)
+}
+
+/// The percentile table of a histogram in the shape of `outputPercentileDistribution`, values
+/// divided by `scale` (1000 for microseconds).
+pub fn percentile_table(histogram: &Histogram<u64>, scale: f64) -> String {
+    let mut table = format!(
+        "{:>12} {:>14} {:>10} {:>14}\n\n",
+        "Value", "Percentile", "TotalCount", "1/(1-Percentile)"
+    );
+    let mut seen = 0;
+    for step in histogram.iter_quantiles(5) {
+        seen += step.count_since_last_iteration();
+        let value = step.value_iterated_to() as f64 / scale;
+        let p = step.quantile_iterated_to();
+        let reciprocal = if p < 1.0 {
+            format!("{:14.2}", 1.0 / (1.0 - p))
+        } else {
+            format!("{:>14}", "inf")
+        };
+        // Writing to a String cannot fail.
+        let _ = writeln!(table, "{value:12.3} {p:14.12} {seen:10} {reciprocal}");
+    }
+    let _ = writeln!(
+        table,
+        "#[Mean    = {:12.3}, StdDeviation   = {:12.3}]\n#[Max     = {:12.3}, Total count    = {:12}]",
+        histogram.mean() / scale,
+        histogram.stdev() / scale,
+        histogram.max() as f64 / scale,
+        histogram.len(),
+    );
+    table
+}
+
+fn histogram(sorted: &[i64]) -> Result<Histogram<u64>, String> {
+    let mut histogram = Histogram::new(SIGNIFICANT_DIGITS).map_err(|source| source.to_string())?;
+    for equal in sorted.chunk_by(|a, b| a == b) {
+        let value = u64::try_from(equal[0]).unwrap_or(0);
+        histogram
+            .record_n(value, equal.len() as u64)
+            .map_err(|source| source.to_string())?;
+    }
+    Ok(histogram)
+}
+
+/// A tag ends at a comma and a line at a newline; levels are free text.
+fn tag(cell: &str, replicate: u32) -> String {
+    let safe = |c: char| {
+        if c == ',' || c.is_whitespace() || c.is_control() {
+            '_'
+        } else {
+            c
+        }
+    };
+    format!("{}#{replicate}", cell.chars().map(safe).collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_ends_at_the_largest_value() {
+        let histogram = histogram(&[1_000, 2_000, 3_000, 1_000_000]).unwrap();
+        let table = percentile_table(&histogram, 1_000.0);
+        let rows: Vec<Vec<&str>> = table
+            .lines()
+            .skip(2)
+            .map(|line| line.split_whitespace().collect())
+            .collect();
+        assert_eq!(rows[0], ["1.000", "0.000000000000", "1", "1.00"]);
+        let last = rows.iter().rfind(|row| !row[0].starts_with('#')).unwrap();
+        assert_eq!(&last[1..], ["1.000000000000", "4", "inf"]);
+        // Three significant digits.
+        assert!((last[0].parse::<f64>().unwrap() / 1_000.0 - 1.0).abs() < 1e-3);
+    }
+
+    #[test]
+    fn negative_latencies_are_counted_at_zero() {
+        let histogram = histogram(&[-5, -5, 7]).unwrap();
+        assert_eq!((histogram.len(), histogram.count_at(0)), (3, 2));
+    }
+
+    #[test]
+    fn tags_survive_any_level() {
+        assert_eq!(tag("rr/image=a, b\n", 3), "rr/image=a__b_#3");
+    }
+
+    #[test]
+    fn garbage_is_an_error_not_a_panic() {
+        for log in [
+            &b"Tag=a,1,2,3,!!!\n"[..],
+            b"1,2,3,AAAA\n",
+            b"no log at all\n",
+            &[0xff; 40],
+        ] {
+            assert!(read(log).is_err(), "{log:?}");
+        }
+        assert_eq!(read(b"#only a comment\n").unwrap(), []);
+    }
+}

@@ -1,0 +1,316 @@
+//! One cell: the statistics of its trials, and its comparison with the baseline.
+
+use std::collections::BTreeMap;
+
+use latlab_model::results::{
+    Cell, CellPlan, Comparison, Counters, Group, Latency, Manifest, Metric, QUANTILES, Quantile,
+    samples_needed,
+};
+
+use super::groups;
+use super::trials::TrialData;
+use crate::stats::{
+    self, Claim, Estimate, Pooled, Resamples, Rng, cdf, judge, percentile_curve, sound_to, tidy,
+};
+
+/// What a cell says about the quantity it is compared by.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Evidence {
+    /// `median latency`, or a metric's title.
+    pub quantity: String,
+    /// `ns`, or a metric's unit.
+    pub unit: String,
+    /// Whether more is better.
+    pub higher_is_better: bool,
+    /// Over all samples, or the median over trials.
+    pub value: f64,
+    /// One value a trial.
+    pub values: Vec<f64>,
+    /// With its uncertainty; `None` with fewer than three replicates.
+    pub estimate: Option<Estimate>,
+}
+
+/// Computes a cell from its trials.
+pub(super) fn summarise(
+    manifest: &Manifest,
+    plan: &CellPlan,
+    trials: &[(usize, TrialData)],
+    groups: &[Group],
+) -> (Cell, Option<Evidence>) {
+    let used: Vec<&TrialData> = trials
+        .iter()
+        .map(|(_, trial)| trial)
+        .filter(|trial| trial.used)
+        .collect();
+    let mut rng = Rng::named(manifest.seed, &plan.id);
+    let pooled = Pooled::new(used.iter().map(|trial| trial.sorted.as_slice()));
+    let timed = pooled.map(|pooled| latency(&pooled, &mut rng));
+    let metrics: Vec<(Metric, Evidence)> = series(&used)
+        .into_iter()
+        .filter_map(|series| metric(series, &mut rng))
+        .collect();
+    let evidence = match &timed {
+        Some((_, evidence)) => Some(evidence.clone()),
+        None => metrics
+            .first()
+            .filter(|(m, _)| m.name == "throughput")
+            .map(|(_, e)| e.clone()),
+    };
+    let group = groups.iter().find(|group| group.cells.contains(&plan.id));
+    let cell = Cell {
+        id: plan.id.clone(),
+        measurement: plan.measurement.clone(),
+        levels: plan.levels.clone(),
+        label: groups::label(manifest, plan),
+        group: group.map(|group| group.id.clone()).unwrap_or_default(),
+        environment: plan.environment.clone(),
+        topology: plan.topology,
+        replicates: used.len() as u32,
+        overloaded: used.iter().filter(|trial| trial.summary.overloaded).count() as u32,
+        counters: sum(used.iter().map(|trial| trial.summary.counters)),
+        latency: timed.map(|(latency, _)| latency),
+        metrics: metrics.into_iter().map(|(metric, _)| metric).collect(),
+        comparison: None,
+    };
+    (cell, evidence)
+}
+
+fn latency(pooled: &Pooled<'_>, rng: &mut Rng) -> (Latency, Evidence) {
+    let resamples = Resamples::new(pooled.parts().len(), rng);
+    let samples = pooled.count();
+    let quantiles = QUANTILES.iter().map(|&p| {
+        let needed = samples_needed(p);
+        let enough = samples >= needed;
+        let estimate = if enough {
+            Estimate::of_quantile(pooled, p, &resamples)
+        } else {
+            None
+        };
+        Quantile {
+            p,
+            value_ns: enough.then(|| pooled.quantile(p)),
+            ci95_ns: estimate.map(|estimate| estimate.ci95()),
+            needed,
+        }
+    });
+    let medians = pooled
+        .parts()
+        .iter()
+        .map(|&part| Pooled::new([part]).map_or(f64::NAN, |trial| trial.quantile(0.5)));
+    let evidence = Evidence {
+        quantity: "median latency".to_owned(),
+        unit: "ns".to_owned(),
+        higher_is_better: false,
+        value: pooled.quantile(0.5),
+        values: medians.collect(),
+        estimate: Estimate::of_quantile(pooled, 0.5, &resamples),
+    };
+    let tidied = |points: Vec<(f64, f64)>| points.into_iter().map(|(x, y)| (tidy(x), tidy(y)));
+    let latency = Latency {
+        samples,
+        min_ns: pooled.min() as f64,
+        max_ns: pooled.max() as f64,
+        iqr_ns: (pooled.quantile(0.25), pooled.quantile(0.75)),
+        sd_ns: pooled.standard_deviation(),
+        quantiles: quantiles.collect(),
+        curve: tidied(percentile_curve(pooled)).collect(),
+        curve_sound_to: sound_to(samples),
+        cdf: tidied(cdf(pooled)).collect(),
+    };
+    (latency, evidence)
+}
+
+/// A metric before its statistics.
+struct Series {
+    name: String,
+    title: String,
+    unit: &'static str,
+    higher_is_better: bool,
+    values: Vec<f64>,
+}
+
+/// The quantities with one value a trial, throughput first.
+fn series(used: &[&TrialData]) -> Vec<Series> {
+    let mut all: Vec<Series> = Vec::new();
+    let mut add = |name: &str, title: &str, unit, higher_is_better, value: f64| match all
+        .iter_mut()
+        .find(|series| series.name == name)
+    {
+        Some(series) => series.values.push(value),
+        None => all.push(Series {
+            name: name.to_owned(),
+            title: title.to_owned(),
+            unit,
+            higher_is_better,
+            values: vec![value],
+        }),
+    };
+    for trial in used {
+        if let Some(stream) = trial
+            .record
+            .as_ref()
+            .and_then(|record| record.stream.as_ref())
+        {
+            add(
+                "throughput",
+                "Throughput",
+                "bit/s",
+                true,
+                stream.bits_per_second,
+            );
+            for (end, &cost) in &stream.cpu_ns_per_byte {
+                let (name, title) = (
+                    format!("cpu-per-byte-{end}"),
+                    format!("CPU per byte, {end}"),
+                );
+                add(&name, &title, "ns/byte", false, cost);
+            }
+            if let Some(retransmits) = stream.retransmits {
+                add(
+                    "retransmits",
+                    "Retransmits",
+                    "count",
+                    false,
+                    retransmits as f64,
+                );
+            }
+            if let Some(lost) = stream.lost_fraction {
+                add("loss", "Loss", "1", false, lost);
+            }
+        } else if trial.summary.counters.sent > 0 {
+            let counters = trial.summary.counters;
+            add(
+                "loss",
+                "Loss",
+                "1",
+                false,
+                counters.lost as f64 / counters.sent as f64,
+            );
+        }
+    }
+    all.retain(|series| series.values.iter().all(|value| value.is_finite()));
+    all
+}
+
+fn metric(series: Series, rng: &mut Rng) -> Option<(Metric, Evidence)> {
+    let spread = stats::spread(&series.values)?;
+    let resamples = Resamples::new(series.values.len(), rng);
+    let estimate = Estimate::of_values(&series.values, &resamples);
+    let metric = Metric {
+        name: series.name,
+        title: series.title.clone(),
+        unit: series.unit.to_owned(),
+        higher_is_better: series.higher_is_better,
+        spread,
+        ci95: estimate.map(|estimate| estimate.ci95()),
+        values: series.values.clone(),
+    };
+    let evidence = Evidence {
+        quantity: series.title,
+        unit: series.unit.to_owned(),
+        higher_is_better: series.higher_is_better,
+        value: spread.median,
+        values: series.values,
+        estimate,
+    };
+    Some((metric, evidence))
+}
+
+/// Holds every cell of a group against the group's baseline.
+pub(super) fn compare(groups: &[Group], cells: &mut [Cell], evidence: &BTreeMap<String, Evidence>) {
+    for group in groups {
+        let Some(baseline) = &group.baseline else {
+            continue;
+        };
+        let Some(base) = evidence.get(baseline) else {
+            continue;
+        };
+        let base_quantiles = quantiles_of(cells, baseline);
+        let others = group.cells.iter().filter(|id| *id != baseline);
+        let pairs: Vec<(&String, Pair)> = others
+            .filter_map(|id| Some((id, Pair::new(evidence.get(id)?, base)?)))
+            .collect();
+        let claims: Vec<Claim> = pairs.iter().map(|(_, pair)| pair.claim).collect();
+        for ((id, pair), verdict) in pairs.into_iter().zip(judge(&claims)) {
+            let Some(cell) = cells.iter_mut().find(|cell| cell.id == *id) else {
+                continue;
+            };
+            let own = cell
+                .latency
+                .as_ref()
+                .map(|latency| latency.quantiles.as_slice());
+            cell.comparison = Some(Comparison {
+                baseline: baseline.clone(),
+                quantity: base.quantity.clone(),
+                ratio: pair.ratio,
+                ratio_ci95: pair.ci95,
+                p_value: pair.claim.rank.filter(|_| pair.ci95.is_some()).map(tidy),
+                verdict,
+                quantile_ratios: quantile_ratios(own.unwrap_or_default(), &base_quantiles),
+            });
+        }
+    }
+}
+
+/// Two cells' evidence, put together.
+pub(crate) struct Pair {
+    /// First over second.
+    pub ratio: f64,
+    /// Its 95 % interval.
+    pub ci95: Option<(f64, f64)>,
+    /// What the tests say.
+    pub claim: Claim,
+}
+
+impl Pair {
+    /// `None` where the quantities differ or a ratio has no meaning.
+    pub fn new(cell: &Evidence, base: &Evidence) -> Option<Self> {
+        let meaningful = cell.quantity == base.quantity && cell.value > 0.0 && base.value > 0.0;
+        if !meaningful {
+            return None;
+        }
+        let tested = match (&cell.estimate, &base.estimate) {
+            (Some(cell), Some(base)) => stats::ratio(cell, base),
+            _ => None,
+        };
+        let ratio = tested.map_or_else(|| tidy(cell.value / base.value), |tested| tested.value);
+        let p_value = tested.map(|tested| tested.p_value);
+        let higher = cell.higher_is_better;
+        let claim = Claim::new(&cell.values, &base.values, ratio, higher, p_value);
+        Some(Self {
+            ratio,
+            ci95: tested.map(|tested| tested.ci95),
+            claim,
+        })
+    }
+}
+
+fn quantiles_of(cells: &[Cell], id: &str) -> Vec<Quantile> {
+    let cell = cells.iter().find(|cell| cell.id == id);
+    cell.and_then(|cell| cell.latency.as_ref())
+        .map(|latency| latency.quantiles.clone())
+        .unwrap_or_default()
+}
+
+/// Ratios of the percentiles that both sides have enough samples for.
+pub(crate) fn quantile_ratios(cell: &[Quantile], base: &[Quantile]) -> Vec<(f64, f64)> {
+    cell.iter()
+        .zip(base)
+        .filter_map(|(cell, base)| {
+            let (own, other) = (cell.value_ns?, base.value_ns?);
+            (own > 0.0 && other > 0.0).then(|| (cell.p, tidy(own / other)))
+        })
+        .collect()
+}
+
+fn sum(counters: impl Iterator<Item = Counters>) -> Counters {
+    counters.fold(Counters::default(), |a, b| Counters {
+        sent: a.sent + b.sent,
+        received: a.received + b.received,
+        lost: a.lost + b.lost,
+        duplicated: a.duplicated + b.duplicated,
+        reordered: a.reordered + b.reordered,
+        unmatched: a.unmatched + b.unmatched,
+        corrupted: a.corrupted + b.corrupted,
+    })
+}

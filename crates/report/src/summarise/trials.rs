@@ -1,0 +1,324 @@
+//! One trial: its record and its samples, read and condensed.
+
+use latlab_model::results::{
+    CellPlan, Counters, Manifest, PlannedTrial, Trial, TrialOutcome, TrialSummary,
+};
+use latlab_samples::{RunDir, Sample, SampleReader};
+
+use crate::stats::{Pooled, tidy};
+
+/// Points of a trial's time series at most.
+const SERIES_POINTS: u64 = 120;
+
+/// A sample this close to 2³² ns away from its neighbour looks like a 32-bit clock that wrapped.
+const WRAP_NS: i64 = 1 << 32;
+const WRAP_TOLERANCE_NS: i64 = 5_000_000;
+
+/// A trial as read.
+#[derive(Debug, Clone)]
+pub(crate) struct TrialData {
+    /// As drawn.
+    pub summary: TrialSummary,
+    /// Its record, when that could be read.
+    pub record: Option<Trial>,
+    /// Latencies of what came back, sorted.
+    pub sorted: Vec<i64>,
+    /// It was measured, and its results could be read: it enters the statistics.
+    pub used: bool,
+    /// What was found while reading the samples.
+    pub facts: SampleFacts,
+    /// The record or the samples are missing or cannot be read.
+    pub unreadable: bool,
+}
+
+/// What was found while reading samples, for the notes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct SampleFacts {
+    /// Rows of the file.
+    pub rows: u64,
+    /// Rows with a latency.
+    pub received: u64,
+    /// Latencies below zero.
+    pub negative: u64,
+    /// Neighbours 2³² ns apart.
+    pub wraps: u64,
+    /// Hash of all latencies in order.
+    pub fingerprint: u64,
+}
+
+impl TrialData {
+    /// Frees the samples once the cell's statistics are made.
+    pub fn forget_samples(&mut self) {
+        self.sorted = Vec::new();
+    }
+}
+
+/// Reads the trials of a cell that left a record, with their places in the order of running.
+pub(super) fn of_cell(
+    run: &RunDir,
+    manifest: &Manifest,
+    cell: &CellPlan,
+) -> Vec<(usize, TrialData)> {
+    let probe = manifest
+        .measurements
+        .iter()
+        .find(|info| info.name == cell.measurement);
+    let sampled = probe.is_none_or(|info| info.probe != "stream");
+    let planned = manifest
+        .order
+        .iter()
+        .enumerate()
+        .filter(|(_, planned)| planned.cell == cell.id);
+    planned
+        .filter_map(|(place, planned)| Some((place, read(run, planned, sampled)?)))
+        .collect()
+}
+
+/// Reads one trial; `None` when it never ran.
+fn read(run: &RunDir, planned: &PlannedTrial, sampled: bool) -> Option<TrialData> {
+    match run.read_trial(planned.trial) {
+        Ok(None) => None,
+        Ok(Some(record)) if record.cell != planned.cell || record.trial != planned.trial => {
+            let what = format!("the record is of trial {} of {}", record.trial, record.cell);
+            Some(unreadable(planned, what))
+        }
+        Ok(Some(record)) => Some(with_record(run, planned, record, sampled)),
+        Err(error) => Some(unreadable(planned, error.to_string())),
+    }
+}
+
+fn unreadable(planned: &PlannedTrial, why: String) -> TrialData {
+    TrialData {
+        summary: TrialSummary {
+            trial: planned.trial,
+            cell: planned.cell.clone(),
+            replicate: planned.replicate,
+            started: String::new(),
+            failed: Some(why),
+            overloaded: false,
+            counters: Counters::default(),
+            spread_ns: None,
+            series: Vec::new(),
+            floor: None,
+            clock_error_ns: None,
+            checks: Vec::new(),
+        },
+        record: None,
+        sorted: Vec::new(),
+        used: false,
+        facts: SampleFacts::default(),
+        unreadable: true,
+    }
+}
+
+fn with_record(run: &RunDir, planned: &PlannedTrial, record: Trial, sampled: bool) -> TrialData {
+    let mut failed = match &record.outcome {
+        TrialOutcome::Measured => None,
+        TrialOutcome::Failed { reason } => Some(reason.clone()),
+    };
+    let mut samples = Samples::default();
+    let mut is_unreadable = false;
+    if sampled {
+        match read_samples(run, &record) {
+            Ok(read) => samples = read,
+            // A trial that failed may well have no samples: that it failed is what matters.
+            Err(why) if failed.is_none() => {
+                failed = Some(why);
+                is_unreadable = true;
+            }
+            Err(_) => {}
+        }
+    } else if record.stream.is_none() && failed.is_none() {
+        failed = Some("the record has no result of the stream".to_owned());
+        is_unreadable = true;
+    }
+    if let Some(stream) = &record.stream {
+        samples.series = stream
+            .intervals
+            .iter()
+            .map(|&(at, bits)| (at, bits, bits, bits))
+            .collect();
+    }
+    let spread_ns = Pooled::new([samples.sorted.as_slice()]).map(|pooled| pooled.spread());
+    TrialData {
+        summary: TrialSummary {
+            trial: planned.trial,
+            cell: planned.cell.clone(),
+            replicate: planned.replicate,
+            started: record.started.clone(),
+            overloaded: record.checks.iter().any(|check| !check.passed),
+            counters: record.counters,
+            spread_ns,
+            series: samples.series,
+            floor: record.floor,
+            clock_error_ns: record.clock.map(|clock| clock.error_ns),
+            checks: record.checks.clone(),
+            failed: failed.clone(),
+        },
+        record: Some(record),
+        sorted: samples.sorted,
+        used: failed.is_none(),
+        facts: samples.facts,
+        unreadable: is_unreadable,
+    }
+}
+
+#[derive(Default)]
+struct Samples {
+    sorted: Vec<i64>,
+    series: Vec<(f64, f64, f64, f64)>,
+    facts: SampleFacts,
+}
+
+fn read_samples(run: &RunDir, record: &Trial) -> Result<Samples, String> {
+    let named = record
+        .samples
+        .as_deref()
+        .ok_or("the record names no samples")?;
+    let path = run
+        .inside(record.trial, named)
+        .map_err(|error| error.to_string())?;
+    let mut reader = SampleReader::open(path).map_err(|error| error.to_string())?;
+    let mut condenser = Condenser::new(reader.rows());
+    let mut batch = Vec::new();
+    while reader
+        .next_batch(&mut batch)
+        .map_err(|error| error.to_string())?
+    {
+        batch.iter().for_each(|sample| condenser.add(sample));
+    }
+    Ok(condenser.finish())
+}
+
+/// Takes samples one by one and keeps the latencies, a time series and a few facts.
+///
+/// Buckets of the time series hold equal numbers of rows rather than equal times: the number of rows
+/// is known beforehand, so one bucket at a time is enough, and a pause of the measurement shows as
+/// what it is, a gap.
+struct Condenser {
+    samples: Samples,
+    rows_per_bucket: u64,
+    bucket_start_ns: i64,
+    bucket: Vec<i64>,
+    last: Option<i64>,
+}
+
+impl Condenser {
+    fn new(rows: u64) -> Self {
+        Self {
+            samples: Samples {
+                facts: SampleFacts {
+                    fingerprint: 0xcbf2_9ce4_8422_2325,
+                    ..Default::default()
+                },
+                ..Default::default()
+            },
+            rows_per_bucket: rows.div_ceil(SERIES_POINTS).max(1),
+            bucket_start_ns: 0,
+            bucket: Vec::new(),
+            last: None,
+        }
+    }
+
+    fn add(&mut self, sample: &Sample) {
+        if self.samples.facts.rows % self.rows_per_bucket == 0 {
+            self.close_bucket();
+            self.bucket_start_ns = sample.intended_ns;
+        }
+        self.samples.facts.rows += 1;
+        let Some(latency) = sample.latency_ns else {
+            return;
+        };
+        let facts = &mut self.samples.facts;
+        facts.received += 1;
+        facts.negative += u64::from(latency < 0);
+        facts.fingerprint = (facts.fingerprint ^ latency as u64).wrapping_mul(0x0100_0000_01b3);
+        if let Some(last) = self.last.replace(latency) {
+            let jump = last.abs_diff(latency).abs_diff(WRAP_NS as u64);
+            facts.wraps += u64::from(jump < WRAP_TOLERANCE_NS as u64);
+        }
+        self.bucket.push(latency);
+        self.samples.sorted.push(latency);
+    }
+
+    fn close_bucket(&mut self) {
+        self.bucket.sort_unstable();
+        if let Some(pooled) = Pooled::new([self.bucket.as_slice()]) {
+            let at = tidy(self.bucket_start_ns as f64 / 1e9);
+            let (min, max) = (pooled.min() as f64, pooled.max() as f64);
+            self.samples
+                .series
+                .push((at, min, pooled.quantile(0.5), max));
+        }
+        self.bucket.clear();
+    }
+
+    fn finish(mut self) -> Samples {
+        self.close_bucket();
+        self.samples.sorted.sort_unstable();
+        self.samples
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn condense(latencies: &[Option<i64>]) -> Samples {
+        let mut condenser = Condenser::new(latencies.len() as u64);
+        for (seq, &latency_ns) in latencies.iter().enumerate() {
+            let intended_ns = seq as i64 * 1_000_000;
+            condenser.add(&Sample {
+                seq: seq as u64,
+                intended_ns,
+                latency_ns,
+                ..Default::default()
+            });
+        }
+        condenser.finish()
+    }
+
+    #[test]
+    fn losses_are_gaps_not_zeros() {
+        let samples = condense(&[Some(30), None, Some(10), None, Some(20)]);
+        assert_eq!(samples.sorted, [10, 20, 30]);
+        assert_eq!(samples.series.len(), 3);
+        assert_eq!((samples.facts.rows, samples.facts.received), (5, 3));
+    }
+
+    #[test]
+    fn the_series_keeps_the_extremes_of_its_buckets() {
+        let latencies: Vec<Option<i64>> = (0..1200).map(|i| Some(1000 + i % 10)).collect();
+        let samples = condense(&latencies);
+        assert_eq!(samples.series.len(), 120);
+        assert_eq!(samples.series[1], (0.01, 1000.0, 1004.5, 1009.0));
+    }
+
+    #[test]
+    fn a_wrapped_clock_and_negative_times_are_noticed() {
+        let wrapped = condense(&[
+            Some(100),
+            Some(120),
+            Some(120 - WRAP_NS),
+            Some(90),
+            Some(95),
+        ]);
+        assert_eq!((wrapped.facts.wraps, wrapped.facts.negative), (2, 1));
+        // A real stall of another length is no wrap.
+        let stalled = condense(&[Some(100), Some(3_000_000_000), Some(100)]);
+        assert_eq!(stalled.facts.wraps, 0);
+        let extremes = condense(&[Some(i64::MIN), Some(i64::MAX)]);
+        assert_eq!(extremes.facts.wraps, 0);
+    }
+
+    #[test]
+    fn equal_data_have_equal_fingerprints_and_order_matters() {
+        let print = |latencies: &[i64]| {
+            condense(&latencies.iter().map(|&x| Some(x)).collect::<Vec<_>>())
+                .facts
+                .fingerprint
+        };
+        assert_eq!(print(&[1, 2, 3]), print(&[1, 2, 3]));
+        assert_ne!(print(&[1, 2, 3]), print(&[1, 3, 2]));
+    }
+}

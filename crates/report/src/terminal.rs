@@ -1,0 +1,463 @@
+//! The summary as a table for people, at most 100 columns wide, and as CSV for programs.
+//!
+//! A latency cell shows its median with the 95 % interval, the tail as far as the samples carry it,
+//! and what follows from the comparison. Where a number is missing, the table says why.
+
+use std::fmt::Write;
+
+use anstyle::{AnsiColor, Style};
+use latlab_model::results::{
+    Cell, Comparison, Group, Latency, Metric, Note, RunState, Severity, Summary, Verdict,
+};
+
+use crate::table::{Align, Table, wrap};
+use crate::text::{count, digits, nanos, percentile, plural, quantity};
+
+/// Columns of the output.
+pub const WIDTH: usize = 100;
+
+/// Percentiles of the table beyond the median.
+const TAIL: [f64; 3] = [0.99, 0.999, 0.9999];
+
+/// How to write.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Look {
+    /// With colours: for a terminal, unless the user asked for none.
+    pub colour: bool,
+}
+
+impl Look {
+    pub(crate) fn paint(self, style: Style, text: &str) -> String {
+        if self.colour && !text.is_empty() {
+            format!("{style}{text}{style:#}")
+        } else {
+            text.to_owned()
+        }
+    }
+
+    pub(crate) fn bold(self, text: &str) -> String {
+        self.paint(Style::new().bold(), text)
+    }
+}
+
+/// The whole summary.
+pub fn render(summary: &Summary, look: Look) -> String {
+    let mut out = heading(summary, look);
+    for group in &summary.groups {
+        out.push('\n');
+        out.push_str(&render_group(summary, group, look));
+    }
+    if !summary.notes.is_empty() {
+        // Writing to a String cannot fail, here and below.
+        let _ = write!(out, "\n{}\n", look.bold("Before you trust these numbers"));
+        for note in &summary.notes {
+            out.push_str(&render_note(summary, note, look));
+        }
+    }
+    out
+}
+
+fn heading(summary: &Summary, look: Look) -> String {
+    let state = match &summary.state {
+        RunState::Complete => String::new(),
+        RunState::Running => " (unfinished)".to_owned(),
+        RunState::Incomplete { .. } => " (incomplete)".to_owned(),
+    };
+    let host = &summary.host;
+    let machine = format!(
+        "{} · {} · Linux {} · VMs by {}",
+        host.cpu,
+        plural(host.cores as usize, "core"),
+        host.kernel,
+        host.acceleration
+    );
+    let trials = format!(
+        "{}, {} planned of each, in random order (seed {})",
+        plural(summary.trials.len(), "trial"),
+        summary.replicates,
+        summary.seed
+    );
+    let mut out = format!("{}{state}\n", look.bold(&summary.id));
+    for line in wrap(&machine, WIDTH).into_iter().chain([trials]) {
+        let _ = writeln!(out, "{line}");
+    }
+    out
+}
+
+fn render_group(summary: &Summary, group: &Group, look: Look) -> String {
+    let info = summary
+        .measurements
+        .iter()
+        .find(|info| info.name == group.measurement);
+    let axis = info
+        .and_then(|info| info.latency.as_deref())
+        .map(|axis| format!(", {axis}"));
+    let mut out = format!("{}{}\n", look.bold(&group.title), axis.unwrap_or_default());
+    let cells: Vec<&Cell> = group
+        .cells
+        .iter()
+        .filter_map(|id| summary.cells.iter().find(|cell| cell.id == *id))
+        .collect();
+    let timed = cells.iter().any(|cell| cell.latency.is_some())
+        || info.is_none_or(|info| info.probe != "stream");
+    out.push_str(&if timed {
+        latency_table(&cells, look)
+    } else {
+        metric_table(&cells, look)
+    });
+    out
+}
+
+fn latency_table(cells: &[&Cell], look: Look) -> String {
+    let mut table = Table::new(&[
+        ("environment", Align::Left),
+        ("n", Align::Right),
+        ("median [95 % CI]", Align::Left),
+        ("p99", Align::Right),
+        ("p99.9", Align::Right),
+        ("p99.99", Align::Right),
+        ("ratio [95 % CI]", Align::Left),
+        ("verdict", Align::Left),
+    ]);
+    let mut starved = false;
+    for cell in cells {
+        let mut row = vec![name(cell), cell.replicates.to_string()];
+        match &cell.latency {
+            Some(latency) => {
+                row.push(median(latency));
+                for p in TAIL {
+                    let value = latency
+                        .quantiles
+                        .iter()
+                        .find(|q| q.p == p)
+                        .and_then(|q| q.value_ns);
+                    starved |= value.is_none();
+                    row.push(value.map_or_else(|| "*".to_owned(), nanos));
+                }
+            }
+            None => row.extend(["no samples", "", "", ""].map(str::to_owned)),
+        }
+        row.extend(comparison(cell.comparison.as_ref()));
+        table.row(row, verdict_style(cell.comparison.as_ref()));
+    }
+    let mut out = table.render(look);
+    if starved {
+        out.push_str("  * not enough samples\n");
+    }
+    out
+}
+
+fn metric_table(cells: &[&Cell], look: Look) -> String {
+    let mut table = Table::new(&[
+        ("environment", Align::Left),
+        ("n", Align::Right),
+        ("metric", Align::Left),
+        ("median [95 % CI]", Align::Left),
+        ("ratio [95 % CI]", Align::Left),
+        ("verdict", Align::Left),
+    ]);
+    for cell in cells {
+        if cell.metrics.is_empty() {
+            let row = [
+                name(cell),
+                cell.replicates.to_string(),
+                "no results".to_owned(),
+            ];
+            table.row(row.to_vec(), None);
+        }
+        for (index, metric) in cell.metrics.iter().enumerate() {
+            let compared = cell
+                .comparison
+                .as_ref()
+                .filter(|c| c.quantity == metric.title);
+            let first = index == 0;
+            let mut row = vec![
+                if first { name(cell) } else { String::new() },
+                if first {
+                    cell.replicates.to_string()
+                } else {
+                    String::new()
+                },
+                metric.title.clone(),
+                value_of(metric),
+            ];
+            row.extend(comparison(compared));
+            table.row(row, verdict_style(compared));
+        }
+    }
+    table.render(look)
+}
+
+/// The environment, with marks that the notes explain.
+fn name(cell: &Cell) -> String {
+    let emulated = if cell.environment.emulated {
+        " (emulated)"
+    } else {
+        ""
+    };
+    let overloaded = if cell.overloaded > 0 { " !" } else { "" };
+    format!("{}{emulated}{overloaded}", cell.label)
+}
+
+fn median(latency: &Latency) -> String {
+    let Some(half) = latency.quantiles.iter().find(|q| q.p == 0.5) else {
+        return String::new();
+    };
+    match (half.value_ns, half.ci95_ns) {
+        (Some(value), Some(ci)) => format!("{} {}", nanos(value), interval(ci, value)),
+        (Some(value), None) => nanos(value),
+        (None, _) => "not enough samples".to_owned(),
+    }
+}
+
+/// An interval in the unit of its value: `[6.41, 6.52]`.
+fn interval((low, high): (f64, f64), value: f64) -> String {
+    let unit = [1e9, 1e6, 1e3]
+        .into_iter()
+        .find(|&unit| value.abs() >= unit * 0.9995)
+        .unwrap_or(1.0);
+    format!("[{}, {}]", digits(low / unit), digits(high / unit))
+}
+
+fn value_of(metric: &Metric) -> String {
+    let value = quantity(metric.spread.median, &metric.unit);
+    match metric.ci95 {
+        Some((low, high)) => {
+            format!(
+                "{value} [{}, {}]",
+                quantity(low, &metric.unit),
+                quantity(high, &metric.unit)
+            )
+        }
+        None => value,
+    }
+}
+
+fn comparison(comparison: Option<&Comparison>) -> [String; 2] {
+    let Some(comparison) = comparison else {
+        return [String::new(), String::new()];
+    };
+    let ratio = match comparison.ratio_ci95 {
+        Some((low, high)) => {
+            format!(
+                "{} [{}, {}]",
+                digits(comparison.ratio),
+                digits(low),
+                digits(high)
+            )
+        }
+        None => digits(comparison.ratio),
+    };
+    [ratio, verdict(comparison.verdict).to_owned()]
+}
+
+/// A verdict in words.
+pub(crate) fn verdict(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Better => "better",
+        Verdict::Worse => "worse",
+        Verdict::NoDifference => "no difference",
+        Verdict::TooFewReplicates => "too few",
+    }
+}
+
+fn verdict_style(comparison: Option<&Comparison>) -> Option<Style> {
+    style_of(comparison?.verdict)
+}
+
+pub(crate) fn style_of(verdict: Verdict) -> Option<Style> {
+    match verdict {
+        Verdict::Better => Some(AnsiColor::Green.on_default()),
+        Verdict::Worse => Some(AnsiColor::Red.on_default()),
+        Verdict::NoDifference | Verdict::TooFewReplicates => None,
+    }
+}
+
+fn render_note(summary: &Summary, note: &Note, look: Look) -> String {
+    let (mark, style) = match note.severity {
+        Severity::Serious => ("!!", AnsiColor::Red.on_default().bold()),
+        Severity::Caution => (" !", AnsiColor::Yellow.on_default()),
+        Severity::Info => (" ·", Style::new()),
+    };
+    let concerned = match note.cells.len() {
+        0 => String::new(),
+        all if all == summary.cells.len() => " [all cells]".to_owned(),
+        1 | 2 => format!(" [{}]", note.cells.join(", ")),
+        some => format!(" [{} of {}]", some, plural(summary.cells.len(), "cell")),
+    };
+    let mut out = String::new();
+    for (index, line) in wrap(&format!("{}{concerned}", note.text), WIDTH - 4)
+        .iter()
+        .enumerate()
+    {
+        let lead = if index == 0 {
+            look.paint(style, mark)
+        } else {
+            "  ".to_owned()
+        };
+        let _ = writeln!(out, " {lead} {line}");
+    }
+    out
+}
+
+/// One row a cell and quantity, all numbers in full and in base units.
+pub fn csv(summary: &Summary) -> String {
+    let mut out = crate::table::csv_row(&[
+        "cell",
+        "measurement",
+        "group",
+        "label",
+        "replicates",
+        "overloaded",
+        "emulated",
+        "quantity",
+        "unit",
+        "samples",
+        "value",
+        "ci95_low",
+        "ci95_high",
+        "baseline",
+        "ratio",
+        "ratio_ci95_low",
+        "ratio_ci95_high",
+        "p_value",
+        "verdict",
+    ]);
+    for cell in &summary.cells {
+        for line in csv_lines(cell) {
+            out.push_str(&crate::table::csv_row(&line));
+        }
+    }
+    out
+}
+
+fn csv_lines(cell: &Cell) -> Vec<Vec<String>> {
+    let line = |quantity: &str, unit: &str, samples: u64, value: f64, ci: Option<(f64, f64)>| {
+        let compared = cell.comparison.as_ref().filter(|comparison| {
+            comparison.quantity == quantity || (quantity == "p50" && unit == "ns")
+        });
+        let number = |x: Option<f64>| x.map(|x| x.to_string()).unwrap_or_default();
+        let ratio_ci = compared.and_then(|comparison| comparison.ratio_ci95);
+        vec![
+            cell.id.clone(),
+            cell.measurement.clone(),
+            cell.group.clone(),
+            cell.label.clone(),
+            cell.replicates.to_string(),
+            cell.overloaded.to_string(),
+            cell.environment.emulated.to_string(),
+            quantity.to_owned(),
+            unit.to_owned(),
+            samples.to_string(),
+            value.to_string(),
+            number(ci.map(|ci| ci.0)),
+            number(ci.map(|ci| ci.1)),
+            compared
+                .map(|comparison| comparison.baseline.clone())
+                .unwrap_or_default(),
+            number(compared.map(|comparison| comparison.ratio)),
+            number(ratio_ci.map(|ci| ci.0)),
+            number(ratio_ci.map(|ci| ci.1)),
+            number(compared.and_then(|comparison| comparison.p_value)),
+            compared
+                .map(|comparison| verdict(comparison.verdict).to_owned())
+                .unwrap_or_default(),
+        ]
+    };
+    let mut lines = Vec::new();
+    if let Some(latency) = &cell.latency {
+        lines.push(line("min", "ns", latency.samples, latency.min_ns, None));
+        for quantile in &latency.quantiles {
+            if let Some(value) = quantile.value_ns {
+                let name = percentile(quantile.p);
+                lines.push(line(&name, "ns", latency.samples, value, quantile.ci95_ns));
+            }
+        }
+        lines.push(line("max", "ns", latency.samples, latency.max_ns, None));
+    }
+    for metric in &cell.metrics {
+        let samples = metric.values.len() as u64;
+        lines.push(line(
+            &metric.title,
+            &metric.unit,
+            samples,
+            metric.spread.median,
+            metric.ci95,
+        ));
+    }
+    lines
+}
+
+/// One line for the end of a run: how many trials, and how many of them are marked.
+pub fn tally(summary: &Summary) -> String {
+    let failed = summary
+        .trials
+        .iter()
+        .filter(|trial| trial.failed.is_some())
+        .count();
+    let overloaded = summary
+        .trials
+        .iter()
+        .filter(|trial| trial.overloaded)
+        .count();
+    let samples: u64 = summary
+        .cells
+        .iter()
+        .filter_map(|c| c.latency.as_ref())
+        .map(|l| l.samples)
+        .sum();
+    format!(
+        "{} in {}, {} samples; {failed} failed, {overloaded} overloaded",
+        plural(summary.trials.len(), "trial"),
+        plural(summary.cells.len(), "cell"),
+        count(samples)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::synthetic;
+
+    #[test]
+    fn the_table_is_plain_and_fits() {
+        let out = render(&synthetic::summary(), Look::default());
+        println!("{out}");
+        assert!(!out.contains('\u{1b}'));
+        for line in out.lines() {
+            assert!(
+                line.chars().count() <= WIDTH,
+                "{}: {line}",
+                line.chars().count()
+            );
+        }
+        assert!(out.contains("rr-udp · link veth, round trip"));
+        assert!(out.contains("not enough samples") && out.contains("worse"));
+    }
+
+    #[test]
+    fn colours_change_nothing_but_colours() {
+        let summary = synthetic::summary();
+        let coloured = render(&summary, Look { colour: true });
+        let mut plain = String::new();
+        let mut rest = coloured.as_str();
+        while let Some((before, after)) = rest.split_once('\u{1b}') {
+            plain.push_str(before);
+            rest = after.split_once('m').unwrap().1;
+        }
+        plain.push_str(rest);
+        assert_eq!(plain, render(&summary, Look::default()));
+    }
+
+    #[test]
+    fn csv_has_one_shape_and_full_numbers() {
+        let summary = synthetic::summary();
+        let out = csv(&summary);
+        let columns = out.lines().next().unwrap().split(',').count();
+        assert!(out.lines().all(|line| line.split(',').count() == columns));
+        let median = summary.cells[0].latency.as_ref().unwrap().quantiles[0]
+            .value_ns
+            .unwrap();
+        assert!(out.contains(&format!(",p50,ns,4000,{median},")), "{out}");
+    }
+}
