@@ -81,6 +81,7 @@ export function durationTick(ns: number): string {
 
 function trimmed(value: number, units: Unit[]): string {
   if (!isNumber(value)) return '';
+  if (value === 0) return '0';
   const [factor, name] = unitFor(value, units, 6);
   return `${sign(String(Number((value / factor).toPrecision(6))))}${THIN}${name}`;
 }

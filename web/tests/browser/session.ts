@@ -1,0 +1,82 @@
+// One browser for a file of tests, and pages in it that must stay quiet: an error on the console, an
+// exception or a request to anywhere fails the test that opened the page.
+
+import { readFileSync } from 'node:fs';
+
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+
+import type { Summary } from '../../src/summary';
+import { fill, fixture, launch, scratch, summaryOf } from '../report.mjs';
+
+export interface Opened {
+  page: Page;
+  /** Everything that should not have happened. */
+  complaints: string[];
+}
+
+export class Session {
+  private browser: Browser | null = null;
+  private readonly files = scratch();
+  private count = 0;
+
+  async start(): Promise<void> {
+    this.browser = await launch();
+  }
+
+  async stop(): Promise<void> {
+    await this.browser?.close();
+    this.files.remove();
+  }
+
+  async open(html: string, options: BrowserContextOptions = {}): Promise<Opened> {
+    if (!this.browser) throw new Error('the browser was not started');
+    const url = this.files.write(`report-${++this.count}.html`, html);
+    const context = await this.browser.newContext({
+      viewport: { width: 1280, height: 900 },
+      colorScheme: 'light',
+      ...options,
+    });
+    const page = await context.newPage();
+    const complaints: string[] = [];
+    page.on('console', (message) => {
+      if (['error', 'warning'].includes(message.type())) complaints.push(message.text());
+    });
+    page.on('pageerror', (error) => complaints.push(String(error)));
+    page.on('request', (request) => {
+      if (request.url() !== url && !request.url().startsWith('data:')) {
+        complaints.push(`request for ${request.url()}`);
+      }
+    });
+    await page.goto(url);
+    return { page, complaints };
+  }
+}
+
+/** The report under test: `LATLAB_REPORT`, or the fixture in the built page. */
+export function reportUnderTest(): { html: string; summary: Summary; real: boolean } {
+  const path = process.env['LATLAB_REPORT'];
+  if (path) {
+    const html = readFileSync(path, 'utf8');
+    return { html, summary: summaryOf(html), real: true };
+  }
+  const summary = fixture();
+  return { html: fill(summary), summary, real: false };
+}
+
+/** Puts a measurement on show with all its groups. */
+export async function choose(page: Page, measurement: string): Promise<void> {
+  await page.click(`[data-measurement-choice=${JSON.stringify(measurement)}]`);
+  await page.waitForSelector(
+    `.bench[data-measurement=${JSON.stringify(measurement)}]:not([hidden])`,
+  );
+  const more = page.locator('.bench:not([hidden]) button.more:not([hidden])').first();
+  if (await more.count()) await more.click();
+  await settle(page);
+}
+
+/** Waits until the page has reacted to what was just done. */
+export async function settle(page: Page): Promise<void> {
+  await page.evaluate(
+    () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))),
+  );
+}

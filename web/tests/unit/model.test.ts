@@ -1,0 +1,187 @@
+import { readFileSync } from 'node:fs';
+
+import { describe, expect, it } from 'vitest';
+
+import { answersOf } from '../../src/answers';
+import { csv } from '../../src/csv';
+import { load } from '../../src/load';
+import { buildModel, cdfAt, curveAt, shortTitle, type Model } from '../../src/model';
+import { DARK, LIGHT, look, PAPER } from '../../src/palette';
+import { splitAt } from '../../src/plots/percentiles';
+import type { Cell, Group, Pair, Summary } from '../../src/summary';
+
+const text = readFileSync(new URL('../fixtures/summary.json', import.meta.url), 'utf8');
+
+function fixture(): { summary: Summary; model: Model } {
+  const loaded = load(text);
+  if ('problem' in loaded) throw new Error(loaded.problem);
+  return { summary: loaded.summary, model: buildModel(loaded.summary, loaded.seed) };
+}
+
+describe('loading', () => {
+  it('tells an empty page from a broken one and from another version', () => {
+    expect(load('/*latlab-summary*/')).toMatchObject({
+      problem: expect.stringContaining('without'),
+    });
+    expect(load('{"a":')).toMatchObject({ problem: expect.stringContaining('JSON') });
+    expect(load('{"format":"latlab.summary/9"}')).toMatchObject({
+      problem: expect.stringContaining('latlab.summary/9'),
+    });
+    expect(load('null')).toHaveProperty('problem');
+  });
+
+  it('keeps all digits of the seed', () => {
+    const loaded = load('{"format":"latlab.summary/1","seed":18446744073709551615}');
+    expect(loaded).toMatchObject({ seed: '18446744073709551615' });
+  });
+
+  it('reads what is escaped for HTML', () => {
+    const loaded = load('{"format":"latlab.summary/1","study":"a<\\/script>b","seed":1}');
+    expect('summary' in loaded && loaded.summary.study).toBe('a</script>b');
+  });
+});
+
+describe('series', () => {
+  it('are the same in every group', () => {
+    const { model } = fixture();
+    expect(model.series.map((series) => series.label)).toEqual(['native', 'container', 'vm']);
+    for (const cell of model.summary.cells) {
+      expect(model.seriesOf.get(cell.id)?.label).toBe(cell.levels['kind']);
+    }
+    expect(model.series.map((series) => series.emulated)).toEqual([false, false, true]);
+  });
+
+  it('look different in more than colour', () => {
+    const first = [0, 1, 2, 3, 4, 5, 6, 7].map(look);
+    expect(new Set(first.map((l) => l.dash)).size).toBe(8);
+    const many = Array.from({ length: 40 }, (_, i) => look(i));
+    expect(new Set(many.map((l) => `${l.color} ${l.dash}`)).size).toBe(40);
+  });
+
+  it('have a contrast of 3 to 1 with the paper', () => {
+    for (const color of LIGHT) expect(contrast(color, PAPER.light), color).toBeGreaterThan(3);
+    for (const color of DARK) expect(contrast(color, PAPER.dark), color).toBeGreaterThan(3);
+  });
+});
+
+describe('reading curves', () => {
+  const cell = (curve: Pair[], cdf: Pair[] = []): Cell =>
+    ({ latency: { curve, cdf, quantiles: [] } }) as unknown as Cell;
+
+  it('is exact at the points and straight on the logarithmic axes between', () => {
+    const one = cell([
+      [1, 100],
+      [10, 1000],
+      [100, 10_000],
+    ]);
+    expect(curveAt(one, 0)).toBe(100);
+    expect(curveAt(one, 0.9)).toBeCloseTo(1000, 6);
+    expect(curveAt(one, 0.99)).toBeCloseTo(10_000, 6);
+    expect(curveAt(one, 1 - 1 / Math.sqrt(10))).toBeCloseTo(100 * Math.sqrt(10), 6);
+  });
+
+  it('ends with the samples', () => {
+    const one = cell([
+      [1, 100],
+      [1000, 200],
+    ]);
+    expect(curveAt(one, 0.999)).toBeCloseTo(200, 6);
+    expect(curveAt(one, 0.9999)).toBeNull();
+    expect(curveAt(one, 1)).toBeNull();
+    expect(curveAt(one, NaN)).toBeNull();
+    expect(curveAt(cell([]), 0.5)).toBeNull();
+  });
+
+  it('reads shares', () => {
+    const one = cell(
+      [],
+      [
+        [100, 0],
+        [1000, 1],
+      ],
+    );
+    expect(cdfAt(one, 50)).toBe(0);
+    expect(cdfAt(one, 5000)).toBe(1);
+    expect(cdfAt(one, 100 * Math.sqrt(10))).toBeCloseTo(0.5, 6);
+  });
+
+  it('splits where the samples end to carry it', () => {
+    const curve: Pair[] = [
+      [1, 100],
+      [10, 1000],
+      [100, 10_000],
+    ];
+    const [sound, thin] = splitAt(curve, Math.sqrt(1000));
+    expect(sound[sound.length - 1]).toEqual(thin[0]);
+    expect(thin[0]?.[1]).toBeCloseTo(100 * Math.sqrt(1000), 6);
+    expect(splitAt(curve, 1000)).toEqual([curve, []]);
+    expect(splitAt(curve, 0.5)).toEqual([[], curve]);
+  });
+});
+
+describe('answers', () => {
+  const say = (change: (cell: Cell) => void): string[] => {
+    const { model } = fixture();
+    const group = model.groups.get('rr-udp/link=bridge') as Group;
+    for (const id of group.cells) change(model.cells.get(id) as Cell);
+    return answersOf(model, group).map(({ cell, figure, of, verdict, clauses }) =>
+      [cell.label, figure, of, verdict, ...clauses].join('|').replace(/\u2009/g, ' '),
+    );
+  };
+
+  it('compare with the baseline', () => {
+    expect(say(() => undefined)).toEqual([
+      'container|1.02×|of native|no difference found|20.2 µs against 19.8 µs',
+      'vm|20.7×|of native|slower|411 µs against 19.8 µs|software emulation',
+    ]);
+  });
+
+  it('say what could not be compared', () => {
+    const lines = say((cell) => {
+      delete cell.comparison;
+      if (cell.label === 'vm') cell.replicates = 0;
+    });
+    expect(lines).toEqual([
+      'container|20.2 µs|||not compared',
+      'vm||||not measured: no trial succeeded',
+    ]);
+  });
+
+  it('have titles without the name of the measurement', () => {
+    expect(shortTitle({ title: 'rr · link bridge', measurement: 'rr' } as Group)).toBe(
+      'link bridge',
+    );
+    expect(shortTitle({ title: 'rr', measurement: 'rr' } as Group)).toBe('rr');
+  });
+});
+
+describe('CSV', () => {
+  it('has a row a cell, all equally long, and leaves out what is not known', () => {
+    const { model, summary } = fixture();
+    const rows = csv(model).trimEnd().split('\r\n');
+    expect(rows).toHaveLength(summary.cells.length + 1);
+    const head = (rows[0] as string).split(',');
+    const few = (rows.find((row) => row.startsWith('rr-udp/kind=vm/link=nat')) ?? '').split(',');
+    expect(few).toHaveLength(head.length);
+    expect(few[head.indexOf('p99_ns')]).toBe('');
+    expect(Number(few[head.indexOf('p50_ns')])).toBeGreaterThan(0);
+  });
+
+  it('quotes', () => {
+    const { model } = fixture();
+    (model.summary.cells[0] as Cell).id = 'a "b", c';
+    expect(csv(model)).toContain('"a ""b"", c",rr-udp');
+  });
+});
+
+function contrast(a: string, b: string): number {
+  const luminance = (hex: string): number => {
+    const [red, green, blue] = [1, 3, 5].map((i) => {
+      const v = parseInt(hex.slice(i, i + 2), 16) / 255;
+      return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+    }) as [number, number, number];
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+  };
+  const [low, high] = [luminance(a), luminance(b)].sort((x, y) => x - y) as [number, number];
+  return (high + 0.05) / (low + 0.05);
+}
