@@ -4,5 +4,6 @@ pub mod cgroup;
 pub mod dirs;
 pub mod images;
 pub mod journal;
+pub mod links;
 pub mod nodes;
 pub mod sys;

@@ -414,6 +414,10 @@ pub struct Link {
     pub up: bool,
     /// The medium is there: the other end of a veth is up, a tap is open.
     pub carrier: bool,
+    /// Operational: the kernel has noticed the carrier and started the queueing discipline, so
+    /// packets pass. It follows `carrier` with a delay, because a work queue does it; asking for a
+    /// single link ([`Handle::link`]) makes kernels since 6.9 do it before they answer.
+    pub running: bool,
     /// The bridge it is a port of.
     pub master: Option<u32>,
     /// The interface it is stacked on, or a veth's other end; an index in the namespace
@@ -437,6 +441,7 @@ impl Link {
             mtu_bytes: 0,
             up: header.flags.contains(LinkFlags::Up),
             carrier: header.flags.contains(LinkFlags::LowerUp),
+            running: header.flags.contains(LinkFlags::Running),
             master: None,
             parent: None,
             parent_netns: None,

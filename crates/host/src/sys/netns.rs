@@ -16,7 +16,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use latlab_netlink::{Handle, LinkChange};
 use rustix::mount::UnmountFlags;
@@ -27,16 +27,30 @@ use super::{Error, Errors};
 /// The calling thread's network namespace.
 const OWN: &str = "/proc/thread-self/ns/net";
 
-/// Settings of every namespace we make, applied before any interface exists in it.
+/// Settings of every namespace we make, below `/proc/sys`, applied before any interface exists in it.
 ///
 /// Addresses must be usable at once (no duplicate address detection on the link-local ones either)
 /// and nothing may be sent that the lab did not ask for: router solicitations would disturb a
-/// measurement and could configure addresses from outside.
+/// measurement and could configure addresses from outside. The repetition of multicast membership
+/// reports, up to a second after everything is ready, is put off to some time in a day.
 const SYSCTLS: &[(&str, &str)] = &[
-    ("/proc/sys/net/ipv6/conf/default/accept_dad", "0"),
-    ("/proc/sys/net/ipv6/conf/default/accept_ra", "0"),
-    ("/proc/sys/net/ipv6/conf/default/router_solicitations", "0"),
+    ("net/ipv6/conf/default/accept_dad", "0"),
+    ("net/ipv6/conf/default/accept_ra", "0"),
+    ("net/ipv6/conf/default/router_solicitations", "0"),
+    (
+        "net/ipv6/conf/default/mldv2_unsolicited_report_interval",
+        "86400000",
+    ),
 ];
+
+/// A namespace to be made.
+#[derive(Debug, Clone)]
+pub struct NewNetNs {
+    /// Where it is to be pinned; must not exist.
+    pub path: PathBuf,
+    /// Settings beyond those that every namespace gets: path below `/proc/sys` and value.
+    pub sysctls: &'static [(&'static str, &'static str)],
+}
 
 /// An open network namespace; it exists at least as long as this value.
 #[derive(Debug)]
@@ -84,6 +98,15 @@ impl NetNs {
             .ino())
     }
 
+    /// Another reference to the same namespace.
+    pub fn try_clone(&self) -> Result<Self, Error> {
+        let file = self
+            .file
+            .try_clone()
+            .map_err(Error::of("duplicate", "network namespace"))?;
+        Ok(Self { file })
+    }
+
     /// Runs `body` on a thread inside the namespace and waits for it. A panic in it goes on here.
     pub fn run<T: Send>(&self, body: impl FnOnce() -> T + Send) -> Result<T, Error> {
         on_thread(|| {
@@ -105,48 +128,60 @@ pub fn enter(netns: BorrowedFd<'_>) -> Result<(), Error> {
         .map_err(Error::of("enter", "network namespace"))
 }
 
-/// Makes a namespace and pins it at `path`, which must not exist. Its loopback is up.
-pub fn create(path: &Path) -> Result<NetNs, Error> {
-    on_thread(|| make(path))
+/// Makes a namespace and pins it. Its loopback is up.
+pub fn create(new: &NewNetNs) -> Result<NetNs, Error> {
+    on_thread(|| {
+        make(new)?;
+        NetNs::current()
+    })
 }
 
-/// Makes and pins one namespace per path, on as many threads as there are processors. If one
-/// fails, those already made stay for the caller's undo, and the first error is returned.
-pub fn create_all(paths: &[PathBuf]) -> Result<Vec<NetNs>, Error> {
+/// Makes and pins many, on as many threads as there are processors. If one fails, those already
+/// made stay for the caller's undo, and the first error is returned. No descriptors are kept: a
+/// thousand would be more than a process may usually have.
+pub fn create_all(all: &[NewNetNs]) -> Result<(), Error> {
+    on_every_processor(all, make)
+}
+
+/// Calls `body` for every item, on as many threads as there are processors and items allow. The
+/// threads end afterwards, so `body` may leave its thread in any namespace. Stops early on errors
+/// and returns the first.
+pub fn on_every_processor<T: Sync, E: Send>(
+    items: &[T],
+    body: impl Fn(&T) -> Result<(), E> + Sync,
+) -> Result<(), E> {
     let next = AtomicUsize::new(0);
-    let work = || -> Result<Vec<(usize, NetNs)>, Error> {
-        let mut made = Vec::new();
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(path) = paths.get(at) else {
-                return Ok(made);
+    let failed = AtomicBool::new(false);
+    let work = || -> Result<(), E> {
+        while !failed.load(Ordering::Relaxed) {
+            let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) else {
+                break;
             };
-            made.push((at, make(path)?));
+            body(item).inspect_err(|_| failed.store(true, Ordering::Relaxed))?;
         }
+        Ok(())
     };
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = processors.min(paths.len());
-    let results: Vec<Result<Vec<_>, Error>> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
-            thread
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..processors.min(items.len()))
+            .map(|_| scope.spawn(work))
+            .collect();
+        let mut outcome = Ok(());
+        for thread in threads {
+            let result = thread
                 .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        };
-        threads.into_iter().map(join).collect()
-    });
-    let mut made = Vec::with_capacity(paths.len());
-    for result in results {
-        made.extend(result?);
-    }
-    made.sort_by_key(|&(at, _)| at);
-    Ok(made.into_iter().map(|(_, netns)| netns).collect())
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            outcome = outcome.and(result);
+        }
+        outcome
+    })
 }
 
-/// Leaves the calling thread in a new namespace, prepares it and pins it at `path`.
-fn make(path: &Path) -> Result<NetNs, Error> {
+/// Leaves the calling thread in a new namespace, prepares it and pins it.
+fn make(new: &NewNetNs) -> Result<(), Error> {
+    let path = &new.path;
     unshare()?;
-    prepare(path)?;
+    prepare(new)?;
     let pin = OpenOptions::new()
         .write(true)
         .create_new(true)
@@ -157,8 +192,7 @@ fn make(path: &Path) -> Result<NetNs, Error> {
         // The caller's undo would find the file too; this keeps a failed attempt invisible.
         let _ = fs::remove_file(path);
         Error::of("pin network namespace at", path.display())(errno)
-    })?;
-    NetNs::current()
+    })
 }
 
 /// Moves the calling thread into a new network namespace that nothing pins.
@@ -169,26 +203,31 @@ pub fn unshare() -> Result<(), Error> {
         .map_err(Error::of("make", "network namespace"))
 }
 
-fn prepare(path: &Path) -> Result<(), Error> {
-    for (file, value) in SYSCTLS {
-        match fs::write(file, value) {
-            // A kernel without IPv6 has nothing to set.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            result => result.map_err(Error::of("write", file))?,
-        }
+fn prepare(new: &NewNetNs) -> Result<(), Error> {
+    for (key, value) in SYSCTLS.iter().chain(new.sysctls) {
+        set_sysctl(key, value)?;
     }
     let up = LinkChange::of("lo").up(true).request();
     Handle::open()
         .and_then(|mut handle| handle.apply(&up))
         .map_err(|error| {
-            let reason = error.to_string();
+            let (path, reason) = (new.path.display(), error.to_string());
             Error::because(
                 "prepare network namespace",
-                path.display(),
+                path,
                 io::ErrorKind::Other,
                 reason,
             )
         })
+}
+
+/// Sets a network setting, given below `/proc/sys`, of the calling thread's namespace. One that
+/// the kernel does not have, such as those of IPv6 when it has none, needs no setting.
+pub fn set_sysctl(key: &str, value: &str) -> Result<(), Error> {
+    match fs::write(Path::new("/proc/sys").join(key), value) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result.map_err(Error::of("set", format!("{key} to {value}"))),
+    }
 }
 
 /// Unpins the namespace at `path` and removes the path. Nothing there is success, so that undo can

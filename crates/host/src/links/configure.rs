@@ -1,0 +1,165 @@
+//! The nodes' side: labels, addresses, routes and impairments of the interfaces, and waiting until
+//! all of it can be used.
+//!
+//! One visit to each namespace does everything there in one batch. The visits run on all
+//! processors; their threads end afterwards, so they may stay in the last namespace.
+
+use std::collections::HashMap;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use latlab_model::plan::{InterfacePlan, NodePlan, Plan};
+use latlab_model::spec::NodeKind;
+use latlab_netlink::{Address, Handle, InterfaceAddress, LinkChange, Route};
+
+use super::{Error, Network, impairment};
+use crate::sys::netns::{self, on_every_processor};
+
+/// How long interfaces may take to pass packets once everything is made.
+const READY_PATIENCE: Duration = Duration::from_secs(10);
+/// How often the kernel is asked meanwhile.
+const READY_RETRY: Duration = Duration::from_millis(1);
+
+/// The nodes whose interfaces the host configures. A guest does it itself.
+fn nodes(plan: &Plan) -> Vec<&NodePlan> {
+    let ours = plan.nodes.iter().filter(|node| node.kind != NodeKind::Vm);
+    ours.filter(|node| !node.interfaces.is_empty()).collect()
+}
+
+/// Gives every node's interfaces what the plan says and brings them up.
+pub(super) fn configure(network: &Network, plan: &Plan) -> Result<(), Error> {
+    on_every_processor(&nodes(plan), |node| {
+        let mut handle = enter(network, node)?;
+        let indexes = indexes(&mut handle, node)?;
+        for (interface, &index) in node.interfaces.iter().zip(&indexes) {
+            configure_one(network, plan, &mut handle, node, interface, index)?;
+        }
+        Ok(())
+    })
+}
+
+/// Moves the calling thread to the node's namespace and opens it.
+fn enter(network: &Network, node: &NodePlan) -> Result<Handle, Error> {
+    netns::enter(network.open_node(node)?.as_fd())?;
+    Handle::open().map_err(refused(node))
+}
+
+fn refused(node: &NodePlan) -> impl Fn(latlab_netlink::Error) -> Error + use<'_> {
+    move |source| Error::Node {
+        node: node.name.clone(),
+        source,
+    }
+}
+
+fn indexes(handle: &mut Handle, node: &NodePlan) -> Result<Vec<u32>, Error> {
+    let names = node.interfaces.iter().map(|interface| &interface.name);
+    names
+        .map(|name| handle.link_index(name))
+        .collect::<Result<_, _>>()
+        .map_err(refused(node))
+}
+
+fn configure_one(
+    network: &Network,
+    plan: &Plan,
+    handle: &mut Handle,
+    node: &NodePlan,
+    interface: &InterfacePlan,
+    index: u32,
+) -> Result<(), Error> {
+    let link = &plan.links[interface.link];
+    let impair = &link.endpoints[interface.endpoint].impairment;
+    let qdiscs = impairment::requests(index, interface.mtu, impair);
+    let impaired = handle.apply_all(&qdiscs);
+    impaired.map_err(|error| impairment::refused(&link.name, impair, error))?;
+
+    let mut requests = vec![
+        LinkChange::of_index(index)
+            .alias(&network.alias)
+            .up(true)
+            .request(),
+    ];
+    requests.extend(interface.addresses.iter().map(|net| {
+        let (address, prefix_length) = (net.addr(), net.prefix_len());
+        Address {
+            interface: index,
+            address,
+            prefix_length,
+        }
+        .add()
+    }));
+    requests.extend(interface.routes.iter().map(|route| {
+        let destination = (route.to.addr(), route.to.prefix_len());
+        Route {
+            destination,
+            via: Some(route.via),
+            interface: Some(index),
+        }
+        .add()
+    }));
+    handle.apply_all(&requests).map_err(refused(node))
+}
+
+/// Waits until every interface of every node passes packets and every address can be used.
+///
+/// An interface that comes up before its other end is started by the kernel's work queue, and until
+/// then it drops what it is given to send. Asking for it by name makes current kernels catch up.
+pub(super) fn wait_until_ready(network: &Network, plan: &Plan) -> Result<(), Error> {
+    let deadline = Instant::now() + READY_PATIENCE;
+    on_every_processor(&nodes(plan), |node| {
+        let mut handle = enter(network, node)?;
+        loop {
+            match first_lack(&mut handle, node)? {
+                None => return Ok(()),
+                Some(_) if Instant::now() < deadline => std::thread::sleep(READY_RETRY),
+                Some((interface, reason)) => {
+                    let node = node.name.clone();
+                    return Err(Error::NotReady {
+                        node,
+                        interface,
+                        reason,
+                    });
+                }
+            }
+        }
+    })
+}
+
+/// What is still missing in a node: the interface and what it lacks.
+fn first_lack(handle: &mut Handle, node: &NodePlan) -> Result<Option<(String, String)>, Error> {
+    for interface in &node.interfaces {
+        let link = handle.link(&interface.name).map_err(refused(node))?;
+        let lack = match link {
+            None => "it is gone",
+            Some(link) if !link.up => "it is down",
+            Some(link) if !link.running => "it has no carrier",
+            Some(_) => continue,
+        };
+        return Ok(Some((interface.name.clone(), lack.to_owned())));
+    }
+    let present = handle.addresses().map_err(refused(node))?;
+    let present: HashMap<_, _> = present
+        .into_iter()
+        .map(|found| (found.address.address, found))
+        .collect();
+    for interface in &node.interfaces {
+        for net in &interface.addresses {
+            let reason = match present.get(&net.addr()) {
+                None => format!("address {net} is missing"),
+                Some(InterfaceAddress {
+                    duplicate: true, ..
+                }) => {
+                    format!("address {net} is used by somebody else")
+                }
+                Some(InterfaceAddress {
+                    tentative: true, ..
+                }) => {
+                    format!("address {net} is still being checked")
+                }
+                Some(_) => continue,
+            };
+            return Ok(Some((interface.name.clone(), reason)));
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,125 @@
+//! `macvlan`: every end is a slice of one parent interface, told apart by Ethernet address.
+//!
+//! The parent is an interface of the host if the lab names one; the slices can then talk to what
+//! is beyond it (but, as always with macvlan, not to the host itself). Otherwise it is one end of
+//! a veth pair inside the link, whose other end leads nowhere: the slices can talk to each other.
+//!
+//! A virtual machine gets a macvtap. Frames that QEMU writes leave through the macvtap's own
+//! queueing discipline, so an impairment of the guest's egress is put there, without a shaper.
+
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use latlab_netlink::{Handle, Interface, LinkChange, LinkKind, MacAddress, NewLink, Request};
+
+use super::attach::{self, Site};
+use super::{End, Error, VmEnd, Wiring, impairment};
+use crate::sys::netns::NetNs;
+use crate::sys::tap;
+
+/// The parent, if the host gives none, and the end of it that leads nowhere.
+const PARENT: &str = "parent";
+const BEYOND: &str = "beyond";
+
+/// The kernel removes the interfaces of a lab that was just destroyed in the background. Until it
+/// has, their addresses are taken on a parent that stays.
+const REMOVAL_PATIENCE: Duration = Duration::from_secs(3);
+const REMOVAL_RETRY: Duration = Duration::from_millis(5);
+
+pub(super) fn make(link: &Wiring<'_>, parent: Option<&str>) -> Result<Vec<VmEnd>, Error> {
+    let mut site = Site::open(link, link.inside()?)?;
+    // Slices are made from the namespace the parent is in.
+    let (mut on_host, parent) = match parent {
+        Some(name) => {
+            let handle = Handle::open_in(link.network.root.as_fd()).map_err(link.refused())?;
+            (Some(handle), name)
+        }
+        None => {
+            make_parent(link, &mut site)?;
+            (None, PARENT)
+        }
+    };
+    let maker = on_host.as_mut().unwrap_or(&mut site.handle);
+    let index = maker.link_index(parent).map_err(link.refused())?;
+    for end in link
+        .ends()
+        .map(|end| link.end(end))
+        .filter(|end| !end.is_vm())
+    {
+        // One for the root namespace is prepared inside, wherever the parent is.
+        let home = match end.is_host() {
+            true => None,
+            false => Some(link.network.open_node(end.node)?),
+        };
+        let interface = attach::node_interface(&end, home.as_ref());
+        let interface = interface.netns(home.as_ref().unwrap_or(&site.netns).as_fd());
+        slice(
+            link,
+            maker,
+            &NewLink::new(interface, LinkKind::Macvlan(index)).request(),
+        )?;
+    }
+    let mut taps = Vec::new();
+    for end in link.ends().map(|end| link.end(end)).filter(End::is_vm) {
+        let name = attach::port(&end);
+        let interface = Interface::new(&name)
+            .mac(Some(MacAddress(end.interface.mac.0)))
+            .mtu(Some(link.plan().mtu))
+            .netns(site.netns.as_fd());
+        slice(
+            link,
+            maker,
+            &NewLink::new(interface, LinkKind::Macvtap(index))
+                .up()
+                .request(),
+        )?;
+        taps.push((end, name));
+    }
+    for end in link.ends().map(|end| link.end(end)).filter(End::is_host) {
+        attach::move_to_root(link, &mut site.handle, &end)?;
+    }
+    taps.iter()
+        .map(|(end, name)| open(link, &mut site, end, name))
+        .collect()
+}
+
+fn make_parent(link: &Wiring<'_>, site: &mut Site) -> Result<(), Error> {
+    let mtu = Some(link.plan().mtu);
+    let beyond = LinkKind::Veth(Interface::new(BEYOND).mtu(mtu));
+    let alias = &link.network.alias;
+    let requests = [
+        NewLink::new(Interface::new(PARENT).mtu(mtu), beyond)
+            .up()
+            .request(),
+        LinkChange::of(PARENT).alias(alias).request(),
+        LinkChange::of(BEYOND).alias(alias).up(true).request(),
+    ];
+    site.handle.apply_all(&requests).map_err(link.refused())
+}
+
+/// Makes a slice, waiting for a predecessor's removal if its address is still taken.
+fn slice(link: &Wiring<'_>, maker: &mut Handle, request: &Request<'_>) -> Result<(), Error> {
+    let deadline = Instant::now() + REMOVAL_PATIENCE;
+    loop {
+        match maker.apply(request) {
+            Err(error) if is_taken(&error) && Instant::now() < deadline => {
+                std::thread::sleep(REMOVAL_RETRY);
+            }
+            result => return result.map_err(link.refused()),
+        }
+    }
+}
+
+fn is_taken(error: &latlab_netlink::Error) -> bool {
+    matches!(error.errno(), Some(libc::EADDRINUSE | libc::EBUSY))
+}
+
+fn open(link: &Wiring<'_>, site: &mut Site, end: &End<'_>, name: &str) -> Result<VmEnd, Error> {
+    let alias = LinkChange::of(name).alias(&link.network.alias).request();
+    site.handle.apply(&alias).map_err(link.refused())?;
+    let index = site.handle.link_index(name).map_err(link.refused())?;
+    impairment::apply(link, &mut site.handle, index, end)?;
+    let netns: &NetNs = &site.netns;
+    let tap = tap::open_macvtap(netns.as_fd(), name, true).map_err(link.failed())?;
+    Ok(end.vm_end(tap))
+}

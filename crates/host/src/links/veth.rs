@@ -1,0 +1,71 @@
+//! `veth`: two nodes, point to point.
+//!
+//! Between two namespaces it is a veth pair and nothing else. Between a node and a virtual machine
+//! it is a tap whose network side *is* the node's interface, so that nothing is in between either.
+//! Two virtual machines need something to carry frames from one tap to the other: a switch.
+
+use std::os::fd::AsFd;
+
+use latlab_netlink::{Handle, LinkKind, MacAddress, NewLink};
+
+use super::attach::{self, Site};
+use super::{End, Error, VmEnd, Wiring, bridge, impairment};
+
+pub(super) fn make(link: &Wiring<'_>) -> Result<Vec<VmEnd>, Error> {
+    let (a, b) = (link.end(0), link.end(1));
+    match (a.is_vm(), b.is_vm()) {
+        (false, false) => pair(link, &a, &b).map(|()| Vec::new()),
+        (true, true) => bridge::make(link),
+        (true, false) => vm(link, &a, &b).map(|end| vec![end]),
+        (false, true) => vm(link, &b, &a).map(|end| vec![end]),
+    }
+}
+
+fn pair(link: &Wiring<'_>, a: &End<'_>, b: &End<'_>) -> Result<(), Error> {
+    let home = |end: &End<'_>| match end.is_host() {
+        true => Ok(None),
+        false => link.network.open_node(end.node).map(Some),
+    };
+    let (home_a, home_b) = (home(a)?, home(b)?);
+    let near = attach::node_interface(a, home_a.as_ref());
+    let far = attach::node_interface(b, home_b.as_ref());
+    // The request is made in a namespace of the lab, because what is prepared for the root
+    // namespace appears in the one it is made from.
+    let site = match home_a.as_ref().filter(|_| home_b.is_some()) {
+        Some(netns) => Handle::open_in(netns.as_fd()),
+        None => Handle::open_in(link.inside()?.as_fd()),
+    };
+    let mut handle = site.map_err(link.refused())?;
+    handle
+        .apply(&NewLink::new(near, LinkKind::Veth(far)).request())
+        .map_err(link.refused())?;
+    for end in [a, b].into_iter().filter(|end| end.is_host()) {
+        attach::move_to_root(link, &mut handle, end)?;
+    }
+    Ok(())
+}
+
+/// Joins a virtual machine to another node.
+fn vm(link: &Wiring<'_>, vm: &End<'_>, other: &End<'_>) -> Result<VmEnd, Error> {
+    if !vm.plan.impairment.is_none() {
+        let mut site = Site::open(link, link.inside()?)?;
+        let home = match other.is_host() {
+            true => None,
+            false => Some(link.network.open_node(other.node)?),
+        };
+        let far = attach::node_interface(other, home.as_ref());
+        let tap = impairment::shaper(link, &mut site, vm, far)?;
+        if other.is_host() {
+            attach::move_to_root(link, &mut site.handle, other)?;
+        }
+        return Ok(vm.vm_end(tap));
+    }
+    // Straight into the root namespace too: a tap without a label vanishes with latlab, and it has
+    // its label before QEMU has its descriptor.
+    let home = link.network.open_node(other.node)?;
+    let name = &other.interface.name;
+    let tap = attach::make_tap(link, &home, name)?;
+    let change = attach::port_change(link, name).mac(MacAddress(other.interface.mac.0));
+    attach::apply_in(link, &home, &[change.request()])?;
+    Ok(vm.vm_end(tap))
+}

@@ -1,0 +1,139 @@
+//! `vxlan`: every end sits behind a tunnel end of its own, as a pod does on a node of a cluster.
+//!
+//! ```text
+//! node ── port ─ switch ─ tunnel ── under ── p0 ─ underlay ─ p1 ── under ── tunnel ─ switch ─ port ── node
+//!         └──────── @LINK.0 ────────┘  └───────── @LINK ─────────┘ └──────── @LINK.1 ────────┘
+//! ```
+//!
+//! That is the path of a packet between two flannel pods on two machines, with a switch for the
+//! wire. Frames for everybody are copied to each other tunnel end by static entries: no multicast
+//! group is needed, as in a cluster. Tunnel ends learn from what they receive. The outer UDP
+//! checksum is on, as the standard allows and receivers with checksum offload prefer.
+
+use std::os::fd::AsFd;
+
+use ipnet::IpNet;
+use latlab_model::plan::VxlanPlan;
+use latlab_netlink::{
+    Address, Interface, LinkChange, LinkKind, Neighbour, NewLink, Request, Vxlan,
+};
+
+use super::attach::{self, Site};
+use super::{Error, VmEnd, Wiring};
+
+/// The switch of the underlay, in the link's namespace.
+const UNDERLAY: &str = "underlay";
+/// In each tunnel end's namespace: the switch, the tunnel, and the interface into the underlay.
+const SWITCH: &str = "switch";
+const TUNNEL: &str = "tunnel";
+const UNDER: &str = "under";
+
+pub(super) fn make(link: &Wiring<'_>, plan: &VxlanPlan) -> Result<Vec<VmEnd>, Error> {
+    let mut underlay = Site::open(link, link.inside()?)?;
+    let wire = make_underlay(link, plan, &mut underlay)?;
+    let mut taps = Vec::new();
+    for end in link.ends() {
+        let mut site = Site::open(link, link.tunnel(end)?)?;
+        plug_into_underlay(link, plan, end, (&mut underlay, wire), &mut site)?;
+        let switch = site.make_bridge(link, SWITCH)?;
+        make_tunnel(link, plan, end, &mut site, switch)?;
+        taps.extend(attach::to_bridge(link, &mut site, switch, end..end + 1)?);
+        site.bring_up(link, SWITCH)?;
+    }
+    underlay.bring_up(link, UNDERLAY)?;
+    Ok(taps)
+}
+
+/// Makes the switch of the underlay and returns its index.
+fn make_underlay(link: &Wiring<'_>, plan: &VxlanPlan, site: &mut Site) -> Result<u32, Error> {
+    let index = site.make_bridge(link, UNDERLAY)?;
+    let mtu = LinkChange::of(UNDERLAY).mtu(plan.underlay_mtu).request();
+    site.handle.apply(&mtu).map_err(link.refused())?;
+    Ok(index)
+}
+
+fn plug_into_underlay(
+    link: &Wiring<'_>,
+    plan: &VxlanPlan,
+    end: usize,
+    (underlay, wire): (&mut Site, u32),
+    site: &mut Site,
+) -> Result<(), Error> {
+    let refused = link.refused();
+    let mtu = Some(plan.underlay_mtu);
+    let port = format!("p{end}");
+    let under = Interface::new(UNDER).mtu(mtu).netns(site.netns.as_fd());
+    let pair = NewLink::new(Interface::new(&port).mtu(mtu), LinkKind::Veth(under));
+    let alias = &link.network.alias;
+    let label = LinkChange::of(&port).alias(alias).request();
+    underlay
+        .handle
+        .apply_all(&[pair.master(wire).up().request(), label])
+        .map_err(&refused)?;
+
+    let up = LinkChange::of(UNDER).alias(alias).up(true).request();
+    site.handle.apply(&up).map_err(&refused)?;
+    let interface = site.handle.link_index(UNDER).map_err(&refused)?;
+    let own = plan.underlay[end];
+    let address = Address {
+        interface,
+        address: own.addr(),
+        prefix_length: own.prefix_len(),
+    };
+    site.handle.apply(&address.add()).map_err(&refused)
+}
+
+fn make_tunnel(
+    link: &Wiring<'_>,
+    plan: &VxlanPlan,
+    end: usize,
+    site: &mut Site,
+    switch: u32,
+) -> Result<(), Error> {
+    let refused = link.refused();
+    let vxlan = Vxlan {
+        vni: plan.vni,
+        local: Some(plan.underlay[end].addr()),
+        remote: None,
+        parent: None,
+        port: plan.port,
+        udp_checksum: true,
+        learning: true,
+    };
+    let interface = Interface::new(TUNNEL).mtu(Some(link.plan().mtu));
+    let tunnel = NewLink::new(interface, LinkKind::Vxlan(vxlan))
+        .master(switch)
+        .up();
+    let label = LinkChange::of(TUNNEL).alias(&link.network.alias).request();
+    site.handle
+        .apply_all(&[tunnel.request(), label])
+        .map_err(&refused)?;
+    let index = site.handle.link_index(TUNNEL).map_err(&refused)?;
+    let floods: Vec<Request<'_>> = others(&plan.underlay, end)
+        .map(|peer| Neighbour::flood_to(index, peer.addr()))
+        .collect();
+    site.handle.apply_all(&floods).map_err(&refused)
+}
+
+/// The underlay addresses of all tunnel ends but one.
+fn others(underlay: &[IpNet], end: usize) -> impl Iterator<Item = &IpNet> {
+    underlay
+        .iter()
+        .enumerate()
+        .filter(move |(at, _)| *at != end)
+        .map(|(_, address)| address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tunnel_end_floods_to_all_others_and_not_to_itself() {
+        let underlay: Vec<IpNet> = ["10.0.0.1/24", "10.0.0.2/24", "10.0.0.3/24"]
+            .map(|a| a.parse().unwrap())
+            .into();
+        let others: Vec<_> = others(&underlay, 1).map(IpNet::addr).collect();
+        assert_eq!(others, [underlay[0].addr(), underlay[2].addr()]);
+    }
+}
