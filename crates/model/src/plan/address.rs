@@ -201,7 +201,11 @@ impl Subnet {
         let next = self.next();
         if next.is_none() {
             let message = format!("subnet {} has no address left for {whom}", self.net);
-            errors.add(at, message, "use a larger subnet: a shorter prefix");
+            errors.add(
+                at,
+                message,
+                "use a larger subnet, that is, a shorter prefix",
+            );
         }
         next
     }
@@ -388,7 +392,7 @@ fn find_clashes(lab: &Lab, links: &[LinkPlan], nodes: &[NodePlan], errors: &mut 
         let mut clash = |what: String, at: Mark, end: &Endpoint, other: &Endpoint| {
             let (end, first, line) = (named(end), named(other), other.node.at.line);
             let message = format!("{what} of {end} is already that of {first} on line {line}");
-            errors.add(at, message, "give each end of a link its own");
+            errors.add(at, message, "give each end of a link an address of its own");
         };
         for (end, spec_end) in link.endpoints.iter().zip(&spec.endpoints) {
             let interface = &nodes[end.node].interfaces[end.interface];

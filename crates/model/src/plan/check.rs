@@ -168,7 +168,7 @@ fn check_node(node: &Node, needs: &mut Needs<'_>, errors: &mut Diagnostics) {
         if needs.facts.lacks_tool(tool) && !needs.facts.lacks_tool(other) {
             if needs.told.insert(tool.into()) {
                 let at = fields.runtime.map_or(at, |r| r.at);
-                let message = format!("{why} for `{tool}`, which is not installed");
+                let message = format!("node `{name}` wants `{tool}`, which is not installed");
                 let hint = format!("apt-get install {tool}, or `runtime: {other}`");
                 errors.add(at, message, hint);
             }

@@ -149,16 +149,16 @@ fn claim(
 ) {
     let name = &node.name.value;
     for cpu in set.iter() {
-        let other = match exclusive.get(&cpu) {
-            _ if cpu == 0 => "the host, always".into(),
-            Some(other) => other.clone(),
-            None if facts.cpus_taken.contains(&cpu) => "another lab".into(),
+        let owner = match exclusive.get(&cpu) {
+            _ if cpu == 0 => "always belongs to the host".into(),
+            Some(other) => format!("already belongs to {other}"),
+            None if facts.cpus_taken.contains(&cpu) => "already belongs to another lab".into(),
             None => {
                 exclusive.insert(cpu, format!("node `{name}`"));
                 continue;
             }
         };
-        let message = format!("CPU {cpu} of node `{name}` already belongs to {other}");
+        let message = format!("CPU {cpu} of node `{name}` {owner}");
         let hint = "with `isolate`, a processor belongs to one node: name another in `cpuset`";
         errors.add(set.at, message, hint);
     }

@@ -205,10 +205,11 @@ fn read_node(
     let what = format!("node `{}`", shown(&name));
     let own = NodeFields::read(yaml, what.clone(), errors);
     let written = own.kind.or(defaults.kind).map(|k| k.value);
+    let is_mapping = matches!(yaml.value, Value::Map(_)) || yaml.is_null();
     let own_unread = own.kind.is_none() && yaml.get("kind").is_some_and(|k| !k.is_null());
     match written {
         Some(kind) if !own_unread => own.check_kind(&what, kind, errors),
-        None if !own_unread && !inherited.has_kind => {
+        None if is_mapping && !own_unread && !inherited.has_kind => {
             let hint = format!("add `kind:` (one of: {})", NodeKind::WORDS.join(", "));
             errors.add(name.at, format!("{what} has no `kind`"), hint);
         }
@@ -341,11 +342,11 @@ fn check_shape(link: &Link, errors: &mut Diagnostics) {
             "mtu {} of link `{name}`, a {kind}, is not between 68 and {largest}",
             mtu.value
         );
-        errors.add(
-            mtu.at,
-            message,
-            "1500 is Ethernet's; IPv6 needs at least 1280",
-        );
+        let hint = match kind {
+            LinkKind::Vxlan => "1450 is the default; VXLAN's own headers take 50 bytes more",
+            _ => "1500 is Ethernet's; IPv6 needs at least 1280",
+        };
+        errors.add(mtu.at, message, hint);
     }
 }
 
@@ -357,10 +358,11 @@ fn check_subnets(link: &Link, errors: &mut Diagnostics) {
         _ => 1,
     };
     for ipv6 in [false, true] {
+        let which = if sides == 1 { "second" } else { "third" };
         let mut of_family = link.subnets.iter().filter(|s| s.addr().is_ipv6() == ipv6);
         if let Some(extra) = of_family.nth(sides) {
             let family = if ipv6 { "IPv6" } else { "IPv4" };
-            let message = format!("link `{name}` has more than {sides} {family} subnet(s)");
+            let message = format!("link `{name}` has a {which} {family} subnet");
             let hint = match sides {
                 2 => "the first is inside, the second outside",
                 _ => "keep one; ends with fixed `addresses:` need none",

@@ -269,7 +269,11 @@ impl Link {
             Some((Value::Seq(items), _)) => items,
             Some((_, at)) => {
                 let message = format!("`endpoints` of {} must be a list", o.what);
-                errors.add(at, message, "for example [\"a:eth0\", \"b:eth0\"]");
+                errors.add(
+                    at,
+                    message,
+                    "for example `endpoints: [\"a:eth0\", \"b:eth0\"]`",
+                );
                 &[]
             }
             None => &[],
@@ -307,12 +311,16 @@ impl Endpoint {
             return Endpoint::read_brief(yaml, link, common, errors);
         }
         let mut o = Object::new(yaml, format!("an end point of {link}"), errors);
+        let node = o.require("node", errors).is_some();
+        let node = node.then(|| o.get::<String>("node", errors)).flatten();
+        let interface = o.require("interface", errors).is_some();
+        let interface = interface.then(|| o.get::<String>("interface", errors));
+        let interface = interface.flatten();
+        if let (Some(node), Some(interface)) = (&node, &interface) {
+            o.what = format!("end `{}:{}` of {link}", shown(node), shown(interface));
+        }
         let own = WrittenImpairment::read(&mut o, errors).over(common);
         own.check(link, errors);
-        let node = o.require("node", errors).is_some();
-        let node = node.then(|| o.get("node", errors)).flatten();
-        let interface = o.require("interface", errors).is_some();
-        let interface = interface.then(|| o.get("interface", errors)).flatten();
         let mac = o.get("mac", errors);
         let mut addresses = o.list::<IpNet>("addresses", errors);
         for (key, ipv6) in [("ipv4", false), ("ipv6", true)] {

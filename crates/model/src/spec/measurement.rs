@@ -160,14 +160,20 @@ struct Written {
 impl Written {
     /// `None` when it has no probe, without which nothing more can be said of it.
     fn read(yaml: &Yaml, index: usize, errors: &mut Diagnostics) -> Option<Written> {
-        let mut o = Object::new(yaml, format!("measurement {index}"), errors);
+        let what = format!("measurement number {}", index + 1);
+        let mut o = Object::new(yaml, what, errors);
         let name = o.get::<String>("name", errors);
         if let Some(n) = &name {
             o.what = format!("measurement `{}`", shown(n));
             check_name("measurement", n, errors);
         }
         let probe = o.require("probe", errors).is_some();
-        let probe = probe.then(|| o.get("probe", errors)).flatten();
+        let probe = probe.then(|| o.get::<Probe>("probe", errors)).flatten();
+        let protocol = o.get::<Protocol>("protocol", errors);
+        if let (Some(probe), None) = (&probe, &name) {
+            let protocol = protocol.map_or(fitting(probe.value)[0], |p| p.value);
+            o.what = format!("measurement `{}`", default_name(probe.value, protocol));
+        }
         let end = |key, o: &mut Object<'_>, errors: &mut Diagnostics| {
             let yaml = o.require(key, errors)?;
             read_target(yaml, &format!("`{key}` of {}", o.what), errors)
@@ -178,7 +184,7 @@ impl Written {
             at: o.at,
             name,
             probe: probe.unwrap_or(Spanned::new(Probe::Rr, o.at)),
-            protocol: o.get("protocol", errors),
+            protocol,
             from,
             to,
             duration: o.get("duration", errors),
@@ -224,7 +230,7 @@ impl Written {
                 errors.add(to.at, message, "name two different nodes");
             }
         }
-        let named = format!("{}-{protocol}", self.probe.value);
+        let named = default_name(self.probe.value, protocol);
         Some(Measurement {
             name: self.name.unwrap_or(Spanned::new(named, self.at)),
             probe: self.probe.value,
@@ -243,13 +249,7 @@ impl Written {
     }
 
     fn protocol(&self, errors: &mut Diagnostics) -> Protocol {
-        use Protocol::{Icmp, Tcp, Udp};
-        // The first is the default.
-        let fitting: &[Protocol] = match self.probe.value {
-            Probe::Rr => &[Udp, Tcp, Icmp],
-            Probe::Packets => &[Udp],
-            Probe::Stream => &[Tcp, Udp],
-        };
+        let fitting = fitting(self.probe.value);
         let Some(protocol) = self.protocol else {
             return fitting[0];
         };
@@ -266,7 +266,7 @@ impl Written {
     fn times(&self, errors: &mut Diagnostics) -> (Nanos, Nanos) {
         if let Some(d) = self.duration.filter(|d| !DURATIONS.contains(&d.value)) {
             let message = format!("`duration` of {} is {}", self.what, d.value);
-            let hint = "from 1ms to 60min; a run of `replicates:` shows more than one long trial";
+            let hint = "from 1ms to 60min; more `replicates` show more than one long trial";
             errors.add(d.at, message, hint);
         }
         if let Some(w) = self.warmup.filter(|w| w.value > MAX_WARMUP) {
@@ -362,6 +362,21 @@ impl Written {
         }
         (request, request)
     }
+}
+
+/// What the probe can use; the first is the default.
+fn fitting(probe: Probe) -> &'static [Protocol] {
+    use Protocol::{Icmp, Tcp, Udp};
+    match probe {
+        Probe::Rr => &[Udp, Tcp, Icmp],
+        Probe::Packets => &[Udp],
+        Probe::Stream => &[Tcp, Udp],
+    }
+}
+
+/// Name of a measurement that was given none.
+fn default_name(probe: Probe, protocol: Protocol) -> String {
+    format!("{probe}-{protocol}")
 }
 
 fn read_target(yaml: &Yaml, what: &str, errors: &mut Diagnostics) -> Option<Spanned<Target>> {

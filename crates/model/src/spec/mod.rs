@@ -15,3 +15,23 @@ pub use link::{Endpoint, Impairment, Link, LinkKind, Mac};
 pub use measurement::{Measurement, Probe, Protocol, Target};
 pub use node::{Acceleration, Bind, NodeFields, NodeKind, Runtime};
 pub use study::{FactorSpec, LabSource, Level, Study};
+
+/// Which of the two documents a tree is. People name files as they like, so the content decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DocumentKind {
+    /// See [`Lab`].
+    Lab,
+    /// See [`Study`].
+    Study,
+}
+
+impl DocumentKind {
+    /// A study has one of the keys that only studies have, and not the one that only labs have.
+    pub fn of(yaml: &yaml::Yaml) -> DocumentKind {
+        let has = |key| yaml.get(key).is_some();
+        match !has("topology") && ["lab", "measurements", "factors"].into_iter().any(has) {
+            true => DocumentKind::Study,
+            false => DocumentKind::Lab,
+        }
+    }
+}

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::reader::{Object, words};
 use super::yaml::{Value, Yaml};
-use crate::diagnostic::{Diagnostics, Mark, Spanned};
+use crate::diagnostic::{Diagnostics, Mark, Spanned, shown};
 use crate::units::{Bytes, CpuList};
 
 /// What a node is.
@@ -145,7 +145,7 @@ impl NodeFields {
         }
         if let Some(memory) = fields.memory.filter(|m| m.value < MIN_MEMORY) {
             let message = format!("`memory` of {} is {}", o.what, memory.value);
-            let hint = format!("at least {MIN_MEMORY}; nothing starts in less");
+            let hint = format!("at least {MIN_MEMORY}; a number without a unit counts bytes");
             errors.add(memory.at, message, hint);
         }
         o.finish(errors);
@@ -224,11 +224,13 @@ fn read_env(o: &mut Object<'_>, errors: &mut Diagnostics) -> BTreeMap<String, St
         for item in items {
             match item.scalar().and_then(|t| t.split_once('=')) {
                 Some((name, value)) => put(item.at, name, value, errors),
-                None => errors.add(
-                    item.at,
-                    format!("{what} must be `NAME=value`"),
-                    "for example `LANG=C`",
-                ),
+                None => {
+                    let found = item
+                        .scalar()
+                        .map_or(item.kind().to_string(), |t| format!("`{}`", shown(t)));
+                    let message = format!("{what} must be `NAME=value`, not {found}");
+                    errors.add(item.at, message, "for example `LANG=C`");
+                }
             }
         }
     } else {

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use super::yaml::{Value, Yaml};
-use crate::diagnostic::{Diagnostics, Mark, Spanned, hint_one_of, shown};
+use crate::diagnostic::{Diagnostics, Mark, Spanned, hint_one_of, nearest, shown};
 use crate::units::{BitsPerSecond, Bytes, CpuList, Nanos};
 
 /// A mapping being read.
@@ -20,6 +20,7 @@ pub struct Object<'y> {
     /// Where it begins.
     pub at: Mark,
     is_mapping: bool,
+    missing: Vec<&'static str>,
     entries: Vec<(&'y Yaml, &'y Yaml)>,
     known: Vec<&'static str>,
 }
@@ -66,6 +67,7 @@ impl<'y> Object<'y> {
             what,
             at: yaml.at,
             is_mapping: matches!(yaml.value, Value::Map(_)) || yaml.is_null(),
+            missing: Vec::new(),
             entries,
             known: Vec::new(),
         }
@@ -103,7 +105,7 @@ impl<'y> Object<'y> {
             .copied()
     }
 
-    /// The value under `key`, which must be there.
+    /// The value under `key`, which must be there. That it is not is noted by [`Object::finish`].
     pub fn require(&mut self, key: &'static str, errors: &mut Diagnostics) -> Option<&'y Yaml> {
         let found = self.take(key);
         match (found, self.key_at(key)) {
@@ -112,12 +114,7 @@ impl<'y> Object<'y> {
                 let message = format!("`{key}` of {} has no value", self.what);
                 errors.add(at, message, format!("write it after `{key}:`"));
             }
-            // What is not a mapping was noted as such.
-            (None, None) if !self.is_mapping => {}
-            (None, None) => {
-                let message = format!("{} has no `{key}`", self.what);
-                errors.add(self.at, message, format!("add `{key}:`"));
-            }
+            (None, None) => self.missing.push(key),
         }
         found
     }
@@ -147,23 +144,36 @@ impl<'y> Object<'y> {
                 .iter()
                 .filter_map(|i| read(i, &what, errors))
                 .collect(),
-            _ => read(yaml, &what, errors).into_iter().collect(),
+            Value::Map(_) => {
+                let message = format!("{what} must be a list, not a mapping");
+                errors.add(yaml.at, message, "begin each item with `- `");
+                Vec::new()
+            }
+            Value::Scalar { .. } => read(yaml, &what, errors).into_iter().collect(),
         }
     }
 
-    /// Refuses every key that was not asked for.
-    pub fn finish(self, errors: &mut Diagnostics) {
+    /// Refuses every key that was not asked for, and notes those that are missing; one that is only
+    /// misspelt is one mistake.
+    pub fn finish(mut self, errors: &mut Diagnostics) {
         for (key, _) in &self.entries {
             let name = key.scalar().unwrap_or("");
             if self.known.contains(&name) || errors.is_full() {
                 continue;
             }
+            let meant = nearest(name, self.missing.iter().copied());
+            self.missing.retain(|m| Some(*m) != meant);
             let message = format!("unknown key `{}` in {}", shown(name), self.what);
             let hint = match name {
                 "<<" => "YAML's merge keys are not read; `topology.defaults` and `topology.kinds` share settings".into(),
                 _ => hint_one_of(name, &self.known),
             };
             errors.add(key.at, message, hint);
+        }
+        // What is not a mapping was noted as such.
+        for key in self.missing.iter().filter(|_| self.is_mapping) {
+            let message = format!("{} has no `{key}`", self.what);
+            errors.add(self.at, message, format!("add `{key}:`"));
         }
     }
 }
@@ -172,7 +182,11 @@ impl<'y> Object<'y> {
 pub fn read<T: FromYaml>(yaml: &Yaml, what: &str, errors: &mut Diagnostics) -> Option<Spanned<T>> {
     let Some(text) = yaml.scalar() else {
         let message = format!("{what} must be {}, not {}", T::EXPECTED, yaml.kind());
-        errors.add(yaml.at, message, format!("for example {}", T::EXAMPLE));
+        let hint = match T::EXAMPLE {
+            "" => "write a single value".to_string(),
+            example => format!("write a single value, for example {example}"),
+        };
+        errors.add(yaml.at, message, hint);
         return None;
     };
     match T::from_text(text) {
@@ -215,7 +229,7 @@ macro_rules! scalar {
     };
 }
 
-scalar!(String, "text", "`hello`", |t| Some(t.to_string()));
+scalar!(String, "text", "", |t| Some(t.to_string()));
 scalar!(bool, "true or false", "`true`", |t| match t {
     "true" | "True" | "yes" => Some(true),
     "false" | "False" | "no" => Some(false),
@@ -224,8 +238,8 @@ scalar!(bool, "true or false", "`true`", |t| match t {
 scalar!(u16, "a whole number from 0 to 65535", "`4789`", |t| t
     .parse()
     .ok());
-scalar!(u32, "a whole number", "`3`", |t| t.parse().ok());
-scalar!(u64, "a whole number", "`3`", |t| t
+scalar!(u32, "a whole number", "`42`", |t| t.parse().ok());
+scalar!(u64, "a whole number", "`42`", |t| t
     .replace('_', "")
     .parse()
     .ok());

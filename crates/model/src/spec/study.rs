@@ -72,9 +72,16 @@ impl Study {
     /// # Errors
     /// All mistakes of the study itself; those of the lab come from [`Study::combinations`].
     pub fn parse(text: &str) -> Result<Study, Diagnostics> {
-        let yaml = Yaml::parse(text)?;
+        Study::read(&Yaml::parse(text)?)
+    }
+
+    /// Reads a study from its tree.
+    ///
+    /// # Errors
+    /// As [`Study::parse`].
+    pub fn read(yaml: &Yaml) -> Result<Study, Diagnostics> {
         let mut errors = Diagnostics::default();
-        let mut o = Object::new(&yaml, "the study", &mut errors);
+        let mut o = Object::new(yaml, "the study", &mut errors);
         let name = read_name(&mut o, "study", &mut errors);
         let lab = read_lab_source(o.require("lab", &mut errors), yaml.at);
         let factors = o
@@ -301,7 +308,7 @@ fn read_factors(yaml: &Yaml, errors: &mut Diagnostics) -> Vec<FactorSpec> {
             errors.add(
                 name.at,
                 message,
-                "use the form `NAME: {path: …, levels: […]}`",
+                "name them yourself: `NAME: {path: …, levels: […]}`",
             );
         }
         for path in &factor.paths {

@@ -80,7 +80,7 @@ impl Yaml {
                     column: e.marker().col() + 1,
                 };
                 let message = format!("not valid YAML: {}", e.info());
-                one(at, message, syntax_hint(text, at, e.info()))
+                one(at, message, &syntax_hint(text, at, e.info()))
             })?;
             builder.take(event, span)?;
         }
@@ -220,7 +220,7 @@ impl Yaml {
 }
 
 /// What to do about a syntax error: the parser's own words name its state, not the mistake.
-fn syntax_hint(text: &str, at: Mark, info: &str) -> &'static str {
+fn syntax_hint(text: &str, at: Mark, info: &str) -> String {
     let line = |number: usize| text.lines().nth(number.wrapping_sub(1)).unwrap_or("");
     let indented_by_tab = |line: &str| {
         let indent = line.len() - line.trim_start_matches([' ', '\t']).len();
@@ -228,16 +228,42 @@ fn syntax_hint(text: &str, at: Mark, info: &str) -> &'static str {
     };
     // The parser often notices only on the line after the mistake.
     if indented_by_tab(line(at.line)) || indented_by_tab(line(at.line.wrapping_sub(1))) {
-        "indent with spaces; YAML does not allow tabs there"
+        "indent with spaces; YAML does not allow tabs there".into()
     } else if info.contains("anchor") || info.contains("alias") {
-        "write `&name` before the value, above the line that uses `*name`; quote a text that begins with `*`"
-    } else if info.contains("flow") || info.contains("']'") || info.contains("'}'") {
-        "look for a bracket, brace or comma that is missing at or before this place"
+        "write `&name` before the value, above the line that uses `*name`; quote a text that begins with `*`".into()
     } else if info.contains("quoted scalar") {
-        "look for a quote that is not closed"
+        "look for a quote that is not closed".into()
+    } else if let Some((bracket, line)) = open_bracket(text, at) {
+        format!("the `{bracket}` on line {line} is not closed")
     } else {
-        SYNTAX_HINT
+        SYNTAX_HINT.into()
     }
+}
+
+/// The innermost bracket before `at` that is still open, and its line. A guess for a hint: it knows
+/// quotes and comments, not all of YAML.
+fn open_bracket(text: &str, at: Mark) -> Option<(char, usize)> {
+    let mut open: Vec<(char, usize)> = Vec::new();
+    for (number, line) in text.lines().enumerate().take(at.line) {
+        let mut quote = None;
+        // Where a value may begin; elsewhere, brackets and quotes are part of a text.
+        let mut fresh = true;
+        for (column, c) in line.chars().enumerate() {
+            if number + 1 == at.line && column + 1 >= at.column {
+                break;
+            }
+            match c {
+                _ if quote.is_some() => quote = quote.filter(|q| *q != c),
+                '"' | '\'' if fresh => quote = Some(c),
+                '#' if fresh => break,
+                '[' | '{' if fresh => open.push((c, number + 1)),
+                ']' | '}' => drop(open.pop()),
+                _ => {}
+            }
+            fresh = matches!(c, ' ' | '[' | '{' | ',');
+        }
+    }
+    open.pop()
 }
 
 const SYNTAX_HINT: &str = "check indentation, colons and quotes at this place and just before it";
