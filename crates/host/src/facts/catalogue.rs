@@ -1,0 +1,348 @@
+//! Every capability: what it is for people, what its absence costs, and what supplies it.
+//!
+//! The supply depends on why a thing is missing. A module that lies on the disk wants `modprobe`; a
+//! kernel without modules must be replaced; a machine whose hypervisor hides something can only ask
+//! its owner. Commands are Debian's, with those of other families where they differ.
+
+use latlab_model::facts::Facts;
+
+use super::texts::{self, ModuleState};
+
+/// What a capability belongs to, for tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Group {
+    /// Nodes of kind vm.
+    Machines,
+    /// Native and container nodes.
+    Containers,
+    /// Limits on nodes.
+    Limits,
+    /// Links and what can be done to them.
+    Links,
+    /// Seeing what the kernel does.
+    Tracing,
+    /// A quiet machine and fast cards.
+    Hardware,
+}
+
+impl Group {
+    /// All, in the order of tables.
+    pub const ALL: [Group; 6] = [
+        Group::Containers,
+        Group::Machines,
+        Group::Limits,
+        Group::Links,
+        Group::Tracing,
+        Group::Hardware,
+    ];
+
+    /// Heading.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Group::Machines => "Virtual machines",
+            Group::Containers => "Namespaces and containers",
+            Group::Limits => "Limits (control groups)",
+            Group::Links => "Links",
+            Group::Tracing => "Tracing and fast paths",
+            Group::Hardware => "Quiet and hardware",
+        }
+    }
+}
+
+/// Where a capability comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Supply {
+    /// A module of the kernel, and the option that builds it.
+    Module(&'static str, &'static str),
+    /// An option of the kernel that makes no module.
+    Option(&'static str),
+    /// A controller of control groups.
+    Controller(&'static str),
+    /// The processor, through KVM.
+    Kvm,
+    /// Masquerading: a tool and a module.
+    Masquerade,
+    /// The processor's counters.
+    Counters,
+    /// A command that always does it.
+    Command(&'static str),
+    /// Parameters of the kernel.
+    Isolation,
+    /// Different hardware.
+    Nothing,
+}
+
+/// A capability.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name in [`Facts::capabilities`].
+    pub name: &'static str,
+    /// What it belongs to.
+    pub group: Group,
+    /// What the user loses without it.
+    pub costs: &'static str,
+    supply: Supply,
+}
+
+impl Entry {
+    /// The entry of a capability.
+    pub fn of(name: &str) -> Option<&'static Entry> {
+        ENTRIES.iter().find(|entry| entry.name == name)
+    }
+}
+
+const fn entry(group: Group, name: &'static str, supply: Supply, costs: &'static str) -> Entry {
+    Entry {
+        name,
+        group,
+        costs,
+        supply,
+    }
+}
+
+/// All of them, in the order of tables.
+#[rustfmt::skip] // A table: one line a capability.
+pub const ENTRIES: &[Entry] = {
+    use Group::{Containers, Hardware, Limits, Links, Machines, Tracing};
+    use Supply::{
+        Command, Controller, Counters, Isolation, Kvm, Masquerade, Module, Nothing, Option as Config,
+    };
+    &[
+        entry(Containers, Facts::NAMESPACES, Config("CONFIG_NAMESPACES"), "no nodes at all"),
+        entry(Containers, Facts::OVERLAYFS, Module("overlay", "CONFIG_OVERLAY_FS"), "no container nodes: their root is a writable layer over this one"),
+        entry(Containers, Facts::USER_NAMESPACES, Command("sysctl -w user.max_user_namespaces=10000"), "no containers without root"),
+        entry(Machines, Facts::KVM, Kvm, "virtual machines run in software emulation: about 5 times slower, and every result says so"),
+        entry(Machines, Facts::TAP, Module("tun", "CONFIG_TUN"), "no vm nodes: nothing to attach their network to"),
+        entry(Machines, Facts::VHOST_NET, Module("vhost_net", "CONFIG_VHOST_NET"), "a guest's packets pass through QEMU: slower, and more jitter"),
+        entry(Machines, Facts::VHOST_VSOCK, Module("vhost_vsock", "CONFIG_VHOST_VSOCK"), "guests are commanded over virtio-serial: slower for large files"),
+        entry(Limits, Facts::CGROUP_CPU, Controller("cpu"), "`cpus` of native and container nodes is refused"),
+        entry(Limits, Facts::CGROUP_CPUSET, Controller("cpuset"), "`cpuset` and `isolate` are refused: noise reaches what is measured"),
+        entry(Limits, Facts::CGROUP_MEMORY, Controller("memory"), "`memory` of native and container nodes is refused"),
+        entry(Limits, Facts::CGROUP_PIDS, Controller("pids"), "a node can start processes without bound"),
+        entry(Links, Facts::VETH, Module("veth", "CONFIG_VETH"), "no links between native and container nodes"),
+        entry(Links, Facts::BRIDGE, Module("bridge", "CONFIG_BRIDGE"), "no links of type bridge and nat"),
+        entry(Links, Facts::MASQUERADE, Masquerade, "no links of type nat"),
+        entry(Links, Facts::MACVLAN, Module("macvlan", "CONFIG_MACVLAN"), "no links of type macvlan"),
+        entry(Links, Facts::MACVTAP, Module("macvtap", "CONFIG_MACVTAP"), "no vm nodes on links of type macvlan"),
+        entry(Links, Facts::VXLAN, Module("vxlan", "CONFIG_VXLAN"), "no links of type vxlan"),
+        entry(Links, Facts::TBF, Module("sch_tbf", "CONFIG_NET_SCH_TBF"), "`rate` of links is refused"),
+        entry(Links, Facts::NETEM, Module("sch_netem", "CONFIG_NET_SCH_NETEM"), "`delay`, `jitter` and `loss` of links are refused"),
+        entry(Tracing, Facts::BPF, Config("CONFIG_BPF_SYSCALL"), "no taps and no attribution of slow packets"),
+        entry(Tracing, Facts::BPF_BTF, Config("CONFIG_DEBUG_INFO_BTF"), "no attribution of slow packets to kernel events"),
+        entry(Tracing, Facts::BPF_RINGBUF, Config("CONFIG_BPF_SYSCALL"), "no attribution of slow packets: it needs Linux 5.8"),
+        entry(Tracing, Facts::BPF_RAW_TRACEPOINT, Config("CONFIG_BPF_EVENTS"), "no attribution of slow packets to kernel events"),
+        entry(Tracing, Facts::PERF_COUNTERS, Counters, "no cycles, instructions and cache misses beside the results"),
+        entry(Tracing, Facts::AF_XDP, Config("CONFIG_XDP_SOCKETS"), "no generator above about 1 million packets a second on one core"),
+        entry(Tracing, Facts::IO_URING, Command("sysctl -w kernel.io_uring_disabled=0"), "no disk measurements through io_uring"),
+        entry(Hardware, Facts::IRQ_AFFINITY, Nothing, "interrupts cannot be moved away from the processors that measure"),
+        entry(Hardware, Facts::ISOLATED_CPUS, Isolation, "the scheduler's tick and kernel threads reach into the tail"),
+        entry(Hardware, Facts::REALTIME, Command("apt-get install linux-image-rt-amd64 && reboot"), "longer tails under load; guests can have it all the same (`kernel: rt`)"),
+        entry(Hardware, Facts::HUGE_PAGES, Command("sysctl -w vm.nr_hugepages=256"), "guests' memory in small pages: more TLB misses; no DPDK"),
+        entry(Hardware, Facts::HARDWARE_TIMESTAMPS, Nothing, "packets on physical links are timed in software"),
+        entry(Hardware, Facts::SRIOV, Nothing, "no links through a card's virtual functions"),
+    ]
+};
+
+/// What remedies depend on.
+#[derive(Debug, Default)]
+pub(super) struct Circumstances {
+    /// `uname -r`.
+    pub release: String,
+    /// The kernel can load modules.
+    pub modules: bool,
+    /// Texts of `modules.dep` and `modules.builtin`.
+    pub module_lists: (String, String),
+    /// `ID` and `ID_LIKE` of the distribution.
+    pub family: String,
+    /// There is a hypervisor underneath.
+    pub virtual_machine: bool,
+    /// There is a `/dev/kvm`.
+    pub kvm_device: bool,
+    /// `nft` is there.
+    pub nft: bool,
+    /// Processors online.
+    pub processors: u32,
+    /// Layout of control groups.
+    pub cgroup: String,
+}
+
+impl Circumstances {
+    /// The command that supplies a missing capability, where there is one.
+    pub fn remedy(&self, entry: &Entry) -> Option<String> {
+        match entry.supply {
+            Supply::Module(module, option) => Some(self.module(module, option)),
+            Supply::Option(option) => Some(self.kernel_with(option)),
+            Supply::Controller(controller) => Some(self.controller(controller)),
+            Supply::Kvm => Some(self.kvm()),
+            Supply::Masquerade if !self.nft => Some(self.install("nftables")),
+            Supply::Masquerade => Some(self.module("nft_masq", "CONFIG_NFT_MASQ")),
+            Supply::Counters if self.virtual_machine => Some(
+                "ask whoever runs the hypervisor for a virtual PMU (KVM: `-cpu host,pmu=on`)"
+                    .into(),
+            ),
+            Supply::Counters => Some("sysctl -w kernel.perf_event_paranoid=1".into()),
+            Supply::Command(command) => Some(command.into()),
+            Supply::Isolation => self.isolation(),
+            Supply::Nothing => None,
+        }
+    }
+
+    /// How to install one of Debian's packages.
+    pub fn install(&self, package: &str) -> String {
+        let is = |id: &str| self.family.split_whitespace().any(|word| word == id);
+        match () {
+            () if is("fedora") || is("rhel") => format!("dnf install {package}"),
+            () if is("suse") || is("opensuse") => format!("zypper install {package}"),
+            () if is("arch") => format!("pacman -S {package}"),
+            () if is("alpine") => format!("apk add {package}"),
+            () => format!("apt-get install {package}"),
+        }
+    }
+
+    fn module(&self, module: &str, option: &str) -> String {
+        let (dep, builtin) = &self.module_lists;
+        match texts::module_state(dep, builtin, module) {
+            ModuleState::Loadable => format!("modprobe {module}"),
+            _ if !self.modules => self.kernel_with(option),
+            _ if self.family.contains("ubuntu") => {
+                format!("apt-get install linux-modules-extra-{}", self.release)
+            }
+            _ if self.release.contains("cloud") => {
+                "apt-get install linux-image-amd64 && reboot (the cloud kernel leaves it out)"
+                    .into()
+            }
+            _ => self.kernel_with(option),
+        }
+    }
+
+    /// A kernel that was given from outside cannot be replaced from inside.
+    fn kernel_with(&self, option: &str) -> String {
+        let debian = self.family.contains("debian");
+        match (self.modules, debian) {
+            (true, true) => "apt-get install linux-image-amd64 && reboot".into(),
+            (_, _) => format!("boot a kernel with {option}; Debian's linux-image-amd64 has it"),
+        }
+    }
+
+    fn controller(&self, controller: &str) -> String {
+        match (self.cgroup.as_str(), controller) {
+            ("none", _) => "mount -t cgroup2 none /sys/fs/cgroup".into(),
+            (_, "memory") => "boot with cgroup_enable=memory".into(),
+            ("v2", _) => format!("echo +{controller} > /sys/fs/cgroup/cgroup.subtree_control"),
+            (_, _) => {
+                let at = format!("/sys/fs/cgroup/{controller}");
+                format!("mkdir -p {at} && mount -t cgroup -o {controller} none {at}")
+            }
+        }
+    }
+
+    fn kvm(&self) -> String {
+        match (self.kvm_device, self.virtual_machine) {
+            (false, false) => "modprobe kvm_intel || modprobe kvm_amd (and switch virtualisation on in the firmware)".into(),
+            (_, true) => "ask whoever runs the hypervisor for nested virtualisation (KVM: kvm_intel.nested=1 or kvm_amd.nested=1, and `-cpu host`)".into(),
+            (true, false) => "apt-get install qemu-system-x86 (a current one), then `latlab doctor --refresh`".into(),
+        }
+    }
+
+    /// Leaves processor 0 to the host, and half of the others on a large machine.
+    fn isolation(&self) -> Option<String> {
+        let first = match self.processors {
+            0 | 1 => return None,
+            few @ 2..=8 => few - 1,
+            many => many / 2,
+        };
+        let list = match self.processors - 1 {
+            last if last == first => first.to_string(),
+            last => format!("{first}-{last}"),
+        };
+        Some(format!(
+            "boot with isolcpus=managed_irq,domain,{list} nohz_full={list} rcu_nocbs={list}"
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn debian() -> Circumstances {
+        Circumstances {
+            release: "6.1.0-37-amd64".into(),
+            modules: true,
+            module_lists: ("kernel/net/sched/sch_netem.ko:\n".into(), String::new()),
+            family: "debian ".into(),
+            nft: true,
+            processors: 4,
+            cgroup: "v2".into(),
+            ..Circumstances::default()
+        }
+    }
+
+    fn remedy(circumstances: &Circumstances, name: &str) -> String {
+        let entry = Entry::of(name).unwrap();
+        circumstances.remedy(entry).unwrap_or_default()
+    }
+
+    #[test]
+    fn each_capability_is_there_once_with_its_costs() {
+        for entry in ENTRIES {
+            let same = ENTRIES.iter().filter(|other| other.name == entry.name);
+            assert_eq!(same.count(), 1, "{}", entry.name);
+            assert!(!entry.costs.is_empty(), "{}", entry.name);
+            assert!(Group::ALL.contains(&entry.group));
+        }
+    }
+
+    #[test]
+    fn a_module_on_the_disk_wants_to_be_loaded() {
+        assert_eq!(remedy(&debian(), Facts::NETEM), "modprobe sch_netem");
+        let elsewhere = "apt-get install linux-image-amd64 && reboot";
+        assert_eq!(remedy(&debian(), Facts::VXLAN), elsewhere);
+    }
+
+    #[test]
+    fn a_kernel_without_modules_must_be_another() {
+        let fixed = Circumstances {
+            modules: false,
+            ..debian()
+        };
+        let words = remedy(&fixed, Facts::VXLAN);
+        assert!(words.contains("CONFIG_VXLAN"), "{words}");
+    }
+
+    #[test]
+    fn what_the_hypervisor_hides_only_its_owner_gives() {
+        let guest = Circumstances {
+            virtual_machine: true,
+            ..debian()
+        };
+        assert!(remedy(&guest, Facts::KVM).contains("nested"));
+        assert!(remedy(&guest, Facts::PERF_COUNTERS).contains("PMU"));
+        assert!(remedy(&debian(), Facts::KVM).starts_with("modprobe kvm"));
+    }
+
+    #[test]
+    fn isolation_leaves_the_host_a_processor() {
+        let on = |processors| {
+            let machine = Circumstances {
+                processors,
+                ..debian()
+            };
+            remedy(&machine, Facts::ISOLATED_CPUS)
+        };
+        assert_eq!(on(1), "");
+        assert!(on(2).contains("nohz_full=1 "), "{}", on(2));
+        assert!(on(4).contains("nohz_full=3 "), "{}", on(4));
+        assert!(on(128).contains("nohz_full=64-127 "), "{}", on(128));
+    }
+
+    #[test]
+    fn packages_are_installed_the_familys_way() {
+        let fedora = Circumstances {
+            family: "fedora ".into(),
+            nft: false,
+            ..debian()
+        };
+        assert_eq!(remedy(&fedora, Facts::MASQUERADE), "dnf install nftables");
+    }
+}

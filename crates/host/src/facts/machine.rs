@@ -1,0 +1,306 @@
+//! What the machine is made of, read from `/proc` and `/sys`. Reading never fails: what is not there
+//! is absent from the result, because every file here is missing on some kernel.
+//!
+//! All paths are below a root directory, so that tests can lay out machines nobody here owns.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use latlab_model::facts::{Cache, Clock, CoreClass, Kernel, Memory, NumaNode, Processors, Storage};
+use latlab_model::units::CpuList;
+
+use super::texts::{self, Evidence};
+
+/// Longest file that is read; `/proc/cpuinfo` of a machine with 8192 processors is 16 MiB.
+const MOST_BYTES: u64 = 16 << 20;
+
+/// A directory that looks like the root of a machine.
+#[derive(Debug, Clone)]
+pub(super) struct Source {
+    root: PathBuf,
+}
+
+impl Source {
+    /// This machine.
+    pub fn here() -> Source {
+        Source::below("/")
+    }
+
+    /// A machine laid out below `root`.
+    pub fn below(root: impl Into<PathBuf>) -> Source {
+        Source { root: root.into() }
+    }
+
+    /// Where `path`, relative to the root, is.
+    pub fn path(&self, path: &str) -> PathBuf {
+        self.root.join(path)
+    }
+
+    /// The text of a file; empty if it cannot be read.
+    pub fn text(&self, path: &str) -> String {
+        let mut bytes = Vec::new();
+        if let Ok(file) = File::open(self.path(path)) {
+            // What was read before an error is as good as it gets.
+            let _ = file.take(MOST_BYTES).read_to_end(&mut bytes);
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// One line, without white space around it; `None` if there is nothing in it.
+    pub fn line(&self, path: &str) -> Option<String> {
+        let text = self.text(path);
+        let text = text.trim();
+        (!text.is_empty()).then(|| text.to_owned())
+    }
+
+    /// A number.
+    pub fn number(&self, path: &str) -> Option<u64> {
+        self.line(path)?.parse().ok()
+    }
+
+    /// The names in a directory, sorted.
+    pub fn names(&self, path: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.path(path)).into_iter().flatten();
+        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        names
+    }
+
+    /// Entries of a directory that are `prefix` and a number, by the number.
+    fn numbered(&self, path: &str, prefix: &str) -> BTreeMap<u32, String> {
+        let names = self.names(path).into_iter();
+        let numbered = names.filter_map(|name| {
+            let number = name.strip_prefix(prefix)?.parse().ok()?;
+            Some((number, format!("{path}/{name}")))
+        });
+        numbered.collect()
+    }
+}
+
+/// The processors this process may run on: its affinity, which its control groups' cpusets have
+/// already cut down.
+pub(super) fn allowed_cpus() -> CpuList {
+    allowed(&Source::here())
+}
+
+pub(super) fn allowed(source: &Source) -> CpuList {
+    let online = online(source);
+    let status = source.text("proc/thread-self/status");
+    match texts::status_cpu_list(&status, "Cpus_allowed_list") {
+        // The kernel leaves processors in that are offline or could only be plugged in later.
+        Some(allowed) => CpuList::new(allowed.iter().filter(|c| online.contains(*c)).collect()),
+        None => online,
+    }
+}
+
+fn online(source: &Source) -> CpuList {
+    let list = source.line("sys/devices/system/cpu/online");
+    let count = || {
+        let processors = texts::cpuinfo(&source.text("proc/cpuinfo")).processors;
+        CpuList::new((0..processors.max(1)).collect())
+    };
+    list.and_then(|l| texts::cpu_list(&l)).unwrap_or_else(count)
+}
+
+/// The model's name, and whether the processor says that it is virtual (x86 only).
+pub(super) fn model(source: &Source) -> (String, u32, Option<bool>) {
+    let text = source.text("proc/cpuinfo");
+    let info = texts::cpuinfo(&text);
+    let board = || {
+        let model = source.text("proc/device-tree/model");
+        let model = model.trim_end_matches('\0').trim();
+        (!model.is_empty()).then(|| model.to_owned())
+    };
+    let model = info.model.or_else(board);
+    let says = text.contains("\nflags").then_some(info.virtual_machine);
+    let online = online(source).len() as u32;
+    (model.unwrap_or_else(|| "unknown".into()), online, says)
+}
+
+/// The processors with their topology.
+pub(super) fn processors(source: &Source) -> Processors {
+    const CPU: &str = "sys/devices/system/cpu";
+    let list = |path: &str| texts::cpu_list(&source.text(path));
+    let (mut packages, mut cores) = (BTreeSet::new(), BTreeMap::new());
+    let (mut caches, mut capacities) = (BTreeSet::new(), BTreeMap::<u64, Vec<u32>>::new());
+    for cpu in online(source).iter() {
+        let at = format!("{CPU}/cpu{cpu}");
+        packages.extend(source.line(&format!("{at}/topology/physical_package_id")));
+        let siblings = list(&format!("{at}/topology/thread_siblings_list"));
+        let siblings = siblings.unwrap_or_else(|| CpuList::new(vec![cpu]));
+        let first = siblings.iter().next().unwrap_or(cpu);
+        let first_of_core = cores.insert(first, siblings).is_none();
+        if let Some(capacity) = source.number(&format!("{at}/cpu_capacity")) {
+            capacities.entry(capacity).or_default().push(cpu);
+        }
+        // Siblings share their caches.
+        if first_of_core {
+            caches.extend(caches_of(source, &at));
+        }
+    }
+    let siblings = cores.values().filter(|s| s.len() > 1).cloned().collect();
+    Processors {
+        architecture: rustix::system::uname().machine().to_string_lossy().into(),
+        sockets: packages.len().max(1) as u32,
+        cores: cores.len() as u32,
+        online: Some(online(source)),
+        siblings,
+        classes: classes(source, capacities),
+        numa: numa(source),
+        caches: caches.into_iter().collect(),
+        isolated: list(&format!("{CPU}/isolated")),
+        nohz_full: list(&format!("{CPU}/nohz_full")),
+        steal_since_boot: texts::steal_since_boot(&source.text("proc/stat")),
+    }
+}
+
+fn caches_of(source: &Source, cpu: &str) -> Vec<Cache> {
+    let indices = source.numbered(&format!("{cpu}/cache"), "index");
+    let read = |at: &String| {
+        let shared = source.text(&format!("{at}/shared_cpu_list"));
+        Some(Cache {
+            level: source.number(&format!("{at}/level"))?.try_into().ok()?,
+            kind: source.line(&format!("{at}/type"))?.to_lowercase(),
+            size_bytes: texts::cache_size(&source.text(&format!("{at}/size")))?,
+            shared_by: texts::cpu_list(&shared).map_or(1, |list| list.len() as u32),
+        })
+    };
+    indices.values().filter_map(read).collect()
+}
+
+/// Kinds of cores: Intel's hybrids list theirs by name, ARM's tell a capacity each.
+fn classes(source: &Source, capacities: BTreeMap<u64, Vec<u32>>) -> Vec<CoreClass> {
+    let intel = ["core", "atom", "lowpower"].into_iter().filter_map(|name| {
+        let cpus = source.line(&format!("sys/devices/cpu_{name}/cpus"))?;
+        Some(CoreClass {
+            name: name.into(),
+            cpus: texts::cpu_list(&cpus)?,
+        })
+    });
+    let intel: Vec<CoreClass> = intel.collect();
+    if intel.len() > 1 {
+        return intel;
+    }
+    if capacities.len() < 2 {
+        return Vec::new();
+    }
+    let class = |(capacity, cpus)| CoreClass {
+        name: format!("capacity {capacity}"),
+        cpus: CpuList::new(cpus),
+    };
+    capacities.into_iter().rev().map(class).collect()
+}
+
+fn numa(source: &Source) -> Vec<NumaNode> {
+    let nodes = source.numbered("sys/devices/system/node", "node");
+    let read = |(id, at): (&u32, &String)| {
+        let meminfo = source.text(&format!("{at}/meminfo"));
+        NumaNode {
+            id: *id,
+            cpus: texts::cpu_list(&source.text(&format!("{at}/cpulist"))),
+            memory_bytes: bytes(&texts::meminfo(&meminfo), "MemTotal"),
+        }
+    };
+    nodes.iter().map(read).collect()
+}
+
+fn bytes(meminfo: &BTreeMap<&str, u64>, name: &str) -> u64 {
+    meminfo.get(name).copied().unwrap_or_default()
+}
+
+/// The memory.
+pub(super) fn memory(source: &Source) -> Memory {
+    let text = source.text("proc/meminfo");
+    let meminfo = texts::meminfo(&text);
+    let transparent = source.text("sys/kernel/mm/transparent_hugepage/enabled");
+    Memory {
+        total_bytes: bytes(&meminfo, "MemTotal"),
+        available_bytes: bytes(&meminfo, "MemAvailable"),
+        swap_bytes: bytes(&meminfo, "SwapTotal"),
+        huge_page_bytes: bytes(&meminfo, "Hugepagesize"),
+        huge_pages: bytes(&meminfo, "HugePages_Total"),
+        huge_pages_free: bytes(&meminfo, "HugePages_Free"),
+        transparent_huge_pages: texts::chosen(&transparent).unwrap_or_default().into(),
+    }
+}
+
+/// The kernel.
+pub(super) fn kernel(source: &Source) -> Kernel {
+    let version = source.line("proc/sys/kernel/version").unwrap_or_default();
+    let realtime = source.number("sys/kernel/realtime") == Some(1)
+        || version
+            .split_whitespace()
+            .any(|w| w == "PREEMPT_RT" || w == "RT");
+    Kernel {
+        release: source.line("proc/sys/kernel/osrelease").unwrap_or_default(),
+        version,
+        command_line: source.line("proc/cmdline").unwrap_or_default(),
+        realtime,
+        modules: source.path("proc/modules").exists(),
+    }
+}
+
+/// The clock.
+pub(super) fn clock(source: &Source) -> Clock {
+    const AT: &str = "sys/devices/system/clocksource/clocksource0";
+    let available = source.text(&format!("{AT}/available_clocksource"));
+    Clock {
+        source: source
+            .line(&format!("{AT}/current_clocksource"))
+            .unwrap_or_default(),
+        available: available.split_whitespace().map(Into::into).collect(),
+    }
+}
+
+/// The distribution's name for people, and its `ID` with those it is `ID_LIKE`.
+pub(super) fn distribution(source: &Source) -> (String, String) {
+    let mut text = source.text("etc/os-release");
+    if text.is_empty() {
+        text = source.text("usr/lib/os-release");
+    }
+    let get = |key| texts::os_release(&text, key).unwrap_or_default();
+    let name = ["PRETTY_NAME", "NAME", "ID"].map(get).into_iter();
+    let name = name.clone().find(|name| !name.is_empty());
+    let family = format!("{} {}", get("ID"), get("ID_LIKE"));
+    (name.unwrap_or_else(|| "unknown".into()), family)
+}
+
+/// The hypervisor underneath; `says` is what the processor's flags say.
+pub(super) fn hypervisor(source: &Source, says: Option<bool>) -> Option<String> {
+    let dmi = ["sys_vendor", "product_name", "board_vendor", "bios_vendor"];
+    let dmi = dmi.map(|name| source.line(&format!("sys/class/dmi/id/{name}")));
+    let signature = crate::sys::feature::hypervisor_signature();
+    let signature = signature.unwrap_or_default();
+    // The header of an ACPI table holds the maker's name at its tenth byte.
+    let dsdt = source.text("sys/firmware/acpi/tables/DSDT");
+    texts::hypervisor(&Evidence {
+        processor: says,
+        signature: String::from_utf8_lossy(&signature).into_owned(),
+        sys_hypervisor: source.text("sys/hypervisor/type"),
+        dmi: dmi.into_iter().flatten().collect(),
+        acpi_oem: dsdt.get(10..16).unwrap_or_default().into(),
+        device_tree: source.text("proc/device-tree/hypervisor/compatible"),
+    })
+}
+
+/// `v1`, `v2`, `hybrid` or `none`.
+pub(super) fn cgroup_layout(source: &Source) -> &'static str {
+    texts::cgroup_layout(&source.text("proc/self/mountinfo"))
+}
+
+/// Space where latlab writes. A directory that is yet to be made counts as its nearest parent.
+pub(super) fn storage(directories: &[&Path]) -> Vec<Storage> {
+    let read = |directory: &&Path| {
+        let there = directory.ancestors().find(|path| path.exists())?;
+        let stat = rustix::fs::statvfs(there).ok()?;
+        Some(Storage {
+            path: directory.display().to_string(),
+            free_bytes: stat.f_bavail.saturating_mul(stat.f_frsize),
+            total_bytes: stat.f_blocks.saturating_mul(stat.f_frsize),
+        })
+    };
+    directories.iter().filter_map(read).collect()
+}

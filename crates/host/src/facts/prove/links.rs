@@ -1,0 +1,159 @@
+//! Links: every kind is made in a network namespace that nothing pins, so that it vanishes, with all
+//! that was made in it, when the thread ends.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use latlab_model::facts::Facts;
+use latlab_netlink::{
+    Bridge, Handle, Interface, LinkKind, Netem, NewLink, Parent, Qdisc, Tbf, Vxlan,
+};
+
+use super::{Outcome, PATIENCE, Report, outcome, output};
+use crate::facts::tools;
+use crate::sys::netns::{self, NetNs};
+use crate::sys::tap::{self, TapOptions};
+use crate::sys::{self, feature};
+
+pub(super) const COVERS: &[&str] = &[
+    Facts::VETH,
+    Facts::BRIDGE,
+    Facts::MACVLAN,
+    Facts::MACVTAP,
+    Facts::VXLAN,
+    Facts::TAP,
+    Facts::TBF,
+    Facts::NETEM,
+    Facts::AF_XDP,
+];
+
+const MADE: &str = "made in a fresh network namespace";
+
+/// Index of the loopback interface in every network namespace.
+const LOOPBACK: u32 = 1;
+
+/// For both families at once.
+const RULES: &str = "table inet latlab_proof {
+    chain out {
+        type nat hook postrouting priority 100; policy accept;
+        oifname \"eth0\" masquerade
+    }
+}
+";
+
+/// IANA's port for VXLAN.
+const VXLAN_PORT: u16 = 4789;
+
+pub(super) fn run(report: &Report) {
+    if let Err(error) = netns::unshare() {
+        return report.refuse_all(COVERS, &error);
+    }
+    let mut handle = match Handle::open() {
+        Ok(handle) => handle,
+        Err(error) => return report.refuse_all(COVERS, &error),
+    };
+    report.try_one(Facts::TAP, MADE, || {
+        let here = NetNs::current()?;
+        tap::create_tap(here.as_fd(), "proof-tap", TapOptions::default())
+    });
+    report.try_one(Facts::AF_XDP, "bound in a fresh network namespace", || {
+        feature::bind_xdp_socket(LOOPBACK)
+    });
+    for (name, qdisc) in [(Facts::TBF, tbf()), (Facts::NETEM, netem())] {
+        report.try_one(name, "set in a fresh network namespace", || {
+            handle.apply(&qdisc.replace(LOOPBACK, Parent::Root, 1))
+        });
+    }
+    report.try_one(Facts::BRIDGE, MADE, || {
+        make(&mut handle, "proof-br", LinkKind::Bridge(Bridge::default()))
+    });
+    report.try_one(Facts::VXLAN, MADE, || {
+        make(&mut handle, "proof-vx", LinkKind::Vxlan(vxlan()))
+    });
+    on_ethernet(report, &mut handle);
+}
+
+/// Makes the kinds that are put on an Ethernet interface, after one of those.
+fn on_ethernet(report: &Report, handle: &mut Handle) {
+    let on_veth = [Facts::VETH, Facts::MACVLAN, Facts::MACVTAP];
+    if !on_veth.iter().any(|name| report.wants(name)) {
+        return;
+    }
+    let peer = LinkKind::Veth(Interface::new("proof-b"));
+    let veth = make(handle, "proof-a", peer);
+    report.note(Facts::VETH, outcome(&veth, MADE));
+    let Ok(parent) = veth else {
+        for name in [Facts::MACVLAN, Facts::MACVTAP] {
+            let why = "there is no veth to put it on".to_owned();
+            report.note(name, Outcome::Unproven(why));
+        }
+        return;
+    };
+    report.try_one(Facts::MACVLAN, MADE, || {
+        make(handle, "proof-mv", LinkKind::Macvlan(parent))
+    });
+    if report.wants(Facts::MACVTAP) {
+        // Without the device that a virtual machine opens, the interface is worth nothing.
+        let result = make(handle, "proof-mt", LinkKind::Macvtap(parent));
+        let outcome = match result {
+            Ok(_) => outcome(
+                &open_macvtap("proof-mt"),
+                "made and opened in a fresh namespace",
+            ),
+            Err(error) => outcome(&Err::<(), _>(error), MADE),
+        };
+        report.note(Facts::MACVTAP, outcome);
+    }
+}
+
+fn open_macvtap(name: &str) -> Result<OwnedFd, sys::Error> {
+    let here = NetNs::current()?;
+    tap::open_macvtap(here.as_fd(), name, true)
+}
+
+/// Loads a rule that masquerades, with the tool that links of type `nat` use.
+pub(super) fn masquerade(report: &Report) {
+    if let Err(error) = netns::unshare() {
+        return report.refuse_all(&[Facts::MASQUERADE], &error);
+    }
+    let how = "rule loaded in a fresh network namespace";
+    report.try_one(Facts::MASQUERADE, how, || {
+        let nft = tools::find("nft").ok_or_else(|| io::Error::other("nft is not installed"))?;
+        output(nft.as_os_str(), &["-f", "-"], RULES, PATIENCE)
+    });
+}
+
+/// Makes a link and returns its index.
+fn make(handle: &mut Handle, name: &str, kind: LinkKind<'_>) -> Result<u32, latlab_netlink::Error> {
+    handle.apply(&NewLink::new(Interface::new(name), kind).request())?;
+    handle.link_index(name)
+}
+
+fn tbf() -> Qdisc {
+    Qdisc::Tbf(Tbf {
+        rate_bits_per_second: 1_000_000_000,
+        burst_bytes: 128 << 10,
+        limit_bytes: 1 << 20,
+    })
+}
+
+fn netem() -> Qdisc {
+    Qdisc::Netem(Netem {
+        delay: Duration::from_millis(1),
+        limit_packets: 1000,
+        ..Netem::default()
+    })
+}
+
+fn vxlan() -> Vxlan {
+    Vxlan {
+        vni: 1,
+        local: None,
+        remote: None,
+        parent: None,
+        port: VXLAN_PORT,
+        udp_checksum: false,
+        learning: false,
+    }
+}

@@ -1,0 +1,286 @@
+//! Programs that latlab drives: whether they are there, and their versions.
+//!
+//! A program tells its version in a few milliseconds, some in a hundred. So versions are kept in a
+//! file, under the program's path, size and time of change, and asked again when one of them
+//! differs.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{prove, texts};
+
+/// A program that latlab drives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tool {
+    /// Its name.
+    pub name: &'static str,
+    /// Debian's package.
+    pub package: &'static str,
+    /// What cannot be done without it.
+    pub costs: &'static str,
+    /// Whether another tool of the list does as well, or few need it.
+    pub optional: bool,
+    /// How it is asked for its version.
+    ask: &'static str,
+}
+
+const fn tool(name: &'static str, package: &'static str, costs: &'static str) -> Tool {
+    Tool {
+        name,
+        package,
+        costs,
+        optional: false,
+        ask: "--version",
+    }
+}
+
+const fn optional(tool: Tool) -> Tool {
+    Tool {
+        optional: true,
+        ..tool
+    }
+}
+
+const fn asked_with(ask: &'static str, tool: Tool) -> Tool {
+    Tool { ask, ..tool }
+}
+
+/// QEMU for this machine's own architecture.
+const QEMU: Tool = if cfg!(target_arch = "aarch64") {
+    tool("qemu-system-aarch64", "qemu-system-arm", "no vm nodes")
+} else {
+    tool("qemu-system-x86_64", "qemu-system-x86", "no vm nodes")
+};
+
+/// All of them.
+pub const TOOLS: &[Tool] = &[
+    tool("crun", "crun", "no container nodes (unless runc is there)"),
+    optional(tool("runc", "runc", "no `runtime: runc`")),
+    QEMU,
+    tool("nft", "nftables", "no links of type nat"),
+    tool("iperf3", "iperf3", "no stream measurements"),
+    tool(
+        "dpkg-deb",
+        "dpkg",
+        "guest kernels cannot be unpacked; `kernel: PATH` still works",
+    ),
+    tool(
+        "apt-get",
+        "apt",
+        "guest kernels cannot be fetched; `kernel: PATH` still works",
+    ),
+    optional(tool(
+        "sockperf",
+        "sockperf",
+        "rr cannot be checked against sockperf",
+    )),
+    optional(tool(
+        "stress-ng",
+        "stress-ng",
+        "no background load in studies",
+    )),
+    optional(asked_with(
+        "-V",
+        tool("ip", "iproute2", "no look inside by hand"),
+    )),
+    optional(asked_with(
+        "-V",
+        tool("tc", "iproute2", "no look inside by hand"),
+    )),
+    optional(tool(
+        "skopeo",
+        "skopeo",
+        "no images straight from a registry",
+    )),
+];
+
+/// How long a program may take to tell its version.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Where administrators' programs are; an ordinary user's `PATH` leaves them out.
+const SYSTEM: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
+
+/// Finds a program as a shell does, and beyond `PATH` where root's programs are.
+pub fn find(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    find_in(
+        name,
+        std::env::split_paths(&path).chain(SYSTEM.map(PathBuf::from)),
+    )
+}
+
+fn find_in(name: &str, directories: impl Iterator<Item = PathBuf>) -> Option<PathBuf> {
+    let runs = |path: &PathBuf| {
+        let metadata = fs::metadata(path);
+        metadata.is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+    };
+    directories.map(|directory| directory.join(name)).find(runs)
+}
+
+/// Versions that were told before, by path.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Told(BTreeMap<PathBuf, Version>);
+
+/// What a program said, and what it looked like then.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Version {
+    size_bytes: u64,
+    /// Seconds and nanoseconds.
+    changed: (i64, i64),
+    version: String,
+}
+
+/// Whether programs may be started to learn their versions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ask {
+    /// None: a version that was not told before is `?`.
+    Nobody,
+    /// Those whose version is not known.
+    Unknown,
+    /// All.
+    Everybody,
+}
+
+/// The tools that are there, with their versions.
+pub(super) fn read(cache: &Path, ask: Ask) -> BTreeMap<String, String> {
+    let found = TOOLS
+        .iter()
+        .filter_map(|tool| Some((tool, find(tool.name)?)));
+    let found: Vec<(&Tool, PathBuf)> = found.collect();
+    let file = cache.join("tools.json");
+    let told: Told = match ask {
+        Ask::Everybody => Told::default(),
+        _ => fs::read(&file)
+            .ok()
+            .and_then(|bytes| serde_json::from_slice(&bytes).ok())
+            .unwrap_or_default(),
+    };
+    let mut now = Told::default();
+    let unknown = |path: &Path| {
+        let known = told.0.get(path).filter(|v| v.looks_like(path));
+        known.is_none()
+    };
+    std::thread::scope(|scope| {
+        let asked: Vec<_> = found
+            .iter()
+            .filter(|(_, path)| ask != Ask::Nobody && unknown(path))
+            .map(|(tool, path)| (path, scope.spawn(|| Version::ask(path, tool.ask))))
+            .collect();
+        for (path, answer) in asked {
+            // A thread that panicked has told nothing.
+            if let Ok(Some(version)) = answer.join() {
+                now.0.insert(path.clone(), version);
+            }
+        }
+    });
+    let news = !now.0.is_empty();
+    for (_, path) in found.iter().filter(|(_, path)| !unknown(path)) {
+        now.0.insert(path.clone(), told.0[path].clone());
+    }
+    if news {
+        // Only time is lost if it cannot be kept, by an ordinary user for example.
+        let _ = keep(&file, &now);
+    }
+    let version = |path: &Path| now.0.get(path).map_or("?", |v| &v.version).to_owned();
+    let listed = found
+        .iter()
+        .map(|(tool, path)| (tool.name.to_owned(), version(path)));
+    listed.collect()
+}
+
+fn keep(file: &Path, told: &Told) -> Result<(), crate::sys::Error> {
+    if let Some(directory) = file.parent() {
+        fs::create_dir_all(directory)
+            .map_err(crate::sys::Error::of("make", directory.display()))?;
+    }
+    let bytes = serde_json::to_vec_pretty(told).unwrap_or_default();
+    crate::sys::file::write_atomically(file, &bytes, 0o644)
+}
+
+impl Version {
+    fn ask(path: &Path, argument: &str) -> Option<Version> {
+        let metadata = fs::metadata(path).ok()?;
+        let said = prove::output(OsStr::new(path), &[argument], "", PATIENCE);
+        // A program that is there but does not speak is there.
+        let version = said.ok().and_then(|said| texts::tool_version(&said));
+        Some(Version {
+            size_bytes: metadata.len(),
+            changed: (metadata.mtime(), metadata.mtime_nsec()),
+            version: version.unwrap_or_else(|| "?".into()),
+        })
+    }
+
+    fn looks_like(&self, path: &Path) -> bool {
+        let metadata = fs::metadata(path);
+        metadata.is_ok_and(|m| {
+            (m.len(), (m.mtime(), m.mtime_nsec())) == (self.size_bytes, self.changed)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn directory(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("latlab-tools-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        path
+    }
+
+    fn program(path: &Path, script: &str, mode: u32) {
+        fs::write(path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn only_what_can_be_run_is_found() {
+        let at = directory("find");
+        program(&at.join("text"), "", 0o644);
+        program(&at.join("runs"), "", 0o755);
+        fs::create_dir(at.join("folder")).unwrap();
+        let find = |name: &str| {
+            find_in(
+                name,
+                [PathBuf::from("/nonexistent"), at.clone()].into_iter(),
+            )
+        };
+        assert_eq!(find("runs"), Some(at.join("runs")));
+        assert_eq!(find("text"), None);
+        assert_eq!(find("folder"), None);
+        fs::remove_dir_all(&at).unwrap();
+    }
+
+    #[test]
+    fn a_version_holds_until_the_program_changes() {
+        let at = directory("version");
+        let path = at.join("tool");
+        program(&path, "echo tool 1.2.3", 0o755);
+        let version = Version::ask(&path, "--version").unwrap();
+        assert_eq!(version.version, "1.2.3");
+        assert!(version.looks_like(&path));
+        program(&path, "echo longer 1.2.4", 0o755);
+        assert!(!version.looks_like(&path));
+        program(&path, "exit 1", 0o755);
+        assert_eq!(Version::ask(&path, "--version").unwrap().version, "?");
+        fs::remove_dir_all(&at).unwrap();
+    }
+
+    #[test]
+    fn what_was_told_is_kept_and_a_spoilt_file_is_asked_for_again() {
+        let cache = directory("cache");
+        fs::write(cache.join("tools.json"), "{spoilt").unwrap();
+        let first = read(&cache, Ask::Unknown);
+        let text = fs::read_to_string(cache.join("tools.json")).unwrap();
+        let told: Told = serde_json::from_str(&text).unwrap();
+        assert_eq!(told.0.len(), first.len());
+        assert_eq!(read(&cache, Ask::Nobody), first);
+        fs::remove_dir_all(&cache).unwrap();
+    }
+}

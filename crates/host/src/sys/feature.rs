@@ -1,0 +1,425 @@
+//! System calls that exist only to find out whether the kernel has a feature.
+//!
+//! Each makes the smallest object that needs the feature and lets it go again: the descriptor
+//! returned is closed by its owner, and nothing else remains. The layouts are the kernel's, written
+//! down here because `libc` has none of them.
+
+use std::ffi::{CString, c_int, c_long, c_ulong, c_void};
+use std::io;
+use std::mem::size_of;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+
+/// Kinds of BPF programs (`enum bpf_prog_type`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum BpfProgram {
+    /// A classifier of traffic control.
+    SchedClassifier = 3,
+    /// At a trace point of the kernel, with its arguments as they are.
+    RawTracepoint = 17,
+}
+
+const BPF_MAP_CREATE: c_int = 0;
+const BPF_PROG_LOAD: c_int = 5;
+const BPF_RAW_TRACEPOINT_OPEN: c_int = 17;
+const BPF_MAP_TYPE_RINGBUF: u32 = 27;
+
+/// The beginning of `union bpf_attr` for BPF_PROG_LOAD. The kernel takes the rest as zero.
+#[repr(C)]
+struct BpfProgLoad {
+    prog_type: u32,
+    insn_cnt: u32,
+    insns: u64,
+    license: u64,
+    log_level: u32,
+    log_size: u32,
+    log_buf: u64,
+}
+
+/// The same for BPF_MAP_CREATE.
+#[repr(C)]
+struct BpfMapCreate {
+    map_type: u32,
+    key_size: u32,
+    value_size: u32,
+    max_entries: u32,
+    map_flags: u32,
+}
+
+/// The same for BPF_RAW_TRACEPOINT_OPEN.
+#[repr(C)]
+struct BpfRawTracepointOpen {
+    name: u64,
+    prog_fd: u32,
+    padding: u32,
+}
+
+/// Calls `bpf(2)` with an attribute whose addresses are valid; the result is a descriptor.
+fn bpf<T>(command: c_int, attribute: &T) -> io::Result<OwnedFd> {
+    let pointer: *const T = attribute;
+    // SAFETY: the kernel reads `size_of::<T>()` bytes at `pointer`, which is a live reference, and
+    // what the addresses in it point to, which the callers keep alive over the call. It writes
+    // nothing: no log was asked for.
+    let fd = unsafe { libc::syscall(libc::SYS_bpf, command, pointer, size_of::<T>()) };
+    descriptor(fd)
+}
+
+/// Takes the result of a system call that makes a descriptor.
+fn descriptor(result: c_long) -> io::Result<OwnedFd> {
+    match c_int::try_from(result) {
+        // SAFETY: the kernel just made this descriptor for us, so nobody else owns it.
+        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Loads a program that does nothing but return 0.
+pub fn load_bpf(kind: BpfProgram) -> io::Result<OwnedFd> {
+    // `r0 = 0; exit`, eight bytes each: opcode, registers, offset, immediate.
+    let program: [[u8; 8]; 2] = [[0xb7, 0, 0, 0, 0, 0, 0, 0], [0x95, 0, 0, 0, 0, 0, 0, 0]];
+    let attribute = BpfProgLoad {
+        prog_type: kind as u32,
+        insn_cnt: program.len() as u32,
+        insns: program.as_ptr() as u64,
+        license: c"GPL".as_ptr() as u64,
+        log_level: 0,
+        log_size: 0,
+        log_buf: 0,
+    };
+    bpf(BPF_PROG_LOAD, &attribute)
+}
+
+/// Bytes of the ring buffer: a power of two and a multiple of every page size.
+const RINGBUF_BYTES: u32 = 64 << 10;
+
+/// Makes a ring buffer.
+pub fn make_bpf_ringbuf() -> io::Result<OwnedFd> {
+    let attribute = BpfMapCreate {
+        map_type: BPF_MAP_TYPE_RINGBUF,
+        key_size: 0,
+        value_size: 0,
+        max_entries: RINGBUF_BYTES,
+        map_flags: 0,
+    };
+    bpf(BPF_MAP_CREATE, &attribute)
+}
+
+/// Attaches a loaded program to the trace point `name` until the result is dropped.
+pub fn attach_raw_tracepoint(name: &str, program: &OwnedFd) -> io::Result<OwnedFd> {
+    let name = CString::new(name)?;
+    let attribute = BpfRawTracepointOpen {
+        name: name.as_ptr() as u64,
+        prog_fd: program.as_raw_fd() as u32,
+        padding: 0,
+    };
+    bpf(BPF_RAW_TRACEPOINT_OPEN, &attribute)
+}
+
+/// `struct perf_event_attr` as of its first version, which every kernel takes.
+#[repr(C)]
+struct PerfEventAttr {
+    kind: u32,
+    size: u32,
+    config: u64,
+    sample_period: u64,
+    sample_type: u64,
+    read_format: u64,
+    flags: u64,
+    wakeup_events: u32,
+    bp_type: u32,
+    config1: u64,
+}
+
+const _: () = assert!(size_of::<PerfEventAttr>() == 64);
+
+const PERF_TYPE_HARDWARE: u32 = 0;
+const PERF_COUNT_HW_CPU_CYCLES: u64 = 0;
+/// `exclude_kernel` and `exclude_hv`: what an ordinary user may count too.
+const PERF_USER_ONLY: u64 = (1 << 5) | (1 << 6);
+
+/// Opens a counter of the calling thread's own processor cycles in user space. It counts at once;
+/// eight bytes read from it are the count.
+pub fn open_cycle_counter() -> io::Result<OwnedFd> {
+    let attribute = PerfEventAttr {
+        kind: PERF_TYPE_HARDWARE,
+        size: size_of::<PerfEventAttr>() as u32,
+        config: PERF_COUNT_HW_CPU_CYCLES,
+        sample_period: 0,
+        sample_type: 0,
+        read_format: 0,
+        flags: PERF_USER_ONLY,
+        wakeup_events: 0,
+        bp_type: 0,
+        config1: 0,
+    };
+    let pointer: *const PerfEventAttr = &attribute;
+    let (this_thread, any_cpu, no_group) = (0, -1, -1);
+    let close_on_exec: c_ulong = 1 << 3;
+    // SAFETY: the kernel reads as many bytes at `pointer` as the `size` field says, which is the
+    // size of the live attribute, and keeps no address.
+    let fd = unsafe {
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            pointer,
+            this_thread,
+            any_cpu,
+            no_group,
+            close_on_exec,
+        )
+    };
+    descriptor(fd)
+}
+
+/// Bytes of `struct io_uring_params`.
+const IO_URING_PARAMS_BYTES: usize = 120;
+
+/// Makes an io_uring of one entry.
+pub fn make_io_uring() -> io::Result<OwnedFd> {
+    let mut parameters = [0u64; IO_URING_PARAMS_BYTES / 8];
+    // SAFETY: the kernel reads and writes 120 bytes at the address, which is an array of that size
+    // with an alignment of 8.
+    let fd = unsafe { libc::syscall(libc::SYS_io_uring_setup, 1u32, parameters.as_mut_ptr()) };
+    descriptor(fd)
+}
+
+/// Memory shared with an AF_XDP socket, aligned to every page size.
+#[repr(C, align(65536))]
+struct Frames([u8; 64 << 10]);
+
+const XDP_FRAME_BYTES: u32 = 2048;
+const XDP_RING_ENTRIES: u32 = 16;
+
+/// Binds an AF_XDP socket, with memory and all four rings, to the first queue of an interface in
+/// the calling thread's network namespace, and closes it. Copying, which every driver can.
+pub fn bind_xdp_socket(interface_index: u32) -> io::Result<()> {
+    // Declared before the socket, so that it outlives it.
+    let mut frames = Box::new(Frames([0; 64 << 10]));
+    // SAFETY: takes numbers only.
+    let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+    let socket = descriptor(fd.into())?;
+    // SAFETY: a plain C structure of numbers, for which zero is a value.
+    let mut memory: libc::xdp_umem_reg = unsafe { std::mem::zeroed() };
+    memory.addr = frames.0.as_mut_ptr() as u64;
+    memory.len = frames.0.len() as u64;
+    memory.chunk_size = XDP_FRAME_BYTES;
+    xdp_option(&socket, libc::XDP_UMEM_REG, &memory)?;
+    for ring in [
+        libc::XDP_UMEM_FILL_RING,
+        libc::XDP_UMEM_COMPLETION_RING,
+        libc::XDP_RX_RING,
+        libc::XDP_TX_RING,
+    ] {
+        xdp_option(&socket, ring, &XDP_RING_ENTRIES)?;
+    }
+    // SAFETY: as above.
+    let mut address: libc::sockaddr_xdp = unsafe { std::mem::zeroed() };
+    address.sxdp_family = libc::AF_XDP as u16;
+    address.sxdp_flags = libc::XDP_COPY;
+    address.sxdp_ifindex = interface_index;
+    let pointer: *const libc::sockaddr_xdp = &address;
+    let length = size_of::<libc::sockaddr_xdp>() as libc::socklen_t;
+    // SAFETY: the kernel reads `length` bytes at the address of a live structure of that size.
+    if unsafe { libc::bind(socket.as_raw_fd(), pointer.cast(), length) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+fn xdp_option<T>(socket: &OwnedFd, option: c_int, value: &T) -> io::Result<()> {
+    let pointer: *const T = value;
+    let length = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the kernel reads `length` bytes at the address of a live value of that size. The
+    // memory that XDP_UMEM_REG names is pinned by the kernel and outlives the socket.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_XDP,
+            option,
+            pointer.cast(),
+            length,
+        )
+    };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Starts a process in new namespaces, given as `CLONE_NEW*` flags, that ends at once. User
+/// namespaces cannot be tried in any other way: a thread among others may not enter a new one.
+pub fn try_namespaces(flags: c_int) -> io::Result<()> {
+    // SAFETY: without CLONE_VM and with a null stack this is `fork`: the child gets a copy of
+    // everything and goes on here, on its copy of the stack.
+    let pid = unsafe { libc::syscall(libc::SYS_clone, flags | libc::SIGCHLD, 0, 0, 0, 0) };
+    match pid {
+        0 => {
+            // SAFETY: `_exit` is async-signal-safe, which in a child of a process with threads is
+            // all that may be called; nothing was touched since the fork.
+            unsafe { libc::_exit(0) }
+        }
+        pid if pid > 0 => {
+            let pid = rustix::process::Pid::from_raw(pid as i32);
+            let options = rustix::process::WaitOptions::empty();
+            rustix::io::retry_on_intr(|| rustix::process::waitpid(pid, options))?;
+            Ok(())
+        }
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Moves the calling thread into a copy of the mount namespace whose changes nobody else sees; for
+/// threads that end there.
+pub fn enter_private_mounts() -> io::Result<()> {
+    use rustix::mount::{MountPropagationFlags as Flags, mount_change};
+    // SAFETY: the thread gets its own mounts, and with them its own root and working directory,
+    // which were the process's; it neither shares descriptors less nor runs foreign code.
+    unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNS) }?;
+    mount_change("/", Flags::PRIVATE | Flags::REC)?;
+    Ok(())
+}
+
+const VHOST_GET_FEATURES: c_ulong = 0x8008_af00;
+
+/// Asks an open vhost device for its features.
+pub fn vhost_features(device: impl AsFd) -> io::Result<u64> {
+    let mut features = 0u64;
+    // SAFETY: VHOST_GET_FEATURES writes eight bytes at the address, which is a live u64; on any
+    // other device the request is unknown and refused.
+    let result = unsafe {
+        libc::ioctl(
+            device.as_fd().as_raw_fd(),
+            VHOST_GET_FEATURES as _,
+            &raw mut features,
+        )
+    };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(features)
+}
+
+/// `struct ethtool_ts_info`.
+#[repr(C)]
+#[derive(Default)]
+struct EthtoolTimestampInfo {
+    command: u32,
+    so_timestamping: u32,
+    phc_index: i32,
+    tx_types: u32,
+    tx_reserved: [u32; 3],
+    rx_filters: u32,
+    rx_reserved: [u32; 3],
+}
+
+/// `struct ifreq` with the member of its union that ethtool uses.
+#[repr(C)]
+struct EthtoolRequest {
+    name: [u8; libc::IFNAMSIZ],
+    data: *mut c_void,
+    padding: [u8; 16],
+}
+
+const _: () = assert!(size_of::<EthtoolRequest>() >= size_of::<libc::ifreq>());
+
+const SIOCETHTOOL: c_ulong = 0x8946;
+const ETHTOOL_GET_TS_INFO: u32 = 0x41;
+const SOF_TIMESTAMPING_RX_HARDWARE: u32 = 1 << 2;
+const SOF_TIMESTAMPING_RAW_HARDWARE: u32 = 1 << 6;
+
+/// Whether the interface `name` of the calling thread's network namespace stamps what it receives
+/// with a clock of its own.
+pub fn stamps_received_packets(name: &str) -> io::Result<bool> {
+    let mut info = EthtoolTimestampInfo {
+        command: ETHTOOL_GET_TS_INFO,
+        ..EthtoolTimestampInfo::default()
+    };
+    let mut request = EthtoolRequest {
+        name: [0; libc::IFNAMSIZ],
+        data: (&raw mut info).cast(),
+        padding: [0; 16],
+    };
+    if name.len() >= request.name.len() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    request.name[..name.len()].copy_from_slice(name.as_bytes());
+    let socket = datagram_socket(libc::AF_INET)?;
+    // SAFETY: the request has at least the size of `struct ifreq` and names a terminated interface;
+    // its address points to a live `struct ethtool_ts_info`, the only thing the command writes.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let wanted = SOF_TIMESTAMPING_RX_HARDWARE | SOF_TIMESTAMPING_RAW_HARDWARE;
+    Ok(info.so_timestamping & wanted == wanted)
+}
+
+fn datagram_socket(family: c_int) -> io::Result<OwnedFd> {
+    // SAFETY: takes numbers only.
+    let fd = unsafe { libc::socket(family, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
+    descriptor(fd.into())
+}
+
+/// The twelve letters with which a hypervisor names itself to an x86 processor's CPUID; `None` on
+/// other architectures and where the processor says that there is none.
+pub fn hypervisor_signature() -> Option<[u8; 12]> {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::__cpuid;
+        const HYPERVISOR_PRESENT: u32 = 1 << 31;
+        // SAFETY: every x86_64 processor has the instruction, and leaf 1; the second leaf is
+        // reserved for hypervisors, one of which was just found. (Newer compilers call it safe.)
+        #[allow(unused_unsafe)]
+        let leaf = unsafe {
+            if __cpuid(1).ecx & HYPERVISOR_PRESENT == 0 {
+                return None;
+            }
+            __cpuid(0x4000_0000)
+        };
+        let mut letters = [0; 12];
+        for (letters, register) in letters
+            .chunks_exact_mut(4)
+            .zip([leaf.ebx, leaf.ecx, leaf.edx])
+        {
+            letters.copy_from_slice(&register.to_le_bytes());
+        }
+        Some(letters)
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interface_that_is_not_there_is_an_error() {
+        let error = stamps_received_packets("no-such-nic").unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::ENODEV));
+        let error = stamps_received_packets("a-name-of-more-than-fifteen").unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+    }
+
+    #[test]
+    fn the_loopback_has_no_clock() {
+        assert!(!stamps_received_packets("lo").unwrap_or(false));
+    }
+
+    #[test]
+    fn only_vhost_devices_have_its_features() {
+        let null = std::fs::File::open("/dev/null").unwrap();
+        let error = vhost_features(&null).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::ENOTTY));
+    }
+
+    #[test]
+    fn a_child_in_no_new_namespace_always_works() {
+        try_namespaces(0).unwrap();
+    }
+
+    #[test]
+    fn a_wrong_flag_is_refused() {
+        // A thread's flag without its companions.
+        assert!(try_namespaces(libc::CLONE_THREAD).is_err());
+    }
+}
