@@ -2,6 +2,7 @@
 
 pub mod cgroup;
 pub mod dirs;
+pub mod facts;
 pub mod images;
 pub mod journal;
 pub mod links;

@@ -5,6 +5,7 @@
 //! that undoes it) is in the modules that call it. `unsafe` is allowed only here, in the few
 //! places that have no safe wrapper: leaving a namespace, `clone3`, and the tap ioctls.
 
+pub mod feature;
 pub mod file;
 pub mod inside;
 pub mod mount;
