@@ -6,7 +6,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-use latlab_wire::channel::{Exec, ExitStatus, MAX_PAYLOAD, Message, Stream, WINDOW_BYTES};
+use latlab_wire::channel::{
+    Exec, ExitStatus, MAX_PAYLOAD, Message, Stream, UNLIMITED_CREDIT, WINDOW_BYTES,
+};
 use rustix::io::{Errno, ioctl_fionbio};
 use rustix::process::{Pid, Signal, kill_process_group};
 
@@ -154,6 +156,7 @@ impl Session {
             .iter_mut()
             .find(|output| output.stream == stream)
         {
+            // Saturates at UNLIMITED_CREDIT, which is what that value is for.
             output.credit = output.credit.saturating_add(bytes);
         }
     }
@@ -268,7 +271,9 @@ impl Output {
             }
             Ok(count) => {
                 data.truncate(count);
-                self.credit -= count as u32;
+                if self.credit != UNLIMITED_CREDIT {
+                    self.credit -= count as u32;
+                }
                 outbox.push(&Message::Data {
                     session,
                     stream: self.stream,

@@ -35,6 +35,10 @@ pub const HEADER_BYTES: usize = 16;
 pub const PREAMBLE_BYTES: usize = MAX_PAYLOAD + HEADER_BYTES;
 /// How much of one stream may be under way and unread.
 pub const WINDOW_BYTES: u32 = 128 * 1024;
+/// A [`Message::Credit`] of this lifts the limit of a stream for good: its receiver throws everything
+/// away, so nothing can pile up. (The receiver's reader must never have to write, or two ends with full
+/// pipes could wait for each other; so it cannot return credit bit by bit.)
+pub const UNLIMITED_CREDIT: u32 = u32::MAX;
 /// The name of virtio-serial port `index` as the guest sees it in `/sys/class/virtio-ports/*/name`.
 #[must_use]
 pub fn port_name(index: usize) -> String {

@@ -4,3 +4,4 @@
 
 pub mod container;
 pub mod session;
+pub mod vm;

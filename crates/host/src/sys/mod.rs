@@ -11,6 +11,7 @@ pub mod inside;
 pub mod mount;
 pub mod netns;
 pub mod process;
+pub mod shared;
 pub mod spawn;
 pub mod tap;
 

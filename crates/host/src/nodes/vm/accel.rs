@@ -1,0 +1,289 @@
+//! How a guest's instructions run: by the processor (KVM) or in software (TCG).
+//!
+//! That `/dev/kvm` opens proves little: there are machines on which it makes VMs and runs real-mode code
+//! while a stock Linux guest spins for ever. So KVM counts only after it has booted the very kernel the
+//! labs will boot, to user space, within a bound. The verdict holds for this boot of this host with this
+//! QEMU and this kernel, and is kept in a file with its reason.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::console;
+use super::kernel::Kernel;
+use super::qemu::PROGRAM;
+use crate::sys::file::{Lock, write_atomically};
+
+/// A KVM guest reaches its init within half a second; a machine that needs ten times as long does not
+/// run it in hardware.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// What the agent says when it is asked only to prove that user space runs.
+const PROOF: &str = "latlab-agent: user space runs";
+
+/// How instructions run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Accelerator {
+    /// In hardware.
+    Kvm,
+    /// In software.
+    Tcg,
+}
+
+impl Accelerator {
+    /// QEMU's name for it.
+    pub fn qemu_name(self) -> &'static str {
+        match self {
+            Self::Kvm => "kvm",
+            Self::Tcg => "tcg",
+        }
+    }
+
+    /// The processor the guest sees: the host's, or all that the emulator knows.
+    pub fn cpu_model(self) -> &'static str {
+        match self {
+            Self::Kvm => "host",
+            Self::Tcg => "max",
+        }
+    }
+}
+
+/// What was found, and how.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Verdict {
+    /// What guests run with.
+    pub accelerator: Accelerator,
+    /// Why, in a sentence for people.
+    pub reason: String,
+    /// What the verdict holds for: boot of the host, its kernel, QEMU, the guest's kernel.
+    holds_for: String,
+}
+
+/// Why there is no verdict.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The cache could not be used.
+    #[error(transparent)]
+    Cache(#[from] crate::sys::Error),
+    /// QEMU is missing or broken.
+    #[error("cannot run {PROGRAM}: {source}")]
+    Qemu {
+        /// Why not.
+        source: io::Error,
+    },
+    /// A file could not be used.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// What was done to it.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Another latlab probes for too long.
+    #[error("another latlab has been probing KVM for {} s", after.as_secs())]
+    Locked {
+        /// How long.
+        after: Duration,
+    },
+}
+
+/// Decides by booting `kernel` with the initramfs made for it, at most once a boot of this host.
+///
+/// # Errors
+/// When QEMU or the cache directory cannot be used. That KVM does not work is a verdict, not an error.
+pub fn prove(kernel: &Kernel, initramfs: &Path, cache: &Path) -> Result<Verdict, Error> {
+    fs::create_dir_all(cache).map_err(|source| Error::Io {
+        action: "make directory",
+        path: cache.to_owned(),
+        source,
+    })?;
+    let patience = PATIENCE * 3;
+    let lock = Lock::take(&cache.join("accelerator.lock"), patience)?;
+    let _lock = lock.ok_or(Error::Locked { after: patience })?;
+    let holds_for = identity(kernel)?;
+    let memory = cache.join("accelerator.json");
+    // A file that is not ours, or of another boot, is replaced.
+    let known = fs::read(&memory)
+        .ok()
+        .and_then(|text| serde_json::from_slice::<Verdict>(&text).ok());
+    if let Some(known) = known.filter(|known| known.holds_for == holds_for) {
+        return Ok(known);
+    }
+    let (accelerator, reason) = match try_kvm(kernel, initramfs, cache)? {
+        Ok(reason) => (Accelerator::Kvm, reason),
+        Err(reason) => (Accelerator::Tcg, reason),
+    };
+    let verdict = Verdict {
+        accelerator,
+        reason,
+        holds_for,
+    };
+    let text = serde_json::to_vec_pretty(&verdict).map_err(|error| Error::Io {
+        action: "write",
+        path: memory.clone(),
+        source: error.into(),
+    })?;
+    write_atomically(&memory, &text, 0o644)?;
+    Ok(verdict)
+}
+
+fn identity(kernel: &Kernel) -> Result<String, Error> {
+    let read = |path: &str| {
+        let text = fs::read_to_string(path);
+        text.map(|text| text.trim().to_owned())
+            .map_err(|source| Error::Io {
+                action: "read",
+                path: path.into(),
+                source,
+            })
+    };
+    let boot = read("/proc/sys/kernel/random/boot_id")?;
+    let release = read("/proc/sys/kernel/osrelease")?;
+    let version = Command::new(PROGRAM).arg("--version").output();
+    let version = version.map_err(|source| Error::Qemu { source })?;
+    let version = String::from_utf8_lossy(&version.stdout);
+    let version = version.lines().next().unwrap_or_default().to_owned();
+    let guest = &kernel.release;
+    Ok(format!(
+        "boot {boot} of {release}; {version}; guest {guest}"
+    ))
+}
+
+/// `Ok(Ok(why))` when KVM runs the kernel, `Ok(Err(why not))` when it does not.
+fn try_kvm(
+    kernel: &Kernel,
+    initramfs: &Path,
+    cache: &Path,
+) -> Result<Result<String, String>, Error> {
+    if let Err(error) = fs::File::options().read(true).write(true).open("/dev/kvm") {
+        return Ok(Err(format!("/dev/kvm cannot be opened: {error}")));
+    }
+    let log = cache.join(format!("accelerator-{}.log", std::process::id()));
+    let file = |path: &Path| {
+        fs::File::create(path).map_err(|source| Error::Io {
+            action: "write",
+            path: path.to_owned(),
+            source,
+        })
+    };
+    let output = file(&log)?;
+    let mut command = Command::new(PROGRAM);
+    command.args([
+        "-nodefaults",
+        "-no-user-config",
+        "-no-reboot",
+        "-display",
+        "none",
+    ]);
+    command.args([
+        "-machine", "q35", "-accel", "kvm", "-cpu", "host", "-m", "256M",
+    ]);
+    command.args([
+        "-serial",
+        "stdio",
+        "-append",
+        "console=ttyS0 panic=-1 latlab.probe",
+    ]);
+    command
+        .arg("-kernel")
+        .arg(&kernel.image)
+        .arg("-initrd")
+        .arg(initramfs);
+    command
+        .stdin(Stdio::null())
+        .stderr(output.try_clone().map_err(|source| Error::Io {
+            action: "write",
+            path: log.clone(),
+            source,
+        })?);
+    let child = command
+        .stdout(output)
+        .spawn()
+        .map_err(|source| Error::Qemu { source })?;
+    let result = watch(child, &log);
+    // A log nobody needs any more; the verdict quotes it.
+    let _ = fs::remove_file(&log);
+    result.map_err(|source| Error::Qemu { source })
+}
+
+fn watch(mut child: std::process::Child, log: &Path) -> io::Result<Result<String, String>> {
+    let start = Instant::now();
+    loop {
+        let said = fs::read_to_string(log).unwrap_or_default();
+        let proven = said.contains(PROOF);
+        let ended = child.try_wait()?;
+        if !proven && ended.is_none() && start.elapsed() < PATIENCE {
+            std::thread::sleep(Duration::from_millis(10));
+            continue;
+        }
+        if ended.is_none() {
+            child.kill()?;
+            child.wait()?;
+        }
+        if proven {
+            let seconds = start.elapsed().as_secs_f64();
+            return Ok(Ok(format!(
+                "a guest under KVM reached user space in {seconds:.2} s"
+            )));
+        }
+        let last = console::last_lines(log)
+            .pop()
+            .unwrap_or_else(|| "it printed nothing".into());
+        return Ok(Err(match ended {
+            Some(status) => {
+                format!("the guest under KVM ended early ({status}); last line: {last}")
+            }
+            None => format!(
+                "/dev/kvm opens, but a guest did not reach user space within {} s; last line: {last}",
+                PATIENCE.as_secs()
+            ),
+        }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn watched(name: &str, script: &str) -> Result<String, String> {
+        let log = std::env::temp_dir().join(format!("latlab-accel-{name}-{}", std::process::id()));
+        let output = fs::File::create(&log).unwrap();
+        let child = Command::new("sh")
+            .args(["-c", script])
+            .stdout(output)
+            .spawn()
+            .unwrap();
+        let result = watch(child, &log).unwrap();
+        fs::remove_file(log).unwrap();
+        result
+    }
+
+    #[test]
+    fn only_the_agents_word_is_proof() {
+        assert!(watched("proof", "echo 'latlab-agent: user space runs'; sleep 60").is_ok());
+        let refusal = watched("early", "echo 'kvm: not here'; exit 1").unwrap_err();
+        assert!(
+            refusal.contains("ended early") && refusal.contains("not here"),
+            "{refusal}"
+        );
+    }
+
+    #[test]
+    fn a_verdict_is_read_back_as_it_was_written() {
+        let verdict = Verdict {
+            accelerator: Accelerator::Tcg,
+            reason: "because".into(),
+            holds_for: "boot x".into(),
+        };
+        let text = serde_json::to_string(&verdict).unwrap();
+        assert_eq!(serde_json::from_str::<Verdict>(&text).unwrap(), verdict);
+        assert!(serde_json::from_str::<Verdict>("{}").is_err());
+    }
+}

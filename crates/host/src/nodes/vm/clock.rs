@@ -1,0 +1,294 @@
+//! How far a guest's monotonic clock is from the host's.
+//!
+//! Each has a clock of its own, started at another time and (under software emulation) calibrated by
+//! another timer, yet a one-way time has one end in each. The two meet on a page of shared memory (QEMU's
+//! `ivshmem-plain` device): the host writes a question, the agent, spinning in the guest, answers with its
+//! clock. The guest read its clock between the host's two readings, so the offset is known to within half
+//! the round trip whatever the path does; the shortest of many round trips gives the best bound.
+//!
+//! Clocks drift. One exchange holds for its moment ([`ClockOffset::at_host_ns`]); a measurement takes one
+//! before and one after and interpolates between them ([`ClockOffset::between`]).
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use latlab_wire::channel::clock_page::{
+    ANSWER, GUEST_NS, PAGE_BYTES, QUESTION, READY, READY_VALUE, STOP,
+};
+use latlab_wire::channel::{Exec, ExitStatus};
+use rustix::time::{ClockId, clock_gettime};
+
+use super::channel::{self, Channel};
+use super::qemu::clock_path;
+use crate::sys::shared::SharedWords;
+
+/// Questions of one exchange. A preemption of either side spoils some; the shortest is kept.
+const QUESTIONS: u64 = 2000;
+/// The agent's program starts within this, or not at all.
+const START_PATIENCE: Duration = Duration::from_secs(10);
+/// An answer takes a microsecond; a guest that is not scheduled for this long is stopped.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Why the clocks could not be compared.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The shared page could not be mapped.
+    #[error("cannot map the clock page {}: {source}", path.display())]
+    Page {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The guest does not answer on the page.
+    #[error("the guest does not answer on the clock page ({what}, waited {:.1} s){said}", after.as_secs_f64())]
+    Silent {
+        /// What was waited for.
+        what: &'static str,
+        /// How long.
+        after: Duration,
+        /// What the agent said instead.
+        said: String,
+    },
+    /// The channel failed.
+    #[error(transparent)]
+    Channel(#[from] channel::Error),
+}
+
+/// The guest's clock against the host's at one moment.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ClockOffset {
+    /// The guest's CLOCK_MONOTONIC minus the host's, in nanoseconds.
+    pub offset_ns: i64,
+    /// The true offset is within this of `offset_ns`: half the shortest round trip, rounded up.
+    pub error_ns: u64,
+    /// The host's CLOCK_MONOTONIC at the moment the offset holds for.
+    pub at_host_ns: u64,
+    /// The median round trip, for comparison with the shortest.
+    pub median_round_trip_ns: u64,
+}
+
+impl ClockOffset {
+    /// The offset at another moment, on the line through two exchanges, and its error: the larger of the
+    /// two. `None` when both are of the same moment.
+    pub fn between(first: &Self, second: &Self, at_host_ns: u64) -> Option<(i64, u64)> {
+        let signed = |a: u64, b: u64| i128::from(a) - i128::from(b);
+        let span = signed(second.at_host_ns, first.at_host_ns);
+        if span == 0 {
+            return None;
+        }
+        let change = i128::from(second.offset_ns) - i128::from(first.offset_ns);
+        let since = signed(at_host_ns, first.at_host_ns);
+        let offset = i128::from(first.offset_ns) + change * since / span;
+        let offset = i64::try_from(offset).ok()?;
+        Some((offset, first.error_ns.max(second.error_ns)))
+    }
+}
+
+/// Compares the clocks of the guest whose files are in `dir`, over an open channel to it. Takes a few
+/// milliseconds in which one of the guest's CPUs and the calling thread spin.
+///
+/// # Errors
+/// When the page cannot be mapped or the guest does not answer on it.
+pub fn exchange(dir: &Path, channel: &Channel) -> Result<ClockOffset, Error> {
+    let path = clock_path(dir);
+    let open = File::options().read(true).write(true).open(&path);
+    let page = open
+        .and_then(|file| SharedWords::map(&file, PAGE_BYTES))
+        .map_err(|source| Error::Page { path, source })?;
+    page.word(READY).store(0, Ordering::Release);
+    page.word(QUESTION).store(0, Ordering::Release);
+    let exec = Exec {
+        argv: vec!["latlab-agent".into(), "clock-sync".into()],
+        ..Exec::default()
+    };
+    let session = channel.exec(exec)?;
+    let started = Instant::now();
+    while page.word(READY).load(Ordering::Acquire) != READY_VALUE {
+        let ended = session.wait_for(Duration::from_millis(1));
+        let gave_up = !matches!(ended, Err(channel::Error::Silent { .. }));
+        if gave_up || started.elapsed() > START_PATIENCE {
+            return Err(silent("for it to start", started.elapsed(), session));
+        }
+    }
+    let rounds = ask(&page);
+    page.word(QUESTION).store(STOP, Ordering::Release);
+    let Some(rounds) = rounds else {
+        return Err(silent("for an answer", ANSWER_PATIENCE, session));
+    };
+    match session.wait_for(ANSWER_PATIENCE)? {
+        ExitStatus::Code(0) => Ok(best(&rounds)),
+        _ => Err(silent("for its end", ANSWER_PATIENCE, session)),
+    }
+}
+
+fn silent(what: &'static str, after: Duration, mut session: channel::Session) -> Error {
+    // Best effort towards a guest that may be stopped: its words explain more than ours.
+    let _ = session.signal(9);
+    let mut said = String::new();
+    if let (Ok(_), Some(mut stderr)) = (session.wait_for(ANSWER_PATIENCE), session.stderr.take()) {
+        let _ = io::Read::read_to_string(&mut stderr, &mut said);
+    }
+    let said = said.trim();
+    let said = if said.is_empty() {
+        String::new()
+    } else {
+        format!("; it said: {said}")
+    };
+    Error::Silent { what, after, said }
+}
+
+/// One question and its answer: the host's clock before, the guest's, the host's after.
+#[derive(Debug, Clone, Copy)]
+struct Round {
+    before_ns: u64,
+    guest_ns: u64,
+    after_ns: u64,
+}
+
+impl Round {
+    fn trip_ns(&self) -> u64 {
+        self.after_ns.saturating_sub(self.before_ns)
+    }
+}
+
+/// `None` when the guest stops answering.
+fn ask(page: &SharedWords) -> Option<Vec<Round>> {
+    let mut rounds = Vec::with_capacity(QUESTIONS as usize);
+    for number in 1..=QUESTIONS {
+        let before_ns = monotonic_ns();
+        page.word(QUESTION).store(number, Ordering::Release);
+        let mut looks = 0_u32;
+        while page.word(ANSWER).load(Ordering::Acquire) != number {
+            std::hint::spin_loop();
+            looks = looks.wrapping_add(1);
+            let waited = monotonic_ns().saturating_sub(before_ns);
+            if looks % 4096 == 0 && u128::from(waited) > ANSWER_PATIENCE.as_nanos() {
+                return None;
+            }
+        }
+        let after_ns = monotonic_ns();
+        let guest_ns = page.word(GUEST_NS).load(Ordering::Relaxed);
+        rounds.push(Round {
+            before_ns,
+            guest_ns,
+            after_ns,
+        });
+    }
+    Some(rounds)
+}
+
+/// The offset by the shortest round trip.
+fn best(rounds: &[Round]) -> ClockOffset {
+    let mut trips: Vec<_> = rounds.iter().map(Round::trip_ns).collect();
+    trips.sort_unstable();
+    let shortest = rounds.iter().min_by_key(|round| round.trip_ns());
+    let Some(shortest) = shortest else {
+        // Unreachable from `exchange`, which asks many questions; an empty exchange bounds nothing.
+        return ClockOffset {
+            offset_ns: 0,
+            error_ns: u64::MAX,
+            at_host_ns: monotonic_ns(),
+            median_round_trip_ns: u64::MAX,
+        };
+    };
+    let at_host_ns = shortest.before_ns + shortest.trip_ns() / 2;
+    ClockOffset {
+        offset_ns: shortest.guest_ns.wrapping_sub(at_host_ns) as i64,
+        error_ns: shortest.trip_ns().div_ceil(2),
+        at_host_ns,
+        median_round_trip_ns: trips[trips.len() / 2],
+    }
+}
+
+fn monotonic_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    (now.tv_sec as u64)
+        .wrapping_mul(1_000_000_000)
+        .wrapping_add(now.tv_nsec as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shortest_round_trip_decides() {
+        let round = |before_ns, guest_ns, after_ns| Round {
+            before_ns,
+            guest_ns,
+            after_ns,
+        };
+        let found = best(&[
+            round(1000, 510, 1101),
+            round(2000, 1507, 2011),
+            round(3000, 9, 3300),
+        ]);
+        assert_eq!(found.offset_ns, 1507 - 2005);
+        assert_eq!((found.error_ns, found.at_host_ns), (6, 2005));
+        assert_eq!(found.median_round_trip_ns, 101);
+    }
+
+    #[test]
+    fn between_two_exchanges_the_offset_is_on_the_line() {
+        let at = |offset_ns, error_ns, at_host_ns| ClockOffset {
+            offset_ns,
+            error_ns,
+            at_host_ns,
+            median_round_trip_ns: 0,
+        };
+        let (first, second) = (at(-1000, 5, 10_000), at(-3000, 7, 20_000));
+        assert_eq!(
+            ClockOffset::between(&first, &second, 15_000),
+            Some((-2000, 7))
+        );
+        assert_eq!(
+            ClockOffset::between(&first, &second, 30_000),
+            Some((-5000, 7))
+        );
+        assert_eq!(ClockOffset::between(&first, &first, 15_000), None);
+    }
+
+    /// A thread plays the guest with a clock that is 5 s behind.
+    #[test]
+    fn questions_are_answered_over_a_real_page() {
+        const BEHIND_NS: u64 = 5_000_000_000;
+        let path = std::env::temp_dir().join(format!("latlab-clock-{}", std::process::id()));
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(&path);
+        let file = file.unwrap();
+        file.set_len(PAGE_BYTES as u64).unwrap();
+        let (host, guest) = (
+            SharedWords::map(&file, PAGE_BYTES).unwrap(),
+            SharedWords::map(&file, PAGE_BYTES).unwrap(),
+        );
+        let rounds = std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let mut last = 0;
+                while last < QUESTIONS {
+                    let question = guest.word(QUESTION).load(Ordering::Acquire);
+                    if question != last {
+                        guest
+                            .word(GUEST_NS)
+                            .store(monotonic_ns() - BEHIND_NS, Ordering::Relaxed);
+                        guest.word(ANSWER).store(question, Ordering::Release);
+                        last = question;
+                    }
+                    std::thread::yield_now();
+                }
+            });
+            ask(&host).unwrap()
+        });
+        let found = best(&rounds);
+        let wrong = (found.offset_ns + BEHIND_NS as i64).unsigned_abs();
+        assert!(wrong <= found.error_ns, "{found:?}");
+        std::fs::remove_file(path).unwrap();
+    }
+}

@@ -1,0 +1,244 @@
+//! The guest's first file system: the agent as `/init` and the modules it loads, in a `newc` cpio
+//! archive written here.
+//!
+//! The archive is cached under a digest of its content, so a thousand guests share one file and a new
+//! build of the agent makes a new one. It is not compressed: it lives on this machine's disk and in its
+//! page cache, and the guest would pay for decompressing it.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::bzimage;
+use super::kernel::{Kernel, Transport};
+use super::modules::{self, Modules};
+
+const DIRECTORY: u32 = 0o040_755;
+const EXECUTABLE: u32 = 0o100_755;
+const FILE: u32 = 0o100_644;
+const CHARACTER_DEVICE: u32 = 0o020_600;
+
+/// Why there is no initramfs.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file could not be used.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// What was done to it.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The agent would not run in a guest.
+    #[error(
+        "the agent {} is not a statically linked x86-64 program; build it with `cargo build` from the \
+         workspace's root, whose .cargo/config.toml says how",
+        path.display()
+    )]
+    Agent {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A module is missing.
+    #[error(transparent)]
+    Modules(#[from] modules::Error),
+    /// The cache could not be written.
+    #[error(transparent)]
+    Cache(#[from] crate::sys::Error),
+}
+
+/// Makes (or finds) the initramfs for a kernel.
+///
+/// # Errors
+/// When the agent is none, a module is missing, or the cache cannot be written.
+pub fn prepare(agent: &Path, kernel: &Kernel, cache: &Path) -> Result<PathBuf, Error> {
+    let program = fs::read(agent).map_err(failed("read the agent", agent))?;
+    if !is_static_program(&program) {
+        return Err(Error::Agent {
+            path: agent.to_owned(),
+        });
+    }
+    let mut archive = Archive::default();
+    for directory in ["dev", "proc", "sys", "modules"] {
+        archive.add(directory, DIRECTORY, &[], (0, 0));
+    }
+    // The kernel opens it for init's standard streams before init could make it.
+    archive.add("dev/console", CHARACTER_DEVICE, &[], (5, 1));
+    archive.add("init", EXECUTABLE, &program, (0, 0));
+    if let Some(dir) = &kernel.modules {
+        let wanted = wanted_modules(kernel.transport);
+        for (index, module) in Modules::open(dir)?.in_order(&wanted)?.iter().enumerate() {
+            let name = format!("modules/{index:02}-{}.ko", module.name);
+            archive.add(&name, FILE, &module.bytes, (0, 0));
+        }
+    }
+    let bytes = archive.finish();
+    let path = cache.join(format!("initramfs-{}.cpio", &bzimage::digest(&bytes)[..32]));
+    // The name says the content, so whoever wrote it wrote the same.
+    if fs::metadata(&path).is_ok_and(|found| found.len() == bytes.len() as u64) {
+        return Ok(path);
+    }
+    fs::create_dir_all(cache).map_err(failed("make directory", cache))?;
+    crate::sys::file::write_atomically(&path, &bytes, 0o644)?;
+    Ok(path)
+}
+
+/// What every guest needs before it can reach anything else: its buses, its channel, its root, its
+/// network cards.
+fn wanted_modules(transport: Transport) -> Vec<&'static str> {
+    let mut wanted = vec!["virtio_pci", "virtio_console"];
+    match transport {
+        Transport::NineP => wanted.extend(["9pnet_virtio", "9p"]),
+        Transport::VirtioFs => wanted.push("virtiofs"),
+    }
+    wanted.extend(["overlay", "virtio_net"]);
+    wanted
+}
+
+fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+    let path = path.to_owned();
+    move |source| Error::Io {
+        action,
+        path,
+        source,
+    }
+}
+
+/// An x86-64 ELF file that asks for no dynamic loader.
+fn is_static_program(elf: &[u8]) -> bool {
+    const PT_INTERP: u32 = 3;
+    const X86_64: [u8; 2] = [62, 0];
+    if !elf.starts_with(b"\x7fELF\x02\x01") || elf.get(18..20) != Some(&X86_64) {
+        return false;
+    }
+    let field = |at: usize| {
+        Some(usize::from(u16::from_le_bytes([
+            *elf.get(at)?,
+            *elf.get(at + 1)?,
+        ])))
+    };
+    let table = elf
+        .get(0x20..0x28)
+        .and_then(|bytes| bytes.try_into().ok())
+        .map(u64::from_le_bytes);
+    let (Some(table), Some(size), Some(count)) = (table, field(0x36), field(0x38)) else {
+        return false;
+    };
+    let Ok(table) = usize::try_from(table) else {
+        return false;
+    };
+    count > 0
+        && (0..count).all(|index| {
+            let header = elf.get(table.saturating_add(index * size)..);
+            let kind = header.and_then(|header| header.first_chunk::<4>());
+            kind.is_some_and(|kind| u32::from_le_bytes(*kind) != PT_INTERP)
+        })
+}
+
+/// A cpio archive in the form the kernel reads (`newc`, see its
+/// `Documentation/driver-api/early-userspace/buffer-format.rst`).
+#[derive(Default)]
+struct Archive {
+    bytes: Vec<u8>,
+    entries: u32,
+}
+
+impl Archive {
+    fn add(&mut self, name: &str, mode: u32, content: &[u8], device: (u32, u32)) {
+        self.entries += 1;
+        let fields = [
+            self.entries, // inode
+            mode,
+            0, // uid
+            0, // gid
+            1, // links
+            0, // modification time: none, so that equal content makes equal archives
+            content.len() as u32,
+            0, // device the file is on
+            0,
+            device.0,
+            device.1,
+            name.len() as u32 + 1,
+            0, // checksum, unused
+        ];
+        self.bytes.extend_from_slice(b"070701");
+        for field in fields {
+            self.bytes
+                .extend_from_slice(format!("{field:08x}").as_bytes());
+        }
+        self.bytes.extend_from_slice(name.as_bytes());
+        self.bytes.push(0);
+        self.pad();
+        self.bytes.extend_from_slice(content);
+        self.pad();
+    }
+
+    fn pad(&mut self) {
+        self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        self.add("TRAILER!!!", 0, &[], (0, 0));
+        self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn an_entry_has_these_bytes() {
+        let mut archive = Archive::default();
+        archive.add("dev/console", CHARACTER_DEVICE, b"", (5, 1));
+        let expected = "070701000000010000218000000000000000000000000100000000000000000000000000\
+                        0000000000000500000001\
+                        0000000c00000000dev/console\0\0\0";
+        assert_eq!(String::from_utf8(archive.bytes).unwrap(), expected);
+    }
+
+    /// Debian's cpio is the reference; the test says so when it is absent.
+    #[test]
+    fn cpio_lists_what_was_packed() {
+        let mut archive = Archive::default();
+        archive.add("dir", DIRECTORY, b"", (0, 0));
+        archive.add("dir/file", FILE, b"12345", (0, 0));
+        let bytes = archive.finish();
+        let child = Command::new("cpio")
+            .args(["-i", "--to-stdout", "--quiet", "dir/file"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn();
+        let Ok(mut child) = child else {
+            eprintln!("cpio is not installed: the archive was not compared with it");
+            return;
+        };
+        child.stdin.take().unwrap().write_all(&bytes).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success());
+        assert_eq!(output.stdout, b"12345");
+    }
+
+    #[test]
+    fn only_a_static_program_is_an_agent() {
+        let mut elf = b"\x7fELF\x02\x01".to_vec();
+        elf.resize(0x40 + 56, 0);
+        elf[18] = 62;
+        elf[0x20] = 0x40;
+        elf[0x36] = 56;
+        elf[0x38] = 1;
+        elf[0x40] = 1;
+        assert!(is_static_program(&elf));
+        elf[0x40] = 3;
+        assert!(!is_static_program(&elf));
+        assert!(!is_static_program(b"#!/bin/sh\n"));
+        assert!(!is_static_program(&elf[..0x41]));
+        elf[0x27] = 0xff;
+        assert!(!is_static_program(&elf));
+    }
+}

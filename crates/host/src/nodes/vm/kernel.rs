@@ -1,0 +1,356 @@
+//! Which kernel a guest boots: `standard`, `rt` or `cloud` from the distribution, or a path.
+//!
+//! The distribution's kernels come from its own package archive through `apt-get download`, which checks
+//! the archive's signatures, and are unpacked with `dpkg-deb` into a cache: never installed, so the host
+//! boots what it booted before. What a flavour stands for is decided when it is first used and then kept
+//! (`standard.json` in the cache): two runs a month apart boot the same kernel, without network. Removing
+//! the cache, or that file, asks the archive again.
+//!
+//! Whatever its origin, the bare kernel is taken out of the `vmlinuz` once ([`super::bzimage`] says why)
+//! and kept beside; where that is impossible the `vmlinuz` itself is booted, and the reason is kept.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::bzimage;
+use super::modules::{self, Modules};
+use crate::sys;
+use crate::sys::file::{Lock, write_atomically};
+
+pub mod apt;
+
+/// Another latlab that downloads the same kernel is waited for this long.
+const LOCK_PATIENCE: Duration = Duration::from_secs(900);
+
+/// Why there is no kernel.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file could not be used.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// What was done to it.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The package could not be had.
+    #[error(transparent)]
+    Apt(#[from] apt::Error),
+    /// The file is no kernel.
+    #[error("cannot boot {}: {source}", path.display())]
+    NotAKernel {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: bzimage::Error,
+    },
+    /// The unpacked package is not as expected.
+    #[error("cannot find boot/vmlinuz-RELEASE in {}", dir.display())]
+    NoImage {
+        /// Where it should be.
+        dir: PathBuf,
+    },
+    /// No modules, so no root file system.
+    #[error(
+        "cannot find the modules of kernel {release}: looked for {}; put them beside the kernel as \
+         lib/modules/{release}",
+        looked.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+    )]
+    NoModules {
+        /// `uname -r` of the kernel.
+        release: String,
+        /// Where they were looked for.
+        looked: Vec<PathBuf>,
+    },
+    /// The kernel cannot mount the host's files.
+    #[error("kernel {release} can mount neither 9p nor virtiofs, so it cannot reach its image")]
+    NoTransport {
+        /// `uname -r` of the kernel.
+        release: String,
+    },
+    /// The modules could not be read.
+    #[error(transparent)]
+    Modules(#[from] modules::Error),
+    /// The cache could not be locked or written.
+    #[error(transparent)]
+    Cache(#[from] sys::Error),
+    /// Somebody else holds the cache.
+    #[error("another latlab has been fetching a kernel into {} for 15 minutes", dir.display())]
+    Locked {
+        /// The cache.
+        dir: PathBuf,
+    },
+}
+
+impl Error {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Apt(error) => Some(error.hint()),
+            Self::NotAKernel { .. } => {
+                Some("`kernel:` takes standard, rt, cloud, or the path of a vmlinuz")
+            }
+            Self::NoTransport { .. } => Some("use `kernel: standard`, which has 9p"),
+            _ => None,
+        }
+    }
+}
+
+/// How a guest reaches its image on the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Transport {
+    /// QEMU's own 9p server: nothing else runs. Preferred.
+    #[serde(rename = "9p")]
+    NineP,
+    /// virtiofs, served by a `virtiofsd` process for each share. For kernels without 9p.
+    VirtioFs,
+}
+
+/// A kernel that can be booted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kernel {
+    /// `uname -r`.
+    pub release: String,
+    /// Where it comes from: package and version, or the path.
+    pub origin: String,
+    /// What QEMU loads.
+    pub image: PathBuf,
+    /// Why `image` is the compressed `vmlinuz`, if it is: its boot then takes much longer.
+    pub compressed_because: Option<String>,
+    /// `lib/modules/RELEASE`; absent when the kernel has all it needs built in.
+    pub modules: Option<PathBuf>,
+    /// How the guest reaches its image.
+    pub transport: Transport,
+}
+
+/// What takes long.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Progress {
+    /// A package is being downloaded.
+    Downloading {
+        /// Its name.
+        package: String,
+        /// Bytes so far.
+        bytes: u64,
+        /// Bytes in all, if known.
+        total_bytes: Option<u64>,
+    },
+    /// A package is being unpacked.
+    Unpacking {
+        /// Its name.
+        package: String,
+    },
+    /// The bare kernel is being taken out of its wrapper.
+    Extracting {
+        /// The wrapper.
+        path: PathBuf,
+    },
+}
+
+/// What a flavour stands for, as the cache remembers it.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Chosen {
+    package: String,
+    version: String,
+    directory: String,
+}
+
+/// Finds the kernel that `which` names: a flavour of the distribution's, or a path to a `vmlinuz`.
+/// What must be fetched is fetched into `cache`, once, however many ask at the same time.
+///
+/// # Errors
+/// When there is none; the error says what to do.
+pub fn resolve(
+    which: &str,
+    cache: &Path,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Kernel, Error> {
+    fs::create_dir_all(cache).map_err(failed("make directory", cache))?;
+    let lock = Lock::take(&cache.join("lock"), LOCK_PATIENCE)?;
+    let _lock = lock.ok_or_else(|| Error::Locked {
+        dir: cache.to_owned(),
+    })?;
+    if let Some(flavour) = apt::Flavour::named(which) {
+        let chosen = choose(which, flavour, cache, progress)?;
+        let root = cache.join(&chosen.directory);
+        let vmlinuz = image_in(&root)?;
+        let origin = format!("{} {}", chosen.package, chosen.version);
+        let looked = |release: &str| vec![root.join("lib/modules").join(release)];
+        return kernel(&vmlinuz, origin, cache, &looked, progress);
+    }
+    let path = Path::new(which);
+    let looked = |release: &str| modules_near(path, release);
+    kernel(path, which.to_owned(), cache, &looked, progress)
+}
+
+/// Where the modules of a kernel given by path may be: in the tree it was unpacked in, or installed.
+fn modules_near(vmlinuz: &Path, release: &str) -> Vec<PathBuf> {
+    let mut looked = Vec::new();
+    if let Some(dir) = vmlinuz.parent() {
+        looked.push(dir.join("lib/modules").join(release));
+        looked.push(dir.join("../lib/modules").join(release));
+        looked.push(dir.join("../usr/lib/modules").join(release));
+    }
+    looked.push(Path::new("/lib/modules").join(release));
+    looked
+}
+
+/// The package a flavour stands for, unpacked.
+fn choose(
+    which: &str,
+    flavour: apt::Flavour,
+    cache: &Path,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Chosen, Error> {
+    let memory = cache.join(format!("{which}.json"));
+    if let Ok(text) = fs::read(&memory) {
+        // A file we cannot read as ours is replaced, as is one whose kernel is gone.
+        if let Ok(chosen) = serde_json::from_slice::<Chosen>(&text)
+            && cache.join(&chosen.directory).is_dir()
+        {
+            return Ok(chosen);
+        }
+    }
+    let fetched = apt::fetch(flavour, cache, progress)?;
+    let chosen = Chosen {
+        package: fetched.package,
+        version: fetched.version,
+        directory: fetched.directory,
+    };
+    let text = serde_json::to_vec_pretty(&chosen).map_err(|error| Error::Io {
+        action: "write",
+        path: memory.clone(),
+        source: error.into(),
+    })?;
+    write_atomically(&memory, &text, 0o644)?;
+    Ok(chosen)
+}
+
+fn image_in(root: &Path) -> Result<PathBuf, Error> {
+    let boot = root.join("boot");
+    let entries = fs::read_dir(&boot).map_err(failed("list", &boot))?;
+    entries
+        .flatten()
+        .find(|entry| entry.file_name().to_string_lossy().starts_with("vmlinuz-"))
+        .map(|entry| entry.path())
+        .ok_or_else(|| Error::NoImage {
+            dir: root.to_owned(),
+        })
+}
+
+fn kernel(
+    vmlinuz: &Path,
+    origin: String,
+    cache: &Path,
+    looked: &dyn Fn(&str) -> Vec<PathBuf>,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Kernel, Error> {
+    let bytes = fs::read(vmlinuz).map_err(failed("read kernel", vmlinuz))?;
+    let not_a_kernel = |source| Error::NotAKernel {
+        path: vmlinuz.to_owned(),
+        source,
+    };
+    let release = bzimage::release(&bytes).map_err(not_a_kernel)?;
+    let looked = looked(&release);
+    let Some(dir) = looked.iter().find(|dir| dir.is_dir()).cloned() else {
+        return Err(Error::NoModules { release, looked });
+    };
+    let found = Modules::open(&dir)?;
+    let transport = if found.has("9p") && found.has("9pnet_virtio") {
+        Transport::NineP
+    } else if found.has("virtiofs") {
+        Transport::VirtioFs
+    } else {
+        return Err(Error::NoTransport { release });
+    };
+    let (image, compressed_because) = bare(vmlinuz, &bytes, cache, progress)?;
+    Ok(Kernel {
+        release,
+        origin,
+        image,
+        compressed_because,
+        modules: Some(dir),
+        transport,
+    })
+}
+
+/// The bare kernel from the cache, or taken out now; or the `vmlinuz` and the reason.
+fn bare(
+    vmlinuz: &Path,
+    bytes: &[u8],
+    cache: &Path,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(PathBuf, Option<String>), Error> {
+    let path = cache.join(format!("vmlinux-{}", &bzimage::digest(bytes)[..32]));
+    if path.is_file() {
+        return Ok((path, None));
+    }
+    progress(Progress::Extracting {
+        path: vmlinuz.to_owned(),
+    });
+    match bzimage::extract(bytes) {
+        Ok(kernel) => {
+            write_atomically(&path, &kernel, 0o644)?;
+            Ok((path, None))
+        }
+        Err(reason) => Ok((vmlinuz.to_owned(), Some(reason.to_string()))),
+    }
+}
+
+fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+    let path = path.to_owned();
+    move |source| Error::Io {
+        action,
+        path,
+        source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cache(name: &str) -> PathBuf {
+        let dir = std::env::temp_dir().join(format!("latlab-kernel-{name}-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        dir
+    }
+
+    #[test]
+    fn a_file_that_is_no_kernel_is_refused_with_a_hint() {
+        let cache = cache("none");
+        let path = cache.join("vmlinuz");
+        fs::write(&path, "#!/bin/sh\n").unwrap();
+        let error = resolve(path.to_str().unwrap(), &cache, &mut |_| ()).unwrap_err();
+        assert!(matches!(error, Error::NotAKernel { .. }), "{error}");
+        assert!(error.hint().unwrap().contains("standard"));
+        let error = resolve("/nonexistent/vmlinuz", &cache, &mut |_| ()).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with("cannot read kernel /nonexistent/vmlinuz"),
+            "{error}"
+        );
+        fs::remove_dir_all(cache).unwrap();
+    }
+
+    #[test]
+    fn a_flavour_is_remembered_and_needs_no_archive_then() {
+        let cache = cache("remembered");
+        let text =
+            r#"{"package": "linux-image-x", "version": "1", "directory": "linux-image-x_1"}"#;
+        fs::write(cache.join("standard.json"), text).unwrap();
+        fs::create_dir_all(cache.join("linux-image-x_1/boot")).unwrap();
+        let error = resolve("standard", &cache, &mut |_| panic!("nothing to fetch")).unwrap_err();
+        assert!(matches!(error, Error::NoImage { .. }), "{error}");
+        fs::remove_dir_all(cache).unwrap();
+    }
+}

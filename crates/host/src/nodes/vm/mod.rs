@@ -1,0 +1,509 @@
+//! Virtual machines: QEMU with a directly booted kernel, the host's own root as image, and an agent as
+//! init that is reached without any network.
+//!
+//! The parts, in the order they are used:
+//!
+//! - [`kernel`] finds what to boot, [`bzimage`] takes it out of its wrapper, [`modules`] and
+//!   [`initramfs`] pack what the guest needs before it sees its image;
+//! - [`accel`] proves by a boot whether KVM works, or says why not;
+//! - [`qemu`] writes the command line, [`Vm`] starts it and watches it, [`qmp`] controls it;
+//! - [`channel`] runs commands in it; [`clock`] compares its clock with the host's.
+//!
+//! A guest outlives the process that started it. Everything another `latlab` needs is in the guest's
+//! directory (sockets, locks, console, clock page) and in its process number. Whether a guest lives is
+//! asked of its process and its console, never inferred from a silence alone: a kernel that panicked, a
+//! QEMU that refused its arguments and an agent that does not answer are different errors, each found as
+//! soon as it can be.
+
+pub mod accel;
+pub mod bzimage;
+pub mod channel;
+pub mod clock;
+mod console;
+pub mod initramfs;
+pub mod kernel;
+pub mod modules;
+pub mod qemu;
+pub mod qmp;
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use latlab_wire::channel::clock_page;
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::cgroup;
+use crate::sys;
+use crate::sys::process::{Exit, Process, ProcessId};
+use crate::sys::spawn::Spawn;
+use channel::Channel;
+use kernel::Transport;
+use qemu::VmConfig;
+use qmp::Qmp;
+
+/// The longest path a socket can have (`sun_path` with its final NUL).
+const SOCKET_PATH_BYTES: usize = 107;
+/// How long QEMU may take to answer a command.
+const QMP_PATIENCE: Duration = Duration::from_secs(10);
+/// How long the end of a process is waited for after a panic was seen on its console.
+const PANIC_GRACE: Duration = Duration::from_millis(500);
+
+/// Why a guest cannot be started or reached.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Its kernel gave up.
+    #[error("the kernel of guest {name} panicked: {}", first_line(console))]
+    GuestPanicked {
+        /// The node.
+        name: String,
+        /// The lines of the panic.
+        console: Vec<String>,
+    },
+    /// It ended without a panic.
+    #[error("guest {name} ended ({how}): {}", last_line(said))]
+    GuestEnded {
+        /// The node.
+        name: String,
+        /// In words.
+        how: String,
+        /// Last lines of QEMU's log, or of the console if QEMU was silent.
+        said: Vec<String>,
+    },
+    /// Its agent does not answer although it runs.
+    #[error(
+        "the agent of guest {name} did not answer within {:.1} s; last on its console: {}",
+        after.as_secs_f64(),
+        last_line(console)
+    )]
+    AgentSilent {
+        /// The node.
+        name: String,
+        /// How long was waited.
+        after: Duration,
+        /// Last lines of the console.
+        console: Vec<String>,
+    },
+    /// A path is too long for a socket.
+    #[error(
+        "cannot make sockets in {}: their paths would exceed {SOCKET_PATH_BYTES} bytes",
+        dir.display()
+    )]
+    PathTooLong {
+        /// The guest's directory.
+        dir: PathBuf,
+    },
+    /// A share's place in the guest cannot be said on a kernel command line.
+    #[error("cannot mount a share at '{target}': an absolute path without white space is needed")]
+    BadTarget {
+        /// The place.
+        target: String,
+    },
+    /// The kernel needs virtiofs and there is no server for it.
+    #[error(
+        "kernel {release} has no 9p and reaches its image only over virtiofs, but there is no \
+         virtiofsd (looked for {})",
+        looked.join(", ")
+    )]
+    NoVirtiofsd {
+        /// `uname -r`.
+        release: String,
+        /// Where.
+        looked: Vec<String>,
+    },
+    /// The process could not be started or watched.
+    #[error(transparent)]
+    Sys(#[from] sys::Error),
+    /// A file could not be used.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// What was done to it.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The channel failed.
+    #[error("guest: {0}")]
+    Channel(#[from] channel::Error),
+    /// QEMU could not be controlled.
+    #[error(transparent)]
+    Qmp(#[from] qmp::Error),
+}
+
+impl Error {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::NoVirtiofsd { .. } => Some(
+                "install virtiofsd (Debian 13: package virtiofsd; Debian 12: part of \
+                 qemu-system-common), or use `kernel: standard`",
+            ),
+            Self::GuestPanicked { .. } | Self::AgentSilent { .. } | Self::GuestEnded { .. } => {
+                Some(
+                    "the whole kernel log is console.log, QEMU's is qemu.log, in the node's directory",
+                )
+            }
+            _ => None,
+        }
+    }
+}
+
+fn first_line(lines: &[String]) -> &str {
+    lines.first().map_or("(no line)", String::as_str)
+}
+
+fn last_line(lines: &[String]) -> &str {
+    lines.last().map_or("(nothing)", String::as_str)
+}
+
+/// A guest's QEMU, started by this process or an earlier one.
+#[derive(Debug)]
+pub struct Vm {
+    name: String,
+    dir: PathBuf,
+    process: Process,
+    helpers: Vec<ProcessId>,
+}
+
+impl Vm {
+    /// Starts QEMU and returns at once; [`Vm::channel`] then waits for the guest. QEMU and its helpers
+    /// belong to the lab (by label) and to `cgroup`, and outlive this process.
+    ///
+    /// # Errors
+    /// When the configuration cannot work, or QEMU cannot be started.
+    pub fn start(config: &VmConfig<'_>, cgroup: Option<&cgroup::Entry>) -> Result<Self, Error> {
+        check(config)?;
+        make_dir(&config.dir)?;
+        let helpers = match config.kernel.transport {
+            Transport::NineP => Vec::new(),
+            Transport::VirtioFs => start_virtiofsd(config, cgroup)?,
+        };
+        let log = open_log(&qemu::log_path(&config.dir))?;
+        let mut spawn = Spawn::new(qemu::PROGRAM, &config.lab)
+            .args(config.arguments())
+            .session()
+            .descriptor(log.as_fd(), 1)
+            .descriptor(log.as_fd(), 2);
+        for (tap, number) in config.descriptors() {
+            spawn = spawn.descriptor(tap, number);
+        }
+        if let Some(cgroup) = cgroup {
+            spawn = spawn.cgroup(cgroup);
+        }
+        let process = spawn.start()?;
+        Ok(Self {
+            name: config.name.clone(),
+            dir: config.dir.clone(),
+            process,
+            helpers,
+        })
+    }
+
+    /// The guest started earlier with this name and directory, as this process.
+    ///
+    /// # Errors
+    /// [`Error::GuestEnded`] or [`Error::GuestPanicked`] when it is no more.
+    pub fn attach(name: &str, dir: &Path, id: ProcessId) -> Result<Self, Error> {
+        match Process::open(id)? {
+            Some(process) => Ok(Self {
+                name: name.to_owned(),
+                dir: dir.to_owned(),
+                process,
+                helpers: Vec::new(),
+            }),
+            None => Err(ended(name, dir, "it is not running any more".into())),
+        }
+    }
+
+    /// QEMU's process.
+    pub fn id(&self) -> ProcessId {
+        self.process.id()
+    }
+
+    /// Processes started beside QEMU (`virtiofsd`); they end with it.
+    pub fn helpers(&self) -> &[ProcessId] {
+        &self.helpers
+    }
+
+    /// Whether the guest lives.
+    ///
+    /// # Errors
+    /// [`Error::GuestPanicked`] or [`Error::GuestEnded`] when it does not.
+    pub fn health(&self) -> Result<(), Error> {
+        if self.process.has_ended()? {
+            let how = match self.process.collect()? {
+                Some(Exit::Code(code)) => format!("QEMU returned {code}"),
+                Some(Exit::Signal(signal)) => format!("QEMU was ended by signal {signal}"),
+                None => "QEMU is gone".into(),
+            };
+            return Err(ended(&self.name, &self.dir, how));
+        }
+        let console_path = qemu::console_path(&self.dir);
+        if console::panic_lines(&console_path).is_some() {
+            // The panic may still be being printed. A kernel told to stay panicked stays.
+            self.process.wait(PANIC_GRACE)?;
+            let console = console::panic_lines(&console_path).unwrap_or_default();
+            return Err(Error::GuestPanicked {
+                name: self.name.clone(),
+                console,
+            });
+        }
+        Ok(())
+    }
+
+    /// Opens a channel to the guest's agent; the first after the start thereby waits until the guest is
+    /// up. Other processes may do the same at the same time.
+    ///
+    /// # Errors
+    /// The guest's end as soon as it is seen; [`Error::AgentSilent`] after `patience`.
+    pub fn channel(&self, patience: Duration) -> Result<Channel, Error> {
+        let opened = Channel::open(&self.dir, patience, || self.health());
+        opened.map_err(|error| match error {
+            Error::Channel(channel::Error::Silent { after, .. }) => Error::AgentSilent {
+                name: self.name.clone(),
+                after,
+                console: console::last_lines(&qemu::console_path(&self.dir)),
+            },
+            // QEMU ended between two looks at its health.
+            Error::Channel(channel::Error::Closed { .. } | channel::Error::Socket { .. }) => {
+                self.health().err().unwrap_or(error)
+            }
+            other => other,
+        })
+    }
+
+    /// Connects to QEMU itself.
+    ///
+    /// # Errors
+    /// When QEMU is gone or does not answer.
+    pub fn qmp(&self) -> Result<Qmp, Error> {
+        Ok(Qmp::connect(&qemu::qmp_path(&self.dir), QMP_PATIENCE)?)
+    }
+
+    /// Turns the guest off: by its agent if it answers, else by ending QEMU. Returns when the process is
+    /// gone, at the latest a few seconds after `patience`.
+    ///
+    /// # Errors
+    /// When not even SIGKILL ended it.
+    pub fn stop(&self, patience: Duration) -> Result<(), Error> {
+        let deadline = Instant::now() + patience;
+        let left = || deadline.saturating_duration_since(Instant::now());
+        // Whatever fails on the gentle way, the next way is rougher.
+        let asked = self
+            .channel(patience / 2)
+            .and_then(|channel| Ok(channel.power_off()?));
+        let gone = asked.is_ok() && self.process.wait(left())?;
+        if !gone && !self.process.has_ended()? {
+            let quit = self.qmp().and_then(|mut qmp| Ok(qmp.quit()?));
+            if quit.is_err() || !self.process.wait(left().max(Duration::from_secs(1)))? {
+                self.process.signal(Signal::KILL)?;
+            }
+            if !self.process.wait(Duration::from_secs(5))? {
+                let (name, dir) = (&self.name, &self.dir);
+                return Err(ended(name, dir, "not even by SIGKILL within 5 s".into()));
+            }
+        }
+        // Only a child can be collected; another parent does it elsewhere.
+        self.process.collect()?;
+        Ok(())
+    }
+
+    /// Asks QEMU for something it has no method for here.
+    ///
+    /// # Errors
+    /// What QEMU refuses.
+    pub fn query(&self, command: &str) -> Result<serde_json::Value, Error> {
+        Ok(self.qmp()?.execute(command, &json!({}))?)
+    }
+}
+
+/// Why a guest that is gone is gone.
+fn ended(name: &str, dir: &Path, how: String) -> Error {
+    let console = qemu::console_path(dir);
+    if let Some(console) = console::panic_lines(&console) {
+        return Error::GuestPanicked {
+            name: name.to_owned(),
+            console,
+        };
+    }
+    let mut said = console::last_lines(&qemu::log_path(dir));
+    if said.is_empty() {
+        said = console::last_lines(&console);
+    }
+    Error::GuestEnded {
+        name: name.to_owned(),
+        how,
+        said,
+    }
+}
+
+fn check(config: &VmConfig<'_>) -> Result<(), Error> {
+    let longest = channel::socket_path(&config.dir, channel::PORTS);
+    if longest.as_os_str().len() > SOCKET_PATH_BYTES {
+        return Err(Error::PathTooLong {
+            dir: config.dir.clone(),
+        });
+    }
+    for share in &config.shares {
+        let plain = share.target.starts_with('/') && !share.target.contains(char::is_whitespace);
+        if !plain {
+            return Err(Error::BadTarget {
+                target: share.target.clone(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Makes the guest's directory and the page QEMU and the clock exchange share. What a former guest of
+/// the same name left there must not speak for the new one.
+fn make_dir(dir: &Path) -> Result<(), Error> {
+    let failed = |action, path: &Path| {
+        let path = path.to_owned();
+        move |source| Error::Io {
+            action,
+            path,
+            source,
+        }
+    };
+    fs::create_dir_all(dir).map_err(failed("make directory", dir))?;
+    let mut stale: Vec<_> = (0..channel::PORTS)
+        .map(|i| channel::socket_path(dir, i))
+        .collect();
+    stale.extend([
+        qemu::qmp_path(dir),
+        qemu::console_path(dir),
+        qemu::log_path(dir),
+    ]);
+    for path in stale {
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(failed("remove", &path)(error));
+            }
+            _ => {}
+        }
+    }
+    let path = qemu::clock_path(dir);
+    File::create(&path)
+        .and_then(|file| file.set_len(clock_page::PAGE_BYTES as u64))
+        .map_err(failed("make the clock page", &path))
+}
+
+fn open_log(path: &Path) -> Result<File, Error> {
+    File::options()
+        .create(true)
+        .append(true)
+        .open(path)
+        .map_err(|source| Error::Io {
+            action: "open",
+            path: path.to_owned(),
+            source,
+        })
+}
+
+/// Where distributions put it; Debian 12 has QEMU's own in its directory, later ones a package.
+const VIRTIOFSD: [&str; 3] = [
+    "/usr/libexec/virtiofsd",
+    "/usr/lib/qemu/virtiofsd",
+    "/usr/bin/virtiofsd",
+];
+
+/// Starts a server for each share and waits for its socket, which QEMU connects to when it starts.
+fn start_virtiofsd(
+    config: &VmConfig<'_>,
+    cgroup: Option<&cgroup::Entry>,
+) -> Result<Vec<ProcessId>, Error> {
+    let Some(program) = VIRTIOFSD.into_iter().find(|path| Path::new(path).exists()) else {
+        return Err(Error::NoVirtiofsd {
+            release: config.kernel.release.clone(),
+            looked: VIRTIOFSD.map(str::to_owned).to_vec(),
+        });
+    };
+    let mut started = Vec::new();
+    for (index, share) in config.all_shares().iter().enumerate() {
+        let socket = qemu::virtiofs_socket(&config.dir, index);
+        let _ = fs::remove_file(&socket);
+        let log_path = config.dir.join(format!("fs{index}.log"));
+        let log = open_log(&log_path)?;
+        let mut spawn = Spawn::new(program, &config.lab)
+            .args([std::ffi::OsStr::new("--socket-path"), socket.as_os_str()])
+            .args(virtiofsd_arguments(program, &share.source))
+            .session()
+            .descriptor(log.as_fd(), 1)
+            .descriptor(log.as_fd(), 2);
+        if let Some(cgroup) = cgroup {
+            spawn = spawn.cgroup(cgroup);
+        }
+        let process = spawn.start()?;
+        let deadline = Instant::now() + QMP_PATIENCE;
+        while !socket.exists() {
+            if process.has_ended()? || Instant::now() > deadline {
+                let said = console::last_lines(&log_path);
+                let (name, how) = (config.name.clone(), "virtiofsd did not start".into());
+                return Err(Error::GuestEnded { name, how, said });
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        started.push(process.id());
+    }
+    Ok(started)
+}
+
+/// QEMU's own server and the later one take the directory in different words.
+fn virtiofsd_arguments(program: &str, source: &Path) -> Vec<std::ffi::OsString> {
+    if program.starts_with("/usr/lib/qemu") {
+        let mut option = std::ffi::OsString::from("source=");
+        option.push(source);
+        vec!["-o".into(), option, "-o".into(), "cache=always".into()]
+    } else {
+        vec![
+            "--shared-dir".into(),
+            source.into(),
+            "--cache".into(),
+            "always".into(),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_that_is_gone_says_why() {
+        let dir = std::env::temp_dir().join(format!("latlab-vm-ended-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(qemu::log_path(&dir), "qemu: first\nqemu: no such device\n").unwrap();
+        let error = ended("third", &dir, "QEMU returned 1".into());
+        assert_eq!(
+            error.to_string(),
+            "guest third ended (QEMU returned 1): qemu: no such device"
+        );
+        fs::write(
+            qemu::console_path(&dir),
+            "[1] Kernel panic - not syncing: x\n",
+        )
+        .unwrap();
+        let error = ended("third", &dir, "QEMU returned 0".into());
+        assert!(matches!(error, Error::GuestPanicked { .. }), "{error}");
+        assert!(error.hint().unwrap().contains("console.log"));
+        fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn the_clock_page_is_there_before_qemu_is() {
+        let dir = std::env::temp_dir().join(format!("latlab-vm-dir-{}", std::process::id()));
+        make_dir(&dir).unwrap();
+        fs::write(qemu::console_path(&dir), "a former guest's words").unwrap();
+        make_dir(&dir).unwrap();
+        assert!(!qemu::console_path(&dir).exists());
+        let page = fs::metadata(qemu::clock_path(&dir)).unwrap();
+        assert_eq!(page.len(), clock_page::PAGE_BYTES as u64);
+        fs::remove_dir_all(dir).unwrap();
+    }
+}

@@ -1,0 +1,423 @@
+//! QEMU's command line, from what a guest is to be.
+//!
+//! The machine is the smallest that a distribution's kernel boots and that can still take a host's PCI
+//! device: `q35` without firmware's legacy devices. (`microvm` boots 0.1 s sooner and has no place for a
+//! passed-through card; `pc` gains nothing.) The kernel is entered directly, without boot loader.
+//!
+//! Every guest carries the same fixed devices whether it uses them or not, so that a measurement in one
+//! lab and in another run on the same machine: a serial console into a file, a virtio-serial bus with the
+//! channel's ports, the page for the clock exchange, the image's share.
+
+use std::ffi::OsString;
+use std::os::fd::{BorrowedFd, RawFd};
+use std::path::{Path, PathBuf};
+
+use latlab_wire::channel::{clock_page, port_name};
+
+use super::accel::Accelerator;
+use super::channel::{PORTS, socket_path};
+use super::kernel::{Kernel, Transport};
+
+/// The program.
+pub const PROGRAM: &str = "qemu-system-x86_64";
+/// The first number under which QEMU inherits a tap; below are the standard streams, and room.
+const FIRST_FD: RawFd = 10;
+
+/// Parameters every guest's kernel gets, each because it was measured to matter.
+const KERNEL_PARAMETERS: &[&str] = &[
+    "console=ttyS0",
+    // Serial output is slow in a guest; warnings and panics still appear.
+    "quiet",
+    // A panic restarts at once, which ends QEMU (-no-reboot): a dead guest is noticed, not waited for.
+    "panic=-1",
+    // The kernel's self-tests of ciphers: 0.2 to 0.4 s under software emulation.
+    "cryptomgr.notests",
+    // Emulated interrupts arrive late when the host is busy; the check would take that for breakage.
+    "no_timer_check",
+    // Keep the time-stamp counter as clock source: the watchdog compares it with emulated timers, and
+    // its alternative costs a device access for every clock read.
+    "tsc=reliable",
+];
+
+/// A network card of the guest.
+#[derive(Debug, Clone)]
+pub struct Nic<'a> {
+    /// Its hardware address.
+    pub mac: [u8; 6],
+    /// Open taps, one a queue.
+    pub queues: Vec<BorrowedFd<'a>>,
+    /// Let the host's kernel move packets (`/dev/vhost-net`).
+    pub vhost: bool,
+}
+
+/// A directory of the host's in the guest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Share {
+    /// The directory.
+    pub source: PathBuf,
+    /// Where it appears, absolute and without white space.
+    pub target: String,
+    /// Whether the guest may change it.
+    pub writable: bool,
+}
+
+/// What a guest is to be.
+#[derive(Debug, Clone)]
+pub struct VmConfig<'a> {
+    /// The node's name; the guest's host name.
+    pub name: String,
+    /// The lab's unique id, which marks the guest's processes.
+    pub lab: String,
+    /// Virtual CPUs.
+    pub vcpus: u32,
+    /// Memory in bytes.
+    pub memory_bytes: u64,
+    /// What it boots.
+    pub kernel: Kernel,
+    /// From [`super::initramfs::prepare`].
+    pub initramfs: PathBuf,
+    /// Words for the kernel's command line, after ours, so that they win.
+    pub boot_parameters: Vec<String>,
+    /// Network cards, in order.
+    pub nics: Vec<Nic<'a>>,
+    /// The directory that becomes the guest's root, read-only under a writable layer in memory.
+    pub root_dir: PathBuf,
+    /// More directories.
+    pub shares: Vec<Share>,
+    /// Where sockets, console and logs go; made if absent. Its path must be short enough for sockets.
+    pub dir: PathBuf,
+    /// How instructions run.
+    pub accelerator: Accelerator,
+}
+
+/// A `virtiofsd` socket for share `index`.
+pub fn virtiofs_socket(dir: &Path, index: usize) -> PathBuf {
+    dir.join(format!("fs{index}.sock"))
+}
+
+/// The guest's kernel log.
+pub fn console_path(dir: &Path) -> PathBuf {
+    dir.join("console.log")
+}
+
+/// QEMU's control socket.
+pub fn qmp_path(dir: &Path) -> PathBuf {
+    dir.join("qmp.sock")
+}
+
+/// The page shared for the clock exchange.
+pub fn clock_path(dir: &Path) -> PathBuf {
+    dir.join("clock")
+}
+
+/// Where QEMU's own words go.
+pub fn log_path(dir: &Path) -> PathBuf {
+    dir.join("qemu.log")
+}
+
+impl VmConfig<'_> {
+    /// All shares; the first is the root.
+    pub fn all_shares(&self) -> Vec<Share> {
+        let target = "/".to_owned();
+        let mut shares = vec![Share {
+            source: self.root_dir.clone(),
+            target,
+            writable: false,
+        }];
+        shares.extend(self.shares.iter().cloned());
+        shares
+    }
+
+    /// Which tap QEMU inherits under which number.
+    pub fn descriptors(&self) -> Vec<(BorrowedFd<'_>, RawFd)> {
+        let taps = self.nics.iter().flat_map(|nic| nic.queues.iter().copied());
+        taps.zip(FIRST_FD..).collect()
+    }
+
+    /// The kernel's command line.
+    pub fn kernel_line(&self) -> String {
+        let mut words: Vec<String> = KERNEL_PARAMETERS
+            .iter()
+            .map(|word| (*word).into())
+            .collect();
+        words.push(format!("latlab.name={}", self.name));
+        words.push(format!("latlab.ports={PORTS}"));
+        words.push(match self.kernel.transport {
+            Transport::NineP => "latlab.fs=9p".into(),
+            Transport::VirtioFs => "latlab.fs=virtiofs".into(),
+        });
+        for (index, share) in self.shares.iter().enumerate() {
+            let access = if share.writable { "rw" } else { "ro" };
+            words.push(format!(
+                "latlab.share=share{}:{access}:{}",
+                index + 1,
+                share.target
+            ));
+        }
+        words.extend(self.boot_parameters.iter().cloned());
+        words.join(" ")
+    }
+
+    /// QEMU's arguments.
+    pub fn arguments(&self) -> Vec<OsString> {
+        let mut line = Line::default();
+        self.machine(&mut line);
+        line.option("-kernel", self.kernel.image.as_os_str());
+        line.option("-initrd", self.initramfs.as_os_str());
+        line.option("-append", self.kernel_line());
+        self.consoles(&mut line);
+        for (index, share) in self.all_shares().iter().enumerate() {
+            self.share(&mut line, index, share);
+        }
+        let mut fd = FIRST_FD;
+        for (index, nic) in self.nics.iter().enumerate() {
+            fd = network_card(&mut line, index, nic, fd);
+        }
+        line.option("-object", {
+            let size = clock_page::PAGE_BYTES;
+            let mut object = OsString::from(format!(
+                "memory-backend-file,id=clock,size={size},share=on,mem-path="
+            ));
+            object.push(escaped(&clock_path(&self.dir)));
+            object
+        });
+        line.option("-device", "ivshmem-plain,memdev=clock");
+        line.0
+    }
+
+    fn machine(&self, line: &mut Line) {
+        for flag in ["-nodefaults", "-no-user-config", "-no-reboot"] {
+            line.0.push(flag.into());
+        }
+        line.option("-display", "none");
+        // Thread names make the vCPUs recognisable in the host's tools.
+        line.option(
+            "-name",
+            format!("latlab-{},debug-threads=on", escaped_text(&self.name)),
+        );
+        let mut machine =
+            "q35,sata=off,smbus=off,usb=off,vmport=off,dump-guest-core=off".to_owned();
+        let megabytes = self.memory_bytes / (1024 * 1024);
+        if self.kernel.transport == Transport::VirtioFs {
+            machine.push_str(",memory-backend=ram");
+            line.option(
+                "-object",
+                format!("memory-backend-memfd,id=ram,size={megabytes}M,share=on"),
+            );
+        }
+        line.option("-machine", machine);
+        line.option("-accel", self.accelerator.qemu_name());
+        line.option("-cpu", self.accelerator.cpu_model());
+        line.option("-smp", self.vcpus.to_string());
+        line.option("-m", format!("{megabytes}M"));
+    }
+
+    fn consoles(&self, line: &mut Line) {
+        line.path(
+            "-chardev",
+            "file,id=console,append=off,path=",
+            &console_path(&self.dir),
+        );
+        line.option("-serial", "chardev:console");
+        line.path(
+            "-chardev",
+            "socket,id=qmp,server=on,wait=off,path=",
+            &qmp_path(&self.dir),
+        );
+        line.option("-mon", "chardev=qmp,mode=control");
+        line.option(
+            "-device",
+            format!("virtio-serial-pci,max_ports={}", PORTS + 1),
+        );
+        for index in 0..PORTS {
+            let socket = format!("socket,id=port{index},server=on,wait=off,path=");
+            line.path("-chardev", &socket, &socket_path(&self.dir, index));
+            let name = port_name(index);
+            line.option(
+                "-device",
+                format!("virtserialport,chardev=port{index},name={name}"),
+            );
+        }
+    }
+
+    fn share(&self, line: &mut Line, index: usize, share: &Share) {
+        let tag = if index == 0 {
+            "root".to_owned()
+        } else {
+            format!("share{index}")
+        };
+        match self.kernel.transport {
+            Transport::NineP => {
+                // A writable share keeps the guest's root as the host's root: the same files, the same
+                // owners, as in a container's bind mount. Devices below one export are told apart.
+                let access = if share.writable {
+                    "security_model=passthrough"
+                } else {
+                    "security_model=none,readonly=on"
+                };
+                let start = format!("local,id=fs{index},{access},multidevs=remap,path=");
+                line.path("-fsdev", &start, &share.source);
+                line.option(
+                    "-device",
+                    format!("virtio-9p-pci,fsdev=fs{index},mount_tag={tag}"),
+                );
+            }
+            Transport::VirtioFs => {
+                let start = format!("socket,id=fs{index},path=");
+                line.path("-chardev", &start, &virtiofs_socket(&self.dir, index));
+                line.option(
+                    "-device",
+                    format!("vhost-user-fs-pci,chardev=fs{index},tag={tag}"),
+                );
+            }
+        }
+    }
+}
+
+/// Adds a card; returns the next free descriptor number.
+fn network_card(line: &mut Line, index: usize, nic: &Nic<'_>, first_fd: RawFd) -> RawFd {
+    let next = first_fd + nic.queues.len() as RawFd;
+    let fds = (first_fd..next)
+        .map(|fd| fd.to_string())
+        .collect::<Vec<_>>()
+        .join(":");
+    let vhost = if nic.vhost { ",vhost=on" } else { "" };
+    line.option("-netdev", format!("tap,id=net{index},fds={fds}{vhost}"));
+    let mac = nic.mac.map(|byte| format!("{byte:02x}")).join(":");
+    // No option ROM: nobody boots from this card, and loading it costs time.
+    let mut device = format!("virtio-net-pci,netdev=net{index},mac={mac},romfile=");
+    if nic.queues.len() > 1 {
+        // Two interrupt vectors a queue, one for configuration, one for control.
+        device.push_str(&format!(",mq=on,vectors={}", 2 * nic.queues.len() + 2));
+    }
+    line.option("-device", device);
+    next
+}
+
+#[derive(Default)]
+struct Line(Vec<OsString>);
+
+impl Line {
+    fn option(&mut self, name: &str, value: impl Into<OsString>) {
+        self.0.push(name.into());
+        self.0.push(value.into());
+    }
+
+    fn path(&mut self, name: &str, start: &str, path: &Path) {
+        let mut value = OsString::from(start);
+        value.push(escaped(path));
+        self.option(name, value);
+    }
+}
+
+/// QEMU separates properties by commas and takes a doubled one for itself.
+fn escaped(path: &Path) -> OsString {
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    let mut bytes = Vec::new();
+    for byte in path.as_os_str().as_bytes() {
+        bytes.push(*byte);
+        if *byte == b',' {
+            bytes.push(b',');
+        }
+    }
+    OsString::from_vec(bytes)
+}
+
+fn escaped_text(text: &str) -> String {
+    text.replace(',', ",,")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    fn config(transport: Transport) -> VmConfig<'static> {
+        VmConfig {
+            name: "third".into(),
+            lab: "pair-1".into(),
+            vcpus: 2,
+            memory_bytes: 512 << 20,
+            kernel: Kernel {
+                release: "6.1".into(),
+                origin: "test".into(),
+                image: "/k/vmlinux".into(),
+                compressed_because: None,
+                modules: None,
+                transport,
+            },
+            initramfs: "/k/initramfs".into(),
+            boot_parameters: vec!["isolcpus=1".into()],
+            nics: Vec::new(),
+            root_dir: "/".into(),
+            shares: vec![Share {
+                source: "/data,1".into(),
+                target: "/mnt/data".into(),
+                writable: true,
+            }],
+            dir: "/run/x".into(),
+            accelerator: Accelerator::Tcg,
+        }
+    }
+
+    fn text(config: &VmConfig<'_>) -> String {
+        let words = config.arguments();
+        words
+            .iter()
+            .map(|word| word.to_string_lossy())
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+
+    #[test]
+    fn shares_reach_the_guest_by_tag_and_commas_survive() {
+        let line = text(&config(Transport::NineP));
+        assert!(
+            line.contains("local,id=fs0,security_model=none,readonly=on,multidevs=remap,path=/ ")
+        );
+        assert!(line.contains(",path=/data,,1 -device virtio-9p-pci,fsdev=fs1,mount_tag=share1"));
+        assert!(line.contains("latlab.share=share1:rw:/mnt/data isolcpus=1"));
+        assert!(!line.contains("memory-backend=ram"));
+    }
+
+    #[test]
+    fn virtiofs_needs_memory_that_another_process_can_map() {
+        let line = text(&config(Transport::VirtioFs));
+        assert!(line.contains("memory-backend-memfd,id=ram,size=512M,share=on"));
+        assert!(line.contains("memory-backend=ram"));
+        assert!(line.contains("vhost-user-fs-pci,chardev=fs0,tag=root"));
+        assert!(line.contains("latlab.fs=virtiofs"));
+    }
+
+    #[test]
+    fn every_queue_is_inherited_once_and_named_by_its_number() {
+        let null = File::open("/dev/null").unwrap();
+        let tap = null.as_fd();
+        let mut config = config(Transport::NineP);
+        let one = Nic {
+            mac: [2, 0, 0, 0, 0, 0xa],
+            queues: vec![tap],
+            vhost: false,
+        };
+        let two = Nic {
+            mac: [2, 0, 0, 0, 0, 0xb],
+            queues: vec![tap, tap],
+            vhost: true,
+        };
+        config.nics = vec![one, two];
+        let numbers: Vec<_> = config
+            .descriptors()
+            .iter()
+            .map(|(_, number)| *number)
+            .collect();
+        assert_eq!(numbers, [10, 11, 12]);
+        let line = text(&config);
+        assert!(line.contains(
+            "tap,id=net0,fds=10 -device virtio-net-pci,netdev=net0,mac=02:00:00:00:00:0a"
+        ));
+        assert!(line.contains("tap,id=net1,fds=11:12,vhost=on"));
+        assert!(line.contains("mac=02:00:00:00:00:0b,romfile=,mq=on,vectors=6"));
+    }
+}

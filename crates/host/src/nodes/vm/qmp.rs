@@ -1,0 +1,379 @@
+//! A small client of QEMU's control socket (QMP): one command, one answer, events collected beside.
+//!
+//! The socket takes one client at a time, so a connection is made for a purpose and closed. Every read
+//! has a deadline: a QEMU that is stopped or hangs makes an error, not a hang.
+
+use std::collections::VecDeque;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+/// The longest answer read. QEMU's are short; this only bounds what a broken peer can cost.
+const ANSWER_LIMIT_BYTES: u64 = 1024 * 1024;
+/// Events kept for [`Qmp::events`]; older ones are dropped.
+const EVENT_LIMIT: usize = 256;
+
+/// Why QEMU could not be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The socket could not be used.
+    #[error("cannot {action} QEMU's control socket {}: {source}", path.display())]
+    Socket {
+        /// What was done to it.
+        action: &'static str,
+        /// The socket.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// No answer in time.
+    #[error("QEMU did not answer '{command}' within {:.1} s", patience.as_secs_f64())]
+    Silent {
+        /// What it was asked.
+        command: String,
+        /// How long was waited.
+        patience: Duration,
+    },
+    /// QEMU refused.
+    #[error("QEMU refused '{command}': {description}")]
+    Refused {
+        /// What it was asked.
+        command: String,
+        /// In QEMU's words.
+        description: String,
+    },
+    /// QEMU said something that is no QMP.
+    #[error("QEMU answered '{command}' with something unexpected: {line}")]
+    Malformed {
+        /// What it was asked.
+        command: String,
+        /// What it said.
+        line: String,
+    },
+}
+
+/// Something that happened in QEMU.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Event {
+    /// Its name, such as `SHUTDOWN`.
+    pub name: String,
+    /// Its particulars.
+    pub data: Value,
+}
+
+/// A vCPU's thread on the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VcpuThread {
+    /// Number of the vCPU.
+    pub vcpu: u32,
+    /// Its thread on the host.
+    pub tid: u32,
+}
+
+/// A connection to one QEMU.
+pub struct Qmp {
+    stream: BufReader<UnixStream>,
+    path: PathBuf,
+    patience: Duration,
+    events: VecDeque<Event>,
+}
+
+impl Qmp {
+    /// Connects and leaves the greeting behind. `patience` holds for this and for each command.
+    ///
+    /// # Errors
+    /// When there is no QEMU, another client has the socket for too long, or the greeting is none.
+    pub fn connect(path: &Path, patience: Duration) -> Result<Self, Error> {
+        let socket = |action| {
+            let path = path.to_owned();
+            move |source| Error::Socket {
+                action,
+                path,
+                source,
+            }
+        };
+        let stream = UnixStream::connect(path).map_err(socket("connect to"))?;
+        let stream = BufReader::new(stream);
+        let mut qmp = Self {
+            stream,
+            path: path.to_owned(),
+            patience,
+            events: VecDeque::new(),
+        };
+        let greeting = qmp.read("the greeting", Instant::now() + patience)?;
+        if greeting.get("QMP").is_none() {
+            return Err(malformed("the greeting", &greeting.to_string()));
+        }
+        qmp.execute("qmp_capabilities", &json!({}))?;
+        Ok(qmp)
+    }
+
+    /// Runs a command and returns what it returns. Events that arrive before the answer are kept.
+    ///
+    /// # Errors
+    /// What QEMU refuses, or its silence.
+    pub fn execute(&mut self, command: &str, arguments: &Value) -> Result<Value, Error> {
+        let mut line = json!({"execute": command, "arguments": arguments}).to_string();
+        line.push('\n');
+        let deadline = Instant::now() + self.patience;
+        let stream = self.stream.get_mut();
+        stream
+            .set_write_timeout(Some(self.patience))
+            .and_then(|()| stream.write_all(line.as_bytes()))
+            .map_err(|source| self.socket_error("write to", source))?;
+        loop {
+            let mut answer = self.read(command, deadline)?;
+            if let Some(result) = answer.get_mut("return") {
+                return Ok(result.take());
+            }
+            if let Some(error) = answer.get("error") {
+                let description = error
+                    .get("desc")
+                    .and_then(Value::as_str)
+                    .unwrap_or("no reason");
+                let (command, description) = (command.to_owned(), description.to_owned());
+                return Err(Error::Refused {
+                    command,
+                    description,
+                });
+            }
+            self.keep_event(&answer);
+        }
+    }
+
+    /// Waits for the next event, at most until `deadline`.
+    ///
+    /// # Errors
+    /// When the connection fails; its end is one of the failures.
+    pub fn next_event(&mut self, deadline: Instant) -> Result<Option<Event>, Error> {
+        while self.events.is_empty() {
+            match self.read("an event", deadline) {
+                Ok(message) => self.keep_event(&message),
+                Err(Error::Silent { .. }) => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(self.events.pop_front())
+    }
+
+    /// Ends QEMU at once.
+    ///
+    /// # Errors
+    /// As [`Qmp::execute`].
+    pub fn quit(&mut self) -> Result<(), Error> {
+        self.execute("quit", &json!({})).map(|_| ())
+    }
+
+    /// Presses the guest's power button.
+    ///
+    /// # Errors
+    /// As [`Qmp::execute`].
+    pub fn system_powerdown(&mut self) -> Result<(), Error> {
+        self.execute("system_powerdown", &json!({})).map(|_| ())
+    }
+
+    /// Stops all vCPUs.
+    ///
+    /// # Errors
+    /// As [`Qmp::execute`].
+    pub fn stop(&mut self) -> Result<(), Error> {
+        self.execute("stop", &json!({})).map(|_| ())
+    }
+
+    /// Lets stopped vCPUs go on.
+    ///
+    /// # Errors
+    /// As [`Qmp::execute`].
+    pub fn cont(&mut self) -> Result<(), Error> {
+        self.execute("cont", &json!({})).map(|_| ())
+    }
+
+    /// The guest's run state, such as `running`.
+    ///
+    /// # Errors
+    /// As [`Qmp::execute`].
+    pub fn status(&mut self) -> Result<String, Error> {
+        let answer = self.execute("query-status", &json!({}))?;
+        let status = answer.get("status").and_then(Value::as_str);
+        status
+            .map(str::to_owned)
+            .ok_or_else(|| malformed("query-status", &answer.to_string()))
+    }
+
+    /// The host threads that run the vCPUs, to pin them.
+    ///
+    /// # Errors
+    /// As [`Qmp::execute`].
+    pub fn vcpu_threads(&mut self) -> Result<Vec<VcpuThread>, Error> {
+        let command = "query-cpus-fast";
+        let answer = self.execute(command, &json!({}))?;
+        parse_vcpus(&answer).ok_or_else(|| malformed(command, &answer.to_string()))
+    }
+
+    fn keep_event(&mut self, message: &Value) {
+        if let Some(name) = message.get("event").and_then(Value::as_str) {
+            let data = message.get("data").cloned().unwrap_or(Value::Null);
+            self.events.push_back(Event {
+                name: name.to_owned(),
+                data,
+            });
+            while self.events.len() > EVENT_LIMIT {
+                self.events.pop_front();
+            }
+        }
+    }
+
+    /// Reads one line of JSON.
+    fn read(&mut self, command: &str, deadline: Instant) -> Result<Value, Error> {
+        let mut line = Vec::new();
+        while !line.ends_with(b"\n") {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(Error::Silent {
+                    command: command.to_owned(),
+                    patience: self.patience,
+                });
+            }
+            let timeout = self.stream.get_ref().set_read_timeout(Some(left));
+            timeout.map_err(|source| self.socket_error("read from", source))?;
+            match self.stream.fill_buf() {
+                Ok([]) => {
+                    let source = io::ErrorKind::UnexpectedEof.into();
+                    return Err(self.socket_error("read from", source));
+                }
+                Ok(bytes) => {
+                    let end = bytes
+                        .iter()
+                        .position(|b| *b == b'\n')
+                        .map_or(bytes.len(), |at| at + 1);
+                    line.extend_from_slice(&bytes[..end]);
+                    self.stream.consume(end);
+                }
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => {}
+                    _ => return Err(self.socket_error("read from", error)),
+                },
+            }
+            if line.len() as u64 > ANSWER_LIMIT_BYTES {
+                return Err(malformed(command, "more than 1 MiB without an end"));
+            }
+        }
+        serde_json::from_slice(&line)
+            .map_err(|_| malformed(command, String::from_utf8_lossy(&line).trim()))
+    }
+
+    fn socket_error(&self, action: &'static str, source: io::Error) -> Error {
+        Error::Socket {
+            action,
+            path: self.path.clone(),
+            source,
+        }
+    }
+}
+
+fn malformed(command: &str, line: &str) -> Error {
+    let line: String = line.chars().take(200).collect();
+    Error::Malformed {
+        command: command.to_owned(),
+        line,
+    }
+}
+
+fn parse_vcpus(answer: &Value) -> Option<Vec<VcpuThread>> {
+    let number = |entry: &Value, key: &str| u32::try_from(entry.get(key)?.as_u64()?).ok();
+    answer
+        .as_array()?
+        .iter()
+        .map(|entry| {
+            let (vcpu, tid) = (number(entry, "cpu-index")?, number(entry, "thread-id")?);
+            Some(VcpuThread { vcpu, tid })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    /// Serves one client with these lines: each but the first after one line from the client.
+    fn qemu(name: &str, lines: &'static [&'static str]) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("latlab-qmp-{name}-{}", std::process::id()));
+        // Left by an earlier run with the same process number.
+        let _ = std::fs::remove_file(&path);
+        let listener = UnixListener::bind(&path).unwrap();
+        std::thread::spawn(move || {
+            let (stream, _) = listener.accept().unwrap();
+            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            let mut stream = stream;
+            for (index, line) in lines.iter().enumerate() {
+                if index > 0 {
+                    let mut ignored = String::new();
+                    reader.read_line(&mut ignored).unwrap();
+                }
+                stream.write_all(line.as_bytes()).unwrap();
+            }
+            let mut rest = String::new();
+            let _ = reader.read_line(&mut rest);
+        });
+        path
+    }
+
+    const GREETING: &str = "{\"QMP\": {\"version\": {}}}\r\n";
+    const DONE: &str = "{\"return\": {}}\r\n";
+
+    #[test]
+    fn answers_and_events_are_told_apart() {
+        let path = qemu(
+            "events",
+            &[
+                GREETING,
+                DONE,
+                "{\"event\": \"STOP\", \"data\": {\"a\": 1}, \"timestamp\": {}}\r\n{\"return\": \
+                 [{\"cpu-index\": 0, \"thread-id\": 41, \"target\": \"x86_64\"}]}\r\n",
+            ],
+        );
+        let mut qmp = Qmp::connect(&path, Duration::from_secs(5)).unwrap();
+        assert_eq!(
+            qmp.vcpu_threads().unwrap(),
+            [VcpuThread { vcpu: 0, tid: 41 }]
+        );
+        let event = qmp.next_event(Instant::now()).unwrap();
+        assert_eq!(
+            event,
+            Some(Event {
+                name: "STOP".into(),
+                data: json!({"a": 1})
+            })
+        );
+        assert_eq!(qmp.next_event(Instant::now()).unwrap(), None);
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_refusal_says_what_was_refused() {
+        const REFUSAL: &str =
+            "{\"error\": {\"class\": \"CommandNotFound\", \"desc\": \"no such thing\"}}\r\n";
+        let path = qemu("refusal", &[GREETING, DONE, REFUSAL]);
+        let mut qmp = Qmp::connect(&path, Duration::from_secs(5)).unwrap();
+        let error = qmp.execute("nonsense", &json!({})).unwrap_err();
+        assert_eq!(error.to_string(), "QEMU refused 'nonsense': no such thing");
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn silence_and_nonsense_are_errors() {
+        let path = qemu("silence", &[GREETING, DONE, ""]);
+        let mut qmp = Qmp::connect(&path, Duration::from_millis(50)).unwrap();
+        assert!(matches!(qmp.status(), Err(Error::Silent { .. })));
+        std::fs::remove_file(path).unwrap();
+        let path = qemu("nonsense", &["hello\r\n"]);
+        let error = Qmp::connect(&path, Duration::from_secs(5)).err().unwrap();
+        assert!(matches!(error, Error::Malformed { .. }), "{error}");
+        std::fs::remove_file(path).unwrap();
+    }
+}
