@@ -14,6 +14,7 @@
 extern crate self as latlab_report;
 
 pub mod compare;
+pub mod graph;
 pub mod hlog;
 pub mod html;
 pub mod stats;
@@ -30,9 +31,10 @@ mod time;
 mod synthetic;
 
 use latlab_model::results::Summary;
-use latlab_samples::{RunDir, RunDirError, write_atomically};
+use latlab_samples::{RunDirError, write_atomically};
 
 pub use compare::compare;
+pub use latlab_samples::RunDir;
 pub use summarise::{Analysis, SummariseError, analyse};
 
 /// Why a report could not be made.

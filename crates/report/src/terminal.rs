@@ -7,11 +7,11 @@ use std::fmt::Write;
 
 use anstyle::{AnsiColor, Style};
 use latlab_model::results::{
-    Cell, Comparison, Group, Latency, Metric, Note, RunState, Severity, Summary, Verdict,
+    Cell, Comparison, Group, Latency, Note, RunState, Severity, Summary, Verdict,
 };
 
 use crate::table::{Align, Table, wrap};
-use crate::text::{count, digits, nanos, percentile, plural, quantity};
+use crate::text::{count, digits, nanos, percentile, plural, with_interval};
 
 /// Columns of the output.
 pub const WIDTH: usize = 100;
@@ -33,6 +33,10 @@ impl Look {
         } else {
             text.to_owned()
         }
+    }
+
+    fn dim(self, text: &str) -> String {
+        self.paint(Style::new().dimmed(), text)
     }
 
     pub(crate) fn bold(self, text: &str) -> String {
@@ -140,11 +144,7 @@ fn latency_table(cells: &[&Cell], look: Look) -> String {
         row.extend(comparison(cell.comparison.as_ref()));
         table.row(row, verdict_style(cell.comparison.as_ref()));
     }
-    let mut out = table.render(look);
-    if starved {
-        out.push_str("  * not enough samples\n");
-    }
-    out
+    table.render(look) + &look.dim(&legend(cells, starved))
 }
 
 fn metric_table(cells: &[&Cell], look: Look) -> String {
@@ -179,58 +179,55 @@ fn metric_table(cells: &[&Cell], look: Look) -> String {
                     String::new()
                 },
                 metric.title.clone(),
-                value_of(metric),
+                with_interval(metric.spread.median, metric.ci95, &metric.unit),
             ];
             row.extend(comparison(compared));
             table.row(row, verdict_style(compared));
         }
     }
-    table.render(look)
+    table.render(look) + &look.dim(&legend(cells, false))
 }
 
-/// The environment, with marks that the notes explain.
+/// The environment, with marks that [`LEGEND`] explains.
 fn name(cell: &Cell) -> String {
-    let emulated = if cell.environment.emulated {
-        " (emulated)"
-    } else {
-        ""
-    };
+    let emulated = if cell.environment.emulated { " ~" } else { "" };
     let overloaded = if cell.overloaded > 0 { " !" } else { "" };
     format!("{}{emulated}{overloaded}", cell.label)
+}
+
+/// What the marks of a table mean, as far as it has any.
+fn legend(cells: &[&Cell], starved: bool) -> String {
+    let marks = [
+        (
+            "~ software emulation",
+            cells.iter().any(|cell| cell.environment.emulated),
+        ),
+        (
+            "! overloaded in some trials",
+            cells.iter().any(|cell| cell.overloaded > 0),
+        ),
+        ("* not enough samples", starved),
+    ];
+    let shown: Vec<&str> = marks
+        .iter()
+        .filter(|mark| mark.1)
+        .map(|mark| mark.0)
+        .collect();
+    if shown.is_empty() {
+        String::new()
+    } else {
+        format!("  {}\n", shown.join("   "))
+    }
 }
 
 fn median(latency: &Latency) -> String {
     let Some(half) = latency.quantiles.iter().find(|q| q.p == 0.5) else {
         return String::new();
     };
-    match (half.value_ns, half.ci95_ns) {
-        (Some(value), Some(ci)) => format!("{} {}", nanos(value), interval(ci, value)),
-        (Some(value), None) => nanos(value),
-        (None, _) => "not enough samples".to_owned(),
-    }
-}
-
-/// An interval in the unit of its value: `[6.41, 6.52]`.
-fn interval((low, high): (f64, f64), value: f64) -> String {
-    let unit = [1e9, 1e6, 1e3]
-        .into_iter()
-        .find(|&unit| value.abs() >= unit * 0.9995)
-        .unwrap_or(1.0);
-    format!("[{}, {}]", digits(low / unit), digits(high / unit))
-}
-
-fn value_of(metric: &Metric) -> String {
-    let value = quantity(metric.spread.median, &metric.unit);
-    match metric.ci95 {
-        Some((low, high)) => {
-            format!(
-                "{value} [{}, {}]",
-                quantity(low, &metric.unit),
-                quantity(high, &metric.unit)
-            )
-        }
-        None => value,
-    }
+    half.value_ns.map_or_else(
+        || "not enough samples".to_owned(),
+        |value| with_interval(value, half.ci95_ns, "ns"),
+    )
 }
 
 fn comparison(comparison: Option<&Comparison>) -> [String; 2] {
@@ -257,7 +254,7 @@ pub(crate) fn verdict(verdict: Verdict) -> &'static str {
         Verdict::Better => "better",
         Verdict::Worse => "worse",
         Verdict::NoDifference => "no difference",
-        Verdict::TooFewReplicates => "too few",
+        Verdict::TooFewReplicates => "too few replicates",
     }
 }
 

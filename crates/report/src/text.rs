@@ -1,24 +1,34 @@
 //! Numbers and lists as people read them.
 
+/// A quantity with its interval, the unit said once: `22.0 Gbit/s [21.3, 22.7]`.
+pub fn with_interval(value: f64, interval: Option<(f64, f64)>, unit: &str) -> String {
+    let shown = quantity(value, unit);
+    let Some((low, high)) = interval else {
+        return shown;
+    };
+    let size = match units(unit) {
+        Some(units) => pick(value, units).1,
+        None if unit == "1" => 0.01,
+        None => 1.0,
+    };
+    format!("{shown} [{}, {}]", digits(low / size), digits(high / size))
+}
+
 /// A duration with three significant digits and the unit that suits it: `6.46 µs`.
 pub fn nanos(ns: f64) -> String {
-    scaled(ns, &[("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)])
+    quantity(ns, "ns")
 }
 
 /// A quantity with its unit: bit rates get decimal prefixes, fractions become percent.
 pub fn quantity(value: f64, unit: &str) -> String {
+    if let Some(units) = units(unit) {
+        let (name, size) = pick(value, units);
+        // Rounded before it is scaled, as the unit was picked.
+        return format!("{} {name}", digits(three_digits(value) / size));
+    }
     match unit {
-        "ns" => nanos(value),
-        "bit/s" => scaled(
-            value,
-            &[
-                ("bit/s", 1.0),
-                ("kbit/s", 1e3),
-                ("Mbit/s", 1e6),
-                ("Gbit/s", 1e9),
-            ],
-        ),
         "1" => format!("{} %", digits(value * 100.0)),
+        "count" if value.fract() == 0.0 && (0.0..1e15).contains(&value) => count(value as u64),
         "count" => digits(value),
         other => format!("{} {other}", digits(value)),
     }
@@ -30,7 +40,7 @@ pub fn digits(value: f64) -> String {
         return "0".to_owned();
     }
     // Rounded first, so that 9.999 becomes 10.0 and not 10.00.
-    let rounded: f64 = format!("{value:.2e}").parse().unwrap_or(value);
+    let rounded = three_digits(value);
     let size = rounded.abs();
     if !(1e-4..1e7).contains(&size) {
         return format!("{rounded:.2e}");
@@ -81,12 +91,29 @@ pub fn percentile(p: f64) -> String {
     format!("p{}", hundred.trim_end_matches('0').trim_end_matches('.'))
 }
 
-fn scaled(value: f64, units: &[(&str, f64)]) -> String {
-    // Compared after rounding to three digits, so that 999.9 ns is 1.00 µs.
-    let rounded: f64 = format!("{value:.2e}").parse().unwrap_or(value);
-    let fits = |unit: &&(&str, f64)| rounded.abs() >= unit.1;
-    let (name, size) = units.iter().rev().find(fits).unwrap_or(&units[0]);
-    format!("{} {name}", digits(rounded / size))
+/// The units that a quantity may be shown in, with their sizes.
+fn units(unit: &str) -> Option<&'static [(&'static str, f64)]> {
+    match unit {
+        "ns" => Some(&[("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)]),
+        "bit/s" => Some(&[
+            ("bit/s", 1.0),
+            ("kbit/s", 1e3),
+            ("Mbit/s", 1e6),
+            ("Gbit/s", 1e9),
+        ]),
+        _ => None,
+    }
+}
+
+/// The largest unit that leaves at least one before the point; by the value as it will be shown, so
+/// that 999.9 ns is 1.00 µs.
+fn pick(value: f64, units: &'static [(&'static str, f64)]) -> (&'static str, f64) {
+    let fits = |unit: &&(&str, f64)| three_digits(value).abs() >= unit.1;
+    *units.iter().rev().find(fits).unwrap_or(&units[0])
+}
+
+fn three_digits(value: f64) -> f64 {
+    format!("{value:.2e}").parse().unwrap_or(value)
 }
 
 #[cfg(test)]
@@ -116,7 +143,26 @@ mod tests {
         assert_eq!(quantity(21.6e9, "bit/s"), "21.6 Gbit/s");
         assert_eq!(quantity(0.0125, "1"), "1.25 %");
         assert_eq!(quantity(0.412, "ns/byte"), "0.412 ns/byte");
-        assert_eq!(quantity(17.0, "count"), "17.0");
+        assert_eq!(quantity(17.0, "count"), "17");
+        assert_eq!(quantity(1234.0, "count"), "1,234");
+        assert_eq!(quantity(0.5, "count"), "0.500");
+    }
+
+    #[test]
+    fn intervals_share_the_unit_of_their_value() {
+        assert_eq!(
+            with_interval(6461.0, Some((970.0, 6520.0)), "ns"),
+            "6.46 µs [0.970, 6.52]"
+        );
+        assert_eq!(
+            with_interval(0.0125, Some((0.0, 0.02)), "1"),
+            "1.25 % [0, 2.00]"
+        );
+        assert_eq!(
+            with_interval(0.4, Some((0.3, 0.5)), "ns/byte"),
+            "0.400 ns/byte [0.300, 0.500]"
+        );
+        assert_eq!(with_interval(2.0, None, "count"), "2");
     }
 
     #[test]

@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use latlab_model::results::{
-    Manifest, QUANTILES, RunState, Severity, Summary, TrialOutcome, Verdict, samples_needed,
+    Counters, Manifest, QUANTILES, RunState, Severity, Summary, TrialOutcome, Verdict,
+    samples_needed,
 };
 use latlab_report::{analyse, compare, conclude, hlog};
 use latlab_samples::{RunDir, SampleReader};
@@ -263,7 +264,7 @@ fn every_mutilation_of_the_documents_is_survived() {
     let manifest = fs::read(run.manifest_path()).unwrap();
     for (index, path) in [run.manifest_path(), run.trial_path(1)].iter().enumerate() {
         let whole = fs::read(path).unwrap();
-        for at in (0..whole.len()).step_by(7) {
+        for at in (0..whole.len()).step_by(19) {
             let mut broken = whole.clone();
             broken[at] = b"}9\"-e"[at % 5];
             fs::write(path, &broken).unwrap();
@@ -513,4 +514,47 @@ fn unlike_runs_are_refused_with_the_reason() {
     });
     let unlike = compare(&one, &other, true).unwrap_err();
     assert!(unlike.to_string().contains("no cell"), "{unlike}");
+}
+
+#[test]
+fn absurd_numbers_in_a_record_do_not_overflow() {
+    let scratch = Scratch::new("absurd");
+    let run = Plan::small().write(scratch.path().join("run"));
+    for planned in run.read_manifest().unwrap().order {
+        let mut trial = run.read_trial(planned.trial).unwrap().unwrap();
+        let most = u64::MAX;
+        trial.counters = Counters {
+            sent: most,
+            received: most,
+            lost: most,
+            duplicated: most,
+            reordered: most,
+            unmatched: most,
+            corrupted: most,
+        };
+        trial.checks[0].limit = 0.0;
+        trial.checks[0].passed = false;
+        trial.started = "the day before yesterday".to_owned();
+        run.write_trial(&trial).unwrap();
+    }
+    conclude(&run).unwrap();
+    run.read_summary().unwrap();
+}
+
+#[test]
+fn trials_that_disagree_are_named() {
+    let scratch = Scratch::new("unstable");
+    let run = Plan::small().write(scratch.path().join("run"));
+    let (cell, other) = (
+        trial_of(&run, CELL),
+        trial_of(&run, "rr-udp/kind=vm/link=veth"),
+    );
+    fs::copy(run.samples_path(other), run.samples_path(cell)).unwrap();
+    let summary = analyse(&run).unwrap().summary;
+    let note = summary
+        .notes
+        .iter()
+        .find(|note| note.code == "unstable")
+        .unwrap();
+    assert_eq!(note.cells, [CELL]);
 }

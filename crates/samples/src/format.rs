@@ -2,8 +2,8 @@
 //!
 //! All columns are 64-bit integers of nanoseconds or counts, so that pandas, DuckDB, R and Julia
 //! read them without a word of explanation. `seq`, `intended_ns` and `sent_ns` are always known;
-//! the other three are null where a packet or an answer never came. Columns are delta-encoded:
-//! time stamps and sequence numbers grow steadily, and one row costs about 10 bytes instead of 48.
+//! the other three are null where a packet or an answer never came. Columns are delta-encoded: time
+//! stamps and sequence numbers grow steadily, so a row costs about 4 to 10 bytes instead of 48.
 
 use std::path::PathBuf;
 use std::sync::Arc;

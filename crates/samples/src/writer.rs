@@ -198,3 +198,34 @@ fn properties() -> WriterProperties {
     }
     properties.build()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_an_error_that_names_the_file() {
+        let mut writer = SampleWriter::create("/dev/full").unwrap();
+        let samples = vec![Sample::default(); ROWS_AT_ONCE / 2];
+        let error = writer
+            .push_batch(&samples)
+            .and_then(|()| writer.finish())
+            .unwrap_err();
+        assert!(error.to_string().contains("/dev/full"), "{error}");
+    }
+
+    #[test]
+    fn a_number_that_no_column_holds_is_refused() {
+        let mut writer = SampleWriter::create("/dev/null").unwrap();
+        writer
+            .push(&Sample {
+                seq: u64::MAX,
+                ..Sample::default()
+            })
+            .unwrap();
+        assert!(matches!(
+            writer.finish(),
+            Err(SamplesError::Range { seq: u64::MAX, .. })
+        ));
+    }
+}

@@ -26,13 +26,16 @@ pub use special::{student_quantile, student_two_sided};
 pub use verdict::{Claim, SIGNIFICANCE, holm, judge};
 
 /// Rounds to nine significant digits: the number of digits that an interval or a p-value can use,
-/// and few enough that a summary stays readable.
+/// and few enough that a summary stays readable. An infinite value becomes the largest there is:
+/// JSON has no infinity.
 pub(crate) fn tidy(value: f64) -> f64 {
-    if value == 0.0 || !value.is_finite() {
+    if value == 0.0 || value.is_nan() {
         return value;
     }
+    let value = value.clamp(f64::MIN, f64::MAX);
     // Through decimal text, because scaling by powers of ten is not exact.
-    format!("{value:.8e}").parse().unwrap_or(value)
+    let rounded: f64 = format!("{value:.8e}").parse().unwrap_or(value);
+    if rounded.is_finite() { rounded } else { value }
 }
 
 #[cfg(test)]
@@ -46,5 +49,6 @@ mod tests {
         assert_eq!(tidy(1.0e300 / 3.0), 3.33333333e299);
         assert_eq!(tidy(0.0), 0.0);
         assert!(tidy(f64::NAN).is_nan());
+        assert!(tidy(f64::INFINITY).is_finite() && tidy(f64::MIN).is_finite());
     }
 }

@@ -303,14 +303,15 @@ pub(crate) fn quantile_ratios(cell: &[Quantile], base: &[Quantile]) -> Vec<(f64,
         .collect()
 }
 
+/// Records come from outside: absurd ones must not overflow.
 fn sum(counters: impl Iterator<Item = Counters>) -> Counters {
     counters.fold(Counters::default(), |a, b| Counters {
-        sent: a.sent + b.sent,
-        received: a.received + b.received,
-        lost: a.lost + b.lost,
-        duplicated: a.duplicated + b.duplicated,
-        reordered: a.reordered + b.reordered,
-        unmatched: a.unmatched + b.unmatched,
-        corrupted: a.corrupted + b.corrupted,
+        sent: a.sent.saturating_add(b.sent),
+        received: a.received.saturating_add(b.received),
+        lost: a.lost.saturating_add(b.lost),
+        duplicated: a.duplicated.saturating_add(b.duplicated),
+        reordered: a.reordered.saturating_add(b.reordered),
+        unmatched: a.unmatched.saturating_add(b.unmatched),
+        corrupted: a.corrupted.saturating_add(b.corrupted),
     })
 }

@@ -19,6 +19,8 @@ const FLOOR_SHARE: f64 = 0.5;
 /// A clock error of this share of the median is named, of [`CLOCK_SHARE_SERIOUS`] serious.
 const CLOCK_SHARE: f64 = 0.1;
 const CLOCK_SHARE_SERIOUS: f64 = 0.5;
+/// Trials of a cell whose medians lie further apart than this factor are named.
+const UNSTABLE_FACTOR: f64 = 1.25;
 /// Losses from this share on are a caution rather than a remark.
 const LOSS_SHARE: f64 = 0.001;
 /// Rows below which equal data may be chance.
@@ -37,7 +39,7 @@ pub(super) struct Context<'a> {
 
 /// All notes, the most serious first.
 pub(super) fn all(context: &Context<'_>) -> Vec<Note> {
-    let kinds: [fn(&Context<'_>) -> Option<Note>; 20] = [
+    let kinds: [fn(&Context<'_>) -> Option<Note>; 21] = [
         state,
         damaged,
         unreadable,
@@ -49,6 +51,7 @@ pub(super) fn all(context: &Context<'_>) -> Vec<Note> {
         emulated,
         not_kvm,
         overloaded,
+        unstable,
         floor,
         miscounted,
         lost,
@@ -343,6 +346,45 @@ fn overloaded(context: &Context<'_>) -> Option<Note> {
     })
 }
 
+/// No interval can tell of a state of the machine that the replicates happened not to meet; trials
+/// that disagree are the hint that there are such states.
+fn unstable(context: &Context<'_>) -> Option<Note> {
+    let factor = |cell: &Cell| {
+        let used = context
+            .trials
+            .values()
+            .filter(|t| t.used && t.summary.cell == cell.id);
+        let medians: Vec<f64> = used
+            .filter_map(|t| t.summary.spread_ns)
+            .map(|spread| spread.median)
+            .collect();
+        let low = medians
+            .iter()
+            .copied()
+            .min_by(f64::total_cmp)
+            .filter(|&low| low > 0.0)?;
+        let high = medians.into_iter().max_by(f64::total_cmp)?;
+        Some((high / low, low, high))
+    };
+    let apart = |cell: &Cell| factor(cell).is_some_and(|(factor, ..)| factor > UNSTABLE_FACTOR);
+    let cells = context.cells_where(apart);
+    let most = |cell: &Cell| factor(cell).map_or(0.0, |(factor, ..)| factor);
+    let worst = context
+        .cells
+        .iter()
+        .max_by(|a, b| most(a).total_cmp(&most(b)))?;
+    let (_, low, high) = factor(worst)?;
+    let text = format!(
+        "Trials of the same cell disagree: their medians lie further apart than a factor of \
+         {UNSTABLE_FACTOR} in {}, most in {} (from {} to {}). The machine was not in one state.",
+        text::plural(cells.len(), "cell"),
+        worst.id,
+        text::nanos(low),
+        text::nanos(high)
+    );
+    (!cells.is_empty()).then(|| note(Severity::Caution, "unstable", text, cells))
+}
+
 fn floor(context: &Context<'_>) -> Option<Note> {
     let share = |trial: &TrialData| {
         let median = trial.summary.spread_ns?.median;
@@ -355,7 +397,7 @@ fn floor(context: &Context<'_>) -> Option<Note> {
         .max_by(f64::total_cmp)?;
     let text = format!(
         "The probe's own floor (the same exchange over loopback) is up to {} of the median in {}: \
-         differences between such cells are those of the path, their sum is not.",
+         most of these latencies is the probe and the kernel, not the link.",
         text::quantity(worst, "1"),
         text::plural(trials.len(), "trial")
     );
@@ -377,7 +419,7 @@ fn miscounted(context: &Context<'_>) -> Option<Note> {
                 .is_some_and(|record| record.samples.is_some())
             && (counted.received != trial.facts.received
                 || counted.sent != trial.facts.rows
-                || counted.sent != counted.received + counted.lost)
+                || counted.sent != counted.received.saturating_add(counted.lost))
     };
     let trials = context.trials_where(differs);
     let first = trials.first()?;
@@ -403,8 +445,12 @@ fn miscounted(context: &Context<'_>) -> Option<Note> {
 fn counted(context: &Context<'_>, counter: fn(&Counters) -> u64) -> (u64, u64, Vec<String>) {
     let cells = context.cells_where(|cell| counter(&cell.counters) > 0);
     let among = || context.cells.iter().filter(|cell| cells.contains(&cell.id));
-    let total = among().map(|cell| counter(&cell.counters)).sum();
-    let sent = among().map(|cell| cell.counters.sent).sum();
+    let total = among()
+        .map(|cell| counter(&cell.counters))
+        .fold(0, u64::saturating_add);
+    let sent = among()
+        .map(|cell| cell.counters.sent)
+        .fold(0, u64::saturating_add);
     (total, sent, cells)
 }
 
@@ -432,7 +478,7 @@ fn lost(context: &Context<'_>) -> Option<Note> {
 }
 
 fn corrupted(context: &Context<'_>) -> Option<Note> {
-    let (bad, _, cells) = counted(context, |counters| counters.corrupted + counters.unmatched);
+    let (bad, _, cells) = counted(context, |c| c.corrupted.saturating_add(c.unmatched));
     let text = format!(
         "Arrived damaged, or belonged to nothing that was sent: {}.",
         text::count(bad)
