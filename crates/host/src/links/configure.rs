@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use latlab_model::plan::{InterfacePlan, NodePlan, Plan};
 use latlab_model::spec::NodeKind;
-use latlab_netlink::{Address, Handle, InterfaceAddress, LinkChange, Route};
+use latlab_netlink::{Address, Handle, InterfaceAddress, Link, LinkChange, Route};
 
-use super::{Error, Network, impairment};
+use super::{Error, Network, impairment, link_namespaces};
 use crate::sys::netns::{self, on_every_processor};
 
 /// How long interfaces may take to pass packets once everything is made.
@@ -100,42 +100,81 @@ fn configure_one(
     handle.apply_all(&requests).map_err(refused(node))
 }
 
-/// Waits until every interface of every node passes packets and every address can be used.
+/// Waits until every interface of every node passes packets and every address can be used, and
+/// until everything inside the links passes packets too.
 ///
 /// An interface that comes up before its other end is started by the kernel's work queue, and until
-/// then it drops what it is given to send. Asking for it by name makes current kernels catch up.
+/// then it drops what it is given to send; after many events at once the queue pauses for a second.
+/// Asking for an interface by name makes current kernels catch up with it.
 pub(super) fn wait_until_ready(network: &Network, plan: &Plan) -> Result<(), Error> {
     let deadline = Instant::now() + READY_PATIENCE;
     on_every_processor(&nodes(plan), |node| {
         let mut handle = enter(network, node)?;
-        loop {
-            match first_lack(&mut handle, node)? {
-                None => return Ok(()),
-                Some(_) if Instant::now() < deadline => std::thread::sleep(READY_RETRY),
-                Some((interface, reason)) => {
-                    let node = node.name.clone();
-                    return Err(Error::NotReady {
-                        node,
-                        interface,
-                        reason,
-                    });
-                }
-            }
-        }
+        let place = || format!("node `{}`", node.name);
+        wait(deadline, place, || first_lack(&mut handle, node))
+    })?;
+    on_every_processor(&link_namespaces(plan), |(link, name)| {
+        netns::enter(network.open(name)?.as_fd())?;
+        let refused = |source| Error::Netlink {
+            link: link.clone(),
+            source,
+        };
+        let mut handle = Handle::open().map_err(refused)?;
+        let place = || format!("link `{link}`");
+        wait(deadline, place, || first_idle(&mut handle).map_err(refused))
     })
 }
 
+/// An interface and what it lacks.
+type Lack = (String, String);
+
+/// Asks until nothing is lacking; after the deadline, the last lack is the error.
+fn wait(
+    deadline: Instant,
+    place: impl Fn() -> String,
+    mut ask: impl FnMut() -> Result<Option<Lack>, Error>,
+) -> Result<(), Error> {
+    while let Some((interface, reason)) = ask()? {
+        if Instant::now() >= deadline {
+            return Err(Error::NotReady {
+                place: place(),
+                interface,
+                reason,
+            });
+        }
+        std::thread::sleep(READY_RETRY);
+    }
+    Ok(())
+}
+
+/// The first interface of the namespace that does not pass packets yet.
+fn first_idle(handle: &mut Handle) -> Result<Option<Lack>, latlab_netlink::Error> {
+    for listed in handle.links()? {
+        let link = handle.link(&listed.name)?;
+        if let Some(lack) = idle(link.as_ref()) {
+            return Ok(Some((listed.name, lack.to_owned())));
+        }
+    }
+    Ok(None)
+}
+
+/// Why an interface does not pass packets; `None` if it does.
+fn idle(link: Option<&Link>) -> Option<&'static str> {
+    match link {
+        None => Some("it is gone"),
+        Some(link) if !link.up => Some("it is down"),
+        Some(link) if !link.running => Some("it has no carrier"),
+        Some(_) => None,
+    }
+}
+
 /// What is still missing in a node: the interface and what it lacks.
-fn first_lack(handle: &mut Handle, node: &NodePlan) -> Result<Option<(String, String)>, Error> {
+fn first_lack(handle: &mut Handle, node: &NodePlan) -> Result<Option<Lack>, Error> {
     for interface in &node.interfaces {
         let link = handle.link(&interface.name).map_err(refused(node))?;
-        let lack = match link {
-            None => "it is gone",
-            Some(link) if !link.up => "it is down",
-            Some(link) if !link.running => "it has no carrier",
-            Some(_) => continue,
-        };
-        return Ok(Some((interface.name.clone(), lack.to_owned())));
+        if let Some(lack) = idle(link.as_ref()) {
+            return Ok(Some((interface.name.clone(), lack.to_owned())));
+        }
     }
     let present = handle.addresses().map_err(refused(node))?;
     let present: HashMap<_, _> = present

@@ -56,7 +56,9 @@ pub(super) fn make(link: &Wiring<'_>, parent: Option<&str>) -> Result<Vec<VmEnd>
         slice(
             link,
             maker,
-            &NewLink::new(interface, LinkKind::Macvlan(index)).request(),
+            &NewLink::new(interface, LinkKind::Macvlan(index))
+                .up()
+                .request(),
         )?;
     }
     let mut taps = Vec::new();

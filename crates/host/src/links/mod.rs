@@ -94,10 +94,10 @@ pub enum Error {
         kind: &'static str,
     },
     /// An interface did not start to pass packets.
-    #[error("node `{node}`: interface `{interface}` is not ready: {reason}")]
+    #[error("{place}: interface `{interface}` is not ready: {reason}")]
     NotReady {
-        /// Which node.
-        node: String,
+        /// Which node or link.
+        place: String,
         /// Which interface.
         interface: String,
         /// What is missing.
@@ -229,12 +229,24 @@ fn namespaces(plan: &Plan) -> Vec<(String, &'static [(&'static str, &'static str
     for node in plan.nodes.iter().filter(|node| node.kind != NodeKind::Host) {
         all.push((node.name.clone(), &[][..]));
     }
+    all.extend(
+        link_namespaces(plan)
+            .into_iter()
+            .map(|(_, name)| (name, NO_IPV6)),
+    );
+    all
+}
+
+/// Each link's namespaces: name of the link, name of the namespace.
+fn link_namespaces(plan: &Plan) -> Vec<(String, String)> {
+    let mut all = Vec::new();
     for (index, link) in plan.links.iter().enumerate() {
+        let mut add = |namespace| all.push((link.name.clone(), namespace));
         if has_inside(plan, index) {
-            all.push((inside_name(link), NO_IPV6));
+            add(inside_name(link));
         }
         if let Medium::Vxlan(_) = link.medium {
-            all.extend((0..link.endpoints.len()).map(|end| (tunnel_name(link, end), NO_IPV6)));
+            (0..link.endpoints.len()).for_each(|end| add(tunnel_name(link, end)));
         }
     }
     all
