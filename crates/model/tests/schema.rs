@@ -185,7 +185,7 @@ fn the_keys_are_those_of_the_readers() {
     let kinds = schema_keys(&topology["properties"]["kinds"]);
     assert_eq!(
         kinds,
-        NodeKind::WORDS.iter().map(|w| w.to_string()).collect()
+        NodeKind::WORDS.iter().map(ToString::to_string).collect()
     );
 }
 

@@ -134,6 +134,11 @@ fn check_node(node: &Node, needs: &mut Needs<'_>, errors: &mut Diagnostics) {
         (fields.cpus.map(|c| c.at), "cpus", Facts::CGROUP_CPU),
         (fields.memory.map(|m| m.at), "memory", Facts::CGROUP_MEMORY),
         (
+            fields.isolate.filter(|i| i.value).map(|i| i.at),
+            "isolate",
+            Facts::CGROUP_CPUSET,
+        ),
+        (
             fields.cpuset.as_ref().map(|c| c.at),
             "cpuset",
             Facts::CGROUP_CPUSET,

@@ -515,6 +515,31 @@ mod tests {
     }
 
     #[test]
+    fn nobody_else_runs_on_exclusive_cores() {
+        let plan = planned(
+            "  nodes:
+    a: {kind: native, isolate: true}
+    b: {kind: native, cpuset: 1-2}
+    c: {kind: native}",
+        )
+        .unwrap();
+        let sets: Vec<String> = plan
+            .nodes
+            .iter()
+            .map(|n| n.cpuset.as_ref().unwrap().to_string())
+            .collect();
+        assert_eq!(sets, ["3", "1-2", "0-2"]);
+        let clash = "  nodes:
+    a: {kind: native, isolate: true, cpuset: \"1\"}
+    b: {kind: native, cpuset: 1-2}";
+        let errors = planned(clash).unwrap_err().render("t");
+        assert!(
+            errors.contains("t:5:31: CPU 1 of node `b` belongs to node `a` alone"),
+            "{errors}"
+        );
+    }
+
+    #[test]
     fn a_plan_survives_being_saved() {
         let plan = planned(
             "  nodes: {a: {kind: vm}, b: {kind: container, cpus: 1, memory: 64MiB}}

@@ -2,6 +2,7 @@
 //!
 //! Isolated nodes get whole processors that nothing else of any lab uses, from the highest number
 //! down; processor 0 always stays with the host, whose interrupts and kernel threads live there.
+//! Nodes that ask for nothing are then confined to what is left.
 
 use std::collections::HashMap;
 
@@ -70,8 +71,8 @@ pub fn place(lab: &Lab, facts: &Facts, errors: &mut Diagnostics) -> Vec<Placed> 
         .iter()
         .filter(|c| *c != 0 && !facts.cpus_taken.contains(c))
         .collect();
-    // Explicit sets first, so that a free choice never takes a processor that a later node names.
-    for node in lab.nodes.iter().filter(|n| isolated(n)) {
+    // Explicit sets first, so that a free choice never takes a processor that some node names.
+    for node in &lab.nodes {
         if let Some(set) = &node.fields.cpuset {
             free.retain(|c| !set.contains(*c));
         }
@@ -81,7 +82,40 @@ pub fn place(lab: &Lab, facts: &Facts, errors: &mut Diagnostics) -> Vec<Placed> 
     for node in &lab.nodes {
         placed.push(place_one(node, facts, &mut free, &mut exclusive, errors));
     }
+    for (node, placed) in lab.nodes.iter().zip(&mut placed) {
+        if !placed.isolate && node.kind != NodeKind::Host {
+            keep_out(node, placed, facts, &exclusive, errors);
+        }
+    }
     placed
+}
+
+/// Keeps a node off the processors that belong to others alone.
+fn keep_out(
+    node: &Node,
+    placed: &mut Placed,
+    facts: &Facts,
+    exclusive: &HashMap<u32, String>,
+    errors: &mut Diagnostics,
+) {
+    let Some(set) = &node.fields.cpuset else {
+        let taken = |c: &u32| exclusive.contains_key(c) || facts.cpus_taken.contains(c);
+        if facts.cpus.iter().any(|c| taken(&c)) && facts.lacks(Facts::CGROUP_CPUSET).is_none() {
+            let rest = facts.cpus.iter().filter(|c| !taken(c)).collect();
+            placed.cpuset = Some(CpuList::new(rest));
+        }
+        return;
+    };
+    let mut cpus = facts.cpus.iter().filter(|c| set.contains(*c));
+    if let Some((cpu, owner)) = cpus.find_map(|c| Some((c, exclusive.get(&c)?))) {
+        let name = &node.name.value;
+        let message = format!("CPU {cpu} of node `{name}` belongs to {owner} alone");
+        errors.add(
+            set.at,
+            message,
+            "name other processors, or drop the other node's `isolate`",
+        );
+    }
 }
 
 fn isolated(node: &Node) -> bool {

@@ -13,8 +13,9 @@ use crate::diagnostic::{Diagnostics, Mark, shown};
 
 /// Deepest nesting that is read; a real lab needs about six.
 const MAX_DEPTH: usize = 64;
-/// Longest text that is read. A node and its link take about a hundred bytes.
-const MAX_BYTES: usize = 4 << 20;
+/// Longest text that is read. A node and its link take about a hundred bytes; the parser may hold a
+/// line of brackets whole, at two hundred bytes of memory each byte of text.
+const MAX_BYTES: usize = 2 << 20;
 /// Largest [`Yaml::weight`] of a tree, aliases expanded, so that they cannot explode. A node and its
 /// link weigh about ten.
 pub(super) const MAX_WEIGHT: usize = 250_000;
