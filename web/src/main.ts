@@ -13,6 +13,7 @@ import { tableTools } from './sections/actions';
 import { Bench } from './sections/bench';
 import { controls } from './sections/controls';
 import { answers, masthead } from './sections/headline';
+import { unfoldAll } from './sections/fold';
 import { method } from './sections/method';
 import { notes } from './sections/notes';
 import { themeButton } from './sections/theme';
@@ -151,11 +152,7 @@ function listenToPage(
     if (event.key === 'Escape' && state.pinnedCell !== null) state.pin(state.pinnedCell);
   });
   window.addEventListener('beforeprint', () => {
-    for (const block of document.querySelectorAll('details')) {
-      block.open = true;
-      // `toggle` comes too late for the print that is about to happen.
-      block.dispatchEvent(new Event('toggle'));
-    }
+    unfoldAll(document);
     for (const { info } of model.measurements) {
       const one = bench(info.name);
       if (one) one.element.hidden = false;

@@ -2,7 +2,7 @@
 // Overloaded trials carry a triangle, failed ones a cross where their box would stand.
 
 import { logDomain, logTicks, type AxisSpec } from '../axis';
-import { h, s, widthOf } from '../dom';
+import { h, s } from '../dom';
 import { duration, durationRange, durationTick } from '../format';
 import { cellsOf, type MeasurementView } from '../model';
 import type { Cell, Group, Spread, TrialSummary } from '../summary';
@@ -10,14 +10,10 @@ import { frame, type Frame } from './frame';
 import { caption, cellData, cellStyle, visibleCells, type Context, type Panel } from './panel';
 import { trialName } from './marks';
 
+const HEIGHT = 280;
 const HINT = 'Each box is one trial. Point at one to read it.';
 
-export function boxPanel(
-  context: Context,
-  measurement: MeasurementView,
-  group: Group,
-  shownGroups: () => Group[],
-): Panel {
+export function boxPanel(context: Context, group: Group, axis: () => AxisSpec): Panel {
   const canvas = h('div', { class: 'canvas' });
   const readout = h('p', { class: 'readout line', 'data-readout': 'boxes' }, HINT);
   const element = h(
@@ -37,17 +33,18 @@ export function boxPanel(
   canvas.addEventListener('click', point);
   return {
     element,
+    canvas,
     group,
-    draw(): void {
-      const width = widthOf(canvas);
+    height: () => HEIGHT,
+    draw(width): void {
       const drawn = frame({
         plot: 'boxes',
         group: group.id,
         label: `Latency of each trial, ${group.title}`,
         width,
-        height: 280,
+        height: HEIGHT,
         x: null,
-        y: yAxis(context, measurement, shownGroups()),
+        y: axis(),
         margin: { bottom: 34 },
       });
       drawCells(context, drawn, visibleCells(context, group));
@@ -71,7 +68,8 @@ function describe({ model }: Context, trial: TrialSummary): string {
   return `${name}: ${parts.join(', ')}`;
 }
 
-function yAxis(context: Context, measurement: MeasurementView, groups: Group[]): AxisSpec {
+/** The axis that all groups share. */
+export function boxAxis(context: Context, measurement: MeasurementView, groups: Group[]): AxisSpec {
   let cells = groups.flatMap((group) => visibleCells(context, group));
   if (cells.length === 0) cells = groups.flatMap((group) => cellsOf(context.model, group));
   const values = cells.flatMap((cell) =>

@@ -2,21 +2,28 @@
 // distribution, where the HDR axis shows the tail.
 
 import { line } from 'd3-shape';
-import { linearTicks, logDomain, logTicks, type AxisSpec } from '../axis';
+import { linearTicks, logDomain, logTicks } from '../axis';
 import { s } from '../dom';
 import { duration, durationTick, significant } from '../format';
 import { cdfAt, cellsOf, type MeasurementView } from '../model';
 import type { Cell, Group, Pair } from '../summary';
 import type { Frame } from './frame';
 import type { LinkedView } from './linked';
-import { cellData, cellStyle, curveHeight, CurvePanel, visibleCells, type Context } from './panel';
+import {
+  cellData,
+  cellStyle,
+  curveHeight,
+  CurvePanel,
+  visibleCells,
+  type Context,
+  type CurveAxes,
+} from './panel';
 
 export function cdfPanel(
   context: Context,
-  measurement: MeasurementView,
   group: Group,
   view: LinkedView,
-  shownGroups: () => Group[],
+  axes: () => CurveAxes,
 ): CurvePanel {
   return new CurvePanel(
     context,
@@ -25,7 +32,7 @@ export function cdfPanel(
       plot: 'cdf',
       label: ({ title }) => `Cumulative distribution of latency, ${title}`,
       height: (width) => Math.min(320, curveHeight(width)),
-      axes: () => axes(context, measurement, shownGroups()),
+      axes,
       draw: (frame, cells) => cells.forEach((cell) => drawCdf(context, frame, cell)),
       home: () => home(context, group),
       step: (x, direction) => x * 10 ** (direction * 0.01),
@@ -48,11 +55,12 @@ function home(context: Context, group: Group): number {
   return cells[0]?.latency?.quantiles[0]?.value_ns ?? cells[0]?.latency?.iqr_ns[1] ?? 1000;
 }
 
-function axes(
+/** The axes that all groups share. */
+export function cdfAxes(
   context: Context,
   measurement: MeasurementView,
   groups: Group[],
-): { x: AxisSpec; y: AxisSpec } {
+): CurveAxes {
   let cells = groups.flatMap((group) => visibleCells(context, group));
   if (cells.length === 0) cells = groups.flatMap((group) => cellsOf(context.model, group));
   const ends = cells.flatMap(({ latency }) => {

@@ -3,7 +3,7 @@
 // amounts. A metric has one axis over all groups.
 
 import { linearTicks, scaleOf, zeroDomain, drawXAxis, type Domain } from '../axis';
-import { h, s, widthOf } from '../dom';
+import { h, s } from '../dom';
 import { quantity, quantityRange, quantityTick, significant } from '../format';
 import { cellsOf, measuredTrials } from '../model';
 import type { Cell, Group, Metric } from '../summary';
@@ -35,8 +35,10 @@ export function metricPanel(context: Context, group: Group, shownGroups: () => G
   canvas.addEventListener('click', point);
   return {
     element,
+    canvas,
     group,
-    draw: () => canvas.replaceChildren(drawMetrics(context, group, shownGroups(), widthOf(canvas))),
+    height: () => heightOf(context, group),
+    draw: (width) => canvas.replaceChildren(drawMetrics(context, group, shownGroups(), width)),
   };
 }
 
@@ -57,11 +59,20 @@ function metricsOf(cells: Cell[]): Metric[] {
   return [...found.values()];
 }
 
+function rowsHeight(cells: number): number {
+  return HEAD + Math.max(1, cells) * ROW + FOOT;
+}
+
+function heightOf(context: Context, group: Group): number {
+  const metrics = metricsOf(cellsOf(context.model, group)).length;
+  return Math.max(1, metrics) * rowsHeight(visibleCells(context, group).length);
+}
+
 function drawMetrics(context: Context, group: Group, shown: Group[], width: number): SVGSVGElement {
   const cells = visibleCells(context, group);
   const metrics = metricsOf(cellsOf(context.model, group));
-  const each = HEAD + Math.max(1, cells.length) * ROW + FOOT;
-  const height = Math.max(each, metrics.length * each);
+  const each = rowsHeight(cells.length);
+  const height = heightOf(context, group);
   const svg = s('svg', {
     class: 'plot',
     role: 'img',

@@ -3,7 +3,7 @@
 // axis, a cursor linked over the groups, zoom, and a readout in text.
 
 import { fraction, type AxisSpec } from '../axis';
-import { h, s, widthOf } from '../dom';
+import { h, s } from '../dom';
 import { duration, ratio } from '../format';
 import { cellsOf, shortTitle, type Model } from '../model';
 import type { State } from '../state';
@@ -21,9 +21,15 @@ export interface Context {
 /** One plot of one group. */
 export interface Panel {
   element: HTMLElement;
+  /** Holds the drawing; its height is reserved before there is one. */
+  canvas: HTMLElement;
   group: Group;
+  /** Height of the drawing at this width, with the series that are visible now. */
+  height(width: number): number;
+  /** Writes what stands under the drawing, so that its room is known before it is drawn. */
+  prepare?(): void;
   /** Draws anew: at first, when the width or the visible series changed. */
-  draw(): void;
+  draw(width: number): void;
 }
 
 /** The cells of a group that the legend shows. */
@@ -64,12 +70,17 @@ export interface ReadoutRow {
   aside: string;
 }
 
+export interface CurveAxes {
+  x: AxisSpec;
+  y: AxisSpec;
+}
+
 /** What distinguishes one kind of curve panel from another. */
 export interface CurveKind {
   plot: string;
   label: (group: Group) => string;
   height: (width: number) => number;
-  axes: () => { x: AxisSpec; y: AxisSpec };
+  axes: () => CurveAxes;
   draw: (frame: Frame, cells: Cell[]) => void;
   home: () => number;
   step: (from: number, direction: number) => number;
@@ -82,7 +93,7 @@ export interface CurveKind {
 
 export class CurvePanel implements Panel {
   readonly element: HTMLElement;
-  private readonly canvas: HTMLElement;
+  readonly canvas: HTMLElement;
   private readonly readout: HTMLElement;
   private surface: Surface | null = null;
   private drawn: Frame | null = null;
@@ -116,9 +127,16 @@ export class CurvePanel implements Panel {
     interact(this.canvas, () => this.surface);
   }
 
-  draw(): void {
+  height(width: number): number {
+    return this.kind.height(width);
+  }
+
+  prepare(): void {
+    if (!this.drawn) this.drawCursor();
+  }
+
+  draw(width: number): void {
     const { kind, view, group } = this;
-    const width = widthOf(this.canvas);
     const full = kind.axes();
     const shown = { x: view.apply(full.x, 'x'), y: view.apply(full.y, 'y') };
     const cells = visibleCells(this.context, group);
@@ -144,10 +162,11 @@ export class CurvePanel implements Panel {
 
   drawCursor(): void {
     const { drawn, kind, view } = this;
-    if (!drawn) return;
     const cells = visibleCells(this.context, this.group);
     const x = view.cursor ?? kind.home();
     const rows = kind.rows(x, cells);
+    this.readout.replaceChildren(this.readoutText(x, rows));
+    if (!drawn) return;
     drawn.svg.querySelector('.cursor')?.remove();
     const px = drawn.x(x);
     if (px >= drawn.box.left - 0.5 && px <= drawn.box.left + drawn.box.width + 0.5) {
@@ -169,7 +188,6 @@ export class CurvePanel implements Panel {
       }
       drawn.svg.append(g);
     }
-    this.readout.replaceChildren(this.readoutText(x, rows));
   }
 
   private readoutText(x: number, rows: ReadoutRow[]): Node {

@@ -22,6 +22,7 @@ import {
   latencyText,
   visibleCells,
   type Context,
+  type CurveAxes,
 } from './panel';
 
 /** The cursor's place while nobody points: p99 tells more than the median does. */
@@ -29,10 +30,9 @@ const HOME = 100;
 
 export function percentilePanel(
   context: Context,
-  measurement: MeasurementView,
   group: Group,
   view: LinkedView,
-  shownGroups: () => Group[],
+  axes: () => CurveAxes,
 ): CurvePanel {
   const base = group.baseline ?? group.cells[0];
   return new CurvePanel(
@@ -42,7 +42,7 @@ export function percentilePanel(
       plot: 'percentiles',
       label: ({ title }) => `Latency by percentile, ${title}`,
       height: curveHeight,
-      axes: () => axes(context, measurement, shownGroups()),
+      axes,
       draw: (frame, cells) => cells.forEach((cell) => drawCurve(context, frame, cell)),
       home: () => HOME,
       step: (x, direction) => Math.max(1, x * 10 ** (direction * 0.05)),
@@ -64,11 +64,12 @@ export function percentilePanel(
   );
 }
 
-function axes(
+/** The axes that all groups share. */
+export function percentileAxes(
   context: Context,
   measurement: MeasurementView,
   groups: Group[],
-): { x: AxisSpec; y: AxisSpec } {
+): CurveAxes {
   let cells = groups.flatMap((group) => visibleCells(context, group));
   // With every series hidden the axes stay those of all.
   if (cells.length === 0) cells = groups.flatMap((group) => cellsOf(context.model, group));

@@ -15,7 +15,7 @@ import {
   type Box,
   type Domain,
 } from '../axis';
-import { h, s, widthOf } from '../dom';
+import { h, s } from '../dom';
 import { bitRate, duration, durationTick, quantityTick, seconds } from '../format';
 import { cellsOf, type MeasurementView } from '../model';
 import type { Cell, Group, TrialSummary } from '../summary';
@@ -33,7 +33,7 @@ export function timePanel(
   context: Context,
   measurement: MeasurementView,
   group: Group,
-  shownGroups: () => Group[],
+  axis: () => AxisSpec,
 ): Panel {
   const canvas = h('div', { class: 'canvas' });
   const readout = h('p', { class: 'readout line', 'data-readout': 'series' }, HINT);
@@ -54,15 +54,23 @@ export function timePanel(
   canvas.addEventListener('click', point);
   return {
     element,
+    canvas,
     group,
-    draw(): void {
-      const axis = yAxis(context, isStream, shownGroups());
-      canvas.replaceChildren(drawStrips(context, group, axis, widthOf(canvas)));
-    },
+    height: () => heightOf(visibleCells(context, group).length),
+    draw: (width) => canvas.replaceChildren(drawStrips(context, group, axis(), width)),
   };
 }
 
-function yAxis(context: Context, isStream: boolean, groups: Group[]): AxisSpec {
+function heightOf(strips: number): number {
+  return Math.max(1, strips) * (STRIP + GAP) + 6;
+}
+
+/** The axis that all groups share. */
+export function timeAxis(
+  context: Context,
+  measurement: MeasurementView,
+  groups: Group[],
+): AxisSpec {
   let cells = groups.flatMap((group) => visibleCells(context, group));
   if (cells.length === 0) cells = groups.flatMap((group) => cellsOf(context.model, group));
   const values = cells.flatMap((cell) =>
@@ -70,7 +78,7 @@ function yAxis(context: Context, isStream: boolean, groups: Group[]): AxisSpec {
       series.flatMap(([, low, , high]) => [low, high]),
     ),
   );
-  if (isStream) {
+  if (measurement.info.probe === 'stream') {
     return {
       type: 'linear',
       domain: zeroDomain(values),
@@ -88,7 +96,7 @@ function yAxis(context: Context, isStream: boolean, groups: Group[]): AxisSpec {
 
 function drawStrips(context: Context, group: Group, axis: AxisSpec, width: number): SVGSVGElement {
   const cells = visibleCells(context, group);
-  const height = Math.max(1, cells.length) * (STRIP + GAP) + 6;
+  const height = heightOf(cells.length);
   const svg = s('svg', {
     class: 'plot',
     role: 'img',

@@ -1,18 +1,19 @@
 // One measurement's plots and table. A bench is built when its measurement is first chosen (or
 // printed), so that a study of many measurements opens as fast as one of few.
 
-import { h } from '../dom';
+import { h, widthOf } from '../dom';
 import { plural } from '../format';
 import type { MeasurementView, Model } from '../model';
-import { boxPanel } from '../plots/boxes';
-import { cdfPanel } from '../plots/cdf';
+import { boxAxis, boxPanel } from '../plots/boxes';
+import { cdfAxes, cdfPanel } from '../plots/cdf';
 import { LinkedView } from '../plots/linked';
 import { metricPanel } from '../plots/metrics';
-import { CurvePanel, type Context, type Panel } from '../plots/panel';
-import { percentilePanel } from '../plots/percentiles';
-import { timePanel } from '../plots/timeseries';
+import type { Context, CurvePanel, Panel } from '../plots/panel';
+import { percentileAxes, percentilePanel } from '../plots/percentiles';
+import { timeAxis, timePanel } from '../plots/timeseries';
 import type { Change, State } from '../state';
 import type { Group } from '../summary';
+import { DrawQueue } from './queue';
 import { ComparisonTable } from './table';
 
 /** Groups drawn at once; the rest waits behind a button. */
@@ -41,8 +42,10 @@ export class Bench {
   private readonly sections: PlotSection[] = [];
   private readonly more: HTMLButtonElement[] = [];
   private readonly table: ComparisonTable;
+  private readonly queue: DrawQueue;
   private expanded = false;
   private width = 0;
+  private round = 0;
 
   constructor(
     model: Model,
@@ -50,29 +53,8 @@ export class Bench {
     readonly view: MeasurementView,
     tools: () => HTMLElement,
   ) {
-    const context: Context = { model, state };
-    const shown = (): Group[] => this.shownGroups();
-    if (view.hasLatency) {
-      const tail = new LinkedView();
-      const body = new LinkedView();
-      this.curves('Percentiles', ABOUT.percentiles, tail, (group) =>
-        percentilePanel(context, view, group, tail, shown),
-      );
-      this.curves('Distribution', ABOUT.cdf, body, (group) =>
-        cdfPanel(context, view, group, body, shown),
-      );
-      this.plain('Replicates', ABOUT.boxes, (group) => boxPanel(context, view, group, shown));
-    }
-    if (view.hasMetrics) {
-      this.plain(
-        view.hasLatency ? 'Further quantities' : 'Throughput and its cost',
-        ABOUT.metrics,
-        (group) => metricPanel(context, group, shown),
-      );
-    }
-    this.plain('Over time', view.info.probe === 'stream' ? ABOUT.rates : ABOUT.times, (group) =>
-      timePanel(context, view, group, shown),
-    );
+    this.queue = new DrawQueue(() => this.element.removeAttribute('aria-busy'));
+    this.addPlots({ model, state });
     this.table = new ComparisonTable(model, state, view);
     this.element = h(
       'div',
@@ -87,6 +69,42 @@ export class Bench {
       ),
     );
     this.showGroups();
+  }
+
+  private addPlots(context: Context): void {
+    const { view } = this;
+    const shown = (): Group[] => this.shownGroups();
+    if (view.hasLatency) {
+      const [tail, body] = [new LinkedView(), new LinkedView()];
+      const tailAxes = this.perRound(() => percentileAxes(context, view, shown()));
+      const bodyAxes = this.perRound(() => cdfAxes(context, view, shown()));
+      const boxY = this.perRound(() => boxAxis(context, view, shown()));
+      this.curves('Percentiles', ABOUT.percentiles, tail, (group) =>
+        percentilePanel(context, group, tail, tailAxes),
+      );
+      this.curves('Distribution', ABOUT.cdf, body, (group) =>
+        cdfPanel(context, group, body, bodyAxes),
+      );
+      this.plain('Replicates', ABOUT.boxes, (group) => boxPanel(context, group, boxY));
+    }
+    if (view.hasMetrics) {
+      const title = view.hasLatency ? 'Further quantities' : 'Throughput and its cost';
+      this.plain(title, ABOUT.metrics, (group) => metricPanel(context, group, shown));
+    }
+    const timeY = this.perRound(() => timeAxis(context, view, shown()));
+    this.plain('Over time', view.info.probe === 'stream' ? ABOUT.rates : ABOUT.times, (group) =>
+      timePanel(context, view, group, timeY),
+    );
+  }
+
+  /** What all panels share is computed once a round of drawing. */
+  private perRound<T>(compute: () => T): () => T {
+    let round = -1;
+    let value: T;
+    return () => {
+      if (round !== this.round) [round, value] = [this.round, compute()];
+      return value;
+    };
   }
 
   private curves(
@@ -112,7 +130,7 @@ export class Bench {
       h('span', { class: 'hint' }, 'drag to zoom, double click to reset'),
     );
     linked.subscribe(
-      () => panels.forEach((panel) => panel.element.hidden || panel.draw()),
+      () => panels.forEach((panel) => panel.element.hidden || panel.draw(this.panelWidth())),
       () => panels.forEach((panel) => panel.element.hidden || panel.drawCursor()),
     );
     this.add(title, about, tools, panels);
@@ -165,12 +183,32 @@ export class Bench {
     }
   }
 
-  /** Draws all panels that are shown. */
+  /** All panels are equally wide; asking each for its width would lay the page out each time. */
+  private panelWidth(): number {
+    const shown = this.sections[0]?.panels.find((panel) => !panel.element.hidden);
+    return shown ? widthOf(shown.canvas) : 640;
+  }
+
+  /** Draws all panels that are shown: those in the window at once, the others right after. */
   draw(): void {
+    this.round++;
     this.width = this.element.clientWidth;
-    for (const { panels } of this.sections) {
-      for (const panel of panels) if (!panel.element.hidden) panel.draw();
+    const width = this.panelWidth();
+    const panels = this.sections.flatMap((section) => section.panels);
+    const shown = panels.filter((panel) => !panel.element.hidden);
+    for (const panel of shown) {
+      panel.prepare?.();
+      panel.canvas.style.height = `${panel.height(width)}px`;
     }
+    const near = shown.filter((panel) => {
+      const { top, bottom } = panel.canvas.getBoundingClientRect();
+      return bottom > -200 && top < window.innerHeight + 200;
+    });
+    for (const panel of near) panel.draw(width);
+    const first = new Set(near);
+    const later = shown.filter((panel) => !first.has(panel));
+    if (later.length > 0) this.element.setAttribute('aria-busy', 'true');
+    this.queue.replace(later.map((panel) => () => panel.draw(width)));
   }
 
   /** Draws again when the page became wider or narrower. */
@@ -189,5 +227,6 @@ export class Bench {
   /** Everything, for print. */
   drawAll(): void {
     this.expand();
+    this.queue.flush();
   }
 }

@@ -103,7 +103,6 @@ export function answers(model: Model): HTMLElement {
 function measurementAnswers(model: Model, view: MeasurementView): HTMLElement {
   const cells = view.groups.flatMap((group) => cellsOf(model, group));
   const axis = ratioAxis(cells);
-  const rows = view.groups.map((group) => groupAnswer(model, group, axis));
   const compared = cells.find((cell) => cell.comparison)?.comparison?.quantity;
   const what = [compared?.toLowerCase(), view.info.latency].filter(Boolean).join(', ');
   return h(
@@ -115,8 +114,8 @@ function measurementAnswers(model: Model, view: MeasurementView): HTMLElement {
       h('h3', {}, view.info.name, what ? h('span', { class: 'aside' }, what) : null),
       axis ? forestAxis(axis) : null,
     ),
-    rows.length === 0 ? h('p', { class: 'empty' }, 'No cell of it was measured.') : null,
-    ...fold(rows, SHOWN, 'group'),
+    view.groups.length === 0 ? h('p', { class: 'empty' }, 'No cell of it was measured.') : null,
+    ...fold(view.groups, SHOWN, 'group', (group) => groupAnswer(model, group, axis)),
   );
 }
 

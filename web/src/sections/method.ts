@@ -5,7 +5,7 @@ import { h } from '../dom';
 import * as format from '../format';
 import type { Model } from '../model';
 import type { Cell, Check, TrialSummary } from '../summary';
-import { fold } from './fold';
+import { fold, onOpen } from './fold';
 import { cellName } from './notes';
 import { swatch } from './swatch';
 
@@ -23,11 +23,7 @@ export function method(model: Model): HTMLElement {
     h('h3', {}, 'Trials and checks, by cell'),
     checkLegend(summary.trials),
     summary.cells.length === 0 ? h('p', { class: 'empty' }, 'No cells.') : null,
-    ...fold(
-      summary.cells.map((cell) => cellBlock(model, cell)),
-      SHOWN,
-      'cell',
-    ),
+    ...fold(summary.cells, SHOWN, 'cell', (cell) => cellBlock(model, cell)),
   );
 }
 
@@ -177,9 +173,7 @@ function cellBlock(model: Model, cell: Cell): HTMLElement {
       h('span', { class: 'aside' }, state.filter(Boolean).join(', ')),
     ),
   );
-  block.addEventListener('toggle', () => {
-    if (block.open && block.childElementCount === 1) block.append(...cellDetails(cell, trials));
-  });
+  onOpen(block, () => cellDetails(cell, trials));
   return block;
 }
 

@@ -79,4 +79,14 @@ export async function settle(page: Page): Promise<void> {
   await page.evaluate(
     () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))),
   );
+  await page.waitForFunction(() => !document.querySelector('[aria-busy]'));
+}
+
+/** Opens all that is folded away, and what appears in it. */
+export async function unfold(page: Page): Promise<void> {
+  const closed = (): Promise<number> => page.locator('details:not([open])').count();
+  while ((await closed()) > 0) {
+    await page.$$eval('details', (all) => all.forEach((one) => (one.open = true)));
+    await settle(page);
+  }
 }
