@@ -67,6 +67,15 @@ impl NodeCgroup {
         &self.dirs
     }
 
+    /// The directory on the unified tree, if the group has one.
+    #[must_use]
+    pub fn unified(&self) -> Option<&Path> {
+        self.dirs
+            .iter()
+            .find(|dir| is_unified(dir))
+            .map(PathBuf::as_path)
+    }
+
     /// Opens the way in for a process about to be started.
     pub fn entry(&self) -> Result<Entry, Error> {
         Entry::open(&self.dirs)
@@ -149,13 +158,13 @@ impl NodeCgroup {
     /// The directory whose process list is complete: all directories hold the same processes, but
     /// the unified tree and the freezer know better ways to stop them.
     fn tracker(&self) -> Option<&Path> {
-        let best = self
-            .dirs
-            .iter()
-            .find(|d| is_unified(d))
-            .or_else(|| self.dirs.iter().find(|d| d.join("freezer.state").exists()))
-            .or_else(|| self.dirs.iter().find(|d| d.exists()));
-        best.map(PathBuf::as_path)
+        let first = |wanted: fn(&Path) -> bool| {
+            let mut dirs = self.dirs.iter().map(PathBuf::as_path);
+            dirs.find(|dir| wanted(dir))
+        };
+        self.unified()
+            .or_else(|| first(|dir| dir.join("freezer.state").exists()))
+            .or_else(|| first(Path::exists))
     }
 }
 

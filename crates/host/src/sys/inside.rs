@@ -95,20 +95,25 @@ pub fn half_of_memory() -> u64 {
     (info.totalram as u64).saturating_mul(info.mem_unit.into()) / 2
 }
 
-/// Covers the machine's control groups with a read-only tree that has no controllers. Runtimes
-/// look there to find out what to manage; in this tree they find nothing, and cannot change it.
-pub fn cover_cgroups(target: &Path) -> Result<(), Error> {
+/// Covers the machine's control groups, for programs that look there for something to manage:
+/// they find `unified`, a group of the unified tree, and cannot change it. Without such a tree they
+/// find an empty directory.
+///
+/// A new mount of the tree would wait for the kernel to finish with groups just removed, several
+/// milliseconds, so one that exists is shown again.
+pub fn cover_cgroups(target: &Path, unified: Option<&Path>) -> Result<(), Error> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    let mount = |at: &Path, kind: &str| {
+        rustix::mount::mount("latlab", at, kind, flags, None)
+            .map_err(Error::of("mount a file system at", at.display()))
+    };
     if !target.exists() {
-        let sys = Path::new("/sys");
-        rustix::mount::mount("latlab", sys, "sysfs", flags, None)
-            .map_err(Error::of("mount sysfs at", sys.display()))?;
+        mount(Path::new("/sys"), "sysfs")?;
     }
-    // A kernel without version 2 has programs that look for version 1, and an empty directory
-    // tells those that there is nothing.
-    rustix::mount::mount("latlab", target, "cgroup2", flags, None)
-        .or_else(|_| rustix::mount::mount("latlab", target, "tmpfs", flags, None))
-        .map_err(Error::of("cover control groups at", target.display()))?;
+    match unified {
+        Some(group) => mount::bind(group, target, false)?,
+        None => mount(target, "cgroup2").or_else(|_| mount(target, "tmpfs"))?,
+    }
     mount::make_read_only(target)
 }
 

@@ -1,19 +1,44 @@
-//! Runs a test in namespaces of its own, by starting the test program again inside them.
+//! Runs a program again in namespaces of its own, so that it cannot dirty the machine.
 
+// Each program that includes this module uses a part of it.
+#![allow(dead_code)]
+
+use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 use std::sync::OnceLock;
 
 const INSIDE: &str = "LATLAB_TEST_INSIDE";
 const AGENT: &str = "LATLAB_TEST_AGENT";
 
-/// Runs `body` in fresh mount, process and network namespaces. `name` is the test's own name.
+/// Runs the test `name` in fresh namespaces.
 pub fn enter(name: &str, body: impl FnOnce()) {
     if std::env::var_os(INSIDE).is_some() {
         return body();
     }
-    assert!(rustix::process::geteuid().is_root(), "this test needs root");
-    let status = Command::new("unshare")
+    let arguments = [name, "--exact", "--nocapture", "--test-threads=1"].map(OsString::from);
+    let status = run_inside(arguments.to_vec(), &[(AGENT, build_agent())]).unwrap();
+    assert!(status.success(), "inside of the namespaces: {status}");
+}
+
+/// For a program: true inside of fresh namespaces; outside it runs the program again there, and
+/// then is false.
+pub fn reenter() -> io::Result<bool> {
+    if std::env::var_os(INSIDE).is_some() {
+        return Ok(true);
+    }
+    let status = run_inside(std::env::args_os().skip(1).collect(), &[])?;
+    if status.success() {
+        Ok(false)
+    } else {
+        Err(io::Error::other(status.to_string()))
+    }
+}
+
+fn run_inside(arguments: Vec<OsString>, env: &[(&str, &Path)]) -> io::Result<ExitStatus> {
+    assert!(rustix::process::geteuid().is_root(), "this needs root");
+    Command::new("unshare")
         .args([
             "--mount",
             "--pid",
@@ -24,16 +49,14 @@ pub fn enter(name: &str, body: impl FnOnce()) {
             "--kill-child",
         ])
         .args(["--mount-proc", "--propagation", "private"])
-        .arg(std::env::current_exe().unwrap())
-        .args([name, "--exact", "--nocapture", "--test-threads=1"])
+        .arg(std::env::current_exe()?)
+        .args(arguments)
         .env(INSIDE, std::process::id().to_string())
-        .env(AGENT, build_agent())
+        .envs(env.iter().copied())
         .status()
-        .unwrap();
-    assert!(status.success(), "inside of the namespaces: {status}");
 }
 
-/// A number no other test has: the pid of this run outside of the namespaces.
+/// A number no other run has: the pid of this one outside of the namespaces.
 pub fn id() -> String {
     std::env::var(INSIDE).expect("called inside of the namespaces")
 }
@@ -73,7 +96,7 @@ fn build_agent() -> &'static Path {
 /// Makes a network namespace and pins it at `path`.
 pub fn pin_network(path: &Path) {
     std::fs::write(path, "").unwrap();
-    let mut pinned = std::ffi::OsString::from("--net=");
+    let mut pinned = OsString::from("--net=");
     pinned.push(path);
     assert!(
         Command::new("unshare")

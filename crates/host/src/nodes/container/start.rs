@@ -54,7 +54,7 @@ pub(super) fn start(config: &ContainerConfig, cgroup: &NodeCgroup) -> Result<Run
     inside::with_own_mounts(&dir.join("host"), || {
         let layer_in_memory = mount_root(config)?;
         mount_cgroup_view(cgroup, &dir.join("cgroup"))?;
-        inside::cover_cgroups(Path::new(CGROUP_ROOT))?;
+        inside::cover_cgroups(Path::new(CGROUP_ROOT), cgroup.unified())?;
         let process = run_runtime(config, &entry)?;
         Ok(Running {
             process: process.id(),
