@@ -16,7 +16,7 @@ use crate::stats::{Claim, judge, tidy};
 use crate::summarise::{Analysis, Evidence, Pair, quantile_ratios};
 use crate::table::{Align, Table, csv_row, wrap};
 use crate::terminal::{Look, WIDTH, style_of, verdict};
-use crate::text::{digits, percentile, plural, quantity, some_of};
+use crate::text::{percentile, plural, quantity, ratio, some_of};
 
 /// Two runs that must not be compared.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -360,18 +360,18 @@ pub fn render(comparison: &RunComparison, look: Look) -> String {
     for cell in &comparison.cells {
         let tail = |p: f64| {
             let found = cell.quantile_ratios.iter().find(|(q, _)| *q == p);
-            found.map(|(_, ratio)| digits(*ratio)).unwrap_or_default()
+            found.map(|(_, value)| ratio(*value)).unwrap_or_default()
         };
         let interval = cell
             .ratio_ci95
-            .map(|(low, high)| format!(" [{}, {}]", digits(low), digits(high)))
+            .map(|(low, high)| format!(" [{}, {}]", ratio(low), ratio(high)))
             .unwrap_or_default();
         let row = vec![
             cell.id.clone(),
             format!("{}, {}", cell.replicates.0, cell.replicates.1),
             quantity(cell.first, &cell.unit),
             quantity(cell.second, &cell.unit),
-            format!("{}{interval}", digits(cell.ratio)),
+            format!("{}{interval}", ratio(cell.ratio)),
             tail(0.99),
             tail(0.999),
             verdict(cell.verdict).to_owned(),

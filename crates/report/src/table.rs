@@ -1,5 +1,7 @@
 //! Tables of text, as plain as they can be: columns of one width, two spaces between, no lines.
 
+use std::fmt::Write;
+
 use anstyle::Style;
 
 use crate::terminal::{Look, WIDTH};
@@ -10,6 +12,9 @@ pub(crate) enum Align {
     Left,
     Right,
 }
+
+/// The first column gives way to this width when the whole is too wide.
+const NAME_WIDTH: usize = 9;
 
 /// A table being filled.
 pub(crate) struct Table {
@@ -42,7 +47,12 @@ impl Table {
         let titles: Vec<String> = self.titles.iter().map(|(title, _)| title.clone()).collect();
         let mut out = self.line(&titles, &widths, look, Some(Style::new().dimmed()), true);
         for (texts, style) in &self.rows {
-            out.push_str(&self.line(texts, &widths, look, *style, false));
+            let mut texts = texts.clone();
+            // A name that does not fit stands on a line of its own: shortened, two could look alike.
+            if let Some(name) = texts.first_mut().filter(|name| length(name) > widths[0]) {
+                let _ = writeln!(out, "{INDENT}{}", std::mem::take(name));
+            }
+            out.push_str(&self.line(&texts, &widths, look, *style, false));
         }
         out
     }
@@ -60,7 +70,9 @@ impl Table {
         let mut widths: Vec<usize> = (0..self.titles.len()).map(widest).collect();
         let total = INDENT.len() + widths.iter().sum::<usize>() + GAP.len() * (widths.len() - 1);
         if let Some(first) = widths.first_mut() {
-            *first = first.saturating_sub(total.saturating_sub(WIDTH)).max(8);
+            *first = first
+                .saturating_sub(total.saturating_sub(WIDTH))
+                .max(NAME_WIDTH);
         }
         widths
     }
@@ -161,10 +173,19 @@ mod tests {
     #[test]
     fn a_wide_name_gives_way() {
         let mut table = Table::new(&[("name", Align::Left), ("value", Align::Left)]);
-        table.row(vec!["n".repeat(150), "here".into()], None);
+        let name = "container with a very long name, "
+            .repeat(2)
+            .trim()
+            .to_owned();
+        table.row(vec![name, "v".repeat(80)], None);
         let out = table.render(Look::default());
         assert!(out.lines().all(|line| length(line) <= WIDTH));
-        assert!(out.contains("…") && out.contains("here"));
+        let lines: Vec<&str> = out.lines().collect();
+        assert_eq!(
+            lines[1].trim(),
+            "container with a very long name, ".repeat(2).trim()
+        );
+        assert!(lines[2].trim().starts_with("vv"));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use latlab_model::results::{
 };
 
 use crate::table::{Align, Table, wrap};
-use crate::text::{count, digits, nanos, percentile, plural, with_interval};
+use crate::text::{count, nanos, percentile, plural, ratio, with_interval};
 
 /// Columns of the output.
 pub const WIDTH: usize = 100;
@@ -149,7 +149,7 @@ fn latency_table(cells: &[&Cell], look: Look) -> String {
 
 fn metric_table(cells: &[&Cell], look: Look) -> String {
     let mut table = Table::new(&[
-        ("environment", Align::Left),
+        ("cell", Align::Left),
         ("n", Align::Right),
         ("metric", Align::Left),
         ("median [95 % CI]", Align::Left),
@@ -178,7 +178,7 @@ fn metric_table(cells: &[&Cell], look: Look) -> String {
                 } else {
                     String::new()
                 },
-                metric.title.clone(),
+                metric.title.replace("CPU per byte", "CPU/byte"),
                 with_interval(metric.spread.median, metric.ci95, &metric.unit),
             ];
             row.extend(comparison(compared));
@@ -234,18 +234,18 @@ fn comparison(comparison: Option<&Comparison>) -> [String; 2] {
     let Some(comparison) = comparison else {
         return [String::new(), String::new()];
     };
-    let ratio = match comparison.ratio_ci95 {
+    let shown = match comparison.ratio_ci95 {
         Some((low, high)) => {
             format!(
                 "{} [{}, {}]",
-                digits(comparison.ratio),
-                digits(low),
-                digits(high)
+                ratio(comparison.ratio),
+                ratio(low),
+                ratio(high)
             )
         }
-        None => digits(comparison.ratio),
+        None => ratio(comparison.ratio),
     };
-    [ratio, verdict(comparison.verdict).to_owned()]
+    [shown, verdict(comparison.verdict).to_owned()]
 }
 
 /// A verdict in words.

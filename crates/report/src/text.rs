@@ -49,6 +49,21 @@ pub fn digits(value: f64) -> String {
     format!("{rounded:.places$}")
 }
 
+/// A ratio: three significant digits, two below a tenth, where nobody reads a third.
+pub fn ratio(value: f64) -> String {
+    if value.abs() < 0.1 {
+        // Leading zeros would make the narrowest numbers the widest.
+        let rounded: f64 = format!("{value:.1e}").parse().unwrap_or(value);
+        let text = digits(rounded);
+        return text
+            .strip_suffix('0')
+            .filter(|t| t.contains('.'))
+            .unwrap_or(&text)
+            .to_owned();
+    }
+    digits(value)
+}
+
 /// A whole number in groups of three: `1,000,000`.
 pub fn count(value: u64) -> String {
     let plain = value.to_string();
@@ -163,6 +178,12 @@ mod tests {
             "0.400 ns/byte [0.300, 0.500]"
         );
         assert_eq!(with_interval(2.0, None, "count"), "2");
+    }
+
+    #[test]
+    fn small_ratios_are_short() {
+        let shown = [57.64, 1.0, 0.9604, 0.08224, 0.0801, 0.00123].map(ratio);
+        assert_eq!(shown, ["57.6", "1.00", "0.960", "0.082", "0.080", "0.0012"]);
     }
 
     #[test]

@@ -258,6 +258,8 @@ fn every_mutilation_of_the_documents_is_survived() {
         replicates: 1,
         samples: 30,
         links: vec!["veth"],
+        kinds: vec!["native"],
+        measurements: vec!["rr-udp"],
         ..Plan::small()
     };
     let run = plan.write(scratch.path().join("run"));

@@ -200,12 +200,12 @@ mod tests {
     use crate::stats::{Claim, Rng, judge};
     use latlab_model::results::Verdict;
 
-    /// A study of `n` trials of 200 samples whose true overall median is 10 µs: the logarithm of
+    /// A study of `n` trials of 100 samples whose true overall median is 10 µs: the logarithm of
     /// each trial's median varies by `between`, that of its samples by `within`.
     fn study(n: usize, between: f64, within: f64, rng: &mut Rng) -> Vec<Vec<i64>> {
         let trial = |rng: &mut Rng| {
             let shift = between * rng.normal();
-            let mut samples: Vec<i64> = (0..200)
+            let mut samples: Vec<i64> = (0..100)
                 .map(|_| (10_000.0 * libm::exp(shift + within * rng.normal())).round() as i64)
                 .collect();
             samples.sort_unstable();
@@ -302,7 +302,7 @@ mod tests {
                     let medians = |trials: &[Vec<i64>]| -> Vec<f64> {
                         trials
                             .iter()
-                            .map(|t| f64::midpoint(t[99] as f64, t[100] as f64))
+                            .map(|t| f64::midpoint(t[49] as f64, t[50] as f64))
                             .collect()
                     };
                     let ratio = ratio(&eb, &ea).unwrap();
