@@ -4,15 +4,15 @@
 //! in random order, and measures in random order there. Slow drift of the machine then falls on all
 //! cells alike, and a lab is deployed once a visit instead of once a measurement.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::{Plan, plan};
-use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::diagnostic::Diagnostics;
 use crate::facts::Facts;
 use crate::results::{CellPlan, Environment, Factor, MeasurementInfo, PlannedTrial, Topology};
 use crate::spec::measurement::ETHERNET_BYTES;
 use crate::spec::yaml::Yaml;
-use crate::spec::{Acceleration, FactorSpec, Measurement, NodeKind, Probe, Study};
+use crate::spec::{Acceleration, FactorSpec, Gathered, Measurement, NodeKind, Probe, Study};
 
 /// Everything that a run will do.
 #[derive(Debug, Clone, PartialEq)]
@@ -115,90 +115,6 @@ fn plan_choice(
     let planned = plan(&lab, facts)?;
     check_reach(study, &planned)?;
     Ok(planned)
-}
-
-/// Mistakes of many combinations, each told once; one that only some combinations have says which.
-struct Gathered<'a> {
-    study: &'a Study,
-    found: Vec<(Diagnostic, Seen)>,
-    failed: usize,
-}
-
-/// Where a mistake was seen.
-struct Seen {
-    combinations: usize,
-    first: Vec<usize>,
-    /// For each factor, its levels among those combinations.
-    levels: Vec<BTreeSet<usize>>,
-}
-
-/// More different mistakes than anybody reads; further combinations are not looked at.
-const MAX_GATHERED: usize = 200;
-
-impl<'a> Gathered<'a> {
-    fn new(study: &'a Study) -> Self {
-        Gathered {
-            study,
-            found: Vec::new(),
-            failed: 0,
-        }
-    }
-
-    fn note(&mut self, errors: &Diagnostics, choice: &[usize]) {
-        self.failed += 1;
-        if self.found.len() > MAX_GATHERED {
-            return;
-        }
-        for mistake in errors.iter() {
-            let at = self.found.iter().position(|(known, _)| known == mistake);
-            let at = at.unwrap_or_else(|| {
-                let seen = Seen {
-                    combinations: 0,
-                    first: choice.to_vec(),
-                    levels: vec![BTreeSet::new(); choice.len()],
-                };
-                self.found.push((mistake.clone(), seen));
-                self.found.len() - 1
-            });
-            let seen = &mut self.found[at].1;
-            seen.combinations += 1;
-            for (levels, level) in seen.levels.iter_mut().zip(choice) {
-                levels.insert(*level);
-            }
-        }
-    }
-
-    fn into_result(self, good: usize) -> Result<(), Diagnostics> {
-        let all = self.failed + good;
-        let mut errors = Diagnostics::default();
-        for (mistake, seen) in self.found {
-            let with = match seen.combinations == all {
-                true => String::new(),
-                false => format!(" ({})", seen.words(self.study)),
-            };
-            errors.add(mistake.at, mistake.message + &with, mistake.hint);
-        }
-        errors.into_result(())
-    }
-}
-
-impl Seen {
-    /// `with link=nat` when just that level has the mistake, whatever the other factors are.
-    fn words(&self, study: &Study) -> String {
-        let factors = || study.factors.iter().zip(&self.levels).zip(&self.first);
-        let label = |f: &FactorSpec, level: &usize| f.levels[*level].label.clone();
-        let product: usize = self.levels.iter().map(BTreeSet::len).product();
-        if product != self.combinations {
-            let first = factors().map(|((f, _), level)| format!("{}={}", *f.name, label(f, level)));
-            return format!("for example with {}", first.collect::<Vec<_>>().join(", "));
-        }
-        let narrow = factors().filter(|((f, seen), _)| seen.len() < f.levels.len());
-        let each = narrow.map(|((f, seen), _)| {
-            let labels: Vec<String> = seen.iter().map(|level| label(f, level)).collect();
-            format!("{}={}", *f.name, labels.join(" or "))
-        });
-        format!("with {}", each.collect::<Vec<_>>().join(", "))
-    }
 }
 
 fn cell_id(m: &Measurement, levels: &[(String, String)]) -> String {

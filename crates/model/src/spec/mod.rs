@@ -1,6 +1,7 @@
 //! What people write: a lab and a study, with the place of every value. Reading needs nothing but
 //! the text; whatever depends on the machine waits for [`crate::plan`].
 
+mod gathered;
 mod lab;
 pub(crate) mod link;
 pub(crate) mod measurement;
@@ -10,11 +11,12 @@ pub mod schema;
 mod study;
 pub mod yaml;
 
+pub(crate) use gathered::Gathered;
 pub use lab::{Lab, Node};
 pub use link::{Endpoint, Impairment, Link, LinkKind, Mac};
 pub use measurement::{Measurement, Probe, Protocol, Target};
 pub use node::{Acceleration, Bind, NodeFields, NodeKind, Runtime};
-pub use study::{FactorSpec, LabSource, Level, Study};
+pub use study::{Combination, FactorSpec, LabSource, Level, Study};
 
 /// Which of the two documents a tree is. People name files as they like, so the content decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use super::gathered::Gathered;
 use super::lab::{Lab, read_name};
 use super::measurement::{self, Measurement};
 use super::reader::Object;
@@ -59,6 +60,15 @@ pub struct Level {
     pub label: String,
     /// As set.
     pub value: Yaml,
+}
+
+/// One combination of factor levels.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Combination {
+    /// Level of each factor, in the study's order: (factor, label).
+    pub levels: Vec<(String, String)>,
+    /// The lab that it makes.
+    pub lab: Lab,
 }
 
 /// Most cells × replicates of one study: beyond, it is surely a mistake.
@@ -194,6 +204,26 @@ impl Study {
         }
         errors.into_result(())?;
         Lab::read(&tree)
+    }
+
+    /// All combinations with their labs, in the order of [`Study::choices`].
+    ///
+    /// # Errors
+    /// As [`Study::choices`] and [`Study::lab_of`], each mistake once.
+    pub fn combinations(&self, lab: &Yaml) -> Result<Vec<Combination>, Diagnostics> {
+        let mut mistakes = Gathered::new(self);
+        let mut all = Vec::new();
+        for choice in self.choices(lab)? {
+            match self.lab_of(lab, &choice) {
+                Ok(lab) => all.push(Combination {
+                    levels: self.levels_of(&choice),
+                    lab,
+                }),
+                Err(errors) => mistakes.note(&errors, &choice),
+            }
+        }
+        mistakes.into_result(all.len())?;
+        Ok(all)
     }
 
     /// Checks the ends of every measurement against a lab's nodes and interfaces.
@@ -473,7 +503,7 @@ replicates: 3
             panic!()
         };
         assert!(study.lab_of(lab, &[0, 0]).is_ok());
-        let errors = study.lab_of(lab, &[1, 0]).unwrap_err().render("s");
+        let errors = study.combinations(lab).unwrap_err().render("s");
         assert!(errors.contains("not `pod`"), "{errors}");
     }
 
