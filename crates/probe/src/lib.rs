@@ -54,13 +54,13 @@ usage: latlab-agent probe PROBE [--OPTION VALUE]...
 rr-server  --proto tcp|udp --bind ADDR:PORT [--response-bytes 200] [--poll block|busy]
 rr-client  --proto tcp|udp|icmp --to ADDR[:PORT] [--bind ADDR] --count N | --duration-ms D
            [--request-bytes 100] [--response-bytes 200] [--warmup 100] [--timeout-ms 1000]
-           [--poll block|busy]
+           [--poll block|busy] [--connect yes|no]
 sink       --bind ADDR:PORT [--max-packets 1048576] [--flow ID] [--stamp user|kernel]
            [--poll block|busy] [--receive-buffer BYTES]
 source     --to ADDR:PORT [--bind ADDR] --rate PPS --count N | --duration-ms D [--bytes 64]
            [--flow 0] [--arrival constant|poisson] [--seed 1] [--warmup-ms 0] [--spin-us 60]
 forward    --listen ADDR:PORT --to ADDR:PORT --hold-ns D [--max-packets 1048576]
-           [--queue 8192] [--poll block|busy]
+           [--queue 8192] [--poll busy|block]
 clock      [--reads 100000]
 
 every probe: [--cpu LIST] [--fifo 1..98] [--max-memory BYTES] [--output frames|json]

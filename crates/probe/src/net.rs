@@ -5,7 +5,7 @@
 //! descriptor, shared with the thread that shuts it down at the end.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{
     AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, bind, connect,
-    getsockname, ipproto, listen, recv, send, socket_with,
+    getsockname, ipproto, listen, recv, send, sendto, socket_with,
 };
 
 use crate::error::{Error, Result};
@@ -39,6 +39,16 @@ pub fn udp_to(to: SocketAddr, from: Option<IpAddr>) -> Result<Socket> {
     let socket = new_socket(to.ip(), SocketType::DGRAM, Some(ipproto::UDP), "UDP")?;
     bind_and_connect(&socket, to, from)?;
     Ok(socket)
+}
+
+/// A UDP socket for sending to `to` that is not connected, from `from` if given.
+pub fn udp_like(to: SocketAddr, from: Option<IpAddr>) -> Result<Socket> {
+    let from = from.unwrap_or_else(|| match to {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    });
+    same_version(to, from)?;
+    udp_at(SocketAddr::new(from, 0))
 }
 
 /// A TCP socket that accepts connections at `local`.
@@ -167,15 +177,24 @@ pub enum Sent {
     No,
 }
 
-/// Sends one datagram on a connected socket without ever waiting.
+/// Sends one datagram without ever waiting, to `to` or where the socket is connected to.
 ///
 /// A connected socket reports on the next call what the network answered to an earlier packet (port
 /// unreachable, say), *instead of* sending; such errors are counted and the packet is sent again,
 /// once. Other errors are the caller's to report.
-pub fn send_datagram(socket: &Socket, bytes: &[u8], network_errors: &mut u64) -> io::Result<Sent> {
+pub fn send_datagram(
+    socket: &Socket,
+    bytes: &[u8],
+    to: Option<&SocketAddr>,
+    network_errors: &mut u64,
+) -> io::Result<Sent> {
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     for _ in 0..2 {
-        match send(socket, bytes, flags) {
+        let sent = match to {
+            None => send(socket, bytes, flags),
+            Some(to) => sendto(socket, bytes, flags, to),
+        };
+        match sent {
             Ok(_) => return Ok(Sent::Yes),
             Err(error) if is_network_error(error) => *network_errors += 1,
             Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => return Ok(Sent::No),
@@ -217,12 +236,18 @@ fn new_socket(
         .map_err(|error| Error::machine(format!("open a {name} socket"), error))
 }
 
+fn same_version(to: SocketAddr, from: IpAddr) -> Result<()> {
+    if from.is_ipv6() == to.is_ipv6() {
+        return Ok(());
+    }
+    Err(Error::Usage(format!(
+        "--bind {from} and --to {to} are not of the same IP version"
+    )))
+}
+
 fn bind_and_connect(socket: &Socket, to: SocketAddr, from: Option<IpAddr>) -> Result<()> {
     if let Some(from) = from {
-        if from.is_ipv6() != to.is_ipv6() {
-            let message = format!("--bind {from} and --to {to} are not of the same IP version");
-            return Err(Error::Usage(message));
-        }
+        same_version(to, from)?;
         let local = SocketAddr::new(from, 0);
         bind(socket, &local).map_err(|error| Error::machine(format!("bind {from}"), error))?;
     }

@@ -147,21 +147,24 @@ impl Catch {
         }
     }
 
-    /// Receives until told to stop.
+    /// Receives until told to stop, and then what the socket still holds.
     fn receive(&mut self, socket: &Socket, settings: &Settings, stop: &Stop) -> Result<()> {
         // Not zero, so that its pages are touched; no datagram is longer.
         let mut buffer = vec![0xff; 1 << 16];
         loop {
-            let (length, kernel_ns) = match receive_once(socket, &mut buffer, settings) {
+            let stopping = stop.requested();
+            let poll = if stopping { Poll::Busy } else { settings.poll };
+            let (length, kernel_ns) = match receive_once(socket, &mut buffer, settings.stamp, poll)
+            {
                 Ok(Some(received)) => received,
-                Ok(None) if stop.requested() => return Ok(()),
+                Ok(None) if stopping => return Ok(()),
                 Ok(None) => continue,
                 Err(error) => return Err(Error::Peer(format!("receive packets: {error}"))),
             };
             let received_ns = time::now_ns();
-            // A socket that was shut down gives empty datagrams without end.
-            if length == 0 && stop.requested() {
-                return Ok(());
+            // What a receiver gets that was asleep when the socket was shut down.
+            if length == 0 && !stopping && stop.requested() {
+                continue;
             }
             self.take(&buffer[..length], kernel_ns, received_ns, settings);
         }
@@ -229,12 +232,13 @@ impl Catch {
 fn receive_once(
     socket: &Socket,
     buffer: &mut [u8],
-    settings: &Settings,
+    stamp: Stamp,
+    poll: Poll,
 ) -> io::Result<Option<(usize, Option<u64>)>> {
-    if settings.stamp == Stamp::User {
-        return Ok(net::receive(socket, buffer, settings.poll)?.map(|length| (length, None)));
+    if stamp == Stamp::User {
+        return Ok(net::receive(socket, buffer, poll)?.map(|length| (length, None)));
     }
-    let flags = match settings.poll {
+    let flags = match poll {
         Poll::Block => 0,
         Poll::Busy => libc::MSG_DONTWAIT,
     };

@@ -200,7 +200,7 @@ fn send_all(
         header.set_sequence(record.sequence);
         header.set_intended_ns(record.start_ns);
         record.end_ns = settings.pause.until(record.start_ns);
-        match net::send_datagram(socket, &payload, network_errors) {
+        match net::send_datagram(socket, &payload, None, network_errors) {
             Ok(Sent::Yes) => {}
             Ok(Sent::No) => record.flags |= flags::NOT_SENT,
             Err(error) => {

@@ -43,6 +43,9 @@ struct Settings {
     warm_up: u64,
     timeout_ns: u64,
     poll: Poll,
+    /// Whether a UDP socket is connected, which spares the kernel a route look-up per request and
+    /// lets it report that nobody listens. Programs differ in it; sockperf does not connect.
+    connect: bool,
 }
 
 impl Settings {
@@ -90,6 +93,9 @@ impl Settings {
             poll: options
                 .choice("poll", &[("block", Poll::Block), ("busy", Poll::Busy)])?
                 .unwrap_or(Poll::Block),
+            connect: options
+                .choice("connect", &[("yes", true), ("no", false)])?
+                .unwrap_or(true),
         })
     }
 
@@ -109,7 +115,8 @@ impl Settings {
                 let stream = Stream::new(socket, poll, timeout_ns, request_bytes, response_bytes)?;
                 return Ok(Box::new(stream));
             }
-            Protocol::Udp => (net::udp_to(to, from)?, Framing::Udp),
+            Protocol::Udp if self.connect => (net::udp_to(to, from)?, Framing::Udp(None)),
+            Protocol::Udp => (net::udp_like(to, from)?, Framing::Udp(Some(to))),
             Protocol::Icmp => {
                 let (socket, kind) = net::icmp_to(to.ip(), from)?;
                 let name = match kind {

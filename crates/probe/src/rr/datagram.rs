@@ -3,6 +3,8 @@
 //! An answer is matched by its sequence number. One that comes after its transaction was given up
 //! is *late* and stays lost in the records: the client had moved on, as an application would have.
 
+use std::net::SocketAddr;
+
 use latlab_wire::probe::{Transaction, TransactionKind, TransactionRepr};
 use latlab_wire::samples::{Record, flags};
 use rustix::io::Errno;
@@ -17,8 +19,8 @@ use crate::time;
 /// What surrounds the message in the datagram.
 #[derive(Debug, Clone, Copy)]
 pub enum Framing {
-    /// Nothing: it is the UDP payload.
-    Udp,
+    /// Nothing: it is the UDP payload. The socket is connected, unless it is told whom to send to.
+    Udp(Option<SocketAddr>),
     /// The header of an ICMP echo; the peer's kernel sends the same data back.
     Icmp(Echo, &'static str),
 }
@@ -26,7 +28,7 @@ pub enum Framing {
 impl Framing {
     fn header_bytes(&self) -> usize {
         match self {
-            Framing::Udp => 0,
+            Framing::Udp(_) => 0,
             Framing::Icmp(..) => icmp::HEADER_BYTES,
         }
     }
@@ -34,7 +36,7 @@ impl Framing {
     /// The sequence number of an answer; None if it is none.
     fn answered(&self, received: &[u8]) -> Option<u32> {
         let (message, expected) = match self {
-            Framing::Udp => (received, TransactionKind::Response),
+            Framing::Udp(_) => (received, TransactionKind::Response),
             // An echo is the request itself.
             Framing::Icmp(echo, _) => (echo.reply_data(received)?, TransactionKind::Request),
         };
@@ -135,8 +137,12 @@ impl Transport for Datagram {
         if self.poll == Poll::Block {
             self.wait_at_most(self.timeout_ns)?;
         }
+        let to = match &self.framing {
+            Framing::Udp(to) => to.as_ref(),
+            Framing::Icmp(..) => None,
+        };
         let sent_ns = time::now_ns();
-        let sent = net::send_datagram(&self.socket, &self.request, &mut tally.network_errors)
+        let sent = net::send_datagram(&self.socket, &self.request, to, &mut tally.network_errors)
             .map_err(|error| Error::Peer(format!("send request {sequence}: {error}")))?;
         let deadline_ns = sent_ns + self.timeout_ns;
         let mut times = Times {
@@ -170,7 +176,8 @@ impl Transport for Datagram {
 
     fn socket_name(&self) -> &'static str {
         match self.framing {
-            Framing::Udp => "udp",
+            Framing::Udp(None) => "udp-connected",
+            Framing::Udp(Some(_)) => "udp",
             Framing::Icmp(_, name) => name,
         }
     }
@@ -212,7 +219,15 @@ mod tests {
 
     fn client(server: &UdpSocket, poll: Poll, timeout_ms: u64) -> Datagram {
         let socket = net::udp_to(server.local_addr().unwrap(), None).unwrap();
-        Datagram::new(socket, Framing::Udp, poll, timeout_ms * 1_000_000, 16, 20).unwrap()
+        Datagram::new(
+            socket,
+            Framing::Udp(None),
+            poll,
+            timeout_ms * 1_000_000,
+            16,
+            20,
+        )
+        .unwrap()
     }
 
     #[test]

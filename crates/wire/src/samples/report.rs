@@ -156,7 +156,8 @@ pub enum StoppedBy {
 pub struct RrClientCounters {
     /// How the transactions travelled.
     pub protocol: Protocol,
-    /// Kind of socket, because raw and datagram ICMP sockets differ in cost.
+    /// Kind of socket, where there are several and they differ in cost: `tcp`, `udp`,
+    /// `udp-connected`, `icmp-raw` or `icmp-datagram`.
     pub socket: String,
     /// Length of a request in bytes: TCP or UDP payload, or ICMP data.
     pub request_bytes: u32,
