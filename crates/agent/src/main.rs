@@ -36,6 +36,9 @@ fn main() -> ExitCode {
     if std::process::id() == 1 && !matches!(first, "pause" | "probe") {
         return boot::run();
     }
+    if first == "probe" {
+        return latlab_probe::main(std::env::args_os().skip(2));
+    }
     let rest: Vec<&str> = args.iter().skip(1).map(String::as_str).collect();
     let result = match rest.as_slice() {
         ["init"] => Err("init only works as a guest's first process (PID 1)".into()),

@@ -21,6 +21,8 @@ use crate::sys::file::{Lock, write_atomically};
 /// A KVM guest reaches its init within half a second; a machine that needs ten times as long does not
 /// run it in hardware.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Name of the file in the cache that keeps the verdict; without it KVM is tried again.
+pub const VERDICT_FILE: &str = "accelerator.json";
 /// What the agent says when it is asked only to prove that user space runs.
 const PROOF: &str = "latlab-agent: user space runs";
 
@@ -108,7 +110,7 @@ pub fn prove(kernel: &Kernel, initramfs: &Path, cache: &Path) -> Result<Verdict,
     let lock = Lock::take(&cache.join("accelerator.lock"), patience)?;
     let _lock = lock.ok_or(Error::Locked { after: patience })?;
     let holds_for = identity(kernel)?;
-    let memory = cache.join("accelerator.json");
+    let memory = cache.join(VERDICT_FILE);
     // A file that is not ours, or of another boot, is replaced.
     let known = fs::read(&memory)
         .ok()

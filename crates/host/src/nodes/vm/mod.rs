@@ -25,6 +25,7 @@ pub mod kernel;
 pub mod modules;
 pub mod qemu;
 pub mod qmp;
+mod virtiofs;
 
 use std::fs::{self, File};
 use std::io;
@@ -51,6 +52,9 @@ const SOCKET_PATH_BYTES: usize = 107;
 const QMP_PATIENCE: Duration = Duration::from_secs(10);
 /// How long the end of a process is waited for after a panic was seen on its console.
 const PANIC_GRACE: Duration = Duration::from_millis(500);
+
+/// How long `virtiofsd` may take to notice that its guest is gone.
+const HELPER_GRACE: Duration = Duration::from_secs(1);
 
 /// Why a guest cannot be started or reached.
 #[derive(Debug, thiserror::Error)]
@@ -167,7 +171,7 @@ pub struct Vm {
     name: String,
     dir: PathBuf,
     process: Process,
-    helpers: Vec<ProcessId>,
+    helpers: Vec<Process>,
 }
 
 impl Vm {
@@ -180,8 +184,8 @@ impl Vm {
         check(config)?;
         make_dir(&config.dir)?;
         let helpers = match config.kernel.transport {
-            Transport::NineP => Vec::new(),
-            Transport::VirtioFs => start_virtiofsd(config, cgroup)?,
+            Transport::NineP => virtiofs::Servers::default(),
+            Transport::VirtioFs => virtiofs::Servers::start(config, cgroup)?,
         };
         let log = open_log(&qemu::log_path(&config.dir))?;
         let mut spawn = Spawn::new(qemu::PROGRAM, &config.lab)
@@ -200,7 +204,7 @@ impl Vm {
             name: config.name.clone(),
             dir: config.dir.clone(),
             process,
-            helpers,
+            helpers: helpers.keep(),
         })
     }
 
@@ -226,8 +230,8 @@ impl Vm {
     }
 
     /// Processes started beside QEMU (`virtiofsd`); they end with it.
-    pub fn helpers(&self) -> &[ProcessId] {
-        &self.helpers
+    pub fn helpers(&self) -> Vec<ProcessId> {
+        self.helpers.iter().map(Process::id).collect()
     }
 
     /// Whether the guest lives.
@@ -310,6 +314,13 @@ impl Vm {
         }
         // Only a child can be collected; another parent does it elsewhere.
         self.process.collect()?;
+        for helper in &self.helpers {
+            if !helper.wait(HELPER_GRACE)? {
+                helper.signal(Signal::KILL)?;
+                helper.wait(HELPER_GRACE)?;
+            }
+            helper.collect()?;
+        }
         Ok(())
     }
 
@@ -404,70 +415,6 @@ fn open_log(path: &Path) -> Result<File, Error> {
             path: path.to_owned(),
             source,
         })
-}
-
-/// Where distributions put it; Debian 12 has QEMU's own in its directory, later ones a package.
-const VIRTIOFSD: [&str; 3] = [
-    "/usr/libexec/virtiofsd",
-    "/usr/lib/qemu/virtiofsd",
-    "/usr/bin/virtiofsd",
-];
-
-/// Starts a server for each share and waits for its socket, which QEMU connects to when it starts.
-fn start_virtiofsd(
-    config: &VmConfig<'_>,
-    cgroup: Option<&cgroup::Entry>,
-) -> Result<Vec<ProcessId>, Error> {
-    let Some(program) = VIRTIOFSD.into_iter().find(|path| Path::new(path).exists()) else {
-        return Err(Error::NoVirtiofsd {
-            release: config.kernel.release.clone(),
-            looked: VIRTIOFSD.map(str::to_owned).to_vec(),
-        });
-    };
-    let mut started = Vec::new();
-    for (index, share) in config.all_shares().iter().enumerate() {
-        let socket = qemu::virtiofs_socket(&config.dir, index);
-        let _ = fs::remove_file(&socket);
-        let log_path = config.dir.join(format!("fs{index}.log"));
-        let log = open_log(&log_path)?;
-        let mut spawn = Spawn::new(program, &config.lab)
-            .args([std::ffi::OsStr::new("--socket-path"), socket.as_os_str()])
-            .args(virtiofsd_arguments(program, &share.source))
-            .session()
-            .descriptor(log.as_fd(), 1)
-            .descriptor(log.as_fd(), 2);
-        if let Some(cgroup) = cgroup {
-            spawn = spawn.cgroup(cgroup);
-        }
-        let process = spawn.start()?;
-        let deadline = Instant::now() + QMP_PATIENCE;
-        while !socket.exists() {
-            if process.has_ended()? || Instant::now() > deadline {
-                let said = console::last_lines(&log_path);
-                let (name, how) = (config.name.clone(), "virtiofsd did not start".into());
-                return Err(Error::GuestEnded { name, how, said });
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        started.push(process.id());
-    }
-    Ok(started)
-}
-
-/// QEMU's own server and the later one take the directory in different words.
-fn virtiofsd_arguments(program: &str, source: &Path) -> Vec<std::ffi::OsString> {
-    if program.starts_with("/usr/lib/qemu") {
-        let mut option = std::ffi::OsString::from("source=");
-        option.push(source);
-        vec!["-o".into(), option, "-o".into(), "cache=always".into()]
-    } else {
-        vec![
-            "--shared-dir".into(),
-            source.into(),
-            "--cache".into(),
-            "always".into(),
-        ]
-    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,406 @@
+//! Boots real guests. Only with `LATLAB_TEST_GUEST=1`, because a boot under software emulation takes
+//! seconds and the first run downloads a kernel; with it, anything missing is an error, not a skip.
+//!
+//! `LATLAB_AGENT` names the agent, otherwise it is looked for beside the test (`cargo build -p
+//! latlab-agent` first); `LATLAB_KERNELS` names the kernels' cache, otherwise `/var/cache/latlab/kernels`.
+
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use latlab_host::nodes::vm::accel::{self, Accelerator};
+use latlab_host::nodes::vm::channel::{Channel, Error as ChannelError};
+use latlab_host::nodes::vm::clock::{self, ClockOffset};
+use latlab_host::nodes::vm::kernel::{self, Transport};
+use latlab_host::nodes::vm::qemu::{Share, VmConfig};
+use latlab_host::nodes::vm::{Error, Vm, initramfs};
+use latlab_wire::channel::{Exec, ExitStatus};
+
+const BOOT: Duration = Duration::from_secs(90);
+const COMMAND: Duration = Duration::from_secs(60);
+
+fn asked_for() -> bool {
+    let asked = std::env::var_os("LATLAB_TEST_GUEST").is_some_and(|value| value == "1");
+    if !asked {
+        eprintln!("guest tests boot virtual machines: set LATLAB_TEST_GUEST=1 to run them");
+    }
+    asked
+}
+
+fn agent() -> PathBuf {
+    if let Some(path) = std::env::var_os("LATLAB_AGENT") {
+        return path.into();
+    }
+    let test = std::env::current_exe().unwrap();
+    let target = test.ancestors().nth(3).unwrap();
+    ["release", "debug"]
+        .iter()
+        .map(|profile| target.join(profile).join("latlab-agent"))
+        .find(|path| path.exists())
+        .expect("no latlab-agent in the target directory: run `cargo build -p latlab-agent` first")
+}
+
+fn kernels() -> PathBuf {
+    std::env::var_os("LATLAB_KERNELS").map_or("/var/cache/latlab/kernels".into(), PathBuf::from)
+}
+
+/// A guest that is ended, and its directory removed, however the test ends.
+struct Guest {
+    vm: Option<Vm>,
+    dir: PathBuf,
+}
+
+impl Guest {
+    fn boot(which: &str, change: impl FnOnce(&mut VmConfig<'_>)) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let dir = PathBuf::from(format!("/tmp/latlab-guest-{}-{number}", std::process::id()));
+        let kernel = kernel::resolve(which, &kernels(), &mut |step| eprintln!("{step:?}")).unwrap();
+        let initramfs = initramfs::prepare(&agent(), &kernel, &kernels()).unwrap();
+        let mut config = VmConfig {
+            name: "third".into(),
+            lab: format!("guest-test-{}-{number}", std::process::id()),
+            vcpus: 1,
+            memory_bytes: 512 << 20,
+            kernel,
+            initramfs,
+            boot_parameters: Vec::new(),
+            nics: Vec::new(),
+            root_dir: "/".into(),
+            shares: Vec::new(),
+            dir: dir.clone(),
+            accelerator: Accelerator::Tcg,
+        };
+        change(&mut config);
+        let vm = Vm::start(&config, None).unwrap();
+        Self { vm: Some(vm), dir }
+    }
+
+    fn vm(&self) -> &Vm {
+        self.vm.as_ref().unwrap()
+    }
+
+    fn channel(&self) -> Channel {
+        self.vm().channel(BOOT).unwrap_or_else(|error| {
+            let console = std::fs::read_to_string(self.dir.join("console.log"));
+            panic!("{error}\n{}", console.unwrap_or_default())
+        })
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        if let Some(vm) = self.vm.take() {
+            vm.stop(Duration::from_secs(5)).unwrap();
+        }
+        std::fs::remove_dir_all(&self.dir).unwrap();
+    }
+}
+
+fn shell(line: &str) -> Exec {
+    Exec {
+        argv: vec!["/bin/sh".into(), "-c".into(), line.into()],
+        ..Exec::default()
+    }
+}
+
+fn text(channel: &Channel, line: &str) -> String {
+    let finished = channel.run(shell(line), b"", COMMAND).unwrap();
+    assert_eq!(finished.status, ExitStatus::Code(0), "{line}: {finished:?}");
+    String::from_utf8(finished.stdout).unwrap()
+}
+
+#[test]
+fn a_standard_guest_runs_commands_moves_files_and_turns_off() {
+    if !asked_for() {
+        return;
+    }
+    let mut guest = Guest::boot("standard", |_| ());
+    let channel = guest.channel();
+    assert!(text(&channel, "cat /proc/version").starts_with("Linux version "));
+    assert_eq!(text(&channel, "uname -n"), "third\n");
+    assert_eq!(text(&channel, "cat /proc/1/comm"), "init\n");
+    commands(&channel);
+    two_sessions_at_once(&channel);
+    a_slow_reader_blocks_nobody(&channel);
+    another_client(&guest);
+    files(&channel, &guest.dir);
+    the_image_is_not_written(&channel);
+    orphans_are_reaped(&channel);
+    clocks(&guest.dir, &channel);
+    channel.power_off().unwrap();
+    drop(channel);
+    let vm = guest.vm.take().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let error = loop {
+        match vm.health() {
+            Ok(()) => assert!(Instant::now() < deadline, "the guest does not turn off"),
+            Err(error) => break error,
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    assert!(
+        matches!(&error, Error::GuestEnded { how, .. } if how == "QEMU returned 0"),
+        "{error}"
+    );
+    vm.stop(Duration::from_secs(1)).unwrap();
+}
+
+fn commands(channel: &Channel) {
+    let cat = Exec {
+        argv: vec!["cat".into()],
+        ..Exec::default()
+    };
+    let finished = channel.run(cat, b"over there and back", COMMAND).unwrap();
+    assert_eq!(finished.stdout, b"over there and back");
+    let finished = channel
+        .run(shell("echo wrong >&2; exit 7"), b"", COMMAND)
+        .unwrap();
+    assert_eq!(
+        (finished.status, &finished.stderr[..]),
+        (ExitStatus::Code(7), &b"wrong\n"[..])
+    );
+    let mut exec = shell("echo $HELLO; pwd; id -u");
+    exec.env = vec![("HELLO".into(), "a b".into())];
+    exec.cwd = Some("/usr".into());
+    exec.uid = Some(65534);
+    let finished = channel.run(exec, b"", COMMAND).unwrap();
+    assert_eq!(
+        String::from_utf8(finished.stdout).unwrap(),
+        "a b\n/usr\n65534\n"
+    );
+    let absent = Exec {
+        argv: vec!["no-such-program".into()],
+        ..Exec::default()
+    };
+    match channel.run(absent, b"", COMMAND) {
+        Err(ChannelError::Refused { errno: 2, message }) => {
+            assert!(message.starts_with("run no-such-program"), "{message}");
+        }
+        other => panic!("{other:?}"),
+    }
+    let mut session = channel.exec(shell("echo ready; sleep 1000")).unwrap();
+    let mut ready = [0; 6];
+    session
+        .stdout
+        .as_mut()
+        .unwrap()
+        .read_exact(&mut ready)
+        .unwrap();
+    session.signal(15).unwrap();
+    assert_eq!(session.wait_for(COMMAND).unwrap(), ExitStatus::Signal(15));
+}
+
+fn two_sessions_at_once(channel: &Channel) {
+    // Each waits for what the other writes: they only end if both run.
+    let relay = |mine: &str, other: &str| {
+        shell(&format!(
+            "echo > /tmp/{mine}; until [ -e /tmp/{other} ]; do sleep 0.1; done; echo {mine}"
+        ))
+    };
+    let (first, second) = (relay("a", "b"), relay("b", "a"));
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| channel.run(first, b"", COMMAND).unwrap());
+        let second = channel.run(second, b"", COMMAND).unwrap();
+        assert_eq!(second.stdout, b"b\n");
+        assert_eq!(first.join().unwrap().stdout, b"a\n");
+    });
+}
+
+fn a_slow_reader_blocks_nobody(channel: &Channel) {
+    let mut slow = channel.exec(shell("head -c 3000000 /dev/zero")).unwrap();
+    drop(slow.stdin.take());
+    assert_eq!(text(channel, "echo quick"), "quick\n");
+    let mut bytes = Vec::new();
+    slow.stdout.take().unwrap().read_to_end(&mut bytes).unwrap();
+    assert_eq!(bytes.len(), 3_000_000);
+    assert_eq!(slow.wait_for(COMMAND).unwrap(), ExitStatus::Code(0));
+}
+
+/// A second invocation of latlab has a port of its own; what it started ends with it, and its port
+/// serves the next.
+fn another_client(guest: &Guest) {
+    let other = guest.channel();
+    let mut session = other.exec(shell("echo $$; exec sleep 1000")).unwrap();
+    let mut pid = [0; 2];
+    session
+        .stdout
+        .as_mut()
+        .unwrap()
+        .read_exact(&mut pid)
+        .unwrap();
+    drop((session, other));
+    let other = guest.channel();
+    let deadline = Instant::now() + COMMAND;
+    while text(&other, "pgrep -c -x sleep || true").trim() != "0" {
+        assert!(
+            Instant::now() < deadline,
+            "a dead client's process lives on"
+        );
+    }
+}
+
+fn files(channel: &Channel, dir: &Path) {
+    let content: Vec<u8> = (0..700_000_u32).map(|i| (i * 7 / 3) as u8).collect();
+    let path = "/tmp/new directory/file";
+    channel.put(&mut &content[..], path, 0o640).unwrap();
+    assert_eq!(
+        text(channel, &format!("stat -c %a:%s '{path}'")),
+        "640:700000\n"
+    );
+    let mut back = std::fs::File::create(dir.join("back")).unwrap();
+    assert_eq!(channel.get(path, &mut back).unwrap(), 700_000);
+    back.flush().unwrap();
+    assert_eq!(std::fs::read(dir.join("back")).unwrap(), content);
+    let error = channel.get("/nonexistent", &mut Vec::new()).unwrap_err();
+    assert!(error.to_string().contains("get /nonexistent"), "{error}");
+    let error = channel
+        .put(&mut &b"x"[..], "/proc/nope/file", 0o644)
+        .unwrap_err();
+    assert!(error.to_string().contains("put /proc/nope/file"), "{error}");
+}
+
+fn the_image_is_not_written(channel: &Channel) {
+    text(
+        channel,
+        "echo guest > /etc/latlab-guest-test && rm /etc/hostname && cat /etc/latlab-guest-test",
+    );
+    assert!(!Path::new("/etc/latlab-guest-test").exists());
+    assert!(Path::new("/etc/hostname").exists());
+}
+
+fn orphans_are_reaped(channel: &Channel) {
+    text(channel, "(sleep 0.1 &) ; (sleep 0.2 &)");
+    let zombies = "grep -l '^State:.Z' /proc/[0-9]*/status 2>/dev/null | wc -l";
+    let deadline = Instant::now() + COMMAND;
+    while text(channel, zombies).trim() != "0"
+        || text(channel, "pgrep -c sleep || true").trim() != "0"
+    {
+        assert!(Instant::now() < deadline, "orphans are left");
+    }
+}
+
+fn clocks(dir: &Path, channel: &Channel) {
+    let first = clock::exchange(dir, channel).unwrap();
+    std::thread::sleep(Duration::from_millis(200));
+    let (_, guest_ns) = channel.ping(COMMAND).unwrap();
+    let second = clock::exchange(dir, channel).unwrap();
+    eprintln!("clock exchanges: {first:?}, {second:?}");
+    // The ping's clock reading lies between the two exchanges, on the guest's own clock.
+    let guest_at = |offset: &ClockOffset| offset.at_host_ns as i64 + offset.offset_ns;
+    assert!(guest_at(&first) < guest_ns as i64 && (guest_ns as i64) < guest_at(&second));
+    assert!(first.error_ns > 0 && first.error_ns <= first.median_round_trip_ns);
+}
+
+#[test]
+fn a_guest_whose_kernel_panics_says_so() {
+    if !asked_for() {
+        return;
+    }
+    let guest = Guest::boot("standard", |config| {
+        config.boot_parameters.push("rdinit=/nonexistent".into());
+    });
+    match guest.vm().channel(BOOT) {
+        Err(Error::GuestPanicked { console, .. }) => {
+            assert!(
+                console[0].contains("Kernel panic - not syncing"),
+                "{console:?}"
+            );
+        }
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("a guest without init answered"),
+    }
+}
+
+#[test]
+fn a_guest_whose_agent_is_silent_is_not_waited_for_for_ever() {
+    if !asked_for() {
+        return;
+    }
+    // A kernel told to wait before it starts init looks like an agent that hangs.
+    let guest = Guest::boot("standard", |config| {
+        config.boot_parameters.push("rdinit=/dev/console".into());
+        config.boot_parameters.push("panic=0".into());
+        config
+            .boot_parameters
+            .push("initcall_blacklist=populate_rootfs".into());
+        config
+            .boot_parameters
+            .push("rootwait root=/dev/nothing".into());
+    });
+    match guest.vm().channel(Duration::from_secs(8)) {
+        Err(Error::AgentSilent { after, .. }) => assert!(after >= Duration::from_secs(8)),
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("a guest without agent answered"),
+    }
+}
+
+#[test]
+fn qemu_that_refuses_its_arguments_is_quoted() {
+    if !asked_for() {
+        return;
+    }
+    let guest = Guest::boot("standard", |config| config.memory_bytes = 1 << 20);
+    let error = guest
+        .vm()
+        .channel(BOOT)
+        .err()
+        .expect("a guest of 1 MiB does not boot");
+    assert!(
+        matches!(
+            error,
+            Error::GuestEnded { .. } | Error::GuestPanicked { .. }
+        ),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_cloud_guest_reaches_its_image_over_virtiofs_and_shares_are_writable() {
+    if !asked_for() {
+        return;
+    }
+    let shared = PathBuf::from(format!("/tmp/latlab-guest-share-{}", std::process::id()));
+    std::fs::create_dir_all(&shared).unwrap();
+    std::fs::write(shared.join("from-host"), "hello guest\n").unwrap();
+    for which in ["cloud", "standard"] {
+        let guest = Guest::boot(which, |config| {
+            config.shares.push(Share {
+                source: shared.clone(),
+                target: "/mnt/lab".into(),
+                writable: true,
+            });
+            let expected = if which == "cloud" {
+                Transport::VirtioFs
+            } else {
+                Transport::NineP
+            };
+            assert_eq!(config.kernel.transport, expected);
+        });
+        let channel = guest.channel();
+        assert_eq!(text(&channel, "cat /mnt/lab/from-host"), "hello guest\n");
+        text(&channel, &format!("echo {which} > /mnt/lab/from-{which}"));
+        let back = std::fs::read_to_string(shared.join(format!("from-{which}"))).unwrap();
+        assert_eq!(back.trim(), which);
+    }
+    std::fs::remove_dir_all(shared).unwrap();
+}
+
+#[test]
+fn kvm_is_judged_by_booting_and_remembered() {
+    if !asked_for() {
+        return;
+    }
+    let kernel = kernel::resolve("standard", &kernels(), &mut |_| ()).unwrap();
+    let initramfs = initramfs::prepare(&agent(), &kernel, &kernels()).unwrap();
+    let cache = PathBuf::from(format!("/tmp/latlab-accel-test-{}", std::process::id()));
+    let first = accel::prove(&kernel, &initramfs, &cache).unwrap();
+    eprintln!("{first:?}");
+    let start = Instant::now();
+    let second = accel::prove(&kernel, &initramfs, &cache).unwrap();
+    eprintln!("remembered verdict took {:?}", start.elapsed());
+    assert_eq!(first, second);
+    assert!(!first.reason.is_empty());
+    std::fs::remove_dir_all(cache).unwrap();
+}
