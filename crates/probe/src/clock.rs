@@ -45,7 +45,7 @@ pub fn run(mut options: Options, output: &mut Output) -> Result<()> {
         local: None,
         conditions,
     })?;
-    output.progress(Phase::Measuring, None)?;
+    output.progress(Phase::Running, None)?;
 
     let watch = Watch::start(Who::Thread);
     for stamp in &mut stamps {

@@ -1,6 +1,10 @@
 //! What every probe does before it measures: the options all of them have, and the conditions they
 //! ask the machine for.
 //!
+//! A real-time priority is for probes that sleep between events, or that have a CPU to themselves:
+//! one that spins under `SCHED_FIFO` leaves the kernel's own threads on its CPU only the few percent
+//! of time that real-time throttling reserves, and whatever waits for those threads waits long.
+//!
 //! CPUs and the real-time priority are granted or the probe refuses to run, because a result under
 //! other conditions than asked for misleads. Locking memory is best effort: without it the probe
 //! still touches everything beforehand, page faults are counted, and the report says so.

@@ -459,7 +459,7 @@ mod tests {
         vec![
             Message::Ready(ready()),
             Message::Progress(Progress {
-                phase: Phase::WarmUp,
+                phase: Phase::Running,
                 expected_ns: Some(5),
             }),
             Message::Samples(Samples {

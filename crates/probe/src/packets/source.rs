@@ -145,7 +145,7 @@ pub fn run(mut options: Options, output: &mut Output) -> Result<()> {
         local,
         conditions,
     })?;
-    output.progress(Phase::Measuring, records.last().map(|last| last.start_ns))?;
+    output.progress(Phase::Running, records.last().map(|last| last.start_ns))?;
 
     let watch = Watch::start(Who::Thread);
     let started_ns = time::now_ns() + LEAD_NS;

@@ -272,7 +272,7 @@ pub fn run(mut options: Options, output: &mut Output) -> Result<()> {
         conditions,
     })?;
 
-    output.progress(Phase::WarmUp, None)?;
+    output.progress(Phase::Running, settings.duration_ns)?;
     let warmed_up = run.warm_up(settings.warm_up);
     let warm_up = run.records.len() as u64;
     let count = match (settings.count, settings.duration_ns) {
@@ -284,7 +284,6 @@ pub fn run(mut options: Options, output: &mut Output) -> Result<()> {
             count
         }
     };
-    output.progress(Phase::Measuring, settings.duration_ns)?;
 
     let watch = Watch::start(Who::Thread);
     let before = run.tally;

@@ -70,10 +70,9 @@ pub struct Conditions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
-    /// Running, not yet measured.
-    WarmUp,
-    /// The measured window begins now.
-    Measuring,
+    /// The run begins, its warm-up included. Nothing is said between warm-up and measured window:
+    /// saying it would wake the reader in the very moment that matters.
+    Running,
     /// It is over; samples follow.
     Emitting,
 }
