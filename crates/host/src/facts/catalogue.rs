@@ -68,6 +68,8 @@ enum Supply {
     Command(&'static str),
     /// Parameters of the kernel.
     Isolation,
+    /// Another build of the kernel.
+    Realtime,
     /// Different hardware.
     Nothing,
 }
@@ -106,6 +108,7 @@ pub const ENTRIES: &[Entry] = {
     use Group::{Containers, Hardware, Limits, Links, Machines, Tracing};
     use Supply::{
         Command, Controller, Counters, Isolation, Kvm, Masquerade, Module, Nothing, Option as Config,
+        Realtime,
     };
     &[
         entry(Containers, Facts::NAMESPACES, Config("CONFIG_NAMESPACES"), "no nodes at all"),
@@ -136,7 +139,7 @@ pub const ENTRIES: &[Entry] = {
         entry(Tracing, Facts::IO_URING, Command("sysctl -w kernel.io_uring_disabled=0"), "no disk measurements through io_uring"),
         entry(Hardware, Facts::IRQ_AFFINITY, Nothing, "interrupts cannot be moved away from the processors that measure"),
         entry(Hardware, Facts::ISOLATED_CPUS, Isolation, "the scheduler's tick and kernel threads reach into the tail"),
-        entry(Hardware, Facts::REALTIME, Command("apt-get install linux-image-rt-amd64 && reboot"), "longer tails under load; guests can have it all the same (`kernel: rt`)"),
+        entry(Hardware, Facts::REALTIME, Realtime, "longer tails under load; guests can have it all the same (`kernel: rt`)"),
         entry(Hardware, Facts::HUGE_PAGES, Command("sysctl -w vm.nr_hugepages=256"), "guests' memory in small pages: more TLB misses; no DPDK"),
         entry(Hardware, Facts::HARDWARE_TIMESTAMPS, Nothing, "packets on physical links are timed in software"),
         entry(Hardware, Facts::SRIOV, Nothing, "no links through a card's virtual functions"),
@@ -183,6 +186,10 @@ impl Circumstances {
             Supply::Counters => Some("sysctl -w kernel.perf_event_paranoid=1".into()),
             Supply::Command(command) => Some(command.into()),
             Supply::Isolation => self.isolation(),
+            Supply::Realtime if self.modules => {
+                Some("apt-get install linux-image-rt-amd64 && reboot".into())
+            }
+            Supply::Realtime => Some("boot a kernel with CONFIG_PREEMPT_RT".into()),
             Supply::Nothing => None,
         }
     }
@@ -220,7 +227,7 @@ impl Circumstances {
         let debian = self.family.contains("debian");
         match (self.modules, debian) {
             (true, true) => "apt-get install linux-image-amd64 && reboot".into(),
-            (_, _) => format!("boot a kernel with {option}; Debian's linux-image-amd64 has it"),
+            (_, _) => format!("boot a kernel with {option} (Debian's linux-image-amd64 has it)"),
         }
     }
 

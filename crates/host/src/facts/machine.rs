@@ -8,10 +8,13 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use latlab_model::facts::{Cache, Clock, CoreClass, Kernel, Memory, NumaNode, Processors, Storage};
+use latlab_model::facts::{
+    Cache, Clock, CoreClass, GuestKernel, Kernel, Memory, NumaNode, Processors, Storage,
+};
 use latlab_model::units::CpuList;
 
 use super::texts::{self, Evidence};
+use crate::dirs::Dirs;
 
 /// Longest file that is read; `/proc/cpuinfo` of a machine with 8192 processors is 16 MiB.
 const MOST_BYTES: u64 = 16 << 20;
@@ -289,6 +292,30 @@ pub(super) fn hypervisor(source: &Source, says: Option<bool>) -> Option<String> 
 /// `v1`, `v2`, `hybrid` or `none`.
 pub(super) fn cgroup_layout(source: &Source) -> &'static str {
     texts::cgroup_layout(&source.text("proc/self/mountinfo"))
+}
+
+/// Where the kernels of guests are unpacked.
+pub(super) fn guest_kernel_cache(dirs: &Dirs) -> PathBuf {
+    dirs.cache().join("kernels")
+}
+
+/// The kernels that were unpacked for guests.
+pub(super) fn guest_kernels(dirs: &Dirs) -> Vec<GuestKernel> {
+    let cache = Source::below(guest_kernel_cache(dirs));
+    let mut found = Vec::new();
+    for package in cache.names("") {
+        let boot = format!("{package}/boot");
+        for image in cache.names(&boot) {
+            if let Some(release) = image.strip_prefix("vmlinuz-") {
+                found.push(GuestKernel {
+                    flavour: Some(texts::kernel_flavour(release).into()),
+                    release: release.into(),
+                    path: cache.path(&boot).join(&image).display().to_string(),
+                });
+            }
+        }
+    }
+    found
 }
 
 /// Space where latlab writes. A directory that is yet to be made counts as its nearest parent.

@@ -30,6 +30,7 @@ use crate::dirs::Dirs;
 use catalogue::{Circumstances, Entry};
 use machine::Source;
 use prove::Outcome;
+pub use prove::fetches_kernel;
 use tools::Ask;
 
 /// What can go wrong with facts in a file. Reading a machine does not fail.
@@ -69,7 +70,8 @@ pub enum Error {
 pub struct ReadOptions {
     /// The capabilities to prove, by the constants of [`Facts`]. Nothing is said of the others.
     pub prove: BTreeSet<String>,
-    /// Fill in [`Facts::machine`] and the tools' versions, which planning does not need.
+    /// Fill in [`Facts::machine`] and the tools' versions, which planning does not need; and fetch
+    /// a kernel if KVM is to be proven and there is none (see [`fetches_kernel`]).
     pub detail: bool,
     /// Prove again what was proven before and kept.
     pub refresh: bool,
@@ -104,7 +106,7 @@ pub fn read(options: &ReadOptions) -> Facts {
     let source = Source::here();
     // Tools that must be asked, and proofs, are waited for at the same time.
     std::thread::scope(|scope| {
-        let proofs = scope.spawn(|| prove::prove(&options.prove));
+        let proofs = scope.spawn(|| prove::prove(options));
         let tools = scope.spawn(|| read_tools(options));
         let machine = if options.detail {
             read_machine(&source, options)
@@ -159,7 +161,7 @@ fn read_machine(source: &Source, options: &ReadOptions) -> Machine {
         clock: machine::clock(source),
         nics: nics::read(source),
         storage: machine::storage(&directories),
-        guest_kernels: Vec::new(),
+        guest_kernels: machine::guest_kernels(&options.dirs),
     }
 }
 

@@ -123,6 +123,13 @@ fn find_in(name: &str, directories: impl Iterator<Item = PathBuf>) -> Option<Pat
     directories.map(|directory| directory.join(name)).find(runs)
 }
 
+/// The agent that runs in guests and containers: where `LATLAB_AGENT` says, or beside latlab.
+pub fn agent() -> Option<PathBuf> {
+    let said = std::env::var_os("LATLAB_AGENT").map(PathBuf::from);
+    let beside = || Some(std::env::current_exe().ok()?.parent()?.join("latlab-agent"));
+    said.or_else(beside).filter(|path| path.is_file())
+}
+
 /// Versions that were told before, by path.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Told(BTreeMap<PathBuf, Version>);

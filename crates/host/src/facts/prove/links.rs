@@ -60,9 +60,10 @@ pub(super) fn run(report: &Report) {
     report.try_one(Facts::AF_XDP, "bound in a fresh network namespace", || {
         feature::bind_xdp_socket(LOOPBACK)
     });
-    for (name, qdisc) in [(Facts::TBF, tbf()), (Facts::NETEM, netem())] {
+    // Each under a handle of its own: the kernel refuses another kind under the same.
+    for (name, qdisc, major) in [(Facts::TBF, tbf(), 1), (Facts::NETEM, netem(), 2)] {
         report.try_one(name, "set in a fresh network namespace", || {
-            handle.apply(&qdisc.replace(LOOPBACK, Parent::Root, 1))
+            handle.apply(&qdisc.replace(LOOPBACK, Parent::Root, major))
         });
     }
     report.try_one(Facts::BRIDGE, MADE, || {

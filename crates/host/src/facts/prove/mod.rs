@@ -13,9 +13,10 @@ mod control;
 mod devices;
 mod files;
 mod kernel;
+mod kvm;
 mod links;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::io;
 use std::sync::Arc;
@@ -25,9 +26,14 @@ use std::time::{Duration, Instant};
 use latlab_model::facts::Facts;
 
 pub(super) use child::output;
+pub use kvm::fetches_kernel;
 
-/// How long each proof may take.
+use super::ReadOptions;
+
+/// How long a proof may take.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How long the boot of a guest may take, with the fetching of its kernel over a slow line.
+const BOOT_PATIENCE: Duration = Duration::from_secs(600);
 
 /// What a trial showed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,52 +52,42 @@ struct Proof {
     covers: &'static [&'static str],
     /// Tries what is wanted of that, reporting each as soon as it is known.
     run: fn(&Report),
+    /// How long it is waited for.
+    patience: Duration,
+}
+
+const fn proof(covers: &'static [&'static str], run: fn(&Report)) -> Proof {
+    Proof {
+        covers,
+        run,
+        patience: PATIENCE,
+    }
 }
 
 const PROOFS: &[Proof] = &[
     Proof {
-        covers: links::COVERS,
-        run: links::run,
+        patience: BOOT_PATIENCE,
+        ..proof(&[Facts::KVM], kvm::run)
     },
-    Proof {
-        covers: &[Facts::MASQUERADE],
-        run: links::masquerade,
-    },
-    Proof {
-        covers: control::COVERS,
-        run: control::run,
-    },
-    Proof {
-        covers: &[Facts::OVERLAYFS],
-        run: files::run,
-    },
-    Proof {
-        covers: kernel::NAMESPACES,
-        run: kernel::namespaces,
-    },
-    Proof {
-        covers: kernel::BPF,
-        run: kernel::bpf,
-    },
-    Proof {
-        covers: kernel::CALLS,
-        run: kernel::calls,
-    },
-    Proof {
-        covers: devices::COVERS,
-        run: devices::run,
-    },
+    proof(links::COVERS, links::run),
+    proof(&[Facts::MASQUERADE], links::masquerade),
+    proof(control::COVERS, control::run),
+    proof(&[Facts::OVERLAYFS], files::run),
+    proof(kernel::NAMESPACES, kernel::namespaces),
+    proof(kernel::BPF, kernel::bpf),
+    proof(kernel::CALLS, kernel::calls),
+    proof(devices::COVERS, devices::run),
 ];
 
 /// Where a proof reports.
 struct Report {
-    wanted: Arc<BTreeSet<String>>,
+    options: Arc<ReadOptions>,
     sender: Sender<(&'static str, Outcome)>,
 }
 
 impl Report {
     fn wants(&self, name: &str) -> bool {
-        self.wanted.contains(name)
+        self.options.prove.contains(name)
     }
 
     fn note(&self, name: &'static str, outcome: Outcome) {
@@ -179,27 +175,24 @@ pub(super) fn is_root() -> bool {
 }
 
 /// Tries what is wanted and waits for the answers, for each proof not longer than its patience.
-pub(super) fn prove(wanted: &BTreeSet<String>) -> BTreeMap<&'static str, Outcome> {
-    run_proofs(PROOFS, wanted, PATIENCE)
+pub(super) fn prove(options: &ReadOptions) -> BTreeMap<&'static str, Outcome> {
+    run_proofs(PROOFS, options)
 }
 
-fn run_proofs(
-    proofs: &[Proof],
-    wanted: &BTreeSet<String>,
-    patience: Duration,
-) -> BTreeMap<&'static str, Outcome> {
-    let deadline = Instant::now() + patience;
-    let wanted = Arc::new(wanted.clone());
+fn run_proofs(proofs: &[Proof], options: &ReadOptions) -> BTreeMap<&'static str, Outcome> {
+    let started = Instant::now();
+    let options = Arc::new(options.clone());
+    let wanted = &options.prove;
     let running: Vec<_> = proofs
         .iter()
         .filter(|proof| proof.covers.iter().any(|name| wanted.contains(*name)))
-        .map(|proof| (proof, start(proof, &wanted)))
+        .map(|proof| (proof, start(proof, &options)))
         .collect();
     let mut outcomes = BTreeMap::new();
     for (proof, answers) in running {
-        let silence = collect(&answers, deadline, &mut outcomes);
-        for name in proof.covers.iter().filter(|name| wanted.contains(**name)) {
-            let unproven = || Outcome::Unproven(silence.clone());
+        let silence = collect(&answers, started + proof.patience, &mut outcomes);
+        for name in proof.covers {
+            let unproven = || Outcome::Unproven(silence.into());
             outcomes.entry(*name).or_insert_with(unproven);
         }
     }
@@ -207,10 +200,10 @@ fn run_proofs(
     outcomes
 }
 
-fn start(proof: &Proof, wanted: &Arc<BTreeSet<String>>) -> Receiver<(&'static str, Outcome)> {
+fn start(proof: &Proof, options: &Arc<ReadOptions>) -> Receiver<(&'static str, Outcome)> {
     let (sender, answers) = mpsc::channel();
     let report = Report {
-        wanted: wanted.clone(),
+        options: options.clone(),
         sender,
     };
     let run = proof.run;
@@ -226,14 +219,14 @@ fn collect(
     answers: &Receiver<(&'static str, Outcome)>,
     deadline: Instant,
     outcomes: &mut BTreeMap<&'static str, Outcome>,
-) -> String {
+) -> &'static str {
     loop {
         match answers.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok((name, outcome)) => {
                 outcomes.insert(name, outcome);
             }
-            Err(RecvTimeoutError::Timeout) => return "no answer in time".into(),
-            Err(RecvTimeoutError::Disconnected) => return "the trial broke off".into(),
+            Err(RecvTimeoutError::Timeout) => return "no answer in time",
+            Err(RecvTimeoutError::Disconnected) => return "the trial broke off",
         }
     }
 }
@@ -242,8 +235,11 @@ fn collect(
 mod tests {
     use super::*;
 
-    fn wanted(names: &[&str]) -> BTreeSet<String> {
-        names.iter().map(ToString::to_string).collect()
+    fn wanted(names: &[&str]) -> ReadOptions {
+        ReadOptions {
+            prove: names.iter().map(ToString::to_string).collect(),
+            ..ReadOptions::everything()
+        }
     }
 
     fn answer_half_then_hang(report: &Report) {
@@ -259,16 +255,13 @@ mod tests {
     fn a_proof_that_hangs_costs_only_what_it_did_not_answer() {
         let proofs = [
             Proof {
-                covers: &["quick", "slow", "not asked"],
-                run: answer_half_then_hang,
+                patience: Duration::from_millis(50),
+                ..proof(&["quick", "slow", "not asked"], answer_half_then_hang)
             },
-            Proof {
-                covers: &["broken"],
-                run: break_off,
-            },
+            proof(&["broken"], break_off),
         ];
         let wanted = wanted(&["quick", "slow", "broken", "unknown to all"]);
-        let outcomes = run_proofs(&proofs, &wanted, Duration::from_millis(50));
+        let outcomes = run_proofs(&proofs, &wanted);
         let unproven = |why: &str| Outcome::Unproven(why.into());
         assert_eq!(outcomes.len(), 3, "{outcomes:?}");
         assert_eq!(outcomes["quick"], Outcome::Works("seen".into()));
@@ -278,17 +271,14 @@ mod tests {
 
     #[test]
     fn nothing_wanted_starts_nothing() {
-        let proofs = [Proof {
-            covers: &["never"],
-            run: |_| std::process::abort(),
-        }];
-        let none = run_proofs(&proofs, &BTreeSet::new(), Duration::from_millis(50));
+        let proofs = [proof(&["never"], |_| std::process::abort())];
+        let none = run_proofs(&proofs, &wanted(&[]));
         assert!(none.is_empty());
     }
 
     #[test]
     fn no_capability_is_tried_twice() {
-        let mut seen = BTreeSet::new();
+        let mut seen = std::collections::BTreeSet::new();
         let mut all = PROOFS.iter().flat_map(|proof| proof.covers);
         assert!(all.all(|name| seen.insert(name)));
     }

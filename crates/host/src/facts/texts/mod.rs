@@ -113,6 +113,15 @@ pub fn cgroup_layout(mountinfo: &str) -> &'static str {
     }
 }
 
+/// What a distribution's kernel is made for, from its release: `standard`, `rt` or `cloud`.
+pub fn kernel_flavour(release: &str) -> &'static str {
+    let mut words = release.split('-');
+    match words.find_map(|word| ["rt", "cloud"].into_iter().find(|known| *known == word)) {
+        Some(flavour) => flavour,
+        None => "standard",
+    }
+}
+
 /// Bytes from a cache's size file: `32K`, `16M`.
 pub fn cache_size(text: &str) -> Option<u64> {
     let text = text.trim();
@@ -228,6 +237,14 @@ mod tests {
             "none"
         );
         assert_eq!(cgroup_layout(""), "none");
+    }
+
+    #[test]
+    fn a_kernels_release_tells_its_flavour() {
+        assert_eq!(kernel_flavour("6.1.0-37-amd64"), "standard");
+        assert_eq!(kernel_flavour("6.1.0-37-rt-amd64"), "rt");
+        assert_eq!(kernel_flavour("6.1.0-37-cloud-amd64"), "cloud");
+        assert_eq!(kernel_flavour("art"), "standard");
     }
 
     #[test]

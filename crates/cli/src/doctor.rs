@@ -1,0 +1,487 @@
+//! `latlab doctor`: what this machine offers, and for each thing it lacks what that costs and the
+//! command that supplies it.
+//!
+//! Exit code 0 says that native, container and VM nodes can all run (a VM in software emulation if
+//! need be), 1 that one of them cannot. What is missing beyond that is told, not counted: only a lab
+//! can say whether it needs it, and `validate` does.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::io::{IsTerminal, Write as _, stdout};
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use latlab_host::facts::catalogue::{ENTRIES, Entry, Group};
+use latlab_host::facts::tools::TOOLS;
+use latlab_host::facts::{self, ReadOptions};
+use latlab_model::facts::{Cache, Capability, Facts, Machine, Readiness, Storage};
+use latlab_model::units::Bytes;
+
+use crate::failure::Outcome;
+
+/// Widest line for people.
+const WIDTH: usize = 100;
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  latlab doctor
+  latlab doctor --format json > machine.json    (then: latlab validate --facts machine.json LAB)
+
+Exit code: 0 if native, container and vm nodes can all run here, 1 if not.")]
+pub struct DoctorArgs {
+    /// How to print it.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+    /// Prove again what was proven before and kept: KVM, which takes seconds, and tools' versions.
+    #[arg(long)]
+    refresh: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people.
+    #[default]
+    Human,
+    /// For programs, and for planning on another machine.
+    Json,
+}
+
+/// Reads the machine and prints it.
+pub fn run(args: &DoctorArgs) -> Outcome {
+    let mut options = ReadOptions::everything();
+    options.refresh = args.refresh;
+    if facts::fetches_kernel(&options) {
+        eprintln!("fetching a guest kernel to prove KVM with (about 70 MB, once)");
+    }
+    let facts = facts::read(&options);
+    let text = match args.format {
+        Format::Human => {
+            let plain = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
+            render(&facts, stdout().is_terminal() && !plain)
+        }
+        Format::Json => serde_json::to_string_pretty(&facts)? + "\n",
+    };
+    stdout().lock().write_all(text.as_bytes())?;
+    let ready = facts.readiness().iter().all(Readiness::is_ready);
+    Ok(ExitCode::from(if ready { 0 } else { 1 }))
+}
+
+/// Everything for people.
+fn render(facts: &Facts, colours: bool) -> String {
+    let mut page = Page {
+        text: String::new(),
+        colours,
+    };
+    page.machine(facts);
+    let vital = vital(facts);
+    for group in Group::ALL {
+        page.heading(group.title());
+        for entry in ENTRIES.iter().filter(|entry| entry.group == group) {
+            page.capability(facts, entry, vital.contains(entry.name));
+        }
+    }
+    page.tools(facts);
+    page.verdict(&facts.readiness());
+    page.text
+}
+
+/// Names of the capabilities without which a kind of node cannot run.
+fn vital(facts: &Facts) -> BTreeSet<String> {
+    let reasons = facts.readiness().into_iter().flat_map(|kind| kind.missing);
+    let names = reasons.filter_map(|reason| Some(reason.split_once(": ")?.0.to_owned()));
+    names.collect()
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Colour {
+    Bold = 1,
+    Dim = 2,
+    Red = 31,
+    Green = 32,
+    Yellow = 33,
+}
+
+/// The text as it grows.
+struct Page {
+    text: String,
+    colours: bool,
+}
+
+impl Page {
+    fn painted(&self, text: &str, colour: Colour) -> String {
+        match self.colours {
+            true => format!("\x1b[{}m{text}\x1b[0m", colour as u8),
+            false => text.to_owned(),
+        }
+    }
+
+    fn heading(&mut self, title: &str) {
+        let title = self.painted(title, Colour::Bold);
+        let gap = if self.text.is_empty() { "" } else { "\n" };
+        // Writing to a string does not fail, here and below.
+        let _ = writeln!(self.text, "{gap}{title}");
+    }
+
+    /// `label`, padded, then `words` broken into lines that begin at the same column.
+    fn line(&mut self, label: &str, painted: &str, words: &str) {
+        let indent = label.chars().count();
+        for (number, line) in wrapped(words, WIDTH.saturating_sub(indent))
+            .iter()
+            .enumerate()
+        {
+            let _ = match number {
+                0 => writeln!(self.text, "{painted}{line}"),
+                _ => writeln!(self.text, "{:indent$}{line}", ""),
+            };
+        }
+    }
+
+    fn fact(&mut self, name: &str, words: &str) {
+        if !words.is_empty() {
+            let label = format!("  {name:<16}");
+            self.line(&label, &label, words);
+        }
+    }
+
+    fn machine(&mut self, facts: &Facts) {
+        let (brief, machine) = (&facts.brief, &facts.machine);
+        self.heading("Machine");
+        self.fact("processor", &processor(facts));
+        self.fact("caches", &caches(&machine.processors.caches));
+        self.fact("memory nodes", &numa(machine));
+        self.fact("memory", &memory(machine, brief.memory_bytes));
+        self.fact(
+            "kernel",
+            &format!("{} ({})", brief.kernel, brief.distribution),
+        );
+        self.fact("hypervisor", &hypervisor(facts));
+        let others = machine.clock.available.iter();
+        let others: Vec<&str> = others
+            .map(String::as_str)
+            .filter(|c| *c != brief.clocksource)
+            .collect();
+        let others = match others.is_empty() {
+            true => String::new(),
+            false => format!(" (also there: {})", others.join(", ")),
+        };
+        self.fact("clock", &format!("{}{others}", brief.clocksource));
+        self.fact("control groups", &brief.cgroup);
+        for nic in &machine.nics {
+            let mut words = nic.name.clone();
+            words += &nic
+                .driver
+                .as_ref()
+                .map_or(String::new(), |driver| format!(", {driver}"));
+            words += &nic
+                .speed_mbit
+                .map_or(String::new(), |speed| format!(", {speed} Mbit/s"));
+            words += if nic.carrier { "" } else { ", no carrier" };
+            self.fact("network card", &words);
+        }
+        for (paths, free, total) in by_file_system(&machine.storage) {
+            self.fact("free space", &format!("{free} of {total} for {paths}"));
+        }
+        for kernel in &machine.guest_kernels {
+            let flavour = kernel.flavour.as_deref().unwrap_or("other");
+            self.fact("guest kernel", &format!("{} ({flavour})", kernel.release));
+        }
+    }
+
+    fn capability(&mut self, facts: &Facts, entry: &Entry, vital: bool) {
+        let name = entry.name;
+        let (mark, colour, reason) = match (facts.capabilities.get(name), facts.unproven.get(name))
+        {
+            (Some(found), _) if found.works => ("✓", Colour::Green, &found.reason),
+            (Some(found), _) if vital => ("✗", Colour::Red, &found.reason),
+            (Some(found), _) => ("✗", Colour::Yellow, &found.reason),
+            (None, Some(why)) => ("?", Colour::Yellow, why),
+            (None, None) => return,
+        };
+        let label = format!("  {mark} {name:<20}");
+        let painted = format!("  {} {name:<20}", self.painted(mark, colour));
+        self.line(&label, &painted, reason);
+        if let Some(lack) = facts.lacks(name) {
+            self.lack(lack);
+        }
+    }
+
+    fn lack(&mut self, lack: &Capability) {
+        self.detail("costs", &lack.costs);
+        if let Some(remedy) = &lack.remedy {
+            self.detail("get it", remedy);
+        }
+    }
+
+    fn detail(&mut self, name: &str, words: &str) {
+        let label = format!("{:24}{name:<8}", "");
+        let painted = format!(
+            "{:24}{}",
+            "",
+            self.painted(&format!("{name:<8}"), Colour::Dim)
+        );
+        self.line(&label, &painted, words);
+    }
+
+    fn tools(&mut self, facts: &Facts) {
+        self.heading("Tools");
+        for tool in TOOLS {
+            let (mark, colour) = match (facts.tools.contains_key(tool.name), tool.optional) {
+                (true, _) => ("✓", Colour::Green),
+                (false, true) => ("✗", Colour::Yellow),
+                (false, false) => ("✗", Colour::Red),
+            };
+            let version = facts
+                .tools
+                .get(tool.name)
+                .map_or("not installed", String::as_str);
+            let label = format!("  {mark} {:<20}", tool.name);
+            let painted = format!("  {} {:<20}", self.painted(mark, colour), tool.name);
+            self.line(&label, &painted, version);
+            if facts.lacks_tool(tool.name) {
+                self.detail("costs", tool.costs);
+                self.detail("get it", &format!("apt-get install {}", tool.package));
+            }
+        }
+    }
+
+    /// What is in the way of each kind, then the one line that sums up.
+    fn verdict(&mut self, readiness: &[Readiness]) {
+        self.text.push('\n');
+        for kind in readiness.iter().filter(|kind| !kind.is_ready()) {
+            let label = format!("not ready for {}: ", kind.kind);
+            let painted = self.painted(&label, Colour::Red);
+            self.line(&label, &painted, &kind.missing.join("; "));
+        }
+        let ready: Vec<String> = readiness
+            .iter()
+            .filter(|kind| kind.is_ready())
+            .map(|kind| match &kind.note {
+                Some(note) => format!("{} ({note})", kind.kind),
+                None => kind.kind.to_string(),
+            })
+            .collect();
+        let line = match ready.is_empty() {
+            true => self.painted("ready for nothing", Colour::Red),
+            false => {
+                let line = format!("ready for {}", ready.join(", "));
+                self.painted(&line, Colour::Green)
+            }
+        };
+        let _ = writeln!(self.text, "{line}");
+    }
+}
+
+fn processor(facts: &Facts) -> String {
+    let processors = &facts.machine.processors;
+    let plural = |count: u32, one: &str| match count {
+        1 => format!("1 {one}"),
+        many => format!("{many} {one}s"),
+    };
+    let mut words = format!(
+        "{}: {}, {}, {}",
+        facts.brief.cpu,
+        plural(processors.sockets, "socket"),
+        plural(processors.cores, "core"),
+        plural(facts.brief.cores, "logical processor"),
+    );
+    if facts.cpus.len() as u32 != facts.brief.cores {
+        let _ = write!(words, ", of which this process may use {}", facts.cpus);
+    }
+    for class in &processors.classes {
+        let _ = write!(words, "; {} {}", class.name, class.cpus);
+    }
+    words
+}
+
+fn caches(caches: &[Cache]) -> String {
+    let one = |cache: &Cache| {
+        let letter = match cache.kind.as_str() {
+            "data" => "d",
+            "instruction" => "i",
+            _ => "",
+        };
+        let shared = match cache.shared_by {
+            1 => String::new(),
+            many => format!(" shared by {many}"),
+        };
+        format!(
+            "L{}{letter} {}{shared}",
+            cache.level,
+            Bytes(cache.size_bytes)
+        )
+    };
+    caches.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// Only where there is more than one.
+fn numa(machine: &Machine) -> String {
+    let nodes = &machine.processors.numa;
+    let one = |node: &latlab_model::facts::NumaNode| {
+        let cpus = node
+            .cpus
+            .as_ref()
+            .map_or("none".to_owned(), ToString::to_string);
+        format!(
+            "{}: processors {cpus}, {}",
+            node.id,
+            Bytes(node.memory_bytes)
+        )
+    };
+    match nodes.len() {
+        0 | 1 => String::new(),
+        _ => nodes.iter().map(one).collect::<Vec<_>>().join("; "),
+    }
+}
+
+/// Paths on the same file system together: its free and whole size tell it well enough.
+fn by_file_system(storage: &[Storage]) -> Vec<(String, Bytes, Bytes)> {
+    let mut all: Vec<(String, Bytes, Bytes)> = Vec::new();
+    for one in storage {
+        let (free, total) = (Bytes(one.free_bytes), Bytes(one.total_bytes));
+        // What others write meanwhile moves the free space a little.
+        match all.iter_mut().find(|(_, _, known)| *known == total) {
+            Some((paths, _, _)) if paths.split(", ").any(|path| path == one.path) => {}
+            Some((paths, _, _)) => *paths += &format!(", {}", one.path),
+            None => all.push((one.path.clone(), free, total)),
+        }
+    }
+    all
+}
+
+fn memory(machine: &Machine, total_bytes: u64) -> String {
+    let memory = &machine.memory;
+    let transparent = match memory.transparent_huge_pages.as_str() {
+        "" => "not there",
+        chosen => chosen,
+    };
+    format!(
+        "{}, {} available; transparent huge pages: {transparent}",
+        Bytes(total_bytes),
+        Bytes(memory.available_bytes)
+    )
+}
+
+fn hypervisor(facts: &Facts) -> String {
+    let Some(name) = &facts.brief.hypervisor else {
+        return "none".into();
+    };
+    match facts.machine.processors.steal_since_boot {
+        Some(share) => {
+            let percent = share * 100.0;
+            format!("{name}; it took {percent:.2} % of processor time since boot")
+        }
+        None => name.clone(),
+    }
+}
+
+/// Breaks at spaces into lines of at most `width` columns; a longer word gets a line of its own.
+fn wrapped(words: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in words.split_whitespace() {
+        let line = lines.last_mut().filter(|line| {
+            let used = line.chars().count();
+            used == 0 || used + 1 + word.chars().count() <= width
+        });
+        match line {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            None => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine() -> Facts {
+        let mut facts = Facts::default();
+        facts.brief.cpu = "Some CPU".into();
+        facts.brief.cores = 2;
+        facts.cpus = latlab_model::units::CpuList::new(vec![1]);
+        for name in [Facts::NAMESPACES, Facts::VETH] {
+            let works = Capability {
+                works: true,
+                reason: "made".into(),
+                costs: String::new(),
+                remedy: None,
+            };
+            facts.capabilities.insert(name.into(), works);
+        }
+        let lacks = Capability {
+            works: false,
+            reason: "no such file".into(),
+            costs: "`delay` is refused".into(),
+            remedy: Some("modprobe sch_netem".into()),
+        };
+        facts.capabilities.insert(Facts::NETEM.into(), lacks);
+        facts
+            .unproven
+            .insert(Facts::TAP.into(), "needs root to prove".into());
+        facts.tools.insert("crun".into(), "1.8.1".into());
+        facts
+    }
+
+    #[test]
+    fn what_is_missing_shows_its_price_and_its_command() {
+        let text = render(&machine(), false);
+        let at = text.find("✗ netem").expect("a line for netem");
+        let lines: Vec<&str> = text[at..].lines().take(3).collect();
+        assert!(lines[0].ends_with("no such file"), "{lines:?}");
+        assert!(
+            lines[1].trim_start().starts_with("costs   `delay`"),
+            "{lines:?}"
+        );
+        assert!(
+            lines[2].trim_start().starts_with("get it  modprobe"),
+            "{lines:?}"
+        );
+        assert!(
+            text.contains("? tap                 needs root to prove"),
+            "{text}"
+        );
+        assert!(text.contains("of which this process may use 1"), "{text}");
+    }
+
+    #[test]
+    fn the_last_line_sums_up() {
+        let text = render(&machine(), false);
+        assert_eq!(text.lines().last(), Some("ready for native"));
+        assert!(text.contains("not ready for container: overlayfs: not tried"));
+        let nothing = render(&Facts::default(), false);
+        assert_eq!(nothing.lines().last(), Some("ready for nothing"));
+    }
+
+    #[test]
+    fn colours_change_nothing_but_colours() {
+        let (plain, painted) = (render(&machine(), false), render(&machine(), true));
+        assert!(!plain.contains('\x1b'));
+        let mut stripped = String::new();
+        for (number, piece) in painted.split("\x1b[").enumerate() {
+            let text = piece.split_once('m').map_or(piece, |(_, text)| text);
+            stripped += if number == 0 { piece } else { text };
+        }
+        assert_eq!(stripped, plain);
+    }
+
+    #[test]
+    fn no_line_is_wider_than_a_terminal() {
+        let mut facts = machine();
+        let netem = facts.capabilities.get_mut(Facts::NETEM).unwrap();
+        netem.reason = "word ".repeat(60);
+        let widest = render(&facts, false)
+            .lines()
+            .map(|l| l.chars().count())
+            .max();
+        assert!(widest.unwrap() <= WIDTH);
+        assert_eq!(wrapped("", 10), [""]);
+        assert_eq!(
+            wrapped("a bb a-word-too-long c", 5),
+            ["a bb", "a-word-too-long", "c"]
+        );
+    }
+}
