@@ -9,7 +9,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
 use std::thread;
 
 use rustix::net::{Shutdown, shutdown};
@@ -37,11 +37,13 @@ impl Stop {
     pub fn at_end_of_input(fifo_priority: Option<u32>) -> Result<Stop> {
         let stop = Stop::default();
         let waiting = stop.clone();
+        let (started, wait_for_start) = mpsc::channel();
         let wait = move || {
             if let Some(priority) = fifo_priority {
                 // Refused only if the measuring thread's own was, which is reported there.
                 let _ = sys::set_fifo(priority + 1);
             }
+            drop(started);
             // Whatever comes in means nothing; an error means that nobody is there any more.
             let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
             waiting.request();
@@ -50,6 +52,9 @@ impl Stop {
             .name("stop".into())
             .spawn(wait)
             .map_err(|error| Error::machine("start the thread that waits for the end", error))?;
+        // The new thread begins with this one's priority, and would never get the CPU of one that
+        // starts spinning before it has raised its own. An error is what its drop above gives.
+        let _: std::result::Result<(), mpsc::RecvError> = wait_for_start.recv();
         Ok(stop)
     }
 

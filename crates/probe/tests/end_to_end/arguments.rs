@@ -288,3 +288,25 @@ fn servers_end_at_once_when_there_is_no_input() {
         assert_eq!(status.code(), Some(0), "{args:?}");
     }
 }
+
+#[test]
+fn a_spinning_real_time_probe_can_be_stopped() {
+    isolate();
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root may surely have a real-time priority");
+        return;
+    }
+    for args in [
+        &["sink", "--bind=127.0.0.1:0"][..],
+        &["rr-server", "--proto=udp", "--bind=127.0.0.1:0"],
+        &[
+            "forward",
+            "--listen=127.0.0.1:0",
+            "--to=127.0.0.1:9",
+            "--hold-ns=0",
+        ],
+    ] {
+        let (server, _) = Probe::serve(&[args, &["--poll=busy", "--fifo=10", "--cpu=0"]].concat());
+        server.finish().good_report();
+    }
+}
