@@ -9,7 +9,11 @@
 //! with bootstrap standard errors"), on the logarithmic scale where latencies are positive, so that
 //! an interval is a factor up and down. The test below measures what this covers.
 //!
-//! What no interval can know: a state of the machine that none of the replicates met.
+//! Measured by simulation with 3, 5 and 10 replicates: trials that differ normally or exponentially
+//! are covered in 92 to 98 % of studies, medians and 99th percentiles alike (the test below keeps
+//! watch). What no interval can know is a state of the machine that none of the replicates met: if
+//! one trial in five is slower by a quarter, the median is covered in 75 to 90 %. The notes name
+//! cells whose trials disagree.
 
 use super::{Pooled, Resamples, student_quantile, student_two_sided, tidy};
 
