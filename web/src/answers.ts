@@ -15,6 +15,8 @@ export interface Answer {
   verdict: string;
   /** The rest of the sentence, clause by clause. */
   clauses: string[];
+  /** What takes away from it: `software emulation`. */
+  remarks: string[];
 }
 
 /** One sentence a cell: each against the baseline, or its own value when there is none. */
@@ -28,24 +30,39 @@ export function answersOf(model: Model, group: Group): Answer[] {
 
 function alone(cell: Cell, clauses: string[]): Answer {
   if (cell.replicates === 0) {
-    return { cell, figure: '', of: '', verdict: '', clauses: ['not measured: no trial succeeded'] };
+    return {
+      cell,
+      figure: '',
+      of: '',
+      verdict: '',
+      clauses: ['not measured: no trial succeeded'],
+      remarks: [],
+    };
   }
   return {
     cell,
     figure: typical(cell),
     of: '',
     verdict: '',
-    clauses: [...clauses, ...remarks(cell)],
+    clauses,
+    remarks: remarks(cell),
   };
 }
 
 function compared(model: Model, cell: Cell, base: Cell): Answer {
   const comparison = cell.comparison;
   if (!comparison) return alone(cell, ['not compared']);
-  const clauses = [`${typical(cell)} against ${typical(base)}`, ...remarks(cell)];
+  const clauses = [`${typical(cell)} against ${typical(base)}`];
   const baseName = model.seriesOf.get(base.id)?.label ?? base.label;
   const verdict = verdictWords(comparison.verdict, comparison);
-  return { cell, figure: ratio(comparison.ratio), of: `of ${baseName}`, verdict, clauses };
+  return {
+    cell,
+    figure: ratio(comparison.ratio),
+    of: `of ${baseName}`,
+    verdict,
+    clauses,
+    remarks: remarks(cell),
+  };
 }
 
 /** Median latency, or the first metric's median. */

@@ -140,6 +140,10 @@ function groupAnswer(model: Model, group: Group, axis: Domain | null): HTMLEleme
             )
           : null,
         answer.clauses.join(', '),
+        answer.remarks.map((remark, i) => [
+          i > 0 || answer.clauses.length > 0 ? ', ' : '',
+          h('span', { class: 'remark' }, remark),
+        ]),
       ),
       axis ? forestRow(model, answer.cell, axis) : null,
     ),

@@ -178,21 +178,18 @@ function cellBlock(model: Model, cell: Cell): HTMLElement {
 }
 
 function cellDetails(cell: Cell, trials: TrialSummary[]): HTMLElement[] {
-  const facts = Object.entries(cell.environment.facts).map(([name, value]) =>
-    h('div', {}, h('dt', {}, name), h('dd', {}, value)),
-  );
+  const facts = Object.entries(cell.environment.facts).map(([name, value]) => `${name}: ${value}`);
   const details: HTMLElement[] = [];
-  if (facts.length > 0) details.push(h('dl', { class: 'pairs wide' }, facts));
-  if (trials.length === 0)
+  if (facts.length > 0) details.push(h('p', { class: 'aside' }, facts.join(' · ')));
+  if (trials.length === 0) {
     details.push(h('p', { class: 'empty' }, 'No trial of this cell was run.'));
-  else
-    details.push(
-      h(
-        'div',
-        { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Trials' },
-        trialTable(trials),
-      ),
-    );
+    return details;
+  }
+  const label = `Trials of ${cell.id}`;
+  const table = trialTable(trials);
+  details.push(
+    h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': label }, table),
+  );
   return details;
 }
 
@@ -200,53 +197,16 @@ function trialTable(trials: TrialSummary[]): HTMLElement {
   const checks = [...new Set(trials.flatMap((trial) => trial.checks.map((check) => check.name)))];
   const heads = [
     'Trial',
-    'Replicate',
     'Started',
     'Outcome',
     'Sent',
     'Received',
-    'Lost',
-    'Dup.',
-    'Reord.',
-    'Unmatched',
-    'Corrupt',
-    'Floor p50',
-    'Floor p99',
-    'Clock read',
-    'Clock error',
+    'Missing or odd',
+    'Floor',
+    'Clock',
     ...checks,
   ];
-  const rows = trials.map((trial) => {
-    const { counters, floor } = trial;
-    const outcome =
-      trial.failed !== undefined
-        ? `failed: ${trial.failed}`
-        : trial.overloaded
-          ? 'overloaded'
-          : 'measured';
-    const numbers = [
-      counters.sent,
-      counters.received,
-      counters.lost,
-      counters.duplicated,
-      counters.reordered,
-      counters.unmatched,
-      counters.corrupted,
-    ].map(format.count);
-    const times = [floor?.median_ns, floor?.p99_ns, floor?.clock_read_ns, trial.clock_error_ns].map(
-      (ns) => format.duration(ns),
-    );
-    return h(
-      'tr',
-      {},
-      h('th', { scope: 'row' }, String(trial.trial)),
-      h('td', { class: 'number' }, String(trial.replicate)),
-      h('td', { class: 'mono' }, trial.started.replace(/^.*T/, '')),
-      h('td', {}, outcome),
-      [...numbers, ...times].map((text) => h('td', { class: 'number' }, text)),
-      checks.map((name) => checkCell(trial.checks.find((check) => check.name === name))),
-    );
-  });
+  const numeric = (i: number): boolean => i === 3 || i === 4 || i > 5;
   return h(
     'table',
     { class: 'plain' },
@@ -256,19 +216,64 @@ function trialTable(trials: TrialSummary[]): HTMLElement {
       h(
         'tr',
         {},
-        heads.map((text) => h('th', { scope: 'col' }, text)),
+        heads.map((text, i) => h('th', { scope: 'col', class: numeric(i) ? 'number' : '' }, text)),
       ),
     ),
-    h('tbody', {}, rows),
+    h(
+      'tbody',
+      {},
+      trials.map((trial) => trialRow(trial, checks)),
+    ),
   );
+}
+
+function trialRow(trial: TrialSummary, checks: string[]): HTMLElement {
+  const { counters, floor } = trial;
+  const failed = trial.failed !== undefined;
+  const outcome = failed ? `failed: ${trial.failed}` : trial.overloaded ? 'overloaded' : 'measured';
+  const error = trial.clock_error_ns;
+  return h(
+    'tr',
+    {},
+    h('th', { scope: 'row' }, String(trial.trial), h('small', {}, `replicate ${trial.replicate}`)),
+    h('td', { class: 'mono' }, trial.started.replace(/^.*T/, '').replace(/\.\d+/, '')),
+    h('td', { class: failed ? 'failed wrap' : 'wrap' }, outcome),
+    h('td', { class: 'number' }, format.count(counters.sent)),
+    h('td', { class: 'number' }, format.count(counters.received)),
+    h('td', {}, odd(trial)),
+    h(
+      'td',
+      { class: 'number' },
+      format.duration(floor?.median_ns),
+      floor ? h('small', {}, `p99 ${format.duration(floor.p99_ns)}`) : null,
+    ),
+    h(
+      'td',
+      { class: 'number' },
+      floor ? `read ${format.duration(floor.clock_read_ns)}` : format.NONE,
+      error === undefined ? null : h('small', {}, `error ≤ ${format.duration(error)}`),
+    ),
+    checks.map((name) => checkCell(trial.checks.find((check) => check.name === name))),
+  );
+}
+
+/** What did not simply arrive, by name; nothing is left out silently. */
+function odd({ counters }: TrialSummary): string {
+  const names = ['lost', 'duplicated', 'reordered', 'unmatched', 'corrupted'] as const;
+  const list = names
+    .filter((name) => counters[name] > 0)
+    .map((name) => `${format.count(counters[name])} ${name}`);
+  return list.join(', ') || 'none';
 }
 
 function checkCell(check: Check | undefined): HTMLElement {
   if (!check) return h('td', { class: 'number' }, format.NONE);
+  const value = checkValue(check.value, check.unit);
+  if (check.passed) return h('td', { class: 'number' }, value, h('small', {}, 'passed'));
   return h(
     'td',
-    { class: check.passed ? 'number' : 'number failed' },
-    checkValue(check.value, check.unit),
-    h('small', {}, check.passed ? 'passed' : `failed, limit ${limit(check)}`),
+    { class: 'number failed' },
+    value,
+    h('small', {}, `failed, limit ${limit(check)}`),
   );
 }

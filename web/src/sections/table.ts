@@ -298,22 +298,31 @@ function floorColumn(model: Model): Column {
   };
 }
 
+/** Lost, and what else happened to packets where anything did. */
 function counterColumns(cells: Cell[]): Column[] {
   if (!cells.some((cell) => cell.counters.sent > 0)) return [];
-  const names = ['lost', 'duplicated', 'reordered'] as const;
-  return names.map((name) => ({
-    key: name,
-    title: { lost: 'Lost', duplicated: 'Dup.', reordered: 'Reord.' }[name],
-    hint: name,
-    numeric: true,
-    sort: (cell) => cell.counters[name],
-    content: (cell) => {
-      const { sent } = cell.counters;
-      const value = cell.counters[name];
-      const share = value > 0 && sent > 0 ? small(`of ${format.count(sent)}`) : '';
-      return [format.count(value), share];
+  const others = [
+    ['duplicated', 'duplicated'],
+    ['reordered', 'reordered'],
+    ['unmatched', 'unmatched'],
+    ['corrupted', 'corrupt'],
+  ] as const;
+  return [
+    {
+      key: 'lost',
+      title: 'Lost',
+      hint: 'Packets or transactions, with those duplicated, reordered, unmatched or corrupted',
+      numeric: true,
+      sort: (cell) => cell.counters.lost,
+      content: ({ counters }) => [
+        format.count(counters.lost),
+        small(`of ${format.count(counters.sent)}`),
+        ...others
+          .filter(([name]) => counters[name] > 0)
+          .map(([name, word]) => small(`${format.count(counters[name])} ${word}`)),
+      ],
     },
-  }));
+  ];
 }
 
 function small(text: string): HTMLElement {

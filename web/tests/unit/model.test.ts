@@ -124,8 +124,8 @@ describe('answers', () => {
     const { model } = fixture();
     const group = model.groups.get('rr-udp/link=bridge') as Group;
     for (const id of group.cells) change(model.cells.get(id) as Cell);
-    return answersOf(model, group).map(({ cell, figure, of, verdict, clauses }) =>
-      [cell.label, figure, of, verdict, ...clauses].join('|').replace(/\u2009/g, ' '),
+    return answersOf(model, group).map(({ cell, figure, of, verdict, clauses, remarks }) =>
+      [cell.label, figure, of, verdict, ...clauses, ...remarks].join('|').replace(/\u2009/g, ' '),
     );
   };
 
