@@ -1,2 +1,53 @@
-//! The `latlab` command.
-fn main() {}
+//! The `latlab` command: one file a subcommand. It speaks to the person; everything else is done
+//! elsewhere.
+//!
+//! Exit codes: 0 good; 1 a measured thing failed (a trial, a difference, a missing capability that
+//! was asked about); 2 the input or the machine is at fault. `exec` passes on its command's own.
+
+mod args;
+mod compare;
+mod deploy;
+mod destroy;
+mod doctor;
+mod exec;
+mod failure;
+mod files;
+mod graph;
+mod inspect;
+mod report;
+mod run;
+mod studies;
+mod table;
+mod validate;
+
+use std::process::ExitCode;
+
+use args::{Cli, Verb};
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result = match &cli.verb {
+        Verb::Doctor(a) => doctor::run(a),
+        Verb::Validate(a) => validate::run(a),
+        Verb::Graph(a) => graph::run(a),
+        Verb::Deploy(a) => deploy::run(a),
+        Verb::Inspect(a) => inspect::run(a),
+        Verb::Exec(a) => exec::run(a),
+        Verb::Destroy(a) => destroy::run(a),
+        Verb::Run(a) => run::run(a),
+        Verb::Report(a) => report::run(a),
+        Verb::Compare(a) => compare::run(a),
+        Verb::Studies(a) => studies::run(a),
+        Verb::Schema(a) => validate::schema(a),
+    };
+    match result {
+        Ok(code) => code,
+        // A reader that closed the pipe has seen enough: `latlab inspect | head -1`.
+        Err(failure) if failure.is_broken_pipe() => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprint!("{failure}");
+            failure.code()
+        }
+    }
+}

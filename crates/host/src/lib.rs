@@ -5,6 +5,7 @@ pub mod dirs;
 pub mod facts;
 pub mod images;
 pub mod journal;
+pub mod lab;
 pub mod links;
 pub mod nodes;
 pub mod sys;

@@ -1,1 +1,19 @@
-//! Runs probes and workloads on a deployed lab, checks that the host kept up, records raw samples.
+//! Sends, times and records: runs the measurements of a study on deployed labs and writes the run
+//! directory.
+//!
+//! The end points run inside the nodes (`latlab-probe`, started through the node's session) and
+//! hand over their raw samples when the measured window is over; nothing here runs in that window.
+//! One file a kind of measurement: [`rr`], [`packets`], [`stream`]. Beside each the ruler itself is
+//! measured ([`floor`]), the machine is asked whether it kept up ([`checks`]), and where sender and
+//! receiver have different clocks, one is mapped to the other ([`clock`]).
+
+pub mod checks;
+pub mod clock;
+pub mod endpoint;
+pub mod floor;
+pub mod iperf;
+pub mod packets;
+pub mod rr;
+pub mod run;
+pub mod stream;
+pub mod trial;

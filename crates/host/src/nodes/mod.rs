@@ -3,5 +3,6 @@
 //! [`crate::lab`].
 
 pub mod container;
+pub mod native;
 pub mod session;
 pub mod vm;

@@ -1,0 +1,225 @@
+//! What can be typed. The texts teach: each verb says what it does, what it needs, and shows a line
+//! to copy.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::doctor::DoctorArgs;
+
+/// Build a network of processes, containers and VMs, time every packet, compare honestly.
+#[derive(Debug, Parser)]
+#[command(
+    name = "latlab",
+    version,
+    max_term_width = 100,
+    arg_required_else_help = true
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Say what this machine offers, what is missing, what that costs, and how to get it.
+    Doctor(DoctorArgs),
+    /// Check a lab or a study and say every mistake with line, column and hint; change nothing.
+    Validate(Validate),
+    /// Draw a lab's nodes and links in the terminal, as Mermaid or as SVG.
+    Graph(Graph),
+    /// Bring a lab up (needs root).
+    Deploy(Deploy),
+    /// List the nodes of deployed labs.
+    Inspect(Inspect),
+    /// Run a command inside a node, whatever its kind (needs root).
+    Exec(Exec),
+    /// Take labs down; needs neither their files nor that they are whole (needs root).
+    Destroy(Destroy),
+    /// Run a study: deploy, measure, write the run directory and its report (needs root).
+    Run(Run),
+    /// Summarise a run directory: a table here, and report.html beside the data.
+    Report(Report),
+    /// Compare two runs of the same study cell by cell.
+    Compare(Compare),
+    /// List the studies that come with latlab, or print one.
+    Studies(Studies),
+    /// Print the JSON Schema of lab.yaml or study.yaml, for editors.
+    Schema(Schema),
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    #[default]
+    Table,
+    /// For programs.
+    Json,
+    /// For spreadsheets.
+    Csv,
+}
+
+#[derive(Debug, Args)]
+pub struct Validate {
+    /// Files to check: labs, or studies (which have `measurements`).
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
+    /// Plan for the machine described here (made by `latlab doctor --format json`), not this one.
+    #[arg(long, value_name = "FILE")]
+    pub facts: Option<PathBuf>,
+    /// Print the diagnostics, or the plan when there are none, as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum Drawing {
+    /// Lines of text.
+    #[default]
+    Terminal,
+    /// For Markdown.
+    Mermaid,
+    /// A picture.
+    Svg,
+}
+
+#[derive(Debug, Args)]
+pub struct Graph {
+    /// The lab's file, or the name of a deployed lab.
+    pub lab: String,
+    /// How to draw it.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Drawing,
+}
+
+#[derive(Debug, Args)]
+pub struct Deploy {
+    /// The lab's file.
+    pub lab: PathBuf,
+    /// If something fails, leave what is up for inspection instead of taking it down.
+    #[arg(long)]
+    pub keep: bool,
+    /// Start at most this many nodes at once [default: one a processor].
+    #[arg(long, value_name = "N")]
+    pub workers: Option<usize>,
+    /// How to print the deployed nodes.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// Only show what would be made.
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Inspect {
+    /// Name of a lab; all labs when not given.
+    pub lab: Option<String>,
+    /// How to print it.
+    #[arg(long, short, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example: latlab exec pair server -- ip address")]
+pub struct Exec {
+    /// Name of the lab.
+    pub lab: String,
+    /// Name of the node.
+    pub node: String,
+    /// Set a variable for the command (repeatable).
+    #[arg(long, short, value_name = "NAME=VALUE")]
+    pub env: Vec<String>,
+    /// Run it in this directory.
+    #[arg(long, short = 'C', value_name = "DIR")]
+    pub directory: Option<String>,
+    /// The command and its arguments, after `--`.
+    #[arg(last = true, required = true)]
+    pub command: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct Destroy {
+    /// Names of labs.
+    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    pub labs: Vec<String>,
+    /// Every lab of this machine, also half-made ones.
+    #[arg(long, short)]
+    pub all: bool,
+    /// Do not ask.
+    #[arg(long, short)]
+    pub yes: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example: latlab run first-light\n         latlab run studies/paths.yaml --runs /tmp/runs"
+)]
+pub struct Run {
+    /// A study's file, or the name of one that comes with latlab (see `latlab studies`).
+    pub study: String,
+    /// Directory in which the run's own directory is made.
+    #[arg(long, default_value = "runs", env = "LATLAB_RUNS", value_name = "DIR")]
+    pub runs: PathBuf,
+    /// Replicates instead of the study's own number.
+    #[arg(long, value_name = "N")]
+    pub replicates: Option<u32>,
+    /// Seed instead of the study's own.
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// If a trial fails, stop and leave its lab up for inspection.
+    #[arg(long)]
+    pub keep: bool,
+    /// How to print the summary.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// Only show the trials in their order.
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Report {
+    /// The run directory.
+    pub run: PathBuf,
+    /// How to print the summary.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// Do not write summary.json, latency.hlog and report.html; only print.
+    #[arg(long)]
+    pub print_only: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Compare {
+    /// The run to compare against.
+    pub before: PathBuf,
+    /// The run to judge.
+    pub after: PathBuf,
+    /// How to print it.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// Compare even if the machines differ.
+    #[arg(long)]
+    pub force: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Studies {
+    /// Print this one's YAML.
+    pub name: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Document {
+    /// lab.yaml
+    Lab,
+    /// study.yaml
+    Study,
+}
+
+#[derive(Debug, Args)]
+pub struct Schema {
+    /// Which document.
+    #[arg(value_enum)]
+    pub document: Document,
+}

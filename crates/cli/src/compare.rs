@@ -1,0 +1,36 @@
+//! `latlab compare`: two runs, cell by cell. Exit code 1 when a difference was found.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+use latlab_report::{Analysis, analyse, compare};
+
+use crate::args::{Compare, Format};
+use crate::failure::{Failure, Hint, Outcome};
+use crate::report::{look, open};
+
+pub fn run(args: &Compare) -> Outcome {
+    let (before, after) = (read(&args.before)?, read(&args.after)?);
+    let comparison = compare(&before, &after, args.force).map_err(|unlike| {
+        let hint = match unlike.forceable {
+            true => "`--force` compares them all the same",
+            false => "compare runs of the same study",
+        };
+        Failure::new(unlike, hint)
+    })?;
+    let text = match args.format {
+        Format::Table => compare::render(&comparison, look()),
+        Format::Json => serde_json::to_string_pretty(&comparison)? + "\n",
+        Format::Csv => compare::csv(&comparison),
+    };
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(match comparison.different().next() {
+        None => ExitCode::SUCCESS,
+        Some(_) => ExitCode::FAILURE,
+    })
+}
+
+fn read(run: &Path) -> Result<Analysis, Failure> {
+    analyse(&open(run)?).hint("the run directory is not whole; was it copied completely?")
+}

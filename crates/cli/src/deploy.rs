@@ -1,0 +1,72 @@
+//! `latlab deploy`.
+
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use latlab_host::dirs::Dirs;
+use latlab_host::lab::{self, Lab};
+
+use crate::args::Deploy;
+use crate::failure::{Failure, Outcome, need_root};
+use crate::files::{self, Machine, Source};
+use crate::inspect;
+
+pub fn run(args: &Deploy) -> Outcome {
+    let source = Source::read(&args.lab)?;
+    let plan = match files::plan_lab(&source, Machine::Here) {
+        Ok(plan) => plan,
+        Err(unusable) => return unusable.outcome(),
+    };
+    if args.dry_run {
+        println!("{:#}", serde_json::json!(plan));
+        return Ok(ExitCode::SUCCESS);
+    }
+    need_root(
+        "deploy",
+        "it makes network namespaces, links and control groups",
+    )?;
+    let dirs = Dirs::from_env();
+    let bar = spinner(plan.nodes.len());
+    let shown = Mutex::new(());
+    let options = lab::Options {
+        keep: args.keep,
+        workers: args.workers,
+        file: std::fs::canonicalize(&args.lab).ok(),
+        progress: Some(&|step: &lab::Step<'_>| {
+            let _one_at_a_time = shown.lock();
+            bar.set_message(step.to_string());
+            bar.set_position(step.nodes_ready() as u64);
+        }),
+    };
+    let deployed = Lab::deploy(&dirs, &plan, &options);
+    bar.finish_and_clear();
+    let lab = deployed.map_err(|e| explain(&e))?;
+    inspect::print(&lab.rows(), args.format)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A failed lab operation with its hint.
+pub fn explain(error: &lab::Error) -> Failure {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        let next = cause.to_string();
+        if !text.ends_with(&next) {
+            text = format!("{text}: {next}");
+        }
+        source = cause.source();
+    }
+    Failure::new(text, error.hint())
+}
+
+fn spinner(nodes: usize) -> ProgressBar {
+    let style = ProgressStyle::with_template("{spinner} {pos}/{len} nodes  {wide_msg}");
+    let bar = ProgressBar::new(nodes as u64);
+    if let Ok(style) = style {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(Duration::from_millis(100));
+    bar
+}

@@ -1,0 +1,60 @@
+//! `latlab destroy`: by name or all; the journal is enough.
+
+use std::io::{BufRead, IsTerminal, Write};
+use std::process::ExitCode;
+
+use latlab_host::dirs::Dirs;
+use latlab_host::lab;
+
+use crate::args::Destroy;
+use crate::deploy::explain;
+use crate::failure::{Failure, Outcome, need_root};
+
+pub fn run(args: &Destroy) -> Outcome {
+    need_root(
+        "destroy",
+        "it removes network namespaces, links and control groups",
+    )?;
+    let dirs = Dirs::from_env();
+    let names = match args.all {
+        true => lab::list(&dirs).map_err(|e| explain(&e))?,
+        false => args.labs.clone(),
+    };
+    if args.all && names.is_empty() {
+        println!("no labs are deployed");
+        return Ok(ExitCode::SUCCESS);
+    }
+    if args.all && !args.yes && !agreed(&names)? {
+        println!("nothing was removed");
+        return Ok(ExitCode::SUCCESS);
+    }
+    // One lab that resists must not keep the others.
+    let mut failures = Vec::new();
+    for name in &names {
+        match lab::destroy(&dirs, name) {
+            Ok(true) => println!("removed lab `{name}`"),
+            Ok(false) => println!("no lab `{name}` is deployed"),
+            Err(error) => failures.push(explain(&error)),
+        }
+    }
+    let last = failures.pop();
+    for failure in failures {
+        eprint!("{failure}");
+    }
+    last.map_or(Ok(ExitCode::SUCCESS), Err)
+}
+
+fn agreed(names: &[String]) -> Result<bool, Failure> {
+    if !std::io::stdin().is_terminal() {
+        let message = format!(
+            "`destroy --all` would remove {} and nobody can be asked",
+            names.join(", ")
+        );
+        return Err(Failure::new(message, "add -y"));
+    }
+    print!("remove {}? [y/N] ", names.join(", "));
+    std::io::stdout().flush()?;
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}

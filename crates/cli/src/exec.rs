@@ -1,0 +1,70 @@
+//! `latlab exec`: a command inside a node with our standard streams, our signals and its exit.
+
+use std::io::{Read, Write};
+use std::process::ExitCode;
+
+use latlab_host::dirs::Dirs;
+use latlab_host::lab::Lab;
+use latlab_host::nodes::session::Command;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::Signals;
+
+use crate::args::Exec;
+use crate::deploy::explain;
+use crate::failure::{Failure, Hint, Outcome, need_root};
+
+pub fn run(args: &Exec) -> Outcome {
+    need_root("exec", "it enters the node's namespaces")?;
+    let dirs = Dirs::from_env();
+    let lab = Lab::open(&dirs, &args.lab).map_err(|e| explain(&e))?;
+    let mut command = Command::new(args.command.iter().cloned());
+    command.cwd.clone_from(&args.directory);
+    for pair in &args.env {
+        let Some((name, value)) = pair.split_once('=').filter(|(n, _)| !n.is_empty()) else {
+            return Err(Failure::new(
+                format!("`{pair}` is not NAME=VALUE"),
+                "for example --env LANG=C",
+            ));
+        };
+        command.env.insert(name.into(), value.into());
+    }
+    let mut session = lab.start(&args.node, &command).map_err(|e| explain(&e))?;
+    let signal = session.signaller();
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2])?;
+    std::thread::spawn(move || {
+        for number in &mut signals {
+            // The command may have ended in this moment; then there is nobody to tell.
+            signal(number).ok();
+        }
+    });
+    if let Some(stdin) = session.take_stdin() {
+        // Not joined: a terminal's read cannot be ended from here, and the process ends anyway.
+        std::thread::spawn(move || copy(std::io::stdin(), stdin));
+    }
+    let outputs = [
+        session
+            .take_stdout()
+            .map(|s| std::thread::spawn(move || copy(s, std::io::stdout()))),
+        session
+            .take_stderr()
+            .map(|s| std::thread::spawn(move || copy(s, std::io::stderr()))),
+    ];
+    let exit = session
+        .wait()
+        .map_err(|e| anyhow::anyhow!("node `{}`: {e}", args.node));
+    let exit = exit.hint(format!("is the node alive? `latlab inspect {}`", args.lab))?;
+    for thread in outputs.into_iter().flatten() {
+        thread.join().ok();
+    }
+    Ok(ExitCode::from(exit.shell_code() as u8))
+}
+
+/// Copies until either side ends, handing on every piece at once: people type into it.
+fn copy(mut from: impl Read, mut to: impl Write) {
+    let mut buffer = [0; 1 << 14];
+    while let Ok(count) = from.read(&mut buffer) {
+        if count == 0 || to.write_all(&buffer[..count]).is_err() || to.flush().is_err() {
+            return;
+        }
+    }
+}

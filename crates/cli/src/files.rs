@@ -1,0 +1,237 @@
+//! Reading the documents that people name on the command line.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use latlab_host::dirs::Dirs;
+use latlab_host::facts::{self, ReadOptions};
+use latlab_model::diagnostic::Diagnostics;
+use latlab_model::facts::Facts;
+use latlab_model::plan::{Plan, RunPlan, plan, plan_run};
+use latlab_model::spec::yaml::Yaml;
+use latlab_model::spec::{Lab, LabSource, Study};
+
+use crate::failure::{AT_FAULT, Failure, Hint, Outcome};
+use crate::studies;
+
+/// A text and what to call it in messages.
+#[derive(Debug)]
+pub struct Source {
+    /// As typed, or the name of a built-in study.
+    pub name: String,
+    /// Its text.
+    pub text: String,
+    /// Directory that relative paths in it refer to.
+    pub directory: PathBuf,
+}
+
+impl Source {
+    /// Reads a file.
+    pub fn read(path: &Path) -> Result<Source, Failure> {
+        let text = std::fs::read_to_string(path).map_err(|e| {
+            let hint = match e.kind() {
+                std::io::ErrorKind::NotFound => "check the path; `labs/` has examples",
+                std::io::ErrorKind::InvalidData => "the file must be UTF-8 text",
+                _ => "check the file's permissions",
+            };
+            Failure::new(format!("cannot read {}: {e}", path.display()), hint)
+        })?;
+        let directory = path.parent().map(Path::to_path_buf).unwrap_or_default();
+        Ok(Source {
+            name: path.display().to_string(),
+            text,
+            directory,
+        })
+    }
+
+    /// A study's file, or one that comes with latlab.
+    pub fn study(name: &str) -> Result<Source, Failure> {
+        match studies::built_in(name) {
+            Some(text) if !Path::new(name).exists() => Ok(Source {
+                name: name.into(),
+                text: text.into(),
+                directory: PathBuf::new(),
+            }),
+            _ if !Path::new(name).exists() => {
+                let known: Vec<&str> = studies::names().collect();
+                let message = format!("no study `{name}`: neither a file nor one of latlab's own");
+                Err(Failure::new(
+                    message,
+                    format!("latlab's own: {}", known.join(", ")),
+                ))
+            }
+            _ => Source::read(Path::new(name)),
+        }
+    }
+
+    /// True when it is a study rather than a lab.
+    pub fn is_study(&self) -> bool {
+        Yaml::parse(&self.text)
+            .is_ok_and(|y| y.get("measurements").is_some() || y.get("lab").is_some())
+    }
+}
+
+/// Mistakes in a document, already worded with their places.
+#[derive(Debug)]
+pub struct Mistakes {
+    /// Name of the document that has them.
+    pub file: String,
+    /// The mistakes.
+    pub all: Diagnostics,
+}
+
+impl Mistakes {
+    /// Prints them as compilers do, and gives the exit code.
+    pub fn print(&self) -> ExitCode {
+        eprint!("{}", self.all.render(&self.file));
+        let count = self.all.iter().count();
+        let plural = if count == 1 { "" } else { "s" };
+        eprintln!(
+            "latlab: {count} mistake{plural} in {}; nothing was changed",
+            self.file
+        );
+        ExitCode::from(AT_FAULT)
+    }
+}
+
+/// Which machine to plan for.
+#[derive(Debug, Clone, Copy)]
+pub enum Machine<'a> {
+    /// This one; only what the document needs is proven.
+    Here,
+    /// The one that a file describes.
+    File(&'a Path),
+}
+
+impl<'a> Machine<'a> {
+    /// The file's machine where one is named, else this one.
+    pub fn of(file: Option<&'a Path>) -> Machine<'a> {
+        file.map_or(Machine::Here, Machine::File)
+    }
+
+    fn facts<'l>(
+        self,
+        labs: impl Iterator<Item = &'l Lab>,
+        detail: bool,
+    ) -> Result<Facts, Failure> {
+        match self {
+            Machine::File(path) => {
+                facts::load(path).hint("make one with `latlab doctor --format json > machine.json`")
+            }
+            Machine::Here => {
+                let mut options = ReadOptions {
+                    prove: BTreeSet::new(),
+                    detail,
+                    refresh: false,
+                    dirs: Dirs::from_env(),
+                };
+                for lab in labs {
+                    options.prove.extend(ReadOptions::for_lab(lab).prove);
+                }
+                Ok(facts::read(&options))
+            }
+        }
+    }
+}
+
+/// Why a document could not be used: it has mistakes, or a file cannot be read.
+#[derive(Debug)]
+pub enum Unusable {
+    /// Mistakes.
+    Mistakes(Mistakes),
+    /// A file.
+    Failure(Failure),
+}
+
+impl From<Failure> for Unusable {
+    fn from(failure: Failure) -> Unusable {
+        Unusable::Failure(failure)
+    }
+}
+
+impl Unusable {
+    /// Tells the person, and gives the exit code.
+    pub fn outcome(self) -> Outcome {
+        match self {
+            Unusable::Mistakes(mistakes) => Ok(mistakes.print()),
+            Unusable::Failure(failure) => Err(failure),
+        }
+    }
+}
+
+/// Reads and plans a lab.
+pub fn plan_lab(source: &Source, machine: Machine<'_>) -> Result<Plan, Unusable> {
+    let mistakes = |all| {
+        Unusable::Mistakes(Mistakes {
+            file: source.name.clone(),
+            all,
+        })
+    };
+    let lab = Lab::parse(&source.text).map_err(mistakes)?;
+    let facts = machine.facts([&lab].into_iter(), false)?;
+    plan(&lab, &facts).map_err(mistakes)
+}
+
+/// A study, read.
+#[derive(Debug)]
+pub struct StudyFile {
+    /// Where it came from.
+    pub source: Source,
+    /// The study.
+    pub study: Study,
+    /// The tree of its lab.
+    pub lab: Yaml,
+    /// The file of its lab, for messages.
+    pub lab_file: String,
+}
+
+/// Reads a study and its lab.
+pub fn read_study(source: Source) -> Result<StudyFile, Unusable> {
+    let mistakes = |file: &str| {
+        let file = file.to_string();
+        move |all| Unusable::Mistakes(Mistakes { file, all })
+    };
+    let study = Study::parse(&source.text).map_err(mistakes(&source.name))?;
+    let (lab, lab_file) = match &study.lab {
+        LabSource::Inline(yaml) => (yaml.clone(), source.name.clone()),
+        LabSource::File(path) => {
+            let read =
+                Source::read(&source.directory.join(&path.value)).map_err(Unusable::Failure)?;
+            (
+                Yaml::parse(&read.text).map_err(mistakes(&read.name))?,
+                read.name,
+            )
+        }
+    };
+    Ok(StudyFile {
+        source,
+        study,
+        lab,
+        lab_file,
+    })
+}
+
+impl StudyFile {
+    /// Plans every combination; the facts are those it was planned for.
+    pub fn plan(&self, machine: Machine<'_>, detail: bool) -> Result<(RunPlan, Facts), Unusable> {
+        let file = match self.source.name == self.lab_file {
+            true => self.lab_file.clone(),
+            // Places in the study and in the lab share one list; name both.
+            false => format!("{} with {}", self.source.name, self.lab_file),
+        };
+        let mistakes = |all| {
+            Unusable::Mistakes(Mistakes {
+                file: file.clone(),
+                all,
+            })
+        };
+        let choices = self.study.choices(&self.lab).map_err(mistakes)?;
+        // One that makes no lab has its mistakes told by the planning below.
+        let labs = choices.iter().map(|choice| self.study.lab_of(&self.lab, choice));
+        let labs: Vec<Lab> = labs.filter_map(Result::ok).collect();
+        let facts = machine.facts(labs.iter(), detail)?;
+        let planned = plan_run(&self.study, &self.lab, &facts).map_err(mistakes)?;
+        Ok((planned, facts))
+    }
+}

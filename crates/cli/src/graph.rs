@@ -1,0 +1,43 @@
+//! `latlab graph`: a lab's file, or a deployed lab, drawn.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::ExitCode;
+
+use latlab_host::dirs::Dirs;
+use latlab_host::lab;
+use latlab_report::graph;
+
+use crate::args::{Drawing, Graph};
+use crate::deploy::explain;
+use crate::failure::{Failure, Outcome};
+use crate::files::{self, Machine, Source};
+
+pub fn run(args: &Graph) -> Outcome {
+    let plan = if Path::new(&args.lab).exists() {
+        let source = Source::read(Path::new(&args.lab))?;
+        match files::plan_lab(&source, Machine::Here) {
+            Ok(plan) => plan,
+            Err(unusable) => return unusable.outcome(),
+        }
+    } else {
+        let missing = |e: lab::Error| match e {
+            lab::Error::NoLab(name) => Failure::new(
+                format!("`{name}` is neither a file nor a deployed lab"),
+                "for example `latlab graph labs/pair.yaml`",
+            ),
+            other => explain(&other),
+        };
+        lab::plan_of(&Dirs::from_env(), &args.lab).map_err(missing)?
+    };
+    let topology = plan.topology(BTreeMap::new());
+    print!(
+        "{}",
+        match args.format {
+            Drawing::Terminal => graph::text(&topology),
+            Drawing::Mermaid => graph::mermaid(&topology),
+            Drawing::Svg => graph::svg(&topology),
+        }
+    );
+    Ok(ExitCode::SUCCESS)
+}

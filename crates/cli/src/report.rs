@@ -1,0 +1,75 @@
+//! `latlab report`: from a run directory to its table and its page. Needs neither root nor the
+//! machine that measured.
+
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use latlab_model::results::Summary;
+use latlab_report::terminal::{self, Look};
+use latlab_report::{analyse, conclude};
+use latlab_samples::RunDir;
+
+use crate::args::{Format, Report};
+use crate::failure::{Failure, Hint, Outcome};
+
+pub fn run(args: &Report) -> Outcome {
+    let dir = open(&args.run)?;
+    damaged(&dir);
+    if args.print_only {
+        let analysis =
+            analyse(&dir).hint("the run directory is not whole; was it copied completely?")?;
+        print(&analysis.summary, args.format)?;
+    } else {
+        write_and_print(dir.root(), args.format)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Opens a run directory.
+pub fn open(path: &Path) -> Result<RunDir, Failure> {
+    RunDir::open(path).hint("name a directory that `latlab run` made, for example runs/quick-…")
+}
+
+/// Says which raw files are no longer what was measured.
+fn damaged(dir: &RunDir) {
+    let Ok(manifest) = dir.read_manifest() else {
+        return;
+    };
+    for (file, damage) in dir.verify(&manifest.checksums) {
+        eprintln!(
+            "latlab: {file} of {} is {damage:?} since the run",
+            manifest.id
+        );
+    }
+}
+
+/// Computes the summary, writes it and the page beside the data, prints the table and the path.
+pub fn write_and_print(run: &Path, format: Format) -> Result<(), Failure> {
+    let dir = open(run)?;
+    let summary = conclude(&dir).hint("is the disk full, or the run directory not whole?")?;
+    print(&summary, format)?;
+    if format == Format::Table {
+        let page = std::path::absolute(dir.report_path()).unwrap_or_else(|_| dir.report_path());
+        println!("\nreport: {}", page.display());
+    }
+    Ok(())
+}
+
+fn print(summary: &Summary, format: Format) -> Result<(), Failure> {
+    let text = match format {
+        Format::Table => terminal::render(summary, look()),
+        Format::Json => serde_json::to_string_pretty(summary)? + "\n",
+        Format::Csv => terminal::csv(summary),
+    };
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(())
+}
+
+/// Colours for a terminal, unless the person asked for none (no-color.org).
+pub fn look() -> Look {
+    let wanted = std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+    Look {
+        colour: wanted && std::io::stdout().is_terminal(),
+    }
+}

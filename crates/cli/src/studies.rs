@@ -1,0 +1,79 @@
+//! `latlab studies`: the studies that come with latlab, inside the binary.
+
+use std::process::ExitCode;
+
+use latlab_model::spec::Study;
+
+use crate::args::Studies;
+use crate::failure::{Failure, Outcome};
+use crate::table;
+
+/// Name and text of each.
+const BUILT_IN: &[(&str, &str)] = &[
+    (
+        "first-light",
+        include_str!("../../../studies/first-light.yaml"),
+    ),
+    ("quick", include_str!("../../../studies/quick.yaml")),
+    ("paths", include_str!("../../../studies/paths.yaml")),
+    ("bulk", include_str!("../../../studies/bulk.yaml")),
+];
+
+pub fn run(args: &Studies) -> Outcome {
+    if let Some(name) = &args.name {
+        let Some(text) = built_in(name) else {
+            let known: Vec<&str> = names().collect();
+            return Err(Failure::new(
+                format!("no study `{name}`"),
+                format!("one of: {}", known.join(", ")),
+            ));
+        };
+        print!("{text}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let rows = BUILT_IN.iter().map(|(name, text)| {
+        let about = Study::parse(text)
+            .ok()
+            .and_then(|s| s.description)
+            .unwrap_or_default();
+        let first = about
+            .split(". ")
+            .next()
+            .unwrap_or_default()
+            .replace('\n', " ");
+        vec![(*name).to_string(), first.trim().to_string()]
+    });
+    print!(
+        "{}",
+        table::render(&["STUDY", "WHAT IT ASKS"], &rows.collect::<Vec<_>>())
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The text of a study that comes with latlab.
+pub fn built_in(name: &str) -> Option<&'static str> {
+    BUILT_IN
+        .iter()
+        .find(|(n, _)| *n == name)
+        .map(|(_, text)| *text)
+}
+
+/// The names of all of them.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    BUILT_IN.iter().map(|(name, _)| *name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_study_is_whole_without_other_files() {
+        for (name, text) in BUILT_IN {
+            let study = Study::parse(text).unwrap_or_else(|e| panic!("{name}: {e}"));
+            let inline = matches!(study.lab, latlab_model::spec::LabSource::Inline(_));
+            assert!(inline, "{name}: a built-in study carries its lab");
+            assert!(study.description.is_some(), "{name} says what it asks");
+        }
+    }
+}

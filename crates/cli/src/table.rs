@@ -1,0 +1,69 @@
+//! Columns of text, as wide as their widest cell.
+
+use unicode::width;
+
+/// Renders rows below a header; the last column is not padded.
+pub fn render(header: &[&str], rows: &[Vec<String>]) -> String {
+    let columns = header.len();
+    let mut widths: Vec<usize> = header.iter().map(|h| width(h)).collect();
+    for row in rows {
+        for (w, cell) in widths.iter_mut().zip(row) {
+            *w = (*w).max(width(cell));
+        }
+    }
+    let line = |cells: &mut dyn Iterator<Item = &str>| {
+        let mut text = String::new();
+        for (i, cell) in cells.take(columns).enumerate() {
+            let pad = if i + 1 == columns {
+                0
+            } else {
+                widths[i] - width(cell) + 2
+            };
+            text += cell;
+            text += &" ".repeat(pad);
+        }
+        text.trim_end().to_string() + "\n"
+    };
+    let mut out = line(&mut header.iter().copied());
+    for row in rows {
+        out += &line(&mut row.iter().map(String::as_str));
+    }
+    out
+}
+
+/// Renders rows as CSV (RFC 4180).
+pub fn csv(header: &[&str], rows: &[Vec<String>]) -> String {
+    let cell = |text: &str| match text.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text.to_string(),
+    };
+    let line = |cells: Vec<String>| cells.join(",") + "\n";
+    let mut out = line(header.iter().map(|h| cell(h)).collect());
+    for row in rows {
+        out += &line(row.iter().map(|c| cell(c)).collect());
+    }
+    out
+}
+
+mod unicode {
+    /// Columns a text takes. Everything printed here is Latin letters, digits and a few symbols,
+    /// all one column wide.
+    pub fn width(text: &str) -> usize {
+        text.chars().count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up_and_commas_are_quoted() {
+        let rows = vec![
+            vec!["a".to_string(), "x,y".into()],
+            vec!["long".into(), "µ".into()],
+        ];
+        assert_eq!(render(&["n", "v"], &rows), "n     v\na     x,y\nlong  µ\n");
+        assert_eq!(csv(&["n", "v"], &rows), "n,v\na,\"x,y\"\nlong,µ\n");
+    }
+}

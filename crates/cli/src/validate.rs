@@ -1,0 +1,64 @@
+//! `latlab validate` and `latlab schema`.
+
+use std::process::ExitCode;
+
+use latlab_model::spec::schema;
+
+use crate::args::{Document, Schema, Validate};
+use crate::failure::{AT_FAULT, Outcome};
+use crate::files::{self, Machine, Mistakes, Source, Unusable};
+
+pub fn run(args: &Validate) -> Outcome {
+    let mut worst = ExitCode::SUCCESS;
+    for path in &args.files {
+        let source = Source::read(path)?;
+        let machine = Machine::of(args.facts.as_deref());
+        let name = source.name.clone();
+        match check(source, machine) {
+            Ok((_, json)) if args.json => println!("{json:#}"),
+            Ok((text, _)) => println!("{name}: good ({text})"),
+            Err(Unusable::Mistakes(mistakes)) if args.json => {
+                println!("{:#}", to_json(&mistakes));
+                worst = ExitCode::from(AT_FAULT);
+            }
+            Err(unusable) => worst = unusable.outcome()?,
+        }
+    }
+    Ok(worst)
+}
+
+/// Plans a document; its size in words, and the plan.
+fn check(source: Source, machine: Machine<'_>) -> Result<(String, serde_json::Value), Unusable> {
+    if source.is_study() {
+        let (plan, _) = files::read_study(source)?.plan(machine, false)?;
+        let text = format!("{} cells, {} trials", plan.cells.len(), plan.trials());
+        return Ok((
+            text,
+            serde_json::json!({ "cells": plan.cells, "order": plan.order() }),
+        ));
+    }
+    let plan = files::plan_lab(&source, machine)?;
+    let text = format!("{} nodes, {} links", plan.nodes.len(), plan.links.len());
+    Ok((text, serde_json::json!(plan)))
+}
+
+fn to_json(mistakes: &Mistakes) -> serde_json::Value {
+    let one = |d: &latlab_model::diagnostic::Diagnostic| {
+        serde_json::json!({
+            "file": mistakes.file, "line": d.at.line, "column": d.at.column,
+            "message": d.message, "hint": d.hint,
+        })
+    };
+    serde_json::json!({ "mistakes": mistakes.all.iter().map(one).collect::<Vec<_>>() })
+}
+
+pub fn schema(args: &Schema) -> Outcome {
+    print!(
+        "{}",
+        match args.document {
+            Document::Lab => schema::LAB,
+            Document::Study => schema::STUDY,
+        }
+    );
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,482 @@
+//! Bringing a lab up.
+//!
+//! Everything that can be found wrong is found before the journal is written; from then on a
+//! failure takes down what was made (unless asked to keep it), and a crash leaves a journal from
+//! which `destroy` does.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use latlab_model::plan::{NodePlan, Plan};
+use latlab_model::spec::NodeKind;
+use latlab_model::state::{LabState, NodeState};
+use latlab_model::units::CpuList;
+
+use super::destroy::unmake;
+use super::guest::Guest;
+use super::{Error, Lab, agent, boot_id, groups, limits, read_state, scripts};
+use crate::dirs::Dirs;
+use crate::images;
+use crate::images::{Cache, Image, RootView};
+use crate::journal::{self, Journal, Undo};
+use crate::links::{self, Network};
+use crate::nodes::container::{self, ContainerConfig};
+use crate::nodes::vm::kernel::{self, Kernel};
+use crate::sys::file::Lock;
+use crate::sys::process::ProcessId;
+
+/// How long another latlab may hold the lock; the slowest thing done under it is removing a lab.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How to deploy.
+#[derive(Default)]
+pub struct Options<'a> {
+    /// After a failure leave what is up.
+    pub keep: bool,
+    /// Nodes started at once; one a processor otherwise.
+    pub workers: Option<usize>,
+    /// The lab's file, for `inspect`; images and binds are relative to its directory.
+    pub file: Option<PathBuf>,
+    /// Told about every step, from any thread.
+    pub progress: Option<&'a (dyn Fn(&Step<'_>) + Sync)>,
+}
+
+/// What is being done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step<'a> {
+    /// Namespaces and links.
+    Network,
+    /// A node is ready: its name, how many are.
+    Ready(&'a str, usize),
+    /// A node downloads or unpacks something.
+    Preparing(&'a str),
+    /// A node's own commands run.
+    Commands(&'a str),
+}
+
+impl Step<'_> {
+    /// Nodes ready by now, as far as this step tells.
+    pub fn nodes_ready(&self) -> usize {
+        match self {
+            Step::Ready(_, count) => *count,
+            _ => 0,
+        }
+    }
+}
+
+impl fmt::Display for Step<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Step::Network => f.write_str("making namespaces and links"),
+            Step::Ready(node, _) => write!(f, "{node} is ready"),
+            Step::Preparing(what) => f.write_str(what),
+            Step::Commands(node) => write!(f, "running the commands of {node}"),
+        }
+    }
+}
+
+/// Serialises deployments and removals: names and processors are given away one at a time.
+pub(super) fn lock(dirs: &Dirs) -> Result<Lock, Error> {
+    let path = dirs.lock();
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent).map_err(io("create", parent))?;
+    }
+    Lock::take(&path, PATIENCE)?.ok_or(Error::Busy(PATIENCE))
+}
+
+fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
+    let path = path.to_path_buf();
+    move |source| Error::Io {
+        action,
+        path,
+        source,
+    }
+}
+
+impl Lab {
+    /// Brings a lab up; when this returns every node is ready and every address usable.
+    ///
+    /// # Errors
+    /// When anything fails; what was made is then taken down again, unless it was to be kept.
+    pub fn deploy(dirs: &Dirs, plan: &Plan, options: &Options<'_>) -> Result<Lab, Error> {
+        let base = options
+            .file
+            .as_deref()
+            .and_then(Path::parent)
+            .unwrap_or(Path::new("."));
+        let prepared = Prepared::new(dirs, plan, base, options)?;
+        let guard = lock(dirs)?;
+        check_free(dirs, plan)?;
+        let header = journal::Header {
+            format: journal::Header::FORMAT.into(),
+            lab: plan.lab.clone(),
+            id: new_id(),
+            boot_id: boot_id()?,
+        };
+        let undo = undo(dirs, plan)?;
+        Journal::write(dirs, header.clone(), undo)?;
+        drop(guard);
+
+        let mut lab = Lab {
+            dirs: dirs.clone(),
+            state: LabState {
+                format: LabState::FORMAT.into(),
+                lab: plan.lab.clone(),
+                id: header.id,
+                boot_id: header.boot_id,
+                deployed: jiff::Timestamp::now()
+                    .strftime("%Y-%m-%dT%H:%M:%SZ")
+                    .to_string(),
+                file: options.file.as_ref().map(|p| p.display().to_string()),
+                plan: plan.clone(),
+                nodes: vec![NodeState::default(); plan.nodes.len()],
+                ready: false,
+            },
+            agent: prepared.agent.clone(),
+            groups: groups()?,
+            channels: Mutex::default(),
+        };
+        match lab.make(&prepared, options) {
+            Ok(()) => Ok(lab),
+            Err(error) => {
+                if options.keep {
+                    // Ready or not, a person wants to look at it.
+                    lab.state.ready = true;
+                    lab.save().ok();
+                } else if let Ok(_guard) = lock(dirs) {
+                    // The first error is the one to report; what remains is in the journal.
+                    unmake(dirs, &plan.lab).ok();
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn make(&mut self, prepared: &Prepared, options: &Options<'_>) -> Result<(), Error> {
+        let told = |step: Step<'_>| {
+            if let Some(progress) = options.progress {
+                progress(&step);
+            }
+        };
+        told(Step::Network);
+        self.save()?;
+        let run = self.dirs.run(&self.state.lab);
+        fs::create_dir_all(&run).map_err(io("create", &run))?;
+        let namespaces = self.dirs.namespaces(&self.state.lab);
+        fs::create_dir_all(&namespaces).map_err(io("create", &namespaces))?;
+        let network = Network::new(namespaces, &self.state.id)?;
+        network.make_namespaces(&self.state.plan)?;
+        let mut taps: Taps = BTreeMap::new();
+        for end in network.connect(&self.state.plan)? {
+            taps.entry(end.node)
+                .or_default()
+                .insert(end.interface, end.tap);
+        }
+        self.state.nodes = self.start_nodes(prepared, taps, options)?;
+        self.state.ready = true;
+        scripts::bring_up(self, &|node| told(Step::Commands(node)))?;
+        self.save()
+    }
+
+    fn save(&self) -> Result<(), Error> {
+        let text = serde_json::to_vec(&self.state).expect("a state is plain data");
+        let path = self.dirs.state(&self.state.lab);
+        // Not made durable: after a power failure the lab is gone anyway, and the journal is what
+        // removes it.
+        let new = path.with_extension("new");
+        fs::write(&new, text)
+            .and_then(|()| fs::rename(&new, &path))
+            .map_err(io("write", &path))
+    }
+
+    /// Starts containers and VMs, several at once.
+    fn start_nodes(
+        &self,
+        prepared: &Prepared,
+        taps: Taps,
+        options: &Options<'_>,
+    ) -> Result<Vec<NodeState>, Error> {
+        let nodes = &self.state.plan.nodes;
+        let taps = Mutex::new(taps);
+        let states = Mutex::new(vec![NodeState::default(); nodes.len()]);
+        let failure: Mutex<Option<Error>> = Mutex::new(None);
+        let (next, ready) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let heavy: Vec<usize> = (0..nodes.len())
+            .filter(|&i| prepared.nodes[i].is_some())
+            .collect();
+        ready.store(nodes.len() - heavy.len(), Ordering::Relaxed);
+        let work = || {
+            while let Some(&index) = heavy.get(next.fetch_add(1, Ordering::Relaxed)) {
+                if lock_of(&failure).is_some() {
+                    return;
+                }
+                let node = &nodes[index];
+                let own = lock_of(&taps).remove(&index).unwrap_or_default();
+                match self.start_node(node, prepared, index, own) {
+                    Ok(process) => {
+                        lock_of(&states)[index] = NodeState {
+                            pid: Some(process.pid),
+                            start_time: process.start_time,
+                        };
+                        let count = ready.fetch_add(1, Ordering::Relaxed) + 1;
+                        if let Some(progress) = options.progress {
+                            progress(&Step::Ready(&node.name, count));
+                        }
+                    }
+                    Err(error) => {
+                        lock_of(&failure).get_or_insert(error);
+                    }
+                }
+            }
+        };
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let workers = options
+            .workers
+            .unwrap_or(processors)
+            .clamp(1, heavy.len().max(1));
+        std::thread::scope(|scope| {
+            // The calling thread is one of them, so that a lab without heavy nodes starts none.
+            for _ in 1..workers {
+                scope.spawn(work);
+            }
+            work();
+        });
+        match failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            Some(error) => Err(error),
+            None => Ok(states.into_inner().unwrap_or_else(PoisonError::into_inner)),
+        }
+    }
+
+    fn start_node(
+        &self,
+        node: &NodePlan,
+        prepared: &Prepared,
+        index: usize,
+        taps: BTreeMap<usize, OwnedFd>,
+    ) -> Result<ProcessId, Error> {
+        let failed = |source| Error::Node {
+            node: node.name.clone(),
+            source,
+        };
+        let group = self
+            .groups
+            .create(&self.state.lab, &node.name, &limits(node));
+        let group = group.map_err(|source| Error::Cgroup {
+            node: node.name.clone(),
+            source,
+        })?;
+        let dir = self.dirs.node(&self.state.lab, &node.name);
+        let netns = self.dirs.namespaces(&self.state.lab).join(&node.name);
+        match &prepared.nodes[index] {
+            Some(Made::Container(root)) => {
+                let config = ContainerConfig {
+                    name: node.name.clone(),
+                    lab_id: self.state.id.clone(),
+                    runtime: node.runtime,
+                    root: root.clone(),
+                    netns,
+                    dir,
+                    agent: self.agent.clone(),
+                    binds: prepared.binds(node),
+                    env: node.env.clone(),
+                };
+                let running = container::start(&config, &group).map_err(|e| failed(e.into()))?;
+                Ok(running.process)
+            }
+            Some(Made::Vm { root, kernel }) => {
+                let guest = Guest {
+                    node,
+                    lab_id: &self.state.id,
+                    root,
+                    kernel,
+                    dir: &dir,
+                    agent: &self.agent,
+                    cache: self.dirs.cache(),
+                    binds: prepared.binds(node),
+                    cgroup: &group,
+                };
+                let taps: Vec<OwnedFd> = taps.into_values().collect();
+                let (process, channel) = guest.start(&taps).map_err(failed)?;
+                lock_of(&self.channels).insert(node.name.clone(), channel);
+                Ok(process)
+            }
+            None => Err(failed("it has nothing to start".into())),
+        }
+    }
+}
+
+/// The network sides of VMs' interfaces: by node, by interface.
+type Taps = BTreeMap<usize, BTreeMap<usize, OwnedFd>>;
+
+fn lock_of<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What is got ready before the first change: images unpacked, kernels downloaded, all of it in the
+/// cache.
+struct Prepared {
+    agent: PathBuf,
+    base: PathBuf,
+    nodes: Vec<Option<Made>>,
+}
+
+enum Made {
+    Container(RootView),
+    Vm { root: RootView, kernel: Kernel },
+}
+
+impl Prepared {
+    fn new(
+        dirs: &Dirs,
+        plan: &Plan,
+        base: &Path,
+        options: &Options<'_>,
+    ) -> Result<Prepared, Error> {
+        let cache = Cache::new(dirs.cache().join("images"));
+        let mut views: BTreeMap<&str, RootView> = BTreeMap::new();
+        let mut kernels: BTreeMap<&str, Kernel> = BTreeMap::new();
+        let mut nodes = Vec::new();
+        for node in &plan.nodes {
+            if !matches!(node.kind, NodeKind::Container | NodeKind::Vm) {
+                nodes.push(None);
+                continue;
+            }
+            let failed = |source| Error::Image {
+                node: node.name.clone(),
+                source,
+            };
+            let view = match views.get(node.image.as_str()) {
+                Some(view) => view.clone(),
+                None => {
+                    let image = Image::find(&node.image, base).map_err(failed)?;
+                    let view = images::prepare(&image, &cache).map_err(failed)?;
+                    views.insert(&node.image, view.clone());
+                    view
+                }
+            };
+            nodes.push(Some(match node.kind {
+                NodeKind::Container => Made::Container(view),
+                _ => {
+                    let kernel = match kernels.get(node.kernel.as_str()) {
+                        Some(kernel) => kernel.clone(),
+                        None => {
+                            let found = find_kernel(node, dirs, options)?;
+                            kernels.insert(&node.kernel, found.clone());
+                            found
+                        }
+                    };
+                    Made::Vm { root: view, kernel }
+                }
+            }));
+        }
+        let base = fs::canonicalize(base).unwrap_or_else(|_| base.to_path_buf());
+        Ok(Prepared {
+            agent: agent()?,
+            base,
+            nodes,
+        })
+    }
+
+    /// A node's binds with their sources made absolute.
+    fn binds(&self, node: &NodePlan) -> Vec<latlab_model::spec::Bind> {
+        let absolute = |bind: &latlab_model::spec::Bind| {
+            let mut bind = bind.clone();
+            bind.source = self.base.join(&bind.source).display().to_string();
+            bind
+        };
+        node.binds.iter().map(absolute).collect()
+    }
+}
+
+/// Finds a VM's kernel, downloading it the first time.
+fn find_kernel(node: &NodePlan, dirs: &Dirs, options: &Options<'_>) -> Result<Kernel, Error> {
+    let mut told = |progress: kernel::Progress| {
+        if let Some(show) = options.progress {
+            let text = match &progress {
+                kernel::Progress::Downloading { package, .. } => format!("downloading {package}"),
+                kernel::Progress::Unpacking { package } => format!("unpacking {package}"),
+                kernel::Progress::Extracting { path } => format!("extracting {}", path.display()),
+            };
+            show(&Step::Preparing(&text));
+        }
+    };
+    kernel::resolve(&node.kernel, &dirs.cache().join("kernels"), &mut told).map_err(|e| {
+        Error::Node {
+            node: node.name.clone(),
+            source: e.into(),
+        }
+    })
+}
+
+/// What can only be judged while nobody else deploys.
+fn check_free(dirs: &Dirs, plan: &Plan) -> Result<(), Error> {
+    let run = dirs.run(&plan.lab);
+    if !dirs.lab(&plan.lab).exists() && run.exists() {
+        return Err(Error::InTheWay(run));
+    }
+    let wanted: Vec<u32> = exclusive(plan).collect();
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let boot = boot_id()?;
+    for owner in journal::labs(dirs)? {
+        let Some(state) = read_state(dirs, &owner)?.filter(|s| s.boot_id == boot) else {
+            continue;
+        };
+        if let Some(cpu) = exclusive(&state.plan).find(|c| wanted.contains(c)) {
+            return Err(Error::CpuTaken { cpu, owner });
+        }
+    }
+    Ok(())
+}
+
+/// Processors that belong to nodes of a plan alone.
+fn exclusive(plan: &Plan) -> impl Iterator<Item = u32> + '_ {
+    let sets = plan
+        .nodes
+        .iter()
+        .filter(|n| n.isolate)
+        .filter_map(|n| n.cpuset.as_ref());
+    sets.flat_map(CpuList::iter)
+}
+
+/// How to unmake everything that the plan makes, in that order.
+fn undo(dirs: &Dirs, plan: &Plan) -> Result<Vec<Undo>, Error> {
+    let run = dirs.run(&plan.lab);
+    let mut undo = vec![Undo::Processes];
+    let groups = groups()?;
+    for node in plan.nodes.iter().filter(|n| n.kind != NodeKind::Host) {
+        let failed = |source| Error::Cgroup {
+            node: node.name.clone(),
+            source,
+        };
+        groups.check(&limits(node)).map_err(failed)?;
+        let dirs = groups
+            .dirs(&plan.lab, &node.name, &limits(node))
+            .map_err(failed)?;
+        if !dirs.is_empty() {
+            undo.push(Undo::Cgroup { dirs });
+        }
+    }
+    for name in links::host_interfaces(plan) {
+        undo.push(Undo::Interface { name });
+    }
+    undo.push(Undo::Mounts { below: run.clone() });
+    undo.push(Undo::Directory { path: run });
+    Ok(undo)
+}
+
+/// An identifier that no other deployment has.
+fn new_id() -> String {
+    let mut bytes = [0u8; 8];
+    // Flags 0: it blocks only in the first moments of a boot.
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()).ok();
+    let id: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
+    format!("{id}-{}", std::process::id())
+}

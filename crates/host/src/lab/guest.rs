@@ -1,0 +1,128 @@
+//! From a planned VM to a guest whose agent answers and whose addresses are usable.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::time::Duration;
+
+use latlab_model::plan::NodePlan;
+use latlab_model::spec::{Acceleration, Bind};
+use latlab_wire::channel::{Interface, NetworkConfig, Route};
+
+use crate::cgroup::NodeCgroup;
+use crate::images::RootView;
+use crate::nodes::session;
+use crate::nodes::vm::accel::Accelerator;
+use crate::nodes::vm::channel::Channel;
+use crate::nodes::vm::initramfs;
+use crate::nodes::vm::kernel::Kernel;
+use crate::nodes::vm::qemu::{Nic, Share, VmConfig};
+use crate::nodes::vm::{self, Vm};
+use crate::sys::process::ProcessId;
+
+/// A guest that does not answer by then is broken: under software emulation a boot takes a few
+/// seconds, and several at once on few processors take that many times as long.
+const BOOT: Duration = Duration::from_secs(120);
+/// Naming interfaces and adding addresses.
+const NETWORK: Duration = Duration::from_secs(30);
+
+/// What a guest is started from.
+pub(super) struct Guest<'a> {
+    /// Its plan.
+    pub node: &'a NodePlan,
+    /// Label of its processes.
+    pub lab_id: &'a str,
+    /// Its image.
+    pub root: &'a RootView,
+    /// Its kernel.
+    pub kernel: &'a Kernel,
+    /// Its own directory.
+    pub dir: &'a Path,
+    /// The agent's binary.
+    pub agent: &'a Path,
+    /// Where packed initramfs are kept.
+    pub cache: &'a Path,
+    /// Directories of the host seen inside.
+    pub binds: Vec<Bind>,
+    /// The group of its processes.
+    pub cgroup: &'a NodeCgroup,
+}
+
+impl Guest<'_> {
+    /// Starts it and waits until it is ready. `taps` are the network sides of its interfaces, in
+    /// their order.
+    pub fn start(&self, taps: &[OwnedFd]) -> Result<(ProcessId, Channel), session::Error> {
+        let packed = initramfs::prepare(self.agent, self.kernel, self.cache)?;
+        let nics = self.node.interfaces.iter().zip(taps);
+        let config = VmConfig {
+            name: self.node.name.clone(),
+            lab: self.lab_id.to_string(),
+            vcpus: self.node.cpus.map_or(1, |c| c as u32),
+            memory_bytes: self.node.memory.map_or(512 << 20, |m| m.0),
+            kernel: self.kernel.clone(),
+            initramfs: packed,
+            boot_parameters: self.node.boot.clone(),
+            nics: nics
+                .map(|(i, tap)| Nic {
+                    mac: i.mac.0,
+                    queues: vec![tap.as_fd()],
+                    vhost: false,
+                })
+                .collect(),
+            root_dir: self.root.dir.clone(),
+            shares: self.shares(),
+            dir: self.dir.to_path_buf(),
+            accelerator: match self.node.acceleration {
+                Acceleration::Kvm => Accelerator::Kvm,
+                Acceleration::Auto | Acceleration::Tcg => Accelerator::Tcg,
+            },
+        };
+        let entry = self.cgroup.entry()?;
+        let vm = Vm::start(&config, Some(&entry))?;
+        let channel = vm.channel(BOOT)?;
+        channel.configure_network(network(self.node), NETWORK)?;
+        Ok((vm.id(), channel))
+    }
+
+    fn shares(&self) -> Vec<Share> {
+        let below = self.root.submounts.iter().map(|mount| Share {
+            source: mount.clone(),
+            target: mount.display().to_string(),
+            writable: false,
+        });
+        let bound = self.binds.iter().map(|bind| Share {
+            source: bind.source.clone().into(),
+            target: bind.target.clone(),
+            writable: !bind.read_only,
+        });
+        below.chain(bound).collect()
+    }
+}
+
+/// A channel to a guest that another latlab started.
+pub(super) fn connect(name: &str, dir: &Path, process: ProcessId) -> Result<Channel, vm::Error> {
+    Vm::attach(name, dir, process)?.channel(NETWORK)
+}
+
+fn network(node: &NodePlan) -> NetworkConfig {
+    let interfaces = node.interfaces.iter().map(|i| Interface {
+        mac: i.mac.0,
+        name: i.name.clone(),
+        mtu: Some(i.mtu),
+        addresses: i
+            .addresses
+            .iter()
+            .map(|a| (a.addr(), a.prefix_len()))
+            .collect(),
+    });
+    let routes = node.interfaces.iter().flat_map(|i| {
+        i.routes.iter().map(|r| Route {
+            destination: (r.to.addr(), r.to.prefix_len()),
+            gateway: Some(r.via),
+            interface: Some(i.name.clone()),
+        })
+    });
+    NetworkConfig {
+        interfaces: interfaces.collect(),
+        routes: routes.collect(),
+    }
+}

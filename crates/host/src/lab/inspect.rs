@@ -1,0 +1,115 @@
+//! What is deployed, read from the disk and held against the machine.
+
+use latlab_model::plan::Plan;
+use latlab_model::spec::{Acceleration, NodeKind};
+use latlab_model::state::{LabState, NodeRow};
+
+use super::{Error, Lab, boot_id, has_journal, read_state};
+use crate::dirs::Dirs;
+use crate::journal;
+use crate::sys::process::{Process, ProcessId};
+
+/// Names of all labs, half-made ones too.
+///
+/// # Errors
+/// When the directory of labs cannot be read.
+pub fn list(dirs: &Dirs) -> Result<Vec<String>, Error> {
+    Ok(journal::labs(dirs)?)
+}
+
+/// The nodes of a lab. Needs no root.
+///
+/// # Errors
+/// When there is no lab of that name.
+pub fn inspect(dirs: &Dirs, name: &str) -> Result<Vec<NodeRow>, Error> {
+    match read_state(dirs, name)? {
+        Some(state) => Ok(rows(&state)),
+        None if has_journal(dirs, name)? => Err(Error::NotUp {
+            lab: name.to_string(),
+            what: "half-made",
+        }),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// The plan a lab was made from. Needs no root.
+///
+/// # Errors
+/// When there is no lab of that name, or it did not get that far.
+pub fn plan_of(dirs: &Dirs, name: &str) -> Result<Plan, Error> {
+    let not_up = || Error::NotUp {
+        lab: name.to_string(),
+        what: "half-made",
+    };
+    Ok(read_state(dirs, name)?.ok_or_else(not_up)?.plan)
+}
+
+impl Lab {
+    /// Its nodes.
+    pub fn rows(&self) -> Vec<NodeRow> {
+        rows(&self.state)
+    }
+}
+
+fn rows(state: &LabState) -> Vec<NodeRow> {
+    let same_boot = boot_id().is_ok_and(|id| id == state.boot_id);
+    let nodes = state.plan.nodes.iter().enumerate();
+    let row = |(index, node): (usize, &latlab_model::plan::NodePlan)| {
+        let started = state.nodes.get(index);
+        let process = started.and_then(|s| {
+            Some(ProcessId {
+                pid: s.pid?,
+                start_time: s.start_time,
+            })
+        });
+        let address = |ipv6: bool| {
+            let all = node.interfaces.iter().flat_map(|i| &i.addresses);
+            all.filter(|a| a.addr().is_ipv6() == ipv6)
+                .map(ToString::to_string)
+                .next()
+        };
+        let interfaces = node.interfaces.iter();
+        NodeRow {
+            lab_name: state.lab.clone(),
+            name: node.name.clone(),
+            kind: node.kind,
+            image: node.image.clone(),
+            state: condition(node.kind, process, same_boot, state.ready).into(),
+            pid: process.map(|p| p.pid),
+            cpus: node.cpus,
+            cpuset: node.cpuset.as_ref().map(ToString::to_string),
+            memory_bytes: node.memory.map(|m| m.0),
+            ipv4_address: address(false),
+            ipv6_address: address(true),
+            interfaces: interfaces
+                .map(|i| format!("{}@{}", i.name, state.plan.links[i.link].name))
+                .collect(),
+            acceleration: (node.kind == NodeKind::Vm).then(|| match node.acceleration {
+                Acceleration::Kvm => "KVM".to_string(),
+                _ => "software emulation".to_string(),
+            }),
+        }
+    };
+    nodes.map(row).collect()
+}
+
+fn condition(
+    kind: NodeKind,
+    process: Option<ProcessId>,
+    same_boot: bool,
+    ready: bool,
+) -> &'static str {
+    if !same_boot {
+        return "gone";
+    }
+    match (kind, process) {
+        (NodeKind::Native | NodeKind::Host, _) if ready => "running",
+        (NodeKind::Native | NodeKind::Host, _) => "half-made",
+        (_, None) => "not started",
+        (_, Some(id)) => match Process::open(id) {
+            Ok(Some(process)) if !process.has_ended().unwrap_or(true) => "running",
+            Ok(_) => "exited",
+            Err(_) => "unknown",
+        },
+    }
+}

@@ -1,0 +1,345 @@
+//! A deployed lab: brought up from a plan, used, and taken down from its journal.
+//!
+//! ```text
+//! plan ─ journal (fsync) ─ namespaces ─ links ─ nodes ─ addresses ─ exec, setup ─ state: ready
+//! journal ─ processes ─ control groups ─ interfaces ─ mounts ─ files ─ journal gone
+//! ```
+//!
+//! Deploying and removing are separate processes as a rule, so nothing is remembered but on disk:
+//! the journal says what to unmake, `state.json` what is up.
+
+mod deploy;
+mod destroy;
+mod error;
+mod guest;
+mod inspect;
+mod scripts;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use latlab_model::plan::{NodePlan, Plan};
+use latlab_model::spec::NodeKind;
+use latlab_model::state::LabState;
+
+pub use deploy::{Options, Step};
+pub use destroy::destroy;
+pub use error::Error;
+pub use inspect::{inspect, list, plan_of};
+pub use scripts::RunScripts;
+
+use crate::cgroup::{Cgroups, CpuUsage, Limits, NodeCgroup};
+use crate::dirs::Dirs;
+use crate::journal;
+use crate::nodes::container::Container;
+use crate::nodes::native::Native;
+use crate::nodes::session::{Command, Session};
+use crate::nodes::vm::channel::{Channel, exec_of};
+use crate::nodes::vm::clock::{self, ClockOffset};
+use crate::sys::process::ProcessId;
+
+/// Where the agent is inside containers.
+const AGENT_IN_CONTAINER: &str = "/run/latlab/agent";
+/// What a guest understands as its agent's own binary.
+const AGENT_IN_GUEST: &str = "latlab-agent";
+
+/// A lab that is up.
+pub struct Lab {
+    dirs: Dirs,
+    state: LabState,
+    agent: PathBuf,
+    groups: Cgroups,
+    /// Channels into guests, opened when first needed and shared by all sessions.
+    channels: Mutex<BTreeMap<String, Channel>>,
+}
+
+impl Lab {
+    /// Opens a lab that another latlab deployed.
+    ///
+    /// # Errors
+    /// When there is none of that name, or it is not up.
+    pub fn open(dirs: &Dirs, name: &str) -> Result<Lab, Error> {
+        let state = read_state(dirs, name)?;
+        let not_up = |what| Error::NotUp {
+            lab: name.to_string(),
+            what,
+        };
+        let state = state.ok_or_else(|| not_up("half-made"))?;
+        if state.boot_id != boot_id()? {
+            return Err(not_up("gone since the host was booted"));
+        }
+        if !state.ready {
+            return Err(not_up("half-made"));
+        }
+        Ok(Lab {
+            dirs: dirs.clone(),
+            state,
+            agent: agent()?,
+            groups: groups()?,
+            channels: Mutex::default(),
+        })
+    }
+
+    /// The plan it was made from.
+    pub fn plan(&self) -> &Plan {
+        &self.state.plan
+    }
+
+    fn node(&self, name: &str) -> Result<(usize, &NodePlan), Error> {
+        let found = self
+            .state
+            .plan
+            .nodes
+            .iter()
+            .enumerate()
+            .find(|(_, n)| n.name == name);
+        found.ok_or_else(|| Error::NoNode {
+            lab: self.state.lab.clone(),
+            node: name.to_string(),
+            nodes: self
+                .state
+                .plan
+                .nodes
+                .iter()
+                .map(|n| n.name.clone())
+                .collect(),
+        })
+    }
+
+    /// Starts a command inside a node, whatever its kind.
+    ///
+    /// # Errors
+    /// When the lab has no such node, the node is not reachable, or it has no such program.
+    pub fn start(&self, node: &str, command: &Command) -> Result<Box<dyn Session>, Error> {
+        let (index, plan) = self.node(node)?;
+        let failed = |source| Error::Node {
+            node: node.to_string(),
+            source,
+        };
+        let mut command = command.clone();
+        for (name, value) in &plan.env {
+            command
+                .env
+                .entry(name.clone())
+                .or_insert_with(|| value.clone());
+        }
+        match plan.kind {
+            NodeKind::Native | NodeKind::Host => {
+                let native = Native {
+                    lab_id: self.state.id.clone(),
+                    netns: (plan.kind == NodeKind::Native)
+                        .then(|| self.dirs.namespaces(&self.state.lab).join(node)),
+                    cgroup: self.group_for_commands(plan)?,
+                };
+                Ok(Box::new(native.start(&command).map_err(failed)?))
+            }
+            NodeKind::Container => {
+                let container = Container {
+                    lab_id: self.state.id.clone(),
+                    dir: self.dirs.node(&self.state.lab, node),
+                    process: self
+                        .process(index)
+                        .ok_or_else(|| failed("it never started".into()))?,
+                    cgroup: self.cgroup(plan)?,
+                };
+                let session = container.start(&command).map_err(|e| failed(e.into()))?;
+                Ok(Box::new(session))
+            }
+            NodeKind::Vm => {
+                let channel = self.channel(node)?;
+                let session = channel
+                    .exec(exec_of(&command))
+                    .map_err(|e| failed(e.into()))?;
+                Ok(Box::new(session))
+            }
+        }
+    }
+
+    /// The agent's path inside a node.
+    pub fn agent(&self, node: &str) -> String {
+        match self.node(node).map(|(_, n)| n.kind) {
+            Ok(NodeKind::Container) => AGENT_IN_CONTAINER.to_string(),
+            Ok(NodeKind::Vm) => AGENT_IN_GUEST.to_string(),
+            _ => self.agent.display().to_string(),
+        }
+    }
+
+    /// Compares a node's clock with the host's; `None` when it is the host's.
+    ///
+    /// # Errors
+    /// When a guest does not answer.
+    pub fn clock(&self, node: &str) -> Result<Option<ClockOffset>, Error> {
+        if self.node(node)?.1.kind != NodeKind::Vm {
+            return Ok(None);
+        }
+        let failed = |source| Error::Node {
+            node: node.to_string(),
+            source,
+        };
+        let dir = self.dirs.node(&self.state.lab, node);
+        let channel = self.channel(node)?;
+        clock::exchange(&dir, &channel)
+            .map(Some)
+            .map_err(|e| failed(e.into()))
+    }
+
+    /// Processor time that a node has used, in nanoseconds; `None` where nothing counts it.
+    pub fn node_cpu_ns(&self, node: &str) -> Option<u64> {
+        let (_, plan) = self.node(node).ok()?;
+        let usage: CpuUsage = self.cgroup(plan).ok()?.cpu_usage().ok()?;
+        Some(usage.total_ns)
+    }
+
+    /// Processor time that all its nodes have used; `None` where nothing counts it.
+    pub fn cpu_ns(&self) -> Option<u64> {
+        let nodes = self
+            .state
+            .plan
+            .nodes
+            .iter()
+            .filter(|n| n.kind != NodeKind::Host);
+        // A node whose group was not needed yet has used nothing.
+        let used: Vec<u64> = nodes.filter_map(|n| self.node_cpu_ns(&n.name)).collect();
+        (!used.is_empty()).then(|| used.iter().sum())
+    }
+
+    fn process(&self, index: usize) -> Option<ProcessId> {
+        let state = self.state.nodes.get(index)?;
+        Some(ProcessId {
+            pid: state.pid?,
+            start_time: state.start_time,
+        })
+    }
+
+    fn channel(&self, node: &str) -> Result<Channel, Error> {
+        let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(channel) = channels.get(node) {
+            return Ok(channel.clone());
+        }
+        let (index, _) = self.node(node)?;
+        let failed = |source| Error::Node {
+            node: node.to_string(),
+            source,
+        };
+        let process = self
+            .process(index)
+            .ok_or_else(|| failed("it never started".into()))?;
+        let dir = self.dirs.node(&self.state.lab, node);
+        let channel = guest::connect(node, &dir, process).map_err(|e| failed(e.into()))?;
+        channels.insert(node.to_string(), channel.clone());
+        Ok(channel)
+    }
+
+    fn cgroup(&self, node: &NodePlan) -> Result<NodeCgroup, Error> {
+        let failed = |source| Error::Cgroup {
+            node: node.name.clone(),
+            source,
+        };
+        let dirs = self
+            .groups
+            .dirs(&self.state.lab, &node.name, &limits(node))
+            .map_err(failed)?;
+        NodeCgroup::from_dirs(dirs).map_err(failed)
+    }
+
+    /// The group of a native node, made with its first command: most nodes of a large lab never run
+    /// one. Its directories are in the journal since the deployment.
+    fn group_for_commands(&self, node: &NodePlan) -> Result<Option<NodeCgroup>, Error> {
+        if node.kind == NodeKind::Host {
+            return Ok(None);
+        }
+        let group = self.cgroup(node)?;
+        if group.dirs().iter().any(|d| !d.exists()) {
+            let failed = |source| Error::Cgroup {
+                node: node.name.clone(),
+                source,
+            };
+            let made = self
+                .groups
+                .create(&self.state.lab, &node.name, &limits(node));
+            // Two first commands at once: the other one made it.
+            if let Err(error) = made.map(drop).map_err(failed) {
+                if group.dirs().iter().any(|d| !d.exists()) {
+                    return Err(error);
+                }
+            }
+        }
+        Ok((!group.dirs().is_empty()).then_some(group))
+    }
+}
+
+/// The limits of a node as the control groups know them. A VM's processors and memory are its
+/// guest's; its control group confines QEMU to processors and otherwise only counts.
+fn limits(node: &NodePlan) -> Limits {
+    let enforced = matches!(node.kind, NodeKind::Native | NodeKind::Container);
+    Limits {
+        cpus: node.cpus.filter(|_| enforced),
+        cpuset: node.cpuset.clone(),
+        memory_bytes: node.memory.filter(|_| enforced).map(|m| m.0),
+        pids: None,
+    }
+}
+
+/// The state of a lab; `None` when its deployment did not get that far.
+fn read_state(dirs: &Dirs, name: &str) -> Result<Option<LabState>, Error> {
+    if !dirs.lab(name).exists() {
+        return Err(Error::NoLab(name.to_string()));
+    }
+    let path = dirs.state(name);
+    let text = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => {
+            return Err(Error::Io {
+                action: "read",
+                path,
+                source,
+            });
+        }
+    };
+    // A state that cannot be read is treated as none: the journal is what counts.
+    Ok(serde_json::from_str(&text).ok())
+}
+
+/// The machine's control groups.
+fn groups() -> Result<Cgroups, Error> {
+    Cgroups::discover().map_err(|source| Error::Cgroup {
+        node: "all".into(),
+        source,
+    })
+}
+
+/// Identifies the host's present boot.
+fn boot_id() -> Result<String, Error> {
+    let path = PathBuf::from("/proc/sys/kernel/random/boot_id");
+    match fs::read_to_string(&path) {
+        Ok(text) => Ok(text.trim().to_string()),
+        Err(source) => Err(Error::Io {
+            action: "read",
+            path,
+            source,
+        }),
+    }
+}
+
+/// The agent's binary: beside latlab's own, or where `LATLAB_AGENT` says.
+fn agent() -> Result<PathBuf, Error> {
+    let beside = std::env::current_exe()
+        .ok()
+        .and_then(|p| Some(p.parent()?.join("latlab-agent")));
+    let path = std::env::var_os("LATLAB_AGENT")
+        .map(PathBuf::from)
+        .or(beside)
+        .unwrap_or_default();
+    match path.is_file() {
+        true => Ok(path),
+        false => Err(Error::NoAgent(path)),
+    }
+}
+
+/// Journal of a lab, for those who only need to know that it exists.
+fn has_journal(dirs: &Dirs, name: &str) -> Result<bool, Error> {
+    Ok(journal::Journal::read(dirs, name)?.is_some())
+}

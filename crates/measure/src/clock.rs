@@ -1,0 +1,90 @@
+//! One clock for both ends. Native and container nodes share the host's; a guest has its own, and
+//! its offset is measured before and after the trial and taken as linear between.
+
+use latlab_host::lab::Lab;
+use latlab_model::results::ClockMap;
+
+use crate::trial::Error;
+
+/// Offset of the receiver's clock to the sender's at one moment: `sender = receiver + offset`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Offset {
+    offset_ns: i64,
+    error_ns: u64,
+    /// When, on the sender's clock.
+    at_ns: i64,
+}
+
+/// Compares the two clocks; `None` when the two nodes share one.
+///
+/// # Errors
+/// When a guest does not answer.
+pub fn compare(lab: &Lab, sender: &str, receiver: &str) -> Result<Option<Offset>, Error> {
+    let to_host = |node: &str| {
+        lab.clock(node).map_err(|source| Error::Clock {
+            node: node.to_string(),
+            source: Box::new(source),
+        })
+    };
+    let (sender, receiver) = (to_host(sender)?, to_host(receiver)?);
+    if sender.is_none() && receiver.is_none() {
+        return Ok(None);
+    }
+    // node = host + offset for each, so sender = receiver + (sender's offset - receiver's).
+    let sender_offset = sender.map_or(0, |o| o.offset_ns);
+    let latest = receiver.or(sender).map_or(0, |o| o.at_host_ns);
+    Ok(Some(Offset {
+        offset_ns: sender_offset - receiver.map_or(0, |o| o.offset_ns),
+        error_ns: sender.map_or(0, |o| o.error_ns) + receiver.map_or(0, |o| o.error_ns),
+        at_ns: latest as i64 + sender_offset,
+    }))
+}
+
+/// Joins the two comparisons around a trial that began at `start_ns` of the sender's clock.
+pub fn map(before: Offset, after: Offset, start_ns: i64) -> ClockMap {
+    ClockMap {
+        offset_before_ns: before.offset_ns,
+        offset_after_ns: after.offset_ns,
+        before_at_ns: before.at_ns - start_ns,
+        after_at_ns: after.at_ns - start_ns,
+        error_ns: before.error_ns.max(after.error_ns),
+    }
+}
+
+/// A receiver's time on the sender's clock, relative to `start_ns`.
+pub fn to_sender(map: &ClockMap, receiver_ns: i64, start_ns: i64) -> i64 {
+    let rough = receiver_ns + map.offset_before_ns - start_ns;
+    let span = map.after_at_ns - map.before_at_ns;
+    if span <= 0 {
+        return rough;
+    }
+    let drift = (map.offset_after_ns - map.offset_before_ns) as f64;
+    let share = (rough - map.before_at_ns) as f64 / span as f64;
+    rough + (drift * share).round() as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offset_and_drift_are_undone() {
+        // The receiver's clock is 1 s behind and loses 100 ns over the 10 ms of the trial.
+        let start = 5_000_000_000;
+        let before = Offset {
+            offset_ns: 1_000_000_000,
+            error_ns: 3,
+            at_ns: start,
+        };
+        let after = Offset {
+            offset_ns: 1_000_000_100,
+            error_ns: 7,
+            at_ns: start + 10_000_000,
+        };
+        let map = map(before, after, start);
+        assert_eq!(map.error_ns, 7);
+        assert_eq!(to_sender(&map, 4_000_000_000, start), 0);
+        assert_eq!(to_sender(&map, 4_005_000_000 - 50, start), 5_000_000);
+        assert_eq!(to_sender(&map, 4_010_000_000 - 100, start), 10_000_000);
+    }
+}

@@ -1,0 +1,123 @@
+//! The parts of iperf3's JSON that are used. The text comes from a program of another project, in a
+//! node, so every field is optional and nothing in it is trusted to be there.
+
+use serde::Deserialize;
+
+use latlab_model::results::StreamResult;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Document {
+    error: Option<String>,
+    intervals: Vec<Interval>,
+    end: End,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Interval {
+    sum: Sum,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct End {
+    /// UDP: counted by the receiver where the server reported it.
+    sum: Option<Sum>,
+    sum_sent: Option<Sum>,
+    sum_received: Option<Sum>,
+}
+
+#[derive(Debug, Default, Clone, Deserialize)]
+#[serde(default)]
+struct Sum {
+    start: f64,
+    end: f64,
+    seconds: f64,
+    bytes: f64,
+    bits_per_second: f64,
+    retransmits: Option<u64>,
+    lost_percent: Option<f64>,
+    #[serde(rename = "omitted")]
+    is_warmup: bool,
+}
+
+/// Reads the client's JSON.
+///
+/// # Errors
+/// iperf3's own words, or what is missing.
+pub fn parse(text: &str, udp: bool) -> Result<StreamResult, String> {
+    let document: Document =
+        serde_json::from_str(text).map_err(|e| format!("its output is not its JSON ({e})"))?;
+    if let Some(error) = document.error {
+        return Err(error);
+    }
+    let end = document.end;
+    let received = end
+        .sum_received
+        .clone()
+        .or(end.sum.clone())
+        .filter(|s| s.bytes > 0.0);
+    let Some(received) = received else {
+        return Err("it reports no received bytes".into());
+    };
+    let lost = end
+        .sum
+        .as_ref()
+        .and_then(|s| s.lost_percent)
+        .or(received.lost_percent);
+    let lost_fraction = udp.then_some(lost).flatten().map(|p| p / 100.0);
+    let finite = |v: f64| if v.is_finite() { v } else { 0.0 };
+    Ok(StreamResult {
+        bits_per_second: finite(received.bits_per_second),
+        bytes: received.bytes as u64,
+        seconds: finite(received.seconds),
+        retransmits: end.sum_sent.and_then(|s| s.retransmits),
+        lost_fraction,
+        intervals: document
+            .intervals
+            .iter()
+            .filter(|i| !i.sum.is_warmup)
+            .map(|i| {
+                (
+                    finite((i.sum.start + i.sum.end) / 2.0),
+                    finite(i.sum.bits_per_second),
+                )
+            })
+            .collect(),
+        ..StreamResult::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tcp_and_udp_results_are_read() {
+        let tcp = r#"{"intervals":[{"sum":{"start":0,"end":1,"bits_per_second":8e9,"omitted":false}}],
+            "end":{"sum_sent":{"bytes":1000000000,"seconds":1,"retransmits":3,"bits_per_second":8e9},
+            "sum_received":{"bytes":999999000,"seconds":1.0,"bits_per_second":7.9e9}}}"#;
+        let r = parse(tcp, false).unwrap();
+        assert_eq!((r.bytes, r.retransmits), (999_999_000, Some(3)));
+        assert_eq!(r.intervals, [(0.5, 8e9)]);
+        let udp = r#"{"end":{"sum":{"bytes":1000,"seconds":1,"bits_per_second":8000,"lost_percent":2.5}}}"#;
+        assert_eq!(parse(udp, true).unwrap().lost_fraction, Some(0.025));
+    }
+
+    #[test]
+    fn failures_are_told_in_its_words() {
+        let error = r#"{"error":"unable to connect to server: Connection refused"}"#;
+        assert!(
+            parse(error, false)
+                .unwrap_err()
+                .contains("Connection refused")
+        );
+        assert!(parse("iperf3: command not found", false).is_err());
+        assert!(
+            parse("{}", false)
+                .unwrap_err()
+                .contains("no received bytes")
+        );
+    }
+}

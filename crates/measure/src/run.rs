@@ -1,0 +1,375 @@
+//! Runs a study: deploys each lab, measures in the planned order, writes the run directory.
+//!
+//! The manifest is written first, marked as running, and last, marked as complete; whatever stops a
+//! run in between leaves what was measured and a directory that says it is not whole. A trial that
+//! fails is recorded and the run goes on; a disk that takes no more ends it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use latlab_host::dirs::Dirs;
+use latlab_host::lab::{self, Lab};
+use latlab_model::facts::Facts;
+use latlab_model::plan::{RunPlan, Visit, describe, factors};
+use latlab_model::results::{Manifest, RunState, Trial, TrialOutcome};
+use latlab_model::spec::{Measurement, Study};
+use latlab_samples::{RunDir, RunDirError, SampleWriter, SamplesError};
+
+use crate::trial::{self, Context, Measured};
+
+/// Kept free in the run directory, so that a full disk still takes the record of its being full.
+const RESERVE_BYTES: usize = 256 << 10;
+
+/// Why a run stopped early.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The run directory could not be written.
+    #[error(transparent)]
+    RunDir(#[from] RunDirError),
+    /// The samples could not be written.
+    #[error(transparent)]
+    Samples(#[from] SamplesError),
+    /// A file could not be written.
+    #[error("cannot write {}", path.display())]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A lab could not be removed; going on would measure beside its remains.
+    #[error("lab `{lab}` could not be removed")]
+    Destroy {
+        /// Which.
+        lab: String,
+        /// Why.
+        source: Box<lab::Error>,
+    },
+}
+
+/// What to do besides measuring.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Leave the lab of a failed trial running, for inspection, and stop there.
+    pub keep: bool,
+}
+
+/// What happens, for a progress display.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// A lab is being deployed for a visit.
+    Deploying(&'a BTreeMap<String, String>),
+    /// A trial begins: its number, out of how many, its cell.
+    Begin(u32, usize, &'a str),
+    /// It ended.
+    End(&'a Trial),
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Trials that gave a result.
+    pub measured: u32,
+    /// Trials that failed.
+    pub failed: u32,
+    /// Trials that gave a result on a machine that did not keep up.
+    pub overloaded: u32,
+    /// It was told to stop.
+    pub interrupted: bool,
+    /// The lab left for inspection.
+    pub kept: bool,
+}
+
+/// A run in progress.
+pub struct Run<'a> {
+    dirs: &'a Dirs,
+    dir: RunDir,
+    plan: &'a RunPlan,
+    manifest: Manifest,
+    options: &'a Options,
+    stop: &'a AtomicBool,
+    outcome: Outcome,
+}
+
+impl<'a> Run<'a> {
+    /// Makes the run directory below `runs` and writes the manifest.
+    ///
+    /// # Errors
+    /// When the disk does not take it.
+    pub fn create(
+        dirs: &'a Dirs,
+        runs: &Path,
+        (study, text): (&Study, &str),
+        plan: &'a RunPlan,
+        facts: &Facts,
+        options: &'a Options,
+        stop: &'a AtomicBool,
+    ) -> Result<Run<'a>, Error> {
+        let (id, dir) = claim(runs, &study.name)?;
+        let manifest = Manifest {
+            format: Manifest::FORMAT.into(),
+            id,
+            study: study.name.value.clone(),
+            description: study.description.clone(),
+            state: RunState::Running,
+            started: now(),
+            finished: None,
+            seed: study.seed,
+            replicates: study.replicates,
+            host: facts.brief.clone(),
+            versions: versions(facts),
+            factors: factors(study),
+            measurements: study.measurements.iter().map(describe).collect(),
+            baseline: study.baseline.clone(),
+            cells: plan.cells.clone(),
+            order: plan.order(),
+            topologies: plan.topologies.clone(),
+            checksums: BTreeMap::new(),
+        };
+        let path = dir.study_path();
+        fs::write(&path, text).map_err(|source| Error::Io { path, source })?;
+        let reserve = dir.root().join(".reserve");
+        fs::write(&reserve, vec![0; RESERVE_BYTES]).map_err(|source| Error::Io {
+            path: reserve,
+            source,
+        })?;
+        dir.write_manifest(&manifest)?;
+        Ok(Run {
+            dirs,
+            dir,
+            plan,
+            manifest,
+            options,
+            stop,
+            outcome: Outcome::default(),
+        })
+    }
+
+    /// Where the results go.
+    pub fn directory(&self) -> &Path {
+        self.dir.root()
+    }
+
+    /// Runs every trial, and marks the run complete, or incomplete with the reason.
+    ///
+    /// # Errors
+    /// When results cannot be written or a lab cannot be removed; what was measured is kept.
+    pub fn execute(
+        mut self,
+        on_event: &mut dyn FnMut(&Event<'_>),
+    ) -> Result<(RunDir, Outcome), Error> {
+        let result = self.visits(on_event);
+        fs::remove_file(self.dir.root().join(".reserve")).ok();
+        self.manifest.finished = Some(now());
+        self.manifest.state = match &result {
+            Ok(()) if self.outcome.interrupted => RunState::Incomplete {
+                reason: "it was interrupted".into(),
+            },
+            Ok(()) if self.outcome.kept => RunState::Incomplete {
+                reason: "a trial failed and its lab was kept for inspection".into(),
+            },
+            Ok(()) => RunState::Complete,
+            Err(error) => RunState::Incomplete {
+                reason: chain(error),
+            },
+        };
+        if result.is_ok() {
+            self.manifest.checksums = self.dir.checksums()?;
+        }
+        let written = self.dir.write_manifest(&self.manifest);
+        result?;
+        written?;
+        Ok((self.dir, self.outcome))
+    }
+
+    fn visits(&mut self, on_event: &mut dyn FnMut(&Event<'_>)) -> Result<(), Error> {
+        let plan = self.plan;
+        for visit in &plan.visits {
+            if self.stop.load(Ordering::Relaxed) {
+                self.outcome.interrupted = true;
+                return Ok(());
+            }
+            self.visit(visit, on_event)?;
+            if self.outcome.kept {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn visit(&mut self, visit: &Visit, on_event: &mut dyn FnMut(&Event<'_>)) -> Result<(), Error> {
+        let levels = &self.plan.topologies[visit.lab].levels;
+        on_event(&Event::Deploying(levels));
+        let plan = &self.plan.labs[visit.lab];
+        let deployed = Lab::deploy(
+            self.dirs,
+            plan,
+            &lab::Options {
+                keep: self.options.keep,
+                ..Default::default()
+            },
+        );
+        let lab = match deployed {
+            Ok(lab) => lab,
+            Err(error) => {
+                self.outcome.kept = self.options.keep;
+                return self.fail_all(visit, &chain(&error), on_event);
+            }
+        };
+        let before = self.outcome.failed;
+        let result = self.trials(&lab, visit, on_event);
+        self.outcome.kept = self.options.keep && self.outcome.failed > before;
+        if !self.outcome.kept {
+            let name = plan.lab.clone();
+            lab.destroy().map_err(|source| Error::Destroy {
+                lab: name,
+                source: Box::new(source),
+            })?;
+        }
+        result
+    }
+
+    fn trials(
+        &mut self,
+        lab: &Lab,
+        visit: &Visit,
+        on_event: &mut dyn FnMut(&Event<'_>),
+    ) -> Result<(), Error> {
+        for &(number, cell, measurement) in &visit.trials {
+            if self.stop.load(Ordering::Relaxed) {
+                self.outcome.interrupted = true;
+                return Ok(());
+            }
+            on_event(&Event::Begin(
+                number,
+                self.plan.trials(),
+                &self.plan.cells[cell].id,
+            ));
+            let started = now();
+            let result = run_one(lab, &self.plan.measurements[measurement]);
+            let record = self.record(number, cell, visit.replicate, started, result)?;
+            on_event(&Event::End(&record));
+        }
+        Ok(())
+    }
+
+    /// Writes one trial down.
+    fn record(
+        &mut self,
+        number: u32,
+        cell: usize,
+        replicate: u32,
+        started: String,
+        result: Result<Measured, trial::Error>,
+    ) -> Result<Trial, Error> {
+        let (measured, outcome) = match result {
+            Ok(measured) => (measured, TrialOutcome::Measured),
+            Err(error) => (
+                Measured::default(),
+                TrialOutcome::Failed {
+                    reason: chain(&error),
+                },
+            ),
+        };
+        self.dir.create_trial(number)?;
+        let samples = if measured.samples.is_empty() {
+            None
+        } else {
+            let mut writer = SampleWriter::create(self.dir.samples_path(number))?;
+            writer.push_batch(&measured.samples)?;
+            writer.finish()?;
+            Some(RunDir::samples_name(number))
+        };
+        let trial = Trial {
+            trial: number,
+            cell: self.plan.cells[cell].id.clone(),
+            replicate,
+            started,
+            outcome,
+            counters: measured.counters,
+            floor: measured.floor,
+            clock: measured.clock,
+            stream: measured.stream,
+            checks: measured.checks,
+            nodes: measured.nodes,
+            samples,
+        };
+        self.dir.write_trial(&trial)?;
+        match &trial.outcome {
+            TrialOutcome::Measured => {
+                self.outcome.measured += 1;
+                self.outcome.overloaded += u32::from(!trial.is_valid());
+            }
+            TrialOutcome::Failed { .. } => self.outcome.failed += 1,
+        }
+        Ok(trial)
+    }
+
+    fn fail_all(
+        &mut self,
+        visit: &Visit,
+        reason: &str,
+        on_event: &mut dyn FnMut(&Event<'_>),
+    ) -> Result<(), Error> {
+        for &(number, cell, _) in &visit.trials {
+            let failed = trial::Error::Lab(reason.to_string());
+            let record = self.record(number, cell, visit.replicate, now(), Err(failed))?;
+            on_event(&Event::End(&record));
+        }
+        Ok(())
+    }
+}
+
+/// Measures once, with the nodes' `run` scripts beside it.
+fn run_one(lab: &Lab, measurement: &Measurement) -> Result<Measured, trial::Error> {
+    let _scripts = lab
+        .run_scripts()
+        .map_err(|e| trial::Error::Lab(chain(&e)))?;
+    trial::measure(&Context::new(lab, measurement)?)
+}
+
+/// A directory of its own for this run: study and time, and a number where two begin in one second.
+fn claim(runs: &Path, study: &str) -> Result<(String, RunDir), Error> {
+    let stamp = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S");
+    let mut id = format!("{study}-{stamp}");
+    let mut number = 1;
+    loop {
+        match RunDir::create(runs.join(&id)) {
+            Ok(dir) => return Ok((id, dir)),
+            Err(RunDirError::Taken { .. }) if number < 100 => {
+                number += 1;
+                id = format!("{study}-{stamp}-{number}");
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn now() -> String {
+    jiff::Timestamp::now()
+        .strftime("%Y-%m-%dT%H:%M:%SZ")
+        .to_string()
+}
+
+fn versions(facts: &Facts) -> BTreeMap<String, String> {
+    let mut versions = facts.tools.clone();
+    versions.insert("latlab".into(), env!("CARGO_PKG_VERSION").into());
+    versions
+}
+
+/// An error and its causes in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let next = cause.to_string();
+        // Transparent errors repeat their cause.
+        if !text.ends_with(&next) {
+            text = format!("{text}: {next}");
+        }
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,178 @@
+//! Bulk transfer by iperf3, with the CPU time that each byte cost on either side.
+//!
+//! The time comes from the node's control group, which counts everything done in the node's name:
+//! iperf3, its system calls, and for a VM the whole of QEMU. Where there is no control group there
+//! is no such number.
+
+use std::io::{BufRead, BufReader, Read};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use latlab_host::nodes::session::{Command, Session};
+use latlab_model::spec::Protocol;
+
+use crate::iperf;
+use crate::rr::strings;
+use crate::trial::{Context, Error, Measured};
+
+/// iperf3's usual port; every node has its own network namespace.
+const PORT: &str = "5201";
+/// A guest under software emulation takes seconds to load a program over 9p.
+const START: Duration = Duration::from_secs(20);
+/// What iperf3 may take beyond its time.
+const AFTER: Duration = Duration::from_secs(30);
+/// SIGKILL.
+const KILL: i32 = 9;
+
+/// Measures once.
+///
+/// # Errors
+/// When iperf3 is missing in a node, or fails.
+pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
+    let m = context.measurement;
+    let server = Server::start(context)?;
+    let before = usage(context);
+    let output = client(context)?;
+    let after = usage(context);
+    drop(server);
+    let failed = |message| Error::Iperf {
+        node: context.sender().into(),
+        message,
+    };
+    let mut result = iperf::parse(&output, m.protocol == Protocol::Udp).map_err(failed)?;
+    for ((role, before), (_, after)) in before.into_iter().zip(after) {
+        if let (Some(before), Some(after)) = (before, after) {
+            let per_byte = after.saturating_sub(before) as f64 / result.bytes.max(1) as f64;
+            result.cpu_ns_per_byte.insert(role.into(), per_byte);
+        }
+    }
+    Ok(Measured {
+        stream: Some(result),
+        ..Measured::default()
+    })
+}
+
+fn usage(context: &Context<'_>) -> [(&'static str, Option<u64>); 2] {
+    [
+        ("sender", context.lab.node_cpu_ns(context.sender())),
+        ("receiver", context.lab.node_cpu_ns(context.receiver())),
+    ]
+}
+
+/// An iperf3 server in the receiving node, ended when it is dropped.
+struct Server(Box<dyn Session>);
+
+impl Server {
+    fn start(context: &Context<'_>) -> Result<Server, Error> {
+        let node = context.receiver();
+        let argv = strings(&[
+            "iperf3",
+            "--server",
+            "--one-off",
+            "--forceflush",
+            "--port",
+            PORT,
+        ]);
+        let mut session = start(context, node, argv)?;
+        let stdout = session.take_stdout();
+        let mut stderr = session.take_stderr();
+        drop(session.take_stdin());
+        let (send, listening) = channel();
+        // It reads on to the end, so that the server never blocks on a full pipe.
+        std::thread::spawn(move || {
+            for line in stdout
+                .map(BufReader::new)
+                .into_iter()
+                .flat_map(|r| r.lines().map_while(Result::ok))
+            {
+                if line.contains("Server listening") {
+                    send.send(()).ok();
+                }
+            }
+        });
+        if listening.recv_timeout(START).is_ok() {
+            return Ok(Server(session));
+        }
+        (session.signaller())(KILL).ok();
+        let mut text = String::new();
+        stderr
+            .as_mut()
+            .map(|s| s.take(4096).read_to_string(&mut text));
+        let exit = session
+            .wait()
+            .map_or_else(|e| e.to_string(), |e| e.to_string());
+        let message = format!("its server does not listen ({}{exit})", text.trim());
+        Err(Error::Iperf {
+            node: node.into(),
+            message,
+        })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // A one-off server has ended by itself after a good measurement.
+        (self.0.signaller())(KILL).ok();
+        self.0.wait().ok();
+    }
+}
+
+fn start(context: &Context<'_>, node: &str, argv: Vec<String>) -> Result<Box<dyn Session>, Error> {
+    let started = context.lab.start(node, &Command::new(argv));
+    started.map_err(|e| {
+        let text = e.to_string();
+        match text.contains("No such file") || text.contains("not found") {
+            true => Error::MissingTool {
+                node: node.into(),
+                tool: "iperf3",
+                package: "iperf3",
+            },
+            false => Error::Iperf {
+                node: node.into(),
+                message: text,
+            },
+        }
+    })
+}
+
+fn client(context: &Context<'_>) -> Result<String, Error> {
+    let m = context.measurement;
+    let address = context.reach.address.to_string();
+    let seconds = m.duration.0.div_ceil(1_000_000_000).max(1).to_string();
+    let warmup = m.warmup.0.div_ceil(1_000_000_000).to_string();
+    let mut argv = strings(&["iperf3", "--client", &address, "--port", PORT, "--json"]);
+    argv.extend(strings(&["--time", &seconds, "--omit", &warmup]));
+    if m.protocol == Protocol::Udp {
+        let rate = m.bitrate.map_or(0, |b| b.0).to_string();
+        argv.extend(strings(&[
+            "--udp",
+            "--bitrate",
+            &rate,
+            "--length",
+            &m.size.to_string(),
+        ]));
+    } else if let Some(rate) = m.bitrate {
+        argv.extend(strings(&["--bitrate", &rate.0.to_string()]));
+    }
+    let mut session = start(context, context.sender(), argv)?;
+    drop(session.take_stdin());
+    let (send, output) = channel();
+    let stdout = session.take_stdout();
+    std::thread::spawn(move || {
+        let mut text = String::new();
+        // Even a result of many streams stays far below this.
+        stdout.map(|s| s.take(64 << 20).read_to_string(&mut text));
+        send.send(text).ok();
+    });
+    let patience = Duration::from_nanos(m.duration.0 + m.warmup.0) + AFTER;
+    let deadline = Instant::now() + patience;
+    let text = output.recv_timeout(deadline.saturating_duration_since(Instant::now()));
+    if text.is_err() {
+        (session.signaller())(KILL).ok();
+    }
+    session.wait().ok();
+    text.map_err(|_| Error::Iperf {
+        node: context.sender().into(),
+        message: format!("no result within {} s", patience.as_secs()),
+    })
+}
