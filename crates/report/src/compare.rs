@@ -380,10 +380,8 @@ pub fn render(comparison: &RunComparison, look: Look) -> String {
     }
     out.push_str(&table.render(look));
     if !comparison.left_out.is_empty() {
-        out.push_str(&format!(
-            "\nNot in both: {}.\n",
-            some_of(&comparison.left_out)
-        ));
+        let text = format!("Not in both: {}.", some_of(&comparison.left_out));
+        out.push_str(&format!("\n{}\n", wrap(&text, WIDTH).join("\n")));
     }
     let found = comparison.different().count();
     out.push_str(&match found {

@@ -449,6 +449,12 @@ fn a_slower_second_run_is_found() {
             .all(|cell| cell.verdict == Verdict::Worse)
     );
     assert_eq!(comparison.left_out.len(), 8);
+    let table = compare::render(&comparison, latlab_report::terminal::Look::default());
+    assert!(table.contains("Different: 4 of 4 cells."), "{table}");
+    assert!(
+        table.lines().all(|line| line.chars().count() <= 100),
+        "{table}"
+    );
     assert!(
         comparison
             .differences
