@@ -2,6 +2,7 @@
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs;
+use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -9,6 +10,9 @@ use rustix::io::Errno;
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 
 use super::{Error, Errors};
+
+/// Mounts on top of each other at one place that are removed before something must be wrong.
+const STACKED_MAX: usize = 64;
 
 /// Makes `source` (file or directory) appear at `target` too. Mounts below `source` do not come
 /// along, unless `recursive`.
@@ -82,23 +86,50 @@ pub fn is_mount_point(path: &Path) -> Result<bool, Error> {
     Ok(mount_points()?.iter().any(|point| point == path))
 }
 
-/// Unmounts `directory` and everything mounted below it, the last mounted first, going on after
-/// failures. Lazily: a mount that is still in use disappears from sight now and for good when its
-/// last user ends. Nothing mounted there is success.
+/// Unmounts `directory` and everything mounted on or below it, going on after failures. Lazily: a
+/// mount that is still in use disappears from sight now, and for good when its last user ends.
+/// Nothing mounted there is success.
+///
+/// Outermost mounts first, because what is below a mount goes with it: a thousand namespaces pinned
+/// in a private directory are one system call, and one wait of the kernel for its readers (1 ms).
 pub fn unmount_below(directory: &Path) -> Result<(), Errors> {
-    let points = mount_points().map_err(|error| Errors(vec![error]))?;
-    let below = points
-        .iter()
-        .rev()
-        .filter(|point| point.starts_with(directory));
-    let errors = below.filter_map(|point| {
-        match rustix::mount::unmount(point, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
-            // Gone already, with a mount that it was on or through another process.
-            Ok(()) | Err(Errno::INVAL | Errno::NOENT) => None,
-            Err(errno) => Some(Error::of("unmount", point.display())(errno)),
+    for _ in 0..STACKED_MAX {
+        let points = mount_points().map_err(|error| Errors(vec![error]))?;
+        let outermost = outermost_below(&points, directory);
+        if outermost.is_empty() {
+            return Ok(());
         }
-    });
-    Errors::check(errors.collect())
+        let errors = outermost.into_iter().filter_map(|point| {
+            match rustix::mount::unmount(point, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
+                // Gone meanwhile through another process.
+                Ok(()) | Err(Errno::INVAL | Errno::NOENT) => None,
+                Err(errno) => Some(Error::of("unmount", point.display())(errno)),
+            }
+        });
+        // Trying again would only fail again.
+        Errors::check(errors.collect())?;
+    }
+    let reason = format!("more than {STACKED_MAX} mounts on top of each other");
+    let action = "unmount everything below";
+    let error = Error::because(action, directory.display(), io::ErrorKind::Other, reason);
+    Err(Errors(vec![error]))
+}
+
+/// The mount points on or below `directory` that are not below another such one.
+fn outermost_below<'a>(points: &'a [PathBuf], directory: &Path) -> Vec<&'a PathBuf> {
+    let mut below: Vec<_> = points
+        .iter()
+        .filter(|point| point.starts_with(directory))
+        .collect();
+    // By components, what is below a path comes right after it.
+    below.sort();
+    let mut outermost: Vec<&PathBuf> = Vec::new();
+    for point in below {
+        if outermost.last().is_none_or(|last| !point.starts_with(last)) {
+            outermost.push(point);
+        }
+    }
+    outermost
 }
 
 /// Every mount point of this mount namespace, in the order of mounting.
@@ -179,8 +210,22 @@ mod tests {
     }
 
     #[test]
-    fn below_means_below_by_component() {
-        assert!(Path::new("/run/latlab/a").starts_with("/run/latlab/a"));
-        assert!(!Path::new("/run/latlab/ab").starts_with("/run/latlab/a"));
+    fn outermost_mounts_are_those_below_no_other() {
+        let points = [
+            "/run/l/a/x/y",
+            "/run/l/a",
+            "/run/l/ab",
+            "/run/l/a/x",
+            "/run/l/a-b/c",
+            "/run",
+        ];
+        let points = points.map(PathBuf::from);
+        let below = |directory: &str| outermost_below(&points, Path::new(directory));
+        let paths = |all: &[&str]| all.iter().map(PathBuf::from).collect::<Vec<_>>();
+        let found: Vec<_> = below("/run/l").into_iter().cloned().collect();
+        assert_eq!(found, paths(&["/run/l/a", "/run/l/a-b/c", "/run/l/ab"]));
+        let found: Vec<_> = below("/run/l/a").into_iter().cloned().collect();
+        assert_eq!(found, paths(&["/run/l/a"]), "by component, not by prefix");
+        assert!(below("/run/l/a/x/y/z").is_empty());
     }
 }
