@@ -21,7 +21,10 @@ use latlab_host::sys::mount;
 use latlab_model::plan::Plan;
 
 fn main() {
-    let mut sizes: Vec<usize> = std::env::args().skip(1).filter_map(|n| n.parse().ok()).collect();
+    let mut sizes: Vec<usize> = std::env::args()
+        .skip(1)
+        .filter_map(|n| n.parse().ok())
+        .collect();
     if sizes.is_empty() {
         sizes = vec![10, 100, 1000];
     }
@@ -38,7 +41,11 @@ fn lab(nodes: usize) -> Plan {
         let _ = writeln!(text, "    n{node}: {{kind: native}}");
     }
     let ends: Vec<_> = (0..nodes).map(|node| format!("'n{node}:eth0'")).collect();
-    let _ = writeln!(text, "  links: [{{type: bridge, endpoints: [{}]}}]", ends.join(", "));
+    let _ = writeln!(
+        text,
+        "  links: [{{type: bridge, endpoints: [{}]}}]",
+        ends.join(", ")
+    );
     sandbox::planned(&text)
 }
 
