@@ -5,7 +5,7 @@
 //! every sample, and its tail what the machine does to a program that only reads the clock.
 
 use latlab_wire::samples::{
-    ClockCounters, Counters, Phase, Probe, Quantiles, Ready, Record, Report, SampleKind,
+    ClockCounters, Counters, Phase, Probe, Quantiles, Record, Report, SampleKind,
 };
 
 use crate::args::Options;
@@ -39,12 +39,7 @@ pub fn run(mut options: Options, output: &mut Output) -> Result<()> {
     // Not zero, which an allocator could provide without touching the memory.
     stamps.resize(reads as usize, u64::MAX);
     std::hint::black_box(&mut stamps);
-    let conditions = common.conditions(None);
-    output.ready(Ready {
-        probe: Probe::Clock,
-        local: None,
-        conditions,
-    })?;
+    common.ready(output, Probe::Clock, None, None)?;
     output.progress(Phase::Running, None)?;
 
     let watch = Watch::start(Who::Thread);

@@ -17,7 +17,7 @@ use std::os::fd::AsFd;
 
 use latlab_wire::probe::{Packet, PacketRepr};
 use latlab_wire::samples::{
-    Counters, ForwardCounters, Phase, Probe, Quantiles, Ready, Record, Report, SampleKind, flags,
+    Counters, ForwardCounters, Phase, Probe, Quantiles, Record, Report, SampleKind, flags,
 };
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -45,6 +45,39 @@ const AWAKE_NS: u64 = 200_000;
 /// It does nothing but read the clock when a packet is due within this time: more than what the
 /// two system calls take that look for packets.
 const ALERT_NS: u64 = 3_000;
+
+/// A record, and its error of the hold afterwards.
+const BYTES_PER_PACKET: u64 = (size_of::<Record>() + size_of::<u64>()) as u64;
+
+/// The options, as given.
+struct Settings {
+    listen: SocketAddr,
+    to: SocketAddr,
+    hold_ns: u64,
+    max_packets: u64,
+    capacity: u64,
+    poll: Poll,
+}
+
+impl Settings {
+    fn take(options: &mut Options) -> Result<Settings> {
+        let hold_ns = options.number("hold-ns", 0, MAX_HOLD_NS)?;
+        Ok(Settings {
+            listen: options.address("listen")?,
+            to: options.address("to")?,
+            hold_ns: hold_ns.ok_or_else(|| {
+                Error::Usage("--hold-ns is missing: how long to hold a packet".into())
+            })?,
+            max_packets: options
+                .number("max-packets", 1, u64::from(u32::MAX))?
+                .unwrap_or(DEFAULT_MAX_PACKETS),
+            capacity: options
+                .number("queue", 1, 1 << 20)?
+                .unwrap_or(DEFAULT_QUEUE),
+            poll: Poll::take(options, Poll::Busy)?,
+        })
+    }
+}
 
 /// One packet on hold; its bytes are in the slot of the same number.
 struct Held {
@@ -76,50 +109,24 @@ struct Forwarder {
 /// The probe `forward`.
 pub fn run(mut options: Options, output: &mut Output) -> Result<()> {
     let common = Common::take(&mut options, output)?;
-    let listen = options.address("listen")?;
-    let to = options.address("to")?;
-    let hold_ns = options
-        .number("hold-ns", 0, MAX_HOLD_NS)?
-        .ok_or_else(|| Error::Usage("--hold-ns is missing: how long to hold a packet".into()))?;
-    let max_packets = options
-        .number("max-packets", 1, u64::from(u32::MAX))?
-        .unwrap_or(DEFAULT_MAX_PACKETS);
-    let capacity = options
-        .number("queue", 1, 1 << 20)?
-        .unwrap_or(DEFAULT_QUEUE);
-    let poll = options
-        .choice("poll", &[("block", Poll::Block), ("busy", Poll::Busy)])?
-        .unwrap_or(Poll::Busy);
+    let settings = Settings::take(&mut options)?;
     options.finish("forward")?;
-    // A record, and its error of the hold afterwards.
-    common.check_memory(max_packets, (size_of::<Record>() + size_of::<u64>()) as u64)?;
-    common.check_memory(capacity, SLOT_BYTES as u64)?;
+    common.check_memory(settings.max_packets, BYTES_PER_PACKET)?;
+    common.check_memory(settings.capacity, SLOT_BYTES as u64)?;
     common.apply()?;
-    let inward = net::udp_at(listen)?;
+    let inward = net::udp_at(settings.listen)?;
     let granted = net::set_receive_buffer(&inward, DEFAULT_RECEIVE_BUFFER_BYTES as usize)?;
-    let outward = net::udp_to(to, None)?;
-    let records = touched_records(max_packets)?;
-    let mut forwarder = Forwarder::new(
-        inward,
-        outward,
-        hold_ns,
-        capacity as usize,
-        max_packets as usize,
-        records,
-    );
+    let outward = net::udp_to(settings.to, None)?;
+    let records = touched_records(settings.max_packets)?;
+    let mut forwarder = Forwarder::new(inward, outward, &settings, records);
     let stop = Stop::at_end_of_input(common.fifo_priority)?;
     stop.wake(&forwarder.inward);
-    let local: SocketAddr = net::local_address(&forwarder.inward)?;
-    let conditions = common.conditions(Some(granted));
-    output.ready(Ready {
-        probe: Probe::Forward,
-        local: Some(local),
-        conditions,
-    })?;
+    let local = net::local_address(&forwarder.inward)?;
+    common.ready(output, Probe::Forward, Some(local), Some(granted))?;
 
     let watch = Watch::start(Who::Thread);
     let started_ns = time::now_ns();
-    let result = forwarder.forward(poll, &stop);
+    let result = forwarder.forward(settings.poll, &stop);
     let ended_ns = time::now_ns();
     let mut health = watch.end(&[forwarder.inward.as_fd(), forwarder.outward.as_fd()]);
 
@@ -140,16 +147,16 @@ impl Forwarder {
     fn new(
         inward: Socket,
         outward: Socket,
-        hold_ns: u64,
-        capacity: usize,
-        max_packets: usize,
+        settings: &Settings,
         records: Vec<Record>,
     ) -> Forwarder {
+        let capacity = settings.capacity as usize;
+        let hold_ns = settings.hold_ns;
         Forwarder {
             inward,
             outward,
             hold_ns,
-            max_packets,
+            max_packets: settings.max_packets as usize,
             queue: VecDeque::with_capacity(capacity),
             capacity,
             // Not zero, so that the pages are touched.
@@ -338,7 +345,7 @@ mod tests {
     use super::*;
 
     /// A forwarder between two sockets, and those.
-    fn between(capacity: usize, hold_ns: u64) -> (UdpSocket, Forwarder, UdpSocket) {
+    fn between(capacity: u64, hold_ns: u64) -> (UdpSocket, Forwarder, UdpSocket) {
         let far = UdpSocket::bind("127.0.0.1:0").unwrap();
         far.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         let inward = net::udp_at("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -346,7 +353,15 @@ mod tests {
         let near = UdpSocket::bind("127.0.0.1:0").unwrap();
         near.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         near.connect(net::local_address(&inward).unwrap()).unwrap();
-        let forwarder = Forwarder::new(inward, outward, hold_ns, capacity, 100, Vec::new());
+        let settings = Settings {
+            listen: "127.0.0.1:0".parse().unwrap(),
+            to: far.local_addr().unwrap(),
+            hold_ns,
+            max_packets: 100,
+            capacity,
+            poll: Poll::Busy,
+        };
+        let forwarder = Forwarder::new(inward, outward, &settings, Vec::new());
         (near, forwarder, far)
     }
 

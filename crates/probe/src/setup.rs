@@ -10,8 +10,9 @@
 //! still touches everything beforehand, page faults are counted, and the report says so.
 
 use std::fs;
+use std::net::SocketAddr;
 
-use latlab_wire::samples::{Conditions, Record};
+use latlab_wire::samples::{Conditions, Probe, Ready, Record};
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -31,6 +32,14 @@ pub enum Poll {
     Block,
     /// Asks again and again: no wake-up, a whole CPU.
     Busy,
+}
+
+impl Poll {
+    /// Takes the option of that name.
+    pub fn take(options: &mut Options, default: Poll) -> Result<Poll> {
+        let choices = [("block", Poll::Block), ("busy", Poll::Busy)];
+        Ok(options.choice("poll", &choices)?.unwrap_or(default))
+    }
 }
 
 /// Options that every probe has, as given.
@@ -101,10 +110,25 @@ impl Common {
         Ok(())
     }
 
-    /// Locks the memory the probe has, and says under which conditions it runs. To be called when
-    /// everything is allocated: locking future memory as well would make a later allocation fail
-    /// where the limit is small, while locking what is there cannot hurt.
-    pub fn conditions(&self, receive_buffer_bytes: Option<u64>) -> Conditions {
+    /// Locks the memory the probe has and says that it is ready, where, and under which conditions.
+    pub fn ready(
+        &self,
+        output: &mut Output,
+        probe: Probe,
+        local: Option<SocketAddr>,
+        receive_buffer_bytes: Option<u64>,
+    ) -> Result<()> {
+        let conditions = self.conditions(receive_buffer_bytes);
+        output.ready(Ready {
+            probe,
+            local,
+            conditions,
+        })
+    }
+
+    /// To be called when everything is allocated: locking future memory as well would make a later
+    /// allocation fail where the limit is small, while locking what is there cannot hurt.
+    fn conditions(&self, receive_buffer_bytes: Option<u64>) -> Conditions {
         Conditions {
             cpus: allowed_cpus(),
             fifo_priority: self.fifo_priority,

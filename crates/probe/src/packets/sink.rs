@@ -8,11 +8,12 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
 use latlab_wire::probe::{Packet, PacketRepr};
 use latlab_wire::samples::{
-    Counters, Phase, Probe, Ready, Record, Report, SampleKind, SinkCounters, Stamp, flags,
+    Counters, Phase, Probe, Record, Report, SampleKind, SinkCounters, Stamp, flags,
 };
 use rustix::io::Errno;
 
@@ -32,54 +33,55 @@ const BYTES_PER_PACKET: u64 = (size_of::<Record>() + size_of::<u32>()) as u64;
 
 /// The options, as given.
 struct Settings {
+    bind: SocketAddr,
     max_packets: u64,
+    receive_buffer_bytes: usize,
     flow: Option<u16>,
     stamp: Stamp,
     poll: Poll,
 }
 
+impl Settings {
+    fn take(options: &mut Options) -> Result<Settings> {
+        Ok(Settings {
+            bind: options.address("bind")?,
+            max_packets: options
+                .number("max-packets", 1, u64::from(u32::MAX))?
+                .unwrap_or(DEFAULT_MAX_PACKETS),
+            // The kernel doubles it, in an int.
+            receive_buffer_bytes: options
+                .number("receive-buffer", 1, i32::MAX as u64 / 2)?
+                .unwrap_or(DEFAULT_RECEIVE_BUFFER_BYTES) as usize,
+            flow: options
+                .number("flow", 0, u64::from(u16::MAX))?
+                .map(|flow| flow as u16),
+            stamp: options
+                .choice("stamp", &[("user", Stamp::User), ("kernel", Stamp::Kernel)])?
+                .unwrap_or(Stamp::User),
+            poll: Poll::take(options, Poll::Block)?,
+        })
+    }
+}
+
 /// The probe `sink`.
 pub fn run(mut options: Options, output: &mut Output) -> Result<()> {
     let common = Common::take(&mut options, output)?;
-    let local = options.address("bind")?;
-    let settings = Settings {
-        max_packets: options
-            .number("max-packets", 1, u64::from(u32::MAX))?
-            .unwrap_or(DEFAULT_MAX_PACKETS),
-        flow: options
-            .number("flow", 0, u64::from(u16::MAX))?
-            .map(|flow| flow as u16),
-        stamp: options
-            .choice("stamp", &[("user", Stamp::User), ("kernel", Stamp::Kernel)])?
-            .unwrap_or(Stamp::User),
-        poll: options
-            .choice("poll", &[("block", Poll::Block), ("busy", Poll::Busy)])?
-            .unwrap_or(Poll::Block),
-    };
-    let receive_buffer_bytes = options
-        .number("receive-buffer", 1, i32::MAX as u64 / 2)?
-        .unwrap_or(DEFAULT_RECEIVE_BUFFER_BYTES);
+    let settings = Settings::take(&mut options)?;
     options.finish("sink")?;
     common.check_memory(settings.max_packets, BYTES_PER_PACKET)?;
     common.apply()?;
-    let records = touched_records(settings.max_packets)?;
-    let socket = net::udp_at(local)?;
-    let granted = net::set_receive_buffer(&socket, receive_buffer_bytes as usize)?;
+    let mut catch = Catch::new(touched_records(settings.max_packets)?);
+    let socket = net::udp_at(settings.bind)?;
+    let granted = net::set_receive_buffer(&socket, settings.receive_buffer_bytes)?;
     if settings.stamp == Stamp::Kernel {
         sys::enable_kernel_stamps(socket.as_fd())
             .map_err(|error| Error::machine("ask for kernel time stamps", error))?;
     }
     let stop = Stop::at_end_of_input(common.fifo_priority)?;
     stop.wake(&socket);
-    let local = Some(net::local_address(&socket)?);
-    let conditions = common.conditions(Some(granted));
-    output.ready(Ready {
-        probe: Probe::Sink,
-        local,
-        conditions,
-    })?;
+    let local = net::local_address(&socket)?;
+    common.ready(output, Probe::Sink, Some(local), Some(granted))?;
 
-    let mut catch = Catch::new(records);
     let watch = Watch::start(Who::Thread);
     let offset_start_ns = time::realtime_offset_ns();
     let started_ns = time::now_ns();
@@ -95,12 +97,12 @@ pub fn run(mut options: Options, output: &mut Output) -> Result<()> {
         offset_start_ns,
         offset_end_ns,
     };
-    let counters = catch.conclude(&settings, &line);
+    let counters = Counters::Sink(catch.conclude(&settings, &line));
     output.samples(SampleKind::Sink, &catch.records)?;
     output.report(Report {
         started_ns,
         ended_ns,
-        counters: Counters::Sink(counters),
+        counters,
         health,
     })?;
     result
@@ -289,7 +291,9 @@ mod tests {
 
     fn settings() -> Settings {
         Settings {
+            bind: "127.0.0.1:0".parse().unwrap(),
             max_packets: 4,
+            receive_buffer_bytes: 1,
             flow: None,
             stamp: Stamp::User,
             poll: Poll::Block,

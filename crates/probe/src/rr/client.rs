@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use latlab_wire::probe::HEADER_BYTES;
 use latlab_wire::samples::{
-    Counters, Phase, Probe, Protocol, Ready, Record, Report, RrClientCounters, SampleKind,
-    StoppedBy, flags,
+    Counters, Phase, Probe, Protocol, Record, Report, RrClientCounters, SampleKind, StoppedBy,
+    flags,
 };
 
 use super::datagram::{Datagram, Framing};
@@ -90,9 +90,7 @@ impl Settings {
             timeout_ns: options
                 .millis_as_ns("timeout-ms", 1, 60_000)?
                 .unwrap_or(1_000_000_000),
-            poll: options
-                .choice("poll", &[("block", Poll::Block), ("busy", Poll::Busy)])?
-                .unwrap_or(Poll::Block),
+            poll: Poll::take(options, Poll::Block)?,
             connect: options
                 .choice("connect", &[("yes", true), ("no", false)])?
                 .unwrap_or(true),
@@ -224,6 +222,14 @@ impl Run {
         transactions.max(LEAST_ROOM)
     }
 
+    /// Makes room for a run by time, of `most` records at most; gives how many.
+    fn make_room(&mut self, duration_ns: u64, most: u64) -> Result<u64> {
+        let count = self.room_for(duration_ns).min(most);
+        let warm_up = self.records.len() as u64;
+        grow_touched(&mut self.records, warm_up + count)?;
+        Ok(count)
+    }
+
     /// Transactions until the count, the time or the room is used up.
     fn measure(&mut self, count: u64, until_ns: u64, by_room: bool) -> (StoppedBy, Result<()>) {
         for _ in 0..count {
@@ -265,24 +271,15 @@ pub fn run(mut options: Options, output: &mut Output) -> Result<()> {
         // A raw socket tells its protocol number here.
         local.set_port(0);
     }
-    let conditions = common.conditions(None);
-    output.ready(Ready {
-        probe: Probe::RrClient,
-        local: Some(local),
-        conditions,
-    })?;
+    common.ready(output, Probe::RrClient, Some(local), None)?;
 
     output.progress(Phase::Running, settings.duration_ns)?;
     let warmed_up = run.warm_up(settings.warm_up);
     let warm_up = run.records.len() as u64;
-    let count = match (settings.count, settings.duration_ns) {
-        (Some(count), _) => count,
-        (None, duration_ns) => {
-            let wanted = run.room_for(duration_ns.unwrap_or(0));
-            let count = wanted.min(common.room(record_bytes).saturating_sub(warm_up));
-            grow_touched(&mut run.records, warm_up + count)?;
-            count
-        }
+    let most = common.room(record_bytes).saturating_sub(warm_up);
+    let count = match settings.count {
+        Some(count) => count,
+        None => run.make_room(settings.duration_ns.unwrap_or(0), most)?,
     };
 
     let watch = Watch::start(Who::Thread);

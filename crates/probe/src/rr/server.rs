@@ -4,13 +4,14 @@
 //! all sizes. TCP connections get a thread each, because a thread that blocks on its one socket is
 //! what the latency of a request depends on least; UDP clients share one.
 
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
 use latlab_wire::probe::{HEADER_BYTES, Transaction, TransactionKind, TransactionRepr};
-use latlab_wire::samples::{Counters, Phase, Probe, Protocol, Ready, Report, RrServerCounters};
+use latlab_wire::samples::{Counters, Phase, Probe, Protocol, Report, RrServerCounters};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, recvfrom, sendto};
 
@@ -28,6 +29,30 @@ use crate::time;
 
 /// TCP connections served at once; a bound on threads, far above what a run opens.
 const MAX_CONNECTIONS: usize = 256;
+
+/// The options, as given.
+struct Settings {
+    protocol: Protocol,
+    bind: SocketAddr,
+    response_bytes: u32,
+    poll: Poll,
+}
+
+impl Settings {
+    fn take(options: &mut Options) -> Result<Settings> {
+        let (least, most) = (HEADER_BYTES as u64, MAX_STREAM_MESSAGE_BYTES as u64);
+        Ok(Settings {
+            protocol: options
+                .choice("proto", &[("tcp", Protocol::Tcp), ("udp", Protocol::Udp)])?
+                .ok_or_else(|| Error::Usage("--proto is missing: tcp or udp".into()))?,
+            bind: options.address("bind")?,
+            response_bytes: options
+                .number("response-bytes", least, most)?
+                .unwrap_or(DEFAULT_RESPONSE_BYTES) as u32,
+            poll: Poll::take(options, Poll::Block)?,
+        })
+    }
+}
 
 /// Counted by all threads.
 #[derive(Debug, Default)]
@@ -80,65 +105,59 @@ fn write_answer(answer: &mut [u8], sequence: u32) {
 /// The probe `rr-server`.
 pub fn run(mut options: Options, output: &mut Output) -> Result<()> {
     let common = Common::take(&mut options, output)?;
-    let protocol = options
-        .choice("proto", &[("tcp", Protocol::Tcp), ("udp", Protocol::Udp)])?
-        .ok_or_else(|| Error::Usage("--proto is missing: tcp or udp".into()))?;
-    let local = options.address("bind")?;
-    let response_bytes = options
-        .number(
-            "response-bytes",
-            HEADER_BYTES as u64,
-            MAX_STREAM_MESSAGE_BYTES as u64,
-        )?
-        .unwrap_or(DEFAULT_RESPONSE_BYTES) as u32;
-    let poll = options
-        .choice("poll", &[("block", Poll::Block), ("busy", Poll::Busy)])?
-        .unwrap_or(Poll::Block);
+    let settings = Settings::take(&mut options)?;
     options.finish("rr-server")?;
     common.apply()?;
-    let socket = match protocol {
-        Protocol::Tcp => net::tcp_at(local)?,
-        _ => net::udp_at(local)?,
+    let socket = match settings.protocol {
+        Protocol::Tcp => net::tcp_at(settings.bind)?,
+        _ => net::udp_at(settings.bind)?,
     };
     let stop = Stop::at_end_of_input(common.fifo_priority)?;
     stop.wake(&socket);
+    let Settings {
+        response_bytes,
+        poll,
+        ..
+    } = settings;
     let service = Service {
         response_bytes,
         poll,
         stop,
         tally: Arc::default(),
     };
-    let local = net::local_address(&socket)?;
-    let conditions = common.conditions(None);
-    output.ready(Ready {
-        probe: Probe::RrServer,
-        local: Some(local),
-        conditions,
-    })?;
+    common.ready(
+        output,
+        Probe::RrServer,
+        Some(net::local_address(&socket)?),
+        None,
+    )?;
 
     let watch = Watch::start(Who::Process);
     let started_ns = time::now_ns();
     let mut counters = RrServerCounters::default();
-    let result = match protocol {
+    let result = match settings.protocol {
         Protocol::Tcp => serve_connections(&socket, &service, &mut counters),
         _ => serve_datagrams(&socket, &service),
     };
     let ended_ns = time::now_ns();
-    let mut health = match protocol {
+    let mut health = match settings.protocol {
+        // Packets are not dropped at the socket that accepts connections.
         Protocol::Tcp => watch.end(&[]),
         _ => watch.end(&[socket.as_fd()]),
     };
+    let tally = &service.tally;
     if let Some(wait_ns) = &mut health.run_queue_wait_ns {
-        *wait_ns += service.tally.run_wait_ns.load(Ordering::Relaxed);
+        *wait_ns += tally.run_wait_ns.load(Ordering::Relaxed);
     }
-    counters.answered = service.tally.answered.load(Ordering::Relaxed);
-    counters.malformed = service.tally.malformed.load(Ordering::Relaxed);
-    counters.not_sent = service.tally.not_sent.load(Ordering::Relaxed);
+    counters.answered = tally.answered.load(Ordering::Relaxed);
+    counters.malformed = tally.malformed.load(Ordering::Relaxed);
+    counters.not_sent = tally.not_sent.load(Ordering::Relaxed);
+    let counters = Counters::RrServer(counters);
     output.progress(Phase::Emitting, None)?;
     output.report(Report {
         started_ns,
         ended_ns,
-        counters: Counters::RrServer(counters),
+        counters,
         health,
     })?;
     result
