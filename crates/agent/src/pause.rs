@@ -18,7 +18,7 @@ const READY_FD: i32 = 3;
 
 /// While ending: between two looks whether everybody is gone. Processes started from outside of
 /// the container are nobody's children in it, so their end cannot be waited for.
-const LOOK_AGAIN: Duration = Duration::from_millis(2);
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// Runs until SIGTERM; then asks every process of the container to end, and returns when none is
 /// left. The kernel ends those that do not, when this process is killed.
@@ -44,10 +44,29 @@ pub fn run() -> Result<(), String> {
             os::signal_all(libc::SIGTERM);
         }
         while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
-        if ending && !os::signal_all(0) {
+        if ending && !anybody_lives() {
             return Ok(());
         }
     }
+}
+
+/// Whether a process other than this one runs. One that ended and waits to be collected, by somebody
+/// outside, does not.
+fn anybody_lives() -> bool {
+    let Ok(entries) = std::fs::read_dir("/proc") else {
+        return os::signal_all(0);
+    };
+    let pids = entries
+        .flatten()
+        .filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter(|pid| *pid != 1).any(|pid| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // The state follows the name, which may itself hold parentheses.
+        let state = stat
+            .rsplit_once(") ")
+            .and_then(|(_, rest)| rest.chars().next());
+        state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
+    })
 }
 
 /// Empties the descriptor; true if SIGTERM was among what it held.

@@ -280,12 +280,21 @@ fn set_owner<R: Read>(parent: &OwnedFd, name: &OsStr, entry: &tar::Entry<'_, R>)
                 .filter(|id| *id != u32::MAX)
                 .ok_or_else(|| invalid("an owner"))
         };
-        let uid = Uid::from_raw(id(entry.header().uid())?);
-        let gid = Gid::from_raw(id(entry.header().gid())?);
+        let header = entry.header();
+        let uid = Uid::from_raw(id(number(&header.as_old().uid, header.uid()))?);
+        let gid = Gid::from_raw(id(number(&header.as_old().gid, header.gid()))?);
         let flags = AtFlags::SYMLINK_NOFOLLOW;
         rustix::fs::chownat(parent, name, Some(uid), Some(gid), flags)?;
     }
     Ok(())
+}
+
+/// A header's number as the crate reads it, except that a blank field is zero, as for other readers.
+fn number(raw: &[u8], parsed: io::Result<u64>) -> io::Result<u64> {
+    if raw.iter().all(|byte| matches!(byte, 0 | b' ')) {
+        return Ok(0);
+    }
+    parsed
 }
 
 /// Owner, mode and time of the member `name` just made in `parent`.
@@ -303,7 +312,8 @@ fn set_metadata<R: Read>(
         let mode = Mode::from_raw_mode(header.mode()? & 0o7777);
         rustix::fs::chmodat(parent, name, mode, AtFlags::empty())?;
     }
-    set_time(parent, name, header.mtime()?)
+    let mtime = number(&header.as_old().mtime, header.mtime())?;
+    set_time(parent, name, mtime)
 }
 
 fn set_time(parent: &OwnedFd, name: &OsStr, mtime_s: u64) -> io::Result<()> {

@@ -8,18 +8,31 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 const INSIDE: &str = "LATLAB_TEST_INSIDE";
 const AGENT: &str = "LATLAB_TEST_AGENT";
+
+/// Tests of one program run at the same time.
+static COUNTER: AtomicUsize = AtomicUsize::new(0);
 
 /// Runs the test `name` in fresh namespaces.
 pub fn enter(name: &str, body: impl FnOnce()) {
     if std::env::var_os(INSIDE).is_some() {
         return body();
     }
-    let arguments = [name, "--exact", "--nocapture", "--test-threads=1"].map(OsString::from);
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("{name} skipped: needs root to make namespaces");
+        return;
+    }
+    let arguments = test_arguments(name);
     let status = run_inside(arguments.to_vec(), &[(AGENT, build_agent())]).unwrap();
     assert!(status.success(), "inside of the namespaces: {status}");
+}
+
+/// The arguments with which a test program runs the test `name` alone.
+pub fn test_arguments(name: &str) -> [OsString; 4] {
+    [name, "--exact", "--nocapture", "--test-threads=1"].map(OsString::from)
 }
 
 /// For a program: true inside of fresh namespaces; outside it runs the program again there, and
@@ -37,7 +50,8 @@ pub fn reenter() -> io::Result<bool> {
 }
 
 fn run_inside(arguments: Vec<OsString>, env: &[(&str, &Path)]) -> io::Result<ExitStatus> {
-    assert!(rustix::process::geteuid().is_root(), "this needs root");
+    let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+    let id = format!("{}-{number}", std::process::id());
     Command::new("unshare")
         .args([
             "--mount",
@@ -51,12 +65,12 @@ fn run_inside(arguments: Vec<OsString>, env: &[(&str, &Path)]) -> io::Result<Exi
         .args(["--mount-proc", "--propagation", "private"])
         .arg(std::env::current_exe()?)
         .args(arguments)
-        .env(INSIDE, std::process::id().to_string())
+        .env(INSIDE, id)
         .envs(env.iter().copied())
         .status()
 }
 
-/// A number no other run has: the pid of this one outside of the namespaces.
+/// A name no other run has: the pid of this one outside of the namespaces, and a number.
 pub fn id() -> String {
     std::env::var(INSIDE).expect("called inside of the namespaces")
 }

@@ -31,6 +31,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use latlab_model::spec::{Bind, Runtime};
+use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 pub use exec::{ContainerSession, Streams};
@@ -39,6 +40,9 @@ use crate::cgroup::{self, NodeCgroup};
 use crate::images::RootView;
 use crate::sys;
 use crate::sys::process::{Process, ProcessId};
+
+/// After SIGKILL a process ends unless it is stuck in the kernel.
+const KILL_PATIENCE: Duration = Duration::from_secs(5);
 
 /// What went wrong with a container.
 #[derive(Debug, thiserror::Error)]
@@ -81,9 +85,9 @@ pub enum Error {
     /// The container is not there any more.
     #[error("the container has ended")]
     Ended,
-    /// Processes outlived SIGKILL.
-    #[error("processes {0:?} of the container do not end; they wait inside the kernel")]
-    Stuck(Vec<ProcessId>),
+    /// It outlived SIGKILL.
+    #[error("process {} of the container does not end; it waits inside the kernel", .0.pid)]
+    Stuck(ProcessId),
 }
 
 impl Error {
@@ -157,17 +161,25 @@ pub struct Container {
 ///
 /// # Errors
 /// When processes outlive SIGKILL.
-pub fn stop(process: ProcessId, grace: Duration) -> Result<(), Error> {
+pub fn stop(process: ProcessId, cgroup: &NodeCgroup, grace: Duration) -> Result<(), Error> {
     let Some(init) = Process::open(process)? else {
         return Ok(());
     };
     // The agent passes SIGTERM on and ends when it is alone; with it ends the process namespace.
-    let left = sys::process::stop(&[init], grace)?;
-    if left.is_empty() {
-        Ok(())
-    } else {
-        Err(Error::Stuck(left))
+    init.signal(Signal::TERM)?;
+    if !init.wait(grace)? {
+        init.signal(Signal::KILL)?;
+        cgroup.kill_all()?;
+        // Killed processes are gone from the group, and hold nothing, before they can be
+        // collected. The first process remains until the last command started by somebody
+        // outside is collected there, which may be the caller of this; so only without a group
+        // is its own end what there is to wait for.
+        if cgroup.dirs().is_empty() && !init.wait(KILL_PATIENCE)? {
+            return Err(Error::Stuck(process));
+        }
     }
+    init.collect()?;
+    Ok(())
 }
 
 /// Removes what [`start`] made, whole or half, running or not: the processes of its control group,
