@@ -1,12 +1,13 @@
 //! Unicast routes of the main table.
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
-use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::route::{
     RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
 };
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
 use crate::address::family_of;
 use crate::attribute::{attributes, ip_of, u32_of};
@@ -123,7 +124,30 @@ impl RouteEntry {
     }
 }
 
+/// The destination of a route that delivers to this machine itself.
+fn parse_local(payload: &[u8]) -> Option<IpAddr> {
+    let header = RouteHeader::parse(payload).ok()?;
+    if header.kind != RouteType::Local {
+        return None;
+    }
+    let mut attributes = attributes(payload.get(12..)?);
+    attributes
+        .find(|&(kind, _)| kind == libc::RTA_DST)
+        .and_then(|(_, value)| ip_of(value))
+}
+
 impl Handle {
+    /// The IPv6 addresses at which the namespace receives. An address is listed, and may be bound,
+    /// before it is here: the kernel joins its multicast group and makes its local route in a work
+    /// queue, and until then neighbours cannot resolve it.
+    pub fn receiving_ipv6(&mut self) -> Result<HashSet<IpAddr>, Error> {
+        let mut message = RouteMessage::default();
+        message.header.address_family = AddressFamily::Inet6;
+        let message = RouteNetlinkMessage::GetRoute(message);
+        let request = Request::new(message, 0, "list local routes".into());
+        Ok(self.dump(&request, parse_local)?.into_iter().collect())
+    }
+
     /// The unicast routes of the main table, IPv4 and IPv6.
     pub fn routes(&mut self) -> Result<Vec<RouteEntry>, Error> {
         let message = RouteNetlinkMessage::GetRoute(RouteMessage::default());

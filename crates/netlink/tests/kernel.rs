@@ -7,7 +7,7 @@
 use std::fs::File;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use latlab_netlink::{
     Address, Bridge, Error, Handle, Interface, Link, LinkChange, LinkKind, MacAddress, Neighbour,
@@ -290,6 +290,10 @@ fn addresses_are_usable_at_once_and_routes_follow() {
             ])
             .unwrap();
         std::net::UdpSocket::bind((ip("fd00::2"), 0)).expect("an IPv6 address usable at once");
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while !handle.receiving_ipv6().unwrap().contains(&ip("fd00::2")) {
+            assert!(Instant::now() < deadline, "no local route for fd00::2");
+        }
         let addresses = handle.addresses().unwrap();
         for wanted in [v4, v6] {
             let found = addresses

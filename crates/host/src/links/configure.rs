@@ -4,7 +4,8 @@
 //! One visit to each namespace does everything there in one batch. The visits run on all
 //! processors; their threads end afterwards, so they may stay in the last namespace.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
+use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -147,12 +148,23 @@ fn wait(
     Ok(())
 }
 
-/// The first interface of the namespace that does not pass packets yet.
+/// The first interface of a link's namespace that does not pass packets or has an address that
+/// cannot be used yet. Everything there is ours, so everything counts.
 fn first_idle(handle: &mut Handle) -> Result<Option<Lack>, latlab_netlink::Error> {
     for listed in handle.links()? {
         let link = handle.link(&listed.name)?;
         if let Some(lack) = idle(link.as_ref()) {
             return Ok(Some((listed.name, lack.to_owned())));
+        }
+    }
+    let receiving = handle.receiving_ipv6()?;
+    for found in handle.addresses()? {
+        if let Some(lack) = unusable(&found, &receiving) {
+            let interface = format!("#{}", found.address.interface);
+            return Ok(Some((
+                interface,
+                format!("address {} is {lack}", found.address.address),
+            )));
         }
     }
     Ok(None)
@@ -177,28 +189,37 @@ fn first_lack(handle: &mut Handle, node: &NodePlan) -> Result<Option<Lack>, Erro
         }
     }
     let present = handle.addresses().map_err(refused(node))?;
-    let present: HashMap<_, _> = present
-        .into_iter()
-        .map(|found| (found.address.address, found))
-        .collect();
+    let receiving = handle.receiving_ipv6().map_err(refused(node))?;
     for interface in &node.interfaces {
         for net in &interface.addresses {
-            let reason = match present.get(&net.addr()) {
-                None => format!("address {net} is missing"),
-                Some(InterfaceAddress {
-                    duplicate: true, ..
-                }) => {
-                    format!("address {net} is used by somebody else")
-                }
-                Some(InterfaceAddress {
-                    tentative: true, ..
-                }) => {
-                    format!("address {net} is still being checked")
-                }
-                Some(_) => continue,
+            let mut found = present.iter();
+            let found = found.find(|found| found.address.address == net.addr());
+            let lack = match found {
+                None => "missing",
+                Some(found) => match unusable(found, &receiving) {
+                    Some(lack) => lack,
+                    None => continue,
+                },
             };
-            return Ok(Some((interface.name.clone(), reason)));
+            return Ok(Some((
+                interface.name.clone(),
+                format!("address {net} is {lack}"),
+            )));
         }
     }
     Ok(None)
+}
+
+/// Why an address cannot be used; `None` if it can.
+fn unusable(found: &InterfaceAddress, receiving: &HashSet<IpAddr>) -> Option<&'static str> {
+    let address = found.address.address;
+    if found.duplicate {
+        Some("used by somebody else")
+    } else if found.tentative {
+        Some("still being checked")
+    } else if address.is_ipv6() && !receiving.contains(&address) {
+        Some("not received at yet")
+    } else {
+        None
+    }
 }
