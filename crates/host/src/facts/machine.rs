@@ -331,3 +331,236 @@ pub(super) fn storage(directories: &[&Path]) -> Vec<Storage> {
     };
     directories.iter().filter_map(read).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine laid out in a directory that goes with the value.
+    struct Laid(Source);
+
+    impl Laid {
+        fn out(name: &str, files: &[(String, String)]) -> Laid {
+            let root = std::env::temp_dir();
+            let root = root.join(format!("latlab-machine-{name}-{}", std::process::id()));
+            for (path, text) in files {
+                let path = root.join(path);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, text).unwrap();
+            }
+            Laid(Source::below(root))
+        }
+    }
+
+    impl Drop for Laid {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0.root);
+        }
+    }
+
+    /// The files of one logical processor: its package, the siblings on its core, and its caches as
+    /// level, type, size, sharing.
+    fn cpu(
+        number: u32,
+        package: u32,
+        siblings: &str,
+        caches: &[(u32, &str, &str, &str)],
+    ) -> Vec<(String, String)> {
+        let at = format!("sys/devices/system/cpu/cpu{number}");
+        let mut files = vec![
+            (
+                format!("{at}/topology/physical_package_id"),
+                format!("{package}\n"),
+            ),
+            (
+                format!("{at}/topology/thread_siblings_list"),
+                format!("{siblings}\n"),
+            ),
+        ];
+        for (index, (level, kind, size, shared)) in caches.iter().enumerate() {
+            let at = format!("{at}/cache/index{index}");
+            files.push((format!("{at}/level"), format!("{level}\n")));
+            files.push((format!("{at}/type"), format!("{kind}\n")));
+            files.push((format!("{at}/size"), format!("{size}\n")));
+            files.push((format!("{at}/shared_cpu_list"), format!("{shared}\n")));
+        }
+        files
+    }
+
+    fn file(path: &str, text: &str) -> (String, String) {
+        (path.into(), text.into())
+    }
+
+    fn shown(caches: &[Cache]) -> Vec<String> {
+        let one = |c: &Cache| format!("L{} {} {} {}", c.level, c.kind, c.size_bytes, c.shared_by);
+        caches.iter().map(one).collect()
+    }
+
+    /// Two sockets of 32 cores with SMT, numbered as Xeons are: the second threads come last.
+    #[test]
+    fn a_two_socket_xeon_has_128_processors_on_64_cores_and_two_memory_nodes() {
+        let mut files = vec![
+            file("sys/devices/system/cpu/online", "0-127\n"),
+            file("sys/devices/system/cpu/isolated", "\n"),
+            file("sys/devices/system/cpu/nohz_full", "(null)\n"),
+            file("sys/devices/system/node/node0/cpulist", "0-31,64-95\n"),
+            file(
+                "sys/devices/system/node/node0/meminfo",
+                "Node 0 MemTotal: 1048576 kB\n",
+            ),
+            file("sys/devices/system/node/node1/cpulist", "32-63,96-127\n"),
+            file(
+                "sys/devices/system/node/node1/meminfo",
+                "Node 1 MemTotal: 1048576 kB\n",
+            ),
+            file("proc/thread-self/status", "Cpus_allowed_list:\t0-255\n"),
+        ];
+        for number in 0..128 {
+            let core = number % 64;
+            let siblings = format!("{core},{}", core + 64);
+            let l3 = if core < 32 {
+                "0-31,64-95"
+            } else {
+                "32-63,96-127"
+            };
+            files.extend(cpu(
+                number,
+                core / 32,
+                &siblings,
+                &[(1, "Data", "48K", &siblings), (3, "Unified", "49152K", l3)],
+            ));
+        }
+        let laid = Laid::out("xeon", &files);
+        let found = processors(&laid.0);
+        assert_eq!((found.sockets, found.cores), (2, 64));
+        assert_eq!(found.siblings.len(), 64);
+        assert_eq!(found.siblings[0].to_string(), "0,64");
+        assert_eq!(found.numa.len(), 2);
+        assert_eq!(found.numa[1].memory_bytes, 1 << 30);
+        assert_eq!(
+            shown(&found.caches),
+            ["L1 data 49152 2", "L3 unified 50331648 64"]
+        );
+        assert_eq!((found.isolated, found.nohz_full), (None, None));
+        assert!(found.classes.is_empty());
+        // Processors that could be plugged in later are allowed but not there.
+        assert_eq!(allowed(&laid.0).to_string(), "0-127");
+    }
+
+    /// An EPYC without SMT: the third level is shared by eight cores, not by the socket.
+    #[test]
+    fn an_epyc_shares_its_last_cache_by_eight() {
+        let mut files = vec![
+            file("sys/devices/system/cpu/online", "0-15\n"),
+            file("sys/devices/system/cpu/isolated", "8-15\n"),
+            file("sys/devices/system/cpu/nohz_full", "8-15\n"),
+            file("proc/thread-self/status", "Cpus_allowed_list:\t0-7\n"),
+        ];
+        for number in 0..16 {
+            let shared = if number < 8 { "0-7" } else { "8-15" };
+            let own = number.to_string();
+            files.extend(cpu(number, 0, &own, &[(3, "Unified", "32768K", shared)]));
+        }
+        let laid = Laid::out("epyc", &files);
+        let found = processors(&laid.0);
+        assert_eq!(
+            (found.sockets, found.cores, found.siblings.len()),
+            (1, 16, 0)
+        );
+        assert_eq!(shown(&found.caches), ["L3 unified 33554432 8"]);
+        assert_eq!(found.isolated.unwrap().to_string(), "8-15");
+        assert_eq!(allowed(&laid.0).to_string(), "0-7");
+    }
+
+    /// A hybrid client: two large cores with SMT, four small ones.
+    #[test]
+    fn a_hybrid_client_has_two_classes_of_cores() {
+        let mut files = vec![
+            file("sys/devices/system/cpu/online", "0-7\n"),
+            file("sys/devices/cpu_core/cpus", "0-3\n"),
+            file("sys/devices/cpu_atom/cpus", "4-7\n"),
+        ];
+        for (number, siblings) in ["0-1", "0-1", "2-3", "2-3", "4", "5", "6", "7"]
+            .iter()
+            .enumerate()
+        {
+            files.extend(cpu(number as u32, 0, siblings, &[]));
+        }
+        let laid = Laid::out("hybrid", &files);
+        let found = processors(&laid.0);
+        assert_eq!((found.cores, found.siblings.len()), (6, 2));
+        let classes = found.classes.iter();
+        let classes: Vec<_> = classes.map(|c| format!("{} {}", c.name, c.cpus)).collect();
+        assert_eq!(classes, ["core 0-3", "atom 4-7"]);
+    }
+
+    /// ARM tells classes by capacity, has a device tree, and no package ids on some boards.
+    #[test]
+    fn an_arm_board_is_read_without_package_ids() {
+        let at = "sys/devices/system/cpu";
+        let laid = Laid::out(
+            "arm",
+            &[
+                file("sys/devices/system/cpu/online", "0-2\n"),
+                file(&format!("{at}/cpu0/cpu_capacity"), "446\n"),
+                file(&format!("{at}/cpu1/cpu_capacity"), "446\n"),
+                file(&format!("{at}/cpu2/cpu_capacity"), "1024\n"),
+                file("proc/device-tree/model", "Some Board\0"),
+                file("proc/cpuinfo", "processor\t: 0\nBogoMIPS\t: 48.00\n"),
+            ],
+        );
+        let found = processors(&laid.0);
+        assert_eq!((found.sockets, found.cores), (1, 3));
+        let classes = found.classes.iter();
+        let classes: Vec<_> = classes.map(|c| format!("{}: {}", c.name, c.cpus)).collect();
+        assert_eq!(classes, ["capacity 1024: 2", "capacity 446: 0-1"]);
+        assert_eq!(model(&laid.0), ("Some Board".into(), 3, None));
+    }
+
+    #[test]
+    fn an_empty_machine_is_read_without_complaint() {
+        let laid = Laid::out("empty", &[]);
+        assert_eq!(processors(&laid.0).cores, 1);
+        assert_eq!(memory(&laid.0), Memory::default());
+        assert_eq!(clock(&laid.0), Clock::default());
+        assert_eq!(model(&laid.0).0, "unknown");
+        assert_eq!(distribution(&laid.0).0, "unknown");
+        assert_eq!(cgroup_layout(&laid.0), "none");
+        assert!(!kernel(&laid.0).modules);
+        assert_eq!(allowed(&laid.0).to_string(), "0");
+    }
+
+    #[test]
+    fn a_real_time_kernel_says_so_in_either_place() {
+        let version = "#1 SMP PREEMPT_RT Debian 6.1.140-1 (2025-05-22)\n";
+        let laid = Laid::out("rt", &[file("proc/sys/kernel/version", version)]);
+        assert!(kernel(&laid.0).realtime);
+        let laid = Laid::out("rt-sys", &[file("sys/kernel/realtime", "1\n")]);
+        assert!(kernel(&laid.0).realtime);
+        let plain = "#1 SMP PREEMPT_DYNAMIC @0\n";
+        let laid = Laid::out("no-rt", &[file("proc/sys/kernel/version", plain)]);
+        assert!(!kernel(&laid.0).realtime);
+    }
+
+    #[test]
+    fn kernels_for_guests_are_found_in_the_cache() {
+        let dirs_root = std::env::temp_dir().join(format!("latlab-gk-{}", std::process::id()));
+        let dirs = Dirs::below(&dirs_root);
+        let boot = guest_kernel_cache(&dirs).join("linux-image-6.1.0-37-rt-amd64_6.1/boot");
+        fs::create_dir_all(&boot).unwrap();
+        fs::write(boot.join("vmlinuz-6.1.0-37-rt-amd64"), "").unwrap();
+        fs::write(boot.join("config-6.1.0-37-rt-amd64"), "").unwrap();
+        let found = guest_kernels(&dirs);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].flavour.as_deref(), Some("rt"));
+        assert_eq!(found[0].release, "6.1.0-37-rt-amd64");
+        fs::remove_dir_all(dirs_root).unwrap();
+    }
+
+    #[test]
+    fn space_is_that_of_the_nearest_directory_that_is_there() {
+        let found = storage(&[Path::new("/nonexistent/below/here")]);
+        assert_eq!(found[0].path, "/nonexistent/below/here");
+        assert!(found[0].total_bytes > 0);
+    }
+}
