@@ -15,10 +15,10 @@
 //! - Everything is recorded, nothing is summed up: room for all records is allocated and touched
 //!   before the measured window, and they are written to standard output after it, as messages of
 //!   [`latlab_wire::samples`]. During the window nothing is written.
-//! - All times are `CLOCK_MONOTONIC` ([`time`]).
-//! - A probe also reports how it fared itself ([`health`]), so that a run on an overloaded machine
+//! - All times are `CLOCK_MONOTONIC` (`time.rs`).
+//! - A probe also reports how it fared itself (`health.rs`), so that a run on an overloaded machine
 //!   can be told from a slow network.
-//! - What serves (`rr-server`, `sink`, `forward`) runs until its standard input ends ([`stop`]);
+//! - What serves (`rr-server`, `sink`, `forward`) runs until its standard input ends (`stop.rs`);
 //!   what measures ends by itself.
 //!
 //! # Calibration

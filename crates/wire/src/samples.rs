@@ -138,7 +138,7 @@ pub mod flags {
     pub const WARM_UP: u16 = 1 << 0;
     /// No answer came in time; `end_ns` is 0.
     pub const LOST: u16 = 1 << 1;
-    /// The kernel took the packet not; it never left.
+    /// The kernel did not take the packet: it never left.
     pub const NOT_SENT: u16 = 1 << 2;
     /// A packet of the same flow and sequence was received before.
     pub const DUPLICATE: u16 = 1 << 3;
