@@ -109,7 +109,9 @@ export function logTicks(
   const inside = wanted.flat().filter((v) => v >= domain[0] && v <= domain[1]);
   const scale = scaleOf('log', domain, [0, pixels]);
   if (inside.length < 3) {
-    const linear = scaleLinear(domain, [0, 1]).ticks(Math.max(2, Math.floor(pixels / 60)));
+    const linear = scaleLinear(domain, [0, 1]).ticks(
+      Math.max(2, Math.floor(pixels / (vertical ? 36 : 64))),
+    );
     return linear.map((value) => ({ value, label: label(value) }));
   }
   return fit(wanted, domain, scale, label, pixels, { letter: vertical ? 0 : 6.4, labelled: 2 });

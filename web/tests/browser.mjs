@@ -15,8 +15,10 @@ if (at >= 0) {
     console.error('--report needs the path of a report.html');
     process.exit(2);
   }
-  env.LATLAB_REPORT = resolve(process.env.INIT_CWD ?? '.', file);
+  env.LATLAB_REPORT = file;
 }
+// Relative to where the command was typed, not to this folder.
+if (env.LATLAB_REPORT) env.LATLAB_REPORT = resolve(env.INIT_CWD ?? '.', env.LATLAB_REPORT);
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 const vitest = here('../node_modules/vitest/vitest.mjs');
 const config = here('browser.config.ts');

@@ -1,6 +1,6 @@
-// Screenshots of a report, for the documentation and for looking at.
+// Screenshots of a report, for the documentation and for looking at: the fixture's, or a real one's.
 //
-// usage: node tests/shots.mjs OUT [REPORT.html]
+// usage: npm run shots [-- OUT [REPORT.html]]      (OUT is tests/out by default)
 
 import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -16,35 +16,73 @@ const url = files.write(
 );
 const browser = await launch();
 
-async function shoot(name, { width, height, dark = false, touch = false, act, full = true }) {
+async function shoot(name, { width, height, dark = false, phone = false, act = () => {} }) {
   const page = await browser.newPage({
     viewport: { width, height },
     colorScheme: dark ? 'dark' : 'light',
-    hasTouch: touch,
-    deviceScaleFactor: touch ? 2 : 1,
+    hasTouch: phone,
+    isMobile: phone,
+    deviceScaleFactor: phone ? 2 : 1,
   });
   page.on('pageerror', (error) => console.error(`${name}: ${error.stack}`));
-  page.on('console', (message) => message.type() === 'error' && console.error(message.text()));
   await page.goto(url);
-  if (act) await act(page);
-  await page.screenshot({ path: join(out, `${name}.png`), fullPage: full });
+  await act(page);
+  await page.waitForFunction(() => !document.querySelector('[aria-busy]'));
+  await page.waitForTimeout(300);
+  await page.screenshot({ path: join(out, `${name}.png`) });
   await page.close();
 }
 
-const hover = async (page) => {
-  const panel = page.locator('[data-panel="percentiles"] .canvas').first();
-  await panel.scrollIntoViewIfNeeded();
+/** Scrolls to a plot of the measurement on show. */
+const show = (page, plot) =>
+  page.evaluate((name) => {
+    const panel = document.querySelector(`.bench:not([hidden]) [data-panel="${name}"]`);
+    panel?.closest('.plots')?.scrollIntoView({ block: 'start' });
+  }, plot);
+
+const point = async (page, plot, x, y) => {
+  await show(page, plot);
+  const panel = page.locator(`.bench:not([hidden]) [data-panel="${plot}"] .canvas`).first();
   const box = await panel.boundingBox();
-  await page.mouse.move(box.x + box.width * 0.62, box.y + box.height * 0.5);
+  if (box) await page.mouse.move(box.x + box.width * x, box.y + box.height * y);
 };
 
-await shoot('desktop', { width: 1280, height: 900 });
-await shoot('desktop-top', { width: 1280, height: 900, full: false });
-await shoot('desktop-dark', { width: 1280, height: 900, dark: true, act: hover });
-await shoot('phone', { width: 390, height: 844, touch: true });
+await shoot('report', { width: 1280, height: 900 });
+await shoot('report-percentiles', {
+  width: 1280,
+  height: 760,
+  act: (page) => point(page, 'percentiles', 0.62, 0.5),
+});
+await shoot('report-dark', {
+  width: 1280,
+  height: 900,
+  dark: true,
+  act: (page) => point(page, 'boxes', 0.8, 0.4),
+});
+await shoot('report-table', {
+  width: 1280,
+  height: 760,
+  act: (page) =>
+    page.evaluate(() =>
+      document
+        .querySelector('.bench:not([hidden]) .comparison')
+        ?.closest('.plots')
+        ?.scrollIntoView({ block: 'start' }),
+    ),
+});
+await shoot('report-phone', { width: 390, height: 844, phone: true });
+await shoot('report-phone-plot', {
+  width: 390,
+  height: 844,
+  phone: true,
+  act: (page) => show(page, 'percentiles'),
+});
 
-const page = await browser.newPage({ colorScheme: 'dark' });
-await page.goto(url);
-await page.pdf({ path: join(out, 'print.pdf'), format: 'A4', printBackground: true });
+// Only where it is asked for as a whole: a PDF is looked at, not kept.
+if (process.argv.length < 3) {
+  const page = await browser.newPage({ colorScheme: 'dark' });
+  await page.goto(url);
+  await page.pdf({ path: join(out, 'report.pdf'), format: 'A4', printBackground: true });
+}
 await browser.close();
 files.remove();

@@ -221,7 +221,7 @@ export function against(value: number | null, base: number | null, isBase: boole
 
 /** A readout's latency. */
 export function latencyText(value: number | null): string {
-  return value === null ? 'no samples out here' : duration(value);
+  return duration(value);
 }
 
 /** Height of a curve panel: wide ones are flatter, narrow ones stay readable. */

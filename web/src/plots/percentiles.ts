@@ -54,7 +54,8 @@ export function percentilePanel(
           const value = curveAt(cell, 1 - 1 / x);
           const thin = value !== null && x > (cell.latency?.curve_sound_to ?? 0);
           const compared = against(value, baseValue, cell.id === group.baseline);
-          const aside = thin ? `${compared} few samples`.trim() : compared;
+          let aside = thin ? `${compared} few samples`.trim() : compared;
+          if (value === null) aside = 'no samples out here';
           return { cell, value, text: latencyText(value), aside };
         });
       },

@@ -15,7 +15,7 @@ export function topologyCard(topology: Topology, index: number): HTMLElement {
   return h(
     'figure',
     { class: 'panel topology', 'data-panel': 'topology', 'data-topology': index },
-    h('figcaption', {}, h('h4', {}, levels.join(' · ') || topology.lab)),
+    h('figcaption', {}, h('h3', {}, levels.join(' · ') || topology.lab)),
     h('div', { class: 'canvas scroll' }, drawTopology(topology)),
     addressTable(topology),
   );

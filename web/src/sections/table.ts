@@ -264,23 +264,18 @@ function comparisonColumns(): Column[] {
           : [format.NONE],
     },
     {
-      key: 'p',
-      title: 'p',
-      hint: 'Two-sided Mann–Whitney U test on the replicates’ values',
-      numeric: true,
-      sort: (cell) => cell.comparison?.p_value,
-      content: ({ comparison }) => [format.pValue(comparison?.p_value)],
-    },
-    {
       key: 'verdict',
       title: 'Verdict',
       numeric: false,
-      sort: (cell) => cell.comparison?.verdict,
+      hint: 'With p of the two-sided Mann–Whitney U test on the replicates’ values; sorts by p',
+      sort: (cell) => cell.comparison?.p_value,
       content: (cell) => {
         const { comparison } = cell;
         if (!comparison) return [cell.replicates === 0 ? 'not measured' : format.NONE];
         const words = verdictWords(comparison.verdict, comparison);
-        const about = cell.latency ? '' : small(comparison.quantity);
+        const { p_value: p } = comparison;
+        const test = p === undefined ? 'no test' : `p ${p < 0.001 ? '' : '= '}${format.pValue(p)}`;
+        const about = small(cell.latency ? test : `${comparison.quantity}, ${test}`);
         return [h('span', { class: `verdict ${comparison.verdict}` }, words), about];
       },
     },
