@@ -67,7 +67,7 @@ function facts(model: Model): HTMLElement {
     ['System', `${host.distribution}, Linux ${host.kernel}, cgroup ${host.cgroup}`],
     [
       'Underneath',
-      host.hypervisor ? `itself a virtual machine (${host.hypervisor})` : 'bare metal',
+      host.hypervisor ? `itself a virtual machine (${host.hypervisor})` : 'no hypervisor found',
     ],
     [
       'Virtual machines',

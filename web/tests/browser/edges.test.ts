@@ -162,6 +162,28 @@ it('does not let a name break out of its element', async () => {
   );
 });
 
+it('keeps long names inside the page', async () => {
+  const long = 'a-rather-long-name-without-any-place-to-break-it-'.repeat(2);
+  const summary = fixture();
+  summary.study = long;
+  for (const group of summary.groups) group.title = `${group.measurement} · link ${long}`;
+  for (const cell of summary.cells) cell.label = `${long}${cell.label}`;
+  for (const { name } of summary.factors) {
+    for (const cell of summary.cells) cell.levels[name] = `${long}${cell.levels[name]}`;
+  }
+  for (const width of [360, 1280]) {
+    const { page } = await session.open(fill(summary), { viewport: { width, height: 800 } });
+    for (const { name } of summary.measurements) {
+      await choose(page, name);
+      const over = await page.evaluate(
+        () => document.documentElement.scrollWidth - window.innerWidth,
+      );
+      expect(over, `${name} at ${width}`).toBeLessThanOrEqual(0);
+    }
+    await page.context().close();
+  }
+});
+
 it('opens quickly with 300 groups of hundreds of cells, folded', async () => {
   const summary = fixture();
   grow(summary, 100);
