@@ -247,10 +247,14 @@ impl Page {
     /// What is in the way of each kind, then the one line that sums up.
     fn verdict(&mut self, readiness: &[Readiness]) {
         self.text.push('\n');
-        for kind in readiness.iter().filter(|kind| !kind.is_ready()) {
-            let label = format!("not ready for {}: ", kind.kind);
-            let painted = self.painted(&label, Colour::Red);
-            self.line(&label, &painted, &kind.missing.join("; "));
+        let is_known = |reason: &&String| !reason.ends_with(facts::NEEDS_ROOT);
+        for kind in readiness {
+            let lacks: Vec<&str> = kind.missing.iter().filter(is_known).map(|r| &**r).collect();
+            if !lacks.is_empty() {
+                let label = format!("not ready for {}: ", kind.kind);
+                let painted = self.painted(&label, Colour::Red);
+                self.line(&label, &painted, &lacks.join("; "));
+            }
         }
         let ready: Vec<String> = readiness
             .iter()
@@ -260,13 +264,19 @@ impl Page {
                 None => kind.kind.to_string(),
             })
             .collect();
-        let line = match ready.is_empty() {
-            true => self.painted("ready for nothing", Colour::Red),
-            false => {
-                let line = format!("ready for {}", ready.join(", "));
-                self.painted(&line, Colour::Green)
-            }
+        let needs_root = readiness
+            .iter()
+            .flat_map(|kind| &kind.missing)
+            .any(|r| !is_known(&r));
+        let (line, colour) = match ready.is_empty() {
+            _ if needs_root => (
+                "most needs root to prove: run `sudo latlab doctor`".into(),
+                Colour::Yellow,
+            ),
+            true => ("ready for nothing".into(), Colour::Red),
+            false => (format!("ready for {}", ready.join(", ")), Colour::Green),
         };
+        let line = self.painted(&line, colour);
         let _ = writeln!(self.text, "{line}");
     }
 }
@@ -441,7 +451,7 @@ mod tests {
             "{lines:?}"
         );
         assert!(
-            text.contains("? tap                 needs root to prove"),
+            text.contains("? tap                 no answer in time"),
             "{text}"
         );
         assert!(text.contains("of which this process may use 1"), "{text}");
@@ -454,6 +464,16 @@ mod tests {
         assert!(text.contains("not ready for container: overlayfs: not tried"));
         let nothing = render(&Facts::default(), false);
         assert_eq!(nothing.lines().last(), Some("ready for nothing"));
+        let mut ordinary = machine();
+        ordinary.capabilities.remove(Facts::VETH);
+        let why = facts::NEEDS_ROOT.to_owned();
+        ordinary.unproven.insert(Facts::VETH.into(), why);
+        let text = render(&ordinary, false);
+        assert!(
+            text.trim_end().ends_with("run `sudo latlab doctor`"),
+            "{text}"
+        );
+        assert!(!text.contains("veth: needs root"), "{text}");
     }
 
     #[test]

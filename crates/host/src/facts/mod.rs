@@ -30,7 +30,7 @@ use crate::dirs::Dirs;
 use catalogue::{Circumstances, Entry};
 use machine::Source;
 use prove::Outcome;
-pub use prove::fetches_kernel;
+pub use prove::{NEEDS_ROOT, fetches_kernel};
 use tools::Ask;
 
 /// What can go wrong with facts in a file. Reading a machine does not fail.

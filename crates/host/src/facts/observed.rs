@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use latlab_model::facts::{Facts, Nic};
 
 use super::machine::{self, Source};
-use super::prove::{Outcome, is_root};
+use super::prove::{NEEDS_ROOT, Outcome, is_root};
 use super::{nics, texts};
 
 /// Those of the wanted capabilities that are seen and not tried.
@@ -83,7 +83,7 @@ fn interrupts(source: &Source) -> Outcome {
     match first_error {
         _ if movable > 0 => Outcome::Works(format!("{movable} of {all} can be moved")),
         Some(error) if error.kind() == io::ErrorKind::PermissionDenied && !is_root() => {
-            Outcome::Unproven("needs root to prove".into())
+            Outcome::Unproven(NEEDS_ROOT.into())
         }
         Some(error) => Outcome::Fails(error.to_string()),
         None => Outcome::Fails("there is no interrupt that can be moved".into()),

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use latlab_model::facts::Facts;
 
-use super::{Outcome, Report, is_root, refused};
+use super::{NEEDS_ROOT, Outcome, Report, is_root, refused};
 use crate::facts::machine::Source;
 use crate::facts::{ReadOptions, machine, tools};
 use crate::nodes::vm::accel::{self, Accelerator};
@@ -35,7 +35,7 @@ fn kvm(options: &ReadOptions) -> Outcome {
     match boot(options) {
         Ok(outcome) => outcome,
         // Something else than KVM was in the way.
-        Err(_) if !is_root() => Outcome::Unproven("needs root to prove".into()),
+        Err(_) if !is_root() => Outcome::Unproven(NEEDS_ROOT.into()),
         Err(reason) => Outcome::Unproven(reason),
     }
 }

@@ -10,7 +10,7 @@ use latlab_netlink::{
     Bridge, Handle, Interface, LinkKind, Netem, NewLink, Parent, Qdisc, Tbf, Vxlan,
 };
 
-use super::{Outcome, PATIENCE, Report, outcome, output};
+use super::{Outcome, PATIENCE, Refusal, Report, outcome, output, refused};
 use crate::facts::tools;
 use crate::sys::netns::{self, NetNs};
 use crate::sys::tap::{self, TapOptions};
@@ -63,7 +63,8 @@ pub(super) fn run(report: &Report) {
     // Each under a handle of its own: the kernel refuses another kind under the same.
     for (name, qdisc, major) in [(Facts::TBF, tbf(), 1), (Facts::NETEM, netem(), 2)] {
         report.try_one(name, "set in a fresh network namespace", || {
-            handle.apply(&qdisc.replace(LOOPBACK, Parent::Root, major))
+            let set = handle.apply(&qdisc.replace(LOOPBACK, Parent::Root, major));
+            set.map_err(|error| Unknown::explain(error, "queueing discipline", name))
         });
     }
     report.try_one(Facts::BRIDGE, MADE, || {
@@ -102,7 +103,7 @@ fn on_ethernet(report: &Report, handle: &mut Handle) {
                 &open_macvtap("proof-mt"),
                 "made and opened in a fresh namespace",
             ),
-            Err(error) => outcome(&Err::<(), _>(error), MADE),
+            Err(error) => refused(&error),
         };
         report.note(Facts::MACVTAP, outcome);
     }
@@ -126,9 +127,49 @@ pub(super) fn masquerade(report: &Report) {
 }
 
 /// Makes a link and returns its index.
-fn make(handle: &mut Handle, name: &str, kind: LinkKind<'_>) -> Result<u32, latlab_netlink::Error> {
-    handle.apply(&NewLink::new(Interface::new(name), kind).request())?;
-    handle.link_index(name)
+fn make(handle: &mut Handle, name: &str, kind: LinkKind<'_>) -> Result<u32, Unknown> {
+    let word = match &kind {
+        LinkKind::Veth(_) => "veth",
+        LinkKind::Bridge(_) => "bridge",
+        LinkKind::Macvlan(_) => "macvlan",
+        LinkKind::Macvtap(_) => "macvtap",
+        LinkKind::Vxlan(_) => "vxlan",
+    };
+    let made = handle.apply(&NewLink::new(Interface::new(name), kind).request());
+    made.and_then(|()| handle.link_index(name))
+        .map_err(|error| Unknown::explain(error, "links of kind", word))
+}
+
+/// A refusal, in plain words where it means that the kernel was built without the thing.
+#[derive(Debug, thiserror::Error)]
+enum Unknown {
+    #[error("this kernel has no {what} {kind}")]
+    Kind {
+        what: &'static str,
+        kind: &'static str,
+    },
+    #[error(transparent)]
+    Other(latlab_netlink::Error),
+}
+
+impl Unknown {
+    /// The kernel answers "no such file" for an unknown queueing discipline and "not supported" for
+    /// an unknown kind of link.
+    fn explain(error: latlab_netlink::Error, what: &'static str, kind: &'static str) -> Unknown {
+        match error.errno() {
+            Some(libc::ENOENT | libc::EOPNOTSUPP) => Unknown::Kind { what, kind },
+            _ => Unknown::Other(error),
+        }
+    }
+}
+
+impl Refusal for Unknown {
+    fn errno(&self) -> Option<i32> {
+        match self {
+            Unknown::Kind { .. } => None,
+            Unknown::Other(error) => error.errno(),
+        }
+    }
 }
 
 fn tbf() -> Qdisc {

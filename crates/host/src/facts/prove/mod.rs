@@ -30,6 +30,9 @@ pub use kvm::fetches_kernel;
 
 use super::ReadOptions;
 
+/// Why an ordinary user learns little; `doctor` knows it by these words.
+pub const NEEDS_ROOT: &str = "needs root to prove";
+
 /// How long a proof may take.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long the boot of a guest may take, with the fetching of its kernel over a slow line.
@@ -164,7 +167,7 @@ fn outcome<T, E: Refusal>(result: &Result<T, E>, how: &str) -> Outcome {
 fn refused(error: &impl Refusal) -> Outcome {
     let privilege = matches!(error.errno(), Some(libc::EPERM | libc::EACCES));
     if privilege && !is_root() {
-        Outcome::Unproven("needs root to prove".into())
+        Outcome::Unproven(NEEDS_ROOT.into())
     } else {
         Outcome::Fails(error.to_string())
     }
