@@ -28,7 +28,11 @@ export class Session {
     this.files.remove();
   }
 
-  async open(html: string, options: BrowserContextOptions = {}): Promise<Opened> {
+  async open(
+    html: string,
+    options: BrowserContextOptions = {},
+    init: () => void = () => undefined,
+  ): Promise<Opened> {
     if (!this.browser) throw new Error('the browser was not started');
     const url = this.files.write(`report-${++this.count}.html`, html);
     const context = await this.browser.newContext({
@@ -37,6 +41,7 @@ export class Session {
       ...options,
     });
     const page = await context.newPage();
+    await page.addInitScript(init);
     const complaints: string[] = [];
     page.on('console', (message) => {
       if (['error', 'warning'].includes(message.type())) complaints.push(message.text());
