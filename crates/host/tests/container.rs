@@ -605,3 +605,77 @@ fn an_image_from_an_archive_needs_nothing_of_the_machine() {
         },
     );
 }
+
+/// Copies `program` and the libraries it is linked with below `root`, at the same places.
+fn install(program: &Path, root: &Path) {
+    let linked = process::Command::new("ldd").arg(program).output().unwrap();
+    let linked = String::from_utf8(linked.stdout).unwrap();
+    let libraries = linked
+        .split_whitespace()
+        .filter(|word| word.starts_with('/'));
+    for file in libraries.map(Path::new).chain([program]) {
+        let target = root.join(file.strip_prefix("/").unwrap());
+        fs::create_dir_all(target.parent().unwrap()).unwrap();
+        fs::copy(file, target).unwrap();
+    }
+}
+
+fn find(program: &str) -> PathBuf {
+    let places = ["/usr/bin", "/usr/sbin", "/bin", "/sbin"];
+    let mut files = places.iter().map(|dir| Path::new(dir).join(program));
+    files
+        .find(|file| file.exists())
+        .unwrap_or_else(|| panic!("{program} is not installed"))
+}
+
+/// A chroot whose `/` is a directory and no mount, as debootstrap leaves it: it cannot be pivoted.
+#[test]
+fn a_chroot_is_enough_of_a_machine() {
+    const INSIDE: &str = "LATLAB_TEST_CHROOT";
+    const NAME: &str = "a_chroot_is_enough_of_a_machine";
+    namespaces::enter(NAME, || {
+        if std::env::var_os(INSIDE).is_some() {
+            for runtime in RUNTIMES {
+                let node = Node::new(runtime, &Limits::default());
+                let c = node.start();
+                assert_eq!(shell(&c, "cat /only-here"), "in the chroot");
+                shell(&c, "echo x >/written");
+                assert!(!Path::new("/written").exists());
+                container::stop(c.process, &node.cgroup, PATIENCE).unwrap();
+            }
+            return;
+        }
+        let root = std::env::temp_dir().join(format!("latlab-test-{}-root", namespaces::id()));
+        let test = std::env::current_exe().unwrap();
+        for program in [&test, &namespaces::agent(), &find("crun"), &find("runc")] {
+            install(program, &root);
+        }
+        fs::create_dir_all(root.join("bin")).unwrap();
+        fs::copy(find("busybox"), root.join("bin/busybox")).unwrap();
+        for name in ["sh", "cat", "true", "unshare"] {
+            std::os::unix::fs::symlink("busybox", root.join("bin").join(name)).unwrap();
+        }
+        fs::write(root.join("only-here"), "in the chroot").unwrap();
+        for dir in ["tmp", "proc", "sys", "dev"] {
+            fs::create_dir_all(root.join(dir)).unwrap();
+            if dir != "tmp" {
+                let outside = Path::new("/").join(dir);
+                rustix::mount::mount_bind_recursive(&outside, root.join(dir)).unwrap();
+            }
+        }
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        let status = process::Command::new("chroot")
+            .arg(&root)
+            .arg(&test)
+            .args(namespaces::test_arguments(NAME))
+            .env(INSIDE, "1")
+            .env("TMPDIR", "/tmp")
+            .status();
+        assert_eq!(fs::read_to_string("/proc/self/mountinfo").unwrap(), mounts);
+        for dir in ["dev", "sys", "proc"] {
+            rustix::mount::unmount(root.join(dir), UnmountFlags::DETACH).unwrap();
+        }
+        fs::remove_dir_all(&root).unwrap();
+        assert!(status.unwrap().success());
+    });
+}
