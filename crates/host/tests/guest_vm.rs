@@ -5,6 +5,8 @@
 //! latlab-agent` first); `LATLAB_KERNELS` names the kernels' cache, otherwise `/var/cache/latlab/kernels`.
 
 use std::io::{Read, Write};
+use std::net::{IpAddr, TcpListener};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -13,9 +15,12 @@ use latlab_host::nodes::vm::accel::{self, Accelerator};
 use latlab_host::nodes::vm::channel::{Channel, Error as ChannelError};
 use latlab_host::nodes::vm::clock::{self, ClockOffset};
 use latlab_host::nodes::vm::kernel::{self, Transport};
-use latlab_host::nodes::vm::qemu::{Share, VmConfig};
+use latlab_host::nodes::vm::qemu::{Nic, Share, VmConfig};
 use latlab_host::nodes::vm::{Error, Vm, initramfs};
-use latlab_wire::channel::{Exec, ExitStatus};
+use latlab_host::sys::netns::{self, NetNs};
+use latlab_host::sys::tap::{TapOptions, create_tap};
+use latlab_netlink::{Address, Handle, LinkChange};
+use latlab_wire::channel::{Exec, ExitStatus, Interface, NetworkConfig, Route};
 
 const BOOT: Duration = Duration::from_secs(90);
 const COMMAND: Duration = Duration::from_secs(60);
@@ -52,7 +57,7 @@ struct Guest {
 }
 
 impl Guest {
-    fn boot(which: &str, change: impl FnOnce(&mut VmConfig<'_>)) -> Self {
+    fn boot<'a>(which: &str, change: impl FnOnce(&mut VmConfig<'a>)) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let dir = PathBuf::from(format!("/tmp/latlab-guest-{}-{number}", std::process::id()));
@@ -75,6 +80,20 @@ impl Guest {
         change(&mut config);
         let vm = Vm::start(&config, None).unwrap();
         Self { vm: Some(vm), dir }
+    }
+
+    /// A guest with a card for each tap; the first has hardware address 02:00:00:00:09:00.
+    fn boot_with(which: &str, taps: &[OwnedFd]) -> Self {
+        Self::boot(which, |config| {
+            for (index, tap) in taps.iter().enumerate() {
+                let mac = [2, 0, 0, 0, 9, index as u8];
+                config.nics.push(Nic {
+                    mac,
+                    queues: vec![tap.as_fd()],
+                    vhost: false,
+                });
+            }
+        })
     }
 
     fn vm(&self) -> &Vm {
@@ -291,6 +310,111 @@ fn clocks(dir: &Path, channel: &Channel) {
     let guest_at = |offset: &ClockOffset| offset.at_host_ns as i64 + offset.offset_ns;
     assert!(guest_at(&first) < guest_ns as i64 && (guest_ns as i64) < guest_at(&second));
     assert!(first.error_ns > 0 && first.error_ns <= first.median_round_trip_ns);
+}
+
+/// The kernel's eth0 becomes the lab's eth1 and the other way round; addresses work at once; the guest's
+/// modules can be loaded.
+#[test]
+fn a_guests_network_is_set_up_by_hardware_address() {
+    if !asked_for() {
+        return;
+    }
+    let netns = std::thread::spawn(|| {
+        netns::unshare().unwrap();
+        NetNs::current().unwrap()
+    });
+    let netns = netns.join().unwrap();
+    let taps = ["tap0", "tap1"].map(|name| {
+        create_tap(netns.as_fd(), name, TapOptions::default())
+            .unwrap()
+            .remove(0)
+    });
+    let listener = netns.run(host_side).unwrap();
+    let guest = Guest::boot_with("standard", &taps);
+    let channel = guest.channel();
+    let interface = |name: &str, last, address: [&str; 2]| Interface {
+        mac: [2, 0, 0, 0, 9, last],
+        name: name.into(),
+        mtu: Some(1400),
+        addresses: vec![
+            (address[0].parse().unwrap(), 24),
+            (address[1].parse().unwrap(), 64),
+        ],
+    };
+    let config = NetworkConfig {
+        interfaces: vec![
+            interface("eth1", 0, ["10.9.0.2", "fd09::2"]),
+            interface("eth0", 1, ["10.9.1.2", "fd19::2"]),
+        ],
+        routes: vec![Route {
+            destination: ("0.0.0.0".parse().unwrap(), 0),
+            gateway: Some("10.9.0.1".parse().unwrap()),
+            interface: None,
+        }],
+    };
+    channel.configure_network(config, COMMAND).unwrap();
+    let server = std::thread::spawn(move || {
+        for _ in 0..2 {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.write_all(b"hello\n").unwrap();
+        }
+    });
+    let fetch = |address: &str| {
+        let line = format!("exec 3<>/dev/tcp/{address}/4000; cat <&3");
+        let argv = ["bash", "-c", &line].map(str::to_owned).to_vec();
+        let exec = Exec {
+            argv,
+            ..Exec::default()
+        };
+        channel.run(exec, b"", COMMAND).unwrap()
+    };
+    // IPv6 first: an address still under duplicate detection could not be used.
+    for address in ["fd09::1", "10.9.0.1"] {
+        let fetched = fetch(address);
+        assert_eq!(fetched.stdout, b"hello\n", "{address}: {fetched:?}");
+    }
+    server.join().unwrap();
+    assert_eq!(
+        text(&channel, "cat /sys/class/net/eth1/address"),
+        "02:00:00:00:09:00\n"
+    );
+    assert_eq!(
+        text(&channel, "cat /sys/class/net/eth0/address"),
+        "02:00:00:00:09:01\n"
+    );
+    assert_eq!(text(&channel, "cat /sys/class/net/eth1/mtu"), "1400\n");
+    text(
+        &channel,
+        "modprobe sch_netem && grep sch_netem /proc/modules",
+    );
+    let unknown = NetworkConfig {
+        interfaces: vec![interface("eth2", 77, ["10.9.2.2", "fd29::2"])],
+        routes: Vec::new(),
+    };
+    let error = channel.configure_network(unknown, COMMAND).unwrap_err();
+    assert!(error.to_string().contains("02:00:00:00:09:4d"), "{error}");
+}
+
+/// The other end of the first tap, with a listener for both families.
+fn host_side() -> TcpListener {
+    let mut handle = Handle::open().unwrap();
+    for (name, addresses) in [("tap0", vec!["10.9.0.1", "fd09::1"]), ("tap1", Vec::new())] {
+        let index = handle.link_index(name).unwrap();
+        handle
+            .apply(&LinkChange::of_index(index).mtu(1400).up(true).request())
+            .unwrap();
+        for address in addresses {
+            let address: IpAddr = address.parse().unwrap();
+            let prefix_length = if address.is_ipv4() { 24 } else { 64 };
+            let address = Address {
+                interface: index,
+                address,
+                prefix_length,
+            };
+            handle.apply(&address.add()).unwrap();
+        }
+    }
+    TcpListener::bind("[::]:4000").unwrap()
 }
 
 #[test]

@@ -106,6 +106,12 @@ pub enum Error {
         /// The place.
         target: String,
     },
+    /// Only directories can be shared with a guest.
+    #[error("cannot share {} with a guest: it is not a directory", source_path.display())]
+    NotADirectory {
+        /// What was to be shared.
+        source_path: PathBuf,
+    },
     /// The kernel needs virtiofs and there is no server for it.
     #[error(
         "kernel {release} has no 9p and reaches its image only over virtiofs, but there is no \
@@ -152,6 +158,7 @@ impl Error {
                     "the whole kernel log is console.log, QEMU's is qemu.log, in the node's directory",
                 )
             }
+            Self::NotADirectory { .. } => Some("share the directory that holds it"),
             _ => None,
         }
     }
@@ -360,11 +367,16 @@ fn check(config: &VmConfig<'_>) -> Result<(), Error> {
             dir: config.dir.clone(),
         });
     }
-    for share in &config.shares {
+    for share in config.all_shares() {
+        if !share.source.is_dir() {
+            return Err(Error::NotADirectory {
+                source_path: share.source,
+            });
+        }
         let plain = share.target.starts_with('/') && !share.target.contains(char::is_whitespace);
         if !plain {
             return Err(Error::BadTarget {
-                target: share.target.clone(),
+                target: share.target,
             });
         }
     }

@@ -1,8 +1,9 @@
 //! QEMU's command line, from what a guest is to be.
 //!
 //! The machine is the smallest that a distribution's kernel boots and that can still take a host's PCI
-//! device: `q35` without firmware's legacy devices. (`microvm` boots 0.1 s sooner and has no place for a
-//! passed-through card; `pc` gains nothing.) The kernel is entered directly, without boot loader.
+//! device: `q35` without firmware's legacy devices. (Measured: `pc` is slower to boot, and `microvm`, a
+//! little faster bare, does not bring these PCI devices up with Debian 12's QEMU.) The kernel is entered
+//! directly, without boot loader.
 //!
 //! Every guest carries the same fixed devices whether it uses them or not, so that a measurement in one
 //! lab and in another run on the same machine: a serial console into a file, a virtio-serial bus with the
@@ -116,14 +117,18 @@ pub fn log_path(dir: &Path) -> PathBuf {
 }
 
 impl VmConfig<'_> {
-    /// All shares; the first is the root.
+    /// All shares: the root, the kernel's modules where `modprobe` looks for them, then the lab's.
     pub fn all_shares(&self) -> Vec<Share> {
-        let target = "/".to_owned();
-        let mut shares = vec![Share {
-            source: self.root_dir.clone(),
+        let read_only = |source: &Path, target| Share {
+            source: source.to_owned(),
             target,
             writable: false,
-        }];
+        };
+        let mut shares = vec![read_only(&self.root_dir, "/".to_owned())];
+        if let Some(modules) = &self.kernel.modules {
+            let target = format!("/lib/modules/{}", self.kernel.release);
+            shares.push(read_only(modules, target));
+        }
         shares.extend(self.shares.iter().cloned());
         shares
     }
@@ -146,11 +151,10 @@ impl VmConfig<'_> {
             Transport::NineP => "latlab.fs=9p".into(),
             Transport::VirtioFs => "latlab.fs=virtiofs".into(),
         });
-        for (index, share) in self.shares.iter().enumerate() {
+        for (index, share) in self.all_shares().iter().enumerate().skip(1) {
             let access = if share.writable { "rw" } else { "ro" };
             words.push(format!(
-                "latlab.share=share{}:{access}:{}",
-                index + 1,
+                "latlab.share=share{index}:{access}:{}",
                 share.target
             ));
         }
@@ -345,7 +349,7 @@ mod tests {
                 origin: "test".into(),
                 image: "/k/vmlinux".into(),
                 compressed_because: None,
-                modules: None,
+                modules: Some("/k/lib/modules/6.1".into()),
                 transport,
             },
             initramfs: "/k/initramfs".into(),
@@ -377,8 +381,10 @@ mod tests {
         assert!(
             line.contains("local,id=fs0,security_model=none,readonly=on,multidevs=remap,path=/ ")
         );
-        assert!(line.contains(",path=/data,,1 -device virtio-9p-pci,fsdev=fs1,mount_tag=share1"));
-        assert!(line.contains("latlab.share=share1:rw:/mnt/data isolcpus=1"));
+        assert!(line.contains(",path=/data,,1 -device virtio-9p-pci,fsdev=fs2,mount_tag=share2"));
+        assert!(line.contains(
+            "latlab.share=share1:ro:/lib/modules/6.1 latlab.share=share2:rw:/mnt/data isolcpus=1"
+        ));
         assert!(!line.contains("memory-backend=ram"));
     }
 
