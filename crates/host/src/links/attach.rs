@@ -35,10 +35,8 @@ impl Site {
         Ok(Self { netns, handle })
     }
 
-    /// Makes a switch called `name`, which stays down, and returns its index.
-    ///
-    /// It is brought up when all ports are there: until then it forwards nothing, so that the
-    /// multicast reports of a thousand new interfaces are not flooded to a thousand ports each.
+    /// Makes a switch called `name` and returns its index. It stays down, and forwards nothing, until
+    /// [`configure`](super::configure) switches it on.
     pub fn make_bridge(&mut self, link: &Wiring<'_>, name: &str) -> Result<u32, Error> {
         let interface = Interface::new(name).mtu(Some(link.plan().mtu));
         let kind = LinkKind::Bridge(latlab_netlink::Bridge::default());
@@ -46,12 +44,6 @@ impl Site {
         let requests = [NewLink::new(interface, kind).request(), alias];
         self.handle.apply_all(&requests).map_err(link.refused())?;
         self.handle.link_index(name).map_err(link.refused())
-    }
-
-    pub fn bring_up(&mut self, link: &Wiring<'_>, name: &str) -> Result<(), Error> {
-        self.handle
-            .apply(&LinkChange::of(name).up(true).request())
-            .map_err(link.refused())
     }
 }
 

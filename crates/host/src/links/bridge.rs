@@ -12,7 +12,5 @@ const SWITCH: &str = "switch";
 pub(super) fn make(link: &Wiring<'_>) -> Result<Vec<VmEnd>, Error> {
     let mut site = Site::open(link, link.inside()?)?;
     let bridge = site.make_bridge(link, SWITCH)?;
-    let taps = attach::to_bridge(link, &mut site, bridge, link.ends())?;
-    site.bring_up(link, SWITCH)?;
-    Ok(taps)
+    attach::to_bridge(link, &mut site, bridge, link.ends())
 }

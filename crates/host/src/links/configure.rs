@@ -101,19 +101,27 @@ fn configure_one(
     handle.apply_all(&requests).map_err(refused(node))
 }
 
-/// Waits until every interface of every node passes packets and every address can be used, and
-/// until everything inside the links passes packets too.
+/// Waits until every node's interfaces pass packets and its addresses can be used.
 ///
 /// An interface that comes up before its other end is started by the kernel's work queue, and until
 /// then it drops what it is given to send; after many events at once the queue pauses for a second.
 /// Asking for an interface by name makes current kernels catch up with it.
-pub(super) fn wait_until_ready(network: &Network, plan: &Plan) -> Result<(), Error> {
+pub(super) fn wait_for_nodes(network: &Network, plan: &Plan) -> Result<(), Error> {
     let deadline = Instant::now() + READY_PATIENCE;
     on_every_processor(&nodes(plan), |node| {
         let mut handle = enter(network, node)?;
         let place = || format!("node `{}`", node.name);
         wait(deadline, place, || first_lack(&mut handle, node))
-    })?;
+    })
+}
+
+/// Switches on the switches of all links and waits until everything inside the links works.
+///
+/// They were down while the nodes came up: every new IPv6 address announces itself to the segment,
+/// and a thousand announcements flooded to a thousand ports each would keep the machine busy for a
+/// second and overflow its queues.
+pub(super) fn switch_on(network: &Network, plan: &Plan) -> Result<(), Error> {
+    let deadline = Instant::now() + READY_PATIENCE;
     on_every_processor(&link_namespaces(plan), |(link, name)| {
         netns::enter(network.open(name)?.as_fd())?;
         let refused = |source| Error::Netlink {
@@ -121,6 +129,14 @@ pub(super) fn wait_until_ready(network: &Network, plan: &Plan) -> Result<(), Err
             source,
         };
         let mut handle = Handle::open().map_err(refused)?;
+        let all = handle.links().map_err(refused)?;
+        let switches = all
+            .iter()
+            .filter(|link| link.kind.as_deref() == Some("bridge"));
+        let up: Vec<_> = switches
+            .map(|link| LinkChange::of_index(link.index).up(true).request())
+            .collect();
+        handle.apply_all(&up).map_err(refused)?;
         let place = || format!("link `{link}`");
         wait(deadline, place, || first_idle(&mut handle).map_err(refused))
     })

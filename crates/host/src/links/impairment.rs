@@ -136,7 +136,6 @@ pub(super) fn shaper(
             .up()
             .request(),
         alias.request(),
-        LinkChange::of(&switch).up(true).request(),
     ];
     site.handle.apply_all(&requests).map_err(link.refused())?;
     let shaper = site.handle.link_index(&shaper).map_err(link.refused())?;

@@ -190,7 +190,8 @@ impl Network {
             taps.extend(made?);
         }
         configure::configure(self, plan)?;
-        configure::wait_until_ready(self, plan)?;
+        configure::wait_for_nodes(self, plan)?;
+        configure::switch_on(self, plan)?;
         Ok(taps)
     }
 

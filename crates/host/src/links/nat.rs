@@ -39,8 +39,6 @@ const ROUTER: &[(&str, &str)] = &[
     ("net/ipv6/conf/all/forwarding", "1"),
     ("net/ipv6/conf/outside/disable_ipv6", "0"),
     ("net/ipv6/conf/inside/disable_ipv6", "0"),
-    ("net/ipv6/conf/outside/accept_dad", "0"),
-    ("net/ipv6/conf/inside/accept_dad", "0"),
 ];
 
 pub(super) fn make(link: &Wiring<'_>, plan: &NatPlan) -> Result<Vec<VmEnd>, Error> {
@@ -66,7 +64,6 @@ pub(super) fn make(link: &Wiring<'_>, plan: &NatPlan) -> Result<Vec<VmEnd>, Erro
         .map_err(link.failed())?;
     // The rules first: from the moment the router forwards, it translates.
     load_rules(link, plan, &site)?;
-    site.bring_up(link, INSIDE)?;
     give_addresses(link, plan, &mut site)?;
     Ok(taps)
 }

@@ -38,9 +38,7 @@ pub(super) fn make(link: &Wiring<'_>, plan: &VxlanPlan) -> Result<Vec<VmEnd>, Er
         let switch = site.make_bridge(link, SWITCH)?;
         make_tunnel(link, plan, end, &mut site, switch)?;
         taps.extend(attach::to_bridge(link, &mut site, switch, end..end + 1)?);
-        site.bring_up(link, SWITCH)?;
     }
-    underlay.bring_up(link, UNDERLAY)?;
     Ok(taps)
 }
 

@@ -26,7 +26,8 @@ const TUN_DEVICE: &str = "/dev/net/tun";
 /// `_IOW('T', 202, int)`.
 const TUNSETIFF: Opcode = ioctl::opcode::write::<libc::c_int>(b'T', 202);
 
-/// How a tap is made.
+/// How a tap is made. Which offloads are used is not decided here: QEMU sets them on the descriptor as
+/// the guest negotiates them, which it can only if there is a virtio-net header to carry them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TapOptions {
     /// Every packet carries a virtio-net header, so that offloads pass between guest and host.
