@@ -1,13 +1,17 @@
 //! File moves: the host runs `put` and `get` as ordinary sessions, so that the channel needs no
 //! messages for files and their data is under the same flow control as everything else.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// Writes standard input to a new file beside `path` and renames it there, so that a reader never sees
-/// half of it, and a move that breaks off leaves what was there before.
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+
+/// Writes standard input to a new file that takes `path` when it is whole: a reader never sees half of
+/// it, and a move that breaks off leaves what was there before.
 pub fn put(path: &str, mode: &str) -> Result<(), String> {
     let mode = u32::from_str_radix(mode, 8)
         .ok()
@@ -19,14 +23,17 @@ pub fn put(path: &str, mode: &str) -> Result<(), String> {
     let (Some(name), Some(parent)) = (target.file_name(), target.parent()) else {
         return Err(format!("put {path}: not the path of a file"));
     };
-    if !parent.as_os_str().is_empty() {
-        fs::create_dir_all(parent).map_err(|e| format!("put {path}: make its directory: {e}"))?;
-    }
-    let mut partial = std::ffi::OsString::from(".");
+    let parent = if parent.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        parent
+    };
+    fs::create_dir_all(parent).map_err(|e| format!("put {path}: make its directory: {e}"))?;
+    let mut partial = OsString::from(".");
     partial.push(name);
     partial.push(format!(".{}", std::process::id()));
     let partial = parent.join(partial);
-    let result = write_and_rename(&partial, target, mode);
+    let result = write_and_rename(parent, &partial, target, mode);
     if result.is_err() {
         // The partial file is worthless and the error is already on its way.
         let _ = fs::remove_file(&partial);
@@ -34,10 +41,22 @@ pub fn put(path: &str, mode: &str) -> Result<(), String> {
     result.map_err(|e| format!("put {path}: {e}"))
 }
 
-fn write_and_rename(partial: &Path, target: &Path, mode: u32) -> io::Result<()> {
-    let mut file = fs::File::create(partial)?;
+/// The file has no name until it is whole, so that not even a kill leaves a part of it behind. Where the
+/// file system cannot do that, it has the partial name from the start.
+fn write_and_rename(parent: &Path, partial: &Path, target: &Path, mode: u32) -> io::Result<()> {
+    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+    let nameless = rustix::fs::open(parent, flags, Mode::RUSR | Mode::WUSR);
+    let named = nameless.is_err();
+    let mut file = match nameless {
+        Ok(fd) => fs::File::from(fd),
+        Err(_) => fs::File::create(partial)?,
+    };
     io::copy(&mut io::stdin().lock(), &mut file)?;
     file.set_permissions(fs::Permissions::from_mode(mode))?;
+    if !named {
+        let itself = format!("/proc/self/fd/{}", file.as_raw_fd());
+        rustix::fs::linkat(CWD, itself, CWD, partial, AtFlags::SYMLINK_FOLLOW)?;
+    }
     fs::rename(partial, target)
 }
 

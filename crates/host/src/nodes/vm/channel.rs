@@ -15,22 +15,26 @@
 //! `read`, `write` and `wait` only. Data waits in the session, at most a window of it (see
 //! [`latlab_wire::channel`]), so a session nobody reads stops its own process and nothing else.
 
-use std::collections::{HashMap, VecDeque};
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use latlab_wire::channel::{
-    Decoder, Exec, ExitStatus, MAX_PAYLOAD, Message, NetworkConfig, PREAMBLE_BYTES, Stream,
-    UNLIMITED_CREDIT, VERSION, WINDOW_BYTES, encode,
+    Exec, Message, NetworkConfig, PREAMBLE_BYTES, VERSION, WINDOW_BYTES, encode,
 };
 
-use crate::nodes::session;
 use crate::sys::file::Lock;
+use demux::Demux;
+use session::{Handle, Shared};
+
+mod demux;
+mod session;
+
+pub use session::{Finished, Input, Output, Session, exec_of};
 
 /// Channel ports of a guest, each for one client at a time.
 pub const PORTS: usize = 8;
@@ -40,8 +44,6 @@ const HEALTH_INTERVAL: Duration = Duration::from_millis(20);
 const RETRY_INTERVAL: Duration = Duration::from_millis(2);
 /// A stream that takes nothing for this long is dead: the guest is stopped, or its agent hangs.
 const WRITE_PATIENCE: Duration = Duration::from_secs(30);
-/// Consumed output is reported in portions of this.
-const CREDIT_BYTES: u32 = WINDOW_BYTES / 4;
 
 /// What can go wrong between the host and a guest's agent.
 #[derive(Debug, thiserror::Error)]
@@ -128,66 +130,6 @@ impl Drop for Link {
     fn drop(&mut self) {
         // Already disconnected is as good.
         let _ = lock(&self.stream).shutdown(Shutdown::Both);
-    }
-}
-
-/// What the reader thread fills.
-#[derive(Default)]
-struct Demux {
-    state: Mutex<DemuxState>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct DemuxState {
-    sessions: HashMap<u32, Arc<Shared>>,
-    hello: Option<Hello>,
-    nonce: u64,
-    pong: Option<(u64, u64)>,
-    closed: Option<String>,
-}
-
-/// The agent's answer to a greeting.
-#[derive(Debug, Clone)]
-struct Hello {
-    version: u16,
-    guest_monotonic_ns: u64,
-    failure: Option<String>,
-}
-
-/// One session, between its user and the reader thread.
-struct Shared {
-    state: Mutex<SessionState>,
-    changed: Condvar,
-}
-
-struct SessionState {
-    outputs: [Buffer; 2],
-    input_credit: u32,
-    result: Option<Result<ExitStatus, Failure>>,
-}
-
-#[derive(Default)]
-struct Buffer {
-    bytes: VecDeque<u8>,
-    ended: bool,
-    /// Nobody will read it: what comes is thrown away, and the agent need not count it.
-    dropped: bool,
-    consumed: u32,
-}
-
-#[derive(Debug, Clone)]
-enum Failure {
-    Refused { errno: u32, message: String },
-    Closed { reason: String },
-}
-
-impl From<Failure> for Error {
-    fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::Refused { errno, message } => Self::Refused { errno, message },
-            Failure::Closed { reason } => Self::Closed { reason },
-        }
     }
 }
 
@@ -345,14 +287,7 @@ impl Channel {
     /// # Errors
     /// When the command does not fit a frame, or the channel is closed.
     pub fn exec(&self, exec: Exec) -> Result<Session, Error> {
-        let shared = Arc::new(Shared {
-            state: Mutex::new(SessionState {
-                outputs: Default::default(),
-                input_credit: WINDOW_BYTES,
-                result: None,
-            }),
-            changed: Condvar::new(),
-        });
+        let shared = Shared::new(WINDOW_BYTES);
         let number = self.register(&shared)?;
         if let Err(error) = self.link.send(&Message::Exec {
             session: number,
@@ -366,20 +301,7 @@ impl Channel {
             number,
             shared,
         };
-        Ok(Session {
-            stdin: Some(Input {
-                handle: handle.clone(),
-            }),
-            stdout: Some(Output {
-                handle: handle.clone(),
-                stream: Stream::Stdout,
-            }),
-            stderr: Some(Output {
-                handle: handle.clone(),
-                stream: Stream::Stderr,
-            }),
-            handle,
-        })
+        Ok(Session::new(handle))
     }
 
     fn register(&self, shared: &Arc<Shared>) -> Result<u32, Error> {
@@ -493,14 +415,7 @@ impl Channel {
         config: NetworkConfig,
         patience: Duration,
     ) -> Result<(), Error> {
-        let shared = Arc::new(Shared {
-            state: Mutex::new(SessionState {
-                outputs: Default::default(),
-                input_credit: 0,
-                result: None,
-            }),
-            changed: Condvar::new(),
-        });
+        let shared = Shared::new(0);
         let number = self.register(&shared)?;
         let handle = Handle {
             channel: self.clone(),
@@ -588,469 +503,5 @@ impl Link {
                 reason: format!("write to the guest: {source}"),
             }
         })
-    }
-}
-
-impl Demux {
-    /// The reader thread. It never writes: a full pipe towards the guest may wait for the guest to be
-    /// read from, so whoever reads must not wait for a writer.
-    fn read_from(&self, mut stream: UnixStream) {
-        let mut decoder = Decoder::default();
-        let mut buffer = vec![0; 64 * 1024];
-        let reason = 'read: loop {
-            match stream.read(&mut buffer) {
-                Ok(0) => break "the guest ended".to_owned(),
-                Ok(count) => decoder.push(&buffer[..count]),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => break format!("read from the guest: {error}"),
-            }
-            for message in decoder.by_ref() {
-                if let Err(reason) = self.deliver(message) {
-                    break 'read reason;
-                }
-            }
-        };
-        let _ = stream.shutdown(Shutdown::Both);
-        let mut state = lock(&self.state);
-        for session in state.sessions.drain().map(|(_, session)| session) {
-            session.finish(Err(Failure::Closed {
-                reason: reason.clone(),
-            }));
-        }
-        state.closed = Some(reason);
-        self.changed.notify_all();
-    }
-
-    fn deliver(&self, message: Message) -> Result<(), String> {
-        let mut state = lock(&self.state);
-        match message {
-            Message::HelloAck {
-                version,
-                nonce,
-                guest_monotonic_ns,
-                failure,
-            } => {
-                if nonce == state.nonce {
-                    state.hello = Some(Hello {
-                        version,
-                        guest_monotonic_ns,
-                        failure,
-                    });
-                    self.changed.notify_all();
-                }
-            }
-            // Before our own greeting is answered, everything is a former client's.
-            _ if state.hello.is_none() => {}
-            Message::Pong {
-                token,
-                guest_monotonic_ns,
-            } => {
-                state.pong = Some((token, guest_monotonic_ns));
-                self.changed.notify_all();
-            }
-            Message::Data {
-                session,
-                stream,
-                data,
-            } => {
-                let Some(shared) = state.sessions.get(&session).cloned() else {
-                    return Ok(());
-                };
-                drop(state);
-                shared.receive(stream, &data)?;
-            }
-            Message::End { session, stream } => {
-                if let Some(shared) = state.sessions.get(&session) {
-                    shared.end(stream);
-                }
-            }
-            Message::Credit { session, bytes, .. } => {
-                if let Some(shared) = state.sessions.get(&session) {
-                    shared.add_credit(bytes);
-                }
-            }
-            Message::Exit { session, status } => {
-                if let Some(shared) = state.sessions.remove(&session) {
-                    shared.finish(Ok(status));
-                }
-            }
-            Message::Done { session } => {
-                if let Some(shared) = state.sessions.remove(&session) {
-                    shared.finish(Ok(ExitStatus::Code(0)));
-                }
-            }
-            Message::Failed {
-                session,
-                errno,
-                message,
-            } => {
-                if let Some(shared) = state.sessions.remove(&session) {
-                    shared.finish(Err(Failure::Refused { errno, message }));
-                }
-            }
-            // What only a host says means nothing to one.
-            Message::Hello { .. }
-            | Message::Exec { .. }
-            | Message::Signal { .. }
-            | Message::Network { .. }
-            | Message::Ping { .. }
-            | Message::PowerOff => {}
-        }
-        Ok(())
-    }
-
-    /// Waits until `look` finds something, the deadline passes (`None`) or the channel closes.
-    fn wait<T>(
-        &self,
-        deadline: Instant,
-        look: impl Fn(&DemuxState) -> Option<T>,
-    ) -> Result<Option<T>, Error> {
-        let mut state = lock(&self.state);
-        loop {
-            if let Some(found) = look(&state) {
-                return Ok(Some(found));
-            }
-            if let Some(reason) = &state.closed {
-                return Err(Error::Closed {
-                    reason: reason.clone(),
-                });
-            }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Ok(None);
-            }
-            let waited = self.changed.wait_timeout(state, left);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-    }
-}
-
-impl SessionState {
-    fn output(&mut self, stream: Stream) -> &mut Buffer {
-        &mut self.outputs[usize::from(stream == Stream::Stderr)]
-    }
-}
-
-impl Shared {
-    /// Stores output, unless nobody wants it. An agent that sends more than it may is not ours.
-    fn receive(&self, stream: Stream, data: &[u8]) -> Result<(), String> {
-        let mut state = lock(&self.state);
-        let buffer = state.output(stream);
-        if buffer.dropped {
-            return Ok(());
-        }
-        if buffer.bytes.len() + data.len() > WINDOW_BYTES as usize {
-            return Err("the agent sent output beyond its credit".into());
-        }
-        buffer.bytes.extend(data);
-        self.changed.notify_all();
-        Ok(())
-    }
-
-    fn end(&self, stream: Stream) {
-        lock(&self.state).output(stream).ended = true;
-        self.changed.notify_all();
-    }
-
-    fn add_credit(&self, bytes: u32) {
-        let mut state = lock(&self.state);
-        state.input_credit = state.input_credit.saturating_add(bytes);
-        self.changed.notify_all();
-    }
-
-    fn finish(&self, result: Result<ExitStatus, Failure>) {
-        let mut state = lock(&self.state);
-        for buffer in &mut state.outputs {
-            buffer.ended = true;
-        }
-        state.result.get_or_insert(result);
-        self.changed.notify_all();
-    }
-
-    fn wait<'a>(&self, state: MutexGuard<'a, SessionState>) -> MutexGuard<'a, SessionState> {
-        self.changed
-            .wait(state)
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A session's number and state, shared by its parts.
-#[derive(Clone)]
-struct Handle {
-    channel: Channel,
-    number: u32,
-    shared: Arc<Shared>,
-}
-
-impl Handle {
-    fn wait_for(&self, patience: Duration, what: &'static str) -> Result<ExitStatus, Error> {
-        let start = Instant::now();
-        let mut state = lock(&self.shared.state);
-        loop {
-            if let Some(result) = &state.result {
-                return result.clone().map_err(Error::from);
-            }
-            let left = patience.saturating_sub(start.elapsed());
-            if left.is_zero() {
-                return Err(Error::Silent {
-                    what,
-                    after: patience,
-                });
-            }
-            let waited = self.shared.changed.wait_timeout(state, left);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-    }
-
-    /// Gives the session up on this side, so that its readers and writers end.
-    fn abandon(&self) {
-        lock(&self.channel.demux.state)
-            .sessions
-            .remove(&self.number);
-        self.shared.finish(Err(Failure::Closed {
-            reason: "the session was given up".into(),
-        }));
-    }
-
-    fn signal(&self, signal: u8) -> Result<(), Error> {
-        self.channel.link.send(&Message::Signal {
-            session: self.number,
-            signal,
-        })
-    }
-}
-
-/// A process in the guest.
-pub struct Session {
-    /// Its standard input; dropping it is the end of the input.
-    pub stdin: Option<Input>,
-    /// Its standard output. Dropped, what comes is thrown away.
-    pub stdout: Option<Output>,
-    /// Its standard error.
-    pub stderr: Option<Output>,
-    handle: Handle,
-}
-
-/// What [`Channel::run`] returns.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finished {
-    /// How the process ended.
-    pub status: ExitStatus,
-    /// All its standard output.
-    pub stdout: Vec<u8>,
-    /// All its standard error.
-    pub stderr: Vec<u8>,
-}
-
-impl Session {
-    /// Sends a signal (numbered as on Linux/x86) to the process and its group.
-    ///
-    /// # Errors
-    /// When the channel is closed.
-    pub fn signal(&self, signal: u8) -> Result<(), Error> {
-        self.handle.signal(signal)
-    }
-
-    /// Waits for its end. Its output should be read meanwhile, or dropped: a process that cannot write
-    /// does not end.
-    ///
-    /// # Errors
-    /// [`Error::Refused`] when it could not be started; [`Error::Closed`] when the guest went away.
-    pub fn wait(&self) -> Result<ExitStatus, Error> {
-        let mut state = lock(&self.handle.shared.state);
-        loop {
-            if let Some(result) = &state.result {
-                return result.clone().map_err(Error::from);
-            }
-            state = self.handle.shared.wait(state);
-        }
-    }
-
-    /// Waits for its end, but no longer than `patience`.
-    ///
-    /// # Errors
-    /// As [`Session::wait`], and [`Error::Silent`].
-    pub fn wait_for(&self, patience: Duration) -> Result<ExitStatus, Error> {
-        self.handle.wait_for(patience, "with the process's end")
-    }
-
-    /// Ends one of the agent's own small programs: its words on failure become the error.
-    fn finish_tool(mut self) -> Result<(), Error> {
-        drop((self.stdin.take(), self.stdout.take()));
-        let mut words = String::new();
-        if let Some(mut stderr) = self.stderr.take() {
-            // A closed channel shows in the wait.
-            let _ = stderr.read_to_string(&mut words);
-        }
-        match self.wait()? {
-            ExitStatus::Code(0) => Ok(()),
-            status => {
-                let words = words.trim().trim_start_matches("latlab-agent: ");
-                let message = if words.is_empty() {
-                    format!("ended with {status:?}")
-                } else {
-                    words.into()
-                };
-                Err(Error::Refused { errno: 0, message })
-            }
-        }
-    }
-}
-
-/// Writes a process's standard input.
-pub struct Input {
-    handle: Handle,
-}
-
-impl Write for Input {
-    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
-        if data.is_empty() {
-            return Ok(0);
-        }
-        let mut state = lock(&self.handle.shared.state);
-        let count = loop {
-            if state.result.is_some() {
-                return Err(io::ErrorKind::BrokenPipe.into());
-            }
-            if state.input_credit > 0 {
-                break data.len().min(MAX_PAYLOAD).min(state.input_credit as usize);
-            }
-            state = self.handle.shared.wait(state);
-        };
-        state.input_credit -= count as u32;
-        drop(state);
-        let (session, data) = (self.handle.number, data[..count].to_vec());
-        let message = Message::Data {
-            session,
-            stream: Stream::Stdin,
-            data,
-        };
-        self.handle
-            .channel
-            .link
-            .send(&message)
-            .map_err(io::Error::other)?;
-        Ok(count)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Drop for Input {
-    fn drop(&mut self) {
-        let message = Message::End {
-            session: self.handle.number,
-            stream: Stream::Stdin,
-        };
-        // On a closed channel there is nobody to tell.
-        let _ = self.handle.channel.link.send(&message);
-    }
-}
-
-/// Reads a process's output.
-pub struct Output {
-    handle: Handle,
-    stream: Stream,
-}
-
-impl Read for Output {
-    fn read(&mut self, target: &mut [u8]) -> io::Result<usize> {
-        let mut state = lock(&self.handle.shared.state);
-        while state.output(self.stream).bytes.is_empty() {
-            if let Some(Err(Failure::Closed { reason })) = &state.result {
-                return Err(io::Error::new(
-                    io::ErrorKind::ConnectionAborted,
-                    reason.clone(),
-                ));
-            }
-            if state.output(self.stream).ended {
-                return Ok(0);
-            }
-            state = self.handle.shared.wait(state);
-        }
-        let running = state.result.is_none();
-        let buffer = state.output(self.stream);
-        let count = buffer.bytes.read(target)?;
-        buffer.consumed += count as u32;
-        let bytes = buffer.consumed;
-        if running && bytes >= CREDIT_BYTES {
-            buffer.consumed = 0;
-            drop(state);
-            let (session, stream) = (self.handle.number, self.stream);
-            // On a closed channel no more will come; what is here can still be read.
-            let _ = self.handle.channel.link.send(&Message::Credit {
-                session,
-                stream,
-                bytes,
-            });
-        }
-        Ok(count)
-    }
-}
-
-impl Drop for Output {
-    fn drop(&mut self) {
-        let mut state = lock(&self.handle.shared.state);
-        let running = state.result.is_none();
-        let buffer = state.output(self.stream);
-        buffer.dropped = true;
-        buffer.bytes.clear();
-        let ended = buffer.ended;
-        drop(state);
-        if running && !ended {
-            let (session, stream) = (self.handle.number, self.stream);
-            let credit = Message::Credit {
-                session,
-                stream,
-                bytes: UNLIMITED_CREDIT,
-            };
-            // On a closed channel there is nobody to tell.
-            let _ = self.handle.channel.link.send(&credit);
-        }
-    }
-}
-
-impl session::Session for Session {
-    fn take_stdin(&mut self) -> Option<Box<dyn Write + Send>> {
-        self.stdin.take().map(|stdin| Box::new(stdin) as _)
-    }
-
-    fn take_stdout(&mut self) -> Option<Box<dyn Read + Send>> {
-        self.stdout.take().map(|stdout| Box::new(stdout) as _)
-    }
-
-    fn take_stderr(&mut self) -> Option<Box<dyn Read + Send>> {
-        self.stderr.take().map(|stderr| Box::new(stderr) as _)
-    }
-
-    fn signaller(&self) -> session::Signaller {
-        let handle = self.handle.clone();
-        Box::new(move |signal| {
-            let signal = u8::try_from(signal)?;
-            Ok(handle.signal(signal)?)
-        })
-    }
-
-    fn wait(&mut self) -> Result<session::Exit, session::Error> {
-        Ok(match Session::wait(self)? {
-            ExitStatus::Code(code) => session::Exit::Code(code.into()),
-            ExitStatus::Signal(signal) => session::Exit::Signal(signal.into()),
-        })
-    }
-}
-
-/// A node's command in the channel's terms.
-pub fn exec_of(command: &session::Command) -> Exec {
-    Exec {
-        argv: command.argv.clone(),
-        env: command
-            .env
-            .iter()
-            .map(|(name, value)| (name.clone(), value.clone()))
-            .collect(),
-        cwd: command.cwd.clone(),
-        ..Exec::default()
     }
 }

@@ -1,0 +1,446 @@
+//! The agent as a process, over a socket instead of a guest's port, with the host's end of the channel.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use latlab_host::nodes::vm::channel::{Channel, Error, Finished};
+use latlab_wire::channel::{
+    Decoder, Exec, ExitStatus, MAX_PAYLOAD, Message, Stream, UNLIMITED_CREDIT, VERSION,
+    WINDOW_BYTES, encode,
+};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// An agent serving a socket of its own, ended with the test.
+struct Agent {
+    process: Child,
+    path: PathBuf,
+}
+
+impl Agent {
+    fn start(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("latlab-agent-{name}-{}", std::process::id()));
+        let process = Command::new(env!("CARGO_BIN_EXE_latlab-agent"))
+            .args(["serve", "--unix"])
+            .arg(&path)
+            .spawn()
+            .unwrap();
+        let agent = Self { process, path };
+        let deadline = Instant::now() + PATIENCE;
+        // The socket has a name a moment before it listens.
+        while UnixStream::connect(&agent.path).is_err() {
+            assert!(Instant::now() < deadline, "the agent makes no socket");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        agent
+    }
+
+    fn connect(&self) -> UnixStream {
+        UnixStream::connect(&self.path).unwrap()
+    }
+
+    fn channel(&self) -> Channel {
+        Channel::on_stream(self.connect(), PATIENCE).unwrap()
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        // Ended already by the test that asks for power off.
+        let _ = self.process.kill();
+        self.process.wait().unwrap();
+        std::fs::remove_file(&self.path).unwrap();
+    }
+}
+
+fn shell(line: &str) -> Exec {
+    let argv = ["/bin/sh", "-c", line].map(str::to_owned).to_vec();
+    Exec {
+        argv,
+        ..Exec::default()
+    }
+}
+
+fn run(channel: &Channel, line: &str) -> Finished {
+    channel.run(shell(line), b"", PATIENCE).unwrap()
+}
+
+#[test]
+fn a_process_gets_its_input_and_gives_its_output_and_status() {
+    let agent = Agent::start("exec");
+    let channel = agent.channel();
+    let input: Vec<u8> = (0..3_000_000_u32).map(|i| (i % 251) as u8).collect();
+    let cat = Exec {
+        argv: vec!["cat".into()],
+        ..Exec::default()
+    };
+    let finished = channel.run(cat, &input, PATIENCE).unwrap();
+    assert_eq!(finished.status, ExitStatus::Code(0));
+    assert!(
+        finished.stdout == input,
+        "{} bytes came back",
+        finished.stdout.len()
+    );
+    let finished = run(&channel, "echo out; echo err >&2; exit 9");
+    assert_eq!(
+        (&finished.stdout[..], &finished.stderr[..]),
+        (&b"out\n"[..], &b"err\n"[..])
+    );
+    assert_eq!(finished.status, ExitStatus::Code(9));
+    assert_eq!(run(&channel, "kill -11 $$").status, ExitStatus::Signal(11));
+}
+
+#[test]
+fn what_cannot_be_started_says_why() {
+    let agent = Agent::start("refused");
+    let channel = agent.channel();
+    let refused = |exec: Exec| match channel.run(exec, b"", PATIENCE) {
+        Err(Error::Refused { errno, message }) => (errno, message),
+        other => panic!("{other:?}"),
+    };
+    let argv = |words: &[&str]| {
+        words
+            .iter()
+            .map(|word| (*word).to_owned())
+            .collect::<Vec<_>>()
+    };
+    let (errno, message) = refused(Exec {
+        argv: argv(&["no-such"]),
+        ..Exec::default()
+    });
+    assert_eq!(
+        (errno, message.starts_with("run no-such: ")),
+        (2, true),
+        "{message}"
+    );
+    let (errno, message) = refused(Exec {
+        argv: argv(&["/etc/passwd"]),
+        ..Exec::default()
+    });
+    assert_eq!(
+        (errno, message.starts_with("run /etc/passwd: ")),
+        (13, true),
+        "{message}"
+    );
+    let (errno, message) = refused(Exec {
+        cwd: Some("/no/such".into()),
+        ..shell("true")
+    });
+    assert_eq!(
+        (errno, message.starts_with("enter directory /no/such")),
+        (2, true),
+        "{message}"
+    );
+    let (_, message) = refused(Exec::default());
+    assert!(message.starts_with("run an empty command"), "{message}");
+    let long = shell(&"x".repeat(MAX_PAYLOAD));
+    assert!(matches!(
+        channel.run(long, b"", PATIENCE),
+        Err(Error::TooLong(_))
+    ));
+    assert_eq!(run(&channel, "true").status, ExitStatus::Code(0));
+}
+
+#[test]
+fn a_signal_reaches_the_whole_group() {
+    let agent = Agent::start("signal");
+    let channel = agent.channel();
+    let mut session = channel
+        .exec(shell("sleep 1000 & sleep 1000 & echo ready; wait"))
+        .unwrap();
+    let mut ready = [0; 6];
+    session
+        .stdout
+        .as_mut()
+        .unwrap()
+        .read_exact(&mut ready)
+        .unwrap();
+    session.signal(15).unwrap();
+    assert_eq!(session.wait_for(PATIENCE).unwrap(), ExitStatus::Signal(15));
+    let mut rest = Vec::new();
+    // Ends only when nobody holds the pipe any more, or the session is over.
+    session
+        .stdout
+        .take()
+        .unwrap()
+        .read_to_end(&mut rest)
+        .unwrap();
+}
+
+#[test]
+fn a_daemon_that_keeps_the_pipes_does_not_keep_the_session() {
+    let agent = Agent::start("daemon");
+    let channel = agent.channel();
+    let start = Instant::now();
+    let finished = run(&channel, "sleep 20 & echo started");
+    assert_eq!(finished.stdout, b"started\n");
+    assert!(start.elapsed() < Duration::from_secs(20));
+}
+
+#[test]
+fn a_session_nobody_reads_stops_itself_and_no_other() {
+    let agent = Agent::start("window");
+    let channel = agent.channel();
+    let line = "head -c 5000000 /dev/zero; echo end >&2";
+    let mut stuck = channel.exec(shell(line)).unwrap();
+    assert_eq!(run(&channel, "echo other").stdout, b"other\n");
+    // Unread, the process cannot have got to its end: the pipe and the window hold far less.
+    let ended = stuck.wait_for(Duration::from_millis(200));
+    assert!(matches!(ended, Err(Error::Silent { .. })), "{ended:?}");
+    // Its output dropped, it runs to its end.
+    drop(stuck.stdout.take());
+    let mut end = String::new();
+    stuck
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut end)
+        .unwrap();
+    assert_eq!(
+        (end.as_str(), stuck.wait().unwrap()),
+        ("end\n", ExitStatus::Code(0))
+    );
+}
+
+#[test]
+fn input_nobody_reads_ends_with_the_process() {
+    let agent = Agent::start("input");
+    let channel = agent.channel();
+    let finished = channel
+        .run(shell("exit 3"), &vec![1; 2_000_000], PATIENCE)
+        .unwrap();
+    assert_eq!(finished.status, ExitStatus::Code(3));
+    let finished = channel.run(shell("exec <&-; sleep 0.2"), &vec![1; 2_000_000], PATIENCE);
+    assert_eq!(finished.unwrap().status, ExitStatus::Code(0));
+}
+
+#[test]
+fn what_a_client_started_ends_with_it_and_detached_processes_do_not() {
+    let agent = Agent::start("vanish");
+    let (first, second) = (agent.channel(), agent.channel());
+    let mut session = first.exec(shell("echo $$; exec sleep 1000")).unwrap();
+    let mut line = [0; 32];
+    let count = session.stdout.as_mut().unwrap().read(&mut line).unwrap();
+    let pid = std::str::from_utf8(&line[..count])
+        .unwrap()
+        .trim()
+        .to_owned();
+    let mark = std::env::temp_dir().join(format!("latlab-detached-{}", std::process::id()));
+    let mut detached = shell(&format!(
+        "echo $$ > {0}.new; mv {0}.new {0}; exec sleep 1000",
+        mark.display()
+    ));
+    detached.detach = true;
+    assert_eq!(
+        first.run(detached, b"", PATIENCE).unwrap().status,
+        ExitStatus::Code(0)
+    );
+    let deadline = Instant::now() + PATIENCE;
+    while !mark.exists() {
+        assert!(
+            Instant::now() < deadline,
+            "the detached process does not run"
+        );
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let detached = std::fs::read_to_string(&mark).unwrap().trim().to_owned();
+    std::fs::remove_file(mark).unwrap();
+    drop((session, first));
+    while run(&second, &format!("kill -0 {pid} 2>/dev/null")).status == ExitStatus::Code(0) {
+        assert!(
+            Instant::now() < deadline,
+            "a dead client's process lives on"
+        );
+    }
+    assert_eq!(
+        run(&second, &format!("kill -9 {detached}")).status,
+        ExitStatus::Code(0)
+    );
+}
+
+#[test]
+fn files_are_moved_whole_or_not_at_all() {
+    let agent = Agent::start("files");
+    let channel = agent.channel();
+    let path = std::env::temp_dir().join(format!("latlab-files-{}/deep/file", std::process::id()));
+    let text = path.to_str().unwrap();
+    let content = vec![7; 1_000_000];
+    channel.put(&mut &content[..], text, 0o751).unwrap();
+    let mut back = Vec::new();
+    assert_eq!(channel.get(text, &mut back).unwrap(), content.len() as u64);
+    assert_eq!(back, content);
+    struct Broken(u32);
+    impl Read for Broken {
+        fn read(&mut self, target: &mut [u8]) -> std::io::Result<usize> {
+            self.0 += 1;
+            target.fill(9);
+            if self.0 > 3 {
+                Err(std::io::Error::other("the disk is gone"))
+            } else {
+                Ok(target.len())
+            }
+        }
+    }
+    assert!(channel.put(&mut Broken(0), text, 0o600).is_err());
+    let finished = run(
+        &channel,
+        &format!("stat -c %a:%s {text}; ls -A $(dirname {text})"),
+    );
+    assert_eq!(
+        String::from_utf8(finished.stdout).unwrap(),
+        "751:1000000\nfile\n"
+    );
+    run(&channel, &format!("rm -r $(dirname $(dirname {text}))"));
+}
+
+/// Speaks the protocol by hand.
+struct Raw {
+    stream: UnixStream,
+    decoder: Decoder,
+}
+
+impl Raw {
+    fn say(&mut self, message: &Message) {
+        let mut bytes = Vec::new();
+        encode(message, &mut bytes).unwrap();
+        self.stream.write_all(&bytes).unwrap();
+    }
+
+    fn hear(&mut self) -> Message {
+        loop {
+            if let Some(message) = self.decoder.next() {
+                return message;
+            }
+            let mut bytes = [0; 4096];
+            let count = self.stream.read(&mut bytes).unwrap();
+            assert!(count > 0, "the agent hung up");
+            self.decoder.push(&bytes[..count]);
+        }
+    }
+}
+
+fn raw(agent: &Agent) -> Raw {
+    let stream = agent.connect();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    Raw {
+        stream,
+        decoder: Decoder::default(),
+    }
+}
+
+#[test]
+fn garbage_before_a_greeting_is_skipped_and_a_second_greeting_ends_the_first() {
+    let agent = Agent::start("garbage");
+    let mut client = raw(&agent);
+    client.stream.write_all(&[b'L'; 100_000]).unwrap();
+    client.say(&Message::Hello {
+        version: VERSION,
+        nonce: 1,
+    });
+    assert!(matches!(
+        client.hear(),
+        Message::HelloAck {
+            nonce: 1,
+            failure: None,
+            ..
+        }
+    ));
+    client.say(&Message::Exec {
+        session: 5,
+        exec: shell("echo hi; exec sleep 1000"),
+    });
+    let data = Message::Data {
+        session: 5,
+        stream: Stream::Stdout,
+        data: b"hi\n".to_vec(),
+    };
+    assert_eq!(client.hear(), data);
+    client.say(&Message::Hello {
+        version: VERSION,
+        nonce: 2,
+    });
+    assert!(matches!(client.hear(), Message::HelloAck { nonce: 2, .. }));
+    // The number is free again, so the session is gone.
+    client.say(&Message::Exec {
+        session: 5,
+        exec: shell("exit 4"),
+    });
+    loop {
+        match client.hear() {
+            Message::Exit { session: 5, status } => break assert_eq!(status, ExitStatus::Code(4)),
+            Message::End { session: 5, .. } => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn input_beyond_the_window_ends_the_session() {
+    let agent = Agent::start("beyond");
+    let mut client = raw(&agent);
+    client.say(&Message::Exec {
+        session: 1,
+        exec: shell("exec sleep 1000"),
+    });
+    let data = vec![0; MAX_PAYLOAD];
+    // The process reads nothing: its pipe takes some, the window the rest, then it is too much.
+    for _ in 0..=2 * WINDOW_BYTES as usize / MAX_PAYLOAD {
+        client.say(&Message::Data {
+            session: 1,
+            stream: Stream::Stdin,
+            data: data.clone(),
+        });
+    }
+    loop {
+        match client.hear() {
+            Message::Credit { session: 1, .. } => {}
+            Message::Failed {
+                session: 1,
+                message,
+                ..
+            } => {
+                break assert!(message.contains("beyond its credit"), "{message}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn unlimited_credit_is_never_used_up() {
+    let agent = Agent::start("unlimited");
+    let mut client = raw(&agent);
+    client.say(&Message::Exec {
+        session: 1,
+        exec: shell("head -c 1000000 /dev/zero"),
+    });
+    client.say(&Message::Credit {
+        session: 1,
+        stream: Stream::Stdout,
+        bytes: UNLIMITED_CREDIT,
+    });
+    let mut bytes = 0;
+    loop {
+        match client.hear() {
+            Message::Data { data, .. } => bytes += data.len(),
+            Message::End { .. } => {}
+            Message::Exit { status, .. } => break assert_eq!(status, ExitStatus::Code(0)),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(bytes, 1_000_000);
+}
+
+#[test]
+fn power_off_ends_a_served_socket() {
+    let mut agent = Agent::start("off");
+    agent.channel().power_off().unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    while agent.process.try_wait().unwrap().is_none() {
+        assert!(Instant::now() < deadline, "the agent serves on");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}

@@ -1,0 +1,413 @@
+//! A process in the guest, as its user on the host sees it: readers, a writer, a signal, an end.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use latlab_wire::channel::{
+    Exec, ExitStatus, MAX_PAYLOAD, Message, Stream, UNLIMITED_CREDIT, WINDOW_BYTES,
+};
+
+use super::{Channel, Error, lock};
+use crate::nodes::session;
+
+/// Consumed output is reported in portions of this.
+const CREDIT_BYTES: u32 = WINDOW_BYTES / 4;
+
+/// One session, between its user and the reader thread.
+pub(super) struct Shared {
+    state: Mutex<SessionState>,
+    changed: Condvar,
+}
+
+struct SessionState {
+    outputs: [Buffer; 2],
+    input_credit: u32,
+    result: Option<Result<ExitStatus, Failure>>,
+}
+
+#[derive(Default)]
+struct Buffer {
+    bytes: VecDeque<u8>,
+    ended: bool,
+    /// Nobody will read it: what comes is thrown away, and the agent need not count it.
+    dropped: bool,
+    consumed: u32,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Failure {
+    Refused { errno: u32, message: String },
+    Closed { reason: String },
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Refused { errno, message } => Self::Refused { errno, message },
+            Failure::Closed { reason } => Self::Closed { reason },
+        }
+    }
+}
+
+impl SessionState {
+    fn output(&mut self, stream: Stream) -> &mut Buffer {
+        &mut self.outputs[usize::from(stream == Stream::Stderr)]
+    }
+}
+
+impl Shared {
+    /// Of a session that may send this much input.
+    pub(super) fn new(input_credit: u32) -> Arc<Self> {
+        Arc::new(Self {
+            state: Mutex::new(SessionState {
+                outputs: Default::default(),
+                input_credit,
+                result: None,
+            }),
+            changed: Condvar::new(),
+        })
+    }
+
+    /// Stores output, unless nobody wants it. An agent that sends more than it may is not ours.
+    pub(super) fn receive(&self, stream: Stream, data: &[u8]) -> Result<(), String> {
+        let mut state = lock(&self.state);
+        let buffer = state.output(stream);
+        if buffer.dropped {
+            return Ok(());
+        }
+        if buffer.bytes.len() + data.len() > WINDOW_BYTES as usize {
+            return Err("the agent sent output beyond its credit".into());
+        }
+        buffer.bytes.extend(data);
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    pub(super) fn end(&self, stream: Stream) {
+        lock(&self.state).output(stream).ended = true;
+        self.changed.notify_all();
+    }
+
+    pub(super) fn add_credit(&self, bytes: u32) {
+        let mut state = lock(&self.state);
+        state.input_credit = state.input_credit.saturating_add(bytes);
+        self.changed.notify_all();
+    }
+
+    pub(super) fn finish(&self, result: Result<ExitStatus, Failure>) {
+        let mut state = lock(&self.state);
+        for buffer in &mut state.outputs {
+            buffer.ended = true;
+        }
+        state.result.get_or_insert(result);
+        self.changed.notify_all();
+    }
+
+    fn wait<'a>(&self, state: MutexGuard<'a, SessionState>) -> MutexGuard<'a, SessionState> {
+        self.changed
+            .wait(state)
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A session's number and state, shared by its parts.
+#[derive(Clone)]
+pub(super) struct Handle {
+    pub(super) channel: Channel,
+    pub(super) number: u32,
+    pub(super) shared: Arc<Shared>,
+}
+
+impl Handle {
+    pub(super) fn wait_for(
+        &self,
+        patience: Duration,
+        what: &'static str,
+    ) -> Result<ExitStatus, Error> {
+        let start = Instant::now();
+        let mut state = lock(&self.shared.state);
+        loop {
+            if let Some(result) = &state.result {
+                return result.clone().map_err(Error::from);
+            }
+            let left = patience.saturating_sub(start.elapsed());
+            if left.is_zero() {
+                return Err(Error::Silent {
+                    what,
+                    after: patience,
+                });
+            }
+            let waited = self.shared.changed.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Gives the session up on this side, so that its readers and writers end.
+    pub(super) fn abandon(&self) {
+        lock(&self.channel.demux.state)
+            .sessions
+            .remove(&self.number);
+        self.shared.finish(Err(Failure::Closed {
+            reason: "the session was given up".into(),
+        }));
+    }
+
+    pub(super) fn signal(&self, signal: u8) -> Result<(), Error> {
+        self.channel.link.send(&Message::Signal {
+            session: self.number,
+            signal,
+        })
+    }
+}
+
+/// A process in the guest.
+pub struct Session {
+    /// Its standard input; dropping it is the end of the input.
+    pub stdin: Option<Input>,
+    /// Its standard output. Dropped, what comes is thrown away.
+    pub stdout: Option<Output>,
+    /// Its standard error.
+    pub stderr: Option<Output>,
+    pub(super) handle: Handle,
+}
+
+/// What [`Channel::run`] returns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finished {
+    /// How the process ended.
+    pub status: ExitStatus,
+    /// All its standard output.
+    pub stdout: Vec<u8>,
+    /// All its standard error.
+    pub stderr: Vec<u8>,
+}
+
+impl Session {
+    pub(super) fn new(handle: Handle) -> Self {
+        let output = |stream| Output {
+            handle: handle.clone(),
+            stream,
+        };
+        Self {
+            stdin: Some(Input {
+                handle: handle.clone(),
+            }),
+            stdout: Some(output(Stream::Stdout)),
+            stderr: Some(output(Stream::Stderr)),
+            handle,
+        }
+    }
+
+    /// Sends a signal (numbered as on Linux/x86) to the process and its group.
+    ///
+    /// # Errors
+    /// When the channel is closed.
+    pub fn signal(&self, signal: u8) -> Result<(), Error> {
+        self.handle.signal(signal)
+    }
+
+    /// Waits for its end. Its output should be read meanwhile, or dropped: a process that cannot write
+    /// does not end.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] when it could not be started; [`Error::Closed`] when the guest went away.
+    pub fn wait(&self) -> Result<ExitStatus, Error> {
+        let mut state = lock(&self.handle.shared.state);
+        loop {
+            if let Some(result) = &state.result {
+                return result.clone().map_err(Error::from);
+            }
+            state = self.handle.shared.wait(state);
+        }
+    }
+
+    /// Waits for its end, but no longer than `patience`.
+    ///
+    /// # Errors
+    /// As [`Session::wait`], and [`Error::Silent`].
+    pub fn wait_for(&self, patience: Duration) -> Result<ExitStatus, Error> {
+        self.handle.wait_for(patience, "with the process's end")
+    }
+
+    /// Ends one of the agent's own small programs: its words on failure become the error.
+    pub(super) fn finish_tool(mut self) -> Result<(), Error> {
+        drop((self.stdin.take(), self.stdout.take()));
+        let mut words = String::new();
+        if let Some(mut stderr) = self.stderr.take() {
+            // A closed channel shows in the wait.
+            let _ = stderr.read_to_string(&mut words);
+        }
+        match self.wait()? {
+            ExitStatus::Code(0) => Ok(()),
+            status => {
+                let words = words.trim().trim_start_matches("latlab-agent: ");
+                let message = if words.is_empty() {
+                    format!("ended with {status:?}")
+                } else {
+                    words.into()
+                };
+                Err(Error::Refused { errno: 0, message })
+            }
+        }
+    }
+}
+
+/// Writes a process's standard input.
+pub struct Input {
+    handle: Handle,
+}
+
+impl Write for Input {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        if data.is_empty() {
+            return Ok(0);
+        }
+        let mut state = lock(&self.handle.shared.state);
+        let count = loop {
+            if state.result.is_some() {
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
+            if state.input_credit > 0 {
+                break data.len().min(MAX_PAYLOAD).min(state.input_credit as usize);
+            }
+            state = self.handle.shared.wait(state);
+        };
+        state.input_credit -= count as u32;
+        drop(state);
+        let (session, data) = (self.handle.number, data[..count].to_vec());
+        let message = Message::Data {
+            session,
+            stream: Stream::Stdin,
+            data,
+        };
+        self.handle
+            .channel
+            .link
+            .send(&message)
+            .map_err(io::Error::other)?;
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for Input {
+    fn drop(&mut self) {
+        let message = Message::End {
+            session: self.handle.number,
+            stream: Stream::Stdin,
+        };
+        // On a closed channel there is nobody to tell.
+        let _ = self.handle.channel.link.send(&message);
+    }
+}
+
+/// Reads a process's output.
+pub struct Output {
+    handle: Handle,
+    stream: Stream,
+}
+
+impl Read for Output {
+    fn read(&mut self, target: &mut [u8]) -> io::Result<usize> {
+        let mut state = lock(&self.handle.shared.state);
+        while state.output(self.stream).bytes.is_empty() {
+            if let Some(Err(Failure::Closed { reason })) = &state.result {
+                return Err(io::Error::new(
+                    io::ErrorKind::ConnectionAborted,
+                    reason.clone(),
+                ));
+            }
+            if state.output(self.stream).ended {
+                return Ok(0);
+            }
+            state = self.handle.shared.wait(state);
+        }
+        let running = state.result.is_none();
+        let buffer = state.output(self.stream);
+        let count = buffer.bytes.read(target)?;
+        buffer.consumed += count as u32;
+        let bytes = buffer.consumed;
+        if running && bytes >= CREDIT_BYTES {
+            buffer.consumed = 0;
+            drop(state);
+            let (session, stream) = (self.handle.number, self.stream);
+            // On a closed channel no more will come; what is here can still be read.
+            let _ = self.handle.channel.link.send(&Message::Credit {
+                session,
+                stream,
+                bytes,
+            });
+        }
+        Ok(count)
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        let mut state = lock(&self.handle.shared.state);
+        let running = state.result.is_none();
+        let buffer = state.output(self.stream);
+        buffer.dropped = true;
+        buffer.bytes.clear();
+        let ended = buffer.ended;
+        drop(state);
+        if running && !ended {
+            let (session, stream) = (self.handle.number, self.stream);
+            let credit = Message::Credit {
+                session,
+                stream,
+                bytes: UNLIMITED_CREDIT,
+            };
+            // On a closed channel there is nobody to tell.
+            let _ = self.handle.channel.link.send(&credit);
+        }
+    }
+}
+
+impl session::Session for Session {
+    fn take_stdin(&mut self) -> Option<Box<dyn Write + Send>> {
+        self.stdin.take().map(|stdin| Box::new(stdin) as _)
+    }
+
+    fn take_stdout(&mut self) -> Option<Box<dyn Read + Send>> {
+        self.stdout.take().map(|stdout| Box::new(stdout) as _)
+    }
+
+    fn take_stderr(&mut self) -> Option<Box<dyn Read + Send>> {
+        self.stderr.take().map(|stderr| Box::new(stderr) as _)
+    }
+
+    fn signaller(&self) -> session::Signaller {
+        let handle = self.handle.clone();
+        Box::new(move |signal| {
+            let signal = u8::try_from(signal)?;
+            Ok(handle.signal(signal)?)
+        })
+    }
+
+    fn wait(&mut self) -> Result<session::Exit, session::Error> {
+        Ok(match Session::wait(self)? {
+            ExitStatus::Code(code) => session::Exit::Code(code.into()),
+            ExitStatus::Signal(signal) => session::Exit::Signal(signal.into()),
+        })
+    }
+}
+
+/// A node's command in the channel's terms.
+pub fn exec_of(command: &session::Command) -> Exec {
+    Exec {
+        argv: command.argv.clone(),
+        env: command
+            .env
+            .iter()
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect(),
+        cwd: command.cwd.clone(),
+        ..Exec::default()
+    }
+}

@@ -1,0 +1,368 @@
+//! What each kind of message says after its header: written and read field by field, so that the layout
+//! is these lines and nothing else. Numbers are little endian; texts and lists have a 16-bit length.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::{Exec, ExitStatus, Interface, Message, NetworkConfig, Route, Stream};
+
+mod kind {
+    pub const HELLO: u8 = 1;
+    pub const HELLO_ACK: u8 = 2;
+    pub const EXEC: u8 = 3;
+    pub const DATA: [u8; 3] = [4, 5, 6];
+    pub const END: [u8; 3] = [7, 8, 9];
+    pub const CREDIT: [u8; 3] = [10, 11, 12];
+    pub const SIGNAL: u8 = 13;
+    pub const EXIT_CODE: u8 = 14;
+    pub const EXIT_SIGNAL: u8 = 15;
+    pub const NETWORK: u8 = 16;
+    pub const DONE: u8 = 17;
+    pub const FAILED: u8 = 18;
+    pub const PING: u8 = 19;
+    pub const PONG: u8 = 20;
+    pub const POWER_OFF: u8 = 21;
+}
+
+const STREAMS: [Stream; 3] = [Stream::Stdin, Stream::Stdout, Stream::Stderr];
+
+/// Writes the payload and returns kind and session.
+pub(super) fn put_payload(message: &Message, out: &mut Vec<u8>) -> (u8, u32) {
+    match message {
+        Message::Hello { version, nonce } => {
+            out.extend_from_slice(&version.to_le_bytes());
+            out.extend_from_slice(&nonce.to_le_bytes());
+            (kind::HELLO, 0)
+        }
+        Message::HelloAck {
+            version,
+            nonce,
+            guest_monotonic_ns,
+            failure,
+        } => {
+            out.extend_from_slice(&version.to_le_bytes());
+            out.extend_from_slice(&nonce.to_le_bytes());
+            out.extend_from_slice(&guest_monotonic_ns.to_le_bytes());
+            put_option(failure.as_ref(), out, |text, out| put_text(text, out));
+            (kind::HELLO_ACK, 0)
+        }
+        Message::Exec { session, exec } => {
+            put_exec(exec, out);
+            (kind::EXEC, *session)
+        }
+        Message::Data {
+            session,
+            stream,
+            data,
+        } => {
+            out.extend_from_slice(data);
+            (kind::DATA[*stream as usize], *session)
+        }
+        Message::End { session, stream } => (kind::END[*stream as usize], *session),
+        Message::Credit {
+            session,
+            stream,
+            bytes,
+        } => {
+            out.extend_from_slice(&bytes.to_le_bytes());
+            (kind::CREDIT[*stream as usize], *session)
+        }
+        Message::Signal { session, signal } => {
+            out.push(*signal);
+            (kind::SIGNAL, *session)
+        }
+        Message::Exit {
+            session,
+            status: ExitStatus::Code(code),
+        } => {
+            out.push(*code);
+            (kind::EXIT_CODE, *session)
+        }
+        Message::Exit {
+            session,
+            status: ExitStatus::Signal(signal),
+        } => {
+            out.push(*signal);
+            (kind::EXIT_SIGNAL, *session)
+        }
+        Message::Network { session, config } => {
+            put_network(config, out);
+            (kind::NETWORK, *session)
+        }
+        Message::Done { session } => (kind::DONE, *session),
+        Message::Failed {
+            session,
+            errno,
+            message,
+        } => {
+            out.extend_from_slice(&errno.to_le_bytes());
+            put_text(message, out);
+            (kind::FAILED, *session)
+        }
+        Message::Ping { token } => {
+            out.extend_from_slice(&token.to_le_bytes());
+            (kind::PING, 0)
+        }
+        Message::Pong {
+            token,
+            guest_monotonic_ns,
+        } => {
+            out.extend_from_slice(&token.to_le_bytes());
+            out.extend_from_slice(&guest_monotonic_ns.to_le_bytes());
+            (kind::PONG, 0)
+        }
+        Message::PowerOff => (kind::POWER_OFF, 0),
+    }
+}
+
+pub(super) fn take_payload(kind: u8, session: u32, r: &mut Reader<'_>) -> Option<Message> {
+    // Kinds that belong to no session must say session 0, or decoding would lose what was sent.
+    let global = matches!(
+        kind,
+        kind::HELLO | kind::HELLO_ACK | kind::PING | kind::PONG | kind::POWER_OFF
+    );
+    if global && session != 0 {
+        return None;
+    }
+    let among = |kinds: [u8; 3]| kinds.iter().position(|k| *k == kind).map(|at| STREAMS[at]);
+    if let Some(stream) = among(kind::DATA) {
+        return Some(Message::Data {
+            session,
+            stream,
+            data: r.rest().to_vec(),
+        });
+    }
+    if let Some(stream) = among(kind::END) {
+        return Some(Message::End { session, stream });
+    }
+    if let Some(stream) = among(kind::CREDIT) {
+        return Some(Message::Credit {
+            session,
+            stream,
+            bytes: r.u32()?,
+        });
+    }
+    Some(match kind {
+        kind::HELLO => Message::Hello {
+            version: r.u16()?,
+            nonce: r.u64()?,
+        },
+        kind::HELLO_ACK => Message::HelloAck {
+            version: r.u16()?,
+            nonce: r.u64()?,
+            guest_monotonic_ns: r.u64()?,
+            failure: r.option(Reader::text)?,
+        },
+        kind::EXEC => Message::Exec {
+            session,
+            exec: take_exec(r)?,
+        },
+        kind::SIGNAL => Message::Signal {
+            session,
+            signal: r.u8()?,
+        },
+        kind::EXIT_CODE => Message::Exit {
+            session,
+            status: ExitStatus::Code(r.u8()?),
+        },
+        kind::EXIT_SIGNAL => Message::Exit {
+            session,
+            status: ExitStatus::Signal(r.u8()?),
+        },
+        kind::NETWORK => Message::Network {
+            session,
+            config: take_network(r)?,
+        },
+        kind::DONE => Message::Done { session },
+        kind::FAILED => Message::Failed {
+            session,
+            errno: r.u32()?,
+            message: r.text()?,
+        },
+        kind::PING => Message::Ping { token: r.u64()? },
+        kind::PONG => Message::Pong {
+            token: r.u64()?,
+            guest_monotonic_ns: r.u64()?,
+        },
+        kind::POWER_OFF => Message::PowerOff,
+        _ => return None,
+    })
+}
+
+fn put_exec(exec: &Exec, out: &mut Vec<u8>) {
+    put_list(&exec.argv, out, |text, out| put_text(text, out));
+    put_list(&exec.env, out, |(name, value), out| {
+        put_text(name, out);
+        put_text(value, out);
+    });
+    put_option(exec.cwd.as_ref(), out, |text, out| put_text(text, out));
+    put_option(exec.uid.as_ref(), out, |uid, out| {
+        out.extend_from_slice(&uid.to_le_bytes());
+    });
+    out.push(u8::from(exec.detach));
+}
+
+fn take_exec(r: &mut Reader<'_>) -> Option<Exec> {
+    Some(Exec {
+        argv: r.list(Reader::text)?,
+        env: r.list(|r| Some((r.text()?, r.text()?)))?,
+        cwd: r.option(Reader::text)?,
+        uid: r.option(Reader::u32)?,
+        detach: r.bool()?,
+    })
+}
+
+fn put_network(config: &NetworkConfig, out: &mut Vec<u8>) {
+    put_list(&config.interfaces, out, |interface, out| {
+        out.extend_from_slice(&interface.mac);
+        put_text(&interface.name, out);
+        put_option(interface.mtu.as_ref(), out, |mtu, out| {
+            out.extend_from_slice(&mtu.to_le_bytes());
+        });
+        put_list(&interface.addresses, out, put_prefix);
+    });
+    put_list(&config.routes, out, |route, out| {
+        put_prefix(&route.destination, out);
+        put_option(route.gateway.as_ref(), out, put_address);
+        put_option(route.interface.as_ref(), out, |text, out| {
+            put_text(text, out);
+        });
+    });
+}
+
+fn take_network(r: &mut Reader<'_>) -> Option<NetworkConfig> {
+    Some(NetworkConfig {
+        interfaces: r.list(|r| {
+            Some(Interface {
+                mac: r.array()?,
+                name: r.text()?,
+                mtu: r.option(Reader::u32)?,
+                addresses: r.list(Reader::prefix)?,
+            })
+        })?,
+        routes: r.list(|r| {
+            Some(Route {
+                destination: r.prefix()?,
+                gateway: r.option(Reader::address)?,
+                interface: r.option(Reader::text)?,
+            })
+        })?,
+    })
+}
+
+/// Length and bytes. Text longer than 65,535 bytes is written whole under a wrong length, which makes the
+/// payload exceed [`MAX_PAYLOAD`] in any case: `encode` refuses it.
+fn put_text(text: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(&(text.len() as u16).to_le_bytes());
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// Count and elements; as with text, a count beyond 65,535 cannot fit a frame.
+fn put_list<T>(items: &[T], out: &mut Vec<u8>, mut put: impl FnMut(&T, &mut Vec<u8>)) {
+    out.extend_from_slice(&(items.len() as u16).to_le_bytes());
+    for item in items {
+        put(item, out);
+    }
+}
+
+fn put_option<T>(item: Option<&T>, out: &mut Vec<u8>, put: impl FnOnce(&T, &mut Vec<u8>)) {
+    out.push(u8::from(item.is_some()));
+    if let Some(item) = item {
+        put(item, out);
+    }
+}
+
+fn put_prefix((address, length): &(IpAddr, u8), out: &mut Vec<u8>) {
+    put_address(address, out);
+    out.push(*length);
+}
+
+fn put_address(address: &IpAddr, out: &mut Vec<u8>) {
+    match address {
+        IpAddr::V4(v4) => {
+            out.push(4);
+            out.extend_from_slice(&v4.octets());
+        }
+        IpAddr::V6(v6) => {
+            out.push(6);
+            out.extend_from_slice(&v6.octets());
+        }
+    }
+}
+
+/// Takes values off the front of a payload; `None` when it is too short or says something impossible.
+pub(super) struct Reader<'a>(pub(super) &'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (head, tail) = self.0.split_at_checked(count)?;
+        self.0 = tail;
+        Some(head)
+    }
+
+    fn rest(&mut self) -> &'a [u8] {
+        std::mem::take(&mut self.0)
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.take(N)?.try_into().ok()
+    }
+
+    fn u8(&mut self) -> Option<u8> {
+        Some(u8::from_le_bytes(self.array()?))
+    }
+
+    fn u16(&mut self) -> Option<u16> {
+        Some(u16::from_le_bytes(self.array()?))
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        Some(u32::from_le_bytes(self.array()?))
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        Some(u64::from_le_bytes(self.array()?))
+    }
+
+    fn bool(&mut self) -> Option<bool> {
+        match self.u8()? {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        }
+    }
+
+    fn text(&mut self) -> Option<String> {
+        let length = usize::from(self.u16()?);
+        String::from_utf8(self.take(length)?.to_vec()).ok()
+    }
+
+    /// The count is not trusted with memory: each element takes at least one byte, or the list ends.
+    fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+        let count = self.u16()?;
+        let mut items = Vec::new();
+        for _ in 0..count {
+            items.push(item(self)?);
+        }
+        Some(items)
+    }
+
+    fn option<T>(&mut self, item: impl FnOnce(&mut Self) -> Option<T>) -> Option<Option<T>> {
+        if self.bool()? {
+            Some(Some(item(self)?))
+        } else {
+            Some(None)
+        }
+    }
+
+    fn address(&mut self) -> Option<IpAddr> {
+        match self.u8()? {
+            4 => Some(IpAddr::V4(Ipv4Addr::from(self.array::<4>()?))),
+            6 => Some(IpAddr::V6(Ipv6Addr::from(self.array::<16>()?))),
+            _ => None,
+        }
+    }
+
+    fn prefix(&mut self) -> Option<(IpAddr, u8)> {
+        Some((self.address()?, self.u8()?))
+    }
+}
