@@ -80,10 +80,13 @@ pub fn agent() -> PathBuf {
     PathBuf::from(std::env::var_os(AGENT).expect("called inside of the namespaces"))
 }
 
-/// Builds the agent beside this test program, once.
+/// The agent that `LATLAB_AGENT` names, or one built beside this test program, once.
 fn build_agent() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
+        if let Some(agent) = std::env::var_os("LATLAB_AGENT") {
+            return agent.into();
+        }
         let this = std::env::current_exe().unwrap();
         // .../target/debug/deps/container-0123: the agent comes to .../target/debug.
         let profile = this.ancestors().nth(2).unwrap().to_owned();

@@ -181,7 +181,7 @@ fn run_runtime(config: &ContainerConfig, entry: &Entry) -> Result<Process, Error
         return Err(failed(last_words(&log_path)));
     }
     let pid = fs::read_to_string(&pid_file).map_err(Error::io("read", &pid_file))?;
-    let pid = pid
+    let pid: u32 = pid
         .trim()
         .parse()
         .map_err(|_| failed(format!("`{}` is not a pid", pid.trim())))?;
@@ -189,7 +189,11 @@ fn run_runtime(config: &ContainerConfig, entry: &Entry) -> Result<Process, Error
     if !is_told(ready.as_fd(), deadline)? {
         return Err(Error::Init(last_words(&log_path)));
     }
-    process.ok_or(Error::Ended)
+    let process = process.ok_or(Error::Ended)?;
+    // When the node runs out of memory, whoever took it shall be killed, and not the process that
+    // holds the node together. A machine whose root may not say so leaves it to the sizes.
+    let _ = fs::write(format!("/proc/{pid}/oom_score_adj"), "-1000");
+    Ok(process)
 }
 
 fn runtime_arguments(runtime: Runtime, dir: &Path, pid_file: &Path) -> Vec<PathBuf> {
