@@ -23,7 +23,7 @@ const BEYOND: &str = "beyond";
 
 /// The kernel removes the interfaces of a lab that was just destroyed in the background. Until it
 /// has, their addresses are taken on a parent that stays.
-const REMOVAL_PATIENCE: Duration = Duration::from_secs(3);
+const REMOVAL_PATIENCE: Duration = Duration::from_secs(10);
 const REMOVAL_RETRY: Duration = Duration::from_millis(5);
 
 pub(super) fn make(link: &Wiring<'_>, parent: Option<&str>) -> Result<Vec<VmEnd>, Error> {
