@@ -13,8 +13,8 @@ pub(crate) enum Align {
     Right,
 }
 
-/// The first column gives way to this width when the whole is too wide.
-const NAME_WIDTH: usize = 9;
+/// The first column gives way to this width when the whole is too wide: `container !`.
+const NAME_WIDTH: usize = 11;
 
 /// A table being filled.
 pub(crate) struct Table {

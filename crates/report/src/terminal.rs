@@ -68,13 +68,17 @@ fn heading(summary: &Summary, look: Look) -> String {
         RunState::Incomplete { .. } => " (incomplete)".to_owned(),
     };
     let host = &summary.host;
-    let machine = format!(
-        "{} · {} · Linux {} · VMs by {}",
+    let mut machine = format!(
+        "{} · {} · Linux {}",
         host.cpu,
         plural(host.cores as usize, "core"),
-        host.kernel,
-        host.acceleration
+        host.kernel
     );
+    // A study without VMs does not ask how they would run.
+    let mut nodes = summary.topologies.iter().flat_map(|t| &t.nodes);
+    if nodes.any(|node| node.kind == "vm") {
+        let _ = write!(machine, " · VMs by {}", host.acceleration);
+    }
     let trials = format!(
         "{}, {} planned of each, in random order (seed {})",
         plural(summary.trials.len(), "trial"),
@@ -114,7 +118,7 @@ fn render_group(summary: &Summary, group: &Group, look: Look) -> String {
 
 fn latency_table(cells: &[&Cell], look: Look) -> String {
     let mut table = Table::new(&[
-        ("environment", Align::Left),
+        ("cell", Align::Left),
         ("n", Align::Right),
         ("median [95 % CI]", Align::Left),
         ("p99", Align::Right),

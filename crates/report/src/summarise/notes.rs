@@ -4,7 +4,7 @@
 //! Nothing here removes or corrects a number. A measurement made on an overloaded machine is still
 //! what was measured; it is for the reader to see it said beside the number.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use latlab_model::results::{
     Cell, Counters, Manifest, Note, QUANTILES, RunState, Severity, TrialOutcome, samples_needed,
@@ -305,29 +305,27 @@ fn not_kvm(context: &Context<'_>) -> Option<Note> {
 
 fn overloaded(context: &Context<'_>) -> Option<Note> {
     let trials = context.trials_where(|trial| trial.used && trial.summary.overloaded);
-    // By check: how often it failed, and the worst it was.
-    let mut checks: BTreeMap<&str, (usize, String)> = BTreeMap::new();
-    let mut worst: BTreeMap<&str, f64> = BTreeMap::new();
-    for check in trials
-        .iter()
-        .flat_map(|t| &t.summary.checks)
-        .filter(|check| !check.passed)
-    {
-        let entry = checks.entry(&check.name).or_default();
-        entry.0 += 1;
-        let excess = check.value / check.limit;
-        if worst
-            .get(check.name.as_str())
-            .is_none_or(|&so_far| excess > so_far)
-        {
-            worst.insert(&check.name, excess);
-            let shown = |value| text::quantity(value, &check.unit);
-            entry.1 = format!("up to {}, limit {}", shown(check.value), shown(check.limit));
+    // By check: in how many trials it failed (both ends are asked), and the worst it was.
+    let mut checks: BTreeMap<&str, (usize, f64, String)> = BTreeMap::new();
+    for trial in &trials {
+        let failed = trial.summary.checks.iter().filter(|check| !check.passed);
+        let names: BTreeSet<&str> = failed.clone().map(|check| check.name.as_str()).collect();
+        for name in names {
+            checks.entry(name).or_default().0 += 1;
+        }
+        for check in failed {
+            let excess = check.value / check.limit;
+            let entry = checks.entry(&check.name).or_default();
+            if entry.2.is_empty() || excess > entry.1 {
+                let shown = |value| text::quantity(value, &check.unit);
+                entry.1 = excess;
+                entry.2 = format!("up to {}, limit {}", shown(check.value), shown(check.limit));
+            }
         }
     }
     let list: Vec<String> = checks
         .into_iter()
-        .map(|(name, (times, worst))| format!("{name} in {times} ({worst})"))
+        .map(|(name, (times, _, worst))| format!("{name} in {times} ({worst})"))
         .collect();
     let used = context.trials.values().filter(|trial| trial.used).count();
     let text = format!(
