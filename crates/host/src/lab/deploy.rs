@@ -29,6 +29,7 @@ use crate::links::{self, Network};
 use crate::nodes::container::{self, ContainerConfig};
 use crate::nodes::vm::kernel::{self, Kernel};
 use crate::sys::file::Lock;
+use crate::sys::mount;
 use crate::sys::process::ProcessId;
 
 /// How long another latlab may hold the lock; the slowest thing done under it is removing a lab.
@@ -170,6 +171,7 @@ impl Lab {
         fs::create_dir_all(&run).map_err(io("create", &run))?;
         let namespaces = self.dirs.namespaces(&self.state.lab);
         fs::create_dir_all(&namespaces).map_err(io("create", &namespaces))?;
+        mount::make_private(&namespaces)?;
         let network = Network::new(namespaces, &self.state.id)?;
         network.make_namespaces(&self.state.plan)?;
         let mut taps: Taps = BTreeMap::new();
