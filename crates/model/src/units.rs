@@ -68,8 +68,11 @@ fn scaled(text: &str, units: &[(&str, f64)]) -> Option<u64> {
     let unit = unit.trim();
     let factor = units.iter().find(|(name, _)| *name == unit)?.1;
     let value = number.replace('_', "").parse::<f64>().ok()? * factor;
-    (value.is_finite() && value >= 0.0 && value < u64::MAX as f64).then_some(value.round() as u64)
+    (value.is_finite() && value <= LARGEST as f64).then_some(value.round() as u64)
 }
+
+/// Largest quantity: beyond any that is meant, and its rounded form is still read back.
+const LARGEST: u64 = 1 << 63;
 
 impl Nanos {
     /// Reads `10ms`, `250us`, `2s`.
@@ -86,11 +89,8 @@ impl Nanos {
 impl Bytes {
     /// Reads `256MiB`, `1GB`, or a plain number of bytes.
     pub fn parse(text: &str) -> Option<Bytes> {
-        text.trim()
-            .parse()
-            .ok()
-            .or_else(|| scaled(text, SIZE))
-            .map(Bytes)
+        let plain = text.trim().parse().ok().filter(|n| *n <= LARGEST);
+        plain.or_else(|| scaled(text, SIZE)).map(Bytes)
     }
 }
 
@@ -284,6 +284,13 @@ mod tests {
             assert_eq!(Nanos::parse(bad), None, "{bad}");
         }
         assert_eq!(Bytes::parse("1MB/s"), None);
+        // Found by fuzzing: rounding made it larger than what is read.
+        let largest = Bytes::parse("9223372036854775807").unwrap();
+        assert_eq!(largest.to_string(), "8589934592GiB");
+        assert!(Bytes::parse("8589934592GiB").is_some());
+        for beyond in ["18446744073709551615", "17179869184GiB"] {
+            assert_eq!(Bytes::parse(beyond), None, "{beyond}");
+        }
     }
 
     #[test]

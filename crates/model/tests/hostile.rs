@@ -101,6 +101,21 @@ fn shipped_documents_are_cheap() {
     }
 }
 
+/// Inputs that once failed a fuzz target, by name; `fuzz/` begins with them too.
+#[test]
+fn what_fuzzing_found_is_answered() {
+    let found = common::yaml_files(&common::tests("fuzzed"));
+    assert!(!found.is_empty());
+    for file in found {
+        let text = common::read(&file);
+        cost(&text);
+        let mistakes = Lab::parse(&text).err().expect("a mistake");
+        let lines = text.split(['\n', '\r']).count();
+        let inside = mistakes.iter().all(|m| (1..=lines).contains(&m.at.line));
+        assert!(inside, "{}: {}", file.display(), mistakes.render("f"));
+    }
+}
+
 #[test]
 fn many_nodes_on_one_bridge() {
     for count in [1_000, 10_000, 40_000] {
@@ -206,7 +221,7 @@ fn studies_that_multiply() {
             "lab: {{name: l, topology: {{nodes: {{a: {{kind: native}}, b: {{kind: native}}, {nodes}}}, links: [{{endpoints: ['a:e', 'b:e']}}]}}}}\n"
         )
     };
-    let levels: Vec<String> = (1..=30).map(|i| (i * 1000).to_string()).collect();
+    let levels: Vec<String> = (1..=20).map(|i| (i * 1000).to_string()).collect();
     let factor = |name: &str, field: &str| {
         format!(
             "  {name}: {{path: topology.{field}, levels: [{}]}}\n",
@@ -218,12 +233,12 @@ fn studies_that_multiply() {
         + &factor("two", "nodes.a.cpus")
         + &factor("three", "nodes.b.cpus");
     let small = format!("name: s\n{}factors:\n{factors}{measurements}", lab(""));
-    is_bounded("27000 combinations of a small lab", &small);
+    is_bounded("8000 combinations of a small lab", &small);
     let many: String = (0..1000)
         .map(|i| format!("n{i}: {{kind: native}}, "))
         .collect();
     let large = format!("name: s\n{}factors:\n{factors}{measurements}", lab(&many));
-    is_bounded("27000 combinations of a large lab", &large);
+    is_bounded("8000 combinations of a large lab", &large);
     let deep = format!(
         "name: s\n{}factors: {{{}: [1]}}\n{measurements}",
         lab(""),

@@ -1,0 +1,113 @@
+//! Fuzz targets for every parser of outside data, and a small engine that runs them on stable Rust.
+//!
+//! A target is a function that takes any bytes and must come back: without a panic, soon, and with
+//! little memory. Two fronts run the same functions. `fuzz-bounded` needs nothing but this crate: CI
+//! runs it for a few seconds a target, on any machine. `fuzz_targets/libfuzzer.rs` is for cargo-fuzz,
+//! whose coverage finds what chance does not, but needs nightly Rust.
+//!
+//! What a target finds becomes a named case in the tests of the crate that it was found in.
+
+pub mod engine;
+pub mod seeds;
+pub mod targets;
+
+/// A parser under test.
+pub struct Target {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// Feeds it. What is returned stands for *how* the input was answered: an input with a new answer
+    /// is kept and changed further, which takes the place of coverage.
+    pub run: fn(&[u8]) -> u64,
+    /// Good inputs, to start from.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+    /// Words that chance would not find.
+    pub tokens: &'static [&'static str],
+}
+
+/// Every target.
+pub const TARGETS: &[Target] = &[
+    Target {
+        name: "lab",
+        run: targets::lab,
+        seeds: seeds::labs,
+        tokens: seeds::YAML_TOKENS,
+    },
+    Target {
+        name: "study",
+        run: targets::study,
+        seeds: seeds::studies,
+        tokens: seeds::YAML_TOKENS,
+    },
+    Target {
+        name: "units",
+        run: targets::units,
+        seeds: seeds::units,
+        tokens: seeds::UNIT_TOKENS,
+    },
+    Target {
+        name: "documents",
+        run: targets::documents,
+        seeds: seeds::documents,
+        tokens: seeds::JSON_TOKENS,
+    },
+    Target {
+        name: "channel",
+        run: targets::channel,
+        seeds: seeds::channel,
+        tokens: &["LLC1"],
+    },
+    Target {
+        name: "probe-output",
+        run: targets::probe_output,
+        seeds: seeds::probe_output,
+        tokens: seeds::JSON_TOKENS,
+    },
+    Target {
+        name: "probe-header",
+        run: targets::probe_header,
+        seeds: seeds::probe_header,
+        tokens: &["LP", "LR"],
+    },
+    Target {
+        name: "samples-file",
+        run: targets::samples_file,
+        seeds: seeds::samples_file,
+        tokens: &["PAR1"],
+    },
+    Target {
+        name: "image-archive",
+        run: targets::image_archive,
+        seeds: seeds::image_archive,
+        tokens: seeds::ARCHIVE_TOKENS,
+    },
+    Target {
+        name: "image-layer",
+        run: targets::image_layer,
+        seeds: seeds::image_layer,
+        tokens: seeds::ARCHIVE_TOKENS,
+    },
+    Target {
+        name: "iperf3",
+        run: targets::iperf3,
+        seeds: seeds::iperf3,
+        tokens: seeds::JSON_TOKENS,
+    },
+    Target {
+        name: "kernel-texts",
+        run: targets::kernel_texts,
+        seeds: seeds::kernel_texts,
+        tokens: &[
+            "processor",
+            "kB",
+            "cgroup2",
+            "cpu",
+            ": ",
+            "18446744073709551615",
+        ],
+    },
+];
+
+/// The target of that name.
+pub fn target(name: &str) -> Option<&'static Target> {
+    TARGETS.iter().find(|t| t.name == name)
+}

@@ -1,0 +1,460 @@
+//! Good inputs to start from: what latlab ships, what its tests hold, and what its own encoders write.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use latlab_samples::{Sample, SampleWriter};
+use latlab_wire::channel::{self, Exec, Message, NetworkConfig, Stream};
+use latlab_wire::{probe, samples};
+
+/// Words of labs and studies.
+pub const YAML_TOKENS: &[&str] = &[
+    "name: ",
+    "topology: ",
+    "nodes: ",
+    "links: ",
+    "defaults: ",
+    "kinds: ",
+    "kind: native",
+    "kind: vm",
+    "kind: container",
+    "kind: host",
+    "endpoints: ",
+    "type: bridge",
+    "type: nat",
+    "type: vxlan",
+    "type: macvlan",
+    "mtu: ",
+    "subnets: ",
+    "10.0.0.0/30",
+    "fd00::/127",
+    "0.0.0.0/0",
+    "::/0",
+    "255.255.255.255/32",
+    "mac: ",
+    "isolate: true",
+    "cpuset: ",
+    "0-8191",
+    "vni: ",
+    "delay: 1ms",
+    "jitter: 1ms",
+    "loss: 1%",
+    "rate: 1Gbit",
+    "factors: ",
+    "levels: ",
+    "path: ",
+    "topology.links.0",
+    "measurements: ",
+    "probe: ",
+    "from: ",
+    "to: ",
+    "replicates: ",
+    "baseline: ",
+    "&a ",
+    "*a",
+    "<<: ",
+    "? ",
+    "!!str ",
+    "---\n",
+    "|\n",
+    ">-\n",
+    "%YAML 1.2\n",
+    "[",
+    "]",
+    "{",
+    "}",
+    "- ",
+    ": ",
+    "\t",
+    "\"",
+    "'",
+    "#",
+    "\u{feff}",
+    "\u{0}",
+    "\u{85}",
+    "\u{2028}",
+    "~",
+];
+/// Units and what stands between.
+pub const UNIT_TOKENS: &[&str] = &[
+    "ns", "us", "µs", "ms", "s", "min", "KiB", "MiB", "GiB", "TB", "bit", "Gbit", "/s", "bps", "-",
+    ",", "_", ".", "\n", " ", "8191",
+];
+/// What JSON is made of.
+pub const JSON_TOKENS: &[&str] = &[
+    "null",
+    "true",
+    "{",
+    "}",
+    "[",
+    "]",
+    ":",
+    ",",
+    "\"",
+    "\\u0000",
+    "\\ud800",
+    "1e999",
+    "-0",
+    "{}",
+    "[]",
+    "\"end\":",
+    "\"sum\":",
+    "\"nodes\":",
+    "\"links\":",
+    "\"type\":",
+    "lp",
+];
+/// Names inside images, and the first bytes of compressed data.
+pub const ARCHIVE_TOKENS: &[&str] = &[
+    "index.json",
+    "manifest.json",
+    "oci-layout",
+    "blobs/sha256/",
+    "../",
+    "/",
+    ".wh.",
+    ".wh..wh..opq",
+    "ustar\u{0}00",
+    "\u{1f}\u{8b}\u{8}",
+    "path=",
+    "linkpath=",
+    "SCHILY.xattr.",
+    "GNU.sparse.",
+    "L",
+    "K",
+    "x",
+    "g",
+    "00000000777\u{0}",
+    "77777777777\u{0}",
+];
+
+/// A path inside the repository.
+fn repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
+}
+
+/// The files of these folders whose names end so, in the order of their names.
+fn files(folders: &[&str], ending: &str) -> Vec<(String, Vec<u8>)> {
+    let mut found = Vec::new();
+    for folder in folders {
+        let entries = fs::read_dir(repository(folder))
+            .into_iter()
+            .flatten()
+            .flatten();
+        for path in entries.map(|e| e.path()) {
+            let name = path.to_string_lossy().into_owned();
+            if let (true, Ok(bytes)) = (name.ends_with(ending), fs::read(&path)) {
+                found.push((name, bytes));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn yaml(wants_studies: bool) -> Vec<Vec<u8>> {
+    let folders = [
+        "labs",
+        "studies",
+        "crates/model/tests/bad",
+        "crates/model/tests/fuzzed",
+    ];
+    let is_study = |name: &str| name.contains("study") || name.contains("studies");
+    let all = files(&folders, ".yaml").into_iter();
+    all.filter(|(name, _)| is_study(name) == wants_studies)
+        .map(|(_, bytes)| bytes)
+        .collect()
+}
+
+/// Labs, good and bad.
+pub fn labs() -> Vec<Vec<u8>> {
+    yaml(false)
+}
+
+/// Studies, good and bad.
+pub fn studies() -> Vec<Vec<u8>> {
+    yaml(true)
+}
+
+/// Quantities, one a line.
+pub fn units() -> Vec<Vec<u8>> {
+    let texts = [
+        "10ms\n0.5 us\n3µs\n2min",
+        "256MiB\n1500\n1GB\n7B",
+        "1Gbit/s\n10Mbps\n9bit",
+        "0-3,8\n5\n1,2,3\n0-8191",
+        "0.1%\n1_000ns\n1..2s\n-1ms",
+    ];
+    texts.map(|t| t.as_bytes().to_vec()).to_vec()
+}
+
+/// Plans and facts.
+pub fn documents() -> Vec<Vec<u8>> {
+    let folders = ["crates/model/tests/golden", "crates/model/tests/facts"];
+    files(&folders, ".json")
+        .into_iter()
+        .map(|(_, bytes)| bytes)
+        .collect()
+}
+
+/// One frame of each sort, and all of them in a row.
+pub fn channel() -> Vec<Vec<u8>> {
+    let exec = Exec {
+        argv: vec!["sh".into(), "-c".into(), "true".into()],
+        env: vec![("LANG".into(), "C".into())],
+        cwd: Some("/".into()),
+        uid: Some(0),
+        detach: false,
+    };
+    let config = NetworkConfig {
+        interfaces: vec![channel::Interface {
+            mac: [2, 0, 0, 0, 0, 1],
+            name: "eth0".into(),
+            mtu: Some(1500),
+            addresses: vec![
+                ([10, 0, 0, 1].into(), 24),
+                ([0xfd00, 0, 0, 0, 0, 0, 0, 1].into(), 64),
+            ],
+        }],
+        routes: vec![channel::Route {
+            destination: ([0, 0, 0, 0].into(), 0),
+            gateway: Some([10, 0, 0, 254].into()),
+            interface: Some("eth0".into()),
+        }],
+    };
+    let (session, stream) = (7, Stream::Stdout);
+    let status = channel::ExitStatus::Signal(9);
+    let messages = [
+        Message::Hello {
+            version: 1,
+            nonce: 42,
+        },
+        Message::HelloAck {
+            version: 1,
+            nonce: 42,
+            guest_monotonic_ns: 5,
+            failure: Some("no root".into()),
+        },
+        Message::Exec { session, exec },
+        Message::Data {
+            session,
+            stream,
+            data: b"hello\n".to_vec(),
+        },
+        Message::End { session, stream },
+        Message::Credit {
+            session,
+            stream,
+            bytes: 4096,
+        },
+        Message::Signal {
+            session,
+            signal: 15,
+        },
+        Message::Exit { session, status },
+        Message::Network { session, config },
+        Message::Done { session },
+        Message::Failed {
+            session,
+            errno: 2,
+            message: "start `x`: not found".into(),
+        },
+        Message::Ping { token: 1 },
+        Message::Pong {
+            token: 1,
+            guest_monotonic_ns: 9,
+        },
+        Message::PowerOff,
+    ];
+    let frame = |message: &Message| {
+        let mut bytes = Vec::new();
+        channel::encode(message, &mut bytes).expect("a short message fits");
+        bytes
+    };
+    let mut seeds: Vec<Vec<u8>> = messages.iter().map(frame).collect();
+    seeds.push(seeds.concat());
+    seeds
+}
+
+/// A block of records, an error, and both.
+pub fn probe_output() -> Vec<Vec<u8>> {
+    let record = |sequence| samples::Record {
+        sequence,
+        flow: 1,
+        flags: 0,
+        start_ns: 1_000,
+        end_ns: 2_000,
+    };
+    let block = samples::Samples {
+        kind: samples::SampleKind::Rr,
+        records: (0..3).map(record).collect(),
+    };
+    let encoded = |message: &samples::Message| {
+        let mut bytes = Vec::new();
+        message.encode(&mut bytes);
+        bytes
+    };
+    let mut seeds = vec![
+        encoded(&samples::Message::Samples(block)),
+        encoded(&samples::Message::Error("cannot bind".into())),
+    ];
+    seeds.push(seeds.concat());
+    // Ready and progress are JSON behind the same header.
+    for kind in [1, 2, 4] {
+        let json = br#"{"probe":"rr-client","protocol":"udp","phase":"measure"}"#;
+        let mut bytes = vec![b'l', b'p', kind, samples::VERSION];
+        bytes.extend((json.len() as u32).to_le_bytes());
+        bytes.extend(json);
+        seeds.push(bytes);
+    }
+    seeds
+}
+
+/// Both headers.
+pub fn probe_header() -> Vec<Vec<u8>> {
+    let mut packet = vec![0; probe::HEADER_BYTES];
+    let repr = probe::PacketRepr {
+        flow: 1,
+        sequence: 2,
+        intended_ns: 3,
+    };
+    repr.emit(&mut probe::Packet::new_unchecked(&mut packet[..]));
+    let mut request = vec![0; 100];
+    let repr = probe::TransactionRepr {
+        kind: probe::TransactionKind::Request,
+        sequence: 2,
+        message_bytes: 100,
+        reply_bytes: 200,
+    };
+    repr.emit(&mut probe::Transaction::new_unchecked(&mut request[..]));
+    vec![packet, request]
+}
+
+/// A small file as latlab writes it.
+pub fn samples_file() -> Vec<Vec<u8>> {
+    let path = std::env::temp_dir().join(format!("latlab-fuzz-seed-{}", std::process::id()));
+    let write = || -> Result<Vec<u8>, Box<dyn std::error::Error>> {
+        let mut writer = SampleWriter::create(&path)?;
+        for seq in 0..20 {
+            let sent_ns = seq as i64 * 1_000;
+            writer.push(&Sample {
+                seq,
+                intended_ns: sent_ns,
+                sent_ns,
+                received_ns: (seq != 7).then_some(sent_ns + 500),
+                latency_ns: (seq != 7).then_some(500),
+                arrival: (seq != 7).then_some(seq as i64),
+            })?;
+        }
+        writer.finish()?;
+        Ok(fs::read(&path)?)
+    };
+    let written = write();
+    fs::remove_file(&path).ok();
+    vec![written.expect("a small file of samples")]
+}
+
+/// A POSIX archive of these files; the kind is tar's letter.
+fn tar(entries: &[(&str, u8, &[u8])]) -> Vec<u8> {
+    let mut archive = Vec::new();
+    for (name, kind, content) in entries {
+        let mut header = [0u8; 512];
+        header[..name.len()].copy_from_slice(name.as_bytes());
+        header[100..108].copy_from_slice(b"0000755\0");
+        header[108..116].copy_from_slice(b"0000000\0");
+        header[116..124].copy_from_slice(b"0000000\0");
+        header[124..136].copy_from_slice(format!("{:011o}\0", content.len()).as_bytes());
+        header[136..148].copy_from_slice(b"00000000000\0");
+        header[148..156].copy_from_slice(b"        ");
+        header[156] = *kind;
+        header[257..265].copy_from_slice(b"ustar\x0000");
+        let sum: u32 = header.iter().map(|b| u32::from(*b)).sum();
+        header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+        archive.extend(header);
+        archive.extend(*content);
+        archive.resize(archive.len().next_multiple_of(512), 0);
+    }
+    archive.resize(archive.len() + 1024, 0);
+    archive
+}
+
+/// A layer with a file, a folder, a link, a whiteout and a name of the long sort.
+pub fn image_layer() -> Vec<Vec<u8>> {
+    let long = "a-long-name/".repeat(12) + "file\0";
+    vec![
+        tar(&[("etc/", b'5', b""), ("etc/hostname", b'0', b"box\n")]),
+        tar(&[
+            ("etc/.wh.hostname", b'0', b""),
+            ("var/.wh..wh..opq", b'0', b""),
+        ]),
+        tar(&[
+            ("././@LongLink", b'L', long.as_bytes()),
+            ("short", b'0', b"x"),
+        ]),
+        tar(&[
+            ("pax", b'x', b"19 path=etc/motd-a\n"),
+            ("link", b'2', b""),
+            ("hard", b'1', b""),
+        ]),
+    ]
+}
+
+/// The same as `docker save` packs it, and as OCI lays it out.
+pub fn image_archive() -> Vec<Vec<u8>> {
+    let layer = tar(&[("etc/hostname", b'0', b"box\n")]);
+    let docker = br#"[{"Config":"config.json","RepoTags":["box:1"],"Layers":["layer.tar"]}]"#;
+    let config =
+        br#"{"architecture":"amd64","os":"linux","rootfs":{"type":"layers","diff_ids":[]}}"#;
+    let index = br#"{"schemaVersion":2,"manifests":[{"mediaType":"application/vnd.oci.image.manifest.v1+json","digest":"sha256:00","size":2}]}"#;
+    vec![
+        tar(&[
+            ("manifest.json", b'0', docker),
+            ("config.json", b'0', config),
+            ("layer.tar", b'0', &layer),
+        ]),
+        tar(&[
+            ("oci-layout", b'0', br#"{"imageLayoutVersion":"1.0.0"}"#),
+            ("index.json", b'0', index),
+            ("blobs/sha256/00", b'0', b"{}"),
+        ]),
+    ]
+}
+
+/// Reports over TCP and UDP, and a failure.
+pub fn iperf3() -> Vec<Vec<u8>> {
+    let texts = [
+        r#"{"intervals":[{"sum":{"start":0,"end":1,"bits_per_second":8e9,"omitted":false}}],"end":{"sum_sent":{"bytes":1000000000,"seconds":1,"retransmits":3,"bits_per_second":8e9},"sum_received":{"bytes":1000000000,"seconds":1,"bits_per_second":8e9}}}"#,
+        r#"{"intervals":[],"end":{"sum":{"bytes":1000,"seconds":1,"bits_per_second":8000,"lost_percent":2.5}}}"#,
+        r#"{"error":"unable to connect to server: Connection refused"}"#,
+    ];
+    texts.map(|t| t.as_bytes().to_vec()).to_vec()
+}
+
+/// Texts as the kernel and tools publish them.
+pub fn kernel_texts() -> Vec<Vec<u8>> {
+    let texts = [
+        "processor\t: 0\nmodel name\t: AMD EPYC\nphysical id\t: 0\ncore id\t: 0\nflags\t: fpu hypervisor\n\nprocessor\t: 1\n",
+        "MemTotal:       24569912 kB\nHugePages_Total:       0\nHugepagesize:       2048 kB\n",
+        "PRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\nID=debian\n",
+        "cpu  10 0 20 300 0 0 0 7 0 0\ncpu0 5 0 10 150 0 0 0 3 0 0\n",
+        "25 20 0:22 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n26 25 0:23 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n",
+        "tsc hpet [acpi_pm]\n",
+        "48K\n",
+        "qemu-system-x86_64 version 7.2.15 (Debian 1:7.2)\n",
+        "Cpus_allowed_list:\t0-1\n",
+        "kernel/net/sched/sch_netem.ko\nkernel/net/sched/sch_netem.ko.xz: a.ko b.ko\n",
+    ];
+    let mut seeds = texts.map(|t| t.as_bytes().to_vec()).to_vec();
+    // The head of a bzImage that holds nothing.
+    let mut image = vec![0; 0x400];
+    image[0x1f1] = 1;
+    image[0x1fe..0x200].copy_from_slice(&[0x55, 0xaa]);
+    image[0x202..0x206].copy_from_slice(b"HdrS");
+    image[0x206..0x208].copy_from_slice(&0x20f_u16.to_le_bytes());
+    image[0x20e..0x210].copy_from_slice(&0x100_u16.to_le_bytes());
+    image[0x248..0x24c].copy_from_slice(&16_u32.to_le_bytes());
+    image[0x24c..0x250].copy_from_slice(&64_u32.to_le_bytes());
+    image[0x300..0x306].copy_from_slice(b"6.1.0\0");
+    seeds.push(image);
+    seeds
+}

@@ -1,0 +1,377 @@
+//! The targets. Besides coming back, each checks what the parser promises about what it accepts.
+
+use std::collections::hash_map::DefaultHasher;
+use std::collections::{BTreeSet, HashSet};
+use std::hash::{Hash, Hasher};
+use std::sync::LazyLock;
+
+use latlab_host::facts::texts;
+use latlab_host::images;
+use latlab_host::nodes::vm::bzimage;
+use latlab_model::diagnostic::Diagnostics;
+use latlab_model::facts::Facts;
+use latlab_model::plan::{Plan, plan, plan_run};
+use latlab_model::results::{Manifest, Summary, Trial};
+use latlab_model::spec::yaml::Yaml;
+use latlab_model::spec::{DocumentKind, Lab, LabSource, Study};
+use latlab_model::state::LabState;
+use latlab_model::units::{BitsPerSecond, Bytes, CpuList, Nanos};
+use latlab_samples::SampleReader;
+use latlab_wire::{channel as wire_channel, probe, samples};
+
+/// The machines that the model's tests plan for.
+static MACHINES: LazyLock<[Facts; 2]> = LazyLock::new(|| {
+    [
+        include_str!("../../crates/model/tests/facts/small.json"),
+        include_str!("../../crates/model/tests/facts/large.json"),
+    ]
+    .map(|text| serde_json::from_str(text).expect("facts"))
+});
+
+fn answer(of: impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    of.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// A message without what it quotes from the input, so that two spellings of one mistake are one
+/// answer.
+fn words(message: &str) -> String {
+    let outside = message
+        .split(['`', '"'])
+        .step_by(2)
+        .collect::<Vec<_>>()
+        .concat();
+    let letters = outside
+        .chars()
+        .filter(|c| c.is_ascii_alphabetic() || *c == ' ');
+    letters.take(60).collect()
+}
+
+/// Mistakes stand somewhere in the text, and each is two lines.
+fn check_mistakes(errors: &Diagnostics, text: &str) -> u64 {
+    // YAML's line breaks, a lone carriage return among them.
+    let lines = text.replace("\r\n", "\n").matches(['\n', '\r']).count() + 2;
+    for mistake in errors.iter() {
+        let at = mistake.at;
+        assert!(
+            (1..=lines).contains(&at.line) && at.column >= 1,
+            "{mistake:?} of {lines} lines"
+        );
+        assert!(
+            !mistake.hint.is_empty() && !mistake.message.is_empty(),
+            "{mistake:?}"
+        );
+    }
+    let rendered = errors.render("f");
+    let count = errors.iter().count();
+    let shown = rendered.lines().filter(|l| l.starts_with("f:")).count();
+    assert!(count > 0 && shown == count, "{rendered}");
+    let messages = errors.iter().map(|d| words(&d.message));
+    answer(messages.collect::<BTreeSet<_>>())
+}
+
+fn check_plan(plan: &Plan) -> u64 {
+    let text = serde_json::to_string(plan).expect("a plan is JSON");
+    serde_json::from_str::<Plan>(&text).expect("a plan is read as written");
+    for (number, link) in plan.links.iter().enumerate() {
+        let mut addresses = HashSet::new();
+        for end in 0..link.endpoints.len() {
+            let (node, interface) = plan.end(number, end);
+            assert!(interface.name.len() <= 15, "{}", interface.name);
+            for address in &interface.addresses {
+                let twice = !addresses.insert(address.addr());
+                assert!(!twice, "{address} twice on {} at {}", link.name, node.name);
+            }
+        }
+    }
+    for from in plan.nodes.iter().take(4) {
+        for to in plan.nodes.iter().take(4) {
+            plan.reach(&from.name, &to.name, None, false);
+            plan.reach(&from.name, &to.name, Some("eth0"), true);
+        }
+    }
+    plan.topology(Default::default());
+    let kinds = plan.nodes.iter().map(|n| n.kind);
+    answer((
+        kinds.collect::<Vec<_>>(),
+        plan.links
+            .iter()
+            .map(|l| l.medium.kind())
+            .collect::<Vec<_>>(),
+    ))
+}
+
+/// A lab, planned on two machines.
+pub fn lab(data: &[u8]) -> u64 {
+    let text = String::from_utf8_lossy(data);
+    let lab = match Lab::parse(&text) {
+        Ok(lab) => lab,
+        Err(errors) => return check_mistakes(&errors, &text),
+    };
+    let machines = MACHINES.iter().map(|facts| match plan(&lab, facts) {
+        Ok(plan) => check_plan(&plan),
+        Err(errors) => check_mistakes(&errors, &text),
+    });
+    answer(machines.collect::<Vec<_>>())
+}
+
+/// A study with its lab inside, every combination planned.
+pub fn study(data: &[u8]) -> u64 {
+    let text = String::from_utf8_lossy(data);
+    let read = Yaml::parse(&text).and_then(|yaml| {
+        DocumentKind::of(&yaml);
+        Study::read(&yaml)
+    });
+    let study = match read {
+        Ok(study) => study,
+        Err(errors) => return check_mistakes(&errors, &text),
+    };
+    let LabSource::Inline(lab) = &study.lab else {
+        return answer("a file");
+    };
+    match plan_run(&study, lab, &MACHINES[1]) {
+        Ok(run) => {
+            assert_eq!(run.order().len(), run.trials());
+            assert_eq!(run.trials(), run.cells.len() * study.replicates as usize);
+            answer(run.labs.iter().map(check_plan).collect::<Vec<_>>())
+        }
+        Err(errors) => check_mistakes(&errors, &text),
+    }
+}
+
+/// Quantities as people write them.
+pub fn units(data: &[u8]) -> u64 {
+    let text = String::from_utf8_lossy(data);
+    let [mut nanos, mut bytes, mut bits, mut cpus] = [0, 0, 0, 0];
+    for line in text.lines() {
+        if let Some(read) = Nanos::parse(line) {
+            nanos += 1;
+            assert!(
+                Nanos::parse(&read.to_string()).is_some(),
+                "{read} is not read back"
+            );
+        }
+        if let Some(read) = Bytes::parse(line) {
+            bytes += 1;
+            assert!(
+                Bytes::parse(&read.to_string()).is_some(),
+                "{read} is not read back"
+            );
+        }
+        if let Some(read) = BitsPerSecond::parse(line) {
+            bits += 1;
+            assert!(
+                BitsPerSecond::parse(&read.to_string()).is_some(),
+                "{read} is not read back"
+            );
+        }
+        if let Some(list) = CpuList::parse(line) {
+            cpus += 1;
+            assert_eq!(CpuList::parse(&list.to_string()).as_ref(), Some(&list));
+            assert_eq!(CpuList::new(list.iter().collect()), list);
+            assert_eq!(list.iter().count(), list.len());
+        }
+    }
+    answer([nanos, bytes, bits, cpus].map(|n: u32| n.min(3)))
+}
+
+/// The JSON documents of the state and run directories.
+pub fn documents(data: &[u8]) -> u64 {
+    fn read<T: serde::de::DeserializeOwned + serde::Serialize>(data: &[u8]) -> bool {
+        let Ok(document) = serde_json::from_slice::<T>(data) else {
+            return false;
+        };
+        let text = serde_json::to_vec(&document).expect("a document is JSON");
+        serde_json::from_slice::<T>(&text).expect("a document is read as written");
+        true
+    }
+    let read = [
+        read::<Facts>(data),
+        read::<Plan>(data),
+        read::<LabState>(data),
+        read::<Manifest>(data),
+        read::<Trial>(data),
+        read::<Summary>(data),
+    ];
+    // The parser's own words tell how far it came.
+    let error = serde_json::from_slice::<Plan>(data)
+        .err()
+        .map(|e| e.to_string());
+    answer((read, words(&error.unwrap_or_default())))
+}
+
+/// The command channel between host and guest, in pieces; what is accepted is encoded alike.
+pub fn channel(data: &[u8]) -> u64 {
+    let piece = data.first().map_or(1, |b| usize::from(*b) + 1);
+    let mut decoder = wire_channel::Decoder::default();
+    let mut kinds = HashSet::new();
+    let mut pieces = Vec::new();
+    for bytes in data.chunks(piece) {
+        decoder.push(bytes);
+        pieces.extend(decoder.by_ref());
+    }
+    let mut whole = Vec::new();
+    let mut rest = data;
+    loop {
+        match wire_channel::decode(rest) {
+            wire_channel::Decoded::Message(message, used) => {
+                let mut again = Vec::new();
+                wire_channel::encode(&message, &mut again).expect("what was decoded fits");
+                assert_eq!(again, rest[..used], "{message:?} is encoded otherwise");
+                kinds.insert(std::mem::discriminant(&message));
+                whole.push(message);
+                rest = &rest[used..];
+            }
+            wire_channel::Decoded::Garbage(count) => {
+                assert!(count > 0, "garbage of no bytes");
+                rest = &rest[count..];
+            }
+            wire_channel::Decoded::Incomplete => break,
+        }
+    }
+    assert_eq!(pieces, whole, "in pieces of {piece} bytes");
+    let kinds: BTreeSet<u64> = kinds.iter().map(answer).collect();
+    answer((kinds, rest.is_empty(), decoder.garbage_bytes() > 0))
+}
+
+/// What a probe writes, in pieces.
+pub fn probe_output(data: &[u8]) -> u64 {
+    let piece = data.first().map_or(1, |b| usize::from(*b) + 1);
+    let mut decoder = samples::Decoder::new();
+    let mut kinds = Vec::new();
+    for bytes in data.chunks(piece) {
+        decoder.push(bytes);
+        loop {
+            match decoder.next_message() {
+                Ok(Some(message)) => kinds.push(std::mem::discriminant(&message)),
+                Ok(None) => break,
+                Err(error) => {
+                    return answer((kinds, words(&error.to_string())));
+                }
+            }
+        }
+    }
+    answer((kinds, decoder.finish().is_ok()))
+}
+
+/// The headers inside packets; what is accepted is written alike.
+pub fn probe_header(data: &[u8]) -> u64 {
+    let packet = probe::Packet::new_checked(data).and_then(|view| probe::PacketRepr::parse(&view));
+    if let Ok(repr) = &packet {
+        let mut bytes = [0; probe::HEADER_BYTES];
+        repr.emit(&mut probe::Packet::new_unchecked(&mut bytes[..]));
+        assert_eq!(bytes, data[..probe::HEADER_BYTES]);
+    }
+    let view = probe::Transaction::new_checked(data);
+    let transaction = view.and_then(|view| probe::TransactionRepr::parse(&view));
+    if let Ok(repr) = &transaction {
+        let mut bytes = [0; probe::HEADER_BYTES];
+        repr.emit(&mut probe::Transaction::new_unchecked(&mut bytes[..]));
+        // The reserved byte is not looked at.
+        bytes[3] = data[3];
+        assert_eq!(bytes, data[..probe::HEADER_BYTES]);
+    }
+    answer((
+        packet.is_ok(),
+        transaction
+            .map(|t| t.kind == probe::TransactionKind::Request)
+            .ok(),
+    ))
+}
+
+/// The bytes as a file that `use_it` is given; it lies in memory where the machine allows it.
+fn with_file<T>(data: &[u8], use_it: impl FnOnce(&std::path::Path) -> T) -> T {
+    let memory = std::path::Path::new("/dev/shm");
+    let folder = if memory.is_dir() {
+        memory.to_path_buf()
+    } else {
+        std::env::temp_dir()
+    };
+    let path = folder.join(format!("latlab-fuzz-{}", std::process::id()));
+    std::fs::write(&path, data).expect("a temporary file");
+    let result = use_it(&path);
+    std::fs::remove_file(&path).ok();
+    result
+}
+
+/// Raw samples of a run directory that came from elsewhere.
+pub fn samples_file(data: &[u8]) -> u64 {
+    with_file(data, |path| {
+        let read = SampleReader::open(path).and_then(SampleReader::read_all);
+        let said = match read {
+            Ok(samples) => format!("{}", samples.len().min(20)),
+            Err(error) => {
+                let cause = std::error::Error::source(&error).map(ToString::to_string);
+                cause.unwrap_or_else(|| error.to_string())
+            }
+        };
+        answer(words(&said))
+    })
+}
+
+/// An image as people download them.
+pub fn image_archive(data: &[u8]) -> u64 {
+    images::fuzz::archive(data);
+    answer(data.len() / 512)
+}
+
+/// A layer of an image.
+pub fn image_layer(data: &[u8]) -> u64 {
+    images::fuzz::layer(data);
+    answer(data.len() / 512)
+}
+
+/// iperf3's report.
+pub fn iperf3(data: &[u8]) -> u64 {
+    let text = String::from_utf8_lossy(data);
+    let said = [false, true].map(|udp| match latlab_measure::iperf::parse(&text, udp) {
+        Ok(result) => {
+            assert!(result.bits_per_second.is_finite() && result.seconds.is_finite());
+            serde_json::to_string(&result).expect("a result is JSON");
+            format!(
+                "{} {:?}",
+                result.intervals.len().min(5),
+                result.retransmits.is_some()
+            )
+        }
+        // An `error` in the report is passed on as it is: any text is the same answer.
+        Err(error) if error.starts_with("it") => error,
+        Err(_) => "iperf3's own words".into(),
+    });
+    answer(said.map(|w| words(&w)))
+}
+
+/// What the kernel and tools tell, and a kernel's file.
+pub fn kernel_texts(data: &[u8]) -> u64 {
+    let text = String::from_utf8_lossy(data);
+    let (first, rest) = text.split_once('\n').unwrap_or((&text, ""));
+    let release = bzimage::release(data).map_err(|e| e.to_string());
+    let unpacked = bzimage::extract(data).is_ok();
+    let cpus = texts::cpuinfo(&text);
+    answer((
+        texts::meminfo(&text).len().min(8),
+        texts::os_release(&text, "PRETTY_NAME").is_some(),
+        texts::chosen(&text).is_some(),
+        texts::cpu_list(&text).is_some(),
+        texts::status_cpu_list(&text, "Cpus_allowed_list").is_some(),
+        texts::steal_since_boot(&text).is_some(),
+        texts::cgroup_layout(&text),
+        (
+            texts::cache_size(first).is_some(),
+            texts::tool_version(&text).is_some(),
+        ),
+        (
+            cpus.processors.min(8),
+            cpus.sockets.min(8),
+            cpus.cores.min(8),
+        ),
+        texts::module_state(rest, first, "sch_netem") == texts::ModuleState::Absent,
+        (
+            release
+                .map_err(|e| e.split(':').next().unwrap_or_default().to_string())
+                .is_ok(),
+            unpacked,
+        ),
+    ))
+}
