@@ -26,6 +26,15 @@ struct End {
     sum: Option<Sum>,
     sum_sent: Option<Sum>,
     sum_received: Option<Sum>,
+    cpu_utilization_percent: Cpu,
+}
+
+/// iperf3's own `getrusage` over wall time: 100 is one processor.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Cpu {
+    host_total: Option<f64>,
+    remote_total: Option<f64>,
 }
 
 #[derive(Debug, Default, Clone, Deserialize)]
@@ -67,6 +76,11 @@ pub fn parse(text: &str, udp: bool) -> Result<StreamResult, String> {
         .and_then(|s| s.lost_percent)
         .or(received.lost_percent);
     let lost_fraction = udp.then_some(lost).flatten().map(|p| p / 100.0);
+    let cpu = [
+        ("sender-process", end.cpu_utilization_percent.host_total),
+        ("receiver-process", end.cpu_utilization_percent.remote_total),
+    ];
+    let per_byte = |percent: f64| percent / 100.0 * received.seconds * 1e9 / received.bytes;
     let finite = |v: f64| if v.is_finite() { v } else { 0.0 };
     Ok(StreamResult {
         bits_per_second: finite(received.bits_per_second),
@@ -74,6 +88,11 @@ pub fn parse(text: &str, udp: bool) -> Result<StreamResult, String> {
         seconds: finite(received.seconds),
         retransmits: end.sum_sent.and_then(|s| s.retransmits),
         lost_fraction,
+        cpu_ns_per_byte: cpu
+            .into_iter()
+            .filter_map(|(end, percent)| Some((end.to_string(), per_byte(percent?))))
+            .filter(|(_, cost)| cost.is_finite())
+            .collect(),
         intervals: document
             .intervals
             .iter()
@@ -85,7 +104,6 @@ pub fn parse(text: &str, udp: bool) -> Result<StreamResult, String> {
                 )
             })
             .collect(),
-        ..StreamResult::default()
     })
 }
 
@@ -97,10 +115,13 @@ mod tests {
     fn tcp_and_udp_results_are_read() {
         let tcp = r#"{"intervals":[{"sum":{"start":0,"end":1,"bits_per_second":8e9,"omitted":false}}],
             "end":{"sum_sent":{"bytes":1000000000,"seconds":1,"retransmits":3,"bits_per_second":8e9},
+            "cpu_utilization_percent":{"host_total":50,"remote_total":25},
             "sum_received":{"bytes":999999000,"seconds":1.0,"bits_per_second":7.9e9}}}"#;
         let r = parse(tcp, false).unwrap();
         assert_eq!((r.bytes, r.retransmits), (999_999_000, Some(3)));
         assert_eq!(r.intervals, [(0.5, 8e9)]);
+        // Half a processor for a second over 1e9 bytes.
+        assert!((r.cpu_ns_per_byte["sender-process"] - 0.5).abs() < 1e-5);
         let udp = r#"{"end":{"sum":{"bytes":1000,"seconds":1,"bits_per_second":8000,"lost_percent":2.5}}}"#;
         assert_eq!(parse(udp, true).unwrap().lost_fraction, Some(0.025));
     }

@@ -1,8 +1,9 @@
 //! Bulk transfer by iperf3, with the CPU time that each byte cost on either side.
 //!
-//! The time comes from the node's control group, which counts everything done in the node's name:
-//! iperf3, its system calls, and for a VM the whole of QEMU. Where there is no control group there
-//! is no such number.
+//! It is counted twice. `sender` and `receiver` come from the node's control group, which counts
+//! everything done in the node's name: iperf3, its system calls, and for a VM the whole of QEMU; where
+//! there is no control group there is no such number. `sender-process` and `receiver-process` are
+//! iperf3's own accounting, which inside a guest sees only the guest.
 
 use std::io::{BufRead, BufReader, Read};
 use std::sync::mpsc::channel;

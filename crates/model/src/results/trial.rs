@@ -120,8 +120,8 @@ pub struct StreamResult {
     pub bytes: u64,
     /// Wall time of the measurement.
     pub seconds: f64,
-    /// CPU time per byte by end: `sender`, `receiver`; from the node's own accounting, which is
-    /// the cgroup where there is one and the processes (QEMU's included) where there is none.
+    /// CPU time per byte: `sender` and `receiver` by the node's control group (QEMU included),
+    /// `sender-process` and `receiver-process` by the workload's own accounting.
     pub cpu_ns_per_byte: BTreeMap<String, f64>,
     /// Segments sent again (TCP).
     #[serde(default, skip_serializing_if = "Option::is_none")]
