@@ -29,10 +29,7 @@ pub fn assign(lab: &Lab, nodes: &mut [NodePlan], errors: &mut Diagnostics) -> Ve
     let mut pool = Pool::of(lab);
     let mut links = Vec::new();
     for (number, link) in lab.links.iter().enumerate() {
-        let mtu = link
-            .mtu
-            .as_ref()
-            .map_or(default_mtu(link.kind.value), |m| m.value);
+        let mtu = link.mtu.map_or(default_mtu(link.kind.value), |m| m.value);
         let mut net = LinkAddresses::new(link, mtu, &mut pool, errors);
         let mut endpoints = Vec::new();
         for (position, end) in link.endpoints.iter().enumerate() {
@@ -40,10 +37,8 @@ pub fn assign(lab: &Lab, nodes: &mut [NodePlan], errors: &mut Diagnostics) -> Ve
                 continue;
             };
             let addresses = net.of_end(position, end, errors);
-            let mac = end
-                .mac
-                .as_ref()
-                .map_or_else(|| mac(&lab.name, number, position), |m| m.value);
+            let own = || mac(&lab.name, number, position);
+            let mac = end.mac.map_or_else(own, |m| m.value);
             endpoints.push(EndpointPlan {
                 node,
                 interface: nodes[node].interfaces.len(),

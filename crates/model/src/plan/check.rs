@@ -97,22 +97,7 @@ fn check_link(link: &Link, needs: &mut Needs<'_>, errors: &mut Diagnostics) {
             needs.capability(Facts::MACVTAP, &why, otherwise, end.node.at, errors);
         }
     }
-    let known = |p: &&Spanned<String>| !needs.facts.interfaces.contains(&p.value);
-    if let Some(parent) = link.parent.as_ref().filter(known) {
-        let message = format!(
-            "parent `{}` of link `{name}` is not an interface of this machine",
-            shown(parent)
-        );
-        let interfaces: Vec<&str> = needs.facts.interfaces.iter().map(String::as_str).collect();
-        let hint = match interfaces.is_empty() {
-            true => "remove `parent:`; latlab then makes one".to_string(),
-            false => format!(
-                "{}, or remove `parent:`; latlab then makes one",
-                hint_one_of(parent, &interfaces).trim_end_matches('?')
-            ),
-        };
-        errors.add(parent.at, message, hint);
-    }
+    check_parent(link, needs.facts, errors);
     for end in &link.endpoints {
         if let Some(at) = end.netem_at {
             let why = format!("link `{name}` has delay, jitter or loss");
@@ -128,8 +113,29 @@ fn check_link(link: &Link, needs: &mut Needs<'_>, errors: &mut Diagnostics) {
     }
 }
 
+fn check_parent(link: &Link, facts: &Facts, errors: &mut Diagnostics) {
+    let unknown = |p: &&Spanned<String>| !facts.interfaces.contains(&p.value);
+    let Some(parent) = link.parent.as_ref().filter(unknown) else {
+        return;
+    };
+    let message = format!(
+        "parent `{}` of link `{}` is not an interface of this machine",
+        shown(parent),
+        *link.name
+    );
+    let interfaces: Vec<&str> = facts.interfaces.iter().map(String::as_str).collect();
+    let hint = match interfaces.is_empty() {
+        true => "remove `parent:`; latlab then makes one".to_string(),
+        false => format!(
+            "{}, or remove `parent:`; latlab then makes one",
+            hint_one_of(parent, &interfaces).trim_end_matches('?')
+        ),
+    };
+    errors.add(parent.at, message, hint);
+}
+
 fn check_node(node: &Node, needs: &mut Needs<'_>, errors: &mut Diagnostics) {
-    let (name, fields, at) = (&node.name.value, &node.fields, node.name.at);
+    let (name, fields) = (&node.name.value, &node.fields);
     let limits = [
         (fields.cpus.map(|c| c.at), "cpus", Facts::CGROUP_CPU),
         (fields.memory.map(|m| m.at), "memory", Facts::CGROUP_MEMORY),
@@ -163,30 +169,12 @@ fn check_node(node: &Node, needs: &mut Needs<'_>, errors: &mut Diagnostics) {
         }
     }
     if node.kind == NodeKind::Container {
-        let runtime = fields.runtime.map(|r| r.value).unwrap_or_default();
-        let (tool, other) = match runtime {
-            Runtime::Crun => ("crun", "runc"),
-            Runtime::Runc => ("runc", "crun"),
-        };
-        let why = format!("node `{name}` is a container");
-        // With the other runtime at hand, naming it is the shorter way.
-        if needs.facts.lacks_tool(tool) && !needs.facts.lacks_tool(other) {
-            if needs.told.insert(tool.into()) {
-                let at = fields.runtime.map_or(at, |r| r.at);
-                let message = format!("node `{name}` wants `{tool}`, which is not installed");
-                let hint = format!("apt-get install {tool}, or `runtime: {other}`");
-                errors.add(at, message, hint);
-            }
-        } else {
-            needs.tool(tool, &why, at, errors);
-        }
-        let otherwise = "use kind native";
-        needs.capability(Facts::OVERLAYFS, &why, otherwise, at, errors);
+        check_container(node, needs, errors);
     }
     if node.kind != NodeKind::Host {
         let why = format!("node `{name}` is a {}", node.kind);
         let otherwise = "latlab needs a kernel with namespaces, and the right to make them";
-        needs.capability(Facts::NAMESPACES, &why, otherwise, at, errors);
+        needs.capability(Facts::NAMESPACES, &why, otherwise, node.name.at, errors);
     }
     let image = fields.image.as_ref().filter(|i| i.value != "host");
     if let Some(image) = image.filter(|_| matches!(node.kind, NodeKind::Native | NodeKind::Host)) {
@@ -197,6 +185,27 @@ fn check_node(node: &Node, needs: &mut Needs<'_>, errors: &mut Diagnostics) {
         let hint = "remove `image:`, or use kind container or vm";
         errors.add(image.at, message, hint);
     }
+}
+
+fn check_container(node: &Node, needs: &mut Needs<'_>, errors: &mut Diagnostics) {
+    let (name, at, runtime) = (&node.name.value, node.name.at, node.fields.runtime);
+    let (tool, other) = match runtime.map(|r| r.value).unwrap_or_default() {
+        Runtime::Crun => ("crun", "runc"),
+        Runtime::Runc => ("runc", "crun"),
+    };
+    let why = format!("node `{name}` is a container");
+    // With the other runtime at hand, naming it is the shorter way.
+    if needs.facts.lacks_tool(tool) && !needs.facts.lacks_tool(other) {
+        if needs.told.insert(tool.into()) {
+            let at = runtime.map_or(at, |r| r.at);
+            let message = format!("node `{name}` wants `{tool}`, which is not installed");
+            let hint = format!("apt-get install {tool}, or `runtime: {other}`");
+            errors.add(at, message, hint);
+        }
+    } else {
+        needs.tool(tool, &why, at, errors);
+    }
+    needs.capability(Facts::OVERLAYFS, &why, "use kind native", at, errors);
 }
 
 fn check_vm(node: &Node, needs: &mut Needs<'_>, errors: &mut Diagnostics) {

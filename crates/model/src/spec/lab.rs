@@ -324,6 +324,11 @@ fn check_shape(link: &Link, errors: &mut Diagnostics) {
     only(link.vni.as_ref().map(|s| s.at), "vni", LinkKind::Vxlan);
     only(link.port.as_ref().map(|s| s.at), "port", LinkKind::Vxlan);
     check_subnets(link, errors);
+    check_numbers(link, errors);
+}
+
+fn check_numbers(link: &Link, errors: &mut Diagnostics) {
+    let (name, kind) = (shown(&link.name), link.kind.value);
     if let Some(vni) = link.vni.as_ref().filter(|v| v.value >= 1 << 24) {
         let message = format!("vni {} of link `{name}` does not fit 24 bits", vni.value);
         errors.add(vni.at, message, "use a number below 16777216");

@@ -197,17 +197,7 @@ impl Written {
             ip: o.get("ip", errors),
         };
         if let Some(probe) = &probe {
-            for (key, users) in PROBE_ONLY.iter().filter(|(_, u)| !u.contains(probe)) {
-                if let Some(at) = o.key_at(key) {
-                    let users: Vec<&str> = users.iter().map(|p| p.word()).collect();
-                    let users = users.join(" and ");
-                    let message = format!(
-                        "`{key}` of {} has no meaning for probe `{}`",
-                        o.what, **probe
-                    );
-                    errors.add(at, message, format!("remove it; it belongs to {users}"));
-                }
-            }
+            refuse_unused(&o, probe.value, errors);
         }
         o.finish(errors);
         probe.map(|_| written)
@@ -361,6 +351,18 @@ impl Written {
             );
         }
         (request, request)
+    }
+}
+
+/// Notes keys that the probe does not use.
+fn refuse_unused(o: &Object<'_>, probe: Probe, errors: &mut Diagnostics) {
+    for (key, users) in PROBE_ONLY.iter().filter(|(_, u)| !u.contains(&probe)) {
+        if let Some(at) = o.key_at(key) {
+            let users: Vec<&str> = users.iter().map(|p| p.word()).collect();
+            let message = format!("`{key}` of {} has no meaning for probe `{probe}`", o.what);
+            let hint = format!("remove it; it belongs to {}", users.join(" and "));
+            errors.add(at, message, hint);
+        }
     }
 }
 
