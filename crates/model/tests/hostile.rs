@@ -109,7 +109,7 @@ fn what_fuzzing_found_is_answered() {
     for file in found {
         let text = common::read(&file);
         cost(&text);
-        let mistakes = Lab::parse(&text).err().expect("a mistake");
+        let mistakes = Lab::parse(&text).expect_err("a mistake");
         let lines = text.split(['\n', '\r']).count();
         let inside = mistakes.iter().all(|m| (1..=lines).contains(&m.at.line));
         assert!(inside, "{}: {}", file.display(), mistakes.render("f"));
