@@ -151,6 +151,10 @@ impl Controller {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
     /// Processor time, in processors (1.5 is one and a half).
+    ///
+    /// On version 1 of a kernel with real-time group scheduling, a group of its own for this keeps
+    /// real-time programs out (`SCHED_FIFO`, `SCHED_RR`): the kernel gives a new group no real-time
+    /// share, and shares cannot be given to an unknown number of groups.
     pub cpus: Option<f64>,
     /// The processors the node may run on, by number.
     pub cpuset: Option<CpuList>,

@@ -190,3 +190,35 @@ fn a_file_that_is_no_image_is_refused() {
     let file = scratch.archive(b"hello");
     assert!(scratch.cache().unpack(&file).is_err());
 }
+
+/// Not a replacement for fuzzing, but it runs with every test: flipped bytes, cut ends.
+#[test]
+fn damaged_bytes_are_errors_and_not_panics() {
+    let layers = layers();
+    let archive = oci(&layers, |_| {});
+    let zstd =
+        ruzstd::encoding::compress_to_vec(&*layers[0], ruzstd::encoding::CompressionLevel::Fastest);
+    let mut random: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut next = |below: usize| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        (random % below as u64) as usize
+    };
+    for _ in 0..3000 {
+        for (whole, parse) in [
+            (&archive, super::super::fuzz::archive as fn(&[u8])),
+            (&layers[1], super::super::fuzz::layer),
+            (&gzip(&layers[0]), super::super::fuzz::layer),
+            (&zstd, super::super::fuzz::layer),
+        ] {
+            let mut bytes = whole.clone();
+            for _ in 0..=next(4) {
+                let at = next(bytes.len());
+                bytes[at] = next(256) as u8;
+            }
+            bytes.truncate(bytes.len() - next(bytes.len() / 4));
+            parse(&bytes);
+        }
+    }
+}

@@ -151,6 +151,9 @@ fn add<R: Read>(
     entry: &mut tar::Entry<'_, R>,
 ) -> io::Result<()> {
     let kind = entry.header().entry_type();
+    if kind.is_pax_global_extensions() {
+        return Ok(());
+    }
     let Some(name) = path.file_name() else {
         // The root itself: only its mode and owner can change.
         return if kind.is_dir() {
@@ -170,28 +173,17 @@ fn add<R: Read>(
     match kind {
         EntryType::Directory if keep => {}
         EntryType::Directory => rustix::fs::mkdirat(&parent, name, Mode::RWXU)?,
-        EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
-            write_file(&parent, name, entry)?;
-        }
+        kind if has_bytes(kind) => write_file(&parent, name, entry)?,
         EntryType::Symlink => {
             let target = link_target(entry)?;
             rustix::fs::symlinkat(target, &parent, name)?;
         }
         EntryType::Link => {
-            let target = clean(link_target(entry)?.as_bytes()).map_err(io::Error::other)?;
-            let target = target.ok_or_else(|| invalid("a hard link to nothing"))?;
-            let target_name = target
-                .file_name()
-                .ok_or_else(|| invalid("a hard link to `/`"))?;
-            let target_dir = open_dir(root, target.parent().unwrap_or(Path::new("")))?;
-            rustix::fs::linkat(&target_dir, target_name, &parent, name, AtFlags::empty())?;
+            hard_link(root, &parent, name, &link_target(entry)?)?;
             // Mode and owner are those of the file linked to.
             return Ok(());
         }
-        EntryType::Char | EntryType::Block | EntryType::Fifo => {
-            make_node(&parent, name, entry)?;
-        }
-        EntryType::XGlobalHeader => return Ok(()),
+        EntryType::Char | EntryType::Block | EntryType::Fifo => make_node(&parent, name, entry)?,
         other => {
             return Err(invalid(&format!(
                 "members of type {other:?} are not understood"
@@ -199,6 +191,36 @@ fn add<R: Read>(
         }
     }
     set_metadata(&parent, name, entry)
+}
+
+/// Whether a member of this type is a regular file.
+fn has_bytes(kind: EntryType) -> bool {
+    matches!(
+        kind,
+        EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse
+    )
+}
+
+/// Links `name` in `parent` to the file that the image has at `target`.
+fn hard_link(
+    root: BorrowedFd<'_>,
+    parent: &OwnedFd,
+    name: &OsStr,
+    target: &OsStr,
+) -> io::Result<()> {
+    let target = clean(target.as_bytes()).map_err(io::Error::other)?;
+    let target = target.ok_or_else(|| invalid("a hard link to nothing"))?;
+    let target_name = target
+        .file_name()
+        .ok_or_else(|| invalid("a hard link to `/`"))?;
+    let target_dir = open_dir(root, target.parent().unwrap_or(Path::new("")))?;
+    Ok(rustix::fs::linkat(
+        &target_dir,
+        target_name,
+        parent,
+        name,
+        AtFlags::empty(),
+    )?)
 }
 
 fn invalid(reason: &str) -> io::Error {
@@ -304,7 +326,7 @@ fn set_metadata<R: Read>(
     entry: &tar::Entry<'_, R>,
 ) -> io::Result<()> {
     let header = entry.header();
-    if !header.entry_type().is_file() {
+    if !has_bytes(header.entry_type()) {
         set_owner(parent, name, entry)?;
     }
     if !header.entry_type().is_symlink() {

@@ -101,8 +101,8 @@ impl Image {
 pub struct RootView {
     /// The directory.
     pub dir: PathBuf,
-    /// File systems mounted below `dir` that belong to the image. An overlay shows only the empty
-    /// mount points, so each is to be bound, read-only, at the same place inside.
+    /// File systems mounted below `dir` that belong to the image, outer before inner. An overlay
+    /// of `dir` shows only the empty mount points, so each needs to be brought along.
     pub submounts: Vec<PathBuf>,
     /// Directories that start empty in every node, as seen inside: what describes the machine's
     /// present boot is not part of its image.

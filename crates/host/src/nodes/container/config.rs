@@ -272,66 +272,51 @@ fn mount(
     }
 }
 
-/// Everything mounted over the root, outer before inner. What belongs to the image is there already.
-fn mounts(input: &Input<'_>) -> Vec<Mount> {
-    let mut mounts: Vec<Mount> = Vec::new();
-    mounts.push(mount("/proc", "proc", "proc", "nosuid,noexec,nodev"));
-    mounts.push(mount("/sys", "sysfs", "sysfs", "nosuid,noexec,nodev,ro"));
-    if let Some(view) = input.cgroup_view {
-        mounts.push(mount(
-            "/sys/fs/cgroup",
-            "bind",
-            view,
-            "rbind,nosuid,noexec,nodev,ro",
-        ));
-    }
-    mounts.push(mount(
+/// What every container has, as destination, type, source and options.
+const KERNEL_MOUNTS: [[&str; 4]; 2] = [
+    ["/proc", "proc", "proc", "nosuid,noexec,nodev"],
+    ["/sys", "sysfs", "sysfs", "nosuid,noexec,nodev,ro"],
+];
+const DEVICE_MOUNTS: [[&str; 4]; 4] = [
+    [
         "/dev",
         "tmpfs",
         "tmpfs",
         "nosuid,strictatime,mode=755,size=65536k",
-    ));
-    let pts = "nosuid,noexec,newinstance,ptmxmode=0666,mode=0620";
-    mounts.push(mount("/dev/pts", "devpts", "devpts", pts));
-    mounts.push(mount(
-        "/dev/shm",
-        "tmpfs",
-        "shm",
-        "nosuid,noexec,nodev,mode=1777",
-    ));
-    mounts.push(mount(
-        "/dev/mqueue",
-        "mqueue",
-        "mqueue",
-        "nosuid,noexec,nodev",
-    ));
+    ],
+    [
+        "/dev/pts",
+        "devpts",
+        "devpts",
+        "nosuid,noexec,newinstance,ptmxmode=0666,mode=0620",
+    ],
+    ["/dev/shm", "tmpfs", "shm", "nosuid,noexec,nodev,mode=1777"],
+    ["/dev/mqueue", "mqueue", "mqueue", "nosuid,noexec,nodev"],
+];
+
+/// Everything mounted over the root, outer before inner. What belongs to the image is there already.
+fn mounts(input: &Input<'_>) -> Vec<Mount> {
+    let row = |[destination, kind, source, options]: &[&str; 4]| {
+        mount(destination, kind, source, options)
+    };
+    let mut mounts: Vec<Mount> = KERNEL_MOUNTS.iter().map(row).collect();
+    if let Some(view) = input.cgroup_view {
+        let options = "rbind,nosuid,noexec,nodev,ro";
+        mounts.push(mount("/sys/fs/cgroup", "bind", view, options));
+    }
+    mounts.extend(DEVICE_MOUNTS.iter().map(row));
     for fresh in &input.root.fresh {
-        let mode = if fresh == Path::new("/tmp") {
-            "mode=1777"
-        } else {
-            "mode=755"
-        };
-        mounts.push(mount(
-            fresh,
-            "tmpfs",
-            "tmpfs",
-            &format!("nosuid,nodev,{mode}"),
-        ));
+        let everybodys = fresh == Path::new("/tmp");
+        let mode = if everybodys { "1777" } else { "755" };
+        let options = format!("nosuid,nodev,mode={mode}");
+        mounts.push(mount(fresh, "tmpfs", "tmpfs", &options));
     }
     for hidden in &input.root.hidden {
-        mounts.push(mount(
-            hidden,
-            "tmpfs",
-            "tmpfs",
-            "nosuid,nodev,noexec,ro,mode=000,size=4k",
-        ));
+        let options = "nosuid,nodev,noexec,ro,mode=000,size=4k";
+        mounts.push(mount(hidden, "tmpfs", "tmpfs", options));
     }
-    mounts.push(mount(
-        AGENT_INSIDE,
-        "bind",
-        input.agent,
-        "bind,nosuid,nodev,ro",
-    ));
+    let options = "bind,nosuid,nodev,ro";
+    mounts.push(mount(AGENT_INSIDE, "bind", input.agent, options));
     for bind in input.binds {
         let options = if bind.read_only { "rbind,ro" } else { "rbind" };
         mounts.push(mount(&bind.target, "bind", &bind.source, options));
