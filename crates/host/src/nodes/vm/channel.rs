@@ -375,9 +375,8 @@ impl Channel {
             .stdin
             .take()
             .map_or(Ok(0), |mut stdin| io::copy(source, &mut stdin));
-        if let Err(error) = &copied
-            && error.kind() != io::ErrorKind::BrokenPipe
-        {
+        let failed = copied.as_ref().err();
+        if failed.is_some_and(|error| error.kind() != io::ErrorKind::BrokenPipe) {
             // Without this the agent would take the end of a failed copy for the end of the file.
             session.signal(9)?;
         }

@@ -213,9 +213,8 @@ fn choose(
     let memory = cache.join(format!("{which}.json"));
     if let Ok(text) = fs::read(&memory) {
         // A file we cannot read as ours is replaced, as is one whose kernel is gone.
-        if let Ok(chosen) = serde_json::from_slice::<Chosen>(&text)
-            && cache.join(&chosen.directory).is_dir()
-        {
+        let chosen = serde_json::from_slice::<Chosen>(&text).ok();
+        if let Some(chosen) = chosen.filter(|c| cache.join(&c.directory).is_dir()) {
             return Ok(chosen);
         }
     }
