@@ -6,11 +6,11 @@ use std::process::ExitCode;
 
 use latlab_host::dirs::Dirs;
 use latlab_host::facts::{self, ReadOptions};
-use latlab_model::diagnostic::Diagnostics;
+use latlab_model::diagnostic::{Diagnostics, Mark};
 use latlab_model::facts::Facts;
 use latlab_model::plan::{Plan, RunPlan, plan, plan_run};
 use latlab_model::spec::yaml::Yaml;
-use latlab_model::spec::{Lab, LabSource, Study};
+use latlab_model::spec::{DocumentKind, Lab, LabSource, Study};
 
 use crate::failure::{AT_FAULT, Failure, Hint, Outcome};
 use crate::studies;
@@ -65,18 +65,19 @@ impl Source {
         }
     }
 
-    /// True when it is a study rather than a lab.
+    /// True when it is a study rather than a lab. A text that is no YAML is read as a lab, whose
+    /// reader says so.
     pub fn is_study(&self) -> bool {
-        Yaml::parse(&self.text)
-            .is_ok_and(|y| y.get("measurements").is_some() || y.get("lab").is_some())
+        let kind = Yaml::parse(&self.text).map(|yaml| DocumentKind::of(&yaml));
+        kind.is_ok_and(|kind| kind == DocumentKind::Study)
     }
 }
 
-/// Mistakes in a document, already worded with their places.
+/// Mistakes in a document, or in a study and its lab.
 #[derive(Debug)]
 pub struct Mistakes {
-    /// Name of the document that has them.
-    pub file: String,
+    /// Names of the documents, as their places number them.
+    pub files: Vec<String>,
     /// The mistakes.
     pub all: Diagnostics,
 }
@@ -84,14 +85,22 @@ pub struct Mistakes {
 impl Mistakes {
     /// Prints them as compilers do, and gives the exit code.
     pub fn print(&self) -> ExitCode {
-        eprint!("{}", self.all.render(&self.file));
+        let names: Vec<&str> = self.files.iter().map(String::as_str).collect();
+        eprint!("{}", self.all.render_files(&names));
         let count = self.all.iter().count();
         let plural = if count == 1 { "" } else { "s" };
         eprintln!(
             "latlab: {count} mistake{plural} in {}; nothing was changed",
-            self.file
+            self.files[0]
         );
         ExitCode::from(AT_FAULT)
+    }
+
+    /// Name of the document that a place is in.
+    pub fn file(&self, at: Mark) -> &str {
+        self.files
+            .get(usize::from(at.file))
+            .unwrap_or(&self.files[0])
     }
 }
 
@@ -164,7 +173,7 @@ impl Unusable {
 pub fn plan_lab(source: &Source, machine: Machine<'_>) -> Result<Plan, Unusable> {
     let mistakes = |all| {
         Unusable::Mistakes(Mistakes {
-            file: source.name.clone(),
+            files: vec![source.name.clone()],
             all,
         })
     };
@@ -182,53 +191,50 @@ pub struct StudyFile {
     pub study: Study,
     /// The tree of its lab.
     pub lab: Yaml,
-    /// The file of its lab, for messages.
-    pub lab_file: String,
+    /// The study's file, and the lab's where it has one of its own.
+    files: Vec<String>,
 }
 
 /// Reads a study and its lab.
 pub fn read_study(source: Source) -> Result<StudyFile, Unusable> {
-    let mistakes = |file: &str| {
-        let file = file.to_string();
-        move |all| Unusable::Mistakes(Mistakes { file, all })
+    let mut files = vec![source.name.clone()];
+    let mistakes = |files: &[String], all| {
+        Unusable::Mistakes(Mistakes {
+            files: files.to_vec(),
+            all,
+        })
     };
-    let study = Study::parse(&source.text).map_err(mistakes(&source.name))?;
-    let (lab, lab_file) = match &study.lab {
-        LabSource::Inline(yaml) => (yaml.clone(), source.name.clone()),
+    let study = Study::parse(&source.text).map_err(|all| mistakes(&files, all))?;
+    let lab = match &study.lab {
+        LabSource::Inline(yaml) => yaml.clone(),
         LabSource::File(path) => {
-            let read =
-                Source::read(&source.directory.join(&path.value)).map_err(Unusable::Failure)?;
-            (
-                Yaml::parse(&read.text).map_err(mistakes(&read.name))?,
-                read.name,
-            )
+            let read = Source::read(&source.directory.join(&path.value))?;
+            files.push(read.name);
+            Yaml::parse_file(&read.text, 1).map_err(|all| mistakes(&files, all))?
         }
     };
     Ok(StudyFile {
         source,
         study,
         lab,
-        lab_file,
+        files,
     })
 }
 
 impl StudyFile {
     /// Plans every combination; the facts are those it was planned for.
     pub fn plan(&self, machine: Machine<'_>, detail: bool) -> Result<(RunPlan, Facts), Unusable> {
-        let file = match self.source.name == self.lab_file {
-            true => self.lab_file.clone(),
-            // Places in the study and in the lab share one list; name both.
-            false => format!("{} with {}", self.source.name, self.lab_file),
-        };
         let mistakes = |all| {
             Unusable::Mistakes(Mistakes {
-                file: file.clone(),
+                files: self.files.clone(),
                 all,
             })
         };
         let choices = self.study.choices(&self.lab).map_err(mistakes)?;
         // One that makes no lab has its mistakes told by the planning below.
-        let labs = choices.iter().map(|choice| self.study.lab_of(&self.lab, choice));
+        let labs = choices
+            .iter()
+            .map(|choice| self.study.lab_of(&self.lab, choice));
         let labs: Vec<Lab> = labs.filter_map(Result::ok).collect();
         let facts = machine.facts(labs.iter(), detail)?;
         let planned = plan_run(&self.study, &self.lab, &facts).map_err(mistakes)?;

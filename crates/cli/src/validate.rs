@@ -45,7 +45,7 @@ fn check(source: Source, machine: Machine<'_>) -> Result<(String, serde_json::Va
 fn to_json(mistakes: &Mistakes) -> serde_json::Value {
     let one = |d: &latlab_model::diagnostic::Diagnostic| {
         serde_json::json!({
-            "file": mistakes.file, "line": d.at.line, "column": d.at.column,
+            "file": mistakes.file(d.at), "line": d.at.line, "column": d.at.column,
             "message": d.message, "hint": d.hint,
         })
     };
