@@ -295,7 +295,7 @@ fn processor(facts: &Facts) -> String {
         plural(facts.brief.cores, "logical processor"),
     );
     if facts.cpus.len() as u32 != facts.brief.cores {
-        let _ = write!(words, ", of which this process may use {}", facts.cpus);
+        let _ = write!(words, "; usable here: {}", facts.cpus);
     }
     for class in &processors.classes {
         let _ = write!(words, "; {} {}", class.name, class.cpus);
@@ -431,7 +431,7 @@ mod tests {
         facts.capabilities.insert(Facts::NETEM.into(), lacks);
         facts
             .unproven
-            .insert(Facts::TAP.into(), "needs root to prove".into());
+            .insert(Facts::TAP.into(), "no answer in time".into());
         facts.tools.insert("crun".into(), "1.8.1".into());
         facts
     }
@@ -454,7 +454,7 @@ mod tests {
             text.contains("? tap                 no answer in time"),
             "{text}"
         );
-        assert!(text.contains("of which this process may use 1"), "{text}");
+        assert!(text.contains("; usable here: 1"), "{text}");
     }
 
     #[test]

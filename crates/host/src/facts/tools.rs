@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
+use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -101,7 +102,7 @@ pub const TOOLS: &[Tool] = &[
 ];
 
 /// How long a program may take to tell its version.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Where administrators' programs are; an ordinary user's `PATH` leaves them out.
 const SYSTEM: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
@@ -213,13 +214,16 @@ fn keep(file: &Path, told: &Told) -> Result<(), crate::sys::Error> {
 impl Version {
     fn ask(path: &Path, argument: &str) -> Option<Version> {
         let metadata = fs::metadata(path).ok()?;
-        let said = prove::output(OsStr::new(path), &[argument], "", PATIENCE);
-        // A program that is there but does not speak is there.
-        let version = said.ok().and_then(|said| texts::tool_version(&said));
+        // A program that is there but does not speak is there; one that took too long may speak
+        // the next time, so that is not kept.
+        let said = match prove::output(OsStr::new(path), &[argument], "", PATIENCE) {
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => return None,
+            said => said.unwrap_or_default(),
+        };
         Some(Version {
             size_bytes: metadata.len(),
             changed: (metadata.mtime(), metadata.mtime_nsec()),
-            version: version.unwrap_or_else(|| "?".into()),
+            version: texts::tool_version(&said).unwrap_or_else(|| "?".into()),
         })
     }
 

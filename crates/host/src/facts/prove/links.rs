@@ -33,11 +33,17 @@ const MADE: &str = "made in a fresh network namespace";
 /// Index of the loopback interface in every network namespace.
 const LOOPBACK: u32 = 1;
 
-/// For both families at once.
+/// What links of type `nat` load, for both families, with addresses for documentation.
 const RULES: &str = "table inet latlab_proof {
-    chain out {
-        type nat hook postrouting priority 100; policy accept;
-        oifname \"eth0\" masquerade
+    chain before {
+        type nat hook prerouting priority dstnat; policy accept;
+        iifname \"eth0\" dnat ip to ip daddr map { 192.0.2.1 : 192.0.2.2 }
+        iifname \"eth0\" dnat ip6 to ip6 daddr map { 2001:db8::1 : 2001:db8::2 }
+    }
+    chain after {
+        type nat hook postrouting priority srcnat; policy accept;
+        oifname \"eth0\" meta nfproto ipv4 masquerade
+        oifname \"eth0\" snat ip6 to 2001:db8::1
     }
 }
 ";

@@ -33,8 +33,9 @@ use super::ReadOptions;
 /// Why an ordinary user learns little; `doctor` knows it by these words.
 pub const NEEDS_ROOT: &str = "needs root to prove";
 
-/// How long a proof may take.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a proof may take. They take milliseconds; but the first may load modules, one after the
+/// other, and an emulated machine with its disk elsewhere needs seconds for that.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// How long the boot of a guest may take, with the fetching of its kernel over a slow line.
 const BOOT_PATIENCE: Duration = Duration::from_secs(600);
 
