@@ -19,6 +19,7 @@ use latlab_wire::channel::clock_page::{
     ANSWER, GUEST_NS, PAGE_BYTES, QUESTION, READY, READY_VALUE, STOP,
 };
 use latlab_wire::channel::{Exec, ExitStatus};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::channel::{self, Channel};
@@ -27,6 +28,15 @@ use crate::sys::shared::SharedWords;
 
 /// Questions of one exchange. A preemption of either side spoils some; the shortest is kept.
 const QUESTIONS: u64 = 2000;
+/// A round trip that nobody was preempted in is shorter than this.
+const GOOD_TRIP_NS: u64 = 5_000;
+/// Once a good round trip is known, asking goes on for this long at most.
+const ENOUGH: Duration = Duration::from_millis(100);
+/// Where the guest's CPU and we share a processor every round trip costs a turn of the scheduler; the
+/// exchange then ends after this, and its error says so.
+const AT_MOST: Duration = Duration::from_secs(2);
+/// When an answer takes this long, the guest's CPU may be waiting for the very processor we spin on.
+const CROWDED_NS: u64 = 300_000;
 /// The agent's program starts within this, or not at all.
 const START_PATIENCE: Duration = Duration::from_secs(10);
 /// An answer takes a microsecond; a guest that is not scheduled for this long is stopped.
@@ -158,27 +168,85 @@ impl Round {
 /// `None` when the guest stops answering.
 fn ask(page: &SharedWords) -> Option<Vec<Round>> {
     let mut rounds = Vec::with_capacity(QUESTIONS as usize);
+    let started = Instant::now();
+    let mut shortest_ns = u64::MAX;
+    let place = Place::remember();
     for number in 1..=QUESTIONS {
-        let before_ns = monotonic_ns();
-        page.word(QUESTION).store(number, Ordering::Release);
-        let mut looks = 0_u32;
-        while page.word(ANSWER).load(Ordering::Acquire) != number {
-            std::hint::spin_loop();
-            looks = looks.wrapping_add(1);
-            let waited = monotonic_ns().saturating_sub(before_ns);
-            if looks % 4096 == 0 && u128::from(waited) > ANSWER_PATIENCE.as_nanos() {
-                return None;
-            }
+        let round = ask_once(page, number, &place)?;
+        shortest_ns = shortest_ns.min(round.trip_ns());
+        rounds.push(round);
+        let limit = if shortest_ns < GOOD_TRIP_NS {
+            ENOUGH
+        } else {
+            AT_MOST
+        };
+        if started.elapsed() > limit {
+            break;
         }
-        let after_ns = monotonic_ns();
-        let guest_ns = page.word(GUEST_NS).load(Ordering::Relaxed);
-        rounds.push(Round {
-            before_ns,
-            guest_ns,
-            after_ns,
-        });
     }
     Some(rounds)
+}
+
+fn ask_once(page: &SharedWords, number: u64, place: &Place) -> Option<Round> {
+    let mut moved = false;
+    let before_ns = monotonic_ns();
+    page.word(QUESTION).store(number, Ordering::Release);
+    let mut looks = 0_u32;
+    while page.word(ANSWER).load(Ordering::Acquire) != number {
+        std::hint::spin_loop();
+        looks = looks.wrapping_add(1);
+        // The clock is not read at every look: that would make the looks rarer.
+        if looks % 256 == 0 {
+            let waited_ns = monotonic_ns().saturating_sub(before_ns);
+            if u128::from(waited_ns) > ANSWER_PATIENCE.as_nanos() {
+                return None;
+            }
+            if waited_ns > CROWDED_NS && !moved {
+                moved = true;
+                place.leave_processor();
+            }
+        }
+    }
+    let after_ns = monotonic_ns();
+    let guest_ns = page.word(GUEST_NS).load(Ordering::Relaxed);
+    Some(Round {
+        before_ns,
+        guest_ns,
+        after_ns,
+    })
+}
+
+/// Which processors this thread may use, given back when dropped. Two threads that spin for each other
+/// on one processor take turns by the scheduler's clock, and on a busy machine nothing parts them; so the
+/// one that notices moves over.
+struct Place {
+    allowed: Option<CpuSet>,
+}
+
+impl Place {
+    fn remember() -> Self {
+        // Without knowledge of the processors there is nowhere to move to.
+        Self {
+            allowed: sched_getaffinity(None).ok(),
+        }
+    }
+
+    fn leave_processor(&self) {
+        if let Some(mut others) = self.allowed.filter(|allowed| allowed.count() > 1) {
+            others.unset(sched_getcpu());
+            // Staying is what happens otherwise.
+            let _ = sched_setaffinity(None, &others);
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(allowed) = &self.allowed {
+            // The same set was in force before, unless somebody narrowed it meanwhile.
+            let _ = sched_setaffinity(None, allowed);
+        }
+    }
 }
 
 /// The offset by the shortest round trip.
@@ -272,7 +340,7 @@ mod tests {
         let rounds = std::thread::scope(|scope| {
             scope.spawn(move || {
                 let mut last = 0;
-                while last < QUESTIONS {
+                while last != STOP {
                     let question = guest.word(QUESTION).load(Ordering::Acquire);
                     if question != last {
                         guest
@@ -284,7 +352,9 @@ mod tests {
                     std::thread::yield_now();
                 }
             });
-            ask(&host).unwrap()
+            let rounds = ask(&host);
+            host.word(QUESTION).store(STOP, Ordering::Release);
+            rounds.unwrap()
         });
         let found = best(&rounds);
         let wrong = (found.offset_ns + BEHIND_NS as i64).unsigned_abs();

@@ -1,0 +1,265 @@
+//! Figures about virtual machines, printed and judged by nobody here.
+//!
+//! `vm_figures boot [ROUNDS]`: seconds from starting QEMU until the agent answers, against a bare QEMU
+//! that boots the same kernel to an init that prints a line, once as one would type it (the
+//! distribution's `vmlinuz`) and once with all that latlab knows (the bare kernel, the machine, the
+//! parameters). The three alternate, so that a change of the machine's load meets all of them.
+//!
+//! `vm_figures clock [SECONDS]`: the guest's clock against the host's, once a second: offset, bound of its
+//! error, drift, and how far the offsets lie from a straight line.
+//!
+//! `LATLAB_AGENT` and `LATLAB_KERNELS` name the agent and the kernels' cache; `LATLAB_KERNEL` the kernel
+//! (default `standard`).
+
+use std::error::Error;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use latlab_host::nodes::vm::Vm;
+use latlab_host::nodes::vm::accel::Accelerator;
+use latlab_host::nodes::vm::clock::{self, ClockOffset};
+use latlab_host::nodes::vm::initramfs;
+use latlab_host::nodes::vm::kernel::{self, Kernel};
+use latlab_host::nodes::vm::qemu::{PROGRAM, VmConfig};
+use latlab_wire::channel::Exec;
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn main() -> Result<()> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let number = |default| args.get(1).map_or(Ok(default), |text| text.parse::<u32>());
+    match args.first().map(String::as_str) {
+        Some("boot") => boot(number(5)?),
+        Some("clock") => drift(number(60)?),
+        _ => Err("usage: vm_figures boot [ROUNDS] | clock [SECONDS]".into()),
+    }
+}
+
+struct Parts {
+    kernel: Kernel,
+    vmlinuz: PathBuf,
+    cache: PathBuf,
+    agent: PathBuf,
+}
+
+fn parts() -> Result<Parts> {
+    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    let cache = variable("LATLAB_KERNELS").unwrap_or("/var/cache/latlab/kernels".into());
+    let agent = match variable("LATLAB_AGENT") {
+        Some(agent) => agent,
+        None => std::env::current_exe()?.with_file_name("../latlab-agent"),
+    };
+    let which = std::env::var("LATLAB_KERNEL").unwrap_or("standard".into());
+    let kernel = kernel::resolve(&which, &cache, &mut |_| ())?;
+    // Beside the modules in an unpacked package.
+    let modules = kernel
+        .modules
+        .as_deref()
+        .ok_or("the kernel has no modules directory")?;
+    let root = modules
+        .ancestors()
+        .nth(3)
+        .ok_or("no package around the modules")?;
+    let vmlinuz = root.join(format!("boot/vmlinuz-{}", kernel.release));
+    Ok(Parts {
+        kernel,
+        vmlinuz,
+        cache,
+        agent,
+    })
+}
+
+fn config(parts: &Parts, dir: &Path) -> Result<VmConfig<'static>> {
+    Ok(VmConfig {
+        name: "figures".into(),
+        lab: format!("vm-figures-{}", std::process::id()),
+        vcpus: 1,
+        memory_bytes: 512 << 20,
+        kernel: parts.kernel.clone(),
+        initramfs: initramfs::prepare(&parts.agent, &parts.kernel, &parts.cache)?,
+        boot_parameters: Vec::new(),
+        nics: Vec::new(),
+        root_dir: "/".into(),
+        shares: Vec::new(),
+        dir: dir.to_owned(),
+        accelerator: Accelerator::Tcg,
+    })
+}
+
+fn boot(rounds: u32) -> Result<()> {
+    let parts = parts()?;
+    let dir = std::env::temp_dir().join(format!("latlab-figures-{}", std::process::id()));
+    let config = config(&parts, &dir)?;
+    // The agent alone, as an init that prints a line and turns the machine off.
+    let bare = Kernel {
+        modules: None,
+        ..parts.kernel.clone()
+    };
+    let tiny = initramfs::prepare(&parts.agent, &bare, &parts.cache)?;
+    let mut series: [(&str, Vec<f64>); 3] = [
+        ("latlab", vec![]),
+        ("bare vmlinuz", vec![]),
+        ("bare vmlinux", vec![]),
+    ];
+    println!("round,what,seconds");
+    for round in 0..rounds {
+        let seconds = [
+            guest(&config)?,
+            bare_boot(&parts.vmlinuz, &tiny, "q35", "console=ttyS0 quiet panic=-1")?,
+            bare_boot(
+                &parts.kernel.image,
+                &tiny,
+                "q35,sata=off,smbus=off,usb=off,vmport=off",
+                "console=ttyS0 quiet panic=-1 cryptomgr.notests no_timer_check tsc=reliable",
+            )?,
+        ];
+        for ((what, values), seconds) in series.iter_mut().zip(seconds) {
+            println!("{round},{what},{seconds:.3}");
+            values.push(seconds);
+        }
+    }
+    std::fs::remove_dir_all(&dir)?;
+    let medians = series.each_mut().map(|(_, values)| median(values));
+    println!(
+        "kernel {}, tcg, 1 vcpu, 512 MiB, median of {rounds}:",
+        parts.kernel.release
+    );
+    for ((what, _), median) in series.iter().zip(medians) {
+        println!(
+            "  {what:14} {median:7.3} s  latlab is {:.2} times that",
+            medians[0] / median
+        );
+    }
+    Ok(())
+}
+
+fn guest(config: &VmConfig<'_>) -> Result<f64> {
+    let start = Instant::now();
+    let vm = Vm::start(config, None)?;
+    let opened = vm.channel(PATIENCE);
+    let seconds = start.elapsed().as_secs_f64();
+    vm.stop(Duration::from_secs(10))?;
+    opened?;
+    Ok(seconds)
+}
+
+fn bare_boot(kernel: &Path, initrd: &Path, machine: &str, line: &str) -> Result<f64> {
+    let start = Instant::now();
+    let mut child = Command::new(PROGRAM)
+        .args([
+            "-nodefaults",
+            "-no-user-config",
+            "-no-reboot",
+            "-display",
+            "none",
+        ])
+        .args([
+            "-machine", machine, "-accel", "tcg", "-cpu", "max", "-m", "512M",
+        ])
+        .args([
+            "-serial",
+            "stdio",
+            "-append",
+            &format!("{line} latlab.probe"),
+        ])
+        .arg("-kernel")
+        .arg(kernel)
+        .arg("-initrd")
+        .arg(initrd)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut said = Vec::new();
+    let mut seconds = None;
+    if let Some(mut stdout) = child.stdout.take() {
+        let mut bytes = [0; 4096];
+        while let count @ 1.. = stdout.read(&mut bytes)? {
+            said.extend_from_slice(&bytes[..count]);
+            if seconds.is_none() && String::from_utf8_lossy(&said).contains("user space runs") {
+                seconds = Some(start.elapsed().as_secs_f64());
+            }
+        }
+    }
+    child.wait()?;
+    seconds.ok_or_else(|| format!("no init: {}", String::from_utf8_lossy(&said)).into())
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+fn drift(seconds: u32) -> Result<()> {
+    let parts = parts()?;
+    let dir = std::env::temp_dir().join(format!("latlab-figures-{}", std::process::id()));
+    let config = config(&parts, &dir)?;
+    let vm = Vm::start(&config, None)?;
+    let measured = exchanges(&vm, &dir, seconds);
+    vm.stop(Duration::from_secs(10))?;
+    std::fs::remove_dir_all(&dir)?;
+    let offsets = measured?;
+    let (Some(first), Some(last)) = (offsets.first(), offsets.last()) else {
+        return Err("no exchange".into());
+    };
+    println!("second,offset_change_ns,error_ns,median_round_trip_ns,from_line_ns");
+    let mut furthest = 0;
+    for offset in &offsets {
+        let on_line = ClockOffset::between(first, last, offset.at_host_ns);
+        let from_line = on_line.map_or(0, |(line, _)| offset.offset_ns - line);
+        furthest = furthest.max(from_line.abs());
+        println!(
+            "{:.3},{},{},{},{from_line}",
+            (offset.at_host_ns - first.at_host_ns) as f64 / 1e9,
+            offset.offset_ns - first.offset_ns,
+            offset.error_ns,
+            offset.median_round_trip_ns
+        );
+    }
+    let span_ns = (last.at_host_ns - first.at_host_ns) as f64;
+    let change_ns = last.offset_ns - first.offset_ns;
+    let mut errors: Vec<f64> = offsets
+        .iter()
+        .map(|offset| offset.error_ns as f64)
+        .collect();
+    println!(
+        "drift {:.3} ppm ({change_ns} ns in {:.1} s)",
+        change_ns as f64 / span_ns * 1e6,
+        span_ns / 1e9
+    );
+    println!(
+        "error of an exchange: median {} ns, worst {} ns",
+        median(&mut errors),
+        errors[errors.len() - 1]
+    );
+    println!("furthest from the straight line between first and last: {furthest} ns");
+    Ok(())
+}
+
+fn exchanges(vm: &Vm, dir: &Path, seconds: u32) -> Result<Vec<ClockOffset>> {
+    let channel = vm.channel(PATIENCE)?;
+    let say = |argv: &[&str]| -> Result<String> {
+        let argv = argv.iter().map(|word| (*word).to_owned()).collect();
+        let exec = Exec {
+            argv,
+            ..Exec::default()
+        };
+        let finished = channel.run(exec, b"", PATIENCE)?;
+        Ok(String::from_utf8_lossy(&finished.stdout).trim().to_owned())
+    };
+    let source = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    println!("guest clock source: {}", say(&["cat", source])?);
+    println!(
+        "guest clock read: {}",
+        say(&["latlab-agent", "probe", "clock", "--output", "json"])?
+    );
+    let mut offsets = vec![clock::exchange(dir, &channel)?];
+    for _ in 0..seconds {
+        std::thread::sleep(Duration::from_secs(1));
+        offsets.push(clock::exchange(dir, &channel)?);
+    }
+    Ok(offsets)
+}
