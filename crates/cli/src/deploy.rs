@@ -30,15 +30,16 @@ pub fn run(args: &Deploy) -> Outcome {
     let dirs = Dirs::from_env();
     let bar = spinner(plan.nodes.len());
     let shown = Mutex::new(());
+    let progress = |step: &lab::Step<'_>| {
+        let _one_at_a_time = shown.lock();
+        bar.set_message(step.to_string());
+        bar.set_position(step.nodes_ready() as u64);
+    };
     let options = lab::Options {
         keep: args.keep,
         workers: args.workers,
         file: std::fs::canonicalize(&args.lab).ok(),
-        progress: Some(&|step: &lab::Step<'_>| {
-            let _one_at_a_time = shown.lock();
-            bar.set_message(step.to_string());
-            bar.set_position(step.nodes_ready() as u64);
-        }),
+        progress: Some(&progress),
     };
     let deployed = Lab::deploy(&dirs, &plan, &options);
     bar.finish_and_clear();
