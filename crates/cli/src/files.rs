@@ -10,7 +10,7 @@ use latlab_model::diagnostic::{Diagnostics, Mark};
 use latlab_model::facts::Facts;
 use latlab_model::plan::{Plan, RunPlan, plan, plan_run};
 use latlab_model::spec::yaml::Yaml;
-use latlab_model::spec::{DocumentKind, Lab, LabSource, Study};
+use latlab_model::spec::{DocumentKind, Lab, LabSource, NodeKind, Study};
 
 use crate::failure::{AT_FAULT, Failure, Hint, Outcome};
 use crate::studies;
@@ -137,6 +137,12 @@ impl<'a> Machine<'a> {
                 };
                 for lab in labs {
                     options.prove.extend(ReadOptions::for_lab(lab).prove);
+                    // Whether KVM works is proven by booting a kernel, which may have to be fetched
+                    // first; a VM needs one anyway.
+                    options.detail |= lab.nodes.iter().any(|n| n.kind == NodeKind::Vm);
+                }
+                if facts::fetches_kernel(&options) {
+                    eprintln!("fetching a guest kernel (about 70 MB, once)");
                 }
                 Ok(facts::read(&options))
             }
