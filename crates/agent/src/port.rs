@@ -1,4 +1,10 @@
 //! One client's byte stream: frames in, frames out, and a bound on what waits to go out.
+//!
+//! **Whose end?** The kernel learns by separate queues that a port's client came or went, and what it
+//! said; the queues are not in step. So a new client's greeting can be read *before* its coming is
+//! known, and then the next read still reports the end of the former client, and writes are refused
+//! until the news is through. An end that is seen while an answer to a greeting waits is therefore the
+//! former client's, and the answer stays.
 
 use std::collections::VecDeque;
 use std::io;
@@ -32,6 +38,8 @@ pub struct Port {
     pub inbox: Decoder,
     /// Messages to send.
     pub outbox: Outbox,
+    /// The answer to a greeting is in the outbox, not yet wholly sent.
+    answering: bool,
 }
 
 impl Port {
@@ -42,6 +50,23 @@ impl Port {
             readable: true,
             inbox: Decoder::default(),
             outbox: Outbox::default(),
+            answering: false,
+        }
+    }
+
+    /// Begins with a new client: nothing that was meant for the former one goes out any more, only the
+    /// answer to the new one's greeting.
+    pub fn answer(&mut self, greeting: &Message) -> io::Result<()> {
+        self.outbox.clear();
+        self.answering = true;
+        self.outbox.push(greeting)
+    }
+
+    /// The kernel says that the client is gone. What it had half said stays in the inbox: a preamble
+    /// spoils it, and it may be the next client's.
+    pub fn client_gone(&mut self) {
+        if !self.answering {
+            self.outbox.clear();
         }
     }
 
@@ -83,6 +108,7 @@ impl Port {
                 Ok(_) | Err(_) => break,
             }
         }
+        self.answering &= !self.outbox.frames.is_empty();
         progress
     }
 }
@@ -137,7 +163,38 @@ impl Outbox {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixStream;
+
     use super::*;
+
+    fn bytes_of(message: &Message) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        encode(message, &mut bytes).unwrap();
+        bytes
+    }
+
+    /// On a virtio-serial port: greeting, late news of the former client's end, news of our coming.
+    #[test]
+    fn the_answer_to_a_greeting_outlives_the_former_clients_end() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let mut port = Port::new(ours.into());
+        port.outbox.push(&Message::Ping { token: 1 }).unwrap();
+        let answer = Message::Pong {
+            token: 2,
+            guest_monotonic_ns: 3,
+        };
+        port.answer(&answer).unwrap();
+        port.client_gone();
+        assert!(port.flush());
+        // From now on an end is this client's own.
+        port.outbox.push(&Message::Ping { token: 4 }).unwrap();
+        port.client_gone();
+        assert!(!port.flush());
+        drop(port);
+        let mut received = Vec::new();
+        io::Read::read_to_end(&mut theirs, &mut received).unwrap();
+        assert_eq!(received, bytes_of(&answer));
+    }
 
     #[test]
     fn a_half_written_frame_outlives_its_client_and_the_rest_does_not() {

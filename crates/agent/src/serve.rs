@@ -190,8 +190,7 @@ impl Server {
                 match self.clients {
                     Clients::Return => {
                         if let Some(port) = self.ports.get_mut(&number) {
-                            port.inbox = latlab_wire::channel::Decoder::default();
-                            port.outbox.clear();
+                            port.client_gone();
                         }
                     }
                     Clients::Connect => drop(self.ports.remove(&number)),
@@ -205,7 +204,9 @@ impl Server {
             .get_mut(&number)
             .and_then(|port| port.inbox.next())
         {
-            if let Some(answer) = self.act(number, message) {
+            if let Message::Hello { nonce, .. } = message {
+                self.greet(number, nonce)?;
+            } else if let Some(answer) = self.act(number, message) {
                 self.say(number, &answer)?;
             }
         }
@@ -219,19 +220,24 @@ impl Server {
         }
     }
 
+    /// A client begins: what a former one of the port had running ends.
+    fn greet(&mut self, number: u64, nonce: u64) -> io::Result<()> {
+        self.end_sessions(number);
+        let answer = Message::HelloAck {
+            version: VERSION,
+            nonce,
+            guest_monotonic_ns: monotonic_ns(),
+            failure: self.failure.clone(),
+        };
+        match self.ports.get_mut(&number) {
+            Some(port) => port.answer(&answer),
+            None => Ok(()),
+        }
+    }
+
     /// Acts on one message; returns what is to be said at once.
     fn act(&mut self, number: u64, message: Message) -> Option<Message> {
         match message {
-            Message::Hello { nonce, .. } => {
-                self.end_sessions(number);
-                self.ports.get_mut(&number)?.outbox.clear();
-                Some(Message::HelloAck {
-                    version: VERSION,
-                    nonce,
-                    guest_monotonic_ns: monotonic_ns(),
-                    failure: self.failure.clone(),
-                })
-            }
             Message::Exec { session, exec } => self.start(number, session, &exec),
             Message::Data { session, data, .. } => {
                 let process = self.sessions.get_mut(&(number, session))?;
@@ -282,8 +288,9 @@ impl Server {
                 self.stopped = true;
                 None
             }
-            // What only an agent says means nothing to one.
-            Message::HelloAck { .. }
+            // Greetings are answered elsewhere; what only an agent says means nothing to one.
+            Message::Hello { .. }
+            | Message::HelloAck { .. }
             | Message::Exit { .. }
             | Message::Done { .. }
             | Message::Failed { .. }
