@@ -395,7 +395,7 @@ fn floor(context: &Context<'_>) -> Option<Note> {
         .max_by(f64::total_cmp)?;
     let text = format!(
         "The probe's own floor (the same exchange over loopback) is up to {} of the median in {}: \
-         most of these latencies is the probe and the kernel, not the link.",
+         most of each latency there is the probe and the kernel, not the link.",
         text::quantity(worst, "1"),
         text::plural(trials.len(), "trial")
     );
