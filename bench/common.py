@@ -1,0 +1,132 @@
+"""What the benchmark programs share: namespaces of their own, latlab's binaries, ratios.
+
+A benchmark here asserts nothing. It prints what it measured, all of it in one run, with the two sides
+alternating, because absolute times drift with the machine's load and only ratios of neighbours keep.
+"""
+
+import os
+import secrets
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+INSIDE = "LATLAB_BENCH_INSIDE"
+
+
+def target():
+    """Where cargo puts what it builds for release."""
+    return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
+
+
+def latlab():
+    """The binary to measure."""
+    path = Path(os.environ.get("LATLAB", target() / "latlab"))
+    if not path.is_file():
+        sys.exit(f"{path} is not there: `cargo build --release`, or name another with LATLAB=PATH")
+    return str(path)
+
+
+def enter():
+    """Goes on in fresh namespaces, so that nothing made here is seen outside or outlives this.
+
+    Control groups alone have no such walls; latlab's own undo removes those.
+    """
+    if os.environ.get(INSIDE):
+        return
+    if os.geteuid() != 0:
+        sys.exit("needs root, to make namespaces")
+    unshare = ["unshare", "--mount", "--pid", "--net", "--ipc", "--uts", "--fork", "--kill-child"]
+    unshare += ["--mount-proc", "--propagation", "private"]
+    os.environ[INSIDE] = secrets.token_hex(4)
+    os.execvp("unshare", unshare + [sys.executable, *sys.argv])
+
+
+@contextmanager
+def scratch():
+    """A directory for files, with latlab's own below it; whatever is left up is destroyed at the end."""
+    # Terminated is as good a reason to clean up as interrupted.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    directory = Path(tempfile.mkdtemp(prefix="latlab-bench-"))
+    run = directory / "run"
+    run.mkdir()
+    # As on a booted system: /run is memory, the journal is on a disk and synced.
+    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", run], check=True)
+    os.environ["LATLAB_STATE_DIR"] = str(directory / "state")
+    os.environ["LATLAB_RUN_DIR"] = str(run)
+    try:
+        yield directory
+    finally:
+        subprocess.run([latlab(), "destroy", "--all", "-y"], stdout=subprocess.DEVNULL, check=False)
+        subprocess.run(["umount", run], check=False)
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def lab_name(what):
+    """A name that no other run has: control groups carry it."""
+    return f"{what}-{os.environ[INSIDE]}"
+
+
+def run_latlab(*words):
+    """Runs latlab, or says what it said."""
+    done = subprocess.run([latlab(), *map(str, words)], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"latlab {' '.join(map(str, words))}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def timed(work):
+    """Seconds that `work` takes."""
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
+
+
+def namespaces():
+    """Network namespaces that the kernel holds, to within a few; None where it does not say."""
+    try:
+        with open("/proc/slabinfo") as file:
+            return next(int(line.split()[1]) for line in file if line.startswith("net_namespace "))
+    except (OSError, StopIteration):
+        return None
+
+
+def settle(before, made):
+    """Waits until the kernel has freed the namespaces of whoever went, in the background: else the next
+    to come up would pay for it. `before` is their number before `made` of them were made."""
+    # Allocators keep some of what was freed for each processor, and others make namespaces too.
+    slack = 16 * (os.cpu_count() or 1) + made // 4
+    end = time.perf_counter() + (10 if before is not None else 3)
+    while time.perf_counter() < end:
+        if before is not None and namespaces() <= before + slack:
+            return
+        time.sleep(0.01)
+
+
+def ratio_line(what, ours, theirs, target_ratio="", unit="ms", scale=1e3):
+    """Medians of both sides, their ratio, and the range of the ratios of neighbours."""
+    each = sorted(a / b for a, b in zip(ours, theirs))
+    a, b = statistics.median(ours), statistics.median(theirs)
+    print(
+        f"{what:<44} latlab {a * scale:9.2f} {unit}  peer {b * scale:9.2f} {unit}  "
+        f"ratio {a / b:6.3f} [{each[0]:.3f}..{each[-1]:.3f}]  {target_ratio}  n={len(ours)}",
+        flush=True,
+    )
+    return a / b
+
+
+def machine():
+    """One line about where this ran; figures without it say little."""
+    model = next(
+        (line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")),
+        "unknown processor",
+    )
+    load = " ".join(open("/proc/loadavg").read().split()[:3])
+    print(f"# {os.cpu_count()} x {model}, Linux {os.uname().release}, load average {load}", flush=True)
