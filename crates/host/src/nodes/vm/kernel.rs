@@ -26,6 +26,9 @@ pub mod apt;
 /// Another latlab that downloads the same kernel is waited for this long.
 const LOCK_PATIENCE: Duration = Duration::from_secs(900);
 
+/// The action that fails when `kernel:` is neither a flavour nor a file.
+const READ_KERNEL: &str = "read kernel";
+
 /// Why there is no kernel.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -93,9 +96,11 @@ impl Error {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Apt(error) => Some(error.hint()),
-            Self::NotAKernel { .. } => {
-                Some("`kernel:` takes standard, rt, cloud, or the path of a vmlinuz")
-            }
+            Self::NotAKernel { .. }
+            | Self::Io {
+                action: READ_KERNEL,
+                ..
+            } => Some("`kernel:` takes standard, rt, cloud, or the path of a vmlinuz"),
             Self::NoTransport { .. } => Some("use `kernel: standard`, which has 9p"),
             _ => None,
         }
@@ -252,7 +257,7 @@ fn kernel(
     looked: &dyn Fn(&str) -> Vec<PathBuf>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Kernel, Error> {
-    let bytes = fs::read(vmlinuz).map_err(failed("read kernel", vmlinuz))?;
+    let bytes = fs::read(vmlinuz).map_err(failed(READ_KERNEL, vmlinuz))?;
     let not_a_kernel = |source| Error::NotAKernel {
         path: vmlinuz.to_owned(),
         source,
@@ -338,6 +343,7 @@ mod tests {
                 .starts_with("cannot read kernel /nonexistent/vmlinuz"),
             "{error}"
         );
+        assert!(error.hint().unwrap().contains("standard"));
         fs::remove_dir_all(cache).unwrap();
     }
 

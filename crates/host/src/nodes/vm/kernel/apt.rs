@@ -381,6 +381,7 @@ fn run(tool: &'static str, mut command: Command, tick: &mut dyn FnMut()) -> Resu
     command.stdin(Stdio::null()).stdout(out).stderr(err);
     let mut child = command.spawn().map_err(failed)?;
     let start = Instant::now();
+    let mut reported = start;
     let status = loop {
         if let Some(status) = child.try_wait().map_err(failed)? {
             break status;
@@ -391,8 +392,11 @@ fn run(tool: &'static str, mut command: Command, tick: &mut dyn FnMut()) -> Resu
             child.wait().map_err(failed)?;
             return Err(Error::Silent { command: shown });
         }
-        std::thread::sleep(REPORT_INTERVAL.min(Duration::from_millis(5)));
-        tick();
+        std::thread::sleep(Duration::from_millis(5));
+        if reported.elapsed() > REPORT_INTERVAL {
+            reported = Instant::now();
+            tick();
+        }
     };
     if status.success() {
         return Ok(text_of(stdout));
