@@ -99,8 +99,9 @@ pub(crate) fn send(
     source.finish(Duration::from_millis(duration_ms + warmup_ms) + AFTER)
 }
 
-/// Matches what was received with what was sent, by sequence number.
-fn join(sent: &Output, received: &Output, start: i64, map: Option<&ClockMap>) -> Measured {
+/// Matches what was received with what was sent, by sequence number. Times are relative to `start`
+/// on the sender's clock, to which `map` takes the receiver's where the two differ.
+pub fn join(sent: &Output, received: &Output, start: i64, map: Option<&ClockMap>) -> Measured {
     let measured = |r: &&Record| !r.has(flags::WARM_UP);
     let on_sender = |ns: u64| match map {
         Some(map) => clock::to_sender(map, ns as i64, start),

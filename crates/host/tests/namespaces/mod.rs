@@ -26,7 +26,10 @@ pub fn enter(name: &str, body: impl FnOnce()) {
         return;
     }
     let arguments = test_arguments(name);
-    let status = run_inside(arguments.to_vec(), &[(AGENT, build_agent())]).unwrap();
+    let agent = build_agent();
+    // The second is where latlab itself looks, for tests that deploy whole labs.
+    let env = [(AGENT, agent), ("LATLAB_AGENT", agent)];
+    let status = run_inside(arguments.to_vec(), &env).unwrap();
     assert!(status.success(), "inside of the namespaces: {status}");
 }
 
