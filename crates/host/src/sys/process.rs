@@ -258,6 +258,11 @@ mod tests {
         let mut command = Command::new("sleep");
         let child = command.arg("60").env(LAB_VARIABLE, label).spawn().unwrap();
         let process = Process::of_pid(child.id()).unwrap().unwrap();
+        // `spawn` returns inside of `execve`, a moment before the kernel shows the new environment.
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while label_of(child.id()).as_deref() != Some(label) && Instant::now() < deadline {
+            std::thread::yield_now();
+        }
         (child, process)
     }
 
