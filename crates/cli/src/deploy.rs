@@ -9,12 +9,19 @@ use latlab_host::dirs::Dirs;
 use latlab_host::lab::{self, Lab};
 
 use crate::args::Deploy;
-use crate::failure::{Failure, Outcome, need_root};
+use crate::failure::{Failure, INTERRUPTED, Outcome, need_root};
 use crate::files::{self, Machine, Source};
-use crate::inspect;
+use crate::{inspect, signals};
 
 pub fn run(args: &Deploy) -> Outcome {
     let source = Source::read(&args.lab)?;
+    if !args.dry_run {
+        // Before planning, because without root the machine seems to lack much that it has.
+        need_root(
+            "deploy",
+            "it makes network namespaces, links and control groups",
+        )?;
+    }
     let plan = match files::plan_lab(&source, Machine::Here) {
         Ok(plan) => plan,
         Err(unusable) => return unusable.outcome(),
@@ -23,11 +30,8 @@ pub fn run(args: &Deploy) -> Outcome {
         println!("{:#}", serde_json::json!(plan));
         return Ok(ExitCode::SUCCESS);
     }
-    need_root(
-        "deploy",
-        "it makes network namespaces, links and control groups",
-    )?;
     let dirs = Dirs::from_env();
+    let stop = signals::stop_flag()?;
     let bar = spinner(plan.nodes.len());
     let shown = Mutex::new(());
     let progress = |step: &lab::Step<'_>| {
@@ -39,11 +43,21 @@ pub fn run(args: &Deploy) -> Outcome {
         keep: args.keep,
         workers: args.workers,
         file: std::fs::canonicalize(&args.lab).ok(),
+        stop: Some(&stop),
         progress: Some(&progress),
     };
     let deployed = Lab::deploy(&dirs, &plan, &options);
     bar.finish_and_clear();
-    let lab = deployed.map_err(|e| explain(&e))?;
+    let lab = deployed.map_err(|e| {
+        let mut failure = explain(&e);
+        if args.keep && lab::exists(&dirs, &plan.lab) {
+            let lab = &plan.lab;
+            failure = failure.and_hint(format!(
+                "it is kept: `latlab inspect {lab}`, and `latlab destroy {lab}` when done"
+            ));
+        }
+        failure.with_code(matches!(e, lab::Error::Interrupted(_)).then_some(INTERRUPTED))
+    })?;
     inspect::print(&lab.rows(), args.format)?;
     Ok(ExitCode::SUCCESS)
 }

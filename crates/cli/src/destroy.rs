@@ -32,8 +32,13 @@ pub fn run(args: &Destroy) -> Outcome {
     let mut failures = Vec::new();
     for name in &names {
         match lab::destroy(&dirs, name) {
-            Ok(true) => println!("removed lab `{name}`"),
-            Ok(false) => println!("no lab `{name}` is deployed"),
+            Ok(Some(removed)) => {
+                for warning in &removed.warnings {
+                    eprintln!("latlab: {warning}");
+                }
+                println!("removed lab `{name}`");
+            }
+            Ok(None) => println!("no lab `{name}` is deployed"),
             Err(error) => failures.push(explain(&error)),
         }
     }

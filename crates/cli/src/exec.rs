@@ -4,14 +4,14 @@ use std::io::{Read, Write};
 use std::process::ExitCode;
 
 use latlab_host::dirs::Dirs;
-use latlab_host::lab::Lab;
-use latlab_host::nodes::session::Command;
+use latlab_host::lab::{self, Lab};
+use latlab_host::nodes::session::{Command, NotStarted, not_started};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
 use crate::args::Exec;
 use crate::deploy::explain;
-use crate::failure::{Failure, Hint, Outcome, need_root};
+use crate::failure::{Failure, Outcome, need_root};
 
 pub fn run(args: &Exec) -> Outcome {
     need_root("exec", "it enters the node's namespaces")?;
@@ -28,7 +28,11 @@ pub fn run(args: &Exec) -> Outcome {
         };
         command.env.insert(name.into(), value.into());
     }
-    let mut session = lab.start(&args.node, &command).map_err(|e| explain(&e))?;
+    let mut session = lab.start(&args.node, &command).map_err(|e| {
+        // As a shell does, so that a script can tell it from the command's own failure.
+        let code = not_started(&e).map(NotStarted::shell_code);
+        explain(&e).with_code(code)
+    })?;
     let signal = session.signaller();
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2])?;
     std::thread::spawn(move || {
@@ -49,10 +53,12 @@ pub fn run(args: &Exec) -> Outcome {
             .take_stderr()
             .map(|s| std::thread::spawn(move || copy(s, std::io::stderr()))),
     ];
-    let exit = session
-        .wait()
-        .map_err(|e| anyhow::anyhow!("node `{}`: {e}", args.node));
-    let exit = exit.hint(format!("is the node alive? `latlab inspect {}`", args.lab))?;
+    let exit = session.wait().map_err(|e| {
+        let message = format!("node `{}`: {e}", args.node);
+        let hint = lab::start_hint(&args.node, e.as_ref());
+        let code = not_started(e.as_ref()).map(NotStarted::shell_code);
+        Failure::new(message, hint).with_code(code)
+    })?;
     for thread in outputs.into_iter().flatten() {
         thread.join().ok();
     }

@@ -18,6 +18,9 @@ pub type Outcome = Result<ExitCode, Failure>;
 /// The input or the machine is at fault.
 pub const AT_FAULT: u8 = 2;
 
+/// The person ended it: what a shell returns for SIGINT.
+pub const INTERRUPTED: u8 = 130;
+
 impl Failure {
     /// A failure in words.
     pub fn new(message: impl fmt::Display, hint: impl Into<String>) -> Failure {
@@ -26,6 +29,21 @@ impl Failure {
             hint: Some(hint.into()),
             code: AT_FAULT,
         }
+    }
+
+    /// Says one more thing to do.
+    pub fn and_hint(mut self, more: impl fmt::Display) -> Failure {
+        self.hint = Some(match self.hint {
+            Some(hint) => format!("{hint}; {more}"),
+            None => more.to_string(),
+        });
+        self
+    }
+
+    /// Another exit code than [`AT_FAULT`], where there is one.
+    pub fn with_code(mut self, code: Option<u8>) -> Failure {
+        self.code = code.unwrap_or(self.code);
+        self
     }
 
     /// The exit code.

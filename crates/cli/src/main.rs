@@ -2,7 +2,8 @@
 //! elsewhere.
 //!
 //! Exit codes: 0 good; 1 a measured thing failed (a trial, a difference, a missing capability that
-//! was asked about); 2 the input or the machine is at fault. `exec` passes on its command's own.
+//! was asked about); 2 the input or the machine is at fault; 130 it was interrupted. `exec` passes on
+//! its command's own, with 126 and 127 for a command that cannot be run, as shells do.
 
 mod args;
 mod compare;
@@ -16,6 +17,7 @@ mod graph;
 mod inspect;
 mod report;
 mod run;
+mod signals;
 mod studies;
 mod table;
 mod validate;

@@ -1,8 +1,6 @@
 //! `latlab run`: a study from its file to its report.
 
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -14,7 +12,7 @@ use latlab_model::results::TrialOutcome;
 use crate::args;
 use crate::failure::{Failure, Outcome, need_root};
 use crate::files::{self, Machine, Source};
-use crate::report;
+use crate::{report, signals};
 
 pub fn run(args: &args::Run) -> Outcome {
     let source = Source::study(&args.study)?;
@@ -40,7 +38,7 @@ pub fn run(args: &args::Run) -> Outcome {
     need_root("run", "it deploys labs")?;
     let dirs = Dirs::from_env();
     let options = Options { keep: args.keep };
-    let stop = stop_flag()?;
+    let stop = signals::stop_flag()?;
     let study = (&file.study, file.source.text.as_str());
     let run = Run::create(&dirs, &args.runs, study, &plan, &facts, &options, &stop)?;
     eprintln!(
@@ -78,17 +76,6 @@ fn show_order(plan: &RunPlan) -> ExitCode {
         );
     }
     ExitCode::SUCCESS
-}
-
-/// The first Ctrl-C ends the run after the current trial, the second at once (what is left of the
-/// lab is then for `latlab destroy`).
-fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop))?;
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
-    }
-    Ok(stop)
 }
 
 fn progress(trials: usize) -> ProgressBar {

@@ -63,7 +63,7 @@ impl Dirs {
         self.lab(lab).join("state.json")
     }
 
-    /// Lock held while labs are made or removed.
+    /// Lock held while a lab is given its name and processors.
     pub fn lock(&self) -> PathBuf {
         self.state.join("lock")
     }
@@ -81,6 +81,11 @@ impl Dirs {
     /// Where a lab's network namespaces are pinned.
     pub fn namespaces(&self, lab: &str) -> PathBuf {
         self.run(lab).join("netns")
+    }
+
+    /// Where it is noted which control groups are whole.
+    pub fn groups(&self, lab: &str) -> PathBuf {
+        self.run(lab).join("groups")
     }
 
     /// A node's own directory: writable layer, sockets, console.

@@ -8,14 +8,26 @@
 //!
 //! Nothing is removed on its name alone. Processes are known by a label in their environment,
 //! interfaces by the kernel's alias, everything else by lying below latlab's own directories.
+//!
+//! **One at a time.** Whoever makes or unmakes a lab holds a lock on its directory ([`Claim`]), so
+//! that nothing is unmade while it is being made, and nothing is made behind the back of a removal.
+//! The kernel releases it with its holder, however that dies, and not before the holder's last
+//! thread has left the kernel: a removal never races with the rest of a killed deployment.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::dirs::Dirs;
+
+/// How often a lab that somebody else holds is tried again.
+const RETRY: Duration = Duration::from_millis(10);
 
 /// Environment variable that carries the lab's identifier in every process started for it.
 pub const LABEL: &str = "LATLAB_LAB";
@@ -26,8 +38,25 @@ pub enum Error {
     /// Somebody deployed a lab of that name already.
     #[error("lab `{0}` is already deployed")]
     Taken(String),
+    /// No lab can have this name, so there is no directory to look for.
+    #[error("`{0}` cannot be the name of a lab")]
+    Name(String),
+    /// Somebody is making or unmaking the lab.
+    #[error(
+        "lab `{lab}` is being deployed or removed{} (waited {} s)",
+        holder.map_or(String::new(), |pid| format!(" by process {pid}")),
+        waited.as_secs()
+    )]
+    Held {
+        /// Which lab.
+        lab: String,
+        /// Who.
+        holder: Option<u32>,
+        /// How long was waited.
+        waited: Duration,
+    },
     /// A file operation failed.
-    #[error("{action} {}", path.display())]
+    #[error("cannot {action} {}", path.display())]
     Io {
         /// `write`, `read`, …
         action: &'static str,
@@ -94,6 +123,141 @@ pub enum Undo {
     },
 }
 
+/// The right to change a lab: a lock on its directory.
+#[derive(Debug)]
+pub struct Claim {
+    _directory: File,
+}
+
+impl Claim {
+    /// Claims a name that nobody has, by making its directory.
+    ///
+    /// # Errors
+    /// [`Error::Taken`] when somebody has it.
+    pub fn new(dirs: &Dirs, lab: &str) -> Result<Claim, Error> {
+        let path = directory(dirs, lab)?;
+        fs::create_dir_all(dirs.labs()).map_err(io_error("create", &dirs.labs()))?;
+        loop {
+            fs::create_dir(&path).map_err(|e| match e.kind() {
+                io::ErrorKind::AlreadyExists => Error::Taken(lab.to_string()),
+                _ => io_error("create", &path)(e),
+            })?;
+            // A removal may have found it empty and removed it before it was locked.
+            if let Locked::Ours(directory) = lock(&path, FlockOperation::LockExclusive)? {
+                return Ok(Claim {
+                    _directory: directory,
+                });
+            }
+        }
+    }
+
+    /// Claims a lab that is there, alone or beside others who do not make or unmake it either;
+    /// `None` when there is none. Waits at most `patience` for those in the way.
+    ///
+    /// # Errors
+    /// [`Error::Held`] when they remain.
+    pub fn existing(
+        dirs: &Dirs,
+        lab: &str,
+        alone: bool,
+        patience: Duration,
+    ) -> Result<Option<Claim>, Error> {
+        let path = directory(dirs, lab)?;
+        let operation = match alone {
+            true => FlockOperation::NonBlockingLockExclusive,
+            false => FlockOperation::NonBlockingLockShared,
+        };
+        let deadline = Instant::now() + patience;
+        loop {
+            match lock(&path, operation)? {
+                Locked::Ours(directory) => {
+                    return Ok(Some(Claim {
+                        _directory: directory,
+                    }));
+                }
+                Locked::Gone if !path.exists() => return Ok(None),
+                // Removed and made again while we looked, or held.
+                Locked::Gone | Locked::Held if Instant::now() < deadline => {
+                    std::thread::sleep(RETRY);
+                }
+                Locked::Gone | Locked::Held => {
+                    return Err(Error::Held {
+                        lab: lab.to_string(),
+                        holder: holder(&path),
+                        waited: patience,
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// What became of an attempt to lock a directory.
+enum Locked {
+    Ours(File),
+    /// By somebody whose lock excludes ours.
+    Held,
+    /// It is not there, or not there any more.
+    Gone,
+}
+
+/// A lab's directory; only for what can be a name, because a directory that holds no journal is
+/// removed as an empty claim, and `..` or an empty name would lead elsewhere.
+fn directory(dirs: &Dirs, lab: &str) -> Result<PathBuf, Error> {
+    let plain = !lab.is_empty() && !lab.starts_with('.') && !lab.contains(['/', '\0']);
+    match plain {
+        true => Ok(dirs.lab(lab)),
+        false => Err(Error::Name(lab.to_string())),
+    }
+}
+
+fn lock(path: &Path, operation: FlockOperation) -> Result<Locked, Error> {
+    let directory = match File::open(path) {
+        Ok(directory) => directory,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Locked::Gone),
+        Err(e) => return Err(io_error("open", path)(e)),
+    };
+    loop {
+        match rustix::fs::flock(&directory, operation) {
+            Ok(()) => break,
+            Err(Errno::INTR) => {}
+            Err(Errno::WOULDBLOCK) => return Ok(Locked::Held),
+            Err(errno) => return Err(io_error("lock", path)(errno.into())),
+        }
+    }
+    // Who held it before may have removed it; the name may even be another lab's by now.
+    let same = |found: fs::Metadata| {
+        let ours = directory.metadata();
+        ours.is_ok_and(|ours| (ours.dev(), ours.ino()) == (found.dev(), found.ino()))
+    };
+    match fs::metadata(path).is_ok_and(same) {
+        true => Ok(Locked::Ours(directory)),
+        false => Ok(Locked::Gone),
+    }
+}
+
+/// The process that holds a lock on `path`, as far as the kernel's list tells.
+fn holder(path: &Path) -> Option<u32> {
+    let inode = fs::metadata(path).ok()?.ino().to_string();
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    // 1: FLOCK  ADVISORY  WRITE 1234 fe:00:393219 0 EOF
+    let found = locks.lines().find(|line| {
+        let place = line.split_whitespace().nth(5).unwrap_or_default();
+        line.contains("FLOCK") && place.rsplit(':').next() == Some(&inode)
+    });
+    let pid = found?.split_whitespace().nth(4)?.parse().ok()?;
+    (pid > 0).then_some(pid)
+}
+
+fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+    let path = path.to_path_buf();
+    move |source| Error::Io {
+        action,
+        path,
+        source,
+    }
+}
+
 /// A journal that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Journal {
@@ -104,25 +268,17 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Claims the lab's name and writes the journal; when this returns, it is on the disk.
+    /// Writes the journal of a lab whose name is claimed; when this returns, it is on the disk.
     ///
     /// # Errors
-    /// [`Error::Taken`] when the name is claimed already.
-    pub fn write(dirs: &Dirs, header: Header, undo: Vec<Undo>) -> Result<Journal, Error> {
-        let dir = dirs.lab(&header.lab);
-        let at = |action, path: &Path| {
-            let path = path.to_path_buf();
-            move |source| Error::Io {
-                action,
-                path,
-                source,
-            }
-        };
-        fs::create_dir_all(dirs.labs()).map_err(at("create", &dirs.labs()))?;
-        fs::create_dir(&dir).map_err(|e| match e.kind() {
-            io::ErrorKind::AlreadyExists => Error::Taken(header.lab.clone()),
-            _ => at("create", &dir)(e),
-        })?;
+    /// When the disk does not take it.
+    pub fn write(
+        dirs: &Dirs,
+        _claim: &Claim,
+        header: Header,
+        undo: Vec<Undo>,
+    ) -> Result<Journal, Error> {
+        let dir = directory(dirs, &header.lab)?;
         let journal = Journal { header, undo };
         let path = dirs.journal(&journal.header.lab);
         // Written under another name first: a journal is whole or absent, and absent means that
@@ -131,14 +287,12 @@ impl Journal {
         let text = journal.to_text();
         File::create(&new)
             .and_then(|mut f| f.write_all(text.as_bytes()).and_then(|()| f.sync_all()))
-            .map_err(at("write", &new))?;
-        fs::rename(&new, &path).map_err(at("rename", &new))?;
-        File::open(&dir)
-            .and_then(|d| d.sync_all())
-            .map_err(at("sync", &dir))?;
-        File::open(dirs.labs())
-            .and_then(|d| d.sync_all())
-            .map_err(at("sync", &dirs.labs()))?;
+            .map_err(io_error("write", &new))?;
+        fs::rename(&new, &path).map_err(io_error("rename", &new))?;
+        for dir in [&dir, &dirs.labs()] {
+            let synced = File::open(dir).and_then(|d| d.sync_all());
+            synced.map_err(io_error("sync", dir))?;
+        }
         Ok(journal)
     }
 
@@ -152,21 +306,25 @@ impl Journal {
     /// # Errors
     /// When the file cannot be read or is not a journal.
     pub fn read(dirs: &Dirs, lab: &str) -> Result<Option<Journal>, Error> {
+        directory(dirs, lab)?;
         let path = dirs.journal(lab);
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(source) => {
-                return Err(Error::Io {
-                    action: "read",
-                    path,
-                    source,
-                });
-            }
+            Err(source) => return Err(io_error("read", &path)(source)),
         };
         Journal::parse(&text)
             .map(Some)
             .map_err(|(line, source)| Error::Damaged { path, line, source })
+    }
+
+    /// The identifier of the deployment that has a name now; `None` when it has no journal.
+    pub fn id(dirs: &Dirs, lab: &str) -> Option<String> {
+        let mut first = String::new();
+        let journal = File::open(dirs.journal(lab)).ok()?;
+        io::BufRead::read_line(&mut io::BufReader::new(journal), &mut first).ok()?;
+        let header: Header = serde_json::from_str(&first).ok()?;
+        Some(header.id)
     }
 
     fn parse(text: &str) -> Result<Journal, (usize, serde_json::Error)> {
@@ -179,22 +337,39 @@ impl Journal {
         Ok(Journal { header, undo })
     }
 
-    /// Forgets the lab: the journal goes last, when all it lists is gone.
+    /// Forgets the lab: the journal goes last, when all it lists is gone. Only files that latlab
+    /// writes are removed; a directory that holds others stays.
     ///
     /// # Errors
-    /// When the directory cannot be removed.
+    /// When a file cannot be removed.
     pub fn forget(dirs: &Dirs, lab: &str) -> Result<(), Error> {
-        let dir = dirs.lab(lab);
-        match fs::remove_dir_all(&dir) {
-            Ok(()) => Ok(()),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(source) => Err(Error::Io {
-                action: "remove",
-                path: dir,
-                source,
-            }),
+        let dir = directory(dirs, lab)?;
+        let (journal, state) = (dirs.journal(lab), dirs.state(lab));
+        // First what says that the lab is up.
+        let files = [
+            state.with_extension("new"),
+            state,
+            journal.with_extension("new"),
+            journal,
+        ];
+        for file in &files {
+            match fs::remove_file(file) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                    return Err(io_error("remove", file)(e));
+                }
+                _ => {}
+            }
+        }
+        match fs::remove_dir(&dir) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(io_error("remove", &dir)(e)),
+            _ => Ok(()),
         }
     }
+}
+
+/// Whether a lab of that name exists, made or half-made; false for what cannot be a name.
+pub fn exists(dirs: &Dirs, lab: &str) -> bool {
+    directory(dirs, lab).is_ok_and(|dir| dir.exists())
 }
 
 fn line<T: Serialize>(value: &T) -> String {
@@ -211,17 +386,12 @@ pub fn labs(dirs: &Dirs) -> Result<Vec<String>, Error> {
     let entries = match fs::read_dir(&path) {
         Ok(entries) => entries,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(source) => {
-            return Err(Error::Io {
-                action: "read",
-                path,
-                source,
-            });
-        }
+        Err(source) => return Err(io_error("read", &path)(source)),
     };
     let mut names: Vec<String> = entries
         .flatten()
         .filter_map(|e| e.file_name().into_string().ok())
+        .filter(|name| directory(dirs, name).is_ok())
         .collect();
     names.sort();
     Ok(names)
@@ -256,11 +426,9 @@ mod tests {
                 path: root.join("run/a"),
             },
         ];
-        let written = Journal::write(&dirs, header("a"), undo).unwrap();
-        assert!(matches!(
-            Journal::write(&dirs, header("a"), vec![]),
-            Err(Error::Taken(_))
-        ));
+        let claim = Claim::new(&dirs, "a").unwrap();
+        let written = Journal::write(&dirs, &claim, header("a"), undo).unwrap();
+        assert!(matches!(Claim::new(&dirs, "a"), Err(Error::Taken(_))));
         assert_eq!(Journal::read(&dirs, "a").unwrap(), Some(written));
         assert_eq!(labs(&dirs).unwrap(), ["a"]);
         Journal::forget(&dirs, "a").unwrap();
@@ -272,7 +440,8 @@ mod tests {
     #[test]
     fn a_damaged_journal_is_named_with_its_line() {
         let (dirs, root) = scratch("damaged");
-        Journal::write(&dirs, header("a"), vec![Undo::Processes]).unwrap();
+        let claim = Claim::new(&dirs, "a").unwrap();
+        Journal::write(&dirs, &claim, header("a"), vec![Undo::Processes]).unwrap();
         let mut text = fs::read_to_string(dirs.journal("a")).unwrap();
         text.push_str("{\"undo\":\"rm -rf /\"}\n");
         fs::write(dirs.journal("a"), text).unwrap();
@@ -280,6 +449,71 @@ mod tests {
             Journal::read(&dirs, "a"),
             Err(Error::Damaged { line: 3, .. })
         ));
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn a_lab_is_changed_by_one_and_used_by_many() {
+        let (dirs, root) = scratch("claims");
+        let existing = |alone| Claim::existing(&dirs, "a", alone, Duration::from_millis(30));
+        assert!(existing(true).unwrap().is_none(), "there is no lab yet");
+        let claim = Claim::new(&dirs, "a").unwrap();
+        let Err(Error::Held { lab, holder, .. }) = existing(true) else {
+            panic!("claimed twice");
+        };
+        assert_eq!((lab.as_str(), holder), ("a", Some(std::process::id())));
+        assert!(matches!(existing(false), Err(Error::Held { .. })));
+        drop(claim);
+        let (one, other) = (existing(false).unwrap(), existing(false).unwrap());
+        assert!(one.is_some() && other.is_some());
+        assert!(matches!(existing(true), Err(Error::Held { .. })));
+        drop((one, other));
+        assert!(existing(true).unwrap().is_some());
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn a_claim_of_a_removed_lab_is_none() {
+        let (dirs, root) = scratch("gone");
+        let claim = Claim::new(&dirs, "a").unwrap();
+        std::thread::scope(|scope| {
+            let waiting =
+                scope.spawn(|| Claim::existing(&dirs, "a", true, Duration::from_secs(20)));
+            std::thread::sleep(Duration::from_millis(50));
+            Journal::forget(&dirs, "a").unwrap();
+            drop(claim);
+            assert!(waiting.join().unwrap().unwrap().is_none());
+        });
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn what_cannot_be_a_name_leads_nowhere() {
+        let (dirs, root) = scratch("names");
+        fs::create_dir_all(dirs.labs()).unwrap();
+        fs::write(root.join("precious"), "").unwrap();
+        let outside = root.join("precious").display().to_string();
+        for name in ["", ".", "..", "../..", "a/b", &outside] {
+            let refused = |result: Result<(), Error>| matches!(result, Err(Error::Name(_)));
+            assert!(refused(Journal::forget(&dirs, name)), "{name}");
+            assert!(refused(Journal::read(&dirs, name).map(drop)), "{name}");
+            assert!(refused(Claim::new(&dirs, name).map(drop)), "{name}");
+            let existing = Claim::existing(&dirs, name, true, Duration::ZERO);
+            assert!(refused(existing.map(drop)), "{name}");
+        }
+        assert!(root.join("precious").exists() && dirs.labs().exists());
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn forgetting_leaves_what_is_not_ours() {
+        let (dirs, root) = scratch("others");
+        let claim = Claim::new(&dirs, "a").unwrap();
+        Journal::write(&dirs, &claim, header("a"), vec![]).unwrap();
+        let theirs = dirs.lab("a").join("notes.txt");
+        fs::write(&theirs, "mine").unwrap();
+        assert!(Journal::forget(&dirs, "a").is_err());
+        assert!(theirs.exists());
         fs::remove_dir_all(root).unwrap();
     }
 }

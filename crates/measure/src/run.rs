@@ -192,7 +192,7 @@ impl<'a> Run<'a> {
                 return Ok(());
             }
             self.visit(visit, on_event)?;
-            if self.outcome.kept {
+            if self.outcome.kept || self.outcome.interrupted {
                 return Ok(());
             }
         }
@@ -208,11 +208,17 @@ impl<'a> Run<'a> {
             plan,
             &lab::Options {
                 keep: self.options.keep,
+                stop: Some(self.stop),
                 ..Default::default()
             },
         );
         let lab = match deployed {
             Ok(lab) => lab,
+            Err(lab::Error::Interrupted(_)) => {
+                self.outcome.interrupted = true;
+                self.outcome.kept = self.options.keep;
+                return Ok(());
+            }
             Err(error) => {
                 self.outcome.kept = self.options.keep;
                 return self.fail_all(visit, &chain(&error), on_event);

@@ -9,30 +9,27 @@ use std::fmt;
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use latlab_model::plan::{NodePlan, Plan};
-use latlab_model::spec::NodeKind;
 use latlab_model::state::{LabState, NodeState};
 use latlab_model::units::CpuList;
 
 use super::destroy::unmake;
 use super::guest::Guest;
-use super::{Error, Lab, agent, boot_id, groups, limits, read_state, scripts};
+use super::prepare::{Made, Prepared};
+use super::{Error, Lab, boot_id, groups, interrupt, limits, read_state, scripts};
 use crate::dirs::Dirs;
-use crate::images;
-use crate::images::{Cache, Image, RootView};
-use crate::journal::{self, Journal, Undo};
+use crate::journal::{self, Claim, Journal, Undo};
 use crate::links::{self, Network};
 use crate::nodes::container::{self, ContainerConfig};
-use crate::nodes::vm::kernel::{self, Kernel};
 use crate::sys::file::Lock;
 use crate::sys::mount;
 use crate::sys::process::ProcessId;
 
-/// How long another latlab may hold the lock; the slowest thing done under it is removing a lab.
+/// How long another latlab may hold the lock of deployments, which is held for a file or two.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How to deploy.
@@ -44,6 +41,8 @@ pub struct Options<'a> {
     pub workers: Option<usize>,
     /// The lab's file, for `inspect`; images and binds are relative to its directory.
     pub file: Option<PathBuf>,
+    /// Ends the deployment when it becomes true.
+    pub stop: Option<&'a AtomicBool>,
     /// Told about every step, from any thread.
     pub progress: Option<&'a (dyn Fn(&Step<'_>) + Sync)>,
 }
@@ -82,8 +81,8 @@ impl fmt::Display for Step<'_> {
     }
 }
 
-/// Serialises deployments and removals: names and processors are given away one at a time.
-pub(super) fn lock(dirs: &Dirs) -> Result<Lock, Error> {
+/// Names and processors are given away one at a time.
+fn lock(dirs: &Dirs) -> Result<Lock, Error> {
     let path = dirs.lock();
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent).map_err(io("create", parent))?;
@@ -112,25 +111,57 @@ impl Lab {
             .and_then(Path::parent)
             .unwrap_or(Path::new("."));
         let prepared = Prepared::new(dirs, plan, base, options)?;
-        let guard = lock(dirs)?;
-        check_free(dirs, plan)?;
+        let mut lab = Lab::claim(dirs, plan, options, prepared.agent.clone())?;
+        let made = interrupt::heed(options.stop, &plan.lab, &lab.state.id.clone(), || {
+            lab.make(&prepared, options)
+        });
+        match made {
+            Ok(()) => {
+                lab.claim = None;
+                Ok(lab)
+            }
+            Err(error) if options.keep => {
+                // Ready or not, a person wants to look at it.
+                lab.state.ready = true;
+                lab.save().ok();
+                Err(error)
+            }
+            Err(error) => {
+                lab.channels = Mutex::default();
+                match unmake(dirs, &plan.lab) {
+                    Ok(()) => Err(error),
+                    Err(remains) => Err(Error::Unclean {
+                        first: Box::new(error),
+                        remains: Box::new(remains),
+                    }),
+                }
+            }
+        }
+    }
+
+    /// Takes the lab's name and processors, and writes down how to unmake it.
+    fn claim(
+        dirs: &Dirs,
+        plan: &Plan,
+        options: &Options<'_>,
+        agent: PathBuf,
+    ) -> Result<Lab, Error> {
+        let undo = undo(dirs, plan)?;
         let header = journal::Header {
             format: journal::Header::FORMAT.into(),
             lab: plan.lab.clone(),
             id: new_id(),
             boot_id: boot_id()?,
         };
-        let undo = undo(dirs, plan)?;
-        Journal::write(dirs, header.clone(), undo)?;
-        drop(guard);
-
+        let _one_at_a_time = lock(dirs)?;
+        let claim = Claim::new(dirs, &plan.lab)?;
         let mut lab = Lab {
             dirs: dirs.clone(),
             state: LabState {
                 format: LabState::FORMAT.into(),
                 lab: plan.lab.clone(),
-                id: header.id,
-                boot_id: header.boot_id,
+                id: header.id.clone(),
+                boot_id: header.boot_id.clone(),
                 deployed: jiff::Timestamp::now()
                     .strftime("%Y-%m-%dT%H:%M:%SZ")
                     .to_string(),
@@ -139,24 +170,22 @@ impl Lab {
                 nodes: vec![NodeState::default(); plan.nodes.len()],
                 ready: false,
             },
-            agent: prepared.agent.clone(),
+            agent,
             groups: groups()?,
             channels: Mutex::default(),
+            claim: None,
         };
-        match lab.make(&prepared, options) {
-            Ok(()) => Ok(lab),
-            Err(error) => {
-                if options.keep {
-                    // Ready or not, a person wants to look at it.
-                    lab.state.ready = true;
-                    lab.save().ok();
-                } else if let Ok(_guard) = lock(dirs) {
-                    // The first error is the one to report; what remains is in the journal.
-                    unmake(dirs, &plan.lab).ok();
-                }
-                Err(error)
-            }
+        // The state says whose processors are taken, so it is there before anybody else may look.
+        let written = check_free(dirs, plan)
+            .and_then(|()| lab.save())
+            .and_then(|()| Ok(Journal::write(dirs, &claim, header, undo)?));
+        if let Err(error) = written {
+            // Nothing was made. What cannot be removed now is an empty claim for `destroy`.
+            Journal::forget(dirs, &plan.lab).ok();
+            return Err(error);
         }
+        lab.claim = Some(claim);
+        Ok(lab)
     }
 
     fn make(&mut self, prepared: &Prepared, options: &Options<'_>) -> Result<(), Error> {
@@ -166,7 +195,6 @@ impl Lab {
             }
         };
         told(Step::Network);
-        self.save()?;
         let run = self.dirs.run(&self.state.lab);
         fs::create_dir_all(&run).map_err(io("create", &run))?;
         let namespaces = self.dirs.namespaces(&self.state.lab);
@@ -180,9 +208,16 @@ impl Lab {
                 .or_default()
                 .insert(end.interface, end.tap);
         }
-        self.state.nodes = self.start_nodes(prepared, taps, options)?;
+        interrupt::check(options.stop, &self.state.lab)?;
+        let started = self.start_nodes(prepared, taps, options);
+        // Those that did start are of use to somebody who keeps the lab.
+        self.state.nodes = started.0;
+        started.1?;
         self.state.ready = true;
-        scripts::bring_up(self, &|node| told(Step::Commands(node)))?;
+        scripts::bring_up(self, &|node| {
+            told(Step::Commands(node));
+            interrupt::check(options.stop, &self.state.lab)
+        })?;
         self.save()
     }
 
@@ -197,13 +232,13 @@ impl Lab {
             .map_err(io("write", &path))
     }
 
-    /// Starts containers and VMs, several at once.
+    /// Starts containers and VMs, several at once: what was started, and the first failure.
     fn start_nodes(
         &self,
         prepared: &Prepared,
         taps: Taps,
         options: &Options<'_>,
-    ) -> Result<Vec<NodeState>, Error> {
+    ) -> (Vec<NodeState>, Result<(), Error>) {
         let nodes = &self.state.plan.nodes;
         let taps = Mutex::new(taps);
         let states = Mutex::new(vec![NodeState::default(); nodes.len()]);
@@ -215,7 +250,8 @@ impl Lab {
         ready.store(nodes.len() - heavy.len(), Ordering::Relaxed);
         let work = || {
             while let Some(&index) = heavy.get(next.fetch_add(1, Ordering::Relaxed)) {
-                if lock_of(&failure).is_some() {
+                let stopped = interrupt::check(options.stop, &self.state.lab);
+                if stopped.is_err() || lock_of(&failure).is_some() {
                     return;
                 }
                 let node = &nodes[index];
@@ -249,10 +285,12 @@ impl Lab {
             }
             work();
         });
-        match failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            Some(error) => Err(error),
-            None => Ok(states.into_inner().unwrap_or_else(PoisonError::into_inner)),
-        }
+        let failure = failure.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let result = failure
+            .map_or(Ok(()), Err)
+            .and_then(|()| interrupt::check(options.stop, &self.state.lab));
+        let states = states.into_inner().unwrap_or_else(PoisonError::into_inner);
+        (states, result)
     }
 
     fn start_node(
@@ -320,118 +358,33 @@ fn lock_of<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What is got ready before the first change: images unpacked, kernels downloaded, all of it in the
-/// cache.
-struct Prepared {
-    agent: PathBuf,
-    base: PathBuf,
-    nodes: Vec<Option<Made>>,
-}
-
-enum Made {
-    Container(RootView),
-    Vm { root: RootView, kernel: Kernel },
-}
-
-impl Prepared {
-    fn new(
-        dirs: &Dirs,
-        plan: &Plan,
-        base: &Path,
-        options: &Options<'_>,
-    ) -> Result<Prepared, Error> {
-        let cache = Cache::new(dirs.cache().join("images"));
-        let mut views: BTreeMap<&str, RootView> = BTreeMap::new();
-        let mut kernels: BTreeMap<&str, Kernel> = BTreeMap::new();
-        let mut nodes = Vec::new();
-        for node in &plan.nodes {
-            if !matches!(node.kind, NodeKind::Container | NodeKind::Vm) {
-                nodes.push(None);
-                continue;
-            }
-            let failed = |source| Error::Image {
-                node: node.name.clone(),
-                source,
-            };
-            let view = match views.get(node.image.as_str()) {
-                Some(view) => view.clone(),
-                None => {
-                    let image = Image::find(&node.image, base).map_err(failed)?;
-                    let view = images::prepare(&image, &cache).map_err(failed)?;
-                    views.insert(&node.image, view.clone());
-                    view
-                }
-            };
-            nodes.push(Some(match node.kind {
-                NodeKind::Container => Made::Container(view),
-                _ => {
-                    let kernel = match kernels.get(node.kernel.as_str()) {
-                        Some(kernel) => kernel.clone(),
-                        None => {
-                            let found = find_kernel(node, dirs, options)?;
-                            kernels.insert(&node.kernel, found.clone());
-                            found
-                        }
-                    };
-                    Made::Vm { root: view, kernel }
-                }
-            }));
-        }
-        let base = fs::canonicalize(base).unwrap_or_else(|_| base.to_path_buf());
-        Ok(Prepared {
-            agent: agent()?,
-            base,
-            nodes,
-        })
-    }
-
-    /// A node's binds with their sources made absolute.
-    fn binds(&self, node: &NodePlan) -> Vec<latlab_model::spec::Bind> {
-        let absolute = |bind: &latlab_model::spec::Bind| {
-            let mut bind = bind.clone();
-            bind.source = self.base.join(&bind.source).display().to_string();
-            bind
-        };
-        node.binds.iter().map(absolute).collect()
-    }
-}
-
-/// Finds a VM's kernel, downloading it the first time.
-fn find_kernel(node: &NodePlan, dirs: &Dirs, options: &Options<'_>) -> Result<Kernel, Error> {
-    let mut told = |progress: kernel::Progress| {
-        if let Some(show) = options.progress {
-            let text = match &progress {
-                kernel::Progress::Downloading { package, .. } => format!("downloading {package}"),
-                kernel::Progress::Unpacking { package } => format!("unpacking {package}"),
-                kernel::Progress::Extracting { path } => format!("extracting {}", path.display()),
-            };
-            show(&Step::Preparing(&text));
-        }
-    };
-    kernel::resolve(&node.kernel, &dirs.cache().join("kernels"), &mut told).map_err(|e| {
-        Error::Node {
-            node: node.name.clone(),
-            source: e.into(),
-        }
-    })
-}
-
-/// What can only be judged while nobody else deploys.
+/// What can only be judged while nobody else deploys; our own claim is there already.
 fn check_free(dirs: &Dirs, plan: &Plan) -> Result<(), Error> {
     let run = dirs.run(&plan.lab);
-    if !dirs.lab(&plan.lab).exists() && run.exists() {
+    if run.exists() {
         return Err(Error::InTheWay(run));
+    }
+    let mut interfaces = links::host_interfaces(plan);
+    if !interfaces.is_empty() {
+        let mut root = latlab_netlink::Handle::open()?;
+        for name in interfaces.drain(..) {
+            if root.link(&name)?.is_some() {
+                return Err(Error::InterfaceTaken(name));
+            }
+        }
     }
     let wanted: Vec<u32> = exclusive(plan).collect();
     if wanted.is_empty() {
         return Ok(());
     }
     let boot = boot_id()?;
-    for owner in journal::labs(dirs)? {
-        let Some(state) = read_state(dirs, &owner)?.filter(|s| s.boot_id == boot) else {
+    for owner in journal::labs(dirs)?.into_iter().filter(|o| *o != plan.lab) {
+        // One that is gone meanwhile has no processors.
+        let Ok(Some(state)) = read_state(dirs, &owner) else {
             continue;
         };
-        if let Some(cpu) = exclusive(&state.plan).find(|c| wanted.contains(c)) {
+        let taken = exclusive(&state.plan).find(|c| wanted.contains(c));
+        if let Some(cpu) = taken.filter(|_| state.boot_id == boot) {
             return Err(Error::CpuTaken { cpu, owner });
         }
     }
@@ -453,7 +406,7 @@ fn undo(dirs: &Dirs, plan: &Plan) -> Result<Vec<Undo>, Error> {
     let run = dirs.run(&plan.lab);
     let mut undo = vec![Undo::Processes];
     let groups = groups()?;
-    for node in plan.nodes.iter().filter(|n| n.kind != NodeKind::Host) {
+    for node in &plan.nodes {
         let failed = |source| Error::Cgroup {
             node: node.name.clone(),
             source,

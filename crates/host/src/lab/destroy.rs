@@ -10,49 +10,76 @@ use std::time::Duration;
 
 use latlab_netlink::{Handle, delete};
 
-use super::{Error, Lab, scripts};
+use super::{Error, Lab, PATIENCE, scripts};
 use crate::cgroup::NodeCgroup;
 use crate::dirs::Dirs;
-use crate::journal::{self, Journal, Undo};
+use crate::journal::{self, Claim, Journal, Undo};
 use crate::links;
 use crate::sys::{mount, process};
 
 /// How long processes may take to end by themselves.
 const GRACE: Duration = Duration::from_millis(500);
+/// How often it is looked for processes that were started while others were ended.
+const ROUNDS: usize = 8;
 
-/// Removes a lab by name; false when there is none.
+/// A lab that was removed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Removed {
+    /// Teardown scripts that failed, one line each. They do not keep a lab from going.
+    pub warnings: Vec<String>,
+}
+
+/// Removes a lab by name; `None` when there is none.
 ///
 /// # Errors
 /// What could not be removed; running it again tries again.
-pub fn destroy(dirs: &Dirs, name: &str) -> Result<bool, Error> {
-    if !dirs.lab(name).exists() {
-        return Ok(false);
-    }
-    // A lab that is up may have teardown scripts; one that is not has nothing to run them in.
-    if let Ok(lab) = Lab::open(dirs, name) {
-        scripts::teardown(&lab);
-    }
-    let _lock = super::deploy::lock(dirs)?;
+pub fn destroy(dirs: &Dirs, name: &str) -> Result<Option<Removed>, Error> {
+    let Some(claim) = Claim::existing(dirs, name, true, PATIENCE)? else {
+        return Ok(None);
+    };
+    claimed(dirs, name, claim).map(Some)
+}
+
+/// Removes a lab that is claimed.
+fn claimed(dirs: &Dirs, name: &str, claim: Claim) -> Result<Removed, Error> {
+    let (claim, warnings) = torn_down(dirs, name, claim);
     unmake(dirs, name)?;
-    Ok(true)
+    drop(claim);
+    Ok(Removed { warnings })
+}
+
+/// Runs the teardown scripts of a lab that is up; one that is not has nothing to run them in.
+fn torn_down(dirs: &Dirs, name: &str, claim: Claim) -> (Option<Claim>, Vec<String>) {
+    let Ok(mut lab) = Lab::open(dirs, name) else {
+        return (Some(claim), Vec::new());
+    };
+    lab.claim = Some(claim);
+    let warnings = scripts::teardown(&lab);
+    // With the rest of it go the connections to guests that are about to go too.
+    (lab.claim.take(), warnings)
 }
 
 impl Lab {
-    /// Removes it.
+    /// Removes it. If somebody else did meanwhile, that is as good.
     ///
     /// # Errors
     /// As [`destroy`].
     pub fn destroy(self) -> Result<(), Error> {
-        let (dirs, name) = (self.dirs.clone(), self.state.lab.clone());
-        scripts::teardown(&self);
-        // Channels hold connections to guests that are about to go.
+        let (dirs, name, id) = (
+            self.dirs.clone(),
+            self.state.lab.clone(),
+            self.state.id.clone(),
+        );
         drop(self);
-        let _lock = super::deploy::lock(&dirs)?;
-        unmake(&dirs, &name)
+        let claim = Claim::existing(&dirs, &name, true, PATIENCE)?;
+        match claim.filter(|_| Journal::id(&dirs, &name) == Some(id)) {
+            Some(claim) => claimed(&dirs, &name, claim).map(drop),
+            None => Ok(()),
+        }
     }
 }
 
-/// Undoes what a lab's journal lists; the caller holds the lock.
+/// Undoes what a lab's journal lists; the caller has claimed it.
 pub(super) fn unmake(dirs: &Dirs, name: &str) -> Result<(), Error> {
     let Some(journal) = Journal::read(dirs, name)? else {
         // The name was claimed and nothing made.
@@ -76,16 +103,7 @@ pub(super) fn unmake(dirs: &Dirs, name: &str) -> Result<(), Error> {
 fn undo_one(undo: &Undo, header: &journal::Header, dirs: &Dirs) -> Result<(), String> {
     let text = |e: &dyn std::fmt::Display| e.to_string();
     match undo {
-        Undo::Processes => {
-            let ours = process::labelled(&header.id).map_err(|e| text(&e))?;
-            match process::stop(&ours, GRACE)
-                .map_err(|e| text(&e))?
-                .as_slice()
-            {
-                [] => Ok(()),
-                left => Err(format!("{} processes do not end", left.len())),
-            }
-        }
+        Undo::Processes => stop_processes(&header.id),
         Undo::Cgroup { dirs } => {
             let group = NodeCgroup::from_dirs(dirs.clone()).map_err(|e| text(&e))?;
             group
@@ -102,6 +120,28 @@ fn undo_one(undo: &Undo, header: &journal::Header, dirs: &Dirs) -> Result<(), St
             true => remove_tree(path).map_err(|e| format!("cannot remove {}: {e}", path.display())),
             false => Err(format!("{} is not a directory of latlab", path.display())),
         },
+    }
+}
+
+/// Ends every process that carries the label, and those that they start meanwhile.
+fn stop_processes(id: &str) -> Result<(), String> {
+    let mut left = 0;
+    for _ in 0..ROUNDS {
+        let ours = process::labelled(id).map_err(|e| e.to_string())?;
+        if ours.is_empty() {
+            return Ok(());
+        }
+        left = process::stop(&ours, GRACE)
+            .map_err(|e| e.to_string())?
+            .len();
+        // What is stuck in the kernel will not have ended in the next round either.
+        if left > 0 {
+            break;
+        }
+    }
+    match left {
+        0 => Err("its processes start others as fast as they are ended".into()),
+        count => Err(format!("{count} processes do not end")),
     }
 }
 

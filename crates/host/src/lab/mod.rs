@@ -6,44 +6,54 @@
 //! ```
 //!
 //! Deploying and removing are separate processes as a rule, so nothing is remembered but on disk:
-//! the journal says what to unmake, `state.json` what is up.
+//! the journal says what to unmake, `state.json` what is up. Whoever makes or unmakes a lab claims it
+//! for that time; starting a command shares the claim, so that no command starts behind the back of
+//! a removal.
 
 mod deploy;
 mod destroy;
 mod error;
 mod guest;
 mod inspect;
+mod interrupt;
+mod prepare;
 mod scripts;
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use latlab_model::plan::{NodePlan, Plan};
 use latlab_model::spec::NodeKind;
 use latlab_model::state::LabState;
 
+pub use crate::journal::exists;
 pub use deploy::{Options, Step};
-pub use destroy::destroy;
-pub use error::Error;
+pub use destroy::{Removed, destroy};
+pub use error::{Error, start_hint};
 pub use inspect::{inspect, list, plan_of};
 pub use scripts::RunScripts;
 
 use crate::cgroup::{Cgroups, CpuUsage, Limits, NodeCgroup};
 use crate::dirs::Dirs;
-use crate::journal;
+use crate::journal::{Claim, Journal};
 use crate::nodes::container::Container;
 use crate::nodes::native::Native;
 use crate::nodes::session::{Command, Session};
 use crate::nodes::vm::channel::{Channel, exec_of};
 use crate::nodes::vm::clock::{self, ClockOffset};
+use crate::sys::file::Lock;
 use crate::sys::process::ProcessId;
 
 /// Where the agent is inside containers.
 const AGENT_IN_CONTAINER: &str = "/run/latlab/agent";
 /// What a guest understands as its agent's own binary.
 const AGENT_IN_GUEST: &str = "latlab-agent";
+
+/// How long a lab may be in the hands of another latlab before one gives up.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A lab that is up.
 pub struct Lab {
@@ -53,6 +63,8 @@ pub struct Lab {
     groups: Cgroups,
     /// Channels into guests, opened when first needed and shared by all sessions.
     channels: Mutex<BTreeMap<String, Channel>>,
+    /// While it is made or unmade.
+    claim: Option<Claim>,
 }
 
 impl Lab {
@@ -79,6 +91,7 @@ impl Lab {
             agent: agent()?,
             groups: groups()?,
             channels: Mutex::default(),
+            claim: None,
         })
     }
 
@@ -114,7 +127,12 @@ impl Lab {
     /// When the lab has no such node, the node is not reachable, or it has no such program.
     pub fn start(&self, node: &str, command: &Command) -> Result<Box<dyn Session>, Error> {
         let (index, plan) = self.node(node)?;
-        let failed = |source| Error::Node {
+        // What runs in a guest goes with the guest.
+        let _shared = match plan.kind {
+            NodeKind::Vm => None,
+            _ => self.share()?,
+        };
+        let failed = |source| Error::Start {
             node: node.to_string(),
             source,
         };
@@ -154,6 +172,19 @@ impl Lab {
                     .map_err(|e| failed(e.into()))?;
                 Ok(Box::new(session))
             }
+        }
+    }
+
+    /// Keeps others from unmaking the lab, unless it is being made or unmade by us.
+    fn share(&self) -> Result<Option<Claim>, Error> {
+        if self.claim.is_some() {
+            return Ok(None);
+        }
+        let claim = Claim::existing(&self.dirs, &self.state.lab, false, PATIENCE)?;
+        let same = Journal::id(&self.dirs, &self.state.lab).as_ref() == Some(&self.state.id);
+        match claim.filter(|_| same) {
+            Some(claim) => Ok(Some(claim)),
+            None => Err(Error::NoLab(self.state.lab.clone())),
         }
     }
 
@@ -245,28 +276,39 @@ impl Lab {
     }
 
     /// The group of a native node, made with its first command: most nodes of a large lab never run
-    /// one. Its directories are in the journal since the deployment.
+    /// one. Its directories are in the journal since the deployment. A file says that it is whole:
+    /// a latlab that was killed while making it leaves a group without its limits.
     fn group_for_commands(&self, node: &NodePlan) -> Result<Option<NodeCgroup>, Error> {
-        if node.kind == NodeKind::Host {
+        let failed = |source| Error::Cgroup {
+            node: node.name.clone(),
+            source,
+        };
+        let group = self.cgroup(node)?;
+        if group.dirs().is_empty() {
             return Ok(None);
         }
-        let group = self.cgroup(node)?;
-        if group.dirs().iter().any(|d| !d.exists()) {
-            let failed = |source| Error::Cgroup {
-                node: node.name.clone(),
-                source,
-            };
-            let made = self
-                .groups
-                .create(&self.state.lab, &node.name, &limits(node));
-            // Two first commands at once: the other one made it.
-            if let Err(error) = made.map(drop).map_err(failed) {
-                if group.dirs().iter().any(|d| !d.exists()) {
-                    return Err(error);
+        let made = self.dirs.groups(&self.state.lab);
+        let whole = made.join(&node.name);
+        if !whole.exists() {
+            let io = |path: PathBuf| {
+                move |source| Error::Io {
+                    action: "create",
+                    path,
+                    source,
                 }
+            };
+            fs::create_dir_all(&made).map_err(io(made.clone()))?;
+            // Two first commands at once: the second finds it whole.
+            let _one_at_a_time = Lock::take(&made.join(".lock"), PATIENCE)?;
+            if !whole.exists() {
+                group.remove().map_err(failed)?;
+                let limits = limits(node);
+                let made = self.groups.create(&self.state.lab, &node.name, &limits);
+                made.map_err(failed)?;
+                fs::write(&whole, "").map_err(io(whole.clone()))?;
             }
         }
-        Ok((!group.dirs().is_empty()).then_some(group))
+        Ok(Some(group))
     }
 }
 
@@ -284,7 +326,7 @@ fn limits(node: &NodePlan) -> Limits {
 
 /// The state of a lab; `None` when its deployment did not get that far.
 fn read_state(dirs: &Dirs, name: &str) -> Result<Option<LabState>, Error> {
-    if !dirs.lab(name).exists() {
+    if !exists(dirs, name) {
         return Err(Error::NoLab(name.to_string()));
     }
     let path = dirs.state(name);
@@ -341,5 +383,5 @@ fn agent() -> Result<PathBuf, Error> {
 
 /// Journal of a lab, for those who only need to know that it exists.
 fn has_journal(dirs: &Dirs, name: &str) -> Result<bool, Error> {
-    Ok(journal::Journal::read(dirs, name)?.is_some())
+    Ok(Journal::read(dirs, name)?.is_some())
 }

@@ -17,33 +17,49 @@ const TERM: i32 = 15;
 const KILL: i32 = 9;
 
 /// Runs every node's `exec` commands, then every node's `setup`; the first failure ends it.
-pub(super) fn bring_up(lab: &Lab, told: &dyn Fn(&str)) -> Result<(), Error> {
+/// `before` is asked whether to go on.
+pub(super) fn bring_up(lab: &Lab, before: &dyn Fn(&str) -> Result<(), Error>) -> Result<(), Error> {
     for node in &lab.plan().nodes {
         let commands = node.exec.iter().map(|c| ("exec", c));
         for (what, command) in commands.chain(node.setup.iter().map(|s| ("setup", s))) {
-            told(&node.name);
+            before(&node.name)?;
             let (exit, output) = run(lab, &node.name, command, None)?;
             if !exit.success() {
-                let first = command.lines().next().unwrap_or_default();
-                return Err(Error::Command {
-                    node: node.name.clone(),
-                    what,
-                    command: first.chars().take(80).collect(),
-                    exit,
-                    output,
-                });
+                return Err(failed(&node.name, what, command, exit, output));
             }
         }
     }
     Ok(())
 }
 
-/// Runs every node's `teardown`, each bounded in time. Failures do not keep a lab from going.
-pub(super) fn teardown(lab: &Lab) {
+/// Runs every node's `teardown`, each bounded in time. Failures do not keep a lab from going; they
+/// are returned, one line each.
+pub(super) fn teardown(lab: &Lab) -> Vec<String> {
+    let mut failures = Vec::new();
     for node in &lab.plan().nodes {
-        if let Some(script) = &node.teardown {
-            run(lab, &node.name, script, Some(TEARDOWN)).ok();
+        let Some(script) = &node.teardown else {
+            continue;
+        };
+        match run(lab, &node.name, script, Some(TEARDOWN)) {
+            Ok((exit, _)) if exit.success() => {}
+            Ok((exit, output)) => {
+                failures.push(failed(&node.name, "teardown", script, exit, output).to_string());
+            }
+            Err(error) => failures.push(error.to_string()),
         }
+    }
+    failures
+}
+
+/// A script that failed, named by its first line.
+fn failed(node: &str, what: &'static str, script: &str, exit: Exit, output: String) -> Error {
+    let first = script.trim().lines().next().unwrap_or_default();
+    Error::Command {
+        node: node.to_string(),
+        what,
+        command: first.chars().take(80).collect(),
+        exit,
+        output,
     }
 }
 

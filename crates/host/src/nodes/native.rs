@@ -17,6 +17,9 @@ use crate::sys::netns::NetNs;
 use crate::sys::process::{self, Process};
 use crate::sys::spawn::Spawn;
 
+/// Between two looks at a command that is waited for without end.
+const LONG: Duration = Duration::from_secs(3600);
+
 /// Where a native node's commands run.
 #[derive(Debug)]
 pub struct Native {
@@ -101,13 +104,11 @@ impl Session for NativeSession {
     }
 
     fn wait(&mut self) -> Result<Exit, Error> {
-        loop {
-            self.process.wait(Duration::from_secs(3600))?;
-            match self.process.collect()? {
-                Some(process::Exit::Code(code)) => return Ok(Exit::Code(code)),
-                Some(process::Exit::Signal(signal)) => return Ok(Exit::Signal(signal)),
-                None => {}
-            }
+        while !self.process.wait(LONG)? {}
+        match self.process.collect()? {
+            Some(process::Exit::Code(code)) => Ok(Exit::Code(code)),
+            Some(process::Exit::Signal(signal)) => Ok(Exit::Signal(signal)),
+            None => Err("the command's status was collected by somebody else".into()),
         }
     }
 }

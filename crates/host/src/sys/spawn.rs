@@ -35,9 +35,12 @@ const STEPS: [&str; 8] = [
     "enter root directory for",
     "start a session for",
     "arrange descriptors for",
-    "change directory for",
+    CHANGE_DIRECTORY,
     "execute",
 ];
+
+/// The one step whose failure is not about the program.
+const CHANGE_DIRECTORY: &str = "enter directory";
 
 /// A process to be started. Standard input, output and error are `/dev/null` unless given.
 #[derive(Debug)]
@@ -193,7 +196,11 @@ impl<'a> Spawn<'a> {
                 .unwrap_or("start");
             let errno = i32::from_ne_bytes([report[1], report[2], report[3], report[4]]);
             let source = io::Error::from_raw_os_error(errno);
-            return Err(Error::of(action, self.program.display())(source));
+            let object = match &self.directory {
+                Some(directory) if action == CHANGE_DIRECTORY => directory,
+                _ => &self.program,
+            };
+            return Err(Error::of(action, object.display())(source));
         }
         // Our own child, not collected yet: /proc shows it even if it has ended already.
         process.ok_or_else(|| {
@@ -568,9 +575,7 @@ mod tests {
         );
         let error = shell("true").directory("/no/such/dir").start().unwrap_err();
         assert!(
-            error
-                .to_string()
-                .starts_with("cannot change directory for sh: "),
+            error.to_string().starts_with("cannot enter directory "),
             "{error}"
         );
         let error = Spawn::new("no-such-program", "x").start().unwrap_err();

@@ -7,22 +7,28 @@
 
 use std::fs;
 use std::io;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 use super::console;
 use super::kernel::Kernel;
 use super::qemu::PROGRAM;
 use crate::sys::file::{Lock, write_atomically};
+use crate::sys::process::{Exit, Process};
+use crate::sys::spawn::Spawn;
 
 /// A KVM guest reaches its init within half a second; a machine that needs ten times as long does not
 /// run it in hardware.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Name of the file in the cache that keeps the verdict; without it KVM is tried again.
 pub const VERDICT_FILE: &str = "accelerator.json";
+/// Label of the process that tries KVM; no lab has this identifier.
+const PROBE: &str = "probe";
 /// What the agent says when it is asked only to prove that user space runs.
 const PROOF: &str = "latlab-agent: user space runs";
 
@@ -69,9 +75,9 @@ pub struct Verdict {
 /// Why there is no verdict.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The cache could not be used.
+    /// The cache could not be used, or QEMU not be started.
     #[error(transparent)]
-    Cache(#[from] crate::sys::Error),
+    Sys(#[from] crate::sys::Error),
     /// QEMU is missing or broken.
     #[error("cannot run {PROGRAM}: {source}")]
     Qemu {
@@ -176,59 +182,38 @@ fn try_kvm(
         })
     };
     let output = file(&log)?;
-    let mut command = Command::new(PROGRAM);
-    command.args([
-        "-nodefaults",
-        "-no-user-config",
-        "-no-reboot",
-        "-display",
-        "none",
-    ]);
-    command.args([
-        "-machine", "q35", "-accel", "kvm", "-cpu", "host", "-m", "256M",
-    ]);
-    command.args([
-        "-serial",
-        "stdio",
-        "-append",
-        "console=ttyS0 panic=-1 latlab.probe",
-    ]);
-    command
-        .arg("-kernel")
-        .arg(&kernel.image)
-        .arg("-initrd")
-        .arg(initramfs);
-    command
-        .stdin(Stdio::null())
-        .stderr(output.try_clone().map_err(|source| Error::Io {
-            action: "write",
-            path: log.clone(),
-            source,
-        })?);
-    let child = command
-        .stdout(output)
-        .spawn()
-        .map_err(|source| Error::Qemu { source })?;
-    let result = watch(child, &log);
+    // Tied to us: a guest that spins for ever must not outlive a latlab that is killed meanwhile.
+    let command = Spawn::new(PROGRAM, PROBE)
+        .tied()
+        .args(["-nodefaults", "-no-user-config", "-no-reboot"])
+        .args(["-display", "none", "-machine", "q35", "-accel", "kvm"])
+        .args(["-cpu", "host", "-m", "256M", "-serial", "stdio"])
+        .args(["-append", "console=ttyS0 panic=-1 latlab.probe"])
+        .args([Path::new("-kernel"), &kernel.image])
+        .args([Path::new("-initrd"), initramfs])
+        .descriptor(output.as_fd(), 1)
+        .descriptor(output.as_fd(), 2);
+    let result = command.start().and_then(|process| watch(&process, &log));
     // A log nobody needs any more; the verdict quotes it.
     let _ = fs::remove_file(&log);
-    result.map_err(|source| Error::Qemu { source })
+    Ok(result?)
 }
 
-fn watch(mut child: std::process::Child, log: &Path) -> io::Result<Result<String, String>> {
+fn watch(process: &Process, log: &Path) -> Result<Result<String, String>, crate::sys::Error> {
     let start = Instant::now();
     loop {
         let said = fs::read_to_string(log).unwrap_or_default();
         let proven = said.contains(PROOF);
-        let ended = child.try_wait()?;
-        if !proven && ended.is_none() && start.elapsed() < PATIENCE {
+        let ended = process.has_ended()?;
+        if !proven && !ended && start.elapsed() < PATIENCE {
             std::thread::sleep(Duration::from_millis(10));
             continue;
         }
-        if ended.is_none() {
-            child.kill()?;
-            child.wait()?;
+        if !ended {
+            process.signal(Signal::KILL)?;
+            process.wait(PATIENCE)?;
         }
+        let exit = process.collect()?;
         if proven {
             let seconds = start.elapsed().as_secs_f64();
             return Ok(Ok(format!(
@@ -238,10 +223,13 @@ fn watch(mut child: std::process::Child, log: &Path) -> io::Result<Result<String
         let last = console::last_lines(log)
             .pop()
             .unwrap_or_else(|| "it printed nothing".into());
-        return Ok(Err(match ended {
-            Some(status) => {
-                format!("the guest under KVM ended early ({status}); last line: {last}")
+        return Ok(Err(match exit.filter(|_| ended) {
+            Some(Exit::Code(code)) => {
+                format!("the guest under KVM ended early (QEMU returned {code}); last line: {last}")
             }
+            Some(Exit::Signal(signal)) => format!(
+                "the guest under KVM ended early (QEMU was ended by signal {signal}); last line: {last}"
+            ),
             None => format!(
                 "/dev/kvm opens, but a guest did not reach user space within {} s; last line: {last}",
                 PATIENCE.as_secs()
@@ -257,12 +245,9 @@ mod tests {
     fn watched(name: &str, script: &str) -> Result<String, String> {
         let log = std::env::temp_dir().join(format!("latlab-accel-{name}-{}", std::process::id()));
         let output = fs::File::create(&log).unwrap();
-        let child = Command::new("sh")
-            .args(["-c", script])
-            .stdout(output)
-            .spawn()
-            .unwrap();
-        let result = watch(child, &log).unwrap();
+        let shell = Spawn::new("sh", PROBE).args(["-c", script]);
+        let process = shell.descriptor(output.as_fd(), 1).start().unwrap();
+        let result = watch(&process, &log).unwrap();
         fs::remove_file(log).unwrap();
         result
     }
