@@ -34,7 +34,9 @@ fn every_bad_document_is_refused_with_place_hint_and_exit_code_2() {
             .output()
             .unwrap();
         // A lab that a study names is shown by its path, in the expected text by its name.
-        let said = String::from_utf8(output.stderr).unwrap().replace("parts/", "");
+        let said = String::from_utf8(output.stderr)
+            .unwrap()
+            .replace("parts/", "");
         let expected = std::fs::read_to_string(file.with_extension("expected")).unwrap();
         assert_eq!(output.status.code(), Some(2), "{}: {said}", name.display());
         assert!(
