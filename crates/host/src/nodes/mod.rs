@@ -4,5 +4,6 @@
 
 pub mod container;
 pub mod native;
+pub mod piped;
 pub mod session;
 pub mod vm;

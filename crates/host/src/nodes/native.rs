@@ -1,24 +1,15 @@
 //! A native node: processes of the host in a network namespace of their own, on the host's own
 //! files. Nothing runs in it until a command is started, so it costs a namespace and no process.
 
-use std::fs::File;
-use std::io::{Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
 
-use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::Signal;
-
-use super::session::{Command, Error, Exit, Session, Signaller};
+use super::piped::{PipedSession, Streams};
+use super::session::{Command, Error};
 use crate::cgroup::NodeCgroup;
 use crate::sys::netns::NetNs;
-use crate::sys::process::{self, Process};
+use crate::sys::process::Process;
 use crate::sys::spawn::Spawn;
-
-/// Between two looks at a command that is waited for without end.
-const LONG: Duration = Duration::from_secs(3600);
 
 /// Where a native node's commands run.
 #[derive(Debug)]
@@ -36,21 +27,22 @@ impl Native {
     ///
     /// # Errors
     /// When the program is not there, or the node is gone.
-    pub fn start(&self, command: &Command) -> Result<NativeSession, Error> {
+    pub fn start(&self, command: &Command) -> Result<PipedSession, Error> {
+        PipedSession::start(|streams| self.spawn(command, streams))
+    }
+
+    fn spawn(&self, command: &Command, streams: Streams<'_>) -> Result<Process, Error> {
         let Some((program, arguments)) = command.argv.split_first() else {
             return Err("no command was given".into());
         };
         let netns = self.netns.as_deref().map(NetNs::open).transpose()?;
         let entry = self.cgroup.as_ref().map(NodeCgroup::entry).transpose()?;
-        let (stdin, our_stdin) = pipe_with(PipeFlags::CLOEXEC)?;
-        let (our_stdout, stdout) = pipe_with(PipeFlags::CLOEXEC)?;
-        let (our_stderr, stderr) = pipe_with(PipeFlags::CLOEXEC)?;
         let mut spawn = Spawn::new(program, &self.lab_id)
             .args(arguments)
             .session()
-            .descriptor(stdin.as_fd(), 0)
-            .descriptor(stdout.as_fd(), 1)
-            .descriptor(stderr.as_fd(), 2);
+            .descriptor(streams.stdin, 0)
+            .descriptor(streams.stdout, 1)
+            .descriptor(streams.stderr, 2);
         for (name, value) in &command.env {
             spawn = spawn.env(name, value);
         }
@@ -63,52 +55,6 @@ impl Native {
         if let Some(directory) = &command.cwd {
             spawn = spawn.directory(directory);
         }
-        Ok(NativeSession {
-            process: Arc::new(spawn.start()?),
-            stdin: Some(our_stdin),
-            stdout: Some(our_stdout),
-            stderr: Some(our_stderr),
-        })
-    }
-}
-
-/// A command running in a native node.
-#[derive(Debug)]
-pub struct NativeSession {
-    process: Arc<Process>,
-    stdin: Option<OwnedFd>,
-    stdout: Option<OwnedFd>,
-    stderr: Option<OwnedFd>,
-}
-
-impl Session for NativeSession {
-    fn take_stdin(&mut self) -> Option<Box<dyn Write + Send>> {
-        self.stdin.take().map(|fd| Box::new(File::from(fd)) as _)
-    }
-
-    fn take_stdout(&mut self) -> Option<Box<dyn Read + Send>> {
-        self.stdout.take().map(|fd| Box::new(File::from(fd)) as _)
-    }
-
-    fn take_stderr(&mut self) -> Option<Box<dyn Read + Send>> {
-        self.stderr.take().map(|fd| Box::new(File::from(fd)) as _)
-    }
-
-    fn signaller(&self) -> Signaller {
-        let process = Arc::clone(&self.process);
-        Box::new(move |signal| {
-            let signal = Signal::from_named_raw(signal).ok_or("not a signal of this system")?;
-            process.signal(signal)?;
-            Ok(())
-        })
-    }
-
-    fn wait(&mut self) -> Result<Exit, Error> {
-        while !self.process.wait(LONG)? {}
-        match self.process.collect()? {
-            Some(process::Exit::Code(code)) => Ok(Exit::Code(code)),
-            Some(process::Exit::Signal(signal)) => Ok(Exit::Signal(signal)),
-            None => Err("the command's status was collected by somebody else".into()),
-        }
+        Ok(spawn.start()?)
     }
 }

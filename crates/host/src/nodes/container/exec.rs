@@ -5,38 +5,19 @@
 //! that the container was given. It is latlab's own child: its descriptors are the caller's, its
 //! status and signals need no go-between.
 
-use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
-use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::Signal;
 
 use super::config::{CAPABILITIES, Config};
 use super::{Container, Error};
-use crate::nodes::session::{self, Command, Exit, Session, Signaller};
-use crate::sys;
+use crate::nodes::piped::{PipedSession, Streams};
+use crate::nodes::session::Command;
 use crate::sys::inside;
-use crate::sys::process::{self, Process};
+use crate::sys::process::Process;
 use crate::sys::spawn::{Root, Spawn};
-
-/// Between two looks at a command that is waited for without end.
-const LONG: Duration = Duration::from_secs(3600);
-
-/// The three standard streams of a command.
-#[derive(Debug, Clone, Copy)]
-pub struct Streams<'a> {
-    /// Standard input.
-    pub stdin: BorrowedFd<'a>,
-    /// Standard output.
-    pub stdout: BorrowedFd<'a>,
-    /// Standard error.
-    pub stderr: BorrowedFd<'a>,
-}
 
 impl Container {
     /// Starts a command on the given descriptors. At a terminal it stays in the caller's session,
@@ -84,22 +65,8 @@ impl Container {
     ///
     /// # Errors
     /// As [`Container::spawn`].
-    pub fn start(&self, command: &Command) -> Result<ContainerSession, Error> {
-        let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(sys::Error::of("make", "a pipe"));
-        let ((stdin, our_stdin), (our_stdout, stdout), (our_stderr, stderr)) =
-            (pipe()?, pipe()?, pipe()?);
-        let streams = Streams {
-            stdin: stdin.as_fd(),
-            stdout: stdout.as_fd(),
-            stderr: stderr.as_fd(),
-        };
-        let process = self.spawn(command, streams)?;
-        Ok(ContainerSession {
-            process: Arc::new(process),
-            stdin: Some(our_stdin),
-            stdout: Some(our_stdout),
-            stderr: Some(our_stderr),
-        })
+    pub fn start(&self, command: &Command) -> Result<PipedSession, Error> {
+        PipedSession::start(|streams| self.spawn(command, streams))
     }
 
     fn read_config(&self) -> Result<Config, Error> {
@@ -169,49 +136,4 @@ fn is_program(root: BorrowedFd<'_>, file: &Path) -> bool {
     rustix::fs::fstat(&opened).is_ok_and(|stat| {
         FileType::from_raw_mode(stat.st_mode).is_file() && stat.st_mode & 0o111 != 0
     })
-}
-
-/// A command running in a container, on pipes.
-#[derive(Debug)]
-pub struct ContainerSession {
-    process: Arc<Process>,
-    stdin: Option<OwnedFd>,
-    stdout: Option<OwnedFd>,
-    stderr: Option<OwnedFd>,
-}
-
-impl Session for ContainerSession {
-    fn take_stdin(&mut self) -> Option<Box<dyn Write + Send>> {
-        self.stdin.take().map(|fd| Box::new(File::from(fd)) as _)
-    }
-
-    fn take_stdout(&mut self) -> Option<Box<dyn Read + Send>> {
-        self.stdout.take().map(|fd| Box::new(File::from(fd)) as _)
-    }
-
-    fn take_stderr(&mut self) -> Option<Box<dyn Read + Send>> {
-        self.stderr.take().map(|fd| Box::new(File::from(fd)) as _)
-    }
-
-    fn signaller(&self) -> Signaller {
-        let process = Arc::clone(&self.process);
-        Box::new(move |signal| {
-            let signal = Signal::from_named_raw(signal).ok_or("not a signal of this system")?;
-            process.signal(signal)?;
-            Ok(())
-        })
-    }
-
-    fn wait(&mut self) -> Result<Exit, session::Error> {
-        loop {
-            if !self.process.wait(LONG)? {
-                continue;
-            }
-            return match self.process.collect()? {
-                Some(process::Exit::Code(code)) => Ok(Exit::Code(code)),
-                Some(process::Exit::Signal(signal)) => Ok(Exit::Signal(signal)),
-                None => Err("the command's status was collected by somebody else".into()),
-            };
-        }
-    }
 }

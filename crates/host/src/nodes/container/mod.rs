@@ -34,8 +34,6 @@ use latlab_model::spec::{Bind, Runtime};
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
-pub use exec::{ContainerSession, Streams};
-
 use crate::cgroup::{self, NodeCgroup};
 use crate::images::RootView;
 use crate::sys;
