@@ -52,8 +52,8 @@ pub fn run(args: &Deploy) -> Outcome {
         let mut failure = explain(&e);
         if args.keep && lab::exists(&dirs, &plan.lab) {
             let lab = &plan.lab;
-            failure = failure.and_hint(format!(
-                "it is kept: `latlab inspect {lab}`, and `latlab destroy {lab}` when done"
+            failure = failure.kept(&format!(
+                "look inside with `latlab exec {lab} NODE -- sh`; `latlab destroy {lab}` when done"
             ));
         }
         failure.with_code(matches!(e, lab::Error::Interrupted(_)).then_some(INTERRUPTED))

@@ -31,12 +31,10 @@ impl Failure {
         }
     }
 
-    /// Says one more thing to do.
-    pub fn and_hint(mut self, more: impl fmt::Display) -> Failure {
-        self.hint = Some(match self.hint {
-            Some(hint) => format!("{hint}; {more}"),
-            None => more.to_string(),
-        });
+    /// What was made is still there: says what to do with it, instead of advice to keep it.
+    pub fn kept(mut self, how: &str) -> Failure {
+        let own = self.hint.filter(|hint| !hint.contains("--keep"));
+        self.hint = Some(own.map_or(how.to_string(), |own| format!("{own}; {how}")));
         self
     }
 

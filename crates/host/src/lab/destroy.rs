@@ -141,7 +141,8 @@ fn stop_processes(id: &str) -> Result<(), String> {
     }
     match left {
         0 => Err("its processes start others as fast as they are ended".into()),
-        count => Err(format!("{count} processes do not end")),
+        1 => Err("a process of it does not end".into()),
+        count => Err(format!("{count} processes of it do not end")),
     }
 }
 

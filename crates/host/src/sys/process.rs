@@ -206,7 +206,7 @@ pub fn stop(processes: &[Process], grace: Duration) -> Result<Vec<ProcessId>, Er
     for process in &left {
         process.signal(Signal::KILL)?;
     }
-    let left = wait_all(left, KILL_PATIENCE)?;
+    let left = wait_killed(left)?;
     for process in processes {
         process.collect()?;
     }
@@ -223,6 +223,29 @@ fn wait_all(processes: Vec<&Process>, patience: Duration) -> Result<Vec<&Process
         }
     }
     Ok(left)
+}
+
+/// Waits for the end of processes that were sent SIGKILL; returns those stuck in the kernel.
+///
+/// The first process of a process namespace has let go of everything long before it ends: it waits
+/// for the last process of its namespace to be collected, which may be somebody else's to collect,
+/// or nobody's on a machine whose first process collects nothing. So one without memory has ended.
+fn wait_killed(mut processes: Vec<&Process>) -> Result<Vec<&Process>, Error> {
+    const LOOK: Duration = Duration::from_millis(20);
+    let deadline = Instant::now() + KILL_PATIENCE;
+    loop {
+        processes = wait_all(processes, LOOK)?;
+        processes.retain(|process| !has_no_memory(process.id.pid));
+        if processes.is_empty() || Instant::now() >= deadline {
+            return Ok(processes);
+        }
+    }
+}
+
+/// True of a process that is being taken apart.
+fn has_no_memory(pid: u32) -> bool {
+    let sizes = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
+    sizes.split_whitespace().next() == Some("0")
 }
 
 /// The lab a process belongs to; `None` for strangers, kernel threads and what has ended.

@@ -1,0 +1,295 @@
+//! What the end-to-end tests share: the real binary in a world of its own, and a look at what it
+//! left there.
+
+// Each program that includes this module uses a part of it.
+#![allow(dead_code)]
+
+#[path = "../../../host/tests/namespaces/mod.rs"]
+pub mod namespaces;
+pub mod world;
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// Nothing here takes longer, however slow the machine.
+pub const PATIENCE: Duration = Duration::from_secs(180);
+
+/// All of it, VMs included; a quick choice otherwise.
+pub fn whole() -> bool {
+    std::env::var("LATLAB_TEST_WHOLE").is_ok_and(|v| v == "yes" || v == "1")
+}
+
+/// The kinds of nodes to test with.
+pub fn kinds() -> &'static [&'static str] {
+    match whole() {
+        true => &["native", "container", "vm"],
+        false => &["native", "container"],
+    }
+}
+
+/// Runs a test as root of namespaces of its own. What VMs need from the network is fetched before:
+/// inside there is none.
+pub fn enter(name: &str, body: impl FnOnce(&Bench)) {
+    let outside = std::env::var_os("LATLAB_TEST_INSIDE").is_none();
+    if outside && whole() && rustix::process::geteuid().is_root() {
+        static FETCHED: OnceLock<()> = OnceLock::new();
+        FETCHED.get_or_init(fetch_kernel);
+    }
+    namespaces::enter(name, || {
+        let bench = Bench::new();
+        body(&bench);
+        bench.end();
+    });
+}
+
+fn fetch_kernel() {
+    let lab = std::env::temp_dir().join(format!("latlab-fetch-{}.yaml", std::process::id()));
+    fs::write(&lab, "name: fetch\ntopology: {nodes: {a: {kind: vm}}}\n").unwrap();
+    let mut plan = Command::new(env!("CARGO_BIN_EXE_latlab"));
+    let planned = plan
+        .args(["deploy", "--dry-run"])
+        .arg(&lab)
+        .output()
+        .unwrap();
+    assert!(planned.status.success(), "{}", text(&planned.stderr));
+    fs::remove_file(lab).unwrap();
+}
+
+/// What a command said and returned.
+#[derive(Debug)]
+pub struct Said {
+    /// Exit status; 128 and the signal's number if a signal ended it.
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Said {
+    fn of(output: &Output) -> Said {
+        use std::os::unix::process::ExitStatusExt;
+        let status = output.status;
+        Said {
+            code: status.code().unwrap_or(128 + status.signal().unwrap_or(0)),
+            out: text(&output.stdout),
+            err: text(&output.stderr),
+        }
+    }
+
+    /// It must have worked.
+    #[track_caller]
+    pub fn good(self) -> Said {
+        assert_eq!(self.code, 0, "{self:#?}");
+        self
+    }
+
+    /// It must have failed with this status, and said so in one line that holds `what` and one line
+    /// that says what to do and holds `hint`.
+    #[track_caller]
+    pub fn refused(&self, code: i32, what: &str, hint: &str) {
+        let lines: Vec<&str> = self.err.lines().collect();
+        assert_eq!(self.code, code, "{self:#?}");
+        let [first, second] = lines[..] else {
+            panic!("not one line and one hint: {self:#?}");
+        };
+        assert!(
+            first.starts_with("latlab: ") && first.contains(what),
+            "{what}: {self:#?}"
+        );
+        assert!(
+            second.starts_with("  hint: ") && second.contains(hint),
+            "{hint}: {self:#?}"
+        );
+        println!("    {first}\n    {second}");
+    }
+}
+
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// latlab with directories of its own, and the machine as it was before.
+pub struct Bench {
+    root: PathBuf,
+    before: RefCell<world::World>,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let root = PathBuf::from(format!("/tmp/latlab-cli-{}", namespaces::id()));
+        fs::create_dir_all(&root).unwrap();
+        // In memory, and of this mount namespace: however the test ends, only an empty directory
+        // stays.
+        tool(&[
+            "mount",
+            "-t",
+            "tmpfs",
+            "-o",
+            "mode=755,size=2g",
+            "latlab-test",
+            root.to_str().unwrap(),
+        ]);
+        fs::create_dir(root.join("files")).unwrap();
+        world::reap();
+        Bench {
+            before: RefCell::new(world::World::now(&root.join("run"))),
+            root,
+        }
+    }
+
+    /// Nothing of latlab's may be left by any test.
+    fn end(&self) {
+        let destroyed = self.latlab(&["destroy", "--all", "-y"]);
+        assert_eq!(destroyed.code, 0, "{destroyed:#?}");
+        self.assert_clean();
+        tool(&["umount", "-l", self.root.to_str().unwrap()]);
+        fs::remove_dir(&self.root).unwrap();
+    }
+
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub fn run_dir(&self) -> PathBuf {
+        self.root.join("run")
+    }
+
+    pub fn labs(&self) -> PathBuf {
+        self.root.join("state/labs")
+    }
+
+    /// A lab's name, unlike any other's on the machine, whose control groups all tests share.
+    pub fn name(&self, lab: &str) -> String {
+        format!("t{}-{lab}", namespaces::id())
+    }
+
+    /// Writes a file; `NAME` in it becomes the lab's name.
+    pub fn file(&self, lab: &str, content: &str) -> String {
+        let path = self.root.join(format!("files/{lab}.yaml"));
+        fs::write(&path, content.replace("NAME", &self.name(lab))).unwrap();
+        path.display().to_string()
+    }
+
+    /// The binary with this bench's directories, not started yet.
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_latlab"));
+        command
+            .args(args)
+            .current_dir(self.root.join("files"))
+            .env("LATLAB_STATE_DIR", self.root.join("state"))
+            .env("LATLAB_RUN_DIR", self.run_dir())
+            .env("NO_COLOR", "1")
+            .env_remove("RUST_BACKTRACE")
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs the binary to its end.
+    pub fn latlab(&self, args: &[&str]) -> Said {
+        finish(&mut self.command(args))
+    }
+
+    /// Deploys what `content` describes; returns the lab's name.
+    #[track_caller]
+    pub fn deploy(&self, lab: &str, content: &str) -> String {
+        self.latlab(&["deploy", &self.file(lab, content)]).good();
+        self.name(lab)
+    }
+
+    /// Runs a command in a node.
+    pub fn exec(&self, lab: &str, node: &str, command: &[&str]) -> Said {
+        let mut args = vec!["exec", lab, node, "--"];
+        args.extend(command);
+        self.latlab(&args)
+    }
+
+    /// From now on, what is here now is somebody else's and must stay.
+    pub fn take_as_given(&self) {
+        world::reap();
+        *self.before.borrow_mut() = world::World::now(&self.run_dir());
+    }
+
+    /// Fails if anything of latlab's is left on the machine, or anything of others' is not.
+    #[track_caller]
+    pub fn assert_clean(&self) {
+        world::reap();
+        let now = world::World::now(&self.run_dir());
+        let mut left = now.beyond(&self.before.borrow());
+        for place in [self.labs(), self.run_dir()] {
+            let entries = fs::read_dir(place).into_iter().flatten().flatten();
+            left.extend(entries.map(|e| format!("file {}", e.path().display())));
+        }
+        assert!(left.is_empty(), "left behind: {left:#?}");
+        let gone = self.before.borrow().beyond(&now);
+        assert!(gone.is_empty(), "others' things are gone: {gone:#?}");
+    }
+}
+
+/// Runs a command to its end, which must come.
+pub fn finish(command: &mut Command) -> Said {
+    let child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    finished(child)
+}
+
+/// Waits for the end of a command on pipes, which must come.
+pub fn finished(child: Child) -> Said {
+    let pid = child.id();
+    let (done, waiting) = std::sync::mpsc::channel::<()>();
+    let watch = std::thread::spawn(move || {
+        if waiting.recv_timeout(PATIENCE) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+            signal(pid, "KILL");
+        }
+    });
+    let output = child.wait_with_output().unwrap();
+    drop(done);
+    watch.join().unwrap();
+    Said::of(&output)
+}
+
+/// Sends a signal to a process that is a child of this one and not collected yet.
+pub fn signal(pid: u32, name: &str) {
+    tool(&["kill", &format!("-{name}"), &pid.to_string()]);
+}
+
+/// Runs a tool that must succeed.
+#[track_caller]
+pub fn tool(argv: &[&str]) -> String {
+    let output = Command::new(argv[0]).args(&argv[1..]).output().unwrap();
+    assert!(
+        output.status.success(),
+        "{argv:?}: {}",
+        text(&output.stderr)
+    );
+    text(&output.stdout)
+}
+
+/// Waits until something is so.
+#[track_caller]
+pub fn until(what: &str, mut so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !so() {
+        assert!(start.elapsed() < PATIENCE, "never: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The processes whose environment carries a label.
+pub fn labelled() -> BTreeSet<u32> {
+    world::processes()
+        .into_iter()
+        .filter(|pid| {
+            let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environ
+                .split(|b| *b == 0)
+                .any(|v| v.starts_with(b"LATLAB_LAB="))
+        })
+        .collect()
+}

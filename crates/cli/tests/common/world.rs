@@ -1,0 +1,110 @@
+//! All on a machine that a lab can leave behind, as text, so that two looks can be compared.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::{namespaces, text, tool};
+
+/// One look.
+#[derive(Debug, Default)]
+pub struct World(BTreeSet<String>);
+
+impl World {
+    /// Looks. Mounts count that are below `run` or pin a namespace, control groups those of this
+    /// test's labs; of everything else there is only ours in these namespaces.
+    pub fn now(run: &Path) -> World {
+        let mut all = BTreeSet::new();
+        all.extend(processes().into_iter().filter_map(process));
+        all.extend(interfaces());
+        all.extend(mounts(run));
+        all.extend(groups());
+        let rules = tool(&["nft", "list", "ruleset"]);
+        all.extend(rules.lines().map(|line| format!("nft {line}")));
+        World(all)
+    }
+
+    /// What is here and was not there.
+    pub fn beyond(&self, before: &World) -> Vec<String> {
+        self.0.difference(&before.0).cloned().collect()
+    }
+}
+
+/// Every process of this process namespace but this one.
+pub fn processes() -> Vec<u32> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter_map(|e| e.file_name().to_str()?.parse().ok());
+    pids.filter(|pid| *pid != std::process::id()).collect()
+}
+
+/// A process with its start time, which tells it from one that has its number later. None for one
+/// that the kernel is taking apart: it has no memory any more, so no label either.
+fn process(pid: u32) -> Option<String> {
+    let read = |file| fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+    if text(&read("statm"))
+        .split_whitespace()
+        .next()
+        .is_none_or(|pages| pages == "0")
+    {
+        return None;
+    }
+    let words = text(&read("cmdline")).replace('\0', " ");
+    let stat = text(&read("stat"));
+    let start = stat
+        .rsplit_once(')')
+        .and_then(|(_, rest)| rest.split_whitespace().nth(19));
+    let short: String = words.chars().take(100).collect();
+    Some(format!(
+        "process {pid} since {}: {short}",
+        start.unwrap_or("?")
+    ))
+}
+
+fn interfaces() -> Vec<String> {
+    let all = tool(&["ip", "-o", "link"]);
+    let names = all.lines().filter_map(|line| line.split(": ").nth(1));
+    names.map(|name| format!("interface {name}")).collect()
+}
+
+fn mounts(run: &Path) -> Vec<String> {
+    let all = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let places = all.lines().filter_map(|line| {
+        let mut fields = line.split(' ');
+        let (root, place) = (fields.nth(3)?, fields.next()?);
+        let pinned = root.starts_with("net:[");
+        (pinned || Path::new(place).starts_with(run)).then(|| format!("mount {place}"))
+    });
+    places.collect()
+}
+
+/// Directories `.../latlab/LAB` in every hierarchy.
+fn groups() -> Vec<String> {
+    let ours = format!("t{}-", namespaces::id());
+    let mut found = Vec::new();
+    for top in hierarchies().iter().map(|root| root.join("latlab")) {
+        for lab in fs::read_dir(top).into_iter().flatten().flatten() {
+            if lab.file_name().to_string_lossy().starts_with(&ours) {
+                found.push(format!("group {}", lab.path().display()));
+            }
+        }
+    }
+    found
+}
+
+/// Where control groups are mounted.
+pub fn hierarchies() -> Vec<PathBuf> {
+    let all = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let roots = all.lines().filter_map(|line| {
+        let (place, kind) = line.split_once(" - ")?;
+        kind.starts_with("cgroup")
+            .then(|| place.split(' ').nth(4).map(PathBuf::from))?
+    });
+    roots.collect()
+}
+
+/// Collects what ended without a parent: in these namespaces this process is the first. To be called
+/// when no child of its own is to be waited for.
+pub fn reap() {
+    use rustix::process::{WaitOptions, wait};
+    while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
+}

@@ -1,0 +1,457 @@
+//! SIGKILL at any moment, and other ways in which the world ends under latlab: whatever happened, one
+//! `destroy --all -y` leaves nothing of latlab's behind and everything of others' where it was, and
+//! the next deployment works.
+//!
+//! A quick choice of moments by default, a hundred of them over VMs too with `LATLAB_TEST_WHOLE=1`.
+//! `LATLAB_TEST_SEED` repeats a run's choices.
+
+mod common;
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{
+    Bench, enter, finished, kinds, labelled, namespaces, signal, tool, until, whole, world,
+};
+use serde_json::Value;
+
+/// A lab with something of everything: a node of the kind, a native one and the host itself, on a
+/// router with rules, a switch, a tunnel and a cable; limits, and a command of its own.
+fn lab(kind: &str) -> String {
+    format!(
+        "name: NAME\ntopology:\n  kinds: {{vm: {{memory: 256MiB}}, container: {{memory: 128MiB}}}}\n  \
+         nodes:\n    a: {{kind: {kind}, exec: [\"sleep 0.05\"], teardown: \"sleep 0.05\"}}\n    \
+         b: {{kind: native, memory: 64MiB}}\n    c: {{kind: container}}\n    h: {{kind: host}}\n  links:\n    \
+         - {{type: nat, endpoints: [\"b:eth0\", \"a:eth0\", \"c:eth0\"]}}\n    \
+         - {{type: bridge, endpoints: [\"a:eth1\", \"b:eth1\", \"h:lat0\"]}}\n    \
+         - {{type: vxlan, endpoints: [\"c:eth2\", \"b:eth2\"]}}\n    \
+         - {{endpoints: [\"h:lat1\", \"c:eth3\"]}}\n"
+    )
+}
+
+fn study(bench: &Bench, kind: &str) -> String {
+    let text = format!(
+        "name: tiny\nlab:\n  name: NAME\n  topology:\n    kinds: {{vm: {{memory: 256MiB}}}}\n    nodes: \
+         {{a: {{kind: {kind}}}, b: {{kind: native}}}}\n    links: [{{endpoints: [\"a:eth0\", \
+         \"b:eth0\"]}}]\nmeasurements:\n  - {{name: rr, probe: rr, protocol: udp, from: b, to: a, \
+         duration: 100ms, warmup: 10ms}}\nreplicates: 2\n"
+    );
+    bench.file(&format!("study-{kind}"), &text)
+}
+
+/// The same choices for the same seed (xorshift64*).
+struct Chance(u64);
+
+impl Chance {
+    fn new() -> Chance {
+        let now = std::time::SystemTime::UNIX_EPOCH
+            .elapsed()
+            .unwrap()
+            .as_nanos() as u64;
+        let seed = match std::env::var("LATLAB_TEST_SEED") {
+            Ok(seed) => seed.parse().unwrap(),
+            Err(_) => now % 1_000_000,
+        };
+        println!("LATLAB_TEST_SEED={seed}");
+        Chance(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11
+    }
+
+    fn of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[(self.next() % all.len() as u64) as usize]
+    }
+
+    fn up_to(&mut self, most: Duration) -> Duration {
+        most.mul_f64((self.next() % 1_000_000) as f64 / 1_000_000.0)
+    }
+}
+
+/// Somebody else on the machine, with one of everything that latlab makes.
+struct Bystander {
+    process: Child,
+    groups: Vec<PathBuf>,
+}
+
+impl Bystander {
+    fn new(bench: &Bench) -> Bystander {
+        let dir = bench.root().join("bystander");
+        fs::create_dir_all(dir.join("mount")).unwrap();
+        let pin = dir.join("netns");
+        namespaces::pin_network(&pin);
+        tool(&[
+            "mount",
+            "-t",
+            "tmpfs",
+            "theirs",
+            dir.join("mount").to_str().unwrap(),
+        ]);
+        tool(&[
+            "ip", "link", "add", "by0", "type", "veth", "peer", "name", "by1",
+        ]);
+        tool(&["ip", "link", "set", "by1", "alias", "latlab:not-really"]);
+        tool(&["nft", "add", "table", "ip", "theirs"]);
+        tool(&[
+            "nft",
+            "add",
+            "chain",
+            "ip",
+            "theirs",
+            "c",
+            "{ type filter hook input priority 0; }",
+        ]);
+        let mut sleep = Command::new("nsenter");
+        sleep.arg(format!("--net={}", pin.display()));
+        let process = sleep
+            .args(["sleep", "100000"])
+            .env("LATLAB_LABEL", "x")
+            .spawn()
+            .unwrap();
+        let mut groups = Vec::new();
+        for root in world::hierarchies() {
+            let group = root.join(format!("bystander-{}", namespaces::id()));
+            // Not every hierarchy lets everybody in; one is enough.
+            if fs::create_dir(&group).is_ok() {
+                fs::write(group.join("cgroup.procs"), process.id().to_string()).ok();
+                groups.push(group);
+            }
+        }
+        assert!(!groups.is_empty());
+        bench.take_as_given();
+        Bystander { process, groups }
+    }
+
+    /// Its process lives, in its groups; the rest is compared by the bench.
+    fn assert_untouched(&mut self) {
+        assert!(
+            self.process.try_wait().unwrap().is_none(),
+            "the bystander was ended"
+        );
+        assert!(self.groups.iter().all(|g| g.exists()));
+    }
+}
+
+impl Drop for Bystander {
+    fn drop(&mut self) {
+        self.process.kill().ok();
+        self.process.wait().ok();
+        for group in &self.groups {
+            fs::remove_dir(group).ok();
+        }
+    }
+}
+
+fn start(bench: &Bench, args: &[&str]) -> Child {
+    let mut command = bench.command(args);
+    command
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// Kills a command of latlab's after `moment`; true if it was still running.
+fn kill_after(mut child: Child, moment: Duration) -> bool {
+    std::thread::sleep(moment);
+    let running = child.try_wait().unwrap().is_none();
+    if running {
+        signal(child.id(), "KILL");
+    }
+    child.wait().unwrap();
+    running
+}
+
+fn timed(bench: &Bench, args: &[&str]) -> Duration {
+    let begin = Instant::now();
+    bench.latlab(args).good();
+    begin.elapsed()
+}
+
+#[test]
+fn killed_at_any_moment_nothing_remains() {
+    enter("killed_at_any_moment_nothing_remains", |bench| {
+        let mut chance = Chance::new();
+        let mut bystander = Bystander::new(bench);
+        let runs = bench.root().join("runs").display().to_string();
+        // How long each takes undisturbed, to know among which moments to choose.
+        let mut usual = Vec::new();
+        for kind in kinds() {
+            let (file, study) = (bench.file(kind, &lab(kind)), study(bench, kind));
+            let deploy = timed(bench, &["deploy", &file]);
+            let destroy = timed(bench, &["destroy", &bench.name(kind)]);
+            let run = timed(bench, &["run", &study, "--runs", &runs]);
+            println!("{kind}: deploy {deploy:.1?}, destroy {destroy:.1?}, run {run:.1?}");
+            bench.assert_clean();
+            usual.push((*kind, file, study, [deploy, run, destroy]));
+        }
+        let rounds = if whole() { 100 } else { 12 };
+        let mut interrupted = 0;
+        for round in 0..rounds {
+            let which = round % usual.len();
+            let (kind, file, study, times) = &usual[which];
+            let verb = chance.of(&["deploy", "run", "destroy"]);
+            let name = bench.name(kind);
+            let (child, most) = match verb {
+                "deploy" => (start(bench, &["deploy", file]), times[0]),
+                "run" => (start(bench, &["run", study, "--runs", &runs]), times[1]),
+                _ => {
+                    bench.latlab(&["deploy", file]).good();
+                    (start(bench, &["destroy", &name]), times[2])
+                }
+            };
+            let moment = chance.up_to(most);
+            let killed = kill_after(child, moment);
+            interrupted += usize::from(killed);
+            // Sometimes the cleaning up is killed too.
+            let again = chance.next() % 3 == 0;
+            if again {
+                kill_after(
+                    start(bench, &["destroy", "--all", "-y"]),
+                    chance.up_to(times[2]),
+                );
+            }
+            println!("{round:3} {kind} {verb} killed after {moment:.1?}: {killed}, again: {again}");
+            bench.latlab(&["destroy", "--all", "-y"]).good();
+            bench.assert_clean();
+            bystander.assert_untouched();
+        }
+        println!("{interrupted} of {rounds} were still running when killed");
+        assert!(interrupted * 2 > rounds, "too few to mean anything");
+        for (kind, file, _, _) in &usual {
+            bench.latlab(&["deploy", file]).good();
+            bench.exec(&bench.name(kind), "a", &["true"]).good();
+            bench.latlab(&["destroy", "--all", "-y"]).good();
+        }
+        bench.assert_clean();
+        bystander.assert_untouched();
+        // Kills of runs leave directories that say that they are not whole, and can be read.
+        for run in fs::read_dir(bench.root().join("runs")).unwrap().flatten() {
+            let report = bench.latlab(&["report", run.path().to_str().unwrap(), "--print-only"]);
+            assert!(
+                report.code == 0 || report.err.contains("hint: "),
+                "{report:#?}"
+            );
+        }
+        drop(bystander);
+        tool(&["nft", "delete", "table", "ip", "theirs"]);
+        tool(&["ip", "link", "del", "by0"]);
+        tool(&[
+            "umount",
+            bench.root().join("bystander/mount").to_str().unwrap(),
+        ]);
+        tool(&[
+            "umount",
+            bench.root().join("bystander/netns").to_str().unwrap(),
+        ]);
+        bench.take_as_given();
+    });
+}
+
+/// Removal waits for a deployment, or the deployment finds its name gone; never half of each.
+#[test]
+fn removing_and_using_beside_deploying_leaves_nothing_behind() {
+    enter(
+        "removing_and_using_beside_deploying_leaves_nothing_behind",
+        |bench| {
+            let mut chance = Chance::new();
+            let rounds = if whole() { 30 } else { 6 };
+            let file = bench.file("both", &lab("container"));
+            let name = bench.name("both");
+            let usual = timed(bench, &["deploy", &file]);
+            for round in 0..rounds {
+                // A lab in use, by commands that begin at any time.
+                let users: Vec<Child> = (0..4)
+                    .map(|i| {
+                        start(
+                            bench,
+                            &[
+                                "exec",
+                                &name,
+                                ["a", "b", "c", "h"][i],
+                                "--",
+                                "sleep",
+                                "1000",
+                            ],
+                        )
+                    })
+                    .collect();
+                let other = start(bench, &["destroy", "--all", "-y"]);
+                bench.latlab(&["destroy", &name]).good();
+                assert!(finished(other).code == 0);
+                users.into_iter().for_each(|user| drop(finished(user)));
+                bench.assert_clean();
+
+                let moment = chance.up_to(usual);
+                println!("{round}: destroy {moment:.1?} after deploy");
+                let deploy = start(bench, &["deploy", &file]);
+                std::thread::sleep(moment);
+                bench.latlab(&["destroy", "--all", "-y"]).good();
+                let deployed = finished(deploy);
+                // Either way one of them came last, wholly.
+                if bench.labs().join(&name).exists() {
+                    assert_eq!(deployed.code, 0, "{deployed:#?}");
+                    bench.exec(&name, "a", &["true"]).good();
+                } else {
+                    bench.assert_clean();
+                    bench.latlab(&["deploy", &file]).good();
+                }
+            }
+        },
+    );
+}
+
+/// Ctrl-C takes a deployment down at once and says so.
+#[test]
+fn an_interrupted_deployment_takes_itself_down() {
+    enter("an_interrupted_deployment_takes_itself_down", |bench| {
+        for kind in kinds() {
+            let slow = lab(kind).replace("sleep 0.05\"]", "sleep 1000\"]");
+            let file = bench.file(kind, &slow);
+            let mut command = bench.command(&["deploy", &file]);
+            let child = command
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap();
+            until("the lab's own command runs", || {
+                let nodes = bench.run_dir().join(bench.name(kind)).join("nodes");
+                // The first container or guest is on its way.
+                fs::read_dir(nodes).is_ok_and(|mut n| n.next().is_some()) && !labelled().is_empty()
+            });
+            signal(child.id(), "INT");
+            let said = finished(child);
+            said.refused(130, "was interrupted", "gone again");
+            bench.assert_clean();
+        }
+    });
+}
+
+/// After a reboot there is a journal and nothing else; and whoever has the numbers of the lab's
+/// processes now is a stranger.
+#[test]
+fn after_a_reboot_only_files_are_left_to_remove() {
+    enter("after_a_reboot_only_files_are_left_to_remove", |bench| {
+        let mut bystander = Bystander::new(bench);
+        let name = bench.deploy("boot", &lab("container"));
+        let dir = bench.labs().join(&name);
+        let copy = bench.root().join("copy");
+        tool(&["cp", "-r", dir.to_str().unwrap(), copy.to_str().unwrap()]);
+        bench.latlab(&["destroy", &name]).good();
+        tool(&["mv", copy.to_str().unwrap(), dir.to_str().unwrap()]);
+        let journal = fs::read_to_string(dir.join("journal.jsonl")).unwrap();
+        let state = fs::read_to_string(dir.join("state.json")).unwrap();
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+        let other = "00000000-1111-2222-3333-444444444444";
+        fs::write(
+            dir.join("journal.jsonl"),
+            journal.replace(boot.trim(), other),
+        )
+        .unwrap();
+        let mut state: Value = serde_json::from_str(&state.replace(boot.trim(), other)).unwrap();
+        let stat = fs::read_to_string(format!("/proc/{}/stat", bystander.process.id())).unwrap();
+        let start: u64 = stat
+            .rsplit(')')
+            .next()
+            .unwrap()
+            .split_whitespace()
+            .nth(19)
+            .unwrap()
+            .parse()
+            .unwrap();
+        for node in state["nodes"].as_array_mut().unwrap() {
+            node["pid"] = bystander.process.id().into();
+            node["start_time"] = start.into();
+        }
+        fs::write(dir.join("state.json"), state.to_string()).unwrap();
+        // What a file system that survives the boot would still have below the run directory.
+        let left = bench.run_dir().join(&name).join("nodes/c");
+        fs::create_dir_all(&left).unwrap();
+        fs::write(left.join("port0.lock"), "").unwrap();
+
+        assert!(
+            bench
+                .latlab(&["inspect", &name])
+                .good()
+                .out
+                .contains("gone")
+        );
+        bench.exec(&name, "c", &["true"]).refused(
+            2,
+            "gone since the host was booted",
+            "deploy it again",
+        );
+        let again = bench.latlab(&["deploy", &bench.file("boot", &lab("container"))]);
+        again.refused(2, "already deployed", "latlab destroy");
+        bench.latlab(&["destroy", "--all", "-y"]).good();
+        bench.assert_clean();
+        bystander.assert_untouched();
+        bench.deploy("boot", &lab("container"));
+        bench.latlab(&["destroy", &name]).good();
+        bench.assert_clean();
+        drop(bystander);
+        bench.take_as_given();
+    });
+}
+
+/// A crash between any two steps of claiming a name, and journals that are not whole.
+#[test]
+fn half_written_journals_are_understood_or_named() {
+    enter("half_written_journals_are_understood_or_named", |bench| {
+        let good = bench.deploy("good", &lab("native"));
+        let journal = fs::read_to_string(bench.labs().join(&good).join("journal.jsonl")).unwrap();
+        for (name, file) in [
+            ("claimed", None),
+            ("writing", Some("journal.new")),
+            ("early", Some("state.json")),
+        ] {
+            let dir = bench.labs().join(name);
+            fs::create_dir(&dir).unwrap();
+            if let Some(file) = file {
+                fs::write(dir.join(file), &journal[..journal.len() / 2]).unwrap();
+            }
+            bench.latlab(&["inspect", "-f", "json"]).good();
+            assert_eq!(
+                bench.latlab(&["destroy", name]).good().out,
+                format!("removed lab `{name}`\n")
+            );
+            assert!(!dir.exists());
+        }
+        let dir = bench.labs().join("damaged");
+        fs::create_dir(&dir).unwrap();
+        fs::write(dir.join("journal.jsonl"), &journal[..journal.len() - 20]).unwrap();
+        bench
+            .latlab(&["destroy", "damaged"])
+            .refused(2, "is damaged at line", "by hand");
+        // It does not keep the others.
+        let all = bench.latlab(&["destroy", "--all", "-y"]);
+        all.refused(2, "is damaged at line", "by hand");
+        assert!(
+            all.out.contains(&format!("removed lab `{good}`")),
+            "{all:#?}"
+        );
+        fs::remove_dir_all(dir).unwrap();
+        // A journal that names what is not latlab's removes nothing.
+        let evil = bench.labs().join("evil");
+        fs::create_dir(&evil).unwrap();
+        let precious = bench.root().join("precious");
+        fs::create_dir(&precious).unwrap();
+        let header = journal.lines().next().unwrap();
+        let undo = format!(
+            "{{\"undo\":\"directory\",\"path\":\"{}\"}}",
+            precious.display()
+        );
+        fs::write(evil.join("journal.jsonl"), format!("{header}\n{undo}\n")).unwrap();
+        bench
+            .latlab(&["destroy", "evil"])
+            .refused(2, "is not a directory of latlab", "again");
+        assert!(precious.exists());
+        fs::remove_dir_all(evil).unwrap();
+    });
+}
