@@ -70,9 +70,8 @@ impl Table {
         let mut widths: Vec<usize> = (0..self.titles.len()).map(widest).collect();
         let total = INDENT.len() + widths.iter().sum::<usize>() + GAP.len() * (widths.len() - 1);
         if let Some(first) = widths.first_mut() {
-            *first = first
-                .saturating_sub(total.saturating_sub(WIDTH))
-                .max(NAME_WIDTH);
+            let shrunk = first.saturating_sub(total.saturating_sub(WIDTH));
+            *first = shrunk.max(NAME_WIDTH).min(*first);
         }
         widths
     }
