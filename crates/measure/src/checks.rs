@@ -6,12 +6,15 @@ use std::time::Instant;
 
 use latlab_host::lab::Lab;
 use latlab_model::results::Check;
-use latlab_wire::samples::Report;
+use latlab_wire::samples::{Counters, Report};
 
-/// Share of its window that an end point may wait for a processor.
+/// Share of its window that an end point may wait for a processor, beside [`TURN_NS`] a message.
 const RUN_QUEUE_LIMIT: f64 = 0.02;
-/// Involuntary switches a second that a healthy end point stays below: a timer tick may take the
-/// processor now and then, a competitor takes it a hundred times.
+/// What a message may wait for its turn: on few processors both ends may share one, and each then
+/// waits while the other handles its half. That belongs to the path; a competitor takes milliseconds.
+const TURN_NS: f64 = 5_000.0;
+/// Involuntary switches a second that a healthy end point stays below, beside one a message (the
+/// other end's wake-up): a timer tick may take the processor now and then.
 const SWITCHES_LIMIT: f64 = 50.0;
 /// Lateness of a generator at its 99th percentile.
 const LATENESS_LIMIT_US: f64 = 100.0;
@@ -32,10 +35,23 @@ fn check(name: &str, question: String, value: f64, limit: f64, unit: &str) -> Ch
     }
 }
 
+/// Messages that an end point handled in its window.
+fn messages(counters: &Counters) -> u64 {
+    match counters {
+        Counters::RrServer(c) => c.answered,
+        Counters::RrClient(c) => c.transactions,
+        Counters::Sink(c) => c.received,
+        Counters::Source(c) => c.sent,
+        Counters::Forward(c) => c.forwarded,
+        Counters::Clock(_) => 0,
+    }
+}
+
 /// Questions that an end point's own observations answer.
 pub fn of_report(role: &str, report: &Report) -> Vec<Check> {
     let h = &report.health;
     let window = report.ended_ns.saturating_sub(report.started_ns).max(1) as f64;
+    let messages = messages(&report.counters) as f64;
     let mut checks = Vec::new();
     if let Some(wait) = h.run_queue_wait_ns {
         let question = format!("share of the time the {role} waited for a processor");
@@ -43,7 +59,7 @@ pub fn of_report(role: &str, report: &Report) -> Vec<Check> {
             "runqueue",
             question,
             wait as f64 / window,
-            RUN_QUEUE_LIMIT,
+            RUN_QUEUE_LIMIT + messages * TURN_NS / window,
             "1",
         ));
     }
@@ -53,7 +69,7 @@ pub fn of_report(role: &str, report: &Report) -> Vec<Check> {
         "involuntary-switches",
         question,
         rate,
-        SWITCHES_LIMIT,
+        SWITCHES_LIMIT + messages / (window / 1e9),
         "1/s",
     ));
     if let Some(p99) = h.lateness.and_then(|l| l.p99_ns) {
