@@ -53,7 +53,8 @@ pub fn run(args: &Deploy) -> Outcome {
         if args.keep && lab::exists(&dirs, &plan.lab) {
             let lab = &plan.lab;
             failure = failure.kept(&format!(
-                "look inside with `latlab exec {lab} NODE -- sh`; `latlab destroy {lab}` when done"
+                "look inside with `latlab exec {lab} NODE -- sh` and into {}; then `latlab destroy {lab}`",
+                dirs.run(lab).join("nodes").display()
             ));
         }
         failure.with_code(matches!(e, lab::Error::Interrupted(_)).then_some(INTERRUPTED))

@@ -28,11 +28,7 @@ pub fn run(args: &Exec) -> Outcome {
         };
         command.env.insert(name.into(), value.into());
     }
-    let mut session = lab.start(&args.node, &command).map_err(|e| {
-        // As a shell does, so that a script can tell it from the command's own failure.
-        let code = not_started(&e).map(NotStarted::shell_code);
-        explain(&e).with_code(code)
-    })?;
+    let mut session = lab.start(&args.node, &command).map_err(|e| not_run(&e))?;
     let signal = session.signaller();
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2])?;
     std::thread::spawn(move || {
@@ -53,16 +49,18 @@ pub fn run(args: &Exec) -> Outcome {
             .take_stderr()
             .map(|s| std::thread::spawn(move || copy(s, std::io::stderr()))),
     ];
-    let exit = session.wait().map_err(|e| {
-        let message = format!("node `{}`: {e}", args.node);
-        let hint = lab::start_hint(&args.node, e.as_ref());
-        let code = not_started(e.as_ref()).map(NotStarted::shell_code);
-        Failure::new(message, hint).with_code(code)
-    })?;
+    let exit = session.wait();
+    let exit = exit.map_err(|e| not_run(&lab.unusable(&args.node, e)))?;
     for thread in outputs.into_iter().flatten() {
         thread.join().ok();
     }
     Ok(ExitCode::from(exit.shell_code() as u8))
+}
+
+/// A command that did not run: as in a shell, so that a script can tell it from the command's own
+/// failure.
+fn not_run(error: &lab::Error) -> Failure {
+    explain(error).with_code(not_started(error).map(NotStarted::shell_code))
 }
 
 /// Copies until either side ends, handing on every piece at once: people type into it.

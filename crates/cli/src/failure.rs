@@ -18,6 +18,9 @@ pub type Outcome = Result<ExitCode, Failure>;
 /// The input or the machine is at fault.
 pub const AT_FAULT: u8 = 2;
 
+/// Something that was measured failed; the input and the machine are well.
+pub const MEASURED_FAILED: u8 = 1;
+
 /// The person ended it: what a shell returns for SIGINT.
 pub const INTERRUPTED: u8 = 130;
 
@@ -29,6 +32,24 @@ impl Failure {
             hint: Some(hint.into()),
             code: AT_FAULT,
         }
+    }
+
+    /// An error of a library with what to do about it.
+    pub fn of(error: impl Into<anyhow::Error>, hint: impl Into<String>) -> Failure {
+        Failure {
+            error: error.into(),
+            hint: Some(hint.into()),
+            code: AT_FAULT,
+        }
+    }
+
+    /// Says one more thing to do.
+    pub fn and_hint(mut self, more: impl fmt::Display) -> Failure {
+        self.hint = Some(match self.hint {
+            Some(hint) => format!("{hint}; {more}"),
+            None => more.to_string(),
+        });
+        self
     }
 
     /// What was made is still there: says what to do with it, instead of advice to keep it.
@@ -98,11 +119,7 @@ pub trait Hint<T> {
 
 impl<T, E: Into<anyhow::Error>> Hint<T> for Result<T, E> {
     fn hint(self, hint: impl Into<String>) -> Result<T, Failure> {
-        self.map_err(|e| Failure {
-            error: e.into(),
-            hint: Some(hint.into()),
-            code: AT_FAULT,
-        })
+        self.map_err(|e| Failure::of(e, hint))
     }
 }
 

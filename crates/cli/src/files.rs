@@ -228,6 +228,11 @@ pub fn read_study(source: Source) -> Result<StudyFile, Unusable> {
 }
 
 impl StudyFile {
+    /// The file that the lab is in; none for a study that comes with latlab.
+    pub fn lab_file(&self) -> Option<PathBuf> {
+        std::fs::canonicalize(self.files.last()?).ok()
+    }
+
     /// Plans every combination; the facts are those it was planned for.
     pub fn plan(&self, machine: Machine<'_>, detail: bool) -> Result<(RunPlan, Facts), Unusable> {
         let mistakes = |all| {

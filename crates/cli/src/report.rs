@@ -47,7 +47,10 @@ fn damaged(dir: &RunDir) {
 /// Computes the summary, writes it and the page beside the data, prints the table and the path.
 pub fn write_and_print(run: &Path, format: Format) -> Result<(), Failure> {
     let dir = open(run)?;
-    let summary = conclude(&dir).hint("is the disk full, or the run directory not whole?")?;
+    let summary = conclude(&dir).hint(
+        "if the disk is full or read-only, `latlab report --print-only` writes nothing; else the run \
+         directory is not whole",
+    )?;
     print(&summary, format)?;
     if format == Format::Table {
         let page = std::path::absolute(dir.report_path()).unwrap_or_else(|_| dir.report_path());

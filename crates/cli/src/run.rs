@@ -10,12 +10,16 @@ use latlab_model::plan::RunPlan;
 use latlab_model::results::TrialOutcome;
 
 use crate::args;
-use crate::failure::{Failure, Outcome, need_root};
+use crate::failure::{Failure, INTERRUPTED, MEASURED_FAILED, Outcome, need_root};
 use crate::files::{self, Machine, Source};
 use crate::{report, signals};
 
 pub fn run(args: &args::Run) -> Outcome {
     let source = Source::study(&args.study)?;
+    if !args.dry_run {
+        // Before planning, because without root the machine seems to lack much that it has.
+        need_root("run", "it deploys labs")?;
+    }
     let mut file = match files::read_study(source) {
         Ok(file) => file,
         Err(unusable) => return unusable.outcome(),
@@ -35,12 +39,20 @@ pub fn run(args: &args::Run) -> Outcome {
     if args.dry_run {
         return Ok(show_order(&plan));
     }
-    need_root("run", "it deploys labs")?;
     let dirs = Dirs::from_env();
-    let options = Options { keep: args.keep };
+    let options = Options {
+        file: file.lab_file(),
+        keep: args.keep,
+    };
     let stop = signals::stop_flag()?;
     let study = (&file.study, file.source.text.as_str());
-    let run = Run::create(&dirs, &args.runs, study, &plan, &facts, &options, &stop)?;
+    let failed = |e: latlab_measure::run::Error| {
+        let hint = e.hint(&args.runs);
+        Failure::of(e, hint)
+    };
+    let run = Run::create(&dirs, &args.runs, study, &plan, &facts, &options, &stop);
+    let run = run.map_err(failed)?;
+    let directory = run.directory().to_path_buf();
     eprintln!(
         "{}: {} trials into {}",
         *file.study.name,
@@ -50,22 +62,32 @@ pub fn run(args: &args::Run) -> Outcome {
     let bar = progress(plan.trials());
     let done = run.execute(&mut |event| show(&bar, event));
     bar.finish_and_clear();
-    let (dir, outcome) = done?;
+    let (dir, outcome) = done.map_err(|e| {
+        let report = format!("latlab report --print-only {}", directory.display());
+        failed(e).and_hint(format!("what was measured is kept: `{report}`"))
+    })?;
     report::write_and_print(dir.root(), args.format)?;
+    verdict(args, &outcome, plan.trials())
+}
+
+/// How the run ended, for the person and as the exit code.
+fn verdict(args: &args::Run, outcome: &latlab_measure::run::Outcome, trials: usize) -> Outcome {
     if outcome.kept {
-        eprintln!(
-            "latlab: a trial failed; its lab is still up: `latlab inspect`, `latlab destroy --all`"
-        );
+        let how = "look with `latlab inspect` and `latlab exec`; then `latlab destroy --all`";
+        return Err(Failure::new("a trial failed, and its lab is still up", how)
+            .with_code(Some(MEASURED_FAILED)));
     }
     if outcome.interrupted {
-        eprintln!(
-            "latlab: interrupted; what was measured is kept and the run is marked incomplete"
-        );
+        let message = "interrupted: what was measured is kept, and the run is marked incomplete";
+        let hint = format!("`latlab run {}` begins a new one", args.study);
+        return Err(Failure::new(message, hint).with_code(Some(INTERRUPTED)));
     }
-    Ok(match outcome.failed == 0 && !outcome.interrupted {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
-    })
+    if outcome.failed > 0 {
+        let message = format!("{} of {trials} trials failed", outcome.failed);
+        let hint = "with --keep the run stops at the first, and leaves its lab up to be looked at";
+        return Err(Failure::new(message, hint).with_code(Some(MEASURED_FAILED)));
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn show_order(plan: &RunPlan) -> ExitCode {

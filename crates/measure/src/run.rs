@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -37,7 +38,7 @@ pub enum Error {
         /// Which.
         path: PathBuf,
         /// Why.
-        source: std::io::Error,
+        source: io::Error,
     },
     /// A lab could not be removed; going on would measure beside its remains.
     #[error("lab `{lab}` could not be removed")]
@@ -49,9 +50,46 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// One line that says what to do; `runs` is where run directories are made.
+    pub fn hint(&self, runs: &Path) -> String {
+        if let Error::Destroy { lab, .. } = self {
+            return format!("`latlab destroy {lab}`, then run the study again");
+        }
+        match system_error(self).map(io::Error::kind) {
+            Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => format!(
+                "free some space in {}, or name another place with --runs",
+                runs.display()
+            ),
+            _ => "name a directory that can be written with --runs".into(),
+        }
+    }
+}
+
+/// The system's own answer among the causes of an error.
+fn system_error<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e io::Error> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        // Transparent errors hide theirs from the chain.
+        let inner = match error.downcast_ref() {
+            Some(Error::RunDir(inner)) => Some(inner as &(dyn std::error::Error + 'static)),
+            Some(Error::Samples(inner)) => Some(inner as _),
+            _ => None,
+        };
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
+        }
+        next = inner.or_else(|| error.source());
+    }
+    None
+}
+
 /// What to do besides measuring.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
+    /// The lab's file, or the study's where the lab is in it: images and binds are relative to its
+    /// directory.
+    pub file: Option<PathBuf>,
     /// Leave the lab of a failed trial running, for inspection, and stop there.
     pub keep: bool,
 }
@@ -128,14 +166,11 @@ impl<'a> Run<'a> {
             topologies: plan.topologies.clone(),
             checksums: BTreeMap::new(),
         };
-        let path = dir.study_path();
-        fs::write(&path, text).map_err(|source| Error::Io { path, source })?;
-        let reserve = dir.root().join(".reserve");
-        fs::write(&reserve, vec![0; RESERVE_BYTES]).map_err(|source| Error::Io {
-            path: reserve,
-            source,
-        })?;
-        dir.write_manifest(&manifest)?;
+        if let Err(error) = begin(&dir, text, &manifest) {
+            // Made a moment ago, by us alone, and nobody could open it as a run.
+            fs::remove_dir_all(dir.root()).ok();
+            return Err(error);
+        }
         Ok(Run {
             dirs,
             dir,
@@ -209,6 +244,7 @@ impl<'a> Run<'a> {
             &lab::Options {
                 keep: self.options.keep,
                 stop: Some(self.stop),
+                file: self.options.file.clone(),
                 ..Default::default()
             },
         );
@@ -328,12 +364,27 @@ impl<'a> Run<'a> {
     }
 }
 
+/// Writes what a run directory has from its first moment on.
+fn begin(dir: &RunDir, study: &str, manifest: &Manifest) -> Result<(), Error> {
+    let write = |path: PathBuf, bytes: &[u8]| {
+        fs::write(&path, bytes).map_err(|source| Error::Io { path, source })
+    };
+    write(dir.study_path(), study.as_bytes())?;
+    write(dir.root().join(".reserve"), &[0; RESERVE_BYTES])?;
+    Ok(dir.write_manifest(manifest)?)
+}
+
 /// Measures once, with the nodes' `run` scripts beside it.
 fn run_one(lab: &Lab, measurement: &Measurement) -> Result<Measured, trial::Error> {
     let _scripts = lab
         .run_scripts()
         .map_err(|e| trial::Error::Lab(chain(&e)))?;
-    trial::measure(&Context::new(lab, measurement)?)
+    let result = Context::new(lab, measurement).and_then(|context| trial::measure(&context));
+    // A probe that lost its node says no more than that it was ended.
+    result.map_err(|error| match lab.check_nodes() {
+        Err(dead) => trial::Error::Lab(chain(&dead)),
+        Ok(()) => error,
+    })
 }
 
 /// A directory of its own for this run: study and time, and a number where two begin in one second.

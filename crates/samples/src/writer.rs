@@ -44,10 +44,7 @@ impl SampleWriter {
             .and_then(|schema| {
                 SerializedFileWriter::new(BufWriter::new(file), schema, Arc::new(properties()))
             })
-            .map_err(|source| SamplesError::Write {
-                path: path.clone(),
-                source,
-            })?;
+            .map_err(|source| refused(&path, source))?;
         Ok(Self {
             path,
             file,
@@ -90,10 +87,7 @@ impl SampleWriter {
             written,
             ..
         } = self;
-        file.finish().map_err(|source| SamplesError::Write {
-            path: path.clone(),
-            source,
-        })?;
+        file.finish().map_err(|source| refused(&path, source))?;
         file.inner()
             .get_ref()
             .sync_all()
@@ -122,10 +116,7 @@ impl SampleWriter {
             .file
             .next_row_group()
             .and_then(|writer| write_group(writer, &group));
-        written.map_err(|source| SamplesError::Write {
-            path: self.path.clone(),
-            source,
-        })?;
+        written.map_err(|source| refused(&self.path, source))?;
         self.written += self.rows.len() as u64;
         self.rows.clear();
         Ok(())
@@ -180,6 +171,25 @@ fn write_group(
         writer.close()?;
     }
     group.close().map(|_| ())
+}
+
+/// What Parquet refused, or the system's own answer where Parquet only hands it on.
+fn refused(path: &Path, source: ParquetError) -> SamplesError {
+    let path = path.to_path_buf();
+    let source = match source {
+        ParquetError::External(inner) => match inner.downcast::<std::io::Error>() {
+            Ok(source) => {
+                return SamplesError::Io {
+                    action: "write",
+                    path,
+                    source: *source,
+                };
+            }
+            Err(inner) => ParquetError::External(inner),
+        },
+        other => other,
+    };
+    SamplesError::Write { path, source }
 }
 
 fn properties() -> WriterProperties {

@@ -91,10 +91,21 @@ impl Said {
     /// that says what to do and holds `hint`.
     #[track_caller]
     pub fn refused(&self, code: i32, what: &str, hint: &str) {
+        assert_eq!(
+            self.err.lines().count(),
+            2,
+            "not one line and one hint: {self:#?}"
+        );
+        self.ended_badly(code, what, hint);
+    }
+
+    /// As [`Said::refused`], at the end of what it said of its work.
+    #[track_caller]
+    pub fn ended_badly(&self, code: i32, what: &str, hint: &str) {
         let lines: Vec<&str> = self.err.lines().collect();
         assert_eq!(self.code, code, "{self:#?}");
-        let [first, second] = lines[..] else {
-            panic!("not one line and one hint: {self:#?}");
+        let [.., first, second] = lines[..] else {
+            panic!("no line and hint: {self:#?}");
         };
         assert!(
             first.starts_with("latlab: ") && first.contains(what),
@@ -136,7 +147,7 @@ impl Bench {
         fs::create_dir(root.join("files")).unwrap();
         world::reap();
         Bench {
-            before: RefCell::new(world::World::now(&root.join("run"))),
+            before: RefCell::new(world::World::now(&root)),
             root,
         }
     }
@@ -210,14 +221,14 @@ impl Bench {
     /// From now on, what is here now is somebody else's and must stay.
     pub fn take_as_given(&self) {
         world::reap();
-        *self.before.borrow_mut() = world::World::now(&self.run_dir());
+        *self.before.borrow_mut() = world::World::now(&self.root);
     }
 
     /// Fails if anything of latlab's is left on the machine, or anything of others' is not.
     #[track_caller]
     pub fn assert_clean(&self) {
         world::reap();
-        let now = world::World::now(&self.run_dir());
+        let now = world::World::now(&self.root);
         let mut left = now.beyond(&self.before.borrow());
         for place in [self.labs(), self.run_dir()] {
             let entries = fs::read_dir(place).into_iter().flatten().flatten();

@@ -11,13 +11,13 @@ use super::{namespaces, text, tool};
 pub struct World(BTreeSet<String>);
 
 impl World {
-    /// Looks. Mounts count that are below `run` or pin a namespace, control groups those of this
-    /// test's labs; of everything else there is only ours in these namespaces.
-    pub fn now(run: &Path) -> World {
+    /// Looks. Mounts count that are below `root`, control groups those of this test's labs: others
+    /// come and go on the same machine. Of everything else there is only ours in these namespaces.
+    pub fn now(root: &Path) -> World {
         let mut all = BTreeSet::new();
         all.extend(processes().into_iter().filter_map(process));
         all.extend(interfaces());
-        all.extend(mounts(run));
+        all.extend(mounts(root));
         all.extend(groups());
         let rules = tool(&["nft", "list", "ruleset"]);
         all.extend(rules.lines().map(|line| format!("nft {line}")));
@@ -66,15 +66,11 @@ fn interfaces() -> Vec<String> {
     names.map(|name| format!("interface {name}")).collect()
 }
 
-fn mounts(run: &Path) -> Vec<String> {
+fn mounts(root: &Path) -> Vec<String> {
     let all = fs::read_to_string("/proc/self/mountinfo").unwrap();
-    let places = all.lines().filter_map(|line| {
-        let mut fields = line.split(' ');
-        let (root, place) = (fields.nth(3)?, fields.next()?);
-        let pinned = root.starts_with("net:[");
-        (pinned || Path::new(place).starts_with(run)).then(|| format!("mount {place}"))
-    });
-    places.collect()
+    let places = all.lines().filter_map(|line| line.split(' ').nth(4));
+    let below = places.filter(|place| Path::new(place).starts_with(root));
+    below.map(|place| format!("mount {place}")).collect()
 }
 
 /// Directories `.../latlab/LAB` in every hierarchy.

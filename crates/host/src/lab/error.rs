@@ -1,9 +1,10 @@
 //! What can go wrong with a lab, and what a person can do about it.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::guest::BOOT_VARIABLE;
 use crate::nodes::container;
 use crate::nodes::session::{self, Exit, NotStarted};
 use crate::nodes::vm::{self, initramfs, kernel};
@@ -100,11 +101,13 @@ pub enum Error {
         /// Why.
         source: session::Error,
     },
-    /// A command could not be started in a node.
+    /// A node that was up cannot be used, or a command not be run in it.
     #[error("node `{node}`: {source}")]
     Start {
         /// Where.
         node: String,
+        /// The node's own directory, with its logs.
+        dir: PathBuf,
         /// Why.
         source: session::Error,
     },
@@ -187,7 +190,7 @@ impl Error {
                 "an image is `host`, a directory, or an OCI archive (.tar)".into()
             }
             Error::Node { source, .. } => node_hint(source.as_ref()),
-            Error::Start { node, source } => start_hint(node, source.as_ref()),
+            Error::Start { node, dir, source } => start_hint(node, dir, source.as_ref()),
         }
     }
 }
@@ -230,32 +233,50 @@ fn io_hint(error: &io::Error) -> String {
 }
 
 /// What to do when a command cannot be run in a node, or its node goes away under it.
-pub fn start_hint(node: &str, error: &(dyn std::error::Error + 'static)) -> String {
+fn start_hint(node: &str, dir: &Path, error: &(dyn std::error::Error + 'static)) -> String {
     match session::not_started(error) {
-        Some(NotStarted::Missing) => {
-            format!(
-                "install it in the image of `{node}` (`image: host` is this machine), or give its \
-                 full path"
-            )
-        }
+        Some(NotStarted::Missing) => format!(
+            "install it in the image of `{node}` (`image: host` is this machine), or give its full \
+             path"
+        ),
         Some(NotStarted::Forbidden) => "it must be an executable file".into(),
         Some(NotStarted::NoDirectory) => "name a directory that is there inside the node".into(),
-        None => node_hint(error),
+        None => chain_hint(error)
+            .map(|hint| hint.replace("the node's directory", &dir.display().to_string()))
+            .unwrap_or_else(|| {
+                let dir = dir.display();
+                format!("`latlab inspect` says whether it lives; its logs are in {dir}")
+            }),
+    }
+}
+
+/// What to do when a node does not come up.
+fn node_hint(error: &(dyn std::error::Error + 'static)) -> String {
+    match error.downcast_ref() {
+        Some(vm::Error::AgentSilent { .. }) => format!(
+            "`deploy --keep` leaves its console.log and qemu.log; a slow machine needs \
+             {BOOT_VARIABLE}=SECONDS"
+        ),
+        Some(vm::Error::GuestPanicked { .. } | vm::Error::GuestEnded { .. }) => {
+            "check its `boot` and `kernel`; `deploy --keep` leaves its console.log and qemu.log"
+                .into()
+        }
+        _ => chain_hint(error).unwrap_or_else(|| "`deploy --keep` leaves its logs".into()),
     }
 }
 
 /// The hint of the first error in the chain that has one. Nodes of different kinds fail with errors
 /// of different types, so they arrive here as values of any type.
-fn node_hint(error: &(dyn std::error::Error + 'static)) -> String {
+fn chain_hint(error: &(dyn std::error::Error + 'static)) -> Option<String> {
     let mut next = Some(error);
     while let Some(error) = next {
-        if let Some(hint) = own_hint(error) {
+        let hint = own_hint(error);
+        if hint.is_some() {
             return hint;
         }
         next = error.source();
     }
-    "`latlab inspect` says whether the node lives; `deploy --keep` leaves it up to be looked at"
-        .into()
+    None
 }
 
 fn own_hint(error: &(dyn std::error::Error + 'static)) -> Option<String> {
@@ -274,12 +295,16 @@ fn own_hint(error: &(dyn std::error::Error + 'static)) -> Option<String> {
     if error.is::<initramfs::Error>() {
         return Some("build with `cargo build --release`, or set LATLAB_AGENT to its path".into());
     }
+    let known = |error: &io::Error| Some(io_hint(error)).filter(|hint| hint != DOCTOR);
+    if let Some(error) = error.downcast_ref::<io::Error>() {
+        return known(error);
+    }
     let error = error.downcast_ref::<sys::Error>()?;
     if error.action == "execute" && error.is_not_found() {
         let tool = &error.object;
         return Some(format!("`latlab doctor` says which package has {tool}"));
     }
-    Some(io_hint(&error.source)).filter(|hint| hint != DOCTOR)
+    known(&error.source)
 }
 
 #[cfg(test)]
@@ -309,6 +334,7 @@ mod tests {
         for source in errors {
             let error = Error::Start {
                 node: "a".into(),
+                dir: PathBuf::new(),
                 source,
             };
             assert!(
@@ -330,9 +356,14 @@ mod tests {
             let node = "a".into();
             Error::Node { node, source }.hint()
         };
-        assert_eq!(of(silent.into()), own);
+        let start = Error::Start {
+            node: "a".into(),
+            dir: "/run/x".into(),
+            source: silent.into(),
+        };
+        assert_eq!(start.hint(), own.replace("the node's directory", "/run/x"));
         assert!(of(missing("execute").into()).contains("doctor"));
-        assert!(of("anything".into()).contains("latlab inspect"));
+        assert!(of("anything".into()).contains("--keep"));
         let full = io::Error::from_raw_os_error(libc::ENOSPC);
         assert!(of(sys::Error::of("write", "x")(full).into()).contains("free some space"));
     }

@@ -20,8 +20,11 @@ use crate::nodes::vm::{self, Vm};
 use crate::sys::process::ProcessId;
 
 /// A guest that does not answer by then is broken: under software emulation a boot takes a few
-/// seconds, and several at once on few processors take that many times as long.
+/// seconds, and several at once on few processors take that many times as long. Where that is not
+/// enough, [`BOOT_VARIABLE`] allows more.
 const BOOT: Duration = Duration::from_secs(120);
+/// Seconds a guest may take to boot.
+pub(super) const BOOT_VARIABLE: &str = "LATLAB_BOOT_TIMEOUT";
 /// Naming interfaces and adding addresses.
 const NETWORK: Duration = Duration::from_secs(30);
 
@@ -78,7 +81,7 @@ impl Guest<'_> {
         };
         let entry = self.cgroup.entry()?;
         let vm = Vm::start(&config, Some(&entry))?;
-        let channel = vm.channel(BOOT)?;
+        let channel = vm.channel(boot_patience())?;
         channel.configure_network(network(self.node), NETWORK)?;
         Ok((vm.id(), channel))
     }
@@ -96,6 +99,13 @@ impl Guest<'_> {
         });
         below.chain(bound).collect()
     }
+}
+
+fn boot_patience() -> Duration {
+    let seconds = std::env::var(BOOT_VARIABLE)
+        .ok()
+        .and_then(|text| text.parse().ok());
+    seconds.map_or(BOOT, Duration::from_secs)
 }
 
 /// A channel to a guest that another latlab started.

@@ -7,6 +7,8 @@ use latlab_model::state::{LabState, NodeRow};
 use super::{Error, Lab, boot_id, has_journal, read_state};
 use crate::dirs::Dirs;
 use crate::journal;
+use crate::nodes::container;
+use crate::nodes::vm::Vm;
 use crate::sys::process::{Process, ProcessId};
 
 /// Names of all labs, half-made ones too.
@@ -45,6 +47,33 @@ pub fn plan_of(dirs: &Dirs, name: &str) -> Result<Plan, Error> {
 }
 
 impl Lab {
+    /// Whether every node that was started still lives; an error says which does not, and what it
+    /// said last.
+    ///
+    /// # Errors
+    /// The first that has ended.
+    pub fn check_nodes(&self) -> Result<(), Error> {
+        for (index, node) in self.plan().nodes.iter().enumerate() {
+            let Some(id) = self.process(index) else {
+                continue;
+            };
+            let failed = |source| self.unusable(&node.name, source);
+            let dir = self.dirs.node(&self.state.lab, &node.name);
+            let alive = match node.kind {
+                NodeKind::Vm => Vm::attach(&node.name, &dir, id)
+                    .and_then(|vm| vm.health())
+                    .map_err(Into::into),
+                NodeKind::Container => match Process::open(id)? {
+                    Some(process) if !process.has_ended()? => Ok(()),
+                    _ => Err(container::Error::Ended.into()),
+                },
+                NodeKind::Native | NodeKind::Host => Ok(()),
+            };
+            alive.map_err(failed)?;
+        }
+        Ok(())
+    }
+
     /// Its nodes.
     pub fn rows(&self) -> Vec<NodeRow> {
         rows(&self.state)
@@ -105,7 +134,7 @@ fn condition(
     match (kind, process) {
         (NodeKind::Native | NodeKind::Host, _) if ready => "running",
         (NodeKind::Native | NodeKind::Host, _) => "half-made",
-        (_, None) => "not started",
+        (_, None) => "failed",
         (_, Some(id)) => match Process::open(id) {
             Ok(Some(process)) if !process.has_ended().unwrap_or(true) => "running",
             Ok(_) => "exited",

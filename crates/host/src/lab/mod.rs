@@ -32,7 +32,7 @@ use latlab_model::state::LabState;
 pub use crate::journal::exists;
 pub use deploy::{Options, Step};
 pub use destroy::{Removed, destroy};
-pub use error::{Error, start_hint};
+pub use error::Error;
 pub use inspect::{inspect, list, plan_of};
 pub use scripts::RunScripts;
 
@@ -41,7 +41,7 @@ use crate::dirs::Dirs;
 use crate::journal::{Claim, Journal};
 use crate::nodes::container::Container;
 use crate::nodes::native::Native;
-use crate::nodes::session::{Command, Session};
+use crate::nodes::session::{self, Command, Session};
 use crate::nodes::vm::channel::{Channel, exec_of};
 use crate::nodes::vm::clock::{self, ClockOffset};
 use crate::sys::file::Lock;
@@ -51,6 +51,9 @@ use crate::sys::process::ProcessId;
 const AGENT_IN_CONTAINER: &str = "/run/latlab/agent";
 /// What a guest understands as its agent's own binary.
 const AGENT_IN_GUEST: &str = "latlab-agent";
+
+/// Of a node of a lab that was kept although it failed.
+const NEVER_CAME_UP: &str = "it did not come up when the lab was deployed";
 
 /// How long a lab may be in the hands of another latlab before one gives up.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -121,6 +124,15 @@ impl Lab {
         })
     }
 
+    /// A node that cannot be used, or a command that cannot be run in it.
+    pub fn unusable(&self, node: &str, source: session::Error) -> Error {
+        Error::Start {
+            node: node.to_string(),
+            dir: self.dirs.node(&self.state.lab, node),
+            source,
+        }
+    }
+
     /// Starts a command inside a node, whatever its kind.
     ///
     /// # Errors
@@ -132,10 +144,7 @@ impl Lab {
             NodeKind::Vm => None,
             _ => self.share()?,
         };
-        let failed = |source| Error::Start {
-            node: node.to_string(),
-            source,
-        };
+        let failed = |source| self.unusable(node, source);
         let mut command = command.clone();
         for (name, value) in &plan.env {
             command
@@ -159,7 +168,7 @@ impl Lab {
                     dir: self.dirs.node(&self.state.lab, node),
                     process: self
                         .process(index)
-                        .ok_or_else(|| failed("it never started".into()))?,
+                        .ok_or_else(|| failed(NEVER_CAME_UP.into()))?,
                     cgroup: self.cgroup(plan)?,
                 };
                 let session = container.start(&command).map_err(|e| failed(e.into()))?;
@@ -205,10 +214,7 @@ impl Lab {
         if self.node(node)?.1.kind != NodeKind::Vm {
             return Ok(None);
         }
-        let failed = |source| Error::Node {
-            node: node.to_string(),
-            source,
-        };
+        let failed = |source| self.unusable(node, source);
         let dir = self.dirs.node(&self.state.lab, node);
         let channel = self.channel(node)?;
         clock::exchange(&dir, &channel)
@@ -250,13 +256,10 @@ impl Lab {
             return Ok(channel.clone());
         }
         let (index, _) = self.node(node)?;
-        let failed = |source| Error::Node {
-            node: node.to_string(),
-            source,
-        };
+        let failed = |source| self.unusable(node, source);
         let process = self
             .process(index)
-            .ok_or_else(|| failed("it never started".into()))?;
+            .ok_or_else(|| failed(NEVER_CAME_UP.into()))?;
         let dir = self.dirs.node(&self.state.lab, node);
         let channel = guest::connect(node, &dir, process).map_err(|e| failed(e.into()))?;
         channels.insert(node.to_string(), channel.clone());

@@ -86,10 +86,7 @@ fn run(
     };
     let (out, err) = (drain(stdout), drain(stderr));
     let watch = patience.map(|patience| Watch::begin(session.signaller(), patience));
-    let exit = session.wait().map_err(|source| Error::Node {
-        node: node.to_string(),
-        source,
-    });
+    let exit = session.wait().map_err(|e| lab.unusable(node, e));
     drop(watch);
     let said = err.join().unwrap_or_default() + &out.join().unwrap_or_default();
     Ok((exit?, said))

@@ -29,11 +29,12 @@ impl Container {
         let init = Process::open(self.process)?.ok_or(Error::Ended)?;
         let entry = self.cgroup.entry()?;
         let config = self.read_config()?;
-        let root = self.open_root()?;
+        let root = self.open_root();
         // Held by pidfd and alive: then it was the container's root that was opened.
         if init.has_ended()? {
             return Err(Error::Ended);
         }
+        let root = root?;
         let environment = environment(&config, command);
         let cwd = command.cwd.as_deref().unwrap_or(&config.process.cwd);
         let program = find_program(root.as_fd(), command, &environment)?;

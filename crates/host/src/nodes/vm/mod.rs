@@ -68,7 +68,7 @@ pub enum Error {
         console: Vec<String>,
     },
     /// It ended without a panic.
-    #[error("guest {name} ended ({how}): {}", last_line(said))]
+    #[error("guest {name} ended ({how}){}", last_line(": ", said))]
     GuestEnded {
         /// The node.
         name: String,
@@ -79,9 +79,9 @@ pub enum Error {
     },
     /// Its agent does not answer although it runs.
     #[error(
-        "the agent of guest {name} did not answer within {:.1} s; last on its console: {}",
+        "the agent of guest {name} did not answer within {:.1} s{}",
         after.as_secs_f64(),
-        last_line(console)
+        last_line("; last on its console: ", console)
     )]
     AgentSilent {
         /// The node.
@@ -168,8 +168,9 @@ fn first_line(lines: &[String]) -> &str {
     lines.first().map_or("(no line)", String::as_str)
 }
 
-fn last_line(lines: &[String]) -> &str {
-    lines.last().map_or("(nothing)", String::as_str)
+fn last_line(introduction: &str, lines: &[String]) -> String {
+    let last = lines.last().map(|line| format!("{introduction}{line}"));
+    last.unwrap_or_default()
 }
 
 /// A guest's QEMU, started by this process or an earlier one.
@@ -275,17 +276,22 @@ impl Vm {
     pub fn channel(&self, patience: Duration) -> Result<Channel, Error> {
         let opened = Channel::open(&self.dir, patience, || self.health());
         opened.map_err(|error| match error {
-            Error::Channel(channel::Error::Silent { after, .. }) => Error::AgentSilent {
-                name: self.name.clone(),
-                after,
-                console: console::last_lines(&qemu::console_path(&self.dir)),
-            },
-            // QEMU ended between two looks at its health.
-            Error::Channel(channel::Error::Closed { .. } | channel::Error::Socket { .. }) => {
-                self.health().err().unwrap_or(error)
+            Error::Channel(channel::Error::Silent { after, .. }) => self.silent(after),
+            // QEMU ended between two looks at its health, or lives and does not even listen.
+            Error::Channel(channel::Error::Closed { .. }) => self.health().err().unwrap_or(error),
+            Error::Channel(channel::Error::Socket { .. }) => {
+                self.health().err().unwrap_or_else(|| self.silent(patience))
             }
             other => other,
         })
+    }
+
+    fn silent(&self, after: Duration) -> Error {
+        Error::AgentSilent {
+            name: self.name.clone(),
+            after,
+            console: console::last_lines(&qemu::console_path(&self.dir)),
+        }
     }
 
     /// Connects to QEMU itself.
