@@ -1,10 +1,12 @@
 //! Whether the machine kept up: questions with a limit, asked of every trial. A failed one marks
 //! the trial overloaded; its numbers are kept and shown as such.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::time::Instant;
 
 use latlab_host::lab::Lab;
+use latlab_model::plan::Plan;
 use latlab_model::results::Check;
 use latlab_wire::samples::{Counters, Report};
 
@@ -88,46 +90,72 @@ pub fn of_report(role: &str, report: &Report) -> Vec<Check> {
     checks
 }
 
-/// Watches the whole machine over a trial.
+/// Watches the machine over a trial: the processors that the lab may use, which are all of them
+/// unless every node is confined.
 #[derive(Debug)]
 pub struct Watch {
     at: Instant,
     machine: Option<Machine>,
     lab_ns: Option<u64>,
+    confined: Option<BTreeSet<u32>>,
 }
 
 impl Watch {
     /// Begins.
     pub fn begin(lab: &Lab) -> Watch {
+        let confined = confined(lab.plan());
         Watch {
             at: Instant::now(),
-            machine: Machine::read(),
+            machine: Machine::read(confined.as_ref()),
             lab_ns: lab.cpu_ns(),
+            confined,
         }
     }
 
     /// Ends, with what was seen.
     pub fn end(self, lab: &Lab) -> Vec<Check> {
-        let (Some(before), Some(after)) = (self.machine, Machine::read()) else {
+        let confined = self.confined.as_ref();
+        let (Some(before), Some(after)) = (self.machine, Machine::read(confined)) else {
             return Vec::new();
         };
-        let capacity = self.at.elapsed().as_nanos() as f64 * after.processors as f64;
+        let capacity = self.at.elapsed().as_nanos() as f64 * after.processors.max(1) as f64;
+        let of_them = if confined.is_some() {
+            "the lab's"
+        } else {
+            "the"
+        };
         let mut checks = Vec::new();
         let steal = (after.steal_ns - before.steal_ns).max(0.0) / capacity;
-        let question = "share of the processors taken by the hypervisor underneath".to_string();
+        let question = format!("share of {of_them} processors taken by the hypervisor underneath");
         checks.push(check("steal", question, steal, STEAL_LIMIT, "1"));
-        if let (Some(lab_before), Some(lab_after)) = (self.lab_ns, lab.cpu_ns()) {
-            let ours =
-                (lab_after.saturating_sub(lab_before)) as f64 + (after.own_ns - before.own_ns);
-            let foreign = ((after.busy_ns - before.busy_ns - ours) / capacity).max(0.0);
-            let question = "share of the processors used by processes outside the lab".to_string();
+        if let Some(lab_after) = lab.cpu_ns() {
+            // Before its first command a native node has no control group, and has used nothing.
+            let lab_ns = lab_after.saturating_sub(self.lab_ns.unwrap_or(0)) as f64;
+            // On processors of the lab's own, latlab is as foreign as anybody.
+            let own_ns = match confined {
+                Some(_) => 0.0,
+                None => after.own_ns - before.own_ns,
+            };
+            let used = after.busy_ns - before.busy_ns;
+            let foreign = ((used - lab_ns - own_ns) / capacity).max(0.0);
+            let question =
+                format!("share of {of_them} processors used by processes outside the lab");
             checks.push(check("foreign-load", question, foreign, FOREIGN_LIMIT, "1"));
         }
         checks
     }
 }
 
-/// Times of the whole machine, and of latlab itself, in nanoseconds.
+/// The processors that the nodes are confined to; `None` when one of them is not.
+fn confined(plan: &Plan) -> Option<BTreeSet<u32>> {
+    let mut all = BTreeSet::new();
+    for node in &plan.nodes {
+        all.extend(node.cpuset.as_ref()?.iter());
+    }
+    Some(all)
+}
+
+/// Times of some or all processors, and of latlab itself, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Machine {
     busy_ns: f64,
@@ -137,37 +165,46 @@ struct Machine {
 }
 
 impl Machine {
-    fn read() -> Option<Machine> {
+    fn read(only: Option<&BTreeSet<u32>>) -> Option<Machine> {
         let stat = fs::read_to_string("/proc/stat").ok()?;
         let own = fs::read_to_string("/proc/self/stat").ok()?;
-        Machine::parse(&stat, &own)
+        Machine::parse(&stat, &own, only)
     }
 
     /// From the texts of `/proc/stat` and `/proc/self/stat` (proc(5)). Their unit is USER_HZ, which
     /// is 100 on every architecture that Linux still runs on.
-    fn parse(stat: &str, own: &str) -> Option<Machine> {
+    fn parse(stat: &str, own: &str, only: Option<&BTreeSet<u32>>) -> Option<Machine> {
         const TICK_NS: f64 = 1e7;
-        let mut cpus = stat.lines().filter(|l| l.starts_with("cpu"));
-        let all: Vec<f64> = cpus
-            .next()?
-            .split_whitespace()
-            .skip(1)
-            .filter_map(|v| v.parse().ok())
-            .collect();
-        // user, nice, system, idle, iowait, irq, softirq, steal: interrupts are left out of `busy`
-        // because they serve the measured packets.
-        let [user, nice, system, _, _, _, _, steal, ..] = all[..] else {
-            return None;
-        };
+        let (mut busy, mut stolen, mut processors) = (0.0, 0.0, 0);
+        for line in stat.lines() {
+            let mut fields = line.split_whitespace();
+            let number = fields.next().and_then(|name| name.strip_prefix("cpu"));
+            // The first line, without a number, is the sum of the others.
+            let Some(number) = number.and_then(|n| n.parse().ok()) else {
+                continue;
+            };
+            if only.is_some_and(|only| !only.contains(&number)) {
+                continue;
+            }
+            // user, nice, system, idle, iowait, irq, softirq, steal: interrupts are left out of
+            // `busy` because they serve the measured packets.
+            let times: Vec<f64> = fields.filter_map(|v| v.parse().ok()).collect();
+            let [user, nice, system, _, _, _, _, steal, ..] = times[..] else {
+                return None;
+            };
+            busy += user + nice + system;
+            stolen += steal;
+            processors += 1;
+        }
         let after_name = own.rsplit_once(')')?.1;
         let fields: Vec<&str> = after_name.split_whitespace().collect();
         let own_ticks =
             fields.get(11)?.parse::<f64>().ok()? + fields.get(12)?.parse::<f64>().ok()?;
-        Some(Machine {
-            busy_ns: (user + nice + system) * TICK_NS,
-            steal_ns: steal * TICK_NS,
+        (processors > 0).then_some(Machine {
+            busy_ns: busy * TICK_NS,
+            steal_ns: stolen * TICK_NS,
             own_ns: own_ticks * TICK_NS,
-            processors: cpus.count(),
+            processors,
         })
     }
 }
@@ -176,15 +213,24 @@ impl Machine {
 mod tests {
     use super::*;
 
+    const STAT: &str = "cpu  52 6 27 501 2 4 5 12 0 0\ncpu0 50 5 25 500 1 3 4 10 0 0\ncpu1 2 1 2 1 1 1 1 2 0 0\nintr 5\n";
+    const OWN: &str = "42 (a ) b) S 1 1 1 0 -1 0 0 0 0 0 30 12 0 0 20 0 1 0 5 0 0";
+
     #[test]
     fn times_are_read_from_proc() {
-        let stat = "cpu  100 5 50 1000 3 7 9 20 0 0\ncpu0 50 2 25 500 1 3 4 10 0 0\ncpu1 1 1 1 1 1 1 1 1 0 0\nintr 5\n";
-        let own = "42 (a ) b) S 1 1 1 0 -1 0 0 0 0 0 30 12 0 0 20 0 1 0 5 0 0";
-        let m = Machine::parse(stat, own).unwrap();
-        assert_eq!((m.busy_ns, m.steal_ns, m.own_ns), (155e7, 20e7, 42e7));
+        let m = Machine::parse(STAT, OWN, None).unwrap();
+        assert_eq!((m.busy_ns, m.steal_ns, m.own_ns), (85e7, 12e7, 42e7));
         assert_eq!(m.processors, 2);
-        assert_eq!(Machine::parse("cpu 1 2\n", own), None);
-        assert_eq!(Machine::parse("", ""), None);
+        assert_eq!(Machine::parse("cpu0 1 2\n", OWN, None), None);
+        assert_eq!(Machine::parse("", "", None), None);
+    }
+
+    #[test]
+    fn of_a_confined_lab_only_its_processors_count() {
+        let m = Machine::parse(STAT, OWN, Some(&BTreeSet::from([1]))).unwrap();
+        assert_eq!((m.busy_ns, m.steal_ns, m.processors), (5e7, 2e7, 1));
+        let elsewhere = BTreeSet::from([7]);
+        assert_eq!(Machine::parse(STAT, OWN, Some(&elsewhere)), None);
     }
 
     #[test]

@@ -1,5 +1,11 @@
 //! Open-loop packets at a fixed rate, each timed one way from its *intended* send time, so that a
 //! generator that fell behind shows as latency instead of hiding it (coordinated omission).
+//!
+//! The other end of the time is when the receiving *program* has the packet, after its wake-up, and
+//! not when its kernel stamped it. The studies ask what an application gets in a container or a guest,
+//! and being woken is a large and different part of that in each. How much of a result is the program
+//! and not the link, the floor says, which is measured the same way. (The probe can use the kernel's
+//! stamps; the test against a delay of known size does, to be free of the scheduler.)
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
