@@ -7,13 +7,22 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::doctor::DoctorArgs;
 
+const ENVIRONMENT: &str = "\
+Environment:
+  LATLAB_STATE_DIR, LATLAB_RUN_DIR, LATLAB_CACHE_DIR
+                       other places than /var/lib/latlab, /run/latlab and /var/cache/latlab
+  LATLAB_AGENT         latlab-agent, where it is not beside latlab
+  LATLAB_BOOT_TIMEOUT  seconds a guest may take to boot [120]
+  LATLAB_RUNS          where `run` makes its directories [runs]";
+
 /// Build a network of processes, containers and VMs, time every packet, compare honestly.
 #[derive(Debug, Parser)]
 #[command(
     name = "latlab",
     version,
     max_term_width = 100,
-    arg_required_else_help = true
+    arg_required_else_help = true,
+    after_help = ENVIRONMENT
 )]
 pub struct Cli {
     #[command(subcommand)]

@@ -15,6 +15,7 @@ use crate::{inspect, signals};
 
 pub fn run(args: &Deploy) -> Outcome {
     let source = Source::read(&args.lab)?;
+    source.must_be_study(false)?;
     if !args.dry_run {
         // Before planning, because without root the machine seems to lack much that it has.
         need_root(

@@ -32,6 +32,7 @@ impl Source {
         let text = std::fs::read_to_string(path).map_err(|e| {
             let hint = match e.kind() {
                 std::io::ErrorKind::NotFound => "check the path; `labs/` has examples",
+                std::io::ErrorKind::IsADirectory => "name a file in it",
                 std::io::ErrorKind::InvalidData => "the file must be UTF-8 text",
                 _ => "check the file's permissions",
             };
@@ -62,6 +63,26 @@ impl Source {
                 ))
             }
             _ => Source::read(Path::new(name)),
+        }
+    }
+
+    /// Refuses a study where a lab is wanted, or the other way round: otherwise each of its keys would
+    /// be a mistake.
+    pub fn must_be_study(&self, wanted: bool) -> Result<(), Failure> {
+        let name = &self.name;
+        let one = |key| Yaml::parse(&self.text).is_ok_and(|yaml| yaml.get(key).is_some());
+        match wanted {
+            false if self.is_study() => Err(Failure::new(
+                format!("{name} is a study, and a lab is needed here"),
+                format!("`latlab run {name}` deploys its labs and measures in them"),
+            )),
+            true if !self.is_study() && one("topology") => Err(Failure::new(
+                format!("{name} is a lab, and a study is needed here"),
+                format!(
+                    "`latlab deploy {name}`; a study names it as `lab:` and says what to measure"
+                ),
+            )),
+            _ => Ok(()),
         }
     }
 

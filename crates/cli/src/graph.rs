@@ -16,6 +16,7 @@ use crate::files::{self, Machine, Source};
 pub fn run(args: &Graph) -> Outcome {
     let plan = if Path::new(&args.lab).exists() {
         let source = Source::read(Path::new(&args.lab))?;
+        source.must_be_study(false)?;
         match files::plan_lab(&source, Machine::Here) {
             Ok(plan) => plan,
             Err(unusable) => return unusable.outcome(),

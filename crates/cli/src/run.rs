@@ -16,6 +16,7 @@ use crate::{report, signals};
 
 pub fn run(args: &args::Run) -> Outcome {
     let source = Source::study(&args.study)?;
+    source.must_be_study(true)?;
     if !args.dry_run {
         // Before planning, because without root the machine seems to lack much that it has.
         need_root("run", "it deploys labs")?;

@@ -489,6 +489,17 @@ fn a_lab_that_cannot_work_is_refused_before_anything_changes() {
             bench
                 .latlab(&["deploy", "absent.yaml"])
                 .refused(2, "absent.yaml", "check the path");
+            bench
+                .latlab(&["deploy", "."])
+                .refused(2, "cannot read .", "name a file in it");
+            let study = bench.file("study", "name: s\nlab: l.yaml\nmeasurements: []\n");
+            bench
+                .latlab(&["deploy", &study])
+                .refused(2, "is a study", "latlab run");
+            let lab = bench.file("lab", &pair("native"));
+            bench
+                .latlab(&["run", &lab])
+                .refused(2, "is a lab", "latlab deploy");
             // Missing tools, hidden in this mount namespace alone.
             for name in ["crun", "runc"] {
                 for dir in ["/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"] {

@@ -158,6 +158,9 @@ impl Error {
                     "the whole kernel log is console.log, QEMU's is qemu.log, in the node's directory",
                 )
             }
+            Self::PathTooLong { .. } => {
+                Some("give the lab or the node a shorter name, or set a shorter LATLAB_RUN_DIR")
+            }
             Self::NotADirectory { .. } => Some("share the directory that holds it"),
             _ => None,
         }
