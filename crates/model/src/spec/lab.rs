@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::link::{Link, LinkKind, VXLAN_OVERHEAD};
-use super::node::{NodeFields, NodeKind};
+use super::node::{NodeFields, NodeKind, read_tuning};
 use super::reader::{FromYaml, Object};
 use super::yaml::{MAX_WEIGHT, Value, Yaml};
 use crate::diagnostic::{Diagnostics, Mark, Spanned, hint_one_of, shown};
@@ -13,6 +13,8 @@ use crate::diagnostic::{Diagnostics, Mark, Spanned, hint_one_of, shown};
 pub struct Lab {
     /// Its name, unique on a machine.
     pub name: Spanned<String>,
+    /// The profile that the machine is quieted with while it is up; its nodes inherit it.
+    pub tuning: Option<Spanned<String>>,
     /// Its nodes, in the order of the text.
     pub nodes: Vec<Node>,
     /// Its links.
@@ -48,13 +50,25 @@ impl Lab {
         let mut top = Object::new(yaml, "the lab", &mut errors);
         let name = read_name(&mut top, "lab", &mut errors);
         top.get::<String>("description", &mut errors);
+        let tuning = read_tuning(&mut top, &mut errors);
         let topology = top.require("topology", &mut errors);
         top.finish(&mut errors);
         let (nodes, links) = match topology {
             Some(topology) => read_topology(topology, &mut errors),
             None => (Vec::new(), Vec::new()),
         };
-        errors.into_result(Lab { name, nodes, links })
+        errors.into_result(Lab {
+            name,
+            tuning,
+            nodes,
+            links,
+        })
+    }
+
+    /// The profile of a node: its own, else the lab's. The host itself is nobody's node.
+    pub fn tuning_of<'a>(&'a self, node: &'a Node) -> Option<&'a Spanned<String>> {
+        let own = node.fields.tuning.as_ref().or(self.tuning.as_ref());
+        own.filter(|_| node.kind != NodeKind::Host)
     }
 }
 

@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
+use super::lab::check_name;
 use super::reader::{Object, words};
 use super::yaml::{Value, Yaml};
 use crate::diagnostic::{Diagnostics, Mark, Spanned, shown};
@@ -78,6 +79,8 @@ pub struct NodeFields {
     pub cpuset: Option<Spanned<CpuList>>,
     /// `isolate:` give it whole processors that nothing else of any lab uses.
     pub isolate: Option<Spanned<bool>>,
+    /// `tuning:` name of the profile that its processors are quieted with.
+    pub tuning: Option<Spanned<String>>,
     /// `memory:`
     pub memory: Option<Spanned<Bytes>>,
     /// `env:`
@@ -126,6 +129,7 @@ impl NodeFields {
             cpus: o.get("cpus", errors),
             cpuset: o.get("cpuset", errors),
             isolate: o.get("isolate", errors),
+            tuning: read_tuning(&mut o, errors),
             memory: o.get("memory", errors),
             env: read_env(&mut o, errors),
             binds: read_binds(&mut o, errors),
@@ -183,6 +187,7 @@ impl NodeFields {
             cpus: self.cpus.or(below.cpus),
             cpuset: self.cpuset.or_else(|| below.cpuset.clone()),
             isolate: self.isolate.or(below.isolate),
+            tuning: self.tuning.or_else(|| below.tuning.clone()),
             memory: self.memory.or(below.memory),
             env,
             binds: if self.binds.is_empty() {
@@ -200,6 +205,13 @@ impl NodeFields {
             acceleration: self.acceleration.or(below.acceleration),
         }
     }
+}
+
+/// `tuning:` the name of a profile; which there are is known when it is planned.
+pub(super) fn read_tuning(o: &mut Object<'_>, errors: &mut Diagnostics) -> Option<Spanned<String>> {
+    let name = o.get::<String>("tuning", errors)?;
+    check_name("profile", &name, errors);
+    Some(name)
 }
 
 /// `env:` as a mapping, or as a list of `NAME=value` as containerlab and Docker write it.
