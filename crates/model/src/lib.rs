@@ -11,6 +11,7 @@
 pub mod diagnostic;
 pub mod facts;
 pub mod plan;
+pub mod profile;
 pub mod results;
 pub mod spec;
 pub mod state;

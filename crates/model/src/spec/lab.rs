@@ -90,7 +90,7 @@ pub(super) fn read_name(
 }
 
 /// Names are DNS labels in small letters: they become hostnames and file names.
-pub(super) fn check_name(what: &str, name: &Spanned<String>, errors: &mut Diagnostics) {
+pub(crate) fn check_name(what: &str, name: &Spanned<String>, errors: &mut Diagnostics) {
     let good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let edge = |c: Option<char>| c.is_some_and(|c| good(c) && c != '-');
     if name.len() <= MAX_NAME

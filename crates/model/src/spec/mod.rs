@@ -12,6 +12,7 @@ mod study;
 pub mod yaml;
 
 pub(crate) use gathered::Gathered;
+pub(crate) use lab::check_name;
 pub use lab::{Lab, Node};
 pub use link::{Endpoint, Impairment, Link, LinkKind, Mac};
 pub use measurement::{Measurement, Probe, Protocol, Target};

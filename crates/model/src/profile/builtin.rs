@@ -1,0 +1,9 @@
+//! The profiles that come with latlab: YAML like anybody's own, to read and to copy from.
+
+/// Name and text.
+pub(super) const ALL: &[(&str, &str)] = &[
+    ("default", include_str!("builtin/default.yaml")),
+    ("throughput", include_str!("builtin/throughput.yaml")),
+    ("isolated", include_str!("builtin/isolated.yaml")),
+    ("realtime", include_str!("builtin/realtime.yaml")),
+];

@@ -1,0 +1,141 @@
+//! Every knob and boot parameter that a profile may name, with its kind of value.
+//!
+//! What a knob does to the machine, its evidence and its risk are beside its code
+//! (`latlab-host`, `tuning/knobs`); a test there holds the two lists equal.
+
+use super::value::Kind;
+
+const US: u64 = 1_000;
+const MS: u64 = 1_000_000;
+const S: u64 = 1_000_000_000;
+
+const SWITCH: Kind = Kind::Switch;
+const CPUS: Kind = Kind::Cpus;
+
+const fn number(least: u64, most: u64) -> Kind {
+    Kind::Number { least, most }
+}
+
+const fn duration(unit: u64, most: u64) -> Kind {
+    Kind::Duration {
+        unit,
+        most,
+        off: false,
+    }
+}
+
+const fn or_off(unit: u64, most: u64) -> Kind {
+    Kind::Duration {
+        unit,
+        most,
+        off: true,
+    }
+}
+
+/// Knobs that are turned while the machine runs, in the order in which they are applied; they are
+/// restored in the opposite one.
+pub const KNOBS: &[(&str, Kind)] = &[
+    // Who runs where.
+    ("cpuset", Kind::Word(&["isolated", "root"])),
+    ("irqbalance", CPUS),
+    ("irq-default", CPUS),
+    ("irq-affinity", CPUS),
+    ("workqueues", CPUS),
+    ("kernel-threads", CPUS),
+    ("rps", CPUS),
+    ("xps", CPUS),
+    // Timers, watchdogs, the scheduler.
+    ("timer-migration", SWITCH),
+    ("rt-throttling", or_off(US, S)),
+    ("nmi-watchdog", SWITCH),
+    ("soft-watchdog", SWITCH),
+    ("watchdog-cpus", CPUS),
+    ("numa-balancing", SWITCH),
+    ("threads", Kind::Threads),
+    // Memory.
+    ("thp", Kind::Word(&["always", "madvise", "never"])),
+    (
+        "thp-defrag",
+        Kind::Word(&["always", "defer", "defer+madvise", "madvise", "never"]),
+    ),
+    ("ksm", Kind::Word(&["off", "on", "unmerge"])),
+    ("huge-pages", Kind::Size { most: 1 << 45 }),
+    ("compaction", number(0, 100)),
+    ("unevictable-compaction", SWITCH),
+    ("memory-lock", Kind::Names),
+    ("swappiness", number(0, 200)),
+    ("dirty-writeback", or_off(10 * MS, 3600 * S)),
+    ("vm-stat-interval", duration(S, 86_400 * S)),
+    // Power.
+    (
+        "governor",
+        Kind::Word(&[
+            "performance",
+            "powersave",
+            "schedutil",
+            "ondemand",
+            "conservative",
+        ]),
+    ),
+    ("idle-states", duration(US, S)),
+    ("resume-latency", or_off(US, S)),
+    ("cpu-dma-latency", duration(US, 2000 * S)),
+    // The network.
+    ("busy-poll", or_off(US, 10 * MS)),
+    ("busy-read", or_off(US, 10 * MS)),
+    ("socket-buffers", Kind::Size { most: 1 << 30 }),
+    ("netdev-backlog", number(1, 1_000_000)),
+    ("qdisc", Kind::Word(&["fq", "fq_codel", "pfifo_fast"])),
+    ("nic-queues", number(1, 1024)),
+    ("nic-coalescing", or_off(US, 10 * MS)),
+    ("nic-offloads", SWITCH),
+    ("threaded-napi", SWITCH),
+];
+
+/// Parameters of the kernel's command line. `on` for one that takes no value names it alone.
+pub const BOOT: &[(&str, Kind)] = &[
+    ("isolcpus", CPUS),
+    ("nohz_full", CPUS),
+    ("rcu_nocbs", CPUS),
+    ("rcu_nocb_poll", SWITCH),
+    ("irqaffinity", CPUS),
+    ("nohz", SWITCH),
+    ("skew_tick", SWITCH),
+    ("nmi_watchdog", SWITCH),
+    ("nowatchdog", SWITCH),
+    ("nosoftlockup", SWITCH),
+    ("threadirqs", SWITCH),
+    ("nosmt", SWITCH),
+    ("mce", Kind::Word(&["off", "ignore_ce"])),
+    ("audit", SWITCH),
+    ("idle", Kind::Word(&["poll", "halt", "nomwait"])),
+    ("processor.max_cstate", number(0, 9)),
+    ("intel_idle.max_cstate", number(0, 9)),
+    (
+        "intel_pstate",
+        Kind::Word(&["disable", "passive", "active"]),
+    ),
+    ("mitigations", Kind::Word(&["off", "auto", "auto,nosmt"])),
+    (
+        "transparent_hugepage",
+        Kind::Word(&["always", "madvise", "never"]),
+    ),
+    ("default_hugepagesz", Kind::Word(&["2M", "1G"])),
+    ("hugepagesz", Kind::Word(&["2M", "1G"])),
+    ("hugepages", number(0, 1 << 24)),
+    ("iommu", Kind::Word(&["off", "pt", "on"])),
+    ("intel_iommu", Kind::Word(&["off", "on"])),
+    ("amd_iommu", Kind::Word(&["off", "on"])),
+    ("clocksource", Kind::Word(&["tsc", "hpet", "kvm-clock"])),
+    ("tsc", Kind::Word(&["reliable", "nowatchdog"])),
+];
+
+/// The kind of value that a knob takes.
+pub fn knob(name: &str) -> Option<(&'static str, Kind)> {
+    KNOBS.iter().find(|(known, _)| *known == name).copied()
+}
+
+/// The kind of value that a boot parameter takes.
+pub fn boot_parameter(name: &str) -> Option<(&'static str, Kind)> {
+    BOOT.iter().find(|(known, _)| *known == name).copied()
+}
