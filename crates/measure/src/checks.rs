@@ -2,13 +2,14 @@
 //! the trial overloaded; its numbers are kept and shown as such.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::time::Instant;
 
 use latlab_host::lab::Lab;
 use latlab_model::plan::Plan;
 use latlab_model::results::Check;
 use latlab_wire::samples::{Counters, Report};
+
+use crate::processors::Processors;
 
 /// Share of its window that an end point may wait for a processor, beside [`TURN_NS`] a message.
 const RUN_QUEUE_LIMIT: f64 = 0.02;
@@ -95,7 +96,7 @@ pub fn of_report(role: &str, report: &Report) -> Vec<Check> {
 #[derive(Debug)]
 pub struct Watch {
     at: Instant,
-    machine: Option<Machine>,
+    processors: Option<Processors>,
     lab_ns: Option<u64>,
     confined: Option<BTreeSet<u32>>,
 }
@@ -106,7 +107,7 @@ impl Watch {
         let confined = confined(lab.plan());
         Watch {
             at: Instant::now(),
-            machine: Machine::read(confined.as_ref()),
+            processors: Processors::read(confined.as_ref()),
             lab_ns: lab.cpu_ns(),
             confined,
         }
@@ -115,10 +116,10 @@ impl Watch {
     /// Ends, with what was seen.
     pub fn end(self, lab: &Lab) -> Vec<Check> {
         let confined = self.confined.as_ref();
-        let (Some(before), Some(after)) = (self.machine, Machine::read(confined)) else {
+        let (Some(before), Some(after)) = (self.processors, Processors::read(confined)) else {
             return Vec::new();
         };
-        let capacity = self.at.elapsed().as_nanos() as f64 * after.processors.max(1) as f64;
+        let capacity = self.at.elapsed().as_nanos() as f64 * after.count.max(1) as f64;
         let of_them = if confined.is_some() {
             "the lab's"
         } else {
@@ -155,83 +156,9 @@ fn confined(plan: &Plan) -> Option<BTreeSet<u32>> {
     Some(all)
 }
 
-/// Times of some or all processors, and of latlab itself, in nanoseconds.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Machine {
-    busy_ns: f64,
-    steal_ns: f64,
-    own_ns: f64,
-    processors: usize,
-}
-
-impl Machine {
-    fn read(only: Option<&BTreeSet<u32>>) -> Option<Machine> {
-        let stat = fs::read_to_string("/proc/stat").ok()?;
-        let own = fs::read_to_string("/proc/self/stat").ok()?;
-        Machine::parse(&stat, &own, only)
-    }
-
-    /// From the texts of `/proc/stat` and `/proc/self/stat` (proc(5)). Their unit is USER_HZ, which
-    /// is 100 on every architecture that Linux still runs on.
-    fn parse(stat: &str, own: &str, only: Option<&BTreeSet<u32>>) -> Option<Machine> {
-        const TICK_NS: f64 = 1e7;
-        let (mut busy, mut stolen, mut processors) = (0.0, 0.0, 0);
-        for line in stat.lines() {
-            let mut fields = line.split_whitespace();
-            let number = fields.next().and_then(|name| name.strip_prefix("cpu"));
-            // The first line, without a number, is the sum of the others.
-            let Some(number) = number.and_then(|n| n.parse().ok()) else {
-                continue;
-            };
-            if only.is_some_and(|only| !only.contains(&number)) {
-                continue;
-            }
-            // user, nice, system, idle, iowait, irq, softirq, steal: interrupts are left out of
-            // `busy` because they serve the measured packets.
-            let times: Vec<f64> = fields.filter_map(|v| v.parse().ok()).collect();
-            let [user, nice, system, _, _, _, _, steal, ..] = times[..] else {
-                return None;
-            };
-            busy += user + nice + system;
-            stolen += steal;
-            processors += 1;
-        }
-        let after_name = own.rsplit_once(')')?.1;
-        let fields: Vec<&str> = after_name.split_whitespace().collect();
-        let own_ticks =
-            fields.get(11)?.parse::<f64>().ok()? + fields.get(12)?.parse::<f64>().ok()?;
-        (processors > 0).then_some(Machine {
-            busy_ns: busy * TICK_NS,
-            steal_ns: stolen * TICK_NS,
-            own_ns: own_ticks * TICK_NS,
-            processors,
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const STAT: &str = "cpu  52 6 27 501 2 4 5 12 0 0\ncpu0 50 5 25 500 1 3 4 10 0 0\ncpu1 2 1 2 1 1 1 1 2 0 0\nintr 5\n";
-    const OWN: &str = "42 (a ) b) S 1 1 1 0 -1 0 0 0 0 0 30 12 0 0 20 0 1 0 5 0 0";
-
-    #[test]
-    fn times_are_read_from_proc() {
-        let m = Machine::parse(STAT, OWN, None).unwrap();
-        assert_eq!((m.busy_ns, m.steal_ns, m.own_ns), (85e7, 12e7, 42e7));
-        assert_eq!(m.processors, 2);
-        assert_eq!(Machine::parse("cpu0 1 2\n", OWN, None), None);
-        assert_eq!(Machine::parse("", "", None), None);
-    }
-
-    #[test]
-    fn of_a_confined_lab_only_its_processors_count() {
-        let m = Machine::parse(STAT, OWN, Some(&BTreeSet::from([1]))).unwrap();
-        assert_eq!((m.busy_ns, m.steal_ns, m.processors), (5e7, 2e7, 1));
-        let elsewhere = BTreeSet::from([7]);
-        assert_eq!(Machine::parse(STAT, OWN, Some(&elsewhere)), None);
-    }
 
     #[test]
     fn a_check_passes_up_to_its_limit() {

@@ -8,7 +8,7 @@ use latlab_wire::samples::{Counters, SampleKind, flags};
 
 use crate::endpoint::{EndPoint, Error, Output};
 use crate::trial::Context;
-use crate::{packets, rr};
+use crate::{packets, pin::Pins, rr};
 
 /// Short, because it is repeated beside every measurement.
 const DURATION_MS: u64 = 150;
@@ -19,11 +19,19 @@ const READS: &str = "20000";
 pub(crate) fn rr(context: &Context<'_>) -> Result<Floor, Error> {
     let node = context.sender();
     let loopback = loopback(context);
+    let pins = Pins::of_floor(context);
     let output = match context.measurement.protocol {
-        Protocol::Icmp => rr::ask(context, node, loopback, DURATION_MS, 20)?,
+        Protocol::Icmp => rr::ask(context, node, loopback, DURATION_MS, 20, pins)?,
         _ => {
-            let (server, port) = rr::serve(context, node, &bracket(loopback, 0))?;
-            let output = rr::ask(context, node, &bracket(loopback, port), DURATION_MS, 20)?;
+            let (server, port) = rr::serve(context, node, &bracket(loopback, 0), pins)?;
+            let output = rr::ask(
+                context,
+                node,
+                &bracket(loopback, port),
+                DURATION_MS,
+                20,
+                pins,
+            )?;
             server.stop(std::time::Duration::from_secs(10))?;
             output
         }
@@ -39,8 +47,16 @@ pub(crate) fn rr(context: &Context<'_>) -> Result<Floor, Error> {
 pub(crate) fn packets(context: &Context<'_>) -> Result<Floor, Error> {
     let node = context.sender();
     let loopback = loopback(context);
-    let (sink, port) = packets::sink(context, node, &bracket(loopback, 0), 1 << 20)?;
-    let sent = packets::send(context, node, &bracket(loopback, port), DURATION_MS, 20)?;
+    let pins = Pins::of_floor(context);
+    let (sink, port) = packets::sink(context, node, &bracket(loopback, 0), 1 << 20, pins)?;
+    let sent = packets::send(
+        context,
+        node,
+        &bracket(loopback, port),
+        DURATION_MS,
+        20,
+        pins,
+    )?;
     let received = sink.stop(std::time::Duration::from_secs(10))?;
     let begin = sent.report.as_ref().map_or(0, |r| r.started_ns);
     let latencies = received

@@ -13,6 +13,8 @@ pub mod endpoint;
 pub mod floor;
 pub mod iperf;
 pub mod packets;
+mod pin;
+mod processors;
 pub mod rr;
 pub mod run;
 pub mod stream;

@@ -16,6 +16,7 @@ use latlab_samples::Sample;
 use latlab_wire::samples::{self, Record, SampleKind, flags};
 
 use crate::endpoint::{EndPoint, Error, Output};
+use crate::pin::{self, Pins};
 use crate::rr::strings;
 use crate::trial::{self, Context, Measured, node_record};
 use crate::{checks, clock, floor};
@@ -32,11 +33,12 @@ const STRAGGLERS: Duration = Duration::from_millis(300);
 pub fn measure(context: &Context<'_>) -> Result<Measured, trial::Error> {
     let m = context.measurement;
     let floor = floor::packets(context)?;
+    let pins = Pins::of(context);
     let seconds = (m.duration.0 + m.warmup.0) as f64 / 1e9;
     // Room for duplicates too.
     let room = (m.rate as f64 * seconds * 1.2) as u64 + 1024;
     let before = clock::compare(context.lab, context.sender(), context.receiver())?;
-    let (sink, port) = sink(context, context.receiver(), &context.any(0), room)?;
+    let (sink, port) = sink(context, context.receiver(), &context.any(0), room, pins)?;
     let to = SocketAddr::new(context.reach.address, port).to_string();
     let duration_ms = m.duration.0.div_ceil(1_000_000);
     let sent = send(
@@ -45,6 +47,7 @@ pub fn measure(context: &Context<'_>) -> Result<Measured, trial::Error> {
         &to,
         duration_ms,
         m.warmup.0 / 1_000_000,
+        pins,
     )?;
     std::thread::sleep(STRAGGLERS);
     let received = sink.stop(AFTER)?;
@@ -72,8 +75,10 @@ pub(crate) fn sink(
     node: &str,
     bind: &str,
     room: u64,
+    pins: Pins,
 ) -> Result<(EndPoint, u16), Error> {
-    let args = strings(&["sink", "--bind", bind, "--max-packets", &room.to_string()]);
+    let mut args = strings(&["sink", "--bind", bind, "--max-packets", &room.to_string()]);
+    args.extend(pin::argument(pins.receiver));
     let mut sink = EndPoint::start(context.lab, node, &args)?;
     let ready = sink.ready()?;
     Ok((sink, ready.local.map_or(0, |a| a.port())))
@@ -86,9 +91,10 @@ pub(crate) fn send(
     to: &str,
     duration_ms: u64,
     warmup_ms: u64,
+    pins: Pins,
 ) -> Result<Output, Error> {
     let m = context.measurement;
-    let args = strings(&[
+    let mut args = strings(&[
         "source",
         "--to",
         to,
@@ -101,6 +107,7 @@ pub(crate) fn send(
         "--warmup-ms",
         &warmup_ms.to_string(),
     ]);
+    args.extend(pin::argument(pins.sender));
     let source = EndPoint::start(context.lab, node, &args)?;
     source.finish(Duration::from_millis(duration_ms + warmup_ms) + AFTER)
 }

@@ -16,6 +16,7 @@ use latlab_samples::Sample;
 use latlab_wire::samples::{self, Report, SampleKind, flags};
 
 use crate::endpoint::{EndPoint, Error, Output};
+use crate::pin::{self, Pins};
 use crate::trial::{self, Context, Measured, node_record};
 use crate::{checks, floor};
 
@@ -31,9 +32,10 @@ const WARMUP: u32 = 200;
 pub fn measure(context: &Context<'_>) -> Result<Measured, trial::Error> {
     let m = context.measurement;
     let floor = floor::rr(context)?;
+    let pins = Pins::of(context);
     let server = match m.protocol {
         Protocol::Icmp => None,
-        _ => Some(serve(context, context.receiver(), &context.any(0))?),
+        _ => Some(serve(context, context.receiver(), &context.any(0), pins)?),
     };
     let to = match &server {
         Some((_, port)) => SocketAddr::new(context.reach.address, *port).to_string(),
@@ -45,6 +47,7 @@ pub fn measure(context: &Context<'_>) -> Result<Measured, trial::Error> {
         &to,
         m.duration.0.div_ceil(1_000_000),
         WARMUP,
+        pins,
     )?;
     let served = server.map(|(s, _)| s.stop(AFTER)).transpose()?;
     let mut measured = Measured {
@@ -75,9 +78,10 @@ pub(crate) fn serve(
     context: &Context<'_>,
     node: &str,
     bind: &str,
+    pins: Pins,
 ) -> Result<(EndPoint, u16), Error> {
     let m = context.measurement;
-    let args = strings(&[
+    let mut args = strings(&[
         "rr-server",
         "--proto",
         m.protocol.word(),
@@ -86,6 +90,7 @@ pub(crate) fn serve(
         "--response-bytes",
         &m.response.to_string(),
     ]);
+    args.extend(pin::argument(pins.receiver));
     let mut server = EndPoint::start(context.lab, node, &args)?;
     let ready = server.ready()?;
     let port = ready.local.map_or(0, |a| a.port());
@@ -99,6 +104,7 @@ pub(crate) fn ask(
     to: &str,
     duration_ms: u64,
     warmup: u32,
+    pins: Pins,
 ) -> Result<Output, Error> {
     let m = context.measurement;
     let mut args = strings(&[
@@ -119,6 +125,7 @@ pub(crate) fn ask(
     if m.protocol == Protocol::Udp {
         args.extend(strings(&["--connect", "no"]));
     }
+    args.extend(pin::argument(pins.sender));
     let client = EndPoint::start(context.lab, node, &args)?;
     client.finish(Duration::from_millis(duration_ms) + AFTER)
 }

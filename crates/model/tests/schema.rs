@@ -311,9 +311,9 @@ fn defaults_are_those_of_the_readers() {
     for (probe, keys) in [
         (
             "rr",
-            &["duration", "warmup", "request", "response", "ip"][..],
+            &["duration", "warmup", "request", "response", "ip", "pin"][..],
         ),
-        ("packets", &["duration", "warmup", "rate", "ip"]),
+        ("packets", &["duration", "warmup", "rate", "ip", "pin"]),
         ("stream", &["duration", "warmup", "ip"]),
     ] {
         let minimal = format!("{head}measurements:\n- {{probe: {probe}, from: a, to: b");

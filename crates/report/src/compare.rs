@@ -188,7 +188,7 @@ fn common_cells<'a>(first: &'a Analysis, second: &'a Analysis) -> (Vec<Common<'a
                 other,
                 base,
                 new,
-                pair: Pair::new(new, base)?,
+                pair: Pair::between_runs(new, base)?,
             })
         };
         match found() {

@@ -206,6 +206,16 @@ impl Cgroups {
         self.found.version
     }
 
+    /// Time for which tasks ran on each processor so far, in nanoseconds by the processor's number,
+    /// as `cpuacct` counts it (kernel: cgroup-v1/cpuacct). `None` on version 2, whose root counts
+    /// in timer ticks.
+    #[must_use]
+    pub fn processor_times(&self) -> Option<Vec<u64>> {
+        let root = self.found.on_own.get(&Controller::Cpuacct)?;
+        let text = fs::read_to_string(root.join("cpuacct.usage_percpu")).ok()?;
+        text.split_whitespace().map(|n| n.parse().ok()).collect()
+    }
+
     /// The limiting controllers that can be used.
     #[must_use]
     pub fn controllers(&self) -> Vec<Controller> {

@@ -12,7 +12,7 @@ use crate::facts::Facts;
 use crate::results::{CellPlan, Environment, Factor, MeasurementInfo, PlannedTrial, Topology};
 use crate::spec::measurement::ETHERNET_BYTES;
 use crate::spec::yaml::Yaml;
-use crate::spec::{Acceleration, FactorSpec, Gathered, Measurement, NodeKind, Probe, Study};
+use crate::spec::{Acceleration, FactorSpec, Gathered, Measurement, NodeKind, Pin, Probe, Study};
 
 /// Everything that a run will do.
 #[derive(Debug, Clone, PartialEq)]
@@ -246,11 +246,17 @@ pub fn describe(m: &Measurement) -> MeasurementInfo {
             (format!("{protocol} bulk transfer by iperf3{offered}"), None)
         }
     };
+    let pin = match m.pin {
+        _ if m.probe == Probe::Stream => "",
+        Pin::Apart => "",
+        Pin::Together => ", both ends on one processor",
+        Pin::Free => ", ends not pinned",
+    };
     MeasurementInfo {
         name: m.name.value.clone(),
         probe: m.probe.to_string(),
         description: format!(
-            "{what}, IPv{}, {} after {}, {ends}",
+            "{what}, IPv{}, {} after {}, {ends}{pin}",
             m.ip, m.duration, m.warmup
         ),
         latency: latency.map(str::to_string),

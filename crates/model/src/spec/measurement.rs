@@ -41,6 +41,22 @@ pub enum Protocol {
 }
 words!(Protocol, "a protocol", { "tcp" => Tcp, "udp" => Udp, "icmp" => Icmp });
 
+/// Which processors the two end points run on. Left to itself, the scheduler puts them now on one
+/// processor and now on two; a wake-up costs several times as much in one case as in the other, and a
+/// result that mixes both describes neither.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pin {
+    /// Each on a processor of its own, where its node may use two.
+    #[default]
+    Apart,
+    /// Both on one processor.
+    Together,
+    /// Wherever the scheduler puts them.
+    Free,
+}
+words!(Pin, "a pinning", { "apart" => Apart, "together" => Together, "free" => Free });
+
 /// One end of a measurement: a node, and optionally which of its interfaces.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
@@ -80,6 +96,8 @@ pub struct Measurement {
     pub bitrate: Option<BitsPerSecond>,
     /// IP version: 4 or 6.
     pub ip: u32,
+    /// Which processors the end points run on (`rr`, `packets`).
+    pub pin: Pin,
 }
 
 /// Measured time.
@@ -106,6 +124,7 @@ const PROBE_ONLY: &[(&str, &[Probe])] = &[
     ("rate", &[Probe::Packets]),
     ("size", &[Probe::Packets, Probe::Stream]),
     ("bitrate", &[Probe::Stream]),
+    ("pin", &[Probe::Rr, Probe::Packets]),
 ];
 
 /// Reads the list `measurements`.
@@ -155,6 +174,7 @@ struct Written {
     response: Option<Spanned<Bytes>>,
     bitrate: Option<Spanned<BitsPerSecond>>,
     ip: Option<Spanned<u32>>,
+    pin: Option<Spanned<Pin>>,
 }
 
 impl Written {
@@ -195,6 +215,7 @@ impl Written {
             response: o.get("response", errors),
             bitrate: o.get("bitrate", errors),
             ip: o.get("ip", errors),
+            pin: o.get("pin", errors),
         };
         if let Some(probe) = &probe {
             refuse_unused(&o, probe.value, errors);
@@ -235,6 +256,7 @@ impl Written {
             response,
             bitrate: self.bitrate.map(|s| s.value),
             ip,
+            pin: self.pin.map(|p| p.value).unwrap_or_default(),
         })
     }
 

@@ -15,7 +15,7 @@ pub(crate) use gathered::Gathered;
 pub(crate) use lab::check_name;
 pub use lab::{Lab, Node};
 pub use link::{Endpoint, Impairment, Link, LinkKind, Mac};
-pub use measurement::{Measurement, Probe, Protocol, Target};
+pub use measurement::{Measurement, Pin, Probe, Protocol, Target};
 pub use node::{Acceleration, Bind, NodeFields, NodeKind, Runtime};
 pub use study::{Combination, FactorSpec, LabSource, Level, Study};
 

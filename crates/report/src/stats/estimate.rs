@@ -14,6 +14,12 @@
 //! watch). What no interval can know is a state of the machine that none of the replicates met: if
 //! one trial in five is slower by a quarter, the median is covered in 75 to 90 %. The notes name
 //! cells whose trials disagree.
+//!
+//! Three replicates also happen to agree, by chance, better than the machine repeats itself, and then
+//! the next run lies outside. What the machine repeats itself by is known better than any one cell
+//! can say, because the floor is the same exchange beside every trial: [`Estimate::on_ruler`] keeps
+//! an interval from being narrower than the ruler's own spread. Within a run the ruler is common
+//! to the cells, whose order is random, so ratios there do without; ratios between runs do not.
 
 use super::{Pooled, Resamples, student_quantile, student_two_sided, tidy};
 
@@ -79,6 +85,20 @@ impl Estimate {
                 super::median(&all)
             },
         ))
+    }
+
+    /// The same, no surer than a ruler allows whose readings differ between trials by `spread`, the
+    /// standard deviation of their logarithm.
+    #[must_use]
+    pub fn on_ruler(self, spread: f64) -> Self {
+        if !self.logarithmic {
+            return self;
+        }
+        let least = spread / libm::sqrt(self.replicates as f64);
+        Self {
+            error: self.error.max(least),
+            ..self
+        }
     }
 
     fn new(
@@ -331,6 +351,19 @@ mod tests {
 
     fn of_medians(medians: &[f64]) -> Estimate {
         Estimate::of_values(medians, &Resamples::new(medians.len(), &mut Rng::new(0))).unwrap()
+    }
+
+    #[test]
+    fn an_interval_is_no_narrower_than_the_ruler_allows() {
+        let sure = of_medians(&[100.0, 100.1, 99.9]);
+        let ruled = sure.on_ruler(0.02);
+        // t with two degrees of freedom is 4.30.
+        let half = 4.302_652_7 * 0.02 / libm::sqrt(3.0);
+        assert!((ruled.ci95().1 / (100.0 * libm::exp(half)) - 1.0).abs() < 1e-6);
+        let unsure = of_medians(&[80.0, 100.0, 120.0]);
+        assert_eq!(unsure.on_ruler(0.02).ci95(), unsure.ci95());
+        let losses = of_medians(&[0.0, 0.01, 0.0]);
+        assert_eq!(losses.on_ruler(0.5).ci95(), losses.ci95());
     }
 
     #[test]

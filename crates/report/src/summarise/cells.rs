@@ -28,6 +28,8 @@ pub struct Evidence {
     pub values: Vec<f64>,
     /// With its uncertainty; `None` with fewer than three replicates.
     pub estimate: Option<Estimate>,
+    /// By how much the ruler itself differs between trials; see [`Estimate::on_ruler`].
+    pub ruler_spread: f64,
 }
 
 /// Computes a cell from its trials.
@@ -36,6 +38,7 @@ pub(super) fn summarise(
     plan: &CellPlan,
     trials: &[(usize, TrialData)],
     groups: &[Group],
+    ruler_spread: f64,
 ) -> (Cell, Option<Evidence>) {
     let used: Vec<&TrialData> = trials
         .iter()
@@ -44,7 +47,7 @@ pub(super) fn summarise(
         .collect();
     let mut rng = Rng::named(manifest.seed, &plan.id);
     let pooled = Pooled::new(used.iter().map(|trial| trial.sorted.as_slice()));
-    let timed = pooled.map(|pooled| latency(&pooled, &mut rng));
+    let timed = pooled.map(|pooled| latency(&pooled, ruler_spread, &mut rng));
     let metrics: Vec<(Metric, Evidence)> = series(&used)
         .into_iter()
         .filter_map(|series| metric(series, &mut rng))
@@ -75,7 +78,7 @@ pub(super) fn summarise(
     (cell, evidence)
 }
 
-fn latency(pooled: &Pooled<'_>, rng: &mut Rng) -> (Latency, Evidence) {
+fn latency(pooled: &Pooled<'_>, ruler_spread: f64, rng: &mut Rng) -> (Latency, Evidence) {
     let resamples = Resamples::new(pooled.parts().len(), rng);
     let samples = pooled.count();
     let quantiles = QUANTILES.iter().map(|&p| {
@@ -89,7 +92,7 @@ fn latency(pooled: &Pooled<'_>, rng: &mut Rng) -> (Latency, Evidence) {
         Quantile {
             p,
             value_ns: enough.then(|| pooled.quantile(p)),
-            ci95_ns: estimate.map(|estimate| estimate.ci95()),
+            ci95_ns: estimate.map(|estimate| estimate.on_ruler(ruler_spread).ci95()),
             needed,
         }
     });
@@ -104,6 +107,7 @@ fn latency(pooled: &Pooled<'_>, rng: &mut Rng) -> (Latency, Evidence) {
         value: pooled.quantile(0.5),
         values: medians.collect(),
         estimate: Estimate::of_quantile(pooled, 0.5, &resamples),
+        ruler_spread,
     };
     let tidied = |points: Vec<(f64, f64)>| points.into_iter().map(|(x, y)| (tidy(x), tidy(y)));
     let latency = Latency {
@@ -212,6 +216,7 @@ fn metric(series: Series, rng: &mut Rng) -> Option<(Metric, Evidence)> {
         value: spread.median,
         values: series.values,
         estimate,
+        ruler_spread: 0.0,
     };
     Some((metric, evidence))
 }
@@ -263,14 +268,29 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// `None` where the quantities differ or a ratio has no meaning.
+    /// Of one run; `None` where the quantities differ or a ratio has no meaning.
     pub fn new(cell: &Evidence, base: &Evidence) -> Option<Self> {
+        Self::of(cell, base, cell.estimate, base.estimate)
+    }
+
+    /// Of two runs, whose rulers differ.
+    pub fn between_runs(cell: &Evidence, base: &Evidence) -> Option<Self> {
+        let ruled = |e: &Evidence| e.estimate.map(|estimate| estimate.on_ruler(e.ruler_spread));
+        Self::of(cell, base, ruled(cell), ruled(base))
+    }
+
+    fn of(
+        cell: &Evidence,
+        base: &Evidence,
+        cell_estimate: Option<Estimate>,
+        base_estimate: Option<Estimate>,
+    ) -> Option<Self> {
         let meaningful = cell.quantity == base.quantity && cell.value > 0.0 && base.value > 0.0;
         if !meaningful {
             return None;
         }
-        let tested = match (&cell.estimate, &base.estimate) {
-            (Some(cell), Some(base)) => stats::ratio(cell, base),
+        let tested = match (cell_estimate, base_estimate) {
+            (Some(cell), Some(base)) => stats::ratio(&cell, &base),
             _ => None,
         };
         let ratio = tested.map_or_else(|| tidy(cell.value / base.value), |tested| tested.value);

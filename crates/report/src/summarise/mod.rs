@@ -60,9 +60,14 @@ pub fn analyse(run: &RunDir) -> Result<Analysis, SummariseError> {
     let mut evidence = BTreeMap::new();
     let mut trials: BTreeMap<usize, TrialData> = BTreeMap::new();
     let mut histograms = Vec::new();
+    let spread = |measurement: &str| trials::ruler_spread(run, &manifest, measurement);
+    let names = manifest.measurements.iter().map(|m| m.name.as_str());
+    let rulers: BTreeMap<&str, f64> = names.map(|name| (name, spread(name))).collect();
     for plan in &manifest.cells {
         let mut data = trials::of_cell(run, &manifest, plan);
-        let (cell, found) = cells::summarise(&manifest, plan, &data, &groups);
+        let ruler = rulers.get(plan.measurement.as_str()).copied();
+        let ruler = ruler.unwrap_or(0.0);
+        let (cell, found) = cells::summarise(&manifest, plan, &data, &groups, ruler);
         for (_, trial) in &data {
             histograms.extend(hlog::line(&manifest.started, trial)?);
         }

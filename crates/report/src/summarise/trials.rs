@@ -1,5 +1,7 @@
 //! One trial: its record and its samples, read and condensed.
 
+use std::collections::BTreeMap;
+
 use latlab_model::results::{
     CellPlan, Counters, Manifest, PlannedTrial, Trial, TrialOutcome, TrialSummary,
 };
@@ -72,6 +74,36 @@ pub(super) fn of_cell(
     planned
         .filter_map(|(place, planned)| Some((place, read(run, planned, sampled)?)))
         .collect()
+}
+
+/// By how much the floors beside the trials of a measurement differ between replicates of the same
+/// cell: the standard deviation of their logarithm, pooled over the cells. The floor is the same
+/// exchange every time, so this is how well the machine repeats itself.
+pub fn ruler_spread(run: &RunDir, manifest: &Manifest, measurement: &str) -> f64 {
+    let mut by_cell: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for planned in &manifest.order {
+        let cell = manifest.cells.iter().find(|c| c.id == planned.cell);
+        if cell.is_none_or(|c| c.measurement != measurement) {
+            continue;
+        }
+        // One that cannot be read is named where its samples are wanted.
+        let record = run.read_trial(planned.trial).ok().flatten();
+        let floor = record.and_then(|r| r.floor).map(|f| f.median_ns);
+        if let Some(median) = floor.filter(|m| m.is_finite() && *m > 0.0) {
+            let logs = by_cell.entry(&planned.cell).or_default();
+            logs.push(libm::log(median));
+        }
+    }
+    let (mut squares, mut degrees) = (0.0, 0);
+    for logs in by_cell.values() {
+        let mean = logs.iter().sum::<f64>() / logs.len() as f64;
+        squares += logs.iter().map(|x| (x - mean).powi(2)).sum::<f64>();
+        degrees += logs.len() - 1;
+    }
+    match degrees {
+        0 => 0.0,
+        _ => libm::sqrt(squares / degrees as f64),
+    }
 }
 
 /// Reads one trial; `None` when it never ran.

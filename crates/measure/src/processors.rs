@@ -1,0 +1,131 @@
+//! What the processors did so far: how long tasks ran on them, and how long a hypervisor took them.
+//!
+//! The kernel's usual account, `/proc/stat`, charges a whole timer tick to whoever the tick meets. A
+//! generator that sends ten thousand times a second runs in step with the tick, so it is met always
+//! or never, and the account errs by a tenth of a processor. The scheduler keeps exact accounts:
+//! `/proc/schedstat` (kernel: scheduler/sched-stats) and the control groups of version 1. Only where
+//! neither is there do ticks have to do.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use latlab_host::cgroup::Cgroups;
+use rustix::time::{ClockId, clock_gettime};
+
+/// Unit of `/proc/stat`: USER_HZ is 100 on every architecture that Linux still runs on.
+const TICK_NS: f64 = 1e7;
+
+/// Times of some or all processors, and of latlab itself, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Processors {
+    /// Tasks ran.
+    pub busy_ns: f64,
+    /// The hypervisor underneath ran something else.
+    pub steal_ns: f64,
+    /// latlab itself ran, on any processor.
+    pub own_ns: f64,
+    /// How many these are.
+    pub count: usize,
+}
+
+impl Processors {
+    /// Reads them now, all or `only` some.
+    pub fn read(only: Option<&BTreeSet<u32>>) -> Option<Processors> {
+        let stat = fs::read_to_string("/proc/stat").ok()?;
+        let ticks = of_stat(&stat, only)?;
+        let exact = fs::read_to_string("/proc/schedstat")
+            .ok()
+            .and_then(|text| of_schedstat(&text, only))
+            .or_else(|| of_cgroups(only));
+        let own = clock_gettime(ClockId::ProcessCPUTime);
+        Some(Processors {
+            busy_ns: exact.unwrap_or(ticks.busy_ns),
+            own_ns: own.tv_sec as f64 * 1e9 + own.tv_nsec as f64,
+            ..ticks
+        })
+    }
+}
+
+fn of_cgroups(only: Option<&BTreeSet<u32>>) -> Option<f64> {
+    let times = Cgroups::discover().ok()?.processor_times()?;
+    let wanted = (0..)
+        .zip(times)
+        .filter(|(number, _)| only.is_none_or(|only| only.contains(number)));
+    Some(wanted.map(|(_, ns)| ns as f64).sum())
+}
+
+/// A line and its processor's number: `cpu3 ...`. The line of the sum has no number.
+fn by_processor(text: &str) -> impl Iterator<Item = (u32, Vec<f64>)> {
+    text.lines().filter_map(|line| {
+        let mut fields = line.split_whitespace();
+        let number = fields.next()?.strip_prefix("cpu")?.parse().ok()?;
+        Some((number, fields.filter_map(|v| v.parse().ok()).collect()))
+    })
+}
+
+/// The seventh number of a processor's line is the time for which tasks ran, in nanoseconds.
+fn of_schedstat(text: &str, only: Option<&BTreeSet<u32>>) -> Option<f64> {
+    let times: Option<Vec<f64>> = by_processor(text)
+        .filter(|(number, _)| only.is_none_or(|only| only.contains(number)))
+        .map(|(_, fields)| fields.get(6).copied())
+        .collect();
+    times.filter(|t| !t.is_empty()).map(|t| t.iter().sum())
+}
+
+fn of_stat(text: &str, only: Option<&BTreeSet<u32>>) -> Option<Processors> {
+    let mut all = Processors {
+        busy_ns: 0.0,
+        steal_ns: 0.0,
+        own_ns: 0.0,
+        count: 0,
+    };
+    for (number, times) in by_processor(text) {
+        if only.is_some_and(|only| !only.contains(&number)) {
+            continue;
+        }
+        // user, nice, system, idle, iowait, irq, softirq, steal (proc(5)): interrupts are left out
+        // of `busy` because they serve the measured packets.
+        let [user, nice, system, _, _, _, _, steal, ..] = times[..] else {
+            return None;
+        };
+        all.busy_ns += (user + nice + system) * TICK_NS;
+        all.steal_ns += steal * TICK_NS;
+        all.count += 1;
+    }
+    (all.count > 0).then_some(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STAT: &str = "cpu  52 6 27 501 2 4 5 12 0 0\ncpu0 50 5 25 500 1 3 4 10 0 0\ncpu1 2 1 2 1 1 1 1 2 0 0\nintr 5\n";
+
+    #[test]
+    fn ticks_are_read_from_stat() {
+        let p = of_stat(STAT, None).unwrap();
+        assert_eq!((p.busy_ns, p.steal_ns, p.count), (85e7, 12e7, 2));
+        let p = of_stat(STAT, Some(&BTreeSet::from([1]))).unwrap();
+        assert_eq!((p.busy_ns, p.steal_ns, p.count), (5e7, 2e7, 1));
+        assert_eq!(of_stat(STAT, Some(&BTreeSet::from([7]))), None);
+        assert_eq!(of_stat("cpu0 1 2\n", None), None);
+        assert_eq!(of_stat("", None), None);
+    }
+
+    #[test]
+    fn exact_times_are_read_from_schedstat() {
+        let text = "version 15\ntimestamp 4295\ncpu0 0 0 0 0 0 0 700 80 9\ndomain0 3 1 2\ncpu1 0 0 0 0 0 0 41 5 6\n";
+        assert_eq!(of_schedstat(text, None), Some(741.0));
+        assert_eq!(of_schedstat(text, Some(&BTreeSet::from([1]))), Some(41.0));
+        assert_eq!(of_schedstat(text, Some(&BTreeSet::from([2]))), None);
+        assert_eq!(of_schedstat("cpu0 1 2\n", None), None);
+    }
+
+    #[test]
+    fn this_machine_can_be_read() {
+        let before = Processors::read(None).unwrap();
+        let after = Processors::read(None).unwrap();
+        assert!(before.count > 0 && after.busy_ns >= before.busy_ns);
+        assert!(after.own_ns > 0.0);
+    }
+}
