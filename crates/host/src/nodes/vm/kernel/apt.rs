@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -193,8 +194,19 @@ fn fetch_into(work: &Path, package: &str, progress: &mut dyn FnMut(Progress)) ->
         unpack.arg("-x").arg(&deb).arg(&root);
         run("dpkg-deb", unpack, &mut || ())?;
     }
+    link_merged(&root)?;
     index_modules(&root);
     Ok(())
+}
+
+/// Since Debian 13 modules are packed below `usr/lib`. On an installed system `/lib` leads there, and
+/// `depmod` and `modprobe` look nowhere else.
+fn link_merged(root: &Path) -> Result<(), Error> {
+    let lib = root.join("lib");
+    if lib.exists() || !root.join("usr/lib/modules").is_dir() {
+        return Ok(());
+    }
+    symlink("usr/lib", &lib).map_err(io_error("make link", &lib))
 }
 
 /// Makes `modules.dep`, so that `modprobe` works in guests. Without `depmod` guests still boot: what
@@ -453,6 +465,20 @@ mod tests {
             parse_depends(text),
             ["linux-image-6.1.0-56-amd64", "a", "b"]
         );
+    }
+
+    #[test]
+    fn modules_below_usr_are_found_where_tools_look() {
+        let root = std::env::temp_dir().join(format!("latlab-merged-{}", std::process::id()));
+        fs::create_dir_all(root.join("usr/lib/modules/6.12")).unwrap();
+        link_merged(&root).unwrap();
+        assert!(root.join("lib/modules/6.12").is_dir());
+        link_merged(&root).unwrap();
+        fs::remove_dir_all(&root).unwrap();
+        fs::create_dir_all(root.join("lib/modules/6.1")).unwrap();
+        link_merged(&root).unwrap();
+        assert!(!root.join("lib").is_symlink(), "Debian 12 needs none");
+        fs::remove_dir_all(&root).unwrap();
     }
 
     #[test]
