@@ -37,6 +37,8 @@ pub enum Verb {
     Validate(Validate),
     /// Draw a lab's nodes and links in the terminal, as Mermaid or as SVG.
     Graph(Graph),
+    /// Say which processors and memory everything of a lab would use, and why; change nothing.
+    Place(Place),
     /// Bring a lab up (needs root).
     Deploy(Deploy),
     /// List the nodes of deployed labs.
@@ -99,6 +101,26 @@ pub struct Graph {
     /// How to draw it.
     #[arg(long, value_enum, default_value_t)]
     pub format: Drawing,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  latlab place labs/isolated.yaml
+  latlab doctor --format json > machine.json    (on the machine in question)
+  latlab place labs/isolated.yaml --facts machine.json --format json
+
+A node asks with `cpus: 3, isolate: true` for cores of its own, and with `tuning: isolated` for a share
+of cores that the host is kept off. Needs no root.")]
+pub struct Place {
+    /// The lab's file.
+    pub lab: PathBuf,
+    /// Place it on the machine described here (made by `latlab doctor --format json`), not this one.
+    #[arg(long, value_name = "FILE")]
+    pub facts: Option<PathBuf>,
+    /// How to print it.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
 }
 
 #[derive(Debug, Args)]

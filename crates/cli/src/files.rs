@@ -8,7 +8,8 @@ use latlab_host::dirs::Dirs;
 use latlab_host::facts::{self, ReadOptions};
 use latlab_model::diagnostic::{Diagnostics, Mark};
 use latlab_model::facts::Facts;
-use latlab_model::plan::{Plan, RunPlan, plan, plan_run};
+use latlab_model::plan::{Blueprint, Plan, RunPlan, blueprint, plan, plan_run};
+use latlab_model::profile::Profile;
 use latlab_model::spec::yaml::Yaml;
 use latlab_model::spec::{DocumentKind, Lab, LabSource, NodeKind, Study};
 
@@ -153,11 +154,14 @@ impl<'a> Machine<'a> {
                 let mut options = ReadOptions {
                     prove: BTreeSet::new(),
                     detail,
+                    placement: false,
                     refresh: false,
                     dirs: Dirs::from_env(),
                 };
                 for lab in labs {
-                    options.prove.extend(ReadOptions::for_lab(lab).prove);
+                    let of_lab = ReadOptions::for_lab(lab);
+                    options.prove.extend(of_lab.prove);
+                    options.placement |= of_lab.placement;
                     // Whether KVM works is proven by booting a kernel, which may have to be fetched
                     // first; a VM needs one anyway.
                     options.detail |= lab.nodes.iter().any(|n| n.kind == NodeKind::Vm);
@@ -207,6 +211,28 @@ pub fn plan_lab(source: &Source, machine: Machine<'_>) -> Result<Plan, Unusable>
     let lab = Lab::parse(&source.text).map_err(mistakes)?;
     let facts = machine.facts([&lab].into_iter(), false)?;
     plan(&lab, &facts).map_err(mistakes)
+}
+
+/// Reads a lab and places it. Nothing is proven of the machine, so anybody may ask.
+pub fn place_lab(source: &Source, machine: Machine<'_>) -> Result<Blueprint, Unusable> {
+    let mistakes = |all| {
+        Unusable::Mistakes(Mistakes {
+            files: vec![source.name.clone()],
+            all,
+        })
+    };
+    let lab = Lab::parse(&source.text).map_err(mistakes)?;
+    let facts = match machine {
+        Machine::File(_) => machine.facts(std::iter::empty(), false)?,
+        Machine::Here => facts::read(&ReadOptions {
+            prove: BTreeSet::new(),
+            detail: false,
+            placement: true,
+            refresh: false,
+            dirs: Dirs::from_env(),
+        }),
+    };
+    blueprint(&lab, &facts, &Profile::builtin).map_err(mistakes)
 }
 
 /// A study, read.

@@ -15,6 +15,7 @@ mod failure;
 mod files;
 mod graph;
 mod inspect;
+mod place;
 mod report;
 mod run;
 mod signals;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         Verb::Doctor(a) => doctor::run(a),
         Verb::Validate(a) => validate::run(a),
         Verb::Graph(a) => graph::run(a),
+        Verb::Place(a) => place::run(a),
         Verb::Deploy(a) => deploy::run(a),
         Verb::Inspect(a) => inspect::run(a),
         Verb::Exec(a) => exec::run(a),

@@ -34,6 +34,7 @@ const ROUNDS: usize = 20;
 const LIMITS: Limits = Limits {
     cpus: None,
     cpuset: None,
+    memory_nodes: None,
     memory_bytes: Some(256 << 20),
     pids: None,
 };

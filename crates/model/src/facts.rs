@@ -7,6 +7,7 @@
 //! never said where "nobody looked" is meant.
 
 mod machine;
+mod quiet;
 mod readiness;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ pub use machine::{
     Cache, Clock, CoreClass, GuestKernel, Kernel, Machine, Memory, Nic, NumaNode, Processors,
     Storage,
 };
+pub use quiet::{CgroupTree, IdleState, Interrupt, Power, Quiet};
 pub use readiness::Readiness;
 
 /// A machine.
@@ -46,7 +48,8 @@ pub struct Facts {
     /// Processors already given away by other labs.
     #[serde(default)]
     pub cpus_taken: Vec<u32>,
-    /// What it is made of. Planning needs none of it.
+    /// What it is made of. Placement needs its processors, memory nodes and network interfaces; where
+    /// they are not told, every processor counts as a core of one memory node.
     #[serde(default)]
     pub machine: Machine,
 }

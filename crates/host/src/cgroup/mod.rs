@@ -158,6 +158,9 @@ pub struct Limits {
     pub cpus: Option<f64>,
     /// The processors the node may run on, by number.
     pub cpuset: Option<CpuList>,
+    /// The memory nodes that its memory may come from, by number; with `cpuset` only.
+    #[serde(default)]
+    pub memory_nodes: Option<CpuList>,
     /// Memory, in bytes. The node gets no swap beyond it.
     pub memory_bytes: Option<u64>,
     /// Number of processes and threads.
@@ -393,7 +396,10 @@ fn settings(controller: Controller, unified: bool, limits: &Limits) -> Vec<Setti
                 .as_ref()
                 .map(ToString::to_string)
                 .unwrap_or_default();
-            vec![set("cpuset.cpus", list)]
+            let memory = limits.memory_nodes.iter();
+            let mut settings = vec![set("cpuset.cpus", list)];
+            settings.extend(memory.map(|nodes| set("cpuset.mems", nodes.to_string())));
+            settings
         }
         Controller::Cpu => {
             let quota = quota_us(limits.cpus.unwrap_or_default());
@@ -601,6 +607,7 @@ mod tests {
     #[test]
     fn the_same_limits_in_the_files_of_both_versions() {
         let limits = Limits {
+            memory_nodes: None,
             cpus: Some(0.5),
             cpuset: Some(CpuList::new(vec![1])),
             memory_bytes: Some(64 << 20),

@@ -73,7 +73,7 @@ impl Source {
     }
 
     /// Entries of a directory that are `prefix` and a number, by the number.
-    fn numbered(&self, path: &str, prefix: &str) -> BTreeMap<u32, String> {
+    pub fn numbered(&self, path: &str, prefix: &str) -> BTreeMap<u32, String> {
         let names = self.names(path).into_iter();
         let numbered = names.filter_map(|name| {
             let number = name.strip_prefix(prefix)?.parse().ok()?;
@@ -128,7 +128,7 @@ pub(super) fn processors(source: &Source) -> Processors {
     const CPU: &str = "sys/devices/system/cpu";
     let list = |path: &str| texts::cpu_list(&source.text(path));
     let (mut packages, mut cores) = (BTreeSet::new(), BTreeMap::new());
-    let (mut caches, mut capacities) = (BTreeSet::new(), BTreeMap::<u64, Vec<u32>>::new());
+    let (mut caches, mut capacities) = (Caches::new(), BTreeMap::<u64, Vec<u32>>::new());
     for cpu in online(source).iter() {
         let at = format!("{CPU}/cpu{cpu}");
         packages.extend(source.line(&format!("{at}/topology/physical_package_id")));
@@ -141,7 +141,8 @@ pub(super) fn processors(source: &Source) -> Processors {
         }
         // Siblings share their caches.
         if first_of_core {
-            caches.extend(caches_of(source, &at));
+            let threads = cores.get(&first).map_or(1, CpuList::len);
+            note_caches(source, &at, threads, &mut caches);
         }
     }
     let siblings = cores.values().filter(|s| s.len() > 1).cloned().collect();
@@ -153,25 +154,51 @@ pub(super) fn processors(source: &Source) -> Processors {
         siblings,
         classes: classes(source, capacities),
         numa: numa(source),
-        caches: caches.into_iter().collect(),
+        caches: caches
+            .into_iter()
+            .map(|(key, groups)| cache(key, &groups))
+            .collect(),
         isolated: list(&format!("{CPU}/isolated")),
         nohz_full: list(&format!("{CPU}/nohz_full")),
         steal_since_boot: texts::steal_since_boot(&source.text("proc/stat")),
     }
 }
 
-fn caches_of(source: &Source, cpu: &str) -> Vec<Cache> {
-    let indices = source.numbered(&format!("{cpu}/cache"), "index");
+/// Level, kind, bytes and number of sharers of caches, with those who share each one.
+type Caches = BTreeMap<(u32, String, u64, u32), BTreeSet<String>>;
+
+/// Notes the caches of one core, which has that many threads.
+fn note_caches(source: &Source, cpu: &str, threads: usize, caches: &mut Caches) {
     let read = |at: &String| {
-        let shared = source.text(&format!("{at}/shared_cpu_list"));
-        Some(Cache {
-            level: source.number(&format!("{at}/level"))?.try_into().ok()?,
-            kind: source.line(&format!("{at}/type"))?.to_lowercase(),
-            size_bytes: texts::cache_size(&source.text(&format!("{at}/size")))?,
-            shared_by: texts::cpu_list(&shared).map_or(1, |list| list.len() as u32),
-        })
+        let shared = texts::cpu_list(&source.text(&format!("{at}/shared_cpu_list")));
+        let key = (
+            source.number(&format!("{at}/level"))?.try_into().ok()?,
+            source.line(&format!("{at}/type"))?.to_lowercase(),
+            texts::cache_size(&source.text(&format!("{at}/size")))?,
+            shared.as_ref().map_or(1, |list| list.len() as u32),
+        );
+        let beyond_core = shared.filter(|list| list.len() > threads);
+        Some((key, beyond_core.map(|list| list.to_string())))
     };
-    indices.values().filter_map(read).collect()
+    let indices = source.numbered(&format!("{cpu}/cache"), "index");
+    for (key, group) in indices.values().filter_map(read) {
+        caches.entry(key).or_default().extend(group);
+    }
+}
+
+fn cache(
+    (level, kind, size_bytes, shared_by): (u32, String, u64, u32),
+    groups: &BTreeSet<String>,
+) -> Cache {
+    let mut groups: Vec<CpuList> = groups.iter().filter_map(|g| CpuList::parse(g)).collect();
+    groups.sort_by_key(|group| group.iter().next());
+    Cache {
+        level,
+        kind,
+        size_bytes,
+        shared_by,
+        groups,
+    }
 }
 
 /// Kinds of cores: Intel's hybrids list theirs by name, ARM's tell a capacity each.
@@ -205,6 +232,11 @@ fn numa(source: &Source) -> Vec<NumaNode> {
             id: *id,
             cpus: texts::cpu_list(&source.text(&format!("{at}/cpulist"))),
             memory_bytes: bytes(&texts::meminfo(&meminfo), "MemTotal"),
+            distances: source
+                .text(&format!("{at}/distance"))
+                .split_whitespace()
+                .map_while(|word| word.parse().ok())
+                .collect(),
         }
     };
     nodes.iter().map(read).collect()
@@ -243,6 +275,7 @@ pub(super) fn kernel(source: &Source) -> Kernel {
         command_line: source.line("proc/cmdline").unwrap_or_default(),
         realtime,
         modules: source.path("proc/modules").exists(),
+        configuration: BTreeMap::new(),
     }
 }
 

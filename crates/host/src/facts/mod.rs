@@ -14,6 +14,7 @@ mod needs;
 mod nics;
 mod observed;
 mod prove;
+mod quiet;
 pub mod texts;
 pub mod tools;
 
@@ -73,6 +74,8 @@ pub struct ReadOptions {
     /// Fill in [`Facts::machine`] and the tools' versions, which planning does not need; and fetch
     /// a kernel if KVM is to be proven and there is none (see [`fetches_kernel`]).
     pub detail: bool,
+    /// Fill in at least what placing a lab's nodes depends on: processors, memory nodes, interfaces.
+    pub placement: bool,
     /// Prove again what was proven before and kept.
     pub refresh: bool,
     /// Where verdicts are kept.
@@ -85,6 +88,7 @@ impl ReadOptions {
         ReadOptions {
             prove: catalogue::ENTRIES.iter().map(|e| e.name.into()).collect(),
             detail: true,
+            placement: true,
             refresh: false,
             dirs: Dirs::from_env(),
         }
@@ -95,6 +99,7 @@ impl ReadOptions {
         ReadOptions {
             prove: needs::of(lab).into_iter().map(Into::into).collect(),
             detail: false,
+            placement: lab.is_placed(),
             refresh: false,
             dirs: Dirs::from_env(),
         }
@@ -108,10 +113,14 @@ pub fn read(options: &ReadOptions) -> Facts {
     std::thread::scope(|scope| {
         let proofs = scope.spawn(|| prove::prove(options));
         let tools = scope.spawn(|| read_tools(options));
-        let machine = if options.detail {
-            read_machine(&source, options)
-        } else {
-            Machine::default()
+        let machine = match (options.detail, options.placement) {
+            (true, _) => read_machine(&source, options),
+            (false, true) => Machine {
+                processors: machine::processors(&source),
+                nics: nics::read(&source),
+                ..Machine::default()
+            },
+            (false, false) => Machine::default(),
         };
         let (brief, family) = read_brief(&source);
         let mut facts = Facts {
@@ -119,6 +128,10 @@ pub fn read(options: &ReadOptions) -> Facts {
             brief,
             cpus: machine::allowed(&source),
             interfaces: nics::names(&source),
+            cpus_taken: match options.detail || options.placement {
+                true => crate::lab::taken_cpus(&options.dirs),
+                false => Vec::new(),
+            },
             tools: tools.join().unwrap_or_default(),
             machine,
             ..Facts::default()
@@ -154,12 +167,21 @@ fn read_machine(source: &Source, options: &ReadOptions) -> Machine {
     let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
     let labs = options.dirs.labs();
     let directories = [labs.as_path(), options.dirs.cache(), &here];
+    let mut kernel = machine::kernel(source);
+    kernel.configuration = quiet::configuration(source, &kernel.release);
+    let processors = machine::processors(source);
+    let online = processors.online.clone().unwrap_or_default();
+    let interrupts = quiet::interrupts(source);
     Machine {
-        processors: machine::processors(source),
         memory: machine::memory(source),
-        kernel: machine::kernel(source),
+        power: quiet::power(source, &online),
+        quiet: quiet::quiet(source, &kernel.command_line),
+        cgroup: quiet::cgroup(source),
         clock: machine::clock(source),
-        nics: nics::read(source),
+        nics: nics::with_interrupts(nics::read(source), source, &interrupts),
+        processors,
+        kernel,
+        interrupts,
         storage: machine::storage(&directories),
         guest_kernels: machine::guest_kernels(&options.dirs),
     }

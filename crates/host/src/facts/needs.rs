@@ -25,7 +25,7 @@ pub(super) fn of(lab: &Lab) -> BTreeSet<&'static str> {
             needs.insert(Facts::CGROUP_MEMORY);
         }
         let isolate = fields.isolate.as_ref().is_some_and(|isolate| isolate.value);
-        if fields.cpuset.is_some() || isolate {
+        if fields.cpuset.is_some() || isolate || lab.tuning_of(node).is_some() {
             needs.insert(Facts::CGROUP_CPUSET);
         }
     }

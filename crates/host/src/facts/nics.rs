@@ -1,6 +1,6 @@
 //! Network interfaces: their names, and for those with a device behind them what it can do.
 
-use latlab_model::facts::Nic;
+use latlab_model::facts::{Interrupt, Nic};
 
 use super::machine::Source;
 use crate::sys::feature;
@@ -30,14 +30,45 @@ fn read_one(source: &Source, name: String) -> Nic {
     let driver = source.path(&format!("{at}/device/driver")).read_link().ok();
     let driver = driver.and_then(|path| Some(path.file_name()?.to_str()?.to_owned()));
     let number = |file: &str| source.number(&format!("{at}/{file}"));
+    let queues = |prefix| source.numbered(&format!("{at}/queues"), prefix).len() as u32;
     Nic {
         driver,
         // -1 while unknown, which is no number of this type.
         speed_mbit: number("speed").and_then(|speed| speed.try_into().ok()),
         carrier: number("carrier") == Some(1),
         sriov_vfs: number("device/sriov_totalvfs").unwrap_or_default() as u32,
+        receive_queues: queues("rx-"),
+        send_queues: queues("tx-"),
+        interrupts: Vec::new(),
         hardware_timestamps: feature::stamps_received_packets(&name).ok(),
         numa_node: number("device/numa_node").and_then(|node| node.try_into().ok()),
         name,
     }
+}
+
+/// The interfaces with the numbers of their interrupts: those that the bus lists, else those whose
+/// handlers name the interface or its device, as drivers do (`i40e-eth0-TxRx-0`, `virtio4-input.0`).
+pub(super) fn with_interrupts(
+    mut nics: Vec<Nic>,
+    source: &Source,
+    interrupts: &[Interrupt],
+) -> Vec<Nic> {
+    for nic in &mut nics {
+        let at = format!("sys/class/net/{}/device", nic.name);
+        let of_bus = source.numbered(&format!("{at}/msi_irqs"), "");
+        if !of_bus.is_empty() {
+            nic.interrupts = of_bus.into_keys().collect();
+            continue;
+        }
+        let device = source.path(&at).canonicalize().ok();
+        let device = device.and_then(|path| Some(path.file_name()?.to_str()?.to_owned()));
+        let names = [Some(nic.name.clone()), device];
+        let is_its = |owner: &String| {
+            let mut words = owner.split(['-', '@', '.', ':']);
+            words.any(|word| names.iter().flatten().any(|name| name == word))
+        };
+        let its = interrupts.iter().filter(|i| i.owners.iter().any(is_its));
+        nic.interrupts = its.map(|i| i.number).collect();
+    }
+    nics
 }

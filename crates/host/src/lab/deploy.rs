@@ -15,12 +15,11 @@ use std::time::Duration;
 
 use latlab_model::plan::{NodePlan, Plan};
 use latlab_model::state::{LabState, NodeState};
-use latlab_model::units::CpuList;
 
 use super::destroy::unmake;
 use super::guest::Guest;
 use super::prepare::{Made, Prepared};
-use super::{Error, Lab, boot_id, groups, interrupt, limits, read_state, scripts};
+use super::{Error, Lab, boot_id, groups, interrupt, limits, scripts, taken};
 use crate::dirs::Dirs;
 use crate::journal::{self, Claim, Journal, Undo};
 use crate::links::{self, Network};
@@ -332,6 +331,7 @@ impl Lab {
             Some(Made::Vm { root, kernel }) => {
                 let guest = Guest {
                     node,
+                    place: self.state.plan.blueprint.node(&node.name),
                     lab_id: &self.state.id,
                     root,
                     kernel,
@@ -373,32 +373,7 @@ fn check_free(dirs: &Dirs, plan: &Plan) -> Result<(), Error> {
             }
         }
     }
-    let wanted: Vec<u32> = exclusive(plan).collect();
-    if wanted.is_empty() {
-        return Ok(());
-    }
-    let boot = boot_id()?;
-    for owner in journal::labs(dirs)?.into_iter().filter(|o| *o != plan.lab) {
-        // One that is gone meanwhile has no processors.
-        let Ok(Some(state)) = read_state(dirs, &owner) else {
-            continue;
-        };
-        let taken = exclusive(&state.plan).find(|c| wanted.contains(c));
-        if let Some(cpu) = taken.filter(|_| state.boot_id == boot) {
-            return Err(Error::CpuTaken { cpu, owner });
-        }
-    }
-    Ok(())
-}
-
-/// Processors that belong to nodes of a plan alone.
-fn exclusive(plan: &Plan) -> impl Iterator<Item = u32> + '_ {
-    let sets = plan
-        .nodes
-        .iter()
-        .filter(|n| n.isolate)
-        .filter_map(|n| n.cpuset.as_ref());
-    sets.flat_map(CpuList::iter)
+    taken::check(dirs, plan)
 }
 
 /// How to unmake everything that the plan makes, in that order.

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
-use latlab_model::plan::NodePlan;
+use latlab_model::plan::{NodePlace, NodePlan};
 use latlab_model::spec::{Acceleration, Bind};
 use latlab_wire::channel::{Interface, NetworkConfig, Route};
 
@@ -16,7 +16,7 @@ use crate::nodes::vm::channel::Channel;
 use crate::nodes::vm::initramfs;
 use crate::nodes::vm::kernel::Kernel;
 use crate::nodes::vm::qemu::{Nic, Share, VmConfig};
-use crate::nodes::vm::{self, Vm};
+use crate::nodes::vm::{self, Vm, pin};
 use crate::sys::process::ProcessId;
 
 /// A guest that does not answer by then is broken: under software emulation a boot takes a few
@@ -32,6 +32,8 @@ const NETWORK: Duration = Duration::from_secs(30);
 pub(super) struct Guest<'a> {
     /// Its plan.
     pub node: &'a NodePlan,
+    /// Where its threads run.
+    pub place: Option<&'a NodePlace>,
     /// Label of its processes.
     pub lab_id: &'a str,
     /// Its image.
@@ -83,6 +85,10 @@ impl Guest<'_> {
         let vm = Vm::start(&config, Some(&entry))?;
         let channel = vm.channel(boot_patience())?;
         channel.configure_network(network(self.node), NETWORK)?;
+        // Once it is up: until then nothing is measured, and QEMU is sure to answer.
+        if let Some(place) = self.place {
+            pin::pin(&vm, place)?;
+        }
         Ok((vm.id(), channel))
     }
 

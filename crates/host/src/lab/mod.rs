@@ -18,6 +18,7 @@ mod inspect;
 mod interrupt;
 mod prepare;
 mod scripts;
+mod taken;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -35,6 +36,7 @@ pub use destroy::{Removed, destroy};
 pub use error::Error;
 pub use inspect::{inspect, list, plan_of};
 pub use scripts::RunScripts;
+pub use taken::taken_cpus;
 
 use crate::cgroup::{Cgroups, CpuUsage, Limits, NodeCgroup};
 use crate::dirs::Dirs;
@@ -322,6 +324,7 @@ fn limits(node: &NodePlan) -> Limits {
     Limits {
         cpus: node.cpus.filter(|_| enforced),
         cpuset: node.cpuset.clone(),
+        memory_nodes: node.memory_nodes.clone(),
         memory_bytes: node.memory.filter(|_| enforced).map(|m| m.0),
         pids: None,
     }

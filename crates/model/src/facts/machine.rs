@@ -1,7 +1,10 @@
 //! What a machine is made of, as it was read: nothing here was tried.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
+use super::quiet::{CgroupTree, Interrupt, Power, Quiet};
 use crate::units::CpuList;
 
 /// What a machine is made of.
@@ -16,6 +19,14 @@ pub struct Machine {
     pub kernel: Kernel,
     /// Its clock.
     pub clock: Clock,
+    /// How its processors save power.
+    pub power: Power,
+    /// What disturbs a processor, and how it is set.
+    pub quiet: Quiet,
+    /// Its control groups.
+    pub cgroup: CgroupTree,
+    /// Its interrupts.
+    pub interrupts: Vec<Interrupt>,
     /// Its network interfaces that have hardware, or a hypervisor, behind them.
     pub nics: Vec<Nic>,
     /// Space on the file systems that latlab writes to.
@@ -77,10 +88,13 @@ pub struct NumaNode {
     pub cpus: Option<CpuList>,
     /// Bytes of memory.
     pub memory_bytes: u64,
+    /// How far the memory of each node is, in the order of the nodes (ACPI SLIT: 10 is its own).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub distances: Vec<u32>,
 }
 
 /// A cache.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cache {
     /// 1 is next to the core.
     pub level: u32,
@@ -90,6 +104,9 @@ pub struct Cache {
     pub size_bytes: u64,
     /// Logical processors that share one of it.
     pub shared_by: u32,
+    /// Who shares each one, where that is more than the threads of one core.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<CpuList>,
 }
 
 /// The memory.
@@ -127,6 +144,10 @@ pub struct Kernel {
     pub realtime: bool,
     /// Can load modules.
     pub modules: bool,
+    /// Options it was built with that decide what can be quieted (`CONFIG_NO_HZ_FULL`), without the
+    /// prefix; empty when the kernel's configuration is nowhere to be found.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub configuration: BTreeMap<String, String>,
 }
 
 /// The clock.
@@ -161,6 +182,15 @@ pub struct Nic {
     /// Memory node it is attached to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub numa_node: Option<u32>,
+    /// Queues that receive.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub receive_queues: u32,
+    /// Queues that send.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub send_queues: u32,
+    /// Numbers of its interrupts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub interrupts: Vec<u32>,
 }
 
 /// Space on a file system.
@@ -184,4 +214,8 @@ pub struct GuestKernel {
     pub release: String,
     /// The kernel image.
     pub path: String,
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }

@@ -166,6 +166,12 @@ fn check_node(node: &Node, needs: &mut Needs<'_>, errors: &mut Diagnostics) {
                 let message = format!("`{key}` of node `{name}`: the host itself is not limited");
                 errors.add(at, message, format!("remove `{key}`, or use kind native"));
             }
+            if let Some(tuning) = &fields.tuning {
+                let message =
+                    format!("`tuning` of node `{name}`: the host itself is nobody's node");
+                let hint = "write `tuning:` above `topology:` to quiet the machine for the lab";
+                errors.add(tuning.at, message, hint);
+            }
         }
     }
     if node.kind == NodeKind::Container {

@@ -5,6 +5,7 @@
 //! plan is a document: it is saved with the lab, and `destroy` and the report need no lab file.
 
 mod address;
+mod blueprint;
 mod check;
 mod place;
 mod run;
@@ -17,10 +18,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::diagnostic::Diagnostics;
 use crate::facts::Facts;
+use crate::profile::Profile;
 use crate::results::{Topology, TopologyEndpoint, TopologyLink, TopologyNode};
 use crate::spec::{Acceleration, Bind, Impairment, Lab, LinkKind, Mac, NodeKind, Runtime};
 use crate::units::{Bytes, CpuList};
 
+pub use blueprint::{Blueprint, Given, MemoryPlace, NicPlace, NodePlace, Share};
+pub use place::Profiles;
 pub use run::{RunPlan, Visit, describe, factors, plan_run};
 
 /// Everything that will be made for a lab.
@@ -30,6 +34,12 @@ pub struct Plan {
     pub format: String,
     /// Name of the lab.
     pub lab: String,
+    /// The profile that the machine is quieted with while it is up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tuning: Option<String>,
+    /// Where everything runs, and why there.
+    #[serde(default)]
+    pub blueprint: Blueprint,
     /// Its nodes, in the order of the lab.
     pub nodes: Vec<NodePlan>,
     /// Its links.
@@ -51,9 +61,16 @@ pub struct NodePlan {
     /// Processors that it may run on, when confined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpuset: Option<CpuList>,
-    /// The processors in `cpuset` are its own.
+    /// It asked for processors of its own; which of those in `cpuset` they are is in the blueprint,
+    /// because a VM's emulator may run among the host's own threads.
     #[serde(default)]
     pub isolate: bool,
+    /// Memory nodes that it may use, when confined.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_nodes: Option<CpuList>,
+    /// The profile that it follows: its own, else the lab's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tuning: Option<String>,
     /// Memory, when limited; always there for a VM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<Bytes>,
@@ -352,20 +369,37 @@ impl LinkPlan {
     }
 }
 
-/// Plans `lab` on a machine.
+/// Plans `lab` on a machine, with the built-in tuning profiles.
 ///
 /// # Errors
 /// Everything that is wrong, each with its place in the lab's text.
 pub fn plan(lab: &Lab, facts: &Facts) -> Result<Plan, Diagnostics> {
+    plan_with(lab, facts, &Profile::builtin)
+}
+
+/// Where everything of `lab` would run; what else the machine may lack is not asked.
+///
+/// # Errors
+/// Cores that cannot be given, with the nearest that could.
+pub fn blueprint(
+    lab: &Lab,
+    facts: &Facts,
+    profiles: Profiles<'_>,
+) -> Result<Blueprint, Diagnostics> {
+    let mut errors = Diagnostics::default();
+    let blueprint = place::place(lab, facts, profiles, &mut errors);
+    errors.into_result(blueprint)
+}
+
+/// Plans `lab` on a machine, with these tuning profiles.
+///
+/// # Errors
+/// As [`plan`].
+pub fn plan_with(lab: &Lab, facts: &Facts, profiles: Profiles<'_>) -> Result<Plan, Diagnostics> {
     let mut errors = Diagnostics::default();
     check::check(lab, facts, &mut errors);
-    let placed = place::place(lab, facts, &mut errors);
-    let mut nodes: Vec<NodePlan> = lab
-        .nodes
-        .iter()
-        .zip(placed)
-        .map(|(n, p)| p.onto(n))
-        .collect();
+    let blueprint = place::place(lab, facts, profiles, &mut errors);
+    let mut nodes = place::node_plans(lab, &blueprint, facts);
     let links = address::assign(lab, &mut nodes, &mut errors);
     for node in &mut nodes {
         if node.acceleration == Acceleration::Auto {
@@ -380,6 +414,8 @@ pub fn plan(lab: &Lab, facts: &Facts) -> Result<Plan, Diagnostics> {
     let plan = Plan {
         format: Plan::FORMAT.into(),
         lab: lab.name.value.clone(),
+        tuning: lab.tuning.as_ref().map(|t| t.value.clone()),
+        blueprint,
         nodes,
         links,
     };
@@ -509,7 +545,7 @@ mod tests {
         assert_eq!(plan.nodes[0].cpuset.as_ref().unwrap().to_string(), "1-3");
         let errors = planned(&lab(4)).unwrap_err().render("t");
         assert!(
-            errors.contains("wants 4 exclusive core(s); 3 of this machine's 4"),
+            errors.contains("wants 4 exclusive CPU(s); 3 of this machine's 4"),
             "{errors}"
         );
     }

@@ -65,6 +65,18 @@ impl Lab {
         })
     }
 
+    /// True when its nodes want particular processors, so that planning must know the machine's.
+    pub fn is_placed(&self) -> bool {
+        let asks = |n: &Node| {
+            let f = &n.fields;
+            n.kind == NodeKind::Vm
+                || f.cpuset.is_some()
+                || f.isolate.is_some()
+                || f.tuning.is_some()
+        };
+        self.tuning.is_some() || self.nodes.iter().any(asks)
+    }
+
     /// The profile of a node: its own, else the lab's. The host itself is nobody's node.
     pub fn tuning_of<'a>(&'a self, node: &'a Node) -> Option<&'a Spanned<String>> {
         let own = node.fields.tuning.as_ref().or(self.tuning.as_ref());

@@ -64,6 +64,22 @@ pub fn cpu_list(text: &str) -> Option<CpuList> {
     CpuList::parse(text)
 }
 
+/// Processors from a mask as the kernel writes it: hexadecimal, a comma between groups of 32.
+pub fn cpu_mask(text: &str) -> Option<CpuList> {
+    let mut cpus = Vec::new();
+    let groups: Vec<&str> = text.trim().split(',').collect();
+    for (index, group) in groups.iter().rev().enumerate() {
+        let bits = u32::from_str_radix(group, 16).ok()?;
+        let first = u32::try_from(index).ok()?.checked_mul(32)?;
+        cpus.extend(
+            (0..32)
+                .filter(|bit| bits >> bit & 1 == 1)
+                .map(|bit| first + bit),
+        );
+    }
+    (!cpus.is_empty()).then(|| CpuList::new(cpus))
+}
+
 /// The list after `key:` in a status file, for example `Cpus_allowed_list` of `/proc/self/status`.
 pub fn status_cpu_list(text: &str, key: &str) -> Option<CpuList> {
     let mut lines = text.lines().filter_map(|line| line.split_once(':'));
@@ -207,6 +223,19 @@ mod tests {
         assert_eq!(status_cpu_list(status, "Mems_allowed_list"), None);
         assert_eq!(cpu_list(" (null)\n"), None);
         assert_eq!(cpu_list("\n"), None);
+    }
+
+    #[test]
+    fn masks_have_their_lowest_group_last() {
+        let list = |text| cpu_mask(text).map(|list| list.to_string());
+        assert_eq!(list("3\n").as_deref(), Some("0-1"));
+        assert_eq!(
+            list("00000001,80000000,0000000f").as_deref(),
+            Some("0-3,63-64")
+        );
+        for bad in ["", "0", "x", "1,,1", "100000000"] {
+            assert_eq!(list(bad), None, "{bad}");
+        }
     }
 
     #[test]

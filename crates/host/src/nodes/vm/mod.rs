@@ -7,6 +7,7 @@
 //!   [`initramfs`] pack what the guest needs before it sees its image;
 //! - [`accel`] proves by a boot whether KVM works, or says why not;
 //! - [`qemu`] writes the command line, [`Vm`] starts it and watches it, [`qmp`] controls it;
+//! - [`pin`] puts its threads where the blueprint says;
 //! - [`channel`] runs commands in it; [`clock`] compares its clock with the host's.
 //!
 //! A guest outlives the process that started it. Everything another `latlab` needs is in the guest's
@@ -23,6 +24,7 @@ mod console;
 pub mod initramfs;
 pub mod kernel;
 pub mod modules;
+pub mod pin;
 pub mod qemu;
 pub mod qmp;
 mod virtiofs;

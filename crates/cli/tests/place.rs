@@ -1,0 +1,82 @@
+//! `latlab place` on machines that are only described: the table, the document, and a refusal.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use latlab_model::plan::{Blueprint, Share};
+
+fn model_tests() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../model/tests")
+}
+
+fn place(lab: &str, machine: &str, more: &[&str]) -> Output {
+    let tests = model_tests();
+    Command::new(env!("CARGO_BIN_EXE_latlab"))
+        .arg("place")
+        .arg(tests.join("places").join(lab))
+        .arg("--facts")
+        .arg(tests.join("facts").join(machine))
+        .args(more)
+        .output()
+        .expect("latlab starts")
+}
+
+#[test]
+fn every_choice_has_its_line_and_its_reason() {
+    let output = place("guests.yaml", "xeon-e5-2665.json", &[]);
+    assert!(output.status.success());
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    let find = |what: &str| {
+        let line = text.lines().find(|line| line.starts_with(what));
+        line.unwrap_or_else(|| panic!("no {what} in\n{text}"))
+            .to_string()
+    };
+    for (what, words) in [
+        ("housekeeping ", "stays with the host"),
+        ("pool ", "tuning `realtime`"),
+        ("idle ", "share its units"),
+        ("interrupts of eth1", "memory node 1"),
+        ("left ", "a core for each of its 2 virtual processors"),
+        ("left vCPU 1", "one of the node's"),
+        ("left emulator", "apart from the virtual processors"),
+        ("plain (pool)", "asks for no cores"),
+    ] {
+        assert!(find(what).contains(words), "{}", find(what));
+    }
+}
+
+#[test]
+fn the_document_is_the_blueprint() {
+    let output = place("pool.yaml", "small.json", &["--format", "json"]);
+    assert!(output.status.success());
+    let found: Blueprint = serde_json::from_slice(&output.stdout).expect("a blueprint");
+    assert_eq!(found.housekeeping.cpus.to_string(), "0");
+    assert_eq!(found.pool.expect("a pool").cpus.to_string(), "1");
+    assert!(found.nodes.iter().all(|n| n.share == Share::Pool));
+}
+
+#[test]
+fn what_does_not_fit_is_refused_with_the_nearest_that_does() {
+    let output = place("slices.yaml", "small.json", &[]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr).expect("UTF-8");
+    assert!(said.contains("`guest` with `cpus: 1` on CPU 1"), "{said}");
+    assert!(said.contains("nothing was changed"), "{said}");
+}
+
+/// Nobody needs to be root to be told where this machine's nodes would go.
+#[test]
+fn this_machine_is_placed_on_too() {
+    let lab = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/pair.yaml");
+    let output = Command::new(env!("CARGO_BIN_EXE_latlab"))
+        .arg("place")
+        .arg(lab)
+        .output();
+    let output = output.expect("latlab starts");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(String::from_utf8_lossy(&output.stdout).contains("housekeeping"));
+}

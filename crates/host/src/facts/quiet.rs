@@ -1,0 +1,259 @@
+//! What disturbs the processors, read: interrupts, power saving, the kernel's own work, how it was
+//! built. See [`latlab_model::facts::Quiet`].
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+
+use latlab_model::facts::{CgroupTree, IdleState, Interrupt, Power, Quiet};
+use latlab_model::units::CpuList;
+
+use super::machine::Source;
+use super::texts;
+
+const CPU: &str = "sys/devices/system/cpu";
+
+/// Options of the kernel's configuration that decide what can be quieted, without `CONFIG_`.
+const OPTIONS: &[&str] = &[
+    "CPUSETS",
+    "CPU_FREQ",
+    "CPU_IDLE",
+    "CPU_ISOLATION",
+    "HARDLOCKUP_DETECTOR",
+    "HUGETLBFS",
+    "HZ",
+    "INTEL_IOMMU",
+    "IRQ_REMAP",
+    "KSM",
+    "KVM",
+    "NO_HZ_FULL",
+    "NO_HZ_IDLE",
+    "NUMA",
+    "OSNOISE_TRACER",
+    "PREEMPT",
+    "PREEMPT_DYNAMIC",
+    "PREEMPT_NONE",
+    "PREEMPT_RT",
+    "PREEMPT_VOLUNTARY",
+    "RCU_NOCB_CPU",
+    "RT_GROUP_SCHED",
+    "SCHED_SMT",
+    "SOFTLOCKUP_DETECTOR",
+    "TIMERLAT_TRACER",
+    "TRANSPARENT_HUGEPAGE",
+    "VIRT_CPU_ACCOUNTING_GEN",
+];
+
+/// Longest configuration read; a distribution's is below 300 KB.
+const MOST_CONFIGURATION_BYTES: u64 = 4 << 20;
+
+/// The options in [`OPTIONS`] that the running kernel was built with.
+pub(super) fn configuration(source: &Source, release: &str) -> BTreeMap<String, String> {
+    let mut text = String::new();
+    if let Ok(file) = File::open(source.path("proc/config.gz")) {
+        let unpacked = flate2::read::GzDecoder::new(file);
+        // A broken one says less.
+        let _ = unpacked
+            .take(MOST_CONFIGURATION_BYTES)
+            .read_to_string(&mut text);
+    }
+    let files = [
+        format!("boot/config-{release}"),
+        format!("lib/modules/{release}/config"),
+    ];
+    for file in files {
+        if text.is_empty() {
+            text = source.text(&file);
+        }
+    }
+    options(&text)
+}
+
+fn options(text: &str) -> BTreeMap<String, String> {
+    let pairs = text.lines().filter_map(|line| {
+        let (name, value) = line.strip_prefix("CONFIG_")?.split_once('=')?;
+        OPTIONS
+            .contains(&name)
+            .then(|| (name.to_owned(), value.to_owned()))
+    });
+    pairs.collect()
+}
+
+/// Interrupts, by number.
+pub(super) fn interrupts(source: &Source) -> Vec<Interrupt> {
+    let numbers = source.numbered("proc/irq", "");
+    let read = |(number, at): (&u32, &String)| {
+        let list = |file: &str| texts::cpu_list(&source.text(&format!("{at}/{file}")));
+        let actions = source.line(&format!("sys/kernel/irq/{number}/actions"));
+        let actions = actions.unwrap_or_default();
+        // Without sysfs's list, each handler has a directory.
+        let owners: Vec<String> = match actions.is_empty() {
+            false => actions.split(',').map(Into::into).collect(),
+            true => source
+                .names(at)
+                .into_iter()
+                .filter(|name| source.path(&format!("{at}/{name}")).is_dir())
+                .collect(),
+        };
+        Interrupt {
+            number: *number,
+            owners,
+            affinity: list("smp_affinity_list"),
+            effective: list("effective_affinity_list"),
+            // -1 where the device is near none.
+            numa_node: source
+                .number(&format!("{at}/node"))
+                .and_then(|n| n.try_into().ok()),
+        }
+    };
+    numbers.iter().map(read).collect()
+}
+
+/// Power saving.
+pub(super) fn power(source: &Source, online: &CpuList) -> Power {
+    let mut governors: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+    for cpu in online.iter() {
+        if let Some(name) = source.line(&format!("{CPU}/cpu{cpu}/cpufreq/scaling_governor")) {
+            governors.entry(name).or_default().push(cpu);
+        }
+    }
+    let first = online.iter().next().unwrap_or_default();
+    let states = source.numbered(&format!("{CPU}/cpu{first}/cpuidle"), "state");
+    let state = |at: &String| {
+        Some(IdleState {
+            name: source.line(&format!("{at}/name"))?,
+            exit_latency_us: source.number(&format!("{at}/latency"))?,
+            disabled: source.number(&format!("{at}/disable")) == Some(1),
+        })
+    };
+    let known = |path: String| source.line(&path).filter(|name| name != "none");
+    Power {
+        frequency_driver: known(format!("{CPU}/cpu{first}/cpufreq/scaling_driver")),
+        governors: governors
+            .into_iter()
+            .map(|(name, cpus)| (name, CpuList::new(cpus)))
+            .collect(),
+        idle_driver: known(format!("{CPU}/cpuidle/current_driver")),
+        idle_governor: known(format!("{CPU}/cpuidle/current_governor")),
+        idle_states: states.values().filter_map(state).collect(),
+    }
+}
+
+/// What the kernel does by itself.
+pub(super) fn quiet(source: &Source, command_line: &str) -> Quiet {
+    let number = |path: &str| source.number(path);
+    let flag = |path: &str| source.number(path).map(|n| n == 1);
+    let mask = |path: &str| texts::cpu_mask(&source.line(path)?);
+    let flaws = format!("{CPU}/vulnerabilities");
+    let mitigations = source.names(&flaws).into_iter();
+    Quiet {
+        rt_runtime_us: source
+            .line("proc/sys/kernel/sched_rt_runtime_us")
+            .and_then(|text| text.parse().ok()),
+        rt_period_us: number("proc/sys/kernel/sched_rt_period_us"),
+        nmi_watchdog: flag("proc/sys/kernel/nmi_watchdog"),
+        soft_watchdog: flag("proc/sys/kernel/soft_watchdog"),
+        timer_migration: flag("proc/sys/kernel/timer_migration"),
+        vm_stat_interval_s: number("proc/sys/vm/stat_interval"),
+        ksm: flag("sys/kernel/mm/ksm/run"),
+        rcu_nocbs: rcu_nocbs(command_line),
+        workqueues: mask("sys/devices/virtual/workqueue/cpumask"),
+        default_interrupts: mask("proc/irq/default_smp_affinity"),
+        irqbalance: runs(source, "irqbalance"),
+        smt: source.line(&format!("{CPU}/smt/control")),
+        mitigations: mitigations
+            .filter_map(|name| {
+                let what = source.line(&format!("{flaws}/{name}"))?;
+                Some((name, what))
+            })
+            .collect(),
+    }
+}
+
+/// RCU tells nobody which processors it serves elsewhere, so the command line says it.
+fn rcu_nocbs(command_line: &str) -> Option<CpuList> {
+    let mut words = command_line.split_whitespace();
+    texts::cpu_list(words.find_map(|word| word.strip_prefix("rcu_nocbs="))?)
+}
+
+/// Whether a process of that name runs; `None` when processes cannot be listed.
+fn runs(source: &Source, name: &str) -> Option<bool> {
+    let processes = source.numbered("proc", "");
+    let is_it = |at: &String| source.line(&format!("{at}/comm")).as_deref() == Some(name);
+    (!processes.is_empty()).then(|| processes.values().any(is_it))
+}
+
+/// Where the controllers are.
+pub(super) fn cgroup(source: &Source) -> CgroupTree {
+    let mut tree = CgroupTree::default();
+    for line in source.text("proc/self/mountinfo").lines() {
+        let Some((left, right)) = line.split_once(" - ") else {
+            continue;
+        };
+        let mut right = right.split(' ');
+        let Some(at) = left.split(' ').nth(4) else {
+            continue;
+        };
+        match right.next() {
+            Some("cgroup2") if tree.unified.is_none() => {
+                let controllers = source.text(&format!(
+                    "{}/cgroup.controllers",
+                    at.trim_start_matches('/')
+                ));
+                tree.unified_controllers = controllers.split_whitespace().map(Into::into).collect();
+                tree.unified = Some(at.into());
+            }
+            Some("cgroup") => {
+                let options = right.nth(1).unwrap_or_default().split(',');
+                let controllers =
+                    options.filter(|o| !matches!(*o, "rw" | "ro") && !o.contains('='));
+                for controller in controllers {
+                    tree.own
+                        .entry(controller.into())
+                        .or_insert_with(|| at.into());
+                }
+            }
+            _ => {}
+        }
+    }
+    tree
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_options_that_matter_are_kept() {
+        let text = "# CONFIG_NO_HZ_IDLE is not set\nCONFIG_NO_HZ_FULL=y\nCONFIG_HZ=250\n\
+            CONFIG_LOCALVERSION=\"\"\nCONFIG_X\n";
+        let found: Vec<String> = options(text)
+            .iter()
+            .map(|(k, v)| format!("{k}={v}"))
+            .collect();
+        assert_eq!(found, ["HZ=250", "NO_HZ_FULL=y"]);
+    }
+
+    #[test]
+    fn rcu_is_asked_on_the_command_line() {
+        let list = rcu_nocbs("quiet rcu_nocbs=2-3,6 rcu_nocb_poll").unwrap();
+        assert_eq!(list.to_string(), "2-3,6");
+        assert_eq!(rcu_nocbs("quiet rcu_nocb_poll"), None);
+        assert_eq!(rcu_nocbs("rcu_nocbs=x"), None);
+    }
+
+    /// This machine has interrupts and control groups, whatever it is.
+    #[test]
+    fn this_machine_is_read() {
+        let source = Source::here();
+        let interrupts = interrupts(&source);
+        assert!(
+            interrupts
+                .iter()
+                .any(|i| !i.owners.is_empty() && i.affinity.is_some())
+        );
+        let tree = cgroup(&source);
+        assert!(tree.unified.is_some() || !tree.own.is_empty());
+        assert!(quiet(&source, "").irqbalance.is_some());
+    }
+}

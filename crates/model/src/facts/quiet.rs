@@ -1,0 +1,121 @@
+//! What disturbs a processor: interrupts, the kernel's own work, power saving. Read, not judged; a
+//! setting that the kernel does not have is absent.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::CpuList;
+
+/// An interrupt (`/proc/irq`, Documentation/core-api/irq/irq-affinity.rst).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Interrupt {
+    /// Its number.
+    pub number: u32,
+    /// Who handles it, as the drivers name themselves; none while nobody asked for it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub owners: Vec<String>,
+    /// Processors that it may be delivered to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub affinity: Option<CpuList>,
+    /// Processors that it is delivered to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub effective: Option<CpuList>,
+    /// Memory node of its device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub numa_node: Option<u32>,
+}
+
+/// How the processors save power (cpufreq and cpuidle).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Power {
+    /// Driver that sets frequencies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub frequency_driver: Option<String>,
+    /// Governors in use, with their processors.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub governors: BTreeMap<String, CpuList>,
+    /// Driver that idles.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_driver: Option<String>,
+    /// Governor that chooses how deep.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_governor: Option<String>,
+    /// Idle states of the first processor, the lightest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub idle_states: Vec<IdleState>,
+}
+
+/// A depth of sleep.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct IdleState {
+    /// Its name, for example `C1E`.
+    pub name: String,
+    /// Time to wake up from it, in microseconds.
+    pub exit_latency_us: u64,
+    /// May not be used.
+    pub disabled: bool,
+}
+
+/// What the kernel does by itself, and on which processors.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Quiet {
+    /// Microseconds of each period that real-time tasks may run; -1 without a limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rt_runtime_us: Option<i64>,
+    /// That period, in microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rt_period_us: Option<u64>,
+    /// The hard-lockup detector interrupts every processor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nmi_watchdog: Option<bool>,
+    /// The soft-lockup detector wakes a thread on every processor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub soft_watchdog: Option<bool>,
+    /// Timers move to processors that are awake.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timer_migration: Option<bool>,
+    /// Seconds between two updates of memory statistics on a processor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vm_stat_interval_s: Option<u64>,
+    /// Equal pages are being looked for (KSM).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ksm: Option<bool>,
+    /// Processors whose RCU callbacks run elsewhere (`rcu_nocbs=`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rcu_nocbs: Option<CpuList>,
+    /// Processors that unbound work may run on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workqueues: Option<CpuList>,
+    /// Processors that new interrupts may be delivered to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default_interrupts: Option<CpuList>,
+    /// A daemon moves interrupts (irqbalance); absent when processes could not be listed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub irqbalance: Option<bool>,
+    /// Threads of one core: `on`, `off`, `forceoff`, `notsupported`, `notimplemented`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub smt: Option<String>,
+    /// What is done against each flaw of the processor, in the kernel's words.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub mitigations: BTreeMap<String, String>,
+}
+
+/// Where the controllers of control groups are.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CgroupTree {
+    /// Mount point of the unified hierarchy (version 2).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unified: Option<String>,
+    /// Its controllers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unified_controllers: Vec<String>,
+    /// Controllers on hierarchies of their own (version 1), with the mount points.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub own: BTreeMap<String, String>,
+}

@@ -1,0 +1,134 @@
+//! Which processors and memory everything of a lab uses, with the reason of every choice: HVNet's
+//! blueprint (Daichendt 2022, 4.2 and 5.5), for nodes of every kind.
+//!
+//! It is part of the plan, so of the state of a deployed lab; all labs together see to it that no
+//! processor is given twice.
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::CpuList;
+
+/// Where everything of a lab runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Blueprint {
+    /// The host's own processors: its processes, and the nodes that ask for nothing.
+    pub housekeeping: Given,
+    /// With a profile that isolates: what the nodes without processors of their own share among
+    /// themselves, and with nobody else. The scheduler must balance *within* it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<Given>,
+    /// Given away and used by nobody, so that a core has one user only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle: Option<Given>,
+    /// Where interrupts go that no network interface below says more about.
+    pub interrupts: Given,
+    /// Where the kernel's own threads go, as far as they can be moved.
+    pub kernel_threads: Given,
+    /// Where the interrupts of each network interface go.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nics: Vec<NicPlace>,
+    /// The nodes, in the order of the lab.
+    pub nodes: Vec<NodePlace>,
+}
+
+/// Processors, and why these.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Given {
+    /// The processors.
+    pub cpus: CpuList,
+    /// A sentence.
+    pub why: String,
+}
+
+/// The interrupts of a network interface.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NicPlace {
+    /// The interface.
+    pub name: String,
+    /// Where its interrupts go.
+    pub interrupts: Given,
+}
+
+/// How a node's processors relate to others'.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Share {
+    /// Its own.
+    Own,
+    /// Shared with the lab's other nodes.
+    Pool,
+    /// Shared with the host.
+    Host,
+    /// Those that the lab names, shared with whoever else may use them.
+    Named,
+}
+
+/// A node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodePlace {
+    /// Its name.
+    pub name: String,
+    /// Whose its processors are.
+    pub share: Share,
+    /// Its processors; a VM's virtual processors run on them.
+    pub cores: Given,
+    /// The processor of each virtual processor in order, where each has one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub vcpus: Vec<u32>,
+    /// Where a VM's other threads run: device emulation, I/O.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub emulator: Option<Given>,
+    /// Its memory nodes, on a machine with several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MemoryPlace>,
+}
+
+/// Memory nodes, and why these.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryPlace {
+    /// Their numbers.
+    pub nodes: CpuList,
+    /// A sentence.
+    pub why: String,
+}
+
+impl Given {
+    pub(super) fn new(cpus: Vec<u32>, why: impl Into<String>) -> Given {
+        Given {
+            cpus: CpuList::new(cpus),
+            why: why.into(),
+        }
+    }
+}
+
+impl Blueprint {
+    /// The place of a node.
+    pub fn node(&self, name: &str) -> Option<&NodePlace> {
+        self.nodes.iter().find(|n| n.name == name)
+    }
+
+    /// Processors that belong to this lab alone: no other lab may be given them.
+    pub fn given(&self) -> CpuList {
+        let own = self.nodes.iter().filter(|n| n.share == Share::Own);
+        let cores = own.clone().flat_map(|n| n.cores.cpus.iter());
+        let emulators = own.filter_map(|n| n.emulator.as_ref());
+        let emulators = emulators.flat_map(|e| e.cpus.iter());
+        let shared = [&self.pool, &self.idle].into_iter().flatten();
+        let all = cores
+            .chain(emulators)
+            .chain(shared.flat_map(|g| g.cpus.iter()));
+        // An emulator may run among the host's own threads.
+        CpuList::new(
+            all.filter(|c| !self.housekeeping.cpus.contains(*c))
+                .collect(),
+        )
+    }
+}
+
+impl NodePlace {
+    /// Everything that its threads may run on.
+    pub fn cpuset(&self) -> CpuList {
+        let emulator = self.emulator.iter().flat_map(|e| e.cpus.iter());
+        CpuList::new(self.cores.cpus.iter().chain(emulator).collect())
+    }
+}
