@@ -156,8 +156,16 @@ export interface Comparison {
   ratio_ci95?: Pair;
   p_value?: number;
   verdict: Verdict;
-  /** `(p, ratio)`. */
-  quantile_ratios: Pair[];
+  /** Of what lies beyond the median. */
+  tails: TailRatio[];
+}
+
+export interface TailRatio {
+  /** `p99.9`, or `sd` for the standard deviation. */
+  of: string;
+  /** Cell over baseline. */
+  ratio: number;
+  ratio_ci95?: Pair;
 }
 
 export interface TrialSummary {

@@ -38,6 +38,11 @@ fn check(name: &str, question: String, value: f64, limit: f64, unit: &str) -> Ch
     }
 }
 
+/// Whether a check asks something that a load on the same processors does not answer.
+pub fn hold_beside_noise(check: &Check) -> bool {
+    matches!(check.name.as_str(), "steal" | "drops")
+}
+
 /// Messages that an end point handled in its window.
 fn messages(counters: &Counters) -> u64 {
     match counters {

@@ -12,6 +12,7 @@ pub mod clock;
 pub mod endpoint;
 pub mod floor;
 pub mod iperf;
+mod noise;
 pub mod packets;
 mod pin;
 mod processors;

@@ -3,11 +3,11 @@
 use latlab_host::lab::Lab;
 use latlab_model::plan::Reach;
 use latlab_model::results::{Check, ClockMap, Counters, Floor, NodeRecord, StreamResult};
-use latlab_model::spec::{Measurement, Probe};
+use latlab_model::spec::{Measurement, Noise, Probe};
 use latlab_samples::Sample;
 use latlab_wire::samples::{Health, Report};
 
-use crate::{checks, endpoint, packets, rr, stream};
+use crate::{checks, endpoint, noise, packets, rr, stream};
 
 /// Why a trial gave no result.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +38,14 @@ pub enum Error {
         from: String,
         /// Receiver.
         to: String,
+    },
+    /// The load that was asked for could not be made.
+    #[error("cannot make the noise `{noise}`")]
+    Noise {
+        /// As written.
+        noise: String,
+        /// Why.
+        source: std::io::Error,
     },
     /// A tool is missing inside a node.
     #[error("node `{node}`: {tool} is not there; install {package} in its image")]
@@ -129,6 +137,12 @@ pub struct Measured {
 /// # Errors
 /// When an end point fails; nothing is kept of a measurement without both ends.
 pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
+    let measurement = context.measurement;
+    let lab = &context.lab.plan().lab;
+    let noise = noise::Running::start(measurement, lab).map_err(|source| Error::Noise {
+        noise: measurement.noise.to_string(),
+        source,
+    })?;
     let watch = checks::Watch::begin(context.lab);
     let mut measured = match context.measurement.probe {
         Probe::Rr => rr::measure(context)?,
@@ -137,6 +151,11 @@ pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
     };
     let own = watch.end(context.lab);
     measured.checks.extend(own);
+    drop(noise);
+    if measurement.noise != Noise::None {
+        // What the noise does to the end points is the question here, and no mistake.
+        measured.checks.retain(checks::hold_beside_noise);
+    }
     Ok(measured)
 }
 

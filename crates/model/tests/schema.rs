@@ -311,9 +311,14 @@ fn defaults_are_those_of_the_readers() {
     for (probe, keys) in [
         (
             "rr",
-            &["duration", "warmup", "request", "response", "ip", "pin"][..],
+            &[
+                "duration", "warmup", "request", "response", "ip", "pin", "noise",
+            ][..],
         ),
-        ("packets", &["duration", "warmup", "rate", "ip", "pin"]),
+        (
+            "packets",
+            &["duration", "warmup", "rate", "ip", "pin", "noise"],
+        ),
         ("stream", &["duration", "warmup", "ip"]),
     ] {
         let minimal = format!("{head}measurements:\n- {{probe: {probe}, from: a, to: b");

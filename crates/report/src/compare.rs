@@ -10,13 +10,13 @@
 
 use serde::Serialize;
 
-use latlab_model::results::{Cell, Summary, Topology, Verdict};
+use latlab_model::results::{Cell, Summary, TailRatio, Topology, Verdict};
 
 use crate::stats::{Claim, judge, tidy};
-use crate::summarise::{Analysis, Evidence, Pair, quantile_ratios};
+use crate::summarise::{Analysis, Evidence, Pair};
 use crate::table::{Align, Table, csv_row, wrap};
 use crate::terminal::{Look, WIDTH, style_of, verdict};
-use crate::text::{percentile, plural, quantity, ratio, some_of};
+use crate::text::{plural, quantity, ratio, some_of};
 
 /// Two runs that must not be compared.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -84,8 +84,8 @@ pub struct CellComparison {
     pub p_value: Option<f64>,
     /// Of the second run, against the first; corrected for the number of cells.
     pub verdict: Verdict,
-    /// Ratios of the further percentiles, where both have enough samples.
-    pub quantile_ratios: Vec<(f64, f64)>,
+    /// Ratios of what lies beyond the median, where both have enough samples.
+    pub tails: Vec<TailRatio>,
 }
 
 /// Compares the second run with the first.
@@ -128,12 +128,10 @@ pub fn compare(
         .map(|(common, verdict)| {
             let Common {
                 cell,
-                other,
                 base,
                 new,
                 pair,
             } = common;
-            let quantiles = |cell: &Cell| cell.latency.as_ref().map(|l| l.quantiles.clone());
             CellComparison {
                 id: cell.id.clone(),
                 quantity: base.quantity.clone(),
@@ -145,10 +143,7 @@ pub fn compare(
                 ratio_ci95: pair.ci95,
                 p_value: pair.claim.rank.filter(|_| pair.ci95.is_some()).map(tidy),
                 verdict,
-                quantile_ratios: quantile_ratios(
-                    &quantiles(other).unwrap_or_default(),
-                    &quantiles(cell).unwrap_or_default(),
-                ),
+                tails: pair.tails,
             }
         });
     Ok(RunComparison {
@@ -163,7 +158,6 @@ pub fn compare(
 
 struct Common<'a> {
     cell: &'a Cell,
-    other: &'a Cell,
     base: &'a Evidence,
     new: &'a Evidence,
     pair: Pair,
@@ -174,18 +168,12 @@ fn common_cells<'a>(first: &'a Analysis, second: &'a Analysis) -> (Vec<Common<'a
     let (mut common, mut left_out) = (Vec::new(), Vec::new());
     for cell in &first.summary.cells {
         let found = || {
-            let other = second
-                .summary
-                .cells
-                .iter()
-                .find(|other| other.id == cell.id)?;
             let (base, new) = (
                 first.evidence.get(&cell.id)?,
                 second.evidence.get(&cell.id)?,
             );
             Some(Common {
                 cell,
-                other,
                 base,
                 new,
                 pair: Pair::between_runs(new, base)?,
@@ -358,9 +346,9 @@ pub fn render(comparison: &RunComparison, look: Look) -> String {
         ("verdict", Align::Left),
     ]);
     for cell in &comparison.cells {
-        let tail = |p: f64| {
-            let found = cell.quantile_ratios.iter().find(|(q, _)| *q == p);
-            found.map(|(_, value)| ratio(*value)).unwrap_or_default()
+        let tail = |p: &str| {
+            let found = cell.tails.iter().find(|tail| tail.of == p);
+            found.map(|tail| ratio(tail.ratio)).unwrap_or_default()
         };
         let interval = cell
             .ratio_ci95
@@ -372,8 +360,8 @@ pub fn render(comparison: &RunComparison, look: Look) -> String {
             quantity(cell.first, &cell.unit),
             quantity(cell.second, &cell.unit),
             format!("{}{interval}", ratio(cell.ratio)),
-            tail(0.99),
-            tail(0.999),
+            tail("p99"),
+            tail("p99.9"),
             verdict(cell.verdict).to_owned(),
         ];
         table.row(row, style_of(cell.verdict));
@@ -412,14 +400,14 @@ pub fn csv(comparison: &RunComparison) -> String {
         "ratio_ci95_high",
         "p_value",
         "verdict",
-        "quantile_ratios",
+        "tails",
     ]);
     let number = |x: Option<f64>| x.map(|x| x.to_string()).unwrap_or_default();
     for cell in &comparison.cells {
         let tails: Vec<String> = cell
-            .quantile_ratios
+            .tails
             .iter()
-            .map(|(p, ratio)| format!("{}={ratio}", percentile(*p)))
+            .map(|tail| format!("{}={}", tail.of, tail.ratio))
             .collect();
         out.push_str(&csv_row(&[
             cell.id.clone(),

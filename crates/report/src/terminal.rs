@@ -148,7 +148,35 @@ fn latency_table(cells: &[&Cell], look: Look) -> String {
         row.extend(comparison(cell.comparison.as_ref()));
         table.row(row, verdict_style(cell.comparison.as_ref()));
     }
-    table.render(look) + &look.dim(&legend(cells, starved))
+    table.render(look) + &look.dim(&legend(cells, starved)) + &tail_table(cells, look)
+}
+
+/// What lies beyond the median, against the baseline's.
+fn tail_table(cells: &[&Cell], look: Look) -> String {
+    let mut table = Table::new(&[
+        ("against the baseline", Align::Left),
+        ("p99 [95 % CI]", Align::Left),
+        ("p99.9", Align::Left),
+        ("p99.99", Align::Left),
+        ("standard deviation", Align::Left),
+    ]);
+    let mut rows = 0;
+    for cell in cells {
+        let Some(comparison) = cell.comparison.as_ref().filter(|c| !c.tails.is_empty()) else {
+            continue;
+        };
+        let shown = |of: &str| {
+            let tail = comparison.tails.iter().find(|tail| tail.of == of);
+            tail.map_or("*".to_owned(), |t| ratio_with(t.ratio, t.ratio_ci95))
+        };
+        let tails = ["p99", "p99.9", "p99.99", "sd"].map(shown);
+        table.row([vec![name(cell)], tails.to_vec()].concat(), None);
+        rows += 1;
+    }
+    match rows {
+        0 => String::new(),
+        _ => table.render(look),
+    }
 }
 
 fn metric_table(cells: &[&Cell], look: Look) -> String {
@@ -238,18 +266,16 @@ fn comparison(comparison: Option<&Comparison>) -> [String; 2] {
     let Some(comparison) = comparison else {
         return [String::new(), String::new()];
     };
-    let shown = match comparison.ratio_ci95 {
-        Some((low, high)) => {
-            format!(
-                "{} [{}, {}]",
-                ratio(comparison.ratio),
-                ratio(low),
-                ratio(high)
-            )
-        }
-        None => ratio(comparison.ratio),
-    };
+    let shown = ratio_with(comparison.ratio, comparison.ratio_ci95);
     [shown, verdict(comparison.verdict).to_owned()]
+}
+
+/// A ratio with its interval, where it has one.
+fn ratio_with(value: f64, ci95: Option<(f64, f64)>) -> String {
+    match ci95 {
+        Some((low, high)) => format!("{} [{}, {}]", ratio(value), ratio(low), ratio(high)),
+        None => ratio(value),
+    }
 }
 
 /// A verdict in words.

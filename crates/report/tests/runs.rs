@@ -400,7 +400,7 @@ fn a_run_compared_with_itself_shows_no_difference() {
             cell.id
         );
         assert_eq!(cell.p_value, Some(1.0));
-        assert!(cell.quantile_ratios.iter().all(|&(_, ratio)| ratio == 1.0));
+        assert!(cell.tails.iter().all(|tail| tail.ratio == 1.0));
     }
     assert!(comparison.differences.is_empty() && comparison.left_out.is_empty());
     let table = compare::render(&comparison, latlab_report::terminal::Look::default());

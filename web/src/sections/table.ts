@@ -151,7 +151,7 @@ function columnsFor(model: Model, view: MeasurementView): Column[] {
   return [
     ...(view.hasLatency ? medianColumns() : metricColumns(cells)),
     ...comparisonColumns(),
-    ...(view.hasLatency ? tailColumns(cells) : []),
+    ...(view.hasLatency ? [...tailColumns(cells), deviationColumn()] : []),
     ...(view.hasLatency && view.hasMetrics ? metricColumns(cells) : []),
     samplesColumn(view),
     ...(view.hasLatency ? [floorColumn(model)] : []),
@@ -197,13 +197,33 @@ function tailColumns(cells: Cell[]): Column[] {
   return all.filter((p) => p > 0.5 && (p <= 0.9999 || carried(p))).map(quantileColumn);
 }
 
+/** What a tail is against the baseline's; nothing where there is no baseline to hold it against. */
+function tailRatio(cell: Cell, of: string): Node | string {
+  const tail = cell.comparison?.tails?.find((tail) => tail.of === of);
+  if (!tail) return '';
+  const interval = tail.ratio_ci95 ? ` [${format.ratioRange(tail.ratio_ci95)}]` : '';
+  return h('small', { class: 'tail-ratio' }, `× ${format.ratio(tail.ratio)}${interval}`);
+}
+
+function deviationColumn(): Column {
+  return {
+    key: 'sd',
+    title: 'Std. deviation',
+    hint: 'Of all samples, with its ratio to the baseline’s',
+    numeric: true,
+    sort: (cell) => cell.latency?.sd_ns,
+    content: (cell) =>
+      cell.latency ? [format.duration(cell.latency.sd_ns), tailRatio(cell, 'sd')] : [format.NONE],
+  };
+}
+
 function quantileColumn(p: number): Column {
   const of = (cell: Cell): Quantile | undefined => cell.latency?.quantiles.find((q) => q.p === p);
   const isMedian = p === 0.5;
   return {
     key: isMedian ? 'median' : format.percentileName(p),
     title: isMedian ? 'Median' : format.percentileName(p),
-    hint: 'With the bootstrap 95 % interval over replicates',
+    hint: 'With the bootstrap 95 % interval over replicates, and the ratio to the baseline’s',
     numeric: true,
     sort: (cell) => of(cell)?.value_ns,
     content: (cell) => {
@@ -218,7 +238,8 @@ function quantileColumn(p: number): Column {
       const interval = quantile.ci95_ns
         ? small(format.durationRange(quantile.ci95_ns))
         : small('no interval');
-      return [format.duration(quantile.value_ns), interval];
+      const against = isMedian ? '' : tailRatio(cell, format.percentileName(p));
+      return [format.duration(quantile.value_ns), interval, against];
     },
   };
 }

@@ -12,7 +12,9 @@ use crate::facts::Facts;
 use crate::results::{CellPlan, Environment, Factor, MeasurementInfo, PlannedTrial, Topology};
 use crate::spec::measurement::ETHERNET_BYTES;
 use crate::spec::yaml::Yaml;
-use crate::spec::{Acceleration, FactorSpec, Gathered, Measurement, NodeKind, Pin, Probe, Study};
+use crate::spec::{
+    Acceleration, FactorSpec, Gathered, Measurement, NodeKind, Noise, Pin, Probe, Study,
+};
 
 /// Everything that a run will do.
 #[derive(Debug, Clone, PartialEq)]
@@ -113,7 +115,7 @@ fn plan_choice(
     let lab = study.lab_of(lab, choice)?;
     study.check_targets(&lab)?;
     let planned = plan(&lab, facts)?;
-    check_reach(study, &planned)?;
+    check_measurements(study, &planned, facts)?;
     Ok(planned)
 }
 
@@ -122,9 +124,20 @@ fn cell_id(m: &Measurement, levels: &[(String, String)]) -> String {
     format!("{}{levels}", *m.name)
 }
 
-fn check_reach(study: &Study, plan: &Plan) -> Result<(), Diagnostics> {
+fn check_measurements(study: &Study, plan: &Plan, facts: &Facts) -> Result<(), Diagnostics> {
     let mut errors = Diagnostics::default();
     for m in &study.measurements {
+        if matches!(m.noise, Noise::StressNg(_)) && facts.lacks_tool("stress-ng") {
+            let message = format!(
+                "measurement `{}` wants noise by stress-ng, which is not installed",
+                *m.name
+            );
+            errors.add(
+                m.name.at,
+                message,
+                "apt-get install stress-ng, or `noise: spin`",
+            );
+        }
         let interface = m.to.interface.as_deref();
         let Some(reach) = plan.reach(&m.from.node, &m.to.node, interface, m.ip == 6) else {
             let over = interface.map(|i| format!(" at `{i}`")).unwrap_or_default();
@@ -252,11 +265,15 @@ pub fn describe(m: &Measurement) -> MeasurementInfo {
         Pin::Together => ", both ends on one processor",
         Pin::Free => ", ends not pinned",
     };
+    let noise = match &m.noise {
+        Noise::None => String::new(),
+        noise => format!(", beside `{noise}` on every processor"),
+    };
     MeasurementInfo {
         name: m.name.value.clone(),
         probe: m.probe.to_string(),
         description: format!(
-            "{what}, IPv{}, {} after {}, {ends}{pin}",
+            "{what}, IPv{}, {} after {}, {ends}{pin}{noise}",
             m.ip, m.duration, m.warmup
         ),
         latency: latency.map(str::to_string),

@@ -20,7 +20,7 @@ mod trial;
 pub use manifest::{CellPlan, HostBrief, Manifest, PlannedTrial, RunState, Versions};
 pub use summary::{
     Cell, Comparison, Environment, Factor, Group, Latency, MeasurementInfo, Metric, Note, Quantile,
-    Severity, Spread, Summary, Topology, TopologyEndpoint, TopologyLink, TopologyNode,
+    Severity, Spread, Summary, TailRatio, Topology, TopologyEndpoint, TopologyLink, TopologyNode,
     TrialSummary, Verdict,
 };
 pub use trial::{Check, ClockMap, Counters, Floor, NodeRecord, StreamResult, Trial, TrialOutcome};

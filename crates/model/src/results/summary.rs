@@ -239,9 +239,21 @@ pub struct Comparison {
     pub p_value: Option<f64>,
     /// What follows.
     pub verdict: Verdict,
-    /// Ratios of the further percentiles, `(p, ratio)`, where both have enough samples.
+    /// Ratios of what lies beyond the median, where both have enough samples.
     #[serde(default)]
-    pub quantile_ratios: Vec<(f64, f64)>,
+    pub tails: Vec<TailRatio>,
+}
+
+/// How a percentile beyond the median, or the standard deviation, compares with the baseline's.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TailRatio {
+    /// `p99.9`, or `sd` for the standard deviation.
+    pub of: String,
+    /// Cell over baseline.
+    pub ratio: f64,
+    /// Bootstrap 95 % interval of the ratio, over replicates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ratio_ci95: Option<(f64, f64)>,
 }
 
 /// What a comparison says.

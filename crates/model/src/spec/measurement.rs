@@ -10,6 +10,7 @@ use std::ops::RangeInclusive;
 use serde::{Deserialize, Serialize};
 
 use super::lab::check_name;
+use super::noise::Noise;
 use super::reader::{Object, read, words};
 use super::yaml::{Value, Yaml};
 use crate::diagnostic::{Diagnostics, Mark, Spanned, shown};
@@ -98,6 +99,8 @@ pub struct Measurement {
     pub ip: u32,
     /// Which processors the end points run on (`rr`, `packets`).
     pub pin: Pin,
+    /// Load beside it, outside the lab.
+    pub noise: Noise,
 }
 
 /// Measured time.
@@ -175,6 +178,7 @@ struct Written {
     bitrate: Option<Spanned<BitsPerSecond>>,
     ip: Option<Spanned<u32>>,
     pin: Option<Spanned<Pin>>,
+    noise: Option<Spanned<Noise>>,
 }
 
 impl Written {
@@ -216,6 +220,7 @@ impl Written {
             bitrate: o.get("bitrate", errors),
             ip: o.get("ip", errors),
             pin: o.get("pin", errors),
+            noise: o.get("noise", errors),
         };
         if let Some(probe) = &probe {
             refuse_unused(&o, probe.value, errors);
@@ -257,6 +262,7 @@ impl Written {
             bitrate: self.bitrate.map(|s| s.value),
             ip,
             pin: self.pin.map(|p| p.value).unwrap_or_default(),
+            noise: self.noise.map(|n| n.value).unwrap_or_default(),
         })
     }
 

@@ -6,6 +6,7 @@ mod lab;
 pub(crate) mod link;
 pub(crate) mod measurement;
 mod node;
+mod noise;
 pub(crate) mod reader;
 pub mod schema;
 mod study;
@@ -17,6 +18,7 @@ pub use lab::{Lab, Node};
 pub use link::{Endpoint, Impairment, Link, LinkKind, Mac};
 pub use measurement::{Measurement, Pin, Probe, Protocol, Target};
 pub use node::{Acceleration, Bind, NodeFields, NodeKind, Runtime};
+pub use noise::Noise;
 pub use study::{Combination, FactorSpec, LabSource, Level, Study};
 
 /// Which of the two documents a tree is. People name files as they like, so the content decides.

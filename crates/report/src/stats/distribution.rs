@@ -145,6 +145,30 @@ impl<'a> Pooled<'a> {
         (squares / (count - 1) as f64).sqrt()
     }
 
+    /// Standard deviations of sets in which each trial counts a whole number of times.
+    pub(crate) fn resampled_deviation(&self) -> impl Fn(&[u32]) -> f64 + use<> {
+        let of_part = |part: &&[i64]| {
+            let count = part.len() as f64;
+            let mean = part.iter().map(|&x| x as f64).sum::<f64>() / count;
+            let squares = part.iter().map(|&x| (x as f64 - mean).powi(2)).sum::<f64>();
+            (count, mean, squares)
+        };
+        let parts: Vec<(f64, f64, f64)> = self.parts.iter().map(of_part).collect();
+        move |times| {
+            let weighted = || times.iter().map(|&t| f64::from(t)).zip(&parts);
+            let count: f64 = weighted().map(|(t, (n, ..))| t * n).sum();
+            let mean = weighted()
+                .map(|(t, (n, mean, _))| t * n * mean)
+                .sum::<f64>()
+                / count;
+            // Steiner: what each trial varies by, and what its mean is off.
+            let squares: f64 = weighted()
+                .map(|(t, (n, own, squares))| t * (squares + n * (own - mean).powi(2)))
+                .sum();
+            libm::sqrt(squares / (count - 1.0).max(1.0))
+        }
+    }
+
     /// The numbers of a box plot.
     pub fn spread(&self) -> Spread {
         let q = |p| self.quantile(p);
@@ -351,6 +375,20 @@ mod tests {
     fn deviation_of_known_numbers() {
         let pooled = Pooled::new([[2, 4, 4].as_slice(), &[4, 5, 5, 7, 9]]).unwrap();
         assert!((pooled.standard_deviation() - (32.0_f64 / 7.0).sqrt()).abs() < 1e-12);
+    }
+
+    #[test]
+    fn deviation_of_resamples_is_that_of_the_samples() {
+        let (a, b) = ([2, 4, 4, 9], [5, 5, 70]);
+        let pooled = Pooled::new([a.as_slice(), &b]).unwrap();
+        let resampled = pooled.resampled_deviation();
+        for times in [[1, 1], [2, 0], [1, 3]] {
+            let all: Vec<i64> =
+                [a.as_slice().repeat(times[0]), b.as_slice().repeat(times[1])].concat();
+            let direct = Pooled::new([all.as_slice()]).unwrap().standard_deviation();
+            let found = resampled(&times.map(|t| t as u32));
+            assert!((found - direct).abs() < 1e-9, "{times:?}: {found} {direct}");
+        }
     }
 
     #[test]

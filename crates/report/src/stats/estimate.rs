@@ -64,6 +64,22 @@ impl Estimate {
         ))
     }
 
+    /// The standard deviation of pooled samples; `None` with fewer than three replicates.
+    pub fn of_deviation(pooled: &Pooled<'_>, resamples: &Resamples) -> Option<Self> {
+        let replicates = pooled.parts().len();
+        if replicates < MIN_REPLICATES {
+            return None;
+        }
+        let value = pooled.standard_deviation();
+        let resampled = pooled.resampled_deviation();
+        // Without any variation there is no logarithm of it.
+        let least = if value > 0.0 { value } else { 0.0 };
+        let own = (value, value);
+        Some(Self::new(
+            value, replicates, least, own, resamples, resampled,
+        ))
+    }
+
     /// The median of one value a trial; `None` with fewer than three of them.
     pub fn of_values(values: &[f64], resamples: &Resamples) -> Option<Self> {
         if values.len() < MIN_REPLICATES {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use latlab_model::results::{
     Cell, CellPlan, Comparison, Counters, Group, Latency, Manifest, Metric, QUANTILES, Quantile,
-    samples_needed,
+    TailRatio, samples_needed,
 };
 
 use super::groups;
@@ -12,6 +12,7 @@ use super::trials::TrialData;
 use crate::stats::{
     self, Claim, Estimate, Pooled, Resamples, Rng, cdf, judge, percentile_curve, sound_to, tidy,
 };
+use crate::text::percentile;
 
 /// What a cell says about the quantity it is compared by.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,8 +29,21 @@ pub struct Evidence {
     pub values: Vec<f64>,
     /// With its uncertainty; `None` with fewer than three replicates.
     pub estimate: Option<Estimate>,
+    /// What lies beyond the median, as far as there are samples enough.
+    pub tails: Vec<Tail>,
     /// By how much the ruler itself differs between trials; see [`Estimate::on_ruler`].
     pub ruler_spread: f64,
+}
+
+/// A percentile beyond the median, or the standard deviation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tail {
+    /// `p99.9`, or `sd`.
+    pub of: String,
+    /// Over all samples.
+    pub value: f64,
+    /// With its uncertainty; `None` with fewer than three replicates.
+    pub estimate: Option<Estimate>,
 }
 
 /// Computes a cell from its trials.
@@ -81,7 +95,8 @@ pub(super) fn summarise(
 fn latency(pooled: &Pooled<'_>, ruler_spread: f64, rng: &mut Rng) -> (Latency, Evidence) {
     let resamples = Resamples::new(pooled.parts().len(), rng);
     let samples = pooled.count();
-    let quantiles = QUANTILES.iter().map(|&p| {
+    let mut tails = Vec::new();
+    let quantiles = QUANTILES.map(|p| {
         let needed = samples_needed(p);
         let enough = samples >= needed;
         let estimate = if enough {
@@ -89,12 +104,24 @@ fn latency(pooled: &Pooled<'_>, ruler_spread: f64, rng: &mut Rng) -> (Latency, E
         } else {
             None
         };
+        if enough && p > 0.5 {
+            tails.push(Tail {
+                of: percentile(p),
+                value: pooled.quantile(p),
+                estimate,
+            });
+        }
         Quantile {
             p,
             value_ns: enough.then(|| pooled.quantile(p)),
             ci95_ns: estimate.map(|estimate| estimate.on_ruler(ruler_spread).ci95()),
             needed,
         }
+    });
+    tails.push(Tail {
+        of: "sd".to_owned(),
+        value: pooled.standard_deviation(),
+        estimate: Estimate::of_deviation(pooled, &resamples),
     });
     let medians = pooled
         .parts()
@@ -107,6 +134,7 @@ fn latency(pooled: &Pooled<'_>, ruler_spread: f64, rng: &mut Rng) -> (Latency, E
         value: pooled.quantile(0.5),
         values: medians.collect(),
         estimate: Estimate::of_quantile(pooled, 0.5, &resamples),
+        tails,
         ruler_spread,
     };
     let tidied = |points: Vec<(f64, f64)>| points.into_iter().map(|(x, y)| (tidy(x), tidy(y)));
@@ -116,7 +144,7 @@ fn latency(pooled: &Pooled<'_>, ruler_spread: f64, rng: &mut Rng) -> (Latency, E
         max_ns: pooled.max() as f64,
         iqr_ns: (pooled.quantile(0.25), pooled.quantile(0.75)),
         sd_ns: pooled.standard_deviation(),
-        quantiles: quantiles.collect(),
+        quantiles: quantiles.to_vec(),
         curve: tidied(percentile_curve(pooled)).collect(),
         curve_sound_to: sound_to(samples),
         cdf: tidied(cdf(pooled)).collect(),
@@ -216,6 +244,7 @@ fn metric(series: Series, rng: &mut Rng) -> Option<(Metric, Evidence)> {
         value: spread.median,
         values: series.values,
         estimate,
+        tails: Vec::new(),
         ruler_spread: 0.0,
     };
     Some((metric, evidence))
@@ -230,7 +259,6 @@ pub(super) fn compare(groups: &[Group], cells: &mut [Cell], evidence: &BTreeMap<
         let Some(base) = evidence.get(baseline) else {
             continue;
         };
-        let base_quantiles = quantiles_of(cells, baseline);
         let others = group.cells.iter().filter(|id| *id != baseline);
         let pairs: Vec<(&String, Pair)> = others
             .filter_map(|id| Some((id, Pair::new(evidence.get(id)?, base)?)))
@@ -240,10 +268,6 @@ pub(super) fn compare(groups: &[Group], cells: &mut [Cell], evidence: &BTreeMap<
             let Some(cell) = cells.iter_mut().find(|cell| cell.id == *id) else {
                 continue;
             };
-            let own = cell
-                .latency
-                .as_ref()
-                .map(|latency| latency.quantiles.as_slice());
             cell.comparison = Some(Comparison {
                 baseline: baseline.clone(),
                 quantity: base.quantity.clone(),
@@ -251,7 +275,7 @@ pub(super) fn compare(groups: &[Group], cells: &mut [Cell], evidence: &BTreeMap<
                 ratio_ci95: pair.ci95,
                 p_value: pair.claim.rank.filter(|_| pair.ci95.is_some()).map(tidy),
                 verdict,
-                quantile_ratios: quantile_ratios(own.unwrap_or_default(), &base_quantiles),
+                tails: pair.tails,
             });
         }
     }
@@ -265,34 +289,46 @@ pub(crate) struct Pair {
     pub ci95: Option<(f64, f64)>,
     /// What the tests say.
     pub claim: Claim,
+    /// Of what lies beyond the median.
+    pub tails: Vec<TailRatio>,
 }
 
 impl Pair {
     /// Of one run; `None` where the quantities differ or a ratio has no meaning.
     pub fn new(cell: &Evidence, base: &Evidence) -> Option<Self> {
-        Self::of(cell, base, cell.estimate, base.estimate)
+        Self::of(cell, base, &|_, estimate| estimate)
     }
 
     /// Of two runs, whose rulers differ.
     pub fn between_runs(cell: &Evidence, base: &Evidence) -> Option<Self> {
-        let ruled = |e: &Evidence| e.estimate.map(|estimate| estimate.on_ruler(e.ruler_spread));
-        Self::of(cell, base, ruled(cell), ruled(base))
+        Self::of(cell, base, &|evidence, estimate| {
+            estimate.on_ruler(evidence.ruler_spread)
+        })
     }
 
     fn of(
         cell: &Evidence,
         base: &Evidence,
-        cell_estimate: Option<Estimate>,
-        base_estimate: Option<Estimate>,
+        ruled: &dyn Fn(&Evidence, Estimate) -> Estimate,
     ) -> Option<Self> {
         let meaningful = cell.quantity == base.quantity && cell.value > 0.0 && base.value > 0.0;
         if !meaningful {
             return None;
         }
-        let tested = match (cell_estimate, base_estimate) {
-            (Some(cell), Some(base)) => stats::ratio(&cell, &base),
-            _ => None,
+        let tested = |own: Option<Estimate>, other: Option<Estimate>| {
+            stats::ratio(&ruled(cell, own?), &ruled(base, other?))
         };
+        let tails = cell.tails.iter().filter_map(|own| {
+            let other = base.tails.iter().find(|other| other.of == own.of)?;
+            let tested = tested(own.estimate, other.estimate);
+            (own.value > 0.0 && other.value > 0.0).then(|| TailRatio {
+                of: own.of.clone(),
+                ratio: tidy(own.value / other.value),
+                ratio_ci95: tested.map(|tested| tested.ci95),
+            })
+        });
+        let tails = tails.collect();
+        let tested = tested(cell.estimate, base.estimate);
         let ratio = tested.map_or_else(|| tidy(cell.value / base.value), |tested| tested.value);
         let p_value = tested.map(|tested| tested.p_value);
         let higher = cell.higher_is_better;
@@ -301,26 +337,9 @@ impl Pair {
             ratio,
             ci95: tested.map(|tested| tested.ci95),
             claim,
+            tails,
         })
     }
-}
-
-fn quantiles_of(cells: &[Cell], id: &str) -> Vec<Quantile> {
-    let cell = cells.iter().find(|cell| cell.id == id);
-    cell.and_then(|cell| cell.latency.as_ref())
-        .map(|latency| latency.quantiles.clone())
-        .unwrap_or_default()
-}
-
-/// Ratios of the percentiles that both sides have enough samples for.
-pub(crate) fn quantile_ratios(cell: &[Quantile], base: &[Quantile]) -> Vec<(f64, f64)> {
-    cell.iter()
-        .zip(base)
-        .filter_map(|(cell, base)| {
-            let (own, other) = (cell.value_ns?, base.value_ns?);
-            (own > 0.0 && other > 0.0).then(|| (cell.p, tidy(own / other)))
-        })
-        .collect()
 }
 
 /// Records come from outside: absurd ones must not overflow.

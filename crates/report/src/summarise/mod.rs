@@ -23,7 +23,7 @@ use latlab_samples::{RunDir, RunDirError};
 
 use crate::hlog;
 pub use cells::Evidence;
-pub(crate) use cells::{Pair, quantile_ratios};
+pub(crate) use cells::Pair;
 pub(crate) use trials::TrialData;
 
 /// Why there is no summary at all.
