@@ -6,11 +6,13 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::doctor::DoctorArgs;
+use crate::tune::Tune;
 
 const ENVIRONMENT: &str = "\
 Environment:
   LATLAB_STATE_DIR, LATLAB_RUN_DIR, LATLAB_CACHE_DIR
                        other places than /var/lib/latlab, /run/latlab and /var/cache/latlab
+  LATLAB_PROFILE_DIR   where `tune` looks for profiles by name [/etc/latlab/profiles]
   LATLAB_AGENT         latlab-agent, where it is not beside latlab
   LATLAB_BOOT_TIMEOUT  seconds a guest may take to boot [120]
   LATLAB_RUNS          where `run` makes its directories [runs]";
@@ -53,6 +55,9 @@ pub enum Verb {
     Report(Report),
     /// Compare two runs of the same study cell by cell.
     Compare(Compare),
+    /// Quiet this machine, see what is in force, and put it back.
+    #[command(subcommand)]
+    Tune(Tune),
     /// List the studies that come with latlab, or print one.
     Studies(Studies),
     /// Print the JSON Schema of lab.yaml or study.yaml, for editors.

@@ -16,11 +16,13 @@ mod files;
 mod graph;
 mod inspect;
 mod place;
+mod profiles;
 mod report;
 mod run;
 mod signals;
 mod studies;
 mod table;
+mod tune;
 mod validate;
 
 use std::process::ExitCode;
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
         Verb::Run(a) => run::run(a),
         Verb::Report(a) => report::run(a),
         Verb::Compare(a) => compare::run(a),
+        Verb::Tune(a) => tune::run(a),
         Verb::Studies(a) => studies::run(a),
         Verb::Schema(a) => validate::schema(a),
     };

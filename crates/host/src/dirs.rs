@@ -3,6 +3,7 @@
 //! | directory | holds | lives |
 //! |---|---|---|
 //! | `/var/lib/latlab/labs/LAB` | the journal and the state of a lab | until it is destroyed |
+//! | `/var/lib/latlab/tuning.json` | what was tuned, for whom, and what was there before | until all of it is reverted |
 //! | `/run/latlab/LAB` | pinned namespaces, writable layers, sockets, logs | until the next boot |
 //! | `/var/cache/latlab` | unpacked kernels and images, verdicts of `doctor` | until removed by hand |
 //!
@@ -66,6 +67,16 @@ impl Dirs {
     /// Lock held while a lab is given its name and processors.
     pub fn lock(&self) -> PathBuf {
         self.state.join("lock")
+    }
+
+    /// The journal of the machine's tuning.
+    pub fn tuning(&self) -> PathBuf {
+        self.state.join("tuning.json")
+    }
+
+    /// Lock held while the machine's tuning changes.
+    pub fn tuning_lock(&self) -> PathBuf {
+        self.state.join("tuning.lock")
     }
 
     /// The root of all labs' volatile directories.

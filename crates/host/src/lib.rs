@@ -9,3 +9,4 @@ pub mod lab;
 pub mod links;
 pub mod nodes;
 pub mod sys;
+pub mod tuning;

@@ -3,14 +3,16 @@
 //! Everything here is mechanism: it makes, finds and removes namespaces, mounts, processes, taps
 //! and files, and knows nothing of labs. Policy (what to make, in which order, and the journal
 //! that undoes it) is in the modules that call it. `unsafe` is allowed only here, in the few
-//! places that have no safe wrapper: leaving a namespace, `clone3`, and the tap ioctls.
+//! places that have no safe wrapper: leaving a namespace, `clone3`, `sched_setattr`, and ioctls.
 
+pub mod ethtool;
 pub mod feature;
 pub mod file;
 pub mod inside;
 pub mod mount;
 pub mod netns;
 pub mod process;
+pub mod sched;
 pub mod shared;
 pub mod spawn;
 pub mod tap;

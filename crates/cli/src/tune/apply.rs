@@ -1,0 +1,159 @@
+//! `latlab tune apply` and `latlab tune revert`.
+
+use std::process::ExitCode;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use latlab_host::dirs::Dirs;
+use latlab_host::tuning::{self, Applied, KnobResult, Problem, Reverted, USER};
+
+use super::{Apply, Revert, choose, explain, root, say};
+use crate::args::Format;
+use crate::failure::{MEASURED_FAILED, Outcome, need_root};
+use crate::table;
+
+const HEADER: [&str; 4] = ["knob", "wanted", "outcome", "remarks"];
+
+pub fn run(args: &Apply) -> Outcome {
+    let root = root();
+    let (profile, cores) = choose(&args.choice, &root)?;
+    let changes = tuning::plan(&profile, &cores, &root).map_err(explain)?;
+    need_root("tune apply", "it writes to the kernel's files")?;
+    let bar = bar();
+    let applied = tuning::apply(
+        USER,
+        &changes,
+        &Dirs::from_env(),
+        &root,
+        &mut |knob, at, all| {
+            step(&bar, knob, at, all);
+        },
+    );
+    bar.finish_and_clear();
+    let applied = applied.map_err(explain)?;
+    forgotten(applied.forgotten);
+    let out = match args.format {
+        Format::Json => format!("{:#}\n", serde_json::json!(applied)),
+        Format::Csv => table::csv(&HEADER, &rows(&applied)),
+        Format::Table if changes.is_empty() => {
+            format!(
+                "profile {} wants nothing: nothing was changed\n",
+                profile.name
+            )
+        }
+        Format::Table => table::render(&HEADER, &rows(&applied)),
+    };
+    say(&out)?;
+    Ok(code(applied.is_good()))
+}
+
+fn code(good: bool) -> ExitCode {
+    match good {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(MEASURED_FAILED),
+    }
+}
+
+/// Drawn on a terminal only.
+fn bar() -> ProgressBar {
+    let style = ProgressStyle::with_template("{spinner} {pos}/{len} {msg}");
+    let bar = ProgressBar::new(0);
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar
+}
+
+fn step(bar: &ProgressBar, knob: &str, at: usize, all: usize) {
+    bar.set_length(all as u64);
+    bar.set_position(at as u64);
+    bar.set_message(knob.to_string());
+}
+
+fn forgotten(count: usize) {
+    if count > 0 {
+        eprintln!(
+            "latlab: {count} things were tuned before the last boot; that kernel is gone, and so is \
+             what was tuned"
+        );
+    }
+}
+
+fn rows(applied: &Applied) -> Vec<Vec<String>> {
+    let one = |k: &KnobResult| vec![k.knob.to_string(), k.wanted.clone(), outcome(k), remarks(k)];
+    applied.knobs.iter().map(one).collect()
+}
+
+fn outcome(k: &KnobResult) -> String {
+    if k.absent.is_some() {
+        return "absent".into();
+    }
+    let parts = [
+        (k.turned, "turned"),
+        (k.already, "already so"),
+        (k.fixed.len(), "fixed by the kernel"),
+        (k.refused.len(), "refused"),
+    ];
+    let parts = parts.iter().filter(|(count, _)| *count > 0);
+    let parts: Vec<String> = parts
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+    parts.join(", ")
+}
+
+/// The first reason; `--format json` has all.
+fn remarks(k: &KnobResult) -> String {
+    let problem = |p: &Problem| format!("{}: {}", p.item, p.reason);
+    let first = k.refused.first().or(k.fixed.first()).map(problem);
+    k.absent.clone().or(first).unwrap_or_default()
+}
+
+pub fn revert(args: &Revert) -> Outcome {
+    need_root("tune revert", "it writes to the kernel's files")?;
+    let bar = bar();
+    let reverted = tuning::revert(USER, &Dirs::from_env(), &root(), &mut |knob, at, all| {
+        step(&bar, knob, at, all);
+    });
+    bar.finish_and_clear();
+    let reverted = reverted.map_err(explain)?;
+    forgotten(reverted.forgotten);
+    let out = match args.format {
+        Format::Json => format!("{:#}\n", serde_json::json!(reverted)),
+        Format::Csv => table::csv(&["what", "outcome"], &problems(&reverted)),
+        Format::Table => text(&reverted),
+    };
+    say(&out)?;
+    Ok(code(reverted.is_good()))
+}
+
+fn problems(reverted: &Reverted) -> Vec<Vec<String>> {
+    let all = reverted.foreign.iter().chain(&reverted.failed);
+    all.map(|p| vec![p.item.clone(), p.reason.clone()])
+        .collect()
+}
+
+fn text(reverted: &Reverted) -> String {
+    let mut out = String::new();
+    for p in &reverted.foreign {
+        line!(out, "left alone: {}: {}", p.item, p.reason);
+    }
+    for p in &reverted.failed {
+        line!(out, "not restored: {}: {}", p.item, p.reason);
+    }
+    let Reverted {
+        restored,
+        nothing_to_do,
+        kept,
+        ..
+    } = reverted;
+    match restored + nothing_to_do + kept {
+        0 if reverted.is_good() => line!(out, "nothing is applied"),
+        _ => {
+            line!(
+                out,
+                "restored {restored}, {nothing_to_do} had nothing to restore"
+            );
+            if *kept > 0 {
+                line!(out, "{kept} stay as they are for labs");
+            }
+        }
+    }
+    out
+}

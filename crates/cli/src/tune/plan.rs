@@ -1,0 +1,135 @@
+//! `latlab tune plan`: what would change, why, and at what risk.
+
+use std::process::ExitCode;
+
+use latlab_host::tuning::{self, Change, Wish};
+use latlab_model::profile::{Cores, Profile};
+
+use super::{Plan, choose, explain, root, say};
+use crate::args::Format;
+use crate::failure::Outcome;
+use crate::table;
+
+pub fn run(args: &Plan) -> Outcome {
+    let root = root();
+    let (profile, cores) = choose(&args.choice, &root)?;
+    let changes = tuning::plan(&profile, &cores, &root).map_err(explain)?;
+    let out = match args.format {
+        Format::Json => format!("{:#}\n", json(&profile, &cores, &changes)),
+        Format::Csv => table::csv(&HEADER, &rows(&changes)),
+        Format::Table => text(&profile, &cores, &changes),
+    };
+    say(&out)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+const HEADER: [&str; 4] = ["knob", "what", "now", "then"];
+
+/// One thing that would be turned a row.
+fn rows(changes: &[Change]) -> Vec<Vec<String>> {
+    let one = |change: &Change, wish: &Wish| {
+        let name = change.knob.name.to_string();
+        vec![
+            name,
+            wish.item.to_string(),
+            wish.current.clone(),
+            wish.wanted.clone(),
+        ]
+    };
+    let all = changes
+        .iter()
+        .flat_map(|c| c.wishes.iter().map(move |w| (c, w)));
+    all.filter(|(_, w)| !w.holds())
+        .map(|(c, w)| one(c, w))
+        .collect()
+}
+
+fn json(profile: &Profile, cores: &Cores, changes: &[Change]) -> serde_json::Value {
+    let one = |change: &Change| {
+        serde_json::json!({
+            "knob": change.knob.name,
+            "about": change.knob.about,
+            "evidence": change.knob.evidence,
+            "risk": change.knob.risk,
+            "wanted": change.wanted,
+            "absent": change.absent,
+            "changes": change.wishes.iter().filter(|w| !w.holds()).collect::<Vec<_>>(),
+            "already": change.wishes.iter().filter(|w| w.holds()).count(),
+        })
+    };
+    serde_json::json!({
+        "profile": profile.name,
+        "cores": cores,
+        "knobs": changes.iter().map(one).collect::<Vec<_>>(),
+        "boot": profile.boot,
+    })
+}
+
+fn text(profile: &Profile, cores: &Cores, changes: &[Change]) -> String {
+    let mut out = String::new();
+    line!(out, "profile {}: {}", profile.name, profile.about);
+    match cores.isolated.is_empty() {
+        true => line!(out, "no processors are isolated"),
+        false => line!(
+            out,
+            "processors {} are kept quiet, {} do everything else",
+            cores.isolated,
+            cores.housekeeping
+        ),
+    }
+    let (there, absent): (Vec<&Change>, Vec<&Change>) =
+        changes.iter().partition(|c| c.absent.is_none());
+    let differs = |change: &&&Change| change.wishes.iter().any(|w| !w.holds());
+    let (change, hold): (Vec<&Change>, Vec<&Change>) = there.iter().partition(|c| differs(c));
+    for change in &change {
+        line!(out, "\n{}: {}", change.knob.name, change.wanted);
+        line!(out, "  what      {}", change.knob.about);
+        for line in summary(&change.wishes) {
+            line!(out, "  change    {line}");
+        }
+        line!(out, "  evidence  {}", change.knob.evidence);
+        line!(out, "  risk      {}", change.knob.risk);
+    }
+    let names = |all: &[&Change]| {
+        all.iter()
+            .map(|c| c.knob.name)
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    if !hold.is_empty() {
+        line!(out, "\nin force already: {}", names(&hold));
+    }
+    for change in absent {
+        let reason = change.absent.as_deref().unwrap_or_default();
+        line!(out, "absent: {}: {reason}", change.knob.name);
+    }
+    if !profile.boot.is_empty() {
+        line!(
+            out,
+            "at boot: {} parameters (not changed here)",
+            profile.boot.len()
+        );
+    }
+    if change.is_empty() {
+        line!(out, "nothing would change");
+    }
+    out
+}
+
+/// Most things of a knob that are listed one by one.
+const MOST: usize = 4;
+
+/// What would change, alike things together when there are many.
+fn summary(wishes: &[Wish]) -> Vec<String> {
+    let differ: Vec<&Wish> = wishes.iter().filter(|w| !w.holds()).collect();
+    let line = |w: &&Wish| format!("{}: {} → {}", w.item, w.current, w.wanted);
+    let mut lines: Vec<String> = differ.iter().take(MOST).map(line).collect();
+    if differ.len() > MOST {
+        lines.push(format!("and {} more", differ.len() - MOST));
+    }
+    let hold = wishes.len() - differ.len();
+    if hold > 0 {
+        lines.push(format!("{hold} already so"));
+    }
+    lines
+}

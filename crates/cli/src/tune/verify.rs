@@ -1,0 +1,39 @@
+//! `latlab tune verify`: is what was applied still in force?
+
+use std::process::ExitCode;
+
+use latlab_host::dirs::Dirs;
+use latlab_host::tuning::{self, Drift};
+
+use super::{Verify, explain, root, say};
+use crate::args::Format;
+use crate::failure::{MEASURED_FAILED, Outcome};
+use crate::table;
+
+const HEADER: [&str; 5] = ["knob", "what", "wanted", "found", "for"];
+
+pub fn run(args: &Verify) -> Outcome {
+    let drift = tuning::verify(None, &Dirs::from_env(), &root()).map_err(explain)?;
+    let row = |d: &Drift| {
+        let text = |s: &String| s.clone();
+        vec![
+            text(&d.knob),
+            text(&d.item),
+            text(&d.wanted),
+            text(&d.found),
+            d.owners.join(", "),
+        ]
+    };
+    let rows: Vec<Vec<String>> = drift.iter().map(row).collect();
+    let out = match args.format {
+        Format::Json => format!("{:#}\n", serde_json::json!({ "drift": drift })),
+        Format::Csv => table::csv(&HEADER, &rows),
+        Format::Table if drift.is_empty() => "everything that was applied is in force\n".into(),
+        Format::Table => table::render(&HEADER, &rows),
+    };
+    say(&out)?;
+    Ok(match drift.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(MEASURED_FAILED),
+    })
+}

@@ -1,0 +1,156 @@
+//! The settings of a network card that only `ethtool`'s ioctl knows (include/uapi/linux/ethtool.h):
+//! its queues, how it gathers interrupts, and the work that it takes over from the processor.
+
+use std::ffi::{c_char, c_ulong, c_void};
+use std::io;
+use std::os::fd::AsRawFd;
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+
+const SIOCETHTOOL: c_ulong = 0x8946;
+
+/// Longest name of an interface, with its final zero.
+const IFNAMSIZ: usize = 16;
+
+/// `struct ifreq` as SIOCETHTOOL reads it: the name, then an address in a union of 24 bytes.
+#[repr(C)]
+struct Request {
+    name: [c_char; IFNAMSIZ],
+    data: *mut c_void,
+    rest: [u8; 16],
+}
+
+/// Asks about `interface` with a structure of 32-bit words, of which the first is the command; the
+/// kernel fills in the rest, or takes them.
+fn ask<const WORDS: usize>(interface: &str, words: &mut [u32; WORDS]) -> io::Result<()> {
+    let mut request = Request {
+        name: [0; IFNAMSIZ],
+        data: words.as_mut_ptr().cast(),
+        rest: [0; 16],
+    };
+    if interface.len() >= IFNAMSIZ {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    for (to, from) in request.name.iter_mut().zip(interface.bytes()) {
+        *to = from as c_char;
+    }
+    let socket = socket_with(
+        AddressFamily::INET,
+        SocketType::DGRAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    // SAFETY: the request and the words that it points to live over the call, and the words are as
+    // many as the structure of the command has: each command below is only used with its own.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) };
+    match result {
+        0.. => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// `struct ethtool_channels`: command, four maxima (received, sent, other, combined), four counts.
+const CHANNELS: usize = 9;
+const GET_CHANNELS: u32 = 0x3c;
+const SET_CHANNELS: u32 = 0x3d;
+const COMBINED: usize = 8;
+const MOST_COMBINED: usize = 4;
+
+/// Queues that both receive and send, and the most there can be.
+///
+/// # Errors
+/// When the card cannot be asked.
+pub fn queues(interface: &str) -> io::Result<(u32, u32)> {
+    let mut words = [0; CHANNELS];
+    words[0] = GET_CHANNELS;
+    ask(interface, &mut words)?;
+    Ok((words[COMBINED], words[MOST_COMBINED]))
+}
+
+/// Sets the number of queues.
+///
+/// # Errors
+/// When the card does not take it.
+pub fn set_queues(interface: &str, count: u32) -> io::Result<()> {
+    let mut words = [0; CHANNELS];
+    words[0] = GET_CHANNELS;
+    ask(interface, &mut words)?;
+    words[0] = SET_CHANNELS;
+    words[COMBINED] = count;
+    ask(interface, &mut words)
+}
+
+/// `struct ethtool_coalesce`.
+const COALESCE: usize = 23;
+const GET_COALESCE: u32 = 0x0e;
+const SET_COALESCE: u32 = 0x0f;
+/// Microseconds until an interrupt for received packets, and for sent ones; whether the card adapts
+/// them by itself.
+const COALESCE_FIELDS: [usize; 4] = [1, 5, 10, 11];
+
+/// How long the card gathers before it interrupts: received and sent in microseconds, then whether it
+/// adapts each by itself, 0 or 1.
+///
+/// # Errors
+/// When the card cannot be asked.
+pub fn coalescing(interface: &str) -> io::Result<[u32; 4]> {
+    let mut words = [0; COALESCE];
+    words[0] = GET_COALESCE;
+    ask(interface, &mut words)?;
+    Ok(COALESCE_FIELDS.map(|field| words[field]))
+}
+
+/// Sets them.
+///
+/// # Errors
+/// When the card does not take it.
+pub fn set_coalescing(interface: &str, values: [u32; 4]) -> io::Result<()> {
+    let mut words = [0; COALESCE];
+    words[0] = GET_COALESCE;
+    ask(interface, &mut words)?;
+    words[0] = SET_COALESCE;
+    for (field, value) in COALESCE_FIELDS.into_iter().zip(values) {
+        words[field] = value;
+    }
+    ask(interface, &mut words)
+}
+
+/// Work that a card, or the kernel for it, does for many packets at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Offload {
+    /// Generic receive offload: packets of a stream are joined.
+    Gro,
+    /// Generic segmentation offload: packets are divided as late as possible.
+    Gso,
+    /// TCP segmentation offload: by the card.
+    Tso,
+}
+
+impl Offload {
+    /// The commands to get and to set it.
+    fn commands(self) -> (u32, u32) {
+        match self {
+            Offload::Gro => (0x2b, 0x2c),
+            Offload::Gso => (0x23, 0x24),
+            Offload::Tso => (0x1e, 0x1f),
+        }
+    }
+}
+
+/// Whether an offload is on.
+///
+/// # Errors
+/// When the card cannot be asked.
+pub fn offload(interface: &str, offload: Offload) -> io::Result<bool> {
+    let mut words = [offload.commands().0, 0];
+    ask(interface, &mut words)?;
+    Ok(words[1] != 0)
+}
+
+/// Turns it on or off.
+///
+/// # Errors
+/// When the card does not take it.
+pub fn set_offload(interface: &str, offload: Offload, on: bool) -> io::Result<()> {
+    ask(interface, &mut [offload.commands().1, u32::from(on)])
+}

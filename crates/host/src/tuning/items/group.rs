@@ -1,0 +1,60 @@
+//! Control groups that latlab makes for the machine's tuning, never for a lab's nodes.
+//!
+//! Removing one gives back whatever runs in it to the group above, where its parents came from:
+//! processes that were born in it are in no journal.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use super::ABSENT;
+use crate::tuning::root::Root;
+
+/// The value of a group that is there.
+pub const PRESENT: &str = "present";
+
+/// A process that forks while it is moved may leave a child behind; so it is tried again.
+const SWEEPS: usize = 50;
+
+pub(super) fn read(root: &Root, path: &Path) -> Option<String> {
+    Some(if root.has(path) { PRESENT } else { ABSENT }.to_string())
+}
+
+pub(super) fn writable(root: &Root, path: &Path) -> io::Result<()> {
+    let above = root.path(path.parent().unwrap_or(path));
+    let access = rustix::fs::Access::WRITE_OK;
+    Ok(rustix::fs::access(&above, access)?)
+}
+
+pub(super) fn write(root: &Root, path: &Path, value: &str) -> io::Result<()> {
+    let group = root.path(path);
+    match value {
+        PRESENT => match fs::create_dir(&group) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            made => made,
+        },
+        _ => remove(&group),
+    }
+}
+
+fn remove(group: &Path) -> io::Result<()> {
+    let above = group.parent().unwrap_or(group);
+    // Threads on version 1, processes on version 2, where a thread cannot leave alone.
+    let unified = group.join("cgroup.controllers").exists();
+    let members = if unified { "cgroup.procs" } else { "tasks" };
+    for _ in 0..SWEEPS {
+        let ids = fs::read_to_string(group.join(members)).unwrap_or_default();
+        for id in ids.lines() {
+            match fs::write(above.join(members), id) {
+                Err(e) if e.raw_os_error() != Some(libc::ESRCH) => return Err(e),
+                _ => {}
+            }
+        }
+        match fs::remove_dir(group) {
+            Err(e) if e.raw_os_error() == Some(libc::EBUSY) && !ids.is_empty() => {}
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+            done => return done,
+        }
+    }
+    Err(io::Error::from_raw_os_error(libc::EBUSY))
+}

@@ -1,0 +1,213 @@
+//! Properties of single threads: their processors, their policy, the memory that they may lock, and
+//! the control group that decides on their processors.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use latlab_model::units::CpuList;
+use serde::{Deserialize, Serialize};
+
+use crate::sys::sched;
+use crate::tuning::root::Root;
+
+/// A thread, told apart from every other since boot by its number and its start.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Task {
+    /// Its number.
+    pub tid: u32,
+    /// When it started, in clock ticks since boot.
+    pub start: u64,
+    /// Its name when it was seen; a worker of the kernel has that of its work.
+    pub name: String,
+    /// Of the kernel.
+    kernel: bool,
+    /// The kernel keeps it where it is.
+    bound: bool,
+}
+
+impl PartialEq for Task {
+    fn eq(&self, other: &Task) -> bool {
+        (self.tid, self.start) == (other.tid, other.start)
+    }
+}
+
+impl Eq for Task {}
+
+/// Flags of a task (include/linux/sched.h).
+const PF_KTHREAD: u32 = 0x0020_0000;
+const PF_NO_SETAFFINITY: u32 = 0x0400_0000;
+
+impl Task {
+    /// The thread with this number now; none when there is none, or it has ended.
+    pub fn of(root: &Root, tid: u32) -> Option<Task> {
+        let stat = root.read(format!("/proc/{tid}/stat")).ok()?;
+        // 17 (a name) with) brackets) S 2 0 0 0 -1 69238880 …
+        let (name, rest) = (stat.find('(')?, stat.rfind(')')?);
+        let fields: Vec<&str> = stat[rest + 1..].split_whitespace().collect();
+        let ended = matches!(fields.first(), Some(&("Z" | "X")));
+        let flags: u32 = fields.get(6)?.parse().ok()?;
+        (!ended).then_some(Task {
+            tid,
+            start: fields.get(19)?.parse().ok()?,
+            name: stat[name + 1..rest].to_string(),
+            kernel: flags & PF_KTHREAD != 0,
+            bound: flags & PF_NO_SETAFFINITY != 0,
+        })
+    }
+
+    /// Every thread of the machine, as far as this process sees them.
+    pub fn all(root: &Root) -> Vec<Task> {
+        let number = |name: &String| name.parse::<u32>().ok();
+        let processes: Vec<u32> = root.names("/proc").iter().filter_map(number).collect();
+        let threads = processes.into_iter().flat_map(|pid| {
+            let found = root.names(format!("/proc/{pid}/task"));
+            found.iter().filter_map(number).collect::<Vec<_>>()
+        });
+        threads.filter_map(|tid| Task::of(root, tid)).collect()
+    }
+
+    /// Runs in the kernel only.
+    pub fn is_kernel(&self) -> bool {
+        self.kernel
+    }
+
+    /// The kernel keeps it where it is.
+    pub fn is_bound(&self) -> bool {
+        self.bound
+    }
+
+    fn is_there(&self, root: &Root) -> bool {
+        Task::of(root, self.tid).is_some_and(|now| now.start == self.start)
+    }
+}
+
+impl fmt::Display for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "thread {} ({})", self.tid, self.name)
+    }
+}
+
+/// What is turned of a thread.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Attribute {
+    /// The processors that it may run on.
+    Affinity,
+    /// Its scheduling policy.
+    Policy,
+    /// The memory that its process may lock.
+    MemoryLock,
+    /// Its group in the hierarchy of `cpuset` that is mounted here, version 1. A value that is
+    /// restored carries the affinity too, which the kernel sets anew on every move.
+    Cpuset {
+        /// Where it is mounted.
+        mount: PathBuf,
+    },
+}
+
+impl fmt::Display for Attribute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Attribute::Affinity => "processors",
+            Attribute::Policy => "policy",
+            Attribute::MemoryLock => "lockable memory",
+            Attribute::Cpuset { .. } => "cpuset",
+        })
+    }
+}
+
+impl Attribute {
+    pub(super) fn read(&self, root: &Root, task: &Task) -> io::Result<Option<String>> {
+        let value = match self {
+            Attribute::Affinity => affinity(root, task.tid),
+            Attribute::Policy => sched::policy(task.tid),
+            Attribute::MemoryLock => sched::memory_lock(task.tid),
+            Attribute::Cpuset { .. } => membership(root, task.tid),
+        }?;
+        // Looked at last, so that the value is this thread's.
+        Ok(task.is_there(root).then_some(value))
+    }
+
+    pub(super) fn write(&self, root: &Root, task: &Task, value: &str) -> io::Result<()> {
+        if !task.is_there(root) {
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+        match self {
+            Attribute::Affinity => set_affinity(task.tid, value),
+            Attribute::Policy => sched::set_policy(task.tid, value),
+            Attribute::MemoryLock => sched::set_memory_lock(task.tid, value),
+            Attribute::Cpuset { mount } => {
+                let (group, processors) = parts(value);
+                let tasks = below(mount, group).join("tasks");
+                fs::write(root.path(tasks), task.tid.to_string())?;
+                match processors {
+                    Some(list) if affinity(root, task.tid)? != list => set_affinity(task.tid, list),
+                    _ => Ok(()),
+                }
+            }
+        }
+    }
+
+    pub(super) fn same(&self, a: &str, b: &str) -> bool {
+        match self {
+            Attribute::Cpuset { .. } => parts(a).0 == parts(b).0,
+            _ => a == b,
+        }
+    }
+}
+
+/// `/a/group 0-3` as the group and the affinity, which need not be there.
+fn parts(value: &str) -> (&str, Option<&str>) {
+    match value.rsplit_once(' ') {
+        Some((group, list)) => (group, Some(list)),
+        None => (value, None),
+    }
+}
+
+/// The directory of a group that is named as in /proc/PID/cpuset.
+pub(in crate::tuning) fn below(mount: &Path, group: &str) -> PathBuf {
+    mount.join(group.trim_start_matches('/'))
+}
+
+fn affinity(root: &Root, tid: u32) -> io::Result<String> {
+    let status = root.read(format!("/proc/{tid}/status"))?;
+    let line = status
+        .lines()
+        .find_map(|l| l.strip_prefix("Cpus_allowed_list:"));
+    line.map(|l| l.trim().to_string())
+        .ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+fn membership(root: &Root, tid: u32) -> io::Result<String> {
+    let group = root.read(format!("/proc/{tid}/cpuset"))?;
+    Ok(format!("{} {}", group.trim(), affinity(root, tid)?))
+}
+
+fn set_affinity(tid: u32, list: &str) -> io::Result<()> {
+    let cpus = CpuList::parse(list).ok_or(io::ErrorKind::InvalidInput)?;
+    sched::set_affinity(tid, &cpus)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_thread_is_seen_and_one_with_another_start_is_not() {
+        let root = Root::default();
+        let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        let task = Task::of(&root, tid).unwrap();
+        assert!(!task.is_kernel());
+        let now = Attribute::Affinity.read(&root, &task).unwrap().unwrap();
+        Attribute::Affinity.write(&root, &task, &now).unwrap();
+        assert!(Task::all(&root).contains(&task));
+        let other = Task {
+            start: task.start + 1,
+            ..task
+        };
+        assert_eq!(Attribute::Affinity.read(&root, &other).unwrap(), None);
+        assert!(Attribute::Affinity.write(&root, &other, &now).is_err());
+    }
+}

@@ -1,0 +1,28 @@
+//! `busy-poll`: how long poll(2) and select(2) spin on the queues of network cards instead of sleeping.
+
+use super::prelude::*;
+
+/// See the module.
+pub const KNOB: Knob = Knob {
+    name: "busy-poll",
+    about: "Let poll and select spin on network queues so long",
+    evidence: "Documentation/admin-guide/sysctl/net.rst, busy_poll",
+    risk: "a waiting program burns its core",
+    items: |m| file::one(m.root, "/proc/sys/net/core/busy_poll", Form::Text, "this kernel is built without busy polling, or this is not the first network namespace"),
+    value: Value::Same(microseconds),
+    moves: false,
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_read_and_wanted() {
+        let tree = Tree::new(&[("/proc/sys/net/core/busy_poll", "0
+    ")]);
+        tree.turns("busy-poll", "50us", "/proc/sys/net/core/busy_poll", "0", "50");
+        tree.turns("busy-poll", "off", "/proc/sys/net/core/busy_poll", "0", "0");
+        Tree::lacks("busy-poll", "50us", "no /proc/sys/net/core/busy_poll");
+    }
+}

@@ -1,0 +1,28 @@
+//! `compaction`: how eagerly memory is compacted in the background, which moves pages and interrupts
+//! all processors to flush their TLB.
+
+use super::prelude::*;
+
+/// See the module.
+pub const KNOB: Knob = Knob {
+    name: "compaction",
+    about: "Compact memory in the background, 0 not at all",
+    evidence: "Documentation/admin-guide/sysctl/vm.rst, compaction_proactiveness",
+    risk: "0: huge pages are harder to get later",
+    items: |m| file::one(m.root, "/proc/sys/vm/compaction_proactiveness", Form::Text, "this kernel is built without compaction"),
+    value: Value::Same(number),
+    moves: false,
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_read_and_wanted() {
+        let tree = Tree::new(&[("/proc/sys/vm/compaction_proactiveness", "20
+    ")]);
+        tree.turns("compaction", "0", "/proc/sys/vm/compaction_proactiveness", "20", "0");
+        Tree::lacks("compaction", "0", "no /proc/sys/vm/compaction_proactiveness");
+    }
+}

@@ -1,0 +1,29 @@
+//! `dirty-writeback`: how often the kernel writes changed pages to the disk: work queues that run
+//! wherever they may.
+
+use super::prelude::*;
+
+/// See the module.
+pub const KNOB: Knob = Knob {
+    name: "dirty-writeback",
+    about: "Time between writebacks of changed pages",
+    evidence: "Documentation/admin-guide/sysctl/vm.rst, dirty_writeback_centisecs",
+    risk: "longer: more is lost when the power fails; off: written only when memory is short or sync is called",
+    items: |m| file::one(m.root, "/proc/sys/vm/dirty_writeback_centisecs", Form::Text, "this kernel has no writeback of its own"),
+    value: Value::Same(centiseconds),
+    moves: false,
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_read_and_wanted() {
+        let tree = Tree::new(&[("/proc/sys/vm/dirty_writeback_centisecs", "500
+    ")]);
+        tree.turns("dirty-writeback", "15s", "/proc/sys/vm/dirty_writeback_centisecs", "500", "1500");
+        tree.turns("dirty-writeback", "off", "/proc/sys/vm/dirty_writeback_centisecs", "500", "0");
+        Tree::lacks("dirty-writeback", "15s", "no /proc/sys/vm/dirty_writeback_centisecs");
+    }
+}

@@ -1,0 +1,91 @@
+//! `kernel-threads`: which processors the kernel's own threads use. Those that are bound to a
+//! processor stay there, and the threads of interrupts follow their interrupt; all others can move.
+
+use latlab_model::units::CpuList;
+
+use super::prelude::*;
+use crate::tuning::items::task::{Attribute, Task};
+
+/// See the module.
+pub const KNOB: Knob = Knob {
+    name: "kernel-threads",
+    about: "Processors of the kernel's own threads, where they are not bound",
+    evidence: "Documentation/admin-guide/kernel-per-CPU-kthreads.rst; Daichendt 2022, 5.6.4 (binding RCU's threads)",
+    risk: "RCU's and the memory's threads share the housekeeping processors",
+    items: |m| match movable(m) {
+        tasks if tasks.is_empty() => Err("no kernel thread can be seen from here, as in a container".into()),
+        tasks => Ok(tasks.into_iter().map(affinity).collect()),
+    },
+    value: Value::Each(each),
+    moves: true,
+};
+
+fn movable(machine: &Machine<'_>) -> Vec<Task> {
+    let mut tasks = Task::all(machine.root);
+    tasks.retain(|t| t.is_kernel() && !t.is_bound() && !t.name.starts_with("irq/"));
+    tasks
+}
+
+fn affinity(task: Task) -> Item {
+    let attribute = Attribute::Affinity;
+    Item::Task { task, attribute }
+}
+
+fn each(machine: &Machine<'_>, wanted: &Wanted) -> Result<Wishes, Why> {
+    let cpus = some_cpus(machine, wanted)?;
+    let wishes = (KNOB.items)(machine)?.into_iter().filter_map(|item| {
+        let now = item.read(machine.root).ok().flatten()?;
+        Some((item, narrowed(&now, &cpus)))
+    });
+    Ok(wishes.collect())
+}
+
+/// A thread that keeps to some of the processors already is left there.
+fn narrowed(now: &str, cpus: &CpuList) -> String {
+    let inside = CpuList::parse(now).is_some_and(|list| list.iter().all(|c| cpus.contains(c)));
+    match inside {
+        true => now.to_string(),
+        false => cpus.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As the kernel shows one: a name in brackets, then 50 numbers.
+    fn stat(tid: u32, name: &str, flags: u32) -> String {
+        format!("{tid} ({name}) S 2 0 0 0 -1 {flags} 0 0 0 0 0 0 0 0 20 0 1 0 77 0 0\n")
+    }
+
+    #[test]
+    fn unbound_threads_of_the_kernel_are_moved_and_no_others() {
+        let (kernel, bound) = (0x0020_8040, 0x0420_8040);
+        let threads = [
+            (2, "kthreadd", kernel, "0-3"),
+            (16, "ksoftirqd/2", bound, "2"),
+            (17, "rcu_preempt", kernel, "0-3"),
+            (18, "kswapd0", kernel, "1"),
+            (19, "irq/24-eth0", kernel, "2"),
+            (40, "bash", 0x0040_0000, "0-3"),
+        ];
+        let mut files = Vec::new();
+        for (tid, name, flags, cpus) in threads {
+            files.push((format!("/proc/{tid}/stat"), stat(tid, name, flags)));
+            files.push((format!("/proc/{tid}/task/{tid}/stat"), String::new()));
+            files.push((format!("/proc/{tid}/status"), format!("Cpus_allowed_list:\t{cpus}\n")));
+        }
+        let files: Vec<(&str, &str)> = files.iter().map(|(p, t)| (p.as_str(), t.as_str())).collect();
+        let plan = Tree::new(&files).plan("kernel-threads", "housekeeping");
+        let text = |(a, b, c): (&str, &str, &str)| (a.to_string(), b.to_string(), c.to_string());
+        assert_eq!(
+            plan,
+            [
+                text(("processors of thread 2 (kthreadd)", "0-3", "0-1")),
+                text(("processors of thread 17 (rcu_preempt)", "0-3", "0-1")),
+                text(("processors of thread 18 (kswapd0)", "1", "1")),
+            ]
+        );
+        Tree::lacks("kernel-threads", "housekeeping", "as in a container");
+    }
+}

@@ -1,0 +1,67 @@
+//! `memory-lock`: programs that may lock all their memory, by name. A page that is locked is never
+//! fetched from a disk in the middle of a packet; only the program itself can lock it (mlockall(2),
+//! QEMU's `mem-lock=on`), and its limit must let it.
+
+use super::prelude::*;
+use crate::tuning::items::task::{Attribute, Task};
+use latlab_model::profile::fits;
+
+/// See the module.
+pub const KNOB: Knob = Knob {
+    name: "memory-lock",
+    about: "Running programs that may lock all their memory, by name",
+    evidence: "mlock(2), Notes on real-time processes; Welch 2015, Table 3.3 (-realtime mlock=on)",
+    risk: "memory that is locked is lost to everything else; a leak in the program is the machine's",
+    items: |m| match programs(m) {
+        tasks if tasks.is_empty() => Err("no program can be seen".into()),
+        tasks => Ok(tasks.into_iter().map(limit).collect()),
+    },
+    value: Value::Each(each),
+    moves: true,
+};
+
+/// One a process, not one a thread: the limit is the process's.
+fn programs(machine: &Machine<'_>) -> Vec<Task> {
+    let names = machine.root.names("/proc");
+    let numbers = names.iter().filter_map(|name| name.parse().ok());
+    let tasks = numbers.filter_map(|pid| Task::of(machine.root, pid));
+    tasks.filter(|task| !task.is_kernel()).collect()
+}
+
+fn limit(task: Task) -> Item {
+    let attribute = Attribute::MemoryLock;
+    Item::Task { task, attribute }
+}
+
+fn each(machine: &Machine<'_>, wanted: &Wanted) -> Result<Wishes, Why> {
+    let Wanted::Names(patterns) = wanted else {
+        return Err(Why::Absent("no programs are named".into()));
+    };
+    let mut tasks = programs(machine);
+    tasks.retain(|task| patterns.iter().any(|p| fits(p, &task.name)));
+    let names = patterns.join(" or ");
+    match tasks.is_empty() {
+        true => Err(Why::Absent(format!("no program named {names} runs"))),
+        false => Ok(tasks.into_iter().map(|t| (limit(t), "unlimited/unlimited".into())).collect()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_that_fit_are_wanted_unlimited() {
+        let stat = "4190001 (qemu-system-x86) S 2 0 0 0 -1 64 0 0 0 0 0 0 0 0 20 0 1 0 77 0 0\n";
+        let tree = Tree::new(&[("/proc/4190001/stat", stat)]);
+        let root = tree.root();
+        let cores = latlab_model::profile::Cores::shared(&latlab_model::units::CpuList::new(vec![0]));
+        let machine = Machine { root: &root, cores: &cores };
+        let wishes = |pattern: &str| each(&machine, &Wanted::Names(vec![pattern.into()]));
+        let found = wishes("qemu-system-*").unwrap();
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].1, "unlimited/unlimited");
+        assert!(wishes("testpmd").is_err());
+        Tree::lacks("memory-lock", "testpmd", "no program named testpmd runs");
+    }
+}

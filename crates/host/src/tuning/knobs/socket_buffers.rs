@@ -1,0 +1,45 @@
+//! `socket-buffers`: how much a socket may buffer when its program asks for it, or TCP finds it
+//! useful.
+
+use super::prelude::*;
+
+const FILES: &str = "/proc/sys/net/core/*mem_max";
+
+/// See the module.
+pub const KNOB: Knob = Knob {
+    name: "socket-buffers",
+    about: "Largest receive and send buffer that a socket may ask for",
+    evidence: "Documentation/admin-guide/sysctl/net.rst, rmem_max and wmem_max",
+    risk: "memory that any program may take; longer queues instead of losses",
+    items: |m| {
+        let found = m.root.glob(FILES);
+        let ours = found.into_iter().filter(|path| {
+            path.ends_with("rmem_max") || path.ends_with("wmem_max")
+        });
+        let items: Vec<Item> = ours.map(|path| Item::file(path, Form::Text)).collect();
+        match items.is_empty() {
+            false => Ok(items),
+            true => Err(format!("no {FILES}: this is not the first network namespace")),
+        }
+    },
+    value: Value::Same(bytes),
+    moves: false,
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_directions_are_wanted() {
+        let tree = Tree::new(&[
+            ("/proc/sys/net/core/rmem_max", "212992\n"),
+            ("/proc/sys/net/core/wmem_max", "212992\n"),
+            ("/proc/sys/net/core/optmem_max", "131072\n"),
+        ]);
+        let plan = tree.plan("socket-buffers", "64MiB");
+        assert_eq!(plan.len(), 2);
+        assert!(plan.iter().all(|(_, from, to)| from == "212992" && to == "67108864"));
+        Tree::lacks("socket-buffers", "64MiB", "network namespace");
+    }
+}

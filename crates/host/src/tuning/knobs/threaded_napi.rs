@@ -1,0 +1,36 @@
+//! `threaded-napi`: whether the packets of an interface are taken in by threads of their own, which can
+//! be placed and given a priority, instead of in softirqs.
+
+use super::prelude::*;
+
+/// See the module.
+pub const KNOB: Knob = Knob {
+    name: "threaded-napi",
+    about: "Take packets in by threads instead of softirqs",
+    evidence: "Documentation/networking/napi.rst, Threaded NAPI",
+    risk: "a switch of threads more for each batch of packets",
+    items: |m| file::each(m.root, "/sys/class/net/*/threaded", Form::Text, "this kernel has no threaded polling (before 5.12)"),
+    value: Value::Same(switch),
+    moves: false,
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_one_is_read_and_wanted() {
+        let tree = Tree::new(&[
+            ("/sys/class/net/eth0/threaded", "0
+    "),
+        ]);
+        let text = |(a, b, c): (&str, &str, &str)| (a.to_string(), b.to_string(), c.to_string());
+        assert_eq!(
+            tree.plan("threaded-napi", "on"),
+            [
+                text(("/sys/class/net/eth0/threaded", "0", "1")),
+            ]
+        );
+        Tree::lacks("threaded-napi", "on", "no /sys/class/net/*/threaded");
+    }
+}

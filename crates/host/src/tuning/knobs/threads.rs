@@ -1,0 +1,71 @@
+//! `threads`: the scheduling policy of threads by their name: SCHED_FIFO, SCHED_RR or SCHED_DEADLINE
+//! for what must run at once (a VM's vCPUs, ksoftirqd, threaded interrupts), another nice value for
+//! what may wait.
+
+use super::prelude::*;
+use crate::tuning::items::task::{Attribute, Task};
+use latlab_model::profile::fits;
+
+/// See the module.
+pub const KNOB: Knob = Knob {
+    name: "threads",
+    about: "Scheduling policy of threads by their name",
+    evidence: "sched(7); Documentation/scheduler/sched-rt-group.rst and sched-deadline.rst; Welch 2015, 3.1.3.1 (PREEMPT_RT)",
+    risk: "a real-time thread that does not sleep keeps others off its core, the kernel's included",
+    items: |m| match Task::all(m.root) {
+        tasks if tasks.is_empty() => Err("no thread can be seen".into()),
+        tasks => Ok(tasks.into_iter().map(policy).collect()),
+    },
+    value: Value::Each(each),
+    moves: true,
+};
+
+fn policy(task: Task) -> Item {
+    let attribute = Attribute::Policy;
+    Item::Task { task, attribute }
+}
+
+fn each(machine: &Machine<'_>, wanted: &Wanted) -> Result<Wishes, Why> {
+    let Wanted::Threads(rules) = wanted else {
+        return Err(Why::Absent("no threads are named".into()));
+    };
+    let mut wishes = Wishes::new();
+    for task in Task::all(machine.root) {
+        if let Some(rule) = rules.iter().find(|r| fits(&r.pattern, &task.name)) {
+            wishes.push((policy(task), rule.policy.to_string()));
+        }
+    }
+    let names: Vec<&str> = rules.iter().map(|r| r.pattern.as_str()).collect();
+    match wishes.is_empty() {
+        false => Ok(wishes),
+        true => Err(Why::Absent(format!("no thread is named {}", names.join(" or ")))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_pattern_that_fits_a_thread_counts() {
+        let stat = |tid: u32, name: &str| {
+            format!("{tid} ({name}) S 2 0 0 0 -1 64 0 0 0 0 0 0 0 0 20 0 1 0 77 0 0\n")
+        };
+        let (one, two) = (stat(4_190_001, "worker/1"), stat(4_190_002, "worker/2"));
+        let tree = Tree::new(&[
+            ("/proc/4190001/stat", &one),
+            ("/proc/4190001/task/4190001/stat", ""),
+            ("/proc/4190001/task/4190002/stat", ""),
+            ("/proc/4190002/stat", &two),
+        ]);
+        let root = tree.root();
+        let cores = latlab_model::profile::Cores::shared(&latlab_model::units::CpuList::new(vec![0]));
+        let machine = Machine { root: &root, cores: &cores };
+        let mut profile = latlab_model::profile::Profile::empty();
+        profile.want("threads", "{worker/2: fifo:2, worker/*: \"other:5\"}").unwrap();
+        let wishes = each(&machine, &profile.knobs["threads"]).unwrap();
+        let values: Vec<&str> = wishes.iter().map(|(_, value)| value.as_str()).collect();
+        assert_eq!(values, ["other:5", "fifo:2"]);
+        Tree::lacks("threads", "{worker/*: fifo:2}", "no thread is named worker/*");
+    }
+}

@@ -1,0 +1,28 @@
+//! `unevictable-compaction`: whether compaction may move locked memory: mlock(2) keeps a page from
+//! being swapped out, not from being moved, which is a page fault too.
+
+use super::prelude::*;
+
+/// See the module.
+pub const KNOB: Knob = Knob {
+    name: "unevictable-compaction",
+    about: "Let compaction move locked memory",
+    evidence: "Documentation/admin-guide/sysctl/vm.rst, compact_unevictable_allowed",
+    risk: "off: memory with much of it locked stays in pieces",
+    items: |m| file::one(m.root, "/proc/sys/vm/compact_unevictable_allowed", Form::Text, "this kernel is built without compaction"),
+    value: Value::Same(switch),
+    moves: false,
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_read_and_wanted() {
+        let tree = Tree::new(&[("/proc/sys/vm/compact_unevictable_allowed", "1
+    ")]);
+        tree.turns("unevictable-compaction", "off", "/proc/sys/vm/compact_unevictable_allowed", "1", "0");
+        Tree::lacks("unevictable-compaction", "off", "no /proc/sys/vm/compact_unevictable_allowed");
+    }
+}

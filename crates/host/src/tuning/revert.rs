@@ -1,0 +1,129 @@
+//! Putting knobs back: needs the journal only, in any state of it, any number of times.
+
+use serde::Serialize;
+
+use super::items::{ABSENT, Item};
+use super::journal::{Entry, Held};
+use super::{Error, Problem, Root};
+use crate::dirs::Dirs;
+
+/// What came of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Reverted {
+    /// So many things have their original value again.
+    pub restored: usize,
+    /// So many had it still, or vanished.
+    pub nothing_to_do: usize,
+    /// So many stay as they are for other owners.
+    pub kept: usize,
+    /// Somebody else changed these meanwhile; they were left alone and are not ours any more.
+    pub foreign: Vec<Problem>,
+    /// These could not be restored; they stay in the journal, so that it can be tried again.
+    pub failed: Vec<Problem>,
+    /// Entries of an earlier boot that were forgotten: that kernel is gone, with all that was tuned.
+    pub forgotten: usize,
+}
+
+impl Reverted {
+    /// Whether everything is as it was before.
+    pub fn is_good(&self) -> bool {
+        self.foreign.is_empty() && self.failed.is_empty()
+    }
+}
+
+/// Ends what `owner` wants; the last owner of an item gives its original back.
+///
+/// # Errors
+/// When the journal cannot be read or written; what single items say is in the result.
+pub fn revert(
+    owner: &str,
+    dirs: &Dirs,
+    root: &Root,
+    progress: &mut dyn FnMut(&str, usize, usize),
+) -> Result<Reverted, Error> {
+    let mut held = Held::take(dirs, root)?;
+    let mut result = Reverted {
+        forgotten: held.forgotten,
+        ..Reverted::default()
+    };
+    let entries = std::mem::take(&mut held.journal.entries);
+    let count = entries.len();
+    let mut left = Vec::new();
+    for (index, mut entry) in entries.into_iter().rev().enumerate() {
+        progress(&entry.knob, index, count);
+        let before = entry.owners.len();
+        entry.owners.retain(|o| o != owner);
+        if entry.owners.len() == before {
+            left.push(entry);
+        } else if !entry.owners.is_empty() {
+            result.kept += 1;
+            left.push(entry);
+        } else if let Some(entry) = undo(entry, owner, root, &mut result) {
+            left.push(entry);
+        }
+    }
+    left.reverse();
+    held.journal.entries = left;
+    held.sync()?;
+    Ok(result)
+}
+
+/// Restores one item; the entry when it must be tried again.
+fn undo(mut entry: Entry, owner: &str, root: &Root, result: &mut Reverted) -> Option<Entry> {
+    let Entry {
+        item,
+        original,
+        wanted,
+        ..
+    } = &entry;
+    let problem = |reason: String| Problem {
+        item: item.to_string(),
+        reason,
+    };
+    let failure = match item.read(root) {
+        Ok(None) => None,
+        // Goes with the group that it is in.
+        Ok(Some(_)) if original == ABSENT && matches!(item, Item::File { .. }) => None,
+        Ok(Some(now)) if item.same(&now, original) => None,
+        Ok(Some(now)) if item.is_ours(original, wanted, &now) => match restore(&entry, root) {
+            Ok(()) => {
+                result.restored += 1;
+                return None;
+            }
+            Err(reason) => Some(reason),
+        },
+        Ok(Some(now)) => {
+            result.foreign.push(problem(format!(
+                "it is `{now}` now, not the `{wanted}` of latlab; it was `{original}` before"
+            )));
+            return None;
+        }
+        Err(error) => Some(format!("it cannot be read: {error}")),
+    };
+    match failure {
+        None => {
+            result.nothing_to_do += 1;
+            None
+        }
+        Some(reason) => {
+            result.failed.push(problem(reason));
+            entry.owners.push(owner.to_string());
+            Some(entry)
+        }
+    }
+}
+
+fn restore(entry: &Entry, root: &Root) -> Result<(), String> {
+    let Entry { item, original, .. } = entry;
+    let written = item.write(root, original);
+    match (item.read(root), written) {
+        // It vanished under our hands.
+        (Ok(None), _) => Ok(()),
+        (Ok(Some(now)), _) if item.same(&now, original) => Ok(()),
+        (_, Err(error)) => Err(format!("`{original}` was not taken: {error}")),
+        (Ok(Some(now)), Ok(())) => Err(format!(
+            "`{original}` was written, and `{now}` is read back"
+        )),
+        (Err(error), Ok(())) => Err(format!("it cannot be read: {error}")),
+    }
+}

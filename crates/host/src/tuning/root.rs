@@ -1,0 +1,101 @@
+//! Where the kernel's files are: `/`, or a tree that a test made.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A root below which `proc`, `sys` and `dev` are found. System calls on threads always go to the
+/// running kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Root(PathBuf);
+
+impl Default for Root {
+    fn default() -> Root {
+        Root("/".into())
+    }
+}
+
+impl Root {
+    /// Another root, for tests.
+    pub fn at(path: &Path) -> Root {
+        Root(path.to_path_buf())
+    }
+
+    /// Where the file with this absolute path is.
+    pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
+        let path = path.as_ref();
+        self.0.join(path.strip_prefix("/").unwrap_or(path))
+    }
+
+    /// Its text.
+    pub fn read(&self, path: impl AsRef<Path>) -> io::Result<String> {
+        fs::read_to_string(self.path(path))
+    }
+
+    /// Whether it is there.
+    pub fn has(&self, path: impl AsRef<Path>) -> bool {
+        self.path(path).exists()
+    }
+
+    /// The names in a directory, numbers in their order; none when it is not there.
+    pub fn names(&self, directory: impl AsRef<Path>) -> Vec<String> {
+        let entries = fs::read_dir(self.path(directory)).into_iter().flatten();
+        let mut names: Vec<String> = entries
+            .flatten()
+            .filter_map(|e| e.file_name().into_string().ok())
+            .collect();
+        names.sort_by_key(|name| {
+            let digits = name.trim_start_matches(|c: char| !c.is_ascii_digit());
+            let letters = name[..name.len() - digits.len()].to_string();
+            let number = digits.split(|c: char| !c.is_ascii_digit()).next();
+            let number = number.and_then(|n| n.parse::<u64>().ok());
+            (letters, number, name.clone())
+        });
+        names
+    }
+
+    /// The absolute paths that fit, `*` standing for one name in a directory.
+    pub fn glob(&self, pattern: &str) -> Vec<PathBuf> {
+        let mut found = vec![PathBuf::from("/")];
+        for step in pattern.split('/').filter(|s| !s.is_empty()) {
+            found = found
+                .into_iter()
+                .flat_map(|dir| match step.contains('*') {
+                    false => vec![dir.join(step)],
+                    true => {
+                        let names = self.names(&dir);
+                        let fit = names
+                            .into_iter()
+                            .filter(|n| latlab_model::profile::fits(step, n));
+                        fit.map(|n| dir.join(n)).collect()
+                    }
+                })
+                .collect();
+        }
+        found.retain(|path| self.has(path));
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_with_numbers_come_in_their_order() {
+        let root = std::env::temp_dir().join(format!("latlab-root-{}", std::process::id()));
+        for name in ["cpu10", "cpu2", "cpu1", "cpuidle"] {
+            fs::create_dir_all(root.join("sys/cpu").join(name)).unwrap();
+            fs::write(root.join("sys/cpu").join(name).join("x"), "").unwrap();
+        }
+        fs::remove_file(root.join("sys/cpu/cpu2/x")).unwrap();
+        let at = Root::at(&root);
+        let found = at.glob("/sys/cpu/cpu*/x");
+        fs::remove_dir_all(&root).unwrap();
+        let names: Vec<String> = found.iter().map(|p| p.display().to_string()).collect();
+        assert_eq!(
+            names,
+            ["/sys/cpu/cpu1/x", "/sys/cpu/cpu10/x", "/sys/cpu/cpuidle/x"]
+        );
+    }
+}

@@ -1,0 +1,292 @@
+//! The engine on a made tree: journal, owners, accidents.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use latlab_model::profile::{Cores, Profile};
+use latlab_model::units::CpuList;
+
+use super::*;
+use crate::dirs::Dirs;
+
+const SWAPPINESS: &str = "proc/sys/vm/swappiness";
+const KSM: &str = "sys/kernel/mm/ksm/run";
+const THP: &str = "sys/kernel/mm/transparent_hugepage/enabled";
+
+struct World {
+    dir: PathBuf,
+}
+
+impl World {
+    fn new(name: &str) -> World {
+        let dir = std::env::temp_dir().join(format!("latlab-tune-{name}-{}", std::process::id()));
+        fs::remove_dir_all(&dir).ok();
+        let world = World { dir };
+        for (path, text) in [
+            (SWAPPINESS, "60\n"),
+            (KSM, "1\n"),
+            (THP, "always [madvise] never\n"),
+            ("proc/sys/kernel/random/boot_id", "first\n"),
+        ] {
+            world.set(path, text);
+        }
+        world
+    }
+
+    fn set(&self, path: &str, text: &str) {
+        let path = self.dir.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn get(&self, path: &str) -> String {
+        let text = fs::read_to_string(self.dir.join(path)).unwrap();
+        text.trim().to_string()
+    }
+
+    fn root(&self) -> Root {
+        Root::at(&self.dir)
+    }
+
+    fn dirs(&self) -> Dirs {
+        Dirs::below(&self.dir.join("latlab"))
+    }
+
+    fn plan(&self, wanted: &[(&str, &str)]) -> Vec<Change> {
+        let mut profile = Profile::empty();
+        for (knob, value) in wanted {
+            profile.want(knob, value).unwrap();
+        }
+        let cores = Cores::shared(&CpuList::parse("0-1").unwrap());
+        plan(&profile, &cores, &self.root()).unwrap()
+    }
+
+    fn apply(&self, owner: &str, wanted: &[(&str, &str)]) -> Result<Applied, Error> {
+        let changes = self.plan(wanted);
+        apply(
+            owner,
+            &changes,
+            &self.dirs(),
+            &self.root(),
+            &mut |_, _, _| (),
+        )
+    }
+
+    fn revert(&self, owner: &str) -> Reverted {
+        revert(owner, &self.dirs(), &self.root(), &mut |_, _, _| ()).unwrap()
+    }
+
+    fn drift(&self) -> Vec<Drift> {
+        verify(None, &self.dirs(), &self.root()).unwrap()
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.dir).ok();
+    }
+}
+
+#[test]
+fn what_was_applied_is_in_force_and_given_back() {
+    let world = World::new("back");
+    let applied = world
+        .apply(USER, &[("swappiness", "1"), ("ksm", "on")])
+        .unwrap();
+    assert!(applied.is_good());
+    let counts: Vec<_> = applied
+        .knobs
+        .iter()
+        .map(|k| (k.turned, k.already))
+        .collect();
+    assert_eq!(counts, [(0, 1), (1, 0)]);
+    assert_eq!(world.get(SWAPPINESS), "1");
+    assert_eq!(world.drift(), []);
+    let again = world.apply(USER, &[("swappiness", "1")]).unwrap();
+    assert_eq!(again.knobs[0].already, 1);
+    let reverted = world.revert(USER);
+    assert!(reverted.is_good());
+    assert_eq!((reverted.restored, reverted.nothing_to_do), (1, 1));
+    assert_eq!(world.get(SWAPPINESS), "60");
+    assert_eq!(world.revert(USER), Reverted::default());
+    assert!(!world.dirs().tuning().exists());
+}
+
+#[test]
+fn an_absent_knob_is_said_to_be_absent_and_nothing_is_journaled_for_it() {
+    let world = World::new("absent");
+    let applied = world.apply(USER, &[("nmi-watchdog", "off")]).unwrap();
+    assert!(
+        applied.knobs[0]
+            .absent
+            .as_ref()
+            .unwrap()
+            .contains("nmi_watchdog")
+    );
+    assert_eq!(applied.knobs[0].turned, 0);
+    assert!(!world.dirs().tuning().exists());
+    let shown = show(
+        &Cores::shared(&CpuList::parse("0").unwrap()),
+        &world.dirs(),
+        &world.root(),
+    );
+    let shown = shown.unwrap();
+    let knob = shown.iter().find(|s| s.knob == "nmi-watchdog").unwrap();
+    assert!(knob.absent.is_some() && knob.in_force.is_empty());
+}
+
+#[test]
+fn the_original_returns_when_the_last_owner_leaves() {
+    let world = World::new("owners");
+    world.apply(USER, &[("swappiness", "1")]).unwrap();
+    world
+        .apply("lab a", &[("swappiness", "1"), ("ksm", "off")])
+        .unwrap();
+    assert_eq!(world.revert(USER).kept, 1);
+    assert_eq!(world.get(SWAPPINESS), "1");
+    assert_eq!(world.revert("lab b"), Reverted::default());
+    assert_eq!(world.revert("lab a").restored, 2);
+    assert_eq!(
+        (world.get(SWAPPINESS), world.get(KSM)),
+        ("60".into(), "1".into())
+    );
+}
+
+#[test]
+fn what_another_owner_wants_otherwise_is_refused_before_any_change() {
+    let world = World::new("conflict");
+    world.apply("lab a", &[("swappiness", "1")]).unwrap();
+    let error = world
+        .apply("lab b", &[("thp", "never"), ("swappiness", "10")])
+        .unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.contains("is `1` for lab a, and `10` is wanted"),
+        "{text}"
+    );
+    assert!(error.hint().contains("end lab a first"));
+    assert!(world.get(THP).contains("[madvise]"));
+    assert_eq!(world.revert("lab b"), Reverted::default());
+    assert_eq!(world.get(SWAPPINESS), "1");
+}
+
+#[test]
+fn a_foreign_change_is_drift_and_is_left_alone() {
+    let world = World::new("foreign");
+    world
+        .apply(USER, &[("swappiness", "1"), ("ksm", "off")])
+        .unwrap();
+    world.set(SWAPPINESS, "33\n");
+    let drift = world.drift();
+    assert_eq!(drift.len(), 1);
+    assert_eq!(
+        (drift[0].wanted.as_str(), drift[0].found.as_str()),
+        ("1", "33")
+    );
+    let reverted = world.revert(USER);
+    assert!(!reverted.is_good());
+    assert!(reverted.foreign[0].reason.contains("it is `33` now"));
+    assert_eq!(
+        (world.get(SWAPPINESS), world.get(KSM)),
+        ("33".into(), "1".into())
+    );
+    assert_eq!(world.revert(USER), Reverted::default());
+}
+
+#[test]
+fn applying_over_a_foreign_change_returns_to_that_change() {
+    let world = World::new("over");
+    world.apply(USER, &[("swappiness", "1")]).unwrap();
+    world.set(SWAPPINESS, "33\n");
+    assert_eq!(
+        world.apply(USER, &[("swappiness", "1")]).unwrap().knobs[0].turned,
+        1
+    );
+    assert_eq!(world.revert(USER).restored, 1);
+    assert_eq!(world.get(SWAPPINESS), "33");
+}
+
+#[test]
+fn a_death_between_journal_and_write_leaves_nothing_to_restore() {
+    let world = World::new("death");
+    world
+        .apply(USER, &[("swappiness", "1"), ("ksm", "off")])
+        .unwrap();
+    // As if the second write had not been done, and the journal had been.
+    world.set(KSM, "1\n");
+    let reverted = world.revert(USER);
+    assert_eq!((reverted.restored, reverted.nothing_to_do), (1, 1));
+    assert!(reverted.is_good());
+}
+
+#[test]
+fn after_a_reboot_there_is_nothing_to_restore() {
+    let world = World::new("reboot");
+    world.apply(USER, &[("swappiness", "1")]).unwrap();
+    world.set("proc/sys/kernel/random/boot_id", "second\n");
+    assert_eq!(world.drift(), []);
+    let reverted = world.revert(USER);
+    assert_eq!((reverted.forgotten, reverted.restored), (1, 0));
+    assert_eq!(world.get(SWAPPINESS), "1");
+    assert!(!world.dirs().tuning().exists());
+}
+
+#[test]
+fn a_write_that_is_accepted_and_not_taken_is_refused() {
+    let world = World::new("refused");
+    let file = world.dir.join(SWAPPINESS);
+    fs::remove_file(&file).unwrap();
+    symlink("/dev/null", &file).unwrap();
+    let applied = world.apply(USER, &[("swappiness", "1")]).unwrap();
+    assert!(!applied.is_good());
+    assert_eq!(applied.knobs[0].turned, 0);
+    let reason = &applied.knobs[0].refused[0].reason;
+    assert!(
+        reason.contains("`1` was written, and `` is read back"),
+        "{reason}"
+    );
+    assert!(!world.dirs().tuning().exists());
+}
+
+#[test]
+fn what_cannot_be_written_is_refused_before_any_change() {
+    let world = World::new("read-only");
+    let locked = fs::Permissions::from_mode(0o444);
+    fs::set_permissions(world.dir.join(KSM), locked).unwrap();
+    let error = world
+        .apply(USER, &[("swappiness", "1"), ("ksm", "off")])
+        .unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("/sys/kernel/mm/ksm/run cannot be written"),
+        "{error}"
+    );
+    assert_eq!(world.get(SWAPPINESS), "60");
+    assert!(!world.dirs().tuning().exists());
+}
+
+#[test]
+fn what_vanished_needs_no_undo() {
+    let world = World::new("vanished");
+    world.apply(USER, &[("swappiness", "1")]).unwrap();
+    fs::remove_file(world.dir.join(SWAPPINESS)).unwrap();
+    assert_eq!(world.drift(), []);
+    let reverted = world.revert(USER);
+    assert!(reverted.is_good());
+    assert_eq!(reverted.nothing_to_do, 1);
+}
+
+#[test]
+fn a_damaged_journal_is_refused_and_kept() {
+    let world = World::new("damaged");
+    world.apply(USER, &[("swappiness", "1")]).unwrap();
+    fs::write(world.dirs().tuning(), "{}").unwrap();
+    let error = revert(USER, &world.dirs(), &world.root(), &mut |_, _, _| ()).unwrap_err();
+    assert!(
+        error.to_string().contains("is not a journal of tuning"),
+        "{error}"
+    );
+    assert!(Path::new(&world.dirs().tuning()).exists());
+}
