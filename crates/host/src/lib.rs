@@ -10,3 +10,4 @@ pub mod links;
 pub mod nodes;
 pub mod sys;
 pub mod tuning;
+pub mod watch;

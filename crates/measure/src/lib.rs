@@ -11,6 +11,7 @@ pub mod checks;
 pub mod clock;
 pub mod endpoint;
 pub mod floor;
+mod guard;
 pub mod iperf;
 mod noise;
 pub mod packets;

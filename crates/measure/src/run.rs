@@ -335,6 +335,7 @@ impl<'a> Run<'a> {
             clock: measured.clock,
             stream: measured.stream,
             checks: measured.checks,
+            intruders: measured.intruders,
             nodes: measured.nodes,
             samples,
         };

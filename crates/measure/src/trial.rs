@@ -2,11 +2,12 @@
 
 use latlab_host::lab::Lab;
 use latlab_model::plan::Reach;
-use latlab_model::results::{Check, ClockMap, Counters, Floor, NodeRecord, StreamResult};
+use latlab_model::results::{Check, ClockMap, Counters, Floor, Intruder, NodeRecord, StreamResult};
 use latlab_model::spec::{Measurement, Noise, Probe};
 use latlab_samples::Sample;
 use latlab_wire::samples::{Health, Report};
 
+use crate::guard::Guard;
 use crate::{checks, endpoint, noise, packets, rr, stream};
 
 /// Why a trial gave no result.
@@ -128,6 +129,8 @@ pub struct Measured {
     pub stream: Option<StreamResult>,
     /// Whether the machine kept up.
     pub checks: Vec<Check>,
+    /// Who else ran on the lab's own processors.
+    pub intruders: Vec<Intruder>,
     /// What the end points observed of themselves.
     pub nodes: Vec<NodeRecord>,
 }
@@ -143,6 +146,7 @@ pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
         noise: measurement.noise.to_string(),
         source,
     })?;
+    let guard = Guard::begin(context.lab);
     let watch = checks::Watch::begin(context.lab);
     let mut measured = match context.measurement.probe {
         Probe::Rr => rr::measure(context)?,
@@ -151,6 +155,7 @@ pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
     };
     let own = watch.end(context.lab);
     measured.checks.extend(own);
+    measured.intruders = guard.end();
     drop(noise);
     if measurement.noise != Noise::None {
         // What the noise does to the end points is the question here, and no mistake.

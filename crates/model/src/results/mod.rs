@@ -13,10 +13,12 @@
 //! RUN/report.html                   the summary, drawn
 //! ```
 
+mod intruder;
 mod manifest;
 mod summary;
 mod trial;
 
+pub use intruder::{Intruder, IntruderKind};
 pub use manifest::{CellPlan, HostBrief, Manifest, PlannedTrial, RunState, Versions};
 pub use summary::{
     Cell, Comparison, Environment, Factor, Group, Latency, MeasurementInfo, Metric, Note, Quantile,

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::Intruder;
+
 /// `trial.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
@@ -33,6 +35,9 @@ pub struct Trial {
     /// Whether the machine kept up.
     #[serde(default)]
     pub checks: Vec<Check>,
+    /// What ran on processors that belong to the lab alone, and was not the lab's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub intruders: Vec<Intruder>,
     /// What each end point observed of itself.
     #[serde(default)]
     pub nodes: Vec<NodeRecord>,

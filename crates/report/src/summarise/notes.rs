@@ -7,7 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use latlab_model::results::{
-    Cell, Counters, Manifest, Note, QUANTILES, RunState, Severity, TrialOutcome, samples_needed,
+    Cell, Counters, IntruderKind, Manifest, Note, QUANTILES, RunState, Severity, TrialOutcome,
+    samples_needed,
 };
 use latlab_samples::Damage;
 
@@ -39,7 +40,7 @@ pub(super) struct Context<'a> {
 
 /// All notes, the most serious first.
 pub(super) fn all(context: &Context<'_>) -> Vec<Note> {
-    let kinds: [fn(&Context<'_>) -> Option<Note>; 21] = [
+    let kinds: [fn(&Context<'_>) -> Option<Note>; 22] = [
         state,
         damaged,
         unreadable,
@@ -51,6 +52,7 @@ pub(super) fn all(context: &Context<'_>) -> Vec<Note> {
         emulated,
         not_kvm,
         overloaded,
+        invaded,
         unstable,
         floor,
         miscounted,
@@ -381,6 +383,42 @@ fn unstable(context: &Context<'_>) -> Option<Note> {
         text::nanos(high)
     );
     (!cells.is_empty()).then(|| note(Severity::Caution, "unstable", text, cells))
+}
+
+/// Processors of the lab's own on which something else ran.
+fn invaded(context: &Context<'_>) -> Option<Note> {
+    let intruders = |trial: &TrialData| trial.record.as_ref().map_or(0, |r| r.intruders.len());
+    let trials = context.trials_where(|trial| intruders(trial) > 0);
+    trials.first()?;
+    let all = trials.iter().filter_map(|trial| trial.record.as_ref());
+    let mut time: BTreeMap<(IntruderKind, &str), (u64, u64)> = BTreeMap::new();
+    for one in all.flat_map(|record| &record.intruders) {
+        let (ran, times) = time.entry((one.kind, one.name.as_str())).or_default();
+        *ran += one.ran_ns.unwrap_or(0);
+        *times += one.times.unwrap_or(0);
+    }
+    let mut most: Vec<_> = time.into_iter().collect();
+    most.sort_by_key(|(_, sums)| std::cmp::Reverse(*sums));
+    let shown = most.iter().map(|((kind, name), (ran, times))| match kind {
+        IntruderKind::Process => format!("process {name} for {}", text::nanos(*ran as f64)),
+        IntruderKind::KernelThread => {
+            format!("kernel thread {name} for {}", text::nanos(*ran as f64))
+        }
+        IntruderKind::Interrupt => {
+            format!("interrupt {name} {}", text::plural(*times as usize, "time"))
+        }
+    });
+    let text = format!(
+        "On processors that belong to the lab alone something else ran too, in {}: {}.",
+        text::plural(trials.len(), "trial"),
+        text::some_of(&shown.collect::<Vec<_>>())
+    );
+    Some(note(
+        Severity::Info,
+        "invaded",
+        text,
+        context.cells_of(&trials),
+    ))
 }
 
 fn floor(context: &Context<'_>) -> Option<Note> {

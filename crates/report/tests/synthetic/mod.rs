@@ -218,6 +218,7 @@ impl Plan {
             floor: None,
             clock: None,
             stream: None,
+            intruders: Vec::new(),
             checks: vec![check("steal", 0.002 * rng.uniform())],
             nodes: vec![NodeRecord {
                 node: "client".into(),
