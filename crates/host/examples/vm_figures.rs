@@ -79,6 +79,7 @@ fn config(parts: &Parts, dir: &Path) -> Result<VmConfig<'static>> {
         lab: format!("vm-figures-{}", std::process::id()),
         vcpus: 1,
         memory_bytes: 512 << 20,
+        memory: latlab_model::plan::GuestMemory::default(),
         kernel: parts.kernel.clone(),
         initramfs: initramfs::prepare(&parts.agent, &parts.kernel, &parts.cache)?,
         boot_parameters: Vec::new(),

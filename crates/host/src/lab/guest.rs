@@ -63,6 +63,7 @@ impl Guest<'_> {
             lab: self.lab_id.to_string(),
             vcpus: self.node.cpus.map_or(1, |c| c as u32),
             memory_bytes: self.node.memory.map_or(512 << 20, |m| m.0),
+            memory: self.node.guest_memory,
             kernel: self.kernel.clone(),
             initramfs: packed,
             boot_parameters: self.node.boot.clone(),

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::diagnostic::Diagnostics;
 use crate::facts::Facts;
-use crate::profile::Profile;
+use crate::profile::{Isolation, Profile, Wanted};
 use crate::results::{Topology, TopologyEndpoint, TopologyLink, TopologyNode};
 use crate::spec::{Acceleration, Bind, Impairment, Lab, LinkKind, Mac, NodeKind, Runtime};
 use crate::units::{Bytes, CpuList};
@@ -97,14 +97,46 @@ pub struct NodePlan {
     pub runtime: Runtime,
     /// Which kernel (VMs).
     pub kernel: String,
-    /// Kernel parameters (VMs).
+    /// Kernel parameters (VMs): its profile's, then its own.
     #[serde(default)]
     pub boot: Vec<String>,
+    /// How its memory is provided (VMs).
+    #[serde(default, skip_serializing_if = "GuestMemory::is_plain")]
+    pub guest_memory: GuestMemory,
     /// How its processor is provided (VMs). `auto` is resolved when it is planned.
     #[serde(default)]
     pub acceleration: Acceleration,
     /// Its interfaces, in the order of the links.
     pub interfaces: Vec<InterfacePlan>,
+}
+
+/// How a VM's memory is provided (Welch 2015, table 3.3).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GuestMemory {
+    /// All of it is there from the start: the guest waits for no page later.
+    pub preallocated: bool,
+    /// It is never written out.
+    pub locked: bool,
+    /// It is made of huge pages.
+    pub huge: bool,
+}
+
+impl GuestMemory {
+    /// What a profile wants.
+    pub fn of(profile: &Profile) -> GuestMemory {
+        let wants = |knob: &str| profile.knobs.contains_key(knob);
+        GuestMemory {
+            preallocated: profile.cores != Isolation::Shared,
+            locked: wants("memory-lock"),
+            huge: matches!(profile.knobs.get("huge-pages"), Some(Wanted::Size(size)) if size.0 > 0),
+        }
+    }
+
+    /// Nothing in particular.
+    fn is_plain(&self) -> bool {
+        *self == GuestMemory::default()
+    }
 }
 
 /// An interface inside a node.
@@ -399,7 +431,7 @@ pub fn plan_with(lab: &Lab, facts: &Facts, profiles: Profiles<'_>) -> Result<Pla
     let mut errors = Diagnostics::default();
     check::check(lab, facts, &mut errors);
     let blueprint = place::place(lab, facts, profiles, &mut errors);
-    let mut nodes = place::node_plans(lab, &blueprint, facts);
+    let mut nodes = place::node_plans(lab, &blueprint, facts, profiles);
     let links = address::assign(lab, &mut nodes, &mut errors);
     for node in &mut nodes {
         if node.acceleration == Acceleration::Auto {

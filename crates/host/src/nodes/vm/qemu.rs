@@ -13,6 +13,7 @@ use std::ffi::OsString;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::path::{Path, PathBuf};
 
+use latlab_model::plan::GuestMemory;
 use latlab_wire::channel::{clock_page, port_name};
 
 use super::accel::Accelerator;
@@ -73,6 +74,8 @@ pub struct VmConfig<'a> {
     pub vcpus: u32,
     /// Memory in bytes.
     pub memory_bytes: u64,
+    /// How it is provided.
+    pub memory: GuestMemory,
     /// What it boots.
     pub kernel: Kernel,
     /// From [`super::initramfs::prepare`].
@@ -202,12 +205,27 @@ impl VmConfig<'_> {
         let mut machine =
             "q35,sata=off,smbus=off,usb=off,vmport=off,dump-guest-core=off".to_owned();
         let megabytes = self.memory_bytes / (1024 * 1024);
-        if self.kernel.transport == Transport::VirtioFs {
+        // Another process maps the memory, or it is to be of a particular kind.
+        let shared = self.kernel.transport == Transport::VirtioFs;
+        let GuestMemory {
+            preallocated,
+            locked,
+            huge,
+        } = self.memory;
+        if shared || preallocated || huge {
             machine.push_str(",memory-backend=ram");
-            line.option(
-                "-object",
-                format!("memory-backend-memfd,id=ram,size={megabytes}M,share=on"),
-            );
+            let mut ram = format!("memory-backend-memfd,id=ram,size={megabytes}M");
+            for (yes, property) in [
+                (shared, ",share=on"),
+                (preallocated, ",prealloc=on"),
+                (huge, ",hugetlb=on"),
+            ] {
+                ram.push_str(if yes { property } else { "" });
+            }
+            line.option("-object", ram);
+        }
+        if locked {
+            line.option("-overcommit", "mem-lock=on");
         }
         line.option("-machine", machine);
         line.option("-accel", self.accelerator.qemu_name());
@@ -344,6 +362,7 @@ mod tests {
             lab: "pair-1".into(),
             vcpus: 2,
             memory_bytes: 512 << 20,
+            memory: GuestMemory::default(),
             kernel: Kernel {
                 release: "6.1".into(),
                 origin: "test".into(),
@@ -395,6 +414,23 @@ mod tests {
         assert!(line.contains("memory-backend=ram"));
         assert!(line.contains("vhost-user-fs-pci,chardev=fs0,tag=root"));
         assert!(line.contains("latlab.fs=virtiofs"));
+    }
+
+    #[test]
+    fn memory_is_there_from_the_start_locked_and_huge_where_wanted() {
+        let mut config = config(Transport::NineP);
+        assert!(!text(&config).contains("memory-backend-memfd"));
+        config.memory = GuestMemory {
+            preallocated: true,
+            locked: true,
+            huge: true,
+        };
+        let line = text(&config);
+        assert!(
+            line.contains("memfd,id=ram,size=512M,prealloc=on,hugetlb=on -"),
+            "{line}"
+        );
+        assert!(line.contains("memory-backend=ram") && line.contains("-overcommit mem-lock=on"));
     }
 
     #[test]
