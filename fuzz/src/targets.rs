@@ -130,7 +130,12 @@ pub fn study(data: &[u8]) -> u64 {
     let LabSource::Inline(lab) = &study.lab else {
         return answer("a file");
     };
-    match plan_run(&study, lab, &MACHINES[1]) {
+    match plan_run(
+        &study,
+        lab,
+        &MACHINES[1],
+        &latlab_model::profile::Profile::builtin,
+    ) {
         Ok(run) => {
             assert_eq!(run.order().len(), run.trials());
             assert_eq!(run.trials(), run.cells.len() * study.replicates as usize);

@@ -8,13 +8,14 @@ use latlab_host::dirs::Dirs;
 use latlab_host::facts::{self, ReadOptions};
 use latlab_model::diagnostic::{Diagnostics, Mark};
 use latlab_model::facts::Facts;
-use latlab_model::plan::{Blueprint, Plan, RunPlan, blueprint, plan, plan_run};
+use latlab_model::plan::{Blueprint, Plan, RunPlan, blueprint, plan_run, plan_with};
 use latlab_model::profile::Profile;
 use latlab_model::spec::yaml::Yaml;
 use latlab_model::spec::{DocumentKind, Lab, LabSource, NodeKind, Study};
+use latlab_model::units::CpuList;
 
 use crate::failure::{AT_FAULT, Failure, Hint, Outcome};
-use crate::studies;
+use crate::{profiles, studies};
 
 /// A text and what to call it in messages.
 #[derive(Debug)]
@@ -210,7 +211,7 @@ pub fn plan_lab(source: &Source, machine: Machine<'_>) -> Result<Plan, Unusable>
     };
     let lab = Lab::parse(&source.text).map_err(mistakes)?;
     let facts = machine.facts([&lab].into_iter(), false)?;
-    plan(&lab, &facts).map_err(mistakes)
+    plan_with(&lab, &facts, &profile).map_err(mistakes)
 }
 
 /// Reads a lab and places it. Nothing is proven of the machine, so anybody may ask.
@@ -222,17 +223,32 @@ pub fn place_lab(source: &Source, machine: Machine<'_>) -> Result<Blueprint, Unu
         })
     };
     let lab = Lab::parse(&source.text).map_err(mistakes)?;
-    let facts = match machine {
-        Machine::File(_) => machine.facts(std::iter::empty(), false)?,
-        Machine::Here => facts::read(&ReadOptions {
+    blueprint(&lab, &unproven(machine)?, &profile).map_err(mistakes)
+}
+
+/// The processors that may be used.
+pub fn processors(machine: Machine<'_>) -> Result<CpuList, Failure> {
+    Ok(unproven(machine)?.cpus)
+}
+
+/// Facts for placement; nothing is tried.
+fn unproven(machine: Machine<'_>) -> Result<Facts, Failure> {
+    match machine {
+        Machine::File(_) => machine.facts(std::iter::empty(), false),
+        Machine::Here => Ok(facts::read(&ReadOptions {
             prove: BTreeSet::new(),
             detail: false,
             placement: true,
             refresh: false,
             dirs: Dirs::from_env(),
-        }),
-    };
-    blueprint(&lab, &facts, &Profile::builtin).map_err(mistakes)
+        })),
+    }
+}
+
+/// The profile of a name, built in or the machine's own. One that cannot be read counts as absent; the
+/// planner then names it, and `latlab tune plan` says what is wrong with it.
+fn profile(name: &str) -> Option<Profile> {
+    profiles::load(name).ok()
 }
 
 /// A study, read.
@@ -295,7 +311,7 @@ impl StudyFile {
             .map(|choice| self.study.lab_of(&self.lab, choice));
         let labs: Vec<Lab> = labs.filter_map(Result::ok).collect();
         let facts = machine.facts(labs.iter(), detail)?;
-        let planned = plan_run(&self.study, &self.lab, &facts).map_err(mistakes)?;
+        let planned = plan_run(&self.study, &self.lab, &facts, &profile).map_err(mistakes)?;
         Ok((planned, facts))
     }
 }

@@ -59,7 +59,13 @@ fn cost(text: &str) -> (usize, usize) {
     }
     if let Ok(study) = Study::parse(text) {
         if let LabSource::Inline(lab) = &study.lab {
-            plan_run(&study, lab, &facts).ok();
+            plan_run(
+                &study,
+                lab,
+                &facts,
+                &latlab_model::profile::Profile::builtin,
+            )
+            .ok();
         }
     }
     (PEAK.load(Relaxed) - before, CALLS.load(Relaxed))

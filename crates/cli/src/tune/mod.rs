@@ -13,6 +13,7 @@ macro_rules! line {
 }
 
 mod apply;
+mod export;
 mod plan;
 mod show;
 mod verify;
@@ -41,6 +42,8 @@ pub enum Tune {
     Verify(Verify),
     /// Give back what was there before (needs root). Works after a crash, any number of times.
     Revert(Revert),
+    /// Write what only a boot can set: a kernel command line, a GRUB drop-in, a tuned profile.
+    Export(export::Export),
 }
 
 const EXAMPLES: &str = "\
@@ -124,6 +127,7 @@ pub fn run(verb: &Tune) -> Outcome {
         Tune::Apply(a) => apply::run(a),
         Tune::Verify(a) => verify::run(a),
         Tune::Revert(a) => apply::revert(a),
+        Tune::Export(a) => export::run(a),
     }
 }
 

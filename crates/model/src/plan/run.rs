@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Plan, plan};
+use super::{Plan, Profiles, plan_with};
 use crate::diagnostic::Diagnostics;
 use crate::facts::Facts;
 use crate::results::{CellPlan, Environment, Factor, MeasurementInfo, PlannedTrial, Topology};
@@ -69,12 +69,17 @@ impl RunPlan {
 /// # Errors
 /// A combination that is no correct lab or does not fit the machine, or a measurement whose ends no
 /// link joins.
-pub fn plan_run(study: &Study, lab: &Yaml, facts: &Facts) -> Result<RunPlan, Diagnostics> {
+pub fn plan_run(
+    study: &Study,
+    lab: &Yaml,
+    facts: &Facts,
+    profiles: Profiles<'_>,
+) -> Result<RunPlan, Diagnostics> {
     let (mut labs, mut cells, mut topologies) = (Vec::new(), Vec::new(), Vec::new());
     let mut mistakes = Gathered::new(study);
     for choice in study.choices(lab)? {
         let levels = study.levels_of(&choice);
-        let planned = match plan_choice(study, lab, &choice, facts) {
+        let planned = match plan_choice(study, lab, &choice, facts, profiles) {
             Ok(planned) => planned,
             Err(errors) => {
                 mistakes.note(&errors, &choice);
@@ -111,10 +116,11 @@ fn plan_choice(
     lab: &Yaml,
     choice: &[usize],
     facts: &Facts,
+    profiles: Profiles<'_>,
 ) -> Result<Plan, Diagnostics> {
     let lab = study.lab_of(lab, choice)?;
     study.check_targets(&lab)?;
-    let planned = plan(&lab, facts)?;
+    let planned = plan_with(&lab, facts, profiles)?;
     check_measurements(study, &planned, facts)?;
     Ok(planned)
 }
@@ -329,6 +335,7 @@ replicates: 3
                 cpus: CpuList::new(vec![0, 1]),
                 ..Facts::default()
             },
+            &crate::profile::Profile::builtin,
         )
     }
 

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use latlab_model::diagnostic::Diagnostics;
 use latlab_model::facts::Facts;
 use latlab_model::plan::{Plan, RunPlan, plan, plan_run};
+use latlab_model::profile::Profile;
 use latlab_model::spec::yaml::Yaml;
 use latlab_model::spec::{DocumentKind, Lab, LabSource, Study};
 
@@ -78,7 +79,8 @@ pub fn check(path: &Path, facts: &Facts) -> Result<Checked, String> {
             (lab.map_err(|e| render(&e, &files))?, files)
         }
     };
-    let planned = plan_run(&study, &lab, facts).map_err(|e| render(&e, &files))?;
+    let planned =
+        plan_run(&study, &lab, facts, &Profile::builtin).map_err(|e| render(&e, &files))?;
     Ok(Checked::Study(Box::new(planned)))
 }
 
