@@ -109,11 +109,14 @@ impl ReadOptions {
 /// Reads this machine.
 pub fn read(options: &ReadOptions) -> Facts {
     let source = Source::here();
+    // Whoever asks for nothing must still keep off what others were given.
+    let cpus_taken = crate::lab::taken_cpus(&options.dirs);
+    let placement = options.placement || !cpus_taken.is_empty();
     // Tools that must be asked, and proofs, are waited for at the same time.
     std::thread::scope(|scope| {
         let proofs = scope.spawn(|| prove::prove(options));
         let tools = scope.spawn(|| read_tools(options));
-        let machine = match (options.detail, options.placement) {
+        let machine = match (options.detail, placement) {
             (true, _) => read_machine(&source, options),
             (false, true) => Machine {
                 processors: machine::processors(&source),
@@ -128,10 +131,7 @@ pub fn read(options: &ReadOptions) -> Facts {
             brief,
             cpus: machine::allowed(&source),
             interfaces: nics::names(&source),
-            cpus_taken: match options.detail || options.placement {
-                true => crate::lab::taken_cpus(&options.dirs),
-                false => Vec::new(),
-            },
+            cpus_taken,
             tools: tools.join().unwrap_or_default(),
             machine,
             ..Facts::default()
