@@ -17,6 +17,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("quick", include_str!("../../../studies/quick.yaml")),
     ("paths", include_str!("../../../studies/paths.yaml")),
     ("bulk", include_str!("../../../studies/bulk.yaml")),
+    ("forwarder", include_str!("../../../studies/forwarder.yaml")),
 ];
 
 pub fn run(args: &Studies) -> Outcome {

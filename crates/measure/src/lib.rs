@@ -3,7 +3,7 @@
 //!
 //! The end points run inside the nodes (`latlab-probe`, started through the node's session) and
 //! hand over their raw samples when the measured window is over; nothing here runs in that window.
-//! One file a kind of measurement: [`rr`], [`packets`], [`stream`]. Beside each the ruler itself is
+//! One file a kind of measurement: [`rr`], [`packets`], [`stream`], [`forward`]. Beside each the ruler itself is
 //! measured ([`floor`]), the machine is asked whether it kept up ([`checks`]), and where sender and
 //! receiver have different clocks, one is mapped to the other ([`clock`]).
 
@@ -11,6 +11,7 @@ pub mod checks;
 pub mod clock;
 pub mod endpoint;
 pub mod floor;
+pub mod forward;
 mod guard;
 pub mod iperf;
 mod noise;

@@ -14,10 +14,11 @@ use latlab_host::dirs::Dirs;
 use latlab_host::lab::{self, Lab};
 use latlab_model::facts::Facts;
 use latlab_model::plan::{RunPlan, Visit, describe, factors};
-use latlab_model::results::{Manifest, RunState, Trial, TrialOutcome};
+use latlab_model::results::{Manifest, RunState, Trace, Trial, TrialOutcome};
 use latlab_model::spec::{Measurement, Study};
-use latlab_samples::{RunDir, RunDirError, SampleWriter, SamplesError};
+use latlab_samples::{RunDir, RunDirError, SampleWriter, SamplesError, table};
 
+use crate::forward;
 use crate::trial::{self, Context, Measured};
 
 /// Kept free in the run directory, so that a full disk still takes the record of its being full.
@@ -324,6 +325,10 @@ impl<'a> Run<'a> {
             writer.finish()?;
             Some(RunDir::samples_name(number))
         };
+        let trace = match measured.trace {
+            Some(recorded) => Some(self.write_trace(number, recorded)?),
+            None => None,
+        };
         let trial = Trial {
             trial: number,
             cell: self.plan.cells[cell].id.clone(),
@@ -338,6 +343,7 @@ impl<'a> Run<'a> {
             intruders: measured.intruders,
             nodes: measured.nodes,
             samples,
+            trace,
         };
         self.dir.write_trial(&trial)?;
         match &trial.outcome {
@@ -348,6 +354,20 @@ impl<'a> Run<'a> {
             TrialOutcome::Failed { .. } => self.outcome.failed += 1,
         }
         Ok(trial)
+    }
+
+    /// Writes what taps and the flight recorder saw.
+    fn write_trace(&self, number: u32, recorded: forward::Recorded) -> Result<Trace, Error> {
+        let mut trace = recorded.trace;
+        trace.passages = RunDir::passages_name(number);
+        let root = self.dir.root();
+        table::write_passages(&root.join(&trace.passages), &recorded.passages)?;
+        if !recorded.events.is_empty() {
+            let name = RunDir::events_name(number);
+            table::write_events(&root.join(&name), &recorded.events)?;
+            trace.events = Some(name);
+        }
+        Ok(trace)
     }
 
     fn fail_all(

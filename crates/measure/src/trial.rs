@@ -8,7 +8,7 @@ use latlab_samples::Sample;
 use latlab_wire::samples::{Health, Report};
 
 use crate::guard::Guard;
-use crate::{checks, endpoint, noise, packets, rr, stream};
+use crate::{checks, endpoint, forward, noise, packets, rr, stream};
 
 /// Why a trial gave no result.
 #[derive(Debug, thiserror::Error)]
@@ -58,6 +58,14 @@ pub enum Error {
         /// Debian's package.
         package: &'static str,
     },
+    /// A tap could not be had.
+    #[error("node `{node}`: {source}")]
+    Tap {
+        /// Where.
+        node: String,
+        /// Why.
+        source: latlab_trace::Error,
+    },
     /// The lab itself could not be brought up.
     #[error("{0}")]
     Lab(String),
@@ -81,9 +89,12 @@ impl<'a> Context<'a> {
     pub fn new(lab: &'a Lab, measurement: &'a Measurement) -> Result<Self, Error> {
         let (from, to) = (&measurement.from.value, &measurement.to.value);
         let ipv6 = measurement.ip == 6;
+        // Through other nodes, the receiver is known to the last of them.
+        let before = measurement.through.last();
+        let before = before.map_or(&from.node, |node| &node.value);
         let reach = lab
             .plan()
-            .reach(&from.node, &to.node, to.interface.as_deref(), ipv6)
+            .reach(before, &to.node, to.interface.as_deref(), ipv6)
             .ok_or_else(|| Error::Unreachable {
                 from: from.node.clone(),
                 to: to.node.clone(),
@@ -133,6 +144,8 @@ pub struct Measured {
     pub intruders: Vec<Intruder>,
     /// What the end points observed of themselves.
     pub nodes: Vec<NodeRecord>,
+    /// What taps and the flight recorder saw.
+    pub trace: Option<forward::Recorded>,
 }
 
 /// Measures once.
@@ -152,6 +165,7 @@ pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
         Probe::Rr => rr::measure(context)?,
         Probe::Packets => packets::measure(context)?,
         Probe::Stream => stream::measure(context)?,
+        Probe::Forward => forward::measure(context)?,
     };
     let own = watch.end(context.lab);
     measured.checks.extend(own);

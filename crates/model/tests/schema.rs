@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 use latlab_model::spec::yaml::{Value as Node, Yaml};
 use latlab_model::spec::{
-    Acceleration, Lab, LinkKind, NodeKind, Probe, Protocol, Runtime, Study, schema,
+    Acceleration, Device, Lab, LinkKind, NodeKind, Polling, Probe, Protocol, Runtime, Study, schema,
 };
 use serde_json::{Map, Value, json};
 
@@ -202,6 +202,8 @@ fn the_words_are_those_of_the_readers() {
         (&link["type"], LinkKind::WORDS),
         (&measurement["probe"], Probe::WORDS),
         (&measurement["protocol"], Protocol::WORDS),
+        (&measurement["device"], Device::WORDS),
+        (&measurement["poll"], Polling::WORDS),
     ] {
         assert_eq!(schema["enum"], json!(words));
     }
@@ -320,6 +322,12 @@ fn defaults_are_those_of_the_readers() {
             &["duration", "warmup", "rate", "ip", "pin", "noise"],
         ),
         ("stream", &["duration", "warmup", "ip"]),
+        (
+            "forward",
+            &[
+                "duration", "warmup", "rate", "ip", "pin", "noise", "device", "record",
+            ],
+        ),
     ] {
         let minimal = format!("{head}measurements:\n- {{probe: {probe}, from: a, to: b");
         let mut full = minimal.clone();

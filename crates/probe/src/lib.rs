@@ -9,6 +9,7 @@
 //! | `rr-server`, `rr-client` | request and response, one transaction in flight | every transaction |
 //! | `source`, `sink` | packets on a schedule fixed in advance, timed one way | every packet, at both ends |
 //! | `forward` | holds every packet for a known time: a delay whose truth is known | every packet held |
+//! | `layer2` | carries frames between two interfaces: a device under test | none |
 //! | `clock` | reads the clock: what a time stamp costs and resolves | every step |
 //!
 //! What they have in common:
@@ -35,6 +36,7 @@ mod clock;
 mod error;
 mod forward;
 mod health;
+mod layer2;
 mod net;
 mod output;
 mod packets;
@@ -46,6 +48,7 @@ mod time;
 
 use args::Options;
 use error::{Error, Result};
+pub use layer2::Layer2;
 use output::Output;
 
 const USAGE: &str = "\
@@ -61,6 +64,7 @@ source     --to ADDR:PORT [--bind ADDR] --rate PPS --count N | --duration-ms D [
            [--flow 0] [--arrival constant|poisson] [--seed 1] [--warmup-ms 0] [--spin-us 60]
 forward    --listen ADDR:PORT --to ADDR:PORT --hold-ns D [--max-packets 1048576]
            [--queue 8192] [--poll busy|block]
+layer2     --in INTERFACE --out INTERFACE [--poll busy|block]
 clock      [--reads 100000]
 
 every probe: [--cpu LIST] [--fifo 1..98] [--max-memory BYTES] [--output frames|json]
@@ -103,6 +107,7 @@ fn run(mut args: impl Iterator<Item = OsString>, output: &mut Output) -> Result<
         Some("sink") => packets::sink::run(options()?, output),
         Some("source") => packets::source::run(options()?, output),
         Some("forward") => forward::run(options()?, output),
+        Some("layer2") => layer2::run(options()?, output),
         Some("clock") => clock::run(options()?, output),
         _ => Err(Error::Usage(format!(
             "no probe {probe:?}; there are rr-server, rr-client, sink, source, forward and clock"

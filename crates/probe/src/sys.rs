@@ -5,7 +5,7 @@
 
 use std::io;
 use std::mem::{self, MaybeUninit};
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use libc::{c_int, c_void, socklen_t};
 
@@ -58,6 +58,75 @@ pub fn set_fifo(priority: u32) -> io::Result<()> {
     };
     // SAFETY: 0 is the calling thread; the pointer is to a sched_param that lives across the call.
     check(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const param) })
+}
+
+/// A packet socket on one interface of the calling thread's network namespace: every frame that comes
+/// in through it, whoever it is for, with the virtio header in front; and none that goes out.
+pub fn packet_socket(interface: &str) -> io::Result<OwnedFd> {
+    const ALL: u16 = (libc::ETH_P_ALL as u16).to_be();
+    const RECEIVE_BUFFER_BYTES: c_int = 8 << 20;
+    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
+    // Protocol 0: nothing is received before it is bound to its interface.
+    // SAFETY: plain numbers.
+    let fd = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
+    check(fd)?;
+    // SAFETY: a descriptor that the kernel just made and nobody else owns.
+    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    let name = std::ffi::CString::new(interface)?;
+    // SAFETY: a string that ends with a zero and lives through the call.
+    let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+    if index == 0 {
+        return Err(io::Error::other(format!(
+            "there is no interface {interface}"
+        )));
+    }
+    let set = |level: c_int, option: c_int, value: c_int| {
+        // SAFETY: the pointer is to an int that lives across the call, and its size is passed.
+        let result = unsafe {
+            let value = (&raw const value).cast::<c_void>();
+            libc::setsockopt(fd, level, option, value, size_of::<c_int>() as socklen_t)
+        };
+        check(result)
+    };
+    const PACKET_IGNORE_OUTGOING: c_int = 23;
+    const PACKET_VNET_HDR: c_int = 15;
+    set(libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)?;
+    set(libc::SOL_PACKET, PACKET_VNET_HDR, 1)?;
+    // More than the machine's limit needs a capability that a container may lack; then it stays small.
+    if set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES).is_err() {
+        set(libc::SOL_SOCKET, libc::SO_RCVBUF, RECEIVE_BUFFER_BYTES)?;
+    }
+    let promiscuous = libc::packet_mreq {
+        mr_ifindex: index as c_int,
+        mr_type: libc::PACKET_MR_PROMISC as u16,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    // SAFETY: the pointer is to a packet_mreq that lives across the call, and its size is passed.
+    let result = unsafe {
+        let value = (&raw const promiscuous).cast::<c_void>();
+        let length = size_of_val(&promiscuous) as socklen_t;
+        libc::setsockopt(
+            fd,
+            libc::SOL_PACKET,
+            libc::PACKET_ADD_MEMBERSHIP,
+            value,
+            length,
+        )
+    };
+    check(result)?;
+    // SAFETY: all-zero bytes are a valid sockaddr_ll.
+    let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = ALL;
+    address.sll_ifindex = index as c_int;
+    // SAFETY: the pointer is to a sockaddr_ll that lives across the call, and its size is passed.
+    let result = unsafe {
+        let length = size_of_val(&address) as socklen_t;
+        libc::bind(fd, (&raw const address).cast::<libc::sockaddr>(), length)
+    };
+    check(result)?;
+    Ok(socket)
 }
 
 /// Packets a socket has dropped because its receive buffer was full, since it was made.

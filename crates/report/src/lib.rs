@@ -13,6 +13,7 @@
 #[cfg(test)]
 extern crate self as latlab_report;
 
+pub mod attribution;
 pub mod compare;
 pub mod graph;
 pub mod hlog;

@@ -9,9 +9,11 @@ mod reader;
 mod run_dir;
 #[cfg(test)]
 mod scratch;
+pub mod table;
 mod writer;
 
 pub use format::{Sample, SamplesError};
 pub use reader::SampleReader;
 pub use run_dir::{Damage, RunDir, RunDirError, write_atomically};
+pub use table::Passage;
 pub use writer::SampleWriter;

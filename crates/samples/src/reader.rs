@@ -221,7 +221,9 @@ fn damaged(what: &str) -> ParquetError {
 /// Runs a piece of the Parquet library on outside data. Its decoders trust what the footer says
 /// and panic on some damaged files (parquet 59: a column chunk of negative length, found by the test
 /// below); such a panic means no more than "damaged".
-fn guarded<T>(read: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, ParquetError> {
+pub(crate) fn guarded<T>(
+    read: impl FnOnce() -> Result<T, ParquetError>,
+) -> Result<T, ParquetError> {
     catch_unwind(AssertUnwindSafe(read))
         .unwrap_or_else(|_| Err(damaged("the Parquet library gave up on it")))
 }

@@ -146,6 +146,16 @@ impl RunDir {
         format!("{}/samples.parquet", trial_name(trial))
     }
 
+    /// Name of a trial's packets' ways, relative to the run directory.
+    pub fn passages_name(trial: u32) -> String {
+        format!("{}/passages.parquet", trial_name(trial))
+    }
+
+    /// Name of a trial's kernel events, relative to the run directory.
+    pub fn events_name(trial: u32) -> String {
+        format!("{}/events.parquet", trial_name(trial))
+    }
+
     /// `latency.hlog`.
     pub fn hlog_path(&self) -> PathBuf {
         self.root.join("latency.hlog")

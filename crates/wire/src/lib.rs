@@ -8,3 +8,4 @@
 pub mod channel;
 pub mod probe;
 pub mod samples;
+pub mod trace;

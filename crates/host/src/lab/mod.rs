@@ -47,6 +47,7 @@ use crate::nodes::session::{self, Command, Session};
 use crate::nodes::vm::channel::{Channel, exec_of};
 use crate::nodes::vm::clock::{self, ClockOffset};
 use crate::sys::file::Lock;
+use crate::sys::netns::NetNs;
 use crate::sys::process::ProcessId;
 
 /// Where the agent is inside containers.
@@ -124,6 +125,19 @@ impl Lab {
                 .map(|n| n.name.clone())
                 .collect(),
         })
+    }
+
+    /// The network namespace that a node's interfaces are in; a VM's have none on the host.
+    ///
+    /// # Errors
+    /// When there is no such node, or its namespace has gone.
+    pub fn netns(&self, node: &str) -> Result<NetNs, Error> {
+        let (_, plan) = self.node(node)?;
+        let netns = match plan.kind {
+            NodeKind::Host => NetNs::current(),
+            _ => NetNs::open(&self.dirs.namespaces(&self.state.lab).join(node)),
+        };
+        netns.map_err(|source| self.unusable(node, source.into()))
     }
 
     /// A node that cannot be used, or a command that cannot be run in it.

@@ -267,6 +267,18 @@ impl Plan {
         (node, &node.interfaces[end.interface])
     }
 
+    /// The names of the interfaces of two nodes on the first link that joins them.
+    pub fn joined(&self, from: &str, to: &str) -> Option<(&str, &str)> {
+        let at = |link: &LinkPlan, name: &str| {
+            let mut ends = link.endpoints.iter();
+            let end = ends.find(|end| self.nodes[end.node].name == name)?;
+            Some(self.nodes[end.node].interfaces[end.interface].name.as_str())
+        };
+        self.links
+            .iter()
+            .find_map(|link| Some((at(link, from)?, at(link, to)?)))
+    }
+
     /// The address under which node `from` reaches node `to`: over `interface` of `to` when given,
     /// else over the first link that joins them. `None` when no link joins them in that family.
     pub fn reach(

@@ -13,7 +13,7 @@ use crate::results::{CellPlan, Environment, Factor, MeasurementInfo, PlannedTria
 use crate::spec::measurement::ETHERNET_BYTES;
 use crate::spec::yaml::Yaml;
 use crate::spec::{
-    Acceleration, FactorSpec, Gathered, Measurement, NodeKind, Noise, Pin, Probe, Study,
+    Acceleration, Device, FactorSpec, Gathered, Measurement, NodeKind, Noise, Pin, Probe, Study,
 };
 
 /// Everything that a run will do.
@@ -145,11 +145,16 @@ fn check_measurements(study: &Study, plan: &Plan, facts: &Facts) -> Result<(), D
             );
         }
         let interface = m.to.interface.as_deref();
-        let Some(reach) = plan.reach(&m.from.node, &m.to.node, interface, m.ip == 6) else {
+        if m.probe == Probe::Forward {
+            check_forward(m, plan, facts, &mut errors);
+        }
+        // Each node of the way must reach the next; the others see to it that packets go on.
+        let sender = m.through.last().map_or(&m.from.node, |node| &node.value);
+        let Some(reach) = plan.reach(sender, &m.to.node, interface, m.ip == 6) else {
             let over = interface.map(|i| format!(" at `{i}`")).unwrap_or_default();
             let message = format!(
                 "measurement `{}`: no link takes IPv{} from `{}` to `{}`{over}",
-                *m.name, m.ip, m.from.node, m.to.node
+                *m.name, m.ip, sender, m.to.node
             );
             let hint = match m.ip {
                 6 => "join the two nodes by a link with an mtu of 1280 or more, or name other ends",
@@ -159,7 +164,8 @@ fn check_measurements(study: &Study, plan: &Plan, facts: &Facts) -> Result<(), D
             continue;
         };
         let link = &plan.links[reach.link];
-        if m.probe == Probe::Packets && m.size > link.mtu + ETHERNET_BYTES {
+        if matches!(m.probe, Probe::Packets | Probe::Forward) && m.size > link.mtu + ETHERNET_BYTES
+        {
             let message = format!(
                 "measurement `{}`: frames of {} bytes do not fit link `{}` with its mtu of {}",
                 *m.name, m.size, link.name, link.mtu
@@ -172,6 +178,48 @@ fn check_measurements(study: &Study, plan: &Plan, facts: &Facts) -> Result<(), D
         }
     }
     errors.into_result(())
+}
+
+/// What a measurement by taps needs: somebody to tap at both ends, a link from each node of the way to
+/// the next, and a kernel that runs programs.
+fn check_forward(m: &Measurement, plan: &Plan, facts: &Facts, errors: &mut Diagnostics) {
+    let what = format!("measurement `{}`", *m.name);
+    if let Some(reason) = facts.lacks(Facts::BPF) {
+        let message = format!(
+            "{what} needs taps, and BPF does not work here: {}",
+            reason.reason
+        );
+        let hint = "`probe: packets` times at the end points, without taps";
+        errors.add(m.name.at, message, hint);
+    }
+    let mut way = vec![&m.from.node];
+    way.extend(m.through.iter().map(|node| &node.value));
+    way.push(&m.to.node);
+    for (index, name) in way.iter().enumerate() {
+        let is_device = index > 0 && index + 1 < way.len();
+        let Some(node) = plan.node(name) else {
+            let message = format!("{what} goes through `{name}`, which the lab does not have");
+            errors.add(m.name.at, message, "name nodes of the lab");
+            return;
+        };
+        // What goes into a first device is tapped at the sender; only later ones have a tap of their own.
+        if node.kind == NodeKind::Vm && !(is_device && index == 1) {
+            let message = format!("{what} needs a tap inside `{name}`, which is a VM");
+            let hint = "let packets begin and end in native nodes or containers; a VM can be the first \
+                        node of `through`";
+            errors.add(m.name.at, message, hint);
+        }
+    }
+    for pair in way.windows(2).take(m.through.len()) {
+        if plan.joined(pair[0], pair[1]).is_none() {
+            let message = format!("{what}: no link joins `{}` and `{}`", pair[0], pair[1]);
+            errors.add(
+                m.name.at,
+                message,
+                "`through` lists the nodes in the order of the way",
+            );
+        }
+    }
 }
 
 fn schedule(study: &Study, labs: usize) -> Vec<Visit> {
@@ -255,6 +303,30 @@ pub fn describe(m: &Measurement) -> MeasurementInfo {
             (
                 format!("{protocol}, open loop, {load}, one way from the intended send time"),
                 Some("one way"),
+            )
+        }
+        Probe::Forward => {
+            let through: Vec<&str> = m.through.iter().map(|n| n.value.as_str()).collect();
+            let device = match (through.is_empty(), m.device) {
+                (true, _) => "the link between".to_string(),
+                (false, Device::Lab) => through.join(", "),
+                (false, Device::Layer2) => {
+                    format!(
+                        "latlab's layer-2 forwarder ({}) in {}",
+                        m.poll,
+                        through.join(", ")
+                    )
+                }
+            };
+            let load = format!("{} packets/s of {} B", m.rate, m.size);
+            let recorder = if m.record {
+                ""
+            } else {
+                ", flight recorder off"
+            };
+            (
+                format!("{protocol} through {device}, open loop, {load}, tap to tap{recorder}"),
+                Some("tap to tap"),
             )
         }
         Probe::Stream => {

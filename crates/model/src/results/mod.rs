@@ -25,7 +25,10 @@ pub use summary::{
     Severity, Spread, Summary, TailRatio, Topology, TopologyEndpoint, TopologyLink, TopologyNode,
     TrialSummary, Verdict,
 };
-pub use trial::{Check, ClockMap, Counters, Floor, NodeRecord, StreamResult, Trial, TrialOutcome};
+pub use trial::{
+    Check, ClockMap, Counters, Floor, Hop, NodeRecord, StreamResult, Trace, Trial, TrialOutcome,
+    WatchedCpu,
+};
 
 /// Columns of `samples.parquet`, in order, all `INT64`; the last three are null for a lost sample.
 ///

@@ -44,6 +44,9 @@ pub struct Trial {
     /// `samples.parquet`, relative to the run directory, when there are samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples: Option<String>,
+    /// What taps and the flight recorder saw, for a measurement through a device under test.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Trace>,
 }
 
 impl Trial {
@@ -154,6 +157,56 @@ pub struct Check {
     pub unit: String,
     /// `value <= limit`.
     pub passed: bool,
+}
+
+/// What taps and the flight recorder saw. The packets' ways and the kernel's events are tables of their
+/// own; here is what must be known to read them.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Trace {
+    /// The table of the packets' ways, relative to the run directory.
+    pub passages: String,
+    /// The table of kernel events around the slowest packets, if the recorder ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub events: Option<String>,
+    /// The devices in the order of the way, each between two taps.
+    pub hops: Vec<Hop>,
+    /// The watched processors.
+    #[serde(default)]
+    pub watched: Vec<WatchedCpu>,
+    /// The hypervisor says how much time it takes away.
+    #[serde(default)]
+    pub steal_known: bool,
+    /// What is therefore not known, one sentence each.
+    #[serde(default)]
+    pub unknown: Vec<String>,
+}
+
+/// A device between two taps.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hop {
+    /// The node, or the link.
+    pub device: String,
+    /// Where packets are timed before it.
+    pub before: String,
+    /// And behind it.
+    pub behind: String,
+    /// What became of the packets in between.
+    pub counters: Counters,
+    /// Between the taps for 2^32 ns or more, or for less than nothing.
+    pub impossible: u64,
+    /// Packets for which a tap had no room.
+    pub no_room: u64,
+}
+
+/// A processor that the flight recorder watched.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WatchedCpu {
+    /// Its number.
+    pub cpu: u16,
+    /// Nothing is known of it before, in ns of the machine's monotonic clock.
+    pub complete_from_ns: u64,
+    /// Events that were overwritten.
+    pub overwritten: u64,
 }
 
 /// What one end point observed of itself during the trial.

@@ -26,8 +26,37 @@ pub enum Probe {
     Packets,
     /// Bulk transfer by iperf3.
     Stream,
+    /// Packets through a device under test, each timed by taps before and behind it, and the slow ones
+    /// explained by what the kernel did meanwhile.
+    Forward,
 }
-words!(Probe, "a probe", { "rr" => Rr, "packets" => Packets, "stream" => Stream });
+words!(Probe, "a probe", {
+    "rr" => Rr, "packets" => Packets, "stream" => Stream, "forward" => Forward,
+});
+
+/// What carries packets on in the nodes that a `forward` measurement goes through.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Device {
+    /// Whatever the lab has there: the kernel, or a program of the node's own.
+    #[default]
+    Lab,
+    /// latlab's layer-2 forwarder in user space, between the two interfaces on the way.
+    Layer2,
+}
+words!(Device, "a device under test", { "lab" => Lab, "layer2" => Layer2 });
+
+/// Whether latlab's forwarder spins or sleeps while nothing comes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Polling {
+    /// Asks again and again.
+    #[default]
+    Busy,
+    /// Sleeps until something comes.
+    Block,
+}
+words!(Polling, "a way to wait", { "busy" => Busy, "block" => Block });
 
 /// Transport of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,6 +130,14 @@ pub struct Measurement {
     pub pin: Pin,
     /// Load beside it, outside the lab.
     pub noise: Noise,
+    /// The nodes between both ends, in the order of the way (`forward`); none when a link is the device.
+    pub through: Vec<Spanned<String>>,
+    /// What carries packets on there (`forward`).
+    pub device: Device,
+    /// How latlab's own forwarder waits (`forward`).
+    pub poll: Polling,
+    /// Whether the flight recorder runs (`forward`).
+    pub record: bool,
 }
 
 /// Measured time.
@@ -124,10 +161,14 @@ pub(crate) const ETHERNET_BYTES: u32 = 18;
 const PROBE_ONLY: &[(&str, &[Probe])] = &[
     ("request", &[Probe::Rr]),
     ("response", &[Probe::Rr]),
-    ("rate", &[Probe::Packets]),
-    ("size", &[Probe::Packets, Probe::Stream]),
+    ("rate", &[Probe::Packets, Probe::Forward]),
+    ("size", &[Probe::Packets, Probe::Stream, Probe::Forward]),
     ("bitrate", &[Probe::Stream]),
-    ("pin", &[Probe::Rr, Probe::Packets]),
+    ("pin", &[Probe::Rr, Probe::Packets, Probe::Forward]),
+    ("through", &[Probe::Forward]),
+    ("device", &[Probe::Forward]),
+    ("poll", &[Probe::Forward]),
+    ("record", &[Probe::Forward]),
 ];
 
 /// Reads the list `measurements`.
@@ -179,6 +220,10 @@ struct Written {
     ip: Option<Spanned<u32>>,
     pin: Option<Spanned<Pin>>,
     noise: Option<Spanned<Noise>>,
+    through: Vec<Spanned<String>>,
+    device: Option<Spanned<Device>>,
+    poll: Option<Spanned<Polling>>,
+    record: Option<Spanned<bool>>,
 }
 
 impl Written {
@@ -221,6 +266,10 @@ impl Written {
             ip: o.get("ip", errors),
             pin: o.get("pin", errors),
             noise: o.get("noise", errors),
+            through: o.list("through", errors),
+            device: o.get("device", errors),
+            poll: o.get("poll", errors),
+            record: o.get("record", errors),
         };
         if let Some(probe) = &probe {
             refuse_unused(&o, probe.value, errors);
@@ -240,6 +289,7 @@ impl Written {
         let rate = self.rate(duration.0 + warmup.0, errors);
         let size = self.size(protocol, ip, errors);
         let (request, response) = self.messages(protocol, errors);
+        self.way(errors);
         if let (Some(from), Some(to)) = (&self.from, &self.to) {
             if from.node == to.node {
                 let message = format!("{} goes from `{1}` to `{1}`", self.what, shown(&to.node));
@@ -263,6 +313,10 @@ impl Written {
             ip,
             pin: self.pin.map(|p| p.value).unwrap_or_default(),
             noise: self.noise.map(|n| n.value).unwrap_or_default(),
+            through: self.through,
+            device: self.device.map(|d| d.value).unwrap_or_default(),
+            poll: self.poll.map(|p| p.value).unwrap_or_default(),
+            record: self.record.is_none_or(|r| r.value),
         })
     }
 
@@ -324,7 +378,7 @@ impl Written {
 
     /// Of a frame (`packets`), or of a message (`stream` over UDP).
     fn size(&self, protocol: Protocol, ip: u32, errors: &mut Diagnostics) -> u32 {
-        let is_packets = self.probe.value == Probe::Packets;
+        let is_packets = matches!(self.probe.value, Probe::Packets | Probe::Forward);
         let headers = u64::from(ETHERNET_BYTES) + if ip == 6 { 40 } else { 20 } + 8;
         let smallest = 64.max(headers + HEADER_BYTES);
         let (range, default) = match is_packets {
@@ -347,6 +401,38 @@ impl Written {
             errors.add(size.at, message, hint);
         }
         size.value.0.min(*range.end()) as u32
+    }
+
+    /// Whether what a `forward` measurement says of its way makes sense.
+    fn way(&self, errors: &mut Diagnostics) {
+        let ends = [&self.from, &self.to];
+        for node in &self.through {
+            let is_end = ends.iter().any(|end| {
+                let end = end.as_ref();
+                end.is_some_and(|end| end.node == node.value)
+            });
+            let again = self
+                .through
+                .iter()
+                .filter(|n| n.value == node.value)
+                .count()
+                > 1;
+            if is_end || again {
+                let message = format!("{} passes `{}` twice", self.what, shown(node));
+                errors.add(node.at, message, "a way passes each node once");
+                return;
+            }
+        }
+        let own = self.device.filter(|d| d.value == Device::Layer2);
+        if let (Some(device), true) = (own, self.through.is_empty()) {
+            let message = format!("{} has no node for its forwarder", self.what);
+            let hint = "say which: `through: NODE`";
+            errors.add(device.at, message, hint);
+        }
+        if let (Some(poll), None) = (self.poll, own) {
+            let message = format!("`poll` of {} says how latlab's forwarder waits", self.what);
+            errors.add(poll.at, message, "remove it, or use `device: layer2`");
+        }
     }
 
     /// Bytes of request and response.
@@ -399,7 +485,7 @@ fn fitting(probe: Probe) -> &'static [Protocol] {
     use Protocol::{Icmp, Tcp, Udp};
     match probe {
         Probe::Rr => &[Udp, Tcp, Icmp],
-        Probe::Packets => &[Udp],
+        Probe::Packets | Probe::Forward => &[Udp],
         Probe::Stream => &[Tcp, Udp],
     }
 }

@@ -16,7 +16,7 @@ pub(crate) use gathered::Gathered;
 pub(crate) use lab::check_name;
 pub use lab::{Lab, Node};
 pub use link::{Endpoint, Impairment, Link, LinkKind, Mac};
-pub use measurement::{Measurement, Pin, Probe, Protocol, Target};
+pub use measurement::{Device, Measurement, Pin, Polling, Probe, Protocol, Target};
 pub use node::{Acceleration, Bind, NodeFields, NodeKind, Runtime};
 pub use noise::Noise;
 pub use study::{Combination, FactorSpec, LabSource, Level, Study};

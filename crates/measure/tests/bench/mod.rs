@@ -1,0 +1,359 @@
+//! A device under test between two taps: a generator, a forwarder in a process of its own, a far end.
+//!
+//! Everything in network namespaces of the test's own. The forwarder is this test program once more
+//! (see [`device`]), so that it can be told to fault, and says when it was kept from running: what its
+//! own clock shows between two turns of its loop is the truth that the recorder is compared with.
+
+#![allow(dead_code)]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use latlab_host::sys::netns::NetNs;
+use latlab_netlink::{Address, Handle, Interface, LinkChange, LinkKind, NewLink};
+use latlab_probe::Layer2;
+use latlab_report::attribution::{self, Attribution, Capture};
+use latlab_trace::recorder::{Recorder, Settings};
+use latlab_trace::taps::matching::{self, Fates};
+use latlab_trace::taps::{Point, Side, Tap};
+use latlab_wire::probe::{HEADER_BYTES, Packet, PacketRepr};
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+/// The generator and everything that is not the device.
+pub const NEAR: usize = 0;
+/// The device.
+pub const FAR: usize = 1;
+/// A turn of the device's loop that takes longer was interrupted.
+pub const GAP_NS: u64 = 20_000;
+const DEVICE: &str = "LATLAB_TEST_DEVICE";
+const EVENTS_PER_CPU: u32 = 1 << 19;
+
+pub fn now_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+pub fn sleep_until(ns: u64) {
+    if let Some(left) = ns.checked_sub(now_ns()) {
+        std::thread::sleep(Duration::from_nanos(left));
+    }
+}
+
+pub fn pin(cpu: usize) {
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    sched_setaffinity(None, &set).unwrap();
+}
+
+/// Before everything of no special kind, here and in the builds that may run beside.
+pub fn insist() {
+    rustix::process::nice(-20).unwrap();
+}
+
+fn new_namespace() -> NetNs {
+    std::thread::spawn(|| {
+        // SAFETY: only this thread gets a new network; descriptors stay shared.
+        unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNET) }.unwrap();
+        NetNs::current().unwrap()
+    })
+    .join()
+    .unwrap()
+}
+
+/// A pair of interfaces between two namespaces, up, the ends named alike.
+pub fn wire(a: (&NetNs, &str), b: (&NetNs, &str)) {
+    let far = Interface::new(b.1).netns(b.0.as_fd());
+    let near = Interface::new(a.1).netns(a.0.as_fd());
+    Handle::open()
+        .unwrap()
+        .apply(&NewLink::new(near, LinkKind::Veth(far)).up().request())
+        .unwrap();
+    for (netns, name) in [a, b] {
+        let mut handle = Handle::open_in(netns.as_fd()).unwrap();
+        handle
+            .apply(&LinkChange::of(name).up(true).request())
+            .unwrap();
+    }
+}
+
+pub fn address(netns: &NetNs, name: &str, address: &str) {
+    let mut handle = Handle::open_in(netns.as_fd()).unwrap();
+    let request = Address {
+        interface: handle.link_index(name).unwrap(),
+        address: address.parse().unwrap(),
+        prefix_length: 24,
+    };
+    handle.apply(&request.add()).unwrap();
+}
+
+/// Client, device and server, each in a namespace.
+pub struct Bench {
+    pub client: NetNs,
+    pub device: NetNs,
+    pub server: NetNs,
+}
+
+/// What one window yielded.
+pub struct Window {
+    pub attribution: Attribution,
+    pub capture: Capture,
+    pub fates: Fates,
+    /// When the device was kept from running, by its own clock.
+    pub gaps: Vec<(u64, u64)>,
+}
+
+impl Bench {
+    pub fn new() -> Bench {
+        let bench = Bench {
+            client: new_namespace(),
+            device: new_namespace(),
+            server: new_namespace(),
+        };
+        wire((&bench.client, "eth0"), (&bench.device, "in"));
+        wire((&bench.device, "out"), (&bench.server, "eth0"));
+        address(&bench.client, "eth0", "10.9.0.1");
+        address(&bench.server, "eth0", "10.9.0.2");
+        bench
+    }
+
+    /// Sends `rate` packets a second for a time through the device, while `inject` does its work.
+    pub fn run(
+        &self,
+        rate: u64,
+        duration: Duration,
+        device: &mut Forwarder,
+        inject: impl FnOnce(&mut Forwarder, u64, u64) + Send,
+    ) -> Window {
+        let room = rate * (duration.as_secs() + 2) * 2;
+        let tap = |netns: &NetNs, side| {
+            let point = Point {
+                interface: "eth0".into(),
+                side,
+            };
+            netns.run(|| Tap::attach(&point, room)).unwrap().unwrap()
+        };
+        let before = tap(&self.client, Side::Egress);
+        let behind = tap(&self.server, Side::Ingress);
+        let recorder = Recorder::load(&Settings {
+            cpus: vec![NEAR as u16, FAR as u16],
+            events_per_cpu: EVENTS_PER_CPU,
+        })
+        .unwrap();
+        let sink = self
+            .server
+            .run(|| UdpSocket::bind("10.9.0.2:9"))
+            .unwrap()
+            .unwrap();
+        let source = self
+            .client
+            .run(|| UdpSocket::bind("10.9.0.1:0"))
+            .unwrap()
+            .unwrap();
+        recorder.start();
+        let begin = now_ns() + 50_000_000;
+        let end = begin + duration.as_nanos() as u64;
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| generate(&source, "10.9.0.2:9".parse().unwrap(), rate, begin, end));
+            scope.spawn(|| drain(&sink, &stop));
+            inject(device, begin, end);
+            sleep_until(end + 100_000_000);
+            stop.store(true, Ordering::Relaxed);
+        });
+        recorder.stop();
+        let recorded = recorder.finish();
+        let before = self.client.run(|| before.detach()).unwrap().unwrap();
+        let behind = self.server.run(|| behind.detach()).unwrap().unwrap();
+        let (passages, fates) = matching::matched(0, &before, &behind);
+        let watched = recorded.gaps.processors.iter();
+        let capture = Capture {
+            passages,
+            watched: watched.map(|w| (w.cpu, w.complete_from_ns)).collect(),
+            steal_known: recorded.gaps.steal_known,
+            unknown: Vec::new(),
+            events: recorded.events,
+        };
+        eprintln!(
+            "  {} packets, {} lost, {} events, {:?}",
+            fates.entered,
+            fates.lost,
+            capture.events.len(),
+            recorded.gaps
+        );
+        Window {
+            attribution: attribution::attribute(&capture, attribution::WORST),
+            capture,
+            fates,
+            gaps: device.gaps(),
+        }
+    }
+}
+
+fn generate(socket: &UdpSocket, to: SocketAddr, rate: u64, begin: u64, end: u64) {
+    const SPIN_NS: u64 = 60_000;
+    pin(NEAR);
+    insist();
+    socket.connect(to).unwrap();
+    let mut payload = [0; HEADER_BYTES + 2];
+    let mut sequence = 0;
+    loop {
+        let due = begin + u64::from(sequence) * 1_000_000_000 / rate;
+        if due >= end {
+            return;
+        }
+        sleep_until(due.saturating_sub(SPIN_NS));
+        while now_ns() < due {
+            std::hint::spin_loop();
+        }
+        let header = PacketRepr {
+            flow: 1,
+            sequence,
+            intended_ns: due,
+        };
+        header.emit(&mut Packet::new_unchecked(&mut payload[..]));
+        // Refused while the far end is busy elsewhere; the packet is lost and counted.
+        socket.send(&payload).ok();
+        sequence += 1;
+    }
+}
+
+fn drain(socket: &UdpSocket, stop: &AtomicBool) {
+    pin(NEAR);
+    socket
+        .set_read_timeout(Some(Duration::from_millis(50)))
+        .unwrap();
+    let mut buffer = [0; 64];
+    while !stop.load(Ordering::Relaxed) {
+        // A thread for each packet's wake-up would disturb the generator more than a full buffer.
+        socket.recv(&mut buffer).ok();
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The forwarder's process.
+pub struct Forwarder {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<std::process::ChildStdout>,
+}
+
+impl Forwarder {
+    /// Starts this program again as the device, in the device's namespace.
+    pub fn start(bench: &Bench, test: &str) -> Forwarder {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command
+            .args([test, "--exact", "--nocapture", "--test-threads=1"])
+            .env(DEVICE, "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut child = bench.device.run(|| command.spawn()).unwrap().unwrap();
+        let input = child.stdin.take().unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        while !line.contains("ready") {
+            line.clear();
+            assert!(
+                output.read_line(&mut line).unwrap() > 0,
+                "the device did not start"
+            );
+        }
+        Forwarder {
+            child,
+            input,
+            output,
+        }
+    }
+
+    pub fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
+
+    /// Has it touch so many pages for the first time.
+    pub fn fault(&mut self) {
+        self.input.write_all(b"f").unwrap();
+    }
+
+    /// When it was kept from running since this was asked last.
+    pub fn gaps(&mut self) -> Vec<(u64, u64)> {
+        self.input.write_all(b"g").unwrap();
+        let mut all = Vec::new();
+        loop {
+            let mut line = String::new();
+            self.output.read_line(&mut line).unwrap();
+            let numbers: Vec<u64> = line
+                .split(' ')
+                .filter_map(|w| w.trim().parse().ok())
+                .collect();
+            match numbers[..] {
+                [begin, end] => all.push((begin, end)),
+                _ => return all,
+            }
+        }
+    }
+}
+
+impl Drop for Forwarder {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// Whether this process is the device; then it has been, and the test is over.
+pub fn device() -> bool {
+    if std::env::var_os(DEVICE).is_none() {
+        return false;
+    }
+    pin(FAR);
+    insist();
+    let mut device = Layer2::open("in", "out").unwrap();
+    let input = std::io::stdin();
+    let flags = rustix::fs::fcntl_getfl(&input).unwrap();
+    rustix::fs::fcntl_setfl(&input, flags | rustix::fs::OFlags::NONBLOCK).unwrap();
+    println!("ready");
+    let mut gaps: Vec<(u64, u64)> = Vec::with_capacity(1 << 20);
+    let mut command = [0];
+    let mut last = now_ns();
+    loop {
+        match input.lock().read(&mut command) {
+            Ok(0) => return true,
+            Ok(_) if command[0] == b'f' => {
+                let begin = now_ns();
+                fault();
+                last = now_ns();
+                gaps.push((begin, last));
+            }
+            Ok(_) => {
+                for (begin, end) in gaps.drain(..) {
+                    println!("{begin} {end}");
+                }
+                println!("end");
+                last = now_ns();
+            }
+            Err(_) => {}
+        }
+        device.turn().unwrap();
+        let now = now_ns();
+        if now - last > GAP_NS {
+            gaps.push((last, now));
+        }
+        last = now;
+    }
+}
+
+/// Touches memory that is not there yet, a page at a time.
+fn fault() {
+    const PAGES: usize = 1500;
+    let page = rustix::param::page_size();
+    let mut memory: Vec<u8> = Vec::with_capacity(PAGES * page);
+    let bytes = memory.spare_capacity_mut();
+    for at in (0..PAGES * page).step_by(page) {
+        bytes[at].write(1);
+    }
+    // Giving it back would take time too, which is no fault; and it would be there the next time.
+    std::mem::forget(std::hint::black_box(memory));
+}

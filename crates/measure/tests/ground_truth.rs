@@ -1,0 +1,149 @@
+//! The causes against a known truth: what was injected is what is named.
+//!
+//! Each disturbance is injected alone, at random times, and must be the first cause of the packets it
+//! delayed, with its length. The truth does not come from the recorder: the injector knows when it
+//! began and ended, and the device's own clock shows when it did not run.
+
+#[path = "../../host/tests/namespaces/mod.rs"]
+mod namespaces;
+
+mod bench;
+mod injections;
+
+use std::time::Duration;
+
+use bench::{Bench, Forwarder, Window};
+use injections::{Injection, Truth};
+use latlab_report::attribution::{Cause, Explained, blame};
+
+const RATE: u64 = 10_000;
+const DURATION: Duration = Duration::from_secs(3);
+/// A packet that took no longer was not delayed.
+const DELAYED_NS: u64 = 50_000;
+
+/// How the packets that one disturbance delayed were named.
+#[derive(Default)]
+struct Score {
+    delayed: usize,
+    /// Held up by the hypervisor for most of their time, as it says itself: not by what was injected.
+    stolen: usize,
+    named: usize,
+    right_length: usize,
+    others: std::collections::BTreeMap<String, usize>,
+    lengths: Vec<(u64, u64)>,
+}
+
+impl Score {
+    fn of(window: &Window, truths: &[Truth], injection: &Injection) -> Score {
+        let mut score = Score::default();
+        for one in &window.attribution.worst {
+            let (begin, end) = (one.passage.in_ns, one.passage.out_ns.unwrap());
+            let truth = truths.iter().find(|t| begin < t.end_ns && end > t.begin_ns);
+            let Some(truth) = truth.filter(|_| one.latency_ns() > DELAYED_NS) else {
+                continue;
+            };
+            let stolen = one.by_cause().get(&Cause::Steal).copied().unwrap_or(0);
+            if stolen * 2 > one.latency_ns() {
+                score.stolen += 1;
+                continue;
+            }
+            score.delayed += 1;
+            if injection.is_it(&one.first) {
+                score.named += 1;
+                score.judge_length(one, truth, injection);
+            } else {
+                *score.others.entry(one.first.to_string()).or_default() += 1;
+            }
+        }
+        score
+    }
+
+    fn judge_length(&mut self, one: &Explained, truth: &Truth, injection: &Injection) {
+        let Some(episode) = &one.episode else { return };
+        let found = match injection.in_pieces() {
+            true => episode.end_ns - episode.start_ns,
+            false => episode.active_ns,
+        };
+        let right = truth.end_ns - truth.begin_ns;
+        if found.abs_diff(right) <= (right / 10).max(5_000) {
+            self.right_length += 1;
+        } else {
+            self.lengths.push((right / 1000, found / 1000));
+        }
+    }
+}
+
+#[test]
+fn what_is_injected_is_what_is_named() {
+    const NAME: &str = "what_is_injected_is_what_is_named";
+    if bench::device() {
+        return;
+    }
+    namespaces::enter(NAME, || {
+        let mut wrong = Vec::new();
+        let only = std::env::var("LATLAB_TEST_ONLY").unwrap_or_default();
+        for injection in Injection::ALL.iter().filter(|i| i.name().contains(&only)) {
+            let bench = Bench::new();
+            let mut device = Forwarder::start(&bench, NAME);
+            let mut truths = Vec::new();
+            let window = bench.run(RATE, DURATION, &mut device, |device, begin, end| {
+                truths = injection.inject(device, begin, end);
+            });
+            let truths = injection.truth(truths, &window.gaps);
+            let score = Score::of(&window, &truths, injection);
+            println!(
+                "{:<32} {:3} times, {:5} packets delayed ({} by the \
+                 hypervisor instead), {:6.2} % named, {:6.2} % of them with the \
+                 right length; others {:?}, lengths (us, right and found) {:?}",
+                injection.name(),
+                truths.len(),
+                score.delayed,
+                score.stolen,
+                100.0 * score.named as f64 / score.delayed.max(1) as f64,
+                100.0 * score.right_length as f64 / score.named.max(1) as f64,
+                score.others,
+                &score.lengths[..score.lengths.len().min(8)],
+            );
+            let enough = score.delayed >= 50;
+            let named = score.named * 100 >= score.delayed * 95;
+            let length = score.right_length * 100 >= score.named * 95;
+            if !(enough && named && length) {
+                wrong.push(injection.name());
+            }
+        }
+        assert!(wrong.is_empty(), "not as injected: {wrong:?}");
+    });
+}
+
+#[test]
+fn without_a_disturbance_little_is_unexplained() {
+    const NAME: &str = "without_a_disturbance_little_is_unexplained";
+    if bench::device() {
+        return;
+    }
+    namespaces::enter(NAME, || {
+        let bench = Bench::new();
+        let mut device = Forwarder::start(&bench, NAME);
+        let window = bench.run(RATE, Duration::from_secs(5), &mut device, |_, _, _| {});
+        let all = blame(&window.attribution, 0.0).unwrap();
+        println!("device {:?}", window.attribution.device);
+        for row in &all.rows {
+            println!(
+                "{:6.2} % {:5} {}",
+                row.share * 100.0,
+                row.first_of,
+                row.cause
+            );
+        }
+        for one in &window.attribution.worst {
+            let sum: u64 = one.by_cause().values().sum();
+            assert_eq!(sum, one.latency_ns(), "{one:?}");
+        }
+        assert!(window.attribution.worst.len() == 5000);
+        let unexplained = all.unexplained();
+        println!("unexplained {:.2} %", unexplained * 100.0);
+        assert!(unexplained < 0.05, "{unexplained}");
+        let known = |one: &&Explained| one.first != Cause::NotRecorded;
+        assert!(window.attribution.worst.iter().all(|one| known(&one)));
+    });
+}

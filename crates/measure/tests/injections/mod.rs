@@ -1,0 +1,335 @@
+//! The disturbances: each does one thing to the device, at random times that it knows.
+
+#![allow(dead_code)]
+
+mod sys;
+
+use std::fs;
+use std::net::UdpSocket;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use latlab_report::attribution::Cause;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::bench::{self, Bench, FAR, Forwarder, NEAR, now_ns, sleep_until};
+
+/// From when to when the device was disturbed.
+#[derive(Debug, Clone, Copy)]
+pub struct Truth {
+    pub begin_ns: u64,
+    pub end_ns: u64,
+}
+
+/// What is done to the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Injection {
+    Competitor,
+    FifoHog,
+    Stop,
+    Flood,
+    TimerStorm,
+    FaultBurst,
+    Throttle,
+}
+
+/// The name of the tasks that take the device's processor.
+const HOG: &str = "latlab-hog";
+
+impl Injection {
+    pub const ALL: [Injection; 7] = [
+        Injection::Competitor,
+        Injection::FifoHog,
+        Injection::Stop,
+        Injection::Flood,
+        Injection::TimerStorm,
+        Injection::FaultBurst,
+        Injection::Throttle,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Injection::Competitor => "a competing CPU-bound process",
+            Injection::FifoHog => "a SCHED_FIFO hog",
+            Injection::Stop => "SIGSTOP",
+            Injection::Flood => "a softirq flood of another link",
+            Injection::TimerStorm => "an hrtimer storm",
+            Injection::FaultBurst => "a page-fault burst",
+            Injection::Throttle => "cgroup CPU throttling",
+        }
+    }
+
+    /// Whether this cause is what was injected.
+    pub fn is_it(self, cause: &Cause) -> bool {
+        match (self, cause) {
+            (Injection::Competitor, Cause::Waiting { task, realtime }) => task == HOG && !realtime,
+            (Injection::FifoHog, Cause::Waiting { task, realtime }) => task == HOG && *realtime,
+            (Injection::Stop, Cause::Stopped)
+            | (Injection::Flood, Cause::SoftIrq(3))
+            | (Injection::FaultBurst, Cause::PageFault)
+            | (Injection::Throttle, Cause::Throttled) => true,
+            (Injection::TimerStorm, Cause::Timer(name)) => name.starts_with("timerfd"),
+            _ => false,
+        }
+    }
+
+    /// Many short interruptions with the device running in between, so that their length is from the
+    /// first to the last.
+    pub fn in_pieces(self) -> bool {
+        matches!(self, Injection::TimerStorm | Injection::FaultBurst)
+    }
+
+    /// Does it until shortly before `end`.
+    pub fn inject(self, device: &mut Forwarder, begin: u64, end: u64) -> Vec<Truth> {
+        match self {
+            Injection::Competitor => hog(begin, end, false),
+            Injection::FifoHog => hog(begin, end, true),
+            Injection::Stop => stop(device, begin, end),
+            Injection::Flood => flood(begin, end),
+            Injection::TimerStorm => timers(begin, end),
+            Injection::FaultBurst => faults(device, begin, end),
+            Injection::Throttle => throttle(device, begin, end),
+        }
+    }
+
+    /// Makes the truth exact with what the device's own clock shows: of an injection that only sets
+    /// things going, when the device really did not run.
+    pub fn truth(self, injected: Vec<Truth>, gaps: &[(u64, u64)]) -> Vec<Truth> {
+        if self.in_pieces() && self != Injection::FaultBurst {
+            return injected;
+        }
+        let within = |&&(begin, end): &&(u64, u64)| {
+            injected
+                .iter()
+                .any(|t| begin < t.end_ns && end > t.begin_ns)
+        };
+        let exact = gaps.iter().filter(within);
+        exact
+            .map(|&(begin_ns, end_ns)| Truth { begin_ns, end_ns })
+            .collect()
+    }
+}
+
+/// Random times of beginning, and random lengths.
+struct Times {
+    state: u64,
+    at: u64,
+    end: u64,
+}
+
+impl Times {
+    fn new(begin: u64, end: u64) -> Times {
+        Times {
+            state: now_ns() | 1,
+            at: begin + 50_000_000,
+            end: end - 100_000_000,
+        }
+    }
+
+    fn random(&mut self, from: u64, to: u64) -> u64 {
+        // xorshift
+        self.state ^= self.state << 13;
+        self.state ^= self.state >> 7;
+        self.state ^= self.state << 17;
+        from + self.state % (to - from)
+    }
+}
+
+impl Iterator for Times {
+    type Item = (u64, u64);
+
+    fn next(&mut self) -> Option<(u64, u64)> {
+        let length = self.random(1_000_000, 10_000_000);
+        let begin = self.at + self.random(20_000_000, 80_000_000);
+        self.at = begin + length;
+        (self.at < self.end).then_some((begin, length))
+    }
+}
+
+fn hog(begin: u64, end: u64, realtime: bool) -> Vec<Truth> {
+    std::thread::Builder::new()
+        .name(HOG.into())
+        .spawn(move || {
+            bench::pin(FAR);
+            match realtime {
+                true => sys::set_fifo(10),
+                false => bench::insist(),
+            }
+            let mut all = Vec::new();
+            for (at, length) in Times::new(begin, end) {
+                sleep_until(at);
+                let from = now_ns();
+                while now_ns() < from + length {
+                    std::hint::spin_loop();
+                }
+                let to = now_ns();
+                all.push(Truth {
+                    begin_ns: from,
+                    end_ns: to,
+                });
+            }
+            all
+        })
+        .unwrap()
+        .join()
+        .unwrap()
+}
+
+fn stop(device: &Forwarder, begin: u64, end: u64) -> Vec<Truth> {
+    let pid = Pid::from_raw(device.pid()).unwrap();
+    let mut all = Vec::new();
+    for (at, length) in Times::new(begin, end) {
+        sleep_until(at);
+        let begin_ns = now_ns();
+        kill_process(pid, Signal::STOP).unwrap();
+        sleep_until(at + length);
+        kill_process(pid, Signal::CONT).unwrap();
+        all.push(Truth {
+            begin_ns,
+            end_ns: now_ns(),
+        });
+    }
+    all
+}
+
+/// Packets of another link, whose receiving side is given to the device's processor. Each is for many
+/// sockets, so that it takes a while.
+fn flood(begin: u64, end: u64) -> Vec<Truth> {
+    const SOCKETS: usize = 100;
+    let other = Bench::new();
+    bench::address(&other.device, "in", "10.9.0.3");
+    other.device.run(|| sys::steer("in", 1 << FAR)).unwrap();
+    let listen = || -> Vec<UdpSocket> { (0..SOCKETS).map(|_| sys::listen_together(7)).collect() };
+    let sinks = other.device.run(listen).unwrap();
+    let source = other
+        .client
+        .run(|| UdpSocket::bind("10.9.0.1:0"))
+        .unwrap()
+        .unwrap();
+    source.set_broadcast(true).unwrap();
+    source.connect("10.9.0.255:7").unwrap();
+    bench::pin(NEAR);
+    let mut all = Vec::new();
+    for (at, length) in Times::new(begin, end) {
+        sleep_until(at);
+        let begin_ns = now_ns();
+        for _ in 0..length / 30_000 {
+            source.send(&[0; 18]).ok();
+        }
+        sleep_until(begin_ns + length);
+        all.push(Truth {
+            begin_ns,
+            end_ns: begin_ns + length,
+        });
+    }
+    drop(sinks);
+    all
+}
+
+/// Timers of another program that expire one after the other on the device's processor.
+fn timers(begin: u64, end: u64) -> Vec<Truth> {
+    const COUNT: usize = 900;
+    const APART_NS: u64 = 3_000;
+    std::thread::spawn(move || {
+        bench::pin(FAR);
+        let timers: Vec<_> = (0..COUNT).map(|_| sys::timer()).collect();
+        let mut all = Vec::new();
+        for (at, _) in Times::new(begin, end) {
+            sleep_until(at);
+            // Far enough ahead that setting them is over.
+            let first = now_ns() + 15_000_000;
+            for (number, timer) in timers.iter().enumerate() {
+                sys::expire_at(timer, first + number as u64 * APART_NS);
+            }
+            all.push(Truth {
+                begin_ns: first,
+                end_ns: first + COUNT as u64 * APART_NS,
+            });
+        }
+        std::thread::sleep(Duration::from_millis(30));
+        all
+    })
+    .join()
+    .unwrap()
+}
+
+fn faults(device: &mut Forwarder, begin: u64, end: u64) -> Vec<Truth> {
+    let mut all = Vec::new();
+    for (at, _) in Times::new(begin, end) {
+        sleep_until(at);
+        let begin_ns = now_ns();
+        device.fault();
+        all.push(Truth {
+            begin_ns,
+            end_ns: begin_ns + 1_000_000,
+        });
+    }
+    all
+}
+
+/// A control group that gives the device a fifth of a processor, for a while.
+fn throttle(device: &Forwarder, begin: u64, end: u64) -> Vec<Truth> {
+    let group = Group::new();
+    group.add(device.pid());
+    let mut all = Vec::new();
+    for (at, length) in Times::new(begin, end) {
+        sleep_until(at);
+        let begin_ns = now_ns();
+        group.limit(Some(2_000));
+        sleep_until(begin_ns + 3 * length);
+        group.limit(None);
+        all.push(Truth {
+            begin_ns,
+            end_ns: now_ns(),
+        });
+    }
+    all
+}
+
+struct Group {
+    path: PathBuf,
+    unified: bool,
+}
+
+impl Group {
+    fn new() -> Group {
+        let unified = !std::path::Path::new("/sys/fs/cgroup/cpu").exists();
+        let root = if unified {
+            "/sys/fs/cgroup"
+        } else {
+            "/sys/fs/cgroup/cpu"
+        };
+        let path = PathBuf::from(root).join(format!("latlab-test-{}", crate::namespaces::id()));
+        fs::create_dir(&path).unwrap();
+        Group { path, unified }
+    }
+
+    fn add(&self, pid: i32) {
+        fs::write(self.path.join("cgroup.procs"), pid.to_string()).unwrap();
+    }
+
+    /// Microseconds of each 10 ms.
+    fn limit(&self, quota: Option<u32>) {
+        if self.unified {
+            let quota = quota.map_or("max".to_string(), |q| q.to_string());
+            fs::write(self.path.join("cpu.max"), format!("{quota} 10000")).unwrap();
+        } else {
+            fs::write(self.path.join("cpu.cfs_period_us"), "10000").unwrap();
+            let quota = quota.map_or(-1, |q| q as i32);
+            fs::write(self.path.join("cpu.cfs_quota_us"), quota.to_string()).unwrap();
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let root = self.path.parent().unwrap().join("cgroup.procs");
+        for pid in fs::read_to_string(self.path.join("cgroup.procs"))
+            .unwrap_or_default()
+            .lines()
+        {
+            fs::write(&root, pid).ok();
+        }
+        fs::remove_dir(&self.path).ok();
+    }
+}

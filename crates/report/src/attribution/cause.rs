@@ -1,0 +1,132 @@
+//! The causes: what a device can be doing instead of carrying a packet on.
+
+use std::fmt;
+
+/// What an instant of a packet's way was spent on.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Cause {
+    /// The device works on this packet.
+    Running,
+    /// The kernel hands the packet to the device.
+    Delivery,
+    /// The device works on packets that came before.
+    Queueing,
+    /// The device could run and another task has its processor.
+    Waiting {
+        /// That task's name.
+        task: String,
+        /// It runs with a real-time policy.
+        realtime: bool,
+    },
+    /// A hard interrupt with a number.
+    HardIrq(String),
+    /// A soft interrupt, by the kernel's number.
+    SoftIrq(u32),
+    /// The scheduler's periodic tick.
+    Tick,
+    /// Another timer: the function it calls.
+    Timer(String),
+    /// An interrupt from another processor.
+    Ipi(u8),
+    /// A non-maskable interrupt.
+    Nmi,
+    /// Memory that was not there when it was touched.
+    PageFault,
+    /// The device's task is stopped by a signal or a debugger.
+    Stopped,
+    /// The device's control group has used up its share of processor time.
+    Throttled,
+    /// The device's task sleeps although there is a packet for it.
+    Asleep,
+    /// The device's task was woken and its idle processor comes back.
+    IdleExit,
+    /// The hypervisor underneath has the processor.
+    Steal,
+    /// The device's virtual processor is outside its guest.
+    VmExit,
+    /// Work on one packet took far longer than usual and nothing was seen to happen.
+    Unexplained,
+    /// Nothing was recorded of this time.
+    NotRecorded,
+}
+
+/// The kernel's soft interrupts, in the order of their numbers.
+const SOFT: [&str; 10] = [
+    "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU",
+];
+
+impl Cause {
+    /// The kind alone, for tables and colours: `wait`, `hard-irq`, ...
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Cause::Running => "running",
+            Cause::Delivery => "delivery",
+            Cause::Queueing => "queueing",
+            Cause::Waiting { .. } => "wait",
+            Cause::HardIrq(_) => "hard-irq",
+            Cause::SoftIrq(_) => "soft-irq",
+            Cause::Tick => "tick",
+            Cause::Timer(_) => "timer",
+            Cause::Ipi(_) => "ipi",
+            Cause::Nmi => "nmi",
+            Cause::PageFault => "page-fault",
+            Cause::Stopped => "stopped",
+            Cause::Throttled => "throttled",
+            Cause::Asleep => "asleep",
+            Cause::IdleExit => "idle-exit",
+            Cause::Steal => "steal",
+            Cause::VmExit => "vm-exit",
+            Cause::Unexplained => "unexplained",
+            Cause::NotRecorded => "not-recorded",
+        }
+    }
+
+    /// Part of what a device does on an undisturbed machine: no reason by itself.
+    #[must_use]
+    pub fn is_ordinary(&self) -> bool {
+        matches!(self, Cause::Running | Cause::Delivery | Cause::Queueing)
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cause::Running => f.write_str("running in the device"),
+            Cause::Delivery => f.write_str("handed over by the kernel"),
+            Cause::Queueing => f.write_str("queueing behind earlier packets"),
+            Cause::Waiting { task, realtime } => {
+                let policy = if *realtime { ", real time" } else { "" };
+                write!(f, "waiting for a CPU: {task}{policy}")
+            }
+            Cause::HardIrq(name) => write!(f, "hard interrupt: {name}"),
+            Cause::SoftIrq(number) => {
+                let name = SOFT.get(*number as usize).copied().unwrap_or("unknown");
+                write!(f, "soft interrupt: {name}")
+            }
+            Cause::Tick => f.write_str("timer tick"),
+            Cause::Timer(name) => write!(f, "timer: {name}"),
+            Cause::Ipi(kind) => {
+                let name = match kind {
+                    2 => "reschedule",
+                    3 | 4 => "function call",
+                    5 => "irq work",
+                    6 => "platform",
+                    7 => "thermal",
+                    _ => "unknown",
+                };
+                write!(f, "inter-processor interrupt: {name}")
+            }
+            Cause::Nmi => f.write_str("non-maskable interrupt"),
+            Cause::PageFault => f.write_str("page fault"),
+            Cause::Stopped => f.write_str("stopped by a signal"),
+            Cause::Throttled => f.write_str("cgroup CPU throttling"),
+            Cause::Asleep => f.write_str("asleep in the device"),
+            Cause::IdleExit => f.write_str("idle exit"),
+            Cause::Steal => f.write_str("hypervisor steal"),
+            Cause::VmExit => f.write_str("VM exit"),
+            Cause::Unexplained => f.write_str("unexplained"),
+            Cause::NotRecorded => f.write_str("not recorded"),
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Why slow packets were slow: the time of each between its taps, split into causes without remainder.
+//!
+//! Everything here is computed from the saved tables alone (packets' ways and kernel events), needs no
+//! root and gives the same answer on any machine. The steps, one file each:
+//!
+//! ```text
+//! timeline   what each processor did, and what state the device's task was in, at every instant
+//! steal      when the hypervisor underneath had taken a processor away
+//! server     what the device as a whole was held up by, at every instant of a stretch of time
+//! split      each packet's time between its taps, cut along those
+//! blame      over all packets: which cause owns how much of the tail
+//! ```
+//!
+//! A device is served first in, first out. While it works on an earlier packet, a later one queues
+//! behind it; what interrupts the device interrupts every packet in it alike. So a cause belongs to the
+//! device and an instant, and a packet's share of it is the overlap. Packets that queue only because an
+//! interruption let a queue build up are counted to that interruption when it comes to the *first*
+//! cause, and as queueing in the split.
+//!
+//! The rules that keep it honest: time for which nothing was recorded is `not recorded`; work on one
+//! packet that takes far longer than usual while nothing is seen to happen is `unexplained`; neither
+//! is ever given to a cause that merely was near.
+
+mod blame;
+mod cause;
+mod knobs;
+mod server;
+mod split;
+mod steal;
+mod timeline;
+
+#[cfg(test)]
+mod tests;
+
+pub use blame::{Blame, BlameRow, blame};
+pub use cause::Cause;
+pub use knobs::knob;
+pub use split::{Explained, Piece};
+
+use latlab_samples::Passage;
+use latlab_wire::trace::Event;
+pub use latlab_wire::trace::{WINDOW_MARGIN_NS as MARGIN_NS, WORST_PACKETS as WORST};
+
+/// What one trial recorded.
+#[derive(Debug, Clone, Default)]
+pub struct Capture {
+    /// Every packet's way through the device, in any order.
+    pub passages: Vec<Passage>,
+    /// Kernel events around the slowest, in the order of time.
+    pub events: Vec<Event>,
+    /// Processors whose events are there, each with the time from which on they are complete.
+    pub watched: Vec<(u16, u64)>,
+    /// The hypervisor says what it takes away.
+    pub steal_known: bool,
+    /// What could not be recorded, to be said with every answer.
+    pub unknown: Vec<String>,
+}
+
+/// What the device is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Device {
+    /// A program: this task takes packets from one side to the other.
+    Task {
+        /// Its number, as the host counts.
+        pid: u32,
+        /// Its name, if it was seen.
+        name: String,
+    },
+    /// The kernel itself, in whatever context a packet arrives.
+    Kernel,
+}
+
+/// Everything that can be said about one trial's slow packets.
+#[derive(Debug, Clone)]
+pub struct Attribution {
+    /// What the device is taken for.
+    pub device: Device,
+    /// The slowest packets, the slowest first.
+    pub worst: Vec<Explained>,
+    /// How many packets there were with both times.
+    pub packets: usize,
+    /// Latency below which no packet was explained, in ns.
+    pub threshold_ns: u64,
+    /// Work on one packet beyond this is not usual, in ns.
+    pub usual_ns: u64,
+    /// What is not known, in words.
+    pub unknown: Vec<String>,
+}
+
+/// Explains the slowest `count` packets of a trial.
+#[must_use]
+pub fn attribute(capture: &Capture, count: usize) -> Attribution {
+    let mut packets: Vec<&Passage> = capture
+        .passages
+        .iter()
+        .filter(|passage| passage.out_ns.is_some())
+        .collect();
+    // In the order of arrival; the sequence number decides between two that came at once.
+    packets.sort_by_key(|p| (p.in_ns, p.flow, p.sequence));
+    let device = device(&packets, &capture.events);
+    let service = server::Service::of(&packets);
+    let mut order: Vec<usize> = (0..packets.len()).collect();
+    order.sort_by_key(|&at| (std::cmp::Reverse(packets[at].latency_ns()), at));
+    order.truncate(count);
+    let threshold_ns = order
+        .last()
+        .map_or(0, |&at| packets[at].latency_ns().unwrap_or(0));
+    let usual_ns = service.usual_ns;
+    let worst = split::split(capture, &packets, &device, &service, &order);
+    Attribution {
+        unknown: unknown(capture, &device, &worst),
+        device,
+        worst,
+        packets: packets.len(),
+        threshold_ns,
+        usual_ns,
+    }
+}
+
+/// Whose work the packets are. A program shows as the task in whose context they come out; the kernel
+/// carries packets on in the context of whoever sends or is interrupted, so no task stands out or it
+/// is the one that sent them.
+fn device(packets: &[&Passage], events: &[Event]) -> Device {
+    let mut counts = std::collections::BTreeMap::new();
+    for packet in packets {
+        *counts.entry(packet.out_task).or_insert(0usize) += 1;
+    }
+    let most = counts
+        .iter()
+        .max_by_key(|&(task, n)| (*n, std::cmp::Reverse(*task)));
+    let Some((&pid, &n)) = most else {
+        return Device::Kernel;
+    };
+    let own = packets
+        .iter()
+        .filter(|p| p.out_task == pid && p.in_task != pid)
+        .count();
+    let name = timeline::name_of(events, pid);
+    let is_kernel = name.starts_with("ksoftirqd/") || name.starts_with("napi/");
+    if pid != 0 && !is_kernel && n * 10 >= packets.len() * 9 && own * 10 >= n * 9 {
+        Device::Task { pid, name }
+    } else {
+        Device::Kernel
+    }
+}
+
+fn unknown(capture: &Capture, device: &Device, worst: &[Explained]) -> Vec<String> {
+    let mut all = capture.unknown.clone();
+    if capture.events.is_empty() {
+        all.push("no kernel events were recorded: no packet can be explained".into());
+    } else if !capture.steal_known {
+        all.push(
+            "this machine does not say what a hypervisor takes from it: time lost that way is \
+             unexplained"
+                .into(),
+        );
+    }
+    if let (Device::Kernel, false) = (device, worst.is_empty()) {
+        all.push("the device is taken for the kernel itself: no program stands behind it".into());
+    }
+    all
+}

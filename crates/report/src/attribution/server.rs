@@ -1,0 +1,334 @@
+//! What the device as a whole was held up by, at every instant of a stretch of time.
+
+use latlab_samples::Passage;
+
+use super::steal::Stolen;
+use super::timeline::{State, Step, Timelines, Top};
+use super::{Capture, Cause, Device, timeline};
+
+/// The interruptions of one kind are one episode when less than this lies between them.
+const APART_NS: u64 = 100_000;
+/// Packets that a soft interrupt of the device's own sending takes: its own, and one that just came.
+const OWN_PACKETS: u32 = 2;
+
+/// A stretch of time and what it was spent on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Span {
+    pub start_ns: u64,
+    pub end_ns: u64,
+    pub cause: Cause,
+}
+
+/// The same interruption, possibly in pieces.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Episode {
+    /// What it is.
+    pub cause: Cause,
+    /// When it began.
+    pub start_ns: u64,
+    /// When it ended.
+    pub end_ns: u64,
+    /// Of this, the time that it really had.
+    pub active_ns: u64,
+}
+
+/// How the packets follow each other through the device. Indices are positions in the list of packets.
+pub struct Service {
+    /// When the last of the packets before had left: from then on the device is this one's.
+    pub free_ns: Vec<u64>,
+    /// Since when the device has been busy without a pause when the packet came.
+    pub busy_ns: Vec<u64>,
+    /// Work on one packet beyond this is not usual.
+    pub usual_ns: u64,
+}
+
+impl Service {
+    /// `packets` in the order of arrival, all with both times.
+    pub fn of(packets: &[&Passage]) -> Service {
+        let (mut free_ns, mut busy_ns, mut times) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut free, mut busy) = (0, 0);
+        for packet in packets {
+            let out = packet.out_ns.unwrap_or(packet.in_ns);
+            if packet.in_ns >= free {
+                busy = packet.in_ns;
+            }
+            free_ns.push(free);
+            busy_ns.push(busy);
+            times.push(out.saturating_sub(packet.in_ns.max(free)));
+            free = free.max(out);
+        }
+        times.sort_unstable();
+        let median = times.get(times.len() / 2).copied().unwrap_or(0);
+        Service {
+            free_ns,
+            busy_ns,
+            usual_ns: (4 * median).max(median + 10_000),
+        }
+    }
+}
+
+/// What is known of the machine, ready to be asked.
+pub struct Server<'a> {
+    pub timelines: Timelines,
+    pub stolen: Stolen,
+    pub states: Vec<(u64, State)>,
+    capture: &'a Capture,
+}
+
+impl<'a> Server<'a> {
+    pub fn new(capture: &'a Capture, packets: &[&Passage], device: &Device) -> Server<'a> {
+        let states = match device {
+            Device::Kernel => Vec::new(),
+            Device::Task { pid, .. } => {
+                let by = packets.iter().filter(|p| p.out_task == *pid);
+                let seen: Vec<(u64, u16)> = by
+                    .filter_map(|p| Some((p.out_ns?, p.out_cpu)))
+                    .take(1)
+                    .collect();
+                timeline::states(&capture.events, *pid, &seen)
+            }
+        };
+        Server {
+            timelines: Timelines::of(&capture.events),
+            stolen: super::steal::stolen(&capture.events, packets),
+            states,
+            capture,
+        }
+    }
+
+    /// What held a program up between two instants. If it was held up already at the first, the first
+    /// span begins where that began.
+    pub fn of_task(&self, from: u64, to: u64) -> Vec<Span> {
+        let mut spans = Vec::new();
+        let first = self
+            .states
+            .partition_point(|&(at, _)| at <= from)
+            .saturating_sub(1);
+        for (index, &(at, state)) in self.states.iter().enumerate().skip(first) {
+            if at >= to {
+                break;
+            }
+            let ends = self.states.get(index + 1).map_or(u64::MAX, |next| next.0);
+            let held = !matches!(state, State::Running(_) | State::Unknown);
+            let begin = if held { at } else { at.max(from) };
+            let (begin, end) = (begin, ends.min(to));
+            if begin >= end {
+                continue;
+            }
+            match state {
+                State::Running(cpu) => self.on(cpu, begin, end, &mut spans, |step| {
+                    self.interrupting(step).unwrap_or(Cause::Running)
+                }),
+                State::Runnable { cpu, woken } => {
+                    self.on(cpu, begin, end, &mut spans, |step| {
+                        self.holding(step, woken)
+                    });
+                }
+                State::Throttled => push(&mut spans, begin, end, Cause::Throttled),
+                State::Stopped => push(&mut spans, begin, end, Cause::Stopped),
+                State::Asleep => push(&mut spans, begin, end, Cause::Asleep),
+                State::Unknown => push(&mut spans, begin, end, Cause::NotRecorded),
+            }
+        }
+        if self.states.is_empty() {
+            push(&mut spans, from, to, Cause::NotRecorded);
+        }
+        spans
+    }
+
+    /// What the kernel did with a packet on one processor, which it got in the context of `sender`.
+    pub fn of_kernel(&self, cpu: u16, sender: u32, from: u64, to: u64) -> Vec<Span> {
+        let mut spans = Vec::new();
+        self.on(cpu, from, to, &mut spans, |step| {
+            match (step.top, step.task) {
+                (Top::Soft { number: 2 | 3, .. }, _) => Cause::Running,
+                (Top::Task, Some(task)) if task == sender => Cause::Running,
+                (Top::Task | Top::Fault, _) if self.is_softirqd(step) => Cause::Running,
+                (Top::Task, _) => self.holding(step, true),
+                _ => self.interrupting(step).unwrap_or(Cause::Running),
+            }
+        });
+        spans
+    }
+
+    /// Until when the kernel was handing a packet to a program, and what that time was spent on.
+    pub fn delivery(&self, packet: &Passage, to: u64) -> Vec<Span> {
+        let mut spans = Vec::new();
+        let Some(received) = self.timelines.received.get(&packet.in_cpu) else {
+            return spans;
+        };
+        let next = received.partition_point(|&(_, end)| end <= packet.in_ns);
+        let end = match received.get(next) {
+            Some(&(begin, end)) if begin < to => end.min(to),
+            _ => return spans,
+        };
+        // A program that is woken has it from then on.
+        let end = self.woken(packet.in_ns, end).unwrap_or(end);
+        self.on(
+            packet.in_cpu,
+            packet.in_ns,
+            end,
+            &mut spans,
+            |step| match (step.top, step.task) {
+                (Top::Soft { number: 2 | 3, .. }, _) => Cause::Delivery,
+                (Top::Task, Some(task)) if task == packet.in_task => Cause::Delivery,
+                (Top::Task, _) if self.is_softirqd(step) => Cause::Delivery,
+                (Top::Task, _) => self.holding(step, true),
+                _ => self.interrupting(step).unwrap_or(Cause::Delivery),
+            },
+        );
+        spans
+    }
+
+    fn woken(&self, from: u64, to: u64) -> Option<u64> {
+        let next = self.states.partition_point(|&(at, _)| at < from);
+        let woken = |state| matches!(state, State::Runnable { woken: true, .. });
+        let found = self.states[next..].iter().find(|&&(_, state)| woken(state));
+        found.map(|&(at, _)| at).filter(|&at| at < to)
+    }
+
+    /// Cuts a stretch of one processor's time along its steps and what was stolen from it.
+    fn on(
+        &self,
+        cpu: u16,
+        from: u64,
+        to: u64,
+        spans: &mut Vec<Span>,
+        cause: impl Fn(&Step) -> Cause,
+    ) {
+        let complete = self
+            .capture
+            .watched
+            .iter()
+            .find(|(watched, _)| *watched == cpu);
+        let known_from = complete.map_or(to, |&(_, from)| from.clamp(from.min(to), to));
+        let begin = from.max(known_from).min(to);
+        push(spans, from, begin, Cause::NotRecorded);
+        let Some(processor) = self.timelines.processors.get(&cpu) else {
+            // Watched, and nothing happened there.
+            let nothing = Step {
+                at_ns: begin,
+                task: None,
+                top: Top::Task,
+            };
+            self.less_stolen(cpu, begin, to, cause(&nothing), spans);
+            return;
+        };
+        let steps = processor.between(begin, to);
+        let first = steps.first().map_or(to, |step| step.at_ns);
+        if first > begin {
+            let before = Step {
+                at_ns: begin,
+                task: None,
+                top: Top::Task,
+            };
+            self.less_stolen(cpu, begin, first.min(to), cause(&before), spans);
+        }
+        for (index, step) in steps.iter().enumerate() {
+            let end = steps.get(index + 1).map_or(to, |next| next.at_ns);
+            let start = step.at_ns.max(begin);
+            self.less_stolen(cpu, start, end.min(to), cause(step), spans);
+        }
+    }
+
+    fn less_stolen(&self, cpu: u16, from: u64, to: u64, cause: Cause, spans: &mut Vec<Span>) {
+        let mut at = from;
+        if let Some(stolen) = self.stolen.get(&cpu) {
+            let next = stolen.partition_point(|&(_, end)| end <= from);
+            for &(start, end) in stolen[next..].iter().take_while(|s| s.0 < to) {
+                push(spans, at, start.clamp(at, to), cause.clone());
+                push(spans, start.max(at), end.min(to), Cause::Steal);
+                at = end.clamp(at, to);
+            }
+        }
+        push(spans, at, to, cause);
+    }
+
+    /// What interrupts the task on a processor, if anything does.
+    fn interrupting(&self, step: &Step) -> Option<Cause> {
+        let name = |index: usize| self.timelines.names.get(index).cloned().unwrap_or_default();
+        match step.top {
+            Top::Task => None,
+            Top::Fault => Some(Cause::PageFault),
+            // What it sends is carried on in a soft interrupt of its own making.
+            Top::Soft {
+                number: 2 | 3,
+                of_irq: false,
+                polled,
+            } if polled <= OWN_PACKETS => None,
+            Top::Soft { number, .. } => Some(Cause::SoftIrq(number)),
+            Top::Irq(index) => Some(Cause::HardIrq(name(index))),
+            Top::Tick => Some(Cause::Tick),
+            Top::Timer(index) => Some(Cause::Timer(name(index))),
+            Top::Vector(kind) => Some(Cause::Ipi(kind)),
+        }
+    }
+
+    /// Who has the processor that somebody else could use.
+    fn holding(&self, step: &Step, woken: bool) -> Cause {
+        match step.task {
+            None => Cause::NotRecorded,
+            Some(0) => match self.interrupting(step) {
+                Some(cause) => cause,
+                None if woken => Cause::IdleExit,
+                // It could run, the processor is free, and still it does not: only a limit does that.
+                None => Cause::Throttled,
+            },
+            Some(_) if self.is_softirqd(step) => match step.top {
+                Top::Soft { number, .. } => Cause::SoftIrq(number),
+                _ => Cause::SoftIrq(3),
+            },
+            Some(task) => {
+                let known = self.timelines.tasks.get(&task).cloned().unwrap_or_default();
+                Cause::Waiting {
+                    task: known.name,
+                    realtime: known.realtime,
+                }
+            }
+        }
+    }
+
+    fn is_softirqd(&self, step: &Step) -> bool {
+        let known = step.task.and_then(|task| self.timelines.tasks.get(&task));
+        known.is_some_and(|known| known.name.starts_with("ksoftirqd/"))
+    }
+}
+
+/// Adds a span, joined to the one before if that is of the same cause.
+pub fn push(spans: &mut Vec<Span>, start_ns: u64, end_ns: u64, cause: Cause) {
+    if start_ns >= end_ns {
+        return;
+    }
+    match spans.last_mut() {
+        Some(last) if last.end_ns == start_ns && last.cause == cause => last.end_ns = end_ns,
+        _ => spans.push(Span {
+            start_ns,
+            end_ns,
+            cause,
+        }),
+    }
+}
+
+/// Joins the interruptions of one kind that follow each other closely.
+pub fn episodes(spans: &[Span]) -> Vec<Episode> {
+    let mut all: Vec<Episode> = Vec::new();
+    for span in spans.iter().filter(|span| !span.cause.is_ordinary()) {
+        let length = span.end_ns - span.start_ns;
+        let near = |episode: &&mut Episode| {
+            episode.cause == span.cause && span.start_ns - episode.end_ns < APART_NS
+        };
+        match all.iter_mut().rev().take(16).find(near) {
+            Some(episode) => {
+                episode.end_ns = span.end_ns;
+                episode.active_ns += length;
+            }
+            None => all.push(Episode {
+                cause: span.cause.clone(),
+                start_ns: span.start_ns,
+                end_ns: span.end_ns,
+                active_ns: length,
+            }),
+        }
+    }
+    all
+}

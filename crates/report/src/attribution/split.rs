@@ -1,0 +1,304 @@
+//! Each packet's time between its taps, cut along what the device was held up by.
+
+use std::collections::BTreeMap;
+
+use latlab_samples::Passage;
+
+use super::server::{Episode, Server, Service, Span, episodes, push};
+use super::{Capture, Cause, Device, MARGIN_NS};
+
+/// A piece of a packet's time.
+pub type Piece = Span;
+
+/// One packet, explained.
+#[derive(Debug, Clone)]
+pub struct Explained {
+    /// Its way.
+    pub passage: Passage,
+    /// Its time between the taps, without gap or overlap.
+    pub pieces: Vec<Piece>,
+    /// What cost it most, a queue being counted to the interruption that let it build up.
+    pub first: Cause,
+    /// How much that is, in ns.
+    pub first_ns: u64,
+    /// That interruption as a whole, which may have begun before the packet came.
+    pub episode: Option<Episode>,
+    /// The interruption that built up the queue it was in.
+    pub behind: Option<Cause>,
+}
+
+impl Explained {
+    /// Time between the taps.
+    #[must_use]
+    pub fn latency_ns(&self) -> u64 {
+        self.passage.latency_ns().unwrap_or(0)
+    }
+
+    /// Time spent on each cause.
+    #[must_use]
+    pub fn by_cause(&self) -> BTreeMap<Cause, u64> {
+        let mut all = BTreeMap::new();
+        for piece in &self.pieces {
+            *all.entry(piece.cause.clone()).or_insert(0) += piece.end_ns - piece.start_ns;
+        }
+        all
+    }
+}
+
+/// Explains the packets at the positions `order`, in that order.
+pub fn split(
+    capture: &Capture,
+    packets: &[&Passage],
+    device: &Device,
+    service: &Service,
+    order: &[usize],
+) -> Vec<Explained> {
+    let server = Server::new(capture, packets, device);
+    let mut explained: Vec<(usize, Explained)> = Vec::new();
+    for (range, members) in ranges(packets, order) {
+        let stretch = Stretch::new(&server, packets, device, service, range);
+        for at in members {
+            explained.push((at, stretch.explain(at)));
+        }
+    }
+    let rank: BTreeMap<usize, usize> = order.iter().enumerate().map(|(i, &at)| (at, i)).collect();
+    explained.sort_by_key(|(at, _)| rank.get(at).copied());
+    explained.into_iter().map(|(_, one)| one).collect()
+}
+
+/// Stretches of time that are looked at, each with the packets in it that are to be explained.
+fn ranges(packets: &[&Passage], order: &[usize]) -> Vec<((u64, u64), Vec<usize>)> {
+    let mut sorted = order.to_vec();
+    sorted.sort_unstable();
+    let mut all: Vec<((u64, u64), Vec<usize>)> = Vec::new();
+    for at in sorted {
+        let packet = packets[at];
+        let from = packet.in_ns.saturating_sub(MARGIN_NS);
+        let to = packet.out_ns.unwrap_or(packet.in_ns) + MARGIN_NS;
+        match all.last_mut() {
+            Some(((_, end), members)) if from <= *end => {
+                *end = to.max(*end);
+                members.push(at);
+            }
+            _ => all.push(((from, to), vec![at])),
+        }
+    }
+    all
+}
+
+/// One stretch of time.
+struct Stretch<'a> {
+    server: &'a Server<'a>,
+    packets: &'a [&'a Passage],
+    device: &'a Device,
+    service: &'a Service,
+    /// What the device was held up by; of a kernel device nothing, it is asked packet by packet.
+    spans: Vec<Span>,
+    /// Where work on one packet took longer than usual, in order.
+    unusual: Vec<(u64, u64)>,
+    episodes: Vec<Episode>,
+}
+
+impl<'a> Stretch<'a> {
+    fn new(
+        server: &'a Server<'a>,
+        packets: &'a [&'a Passage],
+        device: &'a Device,
+        service: &'a Service,
+        (from, to): (u64, u64),
+    ) -> Self {
+        let spans = match device {
+            Device::Task { .. } => server.of_task(from, to),
+            Device::Kernel => Vec::new(),
+        };
+        let mut stretch = Stretch {
+            server,
+            packets,
+            device,
+            service,
+            spans,
+            unusual: Vec::new(),
+            episodes: Vec::new(),
+        };
+        let begin = packets.partition_point(|p| p.in_ns < from);
+        let end = packets.partition_point(|p| p.in_ns < to);
+        let mut all = Vec::new();
+        for (at, packet) in packets.iter().enumerate().take(end).skip(begin) {
+            if packet.out_ns.is_some_and(|out| out <= to) {
+                stretch.find_unusual(at);
+                all.extend(stretch.raw(at));
+            }
+        }
+        stretch.unusual.sort_unstable();
+        let held = match device {
+            Device::Task { .. } => &stretch.spans,
+            Device::Kernel => {
+                all.sort_by_key(|span| (span.start_ns, span.end_ns));
+                all.dedup();
+                &all
+            }
+        };
+        let mut named = Vec::new();
+        for span in held {
+            stretch.less_unusual(span, &mut named);
+        }
+        stretch.episodes = episodes(&named);
+        stretch
+    }
+
+    /// A packet's time, with all the device's work called running.
+    fn raw(&self, at: usize) -> Vec<Span> {
+        let packet = self.packets[at];
+        let out = packet.out_ns.unwrap_or(packet.in_ns);
+        match self.device {
+            Device::Task { .. } => {
+                let mut pieces = self.server.delivery(packet, out);
+                let begin = pieces.last().map_or(packet.in_ns, |last| last.end_ns);
+                let first = self.spans.partition_point(|span| span.end_ns <= begin);
+                for span in self.spans[first..].iter().take_while(|s| s.start_ns < out) {
+                    let (start, end) = (span.start_ns.max(begin), span.end_ns.min(out));
+                    push(&mut pieces, start, end, span.cause.clone());
+                }
+                pieces
+            }
+            Device::Kernel => self.raw_in_kernel(packet, out),
+        }
+    }
+
+    fn raw_in_kernel(&self, packet: &Passage, out: u64) -> Vec<Span> {
+        let of = |cpu, from, to| self.server.of_kernel(cpu, packet.in_task, from, to);
+        if packet.in_cpu == packet.out_cpu {
+            return of(packet.in_cpu, packet.in_ns, out);
+        }
+        // It changes processors when the other begins to receive.
+        let received = self.server.timelines.received.get(&packet.out_cpu);
+        let over = received.and_then(|all| {
+            let next = all.partition_point(|&(begin, _)| begin < packet.in_ns);
+            all.get(next).map(|&(begin, _)| begin).filter(|&b| b < out)
+        });
+        let over = over.unwrap_or(packet.in_ns);
+        let mut spans = of(packet.in_cpu, packet.in_ns, over);
+        spans.extend(of(packet.out_cpu, over, out));
+        spans
+    }
+
+    /// From when on the device was this packet's alone.
+    fn own_from(&self, at: usize) -> u64 {
+        let packet = self.packets[at];
+        let out = packet.out_ns.unwrap_or(packet.in_ns);
+        self.service.free_ns[at].clamp(packet.in_ns, out)
+    }
+
+    /// Notes the end of a packet's work if it was more than usual.
+    fn find_unusual(&mut self, at: usize) {
+        let own = self.own_from(at);
+        let work: Vec<Span> = self
+            .raw(at)
+            .into_iter()
+            .filter(|span| matches!(span.cause, Cause::Running | Cause::Delivery))
+            .filter(|span| span.end_ns > own)
+            .collect();
+        let length = |span: &Span| span.end_ns - span.start_ns.max(own);
+        let total: u64 = work.iter().map(length).sum();
+        let mut excess = total.saturating_sub(self.service.usual_ns);
+        for span in work.iter().rev() {
+            let part = excess.min(length(span));
+            if part == 0 {
+                break;
+            }
+            self.unusual.push((span.end_ns - part, span.end_ns));
+            excess -= part;
+        }
+    }
+
+    /// Cuts what is unusual out of a span of work.
+    fn less_unusual(&self, span: &Span, into: &mut Vec<Span>) {
+        if !span.cause.is_ordinary() {
+            push(into, span.start_ns, span.end_ns, span.cause.clone());
+            return;
+        }
+        let mut at = span.start_ns;
+        let next = self
+            .unusual
+            .partition_point(|&(_, end)| end <= span.start_ns);
+        for &(start, end) in self.unusual[next..]
+            .iter()
+            .take_while(|u| u.0 < span.end_ns)
+        {
+            push(into, at, start.clamp(at, span.end_ns), span.cause.clone());
+            push(
+                into,
+                start.max(at),
+                end.min(span.end_ns),
+                Cause::Unexplained,
+            );
+            at = end.clamp(at, span.end_ns);
+        }
+        push(into, at, span.end_ns, span.cause.clone());
+    }
+
+    fn explain(&self, at: usize) -> Explained {
+        let packet = self.packets[at];
+        let own = self.own_from(at);
+        let mut pieces = Vec::new();
+        for span in self.raw(at) {
+            let work = matches!(span.cause, Cause::Running);
+            if work && span.start_ns < own {
+                let cut = own.min(span.end_ns);
+                let queueing = Span {
+                    start_ns: span.start_ns,
+                    end_ns: cut,
+                    cause: Cause::Queueing,
+                };
+                self.less_unusual(&queueing, &mut pieces);
+                let rest = Span {
+                    start_ns: cut,
+                    ..span
+                };
+                if rest.start_ns < rest.end_ns {
+                    self.less_unusual(&rest, &mut pieces);
+                }
+            } else {
+                self.less_unusual(&span, &mut pieces);
+            }
+        }
+        let mut explained = Explained {
+            passage: *packet,
+            pieces,
+            first: Cause::NotRecorded,
+            first_ns: 0,
+            episode: None,
+            behind: None,
+        };
+        self.name_first(at, &mut explained);
+        explained
+    }
+
+    /// Finds what cost the packet most.
+    fn name_first(&self, at: usize, explained: &mut Explained) {
+        let mut costs = explained.by_cause();
+        let out = explained.passage.out_ns.unwrap_or(0);
+        let since = self.service.busy_ns[at];
+        let queued = costs.get(&Cause::Queueing).copied().unwrap_or(0);
+        let begin = self.episodes.iter();
+        let before: Vec<&Episode> = begin
+            .filter(|e| e.start_ns < out && e.end_ns > since)
+            .collect();
+        // A queue is never longer than the interruption that built it up, but for what came meanwhile.
+        let origin = before
+            .iter()
+            .filter(|e| queued > 0 && e.active_ns * 2 >= queued)
+            .max_by_key(|e| e.active_ns);
+        if let Some(origin) = origin {
+            costs.remove(&Cause::Queueing);
+            *costs.entry(origin.cause.clone()).or_insert(0) += queued;
+            explained.behind = Some(origin.cause.clone());
+        }
+        let most = costs.iter().max_by_key(|&(_, ns)| *ns);
+        if let Some((cause, &ns)) = most {
+            (explained.first, explained.first_ns) = (cause.clone(), ns);
+            let same = before.iter().filter(|e| e.cause == *cause);
+            explained.episode = same.max_by_key(|e| e.active_ns).map(|e| (*e).clone());
+        }
+    }
+}

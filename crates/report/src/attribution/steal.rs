@@ -1,0 +1,78 @@
+//! When the hypervisor underneath had taken a processor away.
+//!
+//! Every event and every tap notes how much time was taken from its processor until then. What was
+//! taken between two of them is exact in length, not in place: it is laid at the end, because a
+//! processor that comes back first meets the interrupts that waited for it.
+
+use std::collections::BTreeMap;
+
+use latlab_samples::Passage;
+use latlab_wire::trace::Event;
+
+/// A longer silence than this tells nothing about when within it time was taken.
+const LONGEST_NS: u64 = 20_000_000;
+
+/// Stretches of time that were taken, by processor, in order and apart from each other.
+pub type Stolen = BTreeMap<u16, Vec<(u64, u64)>>;
+
+/// Finds them.
+pub fn stolen(events: &[Event], packets: &[&Passage]) -> Stolen {
+    // Packets only have the low half, so only that is compared.
+    let mut readings: BTreeMap<u16, Vec<(u64, u32)>> = BTreeMap::new();
+    for event in events {
+        let reading = (event.time_ns, event.steal_ns as u32);
+        readings.entry(event.cpu).or_default().push(reading);
+    }
+    for packet in packets {
+        let into = readings.entry(packet.in_cpu).or_default();
+        into.push((packet.in_ns, packet.in_steal_ns));
+        if let Some(out) = packet.out_ns {
+            let from = readings.entry(packet.out_cpu).or_default();
+            from.push((out, packet.out_steal_ns));
+        }
+    }
+    readings
+        .into_iter()
+        .map(|(cpu, mut readings)| {
+            readings.sort_unstable();
+            (cpu, stretches(&readings))
+        })
+        .collect()
+}
+
+fn stretches(readings: &[(u64, u32)]) -> Vec<(u64, u64)> {
+    let mut all = Vec::new();
+    for pair in readings.windows(2) {
+        let ((before_ns, before), (after_ns, after)) = (pair[0], pair[1]);
+        let taken = u64::from(after.wrapping_sub(before));
+        // Two readings of one instant may come in either order, which looks like a step back.
+        let is_back = taken > u64::from(u32::MAX / 2);
+        if taken == 0 || is_back || after_ns - before_ns > LONGEST_NS {
+            continue;
+        }
+        all.push((after_ns.saturating_sub(taken).max(before_ns), after_ns));
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_taken_lies_at_the_end_and_is_no_longer_than_the_gap() {
+        let readings = [(100, 0), (200, 30), (300, 30), (400, 500)];
+        assert_eq!(stretches(&readings), [(170, 200), (300, 400)]);
+    }
+
+    #[test]
+    fn the_counter_wraps_and_a_step_back_is_none() {
+        assert_eq!(stretches(&[(0, u32::MAX - 4), (50, 5)]), [(40, 50)]);
+        assert_eq!(stretches(&[(0, 7), (0, 5), (50, 7)]), [(48, 50)]);
+    }
+
+    #[test]
+    fn a_long_silence_tells_nothing() {
+        assert_eq!(stretches(&[(0, 0), (LONGEST_NS + 1, 900)]), []);
+    }
+}

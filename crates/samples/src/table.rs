@@ -1,0 +1,437 @@
+//! Further tables of a trial: what the taps and the flight recorder saw, one Parquet file each.
+//!
+//! All columns are 64-bit integers, but an event's `text`. They are plain tables for other tools to
+//! read; times are nanoseconds of the recording machine's monotonic clock, so that the two can be laid
+//! over each other.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+use latlab_wire::trace::{Event, EventKind, TEXT_BYTES};
+use parquet::basic::{Compression, Encoding, Repetition, Type as PhysicalType};
+use parquet::column::reader::{ColumnReader, get_typed_column_reader};
+use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::{ColumnPath, Type};
+
+use crate::format::{FORMAT_KEY, ROWS_AT_ONCE, SamplesError};
+use crate::reader::guarded;
+
+/// One packet's way through one device: from the tap before it to the tap behind it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Passage {
+    /// Which pair of taps, counted from 0 along the way.
+    pub hop: u16,
+    /// The packet's flow.
+    pub flow: u16,
+    /// Its number in the flow.
+    pub sequence: u32,
+    /// When it went in.
+    pub in_ns: u64,
+    /// When it came out; `None` if it did not.
+    pub out_ns: Option<u64>,
+    /// The processor on which it went in.
+    pub in_cpu: u16,
+    /// The processor on which it came out.
+    pub out_cpu: u16,
+    /// The task that was running there when it went in; 0 is none.
+    pub in_task: u32,
+    /// The same when it came out: the forwarder, if it is a program.
+    pub out_task: u32,
+    /// Low 32 bits of the time that the hypervisor had taken from `in_cpu`, in ns.
+    pub in_steal_ns: u32,
+    /// The same of `out_cpu`.
+    pub out_steal_ns: u32,
+    /// Length of the frame without its check sequence.
+    pub bytes: u32,
+}
+
+impl Passage {
+    /// Time between the taps.
+    #[must_use]
+    pub fn latency_ns(&self) -> Option<u64> {
+        self.out_ns.map(|out| out.saturating_sub(self.in_ns))
+    }
+}
+
+const PASSAGES: Layout = Layout {
+    format: "latlab.passages/1",
+    numbers: &[
+        "hop",
+        "flow",
+        "seq",
+        "in_ns",
+        "out_ns",
+        "in_cpu",
+        "out_cpu",
+        "in_task",
+        "out_task",
+        "in_steal_ns",
+        "out_steal_ns",
+        "bytes",
+    ],
+    text: None,
+};
+const EVENTS: Layout = Layout {
+    format: "latlab.events/1",
+    numbers: &["time_ns", "steal_ns", "cpu", "kind", "detail", "a", "b"],
+    text: Some("text"),
+};
+/// What a lost packet's `out_ns` is in the file: no time is negative.
+const NEVER: i64 = -1;
+
+struct Layout {
+    format: &'static str,
+    numbers: &'static [&'static str],
+    text: Option<&'static str>,
+}
+
+/// Writes packets' ways.
+///
+/// # Errors
+/// When the disk takes no more.
+pub fn write_passages(path: &Path, rows: &[Passage]) -> Result<(), SamplesError> {
+    let number = |row: &Passage, column: usize| match column {
+        0 => row.hop.into(),
+        1 => row.flow.into(),
+        2 => row.sequence.into(),
+        3 => row.in_ns as i64,
+        4 => row.out_ns.map_or(NEVER, |ns| ns as i64),
+        5 => row.in_cpu.into(),
+        6 => row.out_cpu.into(),
+        7 => row.in_task.into(),
+        8 => row.out_task.into(),
+        9 => row.in_steal_ns.into(),
+        10 => row.out_steal_ns.into(),
+        _ => i64::from(row.bytes),
+    };
+    write(path, &PASSAGES, rows, number, |_| &[])
+}
+
+/// Reads packets' ways.
+///
+/// # Errors
+/// When the file is not there, not whole, or something else.
+pub fn read_passages(path: &Path) -> Result<Vec<Passage>, SamplesError> {
+    read(path, &PASSAGES, |n, _| {
+        Some(Passage {
+            hop: u16::try_from(n[0]).ok()?,
+            flow: u16::try_from(n[1]).ok()?,
+            sequence: u32::try_from(n[2]).ok()?,
+            in_ns: u64::try_from(n[3]).ok()?,
+            out_ns: match n[4] {
+                NEVER => None,
+                ns => Some(u64::try_from(ns).ok()?),
+            },
+            in_cpu: u16::try_from(n[5]).ok()?,
+            out_cpu: u16::try_from(n[6]).ok()?,
+            in_task: u32::try_from(n[7]).ok()?,
+            out_task: u32::try_from(n[8]).ok()?,
+            in_steal_ns: u32::try_from(n[9]).ok()?,
+            out_steal_ns: u32::try_from(n[10]).ok()?,
+            bytes: u32::try_from(n[11]).ok()?,
+        })
+    })
+}
+
+/// Writes kernel events.
+///
+/// # Errors
+/// When the disk takes no more.
+pub fn write_events(path: &Path, rows: &[Event]) -> Result<(), SamplesError> {
+    let number = |row: &Event, column: usize| match column {
+        0 => row.time_ns as i64,
+        1 => row.steal_ns as i64,
+        2 => row.cpu.into(),
+        3 => (row.kind as u8).into(),
+        4 => row.detail.into(),
+        5 => row.a.into(),
+        _ => row.b as i64,
+    };
+    write(path, &EVENTS, rows, number, |row| {
+        let end = row.text.iter().position(|&byte| byte == 0);
+        &row.text[..end.unwrap_or(TEXT_BYTES)]
+    })
+}
+
+/// Reads kernel events.
+///
+/// # Errors
+/// When the file is not there, not whole, or something else.
+pub fn read_events(path: &Path) -> Result<Vec<Event>, SamplesError> {
+    read(path, &EVENTS, |n, text| {
+        let mut event = Event {
+            time_ns: n[0] as u64,
+            steal_ns: n[1] as u64,
+            cpu: u16::try_from(n[2]).ok()?,
+            kind: EventKind::from_number(u8::try_from(n[3]).ok()?)?,
+            detail: u8::try_from(n[4]).ok()?,
+            a: u32::try_from(n[5]).ok()?,
+            b: n[6] as u64,
+            text: [0; TEXT_BYTES],
+        };
+        let length = text.len().min(TEXT_BYTES);
+        event.text[..length].copy_from_slice(&text[..length]);
+        Some(event)
+    })
+}
+
+fn write<R>(
+    path: &Path,
+    layout: &Layout,
+    rows: &[R],
+    number: impl Fn(&R, usize) -> i64,
+    text: impl Fn(&R) -> &[u8],
+) -> Result<(), SamplesError> {
+    let refused = |source| SamplesError::Write {
+        path: path.to_path_buf(),
+        source,
+    };
+    let io = |action, source| SamplesError::Io {
+        action,
+        path: path.to_path_buf(),
+        source,
+    };
+    let file = File::create(path).map_err(|source| io("create", source))?;
+    let written = || -> Result<File, ParquetError> {
+        let schema = Arc::new(layout.schema()?);
+        let mut writer = SerializedFileWriter::new(file, schema, Arc::new(layout.properties()))?;
+        for rows in rows.chunks(ROWS_AT_ONCE) {
+            let mut group = writer.next_row_group()?;
+            for column in 0..layout.numbers.len() {
+                let values: Vec<i64> = rows.iter().map(|row| number(row, column)).collect();
+                if let Some(mut writer) = group.next_column()? {
+                    writer
+                        .typed::<Int64Type>()
+                        .write_batch(&values, None, None)?;
+                    writer.close()?;
+                }
+            }
+            if layout.text.is_some() {
+                let values: Vec<ByteArray> =
+                    rows.iter().map(|row| text(row).to_vec().into()).collect();
+                if let Some(mut writer) = group.next_column()? {
+                    let typed = writer.typed::<ByteArrayType>();
+                    typed.write_batch(&values, None, None)?;
+                    writer.close()?;
+                }
+            }
+            group.close()?;
+        }
+        writer.into_inner()
+    };
+    let file = written().map_err(refused)?;
+    file.sync_all().map_err(|source| io("flush", source))
+}
+
+fn read<R>(
+    path: &Path,
+    layout: &Layout,
+    row: impl Fn(&[i64], &[u8]) -> Option<R>,
+) -> Result<Vec<R>, SamplesError> {
+    let file = File::open(path).map_err(|source| SamplesError::Io {
+        action: "open",
+        path: path.to_path_buf(),
+        source,
+    })?;
+    let damaged = |source| SamplesError::Damaged {
+        path: path.to_path_buf(),
+        source,
+    };
+    let file = guarded(|| SerializedFileReader::new(file)).map_err(damaged)?;
+    let positions = layout
+        .positions(&file)
+        .map_err(|what| SamplesError::Foreign {
+            path: path.to_path_buf(),
+            what,
+        })?;
+    guarded(|| {
+        let mut all = Vec::new();
+        for group in 0..file.num_row_groups() {
+            read_group(&file, group, &positions, layout, &row, &mut all)?;
+        }
+        Ok(all)
+    })
+    .map_err(damaged)
+}
+
+fn read_group<R>(
+    file: &SerializedFileReader<File>,
+    group: usize,
+    positions: &[usize],
+    layout: &Layout,
+    row: &impl Fn(&[i64], &[u8]) -> Option<R>,
+    all: &mut Vec<R>,
+) -> Result<(), ParquetError> {
+    let bad = |what: &str| ParquetError::General(what.to_owned());
+    let group = file.get_row_group(group)?;
+    let rows = usize::try_from(group.metadata().num_rows())
+        .map_err(|_| bad("a row group claims a negative number of rows"))?;
+    let mut numbers: Vec<Vec<i64>> = Vec::new();
+    let mut texts: Vec<ByteArray> = Vec::new();
+    for (column, &position) in positions.iter().enumerate() {
+        let reader = group.get_column_reader(position)?;
+        let read = match reader {
+            ColumnReader::Int64ColumnReader(_) if column < layout.numbers.len() => {
+                let mut values = Vec::new();
+                get_typed_column_reader::<Int64Type>(reader).read_records(
+                    rows,
+                    None,
+                    None,
+                    &mut values,
+                )?;
+                numbers.push(values);
+                numbers[column].len()
+            }
+            ColumnReader::ByteArrayColumnReader(_) if column == layout.numbers.len() => {
+                get_typed_column_reader::<ByteArrayType>(reader)
+                    .read_records(rows, None, None, &mut texts)?;
+                texts.len()
+            }
+            _ => return Err(bad("a column is of another type")),
+        };
+        if read != rows {
+            return Err(bad("a column ends before the others"));
+        }
+    }
+    let mut values = vec![0; numbers.len()];
+    for at in 0..rows {
+        for (value, column) in values.iter_mut().zip(&numbers) {
+            *value = column[at];
+        }
+        let text = texts.get(at).map_or(&[][..], ByteArray::data);
+        all.push(row(&values, text).ok_or_else(|| bad("a row says what cannot be"))?);
+    }
+    Ok(())
+}
+
+impl Layout {
+    fn schema(&self) -> Result<Type, ParquetError> {
+        let field = |name: &str, kind| {
+            let builder = Type::primitive_type_builder(name, kind);
+            builder
+                .with_repetition(Repetition::REQUIRED)
+                .build()
+                .map(Arc::new)
+        };
+        let mut fields = Vec::new();
+        for name in self.numbers {
+            fields.push(field(name, PhysicalType::INT64)?);
+        }
+        if let Some(name) = self.text {
+            fields.push(field(name, PhysicalType::BYTE_ARRAY)?);
+        }
+        Type::group_type_builder("rows").with_fields(fields).build()
+    }
+
+    fn properties(&self) -> WriterProperties {
+        let mut properties = WriterProperties::builder()
+            .set_created_by(format!("latlab {}", env!("CARGO_PKG_VERSION")))
+            .set_compression(Compression::SNAPPY)
+            .set_dictionary_enabled(false)
+            .set_statistics_enabled(EnabledStatistics::Chunk)
+            .set_key_value_metadata(Some(vec![KeyValue::new(
+                FORMAT_KEY.to_owned(),
+                self.format.to_owned(),
+            )]));
+        for name in self.numbers {
+            let column = ColumnPath::from(*name);
+            properties = properties.set_column_encoding(column, Encoding::DELTA_BINARY_PACKED);
+        }
+        properties.build()
+    }
+
+    /// Where each column is in a file, which may have more.
+    fn positions(&self, file: &SerializedFileReader<File>) -> Result<Vec<usize>, String> {
+        let schema = file.metadata().file_metadata().schema_descr();
+        let names = self.numbers.iter().chain(self.text.iter());
+        names
+            .map(|name| {
+                let found = schema.columns().iter().position(|column| {
+                    column.path().string() == *name
+                        && column.max_rep_level() == 0
+                        && column.max_def_level() == 0
+                });
+                found.ok_or_else(|| format!("it has no column {name}"))
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+
+    fn passage(sequence: u32) -> Passage {
+        Passage {
+            hop: 1,
+            flow: 7,
+            sequence,
+            in_ns: 1 << 40,
+            out_ns: (sequence % 3 != 0).then_some(u64::from(sequence) + (1 << 40)),
+            in_cpu: 3,
+            out_cpu: 127,
+            in_task: u32::MAX,
+            out_task: 9,
+            in_steal_ns: u32::MAX,
+            out_steal_ns: 1,
+            bytes: 60,
+        }
+    }
+
+    fn event(number: u64) -> Event {
+        let mut event = Event {
+            time_ns: number * 1000,
+            steal_ns: number,
+            cpu: 2,
+            kind: EventKind::ALL[number as usize % EventKind::ALL.len()],
+            detail: 1,
+            a: u32::MAX,
+            b: u64::MAX - number,
+            text: [0; TEXT_BYTES],
+        };
+        event.set_text(["", "eth0", "a name as long as", "kworker/0:1"][number as usize % 4]);
+        event
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let scratch = Scratch::new("tables");
+        let path = scratch.path().join("t.parquet");
+        for count in [0, 1, 10, ROWS_AT_ONCE as u32 + 3] {
+            let rows: Vec<Passage> = (0..count).map(passage).collect();
+            write_passages(&path, &rows).unwrap();
+            assert!(read_passages(&path).unwrap() == rows);
+        }
+        let rows: Vec<Event> = (0..100).map(event).collect();
+        write_events(&path, &rows).unwrap();
+        assert!(read_events(&path).unwrap() == rows);
+    }
+
+    #[test]
+    fn one_table_is_not_another() {
+        let scratch = Scratch::new("other-table");
+        let path = scratch.path().join("t.parquet");
+        write_events(&path, &[event(1)]).unwrap();
+        let error = read_passages(&path).unwrap_err();
+        assert!(matches!(error, SamplesError::Foreign { .. }), "{error}");
+    }
+
+    #[test]
+    fn every_truncation_is_an_error() {
+        let scratch = Scratch::new("cut-table");
+        let path = scratch.path().join("t.parquet");
+        write_events(&path, &(0..50).map(event).collect::<Vec<_>>()).unwrap();
+        let whole = std::fs::read(&path).unwrap();
+        for length in 0..whole.len() {
+            std::fs::write(&path, &whole[..length]).unwrap();
+            assert!(read_events(&path).is_err(), "{length} of {}", whole.len());
+        }
+    }
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* The records that cross from kernel to user space, and the few kernel types that are looked at.
+ *
+ * The layouts are those of crates/wire/src/trace.rs; a test compares the two. Kernel types are named
+ * with only the fields that are used: `preserve_access_index` makes the loader find them in the
+ * running kernel's own type information (CO-RE), so no header of any kernel is needed to build.
+ */
+#ifndef LATLAB_H
+#define LATLAB_H
+
+#include <stdbool.h>
+#include <linux/bpf.h>
+#include <linux/types.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_tracing.h>
+
+#define TEXT_BYTES 16
+
+enum event_kind {
+	EVENT_SWITCH = 1,
+	EVENT_WAKEUP = 2,
+	EVENT_IRQ_ENTRY = 3,
+	EVENT_IRQ_EXIT = 4,
+	EVENT_SOFTIRQ_ENTRY = 5,
+	EVENT_SOFTIRQ_EXIT = 6,
+	EVENT_VECTOR_ENTRY = 7,
+	EVENT_VECTOR_EXIT = 8,
+	EVENT_HRTIMER_ENTRY = 9,
+	EVENT_HRTIMER_EXIT = 10,
+	EVENT_FAULT_ENTRY = 11,
+	EVENT_FAULT_EXIT = 12,
+	EVENT_NAPI_POLL = 13,
+	EVENT_NMI = 14,
+	EVENT_VM_EXIT = 15,
+	EVENT_VM_ENTRY = 16,
+};
+
+/* `detail` of EVENT_VECTOR_ENTRY and EVENT_VECTOR_EXIT. */
+enum vector_kind {
+	VECTOR_LOCAL_TIMER = 1,
+	VECTOR_RESCHEDULE = 2,
+	VECTOR_CALL_FUNCTION = 3,
+	VECTOR_CALL_FUNCTION_SINGLE = 4,
+	VECTOR_IRQ_WORK = 5,
+	VECTOR_PLATFORM = 6,
+	VECTOR_THERMAL = 7,
+};
+
+struct event {
+	__u64 time_ns;
+	__u64 steal_ns;
+	__u16 cpu;
+	__u8 kind;
+	__u8 detail;
+	__u32 a;
+	__u64 b;
+	char text[TEXT_BYTES];
+};
+
+struct tap_record {
+	__u64 time_ns;
+	__u32 sequence;
+	__u16 flow;
+	__u16 cpu;
+	__u32 check;
+	__u32 steal_ns;
+	__u32 task;
+	__u32 bytes;
+};
+
+#define MAX_CPUS 1024
+
+struct tap_settings {
+	__s64 steal_from_run_queue; /* 0: not known */
+	__u32 room;                 /* records */
+	__u32 padding;
+};
+
+struct tap_counters {
+	__u64 seen;    /* packets of ours, whether or not there was room */
+	__u64 foreign; /* others */
+	__u64 steal_at[MAX_CPUS];
+};
+
+struct recorder_settings {
+	__s64 steal_from_run_queue; /* 0: not known */
+	__u32 ring_events;          /* events a ring holds: a power of two */
+	__u32 padding;
+	__u16 ring_of[MAX_CPUS]; /* which ring is a processor's, from 1 on; 0: not watched */
+};
+
+struct recorder_head {
+	__u64 recorded;
+	__u64 steal_at;
+	__u64 padding[6]; /* a cache line each */
+};
+
+struct recorder_state {
+	__u32 recording; /* off until the window begins */
+	__u32 padding[15];
+	struct recorder_head heads[MAX_CPUS];
+};
+
+struct rq;
+
+struct cfs_rq {
+	struct rq *rq;
+} __attribute__((preserve_access_index));
+
+struct sched_entity {
+	struct cfs_rq *cfs_rq;
+} __attribute__((preserve_access_index));
+
+struct thread_info {
+	__u32 cpu;
+} __attribute__((preserve_access_index));
+
+struct task_struct {
+	struct thread_info thread_info;
+	struct sched_entity se;
+	unsigned int __state;
+	int pid;
+	int prio;
+	char comm[TEXT_BYTES];
+	bool throttled;
+} __attribute__((preserve_access_index));
+
+/* Before Linux 5.16 and 5.14. */
+struct task_struct___old {
+	unsigned int cpu;
+	long state;
+} __attribute__((preserve_access_index));
+
+/* Time that the hypervisor has given to others instead of to this processor: the first word of what
+ * KVM shares with its guest. The variable is private to the kernel and has no symbol; but every
+ * processor's variables lie together, its run queue among them, and the kernel's own types say how far
+ * apart the two are. `cached` is where this processor's was found before. */
+static __always_inline __u64 stolen_ns(__s64 from_run_queue, __u64 *cached)
+{
+	struct task_struct *task;
+	__u64 stolen = 0;
+	__u64 queue;
+
+	if (!from_run_queue)
+		return 0;
+	if (!*cached) {
+		task = (void *)bpf_get_current_task();
+		queue = (__u64)BPF_CORE_READ(task, se.cfs_rq, rq);
+		if (!queue)
+			return 0;
+		*cached = queue + from_run_queue;
+	}
+	bpf_probe_read_kernel(&stolen, sizeof(stolen), (void *)*cached);
+	return stolen;
+}
+
+#endif

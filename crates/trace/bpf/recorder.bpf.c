@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* The flight recorder: what each watched processor did, in a ring of its own.
+ *
+ * A ring is a stretch of one array in shared memory; the oldest events are overwritten, and how many
+ * were is the difference between `heads` and the ring's size. Nothing is woken and nobody reads while
+ * it records, so it costs the measured processors the writing of an event and no more.
+ */
+#include "latlab.h"
+
+struct irqaction {
+	const char *name;
+} __attribute__((preserve_access_index));
+
+struct hrtimer {
+	void *function;
+} __attribute__((preserve_access_index));
+
+struct net_device {
+	char name[TEXT_BYTES];
+} __attribute__((preserve_access_index));
+
+struct napi_struct {
+	struct net_device *dev;
+} __attribute__((preserve_access_index));
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* set before loading */
+	__type(key, __u32);
+	__type(value, struct event);
+} events SEC(".maps");
+
+/* One variable a section, so that user space knows where it lies. */
+const volatile struct recorder_settings settings;
+struct recorder_state state;
+
+static __always_inline struct event *next_event(__u8 kind)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct event *event;
+	__u32 slot, ring;
+
+	if (!state.recording || cpu >= MAX_CPUS)
+		return 0;
+	ring = settings.ring_of[cpu];
+	if (!ring)
+		return 0;
+	slot = __sync_fetch_and_add(&state.heads[cpu].recorded, 1);
+	slot = (ring - 1) * settings.ring_events + (slot & (settings.ring_events - 1));
+	event = bpf_map_lookup_elem(&events, &slot);
+	if (!event)
+		return 0;
+	event->time_ns = bpf_ktime_get_ns();
+	event->steal_ns = stolen_ns(settings.steal_from_run_queue, &state.heads[cpu].steal_at);
+	event->cpu = cpu;
+	event->kind = kind;
+	event->detail = 0;
+	event->a = 0;
+	event->b = 0;
+	event->text[0] = 0;
+	return event;
+}
+
+static __always_inline __u32 state_of(struct task_struct *task)
+{
+	struct task_struct___old *old = (void *)task;
+
+	if (bpf_core_field_exists(task->__state))
+		return BPF_CORE_READ(task, __state);
+	return BPF_CORE_READ(old, state);
+}
+
+static __always_inline __u32 cpu_of(struct task_struct *task)
+{
+	struct task_struct___old *old = (void *)task;
+
+	if (bpf_core_field_exists(task->thread_info.cpu))
+		return BPF_CORE_READ(task, thread_info.cpu);
+	return BPF_CORE_READ(old, cpu);
+}
+
+/* a: who leaves; b: its state (16 bits), its being throttled (1), the next's priority (16 from bit
+ * 17 on), and who comes (from bit 33 on); text: the name of who comes; detail: 1 when preempted. */
+SEC("raw_tp/sched_switch")
+int on_switch(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct task_struct *prev = (void *)ctx->args[1];
+	struct task_struct *next = (void *)ctx->args[2];
+	struct event *event = next_event(EVENT_SWITCH);
+	__u64 throttled = 0;
+
+	if (!event)
+		return 0;
+	if (bpf_core_field_exists(prev->throttled))
+		throttled = BPF_CORE_READ(prev, throttled);
+	event->detail = ctx->args[0] ? 1 : 0;
+	event->a = BPF_CORE_READ(prev, pid);
+	event->b = (state_of(prev) & 0xffff) | (throttled ? 1 << 16 : 0) |
+		   ((__u64)(__u16)BPF_CORE_READ(next, prio) << 17) |
+		   ((__u64)(__u32)BPF_CORE_READ(next, pid) << 33);
+	BPF_CORE_READ_STR_INTO(&event->text, next, comm);
+	return 0;
+}
+
+/* a: who; b: on which processor; text: its name. */
+static __always_inline int wakeup(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct task_struct *task = (void *)ctx->args[0];
+	struct event *event = next_event(EVENT_WAKEUP);
+
+	if (!event)
+		return 0;
+	event->a = BPF_CORE_READ(task, pid);
+	event->b = cpu_of(task);
+	BPF_CORE_READ_STR_INTO(&event->text, task, comm);
+	return 0;
+}
+
+SEC("raw_tp/sched_wakeup")
+int on_wakeup(struct bpf_raw_tracepoint_args *ctx)
+{
+	return wakeup(ctx);
+}
+
+SEC("raw_tp/sched_wakeup_new")
+int on_wakeup_new(struct bpf_raw_tracepoint_args *ctx)
+{
+	return wakeup(ctx);
+}
+
+/* a: the interrupt's number; text: its name. */
+SEC("raw_tp/irq_handler_entry")
+int on_irq_entry(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct irqaction *action = (void *)ctx->args[1];
+	struct event *event = next_event(EVENT_IRQ_ENTRY);
+
+	if (!event)
+		return 0;
+	event->a = ctx->args[0];
+	bpf_probe_read_kernel_str(event->text, sizeof(event->text), BPF_CORE_READ(action, name));
+	return 0;
+}
+
+static __always_inline int plain(__u8 kind, __u8 detail, __u32 a, __u64 b)
+{
+	struct event *event = next_event(kind);
+
+	if (!event)
+		return 0;
+	event->detail = detail;
+	event->a = a;
+	event->b = b;
+	return 0;
+}
+
+SEC("raw_tp/irq_handler_exit")
+int on_irq_exit(struct bpf_raw_tracepoint_args *ctx)
+{
+	return plain(EVENT_IRQ_EXIT, 0, ctx->args[0], 0);
+}
+
+/* a: which of the kernel's soft interrupts. */
+SEC("raw_tp/softirq_entry")
+int on_softirq_entry(struct bpf_raw_tracepoint_args *ctx)
+{
+	return plain(EVENT_SOFTIRQ_ENTRY, 0, ctx->args[0], 0);
+}
+
+SEC("raw_tp/softirq_exit")
+int on_softirq_exit(struct bpf_raw_tracepoint_args *ctx)
+{
+	return plain(EVENT_SOFTIRQ_EXIT, 0, ctx->args[0], 0);
+}
+
+/* Interrupts that have no number: x86 only. detail: which. */
+#define VECTOR(name, which)                                                    \
+	SEC("raw_tp/" #name "_entry")                                          \
+	int on_##name##_entry(struct bpf_raw_tracepoint_args *ctx)             \
+	{                                                                      \
+		return plain(EVENT_VECTOR_ENTRY, which, 0, 0);                 \
+	}                                                                      \
+	SEC("raw_tp/" #name "_exit")                                           \
+	int on_##name##_exit(struct bpf_raw_tracepoint_args *ctx)              \
+	{                                                                      \
+		return plain(EVENT_VECTOR_EXIT, which, 0, 0);                  \
+	}
+
+VECTOR(local_timer, VECTOR_LOCAL_TIMER)
+VECTOR(reschedule, VECTOR_RESCHEDULE)
+VECTOR(call_function, VECTOR_CALL_FUNCTION)
+VECTOR(call_function_single, VECTOR_CALL_FUNCTION_SINGLE)
+VECTOR(irq_work, VECTOR_IRQ_WORK)
+VECTOR(x86_platform_ipi, VECTOR_PLATFORM)
+VECTOR(thermal_apic, VECTOR_THERMAL)
+
+/* b: the address of the function that is called. */
+SEC("raw_tp/hrtimer_expire_entry")
+int on_hrtimer_entry(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct hrtimer *timer = (void *)ctx->args[0];
+
+	return plain(EVENT_HRTIMER_ENTRY, 0, 0, (__u64)BPF_CORE_READ(timer, function));
+}
+
+SEC("raw_tp/hrtimer_expire_exit")
+int on_hrtimer_exit(struct bpf_raw_tracepoint_args *ctx)
+{
+	return plain(EVENT_HRTIMER_EXIT, 0, 0, 0);
+}
+
+/* a: whose; b: the address; detail: 1 when the kernel itself faulted. */
+SEC("raw_tp/page_fault_user")
+int on_user_fault(struct bpf_raw_tracepoint_args *ctx)
+{
+	return plain(EVENT_FAULT_ENTRY, 0, (__u32)bpf_get_current_pid_tgid(), ctx->args[0]);
+}
+
+SEC("raw_tp/page_fault_kernel")
+int on_kernel_fault(struct bpf_raw_tracepoint_args *ctx)
+{
+	return plain(EVENT_FAULT_ENTRY, 1, (__u32)bpf_get_current_pid_tgid(), ctx->args[0]);
+}
+
+/* The kernel has no trace point at the end of a fault; it counts one there, which perf can see. */
+SEC("perf_event")
+int on_fault_end(void *ctx)
+{
+	return plain(EVENT_FAULT_EXIT, 0, (__u32)bpf_get_current_pid_tgid(), 0);
+}
+
+/* a: packets; b: how many it may take at once; text: the device. At the end of the poll. */
+SEC("raw_tp/napi_poll")
+int on_napi_poll(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct napi_struct *napi = (void *)ctx->args[0];
+	struct net_device *device = BPF_CORE_READ(napi, dev);
+	struct event *event = next_event(EVENT_NAPI_POLL);
+
+	if (!event)
+		return 0;
+	event->a = ctx->args[1];
+	event->b = ctx->args[2];
+	if (device)
+		BPF_CORE_READ_STR_INTO(&event->text, device, name);
+	return 0;
+}
+
+/* b: how long its handler took; recorded at its end. */
+SEC("raw_tp/nmi_handler")
+int on_nmi(struct bpf_raw_tracepoint_args *ctx)
+{
+	return plain(EVENT_NMI, 0, 0, ctx->args[1]);
+}
+
+SEC("raw_tp/kvm_exit")
+int on_vm_exit(struct bpf_raw_tracepoint_args *ctx)
+{
+	return plain(EVENT_VM_EXIT, 0, (__u32)bpf_get_current_pid_tgid(), 0);
+}
+
+SEC("raw_tp/kvm_entry")
+int on_vm_entry(struct bpf_raw_tracepoint_args *ctx)
+{
+	return plain(EVENT_VM_ENTRY, 0, (__u32)bpf_get_current_pid_tgid(), 0);
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";

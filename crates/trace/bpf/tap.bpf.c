@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* A tap: notes when each of our packets passes one point of the network.
+ *
+ * It looks for UDP whose payload begins with the probe's header (crates/wire/src/probe.rs) and lets
+ * every packet go on. Each tap is loaded by itself and has its own records, so that two taps never
+ * share a cache line; they are read through shared memory when the window is over.
+ */
+#include "latlab.h"
+
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/pkt_cls.h>
+#include <linux/udp.h>
+
+#define PACKET_MAGIC 0x4c50
+#define ETH_P_8021Q_BE bpf_htons(0x8100)
+
+struct probe_header {
+	__be16 magic;
+	__be16 flow;
+	__be32 sequence;
+	__be32 intended[2];
+} __attribute__((packed));
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* set before loading */
+	__type(key, __u32);
+	__type(value, struct tap_record);
+} records SEC(".maps");
+
+/* One variable a section, so that user space knows where it lies. */
+const volatile struct tap_settings settings;
+struct tap_counters counters;
+
+static __always_inline int header_at(struct __sk_buff *skb, __u32 offset, struct probe_header *header)
+{
+	if (bpf_skb_load_bytes(skb, offset, header, sizeof(*header)))
+		return -1;
+	return header->magic == bpf_htons(PACKET_MAGIC) ? 0 : -1;
+}
+
+/* Where the UDP payload begins, or 0. */
+static __always_inline __u32 payload_offset(struct __sk_buff *skb)
+{
+	__u32 offset = sizeof(struct ethhdr);
+	__be16 protocol;
+	struct iphdr ip;
+	struct ipv6hdr ip6;
+
+	if (bpf_skb_load_bytes(skb, offsetof(struct ethhdr, h_proto), &protocol, sizeof(protocol)))
+		return 0;
+	if (protocol == ETH_P_8021Q_BE) {
+		if (bpf_skb_load_bytes(skb, offset + 2, &protocol, sizeof(protocol)))
+			return 0;
+		offset += 4;
+	}
+	if (protocol == bpf_htons(ETH_P_IP)) {
+		if (bpf_skb_load_bytes(skb, offset, &ip, sizeof(ip)))
+			return 0;
+		/* Only the first fragment has the header. */
+		if (ip.protocol != IPPROTO_UDP || (ip.frag_off & bpf_htons(0x1fff)))
+			return 0;
+		return offset + ip.ihl * 4 + sizeof(struct udphdr);
+	}
+	if (protocol == bpf_htons(ETH_P_IPV6)) {
+		if (bpf_skb_load_bytes(skb, offset, &ip6, sizeof(ip6)))
+			return 0;
+		if (ip6.nexthdr != IPPROTO_UDP)
+			return 0;
+		return offset + sizeof(ip6) + sizeof(struct udphdr);
+	}
+	return 0;
+}
+
+SEC("tc")
+int tap(struct __sk_buff *skb)
+{
+	__u64 now = bpf_ktime_get_ns();
+	struct probe_header header;
+	struct tap_record *record;
+	__u32 offset, slot, cpu;
+
+	offset = payload_offset(skb);
+	if (!offset || header_at(skb, offset, &header)) {
+		__sync_fetch_and_add(&counters.foreign, 1);
+		return TC_ACT_UNSPEC;
+	}
+	slot = __sync_fetch_and_add(&counters.seen, 1);
+	if (slot >= settings.room)
+		return TC_ACT_UNSPEC;
+	record = bpf_map_lookup_elem(&records, &slot);
+	if (!record)
+		return TC_ACT_UNSPEC;
+	record->sequence = bpf_ntohl(header.sequence);
+	record->flow = bpf_ntohs(header.flow);
+	cpu = bpf_get_smp_processor_id();
+	record->cpu = cpu;
+	record->check = header.intended[0] ^ header.intended[1];
+	record->steal_ns = 0;
+	if (cpu < MAX_CPUS)
+		record->steal_ns = stolen_ns(settings.steal_from_run_queue, &counters.steal_at[cpu]);
+	record->task = (__u32)bpf_get_current_pid_tgid();
+	record->bytes = skb->len;
+	/* Last: a record without a time is one that was never completed. */
+	record->time_ns = now;
+	return TC_ACT_UNSPEC;
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,95 @@
+//! Why nothing is recorded.
+
+use std::sync::Mutex;
+
+use libbpf_rs::{PrintLevel, set_print};
+
+/// Why a tap or the recorder could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The kernel refused a program or its memory.
+    #[error("cannot load {what} into the kernel: {reason}")]
+    Load {
+        /// Which program.
+        what: &'static str,
+        /// Why.
+        reason: String,
+    },
+    /// It is loaded but could not be put where it belongs.
+    #[error("cannot attach {what} to {to}: {reason}")]
+    Attach {
+        /// Which program.
+        what: &'static str,
+        /// An interface, a trace point.
+        to: String,
+        /// Why.
+        reason: String,
+    },
+    /// The kernel describes no types of its own, so that its structures cannot be read.
+    #[error("this kernel does not describe its types (/sys/kernel/btf/vmlinux is missing)")]
+    NoTypes,
+    /// No such interface here.
+    #[error("there is no interface `{0}` here")]
+    NoInterface(String),
+    /// The shared memory cannot be read.
+    #[error("cannot map the memory of {what}: {source}")]
+    Map {
+        /// Which program.
+        what: &'static str,
+        /// Why.
+        source: rustix::io::Errno,
+    },
+    /// More was asked for than there can be.
+    #[error("{what}: {asked} is more than {most}")]
+    TooMany {
+        /// What.
+        what: &'static str,
+        /// How many.
+        asked: u64,
+        /// The limit.
+        most: u64,
+    },
+}
+
+impl Error {
+    /// What to do about it.
+    #[must_use]
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Error::Load { .. } | Error::NoTypes => {
+                "`latlab doctor` says what of BPF works here; without it packets are timed by the \
+                 end points only and slow ones stay unexplained"
+            }
+            Error::Attach { .. } | Error::NoInterface(_) => "is the lab still deployed?",
+            Error::Map { .. } => "is the memory limit too low?",
+            Error::TooMany { .. } => "ask for less",
+        }
+    }
+}
+
+/// libbpf's first warning: they say why, where its error is only a number.
+static FIRST: Mutex<String> = Mutex::new(String::new());
+
+/// Has libbpf say its warnings to us instead of to the terminal.
+pub(crate) fn listen() {
+    if let Ok(mut first) = FIRST.lock() {
+        first.clear();
+    }
+    set_print(Some((PrintLevel::Warn, |_, text| {
+        if let Ok(mut first) = FIRST.lock() {
+            // The first warning says what is wrong, those that follow only that it is.
+            if first.is_empty() {
+                first.push_str(text.trim().trim_start_matches("libbpf: "));
+            }
+        }
+    })));
+}
+
+/// An error with libbpf's first warning.
+pub(crate) fn said(error: &libbpf_rs::Error) -> String {
+    let first = FIRST.lock().map(|first| first.clone()).unwrap_or_default();
+    match first.is_empty() {
+        true => error.to_string(),
+        false => format!("{error} ({first})"),
+    }
+}

@@ -1,0 +1,48 @@
+//! The flight recorder: what the watched processors did, until the window was over.
+//!
+//! Each processor has a ring in memory that is shared with the kernel. Nobody reads while it records,
+//! so the measured processors pay for writing an event and for nothing else (recording interrupts by a
+//! program on the host spoiled the tail in Daichendt 2022, 6.2.3). The newest events stay; how many
+//! older ones were overwritten is known.
+
+mod attach;
+mod symbols;
+pub mod windows;
+
+pub use attach::{Recorder, Settings};
+
+use latlab_wire::trace::Event;
+
+/// Everything that was recorded.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Recorded {
+    /// Events of all processors, in the order of time.
+    pub events: Vec<Event>,
+    /// What is not in them.
+    pub gaps: Gaps,
+}
+
+/// What a recording does not know, and must therefore not explain anything with.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Gaps {
+    /// For each watched processor: from when on its events are complete, and how many older ones were
+    /// overwritten.
+    pub processors: Vec<Watched>,
+    /// Trace points that this kernel does not have, by name, and why each could not be used.
+    pub missing: Vec<(String, String)>,
+    /// Events that came while the same program was at work on that processor and were left out.
+    pub missed: u64,
+    /// The hypervisor says how much time it takes away.
+    pub steal_known: bool,
+}
+
+/// One watched processor.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Watched {
+    /// Its number.
+    pub cpu: u16,
+    /// Nothing is known of it before.
+    pub complete_from_ns: u64,
+    /// Events overwritten.
+    pub overwritten: u64,
+}

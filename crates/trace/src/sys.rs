@@ -1,0 +1,176 @@
+//! System calls of the recorders: shared memory with BPF programs, perf's software events.
+
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+/// Memory that a BPF map shares with this process.
+pub struct Shared {
+    start: *mut u8,
+    length: usize,
+}
+
+// SAFETY: the memory is plain bytes that live until the value is dropped; all access goes through
+// methods that copy, and those that race with the kernel use volatile accesses of whole words.
+unsafe impl Send for Shared {}
+// SAFETY: as above.
+unsafe impl Sync for Shared {}
+
+impl Shared {
+    /// Maps the first `length` bytes of the map.
+    ///
+    /// # Errors
+    /// When the kernel does not allow it.
+    pub fn map(map: impl AsFd, length: usize) -> Result<Shared, Errno> {
+        let page = rustix::param::page_size();
+        let length = length.next_multiple_of(page);
+        // SAFETY: a new mapping at an address the kernel chooses; nothing else refers to it.
+        let start = unsafe {
+            mmap(
+                std::ptr::null_mut(),
+                length,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED,
+                map,
+                0,
+            )?
+        };
+        Ok(Shared {
+            start: start.cast(),
+            length,
+        })
+    }
+
+    /// Copies `length` bytes from `offset`.
+    ///
+    /// # Panics
+    /// When they are not inside.
+    #[must_use]
+    pub fn copy(&self, offset: usize, length: usize) -> Vec<u8> {
+        assert!(offset <= self.length && length <= self.length - offset);
+        let mut bytes = vec![0; length];
+        // SAFETY: in bounds, and a record that the kernel writes at this moment is at worst torn.
+        unsafe {
+            std::ptr::copy_nonoverlapping(self.start.add(offset), bytes.as_mut_ptr(), length);
+        }
+        bytes
+    }
+
+    /// The word at `offset`, as it is now.
+    ///
+    /// # Panics
+    /// When it is not inside or not aligned.
+    #[must_use]
+    pub fn load(&self, offset: usize) -> u64 {
+        assert!(offset % 8 == 0 && offset + 8 <= self.length);
+        // SAFETY: in bounds, and aligned because the mapping begins at a page.
+        unsafe { self.start.add(offset).cast::<u64>().read_volatile() }
+    }
+
+    /// Sets the half word at `offset`.
+    ///
+    /// # Panics
+    /// When it is not inside or not aligned.
+    pub fn store(&self, offset: usize, value: u32) {
+        assert!(offset % 4 == 0 && offset + 4 <= self.length);
+        // SAFETY: as in `load`.
+        unsafe { self.start.add(offset).cast::<u32>().write_volatile(value) }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this value's own and nothing refers to it any more.
+        unsafe { munmap(self.start.cast(), self.length).ok() };
+    }
+}
+
+/// Which of perf's counted software events.
+#[derive(Debug, Clone, Copy)]
+pub enum SoftwareEvent {
+    /// A page fault that needed no disk has been dealt with.
+    MinorFault = 5,
+    /// One that did.
+    MajorFault = 6,
+}
+
+/// Opens a software event of every task on one processor; each occurrence is a sample.
+///
+/// # Errors
+/// When the kernel has no perf events or does not allow them.
+pub fn software_event(event: SoftwareEvent, cpu: u16) -> Result<OwnedFd, Errno> {
+    const TYPE_SOFTWARE: u32 = 1;
+    const CLOSE_ON_EXEC: libc::c_ulong = 8;
+    /// The beginning of `struct perf_event_attr`; `size` tells the kernel that it is no more.
+    #[repr(C)]
+    #[derive(Default)]
+    struct Attributes {
+        kind: u32,
+        size: u32,
+        config: u64,
+        sample_period: u64,
+        sample_type: u64,
+        read_format: u64,
+        flags: u64,
+        wakeup_events: u32,
+        breakpoint_type: u32,
+        breakpoint_address: u64,
+    }
+    let attributes = Attributes {
+        kind: TYPE_SOFTWARE,
+        size: size_of::<Attributes>() as u32,
+        config: event as u64,
+        sample_period: 1,
+        ..Attributes::default()
+    };
+    // SAFETY: the structure is as the kernel's first version has it and lives through the call.
+    let fd = unsafe {
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            &raw const attributes,
+            -1,
+            libc::c_int::from(cpu as i16),
+            -1,
+            CLOSE_ON_EXEC,
+        )
+    };
+    match libc::c_int::try_from(fd) {
+        // SAFETY: a descriptor that the kernel just made and nobody else owns.
+        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+        _ => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)),
+    }
+}
+
+/// The number of an interface in the calling thread's network namespace.
+#[must_use]
+pub fn interface_index(name: &str) -> Option<i32> {
+    let name = std::ffi::CString::new(name).ok()?;
+    // SAFETY: a string that ends with a zero and lives through the call.
+    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
+        0 => None,
+        index => i32::try_from(index).ok(),
+    }
+}
+
+/// How often a BPF program was not run because it was already running on that processor; 0 where the
+/// kernel does not count it.
+#[must_use]
+pub fn recursion_misses(program: impl AsFd) -> u64 {
+    use std::os::fd::AsRawFd;
+    let mut info = libbpf_sys::bpf_prog_info::default();
+    let mut length = size_of_val(&info) as u32;
+    // SAFETY: the structure is the kernel's and `length` its size; both live through the call.
+    let failed = unsafe {
+        libbpf_sys::bpf_prog_get_info_by_fd(
+            program.as_fd().as_raw_fd(),
+            &raw mut info,
+            &raw mut length,
+        )
+    };
+    if failed == 0 {
+        info.recursion_misses
+    } else {
+        0
+    }
+}

@@ -1,0 +1,197 @@
+//! Puts a tap at an interface, and takes it away.
+
+use std::fmt;
+use std::os::fd::{AsFd, OwnedFd};
+
+use latlab_wire::trace::{TAP_RECORD_BYTES, TapRecord};
+use libbpf_rs::{MapCore, ObjectBuilder, TC_EGRESS, TC_INGRESS, TcHook, TcHookBuilder};
+
+use super::Seen;
+use crate::error::{Error, listen, said};
+use crate::steal;
+use crate::sys::Shared;
+
+const WHAT: &str = "a tap";
+/// Records of one tap at most: 3 GiB of them.
+const MOST_RECORDS: u64 = 100_000_000;
+/// Where the counters of `struct tap_counters` lie.
+const SEEN: usize = 0;
+const FOREIGN: usize = 8;
+
+/// On which side of an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Side {
+    /// Frames that come in through it.
+    Ingress,
+    /// Frames that go out through it.
+    Egress,
+}
+
+/// Where a tap is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Point {
+    /// The interface, in the network namespace it is in.
+    pub interface: String,
+    /// Which way.
+    pub side: Side,
+}
+
+impl fmt::Display for Point {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let side = match self.side {
+            Side::Ingress => "ingress",
+            Side::Egress => "egress",
+        };
+        write!(f, "{} {side}", self.interface)
+    }
+}
+
+/// A tap at work.
+pub struct Tap {
+    point: Point,
+    index: i32,
+    program: OwnedFd,
+    records: Shared,
+    counters: Shared,
+    room: u32,
+    // The program lives as long as its filter; its maps as long as these.
+    _maps: [OwnedFd; 2],
+}
+
+impl Tap {
+    /// Puts a tap into the calling thread's network namespace, with room for so many packets.
+    ///
+    /// # Errors
+    /// When the kernel takes no such program, or the interface is not there.
+    pub fn attach(point: &Point, room: u64) -> Result<Tap, Error> {
+        let room = u32::try_from(room)
+            .ok()
+            .filter(|&room| u64::from(room) <= MOST_RECORDS)
+            .ok_or(Error::TooMany {
+                what: "packets of one tap",
+                asked: room,
+                most: MOST_RECORDS,
+            })?;
+        let index = crate::sys::interface_index(&point.interface)
+            .ok_or_else(|| Error::NoInterface(point.interface.clone()))?;
+        let object = load(room)?;
+        let (mut records, mut counters) = (None, None);
+        for map in object.maps() {
+            match map.name().to_string_lossy().as_ref() {
+                "records" => records = map.as_fd().try_clone_to_owned().ok(),
+                name if name.ends_with(".bss") => {
+                    counters = map.as_fd().try_clone_to_owned().ok();
+                }
+                _ => {}
+            }
+        }
+        let (Some(records_fd), Some(counters_fd)) = (records, counters) else {
+            return Err(refused("its maps are missing".into()));
+        };
+        let mapped = |fd: &OwnedFd, length| {
+            Shared::map(fd, length).map_err(|source| Error::Map { what: WHAT, source })
+        };
+        let records = mapped(&records_fd, room as usize * TAP_RECORD_BYTES)?;
+        let counters = mapped(&counters_fd, 16)?;
+        let program = object
+            .progs()
+            .next()
+            .ok_or_else(|| refused("it has no program".into()))?;
+        let program = program
+            .as_fd()
+            .try_clone_to_owned()
+            .map_err(|error| refused(error.to_string()))?;
+        let tap = Tap {
+            point: point.clone(),
+            index,
+            program,
+            records,
+            counters,
+            room,
+            _maps: [records_fd, counters_fd],
+        };
+        let attached = tap.hook().create().and_then(|mut hook| hook.attach());
+        attached.map_err(|error| tap.failed(&error))?;
+        Ok(tap)
+    }
+
+    /// The place in the kernel. It is made anew each time: libbpf's own cannot go to another thread.
+    fn hook(&self) -> TcHook {
+        TcHookBuilder::new(self.program.as_fd())
+            .ifindex(self.index)
+            .replace(true)
+            .handle(1)
+            .priority(1)
+            .hook(match self.point.side {
+                Side::Ingress => TC_INGRESS,
+                Side::Egress => TC_EGRESS,
+            })
+    }
+
+    fn failed(&self, error: &libbpf_rs::Error) -> Error {
+        Error::Attach {
+            what: WHAT,
+            to: self.point.to_string(),
+            reason: said(error),
+        }
+    }
+
+    /// Packets seen so far, ours and others.
+    #[must_use]
+    pub fn seen(&self) -> u64 {
+        self.counters.load(SEEN)
+    }
+
+    /// Takes the tap away and hands over what it saw. Must be called in the namespace it is in.
+    ///
+    /// # Errors
+    /// When it could not be taken away.
+    pub fn detach(self) -> Result<Seen, Error> {
+        let seen = self.read();
+        self.hook().detach().map_err(|error| self.failed(&error))?;
+        Ok(seen)
+    }
+
+    /// What it saw so far.
+    #[must_use]
+    pub fn read(&self) -> Seen {
+        let seen = self.counters.load(SEEN);
+        let kept = seen.min(u64::from(self.room));
+        let bytes = self.records.copy(0, kept as usize * TAP_RECORD_BYTES);
+        let records = bytes
+            .chunks_exact(TAP_RECORD_BYTES)
+            .map(TapRecord::from_bytes)
+            .filter(|record| record.time_ns != 0)
+            .collect();
+        Seen {
+            records,
+            no_room: seen - kept,
+            foreign: self.counters.load(FOREIGN),
+        }
+    }
+}
+
+fn refused(reason: String) -> Error {
+    Error::Load { what: WHAT, reason }
+}
+
+fn load(room: u32) -> Result<libbpf_rs::Object, Error> {
+    const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tap.bpf.o"));
+    listen();
+    let failed = |error: libbpf_rs::Error| refused(said(&error));
+    let mut open = ObjectBuilder::default()
+        .open_memory(OBJECT)
+        .map_err(failed)?;
+    for mut map in open.maps_mut() {
+        let name = map.name().to_string_lossy().into_owned();
+        if name == "records" {
+            map.set_max_entries(room.max(1)).map_err(failed)?;
+        } else if name.ends_with(".rodata") {
+            if let Some(value) = map.initial_value_mut() {
+                value[..8].copy_from_slice(&steal::from_run_queue().to_ne_bytes());
+                value[8..12].copy_from_slice(&room.to_ne_bytes());
+            }
+        }
+    }
+    open.load().map_err(failed)
+}

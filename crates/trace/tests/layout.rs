@@ -1,0 +1,79 @@
+//! The layouts in `bpf/latlab.h` are those of `latlab_wire::trace`.
+
+use latlab_wire::trace::{EVENT_BYTES, EventKind, TAP_RECORD_BYTES, TEXT_BYTES, vector};
+
+const HEADER: &str = include_str!("../bpf/latlab.h");
+
+/// The entries of an enumeration, with their numbers.
+fn enumeration(name: &str) -> Vec<(&'static str, u8)> {
+    let (_, body) = HEADER.split_once(&format!("enum {name} {{")).unwrap();
+    let (body, _) = body.split_once('}').unwrap();
+    let entry = |line: &'static str| {
+        let (name, number) = line.split_once(" = ")?;
+        Some((name.trim(), number.trim_end_matches(',').parse().ok()?))
+    };
+    body.lines().filter_map(entry).collect()
+}
+
+/// The fields of a structure, each with its type and offset, and its size. Only what has no padding of
+/// the compiler's can be read so, and that is asserted.
+fn structure(name: &str) -> (Vec<(String, usize)>, usize) {
+    let (_, body) = HEADER.split_once(&format!("struct {name} {{")).unwrap();
+    let (body, _) = body.split_once('}').unwrap();
+    let mut fields = Vec::new();
+    let mut offset = 0;
+    for line in body.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let (kind, field) = line.trim_end_matches(';').split_once(' ').unwrap();
+        let (bytes, count) = match kind {
+            "__u64" => (8, 1),
+            "__u32" => (4, 1),
+            "__u16" => (2, 1),
+            "__u8" => (1, 1),
+            "char" => (1, TEXT_BYTES),
+            other => panic!("{other}"),
+        };
+        assert_eq!(offset % bytes, 0, "{name}.{field} is not aligned");
+        fields.push((field.to_string(), offset));
+        offset += bytes * count;
+    }
+    assert_eq!(offset % 8, 0);
+    (fields, offset)
+}
+
+#[test]
+fn kinds_have_the_same_numbers() {
+    let kinds = enumeration("event_kind");
+    assert_eq!(kinds.len(), EventKind::ALL.len());
+    for (kind, (name, number)) in EventKind::ALL.into_iter().zip(kinds) {
+        // SoftirqEntry and EVENT_SOFTIRQ_ENTRY
+        let flat = |text: &str| text.replace('_', "").to_lowercase();
+        assert_eq!(flat(name), flat(&format!("EVENT_{kind:?}")));
+        assert_eq!(number, kind as u8);
+    }
+    let vectors = enumeration("vector_kind");
+    let expected = [
+        vector::LOCAL_TIMER,
+        vector::RESCHEDULE,
+        vector::CALL_FUNCTION,
+        vector::CALL_FUNCTION_SINGLE,
+        vector::IRQ_WORK,
+        vector::PLATFORM,
+        vector::THERMAL,
+    ];
+    assert_eq!(vectors.iter().map(|v| v.1).collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn records_have_the_same_layout() {
+    let place = |fields: &[(String, usize)]| -> Vec<usize> { fields.iter().map(|f| f.1).collect() };
+    let (fields, size) = structure("event");
+    assert_eq!(
+        (place(&fields), size),
+        (vec![0, 8, 16, 18, 19, 20, 24, 32], EVENT_BYTES)
+    );
+    let (fields, size) = structure("tap_record");
+    assert_eq!(
+        (place(&fields), size),
+        (vec![0, 8, 12, 14, 16, 20, 24, 28], TAP_RECORD_BYTES)
+    );
+}

@@ -1,0 +1,317 @@
+//! What the kernel's programs write for user space: one record a packet and tap, one a kernel event.
+//!
+//! Both are written by `crates/trace/bpf/*.bpf.c` into shared memory, in this machine's byte order;
+//! `bpf/latlab.h` has the same layouts in C and a test compares the two. All times are
+//! `CLOCK_MONOTONIC` in nanoseconds.
+//!
+//! ```text
+//!          0         8          12     14    16      20         24      28      32
+//! tap    | time_ns | sequence | flow | cpu | check | steal_ns | task  | bytes |
+//!          0         8          16    18     19      20   24  32     48
+//! event  | time_ns | steal_ns | cpu | kind | detail | a  | b | text |
+//! ```
+
+/// Bytes of a [`TapRecord`].
+pub const TAP_RECORD_BYTES: usize = 32;
+/// Bytes of an [`Event`].
+pub const EVENT_BYTES: usize = 48;
+/// Bytes of an event's text.
+pub const TEXT_BYTES: usize = 16;
+
+/// How many of the slowest packets of a trial are explained: as many as the paper draws (Daichendt
+/// 2022, 6.2.1).
+pub const WORST_PACKETS: usize = 5000;
+/// How long before and after such a packet's time events are kept.
+pub const WINDOW_MARGIN_NS: u64 = 200_000;
+
+/// One packet as one tap saw it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TapRecord {
+    /// When. 0 in a record that was never completed.
+    pub time_ns: u64,
+    /// The packet's number in its flow.
+    pub sequence: u32,
+    /// Its flow.
+    pub flow: u16,
+    /// On which processor the tap ran.
+    pub cpu: u16,
+    /// What must be the same at every tap: the header's intended time, folded.
+    pub check: u32,
+    /// Low half of the time that the hypervisor had taken from this processor until then.
+    pub steal_ns: u32,
+    /// The task in whose context the tap ran; 0 when the processor was idle.
+    pub task: u32,
+    /// Length of the frame, without its check sequence.
+    pub bytes: u32,
+}
+
+impl TapRecord {
+    /// Reads a record; `bytes` must be [`TAP_RECORD_BYTES`] long.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> TapRecord {
+        TapRecord {
+            time_ns: u64_at(bytes, 0),
+            sequence: u32_at(bytes, 8),
+            flow: u16_at(bytes, 12),
+            cpu: u16_at(bytes, 14),
+            check: u32_at(bytes, 16),
+            steal_ns: u32_at(bytes, 20),
+            task: u32_at(bytes, 24),
+            bytes: u32_at(bytes, 28),
+        }
+    }
+}
+
+/// What kind of thing happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum EventKind {
+    /// A processor goes from one task (`a`) to another; see [`Event::switch`].
+    Switch = 1,
+    /// Task `a` became runnable on processor `b`.
+    Wakeup = 2,
+    /// The handler of interrupt `a` begins.
+    IrqEntry = 3,
+    /// It ends.
+    IrqExit = 4,
+    /// Soft interrupt `a` begins.
+    SoftirqEntry = 5,
+    /// It ends.
+    SoftirqExit = 6,
+    /// An interrupt without a number begins: `detail` is a [`Vector`].
+    VectorEntry = 7,
+    /// It ends.
+    VectorExit = 8,
+    /// A timer's function at address `b` begins.
+    HrtimerEntry = 9,
+    /// It ends.
+    HrtimerExit = 10,
+    /// Task `a` touched address `b`, which was not there; `detail` is 1 inside the kernel.
+    FaultEntry = 11,
+    /// It is there now.
+    FaultExit = 12,
+    /// A device's packets were taken: `a` of at most `b`.
+    NapiPoll = 13,
+    /// A handler of a non-maskable interrupt ended after `b` ns.
+    Nmi = 14,
+    /// A virtual processor (task `a`) left its guest.
+    VmExit = 15,
+    /// It entered it.
+    VmEntry = 16,
+}
+
+impl EventKind {
+    /// Every kind, in the order of their numbers.
+    pub const ALL: [EventKind; 16] = [
+        EventKind::Switch,
+        EventKind::Wakeup,
+        EventKind::IrqEntry,
+        EventKind::IrqExit,
+        EventKind::SoftirqEntry,
+        EventKind::SoftirqExit,
+        EventKind::VectorEntry,
+        EventKind::VectorExit,
+        EventKind::HrtimerEntry,
+        EventKind::HrtimerExit,
+        EventKind::FaultEntry,
+        EventKind::FaultExit,
+        EventKind::NapiPoll,
+        EventKind::Nmi,
+        EventKind::VmExit,
+        EventKind::VmEntry,
+    ];
+
+    /// The kind with this number.
+    #[must_use]
+    pub fn from_number(number: u8) -> Option<EventKind> {
+        EventKind::ALL
+            .into_iter()
+            .find(|kind| *kind as u8 == number)
+    }
+}
+
+/// Interrupts that have no number.
+pub mod vector {
+    /// The processor's own timer.
+    pub const LOCAL_TIMER: u8 = 1;
+    /// Another processor asks to look at the run queue.
+    pub const RESCHEDULE: u8 = 2;
+    /// Another processor has a function called here, and everywhere.
+    pub const CALL_FUNCTION: u8 = 3;
+    /// The same, here alone.
+    pub const CALL_FUNCTION_SINGLE: u8 = 4;
+    /// Work put off by an interrupt.
+    pub const IRQ_WORK: u8 = 5;
+    /// The platform's.
+    pub const PLATFORM: u8 = 6;
+    /// The processor is hot.
+    pub const THERMAL: u8 = 7;
+}
+
+/// One kernel event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Event {
+    /// When.
+    pub time_ns: u64,
+    /// Time that the hypervisor had taken from this processor until then; 0 where it does not say.
+    pub steal_ns: u64,
+    /// On which processor.
+    pub cpu: u16,
+    /// What.
+    pub kind: EventKind,
+    /// See the kinds.
+    pub detail: u8,
+    /// See the kinds.
+    pub a: u32,
+    /// See the kinds.
+    pub b: u64,
+    /// A name, ended by a zero if it is shorter.
+    pub text: [u8; TEXT_BYTES],
+}
+
+/// What an event of kind [`EventKind::Switch`] says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Switch {
+    /// Who leaves.
+    pub previous: u32,
+    /// Its state: 0 is able to run.
+    pub state: u16,
+    /// It leaves because its control group used up its share.
+    pub throttled: bool,
+    /// It was preempted.
+    pub preempted: bool,
+    /// Who comes.
+    pub next: u32,
+    /// Its kernel priority: below 100 is real time.
+    pub priority: u16,
+}
+
+impl Event {
+    /// Reads an event; `bytes` must be [`EVENT_BYTES`] long. `None` for a kind that does not exist.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Event> {
+        let mut text = [0; TEXT_BYTES];
+        text.copy_from_slice(&bytes[32..48]);
+        if let Some(end) = text.iter().position(|&byte| byte == 0) {
+            // What an earlier event left behind the end.
+            text[end..].fill(0);
+        }
+        Some(Event {
+            time_ns: u64_at(bytes, 0),
+            steal_ns: u64_at(bytes, 8),
+            cpu: u16_at(bytes, 16),
+            kind: EventKind::from_number(bytes[18])?,
+            detail: bytes[19],
+            a: u32_at(bytes, 20),
+            b: u64_at(bytes, 24),
+            text,
+        })
+    }
+
+    /// The text as far as it is one.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let end = self.text.iter().position(|&byte| byte == 0);
+        String::from_utf8_lossy(&self.text[..end.unwrap_or(TEXT_BYTES)]).into_owned()
+    }
+
+    /// Sets the text, cut to what there is room for.
+    pub fn set_text(&mut self, text: &str) {
+        self.text = [0; TEXT_BYTES];
+        let length = text.len().min(TEXT_BYTES);
+        self.text[..length].copy_from_slice(&text.as_bytes()[..length]);
+    }
+
+    /// A switch's numbers taken apart.
+    #[must_use]
+    pub fn switch(&self) -> Switch {
+        Switch {
+            previous: self.a,
+            state: self.b as u16,
+            throttled: self.b & (1 << 16) != 0,
+            preempted: self.detail != 0,
+            next: (self.b >> 33) as u32,
+            priority: (self.b >> 17) as u16,
+        }
+    }
+}
+
+impl Switch {
+    /// The numbers `b` and `detail` of the event that says this.
+    #[must_use]
+    pub fn packed(&self) -> (u64, u8) {
+        let b = u64::from(self.state)
+            | u64::from(self.throttled) << 16
+            | u64::from(self.priority) << 17
+            | u64::from(self.next) << 33;
+        (b, u8::from(self.preempted))
+    }
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_ne_bytes([bytes[at], bytes[at + 1]])
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    let mut value = [0; 4];
+    value.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_ne_bytes(value)
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    let mut value = [0; 8];
+    value.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_ne_bytes(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_switch_survives_being_packed() {
+        let switch = Switch {
+            previous: 7,
+            state: 0x4004,
+            throttled: true,
+            preempted: true,
+            next: u32::MAX >> 1,
+            priority: 139,
+        };
+        let (b, detail) = switch.packed();
+        let event = Event {
+            time_ns: 0,
+            steal_ns: 0,
+            cpu: 0,
+            kind: EventKind::Switch,
+            detail,
+            a: 7,
+            b,
+            text: [0; TEXT_BYTES],
+        };
+        assert_eq!(event.switch(), switch);
+    }
+
+    #[test]
+    fn kinds_are_read_back_and_others_refused() {
+        let mut bytes = [0u8; EVENT_BYTES];
+        for kind in EventKind::ALL {
+            bytes[18] = kind as u8;
+            assert_eq!(Event::from_bytes(&bytes).map(|e| e.kind), Some(kind));
+        }
+        bytes[18] = 0;
+        assert_eq!(Event::from_bytes(&bytes), None);
+        bytes[18] = 17;
+        assert_eq!(Event::from_bytes(&bytes), None);
+    }
+
+    #[test]
+    fn nothing_of_an_earlier_event_is_left_in_the_text() {
+        let mut bytes = [b'x'; EVENT_BYTES];
+        bytes[18] = EventKind::Wakeup as u8;
+        bytes[34] = 0;
+        let event = Event::from_bytes(&bytes).unwrap();
+        assert_eq!(event.text(), "xx");
+        assert_eq!(event.text[3..], [0; 13]);
+    }
+}
