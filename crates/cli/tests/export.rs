@@ -1,9 +1,14 @@
 //! `latlab tune export` on real and described machines; what it writes is read by the tools that it is
-//! for, where they are installed: GRUB's own checker and the shell. (`tests/guest` asks tuned.)
+//! for, where they are installed: the shell, GRUB's `grub-mkconfig` and `grub-script-check`, and, in a
+//! guest that was booted with the exported line (`LATLAB_TEST_WHOLE=1`), tuned.
+
+mod common;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+
+use common::{enter, whole};
 
 fn model_tests() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../model/tests")
@@ -162,4 +167,124 @@ fn a_tuned_profile_has_the_line_and_the_kernels_units() {
         "{text}"
     );
     assert!(text.contains("kernel.sched_rt_runtime_us=-1"), "{text}");
+}
+
+/// A whole GRUB configuration, made by Debian's own generator from the drop-in, in a mount namespace
+/// with a /boot and an /etc/default of its own.
+const MAKE: &str = r#"
+set -e
+mount --make-rprivate /
+mount --bind "$1/boot" /boot
+mount -t tmpfs none /etc/default
+mkdir /etc/default/grub.d
+echo GRUB_CMDLINE_LINUX_DEFAULT=quiet > /etc/default/grub
+cp "$1/90-latlab.cfg" /etc/default/grub.d/
+grub-mkconfig -o /boot/grub/grub.cfg
+grub-script-check /boot/grub/grub.cfg
+"#;
+
+#[test]
+fn a_grub_configuration_made_from_it_boots_with_the_line() {
+    let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join("latlab-grub");
+    let _ = fs::remove_dir_all(&scratch);
+    fs::create_dir_all(scratch.join("boot/grub")).expect("a directory");
+    let probe = Command::new("grub-probe")
+        .arg("--target=device")
+        .arg(&scratch)
+        .output();
+    let probed = probe.is_ok_and(|p| p.status.success());
+    if !probed || !rustix::process::geteuid().is_root() {
+        eprintln!(
+            "grub-mkconfig was not asked: it needs grub-common, root, and a disk that it knows"
+        );
+        return;
+    }
+    fs::write(scratch.join("boot/vmlinuz-6.1.0-1-amd64"), "x").expect("a file");
+    let file = scratch.join("90-latlab.cfg").display().to_string();
+    let xeon = facts("xeon-e5-2665.json");
+    said(&export(&[
+        "realtime",
+        "--facts",
+        &xeon,
+        "--cpus",
+        "2-15,18-31",
+        "--grub",
+        &file,
+    ]));
+    let made = Command::new("unshare")
+        .args(["-m", "sh", "-c", MAKE, "sh"])
+        .arg(&scratch)
+        .output();
+    said(&made.expect("unshare"));
+    let text = fs::read_to_string(scratch.join("boot/grub/grub.cfg")).expect("a configuration");
+    let lines: Vec<&str> = text
+        .lines()
+        .filter(|l| l.trim_start().starts_with("linux\t"))
+        .collect();
+    assert!(!lines.is_empty(), "{text}");
+    assert!(lines.iter().all(|l| l.contains(LINE)), "{lines:#?}");
+    fs::remove_dir_all(&scratch).expect("removed");
+}
+
+/// Starts tuned, and asks it for two profiles: what was exported, and the same with another value.
+const TUNED: &str = r#"
+set -e
+mkdir -p /run/dbus /var/log/tuned
+cp -r /mnt/profiles/* /etc/tuned/
+dbus-uuidgen --ensure
+dbus-daemon --system --fork
+# Not the recommended profile first: that only takes time.
+echo latlab-isolated > /etc/tuned/active_profile; echo manual > /etc/tuned/profile_mode
+tuned -d -l -P
+i=0; until tuned-adm active | grep -q latlab; do i=$((i + 1)); [ $i -lt 60 ]; sleep 1; done
+tuned-adm profile latlab-isolated
+tuned-adm verify
+tuned-adm profile latlab-wrong
+tuned-adm verify && exit 9
+echo the other is refused
+"#;
+
+#[test]
+fn tuned_finds_the_exported_profile_in_force_in_a_guest_booted_with_its_line() {
+    let there = Command::new("tuned-adm").arg("--version").output().is_ok();
+    if !whole() || !there {
+        eprintln!("boots a VM: set LATLAB_TEST_WHOLE=1, with tuned installed");
+        return;
+    }
+    enter(
+        "tuned_finds_the_exported_profile_in_force_in_a_guest_booted_with_its_line",
+        |bench| {
+            let profiles = bench.root().join("profiles");
+            let directory = profiles.join("latlab-isolated");
+            let small = facts("small.json");
+            let path = directory.display().to_string();
+            fs::create_dir(&profiles).expect("a directory");
+            said(&export(&["isolated", "--facts", &small, "--tuned", &path]));
+            let right = fs::read_to_string(directory.join("tuned.conf")).expect("a file");
+            let wrong = right.replace("skew_tick=1", "skew_tick=0");
+            assert_ne!(wrong, right);
+            fs::create_dir(profiles.join("latlab-wrong")).expect("a directory");
+            fs::write(profiles.join("latlab-wrong/tuned.conf"), wrong).expect("a file");
+            let line = said(&export(&["isolated", "--facts", &small, "--cmdline"]));
+            let lab = format!(
+                "name: NAME\ntopology:\n  nodes:\n    a:\n      kind: vm\n      cpus: 2\n      memory: 768MiB\n      \
+             boot: \"{}\"\n      binds: [\"{}:/mnt/profiles:ro\"]\n",
+                line.trim(),
+                profiles.display()
+            );
+            let lab = bench.deploy("tuned", &lab);
+            let done = bench.exec(&lab, "a", &["sh", "-c", TUNED]);
+            assert_eq!(done.code, 0, "{done:#?}");
+            assert!(
+                done.out
+                    .contains("current system settings match the preset profile"),
+                "{done:#?}"
+            );
+            assert!(
+                done.out.trim_end().ends_with("the other is refused"),
+                "{done:#?}"
+            );
+            bench.latlab(&["destroy", &lab]).good();
+        },
+    );
 }
