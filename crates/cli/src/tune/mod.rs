@@ -19,7 +19,6 @@ mod show;
 mod verify;
 
 use std::io::Write;
-use std::path::Path;
 
 use clap::{Args, Subcommand};
 use latlab_host::tuning::{self, Root};
@@ -136,9 +135,9 @@ fn say(text: &str) -> Result<(), Failure> {
     Ok(std::io::stdout().write_all(text.as_bytes())?)
 }
 
-/// The kernel's files; of a made tree in tests.
+/// The kernel's files.
 fn root() -> Root {
-    std::env::var_os("LATLAB_TUNING_ROOT").map_or_else(Root::default, |p| Root::at(Path::new(&p)))
+    Root::default()
 }
 
 /// The processors that are online.

@@ -235,6 +235,13 @@ fn look(wishes: Vec<(Item, String)>, root: &Root) -> (Vec<Wish>, Option<String>)
             found.iter().any(made)
         };
         let current = match (item.read(root), &item) {
+            // Shown in every network namespace, and turned in the first only.
+            (Ok(_), Item::File { path, .. })
+                if path.starts_with("/proc/sys/net") && items::file::only_read(root, path) =>
+            {
+                reason.get_or_insert(format!("{item} is the first network namespace's to turn"));
+                continue;
+            }
             (Ok(Some(value)), _) => value,
             (Ok(None), Item::File { path, .. }) if to_come(path) => ABSENT.to_string(),
             (Ok(None), _) => {

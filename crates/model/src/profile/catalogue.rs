@@ -35,13 +35,14 @@ const fn or_off(unit: u64, most: u64) -> Kind {
 /// Knobs that are turned while the machine runs, in the order in which they are applied; they are
 /// restored in the opposite one.
 pub const KNOBS: &[(&str, Kind)] = &[
-    // Who runs where.
+    // Who runs where. Kernel threads before the partition that confines them, so that they are given
+    // back after it.
+    ("kernel-threads", CPUS),
     ("cpuset", Kind::Word(&["isolated", "root"])),
     ("irqbalance", CPUS),
     ("irq-default", CPUS),
     ("irq-affinity", CPUS),
     ("workqueues", CPUS),
-    ("kernel-threads", CPUS),
     ("rps", CPUS),
     ("xps", CPUS),
     // Timers, watchdogs, the scheduler.

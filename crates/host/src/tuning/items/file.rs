@@ -2,6 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use latlab_model::units::CpuList;
@@ -76,13 +77,17 @@ pub(super) fn write(root: &Root, path: &Path, form: Form, value: &str) -> io::Re
 
 /// Opening for writing changes nothing and fails where the mode, the mount or the caller forbids.
 pub(super) fn writable(root: &Root, path: &Path) -> io::Result<()> {
-    let path = root.path(path);
-    // Root may open anything on a tree in memory; the kernel means its modes.
-    let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&path)?.permissions());
-    if mode & 0o222 == 0 {
+    // Root may open anything; the kernel means its modes.
+    if only_read(root, path) {
         return Err(io::Error::from_raw_os_error(libc::EACCES));
     }
-    OpenOptions::new().write(true).open(path).map(|_| ())
+    let file = OpenOptions::new().write(true).open(root.path(path));
+    file.map(|_| ())
+}
+
+/// Whether the kernel lets nobody write it.
+pub(in crate::tuning) fn only_read(root: &Root, path: &Path) -> bool {
+    fs::metadata(root.path(path)).is_ok_and(|m| m.permissions().mode() & 0o222 == 0)
 }
 
 /// `00000001,00000003` as a list: groups of 32 processors, the highest first.

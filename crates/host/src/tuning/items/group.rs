@@ -42,6 +42,11 @@ fn remove(group: &Path) -> io::Result<()> {
     // Threads on version 1, processes on version 2, where a thread cannot leave alone.
     let unified = group.join("cgroup.controllers").exists();
     let members = if unified { "cgroup.procs" } else { "tasks" };
+    // The kernel takes a removed group apart later; what is restored after it needs its processors now.
+    let partition = group.join("cpuset.cpus.partition");
+    if partition.exists() {
+        fs::write(&partition, "member")?;
+    }
     for _ in 0..SWEEPS {
         let ids = fs::read_to_string(group.join(members)).unwrap_or_default();
         for id in ids.lines() {

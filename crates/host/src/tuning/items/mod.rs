@@ -133,6 +133,10 @@ impl Item {
             Item::File {
                 form: Form::Count, ..
             } => part().unwrap_or(false),
+            Item::Task {
+                attribute: Attribute::Pinning,
+                ..
+            } => task::was_rearranged(original, wanted, now),
             _ => self.same(wanted, now),
         }
     }
@@ -140,10 +144,10 @@ impl Item {
     /// Whether an error on writing says that nobody can turn this one: the kernel owns it.
     pub fn is_fixed(&self, error: &io::Error) -> bool {
         match self {
-            // The affinity of a managed interrupt is the kernel's: EIO, and no mode to write on newer
-            // kernels.
+            // The affinity of a managed interrupt is the kernel's: EIO, or on newer kernels EPERM and
+            // no mode to write.
             Item::File { path, .. } => {
-                let fixed = [Some(libc::EIO), Some(libc::EACCES)];
+                let fixed = [libc::EIO, libc::EPERM, libc::EACCES].map(Some);
                 path.starts_with("/proc/irq") && fixed.contains(&error.raw_os_error())
             }
             // EINVAL: a kernel thread that is bound to its processor (PF_NO_SETAFFINITY).

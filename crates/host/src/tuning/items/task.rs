@@ -95,6 +95,10 @@ impl fmt::Display for Task {
 pub enum Attribute {
     /// The processors that it may run on.
     Affinity,
+    /// The processors that it was pinned to, which the kernel forgets when its group's change (before
+    /// Linux 6.2). Nothing is wanted of it (`within LIST` says where the kernel may put it), but it is
+    /// given back.
+    Pinning,
     /// Its scheduling policy.
     Policy,
     /// The memory that its process may lock.
@@ -110,7 +114,7 @@ pub enum Attribute {
 impl fmt::Display for Attribute {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Attribute::Affinity => "processors",
+            Attribute::Affinity | Attribute::Pinning => "processors",
             Attribute::Policy => "policy",
             Attribute::MemoryLock => "lockable memory",
             Attribute::Cpuset { .. } => "cpuset",
@@ -121,8 +125,8 @@ impl fmt::Display for Attribute {
 impl Attribute {
     pub(super) fn read(&self, root: &Root, task: &Task) -> io::Result<Option<String>> {
         let value = match self {
-            Attribute::Affinity => affinity(root, task.tid),
-            Attribute::Policy => sched::policy(task.tid),
+            Attribute::Affinity | Attribute::Pinning => affinity(root, task.tid),
+            Attribute::Policy => policy(root, task.tid),
             Attribute::MemoryLock => sched::memory_lock(task.tid),
             Attribute::Cpuset { .. } => membership(root, task.tid),
         }?;
@@ -135,8 +139,8 @@ impl Attribute {
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
         }
         match self {
-            Attribute::Affinity => set_affinity(task.tid, value),
-            Attribute::Policy => sched::set_policy(task.tid, value),
+            Attribute::Affinity | Attribute::Pinning => set_affinity(task.tid, value),
+            Attribute::Policy => set_policy(task.tid, value),
             Attribute::MemoryLock => sched::set_memory_lock(task.tid, value),
             Attribute::Cpuset { mount } => {
                 let (group, processors) = parts(value);
@@ -153,8 +157,55 @@ impl Attribute {
     pub(super) fn same(&self, a: &str, b: &str) -> bool {
         match self {
             Attribute::Cpuset { .. } => parts(a).0 == parts(b).0,
+            Attribute::Policy => nice_of(a).0 == nice_of(b).0,
+            Attribute::Pinning => a == b || [a, b].iter().any(|v| v.starts_with(WITHIN)),
             _ => a == b,
         }
+    }
+}
+
+/// Begins the wanted value of [`Attribute::Pinning`].
+pub const WITHIN: &str = "within ";
+
+/// Whether the kernel's own rearrangement explains where a pinned thread is now: within the processors
+/// that its group was left, or on more than it had.
+pub(super) fn was_rearranged(original: &str, wanted: &str, now: &str) -> bool {
+    let list = |text: &str| CpuList::parse(text.strip_prefix(WITHIN).unwrap_or(text));
+    let inside = |a: &CpuList, b: &CpuList| a.iter().all(|cpu| b.contains(cpu));
+    match (list(original), list(wanted), list(now)) {
+        (Some(original), Some(left), Some(now)) => inside(&now, &left) || inside(&original, &now),
+        _ => false,
+    }
+}
+
+/// The policy, and for one without a nice value of its own the one that the thread will have again
+/// when it leaves it.
+fn policy(root: &Root, tid: u32) -> io::Result<String> {
+    let policy = sched::policy(tid)?;
+    let stat = root.read(format!("/proc/{tid}/stat"))?;
+    let fields = stat.rsplit(')').next().unwrap_or_default();
+    match fields.split_whitespace().nth(16) {
+        Some(nice) if nice != "0" && !policy.starts_with("other:") => {
+            Ok(format!("{policy}{NICE}{nice}"))
+        }
+        _ => Ok(policy),
+    }
+}
+
+fn set_policy(tid: u32, value: &str) -> io::Result<()> {
+    let (policy, nice) = nice_of(value);
+    if let Some(nice) = nice {
+        sched::set_policy(tid, &format!("other:{nice}"))?;
+    }
+    sched::set_policy(tid, policy)
+}
+
+const NICE: &str = " nice:";
+
+fn nice_of(value: &str) -> (&str, Option<&str>) {
+    match value.split_once(NICE) {
+        Some((policy, nice)) => (policy, Some(nice)),
+        None => (value, None),
     }
 }
 

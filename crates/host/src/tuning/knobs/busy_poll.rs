@@ -8,7 +8,14 @@ pub const KNOB: Knob = Knob {
     about: "Let poll and select spin on network queues so long",
     evidence: "Documentation/admin-guide/sysctl/net.rst, busy_poll",
     risk: "a waiting program burns its core",
-    items: |m| file::one(m.root, "/proc/sys/net/core/busy_poll", Form::Text, "this kernel is built without busy polling, or this is not the first network namespace"),
+    items: |m| {
+        file::one(
+            m.root,
+            "/proc/sys/net/core/busy_poll",
+            Form::Text,
+            "this kernel is built without busy polling, or this is not the first network namespace",
+        )
+    },
     value: Value::Same(microseconds),
     moves: false,
 };
@@ -19,9 +26,14 @@ mod tests {
 
     #[test]
     fn it_is_read_and_wanted() {
-        let tree = Tree::new(&[("/proc/sys/net/core/busy_poll", "0
-    ")]);
-        tree.turns("busy-poll", "50us", "/proc/sys/net/core/busy_poll", "0", "50");
+        let tree = Tree::new(&[("/proc/sys/net/core/busy_poll", "0\n")]);
+        tree.turns(
+            "busy-poll",
+            "50us",
+            "/proc/sys/net/core/busy_poll",
+            "0",
+            "50",
+        );
         tree.turns("busy-poll", "off", "/proc/sys/net/core/busy_poll", "0", "0");
         Tree::lacks("busy-poll", "50us", "no /proc/sys/net/core/busy_poll");
     }

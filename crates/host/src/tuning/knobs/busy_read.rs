@@ -9,7 +9,14 @@ pub const KNOB: Knob = Knob {
     about: "Let reads of sockets spin on network queues so long",
     evidence: "Documentation/admin-guide/sysctl/net.rst, busy_read",
     risk: "a waiting program burns its core; sockets that exist keep their own",
-    items: |m| file::one(m.root, "/proc/sys/net/core/busy_read", Form::Text, "this kernel is built without busy polling, or this is not the first network namespace"),
+    items: |m| {
+        file::one(
+            m.root,
+            "/proc/sys/net/core/busy_read",
+            Form::Text,
+            "this kernel is built without busy polling, or this is not the first network namespace",
+        )
+    },
     value: Value::Same(microseconds),
     moves: false,
 };
@@ -20,9 +27,14 @@ mod tests {
 
     #[test]
     fn it_is_read_and_wanted() {
-        let tree = Tree::new(&[("/proc/sys/net/core/busy_read", "0
-    ")]);
-        tree.turns("busy-read", "50us", "/proc/sys/net/core/busy_read", "0", "50");
+        let tree = Tree::new(&[("/proc/sys/net/core/busy_read", "0\n")]);
+        tree.turns(
+            "busy-read",
+            "50us",
+            "/proc/sys/net/core/busy_read",
+            "0",
+            "50",
+        );
         Tree::lacks("busy-read", "50us", "no /proc/sys/net/core/busy_read");
     }
 }

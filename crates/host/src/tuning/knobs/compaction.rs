@@ -9,7 +9,14 @@ pub const KNOB: Knob = Knob {
     about: "Compact memory in the background, 0 not at all",
     evidence: "Documentation/admin-guide/sysctl/vm.rst, compaction_proactiveness",
     risk: "0: huge pages are harder to get later",
-    items: |m| file::one(m.root, "/proc/sys/vm/compaction_proactiveness", Form::Text, "this kernel is built without compaction"),
+    items: |m| {
+        file::one(
+            m.root,
+            "/proc/sys/vm/compaction_proactiveness",
+            Form::Text,
+            "this kernel is built without compaction",
+        )
+    },
     value: Value::Same(number),
     moves: false,
 };
@@ -20,9 +27,18 @@ mod tests {
 
     #[test]
     fn it_is_read_and_wanted() {
-        let tree = Tree::new(&[("/proc/sys/vm/compaction_proactiveness", "20
-    ")]);
-        tree.turns("compaction", "0", "/proc/sys/vm/compaction_proactiveness", "20", "0");
-        Tree::lacks("compaction", "0", "no /proc/sys/vm/compaction_proactiveness");
+        let tree = Tree::new(&[("/proc/sys/vm/compaction_proactiveness", "20\n")]);
+        tree.turns(
+            "compaction",
+            "0",
+            "/proc/sys/vm/compaction_proactiveness",
+            "20",
+            "0",
+        );
+        Tree::lacks(
+            "compaction",
+            "0",
+            "no /proc/sys/vm/compaction_proactiveness",
+        );
     }
 }

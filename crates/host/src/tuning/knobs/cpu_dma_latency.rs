@@ -13,8 +13,12 @@ pub const KNOB: Knob = Knob {
     evidence: "Documentation/power/pm_qos_interface.rst, From user space; Documentation/admin-guide/pm/cpuidle.rst",
     risk: "0us: no processor rests: power and heat of the whole machine",
     items: |m| match m.root.has(DEVICE) {
-        true => Ok(vec![Item::Holder { device: DEVICE.into() }]),
-        false => Err(format!("no {DEVICE}: this kernel is built without idle states")),
+        true => Ok(vec![Item::Holder {
+            device: DEVICE.into(),
+        }]),
+        false => Err(format!(
+            "no {DEVICE}: this kernel is built without idle states"
+        )),
     },
     value: Value::Same(microseconds),
     moves: false,

@@ -17,7 +17,7 @@ use latlab_model::units::CpuList;
 use super::prelude::*;
 use crate::sys::mount::unescape;
 use crate::tuning::items::group::PRESENT;
-use crate::tuning::items::task::{Attribute, Task};
+use crate::tuning::items::task::{Attribute, Task, WITHIN};
 use crate::tuning::root::Root;
 
 /// The group with the quiet processors.
@@ -75,14 +75,21 @@ fn hierarchy(root: &Root) -> Result<(Version, PathBuf), String> {
         let point = unescape(point.as_bytes());
         let mut right = right.split(' ');
         let version = match right.next() {
-            Some("cgroup") if right.nth(1).is_some_and(|o| o.split(',').any(|o| o == "cpuset")) => {
+            Some("cgroup")
+                if right
+                    .nth(1)
+                    .is_some_and(|o| o.split(',').any(|o| o == "cpuset")) =>
+            {
                 Version::V1
             }
             Some("cgroup2") if has_cpuset(root, &point) => Version::V2,
             _ => continue,
         };
         if *inside != "/" {
-            reason = format!("{} is only a part of the hierarchy, as in a container", point.display());
+            reason = format!(
+                "{} is only a part of the hierarchy, as in a container",
+                point.display()
+            );
             continue;
         }
         return Ok((version, point));
@@ -101,10 +108,24 @@ fn each(machine: &Machine<'_>, wanted: &Wanted) -> Result<Wishes, Why> {
     let cores = machine.cores;
     if cores.isolated.is_empty() {
         let hint = "name them with `--cpus`, or leave `cpuset` out";
-        return Err(Why::Impossible("no processors are to be isolated".into(), hint.into()));
+        return Err(Why::Impossible(
+            "no processors are to be isolated".into(),
+            hint.into(),
+        ));
     }
     let mut wishes = Wishes::new();
-    narrow_others(machine.root, &mount, &mount, &cores.isolated, &cores.housekeeping, &mut wishes)?;
+    // Once the groups are there, what is seen of threads is what the groups made of it.
+    if !machine.root.has(mount.join(ISOLATED)) {
+        keep_pinned(machine, version, &mut wishes);
+    }
+    narrow_others(
+        machine.root,
+        &mount,
+        &mount,
+        &cores.isolated,
+        &cores.housekeeping,
+        &mut wishes,
+    )?;
     match version {
         Version::V2 => partition(&mount, &cores.isolated, &mode, &mut wishes),
         Version::V1 => shield(machine, &mount, &mode, &mut wishes)?,
@@ -121,11 +142,41 @@ fn make(wishes: &mut Wishes, path: &Path) {
     wishes.push((Item::Group { path }, PRESENT.into()));
 }
 
+/// Remembers the processors of threads that were given fewer than all. Those that are moved to another
+/// group carry them along.
+fn keep_pinned(machine: &Machine<'_>, version: Version, wishes: &mut Wishes) {
+    let (root, cores) = (machine.root, machine.cores);
+    let all = cores.all().to_string();
+    for task in Task::all(root) {
+        let group = root.read(format!("/proc/{}/cpuset", task.tid));
+        let moved = version == Version::V1 && group.is_ok_and(|g| g.trim() == "/");
+        let bound = task.is_bound();
+        let attribute = Attribute::Pinning;
+        let item = Item::Task { task, attribute };
+        let now = item.read(root).ok().flatten();
+        if !moved && !bound && now.is_some_and(|now| now != all) {
+            wishes.push((item, format!("{WITHIN}{}", cores.housekeeping)));
+        }
+    }
+}
+
 fn partition(mount: &Path, isolated: &CpuList, mode: &str, wishes: &mut Wishes) {
     let group = mount.join(ISOLATED);
-    set(wishes, mount, "cgroup.subtree_control", Form::Cpuset, "+cpuset");
+    set(
+        wishes,
+        mount,
+        "cgroup.subtree_control",
+        Form::Cpuset,
+        "+cpuset",
+    );
     make(wishes, &group);
-    set(wishes, &group, "cpuset.cpus", Form::List, isolated.to_string());
+    set(
+        wishes,
+        &group,
+        "cpuset.cpus",
+        Form::List,
+        isolated.to_string(),
+    );
     set(wishes, &group, "cpuset.cpus.partition", Form::Text, mode);
 }
 
@@ -135,7 +186,10 @@ fn shield(machine: &Machine<'_>, mount: &Path, mode: &str, wishes: &mut Wishes) 
     let mems = mems.map_err(|e| format!("{} cannot be read: {e}", mount.display()))?;
     let mems = CpuList::parse(&mems).unwrap_or_default();
     let balanced = if mode == "root" { "1" } else { "0" };
-    for (name, cpus) in [(HOUSEKEEPING, &cores.housekeeping), (ISOLATED, &cores.isolated)] {
+    for (name, cpus) in [
+        (HOUSEKEEPING, &cores.housekeeping),
+        (ISOLATED, &cores.isolated),
+    ] {
         let group = mount.join(name);
         make(wishes, &group);
         set(wishes, &group, "cpuset.cpus", Form::List, cpus.to_string());
@@ -143,7 +197,13 @@ fn shield(machine: &Machine<'_>, mount: &Path, mode: &str, wishes: &mut Wishes) 
     }
     let isolated = mount.join(ISOLATED);
     set(wishes, &isolated, "cpuset.cpu_exclusive", Form::Text, "1");
-    set(wishes, &isolated, "cpuset.sched_load_balance", Form::Text, balanced);
+    set(
+        wishes,
+        &isolated,
+        "cpuset.sched_load_balance",
+        Form::Text,
+        balanced,
+    );
     set(wishes, mount, "cpuset.sched_load_balance", Form::Text, "0");
     let attribute = Attribute::Cpuset {
         mount: mount.to_path_buf(),
@@ -180,16 +240,27 @@ fn narrow_others(
         }
         narrow_others(root, mount, &group, isolated, housekeeping, wishes)?;
         let item = Item::file(group.join("cpuset.cpus"), Form::List);
-        let Some(cpus) = item.read(root).ok().flatten().and_then(|t| CpuList::parse(&t)) else {
+        let Some(cpus) = item
+            .read(root)
+            .ok()
+            .flatten()
+            .and_then(|t| CpuList::parse(&t))
+        else {
             continue;
         };
         if !cpus.iter().any(|cpu| isolated.contains(cpu)) {
             continue;
         }
-        let rest: Vec<u32> = cpus.iter().filter(|cpu| housekeeping.contains(*cpu)).collect();
+        let rest: Vec<u32> = cpus
+            .iter()
+            .filter(|cpu| housekeeping.contains(*cpu))
+            .collect();
         if rest.is_empty() {
             return Err(Why::Impossible(
-                format!("control group {} has processors {cpus} only, which are to be isolated", group.display()),
+                format!(
+                    "control group {} has processors {cpus} only, which are to be isolated",
+                    group.display()
+                ),
                 "isolate other processors, or end what runs there".into(),
             ));
         }
@@ -206,7 +277,9 @@ mod tests {
     const V2: &str = "34 31 0:31 / /cg rw,relatime - cgroup2 cgroup2 rw\n";
 
     fn values(plan: Vec<(String, String, String)>) -> Vec<String> {
-        plan.into_iter().map(|(what, from, to)| format!("{what}: {from} → {to}")).collect()
+        plan.into_iter()
+            .map(|(what, from, to)| format!("{what}: {from} → {to}"))
+            .collect()
     }
 
     #[test]
@@ -255,7 +328,10 @@ mod tests {
         let plan = values(tree.plan("cpuset", "isolated"));
         assert_eq!(plan.len(), 10, "{plan:#?}");
         assert_eq!(plan[8], "/cg/cpuset.sched_load_balance: 1 → 0");
-        assert_eq!(plan[9], "cpuset of thread 4190001 (x): / 0-3 → /latlab.housekeeping");
+        assert_eq!(
+            plan[9],
+            "cpuset of thread 4190001 (x): / 0-3 → /latlab.housekeeping"
+        );
     }
 
     #[test]
@@ -268,10 +344,16 @@ mod tests {
         let list = |text| CpuList::parse(text).unwrap();
         let cores = latlab_model::profile::Cores::new(&list("0-3"), &list("2-3")).unwrap();
         let root = tree.root();
-        let machine = Machine { root: &root, cores: &cores };
+        let machine = Machine {
+            root: &root,
+            cores: &cores,
+        };
         let Err(Why::Impossible(message, _)) = each(&machine, &Wanted::Word("isolated")) else {
             panic!("it must be refused")
         };
-        assert!(message.contains("/cg/other/deep has processors 3 only"), "{message}");
+        assert!(
+            message.contains("/cg/other/deep has processors 3 only"),
+            "{message}"
+        );
     }
 }

@@ -9,7 +9,14 @@ pub const KNOB: Knob = Knob {
     about: "Time between writebacks of changed pages",
     evidence: "Documentation/admin-guide/sysctl/vm.rst, dirty_writeback_centisecs",
     risk: "longer: more is lost when the power fails; off: written only when memory is short or sync is called",
-    items: |m| file::one(m.root, "/proc/sys/vm/dirty_writeback_centisecs", Form::Text, "this kernel has no writeback of its own"),
+    items: |m| {
+        file::one(
+            m.root,
+            "/proc/sys/vm/dirty_writeback_centisecs",
+            Form::Text,
+            "this kernel has no writeback of its own",
+        )
+    },
     value: Value::Same(centiseconds),
     moves: false,
 };
@@ -20,10 +27,25 @@ mod tests {
 
     #[test]
     fn it_is_read_and_wanted() {
-        let tree = Tree::new(&[("/proc/sys/vm/dirty_writeback_centisecs", "500
-    ")]);
-        tree.turns("dirty-writeback", "15s", "/proc/sys/vm/dirty_writeback_centisecs", "500", "1500");
-        tree.turns("dirty-writeback", "off", "/proc/sys/vm/dirty_writeback_centisecs", "500", "0");
-        Tree::lacks("dirty-writeback", "15s", "no /proc/sys/vm/dirty_writeback_centisecs");
+        let tree = Tree::new(&[("/proc/sys/vm/dirty_writeback_centisecs", "500\n")]);
+        tree.turns(
+            "dirty-writeback",
+            "15s",
+            "/proc/sys/vm/dirty_writeback_centisecs",
+            "500",
+            "1500",
+        );
+        tree.turns(
+            "dirty-writeback",
+            "off",
+            "/proc/sys/vm/dirty_writeback_centisecs",
+            "500",
+            "0",
+        );
+        Tree::lacks(
+            "dirty-writeback",
+            "15s",
+            "no /proc/sys/vm/dirty_writeback_centisecs",
+        );
     }
 }

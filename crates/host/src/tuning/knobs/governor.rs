@@ -3,7 +3,8 @@
 use super::prelude::*;
 
 const GOVERNORS: &str = "/sys/devices/system/cpu/cpufreq/policy*/scaling_governor";
-const WITHOUT: &str = "the frequency is not this kernel's to choose (no cpufreq driver, as in most guests)";
+const WITHOUT: &str =
+    "the frequency is not this kernel's to choose (no cpufreq driver, as in most guests)";
 
 /// See the module.
 pub const KNOB: Knob = Knob {
@@ -20,12 +21,18 @@ fn each(machine: &Machine<'_>, wanted: &Wanted) -> Result<Wishes, Why> {
     let word = word(machine, wanted)?;
     let items = (KNOB.items)(machine)?;
     for item in &items {
-        let Item::File { path, .. } = item else { continue };
-        let known = machine.root.read(path.with_file_name("scaling_available_governors"));
+        let Item::File { path, .. } = item else {
+            continue;
+        };
+        let known = machine
+            .root
+            .read(path.with_file_name("scaling_available_governors"));
         let known = known.unwrap_or_default();
         if !known.is_empty() && !known.split_whitespace().any(|w| w == word) {
             let known = known.trim();
-            return Err(Why::Absent(format!("the driver has no `{word}`, only {known}")));
+            return Err(Why::Absent(format!(
+                "the driver has no `{word}`, only {known}"
+            )));
         }
     }
     Ok(items.into_iter().map(|i| (i, word.clone())).collect())
@@ -43,7 +50,10 @@ mod tests {
         let tree = Tree::new(&[(&file, "powersave\n"), (&known, "performance powersave\n")]);
         tree.turns("governor", "performance", &file, "powersave", "performance");
         let absent = tree.change("governor", "schedutil").absent.unwrap();
-        assert!(absent.contains("no `schedutil`, only performance powersave"), "{absent}");
+        assert!(
+            absent.contains("no `schedutil`, only performance powersave"),
+            "{absent}"
+        );
         Tree::lacks("governor", "performance", "cpufreq");
     }
 }

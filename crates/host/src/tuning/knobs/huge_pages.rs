@@ -21,7 +21,12 @@ pub const KNOB: Knob = Knob {
 fn meminfo(machine: &Machine<'_>, name: &str) -> Option<u64> {
     let text = machine.root.read("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|l| l.strip_prefix(name))?;
-    let kib: u64 = line.trim_start_matches(':').split_whitespace().next()?.parse().ok()?;
+    let kib: u64 = line
+        .trim_start_matches(':')
+        .split_whitespace()
+        .next()?
+        .parse()
+        .ok()?;
     Some(kib << 10)
 }
 
@@ -37,8 +42,14 @@ fn pages(machine: &Machine<'_>, wanted: &Wanted) -> Result<String, Why> {
     // The pool must leave the machine its memory.
     let total = meminfo(machine, "MemTotal").unwrap_or(0);
     if bytes > total / 10 * 9 {
-        let message = format!("{wanted} in huge pages leave nothing of {} MiB", total >> 20);
-        return Err(impossible(message, "want at most nine tenths of the memory"));
+        let message = format!(
+            "{wanted} in huge pages leave nothing of {} MiB",
+            total >> 20
+        );
+        return Err(impossible(
+            message,
+            "want at most nine tenths of the memory",
+        ));
     }
     Ok((bytes / page).to_string())
 }
@@ -54,8 +65,12 @@ mod tests {
         tree.turns("huge-pages", "64MiB", POOL, "0", "32");
         Tree::lacks("huge-pages", "64MiB", "without huge pages");
         let root = tree.root();
-        let cores = latlab_model::profile::Cores::shared(&latlab_model::units::CpuList::new(vec![0]));
-        let machine = Machine { root: &root, cores: &cores };
+        let cores =
+            latlab_model::profile::Cores::shared(&latlab_model::units::CpuList::new(vec![0]));
+        let machine = Machine {
+            root: &root,
+            cores: &cores,
+        };
         for (size, reason) in [(3 << 20, "no whole"), (1 << 40, "leave nothing")] {
             let wanted = Wanted::Size(latlab_model::units::Bytes(size));
             let Err(Why::Impossible(message, _)) = pages(&machine, &wanted) else {

@@ -12,7 +12,8 @@ pub const KNOB: Knob = Knob {
     evidence: "Documentation/admin-guide/pm/cpuidle.rst, Representation in sysfs; Welch 2015, Table 3.1 (CPU_IDLE off); Daichendt 2022, 5.13 (intel_idle.max_cstate=0)",
     risk: "more power and heat; a sibling thread gets less of the core",
     items: |m| {
-        let without = "processors of this machine have no idle states to choose (as in most guests)";
+        let without =
+            "processors of this machine have no idle states to choose (as in most guests)";
         file::each(m.root, DISABLE, Form::Text, without)
     },
     value: Value::Each(each),
@@ -34,7 +35,9 @@ fn each(machine: &Machine<'_>, wanted: &Wanted) -> Result<Wishes, Why> {
     }
     match wishes.is_empty() {
         false => Ok(wishes),
-        true => Err(Why::Absent("the processors in question have no idle states".into())),
+        true => Err(Why::Absent(
+            "the processors in question have no idle states".into(),
+        )),
     }
 }
 
@@ -57,11 +60,18 @@ mod tests {
         let files: Vec<(&str, &str)> = files.iter().map(|(p, t)| (p.as_str(), *t)).collect();
         let tree = Tree::new(&files);
         let values = |wanted: &str| -> Vec<String> {
-            tree.plan("idle-states", wanted).into_iter().map(|(_, _, to)| to).collect()
+            tree.plan("idle-states", wanted)
+                .into_iter()
+                .map(|(_, _, to)| to)
+                .collect()
         };
         assert_eq!(values("2us"), ["0", "0", "1"]);
         assert_eq!(values("0us"), ["0", "1", "1"]);
-        assert!(tree.plan("idle-states", "0us").iter().all(|(path, ..)| path.contains("cpu3")));
+        assert!(
+            tree.plan("idle-states", "0us")
+                .iter()
+                .all(|(path, ..)| path.contains("cpu3"))
+        );
         Tree::lacks("idle-states", "0us", "idle states");
     }
 }

@@ -8,7 +8,14 @@ pub const KNOB: Knob = Knob {
     about: "Processors of interrupts that are requested later",
     evidence: "Documentation/core-api/irq/irq-affinity.rst; Daichendt 2022, 5.13 (irqaffinity)",
     risk: "a driver loaded later has fewer processors for its queues",
-    items: |m| file::one(m.root, "/proc/irq/default_smp_affinity", Form::Mask, "this machine has no interrupts that can be moved"),
+    items: |m| {
+        file::one(
+            m.root,
+            "/proc/irq/default_smp_affinity",
+            Form::Mask,
+            "this machine has no interrupts that can be moved",
+        )
+    },
     value: Value::Same(at_least_one_cpu),
     moves: false,
 };
@@ -19,10 +26,25 @@ mod tests {
 
     #[test]
     fn it_is_read_and_wanted() {
-        let tree = Tree::new(&[("/proc/irq/default_smp_affinity", "f
-    ")]);
-        tree.turns("irq-default", "housekeeping", "/proc/irq/default_smp_affinity", "0-3", "0-1");
-        tree.turns("irq-default", "1", "/proc/irq/default_smp_affinity", "0-3", "1");
-        Tree::lacks("irq-default", "housekeeping", "no /proc/irq/default_smp_affinity");
+        let tree = Tree::new(&[("/proc/irq/default_smp_affinity", "f\n")]);
+        tree.turns(
+            "irq-default",
+            "housekeeping",
+            "/proc/irq/default_smp_affinity",
+            "0-3",
+            "0-1",
+        );
+        tree.turns(
+            "irq-default",
+            "1",
+            "/proc/irq/default_smp_affinity",
+            "0-3",
+            "1",
+        );
+        Tree::lacks(
+            "irq-default",
+            "housekeeping",
+            "no /proc/irq/default_smp_affinity",
+        );
     }
 }

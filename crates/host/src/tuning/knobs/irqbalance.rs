@@ -21,7 +21,11 @@ pub const KNOB: Knob = Knob {
     risk: "none: nothing of the daemon's is changed",
     items: |m| match daemon(m) {
         None => Err(NOT_RUNNING.into()),
-        Some(task) => Err(format!("process {} leaves alone: {}", task.tid, file::list(&banned(m, &task)))),
+        Some(task) => Err(format!(
+            "process {} leaves alone: {}",
+            task.tid,
+            file::list(&banned(m, &task))
+        )),
     },
     value: Value::Each(each),
     moves: false,
@@ -49,7 +53,10 @@ fn each(machine: &Machine<'_>, wanted: &Wanted) -> Result<Wishes, Why> {
     };
     let banned = banned(machine, &task);
     let all = machine.cores.all();
-    let open: Vec<u32> = all.iter().filter(|c| !allowed.contains(*c) && !banned.contains(*c)).collect();
+    let open: Vec<u32> = all
+        .iter()
+        .filter(|c| !allowed.contains(*c) && !banned.contains(*c))
+        .collect();
     if open.is_empty() {
         let reason = format!("nothing to do: process {} leaves alone {banned}", task.tid);
         return Err(Why::Absent(reason));
@@ -91,7 +98,10 @@ mod tests {
         assert!(absent.contains("leaves alone 1-3"), "{absent}");
         let ignorant = tree("HOME=/\0");
         let root = ignorant.root();
-        let machine = Machine { root: &root, cores: &cores };
+        let machine = Machine {
+            root: &root,
+            cores: &cores,
+        };
         let Err(Why::Impossible(message, hint)) = each(&machine, &wanted) else {
             panic!("it must be refused")
         };

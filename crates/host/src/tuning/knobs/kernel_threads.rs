@@ -13,7 +13,9 @@ pub const KNOB: Knob = Knob {
     evidence: "Documentation/admin-guide/kernel-per-CPU-kthreads.rst; Daichendt 2022, 5.6.4 (binding RCU's threads)",
     risk: "RCU's and the memory's threads share the housekeeping processors",
     items: |m| match movable(m) {
-        tasks if tasks.is_empty() => Err("no kernel thread can be seen from here, as in a container".into()),
+        tasks if tasks.is_empty() => {
+            Err("no kernel thread can be seen from here, as in a container".into())
+        }
         tasks => Ok(tasks.into_iter().map(affinity).collect()),
     },
     value: Value::Each(each),
@@ -73,9 +75,15 @@ mod tests {
         for (tid, name, flags, cpus) in threads {
             files.push((format!("/proc/{tid}/stat"), stat(tid, name, flags)));
             files.push((format!("/proc/{tid}/task/{tid}/stat"), String::new()));
-            files.push((format!("/proc/{tid}/status"), format!("Cpus_allowed_list:\t{cpus}\n")));
+            files.push((
+                format!("/proc/{tid}/status"),
+                format!("Cpus_allowed_list:\t{cpus}\n"),
+            ));
         }
-        let files: Vec<(&str, &str)> = files.iter().map(|(p, t)| (p.as_str(), t.as_str())).collect();
+        let files: Vec<(&str, &str)> = files
+            .iter()
+            .map(|(p, t)| (p.as_str(), t.as_str()))
+            .collect();
         let plan = Tree::new(&files).plan("kernel-threads", "housekeeping");
         let text = |(a, b, c): (&str, &str, &str)| (a.to_string(), b.to_string(), c.to_string());
         assert_eq!(

@@ -42,7 +42,10 @@ fn each(machine: &Machine<'_>, wanted: &Wanted) -> Result<Wishes, Why> {
     let names = patterns.join(" or ");
     match tasks.is_empty() {
         true => Err(Why::Absent(format!("no program named {names} runs"))),
-        false => Ok(tasks.into_iter().map(|t| (limit(t), "unlimited/unlimited".into())).collect()),
+        false => Ok(tasks
+            .into_iter()
+            .map(|t| (limit(t), "unlimited/unlimited".into()))
+            .collect()),
     }
 }
 
@@ -55,8 +58,12 @@ mod tests {
         let stat = "4190001 (qemu-system-x86) S 2 0 0 0 -1 64 0 0 0 0 0 0 0 0 20 0 1 0 77 0 0\n";
         let tree = Tree::new(&[("/proc/4190001/stat", stat)]);
         let root = tree.root();
-        let cores = latlab_model::profile::Cores::shared(&latlab_model::units::CpuList::new(vec![0]));
-        let machine = Machine { root: &root, cores: &cores };
+        let cores =
+            latlab_model::profile::Cores::shared(&latlab_model::units::CpuList::new(vec![0]));
+        let machine = Machine {
+            root: &root,
+            cores: &cores,
+        };
         let wishes = |pattern: &str| each(&machine, &Wanted::Names(vec![pattern.into()]));
         let found = wishes("qemu-system-*").unwrap();
         assert_eq!(found.len(), 1);

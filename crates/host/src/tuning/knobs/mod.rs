@@ -2,64 +2,96 @@
 //! compared and restored by [`super::items`]), to what it turns them for a wanted value, on what
 //! evidence, and at what risk.
 //!
-//! A new knob is one file here with its unit test, one line in [`ALL`], and one in
+//! A new knob is one file here with its unit test, a line in [`ALL`], and one in
 //! `latlab_model::profile::catalogue`.
 
+mod busy_poll;
+mod busy_read;
+mod compaction;
+mod cpu_dma_latency;
+mod cpuset;
+mod dirty_writeback;
+mod governor;
+mod huge_pages;
+mod idle_states;
+mod irq_affinity;
+mod irq_default;
+mod irqbalance;
+mod kernel_threads;
+mod ksm;
+mod memory_lock;
+mod netdev_backlog;
+mod nic_coalescing;
+mod nic_offloads;
+mod nic_queues;
+mod nmi_watchdog;
+mod numa_balancing;
+mod qdisc;
+mod resume_latency;
+mod rps;
+mod rt_throttling;
+mod socket_buffers;
+mod soft_watchdog;
+mod swappiness;
+mod thp;
+mod thp_defrag;
+mod threaded_napi;
+mod threads;
+mod timer_migration;
+mod unevictable_compaction;
 mod values;
-
-macro_rules! knobs {
-    ($($module:ident),* $(,)?) => {
-        $(mod $module;)*
-        /// Every knob, in the order in which they are applied.
-        pub const ALL: &[&Knob] = &[$(&$module::KNOB),*];
-    };
-}
-knobs!(
-    cpuset,
-    irqbalance,
-    irq_default,
-    irq_affinity,
-    workqueues,
-    kernel_threads,
-    rps,
-    xps,
-    timer_migration,
-    rt_throttling,
-    nmi_watchdog,
-    soft_watchdog,
-    watchdog_cpus,
-    numa_balancing,
-    threads,
-    thp,
-    thp_defrag,
-    ksm,
-    huge_pages,
-    compaction,
-    unevictable_compaction,
-    memory_lock,
-    swappiness,
-    dirty_writeback,
-    vm_stat_interval,
-    governor,
-    idle_states,
-    resume_latency,
-    cpu_dma_latency,
-    busy_poll,
-    busy_read,
-    socket_buffers,
-    netdev_backlog,
-    qdisc,
-    nic_queues,
-    nic_coalescing,
-    nic_offloads,
-    threaded_napi,
-);
+mod vm_stat_interval;
+mod watchdog_cpus;
+mod workqueues;
+mod xps;
 
 pub use cpuset::isolated_group;
 use latlab_model::profile::{Cores, Wanted};
 
 use super::items::Item;
 use super::root::Root;
+
+/// Every knob, in the order in which they are applied.
+pub const ALL: &[&Knob] = &[
+    &kernel_threads::KNOB,
+    &cpuset::KNOB,
+    &irqbalance::KNOB,
+    &irq_default::KNOB,
+    &irq_affinity::KNOB,
+    &workqueues::KNOB,
+    &rps::KNOB,
+    &xps::KNOB,
+    &timer_migration::KNOB,
+    &rt_throttling::KNOB,
+    &nmi_watchdog::KNOB,
+    &soft_watchdog::KNOB,
+    &watchdog_cpus::KNOB,
+    &numa_balancing::KNOB,
+    &threads::KNOB,
+    &thp::KNOB,
+    &thp_defrag::KNOB,
+    &ksm::KNOB,
+    &huge_pages::KNOB,
+    &compaction::KNOB,
+    &unevictable_compaction::KNOB,
+    &memory_lock::KNOB,
+    &swappiness::KNOB,
+    &dirty_writeback::KNOB,
+    &vm_stat_interval::KNOB,
+    &governor::KNOB,
+    &idle_states::KNOB,
+    &resume_latency::KNOB,
+    &cpu_dma_latency::KNOB,
+    &busy_poll::KNOB,
+    &busy_read::KNOB,
+    &socket_buffers::KNOB,
+    &netdev_backlog::KNOB,
+    &qdisc::KNOB,
+    &nic_queues::KNOB,
+    &nic_coalescing::KNOB,
+    &nic_offloads::KNOB,
+    &threaded_napi::KNOB,
+];
 
 /// What a knob may look at.
 #[derive(Debug, Clone, Copy)]

@@ -9,7 +9,14 @@ pub const KNOB: Knob = Knob {
     about: "Packets that may wait for a processor",
     evidence: "Documentation/admin-guide/sysctl/net.rst, netdev_max_backlog",
     risk: "more: longer waits instead of losses",
-    items: |m| file::one(m.root, "/proc/sys/net/core/netdev_max_backlog", Form::Text, "this is not the first network namespace"),
+    items: |m| {
+        file::one(
+            m.root,
+            "/proc/sys/net/core/netdev_max_backlog",
+            Form::Text,
+            "this is not the first network namespace",
+        )
+    },
     value: Value::Same(number),
     moves: false,
 };
@@ -20,9 +27,18 @@ mod tests {
 
     #[test]
     fn it_is_read_and_wanted() {
-        let tree = Tree::new(&[("/proc/sys/net/core/netdev_max_backlog", "1000
-    ")]);
-        tree.turns("netdev-backlog", "10000", "/proc/sys/net/core/netdev_max_backlog", "1000", "10000");
-        Tree::lacks("netdev-backlog", "10000", "no /proc/sys/net/core/netdev_max_backlog");
+        let tree = Tree::new(&[("/proc/sys/net/core/netdev_max_backlog", "1000\n")]);
+        tree.turns(
+            "netdev-backlog",
+            "10000",
+            "/proc/sys/net/core/netdev_max_backlog",
+            "1000",
+            "10000",
+        );
+        Tree::lacks(
+            "netdev-backlog",
+            "10000",
+            "no /proc/sys/net/core/netdev_max_backlog",
+        );
     }
 }

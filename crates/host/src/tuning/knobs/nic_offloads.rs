@@ -10,7 +10,13 @@ pub const KNOB: Knob = Knob {
     about: "Join and divide packets of a stream (GRO, GSO, TSO)",
     evidence: "ethtool(8), --offload; Documentation/networking/segmentation-offloads.rst; Cui 2013 (VTOE)",
     risk: "off: more packets and more processor time for the same bytes",
-    items: |m| cards(m, &[Setting::Gro, Setting::Gso, Setting::Tso], "none has offloads to choose"),
+    items: |m| {
+        cards(
+            m,
+            &[Setting::Gro, Setting::Gso, Setting::Tso],
+            "none has offloads to choose",
+        )
+    },
     value: Value::Same(on_or_off),
     moves: false,
 };

@@ -9,7 +9,14 @@ pub const KNOB: Knob = Knob {
     about: "Move memory to the node that uses it, found out by page faults",
     evidence: "Documentation/admin-guide/sysctl/kernel.rst, numa_balancing",
     risk: "memory that was placed badly stays there: place it well",
-    items: |m| file::one(m.root, "/proc/sys/kernel/numa_balancing", Form::Text, "this kernel is built without NUMA balancing"),
+    items: |m| {
+        file::one(
+            m.root,
+            "/proc/sys/kernel/numa_balancing",
+            Form::Text,
+            "this kernel is built without NUMA balancing",
+        )
+    },
     value: Value::Same(switch),
     moves: false,
 };
@@ -20,9 +27,18 @@ mod tests {
 
     #[test]
     fn it_is_read_and_wanted() {
-        let tree = Tree::new(&[("/proc/sys/kernel/numa_balancing", "1
-    ")]);
-        tree.turns("numa-balancing", "off", "/proc/sys/kernel/numa_balancing", "1", "0");
-        Tree::lacks("numa-balancing", "off", "no /proc/sys/kernel/numa_balancing");
+        let tree = Tree::new(&[("/proc/sys/kernel/numa_balancing", "1\n")]);
+        tree.turns(
+            "numa-balancing",
+            "off",
+            "/proc/sys/kernel/numa_balancing",
+            "1",
+            "0",
+        );
+        Tree::lacks(
+            "numa-balancing",
+            "off",
+            "no /proc/sys/kernel/numa_balancing",
+        );
     }
 }

@@ -9,7 +9,14 @@ pub const KNOB: Knob = Knob {
     about: "Queueing discipline of interfaces made later",
     evidence: "Documentation/admin-guide/sysctl/net.rst, default_qdisc",
     risk: "fq paces TCP and holds packets back; pfifo_fast lets one flow delay the others",
-    items: |m| file::one(m.root, "/proc/sys/net/core/default_qdisc", Form::Text, "this is not the first network namespace, or the kernel has no queueing disciplines"),
+    items: |m| {
+        file::one(
+            m.root,
+            "/proc/sys/net/core/default_qdisc",
+            Form::Text,
+            "this is not the first network namespace, or the kernel has no queueing disciplines",
+        )
+    },
     value: Value::Same(word),
     moves: false,
 };
@@ -20,9 +27,14 @@ mod tests {
 
     #[test]
     fn it_is_read_and_wanted() {
-        let tree = Tree::new(&[("/proc/sys/net/core/default_qdisc", "fq_codel
-    ")]);
-        tree.turns("qdisc", "fq", "/proc/sys/net/core/default_qdisc", "fq_codel", "fq");
+        let tree = Tree::new(&[("/proc/sys/net/core/default_qdisc", "fq_codel\n")]);
+        tree.turns(
+            "qdisc",
+            "fq",
+            "/proc/sys/net/core/default_qdisc",
+            "fq_codel",
+            "fq",
+        );
         Tree::lacks("qdisc", "fq", "no /proc/sys/net/core/default_qdisc");
     }
 }

@@ -11,7 +11,14 @@ pub const KNOB: Knob = Knob {
     about: "Longest wake-up that isolated processors tolerate",
     evidence: "Documentation/admin-guide/pm/cpuidle.rst, Power Management Quality of Service for CPUs",
     risk: "0us: the processor spins instead of resting: power, heat, and less for a sibling thread",
-    items: |m| file::each(m.root, FILES, Form::Text, "this kernel is built without power management"),
+    items: |m| {
+        file::each(
+            m.root,
+            FILES,
+            Form::Text,
+            "this kernel is built without power management",
+        )
+    },
     value: Value::Each(each),
     moves: false,
 };
@@ -25,8 +32,14 @@ fn each(machine: &Machine<'_>, wanted: &Wanted) -> Result<Wishes, Why> {
         (_, microseconds) => microseconds,
     };
     let quiet = quiet(machine);
-    let cpus = quiet.iter().flat_map(|cpu| machine.root.glob(&FILES.replace("cpu*/", &format!("cpu{cpu}/"))));
-    Ok(cpus.map(|path| (Item::file(path, Form::Text), text.clone())).collect())
+    let cpus = quiet.iter().flat_map(|cpu| {
+        machine
+            .root
+            .glob(&FILES.replace("cpu*/", &format!("cpu{cpu}/")))
+    });
+    Ok(cpus
+        .map(|path| (Item::file(path, Form::Text), text.clone()))
+        .collect())
 }
 
 #[cfg(test)]

@@ -9,7 +9,14 @@ pub const KNOB: Knob = Knob {
     about: "Time that real-time threads may use in each second",
     evidence: "Documentation/scheduler/sched-rt-group.rst, section 2.1",
     risk: "off: a real-time thread that never sleeps takes its core for ever",
-    items: |m| file::one(m.root, "/proc/sys/kernel/sched_rt_runtime_us", Form::Text, "this kernel is built without real-time scheduling"),
+    items: |m| {
+        file::one(
+            m.root,
+            "/proc/sys/kernel/sched_rt_runtime_us",
+            Form::Text,
+            "this kernel is built without real-time scheduling",
+        )
+    },
     value: Value::Same(microseconds_or_minus_1),
     moves: false,
 };
@@ -20,10 +27,25 @@ mod tests {
 
     #[test]
     fn it_is_read_and_wanted() {
-        let tree = Tree::new(&[("/proc/sys/kernel/sched_rt_runtime_us", "950000
-    ")]);
-        tree.turns("rt-throttling", "off", "/proc/sys/kernel/sched_rt_runtime_us", "950000", "-1");
-        tree.turns("rt-throttling", "950ms", "/proc/sys/kernel/sched_rt_runtime_us", "950000", "950000");
-        Tree::lacks("rt-throttling", "off", "no /proc/sys/kernel/sched_rt_runtime_us");
+        let tree = Tree::new(&[("/proc/sys/kernel/sched_rt_runtime_us", "950000\n")]);
+        tree.turns(
+            "rt-throttling",
+            "off",
+            "/proc/sys/kernel/sched_rt_runtime_us",
+            "950000",
+            "-1",
+        );
+        tree.turns(
+            "rt-throttling",
+            "950ms",
+            "/proc/sys/kernel/sched_rt_runtime_us",
+            "950000",
+            "950000",
+        );
+        Tree::lacks(
+            "rt-throttling",
+            "off",
+            "no /proc/sys/kernel/sched_rt_runtime_us",
+        );
     }
 }

@@ -13,13 +13,15 @@ pub const KNOB: Knob = Knob {
     risk: "memory that any program may take; longer queues instead of losses",
     items: |m| {
         let found = m.root.glob(FILES);
-        let ours = found.into_iter().filter(|path| {
-            path.ends_with("rmem_max") || path.ends_with("wmem_max")
-        });
+        let ours = found
+            .into_iter()
+            .filter(|path| path.ends_with("rmem_max") || path.ends_with("wmem_max"));
         let items: Vec<Item> = ours.map(|path| Item::file(path, Form::Text)).collect();
         match items.is_empty() {
             false => Ok(items),
-            true => Err(format!("no {FILES}: this is not the first network namespace")),
+            true => Err(format!(
+                "no {FILES}: this is not the first network namespace"
+            )),
         }
     },
     value: Value::Same(bytes),
@@ -39,7 +41,10 @@ mod tests {
         ]);
         let plan = tree.plan("socket-buffers", "64MiB");
         assert_eq!(plan.len(), 2);
-        assert!(plan.iter().all(|(_, from, to)| from == "212992" && to == "67108864"));
+        assert!(
+            plan.iter()
+                .all(|(_, from, to)| from == "212992" && to == "67108864")
+        );
         Tree::lacks("socket-buffers", "64MiB", "network namespace");
     }
 }

@@ -8,7 +8,14 @@ pub const KNOB: Knob = Knob {
     about: "Swap memory out rather than drop cached files, 0 to 200",
     evidence: "Documentation/admin-guide/sysctl/vm.rst, swappiness",
     risk: "0 or 1: memory is short sooner where there is swap",
-    items: |m| file::one(m.root, "/proc/sys/vm/swappiness", Form::Text, "this kernel is built without swap"),
+    items: |m| {
+        file::one(
+            m.root,
+            "/proc/sys/vm/swappiness",
+            Form::Text,
+            "this kernel is built without swap",
+        )
+    },
     value: Value::Same(number),
     moves: false,
 };
@@ -19,8 +26,7 @@ mod tests {
 
     #[test]
     fn it_is_read_and_wanted() {
-        let tree = Tree::new(&[("/proc/sys/vm/swappiness", "60
-    ")]);
+        let tree = Tree::new(&[("/proc/sys/vm/swappiness", "60\n")]);
         tree.turns("swappiness", "1", "/proc/sys/vm/swappiness", "60", "1");
         Tree::lacks("swappiness", "1", "no /proc/sys/vm/swappiness");
     }

@@ -8,7 +8,14 @@ pub const KNOB: Knob = Knob {
     about: "Compact memory in the page fault that wants a huge page",
     evidence: "Documentation/admin-guide/mm/transhuge.rst, defrag",
     risk: "never: fewer huge pages on a machine whose memory is in pieces",
-    items: |m| file::one(m.root, "/sys/kernel/mm/transparent_hugepage/defrag", Form::Choice, "this kernel is built without transparent huge pages"),
+    items: |m| {
+        file::one(
+            m.root,
+            "/sys/kernel/mm/transparent_hugepage/defrag",
+            Form::Choice,
+            "this kernel is built without transparent huge pages",
+        )
+    },
     value: Value::Same(word),
     moves: false,
 };
@@ -19,10 +26,28 @@ mod tests {
 
     #[test]
     fn it_is_read_and_wanted() {
-        let tree = Tree::new(&[("/sys/kernel/mm/transparent_hugepage/defrag", "always defer defer+madvise [madvise] never
-    ")]);
-        tree.turns("thp-defrag", "never", "/sys/kernel/mm/transparent_hugepage/defrag", "madvise", "never");
-        tree.turns("thp-defrag", "defer+madvise", "/sys/kernel/mm/transparent_hugepage/defrag", "madvise", "defer+madvise");
-        Tree::lacks("thp-defrag", "never", "no /sys/kernel/mm/transparent_hugepage/defrag");
+        let tree = Tree::new(&[(
+            "/sys/kernel/mm/transparent_hugepage/defrag",
+            "always defer defer+madvise [madvise] never\n",
+        )]);
+        tree.turns(
+            "thp-defrag",
+            "never",
+            "/sys/kernel/mm/transparent_hugepage/defrag",
+            "madvise",
+            "never",
+        );
+        tree.turns(
+            "thp-defrag",
+            "defer+madvise",
+            "/sys/kernel/mm/transparent_hugepage/defrag",
+            "madvise",
+            "defer+madvise",
+        );
+        Tree::lacks(
+            "thp-defrag",
+            "never",
+            "no /sys/kernel/mm/transparent_hugepage/defrag",
+        );
     }
 }

@@ -38,7 +38,10 @@ fn each(machine: &Machine<'_>, wanted: &Wanted) -> Result<Wishes, Why> {
     let names: Vec<&str> = rules.iter().map(|r| r.pattern.as_str()).collect();
     match wishes.is_empty() {
         false => Ok(wishes),
-        true => Err(Why::Absent(format!("no thread is named {}", names.join(" or ")))),
+        true => Err(Why::Absent(format!(
+            "no thread is named {}",
+            names.join(" or ")
+        ))),
     }
 }
 
@@ -59,13 +62,23 @@ mod tests {
             ("/proc/4190002/stat", &two),
         ]);
         let root = tree.root();
-        let cores = latlab_model::profile::Cores::shared(&latlab_model::units::CpuList::new(vec![0]));
-        let machine = Machine { root: &root, cores: &cores };
+        let cores =
+            latlab_model::profile::Cores::shared(&latlab_model::units::CpuList::new(vec![0]));
+        let machine = Machine {
+            root: &root,
+            cores: &cores,
+        };
         let mut profile = latlab_model::profile::Profile::empty();
-        profile.want("threads", "{worker/2: fifo:2, worker/*: \"other:5\"}").unwrap();
+        profile
+            .want("threads", "{worker/2: fifo:2, worker/*: \"other:5\"}")
+            .unwrap();
         let wishes = each(&machine, &profile.knobs["threads"]).unwrap();
         let values: Vec<&str> = wishes.iter().map(|(_, value)| value.as_str()).collect();
         assert_eq!(values, ["other:5", "fifo:2"]);
-        Tree::lacks("threads", "{worker/*: fifo:2}", "no thread is named worker/*");
+        Tree::lacks(
+            "threads",
+            "{worker/*: fifo:2}",
+            "no thread is named worker/*",
+        );
     }
 }

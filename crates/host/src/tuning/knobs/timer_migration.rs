@@ -9,7 +9,14 @@ pub const KNOB: Knob = Knob {
     about: "Move the timers of idle processors to busy ones",
     evidence: "kernel/time/timer_migration.c, its head (since 6.9); get_nohz_timer_target() in kernel/sched/core.c",
     risk: "idle housekeeping cores wake for their own timers: a little more power",
-    items: |m| file::one(m.root, "/proc/sys/kernel/timer_migration", Form::Text, "this kernel has no timer migration"),
+    items: |m| {
+        file::one(
+            m.root,
+            "/proc/sys/kernel/timer_migration",
+            Form::Text,
+            "this kernel has no timer migration",
+        )
+    },
     value: Value::Same(switch),
     moves: false,
 };
@@ -20,10 +27,25 @@ mod tests {
 
     #[test]
     fn it_is_read_and_wanted() {
-        let tree = Tree::new(&[("/proc/sys/kernel/timer_migration", "1
-    ")]);
-        tree.turns("timer-migration", "off", "/proc/sys/kernel/timer_migration", "1", "0");
-        tree.turns("timer-migration", "on", "/proc/sys/kernel/timer_migration", "1", "1");
-        Tree::lacks("timer-migration", "off", "no /proc/sys/kernel/timer_migration");
+        let tree = Tree::new(&[("/proc/sys/kernel/timer_migration", "1\n")]);
+        tree.turns(
+            "timer-migration",
+            "off",
+            "/proc/sys/kernel/timer_migration",
+            "1",
+            "0",
+        );
+        tree.turns(
+            "timer-migration",
+            "on",
+            "/proc/sys/kernel/timer_migration",
+            "1",
+            "1",
+        );
+        Tree::lacks(
+            "timer-migration",
+            "off",
+            "no /proc/sys/kernel/timer_migration",
+        );
     }
 }

@@ -9,7 +9,14 @@ pub const KNOB: Knob = Knob {
     about: "Let compaction move locked memory",
     evidence: "Documentation/admin-guide/sysctl/vm.rst, compact_unevictable_allowed",
     risk: "off: memory with much of it locked stays in pieces",
-    items: |m| file::one(m.root, "/proc/sys/vm/compact_unevictable_allowed", Form::Text, "this kernel is built without compaction"),
+    items: |m| {
+        file::one(
+            m.root,
+            "/proc/sys/vm/compact_unevictable_allowed",
+            Form::Text,
+            "this kernel is built without compaction",
+        )
+    },
     value: Value::Same(switch),
     moves: false,
 };
@@ -20,9 +27,18 @@ mod tests {
 
     #[test]
     fn it_is_read_and_wanted() {
-        let tree = Tree::new(&[("/proc/sys/vm/compact_unevictable_allowed", "1
-    ")]);
-        tree.turns("unevictable-compaction", "off", "/proc/sys/vm/compact_unevictable_allowed", "1", "0");
-        Tree::lacks("unevictable-compaction", "off", "no /proc/sys/vm/compact_unevictable_allowed");
+        let tree = Tree::new(&[("/proc/sys/vm/compact_unevictable_allowed", "1\n")]);
+        tree.turns(
+            "unevictable-compaction",
+            "off",
+            "/proc/sys/vm/compact_unevictable_allowed",
+            "1",
+            "0",
+        );
+        Tree::lacks(
+            "unevictable-compaction",
+            "off",
+            "no /proc/sys/vm/compact_unevictable_allowed",
+        );
     }
 }

@@ -9,7 +9,14 @@ pub const KNOB: Knob = Knob {
     about: "Processors that the lockup detectors watch",
     evidence: "Documentation/admin-guide/lockup-watchdogs.rst, last paragraph",
     risk: "a lockup of the others is not reported",
-    items: |m| file::one(m.root, "/proc/sys/kernel/watchdog_cpumask", Form::List, "this kernel has no lockup detectors"),
+    items: |m| {
+        file::one(
+            m.root,
+            "/proc/sys/kernel/watchdog_cpumask",
+            Form::List,
+            "this kernel has no lockup detectors",
+        )
+    },
     value: Value::Same(at_least_one_cpu),
     moves: false,
 };
@@ -20,9 +27,18 @@ mod tests {
 
     #[test]
     fn it_is_read_and_wanted() {
-        let tree = Tree::new(&[("/proc/sys/kernel/watchdog_cpumask", "0-3
-    ")]);
-        tree.turns("watchdog-cpus", "housekeeping", "/proc/sys/kernel/watchdog_cpumask", "0-3", "0-1");
-        Tree::lacks("watchdog-cpus", "housekeeping", "no /proc/sys/kernel/watchdog_cpumask");
+        let tree = Tree::new(&[("/proc/sys/kernel/watchdog_cpumask", "0-3\n")]);
+        tree.turns(
+            "watchdog-cpus",
+            "housekeeping",
+            "/proc/sys/kernel/watchdog_cpumask",
+            "0-3",
+            "0-1",
+        );
+        Tree::lacks(
+            "watchdog-cpus",
+            "housekeeping",
+            "no /proc/sys/kernel/watchdog_cpumask",
+        );
     }
 }

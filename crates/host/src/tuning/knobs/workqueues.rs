@@ -21,7 +21,10 @@ pub const KNOB: Knob = Knob {
         let items: Vec<Item> = found.map(|p| Item::file(p, Form::Mask)).collect();
         match items.is_empty() {
             false => Ok(items),
-            true => Err(format!("no {}: this kernel does not show its work queues", PATTERNS[0])),
+            true => Err(format!(
+                "no {}: this kernel does not show its work queues",
+                PATTERNS[0]
+            )),
         }
     },
     value: Value::Same(at_least_one_cpu),
@@ -40,7 +43,14 @@ mod tests {
         ]);
         let plan = tree.plan("workqueues", "housekeeping");
         assert_eq!(plan.len(), 2);
-        assert!(plan.iter().all(|(_, from, to)| from == "0-3" && to == "0-1"));
-        Tree::lacks("workqueues", "housekeeping", "no /sys/devices/virtual/workqueue");
+        assert!(
+            plan.iter()
+                .all(|(_, from, to)| from == "0-3" && to == "0-1")
+        );
+        Tree::lacks(
+            "workqueues",
+            "housekeeping",
+            "no /sys/devices/virtual/workqueue",
+        );
     }
 }

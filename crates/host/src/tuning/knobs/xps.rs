@@ -9,7 +9,14 @@ pub const KNOB: Knob = Knob {
     about: "Processors that use a transmit queue",
     evidence: "Documentation/networking/scaling.rst, XPS",
     risk: "processors without a queue of their own share one, and its lock",
-    items: |m| file::each(m.root, "/sys/class/net/*/queues/tx-*/xps_cpus", Form::Mask, "no interface has several transmit queues"),
+    items: |m| {
+        file::each(
+            m.root,
+            "/sys/class/net/*/queues/tx-*/xps_cpus",
+            Form::Mask,
+            "no interface has several transmit queues",
+        )
+    },
     value: Value::Same(cpus),
     moves: false,
 };
@@ -20,17 +27,20 @@ mod tests {
 
     #[test]
     fn every_one_is_read_and_wanted() {
-        let tree = Tree::new(&[
-            ("/sys/class/net/eth0/queues/tx-0/xps_cpus", "f
-    "),
-        ]);
+        let tree = Tree::new(&[("/sys/class/net/eth0/queues/tx-0/xps_cpus", "f\n")]);
         let text = |(a, b, c): (&str, &str, &str)| (a.to_string(), b.to_string(), c.to_string());
         assert_eq!(
             tree.plan("xps", "housekeeping"),
-            [
-                text(("/sys/class/net/eth0/queues/tx-0/xps_cpus", "0-3", "0-1")),
-            ]
+            [text((
+                "/sys/class/net/eth0/queues/tx-0/xps_cpus",
+                "0-3",
+                "0-1"
+            )),]
         );
-        Tree::lacks("xps", "housekeeping", "no /sys/class/net/*/queues/tx-*/xps_cpus");
+        Tree::lacks(
+            "xps",
+            "housekeeping",
+            "no /sys/class/net/*/queues/tx-*/xps_cpus",
+        );
     }
 }
