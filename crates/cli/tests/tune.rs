@@ -718,3 +718,89 @@ fn in_a_guest_a_partition_of_version_2_is_in_force_and_given_back() {
         },
     );
 }
+
+/// Processors of the kernel's threads that are not bound, by number and start.
+fn kernel_threads() -> BTreeMap<String, String> {
+    let pids = common::world::processes().into_iter();
+    pids.filter_map(|pid| {
+        let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).ok();
+        let stat = read("stat")?;
+        let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();
+        let flags: u32 = fields.get(6)?.parse().ok()?;
+        let status = read("status")?;
+        let cpus = status
+            .lines()
+            .find_map(|l| l.strip_prefix("Cpus_allowed_list:"))?;
+        let movable = flags & 0x0020_0000 != 0 && flags & 0x0400_0000 == 0;
+        movable.then(|| {
+            (
+                format!("{pid} since {}", fields[19]),
+                cpus.trim().to_string(),
+            )
+        })
+    })
+    .collect()
+}
+
+/// Threads of the kernel are seen outside of the test's namespaces only: here the machine's own are
+/// moved, for milliseconds, and given back.
+#[test]
+fn kernel_threads_of_the_machine_are_moved_and_given_back() {
+    let _alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
+    let (Some(cpu), true) = (last_cpu(), rustix::process::geteuid().is_root()) else {
+        println!("skipped: needs root and two processors");
+        return;
+    };
+    let dir = std::env::temp_dir().join(format!("latlab-kthreads-{}", std::process::id()));
+    fs::create_dir_all(&dir).unwrap();
+    let latlab = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_latlab"));
+        command.args(words).env("LATLAB_STATE_DIR", &dir);
+        command
+    };
+    let words = [
+        "tune",
+        "apply",
+        "--cpus",
+        &cpu,
+        "--knob",
+        "kernel-threads=housekeeping",
+    ];
+    let before = kernel_threads();
+    if before.is_empty() {
+        println!("skipped: no kernel thread can be seen, as in a container");
+        return;
+    }
+    let mut chance = Chance::new();
+    let rounds = if whole() { 40 } else { 6 };
+    let mut wrong = Vec::new();
+    for round in 0..rounds {
+        let mut apply = latlab(&words);
+        if round % 2 == 0 {
+            let child = apply
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap();
+            std::thread::sleep(Duration::from_micros(chance.below(8000) as u64));
+            signal(child.id(), "KILL");
+            finished(child);
+        } else {
+            finish(&mut apply).good();
+            let moved = kernel_threads();
+            let still = moved.values().filter(|cpus| cpus.ends_with(&cpu)).count();
+            // The threads of interrupts follow theirs.
+            wrong.extend((still > before.len() / 2).then(|| format!("{still} were not moved")));
+        }
+        // Before anything may fail: the machine is somebody's.
+        let reverted = finish(&mut latlab(&["tune", "revert"]));
+        wrong.extend((reverted.code != 0).then(|| format!("{reverted:?}")));
+        let now = kernel_threads();
+        let differ = before
+            .iter()
+            .filter(|(t, cpus)| now.get(*t).is_some_and(|n| n != *cpus));
+        wrong.extend(differ.map(|(t, cpus)| format!("thread {t}: {cpus} → {}", now[t])));
+    }
+    fs::remove_dir_all(&dir).unwrap();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
