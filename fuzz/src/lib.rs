@@ -39,6 +39,12 @@ pub const TARGETS: &[Target] = &[
         tokens: seeds::YAML_TOKENS,
     },
     Target {
+        name: "profile",
+        run: targets::profile,
+        seeds: seeds::profiles,
+        tokens: seeds::YAML_TOKENS,
+    },
+    Target {
         name: "units",
         run: targets::units,
         seeds: seeds::units,

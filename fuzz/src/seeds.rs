@@ -176,6 +176,21 @@ pub fn studies() -> Vec<Vec<u8>> {
     yaml(true)
 }
 
+/// Profiles of tuning: those that come with latlab, and one with every kind of value.
+pub fn profiles() -> Vec<Vec<u8>> {
+    let all = "name: all\nextends: isolated\ncores: 2-3\nknobs:\n  thp: leave\n  irq-affinity: 0-1\n  \
+               huge-pages: 64MiB\n  busy-read: 50us\n  rt-throttling: off\n  memory-lock: [qemu-*, x]\n  \
+               threads: {\"ksoftirqd/*\": fifo:2, x: \"deadline:1ms/2ms/2ms\"}\nboot: {idle: poll}\n";
+    let names = latlab_model::profile::Profile::builtin_names();
+    let built = names
+        .into_iter()
+        .filter_map(latlab_model::profile::Profile::builtin_text);
+    built
+        .chain([all])
+        .map(|text| text.as_bytes().to_vec())
+        .collect()
+}
+
 /// Quantities, one a line.
 pub fn units() -> Vec<Vec<u8>> {
     let texts = [

@@ -11,6 +11,7 @@ use latlab_host::nodes::vm::bzimage;
 use latlab_model::diagnostic::Diagnostics;
 use latlab_model::facts::Facts;
 use latlab_model::plan::{Plan, plan, plan_run};
+use latlab_model::profile::Profile;
 use latlab_model::results::{Manifest, Summary, Trial};
 use latlab_model::spec::yaml::Yaml;
 use latlab_model::spec::{DocumentKind, Lab, LabSource, Study};
@@ -114,6 +115,31 @@ pub fn lab(data: &[u8]) -> u64 {
         Err(errors) => check_mistakes(&errors, &text),
     });
     answer(machines.collect::<Vec<_>>())
+}
+
+/// A profile of tuning, on a machine of four processors.
+pub fn profile(data: &[u8]) -> u64 {
+    let text = String::from_utf8_lossy(data);
+    let profile = match Profile::parse(&text, &|_| None) {
+        Ok(profile) => profile,
+        Err(errors) => return check_mistakes(&errors, &text),
+    };
+    // What is accepted has no contradictions, and never isolates every processor.
+    assert!(profile.check().is_ok());
+    let online = CpuList::new((0..4).collect());
+    match profile.cores_of(&online, None) {
+        Ok(cores) => {
+            assert!(!cores.housekeeping.is_empty());
+            assert!(
+                cores
+                    .isolated
+                    .iter()
+                    .all(|cpu| !cores.housekeeping.contains(cpu))
+            );
+            answer((profile.knobs.len(), profile.boot.len()))
+        }
+        Err((message, _)) => answer(words(&message)),
+    }
 }
 
 /// A study with its lab inside, every combination planned.
