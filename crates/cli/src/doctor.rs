@@ -166,6 +166,9 @@ impl Page {
         };
         self.fact("clock", &format!("{}{others}", brief.clocksource));
         self.fact("control groups", &brief.cgroup);
+        self.fact("interrupts", &interrupts(machine));
+        self.fact("power saving", &power(machine));
+        self.fact("kernel's work", &quiet(machine));
         for nic in &machine.nics {
             let mut words = nic.name.clone();
             words += &nic
@@ -321,6 +324,74 @@ fn caches(caches: &[Cache]) -> String {
         )
     };
     caches.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// Who may be interrupted.
+fn interrupts(machine: &Machine) -> String {
+    let all = &machine.interrupts;
+    if all.is_empty() {
+        return String::new();
+    }
+    let mut words = format!("{}", all.len());
+    if let Some(cpus) = &machine.quiet.default_interrupts {
+        let _ = write!(words, ", new ones on CPU {cpus}");
+    }
+    match machine.quiet.irqbalance {
+        Some(true) => words += ", moved about by irqbalance",
+        Some(false) => words += ", irqbalance does not run",
+        None => {}
+    }
+    words
+}
+
+/// Governors, and the longest time to wake up.
+fn power(machine: &Machine) -> String {
+    let power = &machine.power;
+    let governors = power
+        .governors
+        .iter()
+        .map(|(name, cpus)| format!("{name} on CPU {cpus}"));
+    let mut words: Vec<String> = governors.collect();
+    let allowed = power.idle_states.iter().filter(|state| !state.disabled);
+    if let Some(deepest) = allowed.max_by_key(|state| state.exit_latency_us) {
+        words.push(format!(
+            "sleeps down to {} ({} µs to wake up)",
+            deepest.name, deepest.exit_latency_us
+        ));
+    }
+    words.join(", ")
+}
+
+/// What comes by itself.
+fn quiet(machine: &Machine) -> String {
+    let quiet = &machine.quiet;
+    let mut words = Vec::new();
+    if let (Some(runtime), Some(period)) = (quiet.rt_runtime_us, quiet.rt_period_us) {
+        words.push(match runtime {
+            ..0 => "real-time tasks without limit".to_string(),
+            _ => format!("real-time tasks limited to {runtime} of {period} µs"),
+        });
+    }
+    let watchdogs = [
+        ("NMI watchdog", quiet.nmi_watchdog),
+        ("soft watchdog", quiet.soft_watchdog),
+    ];
+    for (name, on) in watchdogs {
+        words.extend(on.map(|on| format!("{name} {}", if on { "on" } else { "off" })));
+    }
+    words.extend(
+        quiet
+            .workqueues
+            .as_ref()
+            .map(|cpus| format!("workqueues on CPU {cpus}")),
+    );
+    words.extend(
+        quiet
+            .rcu_nocbs
+            .as_ref()
+            .map(|cpus| format!("RCU callbacks off CPU {cpus}")),
+    );
+    words.join(", ")
 }
 
 /// Only where there is more than one.

@@ -256,4 +256,88 @@ mod tests {
         assert!(tree.unified.is_some() || !tree.own.is_empty());
         assert!(quiet(&source, "").irqbalance.is_some());
     }
+
+    /// A machine of which nobody here has one.
+    #[test]
+    fn another_machine_is_read_from_its_files() {
+        let root = std::env::temp_dir().join(format!("latlab-quiet-{}", std::process::id()));
+        let files = [
+            ("proc/irq/7/smp_affinity_list", "0-3\n"),
+            ("proc/irq/7/effective_affinity_list", "2\n"),
+            ("proc/irq/7/node", "1\n"),
+            ("proc/irq/9/eth0-rx-0/x", ""),
+            ("proc/irq/9/smp_affinity_list", "1\n"),
+            ("proc/irq/9/node", "-1\n"),
+            ("proc/irq/default_smp_affinity", "00000001,0000000f\n"),
+            ("sys/kernel/irq/7/actions", "nvme0q1,timer\n"),
+            (
+                "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
+                "powersave\n",
+            ),
+            (
+                "sys/devices/system/cpu/cpu0/cpufreq/scaling_driver",
+                "intel_pstate\n",
+            ),
+            (
+                "sys/devices/system/cpu/cpu1/cpufreq/scaling_governor",
+                "performance\n",
+            ),
+            (
+                "sys/devices/system/cpu/cpuidle/current_driver",
+                "intel_idle\n",
+            ),
+            ("sys/devices/system/cpu/cpu0/cpuidle/state10/name", "C10\n"),
+            (
+                "sys/devices/system/cpu/cpu0/cpuidle/state10/latency",
+                "890\n",
+            ),
+            ("sys/devices/system/cpu/cpu0/cpuidle/state10/disable", "1\n"),
+            ("sys/devices/system/cpu/cpu0/cpuidle/state2/name", "C1E\n"),
+            ("sys/devices/system/cpu/cpu0/cpuidle/state2/latency", "10\n"),
+            ("sys/devices/system/cpu/smt/control", "on\n"),
+            ("proc/sys/kernel/sched_rt_runtime_us", "-1\n"),
+            ("proc/77/comm", "irqbalance\n"),
+        ];
+        for (path, text) in files {
+            let path = root.join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let source = Source::below(&root);
+        let found = interrupts(&source);
+        let shown: Vec<String> = found
+            .iter()
+            .map(|i| format!("{} {:?} {:?}", i.number, i.owners, i.numa_node))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                "7 [\"nvme0q1\", \"timer\"] Some(1)",
+                "9 [\"eth0-rx-0\"] None"
+            ]
+        );
+        assert_eq!(found[0].effective.as_ref().unwrap().to_string(), "2");
+        let power = power(&source, &CpuList::new(vec![0, 1]));
+        assert_eq!(power.governors["performance"].to_string(), "1");
+        assert_eq!(
+            (
+                power.frequency_driver.as_deref(),
+                power.idle_driver.as_deref()
+            ),
+            (Some("intel_pstate"), Some("intel_idle"))
+        );
+        let states: Vec<&str> = power.idle_states.iter().map(|s| s.name.as_str()).collect();
+        assert_eq!(
+            (states, power.idle_states[1].disabled),
+            (vec!["C1E", "C10"], true)
+        );
+        let quiet = quiet(&source, "rcu_nocbs=1");
+        assert_eq!(
+            (quiet.irqbalance, quiet.rt_runtime_us),
+            (Some(true), Some(-1))
+        );
+        assert_eq!(quiet.default_interrupts.unwrap().to_string(), "0-3,32");
+        assert_eq!(quiet.smt.as_deref(), Some("on"));
+        std::fs::remove_dir_all(root).unwrap();
+    }
 }
