@@ -53,6 +53,8 @@ pub enum Verb {
     Run(Run),
     /// Summarise a run directory: a table here, and report.html beside the data.
     Report(Report),
+    /// Say what each of a run's slowest packets waited for, and who owns the tail.
+    Explain(Explain),
     /// Compare two runs of the same study cell by cell.
     Compare(Compare),
     /// Quiet this machine, see what is in force, and put it back.
@@ -223,6 +225,39 @@ pub struct Report {
     /// Do not write summary.json, latency.hlog and report.html; only print.
     #[arg(long)]
     pub print_only: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  latlab run forwarder
+  latlab explain runs/forwarder-20261121-220409
+  latlab explain runs/forwarder-20261121-220409 --trial 1 --perfetto slow.json   (for ui.perfetto.dev)
+  latlab explain runs/forwarder-20261121-220409 --trial 1 --pcapng slow.pcapng   (for Wireshark)
+
+Only measurements with `probe: forward` have taps and a flight recorder. Needs no root, and gives the same
+answer on another machine.")]
+pub struct Explain {
+    /// The run directory.
+    pub run: PathBuf,
+    /// Only this cell, as the report names it.
+    #[arg(long, value_name = "CELL")]
+    pub cell: Option<String>,
+    /// Only this trial.
+    #[arg(long, value_name = "N")]
+    pub trial: Option<u32>,
+    /// How many of the slowest packets to show one by one.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub worst: usize,
+    /// How to print it; csv has one line a packet.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// Also write a timeline of the slowest packets and the processors, for Perfetto.
+    #[arg(long, value_name = "FILE")]
+    pub perfetto: Option<PathBuf>,
+    /// Also write the slowest packets at both taps, with their causes as comments.
+    #[arg(long, value_name = "FILE")]
+    pub pcapng: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

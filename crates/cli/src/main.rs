@@ -11,6 +11,7 @@ mod deploy;
 mod destroy;
 mod doctor;
 mod exec;
+mod explain;
 mod failure;
 mod files;
 mod graph;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         Verb::Destroy(a) => destroy::run(a),
         Verb::Run(a) => run::run(a),
         Verb::Report(a) => report::run(a),
+        Verb::Explain(a) => explain::run(a),
         Verb::Compare(a) => compare::run(a),
         Verb::Tune(a) => tune::run(a),
         Verb::Studies(a) => studies::run(a),

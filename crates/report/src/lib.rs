@@ -15,6 +15,7 @@ extern crate self as latlab_report;
 
 pub mod attribution;
 pub mod compare;
+pub mod explain;
 pub mod graph;
 pub mod hlog;
 pub mod html;

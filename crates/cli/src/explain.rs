@@ -1,0 +1,89 @@
+//! `latlab explain`: why a run's slow packets were slow. Needs neither root nor the machine that
+//! measured.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+use latlab_report::explain::{self, Choice, ExplainError, Explanation, pcapng, perfetto, terminal};
+
+use crate::args::{Explain, Format};
+use crate::failure::{Failure, Outcome};
+use crate::report;
+
+const HINT: &str = "`latlab run forwarder` makes a run that can be explained; a measurement needs \
+                    `probe: forward` for it";
+
+pub fn run(args: &Explain) -> Outcome {
+    let dir = report::open(&args.run)?;
+    let choice = Choice {
+        cell: args.cell.clone(),
+        trial: args.trial,
+    };
+    let explained = explain::explain(&dir, &choice).map_err(failed)?;
+    if let Some(path) = &args.perfetto {
+        let trace = perfetto::trace(&dir, &choice).map_err(failed)?;
+        write(path, trace.to_string().as_bytes())?;
+    }
+    if let Some(path) = &args.pcapng {
+        let file = pcapng::file(&dir, &choice).map_err(failed)?;
+        write(path, &file)?;
+    }
+    let text = match args.format {
+        Format::Table => {
+            let all: Vec<String> = explained
+                .iter()
+                .map(|one| terminal::render(one, args.worst))
+                .collect();
+            all.join("\n")
+        }
+        Format::Json => {
+            let all: Vec<_> = explained
+                .iter()
+                .map(|one| one.to_json(args.worst))
+                .collect();
+            serde_json::to_string_pretty(&all)? + "\n"
+        }
+        Format::Csv => csv(&explained),
+    };
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn failed(error: ExplainError) -> Failure {
+    match error {
+        ExplainError::Nothing { .. } => Failure::of(error, HINT),
+        _ => Failure::of(
+            error,
+            "the run directory is not whole; was it copied completely?",
+        ),
+    }
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    std::fs::write(path, bytes).map_err(|error| {
+        let message = format!("cannot write {}: {error}", path.display());
+        Failure::new(message, "name a file in a directory that exists")
+    })
+}
+
+/// One line an explained packet.
+fn csv(explained: &[Explanation]) -> String {
+    let mut out = "cell,device,trial,flow,seq,in_ns,latency_ns,first,first_ns\n".to_string();
+    for one in explained {
+        for (packet, trial) in one.attribution.worst.iter().zip(&one.of_trial) {
+            let first = packet.first.to_string().replace('"', "'");
+            out += &format!(
+                "{},{},{trial},{},{},{},{},\"{first}\",{}\n",
+                one.cell,
+                one.hop.device,
+                packet.passage.flow,
+                packet.passage.sequence,
+                packet.passage.in_ns,
+                packet.latency_ns(),
+                packet.first_ns,
+            );
+        }
+    }
+    out
+}

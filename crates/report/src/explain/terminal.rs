@@ -1,0 +1,114 @@
+//! The blame table and the slowest packets, for people.
+
+use std::fmt::Write as _;
+
+use super::Explanation;
+use crate::attribution::{Blame, Device, Explained};
+use crate::text::{nanos, percentile};
+
+/// Rows of a blame table.
+const CAUSES: usize = 12;
+
+/// Everything about one device in one cell, with its `most` slowest packets.
+#[must_use]
+pub fn render(one: &Explanation, most: usize) -> String {
+    let mut out = String::new();
+    let a = &one.attribution;
+    let device = match &a.device {
+        Device::Task { pid, name } => format!("{name} (task {pid})"),
+        Device::Kernel => "the kernel".into(),
+    };
+    let trials: Vec<String> = one.trials.iter().map(ToString::to_string).collect();
+    writeln!(out, "{}  {}: {device}", one.cell, one.hop.device).ok();
+    writeln!(
+        out,
+        "  {} packets from {} to {} in trial {}; the {} slowest explained, from {} on",
+        a.packets,
+        one.hop.before,
+        one.hop.behind,
+        trials.join(", "),
+        a.worst.len(),
+        nanos(a.threshold_ns as f64),
+    )
+    .ok();
+    for blame in one.blames() {
+        out.push_str(&table(&blame));
+    }
+    if most > 0 && !a.worst.is_empty() {
+        writeln!(out, "\n  the slowest packets").ok();
+    }
+    for (packet, trial) in a.worst.iter().zip(&one.of_trial).take(most) {
+        out.push_str(&line(packet, *trial));
+    }
+    if !a.unknown.is_empty() {
+        writeln!(out, "\n  what is not known").ok();
+    }
+    for text in &a.unknown {
+        writeln!(out, "    {text}").ok();
+    }
+    out
+}
+
+fn table(blame: &Blame) -> String {
+    let mut out = String::new();
+    let what = if blame.quantile > 0.0 {
+        let percentile = percentile(blame.quantile);
+        format!("beyond {percentile} ({})", nanos(blame.latency_ns as f64))
+    } else {
+        "all explained packets".into()
+    };
+    let of = match blame.explained < blame.beyond {
+        true => format!("the {} slowest of {}", blame.explained, blame.beyond),
+        false => format!("{} packets", blame.beyond),
+    };
+    writeln!(
+        out,
+        "\n  {what}: {of}, {:.1} % of their time unexplained",
+        blame.unexplained() * 100.0
+    )
+    .ok();
+    writeln!(
+        out,
+        "    {:>7}  {:>8}  {:<44}  knob",
+        "of time", "first of", "cause"
+    )
+    .ok();
+    for row in blame.rows.iter().take(CAUSES) {
+        writeln!(
+            out,
+            "    {:>5.1} %  {:>8}  {:<44}  {}",
+            row.share * 100.0,
+            row.first_of,
+            row.cause.to_string(),
+            row.knob.unwrap_or("-"),
+        )
+        .ok();
+    }
+    if blame.rows.len() > CAUSES {
+        writeln!(out, "    and {} smaller ones", blame.rows.len() - CAUSES).ok();
+    }
+    out
+}
+
+fn line(packet: &Explained, trial: u32) -> String {
+    let mut costs: Vec<(String, u64)> = packet
+        .by_cause()
+        .into_iter()
+        .map(|(cause, ns)| (cause.to_string(), ns))
+        .collect();
+    costs.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    let costs: Vec<String> = costs
+        .iter()
+        .take(4)
+        .map(|(cause, ns)| format!("{} {cause}", nanos(*ns as f64)))
+        .collect();
+    let behind = packet.behind.as_ref();
+    let behind = behind.map_or(String::new(), |cause| format!(" (queue left by {cause})"));
+    format!(
+        "    {:>9}  trial {trial} flow {} packet {}: {}{behind}\n",
+        nanos(packet.latency_ns() as f64),
+        packet.passage.flow,
+        packet.passage.sequence,
+        costs.join(", "),
+    )
+}

@@ -1,0 +1,190 @@
+//! From saved tables to the answer: the same whoever asks, and nothing said that is not known.
+
+mod synthetic;
+
+use latlab_model::results::{Hop, Trace, WatchedCpu};
+use latlab_report::explain::{Choice, ExplainError, explain, pcapng, perfetto, terminal};
+use latlab_samples::{Passage, RunDir, table};
+use latlab_wire::trace::{Event, EventKind, Switch, TEXT_BYTES};
+use synthetic::{Plan, Scratch};
+
+const HOG_NS: (u64, u64) = (5_000_000, 6_000_000);
+
+/// A forwarder on processor 1 that another task keeps from running for a millisecond.
+fn passages() -> Vec<Passage> {
+    let mut free = 0;
+    let packet = |sequence: u32| {
+        let in_ns = 1_000_000 + u64::from(sequence) * 50_000;
+        let mut begin = in_ns.max(free);
+        if begin >= HOG_NS.0 && begin < HOG_NS.1 {
+            begin = HOG_NS.1;
+        }
+        free = begin + 4_000;
+        Passage {
+            sequence,
+            in_ns,
+            out_ns: Some(free),
+            out_cpu: 1,
+            in_task: 50,
+            out_task: 100,
+            bytes: 60,
+            ..Passage::default()
+        }
+    };
+    (0..2000).map(packet).collect()
+}
+
+fn switch(time_ns: u64, previous: u32, next: u32, name: &str) -> Event {
+    let switch = Switch {
+        previous,
+        state: 0,
+        throttled: false,
+        preempted: true,
+        next,
+        priority: 120,
+    };
+    let (b, detail) = switch.packed();
+    let mut event = Event {
+        time_ns,
+        steal_ns: 0,
+        cpu: 1,
+        kind: EventKind::Switch,
+        detail,
+        a: previous,
+        b,
+        text: [0; TEXT_BYTES],
+    };
+    event.set_text(name);
+    event
+}
+
+/// A run whose first trial went through taps.
+fn traced(scratch: &Scratch, events: &[Event]) -> RunDir {
+    let run = Plan::small().write(scratch.path().join("run"));
+    let number = run.read_manifest().unwrap().order[0].trial;
+    let mut trial = run.read_trial(number).unwrap().unwrap();
+    let trace = Trace {
+        passages: RunDir::passages_name(number),
+        events: (!events.is_empty()).then(|| RunDir::events_name(number)),
+        hops: vec![Hop {
+            device: "device".into(),
+            before: "client eth0 egress".into(),
+            behind: "server eth0 ingress".into(),
+            ..Hop::default()
+        }],
+        watched: (0..2)
+            .map(|cpu| WatchedCpu {
+                cpu,
+                ..WatchedCpu::default()
+            })
+            .collect(),
+        steal_known: true,
+        unknown: vec!["something is missing".into()],
+    };
+    table::write_passages(&run.root().join(&trace.passages), &passages()).unwrap();
+    if let Some(name) = &trace.events {
+        table::write_events(&run.root().join(name), events).unwrap();
+    }
+    trial.trace = Some(trace);
+    run.write_trial(&trial).unwrap();
+    run
+}
+
+fn hog() -> [Event; 2] {
+    [
+        switch(HOG_NS.0, 100, 200, "hog"),
+        switch(HOG_NS.1, 200, 100, "forwarder"),
+    ]
+}
+
+#[test]
+fn who_had_the_processor_is_named_and_owns_the_tail() {
+    let scratch = Scratch::new("explain-hog");
+    let run = traced(&scratch, &hog());
+    let all = explain(&run, &Choice::default()).unwrap();
+    let text = terminal::render(&all[0], 3);
+    assert!(text.contains("waiting for a CPU: hog"), "{text}");
+    assert!(text.contains("exclusive cores"), "{text}");
+    assert!(text.contains("something is missing"), "{text}");
+    let json = all[0].to_json(5);
+    assert_eq!(json["worst"][0]["first"], "waiting for a CPU: hog");
+    assert_eq!(json["worst"][0]["latency_ns"], 1_004_000);
+    assert_eq!(json["worst"].as_array().unwrap().len(), 5);
+    // Asked again, the same.
+    let again = explain(&run, &Choice::default()).unwrap();
+    assert_eq!(terminal::render(&again[0], 3), text);
+}
+
+#[test]
+fn without_events_nothing_is_blamed() {
+    let scratch = Scratch::new("explain-nothing");
+    let run = traced(&scratch, &[]);
+    let all = explain(&run, &Choice::default()).unwrap();
+    let json = all[0].to_json(1);
+    assert_eq!(json["worst"][0]["first"], "not recorded");
+    assert!(
+        json["not_known"].to_string().contains("no kernel events"),
+        "{json}"
+    );
+}
+
+#[test]
+fn a_run_without_taps_cannot_be_explained() {
+    let scratch = Scratch::new("explain-none");
+    let run = Plan::small().write(scratch.path().join("run"));
+    let error = explain(&run, &Choice::default()).unwrap_err();
+    assert!(matches!(error, ExplainError::Nothing { .. }), "{error}");
+}
+
+#[test]
+fn cut_tables_are_errors_and_name_the_file() {
+    let scratch = Scratch::new("explain-cut");
+    let run = traced(&scratch, &hog());
+    let number = run.read_manifest().unwrap().order[0].trial;
+    for name in [RunDir::passages_name(number), RunDir::events_name(number)] {
+        let path = run.root().join(&name);
+        let whole = std::fs::read(&path).unwrap();
+        std::fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+        let error = explain(&run, &Choice::default()).unwrap_err().to_string();
+        assert!(error.contains(&name), "{error}");
+        std::fs::write(&path, &whole).unwrap();
+    }
+}
+
+#[test]
+fn the_timeline_has_every_packet_whole() {
+    let scratch = Scratch::new("explain-perfetto");
+    let run = traced(&scratch, &hog());
+    let trace = perfetto::trace(&run, &Choice::default()).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    let named = |name: &str| {
+        events
+            .iter()
+            .filter(|e| e["name"].as_str() == Some(name))
+            .count()
+    };
+    let packets = events.iter().filter(|e| e["args"]["seq"].is_u64()).count();
+    assert_eq!(packets, 2000);
+    assert!(named("waiting for a CPU: hog") > 10);
+    assert_eq!(named("hog (200)"), 1, "on its processor");
+}
+
+/// Every block says its length twice, and they are all there is.
+#[test]
+fn the_capture_is_pcapng() {
+    let scratch = Scratch::new("explain-pcapng");
+    let run = traced(&scratch, &hog());
+    let file = pcapng::file(&run, &Choice::default()).unwrap();
+    let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap());
+    let (mut at, mut kinds) = (0, Vec::new());
+    while at < file.len() {
+        let length = word(at + 4) as usize;
+        assert_eq!((length % 4, word(at + length - 4) as usize), (0, length));
+        kinds.push(word(at));
+        at += length;
+    }
+    assert_eq!(at, file.len());
+    assert_eq!(kinds[0], 0x0a0d_0d0a);
+    assert_eq!(kinds.iter().filter(|&&kind| kind == 1).count(), 2);
+    assert_eq!(kinds.iter().filter(|&&kind| kind == 6).count(), 4000);
+}
