@@ -240,6 +240,19 @@ impl Bench {
     }
 }
 
+/// A test that failed leaves its labs to the end of its namespaces. What a lab tuned is the machine's,
+/// not theirs, and its journal goes with them: so it is given back first.
+impl Drop for Bench {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            for words in [&["destroy", "--all", "-y"][..], &["tune", "revert"]] {
+                let said = self.latlab(words);
+                eprintln!("{words:?} after a failure: {said:#?}");
+            }
+        }
+    }
+}
+
 /// Runs a command to its end, which must come.
 pub fn finish(command: &mut Command) -> Said {
     let child = command
