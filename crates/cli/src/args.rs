@@ -60,6 +60,8 @@ pub enum Verb {
     /// Quiet this machine, see what is in force, and put it back.
     #[command(subcommand)]
     Tune(Tune),
+    /// Say what interrupts this machine's processors, by cause (needs root).
+    Noise(Noise),
     /// List the studies that come with latlab, or print one.
     Studies(Studies),
     /// Print the JSON Schema of lab.yaml or study.yaml, for editors.
@@ -258,6 +260,30 @@ pub struct Explain {
     /// Also write the slowest packets at both taps, with their causes as comments.
     #[arg(long, value_name = "FILE")]
     pub pcapng: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  latlab noise --duration 10s
+  latlab noise --cpus 2-3 --threshold 500 --format json
+
+A thread on each processor does nothing but read its clock; every step longer than the threshold is an
+interruption, and the flight recorder says whose. It takes these processors from everything else meanwhile.
+Without BPF the interruptions are counted and their causes are not known.")]
+pub struct Noise {
+    /// Processors, as the kernel lists them [default: all].
+    #[arg(long, value_name = "LIST")]
+    pub cpus: Option<String>,
+    /// How long.
+    #[arg(long, value_name = "TIME", default_value = "5s")]
+    pub duration: String,
+    /// Steps of the clock that are longer are interruptions, in ns.
+    #[arg(long, value_name = "NS", default_value_t = 1000)]
+    pub threshold: u64,
+    /// How to print it.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
 }
 
 #[derive(Debug, Args)]

@@ -16,6 +16,7 @@ mod failure;
 mod files;
 mod graph;
 mod inspect;
+mod noise;
 mod place;
 mod profiles;
 mod report;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         Verb::Explain(a) => explain::run(a),
         Verb::Compare(a) => compare::run(a),
         Verb::Tune(a) => tune::run(a),
+        Verb::Noise(a) => noise::run(a),
         Verb::Studies(a) => studies::run(a),
         Verb::Schema(a) => validate::schema(a),
     };

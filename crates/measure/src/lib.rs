@@ -15,6 +15,7 @@ pub mod forward;
 mod guard;
 pub mod iperf;
 mod noise;
+pub mod osnoise;
 pub mod packets;
 mod pin;
 mod processors;

@@ -38,10 +38,12 @@ impl Score {
         let mut score = Score::default();
         for one in &window.attribution.worst {
             let (begin, end) = (one.passage.in_ns, one.passage.out_ns.unwrap());
-            let truth = truths.iter().find(|t| begin < t.end_ns && end > t.begin_ns);
-            let Some(truth) = truth.filter(|_| one.latency_ns() > DELAYED_NS) else {
+            // A packet may wait through several.
+            let overlaps = |t: &&Truth| begin < t.end_ns && end > t.begin_ns;
+            let own: Vec<&Truth> = truths.iter().filter(overlaps).collect();
+            if own.is_empty() || one.latency_ns() <= DELAYED_NS {
                 continue;
-            };
+            }
             let stolen = one.by_cause().get(&Cause::Steal).copied().unwrap_or(0);
             if stolen * 2 > one.latency_ns() {
                 score.stolen += 1;
@@ -50,7 +52,7 @@ impl Score {
             score.delayed += 1;
             if injection.is_it(&one.first) {
                 score.named += 1;
-                score.judge_length(one, truth, injection);
+                score.judge_length(one, &own, injection);
             } else {
                 *score.others.entry(one.first.to_string()).or_default() += 1;
             }
@@ -58,17 +60,19 @@ impl Score {
         score
     }
 
-    fn judge_length(&mut self, one: &Explained, truth: &Truth, injection: &Injection) {
+    fn judge_length(&mut self, one: &Explained, own: &[&Truth], injection: &Injection) {
         let Some(episode) = &one.episode else { return };
         let found = match injection.in_pieces() {
             true => episode.end_ns - episode.start_ns,
             false => episode.active_ns,
         };
-        let right = truth.end_ns - truth.begin_ns;
-        if found.abs_diff(right) <= (right / 10).max(5_000) {
+        let lengths = own.iter().map(|truth| truth.end_ns - truth.begin_ns);
+        let is_right = |right: u64| found.abs_diff(right) <= (right / 10).max(5_000);
+        if lengths.clone().any(is_right) {
             self.right_length += 1;
         } else {
-            self.lengths.push((right / 1000, found / 1000));
+            let longest = lengths.max().unwrap_or(0);
+            self.lengths.push((longest / 1000, found / 1000));
         }
     }
 }

@@ -19,6 +19,7 @@ pub mod explain;
 pub mod graph;
 pub mod hlog;
 pub mod html;
+pub mod noise;
 pub mod stats;
 pub mod summarise;
 mod table;

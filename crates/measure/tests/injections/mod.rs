@@ -34,6 +34,8 @@ pub enum Injection {
 }
 
 /// The name of the tasks that take the device's processor.
+/// Two stretches of one disturbance with less in between are one.
+const APART_NS: u64 = 100_000;
 const HOG: &str = "latlab-hog";
 
 impl Injection {
@@ -95,7 +97,11 @@ impl Injection {
     /// Makes the truth exact with what the device's own clock shows: of an injection that only sets
     /// things going, when the device really did not run.
     pub fn truth(self, injected: Vec<Truth>, gaps: &[(u64, u64)]) -> Vec<Truth> {
-        if self.in_pieces() && self != Injection::FaultBurst {
+        let own = matches!(
+            self,
+            Injection::Competitor | Injection::FifoHog | Injection::TimerStorm
+        );
+        if own {
             return injected;
         }
         let within = |&&(begin, end): &&(u64, u64)| {
@@ -158,14 +164,24 @@ fn hog(begin: u64, end: u64, realtime: bool) -> Vec<Truth> {
             let mut all = Vec::new();
             for (at, length) in Times::new(begin, end) {
                 sleep_until(at);
-                let from = now_ns();
-                while now_ns() < from + length {
-                    std::hint::spin_loop();
+                // It says itself when it had the processor.
+                let until = now_ns() + length;
+                let mut begin_ns = now_ns();
+                let mut last = begin_ns;
+                while last < until {
+                    let now = now_ns();
+                    if now - last > APART_NS {
+                        all.push(Truth {
+                            begin_ns,
+                            end_ns: last,
+                        });
+                        begin_ns = now;
+                    }
+                    last = now;
                 }
-                let to = now_ns();
                 all.push(Truth {
-                    begin_ns: from,
-                    end_ns: to,
+                    begin_ns,
+                    end_ns: last,
                 });
             }
             all

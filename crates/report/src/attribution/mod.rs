@@ -144,6 +144,28 @@ fn device(packets: &[&Passage], events: &[Event]) -> Device {
     }
 }
 
+/// What took each of the times `gaps` from a task that wants to run on one processor: causes with their
+/// part of it, in ns.
+#[must_use]
+pub fn interruptions(
+    capture: &Capture,
+    task: u32,
+    cpu: u16,
+    gaps: &[(u64, u64)],
+) -> Vec<Vec<(Cause, u64)>> {
+    let server = server::Server::of_runner(capture, task, cpu, gaps);
+    let one = |&(from, to): &(u64, u64)| {
+        let mut parts: std::collections::BTreeMap<Cause, u64> = Default::default();
+        for span in server.of_task(from, to) {
+            // What began before is only counted from the gap's begin on.
+            let ns = span.end_ns - span.start_ns.max(from).min(span.end_ns);
+            *parts.entry(span.cause).or_insert(0) += ns;
+        }
+        parts.into_iter().collect()
+    };
+    gaps.iter().map(one).collect()
+}
+
 fn unknown(capture: &Capture, device: &Device, worst: &[Explained]) -> Vec<String> {
     let mut all = capture.unknown.clone();
     if capture.events.is_empty() {

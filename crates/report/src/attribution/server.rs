@@ -96,6 +96,16 @@ impl<'a> Server<'a> {
         }
     }
 
+    /// A task of which is known that it runs on one processor, but for the times `gaps`.
+    pub fn of_runner(capture: &'a Capture, task: u32, cpu: u16, gaps: &[(u64, u64)]) -> Server<'a> {
+        Server {
+            timelines: Timelines::of(&capture.events),
+            stolen: super::steal::stolen_within(&capture.events, cpu, gaps),
+            states: timeline::states(&capture.events, task, &[(0, cpu)]),
+            capture,
+        }
+    }
+
     /// What held a program up between two instants. If it was held up already at the first, the first
     /// span begins where that began.
     pub fn of_task(&self, from: u64, to: u64) -> Vec<Span> {

@@ -40,6 +40,37 @@ pub fn stolen(events: &[Event], packets: &[&Passage]) -> Stolen {
         .collect()
 }
 
+/// The same for one processor of which it is known when its task did not run: what was taken lies in
+/// those times, in the longest first.
+pub fn stolen_within(events: &[Event], cpu: u16, gaps: &[(u64, u64)]) -> Stolen {
+    let of_cpu = events.iter().filter(|event| event.cpu == cpu);
+    let readings: Vec<(u64, u64)> = of_cpu.map(|e| (e.time_ns, e.steal_ns)).collect();
+    let mut all = Vec::new();
+    for pair in readings.windows(2) {
+        let ((before_ns, before), (after_ns, after)) = (pair[0], pair[1]);
+        let mut taken = after.saturating_sub(before);
+        if taken == 0 {
+            continue;
+        }
+        let first = gaps.partition_point(|&(_, end)| end <= before_ns);
+        let within = gaps[first..].iter().take_while(|gap| gap.0 < after_ns);
+        let mut parts: Vec<(u64, u64)> = within
+            .map(|&(begin, end)| (begin.max(before_ns), end.min(after_ns)))
+            .collect();
+        parts.sort_by_key(|&(begin, end)| std::cmp::Reverse(end - begin));
+        for (begin, end) in parts {
+            let part = taken.min(end - begin);
+            if part == 0 {
+                break;
+            }
+            all.push((end - part, end));
+            taken -= part;
+        }
+    }
+    all.sort_unstable();
+    BTreeMap::from([(cpu, all)])
+}
+
 fn stretches(readings: &[(u64, u32)]) -> Vec<(u64, u64)> {
     let mut all = Vec::new();
     for pair in readings.windows(2) {
@@ -69,6 +100,24 @@ mod tests {
     fn the_counter_wraps_and_a_step_back_is_none() {
         assert_eq!(stretches(&[(0, u32::MAX - 4), (50, 5)]), [(40, 50)]);
         assert_eq!(stretches(&[(0, 7), (0, 5), (50, 7)]), [(48, 50)]);
+    }
+
+    #[test]
+    fn what_was_taken_lies_where_the_task_did_not_run() {
+        let event = |time_ns, steal_ns| Event {
+            time_ns,
+            steal_ns,
+            cpu: 0,
+            kind: latlab_wire::trace::EventKind::Nmi,
+            detail: 0,
+            a: 0,
+            b: 0,
+            text: [0; latlab_wire::trace::TEXT_BYTES],
+        };
+        let events = [event(0, 0), event(1_000, 130), event(2_000, 130)];
+        let gaps = [(100, 120), (300, 400), (500, 530), (1_500, 1_600)];
+        let stolen = stolen_within(&events, 0, &gaps);
+        assert_eq!(stolen[&0], [(300, 400), (500, 530)]);
     }
 
     #[test]

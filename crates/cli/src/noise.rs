@@ -1,0 +1,112 @@
+//! `latlab noise`: what interrupts a processor that only wants to run, by cause.
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use latlab_measure::osnoise;
+use latlab_model::units::{CpuList, Nanos};
+use latlab_report::attribution::Capture;
+use latlab_report::noise::{Spinner, noise, render};
+
+use crate::args::{Format, Noise};
+use crate::failure::{Failure, Hint, Outcome, need_root};
+
+pub fn run(args: &Noise) -> Outcome {
+    need_root("noise", "it records kernel events")?;
+    let cpus = cpus(args.cpus.as_deref())?;
+    let duration = duration(&args.duration)?;
+    let (spun, recorded) = osnoise::run(&cpus, duration, args.threshold)
+        .hint("name processors that this process may use; `taskset -p $$` lists them")?;
+    let mut capture = Capture::default();
+    match recorded {
+        Ok(recorded) => {
+            capture.steal_known = recorded.gaps.steal_known;
+            let watched = recorded.gaps.processors.iter();
+            capture.watched = watched.map(|one| (one.cpu, one.complete_from_ns)).collect();
+            for one in recorded
+                .gaps
+                .processors
+                .iter()
+                .filter(|p| p.overwritten > 0)
+            {
+                capture.unknown.push(format!(
+                    "the ring of processor {} was full: {} older events are lost",
+                    one.cpu, one.overwritten
+                ));
+            }
+            for (point, reason) in &recorded.gaps.missing {
+                let text = format!("{point} could not be recorded: {reason}");
+                capture.unknown.push(text);
+            }
+            capture.events = recorded.events;
+        }
+        Err(error) => capture
+            .unknown
+            .push(format!("{error}: causes are not known")),
+    }
+    let mut all = Vec::new();
+    for one in &spun {
+        if one.no_room > 0 {
+            let text = format!(
+                "{} interruptions of processor {} found no room",
+                one.no_room, one.cpu
+            );
+            capture.unknown.push(text);
+        }
+        let spinner = Spinner {
+            cpu: one.cpu,
+            task: one.task,
+            runtime_ns: one.window.1 - one.window.0,
+            gaps: &one.gaps,
+        };
+        all.push(noise(&capture, &spinner));
+    }
+    let text = match args.format {
+        Format::Table => render(&all, &capture.unknown),
+        Format::Json => {
+            let document = serde_json::json!({"processors": all, "not_known": capture.unknown});
+            serde_json::to_string_pretty(&document)? + "\n"
+        }
+        Format::Csv => {
+            let mut out = "cpu,cause,count,total_ns,max_ns\n".to_string();
+            for one in &all {
+                for row in &one.causes {
+                    out += &format!(
+                        "{},\"{}\",{},{},{}\n",
+                        one.cpu, row.cause, row.count, row.total_ns, row.max_ns
+                    );
+                }
+            }
+            out
+        }
+    };
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn cpus(given: Option<&str>) -> Result<Vec<u16>, Failure> {
+    let allowed = osnoise::allowed();
+    let Some(text) = given else {
+        return Ok(allowed);
+    };
+    let wrong = |what: String| Failure::new(what, "a list as the kernel writes it: `0-3,8`");
+    let list = CpuList::parse(text).ok_or_else(|| wrong(format!("--cpus {text} is no list")))?;
+    let mut all = Vec::new();
+    for cpu in list.iter() {
+        let known = u16::try_from(cpu).ok().filter(|cpu| allowed.contains(cpu));
+        let missing = || wrong(format!("processor {cpu} is not there, or not allowed here"));
+        all.push(known.ok_or_else(missing)?);
+    }
+    Ok(all)
+}
+
+fn duration(text: &str) -> Result<Duration, Failure> {
+    const LONGEST_NS: u64 = 3_600_000_000_000;
+    let parsed = Nanos::parse(text).filter(|ns| (1_000_000..=LONGEST_NS).contains(&ns.0));
+    let ns = parsed.ok_or_else(|| {
+        let message = format!("--duration {text} is no time from 1ms to 60min");
+        Failure::new(message, "for example `10s` (units: ns, us, ms, s, min)")
+    })?;
+    Ok(Duration::from_nanos(ns.0))
+}

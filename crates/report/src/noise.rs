@@ -1,0 +1,211 @@
+//! What interrupted a processor that only wanted to run, by cause.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use crate::attribution::{Capture, Cause, interruptions, knob};
+use crate::text::nanos;
+
+/// What a thread that only reads its clock saw on one processor.
+#[derive(Debug, Clone, Copy)]
+pub struct Spinner<'a> {
+    /// The processor.
+    pub cpu: u16,
+    /// The thread.
+    pub task: u32,
+    /// How long it ran, in ns.
+    pub runtime_ns: u64,
+    /// When it did not.
+    pub gaps: &'a [(u64, u64)],
+}
+
+/// One processor's noise.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Noise {
+    /// The processor.
+    pub cpu: u16,
+    /// How long it was watched, in ns.
+    pub runtime_ns: u64,
+    /// How much of that it was interrupted.
+    pub noise_ns: u64,
+    /// The part that was left, 0 to 1.
+    pub available: f64,
+    /// The longest interruption.
+    pub max_ns: u64,
+    /// The causes, the one with the longest interruption first.
+    pub causes: Vec<Row>,
+}
+
+/// One cause.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Row {
+    /// Its words.
+    pub cause: String,
+    /// Its kind.
+    pub kind: &'static str,
+    /// Interruptions.
+    pub count: u64,
+    /// Their time together.
+    pub total_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
+    /// The knob that addresses it.
+    pub knob: Option<&'static str>,
+}
+
+/// Names every interruption. One belongs to the cause that had most of it; the way in and out of an
+/// interrupt is no event, so that a short one is a little longer than what is seen of it. One in which
+/// nothing is seen is unexplained.
+#[must_use]
+pub fn noise(capture: &Capture, spinner: &Spinner<'_>) -> Noise {
+    let mut causes: BTreeMap<Cause, (u64, u64, u64)> = BTreeMap::new();
+    let named = interruptions(capture, spinner.task, spinner.cpu, spinner.gaps);
+    for (&(begin, end), pieces) in spinner.gaps.iter().zip(named) {
+        let cause = pieces
+            .into_iter()
+            .filter(|(cause, _)| *cause != Cause::Running)
+            .max_by_key(|(_, ns)| *ns)
+            .map_or(Cause::Unexplained, |(cause, _)| cause);
+        let (count, total, max) = causes.entry(cause).or_default();
+        *count += 1;
+        *total += end - begin;
+        *max = (end - begin).max(*max);
+    }
+    let mut rows: Vec<Row> = causes
+        .into_iter()
+        .map(|(cause, (count, total_ns, max_ns))| Row {
+            cause: cause.to_string(),
+            kind: cause.kind(),
+            count,
+            total_ns,
+            max_ns,
+            knob: knob(&cause),
+        })
+        .collect();
+    rows.sort_by(|a, b| b.max_ns.cmp(&a.max_ns).then_with(|| a.cause.cmp(&b.cause)));
+    let noise_ns = rows.iter().map(|row| row.total_ns).sum();
+    Noise {
+        cpu: spinner.cpu,
+        runtime_ns: spinner.runtime_ns,
+        noise_ns,
+        available: 1.0 - noise_ns as f64 / spinner.runtime_ns.max(1) as f64,
+        max_ns: rows.first().map_or(0, |row| row.max_ns),
+        causes: rows,
+    }
+}
+
+/// The table for people, in the manner of `rtla osnoise top`.
+#[must_use]
+pub fn render(all: &[Noise], unknown: &[String]) -> String {
+    let mut out = String::new();
+    let head = ["CPU", "runtime", "noise", "available", "longest"];
+    writeln!(
+        out,
+        "{:>5} {:>10} {:>10} {:>11} {:>10}",
+        head[0], head[1], head[2], head[3], head[4]
+    )
+    .ok();
+    for one in all {
+        writeln!(
+            out,
+            "{:>5} {:>10} {:>10} {:>9.3} % {:>10}",
+            one.cpu,
+            nanos(one.runtime_ns as f64),
+            nanos(one.noise_ns as f64),
+            one.available * 100.0,
+            nanos(one.max_ns as f64),
+        )
+        .ok();
+    }
+    for one in all {
+        writeln!(out, "\nCPU {}", one.cpu).ok();
+        writeln!(
+            out,
+            "  {:>8} {:>10} {:>10}  {:<44}  knob",
+            "count", "total", "longest", "cause"
+        )
+        .ok();
+        for row in &one.causes {
+            writeln!(
+                out,
+                "  {:>8} {:>10} {:>10}  {:<44}  {}",
+                row.count,
+                nanos(row.total_ns as f64),
+                nanos(row.max_ns as f64),
+                row.cause,
+                row.knob.unwrap_or("-"),
+            )
+            .ok();
+        }
+    }
+    if !unknown.is_empty() {
+        writeln!(out, "\nwhat is not known").ok();
+    }
+    for text in unknown {
+        writeln!(out, "  {text}").ok();
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use latlab_wire::trace::{Event, EventKind, TEXT_BYTES, vector};
+
+    use super::*;
+
+    fn event(time_ns: u64, kind: EventKind, steal_ns: u64) -> Event {
+        Event {
+            time_ns,
+            steal_ns,
+            cpu: 3,
+            kind,
+            detail: vector::LOCAL_TIMER,
+            a: 0,
+            b: 0,
+            text: [0; TEXT_BYTES],
+        }
+    }
+
+    #[test]
+    fn every_interruption_has_one_cause() {
+        let capture = Capture {
+            events: vec![
+                event(1_000, EventKind::VectorEntry, 0),
+                event(3_000, EventKind::VectorExit, 0),
+                event(50_000, EventKind::VectorEntry, 30_000),
+                event(51_000, EventKind::VectorExit, 30_000),
+            ],
+            watched: vec![(3, 0)],
+            ..Capture::default()
+        };
+        let gaps = [(900, 3_200), (19_000, 51_500), (90_000, 95_000)];
+        let spinner = Spinner {
+            cpu: 3,
+            task: 9,
+            runtime_ns: 100_000,
+            gaps: &gaps,
+        };
+        let noise = noise(&capture, &spinner);
+        let found: Vec<(&str, u64, u64)> = noise
+            .causes
+            .iter()
+            .map(|row| (row.kind, row.count, row.max_ns))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                ("steal", 1, 32_500),
+                ("unexplained", 1, 5_000),
+                ("tick", 1, 2_300)
+            ]
+        );
+        assert_eq!(noise.noise_ns, 39_800);
+        let text = render(&[noise], &["nothing else".into()]);
+        assert!(
+            text.contains("60.200 %") && text.contains("nothing else"),
+            "{text}"
+        );
+    }
+}
