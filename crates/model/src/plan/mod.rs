@@ -34,9 +34,9 @@ pub struct Plan {
     pub format: String,
     /// Name of the lab.
     pub lab: String,
-    /// The profile that the machine is quieted with while it is up.
+    /// The profile that the machine is tuned with while it is up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tuning: Option<String>,
+    pub tuning: Option<TuningPlan>,
     /// Where everything runs, and why there.
     #[serde(default)]
     pub blueprint: Blueprint,
@@ -44,6 +44,17 @@ pub struct Plan {
     pub nodes: Vec<NodePlan>,
     /// Its links.
     pub links: Vec<LinkPlan>,
+}
+
+/// What the machine's knobs are turned to while a lab is up.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TuningPlan {
+    /// As the lab names it.
+    pub name: String,
+    /// The whole profile as a document, so that a deployed lab does not depend on a file.
+    pub profile: String,
+    /// Its processors are a partition of the scheduler's, where the nodes' control groups go.
+    pub partition: bool,
 }
 
 /// A node to be made.
@@ -418,7 +429,7 @@ impl LinkPlan {
 /// # Errors
 /// Everything that is wrong, each with its place in the lab's text.
 pub fn plan(lab: &Lab, facts: &Facts) -> Result<Plan, Diagnostics> {
-    plan_with(lab, facts, &Profile::builtin)
+    plan_with(lab, facts, &|name| Profile::named(name, &Profile::builtin))
 }
 
 /// Where everything of `lab` would run; what else the machine may lack is not asked.
@@ -458,7 +469,7 @@ pub fn plan_with(lab: &Lab, facts: &Facts, profiles: Profiles<'_>) -> Result<Pla
     let plan = Plan {
         format: Plan::FORMAT.into(),
         lab: lab.name.value.clone(),
-        tuning: lab.tuning.as_ref().map(|t| t.value.clone()),
+        tuning: place::tuning(lab, profiles, &mut errors),
         blueprint,
         nodes,
         links,

@@ -145,6 +145,55 @@ impl Profile {
         Err((message, format!("give the value too: `{name}=VALUE`")))
     }
 
+    /// The profile that a lab names: its name, and `without KNOB...` or `only KNOB...` after it.
+    /// `find` gives the profile of a name.
+    pub fn named(text: &str, find: &dyn Fn(&str) -> Option<Profile>) -> Option<Profile> {
+        let mut words = text.split_whitespace();
+        let mut profile = find(words.next()?)?;
+        let how = words.next();
+        let knobs: Vec<&str> = words.collect();
+        match how {
+            Some("without") => knobs.iter().try_for_each(|knob| profile.without(knob)),
+            Some("only") => profile.only(&knobs),
+            _ => Ok(()),
+        }
+        .ok()?;
+        if how.is_some() {
+            profile.name = text.to_string();
+        }
+        Some(profile)
+    }
+
+    /// The whole of it as a document, without a parent: [`Profile::parse`] reads it back.
+    pub fn document(&self) -> String {
+        let cores = match &self.cores {
+            Isolation::Shared => "shared".to_string(),
+            Isolation::Isolated => "isolated".to_string(),
+            Isolation::Listed(cpus) => cpus.to_string(),
+        };
+        // Names of the document are quoted as JSON quotes them, which YAML reads too.
+        let quoted = |text: &str| serde_json::Value::from(text).to_string();
+        let name = self.name.split_whitespace().next().unwrap_or("profile");
+        let mut out = format!(
+            "name: {name}\nabout: {}\ncores: {}\n",
+            quoted(&self.about),
+            quoted(&cores)
+        );
+        for (section, wanted) in [("knobs", &self.knobs), ("boot", &self.boot)] {
+            let lines = wanted.iter().map(|(name, wanted)| match wanted {
+                Wanted::Threads(_) | Wanted::Switch(_) | Wanted::Number(_) => {
+                    format!("  {name}: {wanted}\n")
+                }
+                _ => format!("  {name}: {}\n", quoted(&wanted.to_string())),
+            });
+            let lines: String = lines.collect();
+            if !lines.is_empty() {
+                out += &format!("{section}:\n{lines}");
+            }
+        }
+        out
+    }
+
     /// Mistakes between values that are each good, with places where there are some.
     ///
     /// # Errors
@@ -155,6 +204,16 @@ impl Profile {
             None => Ok(()),
         }
     }
+}
+
+/// Whether there is such a knob.
+///
+/// # Errors
+/// What is wrong, and what to do.
+pub fn known_knob(name: &str) -> Result<(), (String, String)> {
+    catalogue::knob(name)
+        .map(drop)
+        .ok_or_else(|| unknown_knob(name))
 }
 
 fn unknown_knob(name: &str) -> (String, String) {

@@ -292,3 +292,37 @@ fn single_knobs_are_wanted_kept_and_left_out() {
         ("unknown knob `swapines`", "did you mean `swappiness`?")
     );
 }
+
+#[test]
+fn a_profile_is_read_back_from_its_document() {
+    for name in Profile::builtin_names() {
+        let profile = Profile::builtin(name).unwrap();
+        let text = profile.document();
+        let read =
+            Profile::parse(&text, &|_| None).unwrap_or_else(|e| panic!("{}", e.render(&text)));
+        assert_eq!(read, profile, "{text}");
+    }
+    let text = "name: t\ncores: 2-3\nknobs:\n  threads: {\"ksoft*\": \"fifo:2\"}\n  irqbalance: housekeeping\n";
+    let profile = Profile::parse(text, &|_| None).unwrap();
+    let document = profile.document();
+    let read = Profile::parse(&document, &|_| None);
+    assert_eq!(
+        read.unwrap_or_else(|e| panic!("{}", e.render(&document))),
+        profile
+    );
+}
+
+#[test]
+fn a_lab_may_name_some_of_a_profiles_knobs() {
+    let named = |text: &str| Profile::named(text, &Profile::builtin);
+    let all = named("isolated").unwrap();
+    let without = named("isolated without thp ksm").unwrap();
+    assert_eq!(without.knobs.len() + 2, all.knobs.len());
+    assert_eq!(without.name, "isolated without thp ksm");
+    let only = named("isolated only cpuset").unwrap();
+    assert_eq!(only.knobs.keys().collect::<Vec<_>>(), [&"cpuset"]);
+    assert_eq!(only.cores, all.cores);
+    for bad in ["", "nothing", "isolated without qdisc", "isolated only xyz"] {
+        assert_eq!(named(bad), None, "{bad}");
+    }
+}

@@ -207,11 +207,35 @@ impl NodeFields {
     }
 }
 
-/// `tuning:` the name of a profile; which there are is known when it is planned.
+/// `tuning:` the name of a profile, and which of its knobs, where not all: `isolated without thp ksm`,
+/// `isolated only cpuset`. Which profiles there are is known when it is planned.
 pub(super) fn read_tuning(o: &mut Object<'_>, errors: &mut Diagnostics) -> Option<Spanned<String>> {
-    let name = o.get::<String>("tuning", errors)?;
+    let text = o.get::<String>("tuning", errors)?;
+    let mut words = text.split_whitespace();
+    let name = Spanned::new(words.next().unwrap_or_default().to_string(), text.at);
     check_name("profile", &name, errors);
-    Some(name)
+    let how = words.next();
+    if let Some(how) = how.filter(|how| !["without", "only"].contains(how)) {
+        let message = format!("`{}` after the profile `{}`", shown(how), shown(&name));
+        let hint = "a profile's name, and `without KNOB...` or `only KNOB...` after it";
+        errors.add(text.at, message, hint);
+        return Some(text);
+    }
+    let knobs: Vec<&str> = words.collect();
+    if how.is_some() && knobs.is_empty() {
+        let message = format!("`{}` names no knob", shown(&text));
+        errors.add(
+            text.at,
+            message,
+            "name one after it: `latlab tune show` lists them",
+        );
+    }
+    for knob in knobs {
+        if let Err((message, hint)) = crate::profile::known_knob(knob) {
+            errors.add(text.at, message, hint);
+        }
+    }
+    Some(text)
 }
 
 /// `env:` as a mapping, or as a list of `NAME=value` as containerlab and Docker write it.

@@ -18,6 +18,7 @@
 //! | `asks` | what each node wants |
 //! | `topology` | the machine's cores |
 //! | `ground` | which of them can be given, and what the lab names |
+//! | `tuning` | the profile that the machine's knobs are turned by |
 //! | `solve` | who gets which |
 //! | `nearest` | when they do not suffice: the nearest that would |
 //! | `why` | the blueprint with its sentences |
@@ -28,6 +29,7 @@ mod nearest;
 mod onto;
 mod solve;
 mod topology;
+mod tuning;
 mod why;
 
 use std::collections::BTreeSet;
@@ -41,6 +43,7 @@ use asks::{Asks, Want};
 use ground::Ground;
 pub(super) use onto::{VM_MEMORY, node_plans};
 use solve::{Got, Threads, Wish, solve, working};
+pub(super) use tuning::tuning;
 
 /// Everything that was decided, for the sentences.
 struct Decided<'g> {
