@@ -32,6 +32,7 @@ const ROUNDS: usize = 20;
 /// A memory limit, since that is the usual one. (A processor quota on version 1 would keep real-time
 /// programs out, and running this as one is how it is kept apart from a busy machine.)
 const LIMITS: Limits = Limits {
+    partition: false,
     cpus: None,
     cpuset: None,
     memory_nodes: None,

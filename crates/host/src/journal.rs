@@ -106,6 +106,11 @@ pub enum Undo {
         /// One directory a hierarchy.
         dirs: Vec<PathBuf>,
     },
+    /// Give back the machine's knobs that this owner turned; the journal of tuning knows them.
+    Tuning {
+        /// The owner, as tuning names it.
+        owner: String,
+    },
     /// Delete an interface of the root namespace if its alias is ours.
     Interface {
         /// Its name.

@@ -335,6 +335,7 @@ fn who_ignores_the_end_is_killed() {
 fn limits_hold_and_are_seen_from_inside() {
     namespaces::enter("limits_hold_and_are_seen_from_inside", || {
         let limits = Limits {
+            partition: false,
             memory_nodes: None,
             cpus: Some(0.5),
             cpuset: Some(CpuList::new(vec![0])),

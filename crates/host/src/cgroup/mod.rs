@@ -35,6 +35,9 @@ pub use node::{CpuUsage, NodeCgroup};
 /// First component of every group latlab makes.
 const TOP: &str = "latlab";
 
+/// The group of processors that a tuning keeps quiet: the scheduler gives them to nobody else.
+pub const PARTITION: &str = "latlab.isolated";
+
 /// Period over which a processor quota is counted, in microseconds; the kernel's own default.
 const CPU_PERIOD_US: u64 = 100_000;
 
@@ -158,6 +161,10 @@ pub struct Limits {
     pub cpus: Option<f64>,
     /// The processors the node may run on, by number.
     pub cpuset: Option<CpuList>,
+    /// Its processors are those of the partition that the tuning made ([`PARTITION`]), so its group
+    /// belongs below that one; with `cpuset` only.
+    #[serde(default)]
+    pub partition: bool,
     /// The memory nodes that its memory may come from, by number; with `cpuset` only.
     #[serde(default)]
     pub memory_nodes: Option<CpuList>,
@@ -285,7 +292,6 @@ impl Cgroups {
                 return Err(Error::Name(name.to_owned()));
             }
         }
-        let below = Path::new(TOP).join(lab).join(node);
         let mut roots = Vec::new();
         match &self.found.unified {
             Some(root) => roots.push(root),
@@ -301,12 +307,26 @@ impl Cgroups {
         }
         let mut dirs: Vec<PathBuf> = Vec::new();
         for root in roots {
-            let dir = root.join(&below);
+            let dir = self.place(root, lab, node, limits);
             if !dirs.contains(&dir) {
                 dirs.push(dir);
             }
         }
         Ok(dirs)
+    }
+
+    /// Where a node's group is in the hierarchy at `root`.
+    fn place(&self, root: &Path, lab: &str, node: &str, limits: &Limits) -> PathBuf {
+        let cpuset = self.found.on_own.get(&Controller::Cpuset);
+        let partitioned = limits.partition
+            && cpuset
+                .or(self.found.unified.as_ref())
+                .is_some_and(|r| r == root);
+        let top = match partitioned {
+            true => root.join(PARTITION),
+            false => root.to_path_buf(),
+        };
+        top.join(TOP).join(lab).join(node)
     }
 
     /// Makes the node's group and puts the limits in force. Fails, leaving nothing behind, if the
@@ -338,25 +358,25 @@ impl Cgroups {
                 .map(|(controller, _)| controller)
                 .filter(|c| self.found.on_unified.contains(c))
                 .collect();
-            return enable_controllers(dir, &wanted);
+            let root = self.found.unified.as_deref().unwrap_or(dir);
+            return enable_controllers(root, dir, &wanted);
         }
-        let carries_cpuset = self.found.on_own.get(&Controller::Cpuset);
-        if carries_cpuset.is_some_and(|root| dir.starts_with(root)) {
-            return fill_cpuset(dir);
+        let cpuset = self.found.on_own.get(&Controller::Cpuset);
+        match cpuset.filter(|root| dir.starts_with(root)) {
+            Some(root) => fill_cpuset(root, dir),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Writes the limits.
     fn apply(&self, lab: &str, node: &str, limits: &Limits) -> Result<(), Error> {
-        let below = Path::new(TOP).join(lab).join(node);
         for (controller, _) in limits.needs() {
             let own = self.found.on_own.get(&controller);
             let unified = own.is_none();
             let Some(root) = own.or(self.found.unified.as_ref()) else {
                 continue;
             };
-            let dir = root.join(&below);
+            let dir = self.place(root, lab, node, limits);
             for setting in settings(controller, unified, limits) {
                 let file = dir.join(setting.file);
                 if setting.optional && !file.exists() {
@@ -463,12 +483,20 @@ fn make_dirs(dir: &Path) -> Result<(), Error> {
     ))
 }
 
+/// The groups from the root of a hierarchy down to `dir`, both included.
+fn levels<'d>(root: &Path, dir: &'d Path) -> Vec<&'d Path> {
+    let mut levels: Vec<&Path> = dir
+        .ancestors()
+        .take_while(|d| d.starts_with(root))
+        .collect();
+    levels.reverse();
+    levels
+}
+
 /// Hands `controllers` down from the root of the unified tree to the group `dir`.
-fn enable_controllers(dir: &Path, controllers: &[Controller]) -> Result<(), Error> {
+fn enable_controllers(root: &Path, dir: &Path, controllers: &[Controller]) -> Result<(), Error> {
     // From the top: a group can hand on only what its parent handed to it.
-    let mut above: Vec<&Path> = dir.ancestors().skip(1).take(3).collect();
-    above.reverse();
-    for group in above {
+    for group in levels(root, dir).into_iter().filter(|group| *group != dir) {
         let file = group.join("cgroup.subtree_control");
         let enabled = fs::read_to_string(&file).map_err(Error::io("read", &file))?;
         let enabled: Vec<&str> = enabled.split_whitespace().collect();
@@ -482,21 +510,33 @@ fn enable_controllers(dir: &Path, controllers: &[Controller]) -> Result<(), Erro
 }
 
 /// A new version 1 cpuset is empty and takes no process; fills it and the shared levels above.
-fn fill_cpuset(dir: &Path) -> Result<(), Error> {
-    let mut levels: Vec<&Path> = dir.ancestors().take(4).collect();
-    levels.reverse();
-    for pair in levels.windows(2) {
+fn fill_cpuset(root: &Path, dir: &Path) -> Result<(), Error> {
+    for pair in levels(root, dir).windows(2) {
         for name in ["cpuset.cpus", "cpuset.mems"] {
             let file = pair[1].join(name);
             let current = fs::read_to_string(&file).map_err(Error::io("read", &file))?;
             if current.trim().is_empty() {
                 let above = pair[0].join(name);
                 let value = fs::read_to_string(&above).map_err(Error::io("read", &above))?;
-                write(&file, value.trim())?;
+                write(&file, &beside_partition(pair[1], name, value.trim()))?;
             }
         }
     }
     Ok(())
+}
+
+/// What a group beside a partition can have of `value`: the partition has its processors exclusively.
+fn beside_partition(group: &Path, name: &str, value: &str) -> String {
+    let taken = group.with_file_name(PARTITION).join(name);
+    let taken = fs::read_to_string(taken).unwrap_or_default();
+    let taken = CpuList::parse(taken.trim()).unwrap_or_default();
+    match CpuList::parse(value) {
+        Some(all) if name == "cpuset.cpus" => {
+            let rest: Vec<u32> = all.iter().filter(|cpu| !taken.contains(*cpu)).collect();
+            CpuList::new(rest).to_string()
+        }
+        _ => value.to_string(),
+    }
 }
 
 /// Writes a control file in one `write(2)`, as the kernel expects.
@@ -576,6 +616,58 @@ mod tests {
     }
 
     #[test]
+    fn a_node_in_the_partition_is_below_it_where_processors_are_given() {
+        let limits = Limits {
+            cpus: Some(1.0),
+            cpuset: Some(CpuList::new(vec![1])),
+            partition: true,
+            ..Limits::default()
+        };
+        let dirs = cgroups(V1).dirs("lab", "n1", &limits).unwrap();
+        assert!(
+            dirs.contains(&"/c/cpuset/latlab.isolated/latlab/lab/n1".into()),
+            "{dirs:?}"
+        );
+        assert!(
+            dirs.contains(&"/c/cpu,cpuacct/latlab/lab/n1".into()),
+            "{dirs:?}"
+        );
+        NodeCgroup::from_dirs(dirs).unwrap();
+    }
+
+    #[test]
+    fn groups_beside_a_partition_leave_it_its_processors() {
+        let root = std::env::temp_dir().join(format!("latlab-beside-{}", std::process::id()));
+        let group = root.join("latlab");
+        let files = [
+            ("cpuset.cpus", "0-3\n"),
+            ("cpuset.mems", "0\n"),
+            ("latlab.isolated/cpuset.cpus", "2-3\n"),
+            ("latlab/cpuset.cpus", "\n"),
+            ("latlab/cpuset.mems", "\n"),
+        ];
+        for (file, text) in files {
+            let path = root.join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        fill_cpuset(&root, &group).unwrap();
+        assert_eq!(
+            fs::read_to_string(group.join("cpuset.cpus"))
+                .unwrap()
+                .trim(),
+            "0-1"
+        );
+        assert_eq!(
+            fs::read_to_string(group.join("cpuset.mems"))
+                .unwrap()
+                .trim(),
+            "0"
+        );
+        fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
     fn without_hierarchies_there_is_nothing_to_make() {
         let groups = cgroups("");
         assert_eq!(groups.version(), Version::None);
@@ -608,6 +700,7 @@ mod tests {
     fn the_same_limits_in_the_files_of_both_versions() {
         let limits = Limits {
             memory_nodes: None,
+            partition: false,
             cpus: Some(0.5),
             cpuset: Some(CpuList::new(vec![1])),
             memory_bytes: Some(64 << 20),

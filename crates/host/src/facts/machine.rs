@@ -99,7 +99,7 @@ pub(super) fn allowed(source: &Source) -> CpuList {
     }
 }
 
-fn online(source: &Source) -> CpuList {
+pub(super) fn online(source: &Source) -> CpuList {
     let list = source.line("sys/devices/system/cpu/online");
     let count = || {
         let processors = texts::cpuinfo(&source.text("proc/cpuinfo")).processors;

@@ -26,6 +26,7 @@ use std::path::{Path, PathBuf};
 use latlab_model::facts::{Capability, Facts, Machine};
 use latlab_model::results::HostBrief;
 use latlab_model::spec::Lab;
+use latlab_model::units::CpuList;
 
 use crate::dirs::Dirs;
 use catalogue::{Circumstances, Entry};
@@ -104,6 +105,11 @@ impl ReadOptions {
             dirs: Dirs::from_env(),
         }
     }
+}
+
+/// The processors that the kernel runs on now, whoever may use them.
+pub fn online_cpus() -> CpuList {
+    machine::online(&Source::here())
 }
 
 /// Reads this machine.

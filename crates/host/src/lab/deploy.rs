@@ -19,7 +19,7 @@ use latlab_model::state::{LabState, NodeState};
 use super::destroy::unmake;
 use super::guest::Guest;
 use super::prepare::{Made, Prepared};
-use super::{Error, Lab, boot_id, groups, interrupt, limits, scripts, taken};
+use super::{Error, Lab, boot_id, groups, interrupt, limits, scripts, taken, tune};
 use crate::dirs::Dirs;
 use crate::journal::{self, Claim, Journal, Undo};
 use crate::links::{self, Network};
@@ -27,6 +27,7 @@ use crate::nodes::container::{self, ContainerConfig};
 use crate::sys::file::Lock;
 use crate::sys::mount;
 use crate::sys::process::ProcessId;
+use crate::tuning;
 
 /// How long another latlab may hold the lock of deployments, which is held for a file or two.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -49,6 +50,8 @@ pub struct Options<'a> {
 /// What is being done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step<'a> {
+    /// The machine's knobs are turned by this profile.
+    Tuning(&'a str),
     /// Namespaces and links.
     Network,
     /// A node is ready: its name, how many are.
@@ -72,6 +75,7 @@ impl Step<'_> {
 impl fmt::Display for Step<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Step::Tuning(profile) => write!(f, "tuning the machine: {profile}"),
             Step::Network => f.write_str("making namespaces and links"),
             Step::Ready(node, _) => write!(f, "{node} is ready"),
             Step::Preparing(what) => f.write_str(what),
@@ -193,6 +197,11 @@ impl Lab {
                 progress(&step);
             }
         };
+        if let Some(tuning) = &self.state.plan.tuning {
+            told(Step::Tuning(&tuning.name));
+            tune::apply(&self.dirs, &self.state.plan)?;
+            interrupt::check(options.stop, &self.state.lab)?;
+        }
         told(Step::Network);
         let run = self.dirs.run(&self.state.lab);
         fs::create_dir_all(&run).map_err(io("create", &run))?;
@@ -303,9 +312,9 @@ impl Lab {
             node: node.name.clone(),
             source,
         };
-        let group = self
-            .groups
-            .create(&self.state.lab, &node.name, &limits(node));
+        let group =
+            self.groups
+                .create(&self.state.lab, &node.name, &limits(&self.state.plan, node));
         let group = group.map_err(|source| Error::Cgroup {
             node: node.name.clone(),
             source,
@@ -331,7 +340,7 @@ impl Lab {
             Some(Made::Vm { root, kernel }) => {
                 let guest = Guest {
                     node,
-                    place: self.state.plan.blueprint.node(&node.name),
+                    place: tune::place(&self.state.plan, node),
                     lab_id: &self.state.id,
                     root,
                     kernel,
@@ -386,13 +395,19 @@ fn undo(dirs: &Dirs, plan: &Plan) -> Result<Vec<Undo>, Error> {
             node: node.name.clone(),
             source,
         };
-        groups.check(&limits(node)).map_err(failed)?;
+        groups.check(&limits(plan, node)).map_err(failed)?;
         let dirs = groups
-            .dirs(&plan.lab, &node.name, &limits(node))
+            .dirs(&plan.lab, &node.name, &limits(plan, node))
             .map_err(failed)?;
         if !dirs.is_empty() {
             undo.push(Undo::Cgroup { dirs });
         }
+    }
+    if plan.tuning.is_some() {
+        // After the groups: a partition goes when nobody is in it.
+        undo.push(Undo::Tuning {
+            owner: tuning::lab_owner(&plan.lab),
+        });
     }
     for name in links::host_interfaces(plan) {
         undo.push(Undo::Interface { name });

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use latlab_netlink::{Handle, delete};
 
-use super::{Error, Lab, PATIENCE, scripts};
+use super::{Error, Lab, PATIENCE, scripts, tune};
 use crate::cgroup::NodeCgroup;
 use crate::dirs::Dirs;
 use crate::journal::{self, Claim, Journal, Undo};
@@ -111,6 +111,7 @@ fn undo_one(undo: &Undo, header: &journal::Header, dirs: &Dirs) -> Result<(), St
                 .and_then(|()| group.remove())
                 .map_err(|e| text(&e))
         }
+        Undo::Tuning { owner } => tune::revert(dirs, owner),
         Undo::Interface { name } => remove_interface(name, &header.id).map_err(|e| text(&e)),
         Undo::Mounts { below } => match is_ours(below, dirs) {
             true => mount::unmount_below(below).map_err(|e| text(&e)),

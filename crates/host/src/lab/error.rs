@@ -68,6 +68,16 @@ pub enum Error {
         /// Its owner.
         owner: String,
     },
+    /// The machine's knobs could not be turned as the lab wants.
+    #[error("tuning `{profile}`: {reason}")]
+    Tuning {
+        /// As the lab names it.
+        profile: String,
+        /// What went wrong.
+        reason: String,
+        /// What to do.
+        hint: String,
+    },
     /// The agent's binary is not beside latlab's.
     #[error("latlab-agent is not at {}", .0.display())]
     NoAgent(PathBuf),
@@ -162,6 +172,7 @@ impl Error {
             Error::NotUp { lab, .. } => format!("`latlab destroy {lab}`, then deploy it again"),
             Error::Busy(_) => "try again; if it stays, look for a hanging latlab with `ps`".into(),
             Error::InTheWay(path) => format!("move {} away, or rename the lab", path.display()),
+            Error::Tuning { hint, .. } => hint.clone(),
             Error::CpuTaken { owner, .. } => {
                 format!("`latlab destroy {owner}`, or name other processors")
             }

@@ -33,7 +33,7 @@ pub(super) struct Guest<'a> {
     /// Its plan.
     pub node: &'a NodePlan,
     /// Where its threads run.
-    pub place: Option<&'a NodePlace>,
+    pub place: Option<NodePlace>,
     /// Label of its processes.
     pub lab_id: &'a str,
     /// Its image.
@@ -87,7 +87,7 @@ impl Guest<'_> {
         let channel = vm.channel(boot_patience())?;
         channel.configure_network(network(self.node), NETWORK)?;
         // Once it is up: until then nothing is measured, and QEMU is sure to answer.
-        if let Some(place) = self.place {
+        if let Some(place) = &self.place {
             pin::pin(&vm, place)?;
         }
         Ok((vm.id(), channel))

@@ -19,6 +19,7 @@ mod interrupt;
 mod prepare;
 mod scripts;
 mod taken;
+mod tune;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -289,7 +290,7 @@ impl Lab {
         };
         let dirs = self
             .groups
-            .dirs(&self.state.lab, &node.name, &limits(node))
+            .dirs(&self.state.lab, &node.name, &limits(&self.state.plan, node))
             .map_err(failed)?;
         NodeCgroup::from_dirs(dirs).map_err(failed)
     }
@@ -321,7 +322,7 @@ impl Lab {
             let _one_at_a_time = Lock::take(&made.join(".lock"), PATIENCE)?;
             if !whole.exists() {
                 group.remove().map_err(failed)?;
-                let limits = limits(node);
+                let limits = limits(&self.state.plan, node);
                 let made = self.groups.create(&self.state.lab, &node.name, &limits);
                 made.map_err(failed)?;
                 fs::write(&whole, "").map_err(io(whole.clone()))?;
@@ -333,11 +334,18 @@ impl Lab {
 
 /// The limits of a node as the control groups know them. A VM's processors and memory are its
 /// guest's; its control group confines QEMU to processors and otherwise only counts.
-fn limits(node: &NodePlan) -> Limits {
+fn limits(plan: &Plan, node: &NodePlan) -> Limits {
     let enforced = matches!(node.kind, NodeKind::Native | NodeKind::Container);
+    let partition = tune::in_partition(plan, node);
+    let cpuset = node.cpuset.as_ref().map(|set| match partition {
+        // A group in the partition has processors of the partition only.
+        true => tune::quiet(plan, set),
+        false => set.clone(),
+    });
     Limits {
         cpus: node.cpus.filter(|_| enforced),
-        cpuset: node.cpuset.clone(),
+        cpuset,
+        partition,
         memory_nodes: node.memory_nodes.clone(),
         memory_bytes: node.memory.filter(|_| enforced).map(|m| m.0),
         pids: None,

@@ -35,7 +35,6 @@ use items::{ABSENT, Item};
 use knobs::{Knob, Machine, Why};
 
 pub use apply::{Applied, KnobResult, Problem, apply};
-pub use knobs::isolated_group;
 pub use revert::{Reverted, revert};
 pub use root::Root;
 pub use state::{Drift, Shown, show, verify};

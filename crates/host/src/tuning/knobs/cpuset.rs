@@ -15,13 +15,12 @@ use std::path::{Path, PathBuf};
 use latlab_model::units::CpuList;
 
 use super::prelude::*;
+use crate::cgroup::PARTITION as ISOLATED;
 use crate::sys::mount::unescape;
 use crate::tuning::items::group::PRESENT;
 use crate::tuning::items::task::{Attribute, Task, WITHIN};
 use crate::tuning::root::Root;
 
-/// The group with the quiet processors.
-const ISOLATED: &str = "latlab.isolated";
 /// The group with everything else, on version 1.
 const HOUSEKEEPING: &str = "latlab.housekeeping";
 
@@ -45,13 +44,6 @@ pub const KNOB: Knob = Knob {
     value: Value::Each(each),
     moves: true,
 };
-
-/// The group below which nodes with quiet processors of their own belong, while there is one.
-pub fn isolated_group(root: &Root) -> Option<PathBuf> {
-    let (_, mount) = hierarchy(root).ok()?;
-    let group = mount.join(ISOLATED);
-    root.has(&group).then_some(group)
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Version {

@@ -45,7 +45,6 @@ mod watchdog_cpus;
 mod workqueues;
 mod xps;
 
-pub use cpuset::isolated_group;
 use latlab_model::profile::{Cores, Wanted};
 
 use super::items::Item;

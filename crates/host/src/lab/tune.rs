@@ -1,0 +1,97 @@
+//! The machine's knobs while a lab is up: turned before its nodes start, given back when it goes.
+//!
+//! [`tuning`] has a journal of its own, in which the lab is an owner; the lab's journal only
+//! says that there is something to give back.
+
+use latlab_model::plan::{NodePlace, NodePlan, Plan, Share};
+use latlab_model::profile::Profile;
+use latlab_model::units::CpuList;
+
+use super::Error;
+use crate::dirs::Dirs;
+use crate::facts;
+use crate::tuning::{self, Root};
+
+/// Turns the knobs of the lab's profile, for the lab. What the machine lacks is left out; what the
+/// kernel did not take is an error, because a measurement would not be what its lab says.
+pub(super) fn apply(dirs: &Dirs, plan: &Plan) -> Result<(), Error> {
+    let Some(wanted) = &plan.tuning else {
+        return Ok(());
+    };
+    let failed = |reason: String, hint: String| Error::Tuning {
+        profile: wanted.name.clone(),
+        reason,
+        hint,
+    };
+    let refused = |e: tuning::Error| failed(e.to_string(), e.hint());
+    let profile = Profile::parse(&wanted.profile, &|_| None)
+        .map_err(|e| failed(e.render("profile"), "deploy it again".into()))?;
+    let quiet = plan.blueprint.given();
+    let chosen = (!quiet.is_empty()).then_some(&quiet);
+    let cores = profile.cores_of(&facts::online_cpus(), chosen);
+    let cores = cores.map_err(|(reason, hint)| failed(reason, hint))?;
+    let root = Root::default();
+    let changes = tuning::plan(&profile, &cores, &root).map_err(refused)?;
+    let owner = tuning::lab_owner(&plan.lab);
+    let applied = tuning::apply(&owner, &changes, dirs, &root, &mut |_, _, _| {});
+    let applied = applied.map_err(refused)?;
+    let first = applied
+        .knobs
+        .iter()
+        .find_map(|k| Some((k.knob, k.refused.first()?)));
+    match first {
+        None => Ok(()),
+        Some((knob, problem)) => Err(failed(
+            format!("knob `{knob}`: {}: {}", problem.item, problem.reason),
+            format!(
+                "leave it out: `tuning: {} without {knob}`",
+                base(&wanted.name)
+            ),
+        )),
+    }
+}
+
+/// Gives back what a lab turned.
+pub(super) fn revert(dirs: &Dirs, owner: &str) -> Result<(), String> {
+    let result = tuning::revert(owner, dirs, &Root::default(), &mut |_, _, _| {});
+    let reverted = result.map_err(|e| e.to_string())?;
+    // What somebody else changed meanwhile is theirs now, and no reason to keep the lab.
+    match reverted.failed.first() {
+        None => Ok(()),
+        Some(problem) => Err(format!("{}: {}", problem.item, problem.reason)),
+    }
+}
+
+/// Whether a node's control group belongs into the partition that the lab's tuning makes.
+pub(super) fn in_partition(plan: &Plan, node: &NodePlan) -> bool {
+    let partition = plan.tuning.as_ref().is_some_and(|t| t.partition);
+    let place = plan.blueprint.node(&node.name);
+    partition && place.is_some_and(|p| matches!(p.share, Share::Own | Share::Pool))
+}
+
+/// Those of these processors that belong to the lab alone.
+pub(super) fn quiet(plan: &Plan, set: &CpuList) -> CpuList {
+    let given = plan.blueprint.given();
+    CpuList::new(set.iter().filter(|cpu| given.contains(*cpu)).collect())
+}
+
+/// Where a node's threads run. A guest's other threads cannot leave the partition, whatever the
+/// blueprint says: a process is in one control group.
+pub(super) fn place(plan: &Plan, node: &NodePlan) -> Option<NodePlace> {
+    let mut place = plan.blueprint.node(&node.name)?.clone();
+    if in_partition(plan, node) {
+        if let Some(emulator) = &mut place.emulator {
+            let within = quiet(plan, &emulator.cpus);
+            emulator.cpus = match within.is_empty() {
+                true => place.cores.cpus.clone(),
+                false => within,
+            };
+        }
+    }
+    Some(place)
+}
+
+/// The profile's name without what was left out of it.
+fn base(name: &str) -> &str {
+    name.split_whitespace().next().unwrap_or(name)
+}
