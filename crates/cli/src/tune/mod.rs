@@ -17,6 +17,7 @@ mod export;
 mod plan;
 mod show;
 mod verify;
+mod watch;
 
 use std::io::Write;
 
@@ -41,6 +42,8 @@ pub enum Tune {
     Verify(Verify),
     /// Give back what was there before (needs root). Works after a crash, any number of times.
     Revert(Revert),
+    /// Name whatever runs on processors that are to be quiet: threads, kernel threads, interrupts.
+    Watch(watch::Watch),
     /// Write what only a boot can set: a kernel command line, a GRUB drop-in, a tuned profile.
     Export(export::Export),
 }
@@ -126,6 +129,7 @@ pub fn run(verb: &Tune) -> Outcome {
         Tune::Apply(a) => apply::run(a),
         Tune::Verify(a) => verify::run(a),
         Tune::Revert(a) => apply::revert(a),
+        Tune::Watch(a) => watch::run(a),
         Tune::Export(a) => export::run(a),
     }
 }

@@ -35,6 +35,7 @@ use items::{ABSENT, Item};
 use knobs::{Knob, Machine, Why};
 
 pub use apply::{Applied, KnobResult, Problem, apply};
+pub use knobs::partition_cpus;
 pub use revert::{Reverted, revert};
 pub use root::Root;
 pub use state::{Drift, Shown, show, verify};

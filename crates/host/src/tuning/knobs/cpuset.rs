@@ -45,6 +45,17 @@ pub const KNOB: Knob = Knob {
     moves: true,
 };
 
+/// The processors of the partition that is in force; none when there is no partition.
+pub fn partition_cpus(root: &Root) -> CpuList {
+    let text = hierarchy(root).and_then(|(_, mount)| {
+        let file = mount.join(ISOLATED).join("cpuset.cpus");
+        root.read(file).map_err(|e| e.to_string())
+    });
+    text.ok()
+        .and_then(|t| CpuList::parse(t.trim()))
+        .unwrap_or_default()
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Version {
     V1,

@@ -45,6 +45,7 @@ mod watchdog_cpus;
 mod workqueues;
 mod xps;
 
+pub use cpuset::partition_cpus;
 use latlab_model::profile::{Cores, Wanted};
 
 use super::items::Item;
