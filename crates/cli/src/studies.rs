@@ -17,6 +17,8 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("quick", include_str!("../../../studies/quick.yaml")),
     ("paths", include_str!("../../../studies/paths.yaml")),
     ("bulk", include_str!("../../../studies/bulk.yaml")),
+    ("isolation", include_str!("../../../studies/isolation.yaml")),
+    ("tuning", include_str!("../../../studies/tuning.yaml")),
     ("forwarder", include_str!("../../../studies/forwarder.yaml")),
 ];
 

@@ -38,9 +38,21 @@ fn check(name: &str, question: String, value: f64, limit: f64, unit: &str) -> Ch
     }
 }
 
+/// Whether the lab's tuning is in force as a trial begins.
+pub fn of_tuning(lab: &Lab) -> Option<Check> {
+    let drifted = match lab.tuning_drift() {
+        Ok(None) => return None,
+        Ok(Some(drifted)) => drifted as f64,
+        // That nobody knows is reason enough to mark it.
+        Err(_) => 1.0,
+    };
+    let question = "settings of the lab's tuning that are not in force".to_string();
+    Some(check("tuning", question, drifted, 0.0, "settings"))
+}
+
 /// Whether a check asks something that a load on the same processors does not answer.
 pub fn hold_beside_noise(check: &Check) -> bool {
-    matches!(check.name.as_str(), "steal" | "drops")
+    matches!(check.name.as_str(), "steal" | "drops" | "tuning")
 }
 
 /// Messages that an end point handled in its window.

@@ -159,6 +159,7 @@ pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
         noise: measurement.noise.to_string(),
         source,
     })?;
+    let tuning = checks::of_tuning(context.lab);
     let guard = Guard::begin(context.lab);
     let watch = checks::Watch::begin(context.lab);
     let mut measured = match context.measurement.probe {
@@ -169,6 +170,7 @@ pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
     };
     let own = watch.end(context.lab);
     measured.checks.extend(own);
+    measured.checks.extend(tuning);
     measured.intruders = guard.end();
     drop(noise);
     if measurement.noise != Noise::None {

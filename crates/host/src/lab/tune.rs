@@ -7,7 +7,7 @@ use latlab_model::plan::{NodePlace, NodePlan, Plan, Share};
 use latlab_model::profile::Profile;
 use latlab_model::units::CpuList;
 
-use super::Error;
+use super::{Error, Lab};
 use crate::dirs::Dirs;
 use crate::facts;
 use crate::tuning::{self, Root};
@@ -24,8 +24,9 @@ pub(super) fn apply(dirs: &Dirs, plan: &Plan) -> Result<(), Error> {
         hint,
     };
     let refused = |e: tuning::Error| failed(e.to_string(), e.hint());
-    let profile = Profile::parse(&wanted.profile, &|_| None)
+    let mut profile = Profile::parse(&wanted.profile, &|_| None)
         .map_err(|e| failed(e.render("profile"), "deploy it again".into()))?;
+    balance_pool(&mut profile, plan);
     let quiet = plan.blueprint.given();
     let chosen = (!quiet.is_empty()).then_some(&quiet);
     let cores = profile.cores_of(&facts::online_cpus(), chosen);
@@ -51,6 +52,20 @@ pub(super) fn apply(dirs: &Dirs, plan: &Plan) -> Result<(), Error> {
     }
 }
 
+/// Nodes that share several processors want the scheduler to spread them: an `isolated` partition leaves
+/// every thread where it was born, `root` balances within.
+fn balance_pool(profile: &mut Profile, plan: &Plan) {
+    let shared = plan
+        .blueprint
+        .pool
+        .as_ref()
+        .map_or(0, |pool| pool.cpus.len());
+    if shared > 1 && profile.knobs.contains_key("cpuset") {
+        // The catalogue has this word; a test of the profiles reads it.
+        profile.want("cpuset", "root").ok();
+    }
+}
+
 /// Gives back what a lab turned.
 pub(super) fn revert(dirs: &Dirs, owner: &str) -> Result<(), String> {
     let result = tuning::revert(owner, dirs, &Root::default(), &mut |_, _, _| {});
@@ -59,6 +74,28 @@ pub(super) fn revert(dirs: &Dirs, owner: &str) -> Result<(), String> {
     match reverted.failed.first() {
         None => Ok(()),
         Some(problem) => Err(format!("{}: {}", problem.item, problem.reason)),
+    }
+}
+
+impl Lab {
+    /// So many of the knobs' items that the lab's tuning turned are not in force any more; `None` for a
+    /// lab without tuning.
+    ///
+    /// # Errors
+    /// When the journal of tuning cannot be read.
+    pub fn tuning_drift(&self) -> Result<Option<usize>, Error> {
+        let plan = self.plan();
+        let Some(wanted) = &plan.tuning else {
+            return Ok(None);
+        };
+        let owner = tuning::lab_owner(&plan.lab);
+        let drift = tuning::verify(Some(&owner), &self.dirs, &Root::default());
+        let drift = drift.map_err(|e| Error::Tuning {
+            profile: wanted.name.clone(),
+            reason: e.to_string(),
+            hint: e.hint(),
+        })?;
+        Ok(Some(drift.len()))
     }
 }
 
