@@ -154,7 +154,7 @@ fn latency_table(cells: &[&Cell], look: Look) -> String {
 /// What lies beyond the median, against the baseline's.
 fn tail_table(cells: &[&Cell], look: Look) -> String {
     let mut table = Table::new(&[
-        ("against the baseline", Align::Left),
+        ("tails", Align::Left),
         ("p99 [95 % CI]", Align::Left),
         ("p99.9", Align::Left),
         ("p99.99", Align::Left),
