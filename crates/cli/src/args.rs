@@ -145,6 +145,9 @@ pub struct Deploy {
     /// How to print the deployed nodes.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
+    /// Leave out all tuning and isolation that the lab asks for.
+    #[arg(long)]
+    pub no_isolation: bool,
     /// Only show what would be made.
     #[arg(long)]
     pub dry_run: bool,
@@ -212,6 +215,9 @@ pub struct Run {
     /// How to print the summary.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
+    /// Leave out all tuning and isolation that the labs ask for: what were they worth?
+    #[arg(long)]
+    pub no_isolation: bool,
     /// Only show the trials in their order.
     #[arg(long)]
     pub dry_run: bool,

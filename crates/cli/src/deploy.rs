@@ -23,7 +23,7 @@ pub fn run(args: &Deploy) -> Outcome {
             "it makes network namespaces, links and control groups",
         )?;
     }
-    let plan = match files::plan_lab(&source, Machine::Here) {
+    let plan = match files::plan_lab(&source, Machine::Here, !args.no_isolation) {
         Ok(plan) => plan,
         Err(unusable) => return unusable.outcome(),
     };

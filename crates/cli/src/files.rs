@@ -201,8 +201,8 @@ impl Unusable {
     }
 }
 
-/// Reads and plans a lab.
-pub fn plan_lab(source: &Source, machine: Machine<'_>) -> Result<Plan, Unusable> {
+/// Reads and plans a lab, with or without the isolation that it asks for.
+pub fn plan_lab(source: &Source, machine: Machine<'_>, isolation: bool) -> Result<Plan, Unusable> {
     let mistakes = |all| {
         Unusable::Mistakes(Mistakes {
             files: vec![source.name.clone()],
@@ -210,6 +210,10 @@ pub fn plan_lab(source: &Source, machine: Machine<'_>) -> Result<Plan, Unusable>
         })
     };
     let lab = Lab::parse(&source.text).map_err(mistakes)?;
+    let lab = match isolation {
+        true => lab,
+        false => lab.without_isolation(),
+    };
     let facts = machine.facts([&lab].into_iter(), false)?;
     plan_with(&lab, &facts, &profile).map_err(mistakes)
 }

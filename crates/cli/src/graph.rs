@@ -17,7 +17,7 @@ pub fn run(args: &Graph) -> Outcome {
     let plan = if Path::new(&args.lab).exists() {
         let source = Source::read(Path::new(&args.lab))?;
         source.must_be_study(false)?;
-        match files::plan_lab(&source, Machine::Here) {
+        match files::plan_lab(&source, Machine::Here, true) {
             Ok(plan) => plan,
             Err(unusable) => return unusable.outcome(),
         }

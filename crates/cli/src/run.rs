@@ -33,6 +33,11 @@ pub fn run(args: &args::Run) -> Outcome {
     }
     file.study.replicates = args.replicates.unwrap_or(file.study.replicates);
     file.study.seed = args.seed.unwrap_or(file.study.seed);
+    if args.no_isolation {
+        file.study.isolation = false;
+        let words = file.study.description.take().unwrap_or_default();
+        file.study.description = Some(format!("{words} (without isolation)").trim().to_string());
+    }
     let (plan, facts) = match file.plan(Machine::Here, true) {
         Ok(planned) => planned,
         Err(unusable) => return unusable.outcome(),

@@ -37,7 +37,7 @@ fn check(source: Source, machine: Machine<'_>) -> Result<(String, serde_json::Va
             serde_json::json!({ "cells": plan.cells, "order": plan.order() }),
         ));
     }
-    let plan = files::plan_lab(&source, machine)?;
+    let plan = files::plan_lab(&source, machine, true)?;
     let text = format!("{} nodes, {} links", plan.nodes.len(), plan.links.len());
     Ok((text, serde_json::json!(plan)))
 }

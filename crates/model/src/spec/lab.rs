@@ -77,6 +77,17 @@ impl Lab {
         self.tuning.is_some() || self.nodes.iter().any(asks)
     }
 
+    /// The same lab on the machine as it is: nothing is tuned, no node has processors of its own.
+    #[must_use]
+    pub fn without_isolation(mut self) -> Lab {
+        self.tuning = None;
+        for node in &mut self.nodes {
+            node.fields.tuning = None;
+            node.fields.isolate = None;
+        }
+        self
+    }
+
     /// The profile of a node: its own, else the lab's. The host itself is nobody's node.
     pub fn tuning_of<'a>(&'a self, node: &'a Node) -> Option<&'a Spanned<String>> {
         let own = node.fields.tuning.as_ref().or(self.tuning.as_ref());

@@ -29,6 +29,8 @@ pub struct Study {
     pub replicates: u32,
     /// Seed of the order and of every random choice.
     pub seed: u64,
+    /// Whether its labs are tuned and isolated as they ask; without is the ablation (Daichendt 2022, 6.5).
+    pub isolation: bool,
     /// Levels against which the others are compared.
     pub baseline: BTreeMap<String, String>,
 }
@@ -124,6 +126,7 @@ impl Study {
             measurements,
             replicates: replicates.map_or(5, |r| r.value),
             seed: o.get::<u64>("seed", &mut errors).map_or(1, |s| s.value),
+            isolation: true,
             baseline: baseline.unwrap_or_else(|| default_baseline(&factors)),
             factors,
         };
@@ -203,7 +206,11 @@ impl Study {
             }
         }
         errors.into_result(())?;
-        Lab::read(&tree)
+        let lab = Lab::read(&tree)?;
+        Ok(match self.isolation {
+            true => lab,
+            false => lab.without_isolation(),
+        })
     }
 
     /// All combinations with their labs, in the order of [`Study::choices`].
