@@ -11,7 +11,7 @@ use latlab_model::facts::Facts;
 use latlab_model::plan::{Blueprint, Plan, RunPlan, blueprint, plan_run, plan_with};
 use latlab_model::profile::Profile;
 use latlab_model::spec::yaml::Yaml;
-use latlab_model::spec::{DocumentKind, Lab, LabSource, NodeKind, Study};
+use latlab_model::spec::{DocumentKind, Lab, LabSource, NodeKind, Probe, Study};
 use latlab_model::units::CpuList;
 
 use crate::failure::{AT_FAULT, Failure, Hint, Outcome};
@@ -145,6 +145,7 @@ impl<'a> Machine<'a> {
     fn facts<'l>(
         self,
         labs: impl Iterator<Item = &'l Lab>,
+        also: &[&str],
         detail: bool,
     ) -> Result<Facts, Failure> {
         match self {
@@ -153,7 +154,7 @@ impl<'a> Machine<'a> {
             }
             Machine::Here => {
                 let mut options = ReadOptions {
-                    prove: BTreeSet::new(),
+                    prove: also.iter().map(ToString::to_string).collect(),
                     detail,
                     placement: false,
                     refresh: false,
@@ -214,7 +215,7 @@ pub fn plan_lab(source: &Source, machine: Machine<'_>, isolation: bool) -> Resul
         true => lab,
         false => lab.without_isolation(),
     };
-    let facts = machine.facts([&lab].into_iter(), false)?;
+    let facts = machine.facts([&lab].into_iter(), &[], false)?;
     plan_with(&lab, &facts, &profile).map_err(mistakes)
 }
 
@@ -238,7 +239,7 @@ pub fn processors(machine: Machine<'_>) -> Result<CpuList, Failure> {
 /// Facts for placement; nothing is tried.
 fn unproven(machine: Machine<'_>) -> Result<Facts, Failure> {
     match machine {
-        Machine::File(_) => machine.facts(std::iter::empty(), false),
+        Machine::File(_) => machine.facts(std::iter::empty(), &[], false),
         Machine::Here => Ok(facts::read(&ReadOptions {
             prove: BTreeSet::new(),
             detail: false,
@@ -314,7 +315,12 @@ impl StudyFile {
             .iter()
             .map(|choice| self.study.lab_of(&self.lab, choice));
         let labs: Vec<Lab> = labs.filter_map(Result::ok).collect();
-        let facts = machine.facts(labs.iter(), detail)?;
+        let mut measurements = self.study.measurements.iter();
+        let also: &[&str] = match measurements.any(|m| m.probe == Probe::Forward) {
+            true => &[Facts::BPF],
+            false => &[],
+        };
+        let facts = machine.facts(labs.iter(), also, detail)?;
         let planned = plan_run(&self.study, &self.lab, &facts, &profile).map_err(mistakes)?;
         Ok((planned, facts))
     }
