@@ -82,6 +82,21 @@ impl Cause {
         }
     }
 
+    /// Something that comes upon a task, does little, and goes.
+    #[must_use]
+    pub fn is_interrupt(&self) -> bool {
+        matches!(
+            self,
+            Cause::HardIrq(_)
+                | Cause::SoftIrq(_)
+                | Cause::Tick
+                | Cause::Timer(_)
+                | Cause::Ipi(_)
+                | Cause::Nmi
+                | Cause::PageFault
+        )
+    }
+
     /// Part of what a device does on an undisturbed machine: no reason by itself.
     #[must_use]
     pub fn is_ordinary(&self) -> bool {

@@ -7,6 +7,10 @@ use latlab_samples::Passage;
 use super::server::{Episode, Server, Service, Span, episodes, push};
 use super::{Capture, Cause, Device, MARGIN_NS};
 
+/// An interrupt's way in and out is no event, and a virtual machine's costs exits on top: as much of the
+/// work that follows an interrupt is counted to it, where work took longer than usual.
+const WAY_NS: u64 = 5_000;
+
 /// A piece of a packet's time.
 pub type Piece = Span;
 
@@ -94,8 +98,8 @@ struct Stretch<'a> {
     service: &'a Service,
     /// What the device was held up by; of a kernel device nothing, it is asked packet by packet.
     spans: Vec<Span>,
-    /// Where work on one packet took longer than usual, in order.
-    unusual: Vec<(u64, u64)>,
+    /// Where work on one packet took longer than usual, in order, and what that is counted to.
+    unusual: Vec<(u64, u64, Cause)>,
     episodes: Vec<Episode>,
 }
 
@@ -189,24 +193,41 @@ impl<'a> Stretch<'a> {
         self.service.free_ns[at].clamp(packet.in_ns, out)
     }
 
-    /// Notes the end of a packet's work if it was more than usual.
+    /// Notes where a packet's work was more than usual: after interrupts, and else at its end.
     fn find_unusual(&mut self, at: usize) {
         let own = self.own_from(at);
-        let work: Vec<Span> = self
-            .raw(at)
-            .into_iter()
-            .filter(|span| matches!(span.cause, Cause::Running | Cause::Delivery))
-            .filter(|span| span.end_ns > own)
-            .collect();
+        let raw = self.raw(at);
+        let is_work = |span: &Span| {
+            matches!(span.cause, Cause::Running | Cause::Delivery) && span.end_ns > own
+        };
         let length = |span: &Span| span.end_ns - span.start_ns.max(own);
-        let total: u64 = work.iter().map(length).sum();
+        let total: u64 = raw.iter().filter(|span| is_work(span)).map(length).sum();
         let mut excess = total.saturating_sub(self.service.usual_ns);
-        for span in work.iter().rev() {
-            let part = excess.min(length(span));
-            if part == 0 {
-                break;
+        let mut rest: Vec<(u64, u64)> = Vec::new();
+        let mut before: Option<&Cause> = None;
+        for span in &raw {
+            if is_work(span) {
+                let start = span.start_ns.max(own);
+                let part = match before {
+                    Some(cause) if cause.is_interrupt() => {
+                        let part = excess.min(WAY_NS).min(span.end_ns - start);
+                        if part > 0 {
+                            self.unusual.push((start, start + part, cause.clone()));
+                        }
+                        part
+                    }
+                    _ => 0,
+                };
+                excess -= part;
+                rest.push((start + part, span.end_ns));
             }
-            self.unusual.push((span.end_ns - part, span.end_ns));
+            before = Some(&span.cause);
+        }
+        for &(start, end) in rest.iter().rev() {
+            let part = excess.min(end - start);
+            if part > 0 {
+                self.unusual.push((end - part, end, Cause::Unexplained));
+            }
             excess -= part;
         }
     }
@@ -220,19 +241,24 @@ impl<'a> Stretch<'a> {
         let mut at = span.start_ns;
         let next = self
             .unusual
-            .partition_point(|&(_, end)| end <= span.start_ns);
-        for &(start, end) in self.unusual[next..]
+            .partition_point(|&(_, end, _)| end <= span.start_ns);
+        let inside = self.unusual[next..]
             .iter()
-            .take_while(|u| u.0 < span.end_ns)
-        {
-            push(into, at, start.clamp(at, span.end_ns), span.cause.clone());
+            .take_while(|u| u.0 < span.end_ns);
+        for (start, end, cause) in inside {
             push(
                 into,
-                start.max(at),
-                end.min(span.end_ns),
-                Cause::Unexplained,
+                at,
+                (*start).clamp(at, span.end_ns),
+                span.cause.clone(),
             );
-            at = end.clamp(at, span.end_ns);
+            push(
+                into,
+                (*start).max(at),
+                (*end).min(span.end_ns),
+                cause.clone(),
+            );
+            at = (*end).clamp(at, span.end_ns);
         }
         push(into, at, span.end_ns, span.cause.clone());
     }

@@ -222,6 +222,29 @@ fn interrupts_are_named_by_what_they_are() {
 }
 
 #[test]
+fn many_short_interrupts_own_their_way_in_and_out() {
+    let mut events = Vec::new();
+    // 2 µs of each 5 are seen; the device's work is long done otherwise.
+    for at in (FROM..TO).step_by(5_000) {
+        let mut entry = event(at, 1, EventKind::VectorEntry);
+        entry.detail = vector::LOCAL_TIMER;
+        let mut timer = event(at + 100, 1, EventKind::HrtimerEntry);
+        timer.set_text("timerfd_tmrproc");
+        let mut exit = event(at + 2_000, 1, EventKind::VectorExit);
+        exit.detail = vector::LOCAL_TIMER;
+        events.extend([entry, timer, exit]);
+    }
+    let all = attribute(&capture(held_up(FROM, TO), events), 1000);
+    let mut held = 0;
+    for one in all.worst.iter().filter(|one| one.latency_ns() > 50_000) {
+        is_whole(one);
+        assert_eq!(one.first, Cause::Timer("timerfd_tmrproc".into()), "{one:?}");
+        held += 1;
+    }
+    assert!(held > 5);
+}
+
+#[test]
 fn what_a_program_sends_is_its_own_work() {
     let mut events = Vec::new();
     for packet in steady(200) {
