@@ -593,7 +593,8 @@ mod tests {
         let (a, b) = (file("a"), file("b"));
         // Each goes to the number the other has here.
         let (to_a, to_b) = (b.as_raw_fd(), a.as_raw_fd());
-        let script = format!("cat <&{to_a}; cat <&{to_b}");
+        // Not `<&`: a shell may take numbers of one digit only.
+        let script = format!("cat /proc/self/fd/{to_a} /proc/self/fd/{to_b}");
         let spawn = shell(&script)
             .descriptor(a.as_fd(), to_a)
             .descriptor(b.as_fd(), to_b);

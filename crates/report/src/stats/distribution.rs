@@ -385,6 +385,8 @@ mod tests {
         for times in [[1, 1], [2, 0], [1, 3]] {
             let all: Vec<i64> =
                 [a.as_slice().repeat(times[0]), b.as_slice().repeat(times[1])].concat();
+            let mut all = all;
+            all.sort_unstable();
             let direct = Pooled::new([all.as_slice()]).unwrap().standard_deviation();
             let found = resampled(&times.map(|t| t as u32));
             assert!((found - direct).abs() < 1e-9, "{times:?}: {found} {direct}");

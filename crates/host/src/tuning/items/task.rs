@@ -140,7 +140,7 @@ impl Attribute {
         }
         match self {
             Attribute::Affinity | Attribute::Pinning => set_affinity(task.tid, value),
-            Attribute::Policy => set_policy(task.tid, value),
+            Attribute::Policy => set_policy(root, task.tid, value),
             Attribute::MemoryLock => sched::set_memory_lock(task.tid, value),
             Attribute::Cpuset { mount } => {
                 let (group, processors) = parts(value);
@@ -182,20 +182,25 @@ pub(super) fn was_rearranged(original: &str, wanted: &str, now: &str) -> bool {
 /// when it leaves it.
 fn policy(root: &Root, tid: u32) -> io::Result<String> {
     let policy = sched::policy(tid)?;
-    let stat = root.read(format!("/proc/{tid}/stat"))?;
-    let fields = stat.rsplit(')').next().unwrap_or_default();
-    match fields.split_whitespace().nth(16) {
-        Some(nice) if nice != "0" && !policy.starts_with("other:") => {
-            Ok(format!("{policy}{NICE}{nice}"))
-        }
+    match nice(root, tid)? {
+        Some(nice) if !policy.starts_with("other:") => Ok(format!("{policy}{NICE}{nice}")),
         _ => Ok(policy),
     }
 }
 
-fn set_policy(tid: u32, value: &str) -> io::Result<()> {
-    let (policy, nice) = nice_of(value);
-    if let Some(nice) = nice {
-        sched::set_policy(tid, &format!("other:{nice}"))?;
+/// The thread's nice value, where it is not 0.
+fn nice(root: &Root, tid: u32) -> io::Result<Option<String>> {
+    let stat = root.read(format!("/proc/{tid}/stat"))?;
+    let fields = stat.rsplit(')').next().unwrap_or_default();
+    let nice = fields.split_whitespace().nth(16);
+    Ok(nice.filter(|nice| *nice != "0").map(str::to_string))
+}
+
+/// A real-time policy keeps the nice value from before, so that is set first: one without is 0.
+fn set_policy(root: &Root, tid: u32, value: &str) -> io::Result<()> {
+    let (policy, wanted) = nice_of(value);
+    if !policy.starts_with("other:") && nice(root, tid)?.as_deref() != wanted {
+        sched::set_policy(tid, &format!("other:{}", wanted.unwrap_or("0")))?;
     }
     sched::set_policy(tid, policy)
 }

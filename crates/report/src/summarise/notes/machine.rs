@@ -1,0 +1,177 @@
+//! Notes on what the machine did meanwhile, and what kind of machine it was.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use latlab_model::results::{Cell, IntruderKind, Note, Severity};
+
+use super::{Context, note};
+use crate::summarise::trials::TrialData;
+use crate::text;
+
+/// A ruler whose own reading is this share of what it measures is named.
+const FLOOR_SHARE: f64 = 0.5;
+
+/// Trials of a cell whose medians lie further apart than this factor are named.
+const UNSTABLE_FACTOR: f64 = 1.25;
+
+pub(super) fn emulated(context: &Context<'_>) -> Option<Note> {
+    let cells = context.cells_where(|cell| cell.environment.emulated);
+    let text =
+        "Some nodes ran under software emulation, which is many times slower than a virtual \
+                machine on hardware: these latencies say nothing of a real one's."
+            .to_owned();
+    (!cells.is_empty()).then(|| note(Severity::Serious, "emulated", text, cells))
+}
+
+pub(super) fn not_kvm(context: &Context<'_>) -> Option<Note> {
+    let host = &context.manifest.host;
+    let reason = host.acceleration_reason.as_deref()?;
+    let has_vms = context
+        .manifest
+        .topologies
+        .iter()
+        .any(|topology| topology.nodes.iter().any(|node| node.kind == "vm"));
+    let text = format!("KVM was not used: {}.", reason.trim_end_matches('.'));
+    (has_vms && host.acceleration != "kvm")
+        .then(|| note(Severity::Caution, "no-kvm", text, Vec::new()))
+}
+
+pub(super) fn overloaded(context: &Context<'_>) -> Option<Note> {
+    let trials = context.trials_where(|trial| trial.used && trial.summary.overloaded);
+    // By check: in how many trials it failed (both ends are asked), and the worst it was.
+    let mut checks: BTreeMap<&str, (usize, f64, String)> = BTreeMap::new();
+    for trial in &trials {
+        let failed = trial.summary.checks.iter().filter(|check| !check.passed);
+        let names: BTreeSet<&str> = failed.clone().map(|check| check.name.as_str()).collect();
+        for name in names {
+            checks.entry(name).or_default().0 += 1;
+        }
+        for check in failed {
+            let excess = check.value / check.limit;
+            let entry = checks.entry(&check.name).or_default();
+            if entry.2.is_empty() || excess > entry.1 {
+                let shown = |value| text::quantity(value, &check.unit);
+                entry.1 = excess;
+                entry.2 = format!("up to {}, limit {}", shown(check.value), shown(check.limit));
+            }
+        }
+    }
+    let list: Vec<String> = checks
+        .into_iter()
+        .map(|(name, (times, _, worst))| format!("{name} in {times} ({worst})"))
+        .collect();
+    let used = context.trials.values().filter(|trial| trial.used).count();
+    let text = format!(
+        "The machine did not keep up in {} of {}: {}. These trials are included and marked.",
+        trials.len(),
+        text::plural(used, "trial"),
+        list.join("; ")
+    );
+    (!trials.is_empty()).then(|| {
+        note(
+            Severity::Caution,
+            "overloaded",
+            text,
+            context.cells_of(&trials),
+        )
+    })
+}
+
+/// No interval can tell of a state of the machine that the replicates happened not to meet; trials
+/// that disagree are the hint that there are such states.
+pub(super) fn unstable(context: &Context<'_>) -> Option<Note> {
+    let factor = |cell: &Cell| {
+        let used = context
+            .trials
+            .values()
+            .filter(|t| t.used && t.summary.cell == cell.id);
+        let medians: Vec<f64> = used
+            .filter_map(|t| t.summary.spread_ns)
+            .map(|spread| spread.median)
+            .collect();
+        let low = medians
+            .iter()
+            .copied()
+            .min_by(f64::total_cmp)
+            .filter(|&low| low > 0.0)?;
+        let high = medians.into_iter().max_by(f64::total_cmp)?;
+        Some((high / low, low, high))
+    };
+    let apart = |cell: &Cell| factor(cell).is_some_and(|(factor, ..)| factor > UNSTABLE_FACTOR);
+    let cells = context.cells_where(apart);
+    let most = |cell: &Cell| factor(cell).map_or(0.0, |(factor, ..)| factor);
+    let worst = context
+        .cells
+        .iter()
+        .max_by(|a, b| most(a).total_cmp(&most(b)))?;
+    let (_, low, high) = factor(worst)?;
+    let text = format!(
+        "Trials of the same cell disagree: their medians lie further apart than a factor of \
+         {UNSTABLE_FACTOR} in {}, most in {} (from {} to {}). The machine was not in one state.",
+        text::plural(cells.len(), "cell"),
+        worst.id,
+        text::nanos(low),
+        text::nanos(high)
+    );
+    (!cells.is_empty()).then(|| note(Severity::Caution, "unstable", text, cells))
+}
+
+/// Processors of the lab's own on which something else ran.
+pub(super) fn invaded(context: &Context<'_>) -> Option<Note> {
+    let intruders = |trial: &TrialData| trial.record.as_ref().map_or(0, |r| r.intruders.len());
+    let trials = context.trials_where(|trial| intruders(trial) > 0);
+    trials.first()?;
+    let all = trials.iter().filter_map(|trial| trial.record.as_ref());
+    let mut time: BTreeMap<(IntruderKind, &str), (u64, u64)> = BTreeMap::new();
+    for one in all.flat_map(|record| &record.intruders) {
+        let (ran, times) = time.entry((one.kind, one.name.as_str())).or_default();
+        *ran += one.ran_ns.unwrap_or(0);
+        *times += one.times.unwrap_or(0);
+    }
+    let mut most: Vec<_> = time.into_iter().collect();
+    most.sort_by_key(|(_, sums)| std::cmp::Reverse(*sums));
+    let shown = most.iter().map(|((kind, name), (ran, times))| match kind {
+        IntruderKind::Process => format!("process {name} for {}", text::nanos(*ran as f64)),
+        IntruderKind::KernelThread => {
+            format!("kernel thread {name} for {}", text::nanos(*ran as f64))
+        }
+        IntruderKind::Interrupt => {
+            format!("interrupt {name} {}", text::plural(*times as usize, "time"))
+        }
+    });
+    let text = format!(
+        "On processors that belong to the lab alone something else ran too, in {}: {}.",
+        text::plural(trials.len(), "trial"),
+        text::some_of(&shown.collect::<Vec<_>>())
+    );
+    Some(note(
+        Severity::Info,
+        "invaded",
+        text,
+        context.cells_of(&trials),
+    ))
+}
+
+pub(super) fn floor(context: &Context<'_>) -> Option<Note> {
+    let share = |trial: &TrialData| {
+        let median = trial.summary.spread_ns?.median;
+        (median > 0.0).then(|| trial.summary.floor.map(|floor| floor.median_ns / median))?
+    };
+    let trials = context.trials_where(|trial| share(trial).is_some_and(|s| s >= FLOOR_SHARE));
+    let worst = trials
+        .iter()
+        .filter_map(|trial| share(trial))
+        .max_by(f64::total_cmp)?;
+    let text = format!(
+        "The probe's own floor (the same exchange over loopback) is up to {} of the median in {}: \
+         most of each latency there is the probe and the kernel, not the link.",
+        text::quantity(worst, "1"),
+        text::plural(trials.len(), "trial")
+    );
+    Some(note(
+        Severity::Info,
+        "floor",
+        text,
+        context.cells_of(&trials),
+    ))
+}
