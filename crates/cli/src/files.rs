@@ -253,7 +253,7 @@ fn unproven(machine: Machine<'_>) -> Result<Facts, Failure> {
 /// The profile of a name, built in or the machine's own. One that cannot be read counts as absent; the
 /// planner then names it, and `latlab tune plan` says what is wrong with it.
 fn profile(name: &str) -> Option<Profile> {
-    Profile::named(name, &|name| profiles::load(name).ok())
+    profiles::load(name).ok()
 }
 
 /// A study, read.

@@ -429,7 +429,7 @@ impl LinkPlan {
 /// # Errors
 /// Everything that is wrong, each with its place in the lab's text.
 pub fn plan(lab: &Lab, facts: &Facts) -> Result<Plan, Diagnostics> {
-    plan_with(lab, facts, &|name| Profile::named(name, &Profile::builtin))
+    plan_with(lab, facts, &Profile::builtin)
 }
 
 /// Where everything of `lab` would run; what else the machine may lack is not asked.

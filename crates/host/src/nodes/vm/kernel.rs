@@ -186,6 +186,7 @@ pub fn resolve(
     if let Some(flavour) = apt::Flavour::named(which) {
         let chosen = choose(which, flavour, cache, progress)?;
         let root = cache.join(&chosen.directory);
+        apt::index_modules(&root);
         let vmlinuz = image_in(&root)?;
         let origin = format!("{} {}", chosen.package, chosen.version);
         let looked = |release: &str| vec![root.join("lib/modules").join(release)];

@@ -73,7 +73,7 @@ impl<'l> Asks<'l> {
             if let Some((_, found)) = known.iter().find(|(name, _)| *name == tuning.as_str()) {
                 return found.clone();
             }
-            let found = profiles(tuning).map(|p| p.cores);
+            let found = Profile::named(tuning, profiles).map(|p| p.cores);
             if found.is_none() {
                 let message = format!("there is no tuning profile `{}`", shown(tuning));
                 let hint = hint_one_of(tuning, &Profile::builtin_names());

@@ -32,7 +32,9 @@ pub(in crate::plan) fn node_plans(
             }
             Share::Own | Share::Pool | Share::Named => true,
         });
-        let profile = lab.tuning_of(node).and_then(|t| profiles(t));
+        let profile = lab
+            .tuning_of(node)
+            .and_then(|t| Profile::named(t, profiles));
         plan(lab, node, confined, profile.as_ref())
     };
     lab.nodes.iter().map(one).collect()

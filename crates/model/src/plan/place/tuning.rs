@@ -18,7 +18,7 @@ pub fn tuning(lab: &Lab, profiles: Profiles<'_>, errors: &mut Diagnostics) -> Op
         {
             continue;
         }
-        let Some(profile) = profiles(name).filter(|p| !p.knobs.is_empty()) else {
+        let Some(profile) = Profile::named(name, profiles).filter(|p| !p.knobs.is_empty()) else {
             continue;
         };
         if let Some((first, _)) = &chosen {

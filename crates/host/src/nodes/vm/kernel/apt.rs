@@ -194,9 +194,7 @@ fn fetch_into(work: &Path, package: &str, progress: &mut dyn FnMut(Progress)) ->
         unpack.arg("-x").arg(&deb).arg(&root);
         run("dpkg-deb", unpack, &mut || ())?;
     }
-    link_merged(&root)?;
-    index_modules(&root);
-    Ok(())
+    link_merged(&root)
 }
 
 /// Since Debian 13 modules are packed below `usr/lib`. On an installed system `/lib` leads there, and
@@ -209,13 +207,17 @@ fn link_merged(root: &Path) -> Result<(), Error> {
     symlink("usr/lib", &lib).map_err(io_error("make link", &lib))
 }
 
-/// Makes `modules.dep`, so that `modprobe` works in guests. Without `depmod` guests still boot: what
-/// they need for that is found without it.
-fn index_modules(root: &Path) {
+/// Makes `modules.dep` where there is none, so that `modprobe` works in guests. Without `depmod` guests
+/// still boot: what they need for that is found without it. It may be installed later than the kernel
+/// was unpacked, so this is asked for every time.
+pub(super) fn index_modules(root: &Path) {
     let Ok(entries) = fs::read_dir(root.join("lib/modules")) else {
         return;
     };
     for entry in entries.flatten() {
+        if entry.path().join("modules.dep").exists() {
+            continue;
+        }
         let mut depmod = Command::new("depmod");
         depmod.arg("-b").arg(root).arg(entry.file_name());
         let _ = run("depmod", depmod, &mut || ());
