@@ -1,0 +1,157 @@
+//! What every way into and out of the switch can do: a guest's rings, a tap, a link's socket.
+//!
+//! Receiving and sending are two halves, because a frame is received by one dispatcher only, and
+//! sent by whichever has one for this port.
+
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::frames::Batch;
+
+/// A port's number: interfaces and links alike, small and dense, given by the configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PortId(pub u16);
+
+/// The receiving half.
+pub trait Receive: Send {
+    /// Appends what has arrived to the batch, at most what there is room for, in order; returns how
+    /// many frames that were. Malformed ones are dropped and counted.
+    fn receive(&mut self, batch: &mut Batch) -> usize;
+
+    /// Every frame received has been sent or dropped: borrowed memory goes back to its owner.
+    fn complete(&mut self);
+
+    /// What becomes readable when frames arrive while [`Receive::arm`]ed.
+    fn wakeup(&self) -> BorrowedFd<'_>;
+
+    /// Asks to be woken for the next frame. True when some have arrived already: then look again
+    /// before sleeping.
+    fn arm(&mut self) -> bool;
+
+    /// No wake-ups, please: somebody looks all the time.
+    fn disarm(&mut self);
+}
+
+/// The sending half.
+pub trait Transmit: Send {
+    /// Sends the frames of the batch that `which` lists, in order. Never waits: what does not fit is
+    /// dropped and counted.
+    fn transmit(&mut self, batch: &Batch, which: &[u16]);
+
+    /// The pass is over: tell the receiver if it was not told yet (Cui 2013, 4.2: the end-of-coalescing
+    /// notification).
+    fn flush(&mut self) {}
+}
+
+/// Why a frame went nowhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DropReason {
+    /// No route, nobody learned, nowhere to flood.
+    NoRoute,
+    /// Its source address is bound to another port.
+    Spoofed,
+    /// The receiver offers no buffer.
+    NoBuffer,
+    /// The port is there, but nobody is connected to it.
+    Down,
+    /// Longer than the port takes, and it cannot be cut.
+    TooLong,
+    /// Headers, descriptors or lengths that cannot be.
+    Malformed,
+    /// Too many broadcast, multicast and unknown frames.
+    Limited,
+    /// It came back to a host that it had left.
+    Loop,
+    /// From a peer or for a network that is not configured here.
+    Unknown,
+    /// The kernel refused to send it.
+    Refused,
+    /// Not authentic, or seen before (encrypted links).
+    Unauthentic,
+}
+
+impl DropReason {
+    /// All, in the order of the counters.
+    pub const ALL: [DropReason; 11] = [
+        DropReason::NoRoute,
+        DropReason::Spoofed,
+        DropReason::NoBuffer,
+        DropReason::Down,
+        DropReason::TooLong,
+        DropReason::Malformed,
+        DropReason::Limited,
+        DropReason::Loop,
+        DropReason::Unknown,
+        DropReason::Refused,
+        DropReason::Unauthentic,
+    ];
+
+    /// The name in counters.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            DropReason::NoRoute => "no_route",
+            DropReason::Spoofed => "spoofed_source",
+            DropReason::NoBuffer => "no_buffer",
+            DropReason::Down => "down",
+            DropReason::TooLong => "too_long",
+            DropReason::Malformed => "malformed",
+            DropReason::Limited => "limited",
+            DropReason::Loop => "loop",
+            DropReason::Unknown => "unknown_peer",
+            DropReason::Refused => "refused",
+            DropReason::Unauthentic => "unauthentic",
+        }
+    }
+}
+
+/// A port's counters: written by its dispatchers once per batch, read by anybody.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Frames and bytes that came in, and that went out.
+    pub received: Traffic,
+    /// As `received`, the other way.
+    pub sent: Traffic,
+    /// Frames dropped, by [`DropReason`].
+    dropped: [AtomicU64; DropReason::ALL.len()],
+    /// Wake-ups by the other side (kicks).
+    pub kicks: AtomicU64,
+    /// Notifications to the other side (virtual interrupts).
+    pub interrupts: AtomicU64,
+    /// Batches received.
+    pub batches: AtomicU64,
+    /// Changes of the dispatch mode.
+    pub mode_changes: AtomicU64,
+    /// Bytes copied in user space.
+    pub copied: AtomicU64,
+}
+
+/// Frames and their bytes.
+#[derive(Debug, Default)]
+pub struct Traffic {
+    /// Frames.
+    pub frames: AtomicU64,
+    /// Bytes.
+    pub bytes: AtomicU64,
+}
+
+impl Traffic {
+    /// Counts frames with their bytes.
+    pub fn add(&self, frames: u64, bytes: u64) {
+        self.frames.fetch_add(frames, Relaxed);
+        self.bytes.fetch_add(bytes, Relaxed);
+    }
+}
+
+impl Counters {
+    /// Counts dropped frames.
+    pub fn drop(&self, reason: DropReason, frames: u64) {
+        self.dropped[reason as usize].fetch_add(frames, Relaxed);
+    }
+
+    /// How many were dropped for this reason.
+    #[must_use]
+    pub fn dropped(&self, reason: DropReason) -> u64 {
+        self.dropped[reason as usize].load(Relaxed)
+    }
+}

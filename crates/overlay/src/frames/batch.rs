@@ -1,0 +1,213 @@
+//! A batch: the frames of one pass, in two arenas that are never given back.
+
+use super::offload::Offload;
+use super::sys::Segment;
+use crate::endpoints::PortId;
+
+/// How much of a frame is copied at once: Ethernet, two VLAN tags, IPv6 and a full TCP header fit,
+/// and so does a whole small frame.
+pub const HEAD: usize = 128;
+
+/// The network of a frame whose way in does not say (an interface's frames get theirs from the
+/// dispatcher).
+pub const NETWORK_UNKNOWN: u32 = u32::MAX;
+
+/// A frame on its way. The layout keeps what every frame needs in the first cache line.
+#[derive(Debug, Clone)]
+pub struct Frame {
+    /// Bytes of the whole frame, Ethernet header included, frame check sequence not.
+    pub len: u32,
+    /// The network (VXLAN's VNI) in which it travels.
+    pub network: u32,
+    /// Where it came in.
+    pub ingress: PortId,
+    head_len: u16,
+    first_segment: u32,
+    segments: u16,
+    /// What the sender left to do.
+    pub offload: Offload,
+    head: [u8; HEAD],
+}
+
+impl Frame {
+    /// The first bytes, as they were when the frame was received.
+    #[must_use]
+    pub fn head(&self) -> &[u8] {
+        &self.head[..usize::from(self.head_len)]
+    }
+
+    /// The destination address.
+    #[must_use]
+    pub fn destination(&self) -> [u8; 6] {
+        [
+            self.head[0],
+            self.head[1],
+            self.head[2],
+            self.head[3],
+            self.head[4],
+            self.head[5],
+        ]
+    }
+
+    /// The source address.
+    #[must_use]
+    pub fn source(&self) -> [u8; 6] {
+        [
+            self.head[6],
+            self.head[7],
+            self.head[8],
+            self.head[9],
+            self.head[10],
+            self.head[11],
+        ]
+    }
+}
+
+/// Frames of one pass, in the order in which they came.
+///
+/// Every frame has at least an Ethernet header ([`Batch::push`] refuses shorter ones), so addresses
+/// can be read without asking.
+#[derive(Debug)]
+pub struct Batch {
+    frames: Vec<Frame>,
+    segments: Vec<Segment>,
+    room: usize,
+}
+
+/// A frame too short to have addresses and a type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("shorter than an Ethernet header")]
+pub struct TooShort;
+
+impl Batch {
+    /// A batch for at most `room` frames.
+    #[must_use]
+    pub fn new(room: usize) -> Batch {
+        Batch {
+            frames: Vec::with_capacity(room),
+            segments: Vec::with_capacity(room * 4),
+            room,
+        }
+    }
+
+    /// How many frames still fit.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        self.room - self.frames.len()
+    }
+
+    /// The frames.
+    #[must_use]
+    pub fn frames(&self) -> &[Frame] {
+        &self.frames
+    }
+
+    /// The frames, to give those of an interface their network.
+    pub fn frames_mut(&mut self) -> &mut [Frame] {
+        &mut self.frames
+    }
+
+    /// What follows the frame's head, in the sender's memory.
+    #[must_use]
+    pub fn rest(&self, frame: &Frame) -> &[Segment] {
+        let first = frame.first_segment as usize;
+        &self.segments[first..first + usize::from(frame.segments)]
+    }
+
+    /// Forgets all frames; called when every one has been sent or dropped.
+    pub fn clear(&mut self) {
+        self.frames.clear();
+        self.segments.clear();
+    }
+
+    /// Takes a frame that lies in `pieces`, in order, and copies its head.
+    ///
+    /// # Errors
+    ///
+    /// A frame shorter than an Ethernet header.
+    ///
+    /// # Panics
+    ///
+    /// When there is no room; who receives asks first.
+    pub fn push(
+        &mut self,
+        ingress: PortId,
+        network: u32,
+        offload: Offload,
+        pieces: impl IntoIterator<Item = Segment>,
+    ) -> Result<(), TooShort> {
+        assert!(self.room() > 0, "a batch is never filled beyond its room");
+        let first_segment = self.segments.len();
+        let mut frame = Frame {
+            len: 0,
+            network,
+            ingress,
+            head_len: 0,
+            first_segment: u32::try_from(first_segment).unwrap_or(u32::MAX),
+            segments: 0,
+            offload,
+            head: [0; HEAD],
+        };
+        let mut head = 0;
+        let mut len = 0;
+        for piece in pieces {
+            len += piece.len();
+            let copied = piece.copy_to(&mut frame.head[head..]);
+            head += copied;
+            let left = piece.slice(copied, piece.len());
+            if !left.is_empty() {
+                self.segments.push(left);
+            }
+        }
+        let segments = self.segments.len() - first_segment;
+        match (
+            u16::try_from(head),
+            u32::try_from(len),
+            u16::try_from(segments),
+        ) {
+            (Ok(head), Ok(len), Ok(segments)) if head >= 14 => {
+                (frame.head_len, frame.len, frame.segments) = (head, len, segments);
+                self.frames.push(frame);
+                Ok(())
+            }
+            _ => {
+                self.segments.truncate(first_segment);
+                Err(TooShort)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_head_is_a_copy_and_the_rest_is_borrowed() {
+        let bytes: &'static [u8] = (0..=255).cycle().take(1500).collect::<Vec<u8>>().leak();
+        let mut batch = Batch::new(2);
+        let pieces = [&bytes[..20], &bytes[20..700], &bytes[700..]].map(Segment::of);
+        batch
+            .push(PortId(3), 7, Offload::default(), pieces)
+            .unwrap();
+        let frame = &batch.frames()[0];
+        assert_eq!(frame.head(), &bytes[..HEAD]);
+        assert_eq!(frame.len, 1500);
+        let mut rest = vec![0; 1500 - HEAD];
+        let mut at = 0;
+        for segment in batch.rest(frame) {
+            at += segment.copy_to(&mut rest[at..]);
+        }
+        assert_eq!(rest, bytes[HEAD..]);
+        assert_eq!(frame.source(), [6, 7, 8, 9, 10, 11]);
+        assert_eq!(batch.room(), 1);
+    }
+
+    #[test]
+    fn a_frame_without_addresses_is_refused_and_leaves_nothing() {
+        let mut batch = Batch::new(1);
+        let refused = batch.push(PortId(0), 0, Offload::default(), [Segment::of(&[0; 13])]);
+        assert_eq!(refused, Err(TooShort));
+        assert_eq!(batch.room(), 1);
+    }
+}

@@ -1,0 +1,180 @@
+//! What a sender left to the device: checksums not yet computed, segments not yet cut.
+//!
+//! `struct virtio_net_hdr` (virtio 1.2, 5.1.6), the form in which rings, taps and packet sockets all
+//! speak of it. It comes from a guest, so it is read once and checked against the frame before
+//! anybody believes it.
+
+/// What a large frame is to be cut into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Gso {
+    /// It is not large.
+    #[default]
+    None,
+    /// TCP over IPv4.
+    Tcp4,
+    /// TCP over IPv6.
+    Tcp6,
+    /// UDP datagrams of equal size.
+    Udp,
+}
+
+/// A frame's offloads, checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Offload {
+    /// What the frame is to be cut into.
+    pub gso: Gso,
+    /// Whether the sender marked congestion (TCP's ECN with segmentation).
+    pub ecn: bool,
+    /// The payload of each piece, in bytes; zero without segmentation.
+    pub gso_size: u16,
+    /// Where the bytes to sum start and how far from there the sum belongs, when it is not computed.
+    pub checksum: Option<(u16, u16)>,
+    /// Whether the checksums were verified by somebody trusted.
+    pub verified: bool,
+}
+
+/// Why a header is not believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum OffloadError {
+    /// The checksum would be read or written beyond the frame (CVE-2024-11614 in DPDK).
+    #[error("the checksum lies outside the frame")]
+    Checksum,
+    /// An unknown kind of segmentation, or pieces without a size.
+    #[error("unknown segmentation")]
+    Segmentation,
+}
+
+const NEEDS_CSUM: u8 = 1;
+const DATA_VALID: u8 = 2;
+const GSO_TCPV4: u8 = 1;
+const GSO_TCPV6: u8 = 4;
+const GSO_UDP_L4: u8 = 5;
+const GSO_ECN: u8 = 0x80;
+
+impl Offload {
+    /// Length of the header in its classic form, without the count of buffers.
+    pub const BYTES: usize = 10;
+
+    /// Reads a header that belongs to a frame of `frame` bytes.
+    ///
+    /// # Errors
+    ///
+    /// What cannot be true for such a frame.
+    pub fn parse(header: &[u8; Self::BYTES], frame: usize) -> Result<Offload, OffloadError> {
+        let word = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
+        let gso = match header[1] & !GSO_ECN {
+            0 => Gso::None,
+            GSO_TCPV4 => Gso::Tcp4,
+            GSO_TCPV6 => Gso::Tcp6,
+            GSO_UDP_L4 => Gso::Udp,
+            _ => return Err(OffloadError::Segmentation),
+        };
+        let needs_checksum = header[0] & NEEDS_CSUM != 0;
+        let (start, offset) = (word(6), word(8));
+        if needs_checksum && usize::from(start) + usize::from(offset) + 2 > frame {
+            return Err(OffloadError::Checksum);
+        }
+        let gso_size = word(4);
+        if gso != Gso::None && (gso_size == 0 || !needs_checksum) {
+            return Err(OffloadError::Segmentation);
+        }
+        Ok(Offload {
+            gso,
+            ecn: header[1] & GSO_ECN != 0,
+            gso_size: if gso == Gso::None { 0 } else { gso_size },
+            checksum: needs_checksum.then_some((start, offset)),
+            verified: header[0] & DATA_VALID != 0,
+        })
+    }
+
+    /// Writes the header; `headers` is the length of the frame's headers, a hint for who cuts it.
+    #[must_use]
+    pub fn encode(&self, headers: u16) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        let (start, offset) = self.checksum.unwrap_or_default();
+        bytes[0] = if self.checksum.is_some() {
+            NEEDS_CSUM
+        } else if self.verified {
+            DATA_VALID
+        } else {
+            0
+        };
+        bytes[1] = match self.gso {
+            Gso::None => 0,
+            Gso::Tcp4 => GSO_TCPV4,
+            Gso::Tcp6 => GSO_TCPV6,
+            Gso::Udp => GSO_UDP_L4,
+        };
+        if self.gso != Gso::None && self.ecn {
+            bytes[1] |= GSO_ECN;
+        }
+        if self.gso != Gso::None {
+            bytes[2..4].copy_from_slice(&headers.to_le_bytes());
+        }
+        bytes[4..6].copy_from_slice(&self.gso_size.to_le_bytes());
+        bytes[6..8].copy_from_slice(&start.to_le_bytes());
+        bytes[8..10].copy_from_slice(&offset.to_le_bytes());
+        bytes
+    }
+
+    /// Whether nothing is left to do: any receiver can take the frame as it is.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.gso == Gso::None && self.checksum.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_is_read_back() {
+        let offload = Offload {
+            gso: Gso::Tcp6,
+            ecn: true,
+            gso_size: 1440,
+            checksum: Some((54, 16)),
+            verified: false,
+        };
+        assert_eq!(Offload::parse(&offload.encode(74), 9000), Ok(offload));
+    }
+
+    #[test]
+    fn a_checksum_beyond_the_frame_is_refused() {
+        let offload = Offload {
+            checksum: Some((34, 16)),
+            ..Offload::default()
+        };
+        let bytes = offload.encode(0);
+        assert_eq!(Offload::parse(&bytes, 52), Ok(offload));
+        assert_eq!(Offload::parse(&bytes, 51), Err(OffloadError::Checksum));
+    }
+
+    #[test]
+    fn segments_need_a_size_and_a_checksum() {
+        let mut bytes = Offload {
+            gso: Gso::Tcp4,
+            gso_size: 1448,
+            checksum: Some((34, 16)),
+            ..Offload::default()
+        }
+        .encode(66);
+        bytes[4..6].fill(0);
+        assert_eq!(
+            Offload::parse(&bytes, 3000),
+            Err(OffloadError::Segmentation)
+        );
+        bytes[4] = 200;
+        bytes[0] = 0;
+        assert_eq!(
+            Offload::parse(&bytes, 3000),
+            Err(OffloadError::Segmentation)
+        );
+        bytes[1] = 7;
+        assert_eq!(
+            Offload::parse(&bytes, 3000),
+            Err(OffloadError::Segmentation)
+        );
+    }
+}

@@ -1,0 +1,85 @@
+//! Borrowed memory of somebody else: the only unsafe code of frames.
+
+/// A stretch of memory that belongs to a guest or to a receive buffer and that nobody here may turn
+/// into a reference: a guest may write to it at any moment, so it is only ever copied from.
+///
+/// Whoever makes one promises that it stays mapped until the batch that holds it is complete.
+#[derive(Debug, Clone, Copy)]
+pub struct Segment {
+    start: *const u8,
+    len: usize,
+}
+
+// SAFETY: a segment is an address and a length; what it points to is only read by copying, and the
+// maker's promise (see `new`) does not depend on the thread.
+unsafe impl Send for Segment {}
+
+impl Segment {
+    /// # Safety
+    ///
+    /// `start..start + len` must stay mapped and readable until the batch is complete.
+    #[must_use]
+    pub const unsafe fn new(start: *const u8, len: usize) -> Segment {
+        Segment { start, len }
+    }
+
+    /// A segment of memory that is never given back.
+    #[must_use]
+    pub fn of(bytes: &'static [u8]) -> Segment {
+        Segment {
+            start: bytes.as_ptr(),
+            len: bytes.len(),
+        }
+    }
+
+    /// Bytes.
+    #[must_use]
+    pub const fn len(self) -> usize {
+        self.len
+    }
+
+    /// Whether it holds nothing.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.len == 0
+    }
+
+    /// Where it starts, for an iovec.
+    #[must_use]
+    pub const fn as_ptr(self) -> *const u8 {
+        self.start
+    }
+
+    /// The part from `offset` on, at most `len` bytes; shorter or empty where the segment ends.
+    #[must_use]
+    pub fn slice(self, offset: usize, len: usize) -> Segment {
+        let offset = offset.min(self.len);
+        Segment {
+            // SAFETY: `offset` is at most the length, so the address is inside or one past the end.
+            start: unsafe { self.start.add(offset) },
+            len: len.min(self.len - offset),
+        }
+    }
+
+    /// Copies the beginning into `to`; returns how many bytes that were.
+    pub fn copy_to(self, to: &mut [u8]) -> usize {
+        let len = self.len.min(to.len());
+        // SAFETY: the maker promised that the segment is mapped; `to` is ours and cannot overlap
+        // guest memory, and both are at least `len` long.
+        unsafe { std::ptr::copy_nonoverlapping(self.start, to.as_mut_ptr(), len) };
+        len
+    }
+
+    /// Copies the beginning, at most `room` bytes, to `to`; returns how many bytes that were.
+    ///
+    /// # Safety
+    ///
+    /// `to..to + room` must be mapped and writable. It may be a guest's memory and may overlap the
+    /// segment (a guest may offer one buffer in both directions).
+    pub unsafe fn copy_to_raw(self, to: *mut u8, room: usize) -> usize {
+        let len = self.len.min(room);
+        // SAFETY: as promised by the maker of the segment and by the caller.
+        unsafe { std::ptr::copy(self.start, to, len) };
+        len
+    }
+}

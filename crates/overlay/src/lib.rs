@@ -1,0 +1,21 @@
+//! The overlay: one Ethernet for guests and hosts.
+//!
+//! A user-space switch that sits directly on the guests' virtio rings, and a path inside the kernel
+//! for containers, joined to other hosts by links. After VNET/P (Cui 2013, chapters 4 and 5), with
+//! what has been learned since: the routes on source and destination, the dispatch modes, early
+//! interrupts and cut-through forwarding are its; rings shared with the guest (vhost-user), frames
+//! that stay whole (GSO) and BPF are today's form of the rest.
+//!
+//! The way of a frame, one dispatcher's pass:
+//!
+//! ```text
+//! endpoint.receive ─► Batch of Frames ─► forwarding (cache, table) ─► lists per output ─► endpoint.transmit ─► complete
+//! (ring, tap, socket)   heads copied once,   who may, who gets it                        one copy, or an iovec
+//!                       the rest is borrowed
+//! ```
+//!
+//! - [`frames`]: what a frame is while it is in the switch; headers, checksums, segmentation
+//! - [`endpoints`]: what every port and every link can do
+
+pub mod endpoints;
+pub mod frames;
