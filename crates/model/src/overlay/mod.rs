@@ -1,0 +1,20 @@
+//! What an overlay consists of: networks, interfaces, links and routes (Cui 2013, 5.1.2), and how
+//! its dispatchers work. The same document is a file, what the daemon answers to `show`, and what a
+//! lab's plan holds; its one written form is the line language of [`language`].
+//!
+//! - A **network** is one Ethernet, known on the wire by its number (VXLAN's VNI). Nothing ever
+//!   passes from one to another.
+//! - An **interface** is a place on this host where a guest is plugged in; it is in one network.
+//! - A **link** leads to another host and carries all networks (a `direct` one carries one).
+//! - A **route** says, for frames of a network from some source to some destination, where they go.
+
+mod document;
+pub mod language;
+mod print;
+mod words;
+
+pub use document::{
+    Dispatch, Interface, InterfaceKind, Interrupts, Item, ItemName, Link, LinkKind, Mode, Network,
+    Overlay, PortName, Qualifier, Refusal, Route, Thresholds, Tls, Yield,
+};
+pub use language::{Command, ListWhat, Mistake};

@@ -1,0 +1,252 @@
+//! The written form: what [`super::language`] reads back.
+
+use std::borrow::Cow;
+use std::fmt::{Display, Formatter, Result};
+use std::path::Path;
+
+use super::document::{
+    Dispatch, Interface, InterfaceKind, Interrupts, LinkKind, Mode, Network, Overlay, PortName,
+    Qualifier, Route, Thresholds, Tls, Yield,
+};
+use crate::units::Nanos;
+
+/// An overlay as the commands that make it, in an order in which they can be given.
+impl Display for Overlay {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        writeln!(f, "set dispatch {}", self.dispatch)?;
+        for (name, network) in &self.networks {
+            writeln!(f, "add network {name} {network}")?;
+        }
+        for (name, interface) in &self.interfaces {
+            writeln!(f, "add interface {name} {interface}")?;
+        }
+        for (name, link) in &self.links {
+            writeln!(f, "add link {name} {}", link.kind)?;
+        }
+        for route in &self.routes {
+            writeln!(f, "add route {route}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Display for Network {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let learning = on(self.learning);
+        let age = exact(self.age);
+        write!(
+            f,
+            "vni {} learning {learning} flood {} age {age}",
+            self.vni, self.flood
+        )
+    }
+}
+
+impl Display for Interface {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        write!(f, "network {} ", self.network)?;
+        match &self.kind {
+            InterfaceKind::VhostUser {
+                socket,
+                client,
+                queues,
+                interrupts,
+                cut_through,
+            } => write!(
+                f,
+                "vhost-user {} client {} queues {queues} interrupts {interrupts} cut-through {}",
+                path(socket),
+                on(*client),
+                on(*cut_through)
+            )?,
+            InterfaceKind::Tap {
+                device,
+                netns,
+                queues,
+            } => {
+                write!(
+                    f,
+                    "tap {}{} queues {queues}",
+                    word(device),
+                    within(netns.as_deref())
+                )?;
+            }
+            InterfaceKind::Veth { device, netns } => {
+                write!(f, "veth {}{}", word(device), within(netns.as_deref()))?;
+            }
+        }
+        if !self.macs.is_empty() {
+            let macs: Vec<String> = self.macs.iter().map(ToString::to_string).collect();
+            write!(f, " mac {}", macs.join(","))?;
+        }
+        write!(f, " mtu {}", self.mtu)?;
+        match self.mode {
+            Some(mode) => write!(f, " mode {mode}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Display for LinkKind {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self {
+            LinkKind::Vxlan { remote, local } => write!(f, "vxlan {remote} local {local}"),
+            LinkKind::Udp { remote, local } => write!(f, "udp {remote} local {local}"),
+            LinkKind::Sealed {
+                remote,
+                local,
+                key,
+                peer,
+            } => {
+                write!(
+                    f,
+                    "sealed {remote} local {local} key {} peer {peer}",
+                    path(key)
+                )
+            }
+            LinkKind::Connect { remote, tls } => {
+                write!(f, "connect {remote}{}", certificates(tls.as_ref()))
+            }
+            LinkKind::Listen { local, tls } => {
+                write!(f, "listen {local}{}", certificates(tls.as_ref()))
+            }
+            LinkKind::Direct {
+                device,
+                netns,
+                network,
+            } => {
+                let within = within(netns.as_deref());
+                write!(f, "direct {}{within} network {network}", word(device))
+            }
+        }
+    }
+}
+
+impl Display for Route {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        write!(
+            f,
+            "{} {} {} {}",
+            self.network, self.source, self.destination, self.to
+        )?;
+        match &self.from {
+            Some(from) => write!(f, " from {from}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Display for Qualifier {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self {
+            Qualifier::Is(mac) => write!(f, "{mac}"),
+            Qualifier::Not(mac) => write!(f, "not-{mac}"),
+            Qualifier::Any => f.write_str("any"),
+            Qualifier::None => f.write_str("none"),
+        }
+    }
+}
+
+impl Display for PortName {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self {
+            PortName::Interface(name) => write!(f, "interface {name}"),
+            PortName::Link(name) => write!(f, "link {name}"),
+        }
+    }
+}
+
+impl Display for Dispatch {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        write!(f, "dispatchers {} cpus ", self.dispatchers)?;
+        match self.cpus.is_empty() {
+            true => f.write_str("none")?,
+            false => write!(f, "{}", self.cpus)?,
+        }
+        write!(f, " mode {} idle {}", self.mode, self.idle)
+    }
+}
+
+impl Display for Mode {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self {
+            Mode::GuestDriven => f.write_str("guest"),
+            Mode::VmmDriven => f.write_str("vmm"),
+            Mode::Adaptive(Thresholds::Wakeups { enter, leave, idle }) => {
+                write!(f, "adaptive:wakeups={enter}/{leave}/{}", exact(*idle))
+            }
+            Mode::Adaptive(Thresholds::Rate {
+                enter,
+                leave,
+                window,
+            }) => write!(f, "adaptive:rate={enter}/{leave}/{}", exact(*window)),
+        }
+    }
+}
+
+impl Display for Yield {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self {
+            Yield::Immediate => f.write_str("immediate"),
+            Yield::Timed { sleep } => write!(f, "timed:{}", exact(*sleep)),
+            Yield::Adaptive { sleep, after } => {
+                write!(f, "adaptive:{}/{}", exact(*sleep), exact(*after))
+            }
+        }
+    }
+}
+
+impl Display for Interrupts {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        f.write_str(match self {
+            Interrupts::Batch => "batch",
+            Interrupts::Early => "early",
+            Interrupts::BeforeData => "before-data",
+        })
+    }
+}
+
+fn certificates(tls: Option<&Tls>) -> String {
+    let Some(tls) = tls else {
+        return String::new();
+    };
+    format!(
+        " certificate {} certificate-key {} authority {}",
+        path(&tls.certificate),
+        path(&tls.key),
+        path(&tls.authority)
+    )
+}
+
+fn within(netns: Option<&Path>) -> String {
+    netns.map_or_else(String::new, |file| format!(" netns {}", path(file)))
+}
+
+fn path(path: &Path) -> String {
+    word(&path.to_string_lossy()).into_owned()
+}
+
+/// A word that is read as one.
+fn word(text: &str) -> Cow<'_, str> {
+    match text.contains(|c: char| c.is_whitespace() || c == '#') || text.is_empty() {
+        true => format!("\"{text}\"").into(),
+        false => text.into(),
+    }
+}
+
+const fn on(is_on: bool) -> &'static str {
+    match is_on {
+        true => "on",
+        false => "off",
+    }
+}
+
+/// A time in the largest unit that says it exactly.
+fn exact(time: Nanos) -> String {
+    let units = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000)];
+    let fits = units.iter().find(|(_, factor)| time.0 % factor == 0);
+    match fits {
+        Some((unit, factor)) => format!("{}{unit}", time.0 / factor),
+        None => format!("{}ns", time.0),
+    }
+}

@@ -1,0 +1,214 @@
+//! The overlay's control language: read back as written, mistakes with their column, refusals that
+//! change nothing.
+
+use latlab_model::overlay::language::{parse, parse_file};
+use latlab_model::overlay::{Command, Overlay};
+
+const WHOLE: &str = r#"
+# two networks, every kind of thing
+set dispatch dispatchers 2 cpus 2-3 mode adaptive:rate=10000/1000/10ms idle timed:20us
+add network lan vni 7
+add network quiet vni 8 learning off flood 100 age 2s
+add interface v1 network lan vhost-user /run/v1.sock mac 52:54:00:00:00:01 mtu 9000 mode vmm
+add interface v2 network lan vhost-user "/run/with blank.sock" client on queues 4 interrupts early cut-through off
+add interface t0 network quiet tap tap0 netns /run/netns/a queues 2
+add interface c0 network lan veth veth0 mac 02:00:00:00:00:01,02:00:00:00:00:02
+add link b vxlan 10.0.0.2
+add link c udp [fd00::2]:7000 local [fd00::1]:7000
+add link d sealed 10.0.0.3 key /etc/overlay.key peer 00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff
+add link e connect 10.0.0.4:5000 certificate a.pem certificate-key a.key authority ca.pem
+add link f listen 0.0.0.0:5000
+add link g direct eth1 network quiet
+add route lan any 52:54:00:00:00:09 link b
+add route lan not-52:54:00:00:00:01 any interface v1 from link b
+add route lan any none link c
+"#;
+
+fn apply(overlay: &mut Overlay, line: &str) -> Result<(), String> {
+    let command = parse(line, overlay)
+        .map_err(|m| format!("{}: {} ({})", m.column, m.message, m.hint))?
+        .expect("a command");
+    overlay
+        .apply(&command)
+        .map_err(|r| format!("{} ({})", r.message, r.hint))
+}
+
+#[test]
+fn an_overlay_is_read_back_as_it_is_written() {
+    let overlay = parse_file(WHOLE).expect("a good file");
+    let written = overlay.to_string();
+    assert_eq!(parse_file(&written).expect("what was written"), overlay);
+    assert_eq!(overlay.routes.len(), 3);
+    assert!(written.contains("add link b vxlan 10.0.0.2:4789 local 0.0.0.0:4789"));
+}
+
+#[test]
+fn mistakes_say_where_and_what_to_do() {
+    let cases = [
+        (
+            "ad network x vni 1",
+            "1: unknown command `ad` (did you mean `add`?)",
+        ),
+        (
+            "add netwrk x vni 1",
+            "5: unknown thing `netwrk` (did you mean `network`?)",
+        ),
+        (
+            "add network x",
+            "15: `vni` is missing (add `vni` and a number below 16777216)",
+        ),
+        (
+            "add network x vni 16777216",
+            "19: `16777216` cannot be the vni (write a number below 16777216)",
+        ),
+        (
+            "add network a/b vni 1",
+            "13: `a/b` is no name (1 to 63 letters, digits, dots, dashes and underscores)",
+        ),
+        (
+            "add network x vni 1 vni 2",
+            "21: `vni` is given twice (give it once)",
+        ),
+        (
+            "add network x vni 1 learning maybe",
+            "30: `maybe` cannot be the learning (write on or off)",
+        ),
+        (
+            "add interface i network lan",
+            "29: how the interface is reached is missing (add `vhost-user SOCKET`, `tap DEVICE` or `veth DEVICE`)",
+        ),
+        (
+            "add interface i network lan tap a-very-long-device-name",
+            "33: `a-very-long-device-name` is no name of an interface (1 to 15 bytes without blanks, `/` and `:`)",
+        ),
+        (
+            "add interface i network lan tap t0 client on",
+            "43: a tap interface has no `client` (leave it out)",
+        ),
+        (
+            "add interface i network lan tap t0 mac 02:0",
+            "40: `02:0` cannot be the mac (write addresses as 02:00:00:00:00:01, with commas)",
+        ),
+        (
+            "add link l vxlan nowhere",
+            "18: `nowhere` is not where a link leads (write an address as 10.0.0.2, 10.0.0.2:4789 or [fd00::2]:4789)",
+        ),
+        (
+            "add link l vxlan 10.0.0.2 local [fd00::1]:4789",
+            "33: `[fd00::1]:4789` cannot be the local (write an address as 10.0.0.2, 10.0.0.2:4789 or [fd00::2]:4789)",
+        ),
+        (
+            "add link l connect 10.0.0.2",
+            "20: `10.0.0.2` is not where a link leads (write an address with a port, as 10.0.0.2:5000 or [fd00::2]:5000)",
+        ),
+        (
+            "add link l listen 0.0.0.0:1 certificate a",
+            "43: `certificate-key` is missing (add `certificate-key` and a PEM file)",
+        ),
+        (
+            "add route lan any some interface v1",
+            "19: `some` cannot be the destination of a route (write `any`, `none`, a MAC address, or `not-` and one)",
+        ),
+        (
+            "add route lan any any port v1",
+            "23: unknown port `port` (one of interface, link)",
+        ),
+        (
+            "set dispatch mode adaptive:rate=5/10/1ms",
+            "19: `adaptive:rate=5/10/1ms` cannot be the mode (write guest, vmm, adaptive, adaptive:wakeups=10/5/50us or adaptive:rate=10000/1000/10ms)",
+        ),
+        (
+            "set interface v9 mode vmm",
+            "5: there is no interface `v9` (did you mean `v1`?)",
+        ),
+        ("show me", "6: `me` is too much (end the line before it)"),
+        (
+            "add network \"x",
+            "13: a quoted word does not end (close it with \")",
+        ),
+        (
+            "list everything",
+            "6: unknown list `everything` (one of networks, interfaces, links, routes)",
+        ),
+    ];
+    let overlay = parse_file(WHOLE).expect("a good file");
+    for (line, expected) in cases {
+        let mistake = parse(line, &overlay).expect_err(line);
+        let found = format!("{}: {} ({})", mistake.column, mistake.message, mistake.hint);
+        assert_eq!(found, expected, "{line}");
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused_and_nothing_changes() {
+    let cases = [
+        ("add network lan vni 9", "there is a network `lan` already"),
+        ("add network other vni 7", "vni 7 is the network `lan`"),
+        (
+            "add interface b network lan tap t9",
+            "there is a link `b` already",
+        ),
+        (
+            "add interface x network lam tap t9",
+            "there is no network `lam` (did you mean `lan`?)",
+        ),
+        (
+            "add interface x network lan tap tap0 netns /run/netns/a",
+            "interface `t0` has the device tap0 in /run/netns/a already",
+        ),
+        (
+            "add interface x network lan tap t9 mac 52:54:00:00:00:01",
+            "52:54:00:00:00:01 is bound to the interface `v1`",
+        ),
+        (
+            "add link x vxlan 10.0.0.2",
+            "link `b` is VXLAN from 0.0.0.0:4789 to 10.0.0.2:4789 already",
+        ),
+        (
+            "add route quiet any any interface v1",
+            "interface `v1` is in the network `lan`, the route in `quiet`",
+        ),
+        (
+            "add route lan any any link g",
+            "link `g` carries the network `quiet` only",
+        ),
+        (
+            "add route lan any any link b from link b",
+            "the route leads back to `b`",
+        ),
+        (
+            "add route lan any none link c",
+            "there is such a route already",
+        ),
+        ("delete link b", "`b` is still used: route lan"),
+        (
+            "delete network quiet",
+            "network `quiet` still has the interface `t0`",
+        ),
+        ("delete route lan any any link b", "there is no such route"),
+    ];
+    let before = parse_file(WHOLE).expect("a good file");
+    for (line, expected) in cases {
+        let mut overlay = before.clone();
+        let refused = apply(&mut overlay, line).expect_err(line);
+        assert!(refused.starts_with(expected), "{line}: {refused}");
+        assert_eq!(overlay, before, "{line}");
+    }
+}
+
+#[test]
+fn setting_changes_only_what_is_named() {
+    let mut overlay = parse_file(WHOLE).expect("a good file");
+    apply(&mut overlay, "set interface v1 interrupts early").expect("good");
+    apply(&mut overlay, "set network quiet flood 5").expect("good");
+    let text = overlay.to_string();
+    assert!(
+        text.contains("interrupts early cut-through on mac 52:54:00:00:00:01 mtu 9000 mode vmm")
+    );
+    assert!(text.contains("add network quiet vni 8 learning off flood 5 age 2s"));
+    assert_eq!(parse("  # nothing", &overlay), Ok(None));
+    assert_eq!(
+        parse("counters openmetrics", &overlay),
+        Ok(Some(Command::Counters { openmetrics: true }))
+    );
+}
