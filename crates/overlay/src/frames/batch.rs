@@ -8,6 +8,9 @@ use crate::endpoints::PortId;
 /// and so does a whole small frame.
 pub const HEAD: usize = 128;
 
+/// How many links a frame may pass, as IPv4's hosts choose it (RFC 1700).
+pub const HOPS: u8 = 64;
+
 /// The network of a frame whose way in does not say (an interface's frames get theirs from the
 /// dispatcher).
 pub const NETWORK_UNKNOWN: u32 = u32::MAX;
@@ -24,6 +27,10 @@ pub struct Frame {
     head_len: u16,
     first_segment: u32,
     segments: u16,
+    /// How many more links it may pass (a link's private header carries that on).
+    pub hops: u8,
+    /// The daemon that it entered the overlay at, or 0 when that is not known or it is this one.
+    pub origin: u64,
     /// What the sender left to do.
     pub offload: Offload,
     head: [u8; HEAD],
@@ -107,6 +114,11 @@ impl Batch {
         &mut self.frames
     }
 
+    /// The frame that came last, for a link that knows where it has been.
+    pub fn last_mut(&mut self) -> Option<&mut Frame> {
+        self.frames.last_mut()
+    }
+
     /// What follows the frame's head, in the sender's memory.
     #[must_use]
     pub fn rest(&self, frame: &Frame) -> &[Segment] {
@@ -145,6 +157,8 @@ impl Batch {
             head_len: 0,
             first_segment: u32::try_from(first_segment).unwrap_or(u32::MAX),
             segments: 0,
+            hops: HOPS,
+            origin: 0,
             offload,
             head: [0; HEAD],
         };

@@ -6,9 +6,19 @@
 //! sender has it and is borrowed until the batch is complete.
 
 mod batch;
+mod checksum;
+mod headers;
 mod offload;
+#[cfg(test)]
+mod random;
+mod segmentation;
 mod sys;
+#[cfg(test)]
+mod tests;
 
-pub use batch::{Batch, Frame, HEAD, NETWORK_UNKNOWN, TooShort};
+pub use batch::{Batch, Frame, HEAD, HOPS, NETWORK_UNKNOWN, TooShort};
+pub use checksum::Sum;
+pub use headers::{Headers, Refused};
 pub use offload::{Gso, Offload, OffloadError};
+pub use segmentation::{Arena, MAX_PIECES};
 pub use sys::Segment;

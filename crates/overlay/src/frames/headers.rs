@@ -1,0 +1,174 @@
+//! Where a frame's headers end: Ethernet with VLAN tags, IPv4 or IPv6, TCP or UDP.
+//!
+//! Only what software segmentation needs to know. What cannot be cut (a fragment, a tunnel) is
+//! refused with its reason, never guessed at.
+
+/// Why a frame is not cut or completed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// Headers end beyond the frame, or beyond what a sane sender uses.
+    #[error("headers that do not fit the frame")]
+    Headers,
+    /// Neither TCP nor UDP over IP, or not what the offload header says.
+    #[error("not the protocol that is to be cut")]
+    Protocol,
+    /// A part of a datagram cannot be cut again.
+    #[error("a fragment")]
+    Fragment,
+    /// The checksum to complete is not the one of the outermost transport header.
+    #[error("a tunnel inside, which only its sender can cut")]
+    Tunnel,
+    /// More pieces than [`super::MAX_PIECES`]: a few bytes of a guest's would become many frames.
+    #[error("too many pieces")]
+    TooMany,
+}
+
+/// A frame's layout, as offsets from its start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Headers {
+    /// Where the IP header starts.
+    pub network: usize,
+    /// Where the TCP or UDP header starts.
+    pub transport: usize,
+    /// Where the payload starts.
+    pub payload: usize,
+    /// Whether it is IPv6.
+    pub ipv6: bool,
+    /// Whether it is TCP; UDP otherwise.
+    pub tcp: bool,
+}
+
+const VLAN: u16 = 0x8100;
+const SERVICE_VLAN: u16 = 0x88a8;
+const IPV4: u16 = 0x0800;
+const IPV6: u16 = 0x86dd;
+pub(super) const TCP: u8 = 6;
+pub(super) const UDP: u8 = 17;
+
+/// Two tags are in use (802.1ad); a third would be an attempt at something.
+const MAX_TAGS: usize = 2;
+const MAX_EXTENSIONS: usize = 4;
+
+fn u16_at(bytes: &[u8], at: usize) -> Result<u16, Refused> {
+    match bytes.get(at..at + 2) {
+        Some(word) => Ok(u16::from_be_bytes([word[0], word[1]])),
+        None => Err(Refused::Headers),
+    }
+}
+
+fn u8_at(bytes: &[u8], at: usize) -> Result<u8, Refused> {
+    bytes.get(at).copied().ok_or(Refused::Headers)
+}
+
+impl Headers {
+    /// Reads the beginning of a frame.
+    ///
+    /// # Errors
+    ///
+    /// What is not TCP or UDP over IP with all headers inside of `bytes`.
+    pub fn parse(bytes: &[u8]) -> Result<Headers, Refused> {
+        let mut at = 12;
+        let mut tags = 0;
+        let ethertype = loop {
+            let kind = u16_at(bytes, at)?;
+            at += 2;
+            if !matches!(kind, VLAN | SERVICE_VLAN) {
+                break kind;
+            }
+            if tags == MAX_TAGS {
+                return Err(Refused::Headers);
+            }
+            tags += 1;
+            at += 2;
+        };
+        let network = at;
+        let (ipv6, protocol, transport) = match ethertype {
+            IPV4 => ipv4(bytes, network)?,
+            IPV6 => ipv6(bytes, network)?,
+            _ => return Err(Refused::Protocol),
+        };
+        let (tcp, length) = match protocol {
+            TCP => (true, usize::from(u8_at(bytes, transport + 12)? >> 4) * 4),
+            UDP => (false, 8),
+            _ => return Err(Refused::Protocol),
+        };
+        let payload = transport + length;
+        if (tcp && length < 20) || payload > bytes.len() {
+            return Err(Refused::Headers);
+        }
+        Ok(Headers {
+            network,
+            transport,
+            payload,
+            ipv6,
+            tcp,
+        })
+    }
+}
+
+/// Whether it is IPv6 (no), the protocol, and where that starts.
+fn ipv4(bytes: &[u8], at: usize) -> Result<(bool, u8, usize), Refused> {
+    let first = u8_at(bytes, at)?;
+    let length = usize::from(first & 0xf) * 4;
+    if first >> 4 != 4 || length < 20 {
+        return Err(Refused::Headers);
+    }
+    if u16_at(bytes, at + 6)? & 0x3fff != 0 {
+        return Err(Refused::Fragment);
+    }
+    Ok((false, u8_at(bytes, at + 9)?, at + length))
+}
+
+/// As [`ipv4`], behind the extension headers that may precede a segment (RFC 8200, 4.1).
+fn ipv6(bytes: &[u8], at: usize) -> Result<(bool, u8, usize), Refused> {
+    const HOP_BY_HOP: u8 = 0;
+    const ROUTING: u8 = 43;
+    const FRAGMENT: u8 = 44;
+    const DESTINATION: u8 = 60;
+    if u8_at(bytes, at)? >> 4 != 6 {
+        return Err(Refused::Headers);
+    }
+    let mut next = u8_at(bytes, at + 6)?;
+    let mut transport = at + 40;
+    for _ in 0..MAX_EXTENSIONS {
+        match next {
+            HOP_BY_HOP | DESTINATION => {}
+            // The checksum covers the last destination, which is still in the routing header when
+            // segments are left (RFC 8200, 8.1).
+            ROUTING if u8_at(bytes, transport + 3)? == 0 => {}
+            ROUTING => return Err(Refused::Protocol),
+            FRAGMENT => return Err(Refused::Fragment),
+            _ => return Ok((true, next, transport)),
+        }
+        next = u8_at(bytes, transport)?;
+        transport += 8 + usize::from(u8_at(bytes, transport + 1)?) * 8;
+    }
+    match next {
+        TCP | UDP => Ok((true, next, transport)),
+        _ => Err(Refused::Headers),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn garbage_is_refused_and_never_panics() {
+        let mut random = crate::frames::random::Random(3);
+        for _ in 0..200_000 {
+            let len = random.below(160) as usize;
+            let mut bytes = random.bytes(len);
+            // Far enough to be looked at.
+            if len > 15 {
+                bytes[12..14].copy_from_slice(
+                    &[0x0800_u16, 0x86dd, 0x8100, 0x88a8][random.below(4) as usize].to_be_bytes(),
+                );
+                bytes[14] = [0x45, 0x60, bytes[14]][random.below(3) as usize];
+            }
+            if let Ok(headers) = Headers::parse(&bytes) {
+                assert!(headers.network < headers.transport && headers.payload <= len);
+            }
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! What a network card would do for a frame whose receiver cannot: complete its checksum, cut it
+//! into segments.
+//!
+//! The result lies in an [`Arena`] of the caller's: for each piece the headers, newly written, and a
+//! list of the borrowed stretches of memory with its payload, ready for an iovec. Payload is read once,
+//! for the checksum, and never copied (but for the few bytes that came with the head). The arena keeps
+//! its memory, so that nothing is allocated once it has grown to what the traffic needs.
+//!
+//! As Linux does it (`tcp_gso_segment`, `__udp_gso_segment`): sequence numbers and IPv4 identifications
+//! count up, FIN and PSH stay with the last segment and CWR with the first, every length and checksum
+//! is written anew.
+
+use super::batch::{Batch, Frame, HEAD};
+use super::checksum::Sum;
+use super::headers::{Headers, Refused, TCP, UDP};
+use super::offload::Gso;
+use super::sys::Segment;
+
+/// Most pieces of one frame: 64 KiB in segments of 64 bytes.
+pub const MAX_PIECES: usize = 1024;
+
+/// Headers that are longer than [`HEAD`] are looked at up to here.
+const MAX_HEADERS: usize = 2 * HEAD;
+
+/// Pieces of frames, one after the other, each with a head of its own and a borrowed rest.
+#[derive(Debug, Default)]
+pub struct Arena {
+    bytes: Vec<u8>,
+    segments: Vec<Segment>,
+    pieces: Vec<Piece>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Piece {
+    head: (u32, u32),
+    rest: (u32, u32),
+    len: u32,
+}
+
+impl Arena {
+    /// An empty arena.
+    #[must_use]
+    pub fn new() -> Arena {
+        Arena::default()
+    }
+
+    /// Forgets all pieces and keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.segments.clear();
+        self.pieces.clear();
+    }
+
+    /// How many pieces there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.pieces.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    /// The head of a piece: the prefix that was asked for, and the beginning of the frame.
+    #[must_use]
+    pub fn head(&self, piece: usize) -> &[u8] {
+        let (from, to) = self.pieces[piece].head;
+        &self.bytes[from as usize..to as usize]
+    }
+
+    /// What follows the head, in the memory that the batch borrows.
+    #[must_use]
+    pub fn rest(&self, piece: usize) -> &[Segment] {
+        let (from, to) = self.pieces[piece].rest;
+        &self.segments[from as usize..to as usize]
+    }
+
+    /// Bytes of a piece, the prefix among them.
+    #[must_use]
+    pub fn bytes(&self, piece: usize) -> usize {
+        self.pieces[piece].len as usize
+    }
+
+    /// Adds a frame as it is, its checksum left as the sender left it.
+    pub fn add(&mut self, prefix: &[u8], batch: &Batch, frame: &Frame) {
+        let start = self.begin(prefix);
+        self.bytes.extend_from_slice(frame.head());
+        let first = self.segments.len();
+        self.segments.extend_from_slice(batch.rest(frame));
+        self.end(start, first, prefix.len() + frame.len as usize);
+    }
+
+    /// Adds a frame that is not to be cut, with its checksum completed.
+    ///
+    /// # Errors
+    ///
+    /// A checksum too far inside, or beyond the frame.
+    pub fn complete(&mut self, prefix: &[u8], batch: &Batch, frame: &Frame) -> Result<(), Refused> {
+        let Some((from, offset)) = frame.offload.checksum else {
+            self.add(prefix, batch, frame);
+            return Ok(());
+        };
+        let (from, offset) = (usize::from(from), usize::from(offset));
+        let field = from + offset;
+        let (header, given) = header_of(batch, frame);
+        let header = &header[..given];
+        if field + 2 > header.len() || from > header.len() {
+            return Err(Refused::Headers);
+        }
+        let start = self.begin(prefix);
+        self.bytes.extend_from_slice(header);
+        let first = self.segments.len();
+        let mut rest = Payload::new(batch, frame, header.len());
+        rest.take(&mut self.segments, usize::MAX);
+        let mut sum = Sum::default();
+        sum.add(&header[from..]);
+        for segment in &self.segments[first..] {
+            sum.add_segment(*segment);
+        }
+        let at = start + prefix.len() + field;
+        self.bytes[at..at + 2].copy_from_slice(&sum.finish_nonzero());
+        self.end(start, first, prefix.len() + frame.len as usize);
+        Ok(())
+    }
+
+    /// Cuts a frame with segmentation into pieces with `size` bytes of payload (the sender's
+    /// [`gso_size`](super::Offload::gso_size), or less for TCP), each behind a copy of `prefix`.
+    /// Returns how many pieces that are. Nothing is added on an error.
+    ///
+    /// # Errors
+    ///
+    /// What cannot be cut.
+    pub fn cut(
+        &mut self,
+        prefix: &[u8],
+        batch: &Batch,
+        frame: &Frame,
+        size: u16,
+    ) -> Result<usize, Refused> {
+        let (header, given) = header_of(batch, frame);
+        let headers = checked(frame, &header[..given])?;
+        let header = &header[..headers.payload];
+        let whole = frame.len as usize - header.len();
+        let size = match frame.offload.gso {
+            Gso::Udp => usize::from(frame.offload.gso_size),
+            _ => usize::from(size.min(frame.offload.gso_size)),
+        };
+        let count = whole.div_ceil(size.max(1)).max(1);
+        if size == 0 || count > MAX_PIECES {
+            return Err(Refused::TooMany);
+        }
+        // What of the payload came with the head.
+        let close = &frame.head()[header.len().min(frame.head().len())..];
+        let mut far = Payload::new(batch, frame, header.len().max(frame.head().len()));
+        for number in 0..count {
+            let from = number * size;
+            let len = size.min(whole - from);
+            let start = self.begin(prefix);
+            self.bytes.extend_from_slice(header);
+            let here = &close[from.min(close.len())..(from + len).min(close.len())];
+            self.bytes.extend_from_slice(here);
+            let first = self.segments.len();
+            far.take(&mut self.segments, len - here.len());
+            let ends = number + 1 == count;
+            self.finish_piece(
+                start + prefix.len(),
+                first,
+                &headers,
+                number,
+                from,
+                len,
+                ends,
+            );
+            self.end(start, first, prefix.len() + header.len() + len);
+        }
+        Ok(count)
+    }
+
+    /// Writes what differs from piece to piece.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "all of what makes one piece differ"
+    )]
+    fn finish_piece(
+        &mut self,
+        start: usize,
+        first: usize,
+        headers: &Headers,
+        number: usize,
+        from: usize,
+        len: usize,
+        last: bool,
+    ) {
+        let piece = &mut self.bytes[start..];
+        let (network, transport) = (headers.network, headers.transport);
+        let behind = headers.payload - transport + len;
+        let mut sum = Sum::default();
+        if headers.ipv6 {
+            let length = headers.payload - network - 40 + len;
+            put(piece, network + 4, length);
+            sum.add(&piece[network + 8..network + 40]);
+        } else {
+            put(piece, network + 2, transport - network + behind);
+            let id = u16::from_be_bytes([piece[network + 4], piece[network + 5]]);
+            put(piece, network + 4, usize::from(id) + number);
+            put(piece, network + 10, 0);
+            let mut header = Sum::default();
+            header.add(&piece[network..transport]);
+            piece[network + 10..network + 12].copy_from_slice(&header.finish());
+            sum.add(&piece[network + 12..network + 20]);
+        }
+        let field = if headers.tcp {
+            segment_of_tcp(&mut piece[transport..headers.payload], number, from, last);
+            transport + 16
+        } else {
+            put(piece, transport + 4, behind);
+            transport + 6
+        };
+        put(piece, field, 0);
+        sum.add_number(u32::from(if headers.tcp { TCP } else { UDP }));
+        sum.add_number(u32::try_from(behind).unwrap_or(u32::MAX));
+        sum.add(&piece[transport..]);
+        for segment in &self.segments[first..] {
+            sum.add_segment(*segment);
+        }
+        let piece = &mut self.bytes[start..];
+        piece[field..field + 2].copy_from_slice(&if headers.tcp {
+            sum.finish()
+        } else {
+            sum.finish_nonzero()
+        });
+    }
+
+    fn begin(&mut self, prefix: &[u8]) -> usize {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(prefix);
+        start
+    }
+
+    fn end(&mut self, start: usize, first: usize, len: usize) {
+        let number = |n: usize| u32::try_from(n).expect("an arena stays below 4 GiB");
+        self.pieces.push(Piece {
+            head: (number(start), number(self.bytes.len())),
+            rest: (number(first), number(self.segments.len())),
+            len: number(len),
+        });
+    }
+}
+
+/// The frame's headers: the head, which was copied when it came, and a little more of frames with
+/// longer ones, copied now and once.
+fn header_of(batch: &Batch, frame: &Frame) -> ([u8; MAX_HEADERS], usize) {
+    let mut header = [0; MAX_HEADERS];
+    let head = frame.head();
+    header[..head.len()].copy_from_slice(head);
+    let mut len = head.len();
+    for segment in batch.rest(frame) {
+        len += segment.copy_to(&mut header[len..]);
+    }
+    (header, len)
+}
+
+/// The layout of a frame that is what its offload header says.
+fn checked(frame: &Frame, header: &[u8]) -> Result<Headers, Refused> {
+    let headers = Headers::parse(header)?;
+    let as_said = match frame.offload.gso {
+        Gso::None => false,
+        Gso::Tcp4 => headers.tcp && !headers.ipv6,
+        Gso::Tcp6 => headers.tcp && headers.ipv6,
+        Gso::Udp => !headers.tcp,
+    };
+    if !as_said {
+        return Err(Refused::Protocol);
+    }
+    let offset = if headers.tcp { 16 } else { 6 };
+    match frame.offload.checksum {
+        Some((start, at)) if usize::from(start) == headers.transport && at == offset => Ok(headers),
+        _ => Err(Refused::Tunnel),
+    }
+}
+
+fn segment_of_tcp(header: &mut [u8], number: usize, from: usize, last: bool) {
+    const FIN: u8 = 0x01;
+    const PSH: u8 = 0x08;
+    const CWR: u8 = 0x80;
+    let sequence = u32::from_be_bytes([header[4], header[5], header[6], header[7]]);
+    let sequence = sequence.wrapping_add(u32::try_from(from).unwrap_or(0));
+    header[4..8].copy_from_slice(&sequence.to_be_bytes());
+    if !last {
+        header[13] &= !(FIN | PSH);
+    }
+    if number > 0 {
+        header[13] &= !CWR;
+    }
+}
+
+/// Stores the low 16 bits of a number in network order.
+fn put(bytes: &mut [u8], at: usize, number: usize) {
+    let low = number.to_be_bytes();
+    bytes[at..at + 2].copy_from_slice(&low[low.len() - 2..]);
+}
+
+/// What follows a frame's headers in borrowed memory, taken in order.
+struct Payload<'a> {
+    segments: &'a [Segment],
+    skip: usize,
+}
+
+impl<'a> Payload<'a> {
+    /// From `offset` in the frame on, which is in or behind the head.
+    fn new(batch: &'a Batch, frame: &Frame, offset: usize) -> Payload<'a> {
+        Payload {
+            segments: batch.rest(frame),
+            skip: offset - frame.head().len(),
+        }
+    }
+
+    /// Adds the next `len` bytes to `to`, or what is left of them.
+    fn take(&mut self, to: &mut Vec<Segment>, mut len: usize) {
+        while let Some(first) = self.segments.first() {
+            let part = first.slice(self.skip, len);
+            if !part.is_empty() {
+                to.push(part);
+            }
+            len -= part.len();
+            self.skip += part.len();
+            if self.skip < first.len() {
+                return;
+            }
+            self.skip -= first.len();
+            self.segments = &self.segments[1..];
+        }
+    }
+}
