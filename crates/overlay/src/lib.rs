@@ -16,6 +16,8 @@
 //!
 //! - [`frames`]: what a frame is while it is in the switch; headers, checksums, segmentation
 //! - [`endpoints`]: what every port and every link can do
+//! - [`forwarding`]: where a frame goes
 
 pub mod endpoints;
+pub mod forwarding;
 pub mod frames;

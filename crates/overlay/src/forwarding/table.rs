@@ -1,0 +1,289 @@
+//! The configuration, compiled: what may be looked up, and nothing that changes.
+
+use std::collections::HashMap;
+
+use latlab_model::overlay::{LinkKind, Overlay, PortName, Qualifier, Route};
+
+use crate::endpoints::PortId;
+
+/// An Ethernet address in the lower 48 bits.
+pub(super) type Address = u64;
+
+/// An address as a number.
+pub(super) const fn address(mac: [u8; 6]) -> Address {
+    u64::from_be_bytes([0, 0, mac[0], mac[1], mac[2], mac[3], mac[4], mac[5]])
+}
+
+/// Whether it is a group's: the lowest bit of the first byte (IEEE 802.3, 3.2.3).
+pub(super) const fn is_group(address: Address) -> bool {
+    address >> 40 & 1 == 1
+}
+
+/// What a port is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PortKind {
+    /// A guest's, in one network.
+    Interface {
+        /// Index of the network.
+        network: u16,
+    },
+    /// The way to another host, for all networks.
+    Link,
+    /// Raw frames of one network.
+    Direct {
+        /// Index of the network.
+        network: u16,
+    },
+}
+
+#[derive(Debug)]
+pub(super) struct Port {
+    pub kind: PortKind,
+    /// Whether it may use bound addresses only.
+    pub is_bound: bool,
+}
+
+/// How many routes match by how specific they are: destination first, then source.
+#[derive(Debug)]
+struct Rule {
+    source: Match,
+    destination: Match,
+    to: PortId,
+    from: Option<PortId>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Match {
+    Is(Address),
+    Not(Address),
+    Any,
+    /// Only when no other rule matches.
+    Otherwise,
+}
+
+impl Match {
+    fn of(qualifier: Qualifier) -> Match {
+        match qualifier {
+            Qualifier::Is(mac) => Match::Is(address(mac.0)),
+            Qualifier::Not(mac) => Match::Not(address(mac.0)),
+            Qualifier::Any => Match::Any,
+            Qualifier::None => Match::Otherwise,
+        }
+    }
+
+    fn matches(self, address: Address) -> bool {
+        match self {
+            Match::Is(own) => own == address,
+            Match::Not(own) => own != address,
+            Match::Any | Match::Otherwise => true,
+        }
+    }
+
+    /// How specific it is.
+    const fn rank(self) -> u8 {
+        match self {
+            Match::Is(_) => 3,
+            Match::Not(_) => 2,
+            Match::Any => 1,
+            Match::Otherwise => 0,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Net {
+    pub vni: u32,
+    pub learning: bool,
+    pub flood: u32,
+    pub age_seconds: u32,
+    /// Where a frame for everybody goes.
+    pub members: Vec<PortId>,
+    exact: HashMap<Address, Vec<Rule>>,
+    general: Vec<Rule>,
+    bound: HashMap<Address, PortId>,
+}
+
+/// Everything that is configured, by small numbers.
+#[derive(Debug, Default)]
+pub struct Table {
+    pub(super) ports: Vec<Option<Port>>,
+    pub(super) nets: Vec<Net>,
+    by_vni: HashMap<u32, u16>,
+}
+
+/// Which rules are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Which {
+    /// For exactly this destination.
+    Exact,
+    /// For many.
+    General,
+    /// For what no other rule is for.
+    Otherwise,
+}
+
+impl Table {
+    /// Compiles a configuration; `ids` says which number each interface and link has. Those without
+    /// one are not there yet and are left out.
+    #[must_use]
+    pub fn compile(overlay: &Overlay, ids: &HashMap<String, PortId>) -> Table {
+        let names: Vec<&String> = overlay.networks.keys().collect();
+        let index = |name: &String| {
+            let at = names.binary_search(&name).unwrap_or_default();
+            u16::try_from(at).unwrap_or(u16::MAX)
+        };
+        let mut table = Table::default();
+        for network in overlay.networks.values() {
+            let number = u16::try_from(table.nets.len()).unwrap_or(u16::MAX);
+            table.by_vni.insert(network.vni, number);
+            table.nets.push(Net {
+                vni: network.vni,
+                learning: network.learning,
+                flood: network.flood,
+                age_seconds: u32::try_from(network.age.0.div_ceil(1_000_000_000))
+                    .unwrap_or(u32::MAX),
+                members: Vec::new(),
+                exact: HashMap::new(),
+                general: Vec::new(),
+                bound: HashMap::new(),
+            });
+        }
+        for (name, interface) in &overlay.interfaces {
+            let Some(&id) = ids.get(name) else { continue };
+            let network = index(&interface.network);
+            let is_bound = !interface.macs.is_empty();
+            table.put(id, PortKind::Interface { network }, is_bound);
+            let net = &mut table.nets[usize::from(network)];
+            net.members.push(id);
+            let bound = interface.macs.iter().map(|mac| (address(mac.0), id));
+            net.bound.extend(bound);
+        }
+        for (name, link) in &overlay.links {
+            let Some(&id) = ids.get(name) else { continue };
+            if let LinkKind::Direct { network, .. } = &link.kind {
+                let network = index(network);
+                table.put(id, PortKind::Direct { network }, false);
+                table.nets[usize::from(network)].members.push(id);
+            } else {
+                table.put(id, PortKind::Link, false);
+                table.nets.iter_mut().for_each(|net| net.members.push(id));
+            }
+        }
+        for route in &overlay.routes {
+            table.add_rule(index(&route.network), route, ids);
+        }
+        table
+    }
+
+    /// The network with this number on the wire.
+    #[must_use]
+    pub fn network(&self, vni: u32) -> Option<u16> {
+        self.by_vni.get(&vni).copied()
+    }
+
+    /// What a port is.
+    #[must_use]
+    pub fn kind(&self, port: PortId) -> Option<PortKind> {
+        self.port(port).map(|port| port.kind)
+    }
+
+    pub(super) fn port(&self, port: PortId) -> Option<&Port> {
+        self.ports.get(usize::from(port.0))?.as_ref()
+    }
+
+    fn put(&mut self, id: PortId, kind: PortKind, is_bound: bool) {
+        let at = usize::from(id.0);
+        if self.ports.len() <= at {
+            self.ports.resize_with(at + 1, || None);
+        }
+        self.ports[at] = Some(Port { kind, is_bound });
+    }
+
+    fn add_rule(&mut self, network: u16, route: &Route, ids: &HashMap<String, PortId>) {
+        let id = |port: &PortName| ids.get(port.name()).copied();
+        let Some(to) = id(&route.to) else { return };
+        let from = route.from.as_ref().map(id);
+        if from == Some(None) {
+            return;
+        }
+        let rule = Rule {
+            source: Match::of(route.source),
+            destination: Match::of(route.destination),
+            to,
+            from: from.flatten(),
+        };
+        let net = &mut self.nets[usize::from(network)];
+        match rule.destination {
+            Match::Is(destination) => net.exact.entry(destination).or_default().push(rule),
+            _ => net.general.push(rule),
+        }
+    }
+
+    fn is_link(&self, port: PortId) -> bool {
+        matches!(
+            self.kind(port),
+            Some(PortKind::Link | PortKind::Direct { .. })
+        )
+    }
+
+    /// Whether a frame that came in at `ingress` may leave at `to` without a route that says so.
+    pub(super) fn may_pass(&self, ingress: PortId, to: PortId) -> bool {
+        to != ingress && !(self.is_link(ingress) && self.is_link(to))
+    }
+
+    /// Appends where the most specific of the rules asked for lead; true if any matched.
+    pub(super) fn matching(
+        &self,
+        network: u16,
+        which: Which,
+        (ingress, source, destination): (PortId, Address, Address),
+        outputs: &mut Vec<PortId>,
+    ) -> bool {
+        let net = &self.nets[usize::from(network)];
+        let rules: &[Rule] = match which {
+            Which::Exact => net.exact.get(&destination).map_or(&[], Vec::as_slice),
+            Which::General | Which::Otherwise => &net.general,
+        };
+        let otherwise =
+            |rule: &Rule| rule.source == Match::Otherwise || rule.destination == Match::Otherwise;
+        let start = outputs.len();
+        let mut best = (0, 0);
+        for rule in rules {
+            let asked = match which {
+                Which::Exact => true,
+                Which::General => !otherwise(rule),
+                Which::Otherwise => otherwise(rule),
+            };
+            let passes = match rule.from {
+                Some(from) => from == ingress && rule.to != ingress,
+                None => self.may_pass(ingress, rule.to),
+            };
+            let matches = rule.source.matches(source) && rule.destination.matches(destination);
+            if !asked || !passes || !matches {
+                continue;
+            }
+            let rank = (rule.destination.rank(), rule.source.rank());
+            if rank > best {
+                outputs.truncate(start);
+                best = rank;
+            }
+            if rank == best && !outputs[start..].contains(&rule.to) {
+                outputs.push(rule.to);
+            }
+        }
+        outputs.len() > start
+    }
+
+    /// Who has this address for itself.
+    pub(super) fn owner(&self, network: u16, address: Address) -> Option<PortId> {
+        self.nets[usize::from(network)].bound.get(&address).copied()
+    }
+
+    /// Whether this source address may be used at this port of this network.
+    pub(super) fn may_use(&self, network: u16, ingress: PortId, source: Address) -> bool {
+        match self.owner(network, source) {
+            Some(owner) => owner == ingress,
+            None => !self.port(ingress).is_some_and(|port| port.is_bound),
+        }
+    }
+}
