@@ -215,6 +215,7 @@ pub fn plan_lab(source: &Source, machine: Machine<'_>, isolation: bool) -> Resul
         true => lab,
         false => lab.without_isolation(),
     };
+    profiles_are_sound(&lab)?;
     let facts = machine.facts([&lab].into_iter(), &[], false)?;
     plan_with(&lab, &facts, &profile).map_err(mistakes)
 }
@@ -228,6 +229,7 @@ pub fn place_lab(source: &Source, machine: Machine<'_>) -> Result<Blueprint, Unu
         })
     };
     let lab = Lab::parse(&source.text).map_err(mistakes)?;
+    profiles_are_sound(&lab)?;
     blueprint(&lab, &unproven(machine)?, &profile).map_err(mistakes)
 }
 
@@ -250,8 +252,20 @@ fn unproven(machine: Machine<'_>) -> Result<Facts, Failure> {
     }
 }
 
-/// The profile of a name, built in or the machine's own. One that cannot be read counts as absent; the
-/// planner then names it, and `latlab tune plan` says what is wrong with it.
+/// Reads the profiles that a lab names, so that one with mistakes is told with its own file, line and
+/// column. One that is not there is the planner's to name, who knows where the lab says it.
+fn profiles_are_sound(lab: &Lab) -> Result<(), Failure> {
+    let of_nodes = lab.nodes.iter().filter_map(|node| lab.tuning_of(node));
+    for text in lab.tuning.iter().chain(of_nodes) {
+        let name = text.value.split_whitespace().next().unwrap_or_default();
+        if profiles::is_there(name) {
+            profiles::load(name)?;
+        }
+    }
+    Ok(())
+}
+
+/// The profile of a name, built in or the machine's own. One that cannot be read was refused before.
 fn profile(name: &str) -> Option<Profile> {
     profiles::load(name).ok()
 }
@@ -315,6 +329,7 @@ impl StudyFile {
             .iter()
             .map(|choice| self.study.lab_of(&self.lab, choice));
         let labs: Vec<Lab> = labs.filter_map(Result::ok).collect();
+        labs.iter().try_for_each(profiles_are_sound)?;
         let mut measurements = self.study.measurements.iter();
         let also: &[&str] = match measurements.any(|m| m.probe == Probe::Forward) {
             true => &[Facts::BPF],

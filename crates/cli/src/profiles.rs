@@ -48,6 +48,11 @@ pub fn load(name: &str) -> Result<Profile, Failure> {
     })
 }
 
+/// Whether a profile of this name or path is somewhere, whatever is in it.
+pub fn is_there(name: &str) -> bool {
+    !name.is_empty() && (Profile::builtin(name).is_some() || path_of(name).exists())
+}
+
 /// A path, or the name of a file in the directory.
 fn path_of(name: &str) -> PathBuf {
     if is_path(name) {

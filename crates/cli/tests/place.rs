@@ -80,3 +80,39 @@ fn this_machine_is_placed_on_too() {
     );
     assert!(String::from_utf8_lossy(&output.stdout).contains("housekeeping"));
 }
+
+#[test]
+fn a_broken_profile_of_ones_own_is_told_with_its_place() {
+    let scratch = std::env::temp_dir().join(format!("latlab-broken-{}", std::process::id()));
+    std::fs::create_dir_all(&scratch).expect("a directory");
+    let profile = scratch.join("mine.yaml");
+    std::fs::write(&profile, "name: mine\nknobs:\n  swappines: 1\n").expect("a profile");
+    let lab = scratch.join("lab.yaml");
+    let text = "name: x\ntuning: mine without thp\ntopology:\n  nodes: {a: {kind: native}}\n";
+    std::fs::write(&lab, text).expect("a lab");
+    let said = |verb: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_latlab"))
+            .args([verb, &lab.display().to_string()])
+            .env("LATLAB_PROFILE_DIR", &scratch)
+            .env("LATLAB_STATE_DIR", scratch.join("state"))
+            .output()
+            .expect("latlab starts");
+        assert_eq!(output.status.code(), Some(2), "{verb}");
+        String::from_utf8(output.stderr).expect("UTF-8")
+    };
+    for verb in ["place", "validate", "deploy"] {
+        let said = said(verb);
+        let place = format!("{}:3:3: ", profile.display());
+        assert!(said.contains(&place), "{verb}: {said}");
+        assert!(said.contains("unknown knob `swappines`"), "{verb}: {said}");
+        assert!(
+            said.contains("did you mean `swappiness`?"),
+            "{verb}: {said}"
+        );
+    }
+    // One that is not there is a mistake of the lab.
+    std::fs::remove_file(&profile).expect("it is there");
+    let said = said("validate");
+    std::fs::remove_dir_all(&scratch).expect("it is ours");
+    assert!(said.contains("lab.yaml:2:9: "), "{said}");
+}
