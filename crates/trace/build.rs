@@ -1,12 +1,12 @@
 //! Compiles the kernel's programs with the distribution's clang.
 //!
-//! Plain clang instead of a skeleton generator: two objects whose maps are found by name need no
+//! Plain clang instead of a skeleton generator: objects whose maps are found by name need no
 //! generated code, and every tool that is not there cannot be missing.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const PROGRAMS: [&str; 2] = ["tap", "recorder"];
+const PROGRAMS: [&str; 3] = ["tap", "recorder", "steal"];
 
 fn main() {
     let out = PathBuf::from(std::env::var("OUT_DIR").unwrap_or_default());

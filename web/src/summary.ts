@@ -113,6 +113,16 @@ export interface Latency {
   curve_sound_to: number;
   /** `(ns, fraction)`, rising. */
   cdf: Pair[];
+  /** The same without the time that the hypervisor underneath took. */
+  steal_aside?: StealAside;
+}
+
+export interface StealAside {
+  /** Exchanges that lost time, and how much they lost together. */
+  exchanges: number;
+  stolen_ns: number;
+  sd_ns: number;
+  quantiles: Quantile[];
 }
 
 export interface Quantile {
@@ -158,6 +168,8 @@ export interface Comparison {
   verdict: Verdict;
   /** Of what lies beyond the median. */
   tails: TailRatio[];
+  /** The same with stolen time set aside on both sides. */
+  tails_steal_aside?: TailRatio[];
 }
 
 export interface TailRatio {

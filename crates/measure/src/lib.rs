@@ -21,5 +21,6 @@ mod pin;
 mod processors;
 pub mod rr;
 pub mod run;
-pub mod stream;
+pub mod steal;
+mod stream;
 pub mod trial;

@@ -18,7 +18,7 @@ use latlab_wire::samples::{self, Report, SampleKind, flags};
 use crate::endpoint::{EndPoint, Error, Output};
 use crate::pin::{self, Pins};
 use crate::trial::{self, Context, Measured, node_record};
-use crate::{checks, floor};
+use crate::{checks, floor, steal};
 
 /// After its window a client only has to hand over its records.
 const AFTER: Duration = Duration::from_secs(60);
@@ -41,6 +41,7 @@ pub fn measure(context: &Context<'_>) -> Result<Measured, trial::Error> {
         Some((_, port)) => SocketAddr::new(context.reach.address, *port).to_string(),
         None => context.reach.address.to_string(),
     };
+    let watch = steal::Watch::begin(context, pins);
     let output = ask(
         context,
         context.sender(),
@@ -55,6 +56,7 @@ pub fn measure(context: &Context<'_>) -> Result<Measured, trial::Error> {
         ..Measured::default()
     };
     if let Some(report) = &output.report {
+        measured.stolen = watch.end(report.started_ns);
         measured.samples = to_samples(&output, report);
         measured.counters = counters(report);
         measured

@@ -325,6 +325,14 @@ impl<'a> Run<'a> {
             writer.finish()?;
             Some(RunDir::samples_name(number))
         };
+        let stolen = match measured.stolen {
+            Some(stretches) => {
+                let name = RunDir::stolen_name(number);
+                table::write_stretches(&self.dir.root().join(&name), &stretches)?;
+                Some(name)
+            }
+            None => None,
+        };
         let trace = match measured.trace {
             Some(recorded) => Some(self.write_trace(number, recorded)?),
             None => None,
@@ -343,6 +351,7 @@ impl<'a> Run<'a> {
             intruders: measured.intruders,
             nodes: measured.nodes,
             samples,
+            stolen,
             trace,
         };
         self.dir.write_trial(&trial)?;

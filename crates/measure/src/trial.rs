@@ -5,6 +5,7 @@ use latlab_model::plan::Reach;
 use latlab_model::results::{Check, ClockMap, Counters, Floor, Intruder, NodeRecord, StreamResult};
 use latlab_model::spec::{Measurement, Noise, Probe};
 use latlab_samples::Sample;
+use latlab_samples::table::Stretch;
 use latlab_wire::samples::{Health, Report};
 
 use crate::guard::Guard;
@@ -144,6 +145,8 @@ pub struct Measured {
     pub intruders: Vec<Intruder>,
     /// What the end points observed of themselves.
     pub nodes: Vec<NodeRecord>,
+    /// What the hypervisor took from the processors of the two ends, where that is known.
+    pub stolen: Option<Vec<Stretch>>,
     /// What taps and the flight recorder saw.
     pub trace: Option<forward::Recorded>,
 }

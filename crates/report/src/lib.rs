@@ -21,6 +21,7 @@ pub mod hlog;
 pub mod html;
 pub mod noise;
 pub mod stats;
+pub mod steal;
 pub mod summarise;
 mod table;
 pub mod terminal;

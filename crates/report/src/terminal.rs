@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use anstyle::{AnsiColor, Style};
 use latlab_model::results::{
-    Cell, Comparison, Group, Latency, Note, RunState, Severity, Summary, Verdict,
+    Cell, Comparison, Group, Latency, Note, RunState, Severity, Summary, TailRatio, Verdict,
 };
 
 use crate::table::{Align, Table, wrap};
@@ -165,12 +165,18 @@ fn tail_table(cells: &[&Cell], look: Look) -> String {
         let Some(comparison) = cell.comparison.as_ref().filter(|c| !c.tails.is_empty()) else {
             continue;
         };
-        let shown = |of: &str| {
-            let tail = comparison.tails.iter().find(|tail| tail.of == of);
-            tail.map_or("*".to_owned(), |t| ratio_with(t.ratio, t.ratio_ci95))
+        let shown = |tails: &[TailRatio]| {
+            ["p99", "p99.9", "p99.99", "sd"].map(|of| {
+                let tail = tails.iter().find(|tail| tail.of == of);
+                tail.map_or("*".to_owned(), |t| ratio_with(t.ratio, t.ratio_ci95))
+            })
         };
-        let tails = ["p99", "p99.9", "p99.99", "sd"].map(shown);
-        table.row([vec![name(cell)], tails.to_vec()].concat(), None);
+        let tails = shown(&comparison.tails).to_vec();
+        table.row([vec![name(cell)], tails].concat(), None);
+        if !comparison.tails_steal_aside.is_empty() {
+            let tails = shown(&comparison.tails_steal_aside).to_vec();
+            table.row([vec!["steal aside".to_owned()], tails].concat(), None);
+        }
         rows += 1;
     }
     match rows {
@@ -401,6 +407,17 @@ fn csv_lines(cell: &Cell) -> Vec<Vec<String>> {
             }
         }
         lines.push(line("max", "ns", latency.samples, latency.max_ns, None));
+        lines.push(line("sd", "ns", latency.samples, latency.sd_ns, None));
+        if let Some(aside) = &latency.steal_aside {
+            for quantile in &aside.quantiles {
+                if let Some(value) = quantile.value_ns {
+                    let name = format!("{} steal aside", percentile(quantile.p));
+                    lines.push(line(&name, "ns", latency.samples, value, quantile.ci95_ns));
+                }
+            }
+            let name = "sd steal aside";
+            lines.push(line(name, "ns", latency.samples, aside.sd_ns, None));
+        }
     }
     for metric in &cell.metrics {
         let samples = metric.values.len() as u64;

@@ -10,7 +10,8 @@ use latlab_model::results::{
     samples_needed,
 };
 use latlab_report::{analyse, compare, conclude, hlog};
-use latlab_samples::{RunDir, SampleReader};
+use latlab_samples::table::{self, Stretch};
+use latlab_samples::{RunDir, Sample, SampleReader};
 use synthetic::{Plan, Scratch};
 
 fn codes(summary: &Summary) -> BTreeSet<&str> {
@@ -565,4 +566,91 @@ fn trials_that_disagree_are_named() {
         .find(|note| note.code == "unstable")
         .unwrap();
     assert_eq!(note.cells, [CELL]);
+}
+
+/// What the slowest exchanges take beyond this is made stolen time.
+const LIMIT_NS: i64 = 13_000;
+
+/// Takes the excess of the slowest exchanges away as stolen, in all trials of some cells.
+fn steal_from_the_slowest(run: &RunDir, cells: &[&str]) {
+    let planned = run.read_manifest().unwrap().order;
+    for planned in planned.iter().filter(|p| cells.contains(&p.cell.as_str())) {
+        let mut trial = run.read_trial(planned.trial).unwrap().unwrap();
+        let mut stretches = Vec::new();
+        for sample in read_samples(run, planned.trial) {
+            let latency = sample.latency_ns.unwrap_or(0);
+            if latency > LIMIT_NS {
+                stretches.push(Stretch {
+                    cpu: 1,
+                    since_ns: sample.sent_ns + 1_000,
+                    until_ns: sample.sent_ns + latency - 1_000,
+                    stolen_ns: latency - LIMIT_NS,
+                });
+            }
+        }
+        assert!(!stretches.is_empty());
+        let name = RunDir::stolen_name(planned.trial);
+        table::write_stretches(&run.root().join(&name), &stretches).unwrap();
+        trial.stolen = Some(name);
+        run.write_trial(&trial).unwrap();
+    }
+}
+
+fn read_samples(run: &RunDir, trial: u32) -> Vec<Sample> {
+    let mut reader = SampleReader::open(run.samples_path(trial)).unwrap();
+    let (mut all, mut batch) = (Vec::new(), Vec::new());
+    while reader.next_batch(&mut batch).unwrap() {
+        all.extend_from_slice(&batch);
+    }
+    all
+}
+
+#[test]
+fn stolen_time_is_set_aside_beside_the_plain_figures() {
+    let scratch = Scratch::new("stolen");
+    let run = Plan::small().write(scratch.path().join("run"));
+    let before = analyse(&run).unwrap().summary;
+    let native = "rr-udp/kind=native/link=veth";
+    steal_from_the_slowest(&run, &[CELL, native]);
+    edit_manifest(&run, |manifest| manifest.checksums.clear());
+    let after = analyse(&run).unwrap().summary;
+    let cell = |summary: &Summary, id: &str| {
+        let found = summary.cells.iter().find(|cell| cell.id == id);
+        found.unwrap().clone()
+    };
+
+    for id in [CELL, native] {
+        let (was, is) = (cell(&before, id), cell(&after, id));
+        let (was, is) = (was.latency.unwrap(), is.latency.unwrap());
+        assert_eq!((was.sd_ns, &was.quantiles), (is.sd_ns, &is.quantiles));
+        let aside = is.steal_aside.unwrap();
+        // Recomputed from the samples: what was over the limit is at it now.
+        let order = run.read_manifest().unwrap().order;
+        let trials = order.iter().filter(|planned| planned.cell == id);
+        let raw: Vec<i64> = trials
+            .flat_map(|planned| read_samples(&run, planned.trial))
+            .filter_map(|sample| sample.latency_ns)
+            .collect();
+        let all: Vec<f64> = raw.iter().map(|&ns| ns.min(LIMIT_NS) as f64).collect();
+        let mean = all.iter().sum::<f64>() / all.len() as f64;
+        let squares: f64 = all.iter().map(|x| (x - mean).powi(2)).sum();
+        let sd = (squares / (all.len() - 1) as f64).sqrt();
+        assert!((aside.sd_ns - sd).abs() < 1e-6, "{} {sd}", aside.sd_ns);
+        let over = raw.iter().filter(|&&ns| ns > LIMIT_NS);
+        assert_eq!(aside.exchanges, over.count() as u64);
+    }
+    let tails = cell(&after, CELL).comparison.unwrap().tails_steal_aside;
+    assert!(tails.iter().any(|tail| tail.of == "sd"));
+    assert!(codes(&after).contains("steal-aside"));
+    let shown = latlab_report::terminal::render(&after, Default::default());
+    assert!(shown.contains("steal aside"), "{shown}");
+
+    // Known for every trial, or not at all.
+    let first = trial_of(&run, CELL);
+    let mut trial = run.read_trial(first).unwrap().unwrap();
+    trial.stolen = None;
+    run.write_trial(&trial).unwrap();
+    let partly = cell(&analyse(&run).unwrap().summary, CELL);
+    assert_eq!(partly.latency.unwrap().steal_aside, None);
+    assert!(partly.comparison.unwrap().tails_steal_aside.is_empty());
 }

@@ -156,6 +156,11 @@ impl RunDir {
         format!("{}/events.parquet", trial_name(trial))
     }
 
+    /// Name of a trial's stolen time, relative to the run directory.
+    pub fn stolen_name(trial: u32) -> String {
+        format!("{}/stolen.parquet", trial_name(trial))
+    }
+
     /// `latency.hlog`.
     pub fn hlog_path(&self) -> PathBuf {
         self.root.join("latency.hlog")

@@ -1,8 +1,10 @@
-//! Further tables of a trial: what the taps and the flight recorder saw, one Parquet file each.
+//! Further tables of a trial: what the taps, the flight recorder and the watch over stolen time saw, one
+//! Parquet file each.
 //!
 //! All columns are 64-bit integers, but an event's `text`. They are plain tables for other tools to
-//! read; times are nanoseconds of the recording machine's monotonic clock, so that the two can be laid
-//! over each other.
+//! read; times are nanoseconds of the recording machine's monotonic clock, so that passages and events
+//! can be laid over each other. Stolen time belongs to the samples and counts as they do, from the start
+//! of the measurement.
 
 use std::fs::File;
 use std::path::Path;
@@ -59,6 +61,19 @@ impl Passage {
     }
 }
 
+/// Time that the hypervisor took from one processor, somewhere between two looks at its counter.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stretch {
+    /// The processor.
+    pub cpu: u16,
+    /// The look before, in ns since the start of the measurement.
+    pub since_ns: i64,
+    /// The look that found it.
+    pub until_ns: i64,
+    /// How much was taken in between.
+    pub stolen_ns: i64,
+}
+
 const PASSAGES: Layout = Layout {
     format: "latlab.passages/1",
     numbers: &[
@@ -81,6 +96,11 @@ const EVENTS: Layout = Layout {
     format: "latlab.events/1",
     numbers: &["time_ns", "steal_ns", "cpu", "kind", "detail", "a", "b"],
     text: Some("text"),
+};
+const STRETCHES: Layout = Layout {
+    format: "latlab.stolen/1",
+    numbers: &["cpu", "since_ns", "until_ns", "stolen_ns"],
+    text: None,
 };
 /// What a lost packet's `out_ns` is in the file: no time is negative.
 const NEVER: i64 = -1;
@@ -136,6 +156,37 @@ pub fn read_passages(path: &Path) -> Result<Vec<Passage>, SamplesError> {
             out_steal_ns: u32::try_from(n[10]).ok()?,
             bytes: u32::try_from(n[11]).ok()?,
         })
+    })
+}
+
+/// Writes stolen time.
+///
+/// # Errors
+/// When the disk takes no more.
+pub fn write_stretches(path: &Path, rows: &[Stretch]) -> Result<(), SamplesError> {
+    let number = |row: &Stretch, column: usize| match column {
+        0 => row.cpu.into(),
+        1 => row.since_ns,
+        2 => row.until_ns,
+        _ => row.stolen_ns,
+    };
+    write(path, &STRETCHES, rows, number, |_| &[])
+}
+
+/// Reads stolen time.
+///
+/// # Errors
+/// When the file is not there, not whole, or something else.
+pub fn read_stretches(path: &Path) -> Result<Vec<Stretch>, SamplesError> {
+    read(path, &STRETCHES, |n, _| {
+        let stretch = Stretch {
+            cpu: u16::try_from(n[0]).ok()?,
+            since_ns: n[1],
+            until_ns: n[2],
+            stolen_ns: n[3],
+        };
+        let is_possible = stretch.since_ns <= stretch.until_ns && stretch.stolen_ns >= 0;
+        is_possible.then_some(stretch)
     })
 }
 
@@ -412,6 +463,27 @@ mod tests {
         let rows: Vec<Event> = (0..100).map(event).collect();
         write_events(&path, &rows).unwrap();
         assert!(read_events(&path).unwrap() == rows);
+    }
+
+    #[test]
+    fn stolen_time_is_read_back_and_what_cannot_be_is_refused() {
+        let scratch = Scratch::new("stolen-table");
+        let path = scratch.path().join("t.parquet");
+        let stretch = |n: i64| Stretch {
+            cpu: 1,
+            since_ns: n * 100 - 50,
+            until_ns: n * 100,
+            stolen_ns: n,
+        };
+        let rows: Vec<Stretch> = (0..100).map(stretch).collect();
+        write_stretches(&path, &rows).unwrap();
+        assert_eq!(read_stretches(&path).unwrap(), rows);
+        let backwards = Stretch {
+            since_ns: 5,
+            ..Stretch::default()
+        };
+        write_stretches(&path, &[backwards]).unwrap();
+        assert!(read_stretches(&path).is_err());
     }
 
     #[test]

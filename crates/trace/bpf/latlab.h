@@ -70,6 +70,15 @@ struct tap_record {
 	__u32 bytes;
 };
 
+struct stolen {
+	__u64 since_ns;
+	__u64 until_ns;
+	__u64 stolen_ns;
+	__u16 cpu;
+	__u16 padding0;
+	__u32 padding1;
+};
+
 #define MAX_CPUS 1024
 
 struct tap_settings {
@@ -101,6 +110,27 @@ struct recorder_state {
 	__u32 recording; /* off until the window begins */
 	__u32 padding[15];
 	struct recorder_head heads[MAX_CPUS];
+};
+
+struct steal_settings {
+	__s64 steal_from_run_queue; /* 0: not known */
+	__u32 room;                 /* records a processor has */
+	__u32 padding;
+	__u16 place_of[MAX_CPUS]; /* which part of the records is a processor's, from 1 on; 0: not watched */
+};
+
+struct steal_head {
+	__u64 found; /* whether or not there was room */
+	__u64 steal_at;
+	__u64 looked_ns; /* the look before; 0: none yet */
+	__u64 stolen_ns; /* the counter then */
+	__u64 padding[4]; /* a cache line each */
+};
+
+struct steal_state {
+	__u32 recording; /* off until the window begins */
+	__u32 padding[15];
+	struct steal_head heads[MAX_CPUS];
 };
 
 struct rq;

@@ -1,15 +1,16 @@
 //! Time stamps of packets in the kernel, and what the kernel did meanwhile.
 //!
-//! Two recorders, both programs inside the kernel (`bpf/*.bpf.c`) that write into shared memory and
+//! Three recorders, all programs inside the kernel (`bpf/*.bpf.c`) that write into shared memory and
 //! wake nobody: [`taps`] note when each packet passes one point of the network, [`recorder`] notes what
-//! the processors did. They use one clock, and both are read when the window is over. What follows
-//! from the two is computed elsewhere, from files, without any of this.
+//! the processors did, [`steal`] notes when a hypervisor took them away. They use one clock, and all
+//! are read when the window is over. What follows
+//! from them is computed elsewhere, from files, without any of this.
 //!
 //! This is the only crate that knows libbpf.
 
 pub mod error;
 pub mod recorder;
-mod steal;
+pub mod steal;
 pub mod sys;
 pub mod taps;
 

@@ -1,6 +1,8 @@
 //! The layouts in `bpf/latlab.h` are those of `latlab_wire::trace`.
 
-use latlab_wire::trace::{EVENT_BYTES, EventKind, TAP_RECORD_BYTES, TEXT_BYTES, vector};
+use latlab_wire::trace::{
+    EVENT_BYTES, EventKind, STOLEN_BYTES, TAP_RECORD_BYTES, TEXT_BYTES, vector,
+};
 
 const HEADER: &str = include_str!("../bpf/latlab.h");
 
@@ -75,5 +77,10 @@ fn records_have_the_same_layout() {
     assert_eq!(
         (place(&fields), size),
         (vec![0, 8, 12, 14, 16, 20, 24, 28], TAP_RECORD_BYTES)
+    );
+    let (fields, size) = structure("stolen");
+    assert_eq!(
+        (place(&fields), size),
+        (vec![0, 8, 16, 24, 26, 28], STOLEN_BYTES)
     );
 }

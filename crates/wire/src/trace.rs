@@ -1,6 +1,7 @@
-//! What the kernel's programs write for user space: one record a packet and tap, one a kernel event.
+//! What the kernel's programs write for user space: one record a packet and tap, one a kernel event, one
+//! each time that the hypervisor took a processor away.
 //!
-//! Both are written by `crates/trace/bpf/*.bpf.c` into shared memory, in this machine's byte order;
+//! All are written by `crates/trace/bpf/*.bpf.c` into shared memory, in this machine's byte order;
 //! `bpf/latlab.h` has the same layouts in C and a test compares the two. All times are
 //! `CLOCK_MONOTONIC` in nanoseconds.
 //!
@@ -9,12 +10,16 @@
 //! tap    | time_ns | sequence | flow | cpu | check | steal_ns | task  | bytes |
 //!          0         8          16    18     19      20   24  32     48
 //! event  | time_ns | steal_ns | cpu | kind | detail | a  | b | text |
+//!          0          8          16          24    26  32
+//! stolen | since_ns | until_ns | stolen_ns | cpu | 0 |
 //! ```
 
 /// Bytes of a [`TapRecord`].
 pub const TAP_RECORD_BYTES: usize = 32;
 /// Bytes of an [`Event`].
 pub const EVENT_BYTES: usize = 48;
+/// Bytes of a [`Stolen`].
+pub const STOLEN_BYTES: usize = 32;
 /// Bytes of an event's text.
 pub const TEXT_BYTES: usize = 16;
 
@@ -58,6 +63,33 @@ impl TapRecord {
             steal_ns: u32_at(bytes, 20),
             task: u32_at(bytes, 24),
             bytes: u32_at(bytes, 28),
+        }
+    }
+}
+
+/// Time that a hypervisor took from one processor: how much between two looks at its counter. Where
+/// within them is not known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stolen {
+    /// The look before; it was not yet taken then.
+    pub since_ns: u64,
+    /// The look that found it.
+    pub until_ns: u64,
+    /// How much.
+    pub stolen_ns: u64,
+    /// From which processor.
+    pub cpu: u16,
+}
+
+impl Stolen {
+    /// Reads a record; `bytes` must be [`STOLEN_BYTES`] long.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Stolen {
+        Stolen {
+            since_ns: u64_at(bytes, 0),
+            until_ns: u64_at(bytes, 8),
+            stolen_ns: u64_at(bytes, 16),
+            cpu: u16_at(bytes, 24),
         }
     }
 }

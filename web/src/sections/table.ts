@@ -7,7 +7,7 @@ import { h } from '../dom';
 import * as format from '../format';
 import { cellsOf, floorOf, shortTitle, type MeasurementView, type Model } from '../model';
 import type { State } from '../state';
-import type { Cell, Group, Quantile } from '../summary';
+import type { Cell, Group, Quantile, TailRatio } from '../summary';
 import { seriesKey } from './swatch';
 
 interface Column {
@@ -199,7 +199,17 @@ function tailColumns(cells: Cell[]): Column[] {
 
 /** What a tail is against the baseline's; nothing where there is no baseline to hold it against. */
 function tailRatio(cell: Cell, of: string): Node | string {
-  const tail = cell.comparison?.tails?.find((tail) => tail.of === of);
+  return ratioNote(cell.comparison?.tails?.find((tail) => tail.of === of));
+}
+
+/** The figure once stolen time is set aside, with its own ratio; nothing where that is not known. */
+function stealAside(cell: Cell, of: string, value: number | undefined): (Node | string)[] {
+  if (value === undefined) return [];
+  const tail = cell.comparison?.tails_steal_aside?.find((tail) => tail.of === of);
+  return [small(`steal aside: ${format.duration(value)}`), ratioNote(tail)];
+}
+
+function ratioNote(tail: TailRatio | undefined): Node | string {
   if (!tail) return '';
   const interval = tail.ratio_ci95 ? ` [${format.ratioRange(tail.ratio_ci95)}]` : '';
   return h('small', { class: 'tail-ratio' }, `× ${format.ratio(tail.ratio)}${interval}`);
@@ -213,7 +223,13 @@ function deviationColumn(): Column {
     numeric: true,
     sort: (cell) => cell.latency?.sd_ns,
     content: (cell) =>
-      cell.latency ? [format.duration(cell.latency.sd_ns), tailRatio(cell, 'sd')] : [format.NONE],
+      cell.latency
+        ? [
+            format.duration(cell.latency.sd_ns),
+            tailRatio(cell, 'sd'),
+            ...stealAside(cell, 'sd', cell.latency.steal_aside?.sd_ns),
+          ]
+        : [format.NONE],
   };
 }
 
@@ -238,8 +254,15 @@ function quantileColumn(p: number): Column {
       const interval = quantile.ci95_ns
         ? small(format.durationRange(quantile.ci95_ns))
         : small('no interval');
-      const against = isMedian ? '' : tailRatio(cell, format.percentileName(p));
-      return [format.duration(quantile.value_ns), interval, against];
+      if (isMedian) return [format.duration(quantile.value_ns), interval];
+      const name = format.percentileName(p);
+      const aside = cell.latency?.steal_aside?.quantiles.find((q) => q.p === p);
+      return [
+        format.duration(quantile.value_ns),
+        interval,
+        tailRatio(cell, name),
+        ...(p >= 0.999 ? stealAside(cell, name, aside?.value_ns) : []),
+      ];
     },
   };
 }

@@ -8,6 +8,7 @@
 //! RUN/study.yaml                    the study as it was given
 //! RUN/trials/0001/trial.json        [`Trial`]
 //! RUN/trials/0001/samples.parquet   one row a transaction or packet, see [`SAMPLE_COLUMNS`]
+//! RUN/trials/0001/stolen.parquet    time that the hypervisor took from the processors of the two ends
 //! RUN/latency.hlog                  HdrHistogram log, one tagged histogram a trial
 //! RUN/summary.json                  [`Summary`], computed from the files above and from nothing else
 //! RUN/report.html                   the summary, drawn
@@ -22,8 +23,8 @@ pub use intruder::{Intruder, IntruderKind};
 pub use manifest::{CellPlan, HostBrief, Manifest, PlannedTrial, RunState, Versions};
 pub use summary::{
     Cell, Comparison, Environment, Factor, Group, Latency, MeasurementInfo, Metric, Note, Quantile,
-    Severity, Spread, Summary, TailRatio, Topology, TopologyEndpoint, TopologyLink, TopologyNode,
-    TrialSummary, Verdict,
+    Severity, Spread, StealAside, Summary, TailRatio, Topology, TopologyEndpoint, TopologyLink,
+    TopologyNode, TrialSummary, Verdict,
 };
 pub use trial::{
     Check, ClockMap, Counters, Floor, Hop, NodeRecord, StreamResult, Trace, Trial, TrialOutcome,

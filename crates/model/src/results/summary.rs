@@ -166,6 +166,24 @@ pub struct Latency {
     pub curve_sound_to: f64,
     /// Cumulative distribution: `(ns, fraction)`, rising.
     pub cdf: Vec<(f64, f64)>,
+    /// The same once the time is set aside that the hypervisor underneath took from the processors of
+    /// the two ends; absent where it is not known for every trial.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steal_aside: Option<StealAside>,
+}
+
+/// Latency without stolen time. From each exchange is taken what was certainly stolen within it from
+/// one of its processors, the one that lost most: never more than was stolen.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StealAside {
+    /// Exchanges that lost time.
+    pub exchanges: u64,
+    /// How much they lost together.
+    pub stolen_ns: u64,
+    /// Standard deviation of what remains.
+    pub sd_ns: f64,
+    /// Percentiles of what remains, in the order of [`super::QUANTILES`].
+    pub quantiles: Vec<Quantile>,
 }
 
 /// One percentile.
@@ -242,6 +260,9 @@ pub struct Comparison {
     /// Ratios of what lies beyond the median, where both have enough samples.
     #[serde(default)]
     pub tails: Vec<TailRatio>,
+    /// The same ratios once stolen time is set aside on both sides.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tails_steal_aside: Vec<TailRatio>,
 }
 
 /// How a percentile beyond the median, or the standard deviation, compares with the baseline's.

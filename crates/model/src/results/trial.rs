@@ -44,6 +44,10 @@ pub struct Trial {
     /// `samples.parquet`, relative to the run directory, when there are samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples: Option<String>,
+    /// The table of time that the hypervisor took from the processors of the two ends, relative to the
+    /// run directory; absent where nobody tells, or where the ends may run anywhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stolen: Option<String>,
     /// What taps and the flight recorder saw, for a measurement through a device under test.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Trace>,

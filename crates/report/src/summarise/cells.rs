@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use latlab_model::results::{
     Cell, CellPlan, Comparison, Counters, Group, Latency, Manifest, Metric, QUANTILES, Quantile,
-    TailRatio, samples_needed,
+    StealAside, TailRatio, samples_needed,
 };
 
 use super::groups;
-use super::trials::TrialData;
+use super::trials::{Aside, TrialData};
 use crate::stats::{
     self, Claim, Estimate, Pooled, Resamples, Rng, cdf, judge, percentile_curve, sound_to, tidy,
 };
@@ -31,6 +31,8 @@ pub struct Evidence {
     pub estimate: Option<Estimate>,
     /// What lies beyond the median, as far as there are samples enough.
     pub tails: Vec<Tail>,
+    /// The same once stolen time is set aside, where that is known for every trial.
+    pub tails_steal_aside: Vec<Tail>,
     /// By how much the ruler itself differs between trials; see [`Estimate::on_ruler`].
     pub ruler_spread: f64,
 }
@@ -61,7 +63,7 @@ pub(super) fn summarise(
         .collect();
     let mut rng = Rng::named(manifest.seed, &plan.id);
     let pooled = Pooled::new(used.iter().map(|trial| trial.sorted.as_slice()));
-    let timed = pooled.map(|pooled| latency(&pooled, ruler_spread, &mut rng));
+    let timed = pooled.map(|pooled| latency(&used, &pooled, ruler_spread, &mut rng));
     let metrics: Vec<(Metric, Evidence)> = series(&used)
         .into_iter()
         .filter_map(|series| metric(series, &mut rng))
@@ -92,15 +94,91 @@ pub(super) fn summarise(
     (cell, evidence)
 }
 
-fn latency(pooled: &Pooled<'_>, ruler_spread: f64, rng: &mut Rng) -> (Latency, Evidence) {
+fn latency(
+    used: &[&TrialData],
+    pooled: &Pooled<'_>,
+    ruler_spread: f64,
+    rng: &mut Rng,
+) -> (Latency, Evidence) {
     let resamples = Resamples::new(pooled.parts().len(), rng);
     let samples = pooled.count();
+    let (quantiles, tails) = beyond_the_median(pooled, &resamples, ruler_spread);
+    let (steal_aside, tails_steal_aside) = match aside(used, pooled, &resamples, ruler_spread) {
+        Some((aside, tails)) => (Some(aside), tails),
+        None => (None, Vec::new()),
+    };
+    let medians = pooled
+        .parts()
+        .iter()
+        .map(|&part| Pooled::new([part]).map_or(f64::NAN, |trial| trial.quantile(0.5)));
+    let evidence = Evidence {
+        quantity: "median latency".to_owned(),
+        unit: "ns".to_owned(),
+        higher_is_better: false,
+        value: pooled.quantile(0.5),
+        values: medians.collect(),
+        estimate: Estimate::of_quantile(pooled, 0.5, &resamples),
+        tails,
+        tails_steal_aside,
+        ruler_spread,
+    };
+    let tidied = |points: Vec<(f64, f64)>| points.into_iter().map(|(x, y)| (tidy(x), tidy(y)));
+    let latency = Latency {
+        samples,
+        min_ns: pooled.min() as f64,
+        max_ns: pooled.max() as f64,
+        iqr_ns: (pooled.quantile(0.25), pooled.quantile(0.75)),
+        sd_ns: pooled.standard_deviation(),
+        quantiles,
+        curve: tidied(percentile_curve(pooled)).collect(),
+        curve_sound_to: sound_to(samples),
+        cdf: tidied(cdf(pooled)).collect(),
+        steal_aside,
+    };
+    (latency, evidence)
+}
+
+/// The cell without the time that the hypervisor took, if that is known for all of it.
+fn aside(
+    used: &[&TrialData],
+    whole: &Pooled<'_>,
+    resamples: &Resamples,
+    ruler_spread: f64,
+) -> Option<(StealAside, Vec<Tail>)> {
+    let with_samples = used.iter().filter(|trial| !trial.sorted.is_empty());
+    let known: Vec<&Aside> = with_samples
+        .map(|trial| trial.aside.as_ref())
+        .collect::<Option<_>>()?;
+    let pooled = Pooled::new(known.iter().map(|aside| aside.sorted.as_slice()))?;
+    if pooled.parts().len() != whole.parts().len() {
+        return None;
+    }
+    let (quantiles, tails) = beyond_the_median(&pooled, resamples, ruler_spread);
+    let sum = |of: fn(&Aside) -> u64| {
+        let all = known.iter().map(|aside| of(aside));
+        all.fold(0, u64::saturating_add)
+    };
+    let aside = StealAside {
+        exchanges: sum(|aside| aside.exchanges),
+        stolen_ns: sum(|aside| aside.stolen_ns),
+        sd_ns: pooled.standard_deviation(),
+        quantiles,
+    };
+    Some((aside, tails))
+}
+
+/// The table's percentiles, and what there is to compare beyond the median.
+fn beyond_the_median(
+    pooled: &Pooled<'_>,
+    resamples: &Resamples,
+    ruler_spread: f64,
+) -> (Vec<Quantile>, Vec<Tail>) {
     let mut tails = Vec::new();
     let quantiles = QUANTILES.map(|p| {
         let needed = samples_needed(p);
-        let enough = samples >= needed;
+        let enough = pooled.count() >= needed;
         let estimate = if enough {
-            Estimate::of_quantile(pooled, p, &resamples)
+            Estimate::of_quantile(pooled, p, resamples)
         } else {
             None
         };
@@ -121,35 +199,9 @@ fn latency(pooled: &Pooled<'_>, ruler_spread: f64, rng: &mut Rng) -> (Latency, E
     tails.push(Tail {
         of: "sd".to_owned(),
         value: pooled.standard_deviation(),
-        estimate: Estimate::of_deviation(pooled, &resamples),
+        estimate: Estimate::of_deviation(pooled, resamples),
     });
-    let medians = pooled
-        .parts()
-        .iter()
-        .map(|&part| Pooled::new([part]).map_or(f64::NAN, |trial| trial.quantile(0.5)));
-    let evidence = Evidence {
-        quantity: "median latency".to_owned(),
-        unit: "ns".to_owned(),
-        higher_is_better: false,
-        value: pooled.quantile(0.5),
-        values: medians.collect(),
-        estimate: Estimate::of_quantile(pooled, 0.5, &resamples),
-        tails,
-        ruler_spread,
-    };
-    let tidied = |points: Vec<(f64, f64)>| points.into_iter().map(|(x, y)| (tidy(x), tidy(y)));
-    let latency = Latency {
-        samples,
-        min_ns: pooled.min() as f64,
-        max_ns: pooled.max() as f64,
-        iqr_ns: (pooled.quantile(0.25), pooled.quantile(0.75)),
-        sd_ns: pooled.standard_deviation(),
-        quantiles: quantiles.to_vec(),
-        curve: tidied(percentile_curve(pooled)).collect(),
-        curve_sound_to: sound_to(samples),
-        cdf: tidied(cdf(pooled)).collect(),
-    };
-    (latency, evidence)
+    (quantiles.to_vec(), tails)
 }
 
 /// A metric before its statistics.
@@ -245,6 +297,7 @@ fn metric(series: Series, rng: &mut Rng) -> Option<(Metric, Evidence)> {
         values: series.values,
         estimate,
         tails: Vec::new(),
+        tails_steal_aside: Vec::new(),
         ruler_spread: 0.0,
     };
     Some((metric, evidence))
@@ -276,6 +329,7 @@ pub(super) fn compare(groups: &[Group], cells: &mut [Cell], evidence: &BTreeMap<
                 p_value: pair.claim.rank.filter(|_| pair.ci95.is_some()).map(tidy),
                 verdict,
                 tails: pair.tails,
+                tails_steal_aside: pair.tails_steal_aside,
             });
         }
     }
@@ -291,6 +345,8 @@ pub(crate) struct Pair {
     pub claim: Claim,
     /// Of what lies beyond the median.
     pub tails: Vec<TailRatio>,
+    /// The same without stolen time on both sides.
+    pub tails_steal_aside: Vec<TailRatio>,
 }
 
 impl Pair {
@@ -318,16 +374,20 @@ impl Pair {
         let tested = |own: Option<Estimate>, other: Option<Estimate>| {
             stats::ratio(&ruled(cell, own?), &ruled(base, other?))
         };
-        let tails = cell.tails.iter().filter_map(|own| {
-            let other = base.tails.iter().find(|other| other.of == own.of)?;
-            let tested = tested(own.estimate, other.estimate);
-            (own.value > 0.0 && other.value > 0.0).then(|| TailRatio {
-                of: own.of.clone(),
-                ratio: tidy(own.value / other.value),
-                ratio_ci95: tested.map(|tested| tested.ci95),
-            })
-        });
-        let tails = tails.collect();
+        let ratios = |own: &[Tail], others: &[Tail]| -> Vec<TailRatio> {
+            let pairs = own.iter().filter_map(|own| {
+                let other = others.iter().find(|other| other.of == own.of)?;
+                let tested = tested(own.estimate, other.estimate);
+                (own.value > 0.0 && other.value > 0.0).then(|| TailRatio {
+                    of: own.of.clone(),
+                    ratio: tidy(own.value / other.value),
+                    ratio_ci95: tested.map(|tested| tested.ci95),
+                })
+            });
+            pairs.collect()
+        };
+        let tails = ratios(&cell.tails, &base.tails);
+        let tails_steal_aside = ratios(&cell.tails_steal_aside, &base.tails_steal_aside);
         let tested = tested(cell.estimate, base.estimate);
         let ratio = tested.map_or_else(|| tidy(cell.value / base.value), |tested| tested.value);
         let p_value = tested.map(|tested| tested.p_value);
@@ -338,6 +398,7 @@ impl Pair {
             ci95: tested.map(|tested| tested.ci95),
             claim,
             tails,
+            tails_steal_aside,
         })
     }
 }

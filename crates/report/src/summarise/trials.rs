@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use latlab_model::results::{
     CellPlan, Counters, Manifest, PlannedTrial, Trial, TrialOutcome, TrialSummary,
 };
-use latlab_samples::{RunDir, Sample, SampleReader};
+use latlab_samples::{RunDir, Sample, SampleReader, table};
 
 use crate::stats::{Pooled, tidy};
+use crate::steal::Stolen;
 
 /// Points of a trial's time series at most.
 const SERIES_POINTS: u64 = 120;
@@ -25,12 +26,25 @@ pub(crate) struct TrialData {
     pub record: Option<Trial>,
     /// Latencies of what came back, sorted.
     pub sorted: Vec<i64>,
+    /// The same without stolen time, where that is known.
+    pub aside: Option<Aside>,
     /// It was measured, and its results could be read: it enters the statistics.
     pub used: bool,
     /// What was found while reading the samples.
     pub facts: SampleFacts,
     /// The record or the samples are missing or cannot be read.
     pub unreadable: bool,
+}
+
+/// Latencies once stolen time is set aside.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Aside {
+    /// Sorted.
+    pub sorted: Vec<i64>,
+    /// Exchanges that lost time.
+    pub exchanges: u64,
+    /// How much.
+    pub stolen_ns: u64,
 }
 
 /// What was found while reading samples, for the notes.
@@ -52,6 +66,7 @@ impl TrialData {
     /// Frees the samples once the cell's statistics are made.
     pub fn forget_samples(&mut self) {
         self.sorted = Vec::new();
+        self.aside = None;
     }
 }
 
@@ -137,6 +152,7 @@ fn unreadable(planned: &PlannedTrial, why: String) -> TrialData {
         },
         record: None,
         sorted: Vec::new(),
+        aside: None,
         used: false,
         facts: SampleFacts::default(),
         unreadable: true,
@@ -189,6 +205,7 @@ fn with_record(run: &RunDir, planned: &PlannedTrial, record: Trial, sampled: boo
         },
         record: Some(record),
         sorted: samples.sorted,
+        aside: samples.aside,
         used: failed.is_none(),
         facts: samples.facts,
         unreadable: is_unreadable,
@@ -198,6 +215,7 @@ fn with_record(run: &RunDir, planned: &PlannedTrial, record: Trial, sampled: boo
 #[derive(Default)]
 struct Samples {
     sorted: Vec<i64>,
+    aside: Option<Aside>,
     series: Vec<(f64, f64, f64, f64)>,
     facts: SampleFacts,
 }
@@ -211,7 +229,7 @@ fn read_samples(run: &RunDir, record: &Trial) -> Result<Samples, String> {
         .inside(record.trial, named)
         .map_err(|error| error.to_string())?;
     let mut reader = SampleReader::open(path).map_err(|error| error.to_string())?;
-    let mut condenser = Condenser::new(reader.rows());
+    let mut condenser = Condenser::new(reader.rows(), read_stolen(run, record)?);
     let mut batch = Vec::new();
     while reader
         .next_batch(&mut batch)
@@ -222,6 +240,17 @@ fn read_samples(run: &RunDir, record: &Trial) -> Result<Samples, String> {
     Ok(condenser.finish())
 }
 
+fn read_stolen(run: &RunDir, record: &Trial) -> Result<Option<Stolen>, String> {
+    let Some(named) = record.stolen.as_deref() else {
+        return Ok(None);
+    };
+    let path = run
+        .inside(record.trial, named)
+        .map_err(|error| error.to_string())?;
+    let stretches = table::read_stretches(&path).map_err(|error| error.to_string())?;
+    Ok(Some(Stolen::new(&stretches)))
+}
+
 /// Takes samples one by one and keeps the latencies, a time series and a few facts.
 ///
 /// Buckets of the time series hold equal numbers of rows rather than equal times: the number of rows
@@ -229,6 +258,7 @@ fn read_samples(run: &RunDir, record: &Trial) -> Result<Samples, String> {
 /// what it is, a gap.
 struct Condenser {
     samples: Samples,
+    stolen: Option<Stolen>,
     rows_per_bucket: u64,
     bucket_start_ns: i64,
     bucket: Vec<i64>,
@@ -236,15 +266,17 @@ struct Condenser {
 }
 
 impl Condenser {
-    fn new(rows: u64) -> Self {
+    fn new(rows: u64, stolen: Option<Stolen>) -> Self {
         Self {
             samples: Samples {
+                aside: stolen.as_ref().map(|_| Aside::default()),
                 facts: SampleFacts {
                     fingerprint: 0xcbf2_9ce4_8422_2325,
                     ..Default::default()
                 },
                 ..Default::default()
             },
+            stolen,
             rows_per_bucket: rows.div_ceil(SERIES_POINTS).max(1),
             bucket_start_ns: 0,
             bucket: Vec::new(),
@@ -271,6 +303,13 @@ impl Condenser {
         }
         self.bucket.push(latency);
         self.samples.sorted.push(latency);
+        if let (Some(stolen), Some(aside)) = (&self.stolen, &mut self.samples.aside) {
+            let end = sample.sent_ns.saturating_add(latency);
+            let lost = stolen.within(sample.sent_ns, end);
+            aside.exchanges += u64::from(lost > 0);
+            aside.stolen_ns += lost as u64;
+            aside.sorted.push(latency - lost);
+        }
     }
 
     fn close_bucket(&mut self) {
@@ -288,6 +327,9 @@ impl Condenser {
     fn finish(mut self) -> Samples {
         self.close_bucket();
         self.samples.sorted.sort_unstable();
+        if let Some(aside) = &mut self.samples.aside {
+            aside.sorted.sort_unstable();
+        }
         self.samples
     }
 }
@@ -297,7 +339,7 @@ mod tests {
     use super::*;
 
     fn condense(latencies: &[Option<i64>]) -> Samples {
-        let mut condenser = Condenser::new(latencies.len() as u64);
+        let mut condenser = Condenser::new(latencies.len() as u64, None);
         for (seq, &latency_ns) in latencies.iter().enumerate() {
             let intended_ns = seq as i64 * 1_000_000;
             condenser.add(&Sample {
@@ -316,6 +358,30 @@ mod tests {
         assert_eq!(samples.sorted, [10, 20, 30]);
         assert_eq!(samples.series.len(), 3);
         assert_eq!((samples.facts.rows, samples.facts.received), (5, 3));
+    }
+
+    #[test]
+    fn stolen_time_is_set_aside_from_the_exchange_that_lost_it() {
+        let stretch = table::Stretch {
+            cpu: 0,
+            since_ns: 1_000_010,
+            until_ns: 1_000_090,
+            stolen_ns: 70,
+        };
+        let mut condenser = Condenser::new(3, Some(Stolen::new(&[stretch])));
+        for (seq, latency) in [(0, 20), (1, 100), (2, 25)] {
+            condenser.add(&Sample {
+                seq,
+                sent_ns: seq as i64 * 1_000_000,
+                latency_ns: Some(latency),
+                ..Default::default()
+            });
+        }
+        let samples = condenser.finish();
+        assert_eq!(samples.sorted, [20, 25, 100]);
+        let aside = samples.aside.unwrap();
+        assert_eq!(aside.sorted, [20, 25, 30]);
+        assert_eq!((aside.exchanges, aside.stolen_ns), (1, 70));
     }
 
     #[test]

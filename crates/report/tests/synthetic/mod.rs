@@ -226,6 +226,7 @@ impl Plan {
                 values: [("cpu_user_ns".to_owned(), 1.5e8)].into(),
             }],
             samples: None,
+            stolen: None,
             trace: None,
         };
         if cell.measurement == "stream-tcp" {

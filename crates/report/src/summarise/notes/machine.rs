@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use latlab_model::results::{Cell, IntruderKind, Note, Severity};
+use latlab_model::results::{Cell, IntruderKind, Note, Severity, StealAside};
 
 use super::{Context, note};
 use crate::summarise::trials::TrialData;
@@ -174,4 +174,22 @@ pub(super) fn floor(context: &Context<'_>) -> Option<Note> {
         text,
         context.cells_of(&trials),
     ))
+}
+
+/// What the hypervisor underneath took from exchanges, where that is known.
+pub(super) fn steal_aside(context: &Context<'_>) -> Option<Note> {
+    let aside = |cell: &Cell| cell.latency.as_ref()?.steal_aside.clone();
+    let cells = context.cells_where(|cell| aside(cell).is_some_and(|a| a.exchanges > 0));
+    let sum = |of: fn(&StealAside) -> u64| {
+        let all = context.cells.iter().filter_map(aside);
+        all.fold(0, |sum: u64, aside| sum.saturating_add(of(&aside)))
+    };
+    let text = format!(
+        "The hypervisor underneath took a processor of theirs away from {} exchanges, for {} in all. \
+         \"Steal aside\" is without that time: without as much of it as certainly fell into each of \
+         them, on both sides of a ratio.",
+        text::count(sum(|aside| aside.exchanges)),
+        text::nanos(sum(|aside| aside.stolen_ns) as f64)
+    );
+    (!cells.is_empty()).then(|| note(Severity::Info, "steal-aside", text, cells))
 }

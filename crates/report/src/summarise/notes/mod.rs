@@ -29,7 +29,7 @@ pub(super) struct Context<'a> {
 
 /// All notes, the most serious first.
 pub(super) fn all(context: &Context<'_>) -> Vec<Note> {
-    let kinds: [fn(&Context<'_>) -> Option<Note>; 22] = [
+    let kinds: [fn(&Context<'_>) -> Option<Note>; 23] = [
         run::state,
         run::damaged,
         run::unreadable,
@@ -44,6 +44,7 @@ pub(super) fn all(context: &Context<'_>) -> Vec<Note> {
         machine::invaded,
         machine::unstable,
         machine::floor,
+        machine::steal_aside,
         packets::miscounted,
         packets::lost,
         packets::corrupted,

@@ -1,0 +1,150 @@
+//! Loads the program that looks at the counters, lets it run for a window, and reads what it found.
+
+use std::collections::BTreeSet;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use latlab_wire::trace::{STOLEN_BYTES, Stolen};
+use libbpf_rs::{Link, MapCore, Object, ObjectBuilder};
+
+use super::from_run_queue;
+use crate::error::{Error, listen, said};
+use crate::sys::Shared;
+
+const WHAT: &str = "the watch over stolen time";
+/// As in `latlab.h`.
+const MAX_CPUS: usize = 1024;
+/// `struct steal_state`: the switch, then a cache line for each processor.
+const HEADS: usize = 64;
+const HEAD_BYTES: usize = 64;
+const FOUND: usize = 0;
+const COUNTER: usize = 24;
+/// Records a processor has: more than the hypervisor finds occasion for in minutes.
+const ROOM: u32 = 1 << 16;
+/// Programs that may be missing: they belong to one architecture.
+const OPTIONAL: &[&str] = &["local_timer_entry"];
+
+/// The watch in the kernel.
+pub struct Watch {
+    cpus: Vec<u16>,
+    stretches: Shared,
+    state: Shared,
+    _object: Object,
+    links: Vec<Link>,
+}
+
+/// What was taken while a window was measured.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// Every time it happened, in the order of time.
+    pub stretches: Vec<Stolen>,
+    /// Times for which there was no room.
+    pub no_room: u64,
+}
+
+impl Watch {
+    /// Begins to look at these processors; `None` where no hypervisor tells what it takes.
+    ///
+    /// # Errors
+    /// When the kernel cannot run such a program.
+    pub fn begin(cpus: &BTreeSet<u16>) -> Result<Option<Watch>, Error> {
+        if !Path::new("/sys/kernel/btf/vmlinux").exists() {
+            return Err(Error::NoTypes);
+        }
+        if from_run_queue() == 0 {
+            return Ok(None);
+        }
+        let cpus: Vec<u16> = cpus.iter().copied().collect();
+        let object = load(&cpus)?;
+        let map = |suffix: &str, length| {
+            let map = object
+                .maps()
+                .find(|map| map.name().to_string_lossy().ends_with(suffix))
+                .ok_or_else(|| refused(format!("its map {suffix} is missing")))?;
+            Shared::map(map.as_fd(), length).map_err(|source| Error::Map { what: WHAT, source })
+        };
+        let room = ROOM as usize * cpus.len();
+        let stretches = map("stretches", room * STOLEN_BYTES)?;
+        let state = map(".bss", HEADS + MAX_CPUS * HEAD_BYTES)?;
+        let mut links = Vec::new();
+        for program in object.progs_mut() {
+            let section = program.section().to_string_lossy().into_owned();
+            let point = section.trim_start_matches("raw_tp/").to_string();
+            match program.attach_raw_tracepoint(&point) {
+                Ok(link) => links.push(link),
+                Err(_) if OPTIONAL.contains(&point.as_str()) => {}
+                Err(error) => {
+                    return Err(Error::Attach {
+                        what: WHAT,
+                        to: point,
+                        reason: said(&error),
+                    });
+                }
+            }
+        }
+        let watch = Watch {
+            cpus,
+            stretches,
+            state,
+            _object: object,
+            links,
+        };
+        watch.state.store(0, 1);
+        Ok(Some(watch))
+    }
+
+    /// Ends; `None` where the hypervisor has never told of anything: then it keeps no such account.
+    #[must_use]
+    pub fn end(mut self) -> Option<Taken> {
+        self.state.store(0, 0);
+        self.links.clear();
+        let head = |cpu: u16| HEADS + usize::from(cpu) * HEAD_BYTES;
+        let mut taken = Taken::default();
+        let mut is_told = false;
+        for (place, &cpu) in self.cpus.iter().enumerate() {
+            is_told |= self.state.load(head(cpu) + COUNTER) > 0;
+            let found = self.state.load(head(cpu) + FOUND);
+            let kept = found.min(u64::from(ROOM));
+            taken.no_room += found - kept;
+            let from = place * ROOM as usize * STOLEN_BYTES;
+            let bytes = self.stretches.copy(from, kept as usize * STOLEN_BYTES);
+            taken
+                .stretches
+                .extend(bytes.chunks_exact(STOLEN_BYTES).map(Stolen::from_bytes));
+        }
+        taken.stretches.sort_by_key(|stolen| stolen.until_ns);
+        is_told.then_some(taken)
+    }
+}
+
+fn refused(reason: String) -> Error {
+    Error::Load { what: WHAT, reason }
+}
+
+fn load(cpus: &[u16]) -> Result<Object, Error> {
+    const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/steal.bpf.o"));
+    listen();
+    let failed = |error: libbpf_rs::Error| refused(said(&error));
+    let mut open = ObjectBuilder::default()
+        .open_memory(OBJECT)
+        .map_err(failed)?;
+    for mut map in open.maps_mut() {
+        let name = map.name().to_string_lossy().into_owned();
+        if name == "stretches" {
+            let all = ROOM * cpus.len() as u32;
+            map.set_max_entries(all.max(1)).map_err(failed)?;
+        } else if name.ends_with(".rodata") {
+            if let Some(value) = map.initial_value_mut() {
+                value[..8].copy_from_slice(&from_run_queue().to_ne_bytes());
+                value[8..12].copy_from_slice(&ROOM.to_ne_bytes());
+                for (place, &cpu) in cpus.iter().enumerate() {
+                    let at = 16 + usize::from(cpu) * 2;
+                    if let Some(slot) = value.get_mut(at..at + 2) {
+                        slot.copy_from_slice(&(place as u16 + 1).to_ne_bytes());
+                    }
+                }
+            }
+        }
+    }
+    open.load().map_err(failed)
+}
