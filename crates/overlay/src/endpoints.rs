@@ -28,7 +28,7 @@ pub trait Receive: Send {
     /// before sleeping.
     fn arm(&mut self) -> bool;
 
-    /// No wake-ups, please: somebody looks all the time.
+    /// No wake-ups, please: somebody is looking. Also takes back a wake-up that was given.
     fn disarm(&mut self);
 }
 
@@ -145,7 +145,7 @@ impl Traffic {
 
 impl Counters {
     /// Counts dropped frames.
-    pub fn drop(&self, reason: DropReason, frames: u64) {
+    pub fn drop_frames(&self, reason: DropReason, frames: u64) {
         self.dropped[reason as usize].fetch_add(frames, Relaxed);
     }
 

@@ -17,7 +17,9 @@
 //! - [`frames`]: what a frame is while it is in the switch; headers, checksums, segmentation
 //! - [`endpoints`]: what every port and every link can do
 //! - [`forwarding`]: where a frame goes
+//! - [`dispatch`]: the threads that take it there
 
+pub mod dispatch;
 pub mod endpoints;
 pub mod forwarding;
 pub mod frames;

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use super::cache::{Cache, Kept, Key};
+use super::cache::{Cache, Carried, Kept, Key};
 use super::learned::Learned;
 use super::limit::Limit;
+use super::matrix::Matrix;
 use super::table::{Address, PortKind, Table, Which, address, is_group};
 use crate::endpoints::{DropReason, PortId};
 use crate::frames::Frame;
@@ -32,6 +33,7 @@ pub struct Decider {
     table: Arc<Table>,
     learned: Arc<Learned>,
     cache: Cache,
+    matrix: Matrix,
     generation: u32,
     moves: u32,
     lists: Vec<Box<[PortId]>>,
@@ -53,6 +55,7 @@ impl Decider {
             table,
             learned,
             cache: Cache::new(seed),
+            matrix: Matrix::default(),
             generation: 1,
             lists: Vec::new(),
             scratch: Vec::new(),
@@ -66,6 +69,7 @@ impl Decider {
 
     /// Takes a new table; what was decided by the old one is forgotten.
     pub fn install(&mut self, table: Arc<Table>) {
+        self.collect();
         self.table = table;
         self.forget();
     }
@@ -85,6 +89,20 @@ impl Decider {
     #[must_use]
     pub const fn hits_and_misses(&self) -> (u64, u64) {
         (self.hits, self.misses)
+    }
+
+    /// Who sent how much to whom, since this decider began.
+    #[must_use]
+    pub fn matrix(&mut self) -> &Matrix {
+        self.collect();
+        &self.matrix
+    }
+
+    /// Moves what the cache counted into the matrix. Networks have other numbers in another table.
+    fn collect(&mut self) {
+        for (key, carried) in self.cache.take_traffic() {
+            self.matrix.add(&self.table, key, carried);
+        }
     }
 
     fn forget(&mut self) {
@@ -112,13 +130,21 @@ impl Decider {
         let vni = self.table.nets[usize::from(network)].vni;
         let (source, destination) = (address(frame.source()), address(frame.destination()));
         let key = Key::new(frame.ingress, network, source, destination);
-        let kept = match self.cache.find(key, self.generation, self.seconds) {
+        let kept = match self
+            .cache
+            .find(key, self.generation, self.seconds, frame.len)
+        {
             Some(kept) => {
                 self.hits += 1;
                 kept
             }
             None => {
                 self.misses += 1;
+                let carried = Carried {
+                    frames: 1,
+                    bytes: u64::from(frame.len),
+                };
+                self.matrix.add(&self.table, key, carried);
                 self.look_up(key, network, (frame.ingress, source, destination))
             }
         };
@@ -190,7 +216,10 @@ impl Decider {
 
     fn keep(&mut self, key: Key, seconds: u32, kept: Kept) -> Kept {
         let until = self.seconds.saturating_add(seconds);
-        self.cache.keep(key, self.generation, until, kept);
+        let before = self.cache.keep(key, self.generation, until, kept);
+        if let Some((key, carried)) = before {
+            self.matrix.add(&self.table, key, carried);
+        }
         kept
     }
 

@@ -15,8 +15,11 @@ mod cache;
 mod decider;
 mod learned;
 mod limit;
+mod matrix;
 mod table;
 
+pub use cache::Carried;
 pub use decider::{Decider, Verdict};
 pub use learned::Learned;
+pub use matrix::Matrix;
 pub use table::{PortKind, Table};

@@ -181,6 +181,11 @@ impl Table {
         self.by_vni.get(&vni).copied()
     }
 
+    /// The number on the wire of a network.
+    pub(super) fn vni(&self, network: u16) -> Option<u32> {
+        self.nets.get(usize::from(network)).map(|net| net.vni)
+    }
+
     /// What a port is.
     #[must_use]
     pub fn kind(&self, port: PortId) -> Option<PortKind> {

@@ -1,0 +1,59 @@
+//! The dispatcher threads: each owns the receiving halves of its ports and takes every frame from
+//! there to its outputs, in one piece of work, without a queue in between.
+//!
+//! - [`Pace`]: when a port is looked at (guest-driven, VMM-driven, adaptive)
+//! - `worker`: the loop; `pass`: one batch from receiving to sending
+//! - [`Dispatcher`]: the handle of control; what it asks for happens between two batches
+
+mod handle;
+mod pace;
+mod pass;
+mod worker;
+
+use std::sync::{Arc, Mutex};
+
+use crate::endpoints::{Counters, PortId, Receive, Transmit};
+use crate::forwarding::Table;
+use latlab_model::overlay::Mode;
+
+pub use handle::{Dispatcher, Gone};
+pub use pace::Pace;
+
+/// The receiving half of a port or of a tunnel, for a dispatcher.
+pub struct Input {
+    /// Chosen by control, to find it again.
+    pub key: InputKey,
+    /// Receives.
+    pub receive: Box<dyn Receive>,
+    /// When it is looked at.
+    pub mode: Mode,
+    /// Where changes of its mode are counted.
+    pub counters: Arc<Counters>,
+}
+
+/// The name of an input within its dispatcher.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct InputKey(pub u32);
+
+/// A port as a destination.
+pub struct Output {
+    /// Sends. One dispatcher at a time does, for a whole batch.
+    pub transmit: Mutex<Box<dyn Transmit>>,
+    /// What is counted about the port.
+    pub counters: Arc<Counters>,
+}
+
+/// Everything a dispatcher asks while it works; never changed, only replaced.
+#[derive(Default)]
+pub struct Snapshot {
+    /// Where frames go.
+    pub table: Arc<Table>,
+    /// The ports, by number.
+    pub ports: Vec<Option<Arc<Output>>>,
+}
+
+impl Snapshot {
+    fn port(&self, id: PortId) -> Option<&Arc<Output>> {
+        self.ports.get(usize::from(id.0))?.as_ref()
+    }
+}

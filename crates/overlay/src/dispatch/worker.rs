@@ -1,0 +1,279 @@
+//! The loop of a dispatcher thread.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
+use std::time::Instant;
+
+use latlab_model::overlay::Yield;
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll;
+use rustix::fs::Timespec;
+
+use super::handle::Order;
+use super::pass::Pass;
+use super::{Input, InputKey, Pace};
+use crate::endpoints::Counters;
+
+/// Frames of one port before the next has its turn.
+const TURN: u64 = 256;
+
+/// Looks at the ports that are polled before the sleeping ones are asked for as well.
+const LOOKS: u32 = 64;
+
+/// Key of the wake-up of control itself.
+pub(super) const CONTROL: u64 = u64::MAX;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Its guest will wake us.
+    Asleep,
+    /// Its guest did; what that brought so far.
+    Awake(u64),
+    /// It is looked at all the time.
+    Polled,
+}
+
+struct Port {
+    input: Input,
+    pace: Pace,
+    state: State,
+}
+
+/// A dispatcher, on its own thread.
+pub(super) struct Worker {
+    pub pass: Pass,
+    pub orders: Receiver<Order>,
+    pub has_orders: Arc<AtomicBool>,
+    pub epoll: OwnedFd,
+    pub idle: Yield,
+    pub start: Instant,
+    ports: Vec<Port>,
+    events: Vec<epoll::Event>,
+    quiet_since: Option<u64>,
+}
+
+impl Worker {
+    pub fn new(
+        pass: Pass,
+        orders: Receiver<Order>,
+        has_orders: Arc<AtomicBool>,
+        epoll: OwnedFd,
+        (idle, start): (Yield, Instant),
+    ) -> Worker {
+        Worker {
+            pass,
+            orders,
+            has_orders,
+            epoll,
+            idle,
+            start,
+            ports: Vec::new(),
+            events: Vec::with_capacity(64),
+            quiet_since: None,
+        }
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Works until it is told to stop.
+    pub fn run(mut self) {
+        let mut looks = 0;
+        loop {
+            if self.has_orders.swap(false, Ordering::Acquire) && !self.obey() {
+                return;
+            }
+            let now = self.now();
+            let mut worked = 0;
+            for at in 0..self.ports.len() {
+                worked += self.look(at, now);
+            }
+            let is_awake = |port: &Port| port.state != State::Asleep;
+            if !self.ports.iter().any(is_awake) {
+                self.wait(None);
+                continue;
+            }
+            looks += 1;
+            if worked > 0 {
+                self.quiet_since = None;
+                if looks % LOOKS != 0 {
+                    continue;
+                }
+                self.wait(Some(0));
+            } else {
+                self.rest(now);
+            }
+        }
+    }
+
+    /// Looks at a port, if it is its time; returns the frames that came.
+    fn look(&mut self, at: usize, now: u64) -> u64 {
+        let port = &mut self.ports[at];
+        let receive = port.input.receive.as_mut();
+        match port.state {
+            State::Asleep => 0,
+            State::Polled => {
+                let frames = self.pass.run(receive, now) as u64;
+                if !port.pace.polled(frames, now) {
+                    count_change(&port.input.counters);
+                    port.state = match receive.arm() {
+                        true => State::Awake(0),
+                        false => State::Asleep,
+                    };
+                }
+                frames
+            }
+            State::Awake(mut brought) => {
+                let mut came = 0;
+                let is_empty = loop {
+                    let frames = self.pass.run(receive, now) as u64;
+                    came += frames;
+                    if frames == 0 || came >= TURN {
+                        break frames == 0;
+                    }
+                };
+                brought += came;
+                // A port that is never empty is as good as one whose wake-ups bring much.
+                let is_over = is_empty && !receive.arm();
+                port.state = State::Awake(brought);
+                if is_over || brought >= TURN {
+                    if port.pace.woke(brought, now) {
+                        count_change(&port.input.counters);
+                        receive.disarm();
+                        port.state = State::Polled;
+                    } else if is_over {
+                        port.state = State::Asleep;
+                    } else {
+                        port.state = State::Awake(0);
+                    }
+                }
+                came
+            }
+        }
+    }
+
+    /// What is done while ports are polled and none has anything (Cui 2013, 5.1.7).
+    fn rest(&mut self, now: u64) {
+        let quiet = now - *self.quiet_since.get_or_insert(now);
+        match self.idle {
+            Yield::Timed { sleep } => self.sleep(sleep.0),
+            Yield::Adaptive { sleep, after } if quiet >= after.0 => self.sleep(sleep.0),
+            Yield::Immediate | Yield::Adaptive { .. } => {
+                self.wait(Some(0));
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    /// Sleeps for some nanoseconds, or until a frame comes on any port.
+    fn sleep(&mut self, nanos: u64) {
+        let polled = |port: &&mut Port| port.state == State::Polled;
+        let mut has_frames = false;
+        for port in self.ports.iter_mut().filter(polled) {
+            has_frames |= port.input.receive.arm();
+        }
+        self.wait(Some(if has_frames { 0 } else { nanos }));
+        for port in self.ports.iter_mut().filter(polled) {
+            port.input.receive.disarm();
+        }
+    }
+
+    /// Waits until a port or control has something, at most so many nanoseconds.
+    fn wait(&mut self, nanos: Option<u64>) {
+        let timeout = nanos.map(|nanos| Timespec {
+            tv_sec: i64::try_from(nanos / 1_000_000_000).unwrap_or(i64::MAX),
+            tv_nsec: i64::try_from(nanos % 1_000_000_000).unwrap_or_default(),
+        });
+        self.events.clear();
+        // Interrupted or not: what matters is looked at again anyway.
+        let _ = epoll::wait(
+            &self.epoll,
+            spare_capacity(&mut self.events),
+            timeout.as_ref(),
+        );
+        for event in &self.events {
+            let key = event.data.u64();
+            if key == CONTROL {
+                self.has_orders.store(true, Ordering::Release);
+                continue;
+            }
+            let woken = |port: &&mut Port| u64::from(port.input.key.0) == key;
+            if let Some(port) = self.ports.iter_mut().find(woken) {
+                if port.state == State::Asleep {
+                    port.input.receive.disarm();
+                    port.state = State::Awake(0);
+                }
+            }
+        }
+    }
+
+    /// Does what control asks for; false when that is to stop.
+    fn obey(&mut self) -> bool {
+        while let Ok(order) = self.orders.try_recv() {
+            match order {
+                Order::Install(snapshot) => self.pass.install(snapshot),
+                Order::Attach(input) => self.attach(*input),
+                Order::Detach(key) => self.detach(key),
+                Order::SetMode(key, mode) => {
+                    let now = self.now();
+                    let wanted = |port: &&mut Port| port.input.key == key;
+                    if let Some(port) = self.ports.iter_mut().find(wanted) {
+                        port.input.mode = mode;
+                        port.pace = Pace::new(mode, now);
+                        start(port);
+                    }
+                }
+                Order::SetIdle(idle) => self.idle = idle,
+                Order::Matrix(answer) => drop(answer.send(self.pass.decider().matrix().clone())),
+                Order::Hits(answer) => drop(answer.send(self.pass.decider().hits_and_misses())),
+                Order::Sync(done) => drop(done.send(())),
+                Order::Stop => return false,
+            }
+        }
+        true
+    }
+
+    fn attach(&mut self, input: Input) {
+        let key = epoll::EventData::new_u64(u64::from(input.key.0));
+        let wakeup = input.receive.wakeup();
+        // Without it the port would be deaf when it sleeps; then it is polled.
+        let can_wake = epoll::add(&self.epoll, wakeup, key, epoll::EventFlags::IN).is_ok();
+        let mode = match can_wake {
+            true => input.mode,
+            false => latlab_model::overlay::Mode::VmmDriven,
+        };
+        let mut port = Port {
+            pace: Pace::new(mode, self.now()),
+            input,
+            state: State::Asleep,
+        };
+        start(&mut port);
+        self.ports.push(port);
+    }
+
+    fn detach(&mut self, key: InputKey) {
+        if let Some(at) = self.ports.iter().position(|port| port.input.key == key) {
+            let port = self.ports.remove(at);
+            let _ = epoll::delete(&self.epoll, port.input.receive.wakeup().as_fd());
+        }
+    }
+}
+
+/// Puts a port into the state that its pace begins with.
+fn start(port: &mut Port) {
+    port.state = if port.pace.is_polling() {
+        port.input.receive.disarm();
+        State::Polled
+    } else if port.input.receive.arm() {
+        State::Awake(0)
+    } else {
+        State::Asleep
+    };
+}
+
+fn count_change(counters: &Counters) {
+    counters.mode_changes.fetch_add(1, Ordering::Relaxed);
+}
