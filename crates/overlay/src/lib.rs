@@ -18,8 +18,10 @@
 //! - [`endpoints`]: what every port and every link can do
 //! - [`forwarding`]: where a frame goes
 //! - [`dispatch`]: the threads that take it there
+//! - [`ports`]: how guests are plugged in
 
 pub mod dispatch;
 pub mod endpoints;
 pub mod forwarding;
 pub mod frames;
+pub mod ports;

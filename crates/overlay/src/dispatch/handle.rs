@@ -21,7 +21,7 @@ use crate::forwarding::{Learned, Matrix};
 pub(super) enum Order {
     Install(Arc<Snapshot>),
     Attach(Box<Input>),
-    Detach(InputKey),
+    Detach(InputKey, Sender<Option<Input>>),
     SetMode(InputKey, Mode),
     SetIdle(Yield),
     Matrix(Sender<Matrix>),
@@ -103,9 +103,13 @@ impl Dispatcher {
         self.order(Order::Attach(Box::new(input)));
     }
 
-    /// Gives up an input.
-    pub fn detach(&self, key: InputKey) {
-        self.order(Order::Detach(key));
+    /// Takes an input back; none if it never had it.
+    ///
+    /// # Errors
+    ///
+    /// The thread is gone.
+    pub fn detach(&self, key: InputKey) -> Result<Option<Input>, Gone> {
+        self.ask(|taken| Order::Detach(key, taken))
     }
 
     /// Changes when an input is looked at.

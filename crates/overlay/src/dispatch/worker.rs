@@ -1,6 +1,6 @@
 //! The loop of a dispatcher thread.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
@@ -216,7 +216,7 @@ impl Worker {
             match order {
                 Order::Install(snapshot) => self.pass.install(snapshot),
                 Order::Attach(input) => self.attach(*input),
-                Order::Detach(key) => self.detach(key),
+                Order::Detach(key, taken) => drop(taken.send(self.detach(key))),
                 Order::SetMode(key, mode) => {
                     let now = self.now();
                     let wanted = |port: &&mut Port| port.input.key == key;
@@ -254,11 +254,11 @@ impl Worker {
         self.ports.push(port);
     }
 
-    fn detach(&mut self, key: InputKey) {
-        if let Some(at) = self.ports.iter().position(|port| port.input.key == key) {
-            let port = self.ports.remove(at);
-            let _ = epoll::delete(&self.epoll, port.input.receive.wakeup().as_fd());
-        }
+    fn detach(&mut self, key: InputKey) -> Option<Input> {
+        let at = self.ports.iter().position(|port| port.input.key == key)?;
+        let port = self.ports.remove(at);
+        let _ = epoll::delete(&self.epoll, port.input.receive.wakeup());
+        Some(port.input)
     }
 }
 
