@@ -19,7 +19,11 @@
 //! - [`forwarding`]: where a frame goes
 //! - [`dispatch`]: the threads that take it there
 //! - [`ports`]: how guests are plugged in
+//! - [`daemon`]: a configuration, and what is open because of it
+//! - [`control`]: how the configuration is changed and looked at
 
+pub mod control;
+pub mod daemon;
 pub mod dispatch;
 pub mod endpoints;
 pub mod forwarding;

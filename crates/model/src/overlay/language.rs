@@ -35,6 +35,31 @@ use super::words::{Options, Words, split, unknown};
 use crate::spec::Mac;
 use crate::units::{CpuList, Nanos};
 
+/// All of it, for people.
+pub const HELP: &str = "\
+add network NAME vni N [learning on|off] [flood FRAMES-PER-SECOND] [age TIME]
+add interface NAME network NETWORK vhost-user SOCKET [client on] [queues N]
+              [interrupts batch|early|before-data] [cut-through on|off] [mac MAC,…] [mtu N] [mode MODE]
+add interface NAME network NETWORK tap DEVICE [netns FILE] [queues N] [mac …] [mtu N] [mode MODE]
+add interface NAME network NETWORK veth DEVICE [netns FILE] [mac …] [mtu N]
+add link NAME vxlan|udp ADDRESS[:PORT] [local ADDRESS[:PORT]]
+add link NAME sealed ADDRESS[:PORT] key FILE peer HEX [local ADDRESS[:PORT]]
+add link NAME connect|listen ADDRESS:PORT [certificate FILE certificate-key FILE authority FILE]
+add link NAME direct DEVICE network NETWORK [netns FILE]
+add route NETWORK SOURCE DESTINATION interface|link NAME [from interface|link NAME]
+delete network|interface|link NAME          delete route …as added…
+set dispatch [dispatchers N] [cpus LIST] [mode MODE] [idle YIELD]
+set interface NAME [mode MODE] [interrupts …] [cut-through on|off]
+set network NAME [learning on|off] [flood N] [age TIME]
+list networks|interfaces|links|routes       show | counters [openmetrics] | matrix | help
+begin | commit | abort                      what is between takes effect at once, or not at all
+
+SOURCE and DESTINATION are VNET's: any, none, a MAC address, or not- and one. MODE is guest,
+vmm, adaptive, adaptive:wakeups=ENTER/LEAVE/IDLE (frames per wake-up) or
+adaptive:rate=ENTER/LEAVE/WINDOW (frames per second). YIELD is immediate, timed:SLEEP or
+adaptive:SLEEP/AFTER.
+";
+
 /// The port of VXLAN (RFC 7348, section 5).
 pub const VXLAN_PORT: u16 = 4789;
 

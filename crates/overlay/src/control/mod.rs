@@ -1,0 +1,11 @@
+//! Control: the line language (`latlab_model::overlay::language`) over a Unix socket.
+//!
+//! An answer is any number of lines that begin with a blank, and one that does not: `ok`, or
+//! `error COLUMN: MESSAGE (HINT)`. Between `begin` and `commit` commands change a draft; `commit` puts
+//! it into effect at once or, if anything of it fails, not at all.
+
+mod server;
+mod session;
+
+pub use server::{Server, listen};
+pub use session::Session;

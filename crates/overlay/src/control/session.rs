@@ -1,0 +1,185 @@
+//! One client's conversation: lines in, answers out. Knows nothing of sockets.
+
+use std::fmt::Write;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use latlab_model::overlay::language::parse;
+use latlab_model::overlay::{Command, ListWhat, Overlay};
+
+use crate::daemon::{Daemon, Error};
+
+/// What commands change until they are committed.
+struct Draft {
+    overlay: Overlay,
+    revision: u64,
+}
+
+/// A conversation.
+pub struct Session {
+    daemon: Arc<Mutex<Daemon>>,
+    draft: Option<Draft>,
+}
+
+/// An answer's lines, or what went wrong.
+type Answer = Result<String, (usize, String, String)>;
+
+impl Session {
+    /// A conversation about this daemon.
+    #[must_use]
+    pub const fn new(daemon: Arc<Mutex<Daemon>>) -> Session {
+        Session {
+            daemon,
+            draft: None,
+        }
+    }
+
+    /// Answers one line.
+    pub fn answer(&mut self, line: &str) -> String {
+        match self.carry_out(line) {
+            Ok(lines) => {
+                let mut out = String::new();
+                for line in lines.lines() {
+                    let _ = writeln!(out, " {line}");
+                }
+                out.push_str("ok\n");
+                out
+            }
+            Err((column, message, hint)) => format!("error {column}: {message} ({hint})\n"),
+        }
+    }
+
+    fn daemon(&self) -> MutexGuard<'_, Daemon> {
+        // A conversation that died in the middle has left the daemon in one piece: it changes its
+        // state only after everything that can fail.
+        self.daemon.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn carry_out(&mut self, line: &str) -> Answer {
+        let current = match &self.draft {
+            Some(draft) => draft.overlay.clone(),
+            None => self.daemon().overlay().0.clone(),
+        };
+        let command = parse(line, &current)
+            .map_err(|mistake| (mistake.column, mistake.message, mistake.hint))?;
+        match command {
+            None => Ok(String::new()),
+            Some(Command::Begin) => self.begin(),
+            Some(Command::Commit) => self.commit(),
+            Some(Command::Abort) => match self.draft.take() {
+                Some(_) => Ok(String::new()),
+                None => Err(nothing_begun()),
+            },
+            Some(Command::List(what)) => Ok(list(&current, what)),
+            Some(Command::Show) => Ok(current.to_string()),
+            Some(Command::Help) => Ok(HELP.into()),
+            Some(Command::Counters { openmetrics }) => {
+                let statistics = self
+                    .daemon()
+                    .statistics()
+                    .map_err(|gone| failed(&gone.into()))?;
+                Ok(match openmetrics {
+                    true => statistics.openmetrics(),
+                    false => statistics.text(),
+                })
+            }
+            Some(Command::Matrix) => self.matrix(),
+            Some(change) => self.change(&change),
+        }
+    }
+
+    fn begin(&mut self) -> Answer {
+        if self.draft.is_some() {
+            let hint = "`commit` or `abort` it first".into();
+            return Err((1, "something has begun already".into(), hint));
+        }
+        let daemon = self.daemon();
+        let (overlay, revision) = daemon.overlay();
+        let draft = Draft {
+            overlay: overlay.clone(),
+            revision,
+        };
+        drop(daemon);
+        self.draft = Some(draft);
+        Ok(String::new())
+    }
+
+    fn commit(&mut self) -> Answer {
+        let draft = self.draft.take().ok_or_else(nothing_begun)?;
+        let done = self.daemon().install(draft.overlay, draft.revision);
+        done.map(|()| String::new()).map_err(|error| failed(&error))
+    }
+
+    fn change(&mut self, change: &Command) -> Answer {
+        let refused = |refusal: latlab_model::overlay::Refusal| (1, refusal.message, refusal.hint);
+        if let Some(draft) = &mut self.draft {
+            draft.overlay.apply(change).map_err(refused)?;
+            return Ok(String::new());
+        }
+        let mut daemon = self.daemon();
+        let (overlay, revision) = daemon.overlay();
+        let mut overlay = overlay.clone();
+        overlay.apply(change).map_err(refused)?;
+        let done = daemon.install(overlay, revision);
+        done.map(|()| String::new()).map_err(|error| failed(&error))
+    }
+
+    fn matrix(&self) -> Answer {
+        let daemon = self.daemon();
+        let matrix = daemon.matrix().map_err(|gone| failed(&gone.into()))?;
+        let mut out = String::new();
+        for (vni, source, destination, carried) in matrix.pairs() {
+            let network = match daemon.overlay().0.network_of(vni) {
+                Some((name, _)) => name.to_string(),
+                None => format!("vni-{vni}"),
+            };
+            let (frames, bytes) = (carried.frames, carried.bytes);
+            let _ = writeln!(
+                out,
+                "{network} {source} {destination} frames {frames} bytes {bytes}"
+            );
+        }
+        let rest = matrix.rest();
+        if rest.frames > 0 {
+            let (frames, bytes) = (rest.frames, rest.bytes);
+            let _ = writeln!(out, "others frames {frames} bytes {bytes}");
+        }
+        Ok(out)
+    }
+}
+
+fn nothing_begun() -> (usize, String, String) {
+    (1, "nothing has begun".into(), "say `begin` first".into())
+}
+
+fn failed(error: &Error) -> (usize, String, String) {
+    (1, error.to_string(), error.hint())
+}
+
+fn list(overlay: &Overlay, what: ListWhat) -> String {
+    let mut out = String::new();
+    match what {
+        ListWhat::Networks => {
+            for (name, network) in &overlay.networks {
+                let _ = writeln!(out, "{name} {network}");
+            }
+        }
+        ListWhat::Interfaces => {
+            for (name, interface) in &overlay.interfaces {
+                let _ = writeln!(out, "{name} {interface}");
+            }
+        }
+        ListWhat::Links => {
+            for (name, link) in &overlay.links {
+                let _ = writeln!(out, "{name} {}", link.kind);
+            }
+        }
+        ListWhat::Routes => {
+            for route in &overlay.routes {
+                let _ = writeln!(out, "{route}");
+            }
+        }
+    }
+    out
+}
+
+const HELP: &str = latlab_model::overlay::language::HELP;

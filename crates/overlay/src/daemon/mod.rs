@@ -1,0 +1,353 @@
+//! The daemon: a configuration, and what is open because of it.
+//!
+//! A change is a whole new configuration. What it adds is opened first; only when all of that has
+//! worked does anything change: the dispatchers take a new snapshot between two batches, new ports
+//! are attached, and old ones are detached and closed. Ports that both configurations have are not
+//! touched, so that their traffic does not notice.
+
+mod open;
+mod report;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use latlab_model::overlay::{Interface, Link, Overlay, Refusal};
+
+use crate::dispatch::{Dispatcher, Gone, Input, InputKey, Output, Snapshot};
+use crate::endpoints::{Counters, PortId, Receive};
+use crate::forwarding::{Learned, Table};
+pub use open::Failed;
+use open::{Opened, Opener};
+pub use report::Statistics;
+
+/// Most interfaces and links together.
+const MAX_PORTS: u16 = 4096;
+
+/// What is open for an interface or a link.
+struct Port {
+    id: PortId,
+    output: Arc<Output>,
+    /// Where its receiving halves are: which dispatcher, by which name.
+    inputs: Vec<(usize, InputKey)>,
+    opened: Opened,
+}
+
+/// An interface or a link, to compare with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Spec {
+    Interface(Interface),
+    Link(Link),
+}
+
+/// A running overlay.
+pub struct Daemon {
+    overlay: Overlay,
+    /// Counts the changes.
+    revision: u64,
+    ports: BTreeMap<String, Port>,
+    dispatchers: Vec<Dispatcher>,
+    learned: Arc<Learned>,
+    opener: Opener,
+    next_input: u32,
+}
+
+/// Why a configuration did not take effect. Nothing has changed then.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It cannot be.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// Something could not be opened.
+    #[error(transparent)]
+    Failed(#[from] Failed),
+    /// The configuration was changed by somebody else since it was read.
+    #[error("the configuration was changed meanwhile")]
+    Changed,
+    /// Dispatchers could not be started.
+    #[error("cannot start the dispatchers: {0}")]
+    Dispatchers(std::io::Error),
+    /// A dispatcher has died.
+    #[error(transparent)]
+    Gone(#[from] Gone),
+}
+
+impl Error {
+    /// What to do.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        match self {
+            Error::Refused(refusal) => refusal.hint.clone(),
+            Error::Failed(failed) => failed.hint(),
+            Error::Changed => "look at it with `show`, and begin again".into(),
+            Error::Dispatchers(_) => "name processors that exist with `set dispatch cpus`".into(),
+            Error::Gone(_) => "restart the daemon, and report this with its last messages".into(),
+        }
+    }
+}
+
+impl Daemon {
+    /// A daemon that runs this configuration.
+    ///
+    /// # Errors
+    ///
+    /// What cannot be opened or started.
+    pub fn start(overlay: &Overlay) -> Result<Daemon, Error> {
+        let mut daemon = Daemon {
+            overlay: Overlay::default(),
+            revision: 0,
+            ports: BTreeMap::new(),
+            dispatchers: Vec::new(),
+            learned: Arc::default(),
+            opener: Opener::new(),
+            next_input: 0,
+        };
+        daemon.overlay.dispatch = overlay.dispatch.clone();
+        daemon.dispatchers = daemon.start_dispatchers(&daemon.overlay)?;
+        daemon.install(overlay.clone(), 0)?;
+        Ok(daemon)
+    }
+
+    /// The configuration, and how often it has changed.
+    #[must_use]
+    pub const fn overlay(&self) -> (&Overlay, u64) {
+        (&self.overlay, self.revision)
+    }
+
+    /// Takes a new configuration that was made from the one of this revision.
+    ///
+    /// # Errors
+    ///
+    /// What cannot be opened; nothing changes then.
+    pub fn install(&mut self, overlay: Overlay, revision: u64) -> Result<(), Error> {
+        if revision != self.revision {
+            return Err(Error::Changed);
+        }
+        let (before, after) = (specs(&self.overlay), specs(&overlay));
+        let stays = |name: &&String| match (before.get(*name), after.get(*name)) {
+            (Some(old), Some(new)) => old.is_same_port(new),
+            _ => false,
+        };
+        let gone: Vec<String> = before.keys().filter(|name| !stays(name)).cloned().collect();
+        let added: Vec<&String> = after.keys().filter(|name| !stays(name)).collect();
+        let restarts = self.overlay.dispatch.dispatchers != overlay.dispatch.dispatchers
+            || self.overlay.dispatch.cpus != overlay.dispatch.cpus;
+        let dispatchers = match restarts {
+            true => Some(self.start_dispatchers(&overlay)?),
+            false => None,
+        };
+        let opened = self.open(&after, &added)?;
+        // From here on nothing can fail but by a dispatcher's death.
+        let mut leaving = Vec::new();
+        for name in &gone {
+            leaving.extend(self.ports.remove(name));
+        }
+        let mut arriving = Vec::new();
+        for (name, port, receivers) in opened {
+            arriving.push((name.clone(), receivers));
+            self.ports.insert(name, port);
+        }
+        if let Some(dispatchers) = dispatchers {
+            self.move_to(dispatchers)?;
+        }
+        let snapshot = self.snapshot(&overlay);
+        for dispatcher in &self.dispatchers {
+            dispatcher.install(Arc::clone(&snapshot));
+            dispatcher.set_idle(overlay.dispatch.idle);
+        }
+        self.overlay = overlay;
+        self.revision += 1;
+        for (name, receivers) in arriving {
+            self.attach(&name, receivers);
+        }
+        self.settle(&before);
+        for dispatcher in &self.dispatchers {
+            dispatcher.sync()?;
+        }
+        // Nobody sends to them any more.
+        for port in leaving {
+            for (dispatcher, key) in &port.inputs {
+                drop(self.dispatchers[*dispatcher].detach(*key)?);
+            }
+            self.opener.close(port.id, port.opened);
+            self.learned.forget(port.id);
+        }
+        Ok(())
+    }
+
+    fn start_dispatchers(&self, overlay: &Overlay) -> Result<Vec<Dispatcher>, Error> {
+        let cpus: Vec<u32> = overlay.dispatch.cpus.iter().collect();
+        (0..overlay.dispatch.dispatchers)
+            .map(|number| {
+                let cpu = match cpus.as_slice() {
+                    [] => None,
+                    cpus => Some(cpus[usize::from(number) % cpus.len()]),
+                };
+                let learned = Arc::clone(&self.learned);
+                let idle = overlay.dispatch.idle;
+                Dispatcher::start(number, cpu, idle, self.snapshot(overlay), learned)
+                    .map_err(Error::Dispatchers)
+            })
+            .collect()
+    }
+
+    /// Opens what is new. What was opened before a failure is closed again.
+    fn open(
+        &mut self,
+        specs: &BTreeMap<String, Spec>,
+        added: &[&String],
+    ) -> Result<Vec<(String, Port, Receivers)>, Error> {
+        let mut taken: Vec<u16> = self.ports.values().map(|port| port.id.0).collect();
+        taken.sort_unstable();
+        let mut opened: Vec<(String, Port, Receivers)> = Vec::new();
+        for &name in added {
+            let free = (0..MAX_PORTS).find(|id| taken.binary_search(id).is_err());
+            let result = match free {
+                Some(id) => {
+                    let place = taken.partition_point(|other| *other < id);
+                    taken.insert(place, id);
+                    let counters = Arc::<Counters>::default();
+                    let way = open::Way {
+                        name,
+                        id: PortId(id),
+                        counters: Arc::clone(&counters),
+                    };
+                    let made = match &specs[name] {
+                        Spec::Interface(interface) => self.opener.interface(&way, interface),
+                        Spec::Link(link) => self.opener.link(&way, link),
+                    };
+                    made.map(|made| (PortId(id), counters, made))
+                }
+                None => Err(Failed::too_many(name, MAX_PORTS)),
+            };
+            match result {
+                Ok((id, counters, made)) => {
+                    let output = Output {
+                        transmit: std::sync::Mutex::new(made.sender),
+                        counters,
+                    };
+                    let port = Port {
+                        id,
+                        output: Arc::new(output),
+                        inputs: Vec::new(),
+                        opened: made.opened,
+                    };
+                    opened.push((name.clone(), port, made.receivers));
+                }
+                Err(failed) => {
+                    for (_, port, _) in opened {
+                        self.opener.close(port.id, port.opened);
+                    }
+                    return Err(failed.into());
+                }
+            }
+        }
+        Ok(opened)
+    }
+
+    fn snapshot(&self, overlay: &Overlay) -> Arc<Snapshot> {
+        let ids: HashMap<String, PortId> = self
+            .ports
+            .iter()
+            .map(|(name, port)| (name.clone(), port.id))
+            .collect();
+        let mut snapshot = Snapshot {
+            table: Arc::new(Table::compile(overlay, &ids)),
+            ports: Vec::new(),
+        };
+        for port in self.ports.values() {
+            let at = usize::from(port.id.0);
+            if snapshot.ports.len() <= at {
+                snapshot.ports.resize_with(at + 1, || None);
+            }
+            snapshot.ports[at] = Some(Arc::clone(&port.output));
+        }
+        Arc::new(snapshot)
+    }
+
+    /// Hands the receiving halves of a port to the dispatchers, in turn.
+    fn attach(&mut self, name: &str, receivers: Receivers) {
+        let mode = self.mode(name);
+        let Some(port) = self.ports.get_mut(name) else {
+            return;
+        };
+        for (queue, receive) in receivers.into_iter().enumerate() {
+            let key = InputKey(self.next_input);
+            self.next_input += 1;
+            let dispatcher = (usize::from(port.id.0) + queue) % self.dispatchers.len();
+            let counters = Arc::clone(&port.output.counters);
+            self.dispatchers[dispatcher].attach(Input {
+                key,
+                receive,
+                mode,
+                counters,
+            });
+            port.inputs.push((dispatcher, key));
+        }
+    }
+
+    /// When a port is looked at.
+    fn mode(&self, name: &str) -> latlab_model::overlay::Mode {
+        let own = self.overlay.interfaces.get(name).and_then(|i| i.mode);
+        own.unwrap_or(self.overlay.dispatch.mode)
+    }
+
+    /// Puts what `set` changed into effect on ports that stay.
+    fn settle(&mut self, before: &BTreeMap<String, Spec>) {
+        for (name, port) in &self.ports {
+            if let Some(Spec::Interface(interface)) = specs(&self.overlay).get(name) {
+                port.opened.settle(interface);
+            }
+            if before.contains_key(name) {
+                for (dispatcher, key) in &port.inputs {
+                    self.dispatchers[*dispatcher].set_mode(*key, self.mode(name));
+                }
+            }
+        }
+    }
+
+    /// Moves every input to other dispatchers. Frames wait where they are meanwhile.
+    fn move_to(&mut self, dispatchers: Vec<Dispatcher>) -> Result<(), Error> {
+        for port in self.ports.values_mut() {
+            for (queue, place) in port.inputs.iter_mut().enumerate() {
+                let input = self.dispatchers[place.0].detach(place.1)?;
+                place.0 = (usize::from(port.id.0) + queue) % dispatchers.len();
+                if let Some(input) = input {
+                    dispatchers[place.0].attach(input);
+                }
+            }
+        }
+        self.dispatchers = dispatchers;
+        Ok(())
+    }
+}
+
+type Receivers = Vec<Box<dyn Receive>>;
+
+fn specs(overlay: &Overlay) -> BTreeMap<String, Spec> {
+    let interfaces = overlay
+        .interfaces
+        .iter()
+        .map(|(name, spec)| (name.clone(), Spec::Interface(spec.clone())));
+    let links = overlay
+        .links
+        .iter()
+        .map(|(name, spec)| (name.clone(), Spec::Link(spec.clone())));
+    interfaces.chain(links).collect()
+}
+
+impl Spec {
+    /// Whether the port stays open from the one to the other: only what `set` may change differs.
+    fn is_same_port(&self, other: &Spec) -> bool {
+        match (self, other) {
+            (Spec::Interface(old), Spec::Interface(new)) => {
+                let mut old = old.clone();
+                old.mode = new.mode;
+                old.macs.clone_from(&new.macs);
+                old.network.clone_from(&new.network);
+                open::take_settings(&mut old.kind, &new.kind);
+                old == *new
+            }
+            _ => self == other,
+        }
+    }
+}

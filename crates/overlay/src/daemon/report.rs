@@ -1,0 +1,159 @@
+//! What the daemon counts, as text and for OpenMetrics.
+
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use super::Daemon;
+use crate::dispatch::Gone;
+use crate::endpoints::{Counters, DropReason};
+use crate::forwarding::Matrix;
+
+/// A counter: its name, what it counts, and where it is.
+type Metric = (&'static str, &'static str, fn(&Counters) -> &AtomicU64);
+
+const METRICS: [Metric; 9] = [
+    ("received_frames", "Frames that came in", |c| {
+        &c.received.frames
+    }),
+    ("received_bytes", "Their bytes", |c| &c.received.bytes),
+    ("sent_frames", "Frames that went out", |c| &c.sent.frames),
+    ("sent_bytes", "Their bytes", |c| &c.sent.bytes),
+    ("batches", "Batches received", |c| &c.batches),
+    ("kicks", "Wake-ups by the guest", |c| &c.kicks),
+    ("interrupts", "Interrupts of the guest", |c| &c.interrupts),
+    ("mode_changes", "Changes of the dispatch mode", |c| {
+        &c.mode_changes
+    }),
+    ("copied_bytes", "Bytes copied in user space", |c| &c.copied),
+];
+
+/// Everything that is counted at one moment.
+#[derive(Debug)]
+pub struct Statistics {
+    /// By port: kind, name, counters by name, drops by reason.
+    ports: Vec<PortStatistics>,
+    hits: u64,
+    misses: u64,
+}
+
+#[derive(Debug)]
+struct PortStatistics {
+    kind: &'static str,
+    name: String,
+    values: [u64; METRICS.len()],
+    drops: [u64; DropReason::ALL.len()],
+}
+
+impl Daemon {
+    /// Reads all counters.
+    ///
+    /// # Errors
+    ///
+    /// A dispatcher has died.
+    pub fn statistics(&self) -> Result<Statistics, Gone> {
+        let mut statistics = Statistics {
+            ports: Vec::new(),
+            hits: 0,
+            misses: 0,
+        };
+        for (name, port) in &self.ports {
+            let counters = &port.output.counters;
+            statistics.ports.push(PortStatistics {
+                kind: match self.overlay.links.contains_key(name) {
+                    true => "link",
+                    false => "interface",
+                },
+                name: name.clone(),
+                values: METRICS.map(|(_, _, read)| read(counters).load(Relaxed)),
+                drops: DropReason::ALL.map(|reason| counters.dropped(reason)),
+            });
+        }
+        for dispatcher in &self.dispatchers {
+            let (hits, misses) = dispatcher.hits_and_misses()?;
+            statistics.hits += hits;
+            statistics.misses += misses;
+        }
+        Ok(statistics)
+    }
+
+    /// Who sent how much to whom.
+    ///
+    /// # Errors
+    ///
+    /// A dispatcher has died.
+    pub fn matrix(&self) -> Result<Matrix, Gone> {
+        let mut sum = Matrix::default();
+        for dispatcher in &self.dispatchers {
+            sum.merge(&dispatcher.matrix()?);
+        }
+        Ok(sum)
+    }
+}
+
+impl Statistics {
+    /// One line a port: what is not zero.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        for port in &self.ports {
+            let _ = write!(out, "{} {}", port.kind, port.name);
+            for ((name, _, _), value) in METRICS.iter().zip(port.values) {
+                if value > 0 {
+                    let _ = write!(out, " {name} {value}");
+                }
+            }
+            for (reason, count) in DropReason::ALL.iter().zip(port.drops) {
+                if count > 0 {
+                    let _ = write!(out, " dropped_{} {count}", reason.name());
+                }
+            }
+            out.push('\n');
+        }
+        let _ = writeln!(out, "cache hits {} misses {}", self.hits, self.misses);
+        out
+    }
+
+    /// The exposition format of OpenMetrics 1.0.
+    #[must_use]
+    pub fn openmetrics(&self) -> String {
+        let mut out = String::new();
+        for (at, (name, help, _)) in METRICS.iter().enumerate() {
+            let _ = writeln!(out, "# TYPE latlab_overlay_{name} counter");
+            let _ = writeln!(out, "# HELP latlab_overlay_{name} {help}.");
+            for port in &self.ports {
+                let (labels, value) = (port.labels(), port.values[at]);
+                let _ = writeln!(out, "latlab_overlay_{name}_total{{{labels}}} {value}");
+            }
+        }
+        let _ = writeln!(out, "# TYPE latlab_overlay_dropped_frames counter");
+        let _ = writeln!(out, "# HELP latlab_overlay_dropped_frames Frames dropped.");
+        for port in &self.ports {
+            for (reason, count) in DropReason::ALL.iter().zip(port.drops) {
+                let (labels, reason) = (port.labels(), reason.name());
+                let _ = writeln!(
+                    out,
+                    "latlab_overlay_dropped_frames_total{{{labels},reason=\"{reason}\"}} {count}"
+                );
+            }
+        }
+        for (result, value) in [("hit", self.hits), ("miss", self.misses)] {
+            if result == "hit" {
+                let _ = writeln!(out, "# TYPE latlab_overlay_cache_lookups counter");
+                let _ = writeln!(out, "# HELP latlab_overlay_cache_lookups Decisions.");
+            }
+            let _ = writeln!(
+                out,
+                "latlab_overlay_cache_lookups_total{{result=\"{result}\"}} {value}"
+            );
+        }
+        out.push_str("# EOF\n");
+        out
+    }
+}
+
+impl PortStatistics {
+    // Names hold letters, digits, dots, dashes and underscores only: nothing has to be escaped.
+    fn labels(&self) -> String {
+        format!("{}=\"{}\"", self.kind, self.name)
+    }
+}
