@@ -1,11 +1,17 @@
-//! The probe `layer2`: a device under test, a layer-2 forwarder in user space.
+//! The probe `layer2`: a device under test, a layer-2 forwarder.
 //!
-//! It carries every frame from one interface to the other and back through packet sockets, one system
-//! call to take it and one to send it, as the simplest forwarder one would write; polling, or sleeping
-//! until something comes. Frames keep their virtio header on the way, so that a checksum that the
-//! sender left to its card (veth has none) is still left to the next, and so are large segments.
+//! It carries every frame from one interface to the other and back, in one of three ways:
+//!
+//! - `af-packet`: packet sockets, one system call to take a frame and one to send it, as the simplest
+//!   forwarder one would write. Frames keep their virtio header on the way, so that a checksum that the
+//!   sender left to its card (veth has none) is still left to the next, and so are large segments.
+//! - `af-xdp`: frames in memory shared with the kernel, taken before the kernel's own network sees them.
+//!   What a sender left to its card is lost with them: its checksum must be in the frame.
+//! - `xdp`: a program in the kernel sends each frame on where it comes in; this process only holds it.
+//!
+//! The first two poll, or sleep until something comes.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use latlab_wire::samples::{Counters, ForwardCounters, Phase, Probe, Report};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -20,6 +26,7 @@ use crate::setup::{Common, Poll};
 use crate::stop::Stop;
 use crate::sys::{self, Who};
 use crate::time;
+use crate::xdp::{Exchange, program};
 
 /// The largest segment that a sender leaves to its card, with its headers.
 const FRAME_BYTES: usize = 65_536 + 256;
@@ -31,24 +38,109 @@ const LOOK: rustix::event::Timespec = rustix::event::Timespec {
     tv_nsec: 100_000_000,
 };
 
+/// What carries the frames.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum By {
+    /// Packet sockets.
+    #[default]
+    AfPacket,
+    /// AF_XDP sockets.
+    AfXdp,
+    /// An XDP program in the kernel.
+    Xdp,
+}
+
+/// The ways to carry frames, as they are written.
+pub const WAYS: [(&str, By); 3] = [
+    ("af-packet", By::AfPacket),
+    ("af-xdp", By::AfXdp),
+    ("xdp", By::Xdp),
+];
+
 /// Carries frames between two interfaces of the calling thread's network namespace.
 pub struct Layer2 {
-    sides: [OwnedFd; 2],
-    buffer: Vec<u8>,
+    carrier: Carrier,
     counters: ForwardCounters,
 }
 
+enum Carrier {
+    Packet {
+        sides: [OwnedFd; 2],
+        buffer: Vec<u8>,
+    },
+    Exchange(Box<Exchange>),
+    Programs([program::Attached; 2]),
+}
+
 impl Layer2 {
-    /// Opens both interfaces.
+    /// Opens both interfaces, for packet sockets.
     ///
     /// # Errors
     /// When one of them is not there, or packet sockets are not allowed.
     pub fn open(first: &str, second: &str) -> std::io::Result<Layer2> {
+        Layer2::open_by(By::AfPacket, first, second)
+    }
+
+    /// Opens both interfaces.
+    ///
+    /// # Errors
+    /// When one of them is not there, or the kernel does not allow this way.
+    pub fn open_by(by: By, first: &str, second: &str) -> std::io::Result<Layer2> {
+        let indices = [sys::interface_index(first)?, sys::interface_index(second)?];
+        let carrier = match by {
+            By::AfPacket => Carrier::Packet {
+                sides: [sys::packet_socket(first)?, sys::packet_socket(second)?],
+                buffer: vec![0xff; FRAME_BYTES],
+            },
+            By::AfXdp => {
+                // Programs see frames for others too, but a card filters before them.
+                Carrier::Exchange(Box::new(Exchange::open(indices)?))
+            }
+            By::Xdp => Carrier::Programs(programs(indices)?),
+        };
         Ok(Layer2 {
-            sides: [sys::packet_socket(first)?, sys::packet_socket(second)?],
-            buffer: vec![0xff; FRAME_BYTES],
+            carrier,
             counters: ForwardCounters::default(),
         })
+    }
+
+    /// How frames are taken, for people.
+    #[must_use]
+    pub fn how(&self) -> &'static str {
+        let mode = match &self.carrier {
+            Carrier::Packet { .. } => return "packet sockets",
+            Carrier::Exchange(exchange) => exchange.mode,
+            Carrier::Programs(programs) => programs[0].mode,
+        };
+        match (&self.carrier, mode) {
+            (Carrier::Exchange(_), program::Mode::Driver) => "AF_XDP sockets, at the driver",
+            (Carrier::Exchange(_), program::Mode::Generic) => "AF_XDP sockets, behind the driver",
+            (_, program::Mode::Driver) => "an XDP program, at the driver",
+            (_, program::Mode::Generic) => "an XDP program, behind the driver",
+        }
+    }
+
+    /// Frames carried from the first interface to the second, and back; `None` where the kernel does it.
+    #[must_use]
+    pub fn carried(&self) -> Option<(u64, u64)> {
+        match self.carrier {
+            Carrier::Programs(_) => None,
+            _ => Some((self.counters.forwarded, self.counters.returned)),
+        }
+    }
+
+    /// Frames that found no room on either side.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        let unseen = match &self.carrier {
+            Carrier::Packet { sides, .. } => {
+                let each = sides.iter().map(|side| sys::socket_drops(side.as_fd()));
+                each.flatten().sum()
+            }
+            Carrier::Exchange(exchange) => exchange.lost(),
+            Carrier::Programs(_) => 0,
+        };
+        self.counters.not_sent + unseen
     }
 
     /// Carries what is there, and says whether there was anything.
@@ -56,8 +148,21 @@ impl Layer2 {
     /// # Errors
     /// When an interface has gone.
     pub fn turn(&mut self) -> std::io::Result<bool> {
-        let forward = self.carry(0)?;
-        Ok(self.carry(1)? || forward)
+        let mut any = false;
+        for side in 0..2 {
+            let (carried, dropped) = match &mut self.carrier {
+                Carrier::Packet { sides, buffer } => carry(sides, buffer, side)?,
+                Carrier::Exchange(exchange) => exchange.carry(side)?,
+                Carrier::Programs(_) => return Ok(false),
+            };
+            match side {
+                0 => self.counters.forwarded += carried,
+                _ => self.counters.returned += carried,
+            }
+            self.counters.not_sent += dropped;
+            any |= carried + dropped > 0;
+        }
+        Ok(any)
     }
 
     /// Sleeps until there is something to carry, or for a moment.
@@ -65,33 +170,74 @@ impl Layer2 {
     /// # Errors
     /// When the kernel cannot wait.
     pub fn sleep(&self) -> std::io::Result<()> {
-        let mut sides = self
-            .sides
-            .each_ref()
-            .map(|side| PollFd::new(side, PollFlags::IN));
-        match poll(&mut sides, Some(&LOOK)) {
+        let mut waiting: Vec<PollFd<'_>> = Vec::with_capacity(2);
+        for socket in self.sockets() {
+            waiting.push(PollFd::from_borrowed_fd(socket, PollFlags::IN));
+        }
+        match poll(&mut waiting, Some(&LOOK)) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
-    fn carry(&mut self, from: usize) -> std::io::Result<bool> {
-        for taken in 0..BURST {
-            let frame = match recv(&self.sides[from], &mut self.buffer[..], RecvFlags::DONTWAIT) {
-                Ok((length, _)) => &self.buffer[..length],
-                Err(Errno::AGAIN | Errno::INTR) => return Ok(taken > 0),
-                // The other end is not up (yet), or went.
-                Err(Errno::NETDOWN) => return Ok(taken > 0),
-                Err(error) => return Err(error.into()),
-            };
-            match send(&self.sides[1 - from], frame, SendFlags::DONTWAIT) {
-                Ok(_) if from == 0 => self.counters.forwarded += 1,
-                Ok(_) => self.counters.returned += 1,
-                Err(_) => self.counters.not_sent += 1,
+    /// Carries frames until told to stop; spins meanwhile, or sleeps while nothing comes.
+    ///
+    /// # Errors
+    /// When an interface has gone.
+    pub fn run(&mut self, spin: bool, stop: impl Fn() -> bool) -> std::io::Result<()> {
+        let spin = spin && !matches!(self.carrier, Carrier::Programs(_));
+        while !stop() {
+            if !self.turn()? && !spin {
+                self.sleep()?;
             }
         }
-        Ok(true)
+        Ok(())
     }
+
+    fn sockets(&self) -> Vec<BorrowedFd<'_>> {
+        match &self.carrier {
+            Carrier::Packet { sides, .. } => sides.iter().map(AsFd::as_fd).collect(),
+            Carrier::Exchange(exchange) => exchange.sockets().into(),
+            Carrier::Programs(_) => Vec::new(),
+        }
+    }
+}
+
+/// Programs that send on where frames come in: at the driver where that works, else behind it. A veth is
+/// sent to at the driver only while its peer takes frames there too (an XDP program or GRO); otherwise
+/// they vanish. So there it is always behind the driver.
+fn programs(interfaces: [u32; 2]) -> std::io::Result<[program::Attached; 2]> {
+    let attach = |generic| -> std::io::Result<_> {
+        Ok([
+            program::to_interface(interfaces[0], interfaces[1], generic)?,
+            program::to_interface(interfaces[1], interfaces[0], generic)?,
+        ])
+    };
+    let mut veth = false;
+    for interface in interfaces {
+        veth |= sys::driver(interface)? == "veth";
+    }
+    match veth {
+        true => attach(true),
+        false => attach(false).or_else(|_| attach(true)),
+    }
+}
+
+fn carry(sides: &[OwnedFd; 2], buffer: &mut [u8], from: usize) -> std::io::Result<(u64, u64)> {
+    let (mut carried, mut dropped) = (0, 0);
+    for _ in 0..BURST {
+        let frame = match recv(&sides[from], &mut *buffer, RecvFlags::DONTWAIT) {
+            Ok((length, _)) => &buffer[..length],
+            // Nothing is there; or the other end is not up (yet), or went.
+            Err(Errno::AGAIN | Errno::INTR | Errno::NETDOWN) => break,
+            Err(error) => return Err(error.into()),
+        };
+        match send(&sides[1 - from], frame, SendFlags::DONTWAIT) {
+            Ok(_) => carried += 1,
+            Err(_) => dropped += 1,
+        }
+    }
+    Ok((carried, dropped))
 }
 
 /// The probe `layer2`.
@@ -102,32 +248,27 @@ pub fn run(mut options: Options, output: &mut Output) -> Result<()> {
         name.ok_or_else(|| Error::Usage(format!("--{key} is missing: the name of an interface")))
     };
     let (first, second) = (name(&mut options, "in")?, name(&mut options, "out")?);
+    let by = options.choice("by", &WAYS)?.unwrap_or_default();
     let polling = Poll::take(&mut options, Poll::Busy)?;
     options.finish("layer2")?;
     common.apply()?;
-    let mut device = Layer2::open(&first, &second)
+    let mut device = Layer2::open_by(by, &first, &second)
         .map_err(|error| Error::machine(format!("forward between {first} and {second}"), error))?;
     let stop = Stop::at_end_of_input(common.fifo_priority)?;
     common.ready(output, Probe::Forward, None, None)?;
 
     let watch = Watch::start(Who::Thread);
     let started_ns = time::now_ns();
-    let mut result = Ok(());
-    while !stop.requested() && result.is_ok() {
-        result = match (device.turn(), polling) {
-            (Ok(false), Poll::Block) => device.sleep(),
-            (Ok(_), _) => Ok(()),
-            (Err(error), _) => Err(error),
-        };
-    }
+    let result = device.run(polling == Poll::Busy, || stop.requested());
     let ended_ns = time::now_ns();
-    let sockets = device.sides.each_ref().map(AsFd::as_fd);
-    let health = watch.end(&sockets);
+    let health = watch.end(&device.sockets());
     output.progress(Phase::Emitting, None)?;
+    let mut counters = device.counters;
+    counters.dropped = device.dropped() - counters.not_sent;
     output.report(Report {
         started_ns,
         ended_ns,
-        counters: Counters::Forward(device.counters),
+        counters: Counters::Forward(counters),
         health,
     })?;
     result.map_err(|error| Error::Peer(format!("forward frames: {error}")))

@@ -45,10 +45,11 @@ mod setup;
 mod stop;
 mod sys;
 mod time;
+mod xdp;
 
 use args::Options;
 use error::{Error, Result};
-pub use layer2::Layer2;
+pub use layer2::{By, Layer2, WAYS};
 use output::Output;
 
 const USAGE: &str = "\
@@ -61,10 +62,11 @@ rr-client  --proto tcp|udp|icmp --to ADDR[:PORT] [--bind ADDR] --count N | --dur
 sink       --bind ADDR:PORT [--max-packets 1048576] [--flow ID] [--stamp user|kernel]
            [--poll block|busy] [--receive-buffer BYTES]
 source     --to ADDR:PORT [--bind ADDR] --rate PPS --count N | --duration-ms D [--bytes 64]
-           [--flow 0] [--arrival constant|poisson] [--seed 1] [--warmup-ms 0] [--spin-us 60]
+           [--flow 0] [--flows 1] [--arrival constant|poisson] [--burst 1] [--seed 1]
+           [--warmup-ms 0] [--spin-us 60] [--via socket|packet|xdp]
 forward    --listen ADDR:PORT --to ADDR:PORT --hold-ns D [--max-packets 1048576]
            [--queue 8192] [--poll busy|block]
-layer2     --in INTERFACE --out INTERFACE [--poll busy|block]
+layer2     --in INTERFACE --out INTERFACE [--by af-packet|af-xdp|xdp] [--poll busy|block]
 clock      [--reads 100000]
 
 every probe: [--cpu LIST] [--fifo 1..98] [--max-memory BYTES] [--output frames|json]

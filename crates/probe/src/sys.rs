@@ -5,7 +5,7 @@
 
 use std::io;
 use std::mem::{self, MaybeUninit};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use libc::{c_int, c_void, socklen_t};
 
@@ -60,11 +60,96 @@ pub fn set_fifo(priority: u32) -> io::Result<()> {
     check(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const param) })
 }
 
-/// A packet socket on one interface of the calling thread's network namespace: every frame that comes
-/// in through it, whoever it is for, with the virtio header in front; and none that goes out.
-pub fn packet_socket(interface: &str) -> io::Result<OwnedFd> {
-    const ALL: u16 = (libc::ETH_P_ALL as u16).to_be();
-    const RECEIVE_BUFFER_BYTES: c_int = 8 << 20;
+/// The number of an interface of the calling thread's network namespace.
+pub fn interface_index(interface: &str) -> io::Result<u32> {
+    let name = std::ffi::CString::new(interface)?;
+    // SAFETY: a string that ends with a zero and lives through the call.
+    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
+        0 => Err(io::Error::other(format!(
+            "there is no interface {interface}"
+        ))),
+        index => Ok(index),
+    }
+}
+
+/// Its Ethernet address.
+pub fn hardware_address(interface: &str) -> io::Result<[u8; 6]> {
+    // SAFETY: plain numbers.
+    let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
+    check(fd)?;
+    // SAFETY: a descriptor that the kernel just made and nobody else owns.
+    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    // SAFETY: all-zero bytes are a valid ifreq.
+    let mut request: libc::ifreq = unsafe { mem::zeroed() };
+    if interface.len() >= request.ifr_name.len() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes()) {
+        *to = from as libc::c_char;
+    }
+    // SAFETY: the pointer is to an ifreq that lives across the call.
+    check(unsafe {
+        libc::ioctl(
+            socket.as_raw_fd(),
+            libc::SIOCGIFHWADDR as _,
+            &raw mut request,
+        )
+    })?;
+    // SAFETY: the kernel has filled in this member of the union.
+    let address = unsafe { request.ifr_ifru.ifru_hwaddr };
+    if address.sa_family != libc::ARPHRD_ETHER {
+        return Err(io::Error::other(format!("{interface} is no Ethernet")));
+    }
+    let mut bytes = [0; 6];
+    for (to, from) in bytes.iter_mut().zip(address.sa_data) {
+        *to = from as u8;
+    }
+    Ok(bytes)
+}
+
+/// What drives an interface, as the kernel names it.
+pub fn driver(interface: u32) -> io::Result<String> {
+    const SIOCETHTOOL: libc::c_ulong = 0x8946;
+    const GET_DRIVER: u32 = 3;
+    /// `struct ethtool_drvinfo`: the command, the driver's name, and what is not looked at.
+    #[repr(C)]
+    struct Info {
+        command: u32,
+        driver: [u8; 32],
+        rest: [u8; 160],
+    }
+    let mut info = Info {
+        command: GET_DRIVER,
+        driver: [0; 32],
+        rest: [0; 160],
+    };
+    // SAFETY: plain numbers.
+    let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
+    check(fd)?;
+    // SAFETY: a descriptor that the kernel just made and nobody else owns.
+    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    // SAFETY: all-zero bytes are a valid ifreq.
+    let mut request: libc::ifreq = unsafe { mem::zeroed() };
+    // SAFETY: the kernel writes a name of at most IFNAMSIZ bytes with its zero into the array.
+    let named = unsafe { libc::if_indextoname(interface, request.ifr_name.as_mut_ptr()) };
+    if named.is_null() {
+        return Err(io::Error::last_os_error());
+    }
+    request.ifr_ifru.ifru_data = (&raw mut info).cast();
+    // SAFETY: the request and the structure that it points to live over the call, and the structure is
+    // the one of the command.
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) })?;
+    let name = info.driver.split(|&byte| byte == 0).next();
+    Ok(String::from_utf8_lossy(name.unwrap_or_default()).into_owned())
+}
+
+/// A packet socket that only sends, through one interface and whatever filters its way out has.
+pub fn sending_packet_socket(interface: u32) -> io::Result<OwnedFd> {
+    new_packet_socket(interface, 0)
+}
+
+/// A packet socket that is bound to an interface; protocol 0 receives nothing.
+fn new_packet_socket(interface: u32, protocol: u16) -> io::Result<OwnedFd> {
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
     // Protocol 0: nothing is received before it is bound to its interface.
     // SAFETY: plain numbers.
@@ -72,14 +157,97 @@ pub fn packet_socket(interface: &str) -> io::Result<OwnedFd> {
     check(fd)?;
     // SAFETY: a descriptor that the kernel just made and nobody else owns.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-    let name = std::ffi::CString::new(interface)?;
-    // SAFETY: a string that ends with a zero and lives through the call.
-    let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
-    if index == 0 {
-        return Err(io::Error::other(format!(
-            "there is no interface {interface}"
-        )));
+    bind_packet_socket(socket.as_fd(), interface, protocol)?;
+    Ok(socket)
+}
+
+fn bind_packet_socket(socket: BorrowedFd<'_>, interface: u32, protocol: u16) -> io::Result<()> {
+    // SAFETY: all-zero bytes are a valid sockaddr_ll.
+    let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = protocol;
+    address.sll_ifindex = interface as c_int;
+    // SAFETY: the pointer is to a sockaddr_ll that lives across the call, and its size is passed.
+    check(unsafe {
+        libc::bind(
+            socket.as_raw_fd(),
+            (&raw const address).cast::<libc::sockaddr>(),
+            size_of_val(&address) as socklen_t,
+        )
+    })
+}
+
+/// Frames of equal length that one call sends. What the kernel is told about them never changes, so it is
+/// written once.
+pub struct Batch {
+    socket: OwnedFd,
+    frames: Box<[u8]>,
+    length: usize,
+    headers: Box<[libc::mmsghdr]>,
+    // What the headers refer to.
+    _parts: Box<[libc::iovec]>,
+}
+
+impl Batch {
+    /// `count` frames, which all begin as `template`.
+    pub fn new(socket: OwnedFd, template: &[u8], count: usize) -> Batch {
+        let length = template.len();
+        let mut frames = template.repeat(count).into_boxed_slice();
+        let mut parts: Box<[libc::iovec]> = frames
+            .chunks_exact_mut(length)
+            .map(|frame| libc::iovec {
+                iov_base: frame.as_mut_ptr().cast::<c_void>(),
+                iov_len: length,
+            })
+            .collect();
+        let header = |part: &mut libc::iovec| {
+            // SAFETY: all-zero bytes are a valid header of no message.
+            let mut header: libc::mmsghdr = unsafe { mem::zeroed() };
+            header.msg_hdr.msg_iov = std::ptr::from_mut(part);
+            header.msg_hdr.msg_iovlen = 1;
+            header
+        };
+        let headers = parts.iter_mut().map(header).collect();
+        Batch {
+            socket,
+            frames,
+            length,
+            headers,
+            _parts: parts,
+        }
     }
+
+    /// The frames' bytes.
+    pub fn frames(&mut self) -> impl Iterator<Item = &mut [u8]> {
+        self.frames.chunks_exact_mut(self.length)
+    }
+
+    /// Sends some of the frames; says how many of them, from the first on, were taken.
+    pub fn send(&mut self, frames: std::ops::Range<usize>) -> io::Result<usize> {
+        let headers = &mut self.headers[frames];
+        // SAFETY: the headers refer to parts, and those to frames, that live as long as this value and
+        // do not move with it.
+        let sent = unsafe {
+            libc::sendmmsg(
+                self.socket.as_raw_fd(),
+                headers.as_mut_ptr(),
+                headers.len() as libc::c_uint,
+                libc::MSG_DONTWAIT as _,
+            )
+        };
+        check(sent)?;
+        Ok(sent as usize)
+    }
+}
+
+/// A packet socket on one interface of the calling thread's network namespace: every frame that comes
+/// in through it, whoever it is for, with the virtio header in front; and none that goes out.
+pub fn packet_socket(interface: &str) -> io::Result<OwnedFd> {
+    const ALL: u16 = (libc::ETH_P_ALL as u16).to_be();
+    const RECEIVE_BUFFER_BYTES: c_int = 8 << 20;
+    let index = interface_index(interface)?;
+    let socket = new_packet_socket(index, 0)?;
+    let fd = socket.as_raw_fd();
     let set = |level: c_int, option: c_int, value: c_int| {
         // SAFETY: the pointer is to an int that lives across the call, and its size is passed.
         let result = unsafe {
@@ -115,17 +283,7 @@ pub fn packet_socket(interface: &str) -> io::Result<OwnedFd> {
         )
     };
     check(result)?;
-    // SAFETY: all-zero bytes are a valid sockaddr_ll.
-    let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
-    address.sll_family = libc::AF_PACKET as u16;
-    address.sll_protocol = ALL;
-    address.sll_ifindex = index as c_int;
-    // SAFETY: the pointer is to a sockaddr_ll that lives across the call, and its size is passed.
-    let result = unsafe {
-        let length = size_of_val(&address) as socklen_t;
-        libc::bind(fd, (&raw const address).cast::<libc::sockaddr>(), length)
-    };
-    check(result)?;
+    bind_packet_socket(socket.as_fd(), index, ALL)?;
     Ok(socket)
 }
 
@@ -256,7 +414,6 @@ fn check(result: c_int) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use std::net::UdpSocket;
-    use std::os::fd::AsFd;
 
     use super::*;
 

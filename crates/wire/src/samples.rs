@@ -30,7 +30,7 @@ mod report;
 pub use report::{
     Arrival, ClockCounters, Conditions, Counters, ForwardCounters, Health, Phase, Probe, Progress,
     Protocol, Quantiles, Ready, Report, RrClientCounters, RrServerCounters, SinkCounters,
-    SourceCounters, Stamp, StoppedBy,
+    SourceCounters, Stamp, StoppedBy, Via,
 };
 
 /// Why a stream of messages could not be read further.

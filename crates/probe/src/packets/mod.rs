@@ -8,9 +8,12 @@
 //! The source's own lateness is part of such a delay; the source records it for every packet, so
 //! that a reader can take it out, or call the run off.
 
+mod frame;
+mod route;
 mod schedule;
 pub mod sink;
 pub mod source;
+mod way;
 
 /// Packets recorded by a receiving probe when nobody says how many.
 pub const DEFAULT_MAX_PACKETS: u64 = 1 << 20;

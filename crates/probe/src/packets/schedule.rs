@@ -9,8 +9,12 @@ const NS_PER_S: u128 = 1_000_000_000;
 pub struct Plan {
     pub rate_pps: u64,
     pub arrival: Arrival,
+    /// Packets that share each time; the mean rate stays as it is.
+    pub burst: u64,
     pub seed: u64,
+    /// The first flow, and how many take turns.
     pub flow: u16,
+    pub flows: u16,
     pub warm_up_ns: u64,
     /// Number of packets after the warm-up, if that ends the schedule.
     pub count: Option<u64>,
@@ -24,9 +28,12 @@ impl Plan {
         let in_time = |ns: u64| {
             let mean = u128::from(ns) * u128::from(self.rate_pps) / NS_PER_S + 1;
             let spread = match self.arrival {
-                Arrival::Constant => 0,
-                // Ten standard deviations of a Poisson count; `packets` holds even beyond.
-                Arrival::Poisson => 10 * (mean.isqrt() + 10),
+                Arrival::Constant => u128::from(self.burst) - 1,
+                // Ten standard deviations of a Poisson count of bursts; `packets` holds even beyond.
+                Arrival::Poisson => {
+                    let burst = u128::from(self.burst);
+                    10 * burst * ((mean / burst).isqrt() + 10)
+                }
             };
             u64::try_from(mean + spread).unwrap_or(u64::MAX)
         };
@@ -43,17 +50,21 @@ impl Plan {
     /// the intended time after the begin of the schedule. Never goes beyond its capacity.
     pub fn fill(&self, records: &mut Vec<Record>) {
         let mut chance = SplitMix64(self.seed);
-        let mean_gap_ns = NS_PER_S as f64 / self.rate_pps as f64;
+        let mean_gap_ns = self.burst as f64 * NS_PER_S as f64 / self.rate_pps as f64;
         let mut poisson_ns = 0.0;
         let mut counted = 0;
         for number in 0..records.capacity() as u64 {
+            let first_of_burst = number % self.burst == 0;
             let at_ns = match self.arrival {
                 // From the number and not by adding gaps, so that rounding does not add up.
                 Arrival::Constant => {
-                    (u128::from(number) * NS_PER_S / u128::from(self.rate_pps)) as u64
+                    let first = u128::from(number - number % self.burst);
+                    (first * NS_PER_S / u128::from(self.rate_pps)) as u64
                 }
                 Arrival::Poisson => {
-                    poisson_ns += chance.exponential() * mean_gap_ns;
+                    if first_of_burst {
+                        poisson_ns += chance.exponential() * mean_gap_ns;
+                    }
                     poisson_ns as u64
                 }
             };
@@ -69,7 +80,7 @@ impl Plan {
             counted += u64::from(!warm_up);
             records.push(Record {
                 sequence: number as u32,
-                flow: self.flow,
+                flow: self.flow + (number % u64::from(self.flows)) as u16,
                 flags: if warm_up { flags::WARM_UP } else { 0 },
                 start_ns: at_ns,
                 end_ns: 0,
@@ -107,8 +118,10 @@ mod tests {
     const PLAN: Plan = Plan {
         rate_pps: 3,
         arrival: Arrival::Constant,
+        burst: 1,
         seed: 1,
         flow: 9,
+        flows: 1,
         warm_up_ns: 0,
         count: Some(7),
         duration_ns: None,
@@ -142,6 +155,33 @@ mod tests {
                 .enumerate()
                 .all(|(i, r)| r.sequence == i as u32 && r.flow == 9)
         );
+    }
+
+    #[test]
+    fn a_burst_shares_its_time_and_keeps_the_mean_rate() {
+        for arrival in [Arrival::Constant, Arrival::Poisson] {
+            let plan = Plan {
+                rate_pps: 1_000_000,
+                arrival,
+                burst: 4,
+                flows: 3,
+                count: Some(40_000),
+                ..PLAN
+            };
+            let records = filled(plan);
+            assert_eq!(records.len(), 40_000);
+            assert!(
+                records
+                    .chunks(4)
+                    .all(|b| b.iter().all(|r| r.start_ns == b[0].start_ns))
+            );
+            assert!(records[3].start_ns < records[4].start_ns);
+            let flows: Vec<u16> = records[..4].iter().map(|r| r.flow).collect();
+            assert_eq!(flows, [9, 10, 11, 9]);
+            // 10,000 bursts: four standard errors of their mean gap.
+            let last = records[39_999].start_ns as f64;
+            assert!((last / 40_000_000.0 - 1.0).abs() < 0.04, "{last}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The probe `source`: sends packets on a schedule that is fixed before it begins.
 //!
-//! It sends each packet at its time or, when that has passed, at once; it never drops a slot and
+//! It sends each packet at its time or, when that has passed, at once, together with others whose time
+//! has passed too where the way out takes more than one ([`super::way`]); it never drops a slot and
 //! never waits for room in the kernel. A packet the kernel does not take is recorded as not sent,
 //! because it is the path that lost it.
 //!
@@ -9,22 +10,27 @@
 //! which is 10 to 40 µs on the virtual machine where the default margin of 60 µs was chosen.
 
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::AsFd;
 
-use latlab_wire::probe::{HEADER_BYTES, Packet, PacketRepr};
+use latlab_wire::probe::HEADER_BYTES;
 use latlab_wire::samples::{
-    Arrival, Counters, Phase, Probe, Record, Report, SampleKind, SourceCounters, flags,
+    Arrival, Counters, Phase, Probe, Record, Report, SampleKind, SourceCounters, Via, flags,
 };
 
 use super::schedule::Plan;
+use super::way::Way;
 use crate::args::Options;
 use crate::error::{Error, Result};
 use crate::health::{self, Watch};
-use crate::net::{self, Sent, Socket};
+use crate::net::{self, Socket};
 use crate::output::Output;
 use crate::setup::{Common, touched_records};
 use crate::sys::Who;
 use crate::time::{self, Pause};
+
+/// Flows of one source at most: each has a socket of its own.
+const MOST_FLOWS: u64 = 512;
+/// Packets of one burst at most.
+const MOST_BURST: u64 = 1 << 20;
 
 /// Spins this long before each slot when nobody says how long. See [`Pause`].
 const DEFAULT_SPIN_US: u64 = 60;
@@ -47,6 +53,7 @@ struct Settings {
     frame_bytes: u64,
     plan: Plan,
     pause: Pause,
+    via: Via,
 }
 
 impl Settings {
@@ -66,7 +73,9 @@ impl Settings {
                 )?
                 .unwrap_or(Arrival::Constant),
             seed: options.number("seed", 0, u64::MAX)?.unwrap_or(1),
+            burst: options.number("burst", 1, MOST_BURST)?.unwrap_or(1),
             flow: options.number("flow", 0, u64::from(u16::MAX))?.unwrap_or(0) as u16,
+            flows: options.number("flows", 1, MOST_FLOWS)?.unwrap_or(1) as u16,
             warm_up_ns: options
                 .millis_as_ns("warmup-ms", 0, 3_600_000)?
                 .unwrap_or(0),
@@ -75,6 +84,13 @@ impl Settings {
         };
         if plan.count.is_none() && plan.duration_ns.is_none() {
             return Err(Error::Usage("give --count, --duration-ms, or both".into()));
+        }
+        if plan.flow.checked_add(plan.flows - 1).is_none() {
+            let last = u32::from(plan.flow) + u32::from(plan.flows) - 1;
+            return Err(Error::Usage(format!(
+                "--flow {} --flows {}: the last flow would be {last}, and they have 16 bits",
+                plan.flow, plan.flows
+            )));
         }
         let spin_us = options
             .number("spin-us", 0, 1_000_000)?
@@ -85,11 +101,41 @@ impl Settings {
             frame_bytes: frame_bytes(options, to)?,
             plan,
             pause: Pause::spinning(spin_us * 1_000),
+            via: options
+                .choice(
+                    "via",
+                    &[
+                        ("socket", Via::Socket),
+                        ("packet", Via::Packet),
+                        ("xdp", Via::Xdp),
+                    ],
+                )?
+                .unwrap_or(Via::Socket),
         })
     }
 
     fn payload_bytes(&self) -> u64 {
         self.frame_bytes - headers_bytes(self.to)
+    }
+
+    /// How its packets leave, with a socket a flow.
+    fn way(&self) -> Result<(Way, SocketAddr)> {
+        let mut sockets = Vec::new();
+        for _ in 0..self.plan.flows {
+            sockets.push(self.socket()?);
+        }
+        let local = net::local_address(&sockets[0])?;
+        let payload_bytes = self.payload_bytes();
+        let first = self.plan.flow;
+        let way = Way::open(
+            self.via,
+            sockets,
+            self.to,
+            self.frame_bytes,
+            payload_bytes,
+            first,
+        )?;
+        Ok((way, local))
     }
 
     /// A socket that neither fragments nor waits.
@@ -135,30 +181,25 @@ pub fn run(mut options: Options, output: &mut Output) -> Result<()> {
         )));
     }
     common.apply()?;
-    let socket = settings.socket()?;
+    let (mut way, local) = settings.way()?;
     let mut records = touched_records(most_packets)?;
     settings.plan.fill(&mut records);
-    common.ready(
-        output,
-        Probe::Source,
-        Some(net::local_address(&socket)?),
-        None,
-    )?;
+    common.ready(output, Probe::Source, Some(local), None)?;
     output.progress(Phase::Running, records.last().map(|last| last.start_ns))?;
 
     let watch = Watch::start(Who::Thread);
     let started_ns = time::now_ns() + LEAD_NS;
-    let mut errors = 0;
-    let result = send_all(&socket, &settings, &mut records, started_ns, &mut errors);
+    let result = send_all(&mut way, &settings.pause, &mut records, started_ns);
     let ended_ns = time::now_ns();
-    let mut health = watch.end(&[socket.as_fd()]);
+    // Nothing is received: its sockets drop nothing.
+    let mut health = watch.end(&[]);
 
     output.progress(Phase::Emitting, None)?;
     let measured = records.iter().filter(|record| !record.has(flags::WARM_UP));
     let times = measured.map(|record| (record.start_ns, record.end_ns));
     health.lateness = Some(health::lateness(times));
     output.samples(SampleKind::Source, &records)?;
-    let counters = Counters::Source(counters(&settings, &records, errors));
+    let counters = Counters::Source(counters(&settings, &records, way.network_errors));
     output.report(Report {
         started_ns,
         ended_ns,
@@ -171,36 +212,30 @@ pub fn run(mut options: Options, output: &mut Output) -> Result<()> {
 /// Sends every packet of the schedule, and writes into its record when. On an error the records of
 /// the packets that were not reached are removed.
 fn send_all(
-    socket: &Socket,
-    settings: &Settings,
+    way: &mut Way,
+    pause: &Pause,
     records: &mut Vec<Record>,
     started_ns: u64,
-    network_errors: &mut u64,
 ) -> Result<()> {
-    let mut payload = vec![0; settings.payload_bytes() as usize];
-    let mut header = Packet::new_unchecked(&mut payload[..]);
-    PacketRepr {
-        flow: settings.plan.flow,
-        sequence: 0,
-        intended_ns: 0,
-    }
-    .emit(&mut header);
-    for at in 0..records.len() {
-        let record = &mut records[at];
-        record.start_ns += started_ns;
-        let mut header = Packet::new_unchecked(&mut payload[..]);
-        header.set_sequence(record.sequence);
-        header.set_intended_ns(record.start_ns);
-        record.end_ns = settings.pause.until(record.start_ns);
-        match net::send_datagram(socket, &payload, None, network_errors) {
-            Ok(Sent::Yes) => {}
-            Ok(Sent::No) => record.flags |= flags::NOT_SENT,
-            Err(error) => {
-                let sequence = record.sequence;
-                records.truncate(at);
-                return Err(Error::Peer(format!("send packet {sequence}: {error}")));
-            }
+    let mut at = 0;
+    while at < records.len() {
+        let now = pause.until(records[at].start_ns + started_ns);
+        let behind = &records[at + 1..];
+        let due = behind
+            .iter()
+            .take(way.batch() - 1)
+            .take_while(|record| record.start_ns + started_ns <= now);
+        let end = at + 1 + due.count();
+        let batch = &mut records[at..end];
+        for record in &mut *batch {
+            record.start_ns += started_ns;
         }
+        if let Err(error) = way.send(batch) {
+            let sequence = batch[0].sequence;
+            records.truncate(at);
+            return Err(Error::Peer(format!("send packet {sequence}: {error}")));
+        }
+        at = end;
     }
     Ok(())
 }
@@ -221,6 +256,9 @@ fn counters(settings: &Settings, records: &[Record], network_errors: u64) -> Sou
         arrival: settings.plan.arrival,
         seed: settings.plan.seed,
         flow: settings.plan.flow,
+        flows: settings.plan.flows,
+        burst: settings.plan.burst as u32,
+        via: settings.via,
     }
 }
 

@@ -124,6 +124,32 @@ fn bad_arguments_are_one_line_and_exit_code_2() {
         ),
         (
             &[
+                "source",
+                "--to=127.0.0.1:1",
+                "--rate=1",
+                "--count=1",
+                "--flow=65100",
+                "--flows=512",
+                "--burst=1",
+            ],
+            "--flow 65100 --flows 512: the last flow would be 65611",
+        ),
+        (
+            &[
+                "source",
+                "--to=[::1]:1",
+                "--rate=1",
+                "--count=1",
+                "--via=xdp",
+            ],
+            "--to [::1]:1: frames are built for IPv4 only",
+        ),
+        (
+            &["layer2", "--in=nothing0", "--out=nothing1", "--by=af-xdp"],
+            "forward between nothing0 and nothing1: there is no interface nothing0",
+        ),
+        (
+            &[
                 "sink",
                 "--bind=127.0.0.1:0",
                 "--max-packets=1000",

@@ -232,6 +232,18 @@ pub enum Arrival {
     Poisson,
 }
 
+/// How a source's packets leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Via {
+    /// One UDP datagram a system call.
+    Socket,
+    /// Frames through a packet socket, several in one call when several are due.
+    Packet,
+    /// Frames through AF_XDP, likewise.
+    Xdp,
+}
+
 /// Counted by a packet source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -256,8 +268,14 @@ pub struct SourceCounters {
     pub arrival: Arrival,
     /// From which seed; it matters only where chance does.
     pub seed: u64,
-    /// The flow written into every packet.
+    /// The first flow.
     pub flow: u16,
+    /// How many flows took turns, from the first on.
+    pub flows: u16,
+    /// Packets that shared each time of the schedule.
+    pub burst: u32,
+    /// How they left.
+    pub via: Via,
 }
 
 /// Counted by a forwarder.

@@ -1,0 +1,283 @@
+//! AF_XDP: packets between an interface and this process through shared memory, without the kernel's
+//! network in between (Documentation/networking/af_xdp.rst).
+//!
+//! Two users: the generator, which only sends, and the layer-2 forwarder, which takes from one interface
+//! what it sends through the other, both sockets sharing one memory so that a frame is not copied on the
+//! way. Queue 0 only: what latlab makes has one. Own code over raw sockets, because all it takes is four
+//! rings; the crates for it bind a C library that the static agent would have to carry.
+
+pub mod program;
+mod sys;
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use sys::{Descriptor, Kind, Memory, Ring};
+
+/// Bytes of a frame's place: a page, the most that the kernel allows.
+pub const CHUNK_BYTES: usize = 4096;
+/// What processors move between memory and cache at once.
+const CACHE_LINE: usize = 64;
+/// Frames sent with one call, where the kernel can be asked; it sends 32 otherwise.
+const SEND_BUDGET: u32 = 1024;
+/// How long a queue may stay taken by a socket that has gone.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Calls for one batch: one that the kernel does not take at all ends the trying.
+const MOST_KICKS: u32 = 1024;
+
+/// One interface's socket.
+struct Port {
+    socket: OwnedFd,
+    fill: Ring<u64>,
+    completion: Ring<u64>,
+    receive: Option<Ring<Descriptor>>,
+    send: Ring<Descriptor>,
+}
+
+impl Port {
+    fn open(
+        interface: u32,
+        memory: &Memory,
+        sharing: Option<&Port>,
+        ring: u32,
+        receives: bool,
+    ) -> io::Result<Port> {
+        let socket = sys::socket()?;
+        if sharing.is_none() {
+            sys::register(socket.as_fd(), memory, CHUNK_BYTES as u32)?;
+        }
+        let fill = Ring::new(socket.as_fd(), Kind::Fill, ring)?;
+        let completion = Ring::new(socket.as_fd(), Kind::Completion, ring)?;
+        let receive = match receives {
+            true => Some(Ring::new(socket.as_fd(), Kind::Receive, ring)?),
+            false => None,
+        };
+        let send = Ring::new(socket.as_fd(), Kind::Send, ring)?;
+        // Older kernels have no such option; then a batch takes more calls.
+        sys::set_send_budget(socket.as_fd(), SEND_BUDGET.min(ring)).ok();
+        // A second socket shares memory and how it was bound; it may not say so again.
+        let flags = sharing.map_or(libc::XDP_USE_NEED_WAKEUP, |_| 0);
+        bind(&socket, interface, flags, sharing)?;
+        Ok(Port {
+            socket,
+            fill,
+            completion,
+            receive,
+            send,
+        })
+    }
+
+    /// Has the kernel send what was submitted; says how much it did not take.
+    fn flush(&mut self) -> io::Result<u32> {
+        let mut left = self.send.waiting();
+        for _ in 0..MOST_KICKS {
+            if left == 0 {
+                break;
+            }
+            match sys::kick(self.socket.as_fd()) {
+                Ok(()) => {}
+                Err(error) => match error.raw_os_error() {
+                    // Its budget or its memory is used up for now, or the link is down.
+                    Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS | libc::EINTR) => {}
+                    Some(libc::ENETDOWN) => return Ok(left),
+                    _ => return Err(error),
+                },
+            }
+            left = self.send.waiting();
+        }
+        Ok(left)
+    }
+}
+
+/// Binds the socket, with some patience: a queue has one user, and the kernel lets go of the last one's
+/// memory in the background.
+fn bind(socket: &OwnedFd, interface: u32, flags: u16, sharing: Option<&Port>) -> io::Result<()> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let sharing = sharing.map(|port| port.socket.as_fd());
+        match sys::bind(socket.as_fd(), interface, flags, sharing) {
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) && Instant::now() < end => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            result => return result,
+        }
+    }
+}
+
+/// Sends frames through one interface.
+pub struct Sender {
+    port: Port,
+    memory: Memory,
+    /// Frames that are not under way.
+    free: Vec<u64>,
+}
+
+impl Sender {
+    /// Frames that can be under way at once.
+    const FRAMES: u32 = 2048;
+
+    /// Opens the interface; every frame begins as `template`.
+    pub fn open(interface: u32, template: &[u8]) -> io::Result<Sender> {
+        assert!(template.len() <= CHUNK_BYTES);
+        let mut memory = Memory::new(Self::FRAMES as usize * CHUNK_BYTES)?;
+        // Were they all at the beginning of their page, they would share a few lines of the cache.
+        let steps = ((CHUNK_BYTES - template.len()) / CACHE_LINE + 1) as u64;
+        let place = |frame: u64| frame * CHUNK_BYTES as u64 + frame % steps * CACHE_LINE as u64;
+        let free: Vec<u64> = (0..u64::from(Self::FRAMES)).map(place).collect();
+        for &address in &free {
+            memory
+                .bytes(address as usize, template.len())
+                .copy_from_slice(template);
+        }
+        let port = Port::open(interface, &memory, None, Self::FRAMES, false)?;
+        Ok(Sender { port, memory, free })
+    }
+
+    /// Room for one more frame of `length` bytes in the batch; its bytes are those it was sent with
+    /// before. `None` when all are under way.
+    pub fn stage(&mut self, length: usize) -> Option<&mut [u8]> {
+        if self.free.is_empty() {
+            self.reap();
+        }
+        let address = self.free.pop()?;
+        self.port.send.put(Descriptor {
+            address,
+            length: length as u32,
+            options: 0,
+        });
+        Some(self.memory.bytes(address as usize, length))
+    }
+
+    /// Sends the batch; says how many of its frames the kernel has not taken. Those leave with the next.
+    pub fn send(&mut self) -> io::Result<u32> {
+        self.port.send.submit();
+        let left = self.port.flush()?;
+        self.reap();
+        Ok(left)
+    }
+
+    fn reap(&mut self) {
+        while let Some(address) = self.port.completion.take() {
+            self.free.push(address);
+        }
+        self.port.completion.release();
+    }
+}
+
+/// Carries frames between two interfaces.
+pub struct Exchange {
+    ports: [Port; 2],
+    _memory: Memory,
+    /// Frames that are in no ring.
+    free: Vec<u64>,
+    _programs: [program::Attached; 2],
+    /// How the programs take frames.
+    pub mode: program::Mode,
+}
+
+impl Exchange {
+    const RING: u32 = 2048;
+    const FRAMES: u32 = 4 * Self::RING;
+    /// Frames taken from one side before the other is looked at.
+    const BURST: usize = 64;
+
+    /// Opens both interfaces and has all their frames come here.
+    pub fn open(interfaces: [u32; 2]) -> io::Result<Exchange> {
+        let memory = Memory::new(Self::FRAMES as usize * CHUNK_BYTES)?;
+        let first = Port::open(interfaces[0], &memory, None, Self::RING, true)?;
+        let second = Port::open(interfaces[1], &memory, Some(&first), Self::RING, true)?;
+        let ports = [first, second];
+        let attach = |generic| -> io::Result<[program::Attached; 2]> {
+            Ok([
+                program::to_socket(interfaces[0], ports[0].socket.as_fd(), generic)?,
+                program::to_socket(interfaces[1], ports[1].socket.as_fd(), generic)?,
+            ])
+        };
+        let programs = attach(false).or_else(|_| attach(true))?;
+        let mode = programs[0].mode;
+        let free = (0..u64::from(Self::FRAMES))
+            .map(|frame| frame * CHUNK_BYTES as u64)
+            .collect();
+        let mut exchange = Exchange {
+            ports,
+            _memory: memory,
+            free,
+            _programs: programs,
+            mode,
+        };
+        exchange.refill(0);
+        exchange.refill(1);
+        Ok(exchange)
+    }
+
+    /// The sockets, to wait for.
+    pub fn sockets(&self) -> [BorrowedFd<'_>; 2] {
+        self.ports.each_ref().map(|port| port.socket.as_fd())
+    }
+
+    /// Frames that came in and found no place.
+    pub fn lost(&self) -> u64 {
+        let each = self.ports.iter().map(|port| sys::lost(port.socket.as_fd()));
+        each.sum()
+    }
+
+    /// Carries what has come in on one side out through the other: frames carried, and not taken.
+    pub fn carry(&mut self, from: usize) -> io::Result<(u64, u64)> {
+        let [first, second] = &mut self.ports;
+        let (inward, outward) = match from {
+            0 => (first, second),
+            _ => (second, first),
+        };
+        let Some(receive) = &mut inward.receive else {
+            return Ok((0, 0));
+        };
+        let room = (outward.send.room() as usize).min(Self::BURST);
+        let mut carried = 0;
+        let mut dropped = 0;
+        while carried + dropped < Self::BURST as u64 {
+            let Some(frame) = receive.take() else {
+                break;
+            };
+            if carried < room as u64 {
+                outward.send.put(frame);
+                carried += 1;
+            } else {
+                self.free.push(chunk(frame.address));
+                dropped += 1;
+            }
+        }
+        if carried + dropped == 0 {
+            return Ok((0, 0));
+        }
+        receive.release();
+        outward.send.submit();
+        outward.flush()?;
+        while let Some(address) = outward.completion.take() {
+            self.free.push(chunk(address));
+        }
+        outward.completion.release();
+        self.refill(from);
+        Ok((carried, dropped))
+    }
+
+    fn refill(&mut self, side: usize) {
+        let port = &mut self.ports[side];
+        let room = port.fill.room() as usize;
+        for _ in 0..room.min(self.free.len()) {
+            if let Some(address) = self.free.pop() {
+                port.fill.put(address);
+            }
+        }
+        port.fill.submit();
+        if port.fill.wants_wakeup() {
+            // Nothing to be told by it: a driver that is awake already has nothing to do.
+            sys::wake_receiver(port.socket.as_fd()).ok();
+        }
+    }
+}
+
+/// The place that a frame's address lies in.
+fn chunk(address: u64) -> u64 {
+    address & !(CHUNK_BYTES as u64 - 1)
+}

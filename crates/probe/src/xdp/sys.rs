@@ -1,0 +1,487 @@
+//! The system calls of AF_XDP, and the memory that it shares with the kernel.
+//!
+//! All `unsafe` of this folder is here. A ring is one producer and one consumer, one of them the kernel,
+//! each of which writes one counter only (Documentation/networking/af_xdp.rst); the counters are read
+//! and written as atomics, and a descriptor is only touched while it is ours by their word.
+
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use libc::{c_int, c_void, socklen_t};
+
+/// A stretch of mapped memory.
+struct Mapping {
+    start: NonNull<u8>,
+    length: usize,
+}
+
+// SAFETY: plain memory that nobody else in this process knows of.
+unsafe impl Send for Mapping {}
+
+impl Mapping {
+    fn new(length: usize, flags: c_int, of: Option<(BorrowedFd<'_>, i64)>) -> io::Result<Mapping> {
+        let (fd, offset) = of.map_or((-1, 0), |(fd, offset)| (fd.as_raw_fd(), offset));
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new mapping at an address the kernel chooses; nothing else refers to it.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                length,
+                protection,
+                flags | libc::MAP_POPULATE,
+                fd,
+                offset as libc::off_t,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = NonNull::new(start.cast()).ok_or_else(io::Error::last_os_error)?;
+        Ok(Mapping { start, length })
+    }
+
+    /// The word at `offset`.
+    fn word(&self, offset: usize) -> &AtomicU32 {
+        assert!(offset % 4 == 0 && offset + 4 <= self.length);
+        // SAFETY: in bounds and aligned, since a mapping begins at a page; everybody uses atomics.
+        unsafe { AtomicU32::from_ptr(self.start.as_ptr().add(offset).cast()) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this value's own and nothing refers to it any more.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
+    }
+}
+
+/// The packets' memory, shared with the kernel ("UMEM").
+pub struct Memory(Mapping);
+
+impl Memory {
+    /// So many bytes of it, all there.
+    pub fn new(length: usize) -> io::Result<Memory> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        Ok(Memory(Mapping::new(length, flags, None)?))
+    }
+
+    /// Some of it. It must be ours by the rings, or what is read is torn; it is never more than that,
+    /// because these are plain bytes.
+    pub fn bytes(&mut self, from: usize, length: usize) -> &mut [u8] {
+        assert!(from <= self.0.length && length <= self.0.length - from);
+        // SAFETY: in bounds; borrowed from the only value that hands it out.
+        unsafe { std::slice::from_raw_parts_mut(self.0.start.as_ptr().add(from), length) }
+    }
+}
+
+/// What rings carry: integers without padding.
+pub trait Entry: Copy {}
+impl Entry for u64 {}
+impl Entry for Descriptor {}
+
+/// A frame in the shared memory.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Descriptor {
+    /// Where it begins.
+    pub address: u64,
+    /// Its length.
+    pub length: u32,
+    /// None are used.
+    pub options: u32,
+}
+
+/// Which of the four rings of a socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Empty frames, for the kernel to receive into.
+    Fill,
+    /// Frames that the kernel has sent.
+    Completion,
+    /// Frames that it received.
+    Receive,
+    /// Frames to send.
+    Send,
+}
+
+/// One ring, of which this process is producer (fill, send) or consumer (receive, completion).
+pub struct Ring<T> {
+    mapping: Mapping,
+    producer: usize,
+    consumer: usize,
+    flags: usize,
+    entries: usize,
+    mask: u32,
+    /// Our own counter, as far as we got; the kernel may not know yet.
+    own: u32,
+    /// The kernel's counter, when it was last read.
+    seen: u32,
+    holds: PhantomData<T>,
+}
+
+impl<T: Entry> Ring<T> {
+    /// Makes a ring of a power of two entries and maps it.
+    pub fn new(socket: BorrowedFd<'_>, kind: Kind, size: u32) -> io::Result<Ring<T>> {
+        assert!(size.is_power_of_two());
+        let option = match kind {
+            Kind::Fill => libc::XDP_UMEM_FILL_RING,
+            Kind::Completion => libc::XDP_UMEM_COMPLETION_RING,
+            Kind::Receive => libc::XDP_RX_RING,
+            Kind::Send => libc::XDP_TX_RING,
+        };
+        set(socket, option, &size)?;
+        let all = offsets(socket)?;
+        let (at, page) = match kind {
+            Kind::Fill => (all.fr, libc::XDP_UMEM_PGOFF_FILL_RING as i64),
+            Kind::Completion => (all.cr, libc::XDP_UMEM_PGOFF_COMPLETION_RING as i64),
+            Kind::Receive => (all.rx, libc::XDP_PGOFF_RX_RING),
+            Kind::Send => (all.tx, libc::XDP_PGOFF_TX_RING),
+        };
+        let length = at.desc as usize + size as usize * size_of::<T>();
+        let mapping = Mapping::new(length, libc::MAP_SHARED, Some((socket, page)))?;
+        Ok(Ring {
+            mapping,
+            producer: at.producer as usize,
+            consumer: at.consumer as usize,
+            flags: at.flags as usize,
+            entries: at.desc as usize,
+            mask: size - 1,
+            own: 0,
+            seen: 0,
+            holds: PhantomData,
+        })
+    }
+
+    fn entry(&self, number: u32) -> *mut T {
+        let at = self.entries + (number & self.mask) as usize * size_of::<T>();
+        assert!(at + size_of::<T>() <= self.mapping.length);
+        // SAFETY: in bounds.
+        unsafe { self.mapping.start.as_ptr().add(at).cast() }
+    }
+
+    /// As producer: entries that can be put now.
+    pub fn room(&mut self) -> u32 {
+        self.seen = self.mapping.word(self.consumer).load(Ordering::Acquire);
+        self.mask + 1 - self.own.wrapping_sub(self.seen)
+    }
+
+    /// As producer: puts an entry, which the kernel sees after [`Ring::submit`]. There must be room.
+    pub fn put(&mut self, entry: T) {
+        let slot = self.entry(self.own);
+        // SAFETY: in bounds, and ours until it is submitted.
+        unsafe { slot.write_volatile(entry) };
+        self.own = self.own.wrapping_add(1);
+    }
+
+    /// As producer: lets the kernel see what was put.
+    pub fn submit(&self) {
+        let producer = self.mapping.word(self.producer);
+        producer.store(self.own, Ordering::Release);
+    }
+
+    /// As producer: entries that the kernel has not taken yet.
+    pub fn waiting(&self) -> u32 {
+        let taken = self.mapping.word(self.consumer).load(Ordering::Acquire);
+        self.own.wrapping_sub(taken)
+    }
+
+    /// As consumer: takes the next entry, if there is one. The kernel may use its place again after
+    /// [`Ring::release`].
+    pub fn take(&mut self) -> Option<T> {
+        if self.own == self.seen {
+            self.seen = self.mapping.word(self.producer).load(Ordering::Acquire);
+            if self.own == self.seen {
+                return None;
+            }
+        }
+        let slot = self.entry(self.own);
+        // SAFETY: in bounds, and ours until it is released.
+        let entry = unsafe { slot.read_volatile() };
+        self.own = self.own.wrapping_add(1);
+        Some(entry)
+    }
+
+    /// As consumer: gives the places of what was taken back to the kernel.
+    pub fn release(&self) {
+        let consumer = self.mapping.word(self.consumer);
+        consumer.store(self.own, Ordering::Release);
+    }
+
+    /// As producer: whether the kernel wants to be told that there is something.
+    pub fn wants_wakeup(&self) -> bool {
+        self.mapping.word(self.flags).load(Ordering::Relaxed) & libc::XDP_RING_NEED_WAKEUP != 0
+    }
+}
+
+/// A new socket of this kind.
+pub fn socket() -> io::Result<OwnedFd> {
+    // SAFETY: plain numbers.
+    let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a descriptor that the kernel just made and nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Makes the memory that of the socket's packets, in chunks of `chunk` bytes.
+pub fn register(socket: BorrowedFd<'_>, memory: &Memory, chunk: u32) -> io::Result<()> {
+    let registration = libc::xdp_umem_reg_v1 {
+        addr: memory.0.start.as_ptr() as u64,
+        len: memory.0.length as u64,
+        chunk_size: chunk,
+        headroom: 0,
+    };
+    set(socket, libc::XDP_UMEM_REG, &registration)
+}
+
+/// Binds the socket to one queue of an interface; `sharing` the memory of another socket.
+pub fn bind(
+    socket: BorrowedFd<'_>,
+    interface: u32,
+    flags: u16,
+    sharing: Option<BorrowedFd<'_>>,
+) -> io::Result<()> {
+    let address = libc::sockaddr_xdp {
+        sxdp_family: libc::AF_XDP as u16,
+        sxdp_flags: flags | sharing.map_or(0, |_| libc::XDP_SHARED_UMEM),
+        sxdp_ifindex: interface,
+        sxdp_queue_id: 0,
+        sxdp_shared_umem_fd: sharing.map_or(0, |fd| fd.as_raw_fd() as u32),
+    };
+    // SAFETY: the pointer is to a sockaddr_xdp that lives across the call, and its size is passed.
+    let result = unsafe {
+        let length = size_of_val(&address) as socklen_t;
+        libc::bind(
+            socket.as_raw_fd(),
+            (&raw const address).cast::<libc::sockaddr>(),
+            length,
+        )
+    };
+    check(result)
+}
+
+/// Frames that the kernel sends in one call at most, where it can be asked (Linux 6.17).
+pub fn set_send_budget(socket: BorrowedFd<'_>, frames: u32) -> io::Result<()> {
+    const XDP_MAX_TX_SKB_BUDGET: c_int = 9;
+    set(socket, XDP_MAX_TX_SKB_BUDGET, &frames)
+}
+
+/// Frames that came in and could not be handed over, since the socket was made.
+pub fn lost(socket: BorrowedFd<'_>) -> u64 {
+    // SAFETY: all-zero bytes are valid statistics.
+    let mut statistics: libc::xdp_statistics = unsafe { std::mem::zeroed() };
+    let mut length = size_of_val(&statistics) as socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes, the size of the structure pointed to.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_XDP,
+            libc::XDP_STATISTICS,
+            (&raw mut statistics).cast::<c_void>(),
+            &raw mut length,
+        )
+    };
+    match result {
+        // Too long for a place, no room in the ring; the latter also where no place was left.
+        0 => statistics.rx_dropped + statistics.rx_ring_full,
+        _ => 0,
+    }
+}
+
+/// Has the kernel send what is in the send ring.
+pub fn kick(socket: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: no memory is passed.
+    let result = unsafe {
+        libc::sendto(
+            socket.as_raw_fd(),
+            std::ptr::null(),
+            0,
+            libc::MSG_DONTWAIT,
+            std::ptr::null(),
+            0,
+        )
+    };
+    check(result as c_int)
+}
+
+/// Has the driver look for empty frames in the fill ring.
+pub fn wake_receiver(socket: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: no memory is passed.
+    let result = unsafe {
+        libc::recvfrom(
+            socket.as_raw_fd(),
+            std::ptr::null_mut(),
+            0,
+            libc::MSG_DONTWAIT,
+            std::ptr::null_mut(),
+            std::ptr::null_mut(),
+        )
+    };
+    check(result as c_int)
+}
+
+fn set<T>(socket: BorrowedFd<'_>, option: c_int, value: &T) -> io::Result<()> {
+    // SAFETY: the pointer is to a live value, and its size is passed. All types used are the kernel's
+    // own, without padding.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_XDP,
+            option,
+            std::ptr::from_ref(value).cast::<c_void>(),
+            size_of::<T>() as socklen_t,
+        )
+    };
+    check(result)
+}
+
+fn offsets(socket: BorrowedFd<'_>) -> io::Result<libc::xdp_mmap_offsets> {
+    // SAFETY: all-zero bytes are valid offsets.
+    let mut offsets: libc::xdp_mmap_offsets = unsafe { std::mem::zeroed() };
+    let mut length = size_of_val(&offsets) as socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes, the size of the structure pointed to.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_XDP,
+            libc::XDP_MMAP_OFFSETS,
+            (&raw mut offsets).cast::<c_void>(),
+            &raw mut length,
+        )
+    };
+    check(result)?;
+    Ok(offsets)
+}
+
+fn check(result: c_int) -> io::Result<()> {
+    match result {
+        0.. => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// One call of bpf(2); gives the descriptor or number that the kernel answers with.
+fn bpf<T>(command: c_int, attributes: &T) -> io::Result<c_int> {
+    // SAFETY: the pointer is to a live value of the size passed, and pointers in it are to memory that
+    // the caller keeps alive over the call.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            command,
+            std::ptr::from_ref(attributes),
+            size_of::<T>(),
+        )
+    };
+    let result = result as c_int;
+    check(result)?;
+    Ok(result)
+}
+
+fn owned(fd: c_int) -> OwnedFd {
+    // SAFETY: a descriptor that the kernel just made and nobody else owns.
+    unsafe { OwnedFd::from_raw_fd(fd) }
+}
+
+/// Kinds of maps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum MapKind {
+    /// Interfaces.
+    Devices = 14,
+    /// AF_XDP sockets.
+    Sockets = 17,
+}
+
+/// A map from small numbers to interfaces or sockets.
+pub fn map(kind: MapKind, entries: u32) -> io::Result<OwnedFd> {
+    #[repr(C)]
+    struct Attributes {
+        kind: u32,
+        key_bytes: u32,
+        value_bytes: u32,
+        entries: u32,
+        flags: u32,
+    }
+    let attributes = Attributes {
+        kind: kind as u32,
+        key_bytes: 4,
+        value_bytes: 4,
+        entries,
+        flags: 0,
+    };
+    bpf(0, &attributes).map(owned)
+}
+
+/// Sets an entry of such a map.
+pub fn set_entry(map: BorrowedFd<'_>, key: u32, value: u32) -> io::Result<()> {
+    #[repr(C)]
+    struct Attributes {
+        map: u32,
+        padding: u32,
+        key: u64,
+        value: u64,
+        flags: u64,
+    }
+    let attributes = Attributes {
+        map: map.as_raw_fd() as u32,
+        padding: 0,
+        key: &raw const key as u64,
+        value: &raw const value as u64,
+        flags: 0,
+    };
+    bpf(2, &attributes).map(|_| ())
+}
+
+/// Loads an XDP program.
+pub fn load(instructions: &[u64]) -> io::Result<OwnedFd> {
+    const XDP: u32 = 6;
+    #[repr(C)]
+    struct Attributes {
+        kind: u32,
+        count: u32,
+        instructions: u64,
+        license: u64,
+        log_level: u32,
+        log_size: u32,
+        log: u64,
+        kernel_version: u32,
+        flags: u32,
+    }
+    let attributes = Attributes {
+        kind: XDP,
+        count: instructions.len() as u32,
+        instructions: instructions.as_ptr() as u64,
+        license: c"Dual BSD/GPL".as_ptr() as u64,
+        log_level: 0,
+        log_size: 0,
+        log: 0,
+        kernel_version: 0,
+        flags: 0,
+    };
+    bpf(5, &attributes).map(owned)
+}
+
+/// Attaches a program to an interface until the descriptor is closed; `generic` behind the driver.
+pub fn attach(program: BorrowedFd<'_>, interface: u32, generic: bool) -> io::Result<OwnedFd> {
+    const BPF_XDP: u32 = 37;
+    const GENERIC: u32 = 1 << 1;
+    const DRIVER: u32 = 1 << 2;
+    #[repr(C)]
+    struct Attributes {
+        program: u32,
+        interface: u32,
+        kind: u32,
+        flags: u32,
+    }
+    let attributes = Attributes {
+        program: program.as_raw_fd() as u32,
+        interface,
+        kind: BPF_XDP,
+        flags: if generic { GENERIC } else { DRIVER },
+    };
+    bpf(28, &attributes).map(owned)
+}
