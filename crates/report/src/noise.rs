@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use crate::attribution::{Capture, Cause, interruptions, knob};
+use crate::attribution::{Capture, Cause, Remedy, interruptions, remedy};
 use crate::text::nanos;
 
 /// What a thread that only reads its clock saw on one processor.
@@ -51,8 +51,8 @@ pub struct Row {
     pub total_ns: u64,
     /// The longest.
     pub max_ns: u64,
-    /// The knob that addresses it.
-    pub knob: Option<&'static str>,
+    /// What addresses it.
+    pub remedy: Option<Remedy>,
 }
 
 /// Names every interruption. One belongs to the cause that had most of it; the way in and out of an
@@ -81,7 +81,7 @@ pub fn noise(capture: &Capture, spinner: &Spinner<'_>) -> Noise {
             count,
             total_ns,
             max_ns,
-            knob: knob(&cause),
+            remedy: remedy(&cause),
         })
         .collect();
     rows.sort_by(|a, b| b.max_ns.cmp(&a.max_ns).then_with(|| a.cause.cmp(&b.cause)));
@@ -135,7 +135,7 @@ pub fn render(all: &[Noise], unknown: &[String]) -> String {
                 nanos(row.total_ns as f64),
                 nanos(row.max_ns as f64),
                 row.cause,
-                row.knob.unwrap_or("-"),
+                row.remedy.map_or("-".into(), |remedy| remedy.text()),
             )
             .ok();
         }

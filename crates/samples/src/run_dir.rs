@@ -238,12 +238,13 @@ impl RunDir {
         Ok(summary)
     }
 
-    /// Writes `summary.json`.
+    /// Writes `summary.json`, in one line: it may have thousands of packets in it, and with one number a
+    /// line it would be five times as large.
     ///
     /// # Errors
     /// When the disk does not take it.
     pub fn write_summary(&self, summary: &Summary) -> Result<(), RunDirError> {
-        write_json(&self.summary_path(), summary)
+        write_bytes(&self.summary_path(), serde_json::to_vec(summary))
     }
 
     /// A file that a trial's record names, refused when it would leave the run directory: a record
@@ -360,7 +361,11 @@ fn read_json<T: DeserializeOwned>(path: &Path, what: &'static str) -> Result<T, 
 }
 
 fn write_json<T: Serialize>(path: &Path, document: &T) -> Result<(), RunDirError> {
-    let mut bytes = serde_json::to_vec_pretty(document).map_err(|source| RunDirError::Io {
+    write_bytes(path, serde_json::to_vec_pretty(document))
+}
+
+fn write_bytes(path: &Path, json: serde_json::Result<Vec<u8>>) -> Result<(), RunDirError> {
+    let mut bytes = json.map_err(|source| RunDirError::Io {
         action: "write",
         path: path.to_owned(),
         source: source.into(),

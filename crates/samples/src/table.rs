@@ -7,7 +7,7 @@
 //! of the measurement.
 
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use latlab_wire::trace::{Event, EventKind, TEXT_BYTES};
@@ -111,34 +111,97 @@ struct Layout {
     text: Option<&'static str>,
 }
 
-/// Writes packets' ways.
+/// Writes packets' ways as a stream: rows gather in memory up to one row group and go out.
+pub struct PassageWriter {
+    path: PathBuf,
+    file: SerializedFileWriter<File>,
+    rows: Vec<Passage>,
+}
+
+impl PassageWriter {
+    /// Makes the file, replacing one that is there.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn create(path: &Path) -> Result<Self, SamplesError> {
+        Ok(PassageWriter {
+            path: path.to_path_buf(),
+            file: create(path, &PASSAGES)?,
+            rows: Vec::new(),
+        })
+    }
+
+    /// Adds one. Those of a hop should come in the order in which they went in.
+    ///
+    /// # Errors
+    /// When a full row group cannot be written.
+    pub fn push(&mut self, row: Passage) -> Result<(), SamplesError> {
+        self.rows.push(row);
+        match self.rows.len() >= ROWS_AT_ONCE {
+            true => self.flush(),
+            false => Ok(()),
+        }
+    }
+
+    /// Writes what is left and the footer, and makes it durable.
+    ///
+    /// # Errors
+    /// When the disk takes no more.
+    pub fn finish(mut self) -> Result<(), SamplesError> {
+        self.flush()?;
+        finish(&self.path, self.file)
+    }
+
+    fn flush(&mut self) -> Result<(), SamplesError> {
+        let number = |row: &Passage, column: usize| match column {
+            0 => row.hop.into(),
+            1 => row.flow.into(),
+            2 => row.sequence.into(),
+            3 => row.in_ns as i64,
+            4 => row.out_ns.map_or(NEVER, |ns| ns as i64),
+            5 => row.in_cpu.into(),
+            6 => row.out_cpu.into(),
+            7 => row.in_task.into(),
+            8 => row.out_task.into(),
+            9 => row.in_steal_ns.into(),
+            10 => row.out_steal_ns.into(),
+            _ => i64::from(row.bytes),
+        };
+        let written = write_group(&mut self.file, &PASSAGES, &self.rows, number, |_| {
+            Vec::new()
+        });
+        written.map_err(|source| refused(&self.path, source))?;
+        self.rows.clear();
+        Ok(())
+    }
+}
+
+/// Writes packets' ways that are in memory.
 ///
 /// # Errors
 /// When the disk takes no more.
 pub fn write_passages(path: &Path, rows: &[Passage]) -> Result<(), SamplesError> {
-    let number = |row: &Passage, column: usize| match column {
-        0 => row.hop.into(),
-        1 => row.flow.into(),
-        2 => row.sequence.into(),
-        3 => row.in_ns as i64,
-        4 => row.out_ns.map_or(NEVER, |ns| ns as i64),
-        5 => row.in_cpu.into(),
-        6 => row.out_cpu.into(),
-        7 => row.in_task.into(),
-        8 => row.out_task.into(),
-        9 => row.in_steal_ns.into(),
-        10 => row.out_steal_ns.into(),
-        _ => i64::from(row.bytes),
-    };
-    write(path, &PASSAGES, rows, number, |_| &[])
+    let mut writer = PassageWriter::create(path)?;
+    rows.iter().try_for_each(|row| writer.push(*row))?;
+    writer.finish()
 }
 
-/// Reads packets' ways.
+/// Reads packets' ways into memory.
 ///
 /// # Errors
 /// When the file is not there, not whole, or something else.
 pub fn read_passages(path: &Path) -> Result<Vec<Passage>, SamplesError> {
-    read(path, &PASSAGES, |n, _| {
+    let mut all = Vec::new();
+    each_passage(path, |passage| all.push(passage))?;
+    Ok(all)
+}
+
+/// Reads packets' ways one after the other, a row group in memory at a time.
+///
+/// # Errors
+/// When the file is not there, not whole, or something else.
+pub fn each_passage(path: &Path, take: impl FnMut(Passage)) -> Result<(), SamplesError> {
+    let passage = |n: &[i64], _: &[u8]| {
         Some(Passage {
             hop: u16::try_from(n[0]).ok()?,
             flow: u16::try_from(n[1]).ok()?,
@@ -156,7 +219,8 @@ pub fn read_passages(path: &Path) -> Result<Vec<Passage>, SamplesError> {
             out_steal_ns: u32::try_from(n[10]).ok()?,
             bytes: u32::try_from(n[11]).ok()?,
         })
-    })
+    };
+    read(path, &PASSAGES, passage, take)
 }
 
 /// Writes stolen time.
@@ -170,7 +234,7 @@ pub fn write_stretches(path: &Path, rows: &[Stretch]) -> Result<(), SamplesError
         2 => row.until_ns,
         _ => row.stolen_ns,
     };
-    write(path, &STRETCHES, rows, number, |_| &[])
+    write_all(path, &STRETCHES, rows, number, |_| Vec::new())
 }
 
 /// Reads stolen time.
@@ -178,7 +242,7 @@ pub fn write_stretches(path: &Path, rows: &[Stretch]) -> Result<(), SamplesError
 /// # Errors
 /// When the file is not there, not whole, or something else.
 pub fn read_stretches(path: &Path) -> Result<Vec<Stretch>, SamplesError> {
-    read(path, &STRETCHES, |n, _| {
+    let stretch = |n: &[i64], _: &[u8]| {
         let stretch = Stretch {
             cpu: u16::try_from(n[0]).ok()?,
             since_ns: n[1],
@@ -187,7 +251,10 @@ pub fn read_stretches(path: &Path) -> Result<Vec<Stretch>, SamplesError> {
         };
         let is_possible = stretch.since_ns <= stretch.until_ns && stretch.stolen_ns >= 0;
         is_possible.then_some(stretch)
-    })
+    };
+    let mut all = Vec::new();
+    read(path, &STRETCHES, stretch, |one| all.push(one))?;
+    Ok(all)
 }
 
 /// Writes kernel events.
@@ -204,10 +271,11 @@ pub fn write_events(path: &Path, rows: &[Event]) -> Result<(), SamplesError> {
         5 => row.a.into(),
         _ => row.b as i64,
     };
-    write(path, &EVENTS, rows, number, |row| {
+    let text = |row: &Event| {
         let end = row.text.iter().position(|&byte| byte == 0);
-        &row.text[..end.unwrap_or(TEXT_BYTES)]
-    })
+        row.text[..end.unwrap_or(TEXT_BYTES)].to_vec()
+    };
+    write_all(path, &EVENTS, rows, number, text)
 }
 
 /// Reads kernel events.
@@ -215,7 +283,7 @@ pub fn write_events(path: &Path, rows: &[Event]) -> Result<(), SamplesError> {
 /// # Errors
 /// When the file is not there, not whole, or something else.
 pub fn read_events(path: &Path) -> Result<Vec<Event>, SamplesError> {
-    read(path, &EVENTS, |n, text| {
+    let event = |n: &[i64], text: &[u8]| {
         let mut event = Event {
             time_ns: n[0] as u64,
             steal_ns: n[1] as u64,
@@ -229,67 +297,93 @@ pub fn read_events(path: &Path) -> Result<Vec<Event>, SamplesError> {
         let length = text.len().min(TEXT_BYTES);
         event.text[..length].copy_from_slice(&text[..length]);
         Some(event)
-    })
+    };
+    let mut all = Vec::new();
+    read(path, &EVENTS, event, |event| all.push(event))?;
+    Ok(all)
 }
 
-fn write<R>(
+fn io(action: &'static str, path: &Path, source: std::io::Error) -> SamplesError {
+    SamplesError::Io {
+        action,
+        path: path.to_path_buf(),
+        source,
+    }
+}
+
+fn refused(path: &Path, source: ParquetError) -> SamplesError {
+    SamplesError::Write {
+        path: path.to_path_buf(),
+        source,
+    }
+}
+
+fn create(path: &Path, layout: &Layout) -> Result<SerializedFileWriter<File>, SamplesError> {
+    let file = File::create(path).map_err(|source| io("create", path, source))?;
+    let schema = layout.schema().map_err(|source| refused(path, source))?;
+    SerializedFileWriter::new(file, Arc::new(schema), Arc::new(layout.properties()))
+        .map_err(|source| refused(path, source))
+}
+
+fn finish(path: &Path, file: SerializedFileWriter<File>) -> Result<(), SamplesError> {
+    let file = file.into_inner().map_err(|source| refused(path, source))?;
+    file.sync_all().map_err(|source| io("flush", path, source))
+}
+
+fn write_all<R>(
     path: &Path,
     layout: &Layout,
     rows: &[R],
     number: impl Fn(&R, usize) -> i64,
-    text: impl Fn(&R) -> &[u8],
+    text: impl Fn(&R) -> Vec<u8>,
 ) -> Result<(), SamplesError> {
-    let refused = |source| SamplesError::Write {
-        path: path.to_path_buf(),
-        source,
-    };
-    let io = |action, source| SamplesError::Io {
-        action,
-        path: path.to_path_buf(),
-        source,
-    };
-    let file = File::create(path).map_err(|source| io("create", source))?;
-    let written = || -> Result<File, ParquetError> {
-        let schema = Arc::new(layout.schema()?);
-        let mut writer = SerializedFileWriter::new(file, schema, Arc::new(layout.properties()))?;
-        for rows in rows.chunks(ROWS_AT_ONCE) {
-            let mut group = writer.next_row_group()?;
-            for column in 0..layout.numbers.len() {
-                let values: Vec<i64> = rows.iter().map(|row| number(row, column)).collect();
-                if let Some(mut writer) = group.next_column()? {
-                    writer
-                        .typed::<Int64Type>()
-                        .write_batch(&values, None, None)?;
-                    writer.close()?;
-                }
-            }
-            if layout.text.is_some() {
-                let values: Vec<ByteArray> =
-                    rows.iter().map(|row| text(row).to_vec().into()).collect();
-                if let Some(mut writer) = group.next_column()? {
-                    let typed = writer.typed::<ByteArrayType>();
-                    typed.write_batch(&values, None, None)?;
-                    writer.close()?;
-                }
-            }
-            group.close()?;
+    let mut file = create(path, layout)?;
+    for rows in rows.chunks(ROWS_AT_ONCE) {
+        let written = write_group(&mut file, layout, rows, &number, &text);
+        written.map_err(|source| refused(path, source))?;
+    }
+    finish(path, file)
+}
+
+fn write_group<R>(
+    file: &mut SerializedFileWriter<File>,
+    layout: &Layout,
+    rows: &[R],
+    number: impl Fn(&R, usize) -> i64,
+    text: impl Fn(&R) -> Vec<u8>,
+) -> Result<(), ParquetError> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let mut group = file.next_row_group()?;
+    for column in 0..layout.numbers.len() {
+        let values: Vec<i64> = rows.iter().map(|row| number(row, column)).collect();
+        if let Some(mut writer) = group.next_column()? {
+            writer
+                .typed::<Int64Type>()
+                .write_batch(&values, None, None)?;
+            writer.close()?;
         }
-        writer.into_inner()
-    };
-    let file = written().map_err(refused)?;
-    file.sync_all().map_err(|source| io("flush", source))
+    }
+    if layout.text.is_some() {
+        let values: Vec<ByteArray> = rows.iter().map(|row| text(row).into()).collect();
+        if let Some(mut writer) = group.next_column()? {
+            let typed = writer.typed::<ByteArrayType>();
+            typed.write_batch(&values, None, None)?;
+            writer.close()?;
+        }
+    }
+    group.close()?;
+    Ok(())
 }
 
 fn read<R>(
     path: &Path,
     layout: &Layout,
     row: impl Fn(&[i64], &[u8]) -> Option<R>,
-) -> Result<Vec<R>, SamplesError> {
-    let file = File::open(path).map_err(|source| SamplesError::Io {
-        action: "open",
-        path: path.to_path_buf(),
-        source,
-    })?;
+    mut take: impl FnMut(R),
+) -> Result<(), SamplesError> {
+    let file = File::open(path).map_err(|source| io("open", path, source))?;
     let damaged = |source| SamplesError::Damaged {
         path: path.to_path_buf(),
         source,
@@ -302,11 +396,8 @@ fn read<R>(
             what,
         })?;
     guarded(|| {
-        let mut all = Vec::new();
-        for group in 0..file.num_row_groups() {
-            read_group(&file, group, &positions, layout, &row, &mut all)?;
-        }
-        Ok(all)
+        (0..file.num_row_groups())
+            .try_for_each(|group| read_group(&file, group, &positions, layout, &row, &mut take))
     })
     .map_err(damaged)
 }
@@ -317,7 +408,7 @@ fn read_group<R>(
     positions: &[usize],
     layout: &Layout,
     row: &impl Fn(&[i64], &[u8]) -> Option<R>,
-    all: &mut Vec<R>,
+    take: &mut impl FnMut(R),
 ) -> Result<(), ParquetError> {
     let bad = |what: &str| ParquetError::General(what.to_owned());
     let group = file.get_row_group(group)?;
@@ -356,7 +447,7 @@ fn read_group<R>(
             *value = column[at];
         }
         let text = texts.get(at).map_or(&[][..], ByteArray::data);
-        all.push(row(&values, text).ok_or_else(|| bad("a row says what cannot be"))?);
+        take(row(&values, text).ok_or_else(|| bad("a row says what cannot be"))?);
     }
     Ok(())
 }

@@ -17,6 +17,7 @@
 mod intruder;
 mod manifest;
 mod summary;
+pub mod tail;
 mod trial;
 
 pub use intruder::{Intruder, IntruderKind};
@@ -26,9 +27,10 @@ pub use summary::{
     Severity, Spread, StealAside, Summary, TailRatio, Topology, TopologyEndpoint, TopologyLink,
     TopologyNode, TrialSummary, Verdict,
 };
+pub use tail::Tail;
 pub use trial::{
-    Check, ClockMap, Counters, Floor, Hop, NodeRecord, StreamResult, Trace, Trial, TrialOutcome,
-    WatchedCpu,
+    Check, ClockMap, Counters, Floor, Hop, NodeRecord, Ruler, StreamResult, Trace, Trial,
+    TrialOutcome, WatchedCpu,
 };
 
 /// Columns of `samples.parquet`, in order, all `INT64`; the last three are null for a lost sample.

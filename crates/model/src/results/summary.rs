@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Check, Counters, Floor, HostBrief, RunState, Versions};
+use super::{Check, Counters, Floor, HostBrief, RunState, Tail, Versions};
 
 /// `summary.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -48,6 +48,9 @@ pub struct Summary {
     pub cells: Vec<Cell>,
     /// Every trial, in the order in which they ran.
     pub trials: Vec<TrialSummary>,
+    /// Why the slowest packets were slow, for measurements through taps.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tails: Vec<Tail>,
     /// The labs.
     pub topologies: Vec<Topology>,
     /// The honesty box: what a reader must know before trusting a number.

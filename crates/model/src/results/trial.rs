@@ -180,9 +180,27 @@ pub struct Trace {
     /// The hypervisor says how much time it takes away.
     #[serde(default)]
     pub steal_known: bool,
+    /// What the taps themselves show, measured just before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ruler: Option<Ruler>,
     /// What is therefore not known, one sentence each.
     #[serde(default)]
     pub unknown: Vec<String>,
+}
+
+/// The taps' own error: the same packets between two taps with an empty wire in between, where there
+/// is nothing to measure.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Ruler {
+    /// Median time from tap to tap.
+    pub median_ns: f64,
+    /// The 99.99th percentile; absent when fewer than ten packets lie beyond it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p9999_ns: Option<f64>,
+    /// Packets behind the two.
+    pub samples: u64,
+    /// Packets that only one of the taps saw.
+    pub lost: u64,
 }
 
 /// A device between two taps.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Attribution, Cause, knob};
+use super::{Attribution, Cause, Remedy, remedy};
 
 /// A percentile says nothing with fewer packets beyond it.
 const FEWEST: usize = 10;
@@ -35,8 +35,8 @@ pub struct BlameRow {
     pub time_ns: u64,
     /// Packets that it is the first cause of.
     pub first_of: usize,
-    /// The knob that addresses it.
-    pub knob: Option<&'static str>,
+    /// What addresses it.
+    pub remedy: Option<Remedy>,
 }
 
 impl Blame {
@@ -45,7 +45,9 @@ impl Blame {
     pub fn unexplained(&self) -> f64 {
         let unknown =
             |row: &&BlameRow| matches!(row.cause, Cause::Unexplained | Cause::NotRecorded);
-        self.rows.iter().filter(unknown).map(|row| row.share).sum()
+        // An empty sum of floats is -0.
+        let of_rows = self.rows.iter().filter(unknown).map(|row| row.share);
+        of_rows.fold(0.0, |all, share| all + share)
     }
 }
 
@@ -73,7 +75,7 @@ pub fn blame(attribution: &Attribution, quantile: f64) -> Option<Blame> {
     let mut rows: Vec<BlameRow> = times
         .into_iter()
         .map(|(cause, (time_ns, first_of))| BlameRow {
-            knob: knob(&cause),
+            remedy: remedy(&cause),
             cause,
             share: time_ns as f64 / total_ns.max(1) as f64,
             time_ns,

@@ -2,31 +2,69 @@
 
 use super::Cause;
 
-/// The knob that addresses a cause, in the words of the kernel's own documentation; `None` where there
-/// is nothing to turn.
+/// What to do about a cause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+pub struct Remedy {
+    /// In words.
+    pub words: &'static str,
+    /// The knobs of `latlab tune` and the boot parameters that do it, the best first; none where there
+    /// is nothing to turn on this machine.
+    pub knobs: &'static [&'static str],
+}
+
+const fn turn(words: &'static str, knobs: &'static [&'static str]) -> Option<Remedy> {
+    Some(Remedy { words, knobs })
+}
+
+/// What addresses a cause; `None` where it is no disturbance, or nobody knows what it is.
 #[must_use]
-pub fn knob(cause: &Cause) -> Option<&'static str> {
+pub fn remedy(cause: &Cause) -> Option<Remedy> {
     match cause {
+        Cause::Waiting { task, .. } if task.starts_with("kworker/") => {
+            turn("work queues kept off its core", &["workqueues", "cpuset"])
+        }
         Cause::Waiting {
             realtime: false, ..
-        } => Some("exclusive cores (cpuset partition), or SCHED_FIFO for the device"),
-        Cause::Waiting { realtime: true, .. } => {
-            Some("exclusive cores (cpuset partition); move the real-time task away")
-        }
-        Cause::HardIrq(_) => Some("IRQ affinity"),
-        Cause::SoftIrq(2 | 3) => Some("IRQ affinity and RPS of the other link"),
-        Cause::SoftIrq(1 | 8) => Some("timer migration"),
-        Cause::SoftIrq(9) => Some("rcu_nocbs"),
-        Cause::SoftIrq(_) => Some("exclusive cores (isolcpus, cpuset partition)"),
-        Cause::Tick => Some("nohz_full"),
-        Cause::Timer(_) => Some("timer migration; exclusive cores for whoever sets the timer"),
-        Cause::Ipi(_) => Some("exclusive cores; kernel-thread and workqueue masks"),
-        Cause::Nmi => Some("NMI watchdog off"),
-        Cause::PageFault => Some("memory locking, huge pages"),
-        Cause::Throttled => Some("the CPU limit of its control group"),
-        Cause::IdleExit => Some("idle states (PM QoS), polling instead of interrupts"),
-        Cause::Steal => Some("none here: pin the virtual processors on the host underneath"),
-        Cause::VmExit => Some("halt polling, posted interrupts"),
+        } => turn(
+            "exclusive cores, or a real-time policy for the device",
+            &["cpuset", "isolcpus", "threads"],
+        ),
+        Cause::Waiting { realtime: true, .. } => turn(
+            "exclusive cores; move the real-time task away",
+            &["cpuset", "kernel-threads", "rt-throttling"],
+        ),
+        Cause::HardIrq(_) => turn(
+            "interrupt affinity",
+            &["irq-affinity", "irq-default", "irqbalance"],
+        ),
+        Cause::SoftIrq(2 | 3) => turn(
+            "interrupt affinity and RPS of the other link",
+            &["irq-affinity", "rps", "threaded-napi"],
+        ),
+        Cause::SoftIrq(1 | 8) => turn("timers elsewhere", &["timer-migration", "nohz_full"]),
+        Cause::SoftIrq(9) => turn("RCU callbacks elsewhere", &["rcu_nocbs"]),
+        Cause::SoftIrq(_) => turn("exclusive cores", &["cpuset", "isolcpus"]),
+        Cause::Tick => turn("no periodic tick", &["nohz_full"]),
+        Cause::Timer(_) => turn(
+            "exclusive cores for whoever sets the timer",
+            &["cpuset", "timer-migration"],
+        ),
+        Cause::Ipi(_) => turn(
+            "exclusive cores; kernel threads and work queues elsewhere",
+            &["cpuset", "kernel-threads", "workqueues"],
+        ),
+        Cause::Nmi => turn("no NMI watchdog", &["nmi-watchdog"]),
+        Cause::PageFault => turn("locked memory, huge pages", &["memory-lock", "huge-pages"]),
+        Cause::Throttled => turn("the CPU limit of its control group", &[]),
+        Cause::IdleExit => turn(
+            "shallow idle states, or polling instead of interrupts",
+            &["idle-states", "cpu-dma-latency", "busy-poll"],
+        ),
+        Cause::Steal => turn(
+            "none here: pin the virtual processors on the host underneath",
+            &[],
+        ),
+        Cause::VmExit => turn("halt polling, posted interrupts", &[]),
         Cause::Running
         | Cause::Delivery
         | Cause::Queueing
@@ -34,5 +72,55 @@ pub fn knob(cause: &Cause) -> Option<&'static str> {
         | Cause::Asleep
         | Cause::Unexplained
         | Cause::NotRecorded => None,
+    }
+}
+
+impl Remedy {
+    /// For a column of a table: `exclusive cores: cpuset, isolcpus`.
+    #[must_use]
+    pub fn text(&self) -> String {
+        match self.knobs {
+            [] => self.words.to_owned(),
+            knobs => format!("{}: {}", self.words, knobs.join(", ")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use latlab_model::profile::catalogue;
+
+    #[test]
+    fn every_knob_that_is_named_can_be_turned() {
+        let waiting = |task: &str, realtime| Cause::Waiting {
+            task: task.into(),
+            realtime,
+        };
+        let mut causes = vec![
+            waiting("hog", false),
+            waiting("hog", true),
+            waiting("kworker/0:1", false),
+            Cause::HardIrq("eth0".into()),
+            Cause::Tick,
+            Cause::Timer("f".into()),
+            Cause::Ipi(2),
+            Cause::Nmi,
+            Cause::PageFault,
+            Cause::Throttled,
+            Cause::IdleExit,
+            Cause::Steal,
+            Cause::VmExit,
+        ];
+        causes.extend((0..10).map(Cause::SoftIrq));
+        for cause in causes {
+            let remedy = remedy(&cause).unwrap();
+            for knob in remedy.knobs {
+                let known =
+                    catalogue::knob(knob).is_some() || catalogue::boot_parameter(knob).is_some();
+                assert!(known, "{knob} against {cause}");
+            }
+        }
+        assert_eq!(remedy(&Cause::Unexplained), None);
     }
 }

@@ -4,11 +4,13 @@
 //! root and gives the same answer on any machine. The steps, one file each:
 //!
 //! ```text
+//! survey     which packets are the slowest, what work on one usually costs, what the device is
 //! timeline   what each processor did, and what state the device's task was in, at every instant
 //! steal      when the hypervisor underneath had taken a processor away
 //! server     what the device as a whole was held up by, at every instant of a stretch of time
 //! split      each packet's time between its taps, cut along those
 //! blame      over all packets: which cause owns how much of the tail
+//! lanes      what ran on which processor meanwhile, for drawing
 //! ```
 //!
 //! A device is served first in, first out. While it works on an earlier packet, a later one queues
@@ -24,9 +26,11 @@
 mod blame;
 mod cause;
 mod knobs;
+mod lanes;
 mod server;
 mod split;
 mod steal;
+mod survey;
 mod timeline;
 
 #[cfg(test)]
@@ -34,8 +38,10 @@ mod tests;
 
 pub use blame::{Blame, BlameRow, blame};
 pub use cause::Cause;
-pub use knobs::knob;
+pub use knobs::{Remedy, remedy};
+pub use lanes::{Lane, Lanes, task_name};
 pub use split::{Explained, Piece};
+pub use survey::{Pick, Survey, joined};
 
 use latlab_samples::Passage;
 use latlab_wire::trace::Event;
@@ -87,61 +93,62 @@ pub struct Attribution {
     pub unknown: Vec<String>,
 }
 
-/// Explains the slowest `count` packets of a trial.
+/// Explains the slowest `count` packets of a trial that is in memory.
 #[must_use]
 pub fn attribute(capture: &Capture, count: usize) -> Attribution {
-    let mut packets: Vec<&Passage> = capture
-        .passages
-        .iter()
-        .filter(|passage| passage.out_ns.is_some())
-        .collect();
+    let mut packets: Vec<&Passage> = capture.passages.iter().collect();
     // In the order of arrival; the sequence number decides between two that came at once.
     packets.sort_by_key(|p| (p.in_ns, p.flow, p.sequence));
-    let device = device(&packets, &capture.events);
-    let service = server::Service::of(&packets);
-    let mut order: Vec<usize> = (0..packets.len()).collect();
-    order.sort_by_key(|&at| (std::cmp::Reverse(packets[at].latency_ns()), at));
-    order.truncate(count);
-    let threshold_ns = order
-        .last()
-        .map_or(0, |&at| packets[at].latency_ns().unwrap_or(0));
-    let usual_ns = service.usual_ns;
-    let worst = split::split(capture, &packets, &device, &service, &order);
+    let mut survey = Survey::new(count);
+    packets.iter().for_each(|packet| survey.add(packet));
+    let mut pick = survey.pick();
+    packets.iter().for_each(|packet| pick.add(packet));
+    conclude(capture, &survey, &pick)
+}
+
+/// Explains the slowest packets after two looks at all of them; the capture's own packets are not
+/// looked at.
+#[must_use]
+pub fn conclude(capture: &Capture, survey: &Survey, pick: &Pick) -> Attribution {
+    let (device, seen) = device(survey, &capture.events);
+    let packets = split::Packets {
+        all: pick.packets.iter().collect(),
+        turns: &pick.turns,
+        usual_ns: survey.usual_ns(),
+    };
+    let server = server::Server::new(capture, &packets.all, &device, &[seen]);
+    let worst = split::split(&server, &packets, &device, &pick.order());
     Attribution {
         unknown: unknown(capture, &device, &worst),
         device,
+        packets: survey.packets as usize,
+        threshold_ns: worst.last().map_or(0, Explained::latency_ns),
+        usual_ns: packets.usual_ns,
         worst,
-        packets: packets.len(),
-        threshold_ns,
-        usual_ns,
     }
 }
 
-/// Whose work the packets are. A program shows as the task in whose context they come out; the kernel
-/// carries packets on in the context of whoever sends or is interrupted, so no task stands out or it
-/// is the one that sent them.
-fn device(packets: &[&Passage], events: &[Event]) -> Device {
-    let mut counts = std::collections::BTreeMap::new();
-    for packet in packets {
-        *counts.entry(packet.out_task).or_insert(0usize) += 1;
-    }
-    let most = counts
+/// Whose work the packets are, and when and where it was first seen. A program shows as the task in
+/// whose context they come out; the kernel carries packets on in the context of whoever sends or is
+/// interrupted, so no task stands out or it is the one that sent them.
+fn device(survey: &Survey, events: &[Event]) -> (Device, (u64, u16)) {
+    let most = survey
+        .contexts
         .iter()
-        .max_by_key(|&(task, n)| (*n, std::cmp::Reverse(*task)));
-    let Some((&pid, &n)) = most else {
-        return Device::Kernel;
+        .max_by_key(|&(task, context)| (context.packets, std::cmp::Reverse(*task)));
+    let Some((&pid, context)) = most else {
+        return (Device::Kernel, (0, 0));
     };
-    let own = packets
-        .iter()
-        .filter(|p| p.out_task == pid && p.in_task != pid)
-        .count();
     let name = timeline::name_of(events, pid);
     let is_kernel = name.starts_with("ksoftirqd/") || name.starts_with("napi/");
-    if pid != 0 && !is_kernel && n * 10 >= packets.len() * 9 && own * 10 >= n * 9 {
+    let stands_out = context.packets * 10 >= survey.packets * 9;
+    let is_own = context.own * 10 >= context.packets * 9;
+    let device = if pid != 0 && !is_kernel && stands_out && is_own {
         Device::Task { pid, name }
     } else {
         Device::Kernel
-    }
+    };
+    (device, context.first)
 }
 
 /// What took each of the times `gaps` from a task that wants to run on one processor: causes with their

@@ -17,6 +17,28 @@ pub struct Span {
     pub start_ns: u64,
     pub end_ns: u64,
     pub cause: Cause,
+    /// The processor it was spent on or waited for, where that is known.
+    pub cpu: Option<u16>,
+}
+
+impl Span {
+    pub fn new(start_ns: u64, end_ns: u64, cause: Cause, cpu: Option<u16>) -> Span {
+        Span {
+            start_ns,
+            end_ns,
+            cause,
+            cpu,
+        }
+    }
+
+    /// The same, between other instants.
+    pub fn within(&self, start_ns: u64, end_ns: u64) -> Span {
+        Span {
+            start_ns,
+            end_ns,
+            ..self.clone()
+        }
+    }
 }
 
 /// The same interruption, possibly in pieces.
@@ -32,41 +54,6 @@ pub struct Episode {
     pub active_ns: u64,
 }
 
-/// How the packets follow each other through the device. Indices are positions in the list of packets.
-pub struct Service {
-    /// When the last of the packets before had left: from then on the device is this one's.
-    pub free_ns: Vec<u64>,
-    /// Since when the device has been busy without a pause when the packet came.
-    pub busy_ns: Vec<u64>,
-    /// Work on one packet beyond this is not usual.
-    pub usual_ns: u64,
-}
-
-impl Service {
-    /// `packets` in the order of arrival, all with both times.
-    pub fn of(packets: &[&Passage]) -> Service {
-        let (mut free_ns, mut busy_ns, mut times) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut free, mut busy) = (0, 0);
-        for packet in packets {
-            let out = packet.out_ns.unwrap_or(packet.in_ns);
-            if packet.in_ns >= free {
-                busy = packet.in_ns;
-            }
-            free_ns.push(free);
-            busy_ns.push(busy);
-            times.push(out.saturating_sub(packet.in_ns.max(free)));
-            free = free.max(out);
-        }
-        times.sort_unstable();
-        let median = times.get(times.len() / 2).copied().unwrap_or(0);
-        Service {
-            free_ns,
-            busy_ns,
-            usual_ns: (4 * median).max(median + 10_000),
-        }
-    }
-}
-
 /// What is known of the machine, ready to be asked.
 pub struct Server<'a> {
     pub timelines: Timelines,
@@ -76,17 +63,16 @@ pub struct Server<'a> {
 }
 
 impl<'a> Server<'a> {
-    pub fn new(capture: &'a Capture, packets: &[&Passage], device: &Device) -> Server<'a> {
+    /// `seen` is an instant at which the device's task is known to run, and where.
+    pub fn new(
+        capture: &'a Capture,
+        packets: &[&Passage],
+        device: &Device,
+        seen: &[(u64, u16)],
+    ) -> Server<'a> {
         let states = match device {
             Device::Kernel => Vec::new(),
-            Device::Task { pid, .. } => {
-                let by = packets.iter().filter(|p| p.out_task == *pid);
-                let seen: Vec<(u64, u16)> = by
-                    .filter_map(|p| Some((p.out_ns?, p.out_cpu)))
-                    .take(1)
-                    .collect();
-                timeline::states(&capture.events, *pid, &seen)
-            }
+            Device::Task { pid, .. } => timeline::states(&capture.events, *pid, seen),
         };
         Server {
             timelines: Timelines::of(&capture.events),
@@ -125,6 +111,8 @@ impl<'a> Server<'a> {
             if begin >= end {
                 continue;
             }
+            let off =
+                |spans: &mut Vec<Span>, cause| push(spans, Span::new(begin, end, cause, None));
             match state {
                 State::Running(cpu) => self.on(cpu, begin, end, &mut spans, |step| {
                     self.interrupting(step).unwrap_or(Cause::Running)
@@ -134,14 +122,14 @@ impl<'a> Server<'a> {
                         self.holding(step, woken)
                     });
                 }
-                State::Throttled => push(&mut spans, begin, end, Cause::Throttled),
-                State::Stopped => push(&mut spans, begin, end, Cause::Stopped),
-                State::Asleep => push(&mut spans, begin, end, Cause::Asleep),
-                State::Unknown => push(&mut spans, begin, end, Cause::NotRecorded),
+                State::Throttled => off(&mut spans, Cause::Throttled),
+                State::Stopped => off(&mut spans, Cause::Stopped),
+                State::Asleep => off(&mut spans, Cause::Asleep),
+                State::Unknown => off(&mut spans, Cause::NotRecorded),
             }
         }
         if self.states.is_empty() {
-            push(&mut spans, from, to, Cause::NotRecorded);
+            push(&mut spans, Span::new(from, to, Cause::NotRecorded, None));
         }
         spans
     }
@@ -213,7 +201,7 @@ impl<'a> Server<'a> {
             .find(|(watched, _)| *watched == cpu);
         let known_from = complete.map_or(to, |&(_, from)| from.clamp(from.min(to), to));
         let begin = from.max(known_from).min(to);
-        push(spans, from, begin, Cause::NotRecorded);
+        push(spans, Span::new(from, begin, Cause::NotRecorded, Some(cpu)));
         let Some(processor) = self.timelines.processors.get(&cpu) else {
             // Watched, and nothing happened there.
             let nothing = Step {
@@ -243,15 +231,17 @@ impl<'a> Server<'a> {
 
     fn less_stolen(&self, cpu: u16, from: u64, to: u64, cause: Cause, spans: &mut Vec<Span>) {
         let mut at = from;
+        let held = Span::new(from, to, cause, Some(cpu));
         if let Some(stolen) = self.stolen.get(&cpu) {
             let next = stolen.partition_point(|&(_, end)| end <= from);
             for &(start, end) in stolen[next..].iter().take_while(|s| s.0 < to) {
-                push(spans, at, start.clamp(at, to), cause.clone());
-                push(spans, start.max(at), end.min(to), Cause::Steal);
+                push(spans, held.within(at, start.clamp(at, to)));
+                let (start, end) = (start.max(at), end.min(to));
+                push(spans, Span::new(start, end, Cause::Steal, Some(cpu)));
                 at = end.clamp(at, to);
             }
         }
-        push(spans, at, to, cause);
+        push(spans, held.within(at, to));
     }
 
     /// What interrupts the task on a processor, if anything does.
@@ -305,17 +295,17 @@ impl<'a> Server<'a> {
 }
 
 /// Adds a span, joined to the one before if that is of the same cause.
-pub fn push(spans: &mut Vec<Span>, start_ns: u64, end_ns: u64, cause: Cause) {
-    if start_ns >= end_ns {
+pub fn push(spans: &mut Vec<Span>, span: Span) {
+    if span.start_ns >= span.end_ns {
         return;
     }
     match spans.last_mut() {
-        Some(last) if last.end_ns == start_ns && last.cause == cause => last.end_ns = end_ns,
-        _ => spans.push(Span {
-            start_ns,
-            end_ns,
-            cause,
-        }),
+        Some(last)
+            if last.end_ns == span.start_ns && last.cause == span.cause && last.cpu == span.cpu =>
+        {
+            last.end_ns = span.end_ns;
+        }
+        _ => spans.push(span),
     }
 }
 

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use latlab_samples::Passage;
 
-use super::server::{Episode, Server, Service, Span, episodes, push};
-use super::{Capture, Cause, Device, MARGIN_NS};
+use super::server::{Episode, Server, Span, episodes, push};
+use super::survey::Turn;
+use super::{Cause, Device, MARGIN_NS};
 
 /// An interrupt's way in and out is no event, and a virtual machine's costs exits on top: as much of the
 /// work that follows an interrupt is counted to it, where work took longer than usual.
@@ -49,18 +50,25 @@ impl Explained {
     }
 }
 
+/// The packets that are looked at, in the order of arrival.
+pub struct Packets<'a> {
+    pub all: Vec<&'a Passage>,
+    /// The turn of each in the queue.
+    pub turns: &'a [Turn],
+    /// Work on one packet beyond this is not usual.
+    pub usual_ns: u64,
+}
+
 /// Explains the packets at the positions `order`, in that order.
 pub fn split(
-    capture: &Capture,
-    packets: &[&Passage],
+    server: &Server<'_>,
+    packets: &Packets<'_>,
     device: &Device,
-    service: &Service,
     order: &[usize],
 ) -> Vec<Explained> {
-    let server = Server::new(capture, packets, device);
     let mut explained: Vec<(usize, Explained)> = Vec::new();
-    for (range, members) in ranges(packets, order) {
-        let stretch = Stretch::new(&server, packets, device, service, range);
+    for (range, members) in ranges(&packets.all, order) {
+        let stretch = Stretch::new(server, packets, device, range);
         for at in members {
             explained.push((at, stretch.explain(at)));
         }
@@ -93,9 +101,8 @@ fn ranges(packets: &[&Passage], order: &[usize]) -> Vec<((u64, u64), Vec<usize>)
 /// One stretch of time.
 struct Stretch<'a> {
     server: &'a Server<'a>,
-    packets: &'a [&'a Passage],
+    packets: &'a Packets<'a>,
     device: &'a Device,
-    service: &'a Service,
     /// What the device was held up by; of a kernel device nothing, it is asked packet by packet.
     spans: Vec<Span>,
     /// Where work on one packet took longer than usual, in order, and what that is counted to.
@@ -106,9 +113,8 @@ struct Stretch<'a> {
 impl<'a> Stretch<'a> {
     fn new(
         server: &'a Server<'a>,
-        packets: &'a [&'a Passage],
+        packets: &'a Packets<'a>,
         device: &'a Device,
-        service: &'a Service,
         (from, to): (u64, u64),
     ) -> Self {
         let spans = match device {
@@ -119,15 +125,14 @@ impl<'a> Stretch<'a> {
             server,
             packets,
             device,
-            service,
             spans,
             unusual: Vec::new(),
             episodes: Vec::new(),
         };
-        let begin = packets.partition_point(|p| p.in_ns < from);
-        let end = packets.partition_point(|p| p.in_ns < to);
+        let begin = packets.all.partition_point(|p| p.in_ns < from);
+        let end = packets.all.partition_point(|p| p.in_ns < to);
         let mut all = Vec::new();
-        for (at, packet) in packets.iter().enumerate().take(end).skip(begin) {
+        for (at, packet) in packets.all.iter().enumerate().take(end).skip(begin) {
             if packet.out_ns.is_some_and(|out| out <= to) {
                 stretch.find_unusual(at);
                 all.extend(stretch.raw(at));
@@ -152,7 +157,7 @@ impl<'a> Stretch<'a> {
 
     /// A packet's time, with all the device's work called running.
     fn raw(&self, at: usize) -> Vec<Span> {
-        let packet = self.packets[at];
+        let packet = self.packets.all[at];
         let out = packet.out_ns.unwrap_or(packet.in_ns);
         match self.device {
             Device::Task { .. } => {
@@ -161,7 +166,7 @@ impl<'a> Stretch<'a> {
                 let first = self.spans.partition_point(|span| span.end_ns <= begin);
                 for span in self.spans[first..].iter().take_while(|s| s.start_ns < out) {
                     let (start, end) = (span.start_ns.max(begin), span.end_ns.min(out));
-                    push(&mut pieces, start, end, span.cause.clone());
+                    push(&mut pieces, span.within(start, end));
                 }
                 pieces
             }
@@ -188,9 +193,9 @@ impl<'a> Stretch<'a> {
 
     /// From when on the device was this packet's alone.
     fn own_from(&self, at: usize) -> u64 {
-        let packet = self.packets[at];
+        let packet = self.packets.all[at];
         let out = packet.out_ns.unwrap_or(packet.in_ns);
-        self.service.free_ns[at].clamp(packet.in_ns, out)
+        self.packets.turns[at].free_ns.clamp(packet.in_ns, out)
     }
 
     /// Notes where a packet's work was more than usual: after interrupts, and else at its end.
@@ -202,7 +207,7 @@ impl<'a> Stretch<'a> {
         };
         let length = |span: &Span| span.end_ns - span.start_ns.max(own);
         let total: u64 = raw.iter().filter(|span| is_work(span)).map(length).sum();
-        let mut excess = total.saturating_sub(self.service.usual_ns);
+        let mut excess = total.saturating_sub(self.packets.usual_ns);
         let mut rest: Vec<(u64, u64)> = Vec::new();
         let mut before: Option<&Cause> = None;
         for span in &raw {
@@ -235,7 +240,7 @@ impl<'a> Stretch<'a> {
     /// Cuts what is unusual out of a span of work.
     fn less_unusual(&self, span: &Span, into: &mut Vec<Span>) {
         if !span.cause.is_ordinary() {
-            push(into, span.start_ns, span.end_ns, span.cause.clone());
+            push(into, span.clone());
             return;
         }
         let mut at = span.start_ns;
@@ -246,41 +251,25 @@ impl<'a> Stretch<'a> {
             .iter()
             .take_while(|u| u.0 < span.end_ns);
         for (start, end, cause) in inside {
-            push(
-                into,
-                at,
-                (*start).clamp(at, span.end_ns),
-                span.cause.clone(),
-            );
-            push(
-                into,
-                (*start).max(at),
-                (*end).min(span.end_ns),
-                cause.clone(),
-            );
+            push(into, span.within(at, (*start).clamp(at, span.end_ns)));
+            let (from, to) = ((*start).max(at), (*end).min(span.end_ns));
+            push(into, Span::new(from, to, cause.clone(), span.cpu));
             at = (*end).clamp(at, span.end_ns);
         }
-        push(into, at, span.end_ns, span.cause.clone());
+        push(into, span.within(at, span.end_ns));
     }
 
     fn explain(&self, at: usize) -> Explained {
-        let packet = self.packets[at];
+        let packet = self.packets.all[at];
         let own = self.own_from(at);
         let mut pieces = Vec::new();
         for span in self.raw(at) {
             let work = matches!(span.cause, Cause::Running);
             if work && span.start_ns < own {
                 let cut = own.min(span.end_ns);
-                let queueing = Span {
-                    start_ns: span.start_ns,
-                    end_ns: cut,
-                    cause: Cause::Queueing,
-                };
+                let queueing = Span::new(span.start_ns, cut, Cause::Queueing, span.cpu);
                 self.less_unusual(&queueing, &mut pieces);
-                let rest = Span {
-                    start_ns: cut,
-                    ..span
-                };
+                let rest = span.within(cut, span.end_ns);
                 if rest.start_ns < rest.end_ns {
                     self.less_unusual(&rest, &mut pieces);
                 }
@@ -304,7 +293,7 @@ impl<'a> Stretch<'a> {
     fn name_first(&self, at: usize, explained: &mut Explained) {
         let mut costs = explained.by_cause();
         let out = explained.passage.out_ns.unwrap_or(0);
-        let since = self.service.busy_ns[at];
+        let since = self.packets.turns[at].busy_ns;
         let queued = costs.get(&Cause::Queueing).copied().unwrap_or(0);
         let begin = self.episodes.iter();
         let before: Vec<&Episode> = begin

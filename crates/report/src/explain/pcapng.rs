@@ -6,7 +6,7 @@
 //! description says so.
 
 use super::{Choice, ExplainError, each};
-use crate::attribution::{Explained, WORST, attribute};
+use crate::attribution::Explained;
 use latlab_samples::RunDir;
 use latlab_wire::probe::{HEADER_BYTES, Packet, PacketRepr};
 
@@ -32,13 +32,13 @@ pub fn file(run: &RunDir, choice: &Choice) -> Result<Vec<u8>, ExplainError> {
     block(SECTION, &section, &mut out);
     let mut interfaces = 0;
     each(run, choice, |tables| {
-        for (hop, capture) in tables.trace.hops.iter().zip(&tables.captures) {
+        for (place, hop) in tables.trace.hops.iter().enumerate() {
             for tap in [&hop.before, &hop.behind] {
                 let name = format!("trial {}: {tap}", tables.trial.trial);
                 interface(&name, &mut out);
             }
             let mut frames: Vec<(u64, u32, Explained)> = Vec::new();
-            for one in attribute(capture, WORST).worst {
+            for one in tables.look(place)?.attribution.worst {
                 frames.push((one.passage.in_ns, interfaces, one.clone()));
                 frames.push((one.passage.in_ns + one.latency_ns(), interfaces + 1, one));
             }

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::{Choice, ExplainError, each};
-use crate::attribution::{Explained, WORST, attribute};
+use crate::attribution::Explained;
 use latlab_samples::RunDir;
 use latlab_wire::trace::{Event, EventKind};
 
@@ -15,19 +15,17 @@ use latlab_wire::trace::{Event, EventKind};
 pub fn trace(run: &RunDir, choice: &Choice) -> Result<Value, ExplainError> {
     let mut all = Vec::new();
     each(run, choice, |tables| {
-        for (hop, capture) in tables.captures.iter().enumerate() {
-            let name = &tables.trace.hops[hop].device;
+        for (hop, place) in tables.trace.hops.iter().enumerate() {
+            let name = &place.device;
             let process = u64::from(tables.trial.trial) * 100 + hop as u64;
             let title = format!("trial {}: packets through {name}", tables.trial.trial);
             all.push(named("process_name", process, 0, &title));
-            packets(&attribute(capture, WORST).worst, process, &mut all);
+            packets(&tables.look(hop)?.attribution.worst, process, &mut all);
         }
-        if let Some(capture) = tables.captures.first() {
-            let process = u64::from(tables.trial.trial) * 100 + 99;
-            let title = format!("trial {}: processors", tables.trial.trial);
-            all.push(named("process_name", process, 0, &title));
-            processors(&capture.events, process, &mut all);
-        }
+        let process = u64::from(tables.trial.trial) * 100 + 99;
+        let title = format!("trial {}: processors", tables.trial.trial);
+        all.push(named("process_name", process, 0, &title));
+        processors(&tables.capture.events, process, &mut all);
         Ok(())
     })?;
     Ok(json!({"traceEvents": all, "displayTimeUnit": "ns"}))
@@ -68,7 +66,8 @@ fn packets(worst: &[Explained], process: u64, all: &mut Vec<Value>) {
         for piece in &one.pieces {
             let name = piece.cause.to_string();
             let (from, to) = (piece.start_ns, piece.end_ns);
-            all.push(slice(&name, process, line as u64, from, to, &json!({})));
+            let args = json!({"processor": piece.cpu});
+            all.push(slice(&name, process, line as u64, from, to, &args));
         }
     }
 }

@@ -18,7 +18,11 @@ pub fn render(one: &Explanation, most: usize) -> String {
         Device::Task { pid, name } => format!("{name} (task {pid})"),
         Device::Kernel => "the kernel".into(),
     };
-    let trials: Vec<String> = one.trials.iter().map(ToString::to_string).collect();
+    let trials: Vec<String> = one
+        .trials
+        .iter()
+        .map(|part| part.trial.to_string())
+        .collect();
     writeln!(out, "{}  {}: {device}", one.cell, one.hop.device).ok();
     writeln!(
         out,
@@ -80,7 +84,7 @@ fn table(blame: &Blame) -> String {
             row.share * 100.0,
             row.first_of,
             row.cause.to_string(),
-            row.knob.unwrap_or("-"),
+            row.remedy.map_or("-".into(), |remedy| remedy.text()),
         )
         .ok();
     }

@@ -404,7 +404,7 @@ impl Pair {
 }
 
 /// Records come from outside: absurd ones must not overflow.
-fn sum(counters: impl Iterator<Item = Counters>) -> Counters {
+pub(crate) fn sum(counters: impl Iterator<Item = Counters>) -> Counters {
     counters.fold(Counters::default(), |a, b| Counters {
         sent: a.sent.saturating_add(b.sent),
         received: a.received.saturating_add(b.received),

@@ -6,7 +6,8 @@
 //! back to the packets behind it.
 //!
 //! Memory: one cell is worked on at a time, and its samples are held as sorted 64-bit numbers, so
-//! ten million samples in a cell cost 80 MB, and further cells nothing more.
+//! ten million samples in a cell cost 80 MB, and further cells nothing more. Slow packets are found by
+//! two looks at the packets' table, a row group at a time ([`crate::attribution::Survey`]).
 //!
 //! A run that was cut short, or damaged since, is summarised as far as it goes. What is missing
 //! becomes a note, not an error: only an unreadable manifest leaves nothing to say.
@@ -21,9 +22,9 @@ use std::collections::BTreeMap;
 use latlab_model::results::{Manifest, Summary};
 use latlab_samples::{RunDir, RunDirError};
 
-use crate::hlog;
+use crate::{explain, hlog};
 pub use cells::Evidence;
-pub(crate) use cells::Pair;
+pub(crate) use cells::{Pair, sum};
 pub(crate) use trials::TrialData;
 
 /// Why there is no summary at all.
@@ -82,15 +83,19 @@ pub fn analyse(run: &RunDir) -> Result<Analysis, SummariseError> {
         trials.extend(data);
     }
     cells::compare(&groups, &mut cells, &evidence);
+    let (explained, unexplained) = explain::what_is_whole(run, &manifest);
     let notes = notes::all(&notes::Context {
         manifest: &manifest,
         cells: &cells,
         trials: &trials,
         damage: &damage,
+        explained: &explained,
+        unexplained: &unexplained,
     });
     let hlog = hlog::log(&manifest.started, histograms);
     let trials = trials.into_values().map(|trial| trial.summary).collect();
-    let summary = assemble(manifest, groups, cells, trials, notes);
+    let tails = explain::tails(&explained);
+    let summary = assemble(manifest, groups, cells, trials, tails, notes);
     Ok(Analysis {
         summary,
         evidence,
@@ -103,6 +108,7 @@ fn assemble(
     groups: Vec<latlab_model::results::Group>,
     cells: Vec<latlab_model::results::Cell>,
     trials: Vec<latlab_model::results::TrialSummary>,
+    tails: Vec<latlab_model::results::Tail>,
     notes: Vec<latlab_model::results::Note>,
 ) -> Summary {
     Summary {
@@ -123,6 +129,7 @@ fn assemble(
         groups,
         cells,
         trials,
+        tails,
         topologies: manifest.topologies,
         notes,
     }

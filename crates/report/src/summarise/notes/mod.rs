@@ -9,6 +9,7 @@ mod machine;
 mod packets;
 mod run;
 mod samples;
+mod tails;
 
 use std::collections::BTreeMap;
 
@@ -16,6 +17,7 @@ use latlab_model::results::{Cell, Manifest, Note, Severity};
 use latlab_samples::Damage;
 
 use super::trials::TrialData;
+use crate::explain::Explanation;
 use crate::text;
 
 /// What notes are made of.
@@ -25,11 +27,14 @@ pub(super) struct Context<'a> {
     /// By place in the order of running.
     pub trials: &'a BTreeMap<usize, TrialData>,
     pub damage: &'a [(String, Damage)],
+    pub explained: &'a [Explanation],
+    /// Trials whose slow packets could not be explained, and why.
+    pub unexplained: &'a [(u32, String)],
 }
 
 /// All notes, the most serious first.
 pub(super) fn all(context: &Context<'_>) -> Vec<Note> {
-    let kinds: [fn(&Context<'_>) -> Option<Note>; 23] = [
+    let kinds: [fn(&Context<'_>) -> Option<Note>; 27] = [
         run::state,
         run::damaged,
         run::unreadable,
@@ -50,6 +55,10 @@ pub(super) fn all(context: &Context<'_>) -> Vec<Note> {
         packets::corrupted,
         packets::duplicated,
         packets::reordered,
+        tails::unreadable,
+        tails::impossible,
+        tails::no_room,
+        tails::unknown,
         samples::few_replicates,
         samples::few_samples,
         run::unknown_cells,

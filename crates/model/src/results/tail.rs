@@ -1,0 +1,255 @@
+//! Why the slowest packets were slow, as the report draws it: one [`Tail`] for each device in each
+//! cell. Packets and processors are written as rows of numbers, because there are thousands of them;
+//! names stand in lists beside them.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Counters, Ruler};
+
+/// The slow packets of one device in one cell, over all its trials.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Tail {
+    /// [`super::Cell::id`].
+    pub cell: String,
+    /// The node, or the link.
+    pub device: String,
+    /// The program that carries packets on; absent when that is the kernel itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
+    /// Where packets are timed before it.
+    pub before: String,
+    /// And behind it.
+    pub behind: String,
+    /// The trials.
+    pub trials: Vec<u32>,
+    /// Packets with both times.
+    pub packets: u64,
+    /// What became of the packets in between, over all trials.
+    pub counters: Counters,
+    /// Between the taps for 2^32 ns or more, or for less than nothing.
+    pub impossible: u64,
+    /// Packets for which a tap had no room.
+    pub no_room: u64,
+    /// Kernel events that were overwritten before they could be read.
+    pub overwritten: u64,
+    /// Latency below which no packet was explained, in ns.
+    pub threshold_ns: u64,
+    /// Percentile curve of the latency through this device: `(1 / (1 - p), ns)`, rising.
+    pub curve: Vec<(f64, f64)>,
+    /// What the taps themselves show over an empty wire: the worst of the trials.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ruler: Option<Ruler>,
+    /// What is not known, one sentence each.
+    pub unknown: Vec<String>,
+    /// The causes that the rows name by their place here.
+    pub causes: Vec<CauseInfo>,
+    /// Who owns the time beyond each percentile; the last is all that was explained.
+    pub blames: Vec<Blame>,
+    /// The slowest packets, the slowest first.
+    pub worst: Vec<SlowPacket>,
+    /// Names of what ran on processors, which the steps name by their place here.
+    pub names: Vec<String>,
+    /// What the processors did around the slowest of them.
+    pub stretches: Vec<Stretch>,
+}
+
+/// A cause.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CauseInfo {
+    /// For people: `waiting for a CPU: stress-ng`.
+    pub name: String,
+    /// What colours it: `wait`, `hard-irq`, `steal`, …
+    pub kind: String,
+    /// What to turn, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
+    /// The knobs of `latlab tune` and boot parameters that do it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub knobs: Vec<String>,
+}
+
+/// Who owns the time of the packets beyond a percentile.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Blame {
+    /// As a fraction; 0 is all that was explained.
+    pub quantile: f64,
+    /// The latency there, in ns.
+    pub latency_ns: u64,
+    /// Packets beyond it.
+    pub beyond: u64,
+    /// Of them, how many were explained: the slowest.
+    pub explained: u64,
+    /// Part of their time that nothing explains, 0 to 1.
+    pub unexplained: f64,
+    /// The causes, the largest first.
+    pub rows: Vec<BlameRow>,
+}
+
+/// One cause's part.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct BlameRow {
+    /// Place in [`Tail::causes`].
+    pub cause: usize,
+    /// Its part of the time, 0 to 1.
+    pub share: f64,
+    /// That time, in ns.
+    pub time_ns: u64,
+    /// Packets that it is the first cause of.
+    pub first_of: u64,
+}
+
+/// One packet: `[trial, flow, seq, at_ns, latency_ns, first, first_ns, behind, stretch, pieces]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "PacketRow", into = "PacketRow")]
+pub struct SlowPacket {
+    /// Its trial.
+    pub trial: u32,
+    /// Its flow.
+    pub flow: u16,
+    /// Its number in the flow.
+    pub seq: u32,
+    /// When it went in, since the first packet of its trial.
+    pub at_ns: u64,
+    /// Time between the taps.
+    pub latency_ns: u64,
+    /// What cost it most; place in [`Tail::causes`].
+    pub first: usize,
+    /// How much that is.
+    pub first_ns: u64,
+    /// What built up the queue it was in.
+    pub behind: Option<usize>,
+    /// What the processors did meanwhile; place in [`Tail::stretches`].
+    pub stretch: Option<usize>,
+    /// Its time between the taps, without gap or overlap, in order.
+    pub pieces: Vec<Slice>,
+}
+
+type PacketRow = (
+    u32,
+    u16,
+    u32,
+    u64,
+    u64,
+    usize,
+    u64,
+    Option<usize>,
+    Option<usize>,
+    Vec<Slice>,
+);
+
+impl From<PacketRow> for SlowPacket {
+    fn from(row: PacketRow) -> Self {
+        let (trial, flow, seq, at_ns, latency_ns, first, first_ns, behind, stretch, pieces) = row;
+        SlowPacket {
+            trial,
+            flow,
+            seq,
+            at_ns,
+            latency_ns,
+            first,
+            first_ns,
+            behind,
+            stretch,
+            pieces,
+        }
+    }
+}
+
+impl From<SlowPacket> for PacketRow {
+    fn from(one: SlowPacket) -> Self {
+        (
+            one.trial,
+            one.flow,
+            one.seq,
+            one.at_ns,
+            one.latency_ns,
+            one.first,
+            one.first_ns,
+            one.behind,
+            one.stretch,
+            one.pieces,
+        )
+    }
+}
+
+/// A piece of a packet's time: `[cause, ns, processor]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "(usize, u64, Option<u16>)", into = "(usize, u64, Option<u16>)")]
+pub struct Slice {
+    /// Place in [`Tail::causes`].
+    pub cause: usize,
+    /// How long.
+    pub ns: u64,
+    /// On which processor, where that is known.
+    pub cpu: Option<u16>,
+}
+
+impl From<(usize, u64, Option<u16>)> for Slice {
+    fn from((cause, ns, cpu): (usize, u64, Option<u16>)) -> Self {
+        Slice { cause, ns, cpu }
+    }
+}
+
+impl From<Slice> for (usize, u64, Option<u16>) {
+    fn from(one: Slice) -> Self {
+        (one.cause, one.ns, one.cpu)
+    }
+}
+
+/// What the processors did from the moment one slow packet came until it, and all that came meanwhile
+/// and are slow too, had left.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stretch {
+    /// The trial.
+    pub trial: u32,
+    /// Begin, since the first packet of the trial.
+    pub at_ns: u64,
+    /// How long.
+    pub ns: u64,
+    /// Which of the names is the device's own program, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own: Option<usize>,
+    /// The processors of which something is known.
+    pub lanes: Vec<Lane>,
+}
+
+/// One processor.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lane {
+    /// Its number.
+    pub cpu: u16,
+    /// Who had it: since the stretch's begin in ns, and the place in [`Tail::names`]. Each lasts until
+    /// the next.
+    pub tasks: Vec<(u64, usize)>,
+    /// What came upon it, interrupts and the hypervisor: begin and end in ns, and the name's place.
+    pub upon: Vec<(u64, u64, usize)>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_are_rows_and_come_back() {
+        let packet = SlowPacket {
+            trial: 3,
+            flow: 1,
+            seq: 7,
+            at_ns: 1_000,
+            latency_ns: 90,
+            first: 2,
+            first_ns: 80,
+            behind: None,
+            stretch: Some(4),
+            pieces: vec![Slice {
+                cause: 2,
+                ns: 90,
+                cpu: None,
+            }],
+        };
+        let json = serde_json::to_string(&packet).unwrap();
+        assert_eq!(json, "[3,1,7,1000,90,2,80,null,4,[[2,90,null]]]");
+        let back: SlowPacket = serde_json::from_str(&json).unwrap();
+        assert_eq!(back, packet);
+    }
+}

@@ -1,0 +1,107 @@
+//! What ran on which processor, for drawing: the tasks that had it, and what came upon them.
+
+use latlab_samples::Passage;
+
+use super::steal::{self, Stolen};
+use super::timeline::{Step, Timelines, Top};
+use super::{Capture, Cause};
+
+/// One processor between two instants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lane {
+    /// Its number.
+    pub cpu: u16,
+    /// Who had it, each from an instant on until the next.
+    pub tasks: Vec<(u64, String)>,
+    /// What came upon it: begin, end, name.
+    pub upon: Vec<(u64, u64, String)>,
+}
+
+/// What is known of all processors, ready to be asked.
+pub struct Lanes<'a> {
+    timelines: Timelines,
+    stolen: Stolen,
+    watched: &'a [(u16, u64)],
+}
+
+impl<'a> Lanes<'a> {
+    /// Of what was recorded, and of packets that tell what the hypervisor took.
+    #[must_use]
+    pub fn new(capture: &'a Capture, packets: &[Passage]) -> Lanes<'a> {
+        let packets: Vec<&Passage> = packets.iter().collect();
+        Lanes {
+            timelines: Timelines::of(&capture.events),
+            stolen: steal::stolen(&capture.events, &packets),
+            watched: &capture.watched,
+        }
+    }
+
+    /// Everything between two instants.
+    #[must_use]
+    pub fn between(&self, from: u64, to: u64) -> Vec<Lane> {
+        let lane = |&(cpu, complete_from): &(u16, u64)| {
+            let processor = self.timelines.processors.get(&cpu)?;
+            // Of what was before nothing is known.
+            let from = from.max(complete_from);
+            (from < to).then(|| self.lane(cpu, processor.between(from, to), from, to))
+        };
+        self.watched.iter().filter_map(lane).collect()
+    }
+
+    fn lane(&self, cpu: u16, steps: &[Step], from: u64, to: u64) -> Lane {
+        let mut tasks: Vec<(u64, String)> = Vec::new();
+        let mut upon: Vec<(u64, u64, String)> = Vec::new();
+        for (at, step) in steps.iter().enumerate() {
+            let begin = step.at_ns.max(from);
+            let end = steps.get(at + 1).map_or(to, |next| next.at_ns).min(to);
+            let task = self.task(step.task);
+            if tasks.last().is_none_or(|(_, last)| *last != task) {
+                tasks.push((begin, task));
+            }
+            let Some(name) = self.top(step.top).filter(|_| begin < end) else {
+                continue;
+            };
+            match upon.last_mut() {
+                Some((_, last, same)) if *last == begin && *same == name => *last = end,
+                _ => upon.push((begin, end, name)),
+            }
+        }
+        let stolen = self.stolen.get(&cpu).map_or(&[][..], Vec::as_slice);
+        let next = stolen.partition_point(|&(_, end)| end <= from);
+        for &(begin, end) in stolen[next..].iter().take_while(|s| s.0 < to) {
+            upon.push((begin.max(from), end.min(to), Cause::Steal.to_string()));
+        }
+        Lane { cpu, tasks, upon }
+    }
+
+    fn task(&self, task: Option<u32>) -> String {
+        match task {
+            None => "not known".into(),
+            Some(0) => "idle".into(),
+            Some(pid) => {
+                let known = self.timelines.tasks.get(&pid);
+                task_name(pid, known.map_or("", |known| known.name.as_str()))
+            }
+        }
+    }
+
+    fn top(&self, top: Top) -> Option<String> {
+        let name = |index: usize| self.timelines.names.get(index).cloned().unwrap_or_default();
+        let cause = match top {
+            Top::Task => return None,
+            Top::Fault => Cause::PageFault,
+            Top::Soft { number, .. } => Cause::SoftIrq(number),
+            Top::Irq(index) => Cause::HardIrq(name(index)),
+            Top::Tick => Cause::Tick,
+            Top::Timer(index) => Cause::Timer(name(index)),
+            Top::Vector(kind) => Cause::Ipi(kind),
+        };
+        Some(cause.to_string())
+    }
+}
+
+/// How a task is written: `agent (4711)`.
+#[must_use]
+pub fn task_name(pid: u32, name: &str) -> String {
+    format!("{name} ({pid})").trim_start().to_owned()
+}

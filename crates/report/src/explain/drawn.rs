@@ -1,0 +1,256 @@
+//! Slow packets as the page draws them: rows of numbers beside lists of names, of bounded size.
+
+use std::collections::HashMap;
+
+use latlab_model::results::tail::{self, CauseInfo, SlowPacket, Stretch, Tail};
+use latlab_samples::Passage;
+
+use super::{Explanation, Part};
+use crate::attribution::{
+    Attribution, Blame, Capture, Cause, Device, Lane, Lanes, joined, remedy, task_name,
+};
+use crate::stats::{CURVE_POINTS, tidy};
+
+/// What processors did is drawn for the slowest packets, up to so many steps a device and cell: half a
+/// megabyte of the page.
+const STEPS: usize = 40_000;
+
+/// What the processors did while the slowest packets were under way, from the slowest on.
+pub fn scenes(
+    capture: &Capture,
+    attribution: &Attribution,
+    around: &[Passage],
+) -> Vec<(u64, u64, Vec<Lane>)> {
+    let lanes = Lanes::new(capture, around);
+    let worst = &attribution.worst;
+    let way = |passage: &Passage| (passage.in_ns, passage.out_ns.unwrap_or(passage.in_ns));
+    let ranges = joined(worst.iter().map(|one| way(&one.passage)).collect());
+    let mut is_taken = vec![false; ranges.len()];
+    let (mut left, mut all) = (STEPS, Vec::new());
+    for one in worst {
+        let at = ranges.partition_point(|&(_, to)| to < one.passage.in_ns);
+        let Some(&(from, to)) = ranges.get(at) else {
+            continue;
+        };
+        if std::mem::replace(&mut is_taken[at], true) {
+            continue;
+        }
+        let lanes = lanes.between(from, to);
+        if let Some(rest) = left.checked_sub(steps(&lanes)) {
+            left = rest;
+            all.push((from, to, lanes));
+        }
+    }
+    all
+}
+
+fn steps(lanes: &[Lane]) -> usize {
+    lanes.iter().map(|l| l.tasks.len() + l.upon.len()).sum()
+}
+
+/// Every explanation as the page draws it.
+#[must_use]
+pub fn tails(all: &[Explanation]) -> Vec<Tail> {
+    all.iter().map(tail).collect()
+}
+
+/// Numbers things by their first appearance.
+struct Places<T> {
+    all: Vec<T>,
+    known: HashMap<T, usize>,
+}
+
+impl<T: Clone + Eq + std::hash::Hash> Places<T> {
+    fn new() -> Self {
+        Places {
+            all: Vec::new(),
+            known: HashMap::new(),
+        }
+    }
+
+    fn of(&mut self, one: &T) -> usize {
+        if let Some(&place) = self.known.get(one) {
+            return place;
+        }
+        self.known.insert(one.clone(), self.all.len());
+        self.all.push(one.clone());
+        self.all.len() - 1
+    }
+}
+
+fn tail(one: &Explanation) -> Tail {
+    let mut causes: Places<Cause> = Places::new();
+    let mut names: Places<String> = Places::new();
+    // The largest first, so that lists and legends are in that order.
+    let blames = one.blames();
+    let blames = blames
+        .iter()
+        .rev()
+        .map(|blame| numbered(blame, &mut causes));
+    let mut blames: Vec<tail::Blame> = blames.collect();
+    blames.reverse();
+    let (stretches, places) = stretches(one, &mut names);
+    let attribution = &one.attribution;
+    let pairs = attribution.worst.iter().zip(&one.of_trial);
+    let worst = pairs
+        .map(|(packet, &trial)| SlowPacket {
+            trial,
+            flow: packet.passage.flow,
+            seq: packet.passage.sequence,
+            at_ns: packet.passage.in_ns.saturating_sub(began(one, trial)),
+            latency_ns: packet.latency_ns(),
+            first: causes.of(&packet.first),
+            first_ns: packet.first_ns,
+            behind: packet.behind.as_ref().map(|cause| causes.of(cause)),
+            stretch: places.get(&(trial, packet.passage.in_ns)).copied(),
+            pieces: packet
+                .pieces
+                .iter()
+                .map(|piece| tail::Slice {
+                    cause: causes.of(&piece.cause),
+                    ns: piece.end_ns - piece.start_ns,
+                    cpu: piece.cpu,
+                })
+                .collect(),
+        })
+        .collect();
+    Tail {
+        cell: one.cell.clone(),
+        device: one.hop.device.clone(),
+        program: match &attribution.device {
+            Device::Task { name, .. } => Some(name.clone()),
+            Device::Kernel => None,
+        },
+        before: one.hop.before.clone(),
+        behind: one.hop.behind.clone(),
+        trials: one.trials.iter().map(|part| part.trial).collect(),
+        packets: attribution.packets as u64,
+        counters: one.hop.counters,
+        impossible: one.hop.impossible,
+        no_room: one.hop.no_room,
+        overwritten: one.trials.iter().map(|part| part.overwritten).sum(),
+        threshold_ns: attribution.threshold_ns,
+        curve: curve(one),
+        ruler: one.ruler(),
+        unknown: attribution.unknown.clone(),
+        blames,
+        worst,
+        stretches,
+        causes: causes.all.iter().map(info).collect(),
+        names: names.all,
+    }
+}
+
+fn info(cause: &Cause) -> CauseInfo {
+    let remedy = remedy(cause);
+    CauseInfo {
+        name: cause.to_string(),
+        kind: cause.kind().to_owned(),
+        remedy: remedy.map(|remedy| remedy.words.to_owned()),
+        knobs: remedy.map_or(Vec::new(), |remedy| {
+            remedy.knobs.iter().map(|&knob| knob.to_owned()).collect()
+        }),
+    }
+}
+
+fn numbered(blame: &Blame, causes: &mut Places<Cause>) -> tail::Blame {
+    let row = |row: &crate::attribution::BlameRow| tail::BlameRow {
+        cause: causes.of(&row.cause),
+        share: tidy(row.share),
+        time_ns: row.time_ns,
+        first_of: row.first_of as u64,
+    };
+    tail::Blame {
+        quantile: blame.quantile,
+        latency_ns: blame.latency_ns,
+        beyond: blame.beyond as u64,
+        explained: blame.explained as u64,
+        unexplained: tidy(blame.unexplained()),
+        rows: blame.rows.iter().map(row).collect(),
+    }
+}
+
+fn began(one: &Explanation, trial: u32) -> u64 {
+    let part = one.trials.iter().find(|part| part.trial == trial);
+    part.map_or(0, |part| part.began_ns)
+}
+
+/// What the processors did while packets that are still among the slowest were under way, and where to
+/// find it by a packet's trial and time.
+fn stretches(
+    one: &Explanation,
+    names: &mut Places<String>,
+) -> (Vec<Stretch>, HashMap<(u32, u64), usize>) {
+    let mut all = Vec::new();
+    let mut found: HashMap<(u32, u64), usize> = HashMap::new();
+    let mut ends: Vec<(u32, u64, u64, usize)> = Vec::new();
+    let mut left = STEPS;
+    for (packet, &trial) in one.attribution.worst.iter().zip(&one.of_trial) {
+        let in_ns = packet.passage.in_ns;
+        let parts = one.trials.iter().filter(|part| part.trial == trial);
+        let scene = parts
+            .flat_map(|part| part.scenes.iter().map(move |scene| (part, scene)))
+            .find(|(_, (from, to, _))| (*from..=*to).contains(&in_ns));
+        let Some((part, (from, to, lanes))) = scene else {
+            continue;
+        };
+        let known = ends.iter().find(|e| (e.0, e.1) == (trial, *from));
+        let place = match known {
+            Some(&(.., place)) => Some(place),
+            None => left.checked_sub(steps(lanes)).map(|rest| {
+                left = rest;
+                all.push(stretch(part, *from, *to, lanes, names));
+                ends.push((trial, *from, *to, all.len() - 1));
+                all.len() - 1
+            }),
+        };
+        found.extend(place.map(|place| ((trial, in_ns), place)));
+    }
+    (all, found)
+}
+
+fn stretch(part: &Part, from: u64, to: u64, lanes: &[Lane], names: &mut Places<String>) -> Stretch {
+    let own = match &part.device {
+        Device::Task { pid, name } => Some(names.of(&task_name(*pid, name))),
+        Device::Kernel => None,
+    };
+    let lane = |lane: &Lane| tail::Lane {
+        cpu: lane.cpu,
+        tasks: lane
+            .tasks
+            .iter()
+            .map(|(at, name)| (at.saturating_sub(from), names.of(name)))
+            .collect(),
+        upon: lane
+            .upon
+            .iter()
+            .map(|(begin, end, name)| (begin - from, end - from, names.of(name)))
+            .collect(),
+    };
+    Stretch {
+        trial: part.trial,
+        own,
+        at_ns: from.saturating_sub(part.began_ns),
+        ns: to - from,
+        lanes: lanes.iter().map(lane).collect(),
+    }
+}
+
+/// The percentile curve: points evenly apart on the axis of `1 / (1 - p)`.
+fn curve(one: &Explanation) -> Vec<(f64, f64)> {
+    let count = one.latency.len();
+    if count == 0 {
+        return Vec::new();
+    }
+    let n = count as f64;
+    let last = CURVE_POINTS - 1;
+    let mut points: Vec<(f64, f64)> = Vec::new();
+    for step in 0..=last {
+        let x = libm::pow(n, f64::from(step) / f64::from(last));
+        let value = one.latency.value_at_quantile(1.0 - 1.0 / x) as f64;
+        if points.last().is_none_or(|last| last.0 < x) {
+            points.push((tidy(x), value));
+        }
+    }
+    points
+}
