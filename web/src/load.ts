@@ -56,6 +56,7 @@ function complete(summary: Partial<Summary>): Summary {
     measurements: summary.measurements ?? [],
     baseline: summary.baseline ?? {},
     groups: summary.groups ?? [],
+    tails: summary.tails ?? [],
     topologies: summary.topologies ?? [],
     notes: summary.notes ?? [],
     cells,

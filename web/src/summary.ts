@@ -30,6 +30,8 @@ export interface Summary {
   cells: Cell[];
   /** In the order in which they ran. */
   trials: TrialSummary[];
+  /** Why the slowest packets were slow, for measurements through taps. */
+  tails: Tail[];
   topologies: Topology[];
   notes: Note[];
 }
@@ -221,6 +223,96 @@ export interface Check {
   limit: number;
   unit: string;
   passed: boolean;
+}
+
+/** The slow packets of one device in one cell. Rows of numbers name causes by their place. */
+export interface Tail {
+  cell: string;
+  /** The node, or the link. */
+  device: string;
+  /** The program that carries packets on; absent when that is the kernel itself. */
+  program?: string;
+  before: string;
+  behind: string;
+  trials: number[];
+  /** Packets with both times. */
+  packets: number;
+  counters: Counters;
+  impossible: number;
+  no_room: number;
+  /** Kernel events that were lost. */
+  overwritten: number;
+  /** Latency below which no packet was explained. */
+  threshold_ns: number;
+  curve: Pair[];
+  ruler?: Ruler;
+  unknown: string[];
+  causes: CauseInfo[];
+  /** By percentile; the last, at 0, is all that was explained. */
+  blames: Blame[];
+  /** The slowest first. */
+  worst: SlowPacket[];
+  names: string[];
+  stretches: Stretch[];
+}
+
+/** The taps' own error, over an empty wire. */
+export interface Ruler {
+  median_ns: number;
+  p9999_ns?: number;
+  samples: number;
+  lost: number;
+}
+
+export interface CauseInfo {
+  name: string;
+  kind: string;
+  remedy?: string;
+  knobs?: string[];
+}
+
+export interface Blame {
+  quantile: number;
+  latency_ns: number;
+  beyond: number;
+  explained: number;
+  unexplained: number;
+  rows: { cause: number; share: number; time_ns: number; first_of: number }[];
+}
+
+/** A piece of a packet's time. */
+export type Slice = [cause: number, ns: number, cpu: number | null];
+
+export type SlowPacket = [
+  trial: number,
+  flow: number,
+  seq: number,
+  /** Since the first packet of its trial. */
+  at_ns: number,
+  latency_ns: number,
+  first: number,
+  first_ns: number,
+  behind: number | null,
+  stretch: number | null,
+  pieces: Slice[],
+];
+
+/** What the processors did while slow packets were under way. */
+export interface Stretch {
+  trial: number;
+  at_ns: number;
+  ns: number;
+  /** Which of the names is the device's own program. */
+  own?: number;
+  lanes: Lane[];
+}
+
+export interface Lane {
+  cpu: number;
+  /** Since the stretch's begin, and whose name; each lasts until the next. */
+  tasks: [at: number, name: number][];
+  /** What came upon it: begin, end, name. */
+  upon: [from: number, to: number, name: number][];
 }
 
 export interface Topology {

@@ -10,6 +10,7 @@ import { LinkedView } from '../plots/linked';
 import { metricPanel } from '../plots/metrics';
 import type { Context, CurvePanel, Panel } from '../plots/panel';
 import { percentileAxes, percentilePanel } from '../plots/percentiles';
+import { slowAxis, slowPanel, SlowView } from '../plots/slow';
 import { timeAxis, timePanel } from '../plots/timeseries';
 import type { Change, State } from '../state';
 import type { Group } from '../summary';
@@ -29,6 +30,7 @@ const ABOUT = {
   metrics: 'One value a trial, with the median and its 95 % interval.',
   times:
     'Each segment is one trial: a band from the smallest to the largest sample of each moment, and a line through the medians.',
+  slow: 'Each mark is one of the slowest packets, at the time it came, in the colour and shape of what cost it most. Click one, or walk with the arrow keys, to see where its time went. A queue counts to the interruption that let it build up.',
   rates: 'Each segment is one trial: throughput of each interval.',
 };
 
@@ -91,10 +93,28 @@ export class Bench {
       const title = view.hasLatency ? 'Further quantities' : 'Throughput and its cost';
       this.plain(title, ABOUT.metrics, (group) => metricPanel(context, group, shown));
     }
+    this.slow(context);
     const timeY = this.perRound(() => timeAxis(context, view, shown()));
     this.plain('Over time', view.info.probe === 'stream' ? ABOUT.rates : ABOUT.times, (group) =>
       timePanel(context, view, group, timeY),
     );
+  }
+
+  /** Packets that went through taps, one panel a device and cell. */
+  private slow(context: Context): void {
+    const { view } = this;
+    const tails = context.model.summary.tails;
+    const slow = new SlowView();
+    const y = this.perRound(() => slowAxis(context, this.shownGroups()));
+    const panels = view.groups.flatMap((group) =>
+      tails
+        .filter((tail) => group.cells.includes(tail.cell))
+        .map((tail) => slowPanel(context, group, tail, slow, y)),
+    );
+    if (panels.length === 0) return;
+    slow.subscribe(() => panels.forEach((panel) => panel.element.hidden || panel.draw(0)));
+    this.add('The slowest packets', ABOUT.slow, null, panels);
+    this.sections[this.sections.length - 1]?.element.classList.add('wide');
   }
 
   /** What all panels share is computed once a round of drawing. */

@@ -1,7 +1,9 @@
 // The sign of a series beside its name: a short line in its colour and dash with its marker. The
 // same everywhere, so that a reader learns it once.
 
+import { symbol } from 'd3-shape';
 import { h, s } from '../dom';
+import { kindLook } from '../kinds';
 import type { Model, Series } from '../model';
 import { markerPath } from '../palette';
 
@@ -32,4 +34,20 @@ export function seriesKey(model: Model, cellId: string): HTMLElement {
   const series = model.seriesOf.get(cellId);
   if (!series) return h('span', { class: 'key' }, cellId);
   return h('span', { class: 'key' }, swatch(series), h('span', {}, series.label));
+}
+
+/** Colour and shape of a kind. */
+export function kindSwatch(kind: string): SVGSVGElement {
+  return s(
+    'svg',
+    {
+      class: 'swatch',
+      width: 14,
+      height: 12,
+      viewBox: '0 0 14 12',
+      'aria-hidden': 'true',
+      style: { '--c': kindLook(kind).color },
+    },
+    s('path', { d: symbol(kindLook(kind).marker, 40)() ?? '', transform: 'translate(7 6)' }),
+  );
 }
