@@ -21,6 +21,7 @@
 //! - [`ports`]: how guests are plugged in
 //! - [`daemon`]: a configuration, and what is open because of it
 //! - [`control`]: how the configuration is changed and looked at
+//! - [`kernel`]: the way past all this, for containers
 
 pub mod control;
 pub mod daemon;
@@ -28,4 +29,5 @@ pub mod dispatch;
 pub mod endpoints;
 pub mod forwarding;
 pub mod frames;
+pub mod kernel;
 pub mod ports;

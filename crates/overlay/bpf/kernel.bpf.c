@@ -1,0 +1,521 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* The path inside the kernel: frames between containers and to other hosts' containers.
+ *
+ * It is the daemon's route cache, in front of the daemon. A frame whose way is known goes it at once; every
+ * other frame goes to the daemon as if this were not here (a port's to its tap, a tunnel's to its socket),
+ * and the daemon then says here how the next one goes. So nothing is decided here that was not decided
+ * there, and when the daemon is gone what was decided stays in force.
+ *
+ * Frames stay whole: a large frame of TCP is one frame all the way, its checksum is left to whom it was left
+ * to. A tunnel's headers are written and taken off here, because the kernel's own tunnel device costs more
+ * than all the rest of the way (routing, netfilter, a socket's lookup, one more queue).
+ *
+ * Layouts: crates/overlay/src/kernel/layout.rs.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/pkt_cls.h>
+#include <linux/udp.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#define NAME_BYTES 48
+#define VXLAN_FLAGS bpf_htonl(0x08000000)
+#define VLAN_BYTES 4
+#define DONT_FRAGMENT bpf_htons(0x4000)
+#define FRAGMENT bpf_htons(0x3fff)
+/* Linux 6.3; an older kernel refuses it. */
+#define DECAP_L3_IPV6 (1ULL << 8)
+#define KEEP_SUM BPF_F_ADJ_ROOM_NO_CSUM_RESET
+#define WHOLE (BPF_F_ADJ_ROOM_FIXED_GSO | KEEP_SUM)
+
+/* As DropReason in endpoints.rs. */
+enum reason {
+	REASON_NO_ROUTE = 0,
+	REASON_SPOOFED = 1,
+	REASON_DOWN = 3,
+	REASON_MALFORMED = 5,
+	REASON_LIMITED = 6,
+	REASON_LOOP = 7,
+	REASON_REFUSED = 9,
+	REASONS = 11,
+};
+
+enum way {
+	WAY_LOCAL = 1,  /* into a container of this host */
+	WAY_DIRECT = 2, /* as it is, through a device */
+	WAY_VXLAN = 3,  /* in VXLAN, through a device */
+};
+
+struct state {
+	__u64 namespace; /* of the daemon: with the name, whose this is */
+	char name[NAME_BYTES];
+	__u32 layout;
+	__u32 floor; /* routes of older generations are not believed */
+};
+
+enum kind {
+	KIND_CONTAINER = 1, /* the container's end on this host */
+	KIND_DIRECT = 2,    /* a wire that carries frames as they are */
+	KIND_TUNNEL = 3,    /* a wire that carries VXLAN beside other things */
+	KIND_TAP = 4,       /* the daemon's, of one of the first two */
+};
+
+struct port {
+	__u32 network;
+	__u32 device;
+	__u32 tap; /* 0: the daemon has none at the moment */
+	__u16 number;
+	__u8 kind;
+	__u8 bound; /* `mac` is the only source it may have */
+	__u8 mac[6];
+	__u8 into_container; /* of a tap: its port is a container's */
+	__u8 padding;
+	__u32 flood_rate; /* broadcasts and multicasts a second; 0: as many as it likes */
+	__u32 flood_burst;
+	__u32 flood_left;
+	__u32 more_padding;
+	__u64 flood_at;
+};
+
+struct key {
+	__u32 network;
+	__u8 source[6];
+	__u8 destination[6];
+};
+
+struct route {
+	__u32 generation;
+	__u8 way;
+	__u8 used; /* set here, cleared by the daemon */
+	__u16 ingress; /* the port or link from which such frames come */
+	__u16 egress;
+	__u16 longest; /* frame, in bytes; longer ones go to the daemon; 0: any */
+	__u32 device;
+	__be32 remote; /* the tunnel's other end, for frames in either direction; 0: they use none */
+	__be32 local;
+	__be16 remote_port;
+	__be16 local_port;
+	__u8 remote_mac[6];
+	__u8 local_mac[6];
+};
+
+struct counts {
+	__u64 received_frames;
+	__u64 received_bytes;
+	__u64 sent_frames;
+	__u64 sent_bytes;
+	__u64 missed; /* went to the daemon */
+	__u64 dropped[REASONS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct state);
+} overlay_state SEC(".maps");
+
+/* By the number of the interface, the daemon's taps included. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u32);
+	__type(value, struct port);
+} overlay_ports SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 65536); /* set before loading */
+	__type(key, struct key);
+	__type(value, struct route);
+} overlay_routes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 4096);
+	__type(key, __u32);
+	__type(value, struct counts);
+} overlay_counts SEC(".maps");
+
+/* What is in front of an inner frame, and that frame's own Ethernet header. */
+struct vxlan_frame {
+	struct ethhdr eth;
+	struct iphdr ip;
+	struct udphdr udp;
+	__be32 flags;
+	__be32 vni;
+	struct ethhdr inner;
+} __attribute__((packed));
+#define OUTER_BYTES offsetof(struct vxlan_frame, inner)
+
+static __always_inline struct counts *counts_of(__u32 number)
+{
+	return bpf_map_lookup_elem(&overlay_counts, &number);
+}
+
+static __always_inline void count(__u32 ingress, __u32 egress, __u32 bytes)
+{
+	struct counts *counts = counts_of(ingress);
+
+	if (counts) {
+		counts->received_frames++;
+		counts->received_bytes += bytes;
+	}
+	counts = counts_of(egress);
+	if (counts) {
+		counts->sent_frames++;
+		counts->sent_bytes += bytes;
+	}
+}
+
+static __always_inline int drop(__u32 number, enum reason reason)
+{
+	struct counts *counts = counts_of(number);
+
+	if (counts)
+		counts->dropped[reason]++;
+	return TC_ACT_SHOT;
+}
+
+static __always_inline int to_daemon(const struct port *port)
+{
+	struct counts *counts = counts_of(port->number);
+
+	if (counts)
+		counts->missed++;
+	if (!port->tap)
+		return drop(port->number, REASON_DOWN);
+	return bpf_redirect(port->tap, 0);
+}
+
+static __always_inline bool same_mac(const void *a, const void *b)
+{
+	const __u16 *left = a, *right = b;
+
+	return left[0] == right[0] && left[1] == right[1] && left[2] == right[2];
+}
+
+/* A frame's way, if the daemon has said it and still stands by it. */
+static __always_inline struct route *route_of(__u32 network, const struct ethhdr *eth)
+{
+	struct route *route;
+	struct state *state;
+	struct key key;
+	__u32 zero = 0;
+
+	key.network = network;
+	__builtin_memcpy(key.source, eth->h_source, 6);
+	__builtin_memcpy(key.destination, eth->h_dest, 6);
+	route = bpf_map_lookup_elem(&overlay_routes, &key);
+	state = bpf_map_lookup_elem(&overlay_state, &zero);
+	if (!route || !state || (__s32)(route->generation - state->floor) < 0)
+		return NULL;
+	/* Only the first time, so that the processors can share the line. */
+	if (!route->used)
+		route->used = 1;
+	return route;
+}
+
+/* A bucket of frames that is filled as time goes by. Two processors may now and then let one more through. */
+static __always_inline bool floods_too_much(struct port *port)
+{
+	__u64 now, more;
+
+	if (!port->flood_rate)
+		return false;
+	now = bpf_ktime_get_ns();
+	more = (now - port->flood_at) * port->flood_rate / 1000000000;
+	if (more) {
+		more += port->flood_left;
+		port->flood_left = more > port->flood_burst ? port->flood_burst : more;
+		port->flood_at = now;
+	}
+	if (!port->flood_left)
+		return true;
+	port->flood_left--;
+	return false;
+}
+
+static __always_inline __u64 sum_words(const void *bytes, __u32 words)
+{
+	const __u16 *word = bytes;
+	__u64 sum = 0;
+
+#pragma unroll
+	for (__u32 i = 0; i < words; i++)
+		sum += word[i];
+	return sum;
+}
+
+static __always_inline __u16 fold(__u64 sum)
+{
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return sum;
+}
+
+/* What is looked at in an inner packet. */
+struct inner {
+	__u8 protocol;
+	__u8 tos;
+	bool summed; /* its checksum is right, or will be when it reaches a wire */
+	/* What all its bytes behind the Ethernet header sum up to, without looking at the data: a right
+	 * checksum makes data and pseudo header sum up to nothing (local checksum offload, one level up). */
+	__u64 sum;
+};
+
+static __always_inline int look_into_v4(struct __sk_buff *skb, struct inner *inner)
+{
+	struct iphdr ip;
+	__u16 check;
+
+	if (bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip)))
+		return -1;
+	inner->protocol = ip.protocol;
+	inner->tos = ip.tos;
+	inner->summed = ip.ihl == 5 && !(ip.frag_off & FRAGMENT) &&
+			bpf_ntohs(ip.tot_len) == skb->len - ETH_HLEN;
+	if (ip.protocol == IPPROTO_ICMP) {
+		inner->sum = 0;
+		return 0;
+	}
+	if (ip.protocol == IPPROTO_UDP) {
+		if (bpf_skb_load_bytes(skb, ETH_HLEN + sizeof(ip) + offsetof(struct udphdr, check), &check,
+				       sizeof(check)))
+			return -1;
+		inner->summed = inner->summed && check;
+	} else if (ip.protocol != IPPROTO_TCP) {
+		inner->summed = false;
+	}
+	/* The header sums up to nothing; the rest to what the pseudo header lacks. */
+	inner->sum = (__u16)~fold(sum_words(&ip.saddr, 4) + bpf_htons(ip.protocol) +
+				  bpf_htons(bpf_ntohs(ip.tot_len) - sizeof(ip)));
+	return 0;
+}
+
+static __always_inline int look_into_v6(struct __sk_buff *skb, struct inner *inner)
+{
+	struct ipv6hdr ip;
+	__u16 check;
+
+	if (bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip)))
+		return -1;
+	inner->protocol = ip.nexthdr;
+	inner->tos = bpf_ntohs(*(__be16 *)&ip) >> 4;
+	inner->summed = bpf_ntohs(ip.payload_len) == skb->len - ETH_HLEN - sizeof(ip);
+	if (ip.nexthdr == IPPROTO_UDP) {
+		if (bpf_skb_load_bytes(skb, ETH_HLEN + sizeof(ip) + offsetof(struct udphdr, check), &check,
+				       sizeof(check)))
+			return -1;
+		inner->summed = inner->summed && check;
+	} else if (ip.nexthdr != IPPROTO_TCP && ip.nexthdr != IPPROTO_ICMPV6) {
+		inner->summed = false;
+	}
+	/* Addresses and length are in both headers, and so cancel out. */
+	inner->sum = sum_words(&ip, 2) + *(__u16 *)&ip.nexthdr + (__u16)~bpf_htons(ip.nexthdr);
+	return 0;
+}
+
+/* Makes room and writes what is in front of the inner frame. Positive: not for this program, and untouched. */
+static __always_inline int encapsulate(struct __sk_buff *skb, const struct route *route, __u32 network,
+				       const struct ethhdr *eth)
+{
+	const __u64 tunnel = BPF_F_ADJ_ROOM_ENCAP_L3_IPV4 | BPF_F_ADJ_ROOM_ENCAP_L4_UDP |
+			     BPF_F_ADJ_ROOM_ENCAP_L2(ETH_HLEN) | BPF_F_ADJ_ROOM_ENCAP_L2_ETH;
+	struct inner inner = {};
+	struct vxlan_frame front;
+	__u32 hash, length = skb->len;
+	__u64 sum;
+
+	hash = bpf_get_hash_recalc(skb);
+	if (skb->protocol == bpf_htons(ETH_P_IP) || skb->protocol == bpf_htons(ETH_P_IPV6)) {
+		if (skb->protocol == bpf_htons(ETH_P_IP) ? look_into_v4(skb, &inner) : look_into_v6(skb, &inner))
+			return -1;
+		/* Datagrams to be cut up would reach their socket marked as a tunnel's, and be refused. */
+		if (skb->gso_size && inner.protocol != IPPROTO_TCP)
+			return 1;
+		/* Who cuts a frame up cannot be asked from here for checksums of the pieces. */
+		if (skb->gso_size)
+			inner.summed = false;
+		/* A frame that came out of a tunnel and was forwarded is still marked as one, with headers
+		 * in the same places. */
+		if (bpf_skb_adjust_room(skb, OUTER_BYTES, BPF_ADJ_ROOM_MAC, tunnel | WHOLE) &&
+		    bpf_skb_adjust_room(skb, OUTER_BYTES, BPF_ADJ_ROOM_MAC, WHOLE))
+			return -1;
+	} else if (bpf_skb_change_head(skb, OUTER_BYTES, 0)) {
+		return -1;
+	}
+	__builtin_memcpy(front.eth.h_dest, route->remote_mac, 6);
+	__builtin_memcpy(front.eth.h_source, route->local_mac, 6);
+	front.eth.h_proto = bpf_htons(ETH_P_IP);
+	__builtin_memset(&front.ip, 0, sizeof(front.ip));
+	front.ip.version = 4;
+	front.ip.ihl = 5;
+	front.ip.tos = inner.tos & 3; /* RFC 6040 */
+	front.ip.tot_len = bpf_htons(length + OUTER_BYTES - ETH_HLEN);
+	front.ip.frag_off = DONT_FRAGMENT;
+	front.ip.ttl = 64;
+	front.ip.protocol = IPPROTO_UDP;
+	front.ip.saddr = route->local;
+	front.ip.daddr = route->remote;
+	front.ip.check = ~fold(sum_words(&front.ip, sizeof(front.ip) / 2));
+	front.udp.source = bpf_htons(0xc000 | (hash & 0x3fff)); /* RFC 7348: entropy for paths and queues */
+	front.udp.dest = route->remote_port;
+	front.udp.len = bpf_htons(length + OUTER_BYTES - ETH_HLEN - sizeof(front.ip));
+	front.udp.check = 0;
+	front.flags = VXLAN_FLAGS;
+	front.vni = bpf_htonl(network << 8);
+	front.inner = *eth;
+	if (inner.summed) {
+		sum = inner.sum + sum_words(&front.ip.saddr, 4) + bpf_htons(IPPROTO_UDP) + front.udp.len;
+		sum += sum_words(&front.udp, (sizeof(front) - offsetof(struct vxlan_frame, udp)) / 2);
+		front.udp.check = ~fold(sum);
+		if (!front.udp.check)
+			front.udp.check = 0xffff;
+	}
+	return bpf_skb_store_bytes(skb, 0, &front, sizeof(front), 0);
+}
+
+/* From a container, or from the wire of a direct link. */
+SEC("tc")
+int from_port(struct __sk_buff *skb)
+{
+	__u32 device = skb->ifindex, bytes = skb->len;
+	struct route *route;
+	struct port *port;
+	struct ethhdr eth;
+	int done;
+
+	port = bpf_map_lookup_elem(&overlay_ports, &device);
+	if (!port)
+		return TC_ACT_UNSPEC;
+	if (bpf_skb_load_bytes(skb, 0, &eth, sizeof(eth)))
+		return drop(port->number, REASON_MALFORMED);
+	if (port->bound && !same_mac(eth.h_source, port->mac))
+		return drop(port->number, REASON_SPOOFED);
+	if (eth.h_dest[0] & 1)
+		return floods_too_much(port) ? drop(port->number, REASON_LIMITED) : to_daemon(port);
+	route = route_of(port->network, &eth);
+	if (!route || route->ingress != port->number)
+		return to_daemon(port);
+	if (route->egress == port->number)
+		return drop(port->number, REASON_LOOP);
+	if (route->longest && (skb->gso_size ? skb->gso_size + 54 : bytes) > route->longest)
+		return to_daemon(port);
+	switch (route->way) {
+	case WAY_LOCAL:
+		count(port->number, route->egress, bytes);
+		return bpf_redirect_peer(route->device, 0);
+	case WAY_DIRECT:
+		/* Not from one link to another: that is the daemon's decision, always. */
+		if (port->kind != KIND_CONTAINER)
+			return to_daemon(port);
+		count(port->number, route->egress, bytes);
+		return bpf_redirect(route->device, 0);
+	case WAY_VXLAN:
+		if (port->kind != KIND_CONTAINER || skb->vlan_present)
+			return to_daemon(port);
+		done = encapsulate(skb, route, port->network, &eth);
+		if (done > 0)
+			return to_daemon(port);
+		if (done < 0)
+			return drop(port->number, REASON_REFUSED);
+		count(port->number, route->egress, bytes);
+		return bpf_redirect(route->device, 0);
+	}
+	return to_daemon(port);
+}
+
+/* From the daemon's tap of a port: the daemon has decided, this is the last step. */
+SEC("tc")
+int from_daemon(struct __sk_buff *skb)
+{
+	__u32 device = skb->ifindex;
+	struct port *tap;
+
+	tap = bpf_map_lookup_elem(&overlay_ports, &device);
+	if (!tap)
+		return TC_ACT_UNSPEC;
+	return tap->into_container ? bpf_redirect_peer(tap->device, 0) : bpf_redirect(tap->device, 0);
+}
+
+/* A large frame whose inner packet is large too. The other kind is a row of datagrams that belong to the
+ * daemon's socket (UDP_GRO): only the first one's inner packet is at its beginning. */
+static __always_inline bool is_one_packet(struct __sk_buff *skb, __be16 protocol)
+{
+	const __u32 at = sizeof(struct vxlan_frame);
+	__be16 length;
+
+	if (protocol == bpf_htons(ETH_P_IP))
+		return !bpf_skb_load_bytes(skb, at + offsetof(struct iphdr, tot_len), &length, 2) &&
+		       bpf_ntohs(length) == skb->len - at;
+	if (protocol == bpf_htons(ETH_P_IPV6))
+		return !bpf_skb_load_bytes(skb, at + offsetof(struct ipv6hdr, payload_len), &length, 2) &&
+		       bpf_ntohs(length) == skb->len - at - sizeof(struct ipv6hdr);
+	return false;
+}
+
+/* Takes off what is in front of the inner frame. Positive: the kernel still takes the frame for a packet
+ * of the outer protocol, so that it has to come in anew, through a device. */
+static __always_inline int decapsulate(struct __sk_buff *skb, const struct ethhdr *inner)
+{
+	int anew = 1;
+
+	if (inner->h_proto == bpf_htons(ETH_P_IP)) {
+		if (bpf_skb_adjust_room(skb, -(int)OUTER_BYTES, BPF_ADJ_ROOM_MAC, WHOLE))
+			return -1;
+		anew = 0;
+	} else if (inner->h_proto == bpf_htons(ETH_P_IPV6) &&
+		   !bpf_skb_adjust_room(skb, -(int)OUTER_BYTES, BPF_ADJ_ROOM_MAC, WHOLE | DECAP_L3_IPV6)) {
+		anew = 0;
+	} else if (bpf_skb_adjust_room(skb, -(int)OUTER_BYTES, BPF_ADJ_ROOM_MAC, WHOLE)) {
+		return -1;
+	}
+	/* What a card has verified was the outer checksum first. */
+	bpf_csum_level(skb, BPF_CSUM_LEVEL_DEC);
+	if (bpf_skb_store_bytes(skb, 0, inner, sizeof(*inner), 0))
+		return -1;
+	return anew;
+}
+
+/* From the wire of tunnels. Whatever is not known for sure goes on to the stack, and so to the daemon. */
+SEC("tc")
+int from_tunnel(struct __sk_buff *skb)
+{
+	__u32 bytes = skb->len - OUTER_BYTES;
+	struct vxlan_frame front;
+	struct route *route;
+	__u8 congested;
+	int done;
+
+	if (skb->protocol != bpf_htons(ETH_P_IP) || skb->pkt_type || skb->vlan_present ||
+	    bpf_skb_load_bytes(skb, 0, &front, sizeof(front)))
+		return TC_ACT_UNSPEC;
+	if (front.ip.protocol != IPPROTO_UDP || front.ip.ihl != 5 || (front.ip.frag_off & FRAGMENT) ||
+	    front.flags != VXLAN_FLAGS)
+		return TC_ACT_UNSPEC;
+	route = route_of(bpf_ntohl(front.vni) >> 8, &front.inner);
+	if (!route || route->way != WAY_LOCAL || route->remote != front.ip.saddr ||
+	    route->local != front.ip.daddr || route->local_port != front.udp.dest)
+		return TC_ACT_UNSPEC;
+	if (skb->gso_size && !is_one_packet(skb, front.inner.h_proto))
+		return TC_ACT_UNSPEC;
+	congested = (front.ip.tos & 3) == 3;
+	done = decapsulate(skb, &front.inner);
+	if (done < 0)
+		return drop(route->ingress, REASON_REFUSED);
+	/* RFC 6040: who was told of congestion on the way must hear it, or lose the packet. */
+	if (congested && !done && !bpf_skb_ecn_set_ce(skb))
+		return drop(route->ingress, REASON_MALFORMED);
+	count(route->ingress, route->egress, bytes);
+	return done ? bpf_redirect(route->device, 0) : bpf_redirect_peer(route->device, 0);
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";

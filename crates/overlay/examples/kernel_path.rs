@@ -1,0 +1,110 @@
+//! Sets up the kernel path of one network namespace from lines on its standard input, and exits: what
+//! it set up stays and works, as it does when a daemon is killed. For `bench/overlay-containers`.
+//!
+//! ```text
+//! kernel_path NAME <<.
+//! container ID DEVICE NETWORK [MAC]
+//! direct ID DEVICE NETWORK
+//! tunnel ID DEVICE
+//! local NETWORK SOURCE DESTINATION FROM TO DEVICE [REMOTE:PORT LOCAL:PORT]
+//! wire NETWORK SOURCE DESTINATION FROM TO DEVICE
+//! vxlan NETWORK SOURCE DESTINATION FROM TO DEVICE REMOTE:PORT LOCAL:PORT REMOTE-MAC LOCAL-MAC
+//! counts ID
+//! .
+//! ```
+
+use std::error::Error;
+use std::io::BufRead;
+
+use latlab_netlink::Handle;
+use latlab_overlay::endpoints::{DropReason, PortId};
+use latlab_overlay::kernel::{Ends, KernelPath, Key, Mac, Port, PortKind, ROUTES, Route, Way};
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+fn main() -> Outcome<()> {
+    let name = std::env::args().nth(1).ok_or("usage: kernel_path NAME")?;
+    let (path, was_there) = KernelPath::open(&name, ROUTES)?;
+    if was_there {
+        println!("went on with {} ports", path.ports()?.len());
+    }
+    let mut links = Handle::open()?;
+    for line in std::io::stdin().lock().lines() {
+        let line = line?;
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if !words.is_empty() {
+            obey(&path, &mut links, &words).map_err(|error| format!("{line}: {error}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn obey(path: &KernelPath, links: &mut Handle, words: &[&str]) -> Outcome<()> {
+    let word = |at: usize| words.get(at).copied().ok_or("a word is missing");
+    match words[0] {
+        "counts" => {
+            let counts = path.counts(PortId(word(1)?.parse()?))?;
+            println!("{counts:?} spoofed {}", counts.dropped(DropReason::Spoofed));
+            Ok(())
+        }
+        kind @ ("container" | "direct" | "tunnel") => {
+            let port = Port {
+                id: PortId(word(1)?.parse()?),
+                device: links.link_index(word(2)?)?,
+                kind: match kind {
+                    "container" => PortKind::Container,
+                    "direct" => PortKind::Direct,
+                    _ => PortKind::Tunnel,
+                },
+                network: words.get(3).map_or(Ok(0), |word| word.parse())?,
+                tap: None,
+                mac: words.get(4).map(|word| mac(word)).transpose()?,
+                floods: None,
+            };
+            Ok(path.attach(&port)?)
+        }
+        kind => {
+            let key = Key {
+                network: word(1)?.parse()?,
+                source: mac(word(2)?)?,
+                destination: mac(word(3)?)?,
+            };
+            let device = links.link_index(word(6)?)?;
+            let ends = || -> Outcome<Ends> {
+                let (remote, local) = (word(7)?.parse()?, word(8)?.parse()?);
+                Ok(Ends { remote, local })
+            };
+            let way = match kind {
+                "local" => Way::Local {
+                    device,
+                    from: words.get(7).map(|_| ends()).transpose()?,
+                },
+                "wire" => Way::Direct { device },
+                "vxlan" => Way::Vxlan {
+                    device,
+                    ends: ends()?,
+                    remote_mac: mac(word(9)?)?,
+                    local_mac: mac(word(10)?)?,
+                },
+                _ => return Err("no such command".into()),
+            };
+            let route = Route {
+                ingress: PortId(word(4)?.parse()?),
+                egress: PortId(word(5)?.parse()?),
+                way,
+                longest: None,
+                generation: path.floor()?,
+            };
+            Ok(path.keep(&key, &route)?)
+        }
+    }
+}
+
+fn mac(text: &str) -> Outcome<Mac> {
+    let mut bytes = [0; 6];
+    let mut parts = text.split(':');
+    for byte in &mut bytes {
+        *byte = u8::from_str_radix(parts.next().ok_or("an Ethernet address is too short")?, 16)?;
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,333 @@
+//! The path inside the kernel, for containers.
+//!
+//! A container's frames would cross into user space and back only to be told what the last one was
+//! told. So the daemon's decisions are also kept in a bounded map of the kernel, by (network, source,
+//! destination), and small programs at the interfaces follow them: into another container of this host
+//! (`bpf_redirect_peer`), out of a wire as they are (a direct link), or out of a wire in VXLAN, whose
+//! headers the program writes and takes off itself. Large frames stay whole and checksums uncomputed
+//! all the way (Cui 2013, 4.3, one step further: no copy at all).
+//!
+//! ```text
+//! container ─ veth ─► from_port ──┬─ route known ─► the other container, or the wire
+//!                                 └─ else ─► tap of the port ─► the daemon decides, and `keep`s it here
+//! wire ─► from_tunnel ──┬─ route known ─► the container
+//!                       └─ else ─► the stack ─► the daemon's socket of that link
+//! the daemon ─► tap of the port ─► from_daemon ─► the container, or the wire of a direct link
+//! ```
+//!
+//! What was decided stays in force when the daemon dies: programs and maps belong to the interfaces. A
+//! daemon that is started again finds them by name and goes on ([`KernelPath::open`]).
+//!
+//! Never decided here: broadcasts and multicasts (the daemon's, up to a rate), frames from one link to
+//! another, VLAN tags into a tunnel, datagrams still to be cut (UDP GSO) into a tunnel, frames longer
+//! than the way takes.
+
+mod attach;
+mod error;
+mod layout;
+mod object;
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+
+use crate::endpoints::PortId;
+pub use error::Error;
+use layout::State;
+pub use layout::{Counts, Ends, Key, Mac, Port, PortKind, Rate, Route, Way};
+use object::{Maps, Owner, Programs};
+
+/// How many routes are kept when nothing else is said: 5 MiB of them.
+pub const ROUTES: u32 = 65_536;
+
+/// What becomes of a route that is looked at again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Review {
+    /// It is still right.
+    Keep,
+    /// This is right instead.
+    Replace(Route),
+    /// There is none any more: the daemon wants to see the next frame.
+    Forget,
+}
+
+/// The programs and maps of one daemon.
+#[derive(Debug)]
+pub struct KernelPath {
+    maps: Maps,
+    programs: Programs,
+}
+
+impl KernelPath {
+    /// Finds the path that a daemon of this name has left in this network namespace, and goes on with
+    /// it; or makes a new one with room for so many routes. Says whether there was one.
+    ///
+    /// The programs are always this version's: those at the interfaces are replaced. The taps of the
+    /// daemon before have gone with it; [`KernelPath::attach`] each port again with its new one.
+    ///
+    /// # Errors
+    ///
+    /// A kernel without BPF, or a path of another version.
+    pub fn open(name: &str, room: u32) -> Result<(KernelPath, bool), Error> {
+        let owner = Owner::here(name)?;
+        let found = object::find(&owner)?;
+        let was_there = found.is_some();
+        let (maps, programs) = object::load(&owner, found, room.max(1))?;
+        let path = KernelPath { maps, programs };
+        if was_there {
+            for port in path.ports()? {
+                // An interface that went away took its filter along.
+                if attach::attach(path.program(port.kind), port.device).is_err() {
+                    path.forget_port(&port)?;
+                }
+            }
+        }
+        Ok((path, was_there))
+    }
+
+    fn program(&self, kind: PortKind) -> BorrowedFd<'_> {
+        match kind {
+            PortKind::Container | PortKind::Direct => self.programs.from_port.as_fd(),
+            PortKind::Tunnel => self.programs.from_tunnel.as_fd(),
+        }
+    }
+
+    /// Puts the path at an interface of the calling thread's network namespace, or changes what is
+    /// known about one where it is already.
+    ///
+    /// # Errors
+    ///
+    /// A container's interface that is no veth with its other end elsewhere; the kernel's refusal.
+    pub fn attach(&self, port: &Port) -> Result<(), Error> {
+        if port.kind == PortKind::Container {
+            must_lead_elsewhere(port.device)?;
+        }
+        // Known before frames come: the other way round they would pass by.
+        write(
+            &self.maps.ports,
+            &port.device.to_ne_bytes(),
+            &port.to_bytes(),
+            PORTS,
+        )?;
+        attach::attach(self.program(port.kind), port.device)?;
+        if let Some(tap) = port.tap {
+            write(
+                &self.maps.ports,
+                &tap.to_ne_bytes(),
+                &port.tap_bytes(),
+                PORTS,
+            )?;
+            attach::attach(self.programs.from_daemon.as_fd(), tap)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the path away from an interface, with all routes that begin or end there.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's refusal.
+    pub fn detach(&self, port: &Port) -> Result<(), Error> {
+        attach::detach(self.program(port.kind), port.device)?;
+        if let Some(tap) = port.tap {
+            attach::detach(self.programs.from_daemon.as_fd(), tap)?;
+        }
+        self.forget_port(port)
+    }
+
+    fn forget_port(&self, port: &Port) -> Result<(), Error> {
+        for entry in [Some(port.device), port.tap].into_iter().flatten() {
+            remove(&self.maps.ports, &entry.to_ne_bytes(), PORTS)?;
+        }
+        // Many links share a tunnel's wire, and none has its number.
+        let is_its = |route: &Route| match port.kind {
+            PortKind::Tunnel => device_of(route) == port.device,
+            _ => route.ingress == port.id || route.egress == port.id,
+        };
+        self.review(|_, route, _| match is_its(route) {
+            true => Review::Forget,
+            false => Review::Keep,
+        })
+    }
+
+    /// The interfaces where the path is.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's refusal.
+    pub fn ports(&self) -> Result<Vec<Port>, Error> {
+        let mut ports = Vec::new();
+        for key in self.maps.ports.keys() {
+            let value = read(&self.maps.ports, &key, PORTS)?;
+            ports.extend(value.and_then(|bytes| Port::parse(&bytes)));
+        }
+        ports.sort_by_key(|port: &Port| port.device);
+        Ok(ports)
+    }
+
+    /// Frames of this key go this way from now on, without the daemon. One call, no waiting: a
+    /// dispatcher may do it.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's refusal.
+    pub fn keep(&self, key: &Key, route: &Route) -> Result<(), Error> {
+        write(&self.maps.routes, &key.to_bytes(), &route.to_bytes(), ROUTE)
+    }
+
+    /// The daemon wants to see the frames of this key again.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's refusal.
+    pub fn forget(&self, key: &Key) -> Result<(), Error> {
+        remove(&self.maps.routes, &key.to_bytes(), ROUTE)
+    }
+
+    /// The route of a key, believed or not.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's refusal.
+    pub fn route(&self, key: &Key) -> Result<Option<Route>, Error> {
+        let value = read(&self.maps.routes, &key.to_bytes(), ROUTE)?;
+        Ok(value
+            .and_then(|bytes| Route::parse(&bytes))
+            .map(|(route, _)| route))
+    }
+
+    /// Looks at all routes again, one by one, while frames follow them: a route that is kept or
+    /// replaced serves every frame meanwhile. `decide` is also told whether a frame has gone that way
+    /// since the route was last written, which is what keeps a learned address alive; routes that are
+    /// replaced count as unused again.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's refusal.
+    pub fn review(
+        &self,
+        mut decide: impl FnMut(&Key, &Route, bool) -> Review,
+    ) -> Result<(), Error> {
+        // All keys first: a walk over a map that changes starts over.
+        let keys: Vec<Vec<u8>> = self.maps.routes.keys().collect();
+        for bytes in keys {
+            let value = read(&self.maps.routes, &bytes, ROUTE)?;
+            let parsed = value.as_deref().and_then(Route::parse);
+            let (Some(key), Some((route, used))) = (Key::parse(&bytes), parsed) else {
+                continue;
+            };
+            match decide(&key, &route, used) {
+                Review::Keep => {}
+                Review::Replace(new) => self.keep(&key, &new)?,
+                Review::Forget => self.forget(&key)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Routes older than this generation are not believed any more: all at once, in one write. Those
+    /// that are to survive get the new generation first ([`KernelPath::review`]).
+    ///
+    /// # Errors
+    ///
+    /// The kernel's refusal.
+    pub fn set_floor(&self, generation: u32) -> Result<(), Error> {
+        let mut state = self.state()?;
+        state.floor = generation;
+        write(
+            &self.maps.state,
+            &0u32.to_ne_bytes(),
+            &state.to_bytes(),
+            STATE,
+        )
+    }
+
+    /// The oldest generation that is believed.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's refusal.
+    pub fn floor(&self) -> Result<u32, Error> {
+        Ok(self.state()?.floor)
+    }
+
+    fn state(&self) -> Result<State, Error> {
+        let value = read(&self.maps.state, &0u32.to_ne_bytes(), STATE)?;
+        value
+            .and_then(|bytes| State::parse(&bytes))
+            .ok_or_else(|| Error::Map {
+                action: STATE,
+                reason: "there is none".into(),
+            })
+    }
+
+    /// What was counted about a port or link, all processors together.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's refusal.
+    pub fn counts(&self, id: PortId) -> Result<Counts, Error> {
+        let key = u32::from(id.0).to_ne_bytes();
+        let values = self.maps.counts.lookup_percpu(&key, MapFlags::ANY);
+        let mut counts = Counts::default();
+        for value in values
+            .map_err(|error| failed(COUNTS, &error))?
+            .into_iter()
+            .flatten()
+        {
+            counts.add(&value);
+        }
+        Ok(counts)
+    }
+}
+
+const PORTS: &str = "use the ports";
+const ROUTE: &str = "use the routes";
+const STATE: &str = "use the state";
+const COUNTS: &str = "read the counters";
+
+fn device_of(route: &Route) -> u32 {
+    match route.way {
+        Way::Local { device, .. } | Way::Direct { device } | Way::Vxlan { device, .. } => device,
+    }
+}
+
+/// `bpf_redirect_peer` silently drops what it cannot take to another namespace.
+fn must_lead_elsewhere(device: u32) -> Result<(), Error> {
+    let link = latlab_netlink::Handle::open()
+        .and_then(|mut handle| handle.link_by_index(device))
+        .map_err(|error| Error::Attach {
+            action: "look at",
+            device,
+            reason: error.to_string(),
+        })?;
+    match link {
+        Some(link) if link.kind.as_deref() == Some("veth") && link.parent_netns.is_some() => Ok(()),
+        _ => Err(Error::NoContainer(device)),
+    }
+}
+
+fn failed(action: &'static str, error: &libbpf_rs::Error) -> Error {
+    Error::Map {
+        action,
+        reason: error.to_string(),
+    }
+}
+
+fn write(map: &MapHandle, key: &[u8], value: &[u8], action: &'static str) -> Result<(), Error> {
+    map.update(key, value, MapFlags::ANY)
+        .map_err(|error| failed(action, &error))
+}
+
+fn read(map: &MapHandle, key: &[u8], action: &'static str) -> Result<Option<Vec<u8>>, Error> {
+    map.lookup(key, MapFlags::ANY)
+        .map_err(|error| failed(action, &error))
+}
+
+/// What is not there is gone already.
+fn remove(map: &MapHandle, key: &[u8], action: &'static str) -> Result<(), Error> {
+    match map.delete(key) {
+        Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => Err(failed(action, &error)),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,194 @@
+//! Loading the programs; finding the maps that a daemon before this one left behind.
+//!
+//! Nothing is pinned in a file system: a program lives as long as it is at an interface, and its maps
+//! as long as the program. So what a killed daemon leaves is exactly what still works, and it is found
+//! by asking the kernel for maps of our name and layout that carry our own name and namespace.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use libbpf_rs::query::{MapInfoIter, ProgInfoIter, ProgInfoQueryOptions};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder};
+
+use super::error::{Error, listen, said};
+use super::layout::{NAME_BYTES, STATE_BYTES, State, VERSION};
+
+const STATE: &str = "overlay_state";
+const PORTS: &str = "overlay_ports";
+const ROUTES: &str = "overlay_routes";
+const COUNTS: &str = "overlay_counts";
+
+/// What the programs and the daemon share.
+#[derive(Debug)]
+pub(super) struct Maps {
+    pub state: MapHandle,
+    pub ports: MapHandle,
+    pub routes: MapHandle,
+    pub counts: MapHandle,
+}
+
+/// The programs, ready to be put at interfaces.
+#[derive(Debug)]
+pub(super) struct Programs {
+    pub from_port: OwnedFd,
+    pub from_daemon: OwnedFd,
+    pub from_tunnel: OwnedFd,
+}
+
+/// Which kernel path is meant: no two daemons of a network namespace have the same name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Owner {
+    pub namespace: u64,
+    pub name: [u8; NAME_BYTES],
+}
+
+impl Owner {
+    /// That of the calling thread's network namespace.
+    pub fn here(name: &str) -> Result<Owner, Error> {
+        let mut bytes = [0; NAME_BYTES];
+        match bytes.get_mut(..name.len()) {
+            Some(room) => room.copy_from_slice(name.as_bytes()),
+            None => return Err(Error::Name(name.to_owned())),
+        }
+        let namespace =
+            rustix::fs::stat("/proc/thread-self/ns/net").map_err(|error| Error::Map {
+                action: "find the network namespace",
+                reason: error.to_string(),
+            })?;
+        Ok(Owner {
+            namespace: namespace.st_ino,
+            name: bytes,
+        })
+    }
+}
+
+/// The maps of this owner, if programs of its still are at interfaces.
+pub(super) fn find(owner: &Owner) -> Result<Option<Maps>, Error> {
+    for info in MapInfoIter::default() {
+        if info.ty != MapType::Array
+            || info.value_size as usize != STATE_BYTES
+            || info.name.as_bytes() != STATE.as_bytes()
+        {
+            continue;
+        }
+        // It may vanish while it is looked at; then it was nobody's.
+        let Ok(map) = MapHandle::from_map_id(info.id) else {
+            continue;
+        };
+        let value = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
+        let Some(state) = value.ok().flatten().and_then(|bytes| State::parse(&bytes)) else {
+            continue;
+        };
+        if (state.namespace, state.name) != (owner.namespace, owner.name) {
+            continue;
+        }
+        let Some(maps) = siblings(info.id, map) else {
+            continue;
+        };
+        if state.version != VERSION {
+            let name = String::from_utf8_lossy(&state.name);
+            return Err(Error::OtherVersion {
+                name: name.trim_end_matches('\0').to_owned(),
+            });
+        }
+        return Ok(Some(maps));
+    }
+    Ok(None)
+}
+
+/// The maps that are used by the same programs as this one.
+fn siblings(state_id: u32, state: MapHandle) -> Option<Maps> {
+    let options = ProgInfoQueryOptions::default().include_map_ids(true);
+    let mut programs = ProgInfoIter::with_query_opts(options);
+    let ids = programs
+        .find(|program| program.map_ids.contains(&state_id) && program.map_ids.len() > 3)?
+        .map_ids;
+    let (mut ports, mut routes, mut counts) = (None, None, None);
+    for map in ids
+        .into_iter()
+        .filter_map(|id| MapHandle::from_map_id(id).ok())
+    {
+        match map.name().to_str() {
+            Some(PORTS) => ports = Some(map),
+            Some(ROUTES) => routes = Some(map),
+            Some(COUNTS) => counts = Some(map),
+            _ => {}
+        }
+    }
+    Some(Maps {
+        state,
+        ports: ports?,
+        routes: routes?,
+        counts: counts?,
+    })
+}
+
+/// Loads the programs: on the maps of `found`, or on new ones with room for so many routes.
+pub(super) fn load(
+    owner: &Owner,
+    found: Option<Maps>,
+    room: u32,
+) -> Result<(Maps, Programs), Error> {
+    const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/kernel.bpf.o"));
+    listen();
+    let failed = |error: libbpf_rs::Error| Error::Load(said(&error));
+    let mut open = ObjectBuilder::default()
+        .open_memory(OBJECT)
+        .map_err(failed)?;
+    for mut map in open.maps_mut() {
+        let name = map.name().to_string_lossy().into_owned();
+        let old = found.as_ref().and_then(|maps| match name.as_str() {
+            STATE => Some(&maps.state),
+            PORTS => Some(&maps.ports),
+            ROUTES => Some(&maps.routes),
+            COUNTS => Some(&maps.counts),
+            _ => None,
+        });
+        match old {
+            Some(old) => map.reuse_fd(old.as_fd()).map_err(failed)?,
+            None if name == ROUTES => map.set_max_entries(room).map_err(failed)?,
+            None => {}
+        }
+    }
+    let object = open.load().map_err(failed)?;
+    let programs = Programs {
+        from_port: program(&object, "from_port")?,
+        from_daemon: program(&object, "from_daemon")?,
+        from_tunnel: program(&object, "from_tunnel")?,
+    };
+    if let Some(maps) = found {
+        return Ok((maps, programs));
+    }
+    let maps = Maps {
+        state: map(&object, STATE)?,
+        ports: map(&object, PORTS)?,
+        routes: map(&object, ROUTES)?,
+        counts: map(&object, COUNTS)?,
+    };
+    let state = State {
+        namespace: owner.namespace,
+        name: owner.name,
+        version: VERSION,
+        floor: 0,
+    };
+    maps.state
+        .update(&0u32.to_ne_bytes(), &state.to_bytes(), MapFlags::ANY)
+        .map_err(failed)?;
+    Ok((maps, programs))
+}
+
+fn map(object: &Object, name: &str) -> Result<MapHandle, Error> {
+    let mut maps = object.maps();
+    let map = maps.find(|map| map.name().to_str() == Some(name));
+    let map = map.ok_or_else(|| Error::Load(format!("it has no map {name}")))?;
+    MapHandle::try_from(&map).map_err(|error| Error::Load(said(&error)))
+}
+
+fn program(object: &Object, name: &str) -> Result<OwnedFd, Error> {
+    let mut programs = object.progs();
+    let program = programs.find(|program| program.name().to_str() == Some(name));
+    let program = program.ok_or_else(|| Error::Load(format!("it has no program {name}")))?;
+    program
+        .as_fd()
+        .try_clone_to_owned()
+        .map_err(|error| Error::Load(error.to_string()))
+}
