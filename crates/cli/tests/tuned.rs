@@ -6,9 +6,13 @@ mod common;
 use std::fs;
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use common::{Bench, enter, finished, signal, whole};
+
+/// There is one machine to tune.
+static ALONE: Mutex<()> = Mutex::new(());
 
 const LAB: &str = "name: NAME\ntuning: isolated\ntopology:\n  nodes: {a: {kind: native}, b: {kind: container}}\n  \
                    links: [{endpoints: [\"a:eth0\", \"b:eth0\"]}]\n";
@@ -45,6 +49,7 @@ fn a_tuned_lab_has_its_processors_and_gives_everything_back() {
         println!("skipped: a machine with one processor has none to isolate");
         return;
     }
+    let _alone = ALONE.lock();
     enter(
         "a_tuned_lab_has_its_processors_and_gives_everything_back",
         |bench| {
@@ -73,6 +78,52 @@ fn a_tuned_lab_has_its_processors_and_gives_everything_back() {
             assert!(!partition());
             bench.assert_clean();
             killed(bench, &before);
+        },
+    );
+}
+
+/// A person keeps a processor quiet already: the lab gets it, and leaves it as it was.
+#[test]
+fn a_tuned_lab_goes_where_a_person_keeps_processors_quiet() {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    if processors < 2 {
+        println!("skipped: a machine with one processor has none to isolate");
+        return;
+    }
+    let _alone = ALONE.lock();
+    enter(
+        "a_tuned_lab_goes_where_a_person_keeps_processors_quiet",
+        |bench| {
+            let before = settings();
+            let quiet = format!("1-{}", processors - 1);
+            bench
+                .latlab(&["tune", "apply", "isolated", "--cpus", &quiet])
+                .good();
+            let tuned = settings();
+            assert_ne!(tuned, before);
+            let lab = bench.deploy("beside", LAB);
+            let said = bench.exec(
+                &lab,
+                "a",
+                &["grep", "Cpus_allowed_list", "/proc/self/status"],
+            );
+            let allowed = said.good().out;
+            let first = allowed.split_whitespace().nth(1).unwrap();
+            assert!(!first.starts_with('0'), "{allowed}");
+            bench.latlab(&["tune", "verify"]).good();
+            bench.latlab(&["destroy", &lab]).good();
+            assert_eq!(settings(), tuned, "the person's tuning stays");
+            bench.latlab(&["tune", "verify"]).good();
+            assert!(partition());
+            // The other way round: the person leaves first.
+            let lab = bench.deploy("after", LAB);
+            bench.latlab(&["tune", "revert"]).good();
+            assert!(partition());
+            bench.latlab(&["tune", "verify"]).good();
+            bench.latlab(&["destroy", &lab]).good();
+            assert_eq!(settings(), before);
+            assert!(!partition());
+            bench.assert_clean();
         },
     );
 }

@@ -48,6 +48,10 @@ pub struct Facts {
     /// Processors already given away by other labs.
     #[serde(default)]
     pub cpus_taken: Vec<u32>,
+    /// Processors that a person's tuning keeps quiet, which `cpus` is therefore without: nobody is put
+    /// there but nodes of labs that want quiet processors too.
+    #[serde(default, skip_serializing_if = "CpuList::is_empty")]
+    pub cpus_quiet: CpuList,
     /// What it is made of. Placement needs its processors, memory nodes and network interfaces; where
     /// they are not told, every processor counts as a core of one memory node.
     #[serde(default)]

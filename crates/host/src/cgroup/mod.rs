@@ -363,7 +363,7 @@ impl Cgroups {
         }
         let cpuset = self.found.on_own.get(&Controller::Cpuset);
         match cpuset.filter(|root| dir.starts_with(root)) {
-            Some(root) => fill_cpuset(root, dir),
+            Some(root) => fill_cpuset(root, dir, limits.cpuset.as_ref()),
             None => Ok(()),
         }
     }
@@ -509,12 +509,22 @@ fn enable_controllers(root: &Path, dir: &Path, controllers: &[Controller]) -> Re
     Ok(())
 }
 
-/// A new version 1 cpuset is empty and takes no process; fills it and the shared levels above.
-fn fill_cpuset(root: &Path, dir: &Path) -> Result<(), Error> {
+/// A new version 1 cpuset is empty and takes no process; fills it and the shared levels above. Those below
+/// the partition have the processors of the nodes below them and no others, because the partition may
+/// not lose a processor that a group in it has.
+fn fill_cpuset(root: &Path, dir: &Path, cpus: Option<&CpuList>) -> Result<(), Error> {
+    let partition = root.join(PARTITION);
     for pair in levels(root, dir).windows(2) {
         for name in ["cpuset.cpus", "cpuset.mems"] {
             let file = pair[1].join(name);
             let current = fs::read_to_string(&file).map_err(Error::io("read", &file))?;
+            let shared = pair[0].starts_with(&partition) && name == "cpuset.cpus";
+            if let Some(cpus) = cpus.filter(|_| shared) {
+                let known = CpuList::parse(current.trim()).unwrap_or_default();
+                let all = CpuList::new(known.iter().chain(cpus.iter()).collect());
+                write(&file, &all.to_string())?;
+                continue;
+            }
             if current.trim().is_empty() {
                 let above = pair[0].join(name);
                 let value = fs::read_to_string(&above).map_err(Error::io("read", &above))?;
@@ -651,7 +661,7 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        fill_cpuset(&root, &group).unwrap();
+        fill_cpuset(&root, &group, None).unwrap();
         assert_eq!(
             fs::read_to_string(group.join("cpuset.cpus"))
                 .unwrap()

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use latlab_model::units::CpuList;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
-use super::{Entry, Error, TOP, is_component, is_unified, write};
+use super::{Entry, Error, PARTITION, TOP, is_component, is_unified, write};
 
 /// How long processes that were sent SIGKILL may take to leave. They leave at once unless they
 /// sit in an uninterruptible wait.
@@ -148,7 +149,7 @@ impl NodeCgroup {
             for shared in dir.ancestors().skip(1).take(2) {
                 // Busy means that other nodes live there.
                 if fs::remove_dir(shared).is_err() {
-                    break;
+                    give_back_processors(shared);
                 }
             }
         }
@@ -258,6 +259,28 @@ fn populated(dir: &Path, started: Instant) -> Error {
         path: dir.to_owned(),
         pids,
         waited_ms: started.elapsed().as_millis(),
+    }
+}
+
+/// Leaves a shared level below the partition with the processors of those who are still below it, as
+/// [`Cgroups::create`](super::Cgroups::create) gave them. Best effort: a partition that cannot lose a
+/// processor for it says so itself.
+fn give_back_processors(shared: &Path) {
+    const FILE: &str = "cpuset.cpus";
+    let is_partition = |dir: &Path| dir.file_name().is_some_and(|name| name == PARTITION);
+    if is_unified(shared) || !shared.ancestors().any(is_partition) {
+        return;
+    }
+    let entries = fs::read_dir(shared).into_iter().flatten().flatten();
+    let texts = entries.filter_map(|entry| fs::read_to_string(entry.path().join(FILE)).ok());
+    let lists = texts.filter_map(|text| CpuList::parse(text.trim()));
+    let left = CpuList::new(
+        lists
+            .flat_map(|list| list.iter().collect::<Vec<_>>())
+            .collect(),
+    );
+    if !left.is_empty() {
+        let _ = write(&shared.join(FILE), &left.to_string());
     }
 }
 

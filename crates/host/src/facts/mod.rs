@@ -137,6 +137,7 @@ pub fn read(options: &ReadOptions) -> Facts {
             brief,
             cpus: machine::allowed(&source),
             interfaces: nics::names(&source),
+            cpus_quiet: quiet_cpus(&cpus_taken),
             cpus_taken,
             tools: tools.join().unwrap_or_default(),
             machine,
@@ -148,6 +149,17 @@ pub fn read(options: &ReadOptions) -> Facts {
         conclude(&mut facts, &source, family, outcomes);
         facts
     })
+}
+
+/// The processors in the partition of quiet ones that no lab was given: a person's tuning made them so.
+fn quiet_cpus(taken: &[u32]) -> CpuList {
+    let partition = crate::tuning::partition_cpus(&crate::tuning::Root::default());
+    CpuList::new(
+        partition
+            .iter()
+            .filter(|cpu| !taken.contains(cpu))
+            .collect(),
+    )
 }
 
 /// What every reader wants beside the numbers, and the distribution's family. Acceleration is

@@ -1,5 +1,6 @@
 //! Turning knobs: everything is checked, then journaled and synced, then written and read back.
 
+use super::division::{self, Division};
 use super::items::{ABSENT, Item};
 use super::journal::{Entry, Held};
 use super::{Change, Error, Root, Wish, plan_one};
@@ -47,12 +48,15 @@ pub struct Applied {
     pub knobs: Vec<KnobResult>,
     /// Entries of an earlier boot that were forgotten.
     pub forgotten: usize,
+    /// What other owners have did not follow the new division of the processors.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unsettled: Vec<Problem>,
 }
 
 impl Applied {
     /// Whether all that this machine has was taken.
     pub fn is_good(&self) -> bool {
-        self.knobs.iter().all(|k| k.refused.is_empty())
+        self.unsettled.is_empty() && self.knobs.iter().all(|k| k.refused.is_empty())
     }
 }
 
@@ -69,6 +73,13 @@ pub fn apply(
     progress: &mut dyn FnMut(&str, usize, usize),
 ) -> Result<Applied, Error> {
     let mut held = Held::take(dirs, root)?;
+    let before = Division::of(&held.journal.owners);
+    division::enrol(&mut held.journal, owner, changes)?;
+    let after = Division::of(&held.journal.owners);
+    let changes = &after.plan(changes, root)?;
+    if after != before {
+        division::retarget(&mut held.journal, &after, root)?;
+    }
     for change in changes {
         check(change, &held, root)?;
     }
@@ -101,8 +112,38 @@ pub fn apply(
         }
         applied.knobs.push(result);
     }
+    settle(&mut held, root, &mut applied.unsettled);
+    held.forget_idle_owners();
     held.sync()?;
     Ok(applied)
+}
+
+/// Gives what is divided otherwise now, and no knob of this owner's has turned, its new value.
+fn settle(held: &mut Held, root: &Root, unsettled: &mut Vec<Problem>) {
+    for entry in &mut held.journal.entries {
+        if entry.earlier.is_some() {
+            unsettled.extend(settle_one(entry, root));
+        }
+    }
+}
+
+/// The same for one entry; what kept it from its new value.
+pub(super) fn settle_one(entry: &mut Entry, root: &Root) -> Option<Problem> {
+    let wish = Wish {
+        item: entry.item.clone(),
+        current: String::new(),
+        wanted: entry.wanted.clone(),
+    };
+    match turn(&wish, root) {
+        Turned::Refused(reason, _) => Some(Problem {
+            item: entry.item.to_string(),
+            reason,
+        }),
+        _ => {
+            entry.earlier = None;
+            None
+        }
+    }
 }
 
 /// Refuses what can be seen to fail.
@@ -158,8 +199,7 @@ fn note(owner: &str, knob: &str, wishes: &[Wish], held: &mut Held, root: &Root) 
                 // Somebody changed it since: that is what it returns to.
                 let now = wish.item.read(root).ok().flatten();
                 if let Some(now) = now {
-                    let known = entry.item.is_ours(&entry.original, &entry.wanted, &now)
-                        || entry.item.same(&entry.original, &now);
+                    let known = entry.is_ours(&now) || entry.item.same(&entry.original, &now);
                     if !known {
                         entry.original = now;
                     }
@@ -173,6 +213,7 @@ fn note(owner: &str, knob: &str, wishes: &[Wish], held: &mut Held, root: &Root) 
                 item: wish.item.clone(),
                 original: wish.current.clone(),
                 wanted: wish.wanted.clone(),
+                earlier: None,
                 owners: vec![owner.to_string()],
             }),
         }

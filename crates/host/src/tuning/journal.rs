@@ -13,6 +13,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Error;
+use super::division::Owner;
 use super::items::Item;
 use super::root::Root;
 use crate::dirs::Dirs;
@@ -35,6 +36,9 @@ pub struct Entry {
     pub original: String,
     /// Its value since.
     pub wanted: String,
+    /// The value before that, while it is being replaced because the processors are divided otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub earlier: Option<String>,
     /// For whom: `user`, `lab NAME`.
     pub owners: Vec<String>,
 }
@@ -44,6 +48,9 @@ pub struct Entry {
 pub struct Journal {
     format: String,
     boot_id: String,
+    /// Who tunes, and what they want.
+    #[serde(default)]
+    pub owners: Vec<Owner>,
     /// In the order in which they were applied.
     pub entries: Vec<Entry>,
 }
@@ -74,6 +81,7 @@ fn load(dirs: &Dirs, root: &Root) -> Result<(Journal, usize), Error> {
     let empty = |boot_id| Journal {
         format: FORMAT.into(),
         boot_id,
+        owners: Vec::new(),
         entries: Vec::new(),
     };
     let text = match fs::read_to_string(&path) {
@@ -93,6 +101,15 @@ fn load(dirs: &Dirs, root: &Root) -> Result<(Journal, usize), Error> {
         true => Ok((journal, 0)),
         // Everything that is tuned here lives in the running kernel only.
         false => Ok((empty(boot_id), journal.entries.len())),
+    }
+}
+
+impl Entry {
+    /// Whether `now` is a value that came of latlab, so that it is latlab's to undo.
+    pub fn is_ours(&self, now: &str) -> bool {
+        let wanted = [Some(&self.wanted), self.earlier.as_ref()];
+        let mut wanted = wanted.into_iter().flatten();
+        wanted.any(|wanted| self.item.is_ours(&self.original, wanted, now))
     }
 }
 
@@ -123,7 +140,7 @@ impl Held {
     /// # Errors
     /// When the disk does not take it.
     pub fn sync(&self) -> Result<(), Error> {
-        if !self.journal.entries.is_empty() {
+        if !self.journal.entries.is_empty() || !self.journal.owners.is_empty() {
             let text = serde_json::to_vec(&self.journal).map_err(|e| Error::Damaged {
                 path: self.path.clone(),
                 reason: e.to_string(),
@@ -138,6 +155,14 @@ impl Held {
         removed
             .and_then(|()| sync_directory(directory))
             .map_err(Error::io("remove", &self.path))
+    }
+
+    /// An owner for whom nothing is tuned has no say in how the processors are divided.
+    pub fn forget_idle_owners(&mut self) {
+        let Journal {
+            owners, entries, ..
+        } = &mut self.journal;
+        owners.retain(|owner| entries.iter().any(|e| e.owners.contains(&owner.name)));
     }
 
     /// Where an item's entry is.

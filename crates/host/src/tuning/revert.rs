@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::apply::settle_one;
+use super::division::{self, Division};
 use super::items::{ABSENT, Item};
 use super::journal::{Entry, Held};
 use super::{Error, Problem, Root};
@@ -46,19 +48,20 @@ pub fn revert(
         forgotten: held.forgotten,
         ..Reverted::default()
     };
+    divide_among_others(owner, &mut held, root, &mut result)?;
     let entries = std::mem::take(&mut held.journal.entries);
     let count = entries.len();
     let mut left = Vec::new();
     for (index, mut entry) in entries.into_iter().rev().enumerate() {
         progress(&entry.knob, index, count);
-        let before = entry.owners.len();
-        entry.owners.retain(|o| o != owner);
-        if entry.owners.len() == before {
-            left.push(entry);
-        } else if !entry.owners.is_empty() {
-            result.kept += 1;
-            left.push(entry);
-        } else if let Some(entry) = undo(entry, owner, root, &mut result) {
+        // One that nobody wants any more was left by an earlier revert that did not come to its end.
+        if entry.owners.iter().all(|o| o == owner) {
+            entry.owners.clear();
+            left.extend(undo(entry, owner, root, &mut result));
+        } else {
+            if entry.earlier.is_some() {
+                result.failed.extend(settle_one(&mut entry, root));
+            }
             left.push(entry);
         }
     }
@@ -66,6 +69,38 @@ pub fn revert(
     held.journal.entries = left;
     held.sync()?;
     Ok(result)
+}
+
+/// Takes the owner out of what others want too, and gives that its values without the owner's processors:
+/// on the disk, before anything is written to the machine.
+fn divide_among_others(
+    owner: &str,
+    held: &mut Held,
+    root: &Root,
+    result: &mut Reverted,
+) -> Result<(), Error> {
+    let journal = &mut held.journal;
+    for entry in &mut journal.entries {
+        let others = |o: &String| o != owner;
+        if entry.owners.iter().any(others) && !entry.owners.iter().all(others) {
+            entry.owners.retain(others);
+            result.kept += 1;
+        }
+    }
+    let before = Division::of(&journal.owners);
+    journal.owners.retain(|known| known.name != owner);
+    let after = Division::of(&journal.owners);
+    if after == before || journal.owners.is_empty() {
+        return Ok(());
+    }
+    if let Err(error) = division::retarget(journal, &after, root) {
+        // What is the owner's alone can be given back all the same.
+        result.failed.push(Problem {
+            item: "what other owners want".into(),
+            reason: error.to_string(),
+        });
+    }
+    held.sync()
 }
 
 /// Restores one item; the entry when it must be tried again.
@@ -85,7 +120,7 @@ fn undo(mut entry: Entry, owner: &str, root: &Root, result: &mut Reverted) -> Op
         // Goes with the group that it is in.
         Ok(Some(_)) if original == ABSENT && matches!(item, Item::File { .. }) => None,
         Ok(Some(now)) if item.same(&now, original) => None,
-        Ok(Some(now)) if item.is_ours(original, wanted, &now) => match restore(&entry, root) {
+        Ok(Some(now)) if entry.is_ours(&now) => match restore(&entry, root) {
             Ok(()) => {
                 result.restored += 1;
                 return None;

@@ -290,3 +290,162 @@ fn a_damaged_journal_is_refused_and_kept() {
     );
     assert!(Path::new(&world.dirs().tuning()).exists());
 }
+
+const IRQ: &str = "proc/irq/5/smp_affinity_list";
+const OTHERS: &str = "cg/docker/cpuset.cpus";
+const QUIET: &str = "cg/latlab.isolated/cpuset.cpus";
+const MODE: &str = "cg/latlab.isolated/cpuset.cpus.partition";
+
+/// A machine with four processors and control groups of version 2.
+fn divided(name: &str) -> World {
+    let world = World::new(name);
+    for (path, text) in [
+        (
+            "proc/self/mountinfo",
+            "34 31 0:31 / /cg rw - cgroup2 cgroup2 rw\n",
+        ),
+        ("cg/cgroup.controllers", "cpuset cpu\n"),
+        ("cg/cgroup.subtree_control", "cpuset\n"),
+        (OTHERS, "0-3\n"),
+        (IRQ, "0-3\n"),
+        // The kernel makes these with the group; a made tree has them from the start.
+        (QUIET, "\n"),
+        (MODE, "member\n"),
+    ] {
+        world.set(path, text);
+    }
+    for cpu in 0..4 {
+        world.set(&resume(cpu), "0\n");
+    }
+    world
+}
+
+fn resume(cpu: u32) -> String {
+    format!("sys/devices/system/cpu/cpu{cpu}/power/pm_qos_resume_latency_us")
+}
+
+impl World {
+    fn isolate(&self, owner: &str, cpus: &str, mode: &str) -> Result<Applied, Error> {
+        let mut profile = Profile::empty();
+        profile.cores = latlab_model::profile::Isolation::Isolated;
+        for (knob, value) in [
+            ("cpuset", mode),
+            ("irq-affinity", "housekeeping"),
+            ("resume-latency", "0us"),
+        ] {
+            profile.want(knob, value).unwrap();
+        }
+        let list = |text| CpuList::parse(text).unwrap();
+        let cores = Cores::new(&list("0-3"), &list(cpus)).unwrap();
+        let changes = plan(&profile, &cores, &self.root())?;
+        apply(
+            owner,
+            &changes,
+            &self.dirs(),
+            &self.root(),
+            &mut |_, _, _| (),
+        )
+    }
+
+    /// Processors of interrupts, of other groups, of the partition; then each one's resume latency.
+    fn division(&self) -> Vec<String> {
+        let mut all = vec![self.get(IRQ), self.get(OTHERS), self.get(QUIET)];
+        all.push(
+            (0..4)
+                .map(|cpu| self.get(&resume(cpu)))
+                .collect::<Vec<_>>()
+                .join(" "),
+        );
+        all
+    }
+}
+
+#[test]
+fn the_quiet_processors_are_those_of_all_owners_whoever_leaves_first() {
+    const ORIGINAL: [&str; 4] = ["0-3", "0-3", "", "0 0 0 0"];
+    for (first, left) in [
+        ("lab a", ["0-1,3", "0-1,3", "2", "0 0 n/a 0"]),
+        ("lab b", ["0-2", "0-2", "3", "0 0 0 n/a"]),
+    ] {
+        let world = divided("division");
+        assert!(world.isolate("lab a", "3", "isolated").unwrap().is_good());
+        assert_eq!(world.division(), ["0-2", "0-2", "3", "0 0 0 n/a"]);
+        assert!(world.isolate("lab b", "2", "isolated").unwrap().is_good());
+        assert_eq!(world.division(), ["0-1", "0-1", "2-3", "0 0 n/a n/a"]);
+        assert_eq!(world.drift(), []);
+        let reverted = world.revert(first);
+        assert!(reverted.is_good(), "{reverted:?}");
+        assert_eq!(world.division(), left, "without {first}");
+        assert_eq!(world.drift(), []);
+        let second = if first == "lab a" { "lab b" } else { "lab a" };
+        assert!(world.revert(second).is_good());
+        assert_eq!(world.division()[..2], ORIGINAL[..2]);
+        assert_eq!(world.division()[3], ORIGINAL[3]);
+        assert!(!world.dirs().tuning().exists());
+    }
+}
+
+#[test]
+fn a_partition_is_balanced_within_while_somebody_wants_that() {
+    let world = divided("balanced");
+    world.isolate(USER, "3", "isolated").unwrap();
+    world.isolate("lab a", "1-2", "root").unwrap();
+    assert_eq!(world.get(MODE), "root");
+    assert!(world.revert("lab a").is_good());
+    assert_eq!(world.get(MODE), "isolated");
+    assert!(world.revert(USER).is_good());
+}
+
+#[test]
+fn a_lab_on_the_processors_that_a_person_keeps_quiet_changes_nothing() {
+    let world = divided("same");
+    world.isolate(USER, "2-3", "isolated").unwrap();
+    let before = world.division();
+    world.isolate("lab a", "3", "isolated").unwrap();
+    assert_eq!(world.division(), before);
+    assert!(world.revert("lab a").is_good());
+    assert_eq!(world.division(), before);
+    assert!(world.revert(USER).is_good());
+    assert_eq!(world.get(IRQ), "0-3");
+}
+
+#[test]
+fn processors_that_would_leave_none_for_everything_else_are_refused() {
+    let world = divided("all");
+    world.set(OTHERS, "\n");
+    world.isolate("lab a", "2-3", "isolated").unwrap();
+    let before = world.division();
+    let error = world.isolate("lab b", "0-1", "isolated").unwrap_err();
+    assert!(error.to_string().contains("leaves no processor"), "{error}");
+    assert_eq!(world.division(), before);
+    let error = world.isolate("lab a", "1", "isolated").unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("the list of quiet processors is `2-3`"),
+        "{error}"
+    );
+    assert!(world.revert("lab a").is_good());
+}
+
+#[test]
+fn a_death_between_two_divisions_is_finished_by_the_next_revert() {
+    let world = divided("between");
+    world.isolate("lab a", "3", "isolated").unwrap();
+    world.isolate("lab b", "2", "isolated").unwrap();
+    // As if lab b had left, with the journal written and nothing after it.
+    let mut held = journal::Held::take(&world.dirs(), &world.root()).unwrap();
+    for entry in &mut held.journal.entries {
+        if entry.item.to_string().ends_with(IRQ) {
+            entry.wanted = "0-2".into();
+            entry.earlier = Some("0-1".into());
+        }
+    }
+    held.sync().unwrap();
+    drop(held);
+    assert_eq!(world.drift().len(), 1);
+    assert!(world.revert("lab b").is_good());
+    assert_eq!(world.division(), ["0-2", "0-2", "3", "0 0 0 n/a"]);
+    assert!(world.revert("lab a").is_good());
+    assert_eq!(world.get(IRQ), "0-3");
+}

@@ -41,7 +41,7 @@ pub const KNOB: Knob = Knob {
             false => Item::Group { path: group },
         }])
     },
-    value: Value::Each(each),
+    value: Value::Moving { each, again },
     moves: true,
 };
 
@@ -188,7 +188,6 @@ fn shield(machine: &Machine<'_>, mount: &Path, mode: &str, wishes: &mut Wishes) 
     let mems = root.read(mount.join("cpuset.mems"));
     let mems = mems.map_err(|e| format!("{} cannot be read: {e}", mount.display()))?;
     let mems = CpuList::parse(&mems).unwrap_or_default();
-    let balanced = if mode == "root" { "1" } else { "0" };
     for (name, cpus) in [
         (HOUSEKEEPING, &cores.housekeeping),
         (ISOLATED, &cores.isolated),
@@ -205,7 +204,7 @@ fn shield(machine: &Machine<'_>, mount: &Path, mode: &str, wishes: &mut Wishes) 
         &isolated,
         "cpuset.sched_load_balance",
         Form::Text,
-        balanced,
+        balanced(mode),
     );
     set(wishes, mount, "cpuset.sched_load_balance", Form::Text, "0");
     let attribute = Attribute::Cpuset {
@@ -251,25 +250,75 @@ fn narrow_others(
         else {
             continue;
         };
-        if !cpus.iter().any(|cpu| isolated.contains(cpu)) {
-            continue;
+        if let Some(rest) = without_isolated(&group, &cpus, isolated, housekeeping)? {
+            wishes.push((item, rest.to_string()));
         }
-        let rest: Vec<u32> = cpus
-            .iter()
-            .filter(|cpu| housekeeping.contains(*cpu))
-            .collect();
-        if rest.is_empty() {
-            return Err(Why::Impossible(
-                format!(
-                    "control group {} has processors {cpus} only, which are to be isolated",
-                    group.display()
-                ),
-                "isolate other processors, or end what runs there".into(),
-            ));
-        }
-        wishes.push((item, CpuList::new(rest).to_string()));
     }
     Ok(())
+}
+
+/// What a group keeps of its processors; nothing said where none of them is to be isolated.
+fn without_isolated(
+    group: &Path,
+    cpus: &CpuList,
+    isolated: &CpuList,
+    housekeeping: &CpuList,
+) -> Result<Option<CpuList>, Why> {
+    if !cpus.iter().any(|cpu| isolated.contains(cpu)) {
+        return Ok(None);
+    }
+    let rest = cpus.iter().filter(|cpu| housekeeping.contains(*cpu));
+    let rest = CpuList::new(rest.collect());
+    match rest.is_empty() {
+        false => Ok(Some(rest)),
+        true => Err(Why::Impossible(
+            format!(
+                "control group {} has processors {cpus} only, which are to be isolated",
+                group.display()
+            ),
+            "isolate other processors, or end what runs there".into(),
+        )),
+    }
+}
+
+/// What was made for one division of the processors, in another.
+fn again(machine: &Machine<'_>, wanted: &Wanted, entry: &Entry) -> Result<String, Why> {
+    let cores = machine.cores;
+    let (path, form) = match &entry.item {
+        Item::File { path, form } => (path, form),
+        Item::Task {
+            attribute: Attribute::Pinning,
+            ..
+        } => return Ok(format!("{WITHIN}{}", cores.housekeeping)),
+        _ => return Ok(entry.wanted.clone()),
+    };
+    let (_, mount) = hierarchy(machine.root)?;
+    let group = path.parent().unwrap_or(path);
+    let file = path.file_name().unwrap_or_default();
+    let mode = word(machine, wanted)?;
+    if group == mount.join(ISOLATED) {
+        return Ok(match file.to_str() {
+            Some("cpuset.cpus") => cores.isolated.to_string(),
+            Some("cpuset.cpus.partition") => mode,
+            Some("cpuset.sched_load_balance") => balanced(&mode).into(),
+            _ => entry.wanted.clone(),
+        });
+    }
+    if group == mount.join(HOUSEKEEPING) && file == "cpuset.cpus" {
+        return Ok(cores.housekeeping.to_string());
+    }
+    match (form, CpuList::parse(&entry.original)) {
+        (Form::List, Some(had)) if file == "cpuset.cpus" => {
+            let rest = without_isolated(group, &had, &cores.isolated, &cores.housekeeping)?;
+            Ok(rest.unwrap_or(had).to_string())
+        }
+        _ => Ok(entry.wanted.clone()),
+    }
+}
+
+/// Whether the scheduler balances within a partition of this kind, on version 1.
+fn balanced(mode: &str) -> &'static str {
+    if mode == "root" { "1" } else { "0" }
 }
 
 #[cfg(test)]

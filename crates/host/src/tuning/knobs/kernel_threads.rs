@@ -18,7 +18,7 @@ pub const KNOB: Knob = Knob {
         }
         tasks => Ok(tasks.into_iter().map(affinity).collect()),
     },
-    value: Value::Each(each),
+    value: Value::Moving { each, again },
     moves: true,
 };
 
@@ -40,6 +40,10 @@ fn each(machine: &Machine<'_>, wanted: &Wanted) -> Result<Wishes, Why> {
         Some((item, narrowed(&now, &cpus)))
     });
     Ok(wishes.collect())
+}
+
+fn again(machine: &Machine<'_>, wanted: &Wanted, entry: &Entry) -> Result<String, Why> {
+    Ok(narrowed(&entry.original, &some_cpus(machine, wanted)?))
 }
 
 /// A thread that keeps to some of the processors already is left there.

@@ -49,6 +49,7 @@ pub use cpuset::partition_cpus;
 use latlab_model::profile::{Cores, Wanted};
 
 use super::items::Item;
+use super::journal::Entry;
 use super::root::Root;
 
 /// Every knob, in the order in which they are applied.
@@ -133,6 +134,14 @@ pub enum Value {
     Same(fn(&Machine<'_>, &Wanted) -> Result<String, Why>),
     /// Each its own; items may be left out, and others come to them.
     Each(fn(&Machine<'_>, &Wanted) -> Result<Wishes, Why>),
+    /// As `Each`, where what is wanted depends on what is there: of an item that was turned already,
+    /// `again` says what it becomes when the processors are divided otherwise.
+    Moving {
+        /// What is to be turned.
+        each: fn(&Machine<'_>, &Wanted) -> Result<Wishes, Why>,
+        /// What one that was turned becomes.
+        again: fn(&Machine<'_>, &Wanted, &Entry) -> Result<String, Why>,
+    },
 }
 
 /// A knob.
@@ -166,7 +175,7 @@ impl Knob {
     /// That there is nothing to turn, or that the value cannot be.
     pub fn wishes(&self, machine: &Machine<'_>, wanted: &Wanted) -> Result<Wishes, Why> {
         match self.value {
-            Value::Each(each) => each(machine, wanted),
+            Value::Each(each) | Value::Moving { each, .. } => each(machine, wanted),
             Value::Same(value) => {
                 let value = value(machine, wanted)?;
                 let items = (self.items)(machine)?;
@@ -184,6 +193,7 @@ mod prelude {
     pub(super) use super::{Knob, Machine, Value, Why, Wishes};
     pub(super) use crate::tuning::items::Item;
     pub(super) use crate::tuning::items::file::{self, Form};
+    pub(super) use crate::tuning::journal::Entry;
     pub(super) use latlab_model::profile::Wanted;
 }
 

@@ -32,12 +32,14 @@ mod topology;
 mod tuning;
 mod why;
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::blueprint::Blueprint;
 use crate::diagnostic::Diagnostics;
 use crate::facts::Facts;
 use crate::spec::{Lab, LinkKind};
+use crate::units::CpuList;
 pub use asks::Profiles;
 use asks::{Asks, Want};
 use ground::Ground;
@@ -77,6 +79,7 @@ pub fn place(
     errors: &mut Diagnostics,
 ) -> Blueprint {
     let before = errors.iter().count();
+    let facts = &with_quiet(lab, facts, profiles);
     let asks = Asks::read(lab, facts, profiles, errors);
     let Some(ground) = Ground::new(&asks, facts, errors) else {
         return why::unplaced(&asks, facts);
@@ -91,6 +94,21 @@ pub fn place(
             Blueprint::default()
         }
     }
+}
+
+/// The machine with the processors that a person's tuning keeps quiet, for a lab whose own tuning puts its
+/// nodes where these are.
+fn with_quiet<'f>(lab: &Lab, facts: &'f Facts, profiles: Profiles<'_>) -> Cow<'f, Facts> {
+    // What is wrong with it is told where it is planned.
+    let tuning = tuning(lab, profiles, &mut Diagnostics::default());
+    if facts.cpus_quiet.is_empty() || !tuning.is_some_and(|tuning| tuning.partition) {
+        return Cow::Borrowed(facts);
+    }
+    let all = facts.cpus.iter().chain(facts.cpus_quiet.iter());
+    Cow::Owned(Facts {
+        cpus: CpuList::new(all.collect()),
+        ..facts.clone()
+    })
 }
 
 /// Tries the ways in which a lab can be placed, the best first.
