@@ -68,11 +68,13 @@ pub enum DropReason {
     Refused,
     /// Not authentic, or seen before (encrypted links).
     Unauthentic,
+    /// Slices of a frame whose others never came.
+    Incomplete,
 }
 
 impl DropReason {
     /// All, in the order of the counters.
-    pub const ALL: [DropReason; 11] = [
+    pub const ALL: [DropReason; 12] = [
         DropReason::NoRoute,
         DropReason::Spoofed,
         DropReason::NoBuffer,
@@ -84,6 +86,7 @@ impl DropReason {
         DropReason::Unknown,
         DropReason::Refused,
         DropReason::Unauthentic,
+        DropReason::Incomplete,
     ];
 
     /// The name in counters.
@@ -101,6 +104,7 @@ impl DropReason {
             DropReason::Unknown => "unknown_peer",
             DropReason::Refused => "refused",
             DropReason::Unauthentic => "unauthentic",
+            DropReason::Incomplete => "incomplete",
         }
     }
 }

@@ -18,6 +18,7 @@
 //! - [`endpoints`]: what every port and every link can do
 //! - [`forwarding`]: where a frame goes
 //! - [`dispatch`]: the threads that take it there
+//! - [`links`]: the ways to other hosts
 //! - [`ports`]: how guests are plugged in
 //! - [`daemon`]: a configuration, and what is open because of it
 //! - [`control`]: how the configuration is changed and looked at
@@ -30,4 +31,5 @@ pub mod endpoints;
 pub mod forwarding;
 pub mod frames;
 pub mod kernel;
+pub mod links;
 pub mod ports;

@@ -6,6 +6,7 @@
 //! accessor on an unchecked view may, when the buffer is shorter than the header.
 
 pub mod channel;
+pub mod overlay;
 pub mod probe;
 pub mod samples;
 pub mod trace;

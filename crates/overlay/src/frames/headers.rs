@@ -3,6 +3,8 @@
 //! Only what software segmentation needs to know. What cannot be cut (a fragment, a tunnel) is
 //! refused with its reason, never guessed at.
 
+use super::checksum::Sum;
+
 /// Why a frame is not cut or completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
@@ -104,6 +106,30 @@ impl Headers {
             tcp,
         })
     }
+}
+
+/// Where the checksum of a frame is still to be computed although nothing says so: who sent it left
+/// that to a card which was not there, as Linux does with what goes through a veth. Such a checksum is
+/// the sum of the pseudo header alone. One in 65536 complete ones looks alike, and computing those
+/// again gives what they are.
+#[must_use]
+pub fn uncompleted(frame: &[u8]) -> Option<(Headers, u16)> {
+    let headers = Headers::parse(frame).ok()?;
+    let network = &frame[headers.network..];
+    let behind = headers.transport - headers.network;
+    let (addresses, whole) = if headers.ipv6 {
+        (8..40, 40 + usize::from(u16_at(network, 4).ok()?))
+    } else {
+        (12..20, usize::from(u16_at(network, 2).ok()?))
+    };
+    let (protocol, offset) = if headers.tcp { (TCP, 16) } else { (UDP, 6) };
+    let mut sum = Sum::default();
+    sum.add(&network[addresses]);
+    sum.add_number(u32::from(protocol));
+    sum.add_number(u32::try_from(whole.checked_sub(behind)?).ok()?);
+    let partial = sum.finish().map(|byte| !byte);
+    let at = headers.transport + usize::from(offset);
+    (frame[at..at + 2] == partial).then_some((headers, offset))
 }
 
 /// Whether it is IPv6 (no), the protocol, and where that starts.

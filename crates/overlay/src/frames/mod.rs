@@ -10,7 +10,7 @@ mod checksum;
 mod headers;
 mod offload;
 #[cfg(test)]
-mod random;
+pub(crate) mod random;
 mod segmentation;
 mod sys;
 #[cfg(test)]
@@ -18,7 +18,7 @@ mod tests;
 
 pub use batch::{Batch, Frame, HEAD, HOPS, NETWORK_UNKNOWN, TooShort};
 pub use checksum::Sum;
-pub use headers::{Headers, Refused};
+pub use headers::{Headers, Refused, uncompleted};
 pub use offload::{Gso, Offload, OffloadError};
 pub use segmentation::{Arena, MAX_PIECES};
 pub use sys::Segment;

@@ -10,6 +10,8 @@
 //! count up, FIN and PSH stay with the last segment and CWR with the first, every length and checksum
 //! is written anew.
 
+use std::ops::Range;
+
 use super::batch::{Batch, Frame, HEAD};
 use super::checksum::Sum;
 use super::headers::{Headers, Refused, TCP, UDP};
@@ -90,6 +92,26 @@ impl Arena {
         let first = self.segments.len();
         self.segments.extend_from_slice(batch.rest(frame));
         self.end(start, first, prefix.len() + frame.len as usize);
+    }
+
+    /// Adds a part of a frame, as it is.
+    pub fn slice(&mut self, prefix: &[u8], batch: &Batch, frame: &Frame, part: Range<usize>) {
+        let start = self.begin(prefix);
+        let head = frame.head();
+        let here = &head[part.start.min(head.len())..part.end.min(head.len())];
+        self.bytes.extend_from_slice(here);
+        let first = self.segments.len();
+        let mut far = Payload::new(batch, frame, part.start.max(head.len()));
+        far.take(&mut self.segments, part.len() - here.len());
+        self.end(start, first, prefix.len() + part.len());
+    }
+
+    /// Adds a piece that has no borrowed rest: what `write` appends.
+    pub fn write(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        let start = self.bytes.len();
+        write(&mut self.bytes);
+        let first = self.segments.len();
+        self.end(start, first, self.bytes.len() - start);
     }
 
     /// Adds a frame that is not to be cut, with its checksum completed.

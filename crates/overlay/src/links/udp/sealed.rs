@@ -1,0 +1,572 @@
+//! Encryption of the private form: who the peer is, keys between the two, and datagrams under them.
+//!
+//! The handshake is Noise_IK (Noise protocol framework, revision 34), as in WireGuard: both sides know
+//! the other's public key from the configuration, one round trip makes keys for both directions that
+//! later theft of the private keys does not reveal. Datagrams are sealed with AES-256-GCM, which
+//! processors have instructions for; the nonce is a counter that the datagram carries.
+//!
+//! - A **session** is a pair of keys. The side that began it uses it at once; the other uses it from
+//!   the first datagram under it on, which proves that the peer has the keys (it is sent empty if need
+//!   be). The one before stays valid for what is still under way.
+//! - Sessions are renewed after a time and a number of datagrams ([`Policy`]), and when a peer has been
+//!   silent for long while it was sent to: it may have forgotten them.
+//! - **Replays** are found by a window of 2048 counters behind the largest one (RFC 6479). A handshake
+//!   carries the time of its sender, and only later ones are believed.
+//! - Whatever is not authentic is dropped and counted, and changes nothing.
+
+use std::io;
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use latlab_wire::overlay::{Handshake, Sealed};
+use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use snow::params::DHChoice;
+use snow::resolvers::{CryptoResolver, DefaultResolver};
+use snow::{Builder, HandshakeState};
+
+use super::lock;
+use crate::frames::Arena;
+
+const NOISE: &str = "Noise_IK_25519_ChaChaPoly_BLAKE2s";
+/// Both sides must speak of the same thing.
+const PROLOGUE: &[u8] = b"latlab overlay, sealed, 1";
+/// Longest message of the handshake.
+const MAX_MESSAGE: usize = 256;
+
+/// Handshakes of one peer are answered at most this often.
+const ANSWER_EVERY: Duration = Duration::from_millis(20);
+
+/// This host's key pair.
+#[derive(Clone)]
+pub struct Identity {
+    private: [u8; 32],
+    public: [u8; 32],
+}
+
+impl std::fmt::Debug for Identity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Identity {}", hexadecimal(&self.public))
+    }
+}
+
+impl Identity {
+    /// A new one, by chance.
+    ///
+    /// # Errors
+    ///
+    /// A system without random numbers.
+    pub fn generate() -> io::Result<Identity> {
+        let pair = builder().generate_keypair().map_err(io::Error::other)?;
+        let (Some(private), Some(public)) = (key_of(&pair.private), key_of(&pair.public)) else {
+            return Err(io::Error::other("a key of another length"));
+        };
+        Ok(Identity { private, public })
+    }
+
+    /// The one whose private key is in a file, in hexadecimal.
+    ///
+    /// # Errors
+    ///
+    /// A file that cannot be read or holds something else.
+    pub fn read(file: &Path) -> io::Result<Identity> {
+        let text = std::fs::read_to_string(file)?;
+        let private = parse_key(text.trim()).ok_or_else(|| {
+            io::Error::new(
+                io::ErrorKind::InvalidData,
+                "not a key of 64 hexadecimal digits",
+            )
+        })?;
+        let dh = DefaultResolver.resolve_dh(&DHChoice::Curve25519);
+        let mut dh = dh.ok_or_else(|| io::Error::other("no Curve25519"))?;
+        dh.set(&private);
+        let public = key_of(dh.pubkey()).ok_or_else(|| io::Error::other("a long key"))?;
+        Ok(Identity { private, public })
+    }
+
+    /// What peers are told.
+    #[must_use]
+    pub fn public(&self) -> [u8; 32] {
+        self.public
+    }
+
+    /// What the file holds: the private key in hexadecimal.
+    #[must_use]
+    pub fn private_text(&self) -> String {
+        hexadecimal(&self.private)
+    }
+}
+
+fn key_of(bytes: &[u8]) -> Option<[u8; 32]> {
+    bytes.try_into().ok()
+}
+
+/// A key in hexadecimal.
+#[must_use]
+pub fn parse_key(text: &str) -> Option<[u8; 32]> {
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    let mut key = [0; 32];
+    for (byte, digits) in key.iter_mut().zip(text.as_bytes().chunks(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+    }
+    Some(key)
+}
+
+/// A key as people pass it on.
+#[must_use]
+pub fn hexadecimal(key: &[u8; 32]) -> String {
+    use std::fmt::Write;
+    key.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").expect("a string takes everything");
+        text
+    })
+}
+
+/// When sessions are renewed.
+#[derive(Debug, Clone, Copy)]
+pub struct Policy {
+    /// Datagrams under one key. Far below what AES-GCM allows for datagrams of this size.
+    pub datagrams: u64,
+    /// Age at which a new one is negotiated.
+    pub renew: Duration,
+    /// Age at which nothing is sent or accepted any more.
+    pub expire: Duration,
+    /// How long an unanswered handshake waits before it is repeated.
+    pub retry: Duration,
+    /// How long a peer may be silent while it is sent to.
+    pub silence: Duration,
+}
+
+impl Default for Policy {
+    fn default() -> Policy {
+        Policy {
+            datagrams: 1 << 32,
+            renew: Duration::from_secs(120),
+            expire: Duration::from_secs(180),
+            retry: Duration::from_millis(250),
+            silence: Duration::from_secs(5),
+        }
+    }
+}
+
+/// Which counters have been seen: a ring of bits below the largest (RFC 6479).
+#[derive(Debug, Clone)]
+struct Window {
+    next: u64,
+    seen: [u64; Self::WORDS],
+}
+
+impl Window {
+    const WORDS: usize = 33;
+    /// One word is always being cleared, so that many counters are told apart.
+    const COUNTERS: u64 = (Self::WORDS as u64 - 1) * 64;
+
+    fn new() -> Window {
+        Window {
+            next: 0,
+            seen: [0; Self::WORDS],
+        }
+    }
+
+    /// Whether a counter may be one that has not been seen; asked before the datagram is opened.
+    fn may_be_new(&self, counter: u64) -> bool {
+        counter >= self.next || (self.next - counter <= Self::COUNTERS && !self.bit(counter))
+    }
+
+    /// Notes a counter of an authentic datagram.
+    fn note(&mut self, counter: u64) {
+        if counter >= self.next {
+            let (old, new) = (self.next / 64, counter / 64);
+            // Words that the window moves into hold bits of long ago.
+            let fresh = if self.next % 64 == 0 { old } else { old + 1 };
+            for word in fresh..=new.min(fresh + Self::WORDS as u64 - 1) {
+                self.seen[Self::index(word)] = 0;
+            }
+            if new >= fresh + Self::WORDS as u64 {
+                self.seen = [0; Self::WORDS];
+            }
+            self.next = counter + 1;
+        }
+        self.seen[Self::index(counter / 64)] |= 1 << (counter % 64);
+    }
+
+    fn bit(&self, counter: u64) -> bool {
+        self.seen[Self::index(counter / 64)] & 1 << (counter % 64) != 0
+    }
+
+    fn index(word: u64) -> usize {
+        usize::try_from(word % Self::WORDS as u64).unwrap_or(0)
+    }
+}
+
+/// Keys for both directions.
+struct Session {
+    /// What the peer writes for this session, and what we write.
+    ours: u32,
+    theirs: u32,
+    seal: LessSafeKey,
+    open: LessSafeKey,
+    counter: u64,
+    window: Window,
+    born: Instant,
+}
+
+/// A handshake that was begun and not yet answered.
+struct Pending {
+    ours: u32,
+    noise: HandshakeState,
+}
+
+#[derive(Default)]
+struct State {
+    /// What is sent under.
+    current: Option<Session>,
+    /// What was sent under before; the peer may not have noticed yet.
+    previous: Option<Session>,
+    /// What the peer began and has not used yet.
+    next: Option<Session>,
+    pending: Option<Pending>,
+    tried: Option<Instant>,
+    heard: Option<Instant>,
+    /// The time in the last handshake that was believed.
+    their_time: u64,
+    /// When the peer last began a handshake.
+    answered: Option<Instant>,
+}
+
+/// The keys of one link, shared by all that send and receive on it. Locked once a batch.
+pub struct Sealing {
+    identity: Arc<Identity>,
+    peer: [u8; 32],
+    policy: Policy,
+    state: Mutex<State>,
+}
+
+impl std::fmt::Debug for Sealing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Sealing with {}", hexadecimal(&self.peer))
+    }
+}
+
+impl Sealing {
+    /// Keys with the peer of that public key, none yet.
+    #[must_use]
+    pub fn new(identity: Arc<Identity>, peer: [u8; 32], policy: Policy) -> Sealing {
+        Sealing {
+            identity,
+            peer,
+            policy,
+            state: Mutex::default(),
+        }
+    }
+
+    /// Seals every piece of `plain` into `cipher`. False while there are no keys. `send` is given a
+    /// handshake when one is due.
+    pub fn seal(&self, plain: &Arena, cipher: &mut Arena, send: impl FnOnce(&[u8])) -> bool {
+        let now = Instant::now();
+        let mut state = lock(&self.state);
+        let state = &mut *state;
+        if self.is_handshake_due(state, now) {
+            if let Some(message) = self.begin(state, now) {
+                send(&message);
+            }
+        }
+        let Some(session) = &mut state.current else {
+            return false;
+        };
+        let count = plain.len() as u64;
+        if now.duration_since(session.born) >= self.policy.expire
+            || session.counter + count >= self.policy.datagrams * 2
+        {
+            return false;
+        }
+        for piece in 0..plain.len() {
+            cipher.write(|bytes| {
+                let start = bytes.len();
+                session.header(bytes);
+                bytes.extend_from_slice(plain.head(piece));
+                for segment in plain.rest(piece) {
+                    let at = bytes.len();
+                    bytes.resize(at + segment.len(), 0);
+                    segment.copy_to(&mut bytes[at..]);
+                }
+                session.close(bytes, start);
+            });
+        }
+        true
+    }
+
+    fn is_handshake_due(&self, state: &State, now: Instant) -> bool {
+        let since = |then: Option<Instant>| then.map(|then| now.duration_since(then));
+        if since(state.tried).is_some_and(|tried| tried < self.policy.retry) {
+            return false;
+        }
+        let Some(session) = &state.current else {
+            return true;
+        };
+        let silent = since(state.heard).is_none_or(|heard| heard >= self.policy.silence)
+            && since(state.tried).is_none_or(|tried| tried >= self.policy.silence);
+        session.counter >= self.policy.datagrams
+            || now.duration_since(session.born) >= self.policy.renew
+            || silent
+    }
+
+    fn begin(&self, state: &mut State, now: Instant) -> Option<Vec<u8>> {
+        let noise = builder()
+            .local_private_key(&self.identity.private)
+            .and_then(|builder| builder.remote_public_key(&self.peer))
+            .and_then(Builder::build_initiator);
+        let mut pending = Pending {
+            ours: number(),
+            noise: noise.ok()?,
+        };
+        let header = Handshake {
+            answer: false,
+            sender: pending.ours,
+            receiver: 0,
+        };
+        let time = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+        let time = u64::try_from(time.as_nanos()).ok()?;
+        let mut message = vec![0; MAX_MESSAGE];
+        message[..Handshake::BYTES].copy_from_slice(&header.encode());
+        let len = pending
+            .noise
+            .write_message(&time.to_be_bytes(), &mut message[Handshake::BYTES..])
+            .ok()?;
+        message.truncate(Handshake::BYTES + len);
+        state.pending = Some(pending);
+        state.tried = Some(now);
+        Some(message)
+    }
+
+    /// Opens the datagrams of a message in place. Afterwards `parts` lists what was in them; how many
+    /// were not authentic, and what is to be sent back, if anything.
+    pub fn open(&self, bytes: &mut [u8], parts: &mut Vec<Range<usize>>) -> (u64, Option<Vec<u8>>) {
+        let now = Instant::now();
+        let mut state = lock(&self.state);
+        let state = &mut *state;
+        let (mut refused, mut answer) = (0, None);
+        parts.retain_mut(|part| {
+            let datagram = &mut bytes[part.clone()];
+            if let Ok((header, message)) = Handshake::parse(datagram) {
+                match self.handshake(state, header, message, now) {
+                    Some(message) => answer = Some(message),
+                    None => refused += 1,
+                }
+                return false;
+            }
+            match self.unseal(state, datagram, now) {
+                Some(plain) => {
+                    part.start += Sealed::BYTES;
+                    part.end = part.start + plain;
+                    plain > 0
+                }
+                None => {
+                    refused += 1;
+                    false
+                }
+            }
+        });
+        (refused, answer)
+    }
+
+    /// The length of what was in a datagram, which is now in place of it.
+    fn unseal(&self, state: &mut State, datagram: &mut [u8], now: Instant) -> Option<usize> {
+        let (header, _) = Sealed::parse(datagram).ok()?;
+        let sessions = [&mut state.current, &mut state.previous, &mut state.next];
+        let session = sessions
+            .into_iter()
+            .flatten()
+            .find(|session| session.ours == header.session)?;
+        if now.duration_since(session.born) >= self.policy.expire {
+            return None;
+        }
+        let plain = session.open(header, datagram)?;
+        state.heard = Some(now);
+        if state
+            .next
+            .as_ref()
+            .is_some_and(|next| next.ours == header.session)
+        {
+            // The peer has the keys: from now on we use them too.
+            state.previous = state.current.take();
+            state.current = state.next.take();
+        }
+        Some(plain)
+    }
+
+    /// Goes on with a handshake; what to send back, if it was believed.
+    fn handshake(
+        &self,
+        state: &mut State,
+        header: Handshake,
+        message: &[u8],
+        now: Instant,
+    ) -> Option<Vec<u8>> {
+        if header.answer {
+            self.finish(state, header, message, now)
+        } else {
+            self.respond(state, header, message, now)
+        }
+    }
+
+    /// The peer answered: the session is ours to use, and an empty datagram tells it so.
+    fn finish(
+        &self,
+        state: &mut State,
+        header: Handshake,
+        message: &[u8],
+        now: Instant,
+    ) -> Option<Vec<u8>> {
+        let pending = state.pending.as_ref()?;
+        if pending.ours != header.receiver {
+            return None;
+        }
+        // A forged answer spoils the state that reads it, and with it the handshake, which is then
+        // begun again: who can forge the sender's address can do no more than that.
+        let mut pending = state.pending.take()?;
+        let mut payload = [0; MAX_MESSAGE];
+        pending.noise.read_message(message, &mut payload).ok()?;
+        let mut session = Session::new(pending.noise, pending.ours, header.sender, true, now)?;
+        let mut empty = Vec::new();
+        session.header(&mut empty);
+        session.close(&mut empty, 0);
+        state.previous = state.current.replace(session);
+        state.heard = Some(now);
+        Some(empty)
+    }
+
+    fn respond(
+        &self,
+        state: &mut State,
+        header: Handshake,
+        message: &[u8],
+        now: Instant,
+    ) -> Option<Vec<u8>> {
+        // Each costs more than a thousand datagrams do; whoever forges them gets no more than this.
+        let answered = state.answered.replace(now);
+        if answered.is_some_and(|then| now.duration_since(then) < ANSWER_EVERY) {
+            state.answered = answered;
+            return None;
+        }
+        let mut noise = builder()
+            .local_private_key(&self.identity.private)
+            .and_then(Builder::build_responder)
+            .ok()?;
+        let mut payload = [0; MAX_MESSAGE];
+        let len = noise.read_message(message, &mut payload).ok()?;
+        let time = u64::from_be_bytes(payload[..len].try_into().ok()?);
+        if noise.get_remote_static() != Some(&self.peer[..]) || time <= state.their_time {
+            return None;
+        }
+        state.their_time = time;
+        let ours = number();
+        let answer = Handshake {
+            answer: true,
+            sender: ours,
+            receiver: header.sender,
+        };
+        let mut reply = vec![0; MAX_MESSAGE];
+        reply[..Handshake::BYTES].copy_from_slice(&answer.encode());
+        let len = noise
+            .write_message(&[], &mut reply[Handshake::BYTES..])
+            .ok()?;
+        reply.truncate(Handshake::BYTES + len);
+        state.next = Session::new(noise, ours, header.sender, false, now);
+        Some(reply)
+    }
+}
+
+/// What a session is called: by chance, so that nobody who does not see the datagrams can name it.
+fn number() -> u32 {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    RandomState::new().build_hasher().finish() as u32
+}
+
+impl Session {
+    fn new(
+        mut noise: HandshakeState,
+        ours: u32,
+        theirs: u32,
+        began: bool,
+        now: Instant,
+    ) -> Option<Session> {
+        let (first, second) = noise.dangerously_get_raw_split();
+        let (seal, open) = if began {
+            (first, second)
+        } else {
+            (second, first)
+        };
+        let key = |bytes: [u8; 32]| {
+            let key = UnboundKey::new(&AES_256_GCM, &bytes).ok()?;
+            Some(LessSafeKey::new(key))
+        };
+        Some(Session {
+            ours,
+            theirs,
+            seal: key(seal)?,
+            open: key(open)?,
+            counter: 0,
+            window: Window::new(),
+            born: now,
+        })
+    }
+
+    /// Writes the header of the next datagram.
+    fn header(&self, bytes: &mut Vec<u8>) {
+        let header = Sealed {
+            session: self.theirs,
+            counter: self.counter,
+        };
+        bytes.extend_from_slice(&header.encode());
+    }
+
+    /// Seals what follows the header at `start`, and counts.
+    fn close(&mut self, bytes: &mut Vec<u8>, start: usize) {
+        let (header, plain) = bytes[start..].split_at_mut(Sealed::BYTES);
+        let tag = self
+            .seal
+            .seal_in_place_separate_tag(nonce(self.counter), Aad::from(&*header), plain)
+            .expect("a datagram is shorter than what the cipher takes");
+        bytes.extend_from_slice(tag.as_ref());
+        self.counter += 1;
+    }
+
+    /// Opens a datagram in place; the length of what was in it, behind the header.
+    fn open(&mut self, header: Sealed, datagram: &mut [u8]) -> Option<usize> {
+        if !self.window.may_be_new(header.counter) {
+            return None;
+        }
+        let (front, sealed) = datagram.split_at_mut(Sealed::BYTES);
+        let plain = self
+            .open
+            .open_in_place(nonce(header.counter), Aad::from(&*front), sealed)
+            .ok()?;
+        self.window.note(header.counter);
+        Some(plain.len())
+    }
+}
+
+fn nonce(counter: u64) -> Nonce {
+    let mut bytes = [0; 12];
+    bytes[4..].copy_from_slice(&counter.to_be_bytes());
+    Nonce::assume_unique_for_key(bytes)
+}
+
+fn builder() -> Builder<'static> {
+    let parameters = NOISE.parse().expect("a pattern that snow knows");
+    Builder::new(parameters)
+        .prologue(PROLOGUE)
+        .expect("a prologue is set once")
+}
+
+/// Sends a handshake. It is repeated when it gets lost.
+pub(super) fn send(socket: BorrowedFd<'_>, message: &[u8], to: SocketAddr) {
+    use rustix::net::{SendFlags, sendto};
+    sendto(socket, message, SendFlags::DONTWAIT, &to).ok();
+}

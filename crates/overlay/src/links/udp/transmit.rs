@@ -1,0 +1,259 @@
+//! The sending half of a link over UDP.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use latlab_wire::overlay::{Carried, MAX_SLICES, Sealed, Vxlan};
+
+use super::path::Path;
+use super::{Endpoint, Form, Link};
+use crate::endpoints::{DropReason, Transmit};
+use crate::frames::{Arena, Batch, Frame, Gso, Headers};
+use crate::links::sys::{Address, MAX_DATAGRAM, Outbox, Report};
+
+/// One of the sockets that a dispatcher sends from, with what is to leave through it.
+#[derive(Debug)]
+struct Lane {
+    socket: Arc<OwnedFd>,
+    arena: Arena,
+    outbox: Outbox,
+}
+
+/// A dispatcher's sending half.
+#[derive(Debug)]
+pub struct Transmitter {
+    endpoint: Arc<Endpoint>,
+    link: Arc<Link>,
+    to: Address,
+    path: Path,
+    lanes: Vec<Lane>,
+    /// Sealed datagrams, whole.
+    cipher: Arena,
+}
+
+impl Transmitter {
+    pub(super) fn new(
+        endpoint: Arc<Endpoint>,
+        link: Arc<Link>,
+        sockets: Vec<Arc<OwnedFd>>,
+    ) -> io::Result<Transmitter> {
+        let mut from = endpoint.local;
+        from.set_port(0);
+        let remote = link.spec.remote;
+        let lane = |socket| Lane {
+            socket,
+            arena: Arena::new(),
+            outbox: Outbox::new(),
+        };
+        Ok(Transmitter {
+            path: Path::new(super::socket(from)?, remote),
+            to: remote.into(),
+            lanes: sockets.into_iter().map(lane).collect(),
+            cipher: Arena::new(),
+            endpoint,
+            link,
+        })
+    }
+
+    /// Largest datagram in front of what the form adds to it.
+    fn room(&self) -> usize {
+        let sealed = match self.endpoint.form {
+            Form::Sealed(_) => Sealed::BYTES + Sealed::TAG_BYTES,
+            _ => 0,
+        };
+        self.path.payload().saturating_sub(sealed)
+    }
+
+    fn add(&mut self, batch: &Batch, frame: &Frame) -> Result<(), DropReason> {
+        let lane = usize::try_from(flow_of(frame)).unwrap_or(0) % self.lanes.len();
+        let room = self.room();
+        let arena = &mut self.lanes[lane].arena;
+        match self.endpoint.form {
+            Form::Vxlan => vxlan(arena, batch, frame, room),
+            Form::Private | Form::Sealed(_) => {
+                let number = self.link.number.fetch_add(1, Relaxed);
+                let header = carried(frame, self.endpoint.origin, number)?;
+                slices(arena, batch, frame, header, room)
+            }
+        }
+    }
+
+    fn count(&mut self, report: Report, overhead: usize) {
+        let counters = &self.link.spec.counters;
+        let (datagrams, bytes) = report.sent;
+        counters
+            .sent
+            .add(datagrams, bytes - datagrams * overhead as u64);
+        for (reason, count) in [
+            (DropReason::NoBuffer, report.full),
+            (DropReason::TooLong, report.too_long),
+            (DropReason::Refused, report.refused),
+        ] {
+            if count > 0 {
+                counters.drop_frames(reason, count);
+            }
+        }
+        if report.stale {
+            self.path.ask();
+        }
+    }
+}
+
+impl Transmit for Transmitter {
+    fn transmit(&mut self, batch: &Batch, which: &[u16]) {
+        self.path.refresh();
+        self.link.payload.store(self.path.payload(), Relaxed);
+        for &number in which {
+            let frame = &batch.frames()[usize::from(number)];
+            if let Err(reason) = self.add(batch, frame) {
+                self.link.spec.counters.drop_frames(reason, 1);
+            }
+        }
+        let link = self.link.clone();
+        for lane in 0..self.lanes.len() {
+            let (path, to) = (self.path.payload(), &self.to);
+            let Lane {
+                socket,
+                arena,
+                outbox,
+            } = &mut self.lanes[lane];
+            if arena.is_empty() {
+                continue;
+            }
+            let (report, overhead) = match (&self.endpoint.form, &link.sealing) {
+                (Form::Sealed(_), Some(sealing)) => {
+                    self.cipher.clear();
+                    let sealed = sealing.seal(arena, &mut self.cipher, |handshake| {
+                        super::sealed::send(socket.as_fd(), handshake, link.spec.remote);
+                    });
+                    if !sealed {
+                        let lost = arena.len() as u64;
+                        link.spec.counters.drop_frames(DropReason::Down, lost);
+                    }
+                    let overhead = Carried::BYTES + Sealed::BYTES + Sealed::TAG_BYTES;
+                    let cipher = &self.cipher;
+                    (
+                        outbox.send(socket.as_fd(), Some(to), cipher, path),
+                        overhead,
+                    )
+                }
+                (form, _) => {
+                    let overhead = match form {
+                        Form::Vxlan => Vxlan::BYTES,
+                        _ => Carried::BYTES,
+                    };
+                    (outbox.send(socket.as_fd(), Some(to), arena, path), overhead)
+                }
+            };
+            arena.clear();
+            self.count(report, overhead);
+        }
+    }
+}
+
+/// A number that frames of one flow share.
+fn flow_of(frame: &Frame) -> u64 {
+    let head = frame.head();
+    let mut hash = Hash(0xcbf2_9ce4_8422_2325);
+    hash.add(&head[..12]);
+    if let Ok(headers) = Headers::parse(head) {
+        let addresses = if headers.ipv6 { 8..40 } else { 12..20 };
+        hash.add(&head[headers.network..][addresses]);
+        hash.add(&head[headers.transport..][..4]);
+    }
+    hash.0 >> 32
+}
+
+/// FNV (Fowler, Noll, Vo 1991), four bytes at a time.
+struct Hash(u64);
+
+impl Hash {
+    fn add(&mut self, bytes: &[u8]) {
+        for word in bytes.chunks_exact(4) {
+            let word = u32::from_ne_bytes([word[0], word[1], word[2], word[3]]);
+            self.0 = (self.0 ^ u64::from(word)).wrapping_mul(0x0000_0100_0000_01b3);
+            self.0 ^= self.0 >> 29;
+        }
+    }
+}
+
+/// VXLAN: complete frames only, so large ones are cut here.
+fn vxlan(arena: &mut Arena, batch: &Batch, frame: &Frame, room: usize) -> Result<(), DropReason> {
+    let prefix = Vxlan {
+        network: frame.network,
+    }
+    .encode();
+    let refused = |_| DropReason::Malformed;
+    if frame.offload.gso == Gso::None {
+        if frame.len as usize + Vxlan::BYTES > MAX_DATAGRAM {
+            return Err(DropReason::TooLong);
+        }
+        return arena.complete(&prefix, batch, frame).map_err(refused);
+    }
+    let asked = usize::from(frame.offload.gso_size);
+    let headers = Headers::parse(frame.head()).map_or(frame.head().len(), |read| read.payload);
+    // Smaller segments than the sender asked for are as good to TCP, and better than fragments.
+    let most = room.saturating_sub(Vxlan::BYTES + headers);
+    let size = if most >= 256 { asked.min(most) } else { asked };
+    if size + headers + Vxlan::BYTES > MAX_DATAGRAM {
+        return Err(DropReason::TooLong);
+    }
+    let size = u16::try_from(size).unwrap_or(u16::MAX);
+    arena.cut(&prefix, batch, frame, size).map_err(refused)?;
+    Ok(())
+}
+
+/// The private header of a frame.
+pub(in crate::links) fn carried(
+    frame: &Frame,
+    origin: u64,
+    number: u32,
+) -> Result<Carried, DropReason> {
+    if frame.hops == 0 {
+        return Err(DropReason::Loop);
+    }
+    if frame.len as usize > latlab_wire::overlay::MAX_FRAME_BYTES {
+        return Err(DropReason::TooLong);
+    }
+    // A hint for who cuts the frame; zero where the headers are none that are cut.
+    let headers = match frame.offload.gso {
+        Gso::None => 0,
+        _ => Headers::parse(frame.head()).map_or(0, |read| read.payload),
+    };
+    Ok(Carried {
+        hops: frame.hops - 1,
+        network: frame.network,
+        origin: if frame.origin == 0 {
+            origin
+        } else {
+            frame.origin
+        },
+        number,
+        whole: frame.len,
+        offset: 0,
+        offload: frame.offload.encode(u16::try_from(headers).unwrap_or(0)),
+    })
+}
+
+/// The private form: the frame as it is, in as few slices as the path allows.
+fn slices(
+    arena: &mut Arena,
+    batch: &Batch,
+    frame: &Frame,
+    mut header: Carried,
+    room: usize,
+) -> Result<(), DropReason> {
+    let whole = frame.len as usize;
+    let most = room.saturating_sub(Carried::BYTES) & !7;
+    let each = most.max(whole.div_ceil(MAX_SLICES)).max(64);
+    let mut from = 0;
+    while from < whole {
+        let to = (from + each).min(whole);
+        header.offset = u32::try_from(from).unwrap_or(u32::MAX);
+        arena.slice(&header.encode(), batch, frame, from..to);
+        from = to;
+    }
+    Ok(())
+}

@@ -1,0 +1,306 @@
+//! Links over UDP through a real kernel: against its own vxlan device, and against ourselves.
+
+mod space;
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use latlab_overlay::endpoints::{Counters, DropReason};
+use latlab_overlay::links::udp::sealed::Identity;
+use latlab_overlay::links::udp::{Endpoint, Form, Spec};
+use space::{LINK, Running, Space, Switch, pair};
+
+const NETWORK: u32 = 0x12_3456;
+
+/// What a link counts, and what belonged to none.
+#[derive(Default, Clone)]
+struct Counted {
+    link: Arc<Counters>,
+    strangers: Arc<Counters>,
+}
+
+impl Counted {
+    /// Everything that was dropped, by reason.
+    fn drops(&self) -> Vec<(&'static str, u64)> {
+        let each = DropReason::ALL.map(|reason| {
+            let count = self.link.dropped(reason) + self.strangers.dropped(reason);
+            (reason.name(), count)
+        });
+        each.into_iter().filter(|(_, count)| *count > 0).collect()
+    }
+}
+
+/// A tap in `space` joined with a link to `remote`.
+fn switch(
+    space: &Space,
+    form: Form,
+    (local, remote): (&str, &str),
+    key: Option<[u8; 32]>,
+    mtu: u16,
+) -> (Switch, Counted) {
+    let local: SocketAddr = local.parse().unwrap();
+    let remote: SocketAddr = remote.parse().unwrap();
+    let counted = Counted::default();
+    let (counters, strangers) = (counted.link.clone(), counted.strangers.clone());
+    let origin = u64::from(local.ip().to_string().bytes().last().unwrap());
+    let switch = Switch::start(space, "tap0", mtu, NETWORK, move || {
+        let endpoint = Endpoint::new(form, local, origin, strangers);
+        let id = LINK;
+        endpoint
+            .add(Spec {
+                id,
+                remote,
+                counters,
+                key,
+            })
+            .unwrap();
+        let receiver = endpoint.receiver().unwrap();
+        (receiver, endpoint.transmitter(id).unwrap())
+    });
+    (switch, counted)
+}
+
+fn addresses(space: &Space, device: &str, host: u32, mtu: u32) {
+    space.ip(&format!("link set {device} mtu {mtu} up"));
+    space.ip(&format!("address add 198.51.100.{host}/24 dev {device}"));
+    space.ip(&format!(
+        "address add 2001:db8:1::{host}/64 dev {device} nodad"
+    ));
+}
+
+/// The kernel's own end in `space`.
+fn kernel_vxlan(space: &Space, local: &str, remote: &str, mtu: u32) {
+    let v6 = if local.contains(':') {
+        "udp6zerocsumrx noudp6zerocsumtx"
+    } else {
+        "udpcsum"
+    };
+    space.ip(&format!(
+        "link add vx0 type vxlan id {NETWORK} local {local} remote {remote} dstport 4789 {v6}"
+    ));
+    addresses(space, "vx0", 2, mtu);
+}
+
+fn ping(space: &Space, words: &str) {
+    space.shell(&format!("ping -n -i 0.02 -W 2 {words}"));
+}
+
+/// One-way bulk of both kinds, both ways; every byte arrives.
+fn bulk(client: &Space, server: &Space, address: &str, bytes: u32) {
+    for (from, to, reverse) in [(client, server, ""), (client, server, "-R")] {
+        let listening = listen(to, address);
+        let words = format!("iperf3 -c {address} -n {bytes} {reverse} --connect-timeout 3000 -J");
+        let said = from.shell(&words);
+        drop(listening);
+        assert!(said.contains("sum_received"), "{said}");
+    }
+}
+
+fn listen(space: &Space, address: &str) -> Running {
+    let server = space.start(&format!("iperf3 -s -1 -B {address}"));
+    for _ in 0..100 {
+        if space.shell("ss -ltn").contains(":5201") {
+            return server;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    panic!("iperf3 does not listen: {:?}", server.finish());
+}
+
+/// Everything that an Ethernet carries.
+fn everything(a: &Space, b: &Space, device: &str, mtu: u32) {
+    let (v4, v6) = (mtu - 28, mtu - 48);
+    ping(a, "-c 3 198.51.100.2");
+    ping(b, "-c 3 2001:db8:1::1");
+    ping(a, &format!("-c 3 -M do -s {v4} 198.51.100.2"));
+    ping(a, &format!("-c 3 -M do -s {v6} 2001:db8:1::2"));
+    // Multicast: everybody on the LAN answers to all-nodes.
+    ping(a, "-c 2 -I tap0 ff02::1");
+    bulk(a, b, "198.51.100.2", 8_000_000);
+    bulk(a, b, "2001:db8:1::2", 4_000_000);
+    tagged((a, "tap0"), (b, device));
+    tagged((b, device), (a, "tap0"));
+}
+
+/// A frame with a VLAN tag arrives with it. The kernel here has no VLAN device, so a packet socket
+/// sends it, and one reads it, beside which the kernel says which tag it took out.
+fn tagged(from: (&Space, &str), to: (&Space, &str)) {
+    const READ: &str = "import socket, struct, sys
+s = socket.socket(17, 3, socket.htons(3)); s.bind((sys.argv[1], 0))
+s.setsockopt(263, 8, 1); s.settimeout(5)
+open(sys.argv[2], \"w\")
+while True:
+    data, beside, _, _ = s.recvmsg(4096, 512)
+    for _, _, aux in beside:
+        status, _, _, _, _, tag, _ = struct.unpack(\"IIIHHHH\", aux[:20])
+        if status & 16 and tag == 0x6005 and b\"tagged\" in data: sys.exit(0)
+";
+    const SEND: &str = "import socket, sys
+s = socket.socket(17, 3, 0); s.bind((sys.argv[1], 0))
+s.send(b\"\\xff\" * 6 + b\"\\2\\0\\0\\0\\0\\x99\\x81\\0\\x60\\5\\x88\\xb5\" + b\"tagged\" * 10)";
+    let ready = std::env::temp_dir().join(format!("latlab-tagged-{}-{}", to.0.tid, from.0.tid));
+    let reader =
+        to.0.start(&format!("python3 -c '{READ}' {} {}", to.1, ready.display()));
+    for _ in 0..250 {
+        if ready.exists() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::fs::remove_file(&ready).expect("the reader is ready");
+    from.0.shell(&format!("python3 -c '{SEND}' {}", from.1));
+    let read = reader.wait();
+    assert!(
+        read.status.success(),
+        "{}",
+        String::from_utf8_lossy(&read.stderr)
+    );
+}
+
+/// A wire as cards make it: checksums computed, everything cut.
+fn as_cards_do(space: &Space) {
+    space.shell("ethtool -K wire tx off gso off gro off");
+}
+
+#[test]
+fn the_kernels_vxlan_device_is_understood_and_understands() {
+    if !space::can("vxlan") {
+        return;
+    }
+    let (a, b) = pair(1500);
+    kernel_vxlan(&b, "192.0.2.2", "192.0.2.1", 1450);
+    let ends = ("192.0.2.1:4789", "192.0.2.2:4789");
+    let (_switch, counted) = switch(&a, Form::Vxlan, ends, None, 1450);
+    addresses(&a, "tap0", 1, 1450);
+    everything(&a, &b, "vx0", 1450);
+    assert_eq!(counted.drops(), []);
+}
+
+/// What tshark finds in a capture that a filter selects.
+fn dissected(space: &Space, file: &Path, filter: &str) -> String {
+    let checks = "-o ip.check_checksum:TRUE -o tcp.check_checksum:TRUE -o udp.check_checksum:TRUE";
+    space.shell(&format!(
+        "tshark -r {} {checks} -Y '{filter}' 2>&1 | grep -v ^Running || true",
+        file.display()
+    ))
+}
+
+#[test]
+fn wireshark_reads_what_is_sent_without_complaint() {
+    if !space::can("capture") {
+        return;
+    }
+    let (a, b) = pair(1500);
+    as_cards_do(&a);
+    as_cards_do(&b);
+    kernel_vxlan(&b, "192.0.2.2", "192.0.2.1", 1450);
+    let ends = ("192.0.2.1:4789", "192.0.2.2:4789");
+    let (_switch, counted) = switch(&a, Form::Vxlan, ends, None, 1450);
+    addresses(&a, "tap0", 1, 1450);
+    let file = std::env::temp_dir().join(format!("latlab-capture-{}.pcapng", b.tid));
+    let capture = b.start(&format!("tshark -q -i wire -w {}", file.display()));
+    for _ in 0..250 {
+        if file.metadata().is_ok_and(|file| file.len() > 0) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    everything(&a, &b, "vx0", 1450);
+    std::thread::sleep(Duration::from_millis(300));
+    capture.finish();
+    assert_eq!(counted.drops(), []);
+    for side in [1, 2] {
+        let sent = dissected(
+            &b,
+            &file,
+            &format!("ip.src == 192.0.2.{side} && vxlan.vni == {NETWORK} && tcp"),
+        );
+        assert!(
+            sent.lines().count() > 1000,
+            "only {} of TCP by {side}",
+            sent.lines().count()
+        );
+        let tagged = dissected(
+            &b,
+            &file,
+            &format!("ip.src == 192.0.2.{side} && vlan.id == 5"),
+        );
+        assert_eq!(tagged.lines().count(), 1, "{tagged}");
+    }
+    let bad = "_ws.malformed || _ws.expert.severity == error || ip.checksum.status == Bad || tcp.checksum.status == Bad || udp.checksum.status == Bad || udp.checksum == 0 || icmpv6.checksum.status == Bad";
+    let complaints = dissected(&b, &file, bad);
+    assert_eq!(complaints, "");
+    let strange = dissected(&b, &file, "udp.port == 4789 && !vxlan");
+    assert_eq!(strange, "");
+    std::fs::remove_file(&file).unwrap();
+}
+
+#[test]
+fn over_ipv6_and_with_an_mtu_of_64_kib_too() {
+    if !space::can("vxlan") {
+        return;
+    }
+    // The underlay's MTU stays 1500: what cannot be cut is fragmented.
+    for (a_local, b_local, mtu) in [
+        ("192.0.2.1", "192.0.2.2", 65_485_u32),
+        ("2001:db8::1", "2001:db8::2", 9000),
+    ] {
+        let (a, b) = pair(1500);
+        kernel_vxlan(&b, b_local, a_local, mtu);
+        let ends =
+            [a_local, b_local].map(|ip| SocketAddr::new(ip.parse().unwrap(), 4789).to_string());
+        let (_switch, counted) = switch(&a, Form::Vxlan, (&ends[0], &ends[1]), None, mtu as u16);
+        addresses(&a, "tap0", 1, mtu);
+        everything(&a, &b, "vx0", mtu);
+        assert_eq!(counted.drops(), []);
+    }
+}
+
+#[test]
+fn the_private_form_carries_frames_whole() {
+    if !space::can("private form") {
+        return;
+    }
+    for mtu in [1500_u32, 9000, 65_521] {
+        let (a, b) = pair(1500);
+        let (local, remote) = ("192.0.2.1:4790", "192.0.2.2:4790");
+        let (_one, counted_a) = switch(&a, Form::Private, (local, remote), None, mtu as u16);
+        let (_two, counted_b) = switch(&b, Form::Private, (remote, local), None, mtu as u16);
+        addresses(&a, "tap0", 1, mtu);
+        addresses(&b, "tap0", 2, mtu);
+        everything(&a, &b, "tap0", mtu);
+        assert_eq!((counted_a.drops(), counted_b.drops()), (vec![], vec![]));
+    }
+}
+
+#[test]
+fn the_sealed_form_carries_the_same() {
+    if !space::can("sealed form") {
+        return;
+    }
+    let (a, b) = pair(1500);
+    let [key_a, key_b] = [(), ()].map(|()| Arc::new(Identity::generate().unwrap()));
+    let (local, remote) = ("192.0.2.1:4791", "192.0.2.2:4791");
+    let sealed = |key: &Arc<Identity>| Form::Sealed(key.clone());
+    let peers = (Some(key_b.public()), Some(key_a.public()));
+    let (_one, counted_a) = switch(&a, sealed(&key_a), (local, remote), peers.0, 9000);
+    let (_two, counted_b) = switch(&b, sealed(&key_b), (remote, local), peers.1, 9000);
+    addresses(&a, "tap0", 1, 9000);
+    addresses(&b, "tap0", 2, 9000);
+    // The first frames wait for nobody: they are lost while there are no keys yet.
+    a.attempt("ping -n -c 20 -i 0.02 -W 1 198.51.100.2");
+    everything(&a, &b, "tap0", 9000);
+    let other_than_down = |counted: &Counted| {
+        let drops = counted.drops();
+        drops
+            .into_iter()
+            .filter(|(why, _)| *why != "down")
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (other_than_down(&counted_a), other_than_down(&counted_b)),
+        (vec![], vec![])
+    );
+}
