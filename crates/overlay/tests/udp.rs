@@ -87,11 +87,13 @@ fn ping(space: &Space, words: &str) {
     space.shell(&format!("ping -n -i 0.02 -W 2 {words}"));
 }
 
-/// One-way bulk of both kinds, both ways; every byte arrives.
+/// Bulk both ways; every byte arrives. Random payload would look like other protocols to dissectors.
 fn bulk(client: &Space, server: &Space, address: &str, bytes: u32) {
     for (from, to, reverse) in [(client, server, ""), (client, server, "-R")] {
         let listening = listen(to, address);
-        let words = format!("iperf3 -c {address} -n {bytes} {reverse} --connect-timeout 3000 -J");
+        let words = format!(
+            "iperf3 -c {address} -n {bytes} {reverse} --connect-timeout 3000 --repeating-payload -J"
+        );
         let said = from.shell(&words);
         drop(listening);
         assert!(said.contains("sum_received"), "{said}");
