@@ -4,14 +4,16 @@
 //! them inside of one call: [`Inbox`] points into memory of its own, [`Outbox`] into an arena that it
 //! borrows until the call is over.
 
+use std::ffi::CString;
 use std::io;
 use std::mem::{size_of, zeroed};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::Range;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use libc::{c_int, c_void, iovec, mmsghdr, msghdr, sockaddr_storage};
 
+use crate::endpoints::{Counters, DropReason};
 use crate::frames::{Arena, Segment};
 
 /// Most datagrams in one call of UDP segmentation (`UDP_MAX_SEGMENTS` of the oldest kernels).
@@ -78,6 +80,54 @@ pub fn get(socket: BorrowedFd<'_>, level: c_int, option: c_int) -> io::Result<c_
 
 fn length(len: usize) -> libc::socklen_t {
     libc::socklen_t::try_from(len).expect("a few bytes")
+}
+
+/// A packet socket on an interface, with virtio-net headers and everything else that a link needs.
+pub fn packet_socket(device: &str) -> io::Result<OwnedFd> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+    let name = CString::new(device)?;
+    // SAFETY: a string with a zero at its end.
+    let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+    if index == 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    // No protocol yet: nothing is received before the socket is bound to the interface.
+    let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?;
+    for option in [
+        libc::PACKET_VNET_HDR,
+        libc::PACKET_AUXDATA,
+        libc::PACKET_IGNORE_OUTGOING,
+    ] {
+        set(socket.as_fd(), libc::SOL_PACKET, option, 1)?;
+    }
+    // SAFETY: all zeros is an address of this form.
+    let mut address: libc::sockaddr_ll = unsafe { zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+    address.sll_ifindex = index as c_int;
+    // SAFETY: the pointer and the length are those of the structure.
+    let bound = unsafe {
+        libc::bind(
+            socket.as_raw_fd(),
+            (&raw const address).cast(),
+            length(size_of::<libc::sockaddr_ll>()),
+        )
+    };
+    if bound != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // `struct packet_mreq`: the interface, the kind, the length of an address, the address.
+    let mut request = [0; 16];
+    request[..4].copy_from_slice(&index.to_ne_bytes());
+    request[4..6].copy_from_slice(&(libc::PACKET_MR_PROMISC as u16).to_ne_bytes());
+    set_bytes(
+        socket.as_fd(),
+        libc::SOL_PACKET,
+        libc::PACKET_ADD_MEMBERSHIP,
+        &request,
+    )?;
+    Ok(socket)
 }
 
 /// An address in the kernel's form.
@@ -392,6 +442,25 @@ pub struct Report {
     pub refused: u64,
     /// What is known of the path is no longer true.
     pub stale: bool,
+}
+
+impl Report {
+    /// Counts it; `overhead` is what the link put in front of every frame.
+    pub fn count(&self, counters: &Counters, overhead: usize) {
+        let (datagrams, bytes) = self.sent;
+        counters
+            .sent
+            .add(datagrams, bytes - datagrams * overhead as u64);
+        for (reason, count) in [
+            (DropReason::NoBuffer, self.full),
+            (DropReason::TooLong, self.too_long),
+            (DropReason::Refused, self.refused),
+        ] {
+            if count > 0 {
+                counters.drop_frames(reason, count);
+            }
+        }
+    }
 }
 
 /// Pieces of an arena that leave as one message: datagrams of one length, the last may be shorter.

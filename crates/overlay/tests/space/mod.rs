@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use latlab_overlay::endpoints::{Counters, PortId, Receive, Transmit};
 use latlab_overlay::frames::Batch;
@@ -259,4 +260,96 @@ fn mover(
             from.complete();
         }
     })
+}
+
+/// Addresses of both families, of the LAN that tests make.
+pub fn addresses(space: &Space, device: &str, host: u32, mtu: u32) {
+    space.ip(&format!("link set {device} mtu {mtu} up"));
+    space.ip(&format!("address add 198.51.100.{host}/24 dev {device}"));
+    space.ip(&format!(
+        "address add 2001:db8:1::{host}/64 dev {device} nodad"
+    ));
+}
+
+pub fn ping(space: &Space, words: &str) {
+    space.shell(&format!("ping -n -i 0.02 -W 2 {words}"));
+}
+
+/// Bulk both ways; every byte arrives. Random payload would look like other protocols to dissectors.
+fn bulk(client: &Space, server: &Space, address: &str, bytes: u32) {
+    for (from, to, reverse) in [(client, server, ""), (client, server, "-R")] {
+        let listening = listen(to, address);
+        let words = format!(
+            "iperf3 -c {address} -n {bytes} {reverse} --connect-timeout 3000 --repeating-payload -J"
+        );
+        let said = from.shell(&words);
+        drop(listening);
+        assert!(said.contains("sum_received"), "{said}");
+    }
+}
+
+fn listen(space: &Space, address: &str) -> Running {
+    let server = space.start(&format!("iperf3 -s -1 -B {address}"));
+    for _ in 0..100 {
+        if space.shell("ss -ltn").contains(":5201") {
+            return server;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    panic!("iperf3 does not listen: {:?}", server.finish());
+}
+
+/// Everything that an Ethernet carries.
+pub fn everything(a: &Space, b: &Space, device: &str, mtu: u32) {
+    let (v4, v6) = (mtu - 28, mtu - 48);
+    ping(a, "-c 3 198.51.100.2");
+    ping(b, "-c 3 2001:db8:1::1");
+    ping(a, &format!("-c 3 -M do -s {v4} 198.51.100.2"));
+    ping(a, &format!("-c 3 -M do -s {v6} 2001:db8:1::2"));
+    // Multicast: everybody on the LAN answers to all-nodes.
+    ping(a, "-c 2 -I tap0 ff02::1");
+    bulk(a, b, "198.51.100.2", 8_000_000);
+    bulk(a, b, "2001:db8:1::2", 4_000_000);
+    tagged((a, "tap0"), (b, device));
+    tagged((b, device), (a, "tap0"));
+}
+
+/// A frame with a VLAN tag arrives with it. The kernel here has no VLAN device, so a packet socket
+/// sends it, and one reads it, beside which the kernel says which tag it took out.
+fn tagged(from: (&Space, &str), to: (&Space, &str)) {
+    const READ: &str = "import socket, struct, sys
+s = socket.socket(17, 3, socket.htons(3)); s.bind((sys.argv[1], 0))
+s.setsockopt(263, 8, 1); s.settimeout(5)
+open(sys.argv[2], \"w\")
+while True:
+    data, beside, _, _ = s.recvmsg(4096, 512)
+    for _, _, aux in beside:
+        status, _, _, _, _, tag, _ = struct.unpack(\"IIIHHHH\", aux[:20])
+        if status & 16 and tag == 0x6005 and b\"tagged\" in data: sys.exit(0)
+";
+    const SEND: &str = "import socket, sys
+s = socket.socket(17, 3, 0); s.bind((sys.argv[1], 0))
+s.send(b\"\\xff\" * 6 + b\"\\2\\0\\0\\0\\0\\x99\\x81\\0\\x60\\5\\x88\\xb5\" + b\"tagged\" * 10)";
+    let ready = std::env::temp_dir().join(format!("latlab-tagged-{}-{}", to.0.tid, from.0.tid));
+    let reader =
+        to.0.start(&format!("python3 -c '{READ}' {} {}", to.1, ready.display()));
+    for _ in 0..250 {
+        if ready.exists() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::fs::remove_file(&ready).expect("the reader is ready");
+    from.0.shell(&format!("python3 -c '{SEND}' {}", from.1));
+    let read = reader.wait();
+    assert!(
+        read.status.success(),
+        "{}",
+        String::from_utf8_lossy(&read.stderr)
+    );
+}
+
+/// A wire as cards make it: checksums computed, everything cut.
+pub fn as_cards_do(space: &Space) {
+    space.shell("ethtool -K wire tx off gso off gro off");
 }

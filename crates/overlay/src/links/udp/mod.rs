@@ -284,7 +284,7 @@ fn socket(local: SocketAddr) -> io::Result<OwnedFd> {
 }
 
 /// Asks for large buffers: beyond the system's limit where that is allowed, else up to it.
-pub(super) fn enlarge(socket: BorrowedFd<'_>) {
+pub(in crate::links) fn enlarge(socket: BorrowedFd<'_>) {
     for (forced, modest) in [
         (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF),
         (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF),

@@ -81,20 +81,7 @@ impl Transmitter {
     }
 
     fn count(&mut self, report: Report, overhead: usize) {
-        let counters = &self.link.spec.counters;
-        let (datagrams, bytes) = report.sent;
-        counters
-            .sent
-            .add(datagrams, bytes - datagrams * overhead as u64);
-        for (reason, count) in [
-            (DropReason::NoBuffer, report.full),
-            (DropReason::TooLong, report.too_long),
-            (DropReason::Refused, report.refused),
-        ] {
-            if count > 0 {
-                counters.drop_frames(reason, count);
-            }
-        }
+        report.count(&self.link.spec.counters, overhead);
         if report.stale {
             self.path.ask();
         }
