@@ -20,6 +20,7 @@
 //! - [`dispatch`]: the threads that take it there
 //! - [`links`]: the ways to other hosts
 //! - [`ports`]: how guests are plugged in
+//! - [`rings`]: the memory that a guest shares, and what it may do to it
 //! - [`daemon`]: a configuration, and what is open because of it
 //! - [`control`]: how the configuration is changed and looked at
 //! - [`kernel`]: the way past all this, for containers
@@ -33,3 +34,4 @@ pub mod frames;
 pub mod kernel;
 pub mod links;
 pub mod ports;
+pub mod rings;

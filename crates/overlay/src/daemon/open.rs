@@ -6,7 +6,7 @@ use std::sync::Arc;
 use latlab_model::overlay::{Interface, InterfaceKind, Link};
 
 use crate::endpoints::{Counters, PortId, Receive, Transmit};
-use crate::ports::tap;
+use crate::ports::{tap, vhost_user};
 
 /// What every port is made from.
 pub(super) struct Way<'a> {
@@ -26,6 +26,8 @@ pub(super) struct Made {
 pub(super) enum Opened {
     /// Nothing.
     Halves,
+    /// The connection to a virtual machine's monitor.
+    VhostUser(vhost_user::VhostUser),
 }
 
 /// Why a port could not be opened.
@@ -98,9 +100,33 @@ impl Opener {
                     opened: Opened::Halves,
                 })
             }
-            InterfaceKind::VhostUser { .. } | InterfaceKind::Veth { .. } => {
-                Err(Failed::unsupported(way))
+            InterfaceKind::VhostUser {
+                socket,
+                client,
+                queues,
+                interrupts,
+                cut_through,
+            } => {
+                let settings = vhost_user::Settings {
+                    id: way.id,
+                    socket: socket.clone(),
+                    client: *client,
+                    queues: *queues,
+                    mtu: spec.mtu,
+                    interrupts: *interrupts,
+                    cut_through: *cut_through,
+                };
+                let hint = "look who else listens at the socket, or give another path";
+                let port = vhost_user::VhostUser::open(settings, Arc::clone(&way.counters))
+                    .map_err(|error| Failed::new(way, &error, hint))?;
+                let receivers = (0..usize::from(*queues)).map(|pair| port.receiver(pair));
+                Ok(Made {
+                    receivers: boxed(receivers.collect()),
+                    sender: Box::new(port.sender(0)),
+                    opened: Opened::VhostUser(port),
+                })
             }
+            InterfaceKind::Veth { .. } => Err(Failed::unsupported(way)),
         }
     }
 
@@ -126,8 +152,20 @@ impl Failed {
 
 impl Opened {
     /// Puts what `set interface` changed into effect.
-    #[allow(clippy::unused_self)]
-    pub fn settle(&self, _interface: &Interface) {}
+    pub fn settle(&self, interface: &Interface) {
+        if let (
+            Opened::VhostUser(port),
+            InterfaceKind::VhostUser {
+                interrupts,
+                cut_through,
+                ..
+            },
+        ) = (self, &interface.kind)
+        {
+            port.set_interrupts(*interrupts);
+            port.set_cut_through(*cut_through);
+        }
+    }
 }
 
 fn boxed<R: Receive + 'static>(receivers: Vec<R>) -> Vec<Box<dyn Receive>> {

@@ -1,0 +1,267 @@
+//! What a guest sends, into a batch.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::announcement::Announcement;
+use super::bounce::Bounce;
+use super::shared::{Pair, Ring, Shared};
+use crate::endpoints::{DropReason, Receive};
+use crate::frames::{Batch, HEAD, NETWORK_UNKNOWN, Offload, Segment};
+use crate::rings::{Chain, Direction, Fault, Piece};
+
+/// How far ahead descriptors are fetched into the cache.
+const AHEAD: u16 = 8;
+
+/// The receiving half of a pair of rings.
+#[derive(Debug)]
+pub struct Receiver {
+    port: Arc<Shared>,
+    pair: usize,
+    /// The ring while it is checked out: from the first frame until the batch is complete.
+    ring: Option<Box<Ring>>,
+    chain: Chain,
+    bounce: Bounce,
+    announcement: Announcement,
+    armed: bool,
+}
+
+/// What a pass received.
+#[derive(Default)]
+struct Pass {
+    frames: u64,
+    bytes: u64,
+    copied: u64,
+    malformed: u64,
+}
+
+impl Receiver {
+    /// For one pair of the port.
+    pub(super) fn new(port: Arc<Shared>, pair: usize) -> Receiver {
+        Receiver {
+            port,
+            pair,
+            ring: None,
+            chain: Chain::default(),
+            bounce: Bounce::default(),
+            announcement: Announcement::default(),
+            armed: false,
+        }
+    }
+
+    fn rings(&self) -> &Pair {
+        &self.port.pairs[self.pair]
+    }
+
+    /// Takes chains from the ring until the batch is full or the ring is empty.
+    fn drain(&mut self, ring: &mut Ring, batch: &mut Batch) -> Result<Pass, (Pass, Fault)> {
+        let mut pass = Pass::default();
+        let mut left = batch.room();
+        let bounce = !self.port.cut_through();
+        while left > 0 {
+            let ready = match ring.queue.ready() {
+                Ok(0) => break,
+                Ok(ready) => ready,
+                Err(fault) => return Err((pass, fault)),
+            };
+            let now = usize::from(ready).min(left);
+            for _ in 0..now {
+                ring.queue.prefetch(AHEAD);
+                self.chain.clear();
+                match ring.queue.pop(Direction::FromGuest, &mut self.chain) {
+                    Ok(head) => ring.queue.push(head, 0),
+                    Err(fault) => return Err((pass, fault)),
+                }
+                if ring.enabled {
+                    self.take(ring, batch, &mut pass, bounce);
+                }
+            }
+            left -= now;
+        }
+        Ok(pass)
+    }
+
+    /// Takes the frame that lies in the chain.
+    #[inline]
+    fn take(&mut self, ring: &Ring, batch: &mut Batch, pass: &mut Pass, bounce: bool) {
+        let mut header = [0; 12];
+        let header = &mut header[..ring.features.header_bytes()];
+        let Some(mut body) = Body::after(self.chain.pieces(), header) else {
+            pass.malformed += 1;
+            return;
+        };
+        let bytes = self.chain.bytes() as usize - header.len();
+        let Some(offload) = offload_of(header, bytes).filter(|o| ring.features.may_send(o)) else {
+            pass.malformed += 1;
+            return;
+        };
+        let pushed = if bounce {
+            pass.copied += bytes as u64;
+            let copy = self.bounce.copy(&mut body, bytes);
+            batch.push(self.port.id, NETWORK_UNKNOWN, offload, [copy])
+        } else {
+            pass.copied += bytes.min(HEAD) as u64;
+            batch.push(self.port.id, NETWORK_UNKNOWN, offload, body)
+        };
+        match pushed {
+            Ok(()) => {
+                pass.frames += 1;
+                pass.bytes += bytes as u64;
+            }
+            Err(_) => pass.malformed += 1,
+        }
+    }
+
+    fn count(&self, pass: &Pass) {
+        let counters = self.port.counters();
+        if pass.frames > 0 {
+            counters.received.add(pass.frames, pass.bytes);
+            counters.batches.fetch_add(1, Relaxed);
+            counters.copied.fetch_add(pass.copied, Relaxed);
+        }
+        if pass.malformed > 0 {
+            counters.drop_frames(DropReason::Malformed, pass.malformed);
+        }
+    }
+
+    fn hear(&mut self) {
+        let kicks = self.rings().doorbell.clear();
+        if kicks > 0 {
+            self.port.counters().kicks.fetch_add(kicks, Relaxed);
+        }
+    }
+}
+
+impl Receive for Receiver {
+    fn receive(&mut self, batch: &mut Batch) -> usize {
+        let before = batch.frames().len();
+        if self.armed {
+            self.armed = false;
+            self.hear();
+        }
+        if self.pair == 0 {
+            self.announcement.announce(&self.port, batch);
+        }
+        let Some(mut ring) = self.ring.take().or_else(|| self.rings().from_guest.take()) else {
+            return batch.frames().len() - before;
+        };
+        if ring.works() {
+            let pass = match self.drain(&mut ring, batch) {
+                Ok(pass) => pass,
+                Err((pass, fault)) => {
+                    ring.stop(fault);
+                    self.port.note(format!("send ring {}: {fault}", self.pair));
+                    pass
+                }
+            };
+            self.count(&pass);
+        }
+        self.ring = Some(ring);
+        batch.frames().len() - before
+    }
+
+    fn complete(&mut self) {
+        self.bounce.clear();
+        let Some(mut ring) = self.ring.take() else {
+            return;
+        };
+        // Of a ring with a mistake nothing more is shown to the guest; the monitor starts it afresh.
+        if ring.fault.is_none() {
+            ring.queue.publish();
+            if ring.queue.wants_interrupt() {
+                ring.interrupt(self.port.counters());
+            }
+        }
+        self.rings().from_guest.give_back(ring);
+    }
+
+    fn wakeup(&self) -> BorrowedFd<'_> {
+        self.rings().doorbell.as_fd()
+    }
+
+    fn arm(&mut self) -> bool {
+        self.hear();
+        self.armed = true;
+        let armed = self.rings().from_guest.with(|ring| {
+            if !ring.works() {
+                return false;
+            }
+            ring.queue.arm().unwrap_or_else(|fault| {
+                ring.stop(fault);
+                false
+            })
+        });
+        // A ring that is started later rings the bell.
+        armed.unwrap_or(false)
+    }
+
+    fn disarm(&mut self) {
+        if self.armed {
+            self.armed = false;
+            self.hear();
+        }
+        self.rings().from_guest.with(|ring| ring.queue.disarm());
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.complete();
+    }
+}
+
+/// A header that was read; none when it cannot be.
+#[inline]
+fn offload_of(header: &[u8], bytes: usize) -> Option<Offload> {
+    let mut classic = [0; Offload::BYTES];
+    classic.copy_from_slice(&header[..Offload::BYTES]);
+    if classic == [0; Offload::BYTES] {
+        return Some(Offload::default());
+    }
+    let mut offload = Offload::parse(&classic, bytes).ok()?;
+    // That is the device's to say, never the driver's.
+    offload.verified = false;
+    Some(offload)
+}
+
+/// A chain behind its header.
+#[derive(Clone)]
+pub(super) struct Body<'a> {
+    pieces: &'a [Piece],
+    at: usize,
+}
+
+impl<'a> Body<'a> {
+    /// Reads the header once, over as many pieces as it lies in (CVE-2022-2132 in DPDK); none when the
+    /// chain ends in it.
+    #[inline]
+    fn after(pieces: &'a [Piece], header: &mut [u8]) -> Option<Body<'a>> {
+        let mut body = Body { pieces, at: 0 };
+        let mut read = 0;
+        while read < header.len() {
+            let place = body.pieces.first()?.place;
+            let here = place.part(body.at, usize::MAX).read(&mut header[read..]);
+            read += here;
+            body.at += here;
+            if body.at == place.bytes() {
+                body.pieces = &body.pieces[1..];
+                body.at = 0;
+            }
+        }
+        Some(body)
+    }
+}
+
+impl Iterator for Body<'_> {
+    type Item = Segment;
+
+    #[inline]
+    fn next(&mut self) -> Option<Segment> {
+        let (first, rest) = self.pieces.split_first()?;
+        let segment = first.place.part(self.at, usize::MAX).segment();
+        self.pieces = rest;
+        self.at = 0;
+        Some(segment)
+    }
+}

@@ -1,0 +1,188 @@
+//! What the two sides of a port share: the thread that speaks with the monitor, and the dispatchers.
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use latlab_model::overlay::Interrupts;
+
+use super::doorbell::Doorbell;
+use super::features::Features;
+use crate::endpoints::{Counters, PortId};
+use crate::rings::{DirtyLog, Fault, Queue, Slot};
+
+/// A ring at work, with all that a dispatcher needs beside it.
+#[derive(Debug)]
+pub struct Ring {
+    /// The ring.
+    pub queue: Queue,
+    /// What was negotiated.
+    pub features: Features,
+    /// Whether the guest's driver is there; what a disabled ring sends is discarded.
+    pub enabled: bool,
+    /// Interrupts the guest.
+    pub call: Option<Arc<OwnedFd>>,
+    /// Tells the monitor that the ring was stopped.
+    pub error: Option<Arc<OwnedFd>>,
+    /// Where written pages are noted while the guest migrates.
+    pub log: Option<Arc<DirtyLog>>,
+    /// Why it does not work any more.
+    pub fault: Option<Fault>,
+}
+
+impl Ring {
+    /// Whether frames can pass.
+    pub fn works(&mut self) -> bool {
+        let lost = self.queue.memory().lost() || self.log.as_ref().is_some_and(|l| l.lost());
+        if lost && self.fault.is_none() {
+            self.fault = Some(Fault::Truncated);
+            self.report();
+        }
+        self.fault.is_none()
+    }
+
+    /// Stops it and tells the monitor.
+    #[cold]
+    pub fn stop(&mut self, fault: Fault) {
+        self.fault = Some(fault);
+        self.report();
+    }
+
+    fn report(&self) {
+        if let Some(error) = &self.error {
+            // A monitor that does not listen learns it another way.
+            let _ = rustix::io::write(error, &1u64.to_ne_bytes());
+        }
+    }
+
+    /// Interrupts the guest, unless it looks by itself.
+    pub fn interrupt(&self, counters: &Counters) {
+        if let Some(call) = &self.call {
+            // Never blocks (see `Device`); a counter that is full says what this would.
+            let _ = rustix::io::write(call, &1u64.to_ne_bytes());
+            counters.interrupts.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+/// A pair of rings.
+#[derive(Debug)]
+pub struct Pair {
+    /// The ring that the guest receives from.
+    pub to_guest: Slot<Ring>,
+    /// The ring that the guest sends through.
+    pub from_guest: Slot<Ring>,
+    /// Readable when the guest has sent.
+    pub doorbell: Doorbell,
+}
+
+/// The port.
+#[derive(Debug)]
+pub struct Shared {
+    /// Its number.
+    pub id: PortId,
+    counters: Arc<Counters>,
+    /// Its rings, as many as it may have.
+    pub pairs: Vec<Pair>,
+    /// How many of them are enabled: frames are spread over those.
+    pub enabled_pairs: AtomicU16,
+    /// Whether somebody is connected.
+    pub connected: AtomicBool,
+    /// Largest packet, without the Ethernet header.
+    pub mtu: u16,
+    interrupts: AtomicU8,
+    cut_through: AtomicBool,
+    /// Addresses to announce: guests that came here from another host and cannot do it themselves.
+    announce: Mutex<Vec<[u8; 6]>>,
+    announcing: AtomicBool,
+    /// Why the last ring or connection was ended.
+    trouble: Mutex<Option<String>>,
+}
+
+impl Shared {
+    /// A port that nobody is connected to.
+    pub fn new(id: PortId, counters: Arc<Counters>, pairs: Vec<Pair>, mtu: u16) -> Shared {
+        Shared {
+            id,
+            counters,
+            pairs,
+            enabled_pairs: AtomicU16::new(0),
+            connected: AtomicBool::new(false),
+            mtu,
+            interrupts: AtomicU8::new(0),
+            cut_through: AtomicBool::new(true),
+            announce: Mutex::default(),
+            announcing: AtomicBool::new(false),
+            trouble: Mutex::default(),
+        }
+    }
+
+    /// Its counters.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// When the guest is interrupted.
+    pub fn interrupts(&self) -> Interrupts {
+        match self.interrupts.load(Relaxed) {
+            0 => Interrupts::Batch,
+            1 => Interrupts::Early,
+            _ => Interrupts::BeforeData,
+        }
+    }
+
+    /// Changes it, from the next batch on.
+    pub fn set_interrupts(&self, when: Interrupts) {
+        let code = match when {
+            Interrupts::Batch => 0,
+            Interrupts::Early => 1,
+            Interrupts::BeforeData => 2,
+        };
+        self.interrupts.store(code, Relaxed);
+    }
+
+    /// Whether frames go from ring to ring with one copy.
+    pub fn cut_through(&self) -> bool {
+        self.cut_through.load(Relaxed)
+    }
+
+    /// Changes it, from the next batch on.
+    pub fn set_cut_through(&self, on: bool) {
+        self.cut_through.store(on, Relaxed);
+    }
+
+    /// Has an address announced by the first pair's receiver.
+    pub fn announce(&self, address: [u8; 6]) {
+        let mut waiting = self.announce.lock().unwrap_or_else(PoisonError::into_inner);
+        // A monitor asks once for each device; one that asks for ever is not obeyed.
+        if waiting.len() < 16 {
+            waiting.push(address);
+        }
+        drop(waiting);
+        self.announcing.store(true, Relaxed);
+        if let Some(first) = self.pairs.first() {
+            first.doorbell.ring();
+        }
+    }
+
+    /// Addresses to announce now.
+    pub fn announcements(&self) -> Vec<[u8; 6]> {
+        if !self.announcing.load(Relaxed) {
+            return Vec::new();
+        }
+        self.announcing.store(false, Relaxed);
+        let mut waiting = self.announce.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *waiting)
+    }
+
+    /// Notes why something was ended.
+    pub fn note(&self, trouble: String) {
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(trouble);
+    }
+
+    /// Why the last ring or connection was ended.
+    pub fn trouble(&self) -> Option<String> {
+        let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        trouble.clone()
+    }
+}

@@ -1,0 +1,90 @@
+//! Numbers of the split ring (virtio 1.2, 2.7).
+
+/// The buffer goes on in another descriptor.
+pub const NEXT: u16 = 1;
+/// The device writes to it, else it reads.
+pub const WRITE: u16 = 2;
+/// The buffer holds a table of descriptors.
+pub const INDIRECT: u16 = 4;
+
+/// Bytes of a descriptor.
+pub const DESCRIPTOR: usize = 16;
+
+/// The device wants no kicks (used ring's flags).
+pub const NO_NOTIFY: u16 = 1;
+/// The driver wants no interrupts (available ring's flags).
+pub const NO_INTERRUPT: u16 = 1;
+
+/// Most entries of a ring.
+pub const MOST_ENTRIES: u32 = 32768;
+
+/// Where in the available and used rings things lie.
+pub const FLAGS: usize = 0;
+/// The index after the last entry.
+pub const INDEX: usize = 2;
+/// The first entry.
+pub const ENTRIES: usize = 4;
+
+/// Bytes of the available ring, with the word for the used event at its end.
+pub const fn available_bytes(size: u16) -> usize {
+    ENTRIES + 2 * size as usize + 2
+}
+
+/// Bytes of the used ring, with the word for the available event at its end.
+pub const fn used_bytes(size: u16) -> usize {
+    ENTRIES + 8 * size as usize + 2
+}
+
+/// A descriptor, read once.
+#[derive(Debug, Clone, Copy)]
+pub struct Descriptor {
+    /// Guest-physical address.
+    pub address: u64,
+    /// Bytes.
+    pub len: u32,
+    /// `NEXT`, `WRITE`, `INDIRECT`.
+    pub flags: u16,
+    /// The descriptor after this one, when `NEXT` is set.
+    pub next: u16,
+}
+
+impl Descriptor {
+    /// From its two words.
+    #[inline]
+    pub const fn new([address, rest]: [u64; 2]) -> Descriptor {
+        Descriptor {
+            address,
+            len: rest as u32,
+            flags: (rest >> 32) as u16,
+            next: (rest >> 48) as u16,
+        }
+    }
+
+    /// Whether any of these flags is set.
+    #[inline]
+    pub const fn has(&self, flags: u16) -> bool {
+        self.flags & flags != 0
+    }
+}
+
+/// Whether the other side asked for a notification when the index passed `event` (virtio 1.2,
+/// 2.7.7.2): on the way from `old` to `new`.
+pub const fn passed(event: u16, new: u16, old: u16) -> bool {
+    new.wrapping_sub(event).wrapping_sub(1) < new.wrapping_sub(old)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_passed_once_also_round_the_end() {
+        assert!(passed(5, 6, 5));
+        assert!(!passed(5, 5, 4));
+        assert!(!passed(5, 7, 6));
+        assert!(passed(u16::MAX, 0, u16::MAX));
+        assert!(passed(u16::MAX, 3, 65530));
+        assert!(!passed(3, 3, 65530));
+        assert!(!passed(9, 9, 9));
+    }
+}

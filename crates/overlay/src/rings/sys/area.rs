@@ -1,0 +1,79 @@
+//! A ring's own memory: descriptors, available and used entries.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
+
+use super::mapping::{Place, Region};
+
+/// A stretch of a region, checked once and aligned, with the region kept alive: what makes cached
+/// ring pointers safe is that pointer *and* length stay together.
+#[derive(Debug, Clone)]
+pub struct Area {
+    start: *mut u8,
+    len: usize,
+    place: Place,
+    _region: Arc<Region>,
+}
+
+// SAFETY: see `Region`: an address range that stays mapped, accessed by atomics and volatile copies.
+unsafe impl Send for Area {}
+// SAFETY: as above.
+unsafe impl Sync for Area {}
+
+impl Area {
+    /// `len` bytes of a region from `at` on; none unless all of it is inside, and its address a
+    /// multiple of `align`.
+    pub fn new(region: &Arc<Region>, at: usize, len: usize, align: usize) -> Option<Area> {
+        let place = region.place(at, len)?;
+        let start = place.address().cast_mut();
+        (start as usize % align == 0).then(|| Area {
+            start,
+            len,
+            place,
+            _region: Arc::clone(region),
+        })
+    }
+
+    /// The stretch itself, as a table of descriptors.
+    pub fn place(&self) -> Place {
+        self.place
+    }
+
+    fn at(&self, at: usize, bytes: usize) -> *mut u8 {
+        assert!(at + bytes <= self.len, "an access outside of a ring");
+        // SAFETY: checked above.
+        unsafe { self.start.add(at) }
+    }
+
+    /// Reads a little-endian word that the other side writes.
+    pub fn load_u16(&self, at: usize, order: Ordering) -> u16 {
+        // SAFETY: inside, mapped; the areas are aligned to two bytes and `at` is even (asserted).
+        let word = unsafe { &*self.aligned(at).cast::<AtomicU16>() };
+        u16::from_le(word.load(order))
+    }
+
+    /// Writes a little-endian word that the other side reads.
+    pub fn store_u16(&self, at: usize, value: u16, order: Ordering) {
+        // SAFETY: as in `load_u16`.
+        let word = unsafe { &*self.aligned(at).cast::<AtomicU16>() };
+        word.store(value.to_le(), order);
+    }
+
+    fn aligned(&self, at: usize) -> *mut u8 {
+        assert!(at % 2 == 0, "words of a ring lie on even addresses");
+        self.at(at, 2)
+    }
+
+    /// Writes eight bytes: a used entry.
+    pub fn store_u64(&self, at: usize, value: u64) {
+        // SAFETY: inside and mapped.
+        unsafe { self.at(at, 8).cast::<u64>().write_unaligned(value.to_le()) };
+    }
+
+    /// Sets bits of a byte that others change too: the log of written pages.
+    pub fn set_bits(&self, at: usize, bits: u8) {
+        // SAFETY: inside and mapped.
+        let byte = unsafe { &*self.at(at, 1).cast::<AtomicU8>() };
+        byte.fetch_or(bits, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,181 @@
+//! One region of a guest's memory, mapped.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+
+use super::truncation::Watch;
+use crate::frames::Segment;
+
+/// Memory that a guest shares, mapped for as long as this lives.
+#[derive(Debug)]
+pub struct Region {
+    /// What is mapped, in whole pages of the file's size.
+    map: *mut u8,
+    map_len: usize,
+    /// Where the region begins in it.
+    start: *mut u8,
+    len: usize,
+    watch: Option<Watch>,
+}
+
+// SAFETY: a region is an address range that stays mapped; access is by copying and by atomics, and
+// guests change it at any time anyway.
+unsafe impl Send for Region {}
+// SAFETY: as above.
+unsafe impl Sync for Region {}
+
+impl Region {
+    /// Maps `len` bytes of a file from `offset` on.
+    ///
+    /// # Errors
+    ///
+    /// A file that is too short, and what mmap says.
+    pub fn new(file: &File, offset: u64, len: u64) -> io::Result<Region> {
+        let invalid = |what| io::Error::new(io::ErrorKind::InvalidInput, what);
+        let about = file.metadata()?;
+        let end = offset.checked_add(len).filter(|&end| end <= about.size());
+        let end = end.ok_or_else(|| invalid("its file is shorter than the region"))?;
+        if len == 0 {
+            return Err(invalid("it is empty"));
+        }
+        // A huge page file wants both ends on its own pages.
+        let page = about.blksize().max(4096);
+        let from = offset / page * page;
+        let map_len = (end - from).checked_next_multiple_of(page);
+        let map_len = map_len.and_then(|l| usize::try_from(l).ok());
+        let map_len = map_len.ok_or_else(|| invalid("it is too long"))?;
+        let inside = usize::try_from(offset - from).map_err(|_| invalid("it is too long"))?;
+        let from = i64::try_from(from).map_err(|_| invalid("it is too long"))?;
+        // SAFETY: a new mapping at an address of the kernel's choice; the result is checked.
+        let map = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                map_len,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_NORESERVE,
+                file.as_raw_fd(),
+                from,
+            )
+        };
+        if map == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let watch = Watch::new(map as usize, map_len).inspect_err(|_| {
+            // SAFETY: mapped above, and nobody knows of it yet.
+            unsafe { libc::munmap(map, map_len) };
+        })?;
+        let map = map.cast::<u8>();
+        Ok(Region {
+            map,
+            map_len,
+            // SAFETY: `inside` is less than `map_len`.
+            start: unsafe { map.add(inside) },
+            len: usize::try_from(len).map_err(|_| invalid("it is too long"))?,
+            watch: Some(watch),
+        })
+    }
+
+    /// Bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether its file was truncated: what is read since then are zeroes.
+    pub fn lost(&self) -> bool {
+        self.watch.as_ref().is_some_and(Watch::lost)
+    }
+
+    /// A place in it; none unless all of it is inside.
+    pub fn place(&self, at: usize, len: usize) -> Option<Place> {
+        if at.checked_add(len)? > self.len {
+            return None;
+        }
+        // SAFETY: `at` is inside.
+        let start = unsafe { self.start.add(at) };
+        Some(Place { start, len })
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // The order matters: a fault after the watch's end is somebody else's.
+        self.watch = None;
+        // SAFETY: mapped in `new`, and everybody who holds a place in it holds the region.
+        unsafe { libc::munmap(self.map.cast(), self.map_len) };
+    }
+}
+
+/// A stretch of a [`Region`], bounds checked. Whoever keeps one keeps the region too.
+#[derive(Debug, Clone, Copy)]
+pub struct Place {
+    start: *mut u8,
+    len: usize,
+}
+
+// SAFETY: see `Region`.
+unsafe impl Send for Place {}
+
+impl Place {
+    /// Bytes.
+    pub fn bytes(self) -> usize {
+        self.len
+    }
+
+    /// The part from `offset` on, at most `len` bytes; shorter or empty where the place ends.
+    pub fn part(self, offset: usize, len: usize) -> Place {
+        let offset = offset.min(self.len);
+        Place {
+            // SAFETY: `offset` is at most the length.
+            start: unsafe { self.start.add(offset) },
+            len: len.min(self.len - offset),
+        }
+    }
+
+    /// The address, for a prefetch.
+    pub fn address(self) -> *const u8 {
+        self.start
+    }
+
+    /// As borrowed memory of a frame. The ring stays checked out, and with it the region, until the
+    /// frame's batch is complete.
+    pub fn segment(self) -> Segment {
+        // SAFETY: the promise above; `crate::rings::slot` keeps it.
+        unsafe { Segment::new(self.start, self.len) }
+    }
+
+    /// Reads sixteen bytes, each once: a descriptor. The guest may write meanwhile; then some of each.
+    ///
+    /// # Panics
+    ///
+    /// When they are not inside, or not aligned to eight bytes: who walks a table has checked both.
+    pub fn load_descriptor(self, at: usize) -> [u64; 2] {
+        assert!(at + 16 <= self.len, "a descriptor outside of its table");
+        // SAFETY: inside.
+        let from = unsafe { self.start.add(at) }.cast::<u64>();
+        assert!(from.is_aligned(), "a table that is not aligned");
+        // SAFETY: inside, mapped and aligned. Volatile: the compiler must keep what was read, not
+        // read again what has been checked.
+        unsafe { [from.read_volatile(), from.add(1).read_volatile()] }.map(u64::from_le)
+    }
+
+    /// Copies into the guest's memory; returns how many bytes fitted.
+    pub fn write(self, from: &[u8]) -> usize {
+        let len = self.len.min(from.len());
+        // SAFETY: `len` bytes are inside the place, which is mapped; `from` is ours, not the guest's.
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.start, len) };
+        len
+    }
+
+    /// Copies borrowed memory into the guest's; returns how many bytes fitted.
+    pub fn write_segment(self, from: Segment) -> usize {
+        // SAFETY: the place is mapped and writable for its length.
+        unsafe { from.copy_to_raw(self.start, self.len) }
+    }
+
+    /// Copies out of the guest's memory; returns how many bytes there were.
+    pub fn read(self, to: &mut [u8]) -> usize {
+        self.segment().copy_to(to)
+    }
+}

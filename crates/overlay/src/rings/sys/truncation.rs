@@ -1,0 +1,116 @@
+//! A peer that makes its file shorter under a mapping: SIGBUS at the next access, here the end of one
+//! port instead of the end of the daemon.
+//!
+//! QEMU seals its memory files against that, DPDK and others do not, and a test of the seals would
+//! refuse them. So the handler puts zeroes in place of the whole mapping and marks it; the access goes
+//! on, and the ring notices the mark at its next pass.
+
+use std::io;
+use std::ptr;
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+
+/// Most mappings at a time in the process.
+const MOST: usize = 4096;
+
+/// A mapping that the handler knows. A length of zero: free.
+struct Entry {
+    start: AtomicUsize,
+    len: AtomicUsize,
+    taken: AtomicBool,
+    lost: AtomicBool,
+}
+
+static ENTRIES: [Entry; MOST] = [const {
+    Entry {
+        start: AtomicUsize::new(0),
+        len: AtomicUsize::new(0),
+        taken: AtomicBool::new(false),
+        lost: AtomicBool::new(false),
+    }
+}; MOST];
+
+/// Who handled the signal before.
+static PREVIOUS: AtomicPtr<libc::sigaction> = AtomicPtr::new(ptr::null_mut());
+static INSTALL: Once = Once::new();
+
+/// A mapping's place in the handler's list.
+#[derive(Debug)]
+pub struct Watch(usize);
+
+impl Watch {
+    /// From now on a fault in `start..start + len` is survived.
+    pub fn new(start: usize, len: usize) -> io::Result<Watch> {
+        INSTALL.call_once(install);
+        let free = ENTRIES
+            .iter()
+            .position(|entry| !entry.taken.swap(true, Ordering::AcqRel));
+        let Some(index) = free else {
+            return Err(io::Error::other("more guests' memory regions than 4096"));
+        };
+        let entry = &ENTRIES[index];
+        entry.lost.store(false, Ordering::Relaxed);
+        entry.start.store(start, Ordering::Relaxed);
+        entry.len.store(len, Ordering::Release);
+        Ok(Watch(index))
+    }
+
+    /// Whether a fault happened: the memory is no longer the guest's.
+    pub fn lost(&self) -> bool {
+        ENTRIES[self.0].lost.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let entry = &ENTRIES[self.0];
+        entry.len.store(0, Ordering::Release);
+        entry.taken.store(false, Ordering::Release);
+    }
+}
+
+fn install() {
+    let previous = Box::into_raw(Box::new(
+        // SAFETY: all zeroes is a valid sigaction, which is overwritten below.
+        unsafe { std::mem::zeroed::<libc::sigaction>() },
+    ));
+    // SAFETY: as above; the flags and the handler are set before it is used.
+    let mut action = unsafe { std::mem::zeroed::<libc::sigaction>() };
+    action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+    action.sa_sigaction = handle as *const () as usize;
+    PREVIOUS.store(previous, Ordering::Release);
+    // SAFETY: both point to sigactions of this process; the handler only does what is allowed in one.
+    unsafe { libc::sigaction(libc::SIGBUS, &action, previous) };
+}
+
+/// Only atomics and system calls: all that is allowed in a handler.
+extern "C" fn handle(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    // SAFETY: the kernel passes a valid siginfo, with an address for SIGBUS.
+    let at = unsafe { (*info).si_addr() } as usize;
+    for entry in &ENTRIES {
+        let len = entry.len.load(Ordering::Acquire);
+        let start = entry.start.load(Ordering::Relaxed);
+        if len != 0 && (start..start + len).contains(&at) {
+            // SAFETY: the range is a mapping of ours (its watch ends before it is unmapped), and a
+            // fixed mapping replaces exactly that.
+            let zeroes = unsafe {
+                libc::mmap(
+                    start as *mut libc::c_void,
+                    len,
+                    libc::PROT_READ | libc::PROT_WRITE,
+                    libc::MAP_FIXED | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                    -1,
+                    0,
+                )
+            };
+            if zeroes != libc::MAP_FAILED {
+                entry.lost.store(true, Ordering::Relaxed);
+                return;
+            }
+        }
+    }
+    // Not ours: whoever was there before gets it when the instruction faults again.
+    let previous = PREVIOUS.load(Ordering::Acquire);
+    // SAFETY: `previous` was filled by `install` and is never freed.
+    unsafe { libc::sigaction(libc::SIGBUS, previous, ptr::null_mut()) };
+}
