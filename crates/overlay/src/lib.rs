@@ -21,6 +21,7 @@
 //! - [`links`]: the ways to other hosts
 //! - [`ports`]: how guests are plugged in
 //! - [`rings`]: the memory that a guest shares, and what it may do to it
+//! - [`tls`]: certificates, for links and for control
 //! - [`daemon`]: a configuration, and what is open because of it
 //! - [`control`]: how the configuration is changed and looked at
 //! - [`kernel`]: the way past all this, for containers
@@ -35,3 +36,4 @@ pub mod kernel;
 pub mod links;
 pub mod ports;
 pub mod rings;
+pub mod tls;

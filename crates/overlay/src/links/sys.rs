@@ -663,6 +663,48 @@ impl Outbox {
     }
 }
 
+/// Writes pieces of an arena to a stream, from `first` on. Which piece follows the last that was
+/// offered, and how many bytes were taken of those.
+pub fn write_pieces(
+    socket: BorrowedFd<'_>,
+    arena: &Arena,
+    first: usize,
+) -> io::Result<(usize, usize)> {
+    let mut stretches = [stretch(std::ptr::null(), 0); MAX_STRETCHES];
+    let (mut count, mut piece) = (0, first);
+    while piece < arena.len() {
+        let rest = arena.rest(piece);
+        if count + 1 + rest.len() > MAX_STRETCHES {
+            break;
+        }
+        let head = arena.head(piece);
+        stretches[count] = stretch(head.as_ptr(), head.len());
+        count += 1;
+        for segment in rest {
+            stretches[count] = stretch(segment.as_ptr(), segment.len());
+            count += 1;
+        }
+        piece += 1;
+    }
+    // SAFETY: all zeros is a message header.
+    let mut message: msghdr = unsafe { zeroed() };
+    message.msg_iov = stretches.as_mut_ptr();
+    message.msg_iovlen = count;
+    // SAFETY: the stretches lead into an arena that is borrowed, and into memory that is mapped until
+    // the batch is complete.
+    let sent = unsafe {
+        libc::sendmsg(
+            socket.as_raw_fd(),
+            &raw const message,
+            libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
+        )
+    };
+    match usize::try_from(sent) {
+        Ok(sent) => Ok((piece, sent)),
+        Err(_) => Err(io::Error::last_os_error()),
+    }
+}
+
 fn stretch(start: *const u8, len: usize) -> iovec {
     iovec {
         iov_base: start.cast_mut().cast(),

@@ -37,6 +37,7 @@ use crate::links::sys;
 
 pub use receive::Receiver;
 pub use transmit::Transmitter;
+pub(in crate::links) use transmit::carried;
 
 /// Sockets of a dispatcher's for one link.
 pub const SOURCE_PORTS: usize = 4;

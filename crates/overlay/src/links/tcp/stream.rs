@@ -1,0 +1,156 @@
+//! A connection that is there, plain or under TLS, and what of it could not be sent yet.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use rustls::Connection;
+
+use crate::frames::Arena;
+use crate::links::sys;
+
+/// What is encrypted at once.
+const CHUNK: usize = 16 << 10;
+
+#[derive(Debug)]
+pub(super) struct Stream {
+    socket: Arc<TcpStream>,
+    tls: Option<Box<Connection>>,
+    /// The rest of a record that the socket took a part of (plain; TLS has a buffer of its own).
+    left: Vec<u8>,
+    sent: usize,
+    scratch: Vec<u8>,
+    pub epoch: u64,
+}
+
+impl Stream {
+    /// A connection whose handshake is over.
+    pub fn new(socket: TcpStream, tls: Option<Connection>) -> io::Result<Stream> {
+        socket.set_nonblocking(true)?;
+        socket.set_nodelay(true)?;
+        socket.set_read_timeout(None)?;
+        socket.set_write_timeout(None)?;
+        let tls = tls.map(|mut tls| {
+            // Bounded by `write`, which stops when the socket takes no more.
+            tls.set_buffer_limit(None);
+            Box::new(tls)
+        });
+        Ok(Stream {
+            socket: Arc::new(socket),
+            tls,
+            left: Vec::new(),
+            sent: 0,
+            scratch: Vec::new(),
+            epoch: 0,
+        })
+    }
+
+    pub fn socket(&self) -> &Arc<TcpStream> {
+        &self.socket
+    }
+
+    /// Whether something waits for room in the socket.
+    pub fn has_left(&self) -> bool {
+        match &self.tls {
+            Some(tls) => tls.wants_write(),
+            None => self.sent < self.left.len(),
+        }
+    }
+
+    /// Reads some bytes; none at the end of the connection.
+    pub fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let mut socket = &*self.socket;
+        let Some(tls) = &mut self.tls else {
+            return socket.read(to);
+        };
+        loop {
+            match tls.reader().read(to) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                other => return other,
+            }
+            if tls.read_tls(&mut socket)? == 0 {
+                return Ok(0);
+            }
+            tls.process_new_packets().map_err(io::Error::other)?;
+        }
+    }
+
+    /// Sends what is left, then the pieces of the arena; how many of those were taken. One is taken
+    /// when it is sent or what remains of it is kept.
+    pub fn write(&mut self, arena: &Arena) -> io::Result<usize> {
+        if !self.flush()? {
+            return Ok(0);
+        }
+        if self.tls.is_some() {
+            return self.write_tls(arena);
+        }
+        let mut piece = 0;
+        while piece < arena.len() {
+            let (end, mut sent) = match sys::write_pieces(self.socket.as_fd(), arena, piece) {
+                Ok(done) => done,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(piece),
+                Err(error) => return Err(error),
+            };
+            while piece < end && sent >= arena.bytes(piece) {
+                sent -= arena.bytes(piece);
+                piece += 1;
+            }
+            if piece < end {
+                if sent == 0 {
+                    return Ok(piece);
+                }
+                copy(arena, piece, &mut self.left);
+                self.sent = sent;
+                return Ok(piece + 1);
+            }
+        }
+        Ok(piece)
+    }
+
+    fn write_tls(&mut self, arena: &Arena) -> io::Result<usize> {
+        for piece in 0..arena.len() {
+            copy(arena, piece, &mut self.scratch);
+            if let Some(tls) = &mut self.tls {
+                for chunk in self.scratch.chunks(CHUNK) {
+                    tls.writer().write_all(chunk)?;
+                }
+            }
+            if !self.flush()? {
+                return Ok(piece + 1);
+            }
+        }
+        Ok(arena.len())
+    }
+
+    /// Sends what is left; whether that is all gone.
+    pub fn flush(&mut self) -> io::Result<bool> {
+        let mut socket = &*self.socket;
+        while self.has_left() {
+            let done = match &mut self.tls {
+                Some(tls) => tls.write_tls(&mut socket).map(|_| 0),
+                None => socket.write(&self.left[self.sent..]),
+            };
+            match done {
+                Ok(len) => self.sent += len,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.left.clear();
+        self.sent = 0;
+        Ok(true)
+    }
+}
+
+/// A piece's bytes in one place.
+fn copy(arena: &Arena, piece: usize, to: &mut Vec<u8>) {
+    to.clear();
+    to.extend_from_slice(arena.head(piece));
+    for segment in arena.rest(piece) {
+        let at = to.len();
+        to.resize(at + segment.len(), 0);
+        segment.copy_to(&mut to[at..]);
+    }
+}

@@ -1,0 +1,262 @@
+//! TCP links through a real kernel: plain, under TLS, against strangers, and again after an end.
+
+mod space;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use latlab_overlay::endpoints::{Counters, DropReason};
+use latlab_overlay::links::tcp::{self, Role, Spec};
+use latlab_overlay::tls::Credentials;
+use space::{LINK, Space, Switch, addresses, everything, pair};
+
+const LISTEN: &str = "192.0.2.2:4795";
+
+fn switch(
+    space: &Space,
+    role: Role,
+    tls: Option<Credentials>,
+    mtu: u16,
+) -> (Switch, Arc<Counters>) {
+    let counters = Arc::new(Counters::default());
+    let spec = Spec {
+        id: LINK,
+        role,
+        tls,
+        origin: if matches!(role, Role::Connect(_)) {
+            1
+        } else {
+            2
+        },
+        counters: counters.clone(),
+    };
+    let switch = Switch::start(space, "tap0", mtu, 7, move || tcp::open(spec).unwrap());
+    (switch, counters)
+}
+
+fn roles() -> (Role, Role) {
+    let at: SocketAddr = LISTEN.parse().unwrap();
+    (Role::Connect(at), Role::Listen(at))
+}
+
+/// Waits until frames pass.
+fn comes_up(space: &Space) {
+    let begin = Instant::now();
+    // A tap that was made again has another address.
+    space.ip("neighbour flush all");
+    while !space
+        .attempt("ping -n -c 1 -W 0.2 198.51.100.2")
+        .status
+        .success()
+    {
+        assert!(
+            begin.elapsed() < Duration::from_secs(15),
+            "the link stays down"
+        );
+    }
+}
+
+/// A directory with an authority, and a certificate of it for each end's address.
+struct Authority(PathBuf);
+
+impl Authority {
+    fn new(name: &str) -> Authority {
+        let path = std::env::temp_dir().join(format!("latlab-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        let authority = Authority(path);
+        authority.run("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=authority -keyout ca.key -out ca.pem");
+        for host in ["192.0.2.1", "192.0.2.2"] {
+            authority.run(&format!("openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN={host} -keyout {host}.key -out {host}.csr"));
+            authority.run(&format!("printf 'subjectAltName=IP:{host}' > {host}.ext; openssl x509 -req -in {host}.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile {host}.ext -out {host}.pem"));
+        }
+        authority
+    }
+
+    fn run(&self, line: &str) {
+        let done = Command::new("sh")
+            .args(["-c", line])
+            .current_dir(&self.0)
+            .output()
+            .unwrap();
+        assert!(
+            done.status.success(),
+            "{}",
+            String::from_utf8_lossy(&done.stderr)
+        );
+    }
+
+    /// One end's credentials, which trust `other`.
+    fn credentials(&self, host: &str, other: &Authority) -> Credentials {
+        let file = |name: &str| -> PathBuf { self.0.join(name) };
+        Credentials::read(
+            &file(&format!("{host}.pem")),
+            &file(&format!("{host}.key")),
+            &other.0.join("ca.pem"),
+        )
+        .unwrap()
+    }
+}
+
+impl Drop for Authority {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+fn only_down(counters: &Counters) {
+    for reason in DropReason::ALL {
+        let expected = matches!(reason, DropReason::Down | DropReason::NoBuffer);
+        assert!(
+            expected || counters.dropped(reason) == 0,
+            "{}",
+            reason.name()
+        );
+    }
+}
+
+fn carries(a_tls: Option<Credentials>, b_tls: Option<Credentials>) {
+    let (a, b) = pair(1500);
+    let (connect, listen) = roles();
+    let (_one, counted_a) = switch(&a, connect, a_tls, 9000);
+    let (_two, counted_b) = switch(&b, listen, b_tls, 9000);
+    addresses(&a, "tap0", 1, 9000);
+    addresses(&b, "tap0", 2, 9000);
+    comes_up(&a);
+    everything(&a, &b, "tap0", 9000);
+    only_down(&counted_a);
+    only_down(&counted_b);
+}
+
+#[test]
+fn plain_carries_everything() {
+    if space::can("tcp") {
+        carries(None, None);
+    }
+}
+
+#[test]
+fn tls_carries_everything() {
+    if !space::can("tls") {
+        return;
+    }
+    let authority = Authority::new("tls");
+    let [a, b] = ["192.0.2.1", "192.0.2.2"].map(|host| authority.credentials(host, &authority));
+    carries(Some(a), Some(b));
+}
+
+#[test]
+fn who_another_authority_signed_is_refused_by_either_side() {
+    if !space::can("tls") {
+        return;
+    }
+    let [ours, other] = ["ours", "other"].map(Authority::new);
+    let cases = [
+        // A stranger that trusts us connects; we connect to a stranger.
+        (
+            other.credentials("192.0.2.1", &ours),
+            ours.credentials("192.0.2.2", &ours),
+        ),
+        (
+            ours.credentials("192.0.2.1", &ours),
+            other.credentials("192.0.2.2", &ours),
+        ),
+        // Signed, but for another address.
+        (
+            ours.credentials("192.0.2.1", &ours),
+            ours.credentials("192.0.2.1", &ours),
+        ),
+    ];
+    for (a_tls, b_tls) in cases {
+        let (a, b) = pair(1500);
+        let (connect, listen) = roles();
+        let (_one, sent) = switch(&a, connect, Some(a_tls), 1500);
+        let (_two, received) = switch(&b, listen, Some(b_tls), 1500);
+        addresses(&a, "tap0", 1, 1500);
+        addresses(&b, "tap0", 2, 1500);
+        let pinged = a.attempt("ping -n -c 10 -i 0.1 -W 0.2 198.51.100.2");
+        assert!(!pinged.status.success());
+        let frames = |counters: &Counters| {
+            counters
+                .received
+                .frames
+                .load(std::sync::atomic::Ordering::Relaxed)
+        };
+        assert_eq!((frames(&sent), frames(&received)), (0, 0));
+    }
+}
+
+#[test]
+fn a_file_that_holds_something_else_is_named() {
+    let directory = std::env::temp_dir().join(format!("latlab-nothing-{}", std::process::id()));
+    std::fs::write(&directory, "nothing").unwrap();
+    let read = Credentials::read(&directory, &directory, Path::new("/nowhere/ca.pem"));
+    let said = read.unwrap_err().to_string();
+    std::fs::remove_file(&directory).unwrap();
+    assert!(said.contains("latlab-nothing"), "{said}");
+}
+
+#[test]
+fn it_comes_back_when_either_side_was_away() {
+    if !space::can("tcp") {
+        return;
+    }
+    let (a, b) = pair(1500);
+    let (connect, listen) = roles();
+    let mut one = switch(&a, connect, None, 1500);
+    let mut two = switch(&b, listen, None, 1500);
+    addresses(&a, "tap0", 1, 1500);
+    addresses(&b, "tap0", 2, 1500);
+    comes_up(&a);
+    drop(two);
+    assert!(
+        !a.attempt("ping -n -c 2 -i 0.1 -W 0.2 198.51.100.2")
+            .status
+            .success()
+    );
+    two = switch(&b, listen, None, 1500);
+    addresses(&b, "tap0", 2, 1500);
+    comes_up(&a);
+    drop(one);
+    one = switch(&a, connect, None, 1500);
+    addresses(&a, "tap0", 1, 1500);
+    comes_up(&a);
+    drop((one, two));
+}
+
+/// Whatever a stranger sends, he is thrown out or waits, and the link goes on.
+#[test]
+fn strangers_do_not_disturb() {
+    if !space::can("tcp") {
+        return;
+    }
+    let (a, b) = pair(1500);
+    let (connect, listen) = roles();
+    let (_one, _) = switch(&a, connect, None, 1500);
+    let (_two, counters) = switch(&b, listen, None, 1500);
+    addresses(&a, "tap0", 1, 1500);
+    addresses(&b, "tap0", 2, 1500);
+    comes_up(&a);
+    // From another address than the peer's: not taken while the link lives.
+    let from_here = b.run(|| {
+        let mut stranger = TcpStream::connect(LISTEN).unwrap();
+        stranger
+            .set_read_timeout(Some(Duration::from_secs(5)))
+            .unwrap();
+        stranger.write_all(&[0xff; 64]).ok();
+        stranger.read(&mut [0; 16]).map_or(0, |read| read)
+    });
+    assert_eq!(from_here, 0);
+    a.shell("ping -n -c 3 -i 0.05 -W 1 198.51.100.2");
+    assert_eq!(counters.dropped(DropReason::Malformed), 0);
+    // From the peer's own address: garbage ends it, and the real one comes back.
+    a.run(|| {
+        let mut stranger = TcpStream::connect(LISTEN).unwrap();
+        stranger.write_all(&[0xff; 64]).unwrap();
+    });
+    comes_up(&a);
+    assert_eq!(counters.dropped(DropReason::Malformed), 1);
+}
