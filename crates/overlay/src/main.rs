@@ -70,7 +70,9 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         let message = format!("cannot listen at {path}: {error}");
         (message, "name another socket with --control".to_string())
     })?;
-    let daemon = Daemon::start(&overlay).map_err(|error| (error.to_string(), error.hint()))?;
+    let name = arguments.control.display().to_string();
+    let daemon =
+        Daemon::start(&name, &overlay).map_err(|error| (error.to_string(), error.hint()))?;
     serve(&server, daemon)
 }
 

@@ -11,7 +11,7 @@ mod report;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use latlab_model::overlay::{Interface, Link, Overlay, Refusal};
+use latlab_model::overlay::{Interface, InterfaceKind, Link, LinkKind, Network, Overlay, Refusal};
 
 use crate::dispatch::{Dispatcher, Gone, Input, InputKey, Output, Snapshot};
 use crate::endpoints::{Counters, PortId, Receive};
@@ -86,19 +86,20 @@ impl Error {
 }
 
 impl Daemon {
-    /// A daemon that runs this configuration.
+    /// A daemon that runs this configuration. `name` tells it from others of its network namespace; a
+    /// daemon that was killed is restarted under the same name, and finds what it left in the kernel.
     ///
     /// # Errors
     ///
     /// What cannot be opened or started.
-    pub fn start(overlay: &Overlay) -> Result<Daemon, Error> {
+    pub fn start(name: &str, overlay: &Overlay) -> Result<Daemon, Error> {
         let mut daemon = Daemon {
             overlay: Overlay::default(),
             revision: 0,
             ports: BTreeMap::new(),
             dispatchers: Vec::new(),
             learned: Arc::default(),
-            opener: Opener::new(),
+            opener: Opener::new(name),
             next_input: 0,
         };
         daemon.overlay.dispatch = overlay.dispatch.clone();
@@ -135,7 +136,7 @@ impl Daemon {
             true => Some(self.start_dispatchers(&overlay)?),
             false => None,
         };
-        let opened = self.open(&after, &added)?;
+        let opened = self.open(&overlay, &after, &added)?;
         // From here on nothing can fail but by a dispatcher's death.
         let mut leaving = Vec::new();
         for name in &gone {
@@ -164,7 +165,8 @@ impl Daemon {
             dispatcher.sync()?;
         }
         // Nobody sends to them any more.
-        for port in leaving {
+        for mut port in leaving {
+            self.hand_over(&mut port);
             for (dispatcher, key) in &port.inputs {
                 drop(self.dispatchers[*dispatcher].detach(*key)?);
             }
@@ -193,6 +195,7 @@ impl Daemon {
     /// Opens what is new. What was opened before a failure is closed again.
     fn open(
         &mut self,
+        overlay: &Overlay,
         specs: &BTreeMap<String, Spec>,
         added: &[&String],
     ) -> Result<Vec<(String, Port, Receivers)>, Error> {
@@ -210,6 +213,8 @@ impl Daemon {
                         name,
                         id: PortId(id),
                         counters: Arc::clone(&counters),
+                        dispatchers: overlay.dispatch.dispatchers,
+                        network: specs[name].network(overlay),
                     };
                     let made = match &specs[name] {
                         Spec::Interface(interface) => self.opener.interface(&way, interface),
@@ -242,6 +247,18 @@ impl Daemon {
             }
         }
         Ok(opened)
+    }
+
+    /// Gives the receiving halves that a tunnel's links share to one that stays.
+    fn hand_over(&mut self, leaving: &mut Port) {
+        let Opened::Tunnel(key) = &leaving.opened else {
+            return;
+        };
+        let shares =
+            |port: &&mut Port| matches!(&port.opened, Opened::Tunnel(other) if other == key);
+        if let Some(heir) = self.ports.values_mut().find(shares) {
+            heir.inputs.append(&mut leaving.inputs);
+        }
     }
 
     fn snapshot(&self, overlay: &Overlay) -> Arc<Snapshot> {
@@ -336,14 +353,29 @@ fn specs(overlay: &Overlay) -> BTreeMap<String, Spec> {
 }
 
 impl Spec {
+    /// The network that it is in, if it is in one only.
+    fn network<'a>(&self, overlay: &'a Overlay) -> Option<&'a Network> {
+        let name = match self {
+            Spec::Interface(interface) => &interface.network,
+            Spec::Link(link) => match &link.kind {
+                LinkKind::Direct { network, .. } => network,
+                _ => return None,
+            },
+        };
+        overlay.networks.get(name)
+    }
+
     /// Whether the port stays open from the one to the other: only what `set` may change differs.
     fn is_same_port(&self, other: &Spec) -> bool {
         match (self, other) {
             (Spec::Interface(old), Spec::Interface(new)) => {
                 let mut old = old.clone();
                 old.mode = new.mode;
-                old.macs.clone_from(&new.macs);
-                old.network.clone_from(&new.network);
+                // The kernel's path knows both of a container; elsewhere only the table does.
+                if !matches!(old.kind, InterfaceKind::Veth { .. }) {
+                    old.macs.clone_from(&new.macs);
+                    old.network.clone_from(&new.network);
+                }
                 open::take_settings(&mut old.kind, &new.kind);
                 old == *new
             }

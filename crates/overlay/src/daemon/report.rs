@@ -34,6 +34,8 @@ pub struct Statistics {
     ports: Vec<PortStatistics>,
     hits: u64,
     misses: u64,
+    /// Datagrams from hosts that no link leads to.
+    strangers: u64,
 }
 
 #[derive(Debug)]
@@ -55,6 +57,7 @@ impl Daemon {
             ports: Vec::new(),
             hits: 0,
             misses: 0,
+            strangers: self.opener.strangers(),
         };
         for (name, port) in &self.ports {
             let counters = &port.output.counters;
@@ -109,6 +112,9 @@ impl Statistics {
             }
             out.push('\n');
         }
+        if self.strangers > 0 {
+            let _ = writeln!(out, "strangers received_frames {}", self.strangers);
+        }
         let _ = writeln!(out, "cache hits {} misses {}", self.hits, self.misses);
         out
     }
@@ -146,6 +152,12 @@ impl Statistics {
                 "latlab_overlay_cache_lookups_total{{result=\"{result}\"}} {value}"
             );
         }
+        let _ = writeln!(out, "# TYPE latlab_overlay_strangers counter");
+        let _ = writeln!(
+            out,
+            "# HELP latlab_overlay_strangers Datagrams from unknown hosts."
+        );
+        let _ = writeln!(out, "latlab_overlay_strangers_total {}", self.strangers);
         out.push_str("# EOF\n");
         out
     }

@@ -1,0 +1,137 @@
+//! Links over UDP. All that begin at one address in one form share its sockets, one a dispatcher.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use latlab_model::overlay::LinkKind;
+
+use super::{Failed, Made, Opened, Way, boxed};
+use crate::endpoints::{Counters, DropReason, PortId};
+use crate::links::udp::{Endpoint, Form, Spec, sealed};
+
+/// What tells one tunnel end of this host from another.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::daemon) struct TunnelKey {
+    local: SocketAddr,
+    form: FormKey,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum FormKey {
+    Vxlan,
+    Private,
+    Sealed(PathBuf),
+}
+
+struct Tunnel {
+    endpoint: Arc<Endpoint>,
+    links: usize,
+}
+
+/// The tunnel ends of this host.
+pub(super) struct Tunnels {
+    open: BTreeMap<TunnelKey, Tunnel>,
+    strangers: Arc<Counters>,
+    /// What this daemon calls itself, to notice frames that come back.
+    origin: u64,
+}
+
+impl Tunnels {
+    pub fn new() -> Tunnels {
+        Tunnels {
+            open: BTreeMap::new(),
+            strangers: Arc::default(),
+            origin: RandomState::new().hash_one("origin").max(1),
+        }
+    }
+
+    /// Opens a link, and the sockets of its tunnel end if it is the first there.
+    pub fn open(&mut self, way: &Way<'_>, kind: &LinkKind) -> Result<Made, Failed> {
+        let hint = "name an address of this host with `local`, and a port that nobody else uses";
+        self.try_open(way, kind)
+            .map_err(|error| Failed::new(way, &error, hint))
+    }
+
+    fn try_open(&mut self, way: &Way<'_>, kind: &LinkKind) -> io::Result<Made> {
+        let (remote, local, form, peer) = match kind {
+            LinkKind::Vxlan { remote, local } => (remote, local, FormKey::Vxlan, None),
+            LinkKind::Udp { remote, local } => (remote, local, FormKey::Private, None),
+            LinkKind::Sealed {
+                remote,
+                local,
+                key,
+                peer,
+            } => (remote, local, FormKey::Sealed(key.clone()), Some(peer)),
+            _ => return Err(io::Error::other("not a link over UDP")),
+        };
+        let spec = Spec {
+            id: way.id,
+            remote: *remote,
+            counters: Arc::clone(&way.counters),
+            key: peer.and_then(|text| sealed::parse_key(text)),
+        };
+        let key = TunnelKey {
+            local: *local,
+            form,
+        };
+        let mut receivers = Vec::new();
+        let endpoint = match self.open.get(&key) {
+            Some(tunnel) => Arc::clone(&tunnel.endpoint),
+            None => {
+                let form = form_of(&key.form)?;
+                let strangers = Arc::clone(&self.strangers);
+                let endpoint = Endpoint::new(form, *local, self.origin, strangers);
+                for _ in 0..way.dispatchers {
+                    receivers.push(endpoint.receiver()?);
+                }
+                endpoint
+            }
+        };
+        endpoint.add(spec)?;
+        let sender = endpoint.transmitter(way.id).inspect_err(|_| {
+            endpoint.remove(way.id);
+        })?;
+        let tunnel = self
+            .open
+            .entry(key.clone())
+            .or_insert(Tunnel { endpoint, links: 0 });
+        tunnel.links += 1;
+        Ok(Made {
+            receivers: boxed(receivers),
+            sender: Box::new(sender),
+            opened: Opened::Tunnel(key),
+        })
+    }
+
+    /// Closes a link, and its tunnel end with the last.
+    pub fn close(&mut self, id: PortId, key: &TunnelKey) {
+        if let Some(tunnel) = self.open.get_mut(key) {
+            tunnel.endpoint.remove(id);
+            tunnel.links -= 1;
+            if tunnel.links == 0 {
+                self.open.remove(key);
+            }
+        }
+    }
+
+    pub fn strangers(&self) -> u64 {
+        self.strangers.dropped(DropReason::Unknown)
+    }
+}
+
+fn form_of(key: &FormKey) -> io::Result<Form> {
+    Ok(match key {
+        FormKey::Vxlan => Form::Vxlan,
+        FormKey::Private => Form::Private,
+        FormKey::Sealed(file) => {
+            let identity = sealed::Identity::read(file).map_err(|error| {
+                io::Error::new(error.kind(), format!("{}: {error}", file.display()))
+            })?;
+            Form::Sealed(Arc::new(identity))
+        }
+    })
+}

@@ -1,0 +1,171 @@
+//! Two hosts, a daemon on each, joined by every kind of link; guests on taps and in containers.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+
+use common::{Daemon, World, run};
+
+/// Two hosts (namespaces) on one wire, and on each a guest (a namespace of its own).
+struct Two {
+    hosts: [PathBuf; 2],
+    guests: [PathBuf; 2],
+}
+
+impl Two {
+    fn new(world: &World) -> Two {
+        let hosts = ["h1", "h2"].map(|name| world.namespace(name));
+        let guests = ["g1", "g2"].map(|name| world.namespace(name));
+        let wire = format!(
+            "ip link add wire mtu 1600 type veth peer name wire mtu 1600 netns {}",
+            hosts[1].display()
+        );
+        world.at(&hosts[0], &wire);
+        for (number, host) in hosts.iter().enumerate() {
+            world.at(host, "ip link set wire up");
+            let address = format!("ip address add 192.0.2.{}/24 dev wire", number + 1);
+            world.at(host, &address);
+        }
+        Two { hosts, guests }
+    }
+
+    /// Starts both daemons with a tap for the guest and this link, in which `R` and `L` stand for the
+    /// other host and this one.
+    fn taps(&self, world: &World, link: &str) -> [Daemon; 2] {
+        [0, 1].map(|at: usize| {
+            let (own, other) = (at + 1, 2 - at);
+            let link = link
+                .replace("{R}", &format!("192.0.2.{other}"))
+                .replace("{L}", &format!("192.0.2.{own}"));
+            let config = format!(
+                "add network lan vni 42
+                 add interface guest network lan tap lan0 netns {}
+                 add link other {link}\n",
+                self.guests[at].display()
+            );
+            let daemon = world.daemon_at(&self.hosts[at], &format!("control{own}"), &config);
+            self.address(world, at, "lan0");
+            daemon
+        })
+    }
+
+    fn address(&self, world: &World, at: usize, device: &str) {
+        let guest = &self.guests[at];
+        world.at(
+            guest,
+            &format!("ip address add 10.7.0.{}/24 dev {device}", at + 1),
+        );
+        world.at(
+            guest,
+            &format!("ip address add fd07::{}/64 dev {device} nodad", at + 1),
+        );
+    }
+}
+
+/// Small, large and many packets of both families pass, and bulk in both directions.
+fn everything_passes(world: &World, from: &Path, to: &Path) {
+    world.at(from, "ping -c 5 -i 0.01 -W 2 10.7.0.2");
+    world.at(from, "ping -c 5 -i 0.01 -W 2 fd07::2");
+    world.at(from, "ping -c 3 -i 0.01 -W 2 -s 1400 10.7.0.2");
+    let mut server = world.command(to, "iperf3 -s -p 5201");
+    let _server = common::Running::start(server.stdout(std::process::Stdio::null()));
+    common::eventually("iperf3 listens", || {
+        world.at(to, "ss -ltnH").contains(":5201")
+    });
+    for more in ["", "-R", "-u -b 50M -l 1000"] {
+        let said = world.at(from, &format!("iperf3 -c 10.7.0.2 -t 1 -p 5201 -J {more}"));
+        let sent = said.rfind("\"bits_per_second\"").expect("a result");
+        let rate: f64 = said[sent..]
+            .split([':', ','])
+            .nth(1)
+            .and_then(|number| number.trim().parse().ok())
+            .expect("a number");
+        assert!(rate > 1e6, "hardly anything passed: {rate} bit/s ({more})");
+    }
+}
+
+fn over(name: &str, link: &str) {
+    run(name, |world| {
+        let two = Two::new(world);
+        let daemons = two.taps(world, link);
+        everything_passes(world, &two.guests[0], &two.guests[1]);
+        for daemon in &daemons {
+            assert!(daemon.counter("other", "received_frames") > 10);
+            assert!(daemon.counter("other", "sent_frames") > 10);
+            assert_eq!(daemon.counter("other", "dropped_malformed"), 0);
+        }
+    });
+}
+
+#[test]
+fn hosts_are_joined_by_vxlan() {
+    over("overlay-vxlan", "vxlan {R} local {L}");
+}
+
+#[test]
+fn hosts_are_joined_by_its_own_format() {
+    over("overlay-udp", "udp {R} local {L}");
+}
+
+#[test]
+fn hosts_are_joined_by_bare_frames() {
+    over("overlay-direct", "direct wire network lan");
+}
+
+#[test]
+fn a_link_comes_and_goes_while_another_stays() {
+    run("overlay-links", |world| {
+        let two = Two::new(world);
+        let daemons = two.taps(world, "vxlan {R} local {L}");
+        world.at(&two.guests[0], "ping -c 2 -i 0.01 -W 2 10.7.0.2");
+        let daemon = &daemons[0];
+        for _ in 0..20 {
+            daemon.tell("add link more vxlan 192.0.2.77 local 192.0.2.1");
+            daemon.tell("delete link more");
+        }
+        // The first link had the sockets; its heir gets them.
+        daemon.tell("add link more vxlan 192.0.2.2 local 192.0.2.1:4790");
+        daemon.tell("delete link more");
+        // Two links to one host cannot be there at once, not even for a moment.
+        let mut client = daemon.client();
+        client.say("begin").unwrap();
+        client.say("delete link other").unwrap();
+        let again = "add link again vxlan 192.0.2.2 local 192.0.2.1";
+        client.say(again).unwrap();
+        let refused = client.say("commit").unwrap_err();
+        assert!(
+            refused.starts_with("error 1: cannot open `again`: "),
+            "{refused}"
+        );
+        world.at(&two.guests[0], "ping -c 2 -i 0.01 -W 2 10.7.0.2");
+    });
+}
+
+#[test]
+fn containers_reach_each_other_on_one_host() {
+    run("overlay-containers", |world| {
+        let host = world.namespace("host");
+        let guests = ["g1", "g2"].map(|name| world.namespace(name));
+        let mut config = String::from("add network lan vni 42\n");
+        for (at, guest) in guests.iter().enumerate() {
+            let pair = format!(
+                "ip link add c{at} type veth peer name eth0 netns {}",
+                guest.display()
+            );
+            world.at(&host, &pair);
+            world.at(&host, &format!("ip link set c{at} up"));
+            world.at(guest, "ip link set eth0 up");
+            world.at(
+                guest,
+                &format!("ip address add 10.7.0.{}/24 dev eth0", at + 1),
+            );
+            world.at(
+                guest,
+                &format!("ip address add fd07::{}/64 dev eth0 nodad", at + 1),
+            );
+            config += &format!("add interface c{at} network lan veth c{at}\n");
+        }
+        let _daemon = world.daemon_at(&host, "control", &config);
+        everything_passes(world, &guests[0], &guests[1]);
+    });
+}
