@@ -14,6 +14,7 @@ Environment:
                        other places than /var/lib/latlab, /run/latlab and /var/cache/latlab
   LATLAB_PROFILE_DIR   where `tune` looks for profiles by name [/etc/latlab/profiles]
   LATLAB_AGENT         latlab-agent, where it is not beside latlab
+  LATLAB_OVERLAY       latlab-overlay, where it is not beside latlab
   LATLAB_BOOT_TIMEOUT  seconds a guest may take to boot [120]
   LATLAB_RUNS          where `run` makes its directories [runs]";
 
@@ -62,6 +63,8 @@ pub enum Verb {
     Tune(Tune),
     /// Say what interrupts this machine's processors, by cause (needs root).
     Noise(Noise),
+    /// Speak with an overlay's daemon: see and change its networks, interfaces, links and routes.
+    Overlay(Overlay),
     /// List the studies that come with latlab, or print one.
     Studies(Studies),
     /// Print the JSON Schema of lab.yaml or study.yaml, for editors.
@@ -326,3 +329,28 @@ pub struct Schema {
     #[arg(value_enum)]
     pub document: Document,
 }
+
+/// The overlay's daemon is `latlab-overlay`; a lab's `type: overlay` links run one each (or one for
+/// each end, when they have a `carrier`). What is said here is its control language: `help` prints
+/// all of it. Without a command, commands are read from the standard input, one a line.
+#[derive(Debug, Args)]
+#[command(after_help = OVERLAY_EXAMPLES)]
+pub struct Overlay {
+    /// The daemon of a lab: LAB, LAB/LINK, or LAB/LINK.END where each end has one.
+    #[arg(value_name = "LAB[/LINK]", required_unless_present = "control")]
+    pub lab: Option<String>,
+    /// The control socket of a daemon that belongs to no lab.
+    #[arg(long, value_name = "SOCKET")]
+    pub control: Option<PathBuf>,
+    /// The command, in words.
+    #[arg(value_name = "COMMAND", trailing_var_arg = true)]
+    pub command: Vec<String>,
+}
+
+const OVERLAY_EXAMPLES: &str = "\
+Examples:
+  latlab overlay pair list interfaces
+  latlab overlay pair/l0 counters
+  latlab overlay pair/l0.1 set dispatch mode vmm idle immediate
+  latlab overlay --control /run/overlay.sock -- show > overlay.conf
+  latlab overlay --control /run/overlay.sock < changes";

@@ -17,6 +17,7 @@ mod files;
 mod graph;
 mod inspect;
 mod noise;
+mod overlay;
 mod place;
 mod profiles;
 mod report;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         Verb::Compare(a) => compare::run(a),
         Verb::Tune(a) => tune::run(a),
         Verb::Noise(a) => noise::run(a),
+        Verb::Overlay(a) => overlay::run(a),
         Verb::Studies(a) => studies::run(a),
         Verb::Schema(a) => validate::schema(a),
     };

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use latlab_model::facts::Facts;
-use latlab_model::spec::{Lab, LinkKind, NodeKind};
+use latlab_model::spec::{Carrier, Lab, LinkKind, NodeKind};
 
 /// The capabilities a lab uses.
 pub(super) fn of(lab: &Lab) -> BTreeSet<&'static str> {
@@ -39,6 +39,12 @@ pub(super) fn of(lab: &Lab) -> BTreeSet<&'static str> {
             LinkKind::Bridge => needs.extend([Facts::VETH, Facts::BRIDGE]),
             LinkKind::Nat => needs.extend([Facts::VETH, Facts::BRIDGE, Facts::MASQUERADE]),
             LinkKind::Vxlan => needs.extend([Facts::VETH, Facts::BRIDGE, Facts::VXLAN]),
+            LinkKind::Overlay => {
+                needs.extend([Facts::VETH, Facts::BPF]);
+                if link.carrier() != Carrier::Local {
+                    needs.insert(Facts::BRIDGE);
+                }
+            }
             LinkKind::Macvlan => {
                 needs.insert(Facts::MACVLAN);
                 if link.endpoints.iter().any(|end| is_vm(&end.node)) {

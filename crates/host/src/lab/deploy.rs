@@ -7,7 +7,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -22,7 +21,7 @@ use super::prepare::{Made, Prepared};
 use super::{Error, Lab, boot_id, groups, interrupt, limits, scripts, taken, tune};
 use crate::dirs::Dirs;
 use crate::journal::{self, Claim, Journal, Undo};
-use crate::links::{self, Network};
+use crate::links::{self, Network, Plug};
 use crate::nodes::container::{self, ContainerConfig};
 use crate::sys::file::Lock;
 use crate::sys::mount;
@@ -210,14 +209,15 @@ impl Lab {
         mount::make_private(&namespaces)?;
         let network = Network::new(namespaces, &self.state.id)?;
         network.make_namespaces(&self.state.plan)?;
-        let mut taps: Taps = BTreeMap::new();
+        let mut plugs: Plugs = BTreeMap::new();
         for end in network.connect(&self.state.plan)? {
-            taps.entry(end.node)
+            plugs
+                .entry(end.node)
                 .or_default()
-                .insert(end.interface, end.tap);
+                .insert(end.interface, end.plug);
         }
         interrupt::check(options.stop, &self.state.lab)?;
-        let started = self.start_nodes(prepared, taps, options);
+        let started = self.start_nodes(prepared, plugs, options);
         // Those that did start are of use to somebody who keeps the lab.
         self.state.nodes = started.0;
         started.1?;
@@ -244,11 +244,11 @@ impl Lab {
     fn start_nodes(
         &self,
         prepared: &Prepared,
-        taps: Taps,
+        plugs: Plugs,
         options: &Options<'_>,
     ) -> (Vec<NodeState>, Result<(), Error>) {
         let nodes = &self.state.plan.nodes;
-        let taps = Mutex::new(taps);
+        let plugs = Mutex::new(plugs);
         let states = Mutex::new(vec![NodeState::default(); nodes.len()]);
         let failure: Mutex<Option<Error>> = Mutex::new(None);
         let (next, ready) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -263,7 +263,7 @@ impl Lab {
                     return;
                 }
                 let node = &nodes[index];
-                let own = lock_of(&taps).remove(&index).unwrap_or_default();
+                let own = lock_of(&plugs).remove(&index).unwrap_or_default();
                 match self.start_node(node, prepared, index, own) {
                     Ok(process) => {
                         lock_of(&states)[index] = NodeState {
@@ -306,7 +306,7 @@ impl Lab {
         node: &NodePlan,
         prepared: &Prepared,
         index: usize,
-        taps: BTreeMap<usize, OwnedFd>,
+        plugs: BTreeMap<usize, Plug>,
     ) -> Result<ProcessId, Error> {
         let failed = |source| Error::Node {
             node: node.name.clone(),
@@ -350,8 +350,8 @@ impl Lab {
                     binds: prepared.binds(node),
                     cgroup: &group,
                 };
-                let taps: Vec<OwnedFd> = taps.into_values().collect();
-                let (process, channel) = guest.start(&taps).map_err(failed)?;
+                let plugs: Vec<Plug> = plugs.into_values().collect();
+                let (process, channel) = guest.start(&plugs).map_err(failed)?;
                 lock_of(&self.channels).insert(node.name.clone(), channel);
                 Ok(process)
             }
@@ -361,7 +361,7 @@ impl Lab {
 }
 
 /// The network sides of VMs' interfaces: by node, by interface.
-type Taps = BTreeMap<usize, BTreeMap<usize, OwnedFd>>;
+type Plugs = BTreeMap<usize, BTreeMap<usize, Plug>>;
 
 fn lock_of<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

@@ -1,6 +1,6 @@
 //! From a planned VM to a guest whose agent answers and whose addresses are usable.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
@@ -10,12 +10,13 @@ use latlab_wire::channel::{Interface, NetworkConfig, Route};
 
 use crate::cgroup::NodeCgroup;
 use crate::images::RootView;
+use crate::links::Plug;
 use crate::nodes::session;
 use crate::nodes::vm::accel::Accelerator;
 use crate::nodes::vm::channel::Channel;
 use crate::nodes::vm::initramfs;
 use crate::nodes::vm::kernel::Kernel;
-use crate::nodes::vm::qemu::{Nic, Share, VmConfig};
+use crate::nodes::vm::qemu::{Nic, Served, Share, VmConfig};
 use crate::nodes::vm::{self, Vm, pin};
 use crate::sys::process::ProcessId;
 
@@ -53,11 +54,11 @@ pub(super) struct Guest<'a> {
 }
 
 impl Guest<'_> {
-    /// Starts it and waits until it is ready. `taps` are the network sides of its interfaces, in
-    /// their order.
-    pub fn start(&self, taps: &[OwnedFd]) -> Result<(ProcessId, Channel), session::Error> {
+    /// Starts it and waits until it is ready. `plugs` are the network sides of its interfaces,
+    /// in their order.
+    pub fn start(&self, plugs: &[Plug]) -> Result<(ProcessId, Channel), session::Error> {
         let packed = initramfs::prepare(self.agent, self.kernel, self.cache)?;
-        let nics = self.node.interfaces.iter().zip(taps);
+        let nics = self.node.interfaces.iter().zip(plugs);
         let config = VmConfig {
             name: self.node.name.clone(),
             lab: self.lab_id.to_string(),
@@ -68,10 +69,15 @@ impl Guest<'_> {
             initramfs: packed,
             boot_parameters: self.node.boot.clone(),
             nics: nics
-                .map(|(i, tap)| Nic {
+                .map(|(i, plug)| Nic {
                     mac: i.mac.0,
-                    queues: vec![tap.as_fd()],
-                    vhost: false,
+                    served: match plug {
+                        Plug::Tap(tap) => Served::Taps {
+                            queues: vec![tap.as_fd()],
+                            vhost: false,
+                        },
+                        Plug::VhostUser(socket) => Served::VhostUser(socket),
+                    },
                 })
                 .collect(),
             root_dir: self.root.dir.clone(),

@@ -16,7 +16,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use latlab_netlink::{Handle, Interface, LinkChange, LinkKind, MacAddress, NewLink, Request};
 
-use super::{End, Error, VmEnd, Wiring, impairment};
+use super::{End, Error, Plug, VmEnd, Wiring, impairment};
 use crate::sys::netns::NetNs;
 use crate::sys::tap::{self, TapOptions};
 
@@ -81,7 +81,7 @@ pub(super) fn to_port(
 }
 
 /// Makes a veth pair from a port to the interface of each end.
-fn pairs(
+pub(super) fn pairs(
     link: &Wiring<'_>,
     site: &mut Site,
     ends: &[(End<'_>, String)],
@@ -174,7 +174,7 @@ fn vm(
     site.handle
         .apply(&change.request())
         .map_err(link.refused())?;
-    Ok(end.vm_end(tap))
+    Ok(end.vm_end(Plug::Tap(tap)))
 }
 
 /// Makes a tap called `name` in the namespace; it is down and unlabelled.

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use latlab_netlink::{Handle, Interface, LinkChange, LinkKind, MacAddress, NewLink, Request};
 
 use super::attach::{self, Site};
-use super::{End, Error, VmEnd, Wiring, impairment};
+use super::{End, Error, Plug, VmEnd, Wiring, impairment};
 use crate::sys::netns::NetNs;
 use crate::sys::tap;
 
@@ -123,5 +123,5 @@ fn open(link: &Wiring<'_>, site: &mut Site, end: &End<'_>, name: &str) -> Result
     impairment::apply(link, &mut site.handle, index, end)?;
     let netns: &NetNs = &site.netns;
     let tap = tap::open_macvtap(netns.as_fd(), name, true).map_err(link.failed())?;
-    Ok(end.vm_end(tap))
+    Ok(end.vm_end(Plug::Tap(tap)))
 }

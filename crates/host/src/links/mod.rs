@@ -7,6 +7,7 @@
 //! | `nat` | a switch, a router with masquerading, a point-to-point Ethernet | what Docker's users get |
 //! | `macvlan` | slices of one parent interface | one Ethernet segment, no switch |
 //! | `vxlan` | a switch and a tunnel end per end point, an underlay | an Ethernet over UDP |
+//! | `overlay` | latlab's own switch, one or one per end point on an underlay | one Ethernet segment |
 //!
 //! **Where things live.** Every node but a `host` has a network namespace, pinned under its name.
 //! What is inside a link (switches, routers, tunnel ends) has namespaces of its own, pinned as
@@ -31,6 +32,8 @@ mod configure;
 mod impairment;
 mod macvlan;
 mod nat;
+mod overlay;
+mod underlay;
 mod veth;
 mod vxlan;
 
@@ -38,7 +41,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 use latlab_model::plan::{EndpointPlan, InterfacePlan, LinkPlan, Medium, NodePlan, Plan};
-use latlab_model::spec::NodeKind;
+use latlab_model::spec::{Carrier, NodeKind};
 
 use crate::sys;
 use crate::sys::netns::{self, NetNs, NewNetNs};
@@ -77,6 +80,32 @@ pub enum Error {
     /// A namespace could not be made or entered.
     #[error(transparent)]
     Namespace(#[from] sys::Error),
+    /// The switch of an `overlay` link did not start.
+    #[error("link `{link}`: its overlay daemon did not start{}", said(log))]
+    Overlay {
+        /// Which link.
+        link: String,
+        /// What it said.
+        log: Vec<String>,
+    },
+    /// The overlay's daemon is not where it should be.
+    #[error("link `{link}` needs latlab-overlay, which is not at {}", path.display())]
+    NoOverlay {
+        /// Which link.
+        link: String,
+        /// Where it was looked for.
+        path: PathBuf,
+    },
+    /// Files of a link could not be written.
+    #[error("link `{link}`: cannot write {}: {source}", path.display())]
+    File {
+        /// Which link.
+        link: String,
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
     /// The rules of a `nat` link were refused.
     #[error("link `{link}`: nft refused the rules: {reason}")]
     Rules {
@@ -112,6 +141,17 @@ impl Error {
             Self::NoQdisc { .. } => {
                 "run it on a kernel with that module, or remove rate, delay, jitter and loss".into()
             }
+            Self::Overlay { log, .. } => {
+                let own = log
+                    .iter()
+                    .find_map(|line| line.trim().strip_prefix("hint: "));
+                own.unwrap_or("look at the daemon's log below the lab's run directory")
+                    .into()
+            }
+            Self::NoOverlay { .. } => {
+                "build it (`cargo build --workspace`), or say where it is with LATLAB_OVERLAY"
+                    .into()
+            }
             Self::Rules { .. } => "`latlab doctor` says whether nftables works here".into(),
             Self::NotReady { .. } => "look at the node with `ip -s link`, or deploy again".into(),
             Self::Netlink { source, .. } | Self::Node { source, .. }
@@ -124,6 +164,12 @@ impl Error {
     }
 }
 
+/// The first thing that a program said, for the end of a line.
+fn said(log: &[String]) -> String {
+    log.last()
+        .map_or_else(String::new, |line| format!(": {line}"))
+}
+
 /// The network side of a virtual machine's interface, for QEMU.
 #[derive(Debug)]
 pub struct VmEnd {
@@ -131,8 +177,17 @@ pub struct VmEnd {
     pub node: usize,
     /// Index of the interface in the node.
     pub interface: usize,
+    /// What QEMU is given.
+    pub plug: Plug,
+}
+
+/// What QEMU is given for a network card.
+#[derive(Debug)]
+pub enum Plug {
     /// An open tap with a virtio-net header.
-    pub tap: OwnedFd,
+    Tap(OwnedFd),
+    /// The socket of somebody who serves the card's rings (vhost-user).
+    VhostUser(PathBuf),
 }
 
 /// The network of one lab.
@@ -186,6 +241,7 @@ impl Network {
                 Medium::Nat(nat) => nat::make(&link, nat),
                 Medium::Macvlan { parent } => macvlan::make(&link, parent.as_deref()),
                 Medium::Vxlan(vxlan) => vxlan::make(&link, vxlan),
+                Medium::Overlay(overlay) => overlay::make(&link, overlay),
             };
             taps.extend(made?);
         }
@@ -246,11 +302,20 @@ fn link_namespaces(plan: &Plan) -> Vec<(String, String)> {
         if has_inside(plan, index) {
             add(inside_name(link));
         }
-        if let Medium::Vxlan(_) = link.medium {
+        if has_hosts(&link.medium) {
             (0..link.endpoints.len()).for_each(|end| add(tunnel_name(link, end)));
         }
     }
     all
+}
+
+/// Whether every end is behind a host of its own.
+fn has_hosts(medium: &Medium) -> bool {
+    match medium {
+        Medium::Vxlan(_) => true,
+        Medium::Overlay(overlay) => overlay.carrier != Carrier::Local,
+        _ => false,
+    }
 }
 
 /// Whether a link has anything inside. Only a pair between two namespaces has not: a virtual
@@ -353,11 +418,11 @@ impl End<'_> {
         self.node.kind == NodeKind::Host
     }
 
-    fn vm_end(&self, tap: OwnedFd) -> VmEnd {
+    fn vm_end(&self, plug: Plug) -> VmEnd {
         VmEnd {
             node: self.plan.node,
             interface: self.plan.interface,
-            tap,
+            plug,
         }
     }
 }

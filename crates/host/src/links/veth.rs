@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use latlab_netlink::{Handle, LinkKind, MacAddress, NewLink};
 
 use super::attach::{self, Site};
-use super::{End, Error, VmEnd, Wiring, bridge, impairment};
+use super::{End, Error, Plug, VmEnd, Wiring, bridge, impairment};
 
 pub(super) fn make(link: &Wiring<'_>) -> Result<Vec<VmEnd>, Error> {
     let (a, b) = (link.end(0), link.end(1));
@@ -58,7 +58,7 @@ fn vm(link: &Wiring<'_>, vm: &End<'_>, other: &End<'_>) -> Result<VmEnd, Error> 
         if other.is_host() {
             attach::move_to_root(link, &mut site.handle, other)?;
         }
-        return Ok(vm.vm_end(tap));
+        return Ok(vm.vm_end(Plug::Tap(tap)));
     }
     // Straight into the root namespace too: a tap without a label vanishes with latlab, and it has
     // its label before QEMU has its descriptor.
@@ -67,5 +67,5 @@ fn vm(link: &Wiring<'_>, vm: &End<'_>, other: &End<'_>) -> Result<VmEnd, Error> 
     let tap = attach::make_tap(link, &home, name)?;
     let change = attach::port_change(link, name).mac(MacAddress(other.interface.mac.0));
     attach::apply_in(link, &home, &[change.request()])?;
-    Ok(vm.vm_end(tap))
+    Ok(vm.vm_end(Plug::Tap(tap)))
 }

@@ -10,75 +10,29 @@
 //! group is needed, as in a cluster. Tunnel ends learn from what they receive. The outer UDP
 //! checksum is on, as the standard allows and receivers with checksum offload prefer.
 
-use std::os::fd::AsFd;
-
 use ipnet::IpNet;
 use latlab_model::plan::VxlanPlan;
-use latlab_netlink::{
-    Address, Interface, LinkChange, LinkKind, Neighbour, NewLink, Request, Vxlan,
-};
+use latlab_netlink::{Interface, LinkChange, LinkKind, Neighbour, NewLink, Request, Vxlan};
 
 use super::attach::{self, Site};
+use super::underlay::Underlay;
 use super::{Error, VmEnd, Wiring};
 
-/// The switch of the underlay, in the link's namespace.
-const UNDERLAY: &str = "underlay";
-/// In each tunnel end's namespace: the switch, the tunnel, and the interface into the underlay.
+/// In each tunnel end's namespace: the switch, and the tunnel.
 const SWITCH: &str = "switch";
 const TUNNEL: &str = "tunnel";
-const UNDER: &str = "under";
 
 pub(super) fn make(link: &Wiring<'_>, plan: &VxlanPlan) -> Result<Vec<VmEnd>, Error> {
-    let mut underlay = Site::open(link, link.inside()?)?;
-    let wire = make_underlay(link, plan, &mut underlay)?;
+    let mut underlay = Underlay::make(link, plan.underlay_mtu)?;
     let mut taps = Vec::new();
     for end in link.ends() {
         let mut site = Site::open(link, link.tunnel(end)?)?;
-        plug_into_underlay(link, plan, end, (&mut underlay, wire), &mut site)?;
+        underlay.plug_in(link, end, plan.underlay[end], &mut site)?;
         let switch = site.make_bridge(link, SWITCH)?;
         make_tunnel(link, plan, end, &mut site, switch)?;
         taps.extend(attach::to_bridge(link, &mut site, switch, end..end + 1)?);
     }
     Ok(taps)
-}
-
-/// Makes the switch of the underlay and returns its index.
-fn make_underlay(link: &Wiring<'_>, plan: &VxlanPlan, site: &mut Site) -> Result<u32, Error> {
-    let index = site.make_bridge(link, UNDERLAY)?;
-    let mtu = LinkChange::of(UNDERLAY).mtu(plan.underlay_mtu).request();
-    site.handle.apply(&mtu).map_err(link.refused())?;
-    Ok(index)
-}
-
-fn plug_into_underlay(
-    link: &Wiring<'_>,
-    plan: &VxlanPlan,
-    end: usize,
-    (underlay, wire): (&mut Site, u32),
-    site: &mut Site,
-) -> Result<(), Error> {
-    let refused = link.refused();
-    let mtu = Some(plan.underlay_mtu);
-    let port = format!("p{end}");
-    let under = Interface::new(UNDER).mtu(mtu).netns(site.netns.as_fd());
-    let pair = NewLink::new(Interface::new(&port).mtu(mtu), LinkKind::Veth(under));
-    let alias = &link.network.alias;
-    let label = LinkChange::of(&port).alias(alias).request();
-    underlay
-        .handle
-        .apply_all(&[pair.master(wire).up().request(), label])
-        .map_err(&refused)?;
-
-    let up = LinkChange::of(UNDER).alias(alias).up(true).request();
-    site.handle.apply(&up).map_err(&refused)?;
-    let interface = site.handle.link_index(UNDER).map_err(&refused)?;
-    let own = plan.underlay[end];
-    let address = Address {
-        interface,
-        address: own.addr(),
-        prefix_length: own.prefix_len(),
-    };
-    site.handle.apply(&address.add()).map_err(&refused)
 }
 
 fn make_tunnel(

@@ -13,7 +13,7 @@ use std::time::Duration;
 use latlab_host::nodes::vm::accel::Accelerator;
 use latlab_host::nodes::vm::channel::Channel;
 use latlab_host::nodes::vm::kernel;
-use latlab_host::nodes::vm::qemu::{Nic, VmConfig};
+use latlab_host::nodes::vm::qemu::{Nic, Served, VmConfig};
 use latlab_host::nodes::vm::{Vm, initramfs};
 use latlab_model::plan::GuestMemory;
 use latlab_wire::channel::{Exec, ExitStatus};
@@ -86,8 +86,10 @@ impl Guest {
                 let mac = [2, 0, 0, 0, 9, index as u8];
                 config.nics.push(Nic {
                     mac,
-                    queues: vec![tap.as_fd()],
-                    vhost: false,
+                    served: Served::Taps {
+                        queues: vec![tap.as_fd()],
+                        vhost: false,
+                    },
                 });
             }
         })

@@ -9,10 +9,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
-use super::{EndpointPlan, InterfacePlan, LinkPlan, Medium, NatPlan, NodePlan, Route, VxlanPlan};
+use super::{
+    EndpointPlan, InterfacePlan, LinkPlan, Medium, NatPlan, NodePlan, OverlayPlan, Route, VxlanPlan,
+};
 use crate::diagnostic::{Diagnostics, Mark};
 use crate::spec::link::VXLAN_OVERHEAD;
-use crate::spec::{Endpoint, Lab, Link, LinkKind, Mac};
+use crate::spec::{Carrier, Endpoint, Lab, Link, LinkKind, Mac};
 
 /// IANA's port for VXLAN.
 const VXLAN_PORT: u16 = 4789;
@@ -29,7 +31,7 @@ pub fn assign(lab: &Lab, nodes: &mut [NodePlan], errors: &mut Diagnostics) -> Ve
     let mut pool = Pool::of(lab);
     let mut links = Vec::new();
     for (number, link) in lab.links.iter().enumerate() {
-        let mtu = link.mtu.map_or(default_mtu(link.kind.value), |m| m.value);
+        let mtu = link.mtu.map_or(default_mtu(link), |m| m.value);
         let mut net = LinkAddresses::new(link, mtu, &mut pool, errors);
         let mut endpoints = Vec::new();
         for (position, end) in link.endpoints.iter().enumerate() {
@@ -70,9 +72,10 @@ pub fn assign(lab: &Lab, nodes: &mut [NodePlan], errors: &mut Diagnostics) -> Ve
     links
 }
 
-fn default_mtu(kind: LinkKind) -> u32 {
-    match kind {
+fn default_mtu(link: &Link) -> u32 {
+    match link.kind.value {
         LinkKind::Vxlan => 1500 - VXLAN_OVERHEAD,
+        LinkKind::Overlay => 1500 - link.carrier().overhead(),
         _ => 1500,
     }
 }
@@ -99,7 +102,7 @@ impl Pool {
             .iter()
             .map(|l| {
                 let subnets = match l.kind.value {
-                    LinkKind::Nat | LinkKind::Vxlan => 2,
+                    LinkKind::Nat | LinkKind::Vxlan | LinkKind::Overlay => 2,
                     _ => 1,
                 };
                 subnets << Pool::bits(l.endpoints.len(), READABLE_BITS)
@@ -304,6 +307,20 @@ impl LinkAddresses {
                     vni: link.vni.as_ref().map_or(1, |v| v.value),
                     port: link.port.as_ref().map_or(VXLAN_PORT, |p| p.value),
                     underlay_mtu: mtu + VXLAN_OVERHEAD,
+                    underlay: ends.filter_map(|_| subnet.as_mut()?.next()).collect(),
+                })
+            }
+            LinkKind::Overlay => {
+                let carrier = link.carrier();
+                let net = match carrier {
+                    Carrier::Local => None,
+                    _ => pool.subnet(false, link, errors),
+                };
+                let mut subnet = net.map(|n| Subnet::new(n, HashSet::new()));
+                let ends = 0..link.endpoints.len();
+                Medium::Overlay(OverlayPlan {
+                    carrier,
+                    underlay_mtu: mtu + carrier.overhead(),
                     underlay: ends.filter_map(|_| subnet.as_mut()?.next()).collect(),
                 })
             }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::place::VM_MEMORY;
 use crate::diagnostic::{Diagnostics, Mark, Spanned, hint_one_of, shown};
 use crate::facts::Facts;
-use crate::spec::{Acceleration, Endpoint, Lab, Link, LinkKind, Node, NodeKind, Runtime};
+use crate::spec::{Acceleration, Carrier, Endpoint, Lab, Link, LinkKind, Node, NodeKind, Runtime};
 use crate::units::Bytes;
 
 /// Below this a distribution's kernel does not reach user space.
@@ -77,6 +77,10 @@ fn check_link(link: &Link, needs: &mut Needs<'_>, errors: &mut Diagnostics) {
         LinkKind::Nat => &[Facts::BRIDGE, Facts::MASQUERADE],
         LinkKind::Macvlan => &[Facts::MACVLAN],
         LinkKind::Vxlan => &[Facts::VXLAN],
+        LinkKind::Overlay => match link.carrier() {
+            Carrier::Local => &[Facts::VETH, Facts::BPF],
+            _ => &[Facts::VETH, Facts::BPF, Facts::BRIDGE],
+        },
     };
     let why = format!("link `{name}` is a {kind}");
     if kind == LinkKind::Nat {

@@ -20,7 +20,7 @@ use crate::diagnostic::Diagnostics;
 use crate::facts::Facts;
 use crate::profile::{Isolation, Profile, Wanted};
 use crate::results::{Topology, TopologyEndpoint, TopologyLink, TopologyNode};
-use crate::spec::{Acceleration, Bind, Impairment, Lab, LinkKind, Mac, NodeKind, Runtime};
+use crate::spec::{Acceleration, Bind, Carrier, Impairment, Lab, LinkKind, Mac, NodeKind, Runtime};
 use crate::units::{Bytes, CpuList};
 
 pub use blueprint::{Blueprint, Given, MemoryPlace, NicPlace, NodePlace, Share};
@@ -210,6 +210,8 @@ pub enum Medium {
     },
     /// Ethernet over UDP.
     Vxlan(VxlanPlan),
+    /// latlab's own switch.
+    Overlay(OverlayPlan),
 }
 
 /// The router of a `nat` link. End point 0 is outside, the others are inside.
@@ -237,6 +239,18 @@ pub struct VxlanPlan {
     pub underlay: Vec<IpNet>,
 }
 
+/// The hosts of an `overlay` link.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OverlayPlan {
+    /// What joins them.
+    pub carrier: Carrier,
+    /// MTU of the underlay.
+    pub underlay_mtu: u32,
+    /// Underlay address of each end point's host; none when all are on one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub underlay: Vec<IpNet>,
+}
+
 /// An end of a link.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EndpointPlan {
@@ -258,6 +272,7 @@ impl Medium {
             Medium::Nat(_) => LinkKind::Nat,
             Medium::Macvlan { .. } => LinkKind::Macvlan,
             Medium::Vxlan(_) => LinkKind::Vxlan,
+            Medium::Overlay(_) => LinkKind::Overlay,
         }
     }
 }

@@ -360,6 +360,11 @@ fn check_shape(link: &Link, errors: &mut Diagnostics) {
     );
     only(link.vni.as_ref().map(|s| s.at), "vni", LinkKind::Vxlan);
     only(link.port.as_ref().map(|s| s.at), "port", LinkKind::Vxlan);
+    only(
+        link.carrier.as_ref().map(|s| s.at),
+        "carrier",
+        LinkKind::Overlay,
+    );
     check_subnets(link, errors);
     check_numbers(link, errors);
 }
@@ -373,6 +378,7 @@ fn check_numbers(link: &Link, errors: &mut Diagnostics) {
     // VXLAN's own headers travel below.
     let largest = match kind {
         LinkKind::Vxlan => 65_535 - VXLAN_OVERHEAD,
+        LinkKind::Overlay => 65_535 - link.carrier().overhead(),
         _ => 65_535,
     };
     if let Some(mtu) = link

@@ -26,10 +26,43 @@ pub enum LinkKind {
     Macvlan,
     /// An Ethernet over UDP: every end point behind a tunnel end of its own.
     Vxlan,
+    /// latlab's own switch: in user space for virtual machines, in the kernel for the others.
+    Overlay,
 }
 words!(LinkKind, "a type of link", {
     "veth" => Veth, "bridge" => Bridge, "nat" => Nat, "macvlan" => Macvlan, "vxlan" => Vxlan,
+    "overlay" => Overlay,
 });
+
+/// What joins the hosts of an `overlay`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Carrier {
+    /// Nothing: all ends are guests of one host.
+    #[default]
+    Local,
+    /// Every end is on a host of its own; Ethernet over UDP in VXLAN's format joins them.
+    Vxlan,
+    /// The same in the overlay's own format, which keeps large frames whole.
+    Udp,
+    /// The same without anything around the frames.
+    Direct,
+}
+words!(Carrier, "a carrier", {
+    "local" => Local, "vxlan" => Vxlan, "udp" => Udp, "direct" => Direct,
+});
+
+impl Carrier {
+    /// Bytes that it adds to a packet, at most.
+    pub(crate) const fn overhead(self) -> u32 {
+        match self {
+            Carrier::Local | Carrier::Direct => 0,
+            Carrier::Vxlan => VXLAN_OVERHEAD,
+            // Inner Ethernet with a tag, the private header, UDP and IPv4.
+            Carrier::Udp => 100,
+        }
+    }
+}
 
 /// Bytes that VXLAN adds to a frame: inner Ethernet 14, VXLAN 8, UDP 8, IPv4 20 (RFC 7348).
 pub(crate) const VXLAN_OVERHEAD: u32 = 50;
@@ -249,9 +282,16 @@ pub struct Link {
     pub vni: Option<Spanned<u32>>,
     /// `port:` UDP port of a vxlan.
     pub port: Option<Spanned<u16>>,
+    /// `carrier:` what joins the hosts of an overlay.
+    pub carrier: Option<Spanned<Carrier>>,
 }
 
 impl Link {
+    /// What joins the hosts, if it is an overlay.
+    pub fn carrier(&self) -> Carrier {
+        self.carrier.map_or(Carrier::default(), |c| c.value)
+    }
+
     /// Reads the link at position `index`.
     pub fn read(yaml: &Yaml, index: usize, errors: &mut Diagnostics) -> Link {
         let mut o = Object::new(yaml, format!("link {index}"), errors);
@@ -294,6 +334,7 @@ impl Link {
             parent: o.get("parent", errors),
             vni: o.get("vni", errors),
             port: o.get("port", errors),
+            carrier: o.get("carrier", errors),
         };
         o.finish(errors);
         link

@@ -46,10 +46,32 @@ const KERNEL_PARAMETERS: &[&str] = &[
 pub struct Nic<'a> {
     /// Its hardware address.
     pub mac: [u8; 6],
-    /// Open taps, one a queue.
-    pub queues: Vec<BorrowedFd<'a>>,
-    /// Let the host's kernel move packets (`/dev/vhost-net`).
-    pub vhost: bool,
+    /// Who moves its packets.
+    pub served: Served<'a>,
+}
+
+/// Who moves a card's packets.
+#[derive(Debug, Clone)]
+pub enum Served<'a> {
+    /// QEMU itself, or the host's kernel for it.
+    Taps {
+        /// Open taps, one a queue.
+        queues: Vec<BorrowedFd<'a>>,
+        /// Let the host's kernel move packets (`/dev/vhost-net`).
+        vhost: bool,
+    },
+    /// Another process, which maps the guest's memory and is reached at this socket.
+    VhostUser(&'a Path),
+}
+
+impl Nic<'_> {
+    /// The taps that QEMU inherits for it.
+    fn taps(&self) -> &[BorrowedFd<'_>] {
+        match &self.served {
+            Served::Taps { queues, .. } => queues,
+            Served::VhostUser(_) => &[],
+        }
+    }
 }
 
 /// A directory of the host's in the guest.
@@ -138,7 +160,7 @@ impl VmConfig<'_> {
 
     /// Which tap QEMU inherits under which number.
     pub fn descriptors(&self) -> Vec<(BorrowedFd<'_>, RawFd)> {
-        let taps = self.nics.iter().flat_map(|nic| nic.queues.iter().copied());
+        let taps = self.nics.iter().flat_map(|nic| nic.taps().iter().copied());
         taps.zip(FIRST_FD..).collect()
     }
 
@@ -206,7 +228,9 @@ impl VmConfig<'_> {
             "q35,sata=off,smbus=off,usb=off,vmport=off,dump-guest-core=off".to_owned();
         let megabytes = self.memory_bytes / (1024 * 1024);
         // Another process maps the memory, or it is to be of a particular kind.
-        let shared = self.kernel.transport == Transport::VirtioFs;
+        let is_mapped = |nic: &Nic<'_>| matches!(nic.served, Served::VhostUser(_));
+        let shared =
+            self.kernel.transport == Transport::VirtioFs || self.nics.iter().any(is_mapped);
         let GuestMemory {
             preallocated,
             locked,
@@ -298,19 +322,31 @@ impl VmConfig<'_> {
 
 /// Adds a card; returns the next free descriptor number.
 fn network_card(line: &mut Line, index: usize, nic: &Nic<'_>, first_fd: RawFd) -> RawFd {
-    let next = first_fd + nic.queues.len() as RawFd;
-    let fds = (first_fd..next)
-        .map(|fd| fd.to_string())
-        .collect::<Vec<_>>()
-        .join(":");
-    let vhost = if nic.vhost { ",vhost=on" } else { "" };
-    line.option("-netdev", format!("tap,id=net{index},fds={fds}{vhost}"));
+    let queues = nic.taps().len();
+    let next = first_fd + queues as RawFd;
+    match &nic.served {
+        Served::Taps { vhost, .. } => {
+            let fds = (first_fd..next)
+                .map(|fd| fd.to_string())
+                .collect::<Vec<_>>()
+                .join(":");
+            let vhost = if *vhost { ",vhost=on" } else { "" };
+            line.option("-netdev", format!("tap,id=net{index},fds={fds}{vhost}"));
+        }
+        Served::VhostUser(socket) => {
+            // Who serves the rings may be restarted: QEMU calls again, every second.
+            let start = format!("socket,id=net{index},reconnect=1,path=");
+            line.path("-chardev", &start, socket);
+            let netdev = format!("vhost-user,id=net{index},chardev=net{index}");
+            line.option("-netdev", netdev);
+        }
+    }
     let mac = nic.mac.map(|byte| format!("{byte:02x}")).join(":");
     // No option ROM: nobody boots from this card, and loading it costs time.
     let mut device = format!("virtio-net-pci,netdev=net{index},mac={mac},romfile=");
-    if nic.queues.len() > 1 {
+    if queues > 1 {
         // Two interrupt vectors a queue, one for configuration, one for control.
-        device.push_str(&format!(",mq=on,vectors={}", 2 * nic.queues.len() + 2));
+        device.push_str(&format!(",mq=on,vectors={}", 2 * queues + 2));
     }
     line.option("-device", device);
     next
@@ -440,13 +476,17 @@ mod tests {
         let mut config = config(Transport::NineP);
         let one = Nic {
             mac: [2, 0, 0, 0, 0, 0xa],
-            queues: vec![tap],
-            vhost: false,
+            served: Served::Taps {
+                queues: vec![tap],
+                vhost: false,
+            },
         };
         let two = Nic {
             mac: [2, 0, 0, 0, 0, 0xb],
-            queues: vec![tap, tap],
-            vhost: true,
+            served: Served::Taps {
+                queues: vec![tap, tap],
+                vhost: true,
+            },
         };
         config.nics = vec![one, two];
         let numbers: Vec<_> = config

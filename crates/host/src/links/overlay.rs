@@ -1,0 +1,243 @@
+//! `overlay`: latlab's own switch, a daemon of its own (`latlab-overlay`), started for the link.
+//!
+//! ```text
+//! local      node ── port ─ daemon ─ port ── node                    all in @LINK
+//! otherwise  node ── port ─ daemon ── under ── p0 ─ underlay ─ p1 ── under ── daemon ─ port ── node
+//!            └───────── @LINK.0 ────────┘  └───────── @LINK ─────────┘ └───────── @LINK.1 ────────┘
+//! ```
+//!
+//! A virtual machine's port is a socket of the vhost-user protocol, everybody else's a veth. What the
+//! daemon is told is written beside its control socket, in the lab's volatile directory, below
+//! `overlay/`. It carries the lab's label, so removing the lab's processes ends it, and everything
+//! that it holds in the kernel lives in the link's namespaces.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use ipnet::IpNet;
+use latlab_model::overlay::language::{UDP_PORT, VXLAN_PORT};
+use latlab_model::overlay::{
+    Interface, InterfaceKind, Interrupts, Item, Link, LinkKind, Network, Overlay, Refusal,
+};
+use latlab_model::plan::OverlayPlan;
+use latlab_model::spec::Carrier;
+
+use super::attach::{self, Site};
+use super::underlay::{UNDER, Underlay};
+use super::{End, Error, Plug, VmEnd, Wiring};
+use crate::sys::spawn::Spawn;
+
+/// The one network of the link.
+const NETWORK: &str = "lan";
+const VNI: u32 = 1;
+
+/// How long the daemon may take to answer.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(super) fn make(link: &Wiring<'_>, plan: &OverlayPlan) -> Result<Vec<VmEnd>, Error> {
+    let program = program(link)?;
+    if plan.carrier == Carrier::Local {
+        let site = Site::open(link, link.inside()?)?;
+        let name = link.plan().name.clone();
+        return switch(link, &program, site, &name, link.ends(), |_| Ok(()));
+    }
+    let mut underlay = Underlay::make(link, plan.underlay_mtu)?;
+    let mut plugs = Vec::new();
+    for end in link.ends() {
+        let mut site = Site::open(link, link.tunnel(end)?)?;
+        underlay.plug_in(link, end, plan.underlay[end], &mut site)?;
+        let name = format!("{}.{end}", link.plan().name);
+        let carry = |overlay: &mut Overlay| carriers(overlay, plan, end);
+        plugs.extend(switch(link, &program, site, &name, end..end + 1, carry)?);
+    }
+    Ok(plugs)
+}
+
+/// Starts a daemon called `name` in the site's namespace, with ports for these ends.
+fn switch(
+    link: &Wiring<'_>,
+    program: &Path,
+    mut site: Site,
+    name: &str,
+    ends: impl Iterator<Item = usize>,
+    carry: impl FnOnce(&mut Overlay) -> Result<(), Refusal>,
+) -> Result<Vec<VmEnd>, Error> {
+    let directory = directory(link, name);
+    let failed = |path: &Path| {
+        let (link, path) = (link.plan().name.clone(), path.to_path_buf());
+        move |source| Error::File { link, path, source }
+    };
+    fs::create_dir_all(&directory).map_err(failed(&directory))?;
+    let (vms, others): (Vec<End<'_>>, Vec<End<'_>>) =
+        ends.map(|end| link.end(end)).partition(End::is_vm);
+    let ports: Vec<(End<'_>, String)> = others
+        .into_iter()
+        .map(|end| (end, attach::port(&end)))
+        .collect();
+    attach::pairs(link, &mut site, &ports, None)?;
+
+    let mut overlay = Overlay::default();
+    let mut plugs = Vec::new();
+    let add = || -> Result<(), Refusal> {
+        overlay.add(Item::Network(NETWORK.into(), Network::new(VNI)))?;
+        for (end, device) in &ports {
+            let kind = InterfaceKind::Veth {
+                device: device.clone(),
+                netns: None,
+            };
+            overlay.add(Item::Interface(device.clone(), interface(end, kind)))?;
+        }
+        for end in &vms {
+            let port = attach::port(end);
+            let socket = directory.join(format!("{port}.sock"));
+            let kind = InterfaceKind::VhostUser {
+                socket: socket.clone(),
+                client: false,
+                queues: 1,
+                interrupts: Interrupts::default(),
+                cut_through: true,
+            };
+            overlay.add(Item::Interface(port, interface(end, kind)))?;
+            plugs.push(end.vm_end(Plug::VhostUser(socket)));
+        }
+        carry(&mut overlay)
+    };
+    add().map_err(|refusal| Error::Overlay {
+        link: link.plan().name.clone(),
+        log: vec![refusal.to_string()],
+    })?;
+    let config = directory.join("config");
+    fs::write(&config, overlay.to_string()).map_err(failed(&config))?;
+    start(link, program, &site, &directory)?;
+    Ok(plugs)
+}
+
+fn interface(end: &End<'_>, kind: InterfaceKind) -> Interface {
+    Interface {
+        network: NETWORK.into(),
+        kind,
+        // A node's address is known before it speaks, and nobody else may use it.
+        macs: BTreeSet::from([end.interface.mac]),
+        mtu: u16::try_from(end.interface.mtu).unwrap_or(u16::MAX),
+        mode: None,
+    }
+}
+
+/// Adds what joins the host of this end with the others.
+fn carriers(overlay: &mut Overlay, plan: &OverlayPlan, end: usize) -> Result<(), Refusal> {
+    if plan.carrier == Carrier::Direct {
+        let kind = LinkKind::Direct {
+            device: UNDER.into(),
+            netns: None,
+            network: NETWORK.into(),
+        };
+        return overlay.add(Item::Link("wire".into(), Link { kind }));
+    }
+    let at = |net: &IpNet, port: u16| SocketAddr::new(net.addr(), port);
+    for (peer, address) in plan.underlay.iter().enumerate() {
+        if peer == end {
+            continue;
+        }
+        let own = &plan.underlay[end];
+        let kind = match plan.carrier {
+            Carrier::Udp => LinkKind::Udp {
+                remote: at(address, UDP_PORT),
+                local: at(own, UDP_PORT),
+            },
+            _ => LinkKind::Vxlan {
+                remote: at(address, VXLAN_PORT),
+                local: at(own, VXLAN_PORT),
+            },
+        };
+        overlay.add(Item::Link(format!("host{peer}"), Link { kind }))?;
+    }
+    Ok(())
+}
+
+/// Where the files of a daemon of this link are.
+fn directory(link: &Wiring<'_>, name: &str) -> PathBuf {
+    let lab = link.network.directory.parent();
+    lab.unwrap_or(&link.network.directory)
+        .join("overlay")
+        .join(name)
+}
+
+/// The daemon's binary: beside latlab's own, or where `LATLAB_OVERLAY` says.
+fn program(link: &Wiring<'_>) -> Result<PathBuf, Error> {
+    let beside = std::env::current_exe()
+        .ok()
+        .and_then(|program| Some(program.parent()?.join("latlab-overlay")));
+    let path = std::env::var_os("LATLAB_OVERLAY")
+        .map(PathBuf::from)
+        .or(beside)
+        .unwrap_or_default();
+    match path.is_file() {
+        true => Ok(path),
+        false => Err(Error::NoOverlay {
+            link: link.plan().name.clone(),
+            path,
+        }),
+    }
+}
+
+/// Starts the daemon and waits until it answers, which is when its ports are there.
+fn start(link: &Wiring<'_>, program: &Path, site: &Site, directory: &Path) -> Result<(), Error> {
+    let log_path = directory.join("log");
+    let log = File::create(&log_path).map_err(|source| Error::File {
+        link: link.plan().name.clone(),
+        path: log_path.clone(),
+        source,
+    })?;
+    let socket = directory.join("control");
+    let arguments = [
+        "--config".as_ref(),
+        directory.join("config").as_os_str(),
+        "--control".as_ref(),
+        socket.as_os_str(),
+    ]
+    .map(ToOwned::to_owned);
+    let daemon = Spawn::new(program, &link.network.lab_id)
+        .args(arguments)
+        .netns(site.netns.as_fd())
+        .session()
+        .descriptor(log.as_fd(), 2)
+        .start()
+        .map_err(link.failed())?;
+    let end = Instant::now() + PATIENCE;
+    while !answers(&socket) {
+        let ended = daemon.has_ended().unwrap_or(true);
+        if ended || Instant::now() > end {
+            return Err(Error::Overlay {
+                link: link.plan().name.clone(),
+                log: said(&log_path),
+            });
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    Ok(())
+}
+
+/// Whether somebody answers at the control socket.
+fn answers(socket: &Path) -> bool {
+    let ask = || -> std::io::Result<bool> {
+        let mut stream = UnixStream::connect(socket)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.write_all(b"list networks\n")?;
+        let mut line = String::new();
+        let read = BufReader::new(stream).read_line(&mut line)?;
+        Ok(read > 0)
+    };
+    ask().unwrap_or(false)
+}
+
+/// What the daemon said: its errors are a line with the reason and one with a hint.
+fn said(log: &Path) -> Vec<String> {
+    let said = fs::read_to_string(log).unwrap_or_default();
+    said.lines().take(2).map(str::to_owned).collect()
+}

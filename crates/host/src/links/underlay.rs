@@ -1,0 +1,64 @@
+//! The wire between the hosts of a link whose every end is behind one: a switch in the link's
+//! namespace, and in each host's an interface that is plugged into it.
+
+use std::os::fd::AsFd;
+
+use ipnet::IpNet;
+use latlab_netlink::{Address, Interface, LinkChange, LinkKind, NewLink};
+
+use super::attach::Site;
+use super::{Error, Wiring};
+
+/// The switch, in the link's namespace.
+const UNDERLAY: &str = "underlay";
+
+/// The interface into it, in each host's namespace.
+pub(super) const UNDER: &str = "under";
+
+/// The switch between the hosts.
+pub(super) struct Underlay {
+    site: Site,
+    switch: u32,
+    mtu: u32,
+}
+
+impl Underlay {
+    pub fn make(link: &Wiring<'_>, mtu: u32) -> Result<Self, Error> {
+        let mut site = Site::open(link, link.inside()?)?;
+        let switch = site.make_bridge(link, UNDERLAY)?;
+        let change = LinkChange::of(UNDERLAY).mtu(mtu).request();
+        site.handle.apply(&change).map_err(link.refused())?;
+        Ok(Self { site, switch, mtu })
+    }
+
+    /// Gives the host of this end, whose namespace is `host`, an interface with that address.
+    pub fn plug_in(
+        &mut self,
+        link: &Wiring<'_>,
+        end: usize,
+        own: IpNet,
+        host: &mut Site,
+    ) -> Result<(), Error> {
+        let refused = link.refused();
+        let mtu = Some(self.mtu);
+        let port = format!("p{end}");
+        let under = Interface::new(UNDER).mtu(mtu).netns(host.netns.as_fd());
+        let pair = NewLink::new(Interface::new(&port).mtu(mtu), LinkKind::Veth(under));
+        let alias = &link.network.alias;
+        let label = LinkChange::of(&port).alias(alias).request();
+        self.site
+            .handle
+            .apply_all(&[pair.master(self.switch).up().request(), label])
+            .map_err(&refused)?;
+
+        let up = LinkChange::of(UNDER).alias(alias).up(true).request();
+        host.handle.apply(&up).map_err(&refused)?;
+        let interface = host.handle.link_index(UNDER).map_err(&refused)?;
+        let address = Address {
+            interface,
+            address: own.addr(),
+            prefix_length: own.prefix_len(),
+        };
+        host.handle.apply(&address.add()).map_err(&refused)
+    }
+}
