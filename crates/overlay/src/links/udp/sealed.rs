@@ -570,3 +570,6 @@ pub(super) fn send(socket: BorrowedFd<'_>, message: &[u8], to: SocketAddr) {
     use rustix::net::{SendFlags, sendto};
     sendto(socket, message, SendFlags::DONTWAIT, &to).ok();
 }
+
+#[cfg(test)]
+mod tests;
