@@ -189,9 +189,12 @@ static __always_inline int to_daemon(const struct port *port)
 
 	if (counts)
 		counts->missed++;
-	if (!port->tap)
-		return drop(port->number, REASON_DOWN);
-	return bpf_redirect(port->tap, 0);
+	if (port->tap)
+		return bpf_redirect(port->tap, 0);
+	/* A wire's frames have passed the daemon's packet socket already; the rest is the host's. */
+	if (port->kind == KIND_DIRECT)
+		return TC_ACT_UNSPEC;
+	return drop(port->number, REASON_DOWN);
 }
 
 static __always_inline bool same_mac(const void *a, const void *b)
@@ -345,12 +348,12 @@ static __always_inline int encapsulate(struct __sk_buff *skb, const struct route
 		if (skb->gso_size)
 			inner.summed = false;
 		/* A frame that came out of a tunnel and was forwarded is still marked as one, with headers
-		 * in the same places. */
+		 * in the same places. Single packets of more than 16 KB never get room. */
 		if (bpf_skb_adjust_room(skb, OUTER_BYTES, BPF_ADJ_ROOM_MAC, tunnel | WHOLE) &&
 		    bpf_skb_adjust_room(skb, OUTER_BYTES, BPF_ADJ_ROOM_MAC, WHOLE))
-			return -1;
+			return 1;
 	} else if (bpf_skb_change_head(skb, OUTER_BYTES, 0)) {
-		return -1;
+		return 1;
 	}
 	__builtin_memcpy(front.eth.h_dest, route->remote_mac, 6);
 	__builtin_memcpy(front.eth.h_source, route->local_mac, 6);

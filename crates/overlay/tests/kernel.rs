@@ -1,0 +1,508 @@
+//! The path inside the kernel: two hosts, a wire between them, containers behind it.
+
+mod common;
+mod hosts;
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use common::{Running, World, eventually, run};
+use hosts::{Raw, ethernet, mac_of, on};
+use latlab_overlay::endpoints::{DropReason, PortId};
+use latlab_overlay::kernel::{KernelPath, Key, ROUTES, Review, Route, Way};
+
+const LAN: u32 = 42;
+
+/// One TCP stream through the network.
+fn bulk(world: &World, from: &std::path::Path, to: &std::path::Path, address: &str) {
+    let mut server = world.command(to, "iperf3 -s -1 -p 5201");
+    let _server = Running::start(server.stdout(Stdio::null()));
+    eventually("iperf3 listens", || {
+        world.at(to, "ss -ltnH").contains(":5201")
+    });
+    let said = world.at(from, &format!("iperf3 -c {address} -n 100M -p 5201 -J"));
+    let at = said.rfind("\"sum_received\"").expect("a result");
+    let bytes = said[at..].split("\"bytes\":").nth(1).expect("bytes");
+    let digits: String = bytes
+        .trim_start()
+        .chars()
+        .take_while(char::is_ascii_digit)
+        .collect();
+    // What was still on its way when the sender had sent everything is not in it.
+    let arrived: u64 = digits.parse().unwrap();
+    assert!(arrived > 50_000_000, "{arrived} bytes to {address}");
+}
+
+fn ping(world: &World, from: &std::path::Path, address: &str, size: usize) {
+    world.at(
+        from,
+        &format!("ping -c 3 -i 0.01 -W 2 -M do -s {size} {address}"),
+    );
+}
+
+#[test]
+fn frames_stay_whole_through_vxlan() {
+    run("kernel-vxlan", |world| {
+        let (one, two) = hosts::pair(world, 1500);
+        let (a, b) = (one.container("a", 1, LAN), two.container("b", 2, LAN));
+        hosts::tunnel(&one, &a, &two, &b, LAN);
+        ping(world, &a.namespace, "10.7.0.2", 56);
+        ping(world, &a.namespace, "10.7.0.2", 1450 - 28);
+        ping(world, &a.namespace, "fd07::2", 1450 - 48);
+        for address in ["10.7.0.2", "fd07::2"] {
+            bulk(world, &a.namespace, &b.namespace, address);
+        }
+        for (host, port) in [(&one, a.port.id), (&two, b.port.id)] {
+            let counts = host.path.counts(port).unwrap();
+            assert!(counts.received_frames > 10 && counts.sent_frames > 10);
+            for reason in DropReason::ALL {
+                // Without a daemon nobody takes multicasts (IPv6's own, at start).
+                if reason != DropReason::Down {
+                    assert_eq!(counts.dropped(reason), 0, "{reason:?}");
+                }
+            }
+        }
+        let counts = one.path.counts(a.port.id).unwrap();
+        let mean = counts.received_bytes / counts.received_frames;
+        assert!(mean > 9_000, "cut on the way: {mean} bytes a frame");
+    });
+}
+
+#[test]
+fn the_kernels_own_vxlan_understands_and_is_understood() {
+    run("kernel-interop", |world| {
+        let (one, two) = hosts::pair(world, 9000);
+        let a = one.container("a", 1, LAN);
+        // The other host has the kernel's device and a bridge instead of this path.
+        let b = two.plain_container("b", 2);
+        two.at(
+            "ip link add vx0 type vxlan id 42 local 10.9.0.2 remote 10.9.0.1 dstport 4789 dev wire",
+        );
+        two.at("ip link add lan0 type bridge");
+        for device in ["lan0", "vx0"] {
+            two.at(&format!("ip link set {device} up"));
+        }
+        two.at("ip link set vx0 master lan0");
+        two.at("ip link set dev b master lan0");
+        hosts::tunnel_one_side(&one, &a, &two, &b.mac, LAN);
+        hosts::acquaint(&one, &a, &b);
+        hosts::acquaint(&two, &b, &a);
+        let wire = Raw::open(&two.namespace, "wire");
+        for size in [56, 1400, 8950 - 28] {
+            ping(world, &a.namespace, "10.7.0.2", size);
+        }
+        ping(world, &a.namespace, "fd07::2", 8950 - 48);
+        let datagrams: Vec<Vec<u8>> = wire
+            .drain()
+            .into_iter()
+            .filter(|f| hosts::is_vxlan(f, 4789))
+            .collect();
+        assert!(datagrams.len() >= 24);
+        // The kernel's own are captured before their checksums are computed.
+        for datagram in datagrams.iter().filter(|f| f[26..30] == [10, 9, 0, 1]) {
+            assert_eq!(hosts::ipv4_sum(datagram), 0, "the outer header's checksum");
+            assert_eq!(hosts::udp_sum(datagram), 0, "the outer datagram's checksum");
+            assert_ne!(datagram[40..42], [0, 0], "it has one");
+        }
+        for (from, to) in [(&a, &b), (&b, &a)] {
+            for address in [&to.address, &to.address6] {
+                bulk(world, &from.namespace, &to.namespace, address);
+            }
+        }
+        assert_eq!(hosts::link(&two.namespace, "vx0").stats.rx_errors, 0);
+        // The same without offloads: every checksum is computed before it is sent.
+        world.at(&a.namespace, "ethtool -K eth0 tx off tso off gso off");
+        one.at("ethtool -K wire tx off");
+        drop(wire.drain());
+        bulk(world, &a.namespace, &b.namespace, "10.7.0.2");
+        let some = wire.drain();
+        let mut seen = 0;
+        for datagram in some.iter().filter(|f| hosts::is_vxlan(f, 4789)) {
+            if datagram[26..30] == [10, 9, 0, 1] {
+                assert_eq!(hosts::udp_sum(datagram), 0);
+                assert_ne!(datagram[40..42], [0, 0]);
+                seen += 1;
+            }
+        }
+        assert!(seen > 10, "{seen}");
+    });
+}
+
+#[test]
+fn a_direct_link_and_the_host_share_the_wire() {
+    run("kernel-direct", |world| {
+        let (one, two) = hosts::pair(world, 1500);
+        let (a, b) = (one.container("a", 1, LAN), two.container("b", 2, LAN));
+        hosts::direct(&one, &a, &two, &b, LAN);
+        ping(world, &a.namespace, "10.7.0.2", 1472);
+        ping(world, &a.namespace, "fd07::2", 1452);
+        bulk(world, &a.namespace, &b.namespace, "10.7.0.2");
+        ping(world, &one.namespace, "10.9.0.2", 1472);
+        bulk(world, &one.namespace, &two.namespace, "10.9.0.2");
+    });
+}
+
+#[test]
+fn containers_of_one_host_speak_without_a_wire() {
+    run("kernel-local", |world| {
+        let (one, _two) = hosts::pair(world, 1500);
+        let (a, b) = (one.container("a", 1, LAN), one.container("b", 2, LAN));
+        hosts::local(&one, &a, &b, LAN);
+        ping(world, &a.namespace, "10.7.0.2", 56);
+        bulk(world, &a.namespace, &b.namespace, "10.7.0.2");
+        // Tagged, and of a type that nobody knows.
+        let (from, to) = (
+            Raw::open(&a.namespace, "eth0"),
+            Raw::open(&b.namespace, "eth0"),
+        );
+        for kind in [
+            [0x81, 0x00, 0x00, 0x05, 0x08, 0x00],
+            [0x88, 0xb5, 0, 0, 0, 0],
+        ] {
+            let mut frame = ethernet(&b.mac, &a.mac, &kind);
+            frame.extend(*b"tagged or unknown");
+            from.send(&frame);
+            let arrived = to.drain();
+            assert!(
+                arrived.iter().any(|f| f.ends_with(b"tagged or unknown")),
+                "{kind:x?}: {arrived:x?}"
+            );
+        }
+    });
+}
+
+#[test]
+fn jumbo_and_64_kib() {
+    run("kernel-jumbo", |world| {
+        for (mtu, tunnel) in [(9000, true), (16_000, true), (65_535, false)] {
+            let (one, two) = hosts::pair_named(world, &format!("{mtu}"), mtu);
+            let (a, b) = (one.container("a", 1, LAN), two.container("b", 2, LAN));
+            match tunnel {
+                true => hosts::tunnel(&one, &a, &two, &b, LAN),
+                false => hosts::direct(&one, &a, &two, &b, LAN),
+            }
+            ping(world, &a.namespace, "10.7.0.2", usize::from(mtu) - 50 - 28);
+            bulk(world, &a.namespace, &b.namespace, "10.7.0.2");
+        }
+    });
+}
+
+#[test]
+fn a_false_source_is_dropped_and_counted() {
+    run("kernel-spoof", |world| {
+        let (one, two) = hosts::pair(world, 1500);
+        let (a, b) = (one.container("a", 1, LAN), two.container("b", 2, LAN));
+        hosts::tunnel(&one, &a, &two, &b, LAN);
+        let other = one.container("c", 3, LAN);
+        let (from, to) = (
+            Raw::open(&other.namespace, "eth0"),
+            Raw::open(&b.namespace, "eth0"),
+        );
+        // As if it were `a`, for which there is a route.
+        for _ in 0..7 {
+            from.send(&hosts::ipv4_frame(&b.mac, &a.mac, b"false"));
+        }
+        assert!(!to.drain().iter().any(|frame| frame.ends_with(b"false")));
+        let counts = one.path.counts(other.port.id).unwrap();
+        assert_eq!(counts.dropped(DropReason::Spoofed), 7);
+        // From the wire, a host that is not the one that the route names.
+        let wire = Raw::open(&one.namespace, "wire");
+        for (source, arrives) in [([10, 9, 0, 1], true), ([10, 9, 0, 77], false)] {
+            let inner = hosts::ipv4_frame(&b.mac, &a.mac, b"through the wire");
+            wire.send(&hosts::vxlan_frame(&one, &two, source, LAN, &inner));
+            let arrived = to.drain();
+            let is_there = arrived.iter().any(|f| f.ends_with(b"through the wire"));
+            assert_eq!(is_there, arrives, "{source:?}");
+        }
+    });
+}
+
+#[test]
+fn a_router_in_a_container_passes_on_what_came_through_a_tunnel() {
+    run("kernel-router", |world| {
+        let (one, two) = hosts::pair(world, 1500);
+        let (a, router) = (one.container("a", 1, LAN), two.container("r", 2, LAN));
+        hosts::tunnel(&one, &a, &two, &router, LAN);
+        // Behind the router, a slow cable that cuts large frames, and a second way into the tunnel.
+        let behind = world.namespace("behind");
+        let line = format!(
+            "ip link add far mtu 1450 type veth peer name eth0 netns {} mtu 1450",
+            behind.display()
+        );
+        world.at(&router.namespace, &line);
+        world.at(&router.namespace, "ip link set far up");
+        world.at(&router.namespace, "ip address add 10.8.0.1/24 dev far");
+        world.at(&router.namespace, "sysctl -qw net.ipv4.ip_forward=1");
+        world.at(
+            &router.namespace,
+            "tc qdisc add dev far root tbf rate 2gbit burst 15000 limit 1000000",
+        );
+        world.at(&behind, "ip link set eth0 up");
+        world.at(&behind, "ip address add 10.8.0.2/24 dev eth0");
+        world.at(&behind, "ip route add default via 10.8.0.1");
+        world.at(&a.namespace, "ip route add 10.8.0.0/24 via 10.7.0.2");
+        ping(world, &a.namespace, "10.8.0.2", 1422);
+        bulk(world, &a.namespace, &behind, "10.8.0.2");
+        bulk(world, &behind, &a.namespace, "10.7.0.1");
+        // Out of one tunnel and into the next: marked as a tunnel's already.
+        let c = one.container("c", 3, LAN);
+        hosts::tunnel(&one, &c, &two, &router, LAN);
+        for (from, to) in [(&a, &c), (&c, &a)] {
+            let line = format!("ip route add {}/32 via 10.7.0.2", to.address);
+            world.at(&from.namespace, &line);
+        }
+        world.at(
+            &router.namespace,
+            "sysctl -qw net.ipv4.conf.all.send_redirects=0 net.ipv4.conf.eth0.send_redirects=0",
+        );
+        bulk(world, &a.namespace, &c.namespace, &c.address);
+        for host in [&one, &two] {
+            for port in host.path.ports().unwrap() {
+                let counts = host.path.counts(port.id).unwrap();
+                assert_eq!(counts.dropped(DropReason::Refused), 0, "{port:?}");
+            }
+        }
+    });
+}
+
+/// A small generator of numbers that only have to be different.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % bound
+    }
+}
+
+#[test]
+fn networks_never_leak() {
+    run("kernel-leak", |world| {
+        let (one, two) = hosts::pair(world, 1500);
+        // The same addresses in three networks: only the network tells them apart.
+        let networks = [7, 8, 0x00ff_ffff];
+        let mut containers = Vec::new();
+        for (at, &network) in networks.iter().enumerate() {
+            let number = u16::try_from(at).unwrap() * 2;
+            let names = [format!("a{at}"), format!("b{at}")];
+            let a = one.container_with(&names[0], 10 + number, network, mac_of(1));
+            let b = two.container_with(&names[1], 10 + number, network, mac_of(2));
+            hosts::tunnel(&one, &a, &two, &b, network);
+            let receivers = [
+                Raw::open(&a.namespace, "eth0"),
+                Raw::open(&b.namespace, "eth0"),
+            ];
+            containers.push((network, [a, b], receivers));
+        }
+        let wire = Raw::open(&one.namespace, "wire");
+        let mut numbers = Numbers(0x0005_eed0);
+        let mut expected = 0;
+        for count in 0..3_000u32 {
+            let (network, sides, sockets) = &containers[numbers.below(networks.len())];
+            let side = numbers.below(2);
+            let addresses = [
+                mac_of(1),
+                mac_of(2),
+                mac_of(9),
+                [0xff; 6],
+                [0x33, 0x33, 0, 0, 0, 1],
+            ];
+            let (to, from) = (addresses[numbers.below(5)], addresses[numbers.below(3)]);
+            let mut mark = network.to_be_bytes().to_vec();
+            mark.extend(count.to_be_bytes());
+            let frame = hosts::ipv4_frame(&to, &from, &mark);
+            if numbers.below(4) == 0 {
+                // From the wire, in a network that exists or not, from a host that exists or not.
+                let vni = [*network, 9, 0][numbers.below(3)];
+                let mut mark = vni.to_be_bytes().to_vec();
+                mark.extend(count.to_be_bytes());
+                let frame = hosts::ipv4_frame(&to, &from, &mark);
+                let source = [[10, 9, 0, 1], [10, 9, 0, 3]][numbers.below(2)];
+                wire.send(&hosts::vxlan_frame(&one, &two, source, vni, &frame));
+            } else {
+                if (from, to) == (sides[side].mac, sides[1 - side].mac) {
+                    expected += 1;
+                }
+                sockets[side].send(&frame);
+            }
+        }
+        let mut seen = 0;
+        for (network, sides, sockets) in &containers {
+            for (container, socket) in sides.iter().zip(sockets) {
+                for frame in socket.drain_received() {
+                    let Some(mark) = hosts::mark_of(&frame) else {
+                        continue;
+                    };
+                    assert_eq!(mark[..4], network.to_be_bytes(), "{frame:x?}");
+                    assert_eq!(frame[..6], container.mac, "not for this one: {frame:x?}");
+                    seen += 1;
+                }
+            }
+        }
+        assert!(seen >= expected && expected > 100, "{seen} of {expected}");
+    });
+}
+
+#[test]
+fn the_path_outlives_whoever_made_it_and_is_found_again() {
+    run("kernel-adopt", |world| {
+        let (mut one, two) = hosts::pair(world, 1500);
+        let (a, b) = (one.container("a", 1, LAN), two.container("b", 2, LAN));
+        hosts::tunnel(&one, &a, &two, &b, LAN);
+        ping(world, &a.namespace, "10.7.0.2", 56);
+        let before = one.path.counts(a.port.id).unwrap();
+        let ports = one.path.ports().unwrap();
+        one.abandon();
+        ping(world, &a.namespace, "10.7.0.2", 56);
+        let flood = Running::start(
+            world
+                .command(&a.namespace, "ping -q -i 0.002 -c 400 -W 1 10.7.0.2")
+                .stdout(Stdio::piped()),
+        );
+        let (path, was_there) = on(&one.namespace, || KernelPath::open("test", ROUTES)).unwrap();
+        assert!(was_there);
+        assert_eq!(path.ports().unwrap(), ports);
+        assert!(path.counts(a.port.id).unwrap().received_frames >= before.received_frames + 3);
+        assert_eq!(
+            lost(flood),
+            0,
+            "while it was found and its programs replaced"
+        );
+        // Another name, or the same one elsewhere, is another path.
+        assert!(
+            !on(&one.namespace, || KernelPath::open("other", ROUTES))
+                .unwrap()
+                .1
+        );
+        let elsewhere = world.namespace("elsewhere");
+        assert!(
+            !on(&elsewhere, || KernelPath::open("test", ROUTES))
+                .unwrap()
+                .1
+        );
+        for port in path.ports().unwrap() {
+            on(&one.namespace, || path.detach(&port)).unwrap();
+        }
+        drop(path);
+        eventually("nothing is left of it", || {
+            !on(&one.namespace, || KernelPath::open("test", ROUTES))
+                .unwrap()
+                .1
+        });
+    });
+}
+
+/// How many echoes a `ping -q` did not get back.
+fn lost(mut ping: Running) -> u32 {
+    let mut said = String::new();
+    let mut output = ping.0.stdout.take().unwrap();
+    std::io::Read::read_to_string(&mut output, &mut said).unwrap();
+    let words: Vec<&str> = said.split_whitespace().collect();
+    let number = |before: &str| -> u32 {
+        let at = words
+            .iter()
+            .position(|word| word.starts_with(before))
+            .unwrap();
+        words[at - if before == "received" { 1 } else { 2 }]
+            .parse()
+            .unwrap()
+    };
+    number("transmitted") - number("received")
+}
+
+#[test]
+fn a_thousand_changes_lose_nothing_of_other_flows() {
+    run("kernel-changes", |world| {
+        let (one, two) = hosts::pair(world, 1500);
+        let (a, b) = (one.container("a", 1, LAN), two.container("b", 2, LAN));
+        hosts::tunnel(&one, &a, &two, &b, LAN);
+        let c = one.container("c", 3, LAN);
+        let mut flood = world.command(&a.namespace, "ping -q -i 0.002 -c 1500 -W 1 10.7.0.2");
+        let flood = Running::start(flood.stdout(Stdio::piped()));
+        let untouched = Key {
+            network: LAN,
+            source: a.mac,
+            destination: b.mac,
+        };
+        let begin = Instant::now();
+        for count in 0..1_000u32 {
+            let key = Key {
+                network: LAN,
+                source: c.mac,
+                destination: mac_of(1000 + count % 50),
+            };
+            let route = Route {
+                ingress: c.port.id,
+                egress: PortId(2),
+                way: Way::Direct { device: one.wire },
+                longest: None,
+                generation: one.path.floor().unwrap(),
+            };
+            one.path.keep(&key, &route).unwrap();
+            if count % 3 == 0 {
+                one.path.forget(&key).unwrap();
+            }
+            if count % 20 == 0 {
+                on(&one.namespace, || {
+                    one.path.detach(&c.port).unwrap();
+                    one.path.attach(&c.port).unwrap();
+                });
+            }
+            if count % 100 == 0 {
+                // All that is to stay is of the next generation before older ones are disbelieved.
+                let next = one.path.floor().unwrap() + 1;
+                one.path
+                    .review(|_, route, _| {
+                        Review::Replace(Route {
+                            generation: next,
+                            ..*route
+                        })
+                    })
+                    .unwrap();
+                one.path.set_floor(next).unwrap();
+            }
+        }
+        assert!(one.path.route(&untouched).unwrap().is_some());
+        assert_eq!(lost(flood), 0);
+        assert!(begin.elapsed() < Duration::from_secs(60));
+        // A route that was left behind is not believed any more: its frames are the daemon's again.
+        let next = one.path.floor().unwrap() + 1;
+        one.path.set_floor(next).unwrap();
+        let missed = one.path.counts(a.port.id).unwrap().missed;
+        let output = world.try_at(&a.namespace, "ping -c 1 -W 1 10.7.0.2");
+        assert!(!output.status.success());
+        assert!(one.path.counts(a.port.id).unwrap().missed > missed);
+    });
+}
+
+#[test]
+fn routes_end_with_their_port_and_only_containers_are_containers() {
+    run("kernel-detach", |world| {
+        let (one, two) = hosts::pair(world, 1500);
+        let (a, b) = (one.container("a", 1, LAN), two.container("b", 2, LAN));
+        hosts::tunnel(&one, &a, &two, &b, LAN);
+        let key = Key {
+            network: LAN,
+            source: b.mac,
+            destination: a.mac,
+        };
+        assert!(one.path.route(&key).unwrap().is_some());
+        on(&one.namespace, || one.path.detach(&a.port)).unwrap();
+        assert!(one.path.route(&key).unwrap().is_none());
+        // A pair with both ends here leads nowhere else.
+        one.at("ip link add x type veth peer name y");
+        let index = hosts::link(&one.namespace, "x").index;
+        let refused = on(&one.namespace, || {
+            one.path.attach(&latlab_overlay::kernel::Port {
+                device: index,
+                ..a.port
+            })
+        });
+        let error = refused.unwrap_err();
+        assert!(error.to_string().contains("is no veth"), "{error}");
+        assert!(error.hint().contains("veth pair"));
+    });
+}
