@@ -1,15 +1,15 @@
 //! The path inside the kernel: two hosts, a wire between them, containers behind it.
 
 mod common;
-mod hosts;
+mod underlay;
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use common::{Running, World, eventually, run};
-use hosts::{Raw, ethernet, mac_of, on};
 use latlab_overlay::endpoints::{DropReason, PortId};
 use latlab_overlay::kernel::{KernelPath, Key, ROUTES, Review, Route, Way};
+use underlay::{Raw, ethernet, mac_of, on};
 
 const LAN: u32 = 42;
 
@@ -43,9 +43,9 @@ fn ping(world: &World, from: &std::path::Path, address: &str, size: usize) {
 #[test]
 fn frames_stay_whole_through_vxlan() {
     run("kernel-vxlan", |world| {
-        let (one, two) = hosts::pair(world, 1500);
+        let (one, two) = underlay::pair(world, 1500);
         let (a, b) = (one.container("a", 1, LAN), two.container("b", 2, LAN));
-        hosts::tunnel(&one, &a, &two, &b, LAN);
+        underlay::tunnel(&one, &a, &two, &b, LAN);
         ping(world, &a.namespace, "10.7.0.2", 56);
         ping(world, &a.namespace, "10.7.0.2", 1450 - 28);
         ping(world, &a.namespace, "fd07::2", 1450 - 48);
@@ -71,7 +71,7 @@ fn frames_stay_whole_through_vxlan() {
 #[test]
 fn the_kernels_own_vxlan_understands_and_is_understood() {
     run("kernel-interop", |world| {
-        let (one, two) = hosts::pair(world, 9000);
+        let (one, two) = underlay::pair(world, 9000);
         let a = one.container("a", 1, LAN);
         // The other host has the kernel's device and a bridge instead of this path.
         let b = two.plain_container("b", 2);
@@ -84,9 +84,9 @@ fn the_kernels_own_vxlan_understands_and_is_understood() {
         }
         two.at("ip link set vx0 master lan0");
         two.at("ip link set dev b master lan0");
-        hosts::tunnel_one_side(&one, &a, &two, &b.mac, LAN);
-        hosts::acquaint(&one, &a, &b);
-        hosts::acquaint(&two, &b, &a);
+        underlay::tunnel_one_side(&one, &a, &two, &b.mac, LAN);
+        underlay::acquaint(&one, &a, &b);
+        underlay::acquaint(&two, &b, &a);
         let wire = Raw::open(&two.namespace, "wire");
         for size in [56, 1400, 8950 - 28] {
             ping(world, &a.namespace, "10.7.0.2", size);
@@ -95,13 +95,21 @@ fn the_kernels_own_vxlan_understands_and_is_understood() {
         let datagrams: Vec<Vec<u8>> = wire
             .drain()
             .into_iter()
-            .filter(|f| hosts::is_vxlan(f, 4789))
+            .filter(|f| underlay::is_vxlan(f, 4789))
             .collect();
         assert!(datagrams.len() >= 24);
         // The kernel's own are captured before their checksums are computed.
         for datagram in datagrams.iter().filter(|f| f[26..30] == [10, 9, 0, 1]) {
-            assert_eq!(hosts::ipv4_sum(datagram), 0, "the outer header's checksum");
-            assert_eq!(hosts::udp_sum(datagram), 0, "the outer datagram's checksum");
+            assert_eq!(
+                underlay::ipv4_sum(datagram),
+                0,
+                "the outer header's checksum"
+            );
+            assert_eq!(
+                underlay::udp_sum(datagram),
+                0,
+                "the outer datagram's checksum"
+            );
             assert_ne!(datagram[40..42], [0, 0], "it has one");
         }
         for (from, to) in [(&a, &b), (&b, &a)] {
@@ -109,7 +117,7 @@ fn the_kernels_own_vxlan_understands_and_is_understood() {
                 bulk(world, &from.namespace, &to.namespace, address);
             }
         }
-        assert_eq!(hosts::link(&two.namespace, "vx0").stats.rx_errors, 0);
+        assert_eq!(underlay::link(&two.namespace, "vx0").stats.rx_errors, 0);
         // The same without offloads: every checksum is computed before it is sent.
         world.at(&a.namespace, "ethtool -K eth0 tx off tso off gso off");
         one.at("ethtool -K wire tx off");
@@ -117,9 +125,9 @@ fn the_kernels_own_vxlan_understands_and_is_understood() {
         bulk(world, &a.namespace, &b.namespace, "10.7.0.2");
         let some = wire.drain();
         let mut seen = 0;
-        for datagram in some.iter().filter(|f| hosts::is_vxlan(f, 4789)) {
+        for datagram in some.iter().filter(|f| underlay::is_vxlan(f, 4789)) {
             if datagram[26..30] == [10, 9, 0, 1] {
-                assert_eq!(hosts::udp_sum(datagram), 0);
+                assert_eq!(underlay::udp_sum(datagram), 0);
                 assert_ne!(datagram[40..42], [0, 0]);
                 seen += 1;
             }
@@ -131,9 +139,9 @@ fn the_kernels_own_vxlan_understands_and_is_understood() {
 #[test]
 fn a_direct_link_and_the_host_share_the_wire() {
     run("kernel-direct", |world| {
-        let (one, two) = hosts::pair(world, 1500);
+        let (one, two) = underlay::pair(world, 1500);
         let (a, b) = (one.container("a", 1, LAN), two.container("b", 2, LAN));
-        hosts::direct(&one, &a, &two, &b, LAN);
+        underlay::direct(&one, &a, &two, &b, LAN);
         ping(world, &a.namespace, "10.7.0.2", 1472);
         ping(world, &a.namespace, "fd07::2", 1452);
         bulk(world, &a.namespace, &b.namespace, "10.7.0.2");
@@ -145,9 +153,9 @@ fn a_direct_link_and_the_host_share_the_wire() {
 #[test]
 fn containers_of_one_host_speak_without_a_wire() {
     run("kernel-local", |world| {
-        let (one, _two) = hosts::pair(world, 1500);
+        let (one, _two) = underlay::pair(world, 1500);
         let (a, b) = (one.container("a", 1, LAN), one.container("b", 2, LAN));
-        hosts::local(&one, &a, &b, LAN);
+        underlay::local(&one, &a, &b, LAN);
         ping(world, &a.namespace, "10.7.0.2", 56);
         bulk(world, &a.namespace, &b.namespace, "10.7.0.2");
         // Tagged, and of a type that nobody knows.
@@ -175,11 +183,11 @@ fn containers_of_one_host_speak_without_a_wire() {
 fn jumbo_and_64_kib() {
     run("kernel-jumbo", |world| {
         for (mtu, tunnel) in [(9000, true), (16_000, true), (65_535, false)] {
-            let (one, two) = hosts::pair_named(world, &format!("{mtu}"), mtu);
+            let (one, two) = underlay::pair_named(world, &format!("{mtu}"), mtu);
             let (a, b) = (one.container("a", 1, LAN), two.container("b", 2, LAN));
             match tunnel {
-                true => hosts::tunnel(&one, &a, &two, &b, LAN),
-                false => hosts::direct(&one, &a, &two, &b, LAN),
+                true => underlay::tunnel(&one, &a, &two, &b, LAN),
+                false => underlay::direct(&one, &a, &two, &b, LAN),
             }
             ping(world, &a.namespace, "10.7.0.2", usize::from(mtu) - 50 - 28);
             bulk(world, &a.namespace, &b.namespace, "10.7.0.2");
@@ -190,9 +198,9 @@ fn jumbo_and_64_kib() {
 #[test]
 fn a_false_source_is_dropped_and_counted() {
     run("kernel-spoof", |world| {
-        let (one, two) = hosts::pair(world, 1500);
+        let (one, two) = underlay::pair(world, 1500);
         let (a, b) = (one.container("a", 1, LAN), two.container("b", 2, LAN));
-        hosts::tunnel(&one, &a, &two, &b, LAN);
+        underlay::tunnel(&one, &a, &two, &b, LAN);
         let other = one.container("c", 3, LAN);
         let (from, to) = (
             Raw::open(&other.namespace, "eth0"),
@@ -200,7 +208,7 @@ fn a_false_source_is_dropped_and_counted() {
         );
         // As if it were `a`, for which there is a route.
         for _ in 0..7 {
-            from.send(&hosts::ipv4_frame(&b.mac, &a.mac, b"false"));
+            from.send(&underlay::ipv4_frame(&b.mac, &a.mac, b"false"));
         }
         assert!(!to.drain().iter().any(|frame| frame.ends_with(b"false")));
         let counts = one.path.counts(other.port.id).unwrap();
@@ -208,8 +216,8 @@ fn a_false_source_is_dropped_and_counted() {
         // From the wire, a host that is not the one that the route names.
         let wire = Raw::open(&one.namespace, "wire");
         for (source, arrives) in [([10, 9, 0, 1], true), ([10, 9, 0, 77], false)] {
-            let inner = hosts::ipv4_frame(&b.mac, &a.mac, b"through the wire");
-            wire.send(&hosts::vxlan_frame(&one, &two, source, LAN, &inner));
+            let inner = underlay::ipv4_frame(&b.mac, &a.mac, b"through the wire");
+            wire.send(&underlay::vxlan_frame(&one, &two, source, LAN, &inner));
             let arrived = to.drain();
             let is_there = arrived.iter().any(|f| f.ends_with(b"through the wire"));
             assert_eq!(is_there, arrives, "{source:?}");
@@ -220,9 +228,9 @@ fn a_false_source_is_dropped_and_counted() {
 #[test]
 fn a_router_in_a_container_passes_on_what_came_through_a_tunnel() {
     run("kernel-router", |world| {
-        let (one, two) = hosts::pair(world, 1500);
+        let (one, two) = underlay::pair(world, 1500);
         let (a, router) = (one.container("a", 1, LAN), two.container("r", 2, LAN));
-        hosts::tunnel(&one, &a, &two, &router, LAN);
+        underlay::tunnel(&one, &a, &two, &router, LAN);
         // Behind the router, a slow cable that cuts large frames, and a second way into the tunnel.
         let behind = world.namespace("behind");
         let line = format!(
@@ -246,7 +254,7 @@ fn a_router_in_a_container_passes_on_what_came_through_a_tunnel() {
         bulk(world, &behind, &a.namespace, "10.7.0.1");
         // Out of one tunnel and into the next: marked as a tunnel's already.
         let c = one.container("c", 3, LAN);
-        hosts::tunnel(&one, &c, &two, &router, LAN);
+        underlay::tunnel(&one, &c, &two, &router, LAN);
         for (from, to) in [(&a, &c), (&c, &a)] {
             let line = format!("ip route add {}/32 via 10.7.0.2", to.address);
             world.at(&from.namespace, &line);
@@ -281,7 +289,7 @@ impl Numbers {
 #[test]
 fn networks_never_leak() {
     run("kernel-leak", |world| {
-        let (one, two) = hosts::pair(world, 1500);
+        let (one, two) = underlay::pair(world, 1500);
         // The same addresses in three networks: only the network tells them apart.
         let networks = [7, 8, 0x00ff_ffff];
         let mut containers = Vec::new();
@@ -290,7 +298,7 @@ fn networks_never_leak() {
             let names = [format!("a{at}"), format!("b{at}")];
             let a = one.container_with(&names[0], 10 + number, network, mac_of(1));
             let b = two.container_with(&names[1], 10 + number, network, mac_of(2));
-            hosts::tunnel(&one, &a, &two, &b, network);
+            underlay::tunnel(&one, &a, &two, &b, network);
             let receivers = [
                 Raw::open(&a.namespace, "eth0"),
                 Raw::open(&b.namespace, "eth0"),
@@ -313,15 +321,15 @@ fn networks_never_leak() {
             let (to, from) = (addresses[numbers.below(5)], addresses[numbers.below(3)]);
             let mut mark = network.to_be_bytes().to_vec();
             mark.extend(count.to_be_bytes());
-            let frame = hosts::ipv4_frame(&to, &from, &mark);
+            let frame = underlay::ipv4_frame(&to, &from, &mark);
             if numbers.below(4) == 0 {
                 // From the wire, in a network that exists or not, from a host that exists or not.
                 let vni = [*network, 9, 0][numbers.below(3)];
                 let mut mark = vni.to_be_bytes().to_vec();
                 mark.extend(count.to_be_bytes());
-                let frame = hosts::ipv4_frame(&to, &from, &mark);
+                let frame = underlay::ipv4_frame(&to, &from, &mark);
                 let source = [[10, 9, 0, 1], [10, 9, 0, 3]][numbers.below(2)];
-                wire.send(&hosts::vxlan_frame(&one, &two, source, vni, &frame));
+                wire.send(&underlay::vxlan_frame(&one, &two, source, vni, &frame));
             } else {
                 if (from, to) == (sides[side].mac, sides[1 - side].mac) {
                     expected += 1;
@@ -333,7 +341,7 @@ fn networks_never_leak() {
         for (network, sides, sockets) in &containers {
             for (container, socket) in sides.iter().zip(sockets) {
                 for frame in socket.drain_received() {
-                    let Some(mark) = hosts::mark_of(&frame) else {
+                    let Some(mark) = underlay::mark_of(&frame) else {
                         continue;
                     };
                     assert_eq!(mark[..4], network.to_be_bytes(), "{frame:x?}");
@@ -349,9 +357,9 @@ fn networks_never_leak() {
 #[test]
 fn the_path_outlives_whoever_made_it_and_is_found_again() {
     run("kernel-adopt", |world| {
-        let (mut one, two) = hosts::pair(world, 1500);
+        let (mut one, two) = underlay::pair(world, 1500);
         let (a, b) = (one.container("a", 1, LAN), two.container("b", 2, LAN));
-        hosts::tunnel(&one, &a, &two, &b, LAN);
+        underlay::tunnel(&one, &a, &two, &b, LAN);
         ping(world, &a.namespace, "10.7.0.2", 56);
         let before = one.path.counts(a.port.id).unwrap();
         let ports = one.path.ports().unwrap();
@@ -416,9 +424,9 @@ fn lost(mut ping: Running) -> u32 {
 #[test]
 fn a_thousand_changes_lose_nothing_of_other_flows() {
     run("kernel-changes", |world| {
-        let (one, two) = hosts::pair(world, 1500);
+        let (one, two) = underlay::pair(world, 1500);
         let (a, b) = (one.container("a", 1, LAN), two.container("b", 2, LAN));
-        hosts::tunnel(&one, &a, &two, &b, LAN);
+        underlay::tunnel(&one, &a, &two, &b, LAN);
         let c = one.container("c", 3, LAN);
         let mut flood = world.command(&a.namespace, "ping -q -i 0.002 -c 1500 -W 1 10.7.0.2");
         let flood = Running::start(flood.stdout(Stdio::piped()));
@@ -481,9 +489,9 @@ fn a_thousand_changes_lose_nothing_of_other_flows() {
 #[test]
 fn routes_end_with_their_port_and_only_containers_are_containers() {
     run("kernel-detach", |world| {
-        let (one, two) = hosts::pair(world, 1500);
+        let (one, two) = underlay::pair(world, 1500);
         let (a, b) = (one.container("a", 1, LAN), two.container("b", 2, LAN));
-        hosts::tunnel(&one, &a, &two, &b, LAN);
+        underlay::tunnel(&one, &a, &two, &b, LAN);
         let key = Key {
             network: LAN,
             source: b.mac,
@@ -494,7 +502,7 @@ fn routes_end_with_their_port_and_only_containers_are_containers() {
         assert!(one.path.route(&key).unwrap().is_none());
         // A pair with both ends here leads nowhere else.
         one.at("ip link add x type veth peer name y");
-        let index = hosts::link(&one.namespace, "x").index;
+        let index = underlay::link(&one.namespace, "x").index;
         let refused = on(&one.namespace, || {
             one.path.attach(&latlab_overlay::kernel::Port {
                 device: index,
