@@ -103,7 +103,7 @@ impl Queue {
                 used: index,
             }
         });
-        Ok(Queue {
+        let mut queue = Queue {
             size,
             event_index: setup.event_index,
             indirect: setup.indirect,
@@ -117,7 +117,9 @@ impl Queue {
             shadow: Vec::with_capacity(usize::from(size)),
             asked: position.used,
             log: None,
-        })
+        };
+        queue.disarm();
+        Ok(queue)
     }
 
     /// From now on the used ring's pages are noted in a migration's log too.
@@ -278,9 +280,14 @@ impl Queue {
         Ok(self.look()? > 0)
     }
 
-    /// No kicks, please. With event indexes there is nothing to withdraw: the event stays behind.
+    /// No kicks, please: as every ring begins. With event indexes a wish can only be left behind, where
+    /// the guest comes round again after 65535 chains.
     pub fn disarm(&mut self) {
-        if !self.event_index {
+        if self.event_index {
+            let at = ENTRIES + 8 * usize::from(self.size);
+            let passed = self.next.wrapping_sub(1);
+            self.used.store_u16(at, passed, Ordering::Relaxed);
+        } else {
             self.used
                 .store_u16(FLAGS, layout::NO_NOTIFY, Ordering::Relaxed);
         }

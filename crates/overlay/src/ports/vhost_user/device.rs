@@ -153,6 +153,7 @@ impl Device {
         let used_log = log.clone().zip(at.log);
         queue.set_log(used_log.map(|(log, guest)| UsedLog { log, guest }));
         self.slot(index).start(Box::new(Ring {
+            index,
             queue,
             features: self.features,
             enabled: ring.enabled,

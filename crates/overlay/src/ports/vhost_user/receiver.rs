@@ -146,12 +146,11 @@ impl Receive for Receiver {
         let Some(mut ring) = self.ring.take().or_else(|| self.rings().from_guest.take()) else {
             return batch.frames().len() - before;
         };
-        if ring.works() {
+        if ring.works(&self.port) {
             let pass = match self.drain(&mut ring, batch) {
                 Ok(pass) => pass,
                 Err((pass, fault)) => {
-                    ring.stop(fault);
-                    self.port.note(format!("send ring {}: {fault}", self.pair));
+                    ring.stop(&self.port, fault);
                     pass
                 }
             };
@@ -184,11 +183,11 @@ impl Receive for Receiver {
         self.hear();
         self.armed = true;
         let armed = self.rings().from_guest.with(|ring| {
-            if !ring.works() {
+            if !ring.works(&self.port) {
                 return false;
             }
             ring.queue.arm().unwrap_or_else(|fault| {
-                ring.stop(fault);
+                ring.stop(&self.port, fault);
                 false
             })
         });

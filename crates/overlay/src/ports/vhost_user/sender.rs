@@ -64,13 +64,12 @@ impl Transmit for Sender {
         let first = self.sent.is_none();
         let Sender { port, work, .. } = self;
         let sent = port.pairs[pair].to_guest.with(|ring| {
-            if !ring.enabled || !ring.works() {
+            if !ring.enabled || !ring.works(port) {
                 return None;
             }
             let (pass, fault) = send(port, work, ring, first, batch, which);
             if let Some(fault) = fault {
-                ring.stop(fault);
-                port.note(format!("receive ring {pair}: {fault}"));
+                ring.stop(port, fault);
             }
             Some(pass)
         });

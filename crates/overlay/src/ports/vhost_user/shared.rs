@@ -14,6 +14,8 @@ use crate::rings::{DirtyLog, Fault, Queue, Slot};
 /// A ring at work, with all that a dispatcher needs beside it.
 #[derive(Debug)]
 pub struct Ring {
+    /// Its number, as the monitor counts.
+    pub index: usize,
     /// The ring.
     pub queue: Queue,
     /// What was negotiated.
@@ -32,23 +34,21 @@ pub struct Ring {
 
 impl Ring {
     /// Whether frames can pass.
-    pub fn works(&mut self) -> bool {
-        let lost = self.queue.memory().lost() || self.log.as_ref().is_some_and(|l| l.lost());
-        if lost && self.fault.is_none() {
-            self.fault = Some(Fault::Truncated);
-            self.report();
+    pub fn works(&mut self, port: &Shared) -> bool {
+        if self.fault.is_none() {
+            let log_lost = self.log.as_ref().is_some_and(|log| log.lost());
+            if log_lost || self.queue.memory().lost() {
+                self.stop(port, Fault::Truncated);
+            }
         }
         self.fault.is_none()
     }
 
     /// Stops it and tells the monitor.
     #[cold]
-    pub fn stop(&mut self, fault: Fault) {
+    pub fn stop(&mut self, port: &Shared, fault: Fault) {
         self.fault = Some(fault);
-        self.report();
-    }
-
-    fn report(&self) {
+        port.note(format!("ring {}: {fault}", self.index));
         if let Some(error) = &self.error {
             // A monitor that does not listen learns it another way.
             let _ = rustix::io::write(error, &1u64.to_ne_bytes());
