@@ -3,7 +3,7 @@
 //! is nothing.
 
 use latlab_model::results::Floor;
-use latlab_model::spec::Protocol;
+use latlab_model::spec::{Protocol, Via};
 use latlab_wire::samples::{Counters, SampleKind, flags};
 
 use crate::endpoint::{EndPoint, Error, Output};
@@ -52,7 +52,8 @@ pub(crate) fn packets(context: &Context<'_>) -> Result<Floor, Error> {
     let sent = packets::send(
         context,
         node,
-        &bracket(loopback, port),
+        // Nothing but a socket reaches a local address.
+        (&bracket(loopback, port), Via::Socket),
         DURATION_MS,
         20,
         pins,

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use latlab_host::sys::netns::NetNs;
 use latlab_model::results::{Counters, Hop, Trace, WatchedCpu};
-use latlab_model::spec::{Device, NodeKind};
+use latlab_model::spec::NodeKind;
 use latlab_samples::{Passage, Sample};
 use latlab_trace::recorder::{self, Recorder, windows};
 use latlab_trace::taps::matching::{self, Fates};
@@ -20,9 +20,10 @@ use latlab_trace::taps::{Point, Seen, Side, Tap};
 use latlab_wire::samples::{Record, SampleKind, flags};
 use latlab_wire::trace::{Event, WINDOW_MARGIN_NS, WORST_PACKETS};
 
+use crate::devices::Devices;
 use crate::endpoint::{EndPoint, Output};
 use crate::packets;
-use crate::pin::{self, Pins};
+use crate::pin::Pins;
 use crate::rr::strings;
 use crate::trial::{Context, Error, Measured, node_record};
 use crate::{checks, floor};
@@ -74,24 +75,30 @@ pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
     };
     let seconds = (m.duration.0 + m.warmup.0) as f64 / 1e9;
     let room = (m.rate as f64 * seconds * 1.2) as u64 + 1024;
-    let devices = devices(context, pins)?;
-    let (sink, port) = packets::sink(context, context.receiver(), &context.any(0), room, ends)?;
+    let devices = Devices::start(context, &way(context), pins)?;
+    let (sink, port) = discard(context)?;
     let to = SocketAddr::new(context.reach.address, port).to_string();
     let taps = taps(context, room)?;
     let mut trace = Trace::default();
     let recorder = start_recorder(context, seconds, &mut trace);
     let duration_ms = m.duration.0.div_ceil(1_000_000);
     let warmup_ms = m.warmup.0 / 1_000_000;
-    let sent = packets::send(context, context.sender(), &to, duration_ms, warmup_ms, ends);
+    let sent = packets::send(
+        context,
+        context.sender(),
+        (&to, m.via),
+        duration_ms,
+        warmup_ms,
+        ends,
+    );
     std::thread::sleep(STRAGGLERS);
     let recorded = recorder.map(Recorder::finish);
     let seen = detach(taps)?;
     let sent = sent?;
-    let received = sink.stop(AFTER)?;
+    sink.stop(AFTER)?;
     let mut outputs = vec![("sender", context.sender().to_string(), sent)];
-    outputs.push(("receiver", context.receiver().to_string(), received));
-    for (node, device) in devices {
-        outputs.push(("device", node, device.stop(AFTER)?));
+    for (node, output) in devices.stop(AFTER)? {
+        outputs.push(("device", node, output));
     }
     let mut measured = conclude(context, &outputs[0].2, &seen, recorded, trace);
     measured.floor = Some(floor);
@@ -107,30 +114,13 @@ pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
     Ok(measured)
 }
 
-/// Starts latlab's own forwarder where it is asked for.
-fn devices(context: &Context<'_>, pins: Pins) -> Result<Vec<(String, EndPoint)>, Error> {
-    let m = context.measurement;
-    if m.device == Device::Lab {
-        return Ok(Vec::new());
-    }
-    let way = way(context);
-    let mut all = Vec::new();
-    for nodes in way.windows(3) {
-        let plan = context.lab.plan();
-        let sides = plan
-            .joined(nodes[0], nodes[1])
-            .zip(plan.joined(nodes[1], nodes[2]));
-        let Some(((_, near), (far, _))) = sides else {
-            continue;
-        };
-        let poll = m.poll.to_string();
-        let mut args = strings(&["layer2", "--in", near, "--out", far, "--poll", &poll]);
-        args.extend(pin::argument(pins.receiver));
-        let mut device = EndPoint::start(context.lab, nodes[1], &args)?;
-        device.ready()?;
-        all.push((nodes[1].to_string(), device));
-    }
-    Ok(all)
+/// An address for the packets to go to. Nobody reads them: the last tap has seen them, and a reader would
+/// take the processor from the sender at each of them.
+fn discard(context: &Context<'_>) -> Result<(EndPoint, u16), Error> {
+    let args = strings(&["discard", "--bind", &context.any(0)]);
+    let mut end = EndPoint::start(context.lab, context.receiver(), &args)?;
+    let ready = end.ready()?;
+    Ok((end, ready.local.map_or(0, |address| address.port())))
 }
 
 /// The nodes from sender to receiver.

@@ -9,6 +9,7 @@
 
 pub mod checks;
 pub mod clock;
+mod devices;
 pub mod endpoint;
 pub mod floor;
 pub mod forward;

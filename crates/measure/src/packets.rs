@@ -12,6 +12,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use latlab_model::results::{ClockMap, Counters};
+use latlab_model::spec::Via;
 use latlab_samples::Sample;
 use latlab_wire::samples::{self, Record, SampleKind, flags};
 
@@ -44,7 +45,7 @@ pub fn measure(context: &Context<'_>) -> Result<Measured, trial::Error> {
     let sent = send(
         context,
         context.sender(),
-        &to,
+        (&to, m.via),
         duration_ms,
         m.warmup.0 / 1_000_000,
         pins,
@@ -88,7 +89,7 @@ pub(crate) fn sink(
 pub(crate) fn send(
     context: &Context<'_>,
     node: &str,
-    to: &str,
+    (to, via): (&str, Via),
     duration_ms: u64,
     warmup_ms: u64,
     pins: Pins,
@@ -106,6 +107,14 @@ pub(crate) fn send(
         &m.size.to_string(),
         "--warmup-ms",
         &warmup_ms.to_string(),
+        "--arrival",
+        m.arrival.word(),
+        "--burst",
+        &m.burst.to_string(),
+        "--flows",
+        &m.flows.to_string(),
+        "--via",
+        via.word(),
     ]);
     args.extend(pin::argument(pins.sender));
     let source = EndPoint::start(context.lab, node, &args)?;

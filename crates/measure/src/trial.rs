@@ -59,6 +59,14 @@ pub enum Error {
         /// Debian's package.
         package: &'static str,
     },
+    /// A device under test did not come up, or did not give back what it changed.
+    #[error("node `{node}`: the device under test: {reason}")]
+    Device {
+        /// Where.
+        node: String,
+        /// Its words.
+        reason: String,
+    },
     /// A tap could not be had.
     #[error("node `{node}`: {source}")]
     Tap {

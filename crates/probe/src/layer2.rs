@@ -60,6 +60,8 @@ pub const WAYS: [(&str, By); 3] = [
 /// Carries frames between two interfaces of the calling thread's network namespace.
 pub struct Layer2 {
     carrier: Carrier,
+    // Cards filter frames for others before a program sees them.
+    _promiscuous: [OwnedFd; 2],
     counters: ForwardCounters,
 }
 
@@ -92,14 +94,12 @@ impl Layer2 {
                 sides: [sys::packet_socket(first)?, sys::packet_socket(second)?],
                 buffer: vec![0xff; FRAME_BYTES],
             },
-            By::AfXdp => {
-                // Programs see frames for others too, but a card filters before them.
-                Carrier::Exchange(Box::new(Exchange::open(indices)?))
-            }
+            By::AfXdp => Carrier::Exchange(Box::new(Exchange::open(indices)?)),
             By::Xdp => Carrier::Programs(programs(indices)?),
         };
         Ok(Layer2 {
             carrier,
+            _promiscuous: [sys::promiscuous(indices[0])?, sys::promiscuous(indices[1])?],
             counters: ForwardCounters::default(),
         })
     }

@@ -8,6 +8,7 @@
 //! |---|---|---|
 //! | `rr-server`, `rr-client` | request and response, one transaction in flight | every transaction |
 //! | `source`, `sink` | packets on a schedule fixed in advance, timed one way | every packet, at both ends |
+//! | `discard` | is there for packets and reads none | none |
 //! | `forward` | holds every packet for a known time: a delay whose truth is known | every packet held |
 //! | `layer2` | carries frames between two interfaces: a device under test | none |
 //! | `clock` | reads the clock: what a time stamp costs and resolves | every step |
@@ -19,7 +20,7 @@
 //! - All times are `CLOCK_MONOTONIC` (`time.rs`).
 //! - A probe also reports how it fared itself (`health.rs`), so that a run on an overloaded machine
 //!   can be told from a slow network.
-//! - What serves (`rr-server`, `sink`, `forward`) runs until its standard input ends (`stop.rs`);
+//! - What serves (`rr-server`, `sink`, `discard`, `forward`, `layer2`) runs until its standard input ends (`stop.rs`);
 //!   what measures ends by itself.
 //!
 //! # Calibration
@@ -61,6 +62,7 @@ rr-client  --proto tcp|udp|icmp --to ADDR[:PORT] [--bind ADDR] --count N | --dur
            [--poll block|busy] [--connect yes|no]
 sink       --bind ADDR:PORT [--max-packets 1048576] [--flow ID] [--stamp user|kernel]
            [--poll block|busy] [--receive-buffer BYTES]
+discard    --bind ADDR:PORT
 source     --to ADDR:PORT [--bind ADDR] --rate PPS --count N | --duration-ms D [--bytes 64]
            [--flow 0] [--flows 1] [--arrival constant|poisson] [--burst 1] [--seed 1]
            [--warmup-ms 0] [--spin-us 60] [--via socket|packet|xdp]
@@ -107,12 +109,13 @@ fn run(mut args: impl Iterator<Item = OsString>, output: &mut Output) -> Result<
         Some("rr-server") => rr::server::run(options()?, output),
         Some("rr-client") => rr::client::run(options()?, output),
         Some("sink") => packets::sink::run(options()?, output),
+        Some("discard") => packets::discard::run(options()?, output),
         Some("source") => packets::source::run(options()?, output),
         Some("forward") => forward::run(options()?, output),
         Some("layer2") => layer2::run(options()?, output),
         Some("clock") => clock::run(options()?, output),
         _ => Err(Error::Usage(format!(
-            "no probe {probe:?}; there are rr-server, rr-client, sink, source, forward and clock"
+            "no probe {probe:?}; there are rr-server, rr-client, sink, discard, source, forward and clock"
         ))),
     }
 }

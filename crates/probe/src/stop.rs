@@ -17,6 +17,12 @@ use rustix::net::{Shutdown, shutdown};
 use crate::error::{Error, Result};
 use crate::sys;
 
+/// Waits until standard input ends.
+pub fn end_of_input() {
+    // Whatever comes in means nothing; an error means that nobody is there any more.
+    let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+}
+
 /// Says whether to stop, and wakes those who wait on a socket when it is time.
 #[derive(Debug, Clone, Default)]
 pub struct Stop {
@@ -44,8 +50,7 @@ impl Stop {
                 let _ = sys::set_fifo(priority + 1);
             }
             drop(started);
-            // Whatever comes in means nothing; an error means that nobody is there any more.
-            let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+            end_of_input();
             waiting.request();
         };
         thread::Builder::new()

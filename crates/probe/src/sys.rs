@@ -240,6 +240,32 @@ impl Batch {
     }
 }
 
+/// Has an interface take frames for others too, as long as what is returned lives.
+pub fn promiscuous(interface: u32) -> io::Result<OwnedFd> {
+    let socket = new_packet_socket(interface, 0)?;
+    make_promiscuous(socket.as_fd(), interface)?;
+    Ok(socket)
+}
+
+fn make_promiscuous(socket: BorrowedFd<'_>, interface: u32) -> io::Result<()> {
+    let promiscuous = libc::packet_mreq {
+        mr_ifindex: interface as c_int,
+        mr_type: libc::PACKET_MR_PROMISC as u16,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    // SAFETY: the pointer is to a packet_mreq that lives across the call, and its size is passed.
+    check(unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_PACKET,
+            libc::PACKET_ADD_MEMBERSHIP,
+            (&raw const promiscuous).cast::<c_void>(),
+            size_of_val(&promiscuous) as socklen_t,
+        )
+    })
+}
+
 /// A packet socket on one interface of the calling thread's network namespace: every frame that comes
 /// in through it, whoever it is for, with the virtio header in front; and none that goes out.
 pub fn packet_socket(interface: &str) -> io::Result<OwnedFd> {
@@ -264,25 +290,7 @@ pub fn packet_socket(interface: &str) -> io::Result<OwnedFd> {
     if set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES).is_err() {
         set(libc::SOL_SOCKET, libc::SO_RCVBUF, RECEIVE_BUFFER_BYTES)?;
     }
-    let promiscuous = libc::packet_mreq {
-        mr_ifindex: index as c_int,
-        mr_type: libc::PACKET_MR_PROMISC as u16,
-        mr_alen: 0,
-        mr_address: [0; 8],
-    };
-    // SAFETY: the pointer is to a packet_mreq that lives across the call, and its size is passed.
-    let result = unsafe {
-        let value = (&raw const promiscuous).cast::<c_void>();
-        let length = size_of_val(&promiscuous) as socklen_t;
-        libc::setsockopt(
-            fd,
-            libc::SOL_PACKET,
-            libc::PACKET_ADD_MEMBERSHIP,
-            value,
-            length,
-        )
-    };
-    check(result)?;
+    make_promiscuous(socket.as_fd(), index)?;
     bind_packet_socket(socket.as_fd(), index, ALL)?;
     Ok(socket)
 }

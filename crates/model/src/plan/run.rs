@@ -13,7 +13,8 @@ use crate::results::{CellPlan, Environment, Factor, MeasurementInfo, PlannedTria
 use crate::spec::measurement::ETHERNET_BYTES;
 use crate::spec::yaml::Yaml;
 use crate::spec::{
-    Acceleration, Device, FactorSpec, Gathered, Measurement, NodeKind, Noise, Pin, Probe, Study,
+    Acceleration, Arrival, Device, FactorSpec, Gathered, Measurement, NodeKind, Noise, Pin, Probe,
+    Study, Via,
 };
 
 /// Everything that a run will do.
@@ -286,6 +287,25 @@ pub fn factors(study: &Study) -> Vec<Factor> {
     study.factors.iter().map(one).collect()
 }
 
+/// What an open loop offers.
+fn load(m: &Measurement) -> String {
+    let mut text = format!("{} packets/s of {} B", m.rate, m.size);
+    if m.arrival == Arrival::Poisson {
+        text += " as a Poisson process";
+    }
+    if m.burst > 1 {
+        text += &format!(" in bursts of {}", m.burst);
+    }
+    if m.flows > 1 {
+        text += &format!(" in {} flows", m.flows);
+    }
+    match m.via {
+        Via::Socket => text,
+        Via::Packet => text + " (packet socket)",
+        Via::Xdp => text + " (AF_XDP)",
+    }
+}
+
 /// A measurement as the results name it.
 pub fn describe(m: &Measurement) -> MeasurementInfo {
     let ends = format!("{} to {}", m.from.node, m.to.node);
@@ -299,7 +319,7 @@ pub fn describe(m: &Measurement) -> MeasurementInfo {
             )
         }
         Probe::Packets => {
-            let load = format!("{} packets/s of {} B", m.rate, m.size);
+            let load = load(m);
             (
                 format!("{protocol}, open loop, {load}, one way from the intended send time"),
                 Some("one way"),
@@ -310,15 +330,15 @@ pub fn describe(m: &Measurement) -> MeasurementInfo {
             let device = match (through.is_empty(), m.device) {
                 (true, _) => "the link between".to_string(),
                 (false, Device::Lab) => through.join(", "),
-                (false, Device::Layer2) => {
-                    format!(
-                        "latlab's layer-2 forwarder ({}) in {}",
-                        m.poll,
-                        through.join(", ")
-                    )
+                (false, device) => {
+                    let poll = match device.is_own_program() {
+                        true => format!(" ({})", m.poll),
+                        false => String::new(),
+                    };
+                    format!("{}{poll} in {}", device.describe(), through.join(", "))
                 }
             };
-            let load = format!("{} packets/s of {} B", m.rate, m.size);
+            let load = load(m);
             let recorder = if m.record {
                 ""
             } else {

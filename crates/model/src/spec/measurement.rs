@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::lab::check_name;
 use super::noise::Noise;
 use super::reader::{Object, read, words};
+use super::traffic::{Arrival, Device, Polling, Via};
 use super::yaml::{Value, Yaml};
 use crate::diagnostic::{Diagnostics, Mark, Spanned, shown};
 use crate::units::{BitsPerSecond, Bytes, Nanos};
@@ -33,30 +34,6 @@ pub enum Probe {
 words!(Probe, "a probe", {
     "rr" => Rr, "packets" => Packets, "stream" => Stream, "forward" => Forward,
 });
-
-/// What carries packets on in the nodes that a `forward` measurement goes through.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Device {
-    /// Whatever the lab has there: the kernel, or a program of the node's own.
-    #[default]
-    Lab,
-    /// latlab's layer-2 forwarder in user space, between the two interfaces on the way.
-    Layer2,
-}
-words!(Device, "a device under test", { "lab" => Lab, "layer2" => Layer2 });
-
-/// Whether latlab's forwarder spins or sleeps while nothing comes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Polling {
-    /// Asks again and again.
-    #[default]
-    Busy,
-    /// Sleeps until something comes.
-    Block,
-}
-words!(Polling, "a way to wait", { "busy" => Busy, "block" => Block });
 
 /// Transport of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -124,6 +101,14 @@ pub struct Measurement {
     pub response: u32,
     /// Offered rate of a UDP stream; unlimited for TCP.
     pub bitrate: Option<BitsPerSecond>,
+    /// When packets are due (`packets`, `forward`).
+    pub arrival: Arrival,
+    /// How many are due at the same time; the mean rate stays as it is.
+    pub burst: u32,
+    /// How many flows take turns.
+    pub flows: u32,
+    /// How they leave the generator.
+    pub via: Via,
     /// IP version: 4 or 6.
     pub ip: u32,
     /// Which processors the end points run on (`rr`, `packets`).
@@ -148,6 +133,12 @@ const MAX_WARMUP: Nanos = Nanos(60_000_000_000);
 const RATES: RangeInclusive<u64> = 1..=100_000_000;
 /// Packets of one trial: both ends keep a record of each in memory.
 const MAX_PACKETS: u64 = 20_000_000;
+/// Packets that are due at once.
+const BURSTS: RangeInclusive<u32> = 1..=65_536;
+/// Flows: each has a socket of its own.
+const FLOWS: RangeInclusive<u32> = 1..=512;
+/// Largest frame that AF_XDP sends, FCS included: a page and the FCS.
+const MAX_XDP_BYTES: u32 = 4100;
 /// Bytes of the probes' own header, which every message carries.
 const HEADER_BYTES: u64 = 16;
 /// Largest UDP payload over IPv4.
@@ -163,6 +154,10 @@ const PROBE_ONLY: &[(&str, &[Probe])] = &[
     ("response", &[Probe::Rr]),
     ("rate", &[Probe::Packets, Probe::Forward]),
     ("size", &[Probe::Packets, Probe::Stream, Probe::Forward]),
+    ("arrival", &[Probe::Packets, Probe::Forward]),
+    ("burst", &[Probe::Packets, Probe::Forward]),
+    ("flows", &[Probe::Packets, Probe::Forward]),
+    ("via", &[Probe::Packets, Probe::Forward]),
     ("bitrate", &[Probe::Stream]),
     ("pin", &[Probe::Rr, Probe::Packets, Probe::Forward]),
     ("through", &[Probe::Forward]),
@@ -220,6 +215,10 @@ struct Written {
     ip: Option<Spanned<u32>>,
     pin: Option<Spanned<Pin>>,
     noise: Option<Spanned<Noise>>,
+    arrival: Option<Spanned<Arrival>>,
+    burst: Option<Spanned<u32>>,
+    flows: Option<Spanned<u32>>,
+    via: Option<Spanned<Via>>,
     through: Vec<Spanned<String>>,
     device: Option<Spanned<Device>>,
     poll: Option<Spanned<Polling>>,
@@ -263,6 +262,10 @@ impl Written {
             request: o.get("request", errors),
             response: o.get("response", errors),
             bitrate: o.get("bitrate", errors),
+            arrival: o.get("arrival", errors),
+            burst: o.get("burst", errors),
+            flows: o.get("flows", errors),
+            via: o.get("via", errors),
             ip: o.get("ip", errors),
             pin: o.get("pin", errors),
             noise: o.get("noise", errors),
@@ -289,6 +292,9 @@ impl Written {
         let rate = self.rate(duration.0 + warmup.0, errors);
         let size = self.size(protocol, ip, errors);
         let (request, response) = self.messages(protocol, errors);
+        let burst = self.count("burst", self.burst, &BURSTS, errors);
+        let flows = self.count("flows", self.flows, &FLOWS, errors);
+        let via = self.via(ip, size, errors);
         self.way(errors);
         if let (Some(from), Some(to)) = (&self.from, &self.to) {
             if from.node == to.node {
@@ -310,6 +316,10 @@ impl Written {
             request,
             response,
             bitrate: self.bitrate.map(|s| s.value),
+            arrival: self.arrival.map(|a| a.value).unwrap_or_default(),
+            burst,
+            flows,
+            via,
             ip,
             pin: self.pin.map(|p| p.value).unwrap_or_default(),
             noise: self.noise.map(|n| n.value).unwrap_or_default(),
@@ -423,16 +433,74 @@ impl Written {
                 return;
             }
         }
-        let own = self.device.filter(|d| d.value == Device::Layer2);
-        if let (Some(device), true) = (own, self.through.is_empty()) {
+        let given = self.device.filter(|d| d.value != Device::Lab);
+        if let (Some(device), true) = (given, self.through.is_empty()) {
             let message = format!("{} has no node for its forwarder", self.what);
             let hint = "say which: `through: NODE`";
             errors.add(device.at, message, hint);
         }
+        let hidden = given.filter(|d| d.value.precedes_taps() && self.through.len() > 1);
+        if let Some(device) = hidden {
+            let message = format!(
+                "{} goes through several nodes, and `device: {}` hides the frames between them",
+                self.what, device.value
+            );
+            let hint = "no tap sees a frame before it: go through one node, or use another device";
+            errors.add(device.at, message, hint);
+        }
+        let own = given.filter(|d| d.value.is_own_program());
         if let (Some(poll), None) = (self.poll, own) {
             let message = format!("`poll` of {} says how latlab's forwarder waits", self.what);
-            errors.add(poll.at, message, "remove it, or use `device: layer2`");
+            let hint = "remove it, or use `device: af-packet` or `device: af-xdp`";
+            errors.add(poll.at, message, hint);
         }
+    }
+
+    /// A number of packets or flows, 1 where it is not given.
+    fn count(
+        &self,
+        key: &str,
+        given: Option<Spanned<u32>>,
+        range: &RangeInclusive<u32>,
+        errors: &mut Diagnostics,
+    ) -> u32 {
+        let Some(count) = given else {
+            return 1;
+        };
+        if !range.contains(&count.value) {
+            let message = format!("`{key}` of {} is {}", self.what, count.value);
+            let hint = format!("from {} to {}", range.start(), range.end());
+            errors.add(count.at, message, hint);
+        }
+        count.value
+    }
+
+    /// How packets leave. Through a device under test as frames, where those can be built: they pass the
+    /// tap, and no device depends on what the sender's kernel would note about them.
+    fn via(&self, ip: u32, size: u32, errors: &mut Diagnostics) -> Via {
+        let Some(via) = self.via else {
+            return match (self.probe.value, ip) {
+                (Probe::Forward, 4) => Via::Packet,
+                _ => Via::Socket,
+            };
+        };
+        let mut refuse = |message: &str, hint: &str| {
+            let message = format!("`via: {}` of {} {message}", via.value, self.what);
+            errors.add(via.at, message, hint);
+        };
+        if via.value != Via::Socket && ip == 6 {
+            refuse(
+                "builds frames for IPv4 only",
+                "use `via: socket`, or `ip: 4`",
+            );
+        } else if via.value == Via::Xdp && self.probe.value == Probe::Forward {
+            let hint = "use `via: packet`; `probe: packets` times at the end points, without taps";
+            refuse("passes no tap", hint);
+        } else if via.value == Via::Xdp && size > MAX_XDP_BYTES {
+            let message = format!("sends frames of up to {MAX_XDP_BYTES} bytes");
+            refuse(&message, "use `via: packet`");
+        }
+        via.value
     }
 
     /// Bytes of request and response.

@@ -10,16 +10,18 @@ mod noise;
 pub(crate) mod reader;
 pub mod schema;
 mod study;
+mod traffic;
 pub mod yaml;
 
 pub(crate) use gathered::Gathered;
 pub(crate) use lab::check_name;
 pub use lab::{Lab, Node};
 pub use link::{Carrier, Endpoint, Impairment, Link, LinkKind, Mac};
-pub use measurement::{Device, Measurement, Pin, Polling, Probe, Protocol, Target};
+pub use measurement::{Measurement, Pin, Probe, Protocol, Target};
 pub use node::{Acceleration, Bind, NodeFields, NodeKind, Runtime};
 pub use noise::Noise;
 pub use study::{Combination, FactorSpec, LabSource, Level, Study};
+pub use traffic::{Arrival, Device, Polling, Via};
 
 /// Which of the two documents a tree is. People name files as they like, so the content decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,6 +8,7 @@
 //! The source's own lateness is part of such a delay; the source records it for every packet, so
 //! that a reader can take it out, or call the run off.
 
+pub mod discard;
 mod frame;
 mod route;
 mod schedule;

@@ -183,17 +183,18 @@ pub struct RrClientCounters {
 }
 
 /// Where receive times were taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stamp {
     /// By the probe, after the system call returned.
+    #[default]
     User,
     /// By the kernel, when the packet entered its network stack.
     Kernel,
 }
 
 /// Counted by a packet sink.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SinkCounters {
     /// Datagrams taken from the socket.

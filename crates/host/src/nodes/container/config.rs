@@ -22,9 +22,9 @@ pub(super) const AGENT_INSIDE: &str = "/run/latlab/agent";
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// What root may do inside: Docker's defaults, and what networks are made of (interfaces, raw
-/// sockets), pinned to processors and memory the way measurements need it. By kernel number, so
+/// sockets, XDP programs), pinned to processors and memory the way measurements need it. By kernel number, so
 /// that a command started later can be given the same.
-pub(super) const CAPABILITIES: [(u32, &str); 17] = [
+pub(super) const CAPABILITIES: [(u32, &str); 18] = [
     (0, "CAP_CHOWN"),
     (1, "CAP_DAC_OVERRIDE"),
     (3, "CAP_FOWNER"),
@@ -42,6 +42,7 @@ pub(super) const CAPABILITIES: [(u32, &str); 17] = [
     (27, "CAP_MKNOD"),
     (29, "CAP_AUDIT_WRITE"),
     (31, "CAP_SETFCAP"),
+    (39, "CAP_BPF"),
 ];
 
 /// Settings of the machine as a whole, which nodes may read only. `/proc/sys/net` stays writable:

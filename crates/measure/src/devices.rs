@@ -1,0 +1,361 @@
+//! Devices under test that a measurement brings with it, and the routes that lead through them.
+//!
+//! Each is one process in its node that sets up, says that it is ready, waits for the end of its input,
+//! and undoes what it did. So it ends with the trial, and also when latlab does not live to see that. The
+//! kernel's own forwarders are shell scripts, because what they take is the words that an administrator
+//! would type; latlab's are probes.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::IpAddr;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use latlab_host::nodes::session::{Command, Session, Signaller};
+use latlab_model::plan::Plan;
+use latlab_model::spec::Device;
+
+use crate::endpoint::{EndPoint, Output};
+use crate::pin::{self, Pins};
+use crate::rr::strings;
+use crate::trial::{Context, Error};
+
+/// How long one may take to be ready: a guest under software emulation loads modules, DPDK clears memory.
+const SETUP: Duration = Duration::from_secs(60);
+/// How long one may take to undo what it did.
+const END: Duration = Duration::from_secs(20);
+const KILL: i32 = 9;
+/// What a script says when it has set up.
+const READY: &str = "latlab: ready";
+/// What `dpdk-testpmd` says when it forwards.
+const TESTPMD_READY: &str = "Press enter to exit";
+
+/// Everything on the way that is only there for one trial.
+pub(crate) struct Devices {
+    // In this order they end: first the routes that lead to the devices.
+    routes: Vec<Held>,
+    kernels: Vec<Held>,
+    own: Vec<(String, EndPoint)>,
+}
+
+impl Devices {
+    /// Starts the device in each node of the way, and leads packets through them.
+    pub(crate) fn start(context: &Context<'_>, way: &[&str], pins: Pins) -> Result<Devices, Error> {
+        let mut devices = Devices {
+            routes: Vec::new(),
+            kernels: Vec::new(),
+            own: Vec::new(),
+        };
+        if context.measurement.device == Device::Lab {
+            return Ok(devices);
+        }
+        for nodes in way.windows(3) {
+            let plan = context.lab.plan();
+            let sides = plan
+                .joined(nodes[0], nodes[1])
+                .zip(plan.joined(nodes[1], nodes[2]));
+            let Some(((_, near), (far, _))) = sides else {
+                continue;
+            };
+            devices.start_one(context, nodes[1], (near, far), pins)?;
+        }
+        for (node, script) in routes(context, way) {
+            devices.routes.push(Held::start(context, &node, &script)?);
+        }
+        Ok(devices)
+    }
+
+    fn start_one(
+        &mut self,
+        context: &Context<'_>,
+        node: &str,
+        (near, far): (&str, &str),
+        pins: Pins,
+    ) -> Result<(), Error> {
+        let m = context.measurement;
+        let script = match m.device {
+            Device::Lab => return Ok(()),
+            Device::Bridge => bridge(near, far),
+            Device::Route => forwarding(m.ip == 6, ""),
+            Device::Nat => forwarding(m.ip == 6, &masquerade(m.ip == 6, far)),
+            Device::Testpmd => testpmd(near, far, pins.receiver),
+            Device::Xdp | Device::AfPacket | Device::AfXdp => {
+                let (by, poll) = (m.device.word(), m.poll.word());
+                let mut args = strings(&["layer2", "--in", near, "--out", far]);
+                args.extend(strings(&["--by", by, "--poll", poll]));
+                args.extend(pin::argument(pins.receiver));
+                let mut device = EndPoint::start(context.lab, node, &args)?;
+                device.ready()?;
+                self.own.push((node.to_string(), device));
+                return Ok(());
+            }
+        };
+        self.kernels.push(Held::start(context, node, &script)?);
+        Ok(())
+    }
+
+    /// Ends them all; what latlab's own say of themselves.
+    pub(crate) fn stop(self, patience: Duration) -> Result<Vec<(String, Output)>, Error> {
+        for held in self.routes.into_iter().chain(self.kernels) {
+            held.stop()?;
+        }
+        let mut outputs = Vec::new();
+        for (node, device) in self.own {
+            outputs.push((node, device.stop(patience)?));
+        }
+        Ok(outputs)
+    }
+}
+
+/// Sets up, says so, waits, undoes.
+fn script(set_up: &str, undo: &str) -> String {
+    format!("set -e\ntrap '{undo}' EXIT\n{set_up}\necho '{READY}'\ncat >/dev/null\n")
+}
+
+fn bridge(near: &str, far: &str) -> String {
+    let set_up = format!(
+        "ip link add latlab-bridge type bridge stp_state 0 forward_delay 0\n\
+         ip link set {near} master latlab-bridge\n\
+         ip link set {far} master latlab-bridge\n\
+         ip link set latlab-bridge up"
+    );
+    script(&set_up, "ip link del latlab-bridge")
+}
+
+fn forwarding(ipv6: bool, more: &str) -> String {
+    let file = match ipv6 {
+        true => "/proc/sys/net/ipv6/conf/all/forwarding",
+        false => "/proc/sys/net/ipv4/ip_forward",
+    };
+    let family = if ipv6 { "ip6" } else { "ip" };
+    let table = match more {
+        "" => String::new(),
+        _ => format!("nft delete table {family} latlab-nat; "),
+    };
+    let set_up = format!("old=$(cat {file})\necho 1 > {file}\n{more}");
+    script(&set_up, &format!("{table}echo $old > {file}"))
+}
+
+fn masquerade(ipv6: bool, far: &str) -> String {
+    let family = if ipv6 { "ip6" } else { "ip" };
+    format!(
+        "nft add table {family} latlab-nat\n\
+         nft add chain {family} latlab-nat out '{{ type nat hook postrouting priority srcnat ; }}'\n\
+         nft add rule {family} latlab-nat out oifname {far} masquerade"
+    )
+}
+
+/// DPDK's forwarder over packet sockets, in huge pages where the machine has some to spare. It keeps a
+/// thread that only waits beside the one that forwards; both are put on the device's processor.
+fn testpmd(near: &str, far: &str, cpu: Option<u32>) -> String {
+    let cpu = cpu.unwrap_or(0);
+    format!(
+        "free=$(awk '/^HugePages_Free/ {{ print $2 }}' /proc/meminfo)\n\
+         pages=--no-huge\n\
+         if [ \"${{free:-0}}\" -ge 128 ]; then pages=--in-memory; fi\n\
+         exec stdbuf -oL dpdk-testpmd --lcores '(0,1)@{cpu}' $pages -m 256 --no-pci --no-telemetry --iova-mode=va \
+         --vdev net_af_packet0,iface={near} --vdev net_af_packet1,iface={far} \
+         -- --nb-cores=1 --forward-mode=io --total-num-mbufs=16384 2>&1"
+    )
+}
+
+/// What each node must be told so that packets of this measurement go through the devices, and answers
+/// come back the same way.
+fn routes(context: &Context<'_>, way: &[&str]) -> Vec<(String, String)> {
+    let plan = context.lab.plan();
+    let ipv6 = context.measurement.ip == 6;
+    let last = way.len() - 1;
+    let (there, back) = (
+        address(plan, way[last], way[last - 1], ipv6),
+        address(plan, way[0], way[1], ipv6),
+    );
+    let routes_itself = context.measurement.device.routes();
+    let mut all = Vec::new();
+    for (at, node) in way.iter().enumerate() {
+        let is_end = at == 0 || at == last;
+        // A device on layer 2 has no part in it.
+        if !is_end && !routes_itself {
+            continue;
+        }
+        let mut lines = Vec::new();
+        if at < last {
+            lines.extend(there.and_then(|to| {
+                leg(
+                    plan,
+                    node,
+                    way[at + 1],
+                    to,
+                    routes_itself && at + 1 < last,
+                    ipv6,
+                )
+            }));
+        }
+        if at > 0 {
+            lines.extend(
+                back.and_then(|to| leg(plan, node, way[at - 1], to, routes_itself && at > 1, ipv6)),
+            );
+        }
+        let set_up: Vec<String> = lines
+            .iter()
+            .map(|line| format!("ip route replace {line}"))
+            .collect();
+        let undo: Vec<String> = lines
+            .iter()
+            .map(|line| format!("ip route del {line}"))
+            .collect();
+        all.push((
+            node.to_string(),
+            script(&set_up.join("\n"), &undo.join("; ")),
+        ));
+    }
+    all
+}
+
+/// `to`, from `node` towards `next`: through it, or as a neighbour.
+fn leg(
+    plan: &Plan,
+    node: &str,
+    next: &str,
+    to: IpAddr,
+    through: bool,
+    ipv6: bool,
+) -> Option<String> {
+    let (interface, _) = plan.joined(node, next)?;
+    match through {
+        true => {
+            let hop = plan.reach(node, next, None, ipv6)?.address;
+            Some(format!("{to} via {hop} dev {interface}"))
+        }
+        false => Some(format!("{to} dev {interface}")),
+    }
+}
+
+/// The address of `node` on its link to `neighbour`.
+fn address(plan: &Plan, node: &str, neighbour: &str, ipv6: bool) -> Option<IpAddr> {
+    Some(plan.reach(neighbour, node, None, ipv6)?.address)
+}
+
+/// A script in a node that holds something until its input ends.
+struct Held {
+    node: String,
+    session: Box<dyn Session>,
+    signal: Signaller,
+    stdin: Option<Box<dyn Write + Send>>,
+    said: Receiver<Option<String>>,
+    errors: Option<std::thread::JoinHandle<String>>,
+    ended: bool,
+}
+
+impl Held {
+    fn start(context: &Context<'_>, node: &str, script: &str) -> Result<Held, Error> {
+        let lab = |error: latlab_host::lab::Error| Error::Lab(error.to_string());
+        let mut session = context
+            .lab
+            .start(node, &Command::shell(script))
+            .map_err(lab)?;
+        let stdin = session.take_stdin();
+        let stdout = session.take_stdout();
+        let stderr = session.take_stderr();
+        let (send, said) = channel();
+        std::thread::spawn(move || {
+            for line in stdout
+                .map(|s| BufReader::new(s).lines())
+                .into_iter()
+                .flatten()
+            {
+                let Ok(line) = line else { break };
+                if send.send(Some(line)).is_err() {
+                    break;
+                }
+            }
+            // Whoever waited has gone.
+            drop(send.send(None));
+        });
+        let errors = std::thread::spawn(move || {
+            let mut text = Vec::new();
+            stderr.map(|s| s.take(1 << 16).read_to_end(&mut text));
+            String::from_utf8_lossy(&text).trim().to_string()
+        });
+        let signal = session.signaller();
+        let mut held = Held {
+            node: node.into(),
+            session,
+            signal,
+            stdin,
+            said,
+            errors: Some(errors),
+            ended: false,
+        };
+        held.ready()?;
+        Ok(held)
+    }
+
+    fn ready(&mut self) -> Result<(), Error> {
+        let end = Instant::now() + SETUP;
+        let mut last = String::new();
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            match self.said.recv_timeout(left) {
+                Ok(Some(line)) if line.contains(READY) || line.contains(TESTPMD_READY) => {
+                    return Ok(());
+                }
+                Ok(Some(line)) => last = line,
+                Ok(None) => {
+                    self.ended = true;
+                    drop(self.session.wait());
+                    let errors = self.errors.take().and_then(|t| t.join().ok());
+                    let reason = errors.filter(|text| !text.is_empty()).unwrap_or(last);
+                    return Err(self.failed(reason));
+                }
+                Err(_) => return Err(self.failed(format!("not ready after {} s", SETUP.as_secs()))),
+            }
+        }
+    }
+
+    fn failed(&self, reason: String) -> Error {
+        Error::Device {
+            node: self.node.clone(),
+            reason,
+        }
+    }
+
+    /// Ends its input and waits until it has undone what it did.
+    fn stop(mut self) -> Result<(), Error> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<(), Error> {
+        if std::mem::replace(&mut self.ended, true) {
+            return Ok(());
+        }
+        self.stdin.take();
+        let end = Instant::now() + END;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            match self.said.recv_timeout(left) {
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                Err(_) => {
+                    // It may have ended this moment.
+                    (self.signal)(KILL).ok();
+                    drop(self.session.wait());
+                    return Err(self.failed(format!("it did not end within {} s", END.as_secs())));
+                }
+            }
+        }
+        match self.session.wait() {
+            Ok(exit) if exit.success() => Ok(()),
+            Ok(exit) => {
+                let errors = self.errors.take().and_then(|t| t.join().ok());
+                Err(self.failed(format!("{exit}: {}", errors.unwrap_or_default())))
+            }
+            Err(source) => Err(self.failed(source.to_string())),
+        }
+    }
+}
+
+impl Drop for Held {
+    /// After a failure elsewhere: what it holds is given back all the same.
+    fn drop(&mut self) {
+        self.end().ok();
+    }
+}
