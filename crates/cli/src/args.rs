@@ -65,6 +65,8 @@ pub enum Verb {
     Noise(Noise),
     /// Speak with an overlay's daemon: see and change its networks, interfaces, links and routes.
     Overlay(Overlay),
+    /// Carry frames between two interfaces: a device under test by hand (needs root).
+    Forward(Forward),
     /// List the studies that come with latlab, or print one.
     Studies(Studies),
     /// Print the JSON Schema of lab.yaml or study.yaml, for editors.
@@ -293,6 +295,55 @@ pub struct Noise {
     /// How to print it.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum ForwardBy {
+    /// Packet sockets: two system calls a frame, works on every interface.
+    #[default]
+    AfPacket,
+    /// AF_XDP: frames in memory shared with the kernel, taken before its own network sees them.
+    AfXdp,
+    /// An XDP program in the kernel that sends each frame on where it comes in.
+    Xdp,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  latlab forward eth1 eth2
+  latlab forward eth1 eth2 --by af-xdp --cpu 3            (polls: processor 3 is its own)
+  latlab forward eth1 eth2 --by af-packet --block         (sleeps while nothing comes)
+  ip netns exec middle latlab forward in out --by xdp --duration 10s
+
+It joins two interfaces of this network namespace like a cable with a processor in it: every frame that comes
+in at one leaves at the other, whoever it is for, and the kernel's own network does not get it (af-packet: it
+gets a copy as well, so give the interfaces no addresses). It stands in the middle of `latlab run forwarder`,
+where taps time it from outside; in a lab's measurement it is `device: af-packet`, `af-xdp` or `xdp`.
+
+Polling (the default) takes a whole processor and has no wake-up in its latency; --block is interrupt-driven.
+AF_XDP loses what a sender leaves to its card: on veth, `ethtool -K IF tx off` at both far ends lets TCP and
+UDP of ordinary sockets through; ARP, ICMP and latlab's own generator need nothing. XDP programs go with the
+process, however it ends.")]
+pub struct Forward {
+    /// One interface.
+    #[arg(value_name = "INTERFACE")]
+    pub first: String,
+    /// The other.
+    #[arg(value_name = "INTERFACE")]
+    pub second: String,
+    /// What carries the frames.
+    #[arg(long, value_enum, default_value_t)]
+    pub by: ForwardBy,
+    /// Sleep until something comes instead of asking again and again.
+    #[arg(long)]
+    pub block: bool,
+    /// Run on these processors, as the kernel lists them.
+    #[arg(long, value_name = "LIST")]
+    pub cpu: Option<String>,
+    /// End after this time [default: at Ctrl-C].
+    #[arg(long, value_name = "TIME")]
+    pub duration: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -14,6 +14,7 @@ mod exec;
 mod explain;
 mod failure;
 mod files;
+mod forward;
 mod graph;
 mod inspect;
 mod noise;
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
         Verb::Tune(a) => tune::run(a),
         Verb::Noise(a) => noise::run(a),
         Verb::Overlay(a) => overlay::run(a),
+        Verb::Forward(a) => forward::run(a),
         Verb::Studies(a) => studies::run(a),
         Verb::Schema(a) => validate::schema(a),
     };
