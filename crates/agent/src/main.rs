@@ -15,6 +15,7 @@ mod pause;
 mod port;
 mod serve;
 mod session;
+mod within;
 
 use std::process::ExitCode;
 
@@ -25,6 +26,7 @@ const USAGE: &str = "usage: latlab-agent COMMAND
   serve --unix PATH     serve clients that connect to this socket
   put PATH [MODE]       write standard input to PATH, then give it MODE (octal, default 644)
   get PATH              write PATH to standard output
+  within COMMAND...     run a command on the processors that the guest keeps quiet
   clock-sync            answer the host's clock exchange over the shared page
   probe ...             run an end point of a measurement";
 
@@ -49,6 +51,7 @@ fn main() -> ExitCode {
         ["put", path] => files::put(path, "644"),
         ["put", path, mode] => files::put(path, mode),
         ["get", path] => files::get(path),
+        ["within", program, arguments @ ..] => Err(within::run(program, arguments)),
         ["clock-sync"] => clock::answer(),
         _ => Err(USAGE.into()),
     };

@@ -78,6 +78,7 @@ const KNOBS: &[(&str, &[&str])] = &[
     ("idle-states", &["0us"]),
     ("resume-latency", &["0us", "20us"]),
     ("cpu-dma-latency", &["0us", "20us"]),
+    ("halt-poll", &["off", "50us"]),
     ("busy-poll", &["50us"]),
     ("busy-read", &["50us"]),
     ("socket-buffers", &["8MiB"]),

@@ -148,3 +148,61 @@ fn killed(bench: &Bench, before: &[String]) {
         bench.assert_clean();
     }
 }
+
+const GUEST: &str = "name: NAME\ntuning: isolated\ntopology:\n  nodes: {g: {kind: vm, cpus: 2, memory: 512MiB}, n: {kind: native}}\n  \
+                     links: [{endpoints: [\"g:eth0\", \"n:eth0\"]}]\n";
+
+/// Inside a VM the lab's profile is in force too, on the guest's own processors.
+#[test]
+fn a_tuned_guest_is_tuned_from_the_inside() {
+    let asked = whole() || std::env::var_os("LATLAB_TEST_GUEST").is_some();
+    if !asked || std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        println!("boots a VM: set LATLAB_TEST_GUEST=1, with two processors");
+        return;
+    }
+    let _alone = ALONE.lock();
+    enter("a_tuned_guest_is_tuned_from_the_inside", |bench| {
+        let before = settings();
+        let lab = bench.deploy("inside", GUEST);
+        let inside = |line: &str| bench.exec(&lab, "g", &["sh", "-c", line]).good().out;
+        // What the kernel says.
+        let told = inside(
+            "cd /proc/sys; cat vm/swappiness kernel/timer_migration vm/stat_interval
+             cat /proc/irq/default_smp_affinity /sys/devices/virtual/workqueue/cpumask
+             cd /sys/fs/cgroup/latlab.isolated; cat cpuset.cpus cpuset.cpus.partition",
+        );
+        let told: Vec<&str> = told.lines().collect();
+        assert_eq!(told, ["1", "0", "120", "1", "1", "1", "isolated"]);
+        // What is started from outside runs on the quiet processor, what the guest does itself does not.
+        let status = inside("grep Cpus_allowed_list /proc/self/status; cat /proc/self/cgroup");
+        assert!(status.contains("Cpus_allowed_list:\t1\n"), "{status}");
+        assert!(status.ends_with("0::/latlab.isolated\n"), "{status}");
+        let agent = inside("grep Cpus_allowed_list /proc/1/status");
+        assert_eq!(agent, "Cpus_allowed_list:\t0\n");
+        let missing = bench.exec(&lab, "g", &["no-such-program"]);
+        assert_ne!(missing.code, 0);
+        // What latlab says, of the guest and not of the host.
+        let place = ["--lab", &lab, "--node", "g"];
+        let verb = |verb: &str, more: &[&str]| {
+            let words = [&["tune", verb], &place[..], more].concat();
+            bench.latlab(&words)
+        };
+        verb("verify", &[]).good();
+        let shown = verb("show", &["swappiness"]).good().out;
+        assert!(shown.contains("1 for user"), "{shown}");
+        inside("echo 60 > /proc/sys/vm/swappiness");
+        let drift = verb("verify", &[]);
+        assert_eq!(drift.code, 1, "{drift:?}");
+        assert!(drift.out.contains("swappiness"), "{drift:?}");
+        bench.latlab(&["tune", "verify"]).good();
+        let other = bench.latlab(&["tune", "show", "--lab", &lab, "--node", "n"]);
+        assert_eq!(other.code, 2, "{other:?}");
+        assert!(
+            other.err.contains("node `n` has no knobs of its own"),
+            "{other:?}"
+        );
+        bench.latlab(&["destroy", &lab]).good();
+        assert_eq!(settings(), before);
+        bench.assert_clean();
+    });
+}

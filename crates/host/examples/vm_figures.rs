@@ -78,6 +78,7 @@ fn config(parts: &Parts, dir: &Path) -> Result<VmConfig<'static>> {
         name: "figures".into(),
         lab: format!("vm-figures-{}", std::process::id()),
         vcpus: 1,
+        topology: None,
         memory_bytes: 512 << 20,
         memory: latlab_model::plan::GuestMemory::default(),
         kernel: parts.kernel.clone(),

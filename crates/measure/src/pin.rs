@@ -52,7 +52,10 @@ impl Seat {
         let node = lab.plan().nodes.iter().find(|n| n.name == name);
         let is_guest = node.is_some_and(|n| n.kind == NodeKind::Vm);
         let cpus = match node {
-            Some(node) if is_guest => (0..node.cpus.map_or(1, |c| c.ceil() as u32)).collect(),
+            Some(node) if is_guest => match lab.plan().quiet_inside(node) {
+                Some(quiet) => quiet.iter().collect(),
+                None => (0..node.vcpus()).collect(),
+            },
             Some(node) => match &node.cpuset {
                 Some(set) => set.iter().collect(),
                 None => own_cpus(),

@@ -20,8 +20,11 @@ mod verify;
 mod watch;
 
 use std::io::Write;
+use std::process::ExitCode;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
+use latlab_host::dirs::Dirs;
+use latlab_host::lab::{self, Lab};
 use latlab_host::tuning::{self, Root};
 use latlab_model::profile::{Cores, Isolation, Profile};
 use latlab_model::units::CpuList;
@@ -77,10 +80,49 @@ pub struct Choice {
     pub without: Vec<String>,
 }
 
+/// Where to look: the host, unless a node is named.
+#[derive(Debug, Args)]
+pub struct Place {
+    /// Inside a tuned VM of this lab.
+    #[arg(long, value_name = "LAB", requires = "node")]
+    pub lab: Option<String>,
+    /// Which of its nodes.
+    #[arg(long, value_name = "NODE", requires = "lab")]
+    pub node: Option<String>,
+}
+
+impl Place {
+    /// Runs the verb inside the node, if one is named; the exit code then.
+    fn inside(
+        &self,
+        verb: &str,
+        more: &[String],
+        format: Format,
+    ) -> Result<Option<ExitCode>, Failure> {
+        let (Some(lab), Some(node)) = (&self.lab, &self.node) else {
+            return Ok(None);
+        };
+        let explain = |error: lab::Error| {
+            let hint = error.hint();
+            Failure::of(error, hint)
+        };
+        let lab = Lab::open(&Dirs::from_env(), lab).map_err(explain)?;
+        let format = format.to_possible_value();
+        let format = format.as_ref().map_or("table", |value| value.get_name());
+        let mut arguments = vec![verb, "--format", format];
+        arguments.extend(more.iter().map(String::as_str));
+        let (out, code) = lab.tune_inside(node, &arguments).map_err(explain)?;
+        std::io::stdout().write_all(&out)?;
+        Ok(Some(ExitCode::from(code as u8)))
+    }
+}
+
 #[derive(Debug, Args)]
 pub struct Show {
     /// Only these knobs, with their evidence and risk.
     pub knobs: Vec<String>,
+    #[command(flatten)]
+    pub place: Place,
     /// How to print it.
     #[arg(long, short, value_enum, default_value_t)]
     pub format: Format,
@@ -106,6 +148,8 @@ pub struct Apply {
 
 #[derive(Debug, Args)]
 pub struct Verify {
+    #[command(flatten)]
+    pub place: Place,
     /// How to print it.
     #[arg(long, short, value_enum, default_value_t)]
     pub format: Format,

@@ -16,6 +16,9 @@ pub fn run(args: &Show) -> Outcome {
     for name in &args.knobs {
         known(name)?;
     }
+    if let Some(code) = args.place.inside("show", &args.knobs, args.format)? {
+        return Ok(code);
+    }
     let cores = Cores::shared(&online(&root)?);
     let mut shown = tuning::show(&cores, &Dirs::from_env(), &root).map_err(explain)?;
     if !args.knobs.is_empty() {

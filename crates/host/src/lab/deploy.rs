@@ -17,6 +17,7 @@ use latlab_model::state::{LabState, NodeState};
 
 use super::destroy::unmake;
 use super::guest::Guest;
+use super::inside::Inside;
 use super::prepare::{Made, Prepared};
 use super::{Error, Lab, boot_id, groups, interrupt, limits, scripts, taken, tune};
 use crate::dirs::Dirs;
@@ -341,6 +342,7 @@ impl Lab {
                 let guest = Guest {
                     node,
                     place: tune::place(&self.state.plan, node),
+                    inside: Inside::of(&self.state.plan, node),
                     lab_id: &self.state.id,
                     root,
                     kernel,

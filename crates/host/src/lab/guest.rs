@@ -8,6 +8,7 @@ use latlab_model::plan::{NodePlace, NodePlan};
 use latlab_model::spec::{Acceleration, Bind};
 use latlab_wire::channel::{Interface, NetworkConfig, Route};
 
+use super::inside::Inside;
 use crate::cgroup::NodeCgroup;
 use crate::images::RootView;
 use crate::links::Plug;
@@ -49,6 +50,8 @@ pub(super) struct Guest<'a> {
     pub cache: &'a Path,
     /// Directories of the host seen inside.
     pub binds: Vec<Bind>,
+    /// What is tuned inside it.
+    pub inside: Option<Inside>,
     /// The group of its processes.
     pub cgroup: &'a NodeCgroup,
 }
@@ -62,7 +65,8 @@ impl Guest<'_> {
         let config = VmConfig {
             name: self.node.name.clone(),
             lab: self.lab_id.to_string(),
-            vcpus: self.node.cpus.map_or(1, |c| c as u32),
+            vcpus: self.node.vcpus(),
+            topology: self.node.topology,
             memory_bytes: self.node.memory.map_or(512 << 20, |m| m.0),
             memory: self.node.guest_memory,
             kernel: self.kernel.clone(),
@@ -81,7 +85,7 @@ impl Guest<'_> {
                 })
                 .collect(),
             root_dir: self.root.dir.clone(),
-            shares: self.shares(),
+            shares: self.shares()?,
             dir: self.dir.to_path_buf(),
             accelerator: match self.node.acceleration {
                 Acceleration::Kvm => Accelerator::Kvm,
@@ -92,6 +96,9 @@ impl Guest<'_> {
         let vm = Vm::start(&config, Some(&entry))?;
         let channel = vm.channel(boot_patience())?;
         channel.configure_network(network(self.node), NETWORK)?;
+        if let Some(inside) = &self.inside {
+            inside.apply(&channel)?;
+        }
         // Once it is up: until then nothing is measured, and QEMU is sure to answer.
         if let Some(place) = &self.place {
             pin::pin(&vm, place)?;
@@ -99,7 +106,7 @@ impl Guest<'_> {
         Ok((vm.id(), channel))
     }
 
-    fn shares(&self) -> Vec<Share> {
+    fn shares(&self) -> Result<Vec<Share>, session::Error> {
         let below = self.root.submounts.iter().map(|mount| Share {
             source: mount.clone(),
             target: mount.display().to_string(),
@@ -110,7 +117,11 @@ impl Guest<'_> {
             target: bind.target.clone(),
             writable: !bind.read_only,
         });
-        below.chain(bound).collect()
+        let inside = self.inside.as_ref();
+        let inside = inside
+            .map(|inside| inside.share(self.dir, self.agent))
+            .transpose()?;
+        Ok(below.chain(bound).chain(inside).collect())
     }
 }
 

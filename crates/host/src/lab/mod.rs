@@ -14,6 +14,7 @@ mod deploy;
 mod destroy;
 mod error;
 mod guest;
+mod inside;
 mod inspect;
 mod interrupt;
 mod prepare;

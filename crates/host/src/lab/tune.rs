@@ -78,8 +78,8 @@ pub(super) fn revert(dirs: &Dirs, owner: &str) -> Result<(), String> {
 }
 
 impl Lab {
-    /// So many of the knobs' items that the lab's tuning turned are not in force any more; `None` for a
-    /// lab without tuning.
+    /// So many of the knobs' items that the lab's tuning turned, on the host and inside its guests, are
+    /// not in force any more; `None` for a lab without tuning.
     ///
     /// # Errors
     /// When the journal of tuning cannot be read.
@@ -95,7 +95,7 @@ impl Lab {
             reason: e.to_string(),
             hint: e.hint(),
         })?;
-        Ok(Some(drift.len()))
+        Ok(Some(drift.len() + self.drift_inside()?))
     }
 }
 

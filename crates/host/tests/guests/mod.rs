@@ -63,6 +63,7 @@ impl Guest {
             name: "third".into(),
             lab: format!("guest-test-{}-{number}", std::process::id()),
             vcpus: 1,
+            topology: None,
             memory_bytes: 512 << 20,
             memory: GuestMemory::default(),
             kernel,

@@ -13,7 +13,7 @@ pub(super) enum Form {
 
 pub(super) fn form(name: &str) -> Form {
     match name {
-        "skew_tick" | "nmi_watchdog" | "audit" => Form::Number,
+        "skew_tick" | "nmi_watchdog" | "audit" | "cpuidle_haltpoll.force" => Form::Number,
         "nohz" => Form::Word,
         _ => Form::Alone,
     }
@@ -98,6 +98,14 @@ pub(super) fn of(name: &str) -> (&'static str, &'static str) {
         "idle" => (
             "Daichendt 2022, listing 5.13: no time to wake up from sleep",
             "full power and heat all the time; less turbo for the others; threads of one core slow each other",
+        ),
+        "cpuidle.governor" => (
+            "Documentation/virt/guest-halt-polling.rst: haltpoll: a guest's idle processor spins before it leaves for the hypervisor",
+            "haltpoll: the host's processor is busy while the guest's is idle; Linux has it only below KVM, and stays with its own choice elsewhere",
+        ),
+        "cpuidle_haltpoll.force" => (
+            "Documentation/virt/guest-halt-polling.rst: the driver loads although the hypervisor does not promise the guest its processors",
+            "without such a promise the spinning takes time from whoever shares the processor",
         ),
         "processor.max_cstate" => (
             "kernel-parameters.txt: no sleep deeper than this, so a shorter wake-up",

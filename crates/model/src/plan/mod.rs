@@ -111,6 +111,9 @@ pub struct NodePlan {
     /// Kernel parameters (VMs): its profile's, then its own.
     #[serde(default)]
     pub boot: Vec<String>,
+    /// How its virtual processors lie to each other (VMs), where each has a processor of the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topology: Option<GuestTopology>,
     /// How its memory is provided (VMs).
     #[serde(default, skip_serializing_if = "GuestMemory::is_plain")]
     pub guest_memory: GuestMemory,
@@ -119,6 +122,20 @@ pub struct NodePlan {
     pub acceleration: Acceleration,
     /// Its interfaces, in the order of the links.
     pub interfaces: Vec<InterfacePlan>,
+}
+
+/// What a guest is told of its processors, so that its scheduler knows who shares a core and who a cache:
+/// numbers of each in the next larger, as in QEMU's `-smp`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuestTopology {
+    /// Parts with a memory node of their own on the host.
+    pub sockets: u32,
+    /// Parts of these with a last cache of their own.
+    pub dies: u32,
+    /// Cores in each.
+    pub cores: u32,
+    /// Threads of a core.
+    pub threads: u32,
 }
 
 /// How a VM's memory is provided (Welch 2015, table 3.3).
@@ -393,7 +410,33 @@ pub struct Reach {
     pub link: usize,
 }
 
+impl Plan {
+    /// The profile whose knobs are turned inside a node: that of a VM which follows the lab's tuning, as it
+    /// is for the guest's own processors. Nodes of other kinds share the host's knobs.
+    pub fn inside(&self, node: &NodePlan) -> Option<Profile> {
+        let tuning = self.tuning.as_ref()?;
+        let is_followed = node.kind == NodeKind::Vm && node.tuning.as_ref() == Some(&tuning.name);
+        let profile = Profile::parse(&tuning.profile, &|_| None).ok();
+        let profile = profile.filter(|_| is_followed)?;
+        let inside = profile.in_guest(node.vcpus());
+        (!inside.knobs.is_empty()).then_some(inside)
+    }
+
+    /// The processors inside a node on which what is measured runs, where they are a part of it: a tuned
+    /// guest's, beside those that do its housekeeping.
+    pub fn quiet_inside(&self, node: &NodePlan) -> Option<CpuList> {
+        let inside = self.inside(node)?;
+        let partition = inside.knobs.contains_key("cpuset");
+        partition.then(|| CpuList::new((1..node.vcpus()).collect()))
+    }
+}
+
 impl NodePlan {
+    /// Virtual processors, for a VM.
+    pub fn vcpus(&self) -> u32 {
+        self.cpus.map_or(1, |cpus| cpus.ceil() as u32)
+    }
+
     /// Short facts for people.
     pub fn facts(&self) -> Vec<String> {
         let mut facts = Vec::new();

@@ -81,6 +81,7 @@ pub const KNOBS: &[(&str, Kind)] = &[
     ("idle-states", duration(US, S)),
     ("resume-latency", or_off(US, S)),
     ("cpu-dma-latency", duration(US, 2000 * S)),
+    ("halt-poll", or_off(1, 10 * MS)),
     // The network.
     ("busy-poll", or_off(US, 10 * MS)),
     ("busy-read", or_off(US, 10 * MS)),
@@ -110,6 +111,8 @@ pub const BOOT: &[(&str, Kind)] = &[
     ("mce", Kind::Word(&["off", "ignore_ce"])),
     ("audit", SWITCH),
     ("idle", Kind::Word(&["poll", "halt", "nomwait"])),
+    ("cpuidle.governor", Kind::Word(&["haltpoll", "menu", "teo"])),
+    ("cpuidle_haltpoll.force", SWITCH),
     ("processor.max_cstate", number(0, 9)),
     ("intel_idle.max_cstate", number(0, 9)),
     (

@@ -164,6 +164,30 @@ impl Profile {
         Some(profile)
     }
 
+    /// What of it is for the inside of a guest with so many processors: the first does the housekeeping,
+    /// as at its boot ([`crate::boot::of_guest`]). With one there is nothing to divide. Lists of processors
+    /// are the host's, and so are its memory and the threads that a profile names.
+    pub fn in_guest(&self, vcpus: u32) -> Profile {
+        let mut inside = self.clone();
+        let is_divided = vcpus > 1 && self.cores != Isolation::Shared;
+        inside.boot.clear();
+        inside.cores = match is_divided {
+            true => Isolation::Listed(CpuList::new((1..vcpus).collect())),
+            false => Isolation::Shared,
+        };
+        inside.knobs.retain(|name, wanted| match wanted {
+            Wanted::Cpus(CpuChoice::List(_)) | Wanted::Size(_) => false,
+            Wanted::Cpus(CpuChoice::Housekeeping | CpuChoice::Isolated) => is_divided,
+            Wanted::Threads(_) | Wanted::Names(_) => false,
+            _ => *name != "cpuset" || is_divided,
+        });
+        // Several measured threads want to be spread over what is quiet.
+        if let Some(kind) = inside.knobs.get_mut("cpuset").filter(|_| vcpus > 2) {
+            *kind = Wanted::Word("root");
+        }
+        inside
+    }
+
     /// The whole of it as a document, without a parent: [`Profile::parse`] reads it back.
     pub fn document(&self) -> String {
         let cores = match &self.cores {

@@ -326,3 +326,27 @@ fn a_lab_may_name_some_of_a_profiles_knobs() {
         assert_eq!(named(bad), None, "{bad}");
     }
 }
+
+#[test]
+fn a_guest_is_tuned_by_its_own_processors() {
+    let isolated = Profile::builtin("isolated").unwrap();
+    let one = isolated.in_guest(1);
+    assert_eq!(one.cores, Isolation::Shared);
+    for knob in ["cpuset", "irq-affinity", "kernel-threads"] {
+        assert!(!one.knobs.contains_key(knob), "{knob}");
+    }
+    assert!(one.knobs.contains_key("swappiness") && one.knobs.contains_key("thp"));
+    let two = isolated.in_guest(2);
+    assert_eq!(two.cores, Isolation::Listed(CpuList::new(vec![1])));
+    assert_eq!(two.knobs["cpuset"], Wanted::Word("isolated"));
+    assert_eq!(isolated.in_guest(4).knobs["cpuset"], Wanted::Word("root"));
+    for profile in [one, two] {
+        assert!(profile.boot.is_empty());
+        profile.check().unwrap();
+        let again = Profile::parse(&profile.document(), &|_| None).unwrap();
+        assert_eq!(again.knobs, profile.knobs);
+    }
+    let realtime = Profile::builtin("realtime").unwrap().in_guest(2);
+    assert!(!realtime.knobs.contains_key("huge-pages"));
+    realtime.check().unwrap();
+}

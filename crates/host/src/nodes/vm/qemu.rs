@@ -13,7 +13,7 @@ use std::ffi::OsString;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::path::{Path, PathBuf};
 
-use latlab_model::plan::GuestMemory;
+use latlab_model::plan::{GuestMemory, GuestTopology};
 use latlab_wire::channel::{clock_page, port_name};
 
 use super::accel::Accelerator;
@@ -94,6 +94,8 @@ pub struct VmConfig<'a> {
     pub lab: String,
     /// Virtual CPUs.
     pub vcpus: u32,
+    /// How they lie to each other, where they are somewhere in particular.
+    pub topology: Option<GuestTopology>,
     /// Memory in bytes.
     pub memory_bytes: u64,
     /// How it is provided.
@@ -253,9 +255,34 @@ impl VmConfig<'_> {
         }
         line.option("-machine", machine);
         line.option("-accel", self.accelerator.qemu_name());
-        line.option("-cpu", self.accelerator.cpu_model());
-        line.option("-smp", self.vcpus.to_string());
+        line.option("-cpu", self.cpu());
+        line.option("-smp", self.processors());
         line.option("-m", format!("{megabytes}M"));
+    }
+
+    /// The processor that the guest sees. With a topology of its own it also sees the host's caches, as far
+    /// as it runs on the host's processor.
+    fn cpu(&self) -> String {
+        let model = self.accelerator.cpu_model();
+        match (self.accelerator, self.topology) {
+            (Accelerator::Kvm, Some(_)) => format!("{model},host-cache-info=on"),
+            // The emulator's own processor is one of AMD's of before it could tell threads from cores.
+            (Accelerator::Tcg, Some(t)) if t.threads > 1 => format!("{model},vendor=GenuineIntel"),
+            _ => model.to_string(),
+        }
+    }
+
+    fn processors(&self) -> String {
+        let Self { vcpus, .. } = self;
+        match self.topology {
+            None => vcpus.to_string(),
+            Some(GuestTopology {
+                sockets,
+                dies,
+                cores,
+                threads,
+            }) => format!("{vcpus},sockets={sockets},dies={dies},cores={cores},threads={threads}"),
+        }
     }
 
     fn consoles(&self, line: &mut Line) {
@@ -397,6 +424,7 @@ mod tests {
             name: "third".into(),
             lab: "pair-1".into(),
             vcpus: 2,
+            topology: None,
             memory_bytes: 512 << 20,
             memory: GuestMemory::default(),
             kernel: Kernel {
@@ -467,6 +495,23 @@ mod tests {
             "{line}"
         );
         assert!(line.contains("memory-backend=ram") && line.contains("-overcommit mem-lock=on"));
+    }
+
+    #[test]
+    fn the_topology_is_told_to_the_guest() {
+        let mut config = config(Transport::NineP);
+        assert!(text(&config).contains("-cpu max -smp 2 "));
+        config.vcpus = 8;
+        config.topology = Some(GuestTopology {
+            sockets: 2,
+            dies: 1,
+            cores: 2,
+            threads: 2,
+        });
+        let told = "-smp 8,sockets=2,dies=1,cores=2,threads=2 ";
+        assert!(text(&config).contains(told), "{}", text(&config));
+        config.accelerator = Accelerator::Kvm;
+        assert!(text(&config).contains("-cpu host,host-cache-info=on"));
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod cpu_dma_latency;
 mod cpuset;
 mod dirty_writeback;
 mod governor;
+mod halt_poll;
 mod huge_pages;
 mod idle_states;
 mod irq_affinity;
@@ -83,6 +84,7 @@ pub const ALL: &[&Knob] = &[
     &idle_states::KNOB,
     &resume_latency::KNOB,
     &cpu_dma_latency::KNOB,
+    &halt_poll::KNOB,
     &busy_poll::KNOB,
     &busy_read::KNOB,
     &socket_buffers::KNOB,

@@ -65,6 +65,11 @@ pub fn microseconds_or_minus_1(_: &Machine<'_>, wanted: &Wanted) -> Text {
     duration(wanted, 1_000, "-1")
 }
 
+/// Nanoseconds; 0 for off.
+pub fn nanoseconds(_: &Machine<'_>, wanted: &Wanted) -> Text {
+    duration(wanted, 1, "0")
+}
+
 /// Hundredths of a second; 0 for off.
 pub fn centiseconds(_: &Machine<'_>, wanted: &Wanted) -> Text {
     duration(wanted, 10_000_000, "0")
