@@ -5,6 +5,7 @@ mod common;
 use std::path::{Path, PathBuf};
 
 use common::{Daemon, World, run};
+use latlab_overlay::links::udp::sealed;
 
 /// Two hosts (namespaces) on one wire, and on each a guest (a namespace of its own).
 struct Two {
@@ -32,7 +33,13 @@ impl Two {
     /// Starts both daemons with a tap for the guest and this link, in which `R` and `L` stand for the
     /// other host and this one.
     fn taps(&self, world: &World, link: &str) -> [Daemon; 2] {
+        self.taps_with(world, [link, link])
+    }
+
+    /// As `taps`, when the two ends are told different things.
+    fn taps_with(&self, world: &World, links: [&str; 2]) -> [Daemon; 2] {
         [0, 1].map(|at: usize| {
+            let link = links[at];
             let (own, other) = (at + 1, 2 - at);
             let link = link
                 .replace("{R}", &format!("192.0.2.{other}"))
@@ -85,9 +92,13 @@ fn everything_passes(world: &World, from: &Path, to: &Path) {
 }
 
 fn over(name: &str, link: &str) {
+    over_each(name, [link, link]);
+}
+
+fn over_each(name: &str, links: [&str; 2]) {
     run(name, |world| {
         let two = Two::new(world);
-        let daemons = two.taps(world, link);
+        let daemons = two.taps_with(world, links);
         everything_passes(world, &two.guests[0], &two.guests[1]);
         for daemon in &daemons {
             assert!(daemon.counter("other", "received_frames") > 10);
@@ -110,6 +121,33 @@ fn hosts_are_joined_by_its_own_format() {
 #[test]
 fn hosts_are_joined_by_bare_frames() {
     over("overlay-direct", "direct wire network lan");
+}
+
+#[test]
+fn hosts_are_joined_by_tcp() {
+    over_each("overlay-tcp", ["connect {R}:4795", "listen {L}:4795"]);
+}
+
+#[test]
+fn hosts_are_joined_by_sealed_datagrams() {
+    let keys = [(), ()].map(|()| sealed::Identity::generate().expect("a key"));
+    let files = [1, 2].map(|own| {
+        std::env::temp_dir().join(format!("latlab-sealed-{}-{own}", std::process::id()))
+    });
+    for (file, key) in files.iter().zip(&keys) {
+        std::fs::write(file, key.private_text()).expect("written");
+    }
+    let link = |own: usize| {
+        let peer = sealed::hexadecimal(&keys[1 - own].public());
+        format!(
+            "sealed {{R}} local {{L}} key {} peer {peer}",
+            files[own].display()
+        )
+    };
+    over_each("overlay-sealed", [&link(0), &link(1)]);
+    for file in &files {
+        std::fs::remove_file(file).expect("removed");
+    }
 }
 
 #[test]

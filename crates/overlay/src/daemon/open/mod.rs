@@ -1,6 +1,7 @@
 //! From what is configured to what is open: one place where each kind of port and link is made.
 
 mod failed;
+mod streams;
 mod tunnels;
 mod veths;
 
@@ -124,8 +125,7 @@ impl Opener {
                 self.tunnels.open(way, &link.kind)
             }
             LinkKind::Connect { .. } | LinkKind::Listen { .. } => {
-                let reason = "this daemon has no links over TCP yet".into();
-                Err(Failed::because(way, reason, "use `udp` or `sealed`"))
+                streams::open(way, &link.kind, self.tunnels.origin())
             }
         }
     }

@@ -118,6 +118,11 @@ impl Tunnels {
         }
     }
 
+    /// What this daemon calls itself.
+    pub const fn origin(&self) -> u64 {
+        self.origin
+    }
+
     pub fn strangers(&self) -> u64 {
         self.strangers.dropped(DropReason::Unknown)
     }
