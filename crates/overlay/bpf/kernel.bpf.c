@@ -43,7 +43,7 @@ enum reason {
 	REASON_LIMITED = 6,
 	REASON_LOOP = 7,
 	REASON_REFUSED = 9,
-	REASONS = 11,
+	REASONS = 12,
 };
 
 enum way {

@@ -56,6 +56,32 @@ impl Two {
         })
     }
 
+    /// Starts both daemons with a veth for the guest, which is a container then, and this link.
+    fn containers(&self, world: &World, link: &str) -> [Daemon; 2] {
+        [0, 1].map(|at: usize| {
+            let (own, other) = (at + 1, 2 - at);
+            let guest = self.guests[at].display();
+            let host = &self.hosts[at];
+            world.at(
+                host,
+                &format!("ip link add c0 type veth peer name eth0 netns {guest}"),
+            );
+            world.at(host, "ip link set c0 up");
+            world.at(&self.guests[at], "ip link set eth0 mtu 1450 up");
+            let link = link
+                .replace("{R}", &format!("192.0.2.{other}"))
+                .replace("{L}", &format!("192.0.2.{own}"));
+            let config = format!(
+                "add network lan vni 42
+                 add interface guest network lan veth c0
+                 add link other {link}\n"
+            );
+            let daemon = world.daemon_at(host, &format!("control{own}"), &config);
+            self.address(world, at, "eth0");
+            daemon
+        })
+    }
+
     fn address(&self, world: &World, at: usize, device: &str) {
         let guest = &self.guests[at];
         world.at(
@@ -179,6 +205,41 @@ fn a_link_comes_and_goes_while_another_stays() {
     });
 }
 
+/// Containers on two hosts: the daemons decide, the kernel carries; also while a daemon is dead.
+fn kernel_over(name: &str, link: &str) {
+    run(name, |world| {
+        let two = Two::new(world);
+        let mut daemons = two.containers(world, link);
+        everything_passes(world, &two.guests[0], &two.guests[1]);
+        for daemon in &daemons {
+            assert!(daemon.counter("guest", "in_kernel_frames") > 1000);
+            assert_eq!(daemon.counter("guest", "dropped_refused"), 0);
+            assert_eq!(daemon.counter("guest", "dropped_spoofed_source"), 0);
+        }
+        // Killed, not asked: what was decided stays in force.
+        let [first, _] = &mut daemons;
+        first.process.0.kill().unwrap();
+        first.process.0.wait().unwrap();
+        world.at(&two.guests[0], "ping -c 20 -i 0.01 -W 2 10.7.0.2");
+        // And whoever comes next goes on with it.
+        let config = world.path("control1.conf");
+        let socket = world.path("control1");
+        *first = Daemon::start(&config, &socket, Some(&two.hosts[0]));
+        everything_passes(world, &two.guests[0], &two.guests[1]);
+        assert!(daemons[0].counter("guest", "in_kernel_frames") > 1000);
+    });
+}
+
+#[test]
+fn containers_on_two_hosts_are_joined_by_vxlan() {
+    kernel_over("overlay-kernel-vxlan", "vxlan {R} local {L}");
+}
+
+#[test]
+fn containers_on_two_hosts_are_joined_by_bare_frames() {
+    kernel_over("overlay-kernel-direct", "direct wire network lan");
+}
+
 #[test]
 fn containers_reach_each_other_on_one_host() {
     run("overlay-containers", |world| {
@@ -203,7 +264,8 @@ fn containers_reach_each_other_on_one_host() {
             );
             config += &format!("add interface c{at} network lan veth c{at}\n");
         }
-        let _daemon = world.daemon_at(&host, "control", &config);
+        let daemon = world.daemon_at(&host, "control", &config);
         everything_passes(world, &guests[0], &guests[1]);
+        assert!(daemon.counter("c0", "in_kernel_frames") > 1000);
     });
 }

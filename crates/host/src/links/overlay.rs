@@ -51,7 +51,7 @@ pub(super) fn make(link: &Wiring<'_>, plan: &OverlayPlan) -> Result<Vec<VmEnd>, 
     let mut plugs = Vec::new();
     for end in link.ends() {
         let mut site = Site::open(link, link.tunnel(end)?)?;
-        underlay.plug_in(link, end, plan.underlay[end], &mut site)?;
+        underlay.plug_in(link, end, &plan.underlay, &mut site)?;
         let name = format!("{}.{end}", link.plan().name);
         let carry = |overlay: &mut Overlay| carriers(overlay, plan, end);
         plugs.extend(switch(link, &program, site, &name, end..end + 1, carry)?);

@@ -4,7 +4,7 @@
 use std::os::fd::AsFd;
 
 use ipnet::IpNet;
-use latlab_netlink::{Address, Interface, LinkChange, LinkKind, NewLink};
+use latlab_netlink::{Address, Interface, LinkChange, LinkKind, MacAddress, Neighbour, NewLink};
 
 use super::attach::Site;
 use super::{Error, Wiring};
@@ -31,18 +31,23 @@ impl Underlay {
         Ok(Self { site, switch, mtu })
     }
 
-    /// Gives the host of this end, whose namespace is `host`, an interface with that address.
+    /// Gives the host of this end, whose namespace is `host`, an interface with its address of
+    /// `hosts`. It knows where all the others are: a wire that is not switched on yet would let its
+    /// first questions go unanswered, and the first frames then wait for a second.
     pub fn plug_in(
         &mut self,
         link: &Wiring<'_>,
         end: usize,
-        own: IpNet,
+        hosts: &[IpNet],
         host: &mut Site,
     ) -> Result<(), Error> {
         let refused = link.refused();
         let mtu = Some(self.mtu);
         let port = format!("p{end}");
-        let under = Interface::new(UNDER).mtu(mtu).netns(host.netns.as_fd());
+        let under = Interface::new(UNDER)
+            .mac(Some(hardware_address(end)))
+            .mtu(mtu)
+            .netns(host.netns.as_fd());
         let pair = NewLink::new(Interface::new(&port).mtu(mtu), LinkKind::Veth(under));
         let alias = &link.network.alias;
         let label = LinkChange::of(&port).alias(alias).request();
@@ -54,11 +59,24 @@ impl Underlay {
         let up = LinkChange::of(UNDER).alias(alias).up(true).request();
         host.handle.apply(&up).map_err(&refused)?;
         let interface = host.handle.link_index(UNDER).map_err(&refused)?;
+        let own = hosts[end];
         let address = Address {
             interface,
             address: own.addr(),
             prefix_length: own.prefix_len(),
         };
-        host.handle.apply(&address.add()).map_err(&refused)
+        let mut requests = vec![address.add()];
+        let others = hosts.iter().enumerate().filter(|(at, _)| *at != end);
+        requests
+            .extend(others.map(|(at, net)| {
+                Neighbour::permanent(interface, net.addr(), hardware_address(at))
+            }));
+        host.handle.apply_all(&requests).map_err(&refused)
     }
+}
+
+/// The hardware address of a host on the wire, of those that nobody else assigns.
+fn hardware_address(end: usize) -> MacAddress {
+    let number = u32::try_from(end).unwrap_or(u32::MAX).to_be_bytes();
+    MacAddress([0x02, 0x75, number[0], number[1], number[2], number[3]])
 }

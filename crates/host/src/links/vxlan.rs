@@ -27,7 +27,7 @@ pub(super) fn make(link: &Wiring<'_>, plan: &VxlanPlan) -> Result<Vec<VmEnd>, Er
     let mut taps = Vec::new();
     for end in link.ends() {
         let mut site = Site::open(link, link.tunnel(end)?)?;
-        underlay.plug_in(link, end, plan.underlay[end], &mut site)?;
+        underlay.plug_in(link, end, &plan.underlay, &mut site)?;
         let switch = site.make_bridge(link, SWITCH)?;
         make_tunnel(link, plan, end, &mut site, switch)?;
         taps.extend(attach::to_bridge(link, &mut site, switch, end..end + 1)?);

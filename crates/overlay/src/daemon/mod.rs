@@ -5,6 +5,7 @@
 //! are attached, and old ones are detached and closed. Ports that both configurations have are not
 //! touched, so that their traffic does not notice.
 
+mod keeper;
 mod open;
 mod report;
 
@@ -16,6 +17,7 @@ use latlab_model::overlay::{Interface, InterfaceKind, Link, LinkKind, Network, O
 use crate::dispatch::{Dispatcher, Gone, Input, InputKey, Output, Snapshot};
 use crate::endpoints::{Counters, PortId, Receive};
 use crate::forwarding::{Learned, Table};
+use keeper::Keeper;
 pub use open::Failed;
 use open::{Opened, Opener};
 pub use report::Statistics;
@@ -49,6 +51,8 @@ pub struct Daemon {
     learned: Arc<Learned>,
     opener: Opener,
     next_input: u32,
+    /// Keeps the kernel's path, from when there is one.
+    keeper: Option<Keeper>,
 }
 
 /// Why a configuration did not take effect. Nothing has changed then.
@@ -63,6 +67,9 @@ pub enum Error {
     /// The configuration was changed by somebody else since it was read.
     #[error("the configuration was changed meanwhile")]
     Changed,
+    /// The kernel's path could not be changed.
+    #[error(transparent)]
+    Kernel(#[from] crate::kernel::Error),
     /// Dispatchers could not be started.
     #[error("cannot start the dispatchers: {0}")]
     Dispatchers(std::io::Error),
@@ -78,6 +85,7 @@ impl Error {
         match self {
             Error::Refused(refusal) => refusal.hint.clone(),
             Error::Failed(failed) => failed.hint(),
+            Error::Kernel(_) => "`latlab doctor` says whether BPF works here".into(),
             Error::Changed => "look at it with `show`, and begin again".into(),
             Error::Dispatchers(_) => "name processors that exist with `set dispatch cpus`".into(),
             Error::Gone(_) => "restart the daemon, and report this with its last messages".into(),
@@ -101,6 +109,7 @@ impl Daemon {
             learned: Arc::default(),
             opener: Opener::new(name),
             next_input: 0,
+            keeper: None,
         };
         daemon.overlay.dispatch = overlay.dispatch.clone();
         daemon.dispatchers = daemon.start_dispatchers(&daemon.overlay)?;
@@ -150,7 +159,7 @@ impl Daemon {
         if let Some(dispatchers) = dispatchers {
             self.move_to(dispatchers)?;
         }
-        let snapshot = self.snapshot(&overlay);
+        let snapshot = self.snapshot_kept(&overlay)?;
         for dispatcher in &self.dispatchers {
             dispatcher.install(Arc::clone(&snapshot));
             dispatcher.set_idle(overlay.dispatch.idle);
@@ -186,8 +195,8 @@ impl Daemon {
                 };
                 let learned = Arc::clone(&self.learned);
                 let idle = overlay.dispatch.idle;
-                Dispatcher::start(number, cpu, idle, self.snapshot(overlay), learned)
-                    .map_err(Error::Dispatchers)
+                let snapshot = Arc::new(self.snapshot(overlay));
+                Dispatcher::start(number, cpu, idle, snapshot, learned).map_err(Error::Dispatchers)
             })
             .collect()
     }
@@ -215,6 +224,7 @@ impl Daemon {
                         counters: Arc::clone(&counters),
                         dispatchers: overlay.dispatch.dispatchers,
                         network: specs[name].network(overlay),
+                        in_kernel: specs[name].is_in_kernel(overlay),
                     };
                     let made = match &specs[name] {
                         Spec::Interface(interface) => self.opener.interface(&way, interface),
@@ -261,7 +271,26 @@ impl Daemon {
         }
     }
 
-    fn snapshot(&self, overlay: &Overlay) -> Arc<Snapshot> {
+    /// A snapshot whose decisions the kernel follows too, where it can.
+    fn snapshot_kept(&mut self, overlay: &Overlay) -> Result<Arc<Snapshot>, Error> {
+        let mut snapshot = self.snapshot(overlay);
+        if let (None, Some(path)) = (&self.keeper, self.opener.kernel_path()) {
+            let learned = Arc::clone(&self.learned);
+            let keeper = Keeper::start(path, learned).map_err(Error::Dispatchers)?;
+            self.keeper = Some(keeper);
+        }
+        if let Some(keeper) = &self.keeper {
+            let places = self.ports.iter().filter_map(|(name, port)| {
+                let place = port.opened.place(overlay.links.get(name))?;
+                Some((port.id, place))
+            });
+            let table = Arc::clone(&snapshot.table);
+            snapshot.settled = Some(keeper.install(table, places.collect())?);
+        }
+        Ok(Arc::new(snapshot))
+    }
+
+    fn snapshot(&self, overlay: &Overlay) -> Snapshot {
         let ids: HashMap<String, PortId> = self
             .ports
             .iter()
@@ -269,7 +298,7 @@ impl Daemon {
             .collect();
         let mut snapshot = Snapshot {
             table: Arc::new(Table::compile(overlay, &ids)),
-            ports: Vec::new(),
+            ..Snapshot::default()
         };
         for port in self.ports.values() {
             let at = usize::from(port.id.0);
@@ -278,7 +307,7 @@ impl Daemon {
             }
             snapshot.ports[at] = Some(Arc::clone(&port.output));
         }
-        Arc::new(snapshot)
+        snapshot
     }
 
     /// Hands the receiving halves of a port to the dispatchers, in turn.
@@ -353,6 +382,20 @@ fn specs(overlay: &Overlay) -> BTreeMap<String, Spec> {
 }
 
 impl Spec {
+    /// Whether it shares a network with containers, whose frames stay in the kernel.
+    fn is_in_kernel(&self, overlay: &Overlay) -> bool {
+        let is_veth = |interface: &Interface| matches!(interface.kind, InterfaceKind::Veth { .. });
+        let network = match self {
+            Spec::Interface(interface) => &interface.network,
+            Spec::Link(Link {
+                kind: LinkKind::Direct { network, .. },
+            }) => network,
+            Spec::Link(_) => return overlay.interfaces.values().any(is_veth),
+        };
+        let mut interfaces = overlay.interfaces.values();
+        interfaces.any(|interface| interface.network == *network && is_veth(interface))
+    }
+
     /// The network that it is in, if it is in one only.
     fn network<'a>(&self, overlay: &'a Overlay) -> Option<&'a Network> {
         let name = match self {

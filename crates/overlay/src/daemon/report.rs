@@ -43,6 +43,8 @@ struct PortStatistics {
     kind: &'static str,
     name: String,
     values: [u64; METRICS.len()],
+    /// Of the frames that came in, those that never left the kernel.
+    in_kernel: u64,
     drops: [u64; DropReason::ALL.len()],
 }
 
@@ -61,14 +63,28 @@ impl Daemon {
         };
         for (name, port) in &self.ports {
             let counters = &port.output.counters;
+            let in_kernel = self.keeper.as_ref().map(|keeper| keeper.counts(port.id));
+            let in_kernel = in_kernel.unwrap_or_default();
+            let kernel_values = [
+                in_kernel.received_frames,
+                in_kernel.received_bytes,
+                in_kernel.sent_frames,
+                in_kernel.sent_bytes,
+            ];
+            let mut values = METRICS.map(|(_, _, read)| read(counters).load(Relaxed));
+            for (value, more) in values.iter_mut().zip(kernel_values) {
+                *value += more;
+            }
             statistics.ports.push(PortStatistics {
                 kind: match self.overlay.links.contains_key(name) {
                     true => "link",
                     false => "interface",
                 },
                 name: name.clone(),
-                values: METRICS.map(|(_, _, read)| read(counters).load(Relaxed)),
-                drops: DropReason::ALL.map(|reason| counters.dropped(reason)),
+                values,
+                in_kernel: in_kernel.received_frames,
+                drops: DropReason::ALL
+                    .map(|reason| counters.dropped(reason) + in_kernel.dropped(reason)),
             });
         }
         for dispatcher in &self.dispatchers {
@@ -104,6 +120,9 @@ impl Statistics {
                 if value > 0 {
                     let _ = write!(out, " {name} {value}");
                 }
+            }
+            if port.in_kernel > 0 {
+                let _ = write!(out, " in_kernel_frames {}", port.in_kernel);
             }
             for (reason, count) in DropReason::ALL.iter().zip(port.drops) {
                 if count > 0 {

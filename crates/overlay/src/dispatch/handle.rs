@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Instant;
 
 use latlab_model::overlay::{Mode, Yield};
 use rustix::event::{EventfdFlags, epoll, eventfd};
@@ -80,8 +79,9 @@ impl Dispatcher {
                     return;
                 }
                 let seed = seed(number);
+                // All dispatchers tell the same time: they share what they learn.
+                let timing = (idle, learned.start());
                 let pass = Pass::new(snapshot, learned, seed);
-                let timing = (idle, Instant::now());
                 Worker::new(pass, received, flag, epoll, timing).run();
             })?;
         on_processor.recv().map_err(io::Error::other)??;

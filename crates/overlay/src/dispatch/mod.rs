@@ -50,6 +50,29 @@ pub struct Snapshot {
     pub table: Arc<Table>,
     /// The ports, by number.
     pub ports: Vec<Option<Arc<Output>>>,
+    /// Who is told of decisions that last.
+    pub settled: Option<Arc<dyn Settled>>,
+}
+
+/// Where a kind of frame goes from now on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Decision {
+    /// Where such frames come in.
+    pub ingress: PortId,
+    /// The number of their network.
+    pub network: u32,
+    /// Their sender.
+    pub source: [u8; 6],
+    /// Their receiver.
+    pub destination: [u8; 6],
+    /// The one port where they go.
+    pub egress: PortId,
+}
+
+/// Somebody who can take frames their way without a dispatcher, once it has decided about one.
+pub trait Settled: Send + Sync {
+    /// A dispatcher has decided so. Must not wait.
+    fn settled(&self, decision: &Decision);
 }
 
 impl Snapshot {

@@ -88,6 +88,11 @@ impl Pass {
             }
             self.batch.frames_mut()[at].network = network;
         }
+        for decision in self.decider.take_fresh() {
+            if let Some(settled) = &self.snapshot.settled {
+                settled.settled(&decision);
+            }
+        }
     }
 
     fn send(&mut self) {

@@ -6,7 +6,8 @@ use super::cache::{Cache, Carried, Kept, Key};
 use super::learned::Learned;
 use super::limit::Limit;
 use super::matrix::Matrix;
-use super::table::{Address, PortKind, Table, Which, address, is_group};
+use super::table::{Address, PortKind, Table, Which, address, is_group, mac};
+use crate::dispatch::Decision;
 use crate::endpoints::{DropReason, PortId};
 use crate::frames::Frame;
 
@@ -37,6 +38,8 @@ pub struct Decider {
     generation: u32,
     moves: u32,
     lists: Vec<Box<[PortId]>>,
+    /// Decisions that were made since they were last taken, and that last.
+    fresh: Vec<Decision>,
     scratch: Vec<PortId>,
     limits: Vec<Limit>,
     now: u64,
@@ -58,6 +61,7 @@ impl Decider {
             matrix: Matrix::default(),
             generation: 1,
             lists: Vec::new(),
+            fresh: Vec::new(),
             scratch: Vec::new(),
             limits: Vec::new(),
             now: 0,
@@ -89,6 +93,44 @@ impl Decider {
     #[must_use]
     pub const fn hits_and_misses(&self) -> (u64, u64) {
         (self.hits, self.misses)
+    }
+
+    /// The decisions that were made since this was last asked, and that last.
+    pub fn take_fresh(&mut self) -> impl Iterator<Item = Decision> + '_ {
+        self.fresh.drain(..)
+    }
+
+    /// Where frames go by what is known now, if that is one port and lasts: (where they come in, their
+    /// network's number, their sender, their receiver). `seen` says that one has come, which keeps
+    /// the sender's address known.
+    #[must_use]
+    pub fn settled(
+        &mut self,
+        (ingress, vni, source, destination): (PortId, u32, [u8; 6], [u8; 6]),
+        seen: bool,
+    ) -> Option<PortId> {
+        let network = self.table.network(vni)?;
+        let is_there = match self.table.kind(ingress)? {
+            PortKind::Interface { network: own } | PortKind::Direct { network: own } => {
+                own == network
+            }
+            PortKind::Link => true,
+        };
+        let (source, destination) = (address(source), address(destination));
+        if !is_there || is_group(source) || !self.table.may_use(network, ingress, source) {
+            return None;
+        }
+        let net = &self.table.nets[usize::from(network)];
+        if seen && net.learning {
+            self.learned
+                .learn(vni, source, ingress, self.seconds, net.age_seconds);
+        }
+        let mut outputs = Vec::new();
+        let is_settled = self.outputs(network, (ingress, source, destination), &mut outputs);
+        match outputs.as_slice() {
+            [one] if is_settled => Some(*one),
+            _ => None,
+        }
     }
 
     /// Who sent how much to whom, since this decider began.
@@ -177,7 +219,7 @@ impl Decider {
         if is_group(source) || !self.table.may_use(network, ingress, source) {
             return self.keep(key, KEPT, Kept::Spoofed);
         }
-        let age = net.age_seconds;
+        let (age, vni) = (net.age_seconds, net.vni);
         if net.learning {
             self.learned
                 .learn(net.vni, source, ingress, self.seconds, age);
@@ -198,6 +240,15 @@ impl Decider {
         self.scratch = outputs;
         // An unknown destination may be known with the next frame: that is not kept. The source is
         // to be seen again before it ages, so that its address stays known.
+        if let (true, Kept::One(egress)) = (is_settled, kept) {
+            self.fresh.push(Decision {
+                ingress,
+                network: vni,
+                source: mac(source),
+                destination: mac(destination),
+                egress,
+            });
+        }
         match is_settled || is_group(destination) {
             true => self.keep(key, KEPT.min(age / 4).max(1), kept),
             false => kept,

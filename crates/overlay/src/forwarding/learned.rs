@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::Instant;
 
 use super::table::Address;
 use crate::endpoints::PortId;
@@ -27,15 +28,39 @@ struct Known {
 
 /// Learned addresses of all networks. Networks are known by their VNI here, which stays when the
 /// table is compiled anew. Times are whole seconds since the switch started.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Learned {
+    /// When the switch started: what all times count from.
+    start: Instant,
     known: RwLock<Known>,
     /// Counts the moves of addresses from one port to another: cached decisions from before one are
     /// stale.
     moves: AtomicU32,
 }
 
+impl Default for Learned {
+    fn default() -> Learned {
+        Learned {
+            start: Instant::now(),
+            known: RwLock::default(),
+            moves: AtomicU32::new(0),
+        }
+    }
+}
+
 impl Learned {
+    /// When the switch started.
+    #[must_use]
+    pub const fn start(&self) -> Instant {
+        self.start
+    }
+
+    /// Nanoseconds since then.
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
     /// How many moves there were.
     #[must_use]
     pub fn moves(&self) -> u32 {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use latlab_model::spec::Mac;
 
 use super::cache::{Carried, Key};
-use super::table::{Address, Table};
+use super::table::{self, Address, Table};
 
 /// Most pairs that are told apart. Whoever invents addresses only fills the rest.
 const MAX_PAIRS: usize = 1 << 14;
@@ -19,8 +19,7 @@ pub struct Matrix {
 }
 
 fn mac(address: Address) -> Mac {
-    let bytes = address.to_be_bytes();
-    Mac([bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7]])
+    Mac(table::mac(address))
 }
 
 impl Matrix {

@@ -5,11 +5,14 @@ mod streams;
 mod tunnels;
 mod veths;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use latlab_model::overlay::{Interface, InterfaceKind, Link, LinkKind, Network};
 
+use super::keeper::Place;
 use crate::endpoints::{Counters, PortId, Receive, Transmit};
+use crate::kernel::{KernelPath, PortKind};
 use crate::links::direct;
 use crate::ports::{tap, vhost_user};
 pub use failed::Failed;
@@ -26,6 +29,8 @@ pub(super) struct Way<'a> {
     pub dispatchers: u16,
     /// The network of an interface or of a direct link.
     pub network: Option<&'a Network>,
+    /// Whether there are containers in the network.
+    pub in_kernel: bool,
 }
 
 impl Way<'_> {
@@ -47,8 +52,8 @@ pub(super) enum Opened {
     Halves,
     /// The connection to a virtual machine's monitor.
     VhostUser(vhost_user::VhostUser),
-    /// A container's interface, in the kernel's path.
-    Veth(crate::kernel::Port),
+    /// An interface in the kernel's path.
+    InKernel(crate::kernel::Port),
     /// A share of the sockets of this tunnel end. The receiving halves are with one of its links, and
     /// go to another when that one goes.
     Tunnel(TunnelKey),
@@ -104,6 +109,11 @@ impl Opener {
     /// Opens a link.
     pub fn link(&mut self, way: &Way<'_>, link: &Link) -> Result<Made, Failed> {
         match &link.kind {
+            LinkKind::Direct {
+                device,
+                netns: None,
+                ..
+            } if way.in_kernel => self.veths.open_wire(way, device),
             LinkKind::Direct { device, netns, .. } => {
                 let spec = direct::Spec {
                     id: way.id,
@@ -135,9 +145,14 @@ impl Opener {
         match opened {
             Opened::Halves => {}
             Opened::VhostUser(port) => drop(port),
-            Opened::Veth(port) => self.veths.close(&port),
+            Opened::InKernel(port) => self.veths.close(&port),
             Opened::Tunnel(key) => self.tunnels.close(id, &key),
         }
+    }
+
+    /// The kernel's path, once something has opened it.
+    pub fn kernel_path(&self) -> Option<Arc<KernelPath>> {
+        self.veths.path()
     }
 
     /// Datagrams from hosts that no link leads to.
@@ -178,6 +193,31 @@ fn vhost_user(way: &Way<'_>, spec: &Interface) -> Result<Made, Failed> {
 }
 
 impl Opened {
+    /// Where the kernel finds it, if it can take frames there by itself.
+    pub fn place(&self, link: Option<&Link>) -> Option<Place> {
+        match (self, link.map(|link| &link.kind)) {
+            (Opened::InKernel(port), _) => Some(match port.kind {
+                PortKind::Container => Place::Container {
+                    device: port.device,
+                },
+                _ => Place::Direct {
+                    device: port.device,
+                },
+            }),
+            (
+                _,
+                Some(LinkKind::Vxlan {
+                    remote: SocketAddr::V4(remote),
+                    local: SocketAddr::V4(local),
+                }),
+            ) => Some(Place::Tunnel {
+                remote: *remote,
+                local: *local,
+            }),
+            _ => None,
+        }
+    }
+
     /// Puts what `set interface` changed into effect.
     pub fn settle(&self, interface: &Interface) {
         if let (

@@ -8,13 +8,13 @@ use latlab_model::overlay::Interface;
 use latlab_netlink::Handle;
 
 use super::{Failed, Made, Opened, Way, boxed};
-use crate::kernel::{KernelPath, Port, PortKind, ROUTES, Rate};
+use crate::kernel::{KernelPath, Mac, Port, PortKind, ROUTES, Rate};
 use crate::ports::tap;
 
 /// The containers' interfaces.
 pub(super) struct Veths {
     name: String,
-    path: Option<KernelPath>,
+    path: Option<Arc<KernelPath>>,
 }
 
 impl Veths {
@@ -42,65 +42,88 @@ impl Veths {
             let hint = "start the daemon in that namespace (`ip netns exec`), or use a tap there";
             return Err(Failed::because(way, reason, hint));
         }
-        let kernel = |error: &dyn std::fmt::Display| {
-            let hint = "name the host's end of a veth pair whose other end is in a container";
-            Failed::because(way, error.to_string(), hint)
+        let mut bound = spec.macs.iter();
+        // Of several, the daemon knows which; in the kernel every route has its source.
+        let mac = match (bound.next(), bound.next()) {
+            (Some(mac), None) => Some(mac.0),
+            _ => None,
         };
-        let mut links = Handle::open().map_err(|error| kernel(&error))?;
-        let index = links.link_index(device).map_err(|error| kernel(&error))?;
-        let tap_name = format!("ov{index}");
+        let hint = "name the host's end of a veth pair whose other end is in a container";
+        self.put(way, device, (PortKind::Container, mac), hint)
+    }
+
+    /// Opens a direct link: a wire whose frames containers get without the daemon.
+    pub fn open_wire(&mut self, way: &Way<'_>, device: &str) -> Result<Made, Failed> {
+        let hint = "name an interface that is there: `ip link`";
+        self.put(way, device, (PortKind::Direct, None), hint)
+    }
+
+    /// Puts the path at an interface, with a tap for what it does not know.
+    fn put(
+        &mut self,
+        way: &Way<'_>,
+        device: &str,
+        (kind, mac): (PortKind, Option<Mac>),
+        hint: &'static str,
+    ) -> Result<Made, Failed> {
+        let failed = |error: &dyn std::fmt::Display| Failed::because(way, error.to_string(), hint);
+        let mut links = Handle::open().map_err(|error| failed(&error))?;
+        let link = links.link(device).map_err(|error| failed(&error))?;
+        let link = link.ok_or_else(|| failed(&format!("there is no interface {device}")))?;
+        let tap_name = format!("ov{}", link.index);
         let tap = tap::Spec {
             id: way.id,
             device: &tap_name,
             netns: None,
             queues: 1,
-            mtu: spec.mtu,
+            // As large as anything that the interface can send.
+            mtu: u16::try_from(link.mtu_bytes).unwrap_or(u16::MAX),
             counters: Arc::clone(&way.counters),
         };
         let (receivers, sender) = tap::open(&tap)
             .map_err(|error| Failed::new(way, &error, "look who has made the tap: `ip -d link`"))?;
-        let tap_index = links
+        let tap = links
             .link_index(&tap_name)
-            .map_err(|error| kernel(&error))?;
-        let mut bound = spec.macs.iter();
-        let flood = way.network.map_or(0, |network| network.flood);
+            .map_err(|error| failed(&error))?;
+        let floods = way.network.map(|network| Rate {
+            per_second: network.flood,
+            burst: network.flood,
+        });
         let port = Port {
             id: way.id,
-            device: index,
-            kind: PortKind::Container,
+            device: link.index,
+            kind,
             network: way.vni(),
-            tap: Some(tap_index),
-            // Of several, the daemon knows which; in the kernel every route has its source.
-            mac: match (bound.next(), bound.next()) {
-                (Some(mac), None) => Some(mac.0),
-                _ => None,
-            },
-            floods: Some(Rate {
-                per_second: flood,
-                burst: flood,
-            }),
+            tap: Some(tap),
+            mac,
+            // What comes from other hosts was limited there.
+            floods: floods.filter(|_| kind == PortKind::Container),
         };
-        let path = self.path(way)?;
-        path.attach(&port).map_err(|error| kernel(&error))?;
+        let path = self.open_path(way)?;
+        path.attach(&port).map_err(|error| failed(&error))?;
         Ok(Made {
             receivers: boxed(receivers),
             sender: Box::new(sender),
-            opened: Opened::Veth(port),
+            opened: Opened::InKernel(port),
         })
     }
 
-    fn path(&mut self, way: &Way<'_>) -> Result<&KernelPath, Failed> {
-        if self.path.is_none() {
-            let (path, _) = KernelPath::open(&self.name, ROUTES).map_err(|error| {
-                let hint = "`latlab doctor` says whether BPF works here; a tap needs none";
-                Failed::because(way, error.to_string(), hint)
-            })?;
-            self.path = Some(path);
+    /// The path, once it is open.
+    pub fn path(&self) -> Option<Arc<KernelPath>> {
+        self.path.clone()
+    }
+
+    fn open_path(&mut self, way: &Way<'_>) -> Result<Arc<KernelPath>, Failed> {
+        if let Some(path) = &self.path {
+            return Ok(Arc::clone(path));
         }
-        self.path.as_ref().ok_or_else(|| {
-            let reason = "the kernel's path vanished".into();
-            Failed::because(way, reason, "restart the daemon")
-        })
+        let (path, _) = KernelPath::open(&self.name, ROUTES).map_err(|error| {
+            let hint = "`latlab doctor` says whether BPF works here; a tap needs none";
+            Failed::because(way, error.to_string(), hint)
+        })?;
+        let path = Arc::new(path);
+        self.path = Some(Arc::clone(&path));
+        Ok(path)
     }
 
     /// Takes the kernel's path away from a container's interface.

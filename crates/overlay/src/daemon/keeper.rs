@@ -1,0 +1,370 @@
+//! Keeps the kernel's path in step with the daemon.
+//!
+//! A dispatcher that has decided about a container's frame tells it here ([`Settled`]), and the next
+//! such frame stays in the kernel. A change of the configuration reviews every route under the new
+//! table before it takes effect: those that stay right serve every frame meanwhile, the others are
+//! forgotten. A thread does the same once a second and whenever an address has moved; it also sees
+//! which routes are used, so that addresses whose frames never come here any more do not age.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use latlab_netlink::Handle;
+
+use crate::dispatch::{Decision, Settled};
+use crate::endpoints::PortId;
+use crate::forwarding::{Decider, Learned, Table};
+use crate::kernel::{
+    Counts, Ends, Error, KernelPath, Key, Mac, Port, PortKind, Review, Route, Way,
+};
+
+/// How often moves are looked for, and how many of those looks make a whole review.
+const TICK: Duration = Duration::from_millis(100);
+const TICKS: u32 = 10;
+
+/// What VXLAN puts before a frame without its Ethernet header (RFC 7348).
+const VXLAN_BYTES: u32 = 50;
+
+/// Counted under this number: what belongs to a wire and not to one of its links.
+const WIRE: PortId = PortId(4095);
+
+/// Where the kernel finds a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// A container's interface.
+    Container {
+        /// The host's end.
+        device: u32,
+    },
+    /// A wire for bare frames.
+    Direct {
+        /// The interface.
+        device: u32,
+    },
+    /// Another host, through VXLAN; where its wire is has yet to be found out.
+    Tunnel {
+        /// The other host.
+        remote: SocketAddrV4,
+        /// This one, perhaps not said.
+        local: SocketAddrV4,
+    },
+}
+
+/// A place that the kernel can be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Found {
+    Container {
+        device: u32,
+    },
+    Direct {
+        device: u32,
+        longest: u16,
+    },
+    Tunnel {
+        device: u32,
+        ends: Ends,
+        remote_mac: Mac,
+        local_mac: Mac,
+        longest: u16,
+    },
+}
+
+/// What holds between two changes.
+struct Current {
+    table: Arc<Table>,
+    places: HashMap<PortId, Place>,
+    view: Arc<View>,
+}
+
+/// What dispatchers of one snapshot keep by.
+struct View {
+    path: Arc<KernelPath>,
+    found: HashMap<PortId, Found>,
+    generation: u32,
+}
+
+/// Keeps the kernel's path in step with the daemon. Dropping it ends its thread; the path stays.
+pub(super) struct Keeper {
+    path: Arc<KernelPath>,
+    learned: Arc<Learned>,
+    current: Arc<Mutex<Current>>,
+    is_over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Keeper {
+    /// Begins to keep a path.
+    pub fn start(path: Arc<KernelPath>, learned: Arc<Learned>) -> std::io::Result<Keeper> {
+        let generation = path.floor().unwrap_or(0);
+        let view = View {
+            path: Arc::clone(&path),
+            found: HashMap::new(),
+            generation,
+        };
+        let current = Arc::new(Mutex::new(Current {
+            table: Arc::default(),
+            places: HashMap::new(),
+            view: Arc::new(view),
+        }));
+        let is_over = Arc::new(AtomicBool::new(false));
+        let (watched, known, over) = (
+            Arc::clone(&current),
+            Arc::clone(&learned),
+            Arc::clone(&is_over),
+        );
+        let thread = std::thread::Builder::new()
+            .name("keeper".into())
+            .spawn(move || watch(&watched, &known, &over))?;
+        Ok(Keeper {
+            path,
+            learned,
+            current,
+            is_over,
+            thread: Some(thread),
+        })
+    }
+
+    /// Takes a new configuration: from when this returns, nothing of the old one is followed in the
+    /// kernel. Returns what the dispatchers keep by.
+    pub fn install(
+        &self,
+        table: Arc<Table>,
+        places: HashMap<PortId, Place>,
+    ) -> Result<Arc<dyn Settled>, Error> {
+        let mut current = lock(&self.current);
+        let generation = current.view.generation.wrapping_add(1);
+        let found = find(&places);
+        self.attach_wires(&found);
+        current.view = Arc::new(View {
+            path: Arc::clone(&self.path),
+            found,
+            generation,
+        });
+        (current.table, current.places) = (table, places);
+        review(&current, &self.learned)?;
+        self.path.set_floor(generation)?;
+        Ok(Arc::clone(&current.view) as Arc<dyn Settled>)
+    }
+
+    /// What was counted in the kernel about a port.
+    pub fn counts(&self, id: PortId) -> Counts {
+        self.path.counts(id).unwrap_or_default()
+    }
+
+    /// Puts the path at the wires that tunnels go through.
+    fn attach_wires(&self, found: &HashMap<PortId, Found>) {
+        for place in found.values() {
+            if let Found::Tunnel { device, .. } = place {
+                let wire = Port {
+                    id: WIRE,
+                    device: *device,
+                    kind: PortKind::Tunnel,
+                    network: 0,
+                    tap: None,
+                    mac: None,
+                    floods: None,
+                };
+                // Without it, everything still comes in through the daemon's socket.
+                let _ = self.path.attach(&wire);
+            }
+        }
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn lock(current: &Mutex<Current>) -> std::sync::MutexGuard<'_, Current> {
+    current.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Settled for View {
+    fn settled(&self, decision: &Decision) {
+        if let Some(route) = self.route(decision.ingress, decision.egress) {
+            let key = Key {
+                network: decision.network,
+                source: decision.source,
+                destination: decision.destination,
+            };
+            // A full map makes room by itself; anything else leaves the frames to the daemon.
+            let _ = self.path.keep(&key, &route);
+        }
+    }
+}
+
+impl View {
+    /// How frames get from one port to another inside the kernel, if they can.
+    fn route(&self, ingress: PortId, egress: PortId) -> Option<Route> {
+        let (from, to) = (self.found.get(&ingress)?, self.found.get(&egress)?);
+        let (way, longest) = match (*from, *to) {
+            (Found::Container { .. }, Found::Direct { device, longest }) => {
+                (Way::Direct { device }, Some(longest))
+            }
+            (
+                Found::Container { .. },
+                Found::Tunnel {
+                    device,
+                    ends,
+                    remote_mac,
+                    local_mac,
+                    longest,
+                },
+            ) => {
+                let way = Way::Vxlan {
+                    device,
+                    ends,
+                    remote_mac,
+                    local_mac,
+                };
+                (way, Some(longest))
+            }
+            (Found::Tunnel { ends, .. }, Found::Container { device }) => {
+                let from = Some(ends);
+                (Way::Local { device, from }, None)
+            }
+            (_, Found::Container { device }) => (Way::Local { device, from: None }, None),
+            _ => return None,
+        };
+        Some(Route {
+            ingress,
+            egress,
+            way,
+            longest,
+            generation: self.generation,
+        })
+    }
+}
+
+/// Looks at every route: what is still decided the same is kept, with what is known now.
+fn review(current: &Current, learned: &Arc<Learned>) -> Result<(), Error> {
+    let mut decider = Decider::new(Arc::clone(&current.table), Arc::clone(learned), 1);
+    decider.begin(learned.now());
+    current.view.path.review(|key, route, used| {
+        let way = (route.ingress, key.network, key.source, key.destination);
+        let Some(egress) = decider.settled(way, used) else {
+            return Review::Forget;
+        };
+        match current.view.route(route.ingress, egress) {
+            Some(new) if new == *route && !used => Review::Keep,
+            Some(new) => Review::Replace(new),
+            None => Review::Forget,
+        }
+    })
+}
+
+fn watch(current: &Mutex<Current>, learned: &Arc<Learned>, is_over: &AtomicBool) {
+    let (mut moves, mut ticks) = (learned.moves(), 0);
+    while !is_over.load(Ordering::Acquire) {
+        std::thread::sleep(TICK);
+        ticks += 1;
+        let now = learned.moves();
+        if now == moves && ticks < TICKS {
+            continue;
+        }
+        (moves, ticks) = (now, 0);
+        let mut current = lock(current);
+        // Neighbours come and go, and change their addresses.
+        let found = find(&current.places);
+        if found != current.view.found {
+            let (path, generation) = (Arc::clone(&current.view.path), current.view.generation);
+            current.view = Arc::new(View {
+                path,
+                found,
+                generation,
+            });
+        }
+        // What fails now is tried again in a second.
+        let _ = review(&current, learned);
+    }
+}
+
+/// Finds the wires and the neighbours of places; those that cannot be found are left to the daemon.
+fn find(places: &HashMap<PortId, Place>) -> HashMap<PortId, Found> {
+    let mut found = HashMap::new();
+    if places.is_empty() {
+        return found;
+    }
+    let Ok(mut links) = Handle::open() else {
+        return found;
+    };
+    for (id, place) in places {
+        let here = match *place {
+            Place::Container { device } => Some(Found::Container { device }),
+            Place::Direct { device } => mtu(&mut links, device).map(|mtu| Found::Direct {
+                device,
+                longest: frame(mtu),
+            }),
+            Place::Tunnel { remote, local } => tunnel(&mut links, remote, local),
+        };
+        found.extend(here.map(|here| (*id, here)));
+    }
+    found
+}
+
+fn mtu(links: &mut Handle, device: u32) -> Option<u32> {
+    Some(links.link_by_index(device).ok()??.mtu_bytes)
+}
+
+/// The largest frame for an MTU.
+fn frame(mtu: u32) -> u16 {
+    u16::try_from(mtu + 14).unwrap_or(u16::MAX)
+}
+
+/// The wire to a host on the same segment, and the host's address there.
+fn tunnel(links: &mut Handle, remote: SocketAddrV4, local: SocketAddrV4) -> Option<Found> {
+    let own = own_address(remote, local)?;
+    let address = links
+        .addresses()
+        .ok()?
+        .into_iter()
+        .find(|known| known.address.address == own)?
+        .address;
+    let is_near = ipnet_contains(own, address.prefix_length, *remote.ip());
+    let neighbours = links.neighbours().ok()?;
+    let neighbour = neighbours.iter().find(|neighbour| {
+        neighbour.interface == address.interface
+            && neighbour.address == Some(IpAddr::V4(*remote.ip()))
+    });
+    let remote_mac = neighbour.filter(|_| is_near)?.mac?;
+    let wire = links.link_by_index(address.interface).ok()??;
+    let IpAddr::V4(own) = own else { return None };
+    Some(Found::Tunnel {
+        device: wire.index,
+        ends: Ends {
+            remote,
+            local: SocketAddrV4::new(own, local.port()),
+        },
+        remote_mac: remote_mac.0,
+        local_mac: wire.mac?.0,
+        longest: frame(wire.mtu_bytes.saturating_sub(VXLAN_BYTES)),
+    })
+}
+
+/// The address from which frames to a host leave: asked of the kernel, without sending anything.
+fn own_address(remote: SocketAddrV4, local: SocketAddrV4) -> Option<IpAddr> {
+    if !local.ip().is_unspecified() {
+        return Some(IpAddr::V4(*local.ip()));
+    }
+    let socket = UdpSocket::bind(SocketAddrV4::new(*local.ip(), 0)).ok()?;
+    socket.connect(SocketAddr::V4(remote)).ok()?;
+    Some(socket.local_addr().ok()?.ip())
+}
+
+/// Whether two addresses share a prefix.
+fn ipnet_contains(own: IpAddr, prefix: u8, other: std::net::Ipv4Addr) -> bool {
+    let IpAddr::V4(own) = own else { return false };
+    let mask = u32::MAX
+        .checked_shl(32 - u32::from(prefix.min(32)))
+        .unwrap_or(0);
+    u32::from(own) & mask == u32::from(other) & mask
+}
