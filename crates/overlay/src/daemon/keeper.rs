@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -83,7 +83,8 @@ struct Current {
 /// What dispatchers of one snapshot keep by.
 struct View {
     path: Arc<KernelPath>,
-    found: HashMap<PortId, Found>,
+    /// Looked at for each lasting decision, changed when a neighbour does.
+    found: RwLock<HashMap<PortId, Found>>,
     generation: u32,
 }
 
@@ -102,7 +103,7 @@ impl Keeper {
         let generation = path.floor().unwrap_or(0);
         let view = View {
             path: Arc::clone(&path),
-            found: HashMap::new(),
+            found: RwLock::default(),
             generation,
         };
         let current = Arc::new(Mutex::new(Current {
@@ -138,10 +139,10 @@ impl Keeper {
         let mut current = lock(&self.current);
         let generation = current.view.generation.wrapping_add(1);
         let found = find(&places);
-        self.attach_wires(&found);
+        attach_wires(&self.path, &found);
         current.view = Arc::new(View {
             path: Arc::clone(&self.path),
-            found,
+            found: RwLock::new(found),
             generation,
         });
         (current.table, current.places) = (table, places);
@@ -154,23 +155,23 @@ impl Keeper {
     pub fn counts(&self, id: PortId) -> Counts {
         self.path.counts(id).unwrap_or_default()
     }
+}
 
-    /// Puts the path at the wires that tunnels go through.
-    fn attach_wires(&self, found: &HashMap<PortId, Found>) {
-        for place in found.values() {
-            if let Found::Tunnel { device, .. } = place {
-                let wire = Port {
-                    id: WIRE,
-                    device: *device,
-                    kind: PortKind::Tunnel,
-                    network: 0,
-                    tap: None,
-                    mac: None,
-                    floods: None,
-                };
-                // Without it, everything still comes in through the daemon's socket.
-                let _ = self.path.attach(&wire);
-            }
+/// Puts the path at the wires that tunnels go through.
+fn attach_wires(path: &KernelPath, found: &HashMap<PortId, Found>) {
+    for place in found.values() {
+        if let Found::Tunnel { device, .. } = place {
+            let wire = Port {
+                id: WIRE,
+                device: *device,
+                kind: PortKind::Tunnel,
+                network: 0,
+                tap: None,
+                mac: None,
+                floods: None,
+            };
+            // Without it, everything still comes in through the daemon's socket.
+            let _ = path.attach(&wire);
         }
     }
 }
@@ -205,7 +206,8 @@ impl Settled for View {
 impl View {
     /// How frames get from one port to another inside the kernel, if they can.
     fn route(&self, ingress: PortId, egress: PortId) -> Option<Route> {
-        let (from, to) = (self.found.get(&ingress)?, self.found.get(&egress)?);
+        let found = self.found.read().unwrap_or_else(PoisonError::into_inner);
+        let (from, to) = (found.get(&ingress)?, found.get(&egress)?);
         let (way, longest) = match (*from, *to) {
             (Found::Container { .. }, Found::Direct { device, longest }) => {
                 (Way::Direct { device }, Some(longest))
@@ -272,17 +274,21 @@ fn watch(current: &Mutex<Current>, learned: &Arc<Learned>, is_over: &AtomicBool)
             continue;
         }
         (moves, ticks) = (now, 0);
-        let mut current = lock(current);
+        let current = lock(current);
         // Neighbours come and go, and change their addresses.
         let found = find(&current.places);
-        if found != current.view.found {
-            let (path, generation) = (Arc::clone(&current.view.path), current.view.generation);
-            current.view = Arc::new(View {
-                path,
-                found,
-                generation,
-            });
+        let mut known = current
+            .view
+            .found
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        if *known != found {
+            attach_wires(&current.view.path, &found);
+            *known = found;
+            // What was decided while nobody could be told is decided again.
+            learned.doubt();
         }
+        drop(known);
         // What fails now is tried again in a second.
         let _ = review(&current, learned);
     }

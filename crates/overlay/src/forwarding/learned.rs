@@ -123,6 +123,11 @@ impl Learned {
         (now.saturating_sub(seen.at) <= age).then_some(seen.port)
     }
 
+    /// Makes every dispatcher decide anew about what it has decided.
+    pub fn doubt(&self) {
+        self.moves.fetch_add(1, Relaxed);
+    }
+
     /// Forgets what was learned at a port that is gone.
     pub fn forget(&self, port: PortId) {
         if let Ok(mut known) = self.known.write() {
