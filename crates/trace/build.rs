@@ -6,7 +6,13 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const PROGRAMS: [&str; 3] = ["tap", "recorder", "steal"];
+/// Source, object, and what is defined. The tap has a form for kernels without type information.
+const PROGRAMS: [(&str, &str, &[&str]); 4] = [
+    ("tap", "tap", &[]),
+    ("tap", "tap-without-types", &["-DWITHOUT_TYPES"]),
+    ("recorder", "recorder", &[]),
+    ("steal", "steal", &[]),
+];
 
 fn main() {
     let out = PathBuf::from(std::env::var("OUT_DIR").unwrap_or_default());
@@ -18,15 +24,16 @@ fn main() {
     println!("cargo::rerun-if-changed=bpf");
     println!("cargo::rerun-if-env-changed=CLANG");
     let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".into());
-    for program in PROGRAMS {
+    for (program, object, defined) in PROGRAMS {
         let source = format!("bpf/{program}.bpf.c");
         let status = Command::new(&clang)
             .args([
                 "-target", "bpf", "-mcpu=v3", "-g", "-O2", "-Wall", "-Werror",
             ])
+            .args(defined)
             // Without this the system's own headers of the architecture are not found.
             .args(["-idirafter", &triplet, "-I", &headers, "-c", &source, "-o"])
-            .arg(out.join(format!("{program}.bpf.o")))
+            .arg(out.join(format!("{object}.bpf.o")))
             .status();
         match status {
             Ok(status) if status.success() => {}

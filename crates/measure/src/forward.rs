@@ -3,30 +3,35 @@
 //! Taps stand where packets leave the sender's interface and where they come in at the next node's, so
 //! that the time between two is the device's and the link's and nobody else's: not the generator's
 //! lateness, not the receiver's wake-up. The flight recorder runs on the processors of the lab for the
-//! same window. Both write into memory; nothing is read before the window is over. Memory is bounded by
-//! rate and time: 32 bytes a packet and tap, and the recorder's rings, which keep the newest events.
+//! same window. Both write into memory; nothing is read before the window is over.
+//!
+//! Memory is known beforehand and refused if the machine has not got it: 32 bytes a packet and tap, and
+//! the recorder's rings, which keep the newest events. After the window nothing is copied: packets are
+//! matched in place ([`Timed`]), written a row group at a time, and the slowest kept in a heap.
 
-use std::collections::{BTreeSet, HashMap};
+mod timed;
+
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use latlab_host::sys::netns::NetNs;
 use latlab_model::results::{Counters, Hop, Trace, WatchedCpu};
 use latlab_model::spec::NodeKind;
-use latlab_samples::{Passage, Sample};
-use latlab_trace::recorder::{self, Recorder, windows};
-use latlab_trace::taps::matching::{self, Fates};
+use latlab_trace::recorder::{self, Recorder};
+use latlab_trace::taps::matching::Fates;
 use latlab_trace::taps::{Point, Seen, Side, Tap};
-use latlab_wire::samples::{Record, SampleKind, flags};
-use latlab_wire::trace::{Event, WINDOW_MARGIN_NS, WORST_PACKETS};
+use latlab_wire::trace::{EVENT_BYTES, Event, TAP_RECORD_BYTES};
+
+pub use timed::Timed;
 
 use crate::devices::Devices;
-use crate::endpoint::{EndPoint, Output};
+use crate::endpoint::EndPoint;
 use crate::packets;
 use crate::pin::Pins;
 use crate::rr::strings;
 use crate::trial::{Context, Error, Measured, node_record};
-use crate::{checks, floor};
+use crate::{checks, floor, ruler};
 
 /// After its window an end point only has to hand over its records.
 const AFTER: Duration = Duration::from_secs(60);
@@ -35,8 +40,13 @@ const STRAGGLERS: Duration = Duration::from_millis(300);
 /// Events that a packet causes on one processor, and those of an idle one in a second: generous.
 const EVENTS_PER_PACKET: f64 = 16.0;
 const EVENTS_PER_SECOND: f64 = 50_000.0;
-/// Events of one processor at most: 192 MiB of them.
-const MOST_EVENTS: u32 = 1 << 22;
+/// Events of one processor at most: 768 MiB of them; and at most this part of the memory that is there.
+const MOST_EVENTS: u64 = 1 << 24;
+const RINGS_PART: u64 = 8;
+/// What a packet takes in the sender's record of its schedule.
+const SCHEDULE_BYTES: u64 = 32;
+/// More frames of others than this part of ours are said: a few resolve addresses.
+const FOREIGN_PART: u64 = 100;
 /// Processors that are watched at most.
 const MOST_CPUS: usize = 64;
 
@@ -45,8 +55,8 @@ const MOST_CPUS: usize = 64;
 pub struct Recorded {
     /// What must be known to read the tables.
     pub trace: Trace,
-    /// The packets' ways.
-    pub passages: Vec<Passage>,
+    /// The packets.
+    pub timed: Timed,
     /// Kernel events around the slowest.
     pub events: Vec<Event>,
 }
@@ -75,11 +85,13 @@ pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
     };
     let seconds = (m.duration.0 + m.warmup.0) as f64 / 1e9;
     let room = (m.rate as f64 * seconds * 1.2) as u64 + 1024;
+    enough_memory(&way(context), room)?;
     let devices = Devices::start(context, &way(context), pins)?;
     let (sink, port) = discard(context)?;
     let to = SocketAddr::new(context.reach.address, port).to_string();
-    let taps = taps(context, room)?;
     let mut trace = Trace::default();
+    lay_ruler(pins.sender, &mut trace);
+    let taps = taps(context, room)?;
     let recorder = start_recorder(context, seconds, &mut trace);
     let duration_ms = m.duration.0.div_ceil(1_000_000);
     let warmup_ms = m.warmup.0 / 1_000_000;
@@ -92,7 +104,9 @@ pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
         ends,
     );
     std::thread::sleep(STRAGGLERS);
-    let recorded = recorder.map(Recorder::finish);
+    if let Some(recorder) = &recorder {
+        recorder.stop();
+    }
     let seen = detach(taps)?;
     let sent = sent?;
     sink.stop(AFTER)?;
@@ -100,7 +114,8 @@ pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
     for (node, output) in devices.stop(AFTER)? {
         outputs.push(("device", node, output));
     }
-    let mut measured = conclude(context, &outputs[0].2, &seen, recorded, trace);
+    let timed = Timed::new(&mut outputs[0].2, seen);
+    let mut measured = conclude(context, timed, recorder, trace);
     measured.floor = Some(floor);
     for (role, node, output) in &outputs {
         if let Some(report) = &output.report {
@@ -198,6 +213,41 @@ fn detach(taps: Vec<Placed>) -> Result<Vec<(String, Seen)>, Error> {
     taps.into_iter().map(one).collect()
 }
 
+/// Refuses what would not fit into half of the memory that is there: each tap's records, which are
+/// taken at once, and what the sender keeps of its schedule, twice while it is handed over.
+fn enough_memory(way: &[&str], room: u64) -> Result<(), Error> {
+    let taps = way.len().max(3) as u64 - 1;
+    let needed = room * (taps * TAP_RECORD_BYTES as u64 + 2 * SCHEDULE_BYTES);
+    let there = available_bytes();
+    match needed > there / 2 {
+        true => Err(Error::Memory {
+            packets: room,
+            needed,
+            there,
+        }),
+        false => Ok(()),
+    }
+}
+
+/// Memory that could be had now, by the kernel's own estimate.
+fn available_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"));
+    let kilobytes = line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok());
+    // A kernel that does not say is not second-guessed.
+    kilobytes.map_or(u64::MAX, |k| k * 1024)
+}
+
+/// Measures the taps' own error; without it, it is not known.
+fn lay_ruler(cpu: Option<u32>, trace: &mut Trace) {
+    match ruler::measure(cpu) {
+        Ok(ruler) => trace.ruler = Some(ruler),
+        Err(error) => trace.unknown.push(format!(
+            "the taps' own error could not be measured: {error}"
+        )),
+    }
+}
+
 fn start_recorder(context: &Context<'_>, seconds: f64, trace: &mut Trace) -> Option<Recorder> {
     if !context.measurement.record {
         let off = "the flight recorder was off: no packet can be explained";
@@ -206,9 +256,13 @@ fn start_recorder(context: &Context<'_>, seconds: f64, trace: &mut Trace) -> Opt
     }
     let rate = context.measurement.rate as f64;
     let events = seconds * (rate * EVENTS_PER_PACKET + EVENTS_PER_SECOND);
+    let cpus = cpus(context);
+    let there = available_bytes() / RINGS_PART / cpus.len().max(1) as u64 / EVENT_BYTES as u64;
+    // Rounded up to a power of two where the rings are made.
+    let most = (there / 2).clamp(1 << 16, MOST_EVENTS);
     let settings = recorder::Settings {
-        cpus: cpus(context),
-        events_per_cpu: (events as u32).clamp(1 << 16, MOST_EVENTS),
+        cpus,
+        events_per_cpu: (events as u64).clamp(1 << 16, most) as u32,
     };
     match Recorder::load(&settings) {
         Ok(recorder) => {
@@ -240,40 +294,35 @@ fn cpus(context: &Context<'_>) -> Vec<u16> {
 
 fn conclude(
     context: &Context<'_>,
-    sent: &Output,
-    seen: &[(String, Seen)],
-    recorded: Option<recorder::Recorded>,
+    timed: Timed,
+    recorder: Option<Recorder>,
     mut trace: Trace,
 ) -> Measured {
-    let mut passages = Vec::new();
     let through = &context.measurement.through;
     let link = context.reach.link;
-    for (hop, pair) in seen.windows(2).enumerate() {
-        let (ways, fates) = matching::matched(hop as u16, &pair[0].1, &pair[1].1);
+    for (hop, (before, behind, fates)) in timed.hops().enumerate() {
         let device = through.get(hop).map(|node| node.value.clone());
         trace.hops.push(Hop {
             device: device.unwrap_or_else(|| context.lab.plan().links[link].name.clone()),
-            before: pair[0].0.clone(),
-            behind: pair[1].0.clone(),
-            counters: counters(&fates),
+            before: before.into(),
+            behind: behind.into(),
+            counters: counters(fates),
             impossible: fates.impossible,
             no_room: fates.no_room,
         });
-        passages.push(ways);
     }
-    let (samples, counters) = samples(sent, &passages);
-    let passages = without_warmup(sent, passages);
-    let mut events = Vec::new();
-    if let Some(recorded) = recorded {
-        (events, trace) = chosen(recorded, &passages, trace);
-    }
-    say_what_is_unknown(context, &mut trace);
+    let events = recorder.map_or(Vec::new(), |recorder| {
+        let (spans, tasks) = timed.slowest();
+        let recorded = recorder.finish_around(&spans, &tasks);
+        note_gaps(&recorded.gaps, &mut trace);
+        recorded.events
+    });
+    say_what_is_unknown(context, &timed, &mut trace);
     Measured {
-        samples,
-        counters,
+        counters: timed.counters(),
         trace: Some(Recorded {
             trace,
-            passages,
+            timed,
             events,
         }),
         ..Measured::default()
@@ -292,89 +341,8 @@ fn counters(fates: &Fates) -> Counters {
     }
 }
 
-/// The records of the measured window, by sequence number.
-fn window(sent: &Output) -> HashMap<u32, &Record> {
-    sent.of(SampleKind::Source)
-        .filter(|record| !record.has(flags::WARM_UP | flags::NOT_SENT))
-        .map(|record| (record.sequence, record))
-        .collect()
-}
-
-/// One sample a packet: from the first tap to the last.
-fn samples(sent: &Output, hops: &[Vec<Passage>]) -> (Vec<Sample>, Counters) {
-    let start = sent.report.as_ref().map_or(0, |r| r.started_ns) as i64;
-    let window = window(sent);
-    let mut total = Counters::default();
-    let last: HashMap<u32, u64> = hops.last().map_or(HashMap::new(), |hop| {
-        let out = |p: &Passage| Some((p.sequence, p.out_ns?));
-        hop.iter().filter_map(out).collect()
-    });
-    let mut arrivals: Vec<(u64, usize)> = Vec::new();
-    let mut samples = Vec::new();
-    for passage in hops.first().into_iter().flatten() {
-        let Some(record) = window.get(&passage.sequence) else {
-            continue;
-        };
-        let out = last.get(&passage.sequence).copied();
-        if let Some(out) = out {
-            arrivals.push((out, samples.len()));
-        }
-        samples.push(Sample {
-            seq: samples.len() as u64,
-            intended_ns: record.start_ns as i64 - start,
-            sent_ns: passage.in_ns as i64 - start,
-            received_ns: out.map(|ns| ns as i64 - start),
-            latency_ns: out.map(|ns| ns.saturating_sub(passage.in_ns) as i64),
-            arrival: None,
-        });
-    }
-    arrivals.sort_unstable();
-    let mut latest = 0;
-    for (order, &(_, at)) in arrivals.iter().enumerate() {
-        samples[at].arrival = Some(order as i64);
-        total.reordered += u64::from(at < latest);
-        latest = latest.max(at);
-    }
-    total.sent = samples.len() as u64;
-    total.received = arrivals.len() as u64;
-    total.lost = total.sent - total.received;
-    (samples, total)
-}
-
-fn without_warmup(sent: &Output, hops: Vec<Vec<Passage>>) -> Vec<Passage> {
-    let window = window(sent);
-    let all = hops.into_iter().flatten();
-    all.filter(|passage| window.contains_key(&passage.sequence))
-        .collect()
-}
-
-/// The events around the slowest packets of every hop.
-fn chosen(
-    recorded: recorder::Recorded,
-    passages: &[Passage],
-    mut trace: Trace,
-) -> (Vec<Event>, Trace) {
-    let hops = trace.hops.len() as u16;
-    let mut spans = Vec::new();
-    let mut tasks = BTreeSet::new();
-    for hop in 0..hops {
-        let of_hop = passages
-            .iter()
-            .filter(|p| p.hop == hop && p.out_ns.is_some());
-        let mut slowest: Vec<&Passage> = of_hop.collect();
-        slowest.sort_by_key(|p| std::cmp::Reverse(p.latency_ns()));
-        slowest.truncate(WORST_PACKETS);
-        tasks.extend(slowest.iter().map(|p| p.out_task).filter(|&task| task != 0));
-        spans.extend(slowest.iter().map(|p| {
-            let out = p.out_ns.unwrap_or(p.in_ns);
-            (
-                p.in_ns.saturating_sub(WINDOW_MARGIN_NS),
-                out + WINDOW_MARGIN_NS,
-            )
-        }));
-    }
-    let events = windows::keep(&recorded.events, &spans, &tasks);
-    let gaps = recorded.gaps;
+/// What the recorder does not know.
+fn note_gaps(gaps: &recorder::Gaps, trace: &mut Trace) {
     trace.steal_known = gaps.steal_known;
     trace.watched = gaps
         .processors
@@ -385,7 +353,7 @@ fn chosen(
             overwritten: one.overwritten,
         })
         .collect();
-    for (point, reason) in gaps.missing {
+    for (point, reason) in &gaps.missing {
         let text =
             format!("{point} could not be recorded ({reason}): time spent there is not named");
         trace.unknown.push(text);
@@ -397,10 +365,17 @@ fn chosen(
         );
         trace.unknown.push(text);
     }
-    (events, trace)
 }
 
-fn say_what_is_unknown(context: &Context<'_>, trace: &mut Trace) {
+fn say_what_is_unknown(context: &Context<'_>, timed: &Timed, trace: &mut Trace) {
+    let own = trace.hops.first().map_or(0, |hop| hop.counters.sent);
+    for (tap, foreign) in timed.foreign().filter(|tap| tap.1 > own / FOREIGN_PART) {
+        let text = format!(
+            "{foreign} frames without this measurement's numbers passed {tap}: they are not timed, and a \
+             device that was busy with them is taken for slow"
+        );
+        trace.unknown.push(text);
+    }
     for hop in &trace.hops {
         if hop.no_room > 0 {
             let text = format!(

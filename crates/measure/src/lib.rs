@@ -4,7 +4,7 @@
 //! The end points run inside the nodes (`latlab-probe`, started through the node's session) and
 //! hand over their raw samples when the measured window is over; nothing here runs in that window.
 //! One file a kind of measurement: [`rr`], [`packets`], [`stream`], [`forward`]. Beside each the ruler itself is
-//! measured ([`floor`]), the machine is asked whether it kept up ([`checks`]), and where sender and
+//! measured ([`floor`], [`ruler`]), the machine is asked whether it kept up ([`checks`]), and where sender and
 //! receiver have different clocks, one is mapped to the other ([`clock`]).
 
 pub mod checks;
@@ -21,6 +21,8 @@ pub mod packets;
 mod pin;
 mod processors;
 pub mod rr;
+pub mod rtla;
+pub mod ruler;
 pub mod run;
 pub mod steal;
 mod stream;

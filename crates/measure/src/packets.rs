@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use latlab_model::results::{ClockMap, Counters};
-use latlab_model::spec::Via;
+use latlab_model::spec::{Probe, Via};
 use latlab_samples::Sample;
 use latlab_wire::samples::{self, Record, SampleKind, flags};
 
@@ -24,6 +24,8 @@ use crate::{checks, clock, floor};
 
 /// After its window an end point only has to hand over its records.
 const AFTER: Duration = Duration::from_secs(60);
+/// Bytes that a source takes for a packet, generously.
+const RECORD_BYTES: u64 = 40;
 /// How long a packet may still be under way after the last was sent; later ones are lost.
 const STRAGGLERS: Duration = Duration::from_millis(300);
 
@@ -116,6 +118,14 @@ pub(crate) fn send(
         "--via",
         via.word(),
     ]);
+    if m.probe == Probe::Forward {
+        // Whether the machine has it was asked before; the probe's own limit is for guests.
+        let packets = m.rate * (duration_ms + warmup_ms).div_ceil(1_000) + 1_000;
+        args.extend(strings(&[
+            "--max-memory",
+            &(packets * RECORD_BYTES).to_string(),
+        ]));
+    }
     args.extend(pin::argument(pins.sender));
     let source = EndPoint::start(context.lab, node, &args)?;
     source.finish(Duration::from_millis(duration_ms + warmup_ms) + AFTER)

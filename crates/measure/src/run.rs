@@ -317,14 +317,7 @@ impl<'a> Run<'a> {
             ),
         };
         self.dir.create_trial(number)?;
-        let samples = if measured.samples.is_empty() {
-            None
-        } else {
-            let mut writer = SampleWriter::create(self.dir.samples_path(number))?;
-            writer.push_batch(&measured.samples)?;
-            writer.finish()?;
-            Some(RunDir::samples_name(number))
-        };
+        let samples = self.write_samples(number, &measured)?;
         let stolen = match measured.stolen {
             Some(stretches) => {
                 let name = RunDir::stolen_name(number);
@@ -365,12 +358,41 @@ impl<'a> Run<'a> {
         Ok(trial)
     }
 
+    /// Writes one sample a packet or transaction, if there are any.
+    fn write_samples(&self, number: u32, measured: &Measured) -> Result<Option<String>, Error> {
+        let timed = measured.trace.as_ref().map(|trace| &trace.timed);
+        if measured.samples.is_empty() && (timed.is_none() || measured.counters.sent == 0) {
+            return Ok(None);
+        }
+        let mut writer = SampleWriter::create(self.dir.samples_path(number))?;
+        writer.push_batch(&measured.samples)?;
+        let mut written = Ok(());
+        if let Some(timed) = timed {
+            timed.each_sample(|sample| {
+                if written.is_ok() {
+                    written = writer.push(&sample);
+                }
+            });
+        }
+        written?;
+        writer.finish()?;
+        Ok(Some(RunDir::samples_name(number)))
+    }
+
     /// Writes what taps and the flight recorder saw.
     fn write_trace(&self, number: u32, recorded: forward::Recorded) -> Result<Trace, Error> {
         let mut trace = recorded.trace;
         trace.passages = RunDir::passages_name(number);
         let root = self.dir.root();
-        table::write_passages(&root.join(&trace.passages), &recorded.passages)?;
+        let mut writer = table::PassageWriter::create(&root.join(&trace.passages))?;
+        let mut written = Ok(());
+        recorded.timed.each_passage(|passage| {
+            if written.is_ok() {
+                written = writer.push(passage);
+            }
+        });
+        written?;
+        writer.finish()?;
         if !recorded.events.is_empty() {
             let name = RunDir::events_name(number);
             table::write_events(&root.join(&name), &recorded.events)?;

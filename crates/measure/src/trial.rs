@@ -75,6 +75,19 @@ pub enum Error {
         /// Why.
         source: latlab_trace::Error,
     },
+    /// The machine has not got the memory for so many packets.
+    #[error(
+        "{packets} packets need {} MiB for their times, and {} MiB are free, of which half may be \
+         taken: send fewer, by a lower rate or for a shorter time", needed >> 20, there >> 20
+    )]
+    Memory {
+        /// Packets, with some room.
+        packets: u64,
+        /// Bytes.
+        needed: u64,
+        /// Bytes.
+        there: u64,
+    },
     /// The lab itself could not be brought up.
     #[error("{0}")]
     Lab(String),

@@ -168,3 +168,62 @@ fn without_a_disturbance_little_is_unexplained() {
         assert!(window.attribution.worst.iter().all(|one| known(&one)));
     });
 }
+
+/// A ring that is far too small keeps the newest events only: of what was before, nothing is said.
+#[test]
+fn before_a_full_ring_begins_nothing_is_blamed() {
+    const NAME: &str = "before_a_full_ring_begins_nothing_is_blamed";
+    if bench::device() {
+        return;
+    }
+    let _alone = ALONE.lock();
+    namespaces::enter(NAME, || {
+        let mut bench = Bench::new();
+        bench.events_per_cpu = 1 << 10;
+        let mut device = Forwarder::start(&bench, NAME);
+        let window = bench.run(RATE, Duration::from_secs(1), &mut device, |_, _, _| {});
+        let complete_from = |cpu: u16| {
+            let watched = window.capture.watched.iter();
+            watched.clone().find(|w| w.0 == cpu).map_or(0, |w| w.1)
+        };
+        assert!(window.capture.watched.iter().all(|watched| watched.1 > 0));
+        let mut before = 0;
+        for one in &window.attribution.worst {
+            for piece in &one.pieces {
+                let known_from = piece.cpu.map_or(u64::MAX, complete_from);
+                if piece.end_ns <= known_from {
+                    before += 1;
+                    assert_eq!(piece.cause, Cause::NotRecorded, "{one:?}");
+                }
+            }
+        }
+        assert!(before > 1000, "{before}");
+    });
+}
+
+/// Frames without our numbers are counted, and no time of theirs is taken for ours.
+#[test]
+fn packets_of_others_are_counted_and_never_timed() {
+    const NAME: &str = "packets_of_others_are_counted_and_never_timed";
+    const OTHERS: u64 = 500;
+    if bench::device() {
+        return;
+    }
+    let _alone = ALONE.lock();
+    namespaces::enter(NAME, || {
+        let bench = Bench::new();
+        let mut device = Forwarder::start(&bench, NAME);
+        let window = bench.run(RATE, Duration::from_secs(1), &mut device, |_, begin, _| {
+            bench::sleep_until(begin);
+            let bind = || std::net::UdpSocket::bind("10.9.0.1:0");
+            let socket = bench.client.run(bind).unwrap().unwrap();
+            for number in 0..OTHERS {
+                // As long as ours, and as numbered; only the mark is another's.
+                socket.send_to(&number.to_be_bytes(), "10.9.0.2:9").ok();
+            }
+        });
+        assert!(window.foreign >= OTHERS, "{}", window.foreign);
+        assert!(window.fates.entered <= RATE, "{:?}", window.fates);
+        assert!(window.capture.passages.iter().all(|p| p.flow == 1));
+    });
+}

@@ -51,6 +51,7 @@ pub fn render(summary: &Summary, look: Look) -> String {
         out.push('\n');
         out.push_str(&render_group(summary, group, look));
     }
+    out.push_str(&tails(summary, look));
     if !summary.notes.is_empty() {
         // Writing to a String cannot fail, here and below.
         let _ = write!(out, "\n{}\n", look.bold("Before you trust these numbers"));
@@ -59,6 +60,46 @@ pub fn render(summary: &Summary, look: Look) -> String {
         }
     }
     out
+}
+
+/// For each device between taps: how much of its slow packets' time is explained, by what most of all,
+/// and what the taps themselves show.
+fn tails(summary: &Summary, look: Look) -> String {
+    let mut table = Table::new(&[
+        ("slowest", Align::Left),
+        ("through", Align::Left),
+        ("from", Align::Right),
+        ("unexplained", Align::Right),
+        ("most of their time", Align::Left),
+        ("empty wire", Align::Left),
+    ]);
+    for tail in &summary.tails {
+        let cell = summary.cells.iter().find(|cell| cell.id == tail.cell);
+        let blame = tail.blames.last();
+        let most = blame.and_then(|blame| blame.rows.first()).map(|row| {
+            let cause = tail.causes.get(row.cause).map_or("", |c| c.name.as_str());
+            format!("{:.0} % {cause}", row.share * 100.0)
+        });
+        let ruler = tail.ruler.map(|ruler| {
+            let beyond = ruler.p9999_ns.map_or("*".to_owned(), nanos);
+            format!("{}, p99.99 {beyond}", nanos(ruler.median_ns))
+        });
+        table.row(
+            vec![
+                cell.map_or_else(|| tail.cell.clone(), name),
+                tail.device.clone(),
+                nanos(tail.threshold_ns as f64),
+                blame.map_or(String::new(), |b| format!("{:.1} %", b.unexplained * 100.0)),
+                most.unwrap_or_else(|| "nothing was recorded".to_owned()),
+                ruler.unwrap_or_else(|| "not measured".to_owned()),
+            ],
+            None,
+        );
+    }
+    match summary.tails.is_empty() {
+        true => String::new(),
+        false => format!("\n{}", table.render(look)),
+    }
 }
 
 fn heading(summary: &Summary, look: Look) -> String {

@@ -189,3 +189,55 @@ fn the_capture_is_pcapng() {
     assert_eq!(kinds.iter().filter(|&&kind| kind == 1).count(), 2);
     assert_eq!(kinds.iter().filter(|&&kind| kind == 6).count(), 4000);
 }
+
+/// Taps on several processors number packets almost, but not quite, in the order of their time.
+#[test]
+fn packets_out_of_order_are_explained_alike() {
+    let scratch = Scratch::new("explain-shuffled");
+    let run = traced(&scratch, &hog());
+    let whole = || {
+        let all = explain(&run, &Choice::default()).unwrap();
+        all[0].to_json(2000).to_string()
+    };
+    let sorted = whole();
+    let number = run.read_manifest().unwrap().order[0].trial;
+    let path = run.root().join(RunDir::passages_name(number));
+    let mut rows = passages();
+    rows.chunks_mut(64).for_each(<[Passage]>::reverse);
+    table::write_passages(&path, &rows).unwrap();
+    assert_eq!(whole(), sorted);
+}
+
+/// Ten times the packets, the same number of them explained: the page grows by nothing.
+#[test]
+fn the_page_does_not_grow_with_the_packets() {
+    let scratch = Scratch::new("explain-size");
+    let run = traced(&scratch, &hog());
+    let number = run.read_manifest().unwrap().order[0].trial;
+    let path = run.root().join(RunDir::passages_name(number));
+    let size = |copies: u32| {
+        let (rows, far) = (passages(), 200_000_000);
+        let mut writer = table::PassageWriter::create(&path).unwrap();
+        for copy in 0..copies {
+            for row in &rows {
+                let later = u64::from(copy) * far;
+                writer
+                    .push(Passage {
+                        sequence: row.sequence + copy * rows.len() as u32,
+                        in_ns: row.in_ns + later,
+                        out_ns: row.out_ns.map(|ns| ns + later),
+                        ..*row
+                    })
+                    .unwrap();
+            }
+        }
+        writer.finish().unwrap();
+        let all = explain(&run, &Choice::default()).unwrap();
+        assert_eq!(all[0].attribution.packets as u32, copies * 2000);
+        let tails = latlab_report::explain::tails(&all);
+        serde_json::to_vec(&tails).unwrap().len()
+    };
+    // From 5000 packets on.
+    let (some, many) = (size(5), size(50));
+    assert!(many < some + some / 4, "{some} bytes, then {many}");
+}

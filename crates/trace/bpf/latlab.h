@@ -166,7 +166,14 @@ struct task_struct___old {
 /* Time that the hypervisor has given to others instead of to this processor: the first word of what
  * KVM shares with its guest. The variable is private to the kernel and has no symbol; but every
  * processor's variables lie together, its run queue among them, and the kernel's own types say how far
- * apart the two are. `cached` is where this processor's was found before. */
+ * apart the two are. `cached` is where this processor's was found before. A program that is compiled
+ * WITHOUT_TYPES loads into a kernel that does not describe its types, where all this cannot be had. */
+#ifdef WITHOUT_TYPES
+static __always_inline __u64 stolen_ns(__s64 from_run_queue, __u64 *cached)
+{
+	return 0;
+}
+#else
 static __always_inline __u64 stolen_ns(__s64 from_run_queue, __u64 *cached)
 {
 	struct task_struct *task;
@@ -185,5 +192,6 @@ static __always_inline __u64 stolen_ns(__s64 from_run_queue, __u64 *cached)
 	bpf_probe_read_kernel(&stolen, sizeof(stolen), (void *)*cached);
 	return stolen;
 }
+#endif
 
 #endif

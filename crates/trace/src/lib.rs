@@ -15,3 +15,8 @@ pub mod sys;
 pub mod taps;
 
 pub use error::Error;
+
+/// Whether the kernel describes its own types, by which the recorders find what they read in it.
+pub(crate) fn has_types() -> bool {
+    std::path::Path::new("/sys/kernel/btf/vmlinux").exists()
+}

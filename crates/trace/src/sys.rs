@@ -57,6 +57,19 @@ impl Shared {
         bytes
     }
 
+    /// Copies `N` bytes from `offset`.
+    ///
+    /// # Panics
+    /// When they are not inside.
+    #[must_use]
+    pub fn read<const N: usize>(&self, offset: usize) -> [u8; N] {
+        assert!(offset <= self.length && N <= self.length - offset);
+        let mut bytes = [0; N];
+        // SAFETY: as in `copy`.
+        unsafe { std::ptr::copy_nonoverlapping(self.start.add(offset), bytes.as_mut_ptr(), N) };
+        bytes
+    }
+
     /// The word at `offset`, as it is now.
     ///
     /// # Panics

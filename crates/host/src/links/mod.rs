@@ -36,6 +36,7 @@ mod overlay;
 mod underlay;
 mod veth;
 mod vxlan;
+pub mod wire;
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;

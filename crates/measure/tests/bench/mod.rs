@@ -92,6 +92,8 @@ pub fn address(netns: &NetNs, name: &str, address: &str) {
 
 /// Client, device and server, each in a namespace.
 pub struct Bench {
+    /// What the recorder keeps of each processor.
+    pub events_per_cpu: u32,
     pub client: NetNs,
     pub device: NetNs,
     pub server: NetNs,
@@ -102,6 +104,8 @@ pub struct Window {
     pub attribution: Attribution,
     pub capture: Capture,
     pub fates: Fates,
+    /// Frames of others that the first tap saw.
+    pub foreign: u64,
     /// When the device was kept from running, by its own clock.
     pub gaps: Vec<(u64, u64)>,
 }
@@ -109,6 +113,7 @@ pub struct Window {
 impl Bench {
     pub fn new() -> Bench {
         let bench = Bench {
+            events_per_cpu: EVENTS_PER_CPU,
             client: new_namespace(),
             device: new_namespace(),
             server: new_namespace(),
@@ -140,7 +145,7 @@ impl Bench {
         let behind = tap(&self.server, Side::Ingress);
         let recorder = Recorder::load(&Settings {
             cpus: vec![NEAR as u16, FAR as u16],
-            events_per_cpu: EVENTS_PER_CPU,
+            events_per_cpu: self.events_per_cpu,
         })
         .unwrap();
         let sink = self
@@ -188,6 +193,7 @@ impl Bench {
             attribution: attribution::attribute(&capture, attribution::WORST),
             capture,
             fates,
+            foreign: before.foreign,
             gaps: device.gaps(),
         }
     }

@@ -2,9 +2,11 @@
 
 use std::fmt::Write as _;
 
+use latlab_model::results::Ruler;
+
 use super::Explanation;
 use crate::attribution::{Blame, Device, Explained};
-use crate::text::{nanos, percentile};
+use crate::text::{count, nanos, percentile};
 
 /// Rows of a blame table.
 const CAUSES: usize = 12;
@@ -35,6 +37,8 @@ pub fn render(one: &Explanation, most: usize) -> String {
         nanos(a.threshold_ns as f64),
     )
     .ok();
+    writeln!(out, "  {}", ruler(one.ruler().as_ref())).ok();
+    writeln!(out, "  {}", counters(one)).ok();
     for blame in one.blames() {
         out.push_str(&table(&blame));
     }
@@ -51,6 +55,37 @@ pub fn render(one: &Explanation, most: usize) -> String {
         writeln!(out, "    {text}").ok();
     }
     out
+}
+
+/// The taps' own error in words.
+#[must_use]
+pub fn ruler(ruler: Option<&Ruler>) -> String {
+    let Some(ruler) = ruler else {
+        return "the taps' own error was not measured".into();
+    };
+    let tail = match ruler.p9999_ns {
+        Some(ns) => format!("p99.99 {}", nanos(ns)),
+        None => "too few packets for p99.99".into(),
+    };
+    let median = nanos(ruler.median_ns);
+    format!("the taps over an empty wire: median {median}, {tail}")
+}
+
+fn counters(one: &Explanation) -> String {
+    let c = &one.hop.counters;
+    let overwritten = one.trials.iter().map(|part| part.overwritten).sum();
+    let all = [
+        (c.lost, "lost"),
+        (c.duplicated, "duplicated"),
+        (c.reordered, "reordered"),
+        (c.unmatched, "unmatched"),
+        (c.corrupted, "corrupted"),
+        (one.hop.impossible, "of impossible time"),
+        (one.hop.no_room, "without room in a tap"),
+        (overwritten, "kernel events overwritten"),
+    ];
+    let all = all.map(|(number, what)| format!("{} {what}", count(number)));
+    all.join(", ")
 }
 
 fn table(blame: &Blame) -> String {

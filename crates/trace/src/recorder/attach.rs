@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::path::Path;
 
 use latlab_wire::trace::{EVENT_BYTES, Event, EventKind};
 use libbpf_rs::{Link, MapCore, Object, ObjectBuilder};
 
+use super::windows::{Keeper, joined};
 use super::{Recorded, Watched, symbols};
 use crate::error::{Error, listen, said};
 use crate::steal;
@@ -22,6 +22,27 @@ const HEAD_BYTES: usize = 64;
 const MOST_EVENTS: u64 = 1 << 28;
 /// Programs that may be missing: they belong to one architecture or to a module that is not loaded.
 const OPTIONAL: &[&str] = &["kvm_exit", "kvm_entry"];
+/// perf's counters, which stand in for a trace point that the kernel does not have.
+const FAULT_END: &str = "page fault's end";
+/// Trace points that say nothing, or something wrong, without each other: a beginning without its end
+/// would never be over, a timer's interrupt without its function would pass for the tick.
+const TOGETHER: &[&[&str]] = &[
+    &["sched_switch", "sched_wakeup", "sched_wakeup_new"],
+    &["irq_handler_entry", "irq_handler_exit"],
+    &["softirq_entry", "softirq_exit"],
+    &[
+        "local_timer_entry",
+        "local_timer_exit",
+        "hrtimer_expire_entry",
+    ],
+    &["reschedule_entry", "reschedule_exit"],
+    &["call_function_entry", "call_function_exit"],
+    &["call_function_single_entry", "call_function_single_exit"],
+    &["irq_work_entry", "irq_work_exit"],
+    &["x86_platform_ipi_entry", "x86_platform_ipi_exit"],
+    &["thermal_apic_entry", "thermal_apic_exit"],
+    &["page_fault_user", "page_fault_kernel", FAULT_END],
+];
 
 /// What to record.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +62,7 @@ pub struct Recorder {
     missing: Vec<(String, String)>,
     object: Object,
     // In the order in which they must go.
-    _links: Vec<Link>,
+    _links: Vec<(String, Link)>,
     _perf: Vec<OwnedFd>,
 }
 
@@ -52,7 +73,7 @@ impl Recorder {
     /// When the kernel cannot run it at all. A trace point that is not there is no error, but among
     /// the gaps of what is recorded.
     pub fn load(settings: &Settings) -> Result<Recorder, Error> {
-        if !Path::new("/sys/kernel/btf/vmlinux").exists() {
+        if !crate::has_types() {
             return Err(Error::NoTypes);
         }
         let ring_events = settings.events_per_cpu.max(2).next_power_of_two();
@@ -75,26 +96,27 @@ impl Recorder {
         let events = map("events", all as usize * EVENT_BYTES)?;
         let state = map(".bss", HEADS + MAX_CPUS * HEAD_BYTES)?;
         let mut missing = Vec::new();
-        let mut links = Vec::new();
+        let mut links: Vec<(String, Link)> = Vec::new();
         let perf = fault_counters(&settings.cpus, &mut missing);
         for program in object.progs_mut() {
             let section = program.section().to_string_lossy().into_owned();
             if section == "perf_event" {
                 for fd in &perf {
                     match program.attach_perf_event(fd.as_raw_fd()) {
-                        Ok(link) => links.push(link),
-                        Err(error) => missing.push(("page fault's end".into(), said(&error))),
+                        Ok(link) => links.push((FAULT_END.into(), link)),
+                        Err(error) => missing.push((FAULT_END.into(), said(&error))),
                     }
                 }
                 continue;
             }
             let point = section.trim_start_matches("raw_tp/").to_string();
             match program.attach_raw_tracepoint(&point) {
-                Ok(link) => links.push(link),
+                Ok(link) => links.push((point, link)),
                 Err(_) if OPTIONAL.contains(&point.as_str()) => {}
                 Err(error) => missing.push((point, said(&error))),
             }
         }
+        only_together(&mut links, &mut missing);
         missing.dedup();
         Ok(Recorder {
             cpus: settings.cpus.clone(),
@@ -126,24 +148,49 @@ impl Recorder {
         self.read()
     }
 
+    /// Takes the recorder out of the kernel's way and reads what it recorded around some times: within
+    /// `windows` (begin and end in ns), and what was in force at their begin. `tasks` are those of the
+    /// device. Memory is taken for what is kept only.
+    #[must_use]
+    pub fn finish_around(mut self, windows: &[(u64, u64)], tasks: &BTreeSet<u32>) -> Recorded {
+        self.stop();
+        self._links.clear();
+        let windows = joined(windows);
+        self.collect(|events| {
+            let mut keeper = Keeper::new(&windows, tasks);
+            events.for_each(|event| keeper.take(event));
+            keeper.finish()
+        })
+    }
+
     /// Reads what was recorded so far. Call it after [`Recorder::stop`].
     #[must_use]
     pub fn read(&self) -> Recorded {
+        self.collect(|events| events.collect())
+    }
+
+    /// Puts together what `keep` leaves of each processor's events.
+    fn collect(&self, keep: impl Fn(&mut dyn Iterator<Item = Event>) -> Vec<Event>) -> Recorded {
         let mut recorded = Recorded::default();
         for (ring, &cpu) in self.cpus.iter().enumerate() {
             let written = self.state.load(HEADS + usize::from(cpu) * HEAD_BYTES);
             let size = u64::from(self.ring_events);
             let kept = written.min(size);
             let overwritten = written - kept;
-            let bytes = EVENT_BYTES * self.ring_events as usize;
-            let ring = self.events.copy(ring * bytes, bytes);
-            let from = recorded.events.len();
-            for at in written - kept..written {
-                let at = (at % size) as usize * EVENT_BYTES;
-                let event = Event::from_bytes(&ring[at..at + EVENT_BYTES]);
-                recorded.events.extend(event.filter(|e| e.time_ns != 0));
-            }
-            let first = recorded.events.get(from).map_or(0, |event| event.time_ns);
+            let (mut first, mut steal_known) = (0, false);
+            let events = (written - kept..written).filter_map(|at| {
+                let at = ring * self.ring_events as usize + (at % size) as usize;
+                let bytes: [u8; EVENT_BYTES] = self.events.read(at * EVENT_BYTES);
+                Event::from_bytes(&bytes).filter(|event| event.time_ns != 0)
+            });
+            let mut events = events.inspect(|event| {
+                if first == 0 {
+                    first = event.time_ns;
+                }
+                steal_known |= event.steal_ns > 0;
+            });
+            recorded.events.extend(keep(&mut events));
+            recorded.gaps.steal_known |= steal_known;
             recorded.gaps.processors.push(Watched {
                 cpu,
                 complete_from_ns: if overwritten > 0 { first } else { 0 },
@@ -155,7 +202,6 @@ impl Recorder {
         recorded.events.sort_by_key(|event| event.time_ns);
         recorded.gaps.missing.clone_from(&self.missing);
         recorded.gaps.missed = self.missed();
-        recorded.gaps.steal_known = recorded.events.iter().any(|event| event.steal_ns > 0);
         recorded
     }
 
@@ -163,6 +209,23 @@ impl Recorder {
     fn missed(&self) -> u64 {
         let count = |program: libbpf_rs::Program<'_>| crate::sys::recursion_misses(program.as_fd());
         self.object.progs().map(count).sum()
+    }
+}
+
+/// Takes away what is of no use without something that is missing.
+fn only_together<T>(links: &mut Vec<(String, T)>, missing: &mut Vec<(String, String)>) {
+    for group in TOGETHER {
+        let lacks = missing.iter().map(|(point, _)| point.clone());
+        let Some(lacks) = lacks.clone().find(|point| group.contains(&point.as_str())) else {
+            continue;
+        };
+        for &point in *group {
+            let had = links.len();
+            links.retain(|(attached, _)| attached != point);
+            if links.len() < had {
+                missing.push((point.into(), format!("it says nothing without {lacks}")));
+            }
+        }
     }
 }
 
@@ -188,7 +251,7 @@ fn fault_counters(cpus: &[u16], missing: &mut Vec<(String, String)>) -> Vec<Owne
         for event in [SoftwareEvent::MinorFault, SoftwareEvent::MajorFault] {
             match software_event(event, cpu) {
                 Ok(fd) => all.push(fd),
-                Err(error) => missing.push(("page fault's end".into(), error.to_string())),
+                Err(error) => missing.push((FAULT_END.into(), error.to_string())),
             }
         }
     }
@@ -225,4 +288,38 @@ fn load(settings: &Settings, ring_events: u32) -> Result<Object, Error> {
         }
     }
     open.load().map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interrupt_without_its_end_is_not_recorded() {
+        let points = ["softirq_entry", "irq_handler_entry", "irq_handler_exit"];
+        let mut links: Vec<(String, ())> = points.map(|p| (p.to_string(), ())).to_vec();
+        let mut missing = vec![("softirq_exit".to_string(), "no such point".to_string())];
+        only_together(&mut links, &mut missing);
+        let left: Vec<&str> = links.iter().map(|(point, ())| point.as_str()).collect();
+        assert_eq!(left, ["irq_handler_entry", "irq_handler_exit"]);
+        let named: Vec<&str> = missing.iter().map(|(point, _)| point.as_str()).collect();
+        assert_eq!(named, ["softirq_exit", "softirq_entry"]);
+    }
+
+    /// The names are those of the program's sections, or nothing would ever be taken away.
+    #[test]
+    fn every_point_of_a_group_is_in_the_program() {
+        const SOURCE: &str = include_str!("../../bpf/recorder.bpf.c");
+        for point in TOGETHER
+            .iter()
+            .copied()
+            .flatten()
+            .filter(|p| **p != FAULT_END)
+        {
+            let vector = point.trim_end_matches("_entry").trim_end_matches("_exit");
+            let is_there = SOURCE.contains(&format!("raw_tp/{point}\""))
+                || SOURCE.contains(&format!("VECTOR({vector},"));
+            assert!(is_there, "{point}");
+        }
+    }
 }

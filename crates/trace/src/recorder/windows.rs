@@ -4,76 +4,104 @@
 //! interrupts, and what was in force when it began is kept too: the last switch of each processor, and
 //! the last thing that happened to each of the device's tasks.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use latlab_wire::trace::{Event, EventKind};
 
 /// Events beyond a window's edge that are kept at most so that it ends outside of interrupts.
 const MOST_BEYOND: usize = 256;
 
-/// The events within any of `windows` (begin and end in ns), with what was in force at their begin.
-/// `events` in the order of time; `tasks` are those of the device.
-#[must_use]
-pub fn keep(events: &[Event], windows: &[(u64, u64)], tasks: &BTreeSet<u32>) -> Vec<Event> {
-    let windows = joined(windows);
-    let mut chosen = vec![false; events.len()];
-    let mut processors: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
-    let mut about: BTreeMap<u32, Vec<usize>> = tasks.iter().map(|&t| (t, Vec::new())).collect();
-    for (at, event) in events.iter().enumerate() {
-        processors.entry(event.cpu).or_default().push(at);
-        for task in concerned(event) {
-            if let Some(list) = about.get_mut(&task) {
-                list.push(at);
-            }
-        }
-    }
-    for list in processors.values() {
-        keep_processor(events, list, &windows, &mut chosen);
-    }
-    for list in about.values() {
-        for &(from, _) in &windows {
-            let before = list.partition_point(|&at| events[at].time_ns < from);
-            if let Some(&last) = list[..before].last() {
-                chosen[last] = true;
-            }
-        }
-    }
-    let kept = events.iter().zip(&chosen).filter(|&(_, &chosen)| chosen);
-    kept.map(|(event, _)| *event).collect()
+/// Goes through one processor's events in the order in which they were written, and keeps those within
+/// any window, with what was in force at its begin.
+pub struct Keeper<'a> {
+    windows: &'a [(u64, u64)],
+    /// The window that is next, or that we are in.
+    at: usize,
+    is_inside: bool,
+    beyond: usize,
+    depth: Depth,
+    /// The events of the interrupt that is under way.
+    open: VecDeque<(u64, Event)>,
+    switch: Option<(u64, Event)>,
+    /// The last thing that happened to each task of the device.
+    about: BTreeMap<u32, Option<(u64, Event)>>,
+    number: u64,
+    kept: BTreeMap<u64, Event>,
 }
 
-fn keep_processor(events: &[Event], list: &[usize], windows: &[(u64, u64)], chosen: &mut [bool]) {
-    let mut depth = Depth::default();
-    // How deep in interrupts the processor is after each of its events.
-    let depths: Vec<bool> = list.iter().map(|&at| depth.after(&events[at])).collect();
-    let mut last_switch = Vec::with_capacity(list.len());
-    let mut switch = None;
-    for &at in list {
-        last_switch.push(switch);
-        if events[at].kind == EventKind::Switch {
-            switch = Some(at);
+impl<'a> Keeper<'a> {
+    /// `windows` (begin and end in ns) must be joined; `tasks` are those of the device.
+    #[must_use]
+    pub fn new(windows: &'a [(u64, u64)], tasks: &BTreeSet<u32>) -> Keeper<'a> {
+        Keeper {
+            windows,
+            at: 0,
+            is_inside: false,
+            beyond: 0,
+            depth: Depth::default(),
+            open: VecDeque::new(),
+            switch: None,
+            about: tasks.iter().map(|&task| (task, None)).collect(),
+            number: 0,
+            kept: BTreeMap::new(),
         }
     }
-    for &(from, to) in windows {
-        let mut begin = list.partition_point(|&at| events[at].time_ns < from);
-        let mut end = list.partition_point(|&at| events[at].time_ns <= to);
-        for _ in 0..MOST_BEYOND {
-            if begin == 0 || !depths[begin - 1] {
+
+    /// Takes the next event.
+    pub fn take(&mut self, event: Event) {
+        self.number += 1;
+        while let Some(&(from, to)) = self.windows.get(self.at) {
+            if event.time_ns < from {
                 break;
             }
-            begin -= 1;
-        }
-        for _ in 0..MOST_BEYOND {
-            if end == list.len() || end == 0 || !depths[end - 1] {
+            self.enter();
+            if event.time_ns <= to {
+                self.kept.insert(self.number, event);
                 break;
             }
-            end += 1;
+            if self.depth.is_open() && self.beyond < MOST_BEYOND {
+                self.beyond += 1;
+                self.kept.insert(self.number, event);
+                break;
+            }
+            (self.is_inside, self.beyond) = (false, 0);
+            self.at += 1;
         }
-        list[begin..end].iter().for_each(|&at| chosen[at] = true);
-        let before = last_switch.get(begin).copied().unwrap_or(switch);
-        if let Some(at) = before {
-            chosen[at] = true;
+        match self.depth.after(&event) {
+            true => self.open.push_back((self.number, event)),
+            false => self.open.clear(),
         }
+        if self.open.len() > MOST_BEYOND {
+            self.open.pop_front();
+        }
+        if event.kind == EventKind::Switch {
+            self.switch = Some((self.number, event));
+        }
+        for task in concerned(&event) {
+            if let Some(last) = self.about.get_mut(&task) {
+                *last = Some((self.number, event));
+            }
+        }
+    }
+
+    /// A window begins: what is in force is kept.
+    fn enter(&mut self) {
+        if std::mem::replace(&mut self.is_inside, true) {
+            return;
+        }
+        let about = self.about.values().flatten();
+        let in_force = self.open.iter().chain(&self.switch).chain(about);
+        self.kept.extend(in_force.copied());
+    }
+
+    /// What was kept, in the order in which it was written.
+    #[must_use]
+    pub fn finish(mut self) -> Vec<Event> {
+        if self.at < self.windows.len() {
+            // A processor on which nothing happened any more is in the state it was in.
+            self.enter();
+        }
+        self.kept.into_values().collect()
     }
 }
 
@@ -97,6 +125,10 @@ impl Depth {
             EventKind::Switch => *self = Depth::default(),
             _ => {}
         }
+        self.is_open()
+    }
+
+    fn is_open(&self) -> bool {
         self.hard || self.soft || self.fault
     }
 }
@@ -109,7 +141,9 @@ fn concerned(event: &Event) -> Vec<u32> {
     }
 }
 
-fn joined(windows: &[(u64, u64)]) -> Vec<(u64, u64)> {
+/// Windows that touch, as one.
+#[must_use]
+pub fn joined(windows: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let mut sorted = windows.to_vec();
     sorted.sort_unstable();
     let mut all: Vec<(u64, u64)> = Vec::new();
@@ -156,7 +190,16 @@ mod tests {
     }
 
     fn times(events: &[Event], windows: &[(u64, u64)], tasks: &[u32]) -> Vec<u64> {
-        let kept = keep(events, windows, &tasks.iter().copied().collect());
+        let (windows, tasks) = (joined(windows), tasks.iter().copied().collect());
+        let cpus: BTreeSet<u16> = events.iter().map(|event| event.cpu).collect();
+        let of_cpu = |cpu: u16| {
+            let mut keeper = Keeper::new(&windows, &tasks);
+            let own = events.iter().filter(|event| event.cpu == cpu);
+            own.for_each(|event| keeper.take(*event));
+            keeper.finish()
+        };
+        let mut kept: Vec<Event> = cpus.into_iter().flat_map(of_cpu).collect();
+        kept.sort_by_key(|event| event.time_ns);
         kept.iter().map(|event| event.time_ns).collect()
     }
 

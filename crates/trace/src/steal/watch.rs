@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
-use std::path::Path;
 
 use latlab_wire::trace::{STOLEN_BYTES, Stolen};
 use libbpf_rs::{Link, MapCore, Object, ObjectBuilder};
@@ -48,7 +47,7 @@ impl Watch {
     /// # Errors
     /// When the kernel cannot run such a program.
     pub fn begin(cpus: &BTreeSet<u16>) -> Result<Option<Watch>, Error> {
-        if !Path::new("/sys/kernel/btf/vmlinux").exists() {
+        if !crate::has_types() {
             return Err(Error::NoTypes);
         }
         if from_run_queue() == 0 {

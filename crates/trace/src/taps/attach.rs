@@ -3,10 +3,10 @@
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 
-use latlab_wire::trace::{TAP_RECORD_BYTES, TapRecord};
+use latlab_wire::trace::TAP_RECORD_BYTES;
 use libbpf_rs::{MapCore, ObjectBuilder, TC_EGRESS, TC_INGRESS, TcHook, TcHookBuilder};
 
-use super::Seen;
+use super::{Records, Seen};
 use crate::error::{Error, listen, said};
 use crate::steal;
 use crate::sys::Shared;
@@ -147,27 +147,14 @@ impl Tap {
     /// # Errors
     /// When it could not be taken away.
     pub fn detach(self) -> Result<Seen, Error> {
-        let seen = self.read();
         self.hook().detach().map_err(|error| self.failed(&error))?;
-        Ok(seen)
-    }
-
-    /// What it saw so far.
-    #[must_use]
-    pub fn read(&self) -> Seen {
         let seen = self.counters.load(SEEN);
         let kept = seen.min(u64::from(self.room));
-        let bytes = self.records.copy(0, kept as usize * TAP_RECORD_BYTES);
-        let records = bytes
-            .chunks_exact(TAP_RECORD_BYTES)
-            .map(TapRecord::from_bytes)
-            .filter(|record| record.time_ns != 0)
-            .collect();
-        Seen {
-            records,
+        Ok(Seen {
             no_room: seen - kept,
             foreign: self.counters.load(FOREIGN),
-        }
+            records: Records::mapped(self.records, kept as usize),
+        })
     }
 }
 
@@ -176,11 +163,17 @@ fn refused(reason: String) -> Error {
 }
 
 fn load(room: u32) -> Result<libbpf_rs::Object, Error> {
-    const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tap.bpf.o"));
+    const WITH_TYPES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tap.bpf.o"));
+    const WITHOUT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tap-without-types.bpf.o"));
+    // Such a kernel does not say what a hypervisor takes; packets can be timed all the same.
+    let object = match crate::has_types() {
+        true => WITH_TYPES,
+        false => WITHOUT,
+    };
     listen();
     let failed = |error: libbpf_rs::Error| refused(said(&error));
     let mut open = ObjectBuilder::default()
-        .open_memory(OBJECT)
+        .open_memory(object)
         .map_err(failed)?;
     for mut map in open.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use latlab_samples::Passage;
 use latlab_wire::trace::TapRecord;
 
-use super::Seen;
+use super::{Records, Seen};
 
 /// A time that does not fit 32 bits of nanoseconds: datasets of this field contain latencies that are
 /// this much too long, because somebody's time stamp wrapped. Ours have 64 bits and cannot.
@@ -34,72 +34,170 @@ pub struct Fates {
     pub no_room: u64,
 }
 
-/// Matches what the taps before and behind a device saw. `hop` goes into every passage.
-#[must_use]
-pub fn matched(hop: u16, before: &Seen, behind: &Seen) -> (Vec<Passage>, Fates) {
-    let mut fates = Fates {
-        no_room: before.no_room + behind.no_room,
-        ..Fates::default()
-    };
-    let mut entered: HashMap<(u16, u32), usize> = HashMap::with_capacity(before.records.len());
-    let mut passages: Vec<Passage> = Vec::with_capacity(before.records.len());
-    let mut checks: Vec<u32> = Vec::with_capacity(before.records.len());
-    for record in &before.records {
-        if entered.contains_key(&id(record)) {
-            fates.duplicated += 1;
-            continue;
+/// Where a packet that left is found among the records behind; 0 is nowhere.
+type Way = u32;
+/// A record before that is a duplicate.
+const AGAIN: Way = Way::MAX;
+/// The order of arrival of a packet that was not counted, or never arrived.
+const UNCOUNTED: u32 = u32::MAX;
+
+/// Which record behind a device belongs to which before it: eight bytes a packet, whatever their number.
+#[derive(Debug)]
+pub struct Matching {
+    /// What became of the packets.
+    pub fates: Fates,
+    ways: Vec<Way>,
+    ranks: Vec<u32>,
+}
+
+/// Finds a record by its identity. Sequence numbers are dense as long as nothing but our own generator
+/// made them; whatever else there is goes into a map.
+struct Index {
+    dense: Vec<u32>,
+    sparse: HashMap<(u16, u32), u32>,
+    limit: usize,
+}
+
+impl Index {
+    fn new(records: &Records) -> Index {
+        Index {
+            dense: Vec::new(),
+            sparse: HashMap::new(),
+            limit: 2 * records.len() + 1024,
         }
-        entered.insert(id(record), passages.len());
-        checks.push(record.check);
-        passages.push(Passage {
-            hop,
-            flow: record.flow,
-            sequence: record.sequence,
-            in_ns: record.time_ns,
-            out_ns: None,
-            in_cpu: record.cpu,
-            out_cpu: record.cpu,
-            in_task: record.task,
-            out_task: 0,
-            in_steal_ns: record.steal_ns,
-            out_steal_ns: 0,
-            bytes: record.bytes,
-        });
     }
-    let mut last: HashMap<u16, u32> = HashMap::new();
-    for record in &behind.records {
-        let Some(&at) = entered.get(&id(record)) else {
-            fates.unmatched += 1;
-            continue;
-        };
-        let passage = &mut passages[at];
-        if passage.out_ns.is_some() {
-            fates.duplicated += 1;
-            continue;
+
+    fn find(&self, records: &Records, id: (u16, u32)) -> Option<usize> {
+        let place = self.dense.get(id.1 as usize).copied().unwrap_or(0);
+        if place > 0 && records.get(place as usize - 1).map(|r| r.flow) == Some(id.0) {
+            return Some(place as usize - 1);
         }
-        if record.check != checks[at] {
-            fates.corrupted += 1;
-            continue;
-        }
-        match record.time_ns.checked_sub(passage.in_ns) {
-            Some(latency) if latency < WRAP_NS => {}
-            _ => {
-                fates.impossible += 1;
-                continue;
+        self.sparse.get(&id).map(|&at| at as usize)
+    }
+
+    fn insert(&mut self, id: (u16, u32), at: usize) {
+        let sequence = id.1 as usize;
+        if sequence < self.limit {
+            if self.dense.len() <= sequence {
+                self.dense.resize(sequence + 1, 0);
+            }
+            if self.dense[sequence] == 0 {
+                self.dense[sequence] = at as u32 + 1;
+                return;
             }
         }
-        let latest = last.entry(record.flow).or_insert(record.sequence);
-        fates.reordered += u64::from(record.sequence < *latest);
-        *latest = record.sequence.max(*latest);
-        passage.out_ns = Some(record.time_ns);
-        passage.out_cpu = record.cpu;
-        passage.out_task = record.task;
-        passage.out_steal_ns = record.steal_ns;
-        fates.left += 1;
+        self.sparse.insert(id, at as u32);
     }
-    fates.entered = passages.len() as u64;
-    fates.lost = fates.entered - fates.left;
-    (passages, fates)
+}
+
+impl Matching {
+    /// Matches what the taps before and behind a device saw. Only packets that are `counted` have a
+    /// place in the order of arrival.
+    #[must_use]
+    pub fn new(before: &Seen, behind: &Seen, counted: impl Fn(&TapRecord) -> bool) -> Matching {
+        let mut fates = Fates {
+            no_room: before.no_room + behind.no_room,
+            ..Fates::default()
+        };
+        let mut ways: Vec<Way> = vec![0; before.records.len()];
+        let mut ranks = vec![UNCOUNTED; before.records.len()];
+        let mut index = Index::new(&before.records);
+        for (at, record) in before.records.iter() {
+            if index.find(&before.records, id(&record)).is_some() {
+                fates.duplicated += 1;
+                ways[at] = AGAIN;
+                continue;
+            }
+            index.insert(id(&record), at);
+            fates.entered += 1;
+        }
+        let mut last: HashMap<u16, u32> = HashMap::new();
+        let mut rank = 0;
+        for (at, record) in behind.records.iter() {
+            let Some(place) = index.find(&before.records, id(&record)) else {
+                fates.unmatched += 1;
+                continue;
+            };
+            let Some(entered) = before.records.get(place) else {
+                continue;
+            };
+            if ways[place] != 0 {
+                fates.duplicated += 1;
+                continue;
+            }
+            if record.check != entered.check {
+                fates.corrupted += 1;
+                continue;
+            }
+            match record.time_ns.checked_sub(entered.time_ns) {
+                Some(latency) if latency < WRAP_NS => {}
+                _ => {
+                    fates.impossible += 1;
+                    continue;
+                }
+            }
+            let latest = last.entry(record.flow).or_insert(record.sequence);
+            fates.reordered += u64::from(record.sequence < *latest);
+            *latest = record.sequence.max(*latest);
+            ways[place] = at as Way + 1;
+            if counted(&record) {
+                ranks[place] = rank;
+                rank += 1;
+            }
+            fates.left += 1;
+        }
+        fates.lost = fates.entered - fates.left;
+        Matching { fates, ways, ranks }
+    }
+
+    /// Hands over every packet's way in the order of the first tap's records, with its place in the
+    /// order of arrival. `hop` goes into every passage.
+    pub fn each(
+        &self,
+        hop: u16,
+        before: &Seen,
+        behind: &Seen,
+        mut take: impl FnMut(Passage, Option<u32>),
+    ) {
+        for (at, record) in before.records.iter() {
+            let way = self.ways.get(at).copied().unwrap_or(AGAIN);
+            if way == AGAIN {
+                continue;
+            }
+            let mut passage = Passage {
+                hop,
+                flow: record.flow,
+                sequence: record.sequence,
+                in_ns: record.time_ns,
+                out_ns: None,
+                in_cpu: record.cpu,
+                out_cpu: record.cpu,
+                in_task: record.task,
+                out_task: 0,
+                in_steal_ns: record.steal_ns,
+                out_steal_ns: 0,
+                bytes: record.bytes,
+            };
+            let left = (way as usize).checked_sub(1);
+            if let Some(left) = left.and_then(|at| behind.records.get(at)) {
+                passage.out_ns = Some(left.time_ns);
+                passage.out_cpu = left.cpu;
+                passage.out_task = left.task;
+                passage.out_steal_ns = left.steal_ns;
+            }
+            let rank = self.ranks.get(at).copied();
+            take(passage, rank.filter(|&rank| rank != UNCOUNTED));
+        }
+    }
+}
+
+/// Matches, and hands over all ways at once.
+#[must_use]
+pub fn matched(hop: u16, before: &Seen, behind: &Seen) -> (Vec<Passage>, Fates) {
+    let matching = Matching::new(before, behind, |_| true);
+    let mut all = Vec::new();
+    matching.each(hop, before, behind, |passage, _| all.push(passage));
+    (all, matching.fates)
 }
 
 fn id(record: &TapRecord) -> (u16, u32) {
@@ -122,7 +220,7 @@ mod tests {
 
     fn seen(records: Vec<TapRecord>) -> Seen {
         Seen {
-            records,
+            records: records.into(),
             no_room: 1,
             foreign: 5,
         }
@@ -169,5 +267,26 @@ mod tests {
         assert_eq!(passages[0].latency_ns(), Some(161));
         assert_eq!((passages[2].hop, passages[2].flow), (3, 2));
         assert_eq!(passages[3].out_ns, None);
+    }
+
+    #[test]
+    fn numbers_that_no_generator_made_are_matched_too() {
+        let ids = [(1, 5), (2, 5), (3, u32::MAX), (3, u32::MAX - 1), (1, 0)];
+        let at = |time| move |&(flow, sequence): &(u16, u32)| record(flow, sequence, time);
+        let before = seen(ids.iter().map(at(100)).collect());
+        let behind = seen(ids.iter().rev().map(at(200)).collect());
+        let (passages, fates) = matched(0, &before, &behind);
+        assert_eq!((fates.entered, fates.left, fates.duplicated), (5, 5, 0));
+        assert!(passages.iter().all(|p| p.latency_ns() == Some(100)));
+    }
+
+    #[test]
+    fn only_what_is_counted_has_a_place_in_the_order_of_arrival() {
+        let before = seen((0..4).map(|n| record(1, n, 100 + u64::from(n))).collect());
+        let behind = seen([0, 3, 1, 2].map(|n| record(1, n, 500)).to_vec());
+        let matching = Matching::new(&before, &behind, |record| record.sequence > 0);
+        let mut ranks = Vec::new();
+        matching.each(0, &before, &behind, |_, rank| ranks.push(rank));
+        assert_eq!(ranks, [None, Some(1), Some(2), Some(0)]);
     }
 }
