@@ -1,5 +1,7 @@
 //! What the device as a whole was held up by, at every instant of a stretch of time.
 
+use std::collections::BTreeMap;
+
 use latlab_samples::Passage;
 
 use super::steal::Stolen;
@@ -74,8 +76,17 @@ impl<'a> Server<'a> {
             Device::Kernel => Vec::new(),
             Device::Task { pid, .. } => timeline::states(&capture.events, *pid, seen),
         };
+        let mut timelines = Timelines::of(&capture.events);
+        let mut outs: BTreeMap<u16, Vec<u64>> = BTreeMap::new();
+        for packet in packets {
+            if let Some(out_ns) = packet.out_ns {
+                outs.entry(packet.out_cpu).or_default().push(out_ns);
+            }
+        }
+        outs.values_mut().for_each(|times| times.sort_unstable());
+        timelines.count_own(&outs);
         Server {
-            timelines: Timelines::of(&capture.events),
+            timelines,
             stolen: super::steal::stolen(&capture.events, packets),
             states,
             capture,
@@ -255,7 +266,16 @@ impl<'a> Server<'a> {
                 number: 2 | 3,
                 of_irq: false,
                 polled,
+                ..
             } if polled <= OWN_PACKETS => None,
+            // That may run when a hard interrupt ends, which has nothing to do with it, as long as it
+            // takes none but the device's own.
+            Top::Soft {
+                number: 3,
+                polled,
+                own,
+                ..
+            } if own > 0 && polled <= own => None,
             Top::Soft { number, .. } => Some(Cause::SoftIrq(number)),
             Top::Irq(index) => Some(Cause::HardIrq(name(index))),
             Top::Tick => Some(Cause::Tick),

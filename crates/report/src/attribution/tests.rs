@@ -264,6 +264,38 @@ fn what_a_program_sends_is_its_own_work() {
     }
 }
 
+/// While interrupts follow each other closely, what the device sent is carried on when one of them ends:
+/// the time is still the device's own, and the interrupts' where they made it long.
+#[test]
+fn what_a_program_sent_is_its_own_work_after_an_interrupt_too() {
+    let soft = |polled: u32| {
+        let mut events = Vec::new();
+        for packet in steady(200) {
+            let at = packet.in_ns + 3_000;
+            let mut entry = event(at, 1, EventKind::VectorEntry);
+            entry.detail = vector::RESCHEDULE;
+            let mut exit = event(at + 500, 1, EventKind::VectorExit);
+            exit.detail = vector::RESCHEDULE;
+            let mut begin = event(at + 600, 1, EventKind::SoftirqEntry);
+            begin.a = 3;
+            let mut poll = event(at + 2_400, 1, EventKind::NapiPoll);
+            poll.a = polled;
+            let mut end = event(at + 2_500, 1, EventKind::SoftirqExit);
+            end.a = 3;
+            events.extend([entry, exit, begin, poll, end]);
+        }
+        let all = attribute(&capture(steady(200), events), 1000);
+        all.worst.iter().for_each(is_whole);
+        all.worst[0].by_cause()
+    };
+    assert_eq!(soft(1).get(&Cause::SoftIrq(3)), None, "its own packet");
+    assert_eq!(
+        soft(4).get(&Cause::SoftIrq(3)),
+        Some(&1_400),
+        "of others too"
+    );
+}
+
 #[test]
 fn stolen_time_is_found_between_two_readings() {
     let mut passages = held_up(FROM, TO);

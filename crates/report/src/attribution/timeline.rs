@@ -16,12 +16,13 @@ pub enum Top {
     Task,
     /// The task's page fault.
     Fault,
-    /// A soft interrupt: its number, whether it came with a hard interrupt, and how many packets it
-    /// took.
+    /// A soft interrupt: its number, whether it came with a hard interrupt, how many packets it took,
+    /// and how many of those were the device's own.
     Soft {
         number: u32,
         of_irq: bool,
         polled: u32,
+        own: u32,
     },
     /// A hard interrupt: index of its name.
     Irq(usize),
@@ -135,6 +136,31 @@ impl Timelines {
         all
     }
 
+    /// Says of every soft interrupt how many of the device's packets came out in it. `outs` are their
+    /// times by processor, in order.
+    pub fn count_own(&mut self, outs: &BTreeMap<u16, Vec<u64>>) {
+        for (cpu, received) in &self.received {
+            let (Some(outs), Some(processor)) = (outs.get(cpu), self.processors.get_mut(cpu))
+            else {
+                continue;
+            };
+            for &(begin, end) in received {
+                let first = outs.partition_point(|&out| out < begin);
+                let count = outs[first..].partition_point(|&out| out <= end) as u32;
+                if count == 0 {
+                    continue;
+                }
+                let first = processor.steps.partition_point(|step| step.at_ns < begin);
+                let inside = processor.steps[first..].iter_mut();
+                for step in inside.take_while(|step| step.at_ns < end) {
+                    if let Top::Soft { own, .. } = &mut step.top {
+                        *own = count;
+                    }
+                }
+            }
+        }
+    }
+
     fn apply(&mut self, event: &Event, stack: &mut Stack) {
         let processor = self.processors.entry(event.cpu).or_default();
         let mut after_irq = false;
@@ -168,6 +194,7 @@ impl Timelines {
                     number: event.a,
                     of_irq: stack.after_irq,
                     polled: 0,
+                    own: 0,
                 });
                 stack.soft_from = processor.steps.len();
                 stack.soft_at = event.time_ns;
