@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use latlab_measure::osnoise;
+use latlab_measure::{osnoise, rtla};
 use latlab_model::units::{CpuList, Nanos};
 use latlab_report::attribution::Capture;
 use latlab_report::noise::{Spinner, noise, render};
@@ -62,10 +62,21 @@ pub fn run(args: &Noise) -> Outcome {
         };
         all.push(noise(&capture, &spinner));
     }
+    let traced = of_the_kernel(&cpus, duration, &mut capture.unknown);
     let text = match args.format {
-        Format::Table => render(&all, &capture.unknown),
+        Format::Table => {
+            let mut text = render(&all, &capture.unknown);
+            for one in &traced {
+                text += &format!("\nthe kernel's own tracer, {}\n{}", one.command, one.output);
+            }
+            text
+        }
         Format::Json => {
-            let document = serde_json::json!({"processors": all, "not_known": capture.unknown});
+            let document = serde_json::json!({
+                "processors": all,
+                "rtla": traced,
+                "not_known": capture.unknown,
+            });
             serde_json::to_string_pretty(&document)? + "\n"
         }
         Format::Csv => {
@@ -109,4 +120,16 @@ fn duration(text: &str) -> Result<Duration, Failure> {
         Failure::new(message, "for example `10s` (units: ns, us, ms, s, min)")
     })?;
     Ok(Duration::from_nanos(ns.0))
+}
+
+/// The kernel's own tracers, one after the other, where it has them.
+fn of_the_kernel(cpus: &[u16], duration: Duration, unknown: &mut Vec<String>) -> Vec<rtla::Traced> {
+    let one = |tracer: &'static str| match rtla::trace(tracer, cpus, duration) {
+        Ok(traced) => Some(traced),
+        Err(reason) => {
+            unknown.push(reason);
+            None
+        }
+    };
+    rtla::tracers().into_iter().filter_map(one).collect()
 }

@@ -1,0 +1,37 @@
+//! The kernel's own tracers of noise, inside a guest whose kernel has them: Debian's real-time kernel.
+//! Only with `LATLAB_TEST_WHOLE=1`, as every test with a guest here.
+
+mod common;
+
+use common::{enter, whole};
+
+#[test]
+fn noise_uses_the_tracers_of_a_real_time_kernel() {
+    if !whole() {
+        return;
+    }
+    enter("noise_uses_the_tracers_of_a_real_time_kernel", |bench| {
+        let lab = "name: NAME\ntopology: {nodes: {a: {kind: vm, kernel: rt, cpus: 2}}}\n";
+        let name = bench.deploy("tracers", lab);
+        let noise = format!(
+            "mountpoint -q /sys/kernel/tracing || mount -t tracefs none /sys/kernel/tracing
+             exec {} noise --cpus 1 --duration 2s --format json",
+            env!("CARGO_BIN_EXE_latlab")
+        );
+        let said = bench.exec(&name, "a", &["sh", "-c", &noise]).good();
+        let told: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+        let tracers: Vec<&str> = told["rtla"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(|one| one["tracer"].as_str())
+            .collect();
+        assert_eq!(tracers, ["osnoise", "timerlat"], "{told:#}");
+        for one in told["rtla"].as_array().unwrap() {
+            let output = one["output"].as_str().unwrap();
+            let columns = output.lines().any(|line| line.contains("CPU"));
+            assert!(columns, "{output}");
+        }
+        bench.latlab(&["destroy", &name]).good();
+    });
+}

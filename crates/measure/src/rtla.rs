@@ -1,0 +1,85 @@
+//! The kernel's own tracers of noise, through rtla, where the kernel has them: `osnoise` (what interrupts
+//! a kernel thread that only wants to run) and `timerlat` (how late a timer's thread is).
+//!
+//! They see from inside the kernel what ours sees as a program does, so the two are shown side by side,
+//! each in its own words.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use serde::Serialize;
+
+/// Where the kernel lists its tracers; the second is the older place.
+const TRACERS: [&str; 2] = [
+    "/sys/kernel/tracing/available_tracers",
+    "/sys/kernel/debug/tracing/available_tracers",
+];
+const WANTED: [&str; 2] = ["osnoise", "timerlat"];
+
+/// What one tracer said.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Traced {
+    /// `osnoise` or `timerlat`.
+    pub tracer: String,
+    /// How rtla was asked.
+    pub command: String,
+    /// Its table.
+    pub output: String,
+}
+
+/// Which of the two the running kernel has.
+#[must_use]
+pub fn tracers() -> Vec<&'static str> {
+    let listed = TRACERS
+        .iter()
+        .find_map(|path| std::fs::read_to_string(Path::new(path)).ok());
+    of_list(&listed.unwrap_or_default())
+}
+
+fn of_list(listed: &str) -> Vec<&'static str> {
+    let has = |name: &&str| listed.split_whitespace().any(|word| word == *name);
+    WANTED.into_iter().filter(has).collect()
+}
+
+/// Runs one for a time on some processors; the error says in words why it could not.
+///
+/// # Errors
+/// When rtla is not there or fails.
+pub fn trace(tracer: &str, cpus: &[u16], duration: Duration) -> Result<Traced, String> {
+    let cpus: Vec<String> = cpus.iter().map(ToString::to_string).collect();
+    let seconds = duration.as_secs().max(1);
+    let (cpus, duration) = (cpus.join(","), format!("{seconds}s"));
+    let arguments = [tracer, "top", "-q", "-c", &cpus, "-d", &duration];
+    let output = Command::new("rtla")
+        .args(arguments)
+        .output()
+        .map_err(|error| {
+            format!(
+                "this kernel has the tracer {tracer}, and rtla, which reads it, cannot be run \
+                 ({error}): Debian's package is rtla"
+            )
+        })?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let first = said.lines().next().unwrap_or("it said nothing");
+        return Err(format!("rtla {tracer} failed: {first}"));
+    }
+    Ok(Traced {
+        tracer: tracer.to_owned(),
+        command: format!("rtla {}", arguments.join(" ")),
+        output: String::from_utf8_lossy(&output.stdout).into_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_words_are_tracers() {
+        assert_eq!(of_list("timerlat osnoise hwlat blk nop\n"), WANTED);
+        assert_eq!(of_list("osnoise2 nop"), [""; 0]);
+        assert_eq!(of_list(""), [""; 0]);
+    }
+}
