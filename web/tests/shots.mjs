@@ -70,6 +70,23 @@ await shoot('report-table', {
         ?.scrollIntoView({ block: 'start' }),
     ),
 });
+// Packets through taps, where the report has any.
+for (const dark of [false, true]) {
+  await shoot(dark ? 'report-slow-dark' : 'report-slow', {
+    width: 1280,
+    height: 1000,
+    dark,
+    act: async (page) => {
+      const choices = page.locator('[data-measurement-choice]');
+      for (let i = 0; i < (await choices.count()); i++) {
+        await choices.nth(i).click();
+        if (await page.locator('.bench:not([hidden]) .panel.slow').count()) break;
+      }
+      await page.waitForFunction(() => !document.querySelector('[aria-busy]'));
+      await show(page, 'slow');
+    },
+  });
+}
 await shoot('report-phone', { width: 390, height: 844, phone: true });
 await shoot('report-phone-plot', {
   width: 390,

@@ -10,6 +10,7 @@ import { LinkedView } from '../plots/linked';
 import { metricPanel } from '../plots/metrics';
 import type { Context, CurvePanel, Panel } from '../plots/panel';
 import { percentileAxes, percentilePanel } from '../plots/percentiles';
+import { hopsPanel } from '../plots/hops';
 import { slowAxis, slowPanel, SlowView } from '../plots/slow';
 import { timeAxis, timePanel } from '../plots/timeseries';
 import type { Change, State } from '../state';
@@ -30,6 +31,7 @@ const ABOUT = {
   metrics: 'One value a trial, with the median and its 95 % interval.',
   times:
     'Each segment is one trial: a band from the smallest to the largest sample of each moment, and a line through the medians.',
+  hops: 'Packets pass several devices; the time between the taps before and behind each is that device’s alone.',
   slow: 'Each mark is one of the slowest packets, at the time it came, in the colour and shape of what cost it most. Click one, or walk with the arrow keys, to see where its time went. A queue counts to the interruption that let it build up.',
   rates: 'Each segment is one trial: throughput of each interval.',
 };
@@ -112,6 +114,13 @@ export class Bench {
         .map((tail) => slowPanel(context, group, tail, slow, y)),
     );
     if (panels.length === 0) return;
+    const rows = view.groups.flatMap((group) =>
+      group.cells
+        .map((id) => tails.filter((tail) => tail.cell === id))
+        .filter((way) => way.length > 1)
+        .map((way) => hopsPanel(context, group, way)),
+    );
+    if (rows.length > 0) this.add('Device by device', ABOUT.hops, null, rows);
     slow.subscribe(() => panels.forEach((panel) => panel.element.hidden || panel.draw(0)));
     this.add('The slowest packets', ABOUT.slow, null, panels);
     this.sections[this.sections.length - 1]?.element.classList.add('wide');

@@ -193,6 +193,41 @@ describe.runIf(explained.length > 0)('the slowest packets', () => {
     expect(cpus).toEqual(stretch?.lanes.map((lane) => lane.cpu) ?? []);
   });
 
+  it('draws the latency of every device where several stand in a row', async () => {
+    const mine = tails.filter((tail) => measurementOf(tail) === measurementOf(first));
+    const chains = mine.filter((tail) => mine.some((o) => o !== tail && o.cell === tail.cell));
+    const shown = await page.evaluate(() => {
+      const pair = (from: Element, name: string): [number, number] =>
+        (from.getAttribute(name) ?? '').split(' ').map(Number) as [number, number];
+      return [...document.querySelectorAll('.bench:not([hidden]) .panel.hops .hop')].map((g) => {
+        const svg = g.closest('svg') as Element;
+        const axis = (which: string) => ({
+          type: 'log',
+          domain: pair(svg, `data-${which}-domain`),
+          range: pair(svg, `data-${which}-range`),
+        });
+        const d = g.querySelector('path')?.getAttribute('d') ?? '';
+        return {
+          cell: g.closest('.panel')?.getAttribute('data-cell'),
+          device: g.getAttribute('data-device'),
+          x: axis('x'),
+          y: axis('y'),
+          points: (d.match(/-?[\d.]+(?:e-?\d+)?/g) ?? []).map(Number),
+        };
+      });
+    });
+    expect(shown.length).toBe(chains.length);
+    for (const tail of chains) {
+      const one = shown.find((hop) => hop.cell === tail.cell && hop.device === tail.device);
+      expect(one?.points.length).toBe(tail.curve.length * 2);
+      if (!one) continue;
+      tail.curve.forEach(([x, ns], i) => {
+        expect(valueAt(one.x, one.points[2 * i] ?? NaN) / x).toBeCloseTo(1, 2);
+        expect(valueAt(one.y, one.points[2 * i + 1] ?? NaN) / ns).toBeCloseTo(1, 2);
+      });
+    }
+  });
+
   it('is walked with the keyboard', async () => {
     const canvas = panel(first).locator('.scatter');
     const rank = (): Promise<string | null> =>
