@@ -40,9 +40,9 @@ const STRAGGLERS: Duration = Duration::from_millis(300);
 /// Events that a packet causes on one processor, and those of an idle one in a second: generous.
 const EVENTS_PER_PACKET: f64 = 16.0;
 const EVENTS_PER_SECOND: f64 = 50_000.0;
-/// Events of one processor at most: 768 MiB of them; and at most this part of the memory that is there.
-const MOST_EVENTS: u64 = 1 << 24;
-const RINGS_PART: u64 = 8;
+/// Events of one processor at most: 1.5 GiB of them; and at most this part of the memory that is there.
+const MOST_EVENTS: u64 = 1 << 25;
+const RINGS_PART: u64 = 4;
 /// What a packet takes in the sender's record of its schedule.
 const SCHEDULE_BYTES: u64 = 32;
 /// More frames of others than this part of ours are said: a few resolve addresses.
@@ -258,8 +258,10 @@ fn start_recorder(context: &Context<'_>, seconds: f64, trace: &mut Trace) -> Opt
     let events = seconds * (rate * EVENTS_PER_PACKET + EVENTS_PER_SECOND);
     let cpus = cpus(context);
     let there = available_bytes() / RINGS_PART / cpus.len().max(1) as u64 / EVENT_BYTES as u64;
-    // Rounded up to a power of two where the rings are made.
-    let most = (there / 2).clamp(1 << 16, MOST_EVENTS);
+    // A ring's size is a power of two; where it is made it is rounded up.
+    let most = (there / 2 + 1)
+        .next_power_of_two()
+        .clamp(1 << 16, MOST_EVENTS);
     let settings = recorder::Settings {
         cpus,
         events_per_cpu: (events as u64).clamp(1 << 16, most) as u32,

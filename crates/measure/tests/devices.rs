@@ -117,8 +117,11 @@ fn every_device_forwards_natively() {
         every_device(&lab);
         let many = "probe: forward, through: device, device: bridge, flows: 16, burst: 8, arrival: poisson, size: 1400";
         let measured = forwards(&lab, many);
-        let passages = &measured.trace.as_ref().unwrap().passages;
-        let flows: std::collections::BTreeSet<u16> = passages.iter().map(|p| p.flow).collect();
+        let mut flows = std::collections::BTreeSet::new();
+        let timed = &measured.trace.as_ref().unwrap().timed;
+        timed.each_passage(|passage| {
+            flows.insert(passage.flow);
+        });
         assert_eq!(flows.len(), 16);
         // An application's own sockets, with checksums that the kernel leaves to a card.
         let sockets = "probe: forward, through: device, device: af-packet, via: socket, flows: 4";
