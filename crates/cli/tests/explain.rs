@@ -20,7 +20,7 @@ const STUDY: &str = "name: slow\nlab:\n  name: NAME\n  topology:\n    nodes:\n  
     - {node: device, interface: in, ipv4: 10.9.1.2/24}\n      \
     - endpoints:\n          - {node: device, interface: out, ipv4: 10.9.2.2/24}\n          \
     - {node: server, interface: eth0, ipv4: 10.9.2.1/24}\nmeasurements:\n  \
-    - {probe: forward, device: layer2, from: client, through: device, to: server, rate: 5000, \
+    - {probe: forward, device: af-packet, from: client, through: device, to: server, rate: 5000, \
     duration: 600ms}\nreplicates: 1\n";
 
 /// Runs the study; its directory.

@@ -437,3 +437,90 @@ fn too_few_packets_beyond_a_percentile_give_no_blame() {
     assert!(blame(&all, 0.9).is_some());
     assert_eq!(blame(&all, 0.0).unwrap().explained, 200);
 }
+
+/// A kernel that lacks some of the trace points: what they would have told stays unexplained, and is not
+/// given to anything else.
+#[test]
+fn a_missing_trace_point_gives_no_wrong_cause() {
+    use EventKind::*;
+    const GROUPS: [&[EventKind]; 6] = [
+        &[Switch, Wakeup],
+        &[IrqEntry, IrqExit],
+        &[SoftirqEntry, SoftirqExit],
+        &[VectorEntry, VectorExit, HrtimerEntry, HrtimerExit],
+        &[FaultEntry, FaultExit],
+        &[NapiPoll],
+    ];
+    let of = |kind: EventKind, a, detail, text: &str, at| {
+        let mut event = event(at, 1, kind);
+        (event.a, event.detail) = (a, detail);
+        event.set_text(text);
+        event
+    };
+    let hog = Cause::Waiting {
+        task: "hog".into(),
+        realtime: false,
+    };
+    let scenes = [
+        (
+            hog,
+            vec![
+                switch(FROM, DEVICE, 0, HOG, "hog"),
+                switch(TO, HOG, 1, DEVICE, "forwarder"),
+            ],
+        ),
+        (
+            Cause::Stopped,
+            vec![
+                switch(FROM, DEVICE, 4, 0, "swapper/1"),
+                switch(TO, 0, 0, DEVICE, "forwarder"),
+            ],
+        ),
+        (
+            Cause::HardIrq("virtio0".into()),
+            vec![
+                of(IrqEntry, 9, 0, "virtio0", FROM),
+                of(IrqExit, 9, 0, "", TO),
+            ],
+        ),
+        (
+            Cause::Timer("timerfd_tmrproc".into()),
+            vec![
+                of(VectorEntry, 0, vector::LOCAL_TIMER, "", FROM),
+                of(HrtimerEntry, 0, 0, "timerfd_tmrproc", FROM + 10),
+                of(VectorExit, 0, vector::LOCAL_TIMER, "", TO),
+            ],
+        ),
+        (
+            Cause::SoftIrq(3),
+            vec![
+                of(VectorEntry, 0, vector::RESCHEDULE, "", FROM - 10),
+                of(VectorExit, 0, vector::RESCHEDULE, "", FROM - 5),
+                of(SoftirqEntry, 3, 0, "", FROM),
+                of(NapiPoll, 64, 0, "", TO - 5),
+                of(SoftirqExit, 3, 0, "", TO),
+            ],
+        ),
+        (
+            Cause::PageFault,
+            vec![
+                of(FaultEntry, DEVICE, 0, "", FROM),
+                of(FaultExit, DEVICE, 0, "", TO),
+            ],
+        ),
+    ];
+    for (cause, events) in &scenes {
+        for missing in GROUPS {
+            let left = events.iter().filter(|event| !missing.contains(&event.kind));
+            // Something was recorded, or nothing would be looked for at all.
+            let mut left: Vec<Event> = left.copied().collect();
+            left.insert(0, event(1, 1, EventKind::FaultExit));
+            let all = attribute(&capture(held_up(FROM, TO), left), 1000);
+            for one in all.worst.iter().filter(|one| one.latency_ns() > 50_000) {
+                is_whole(one);
+                let honest = [cause, &Cause::Unexplained, &Cause::NotRecorded];
+                assert!(honest.contains(&&one.first), "without {missing:?}: {one:?}");
+            }
+        }
+    }
+}
