@@ -202,7 +202,7 @@ function bar(
   const g = s('g', attributes, s('title', {}, `${name}: ${aside}`));
   g.append(s('rect', { x: left.toFixed(2), y, width: width.toFixed(2), height }));
   const text = [`${name}, ${aside}`, name].find((one) => one.length * LETTER + 10 < width);
-  if (text && height > 10) {
+  if (text && height > 12) {
     g.append(s('text', { x: left + 5, y: y + height / 2 + 4 }, text));
   }
   return g;
