@@ -202,7 +202,7 @@ impl VmConfig<'_> {
         }
         let mut fd = FIRST_FD;
         for (index, nic) in self.nics.iter().enumerate() {
-            fd = network_card(&mut line, index, nic, fd);
+            fd = network_card(&mut line, index, nic, fd, self.accelerator);
         }
         line.option("-object", {
             let size = clock_page::PAGE_BYTES;
@@ -348,7 +348,13 @@ impl VmConfig<'_> {
 }
 
 /// Adds a card; returns the next free descriptor number.
-fn network_card(line: &mut Line, index: usize, nic: &Nic<'_>, first_fd: RawFd) -> RawFd {
+fn network_card(
+    line: &mut Line,
+    index: usize,
+    nic: &Nic<'_>,
+    first_fd: RawFd,
+    accelerator: Accelerator,
+) -> RawFd {
     let queues = nic.taps().len();
     let next = first_fd + queues as RawFd;
     match &nic.served {
@@ -374,6 +380,11 @@ fn network_card(line: &mut Line, index: usize, nic: &Nic<'_>, first_fd: RawFd) -
     if queues > 1 {
         // Two interrupt vectors a queue, one for configuration, one for control.
         device.push_str(&format!(",mq=on,vectors={}", 2 * queues + 2));
+    }
+    if matches!(nic.served, Served::VhostUser(_)) && accelerator == Accelerator::Tcg {
+        // QEMU takes it that message-signalled interrupts of such a card go through KVM
+        // (kvm_virtio_pci_irqfd_use without vector_irqfd), and crashes where there is none.
+        device.push_str(",vectors=0");
     }
     line.option("-device", device);
     next

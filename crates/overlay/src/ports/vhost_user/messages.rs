@@ -1,5 +1,8 @@
 //! Messages that the `vhost` crate does not know of: taken from the socket before it looks.
 //!
+//! And one that it is too strict about: QEMU 7.2 enables rings before it has set the features when it
+//! calls again, which the protocol allows as soon as protocol features are *offered*.
+//!
 //! All of them carry one number or nothing (vhost-user protocol, "front-end message types"), and none
 //! a file descriptor that we would want.
 
@@ -8,9 +11,12 @@ use std::os::unix::net::UnixStream;
 
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
+use vhost::vhost_user::VhostUserBackendReqHandlerMut;
+
 use super::device::Device;
 
 const SET_LOG_FD: u32 = 7;
+const SET_VRING_ENABLE: u32 = 18;
 const SEND_RARP: u32 = 19;
 const NET_SET_MTU: u32 = 20;
 const SET_STATUS: u32 = 39;
@@ -31,7 +37,14 @@ pub fn handle(stream: &UnixStream, device: &mut Device) -> io::Result<bool> {
     let mut header = [0; HEADER];
     let (peeked, _) = recv(stream, &mut header, RecvFlags::PEEK)?;
     let request = word(&header, 0);
-    let known = [SET_LOG_FD, SEND_RARP, NET_SET_MTU, SET_STATUS, GET_STATUS];
+    let known = [
+        SET_LOG_FD,
+        SET_VRING_ENABLE,
+        SEND_RARP,
+        NET_SET_MTU,
+        SET_STATUS,
+        GET_STATUS,
+    ];
     if peeked < HEADER || !known.contains(&request) {
         return Ok(false);
     }
@@ -55,6 +68,10 @@ pub fn handle(stream: &UnixStream, device: &mut Device) -> io::Result<bool> {
         SEND_RARP => {
             let b = number.to_le_bytes();
             device.announce([b[0], b[1], b[2], b[3], b[4], b[5]]);
+        }
+        SET_VRING_ENABLE => {
+            let (index, enable) = (number as u32, (number >> 32) as u32);
+            good = enable <= 1 && device.set_vring_enable(index, enable == 1).is_ok();
         }
         NET_SET_MTU => good = device.takes_mtu(number),
         SET_STATUS => device.set_status(number as u8),
