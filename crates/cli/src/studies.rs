@@ -20,6 +20,8 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("isolation", include_str!("../../../studies/isolation.yaml")),
     ("tuning", include_str!("../../../studies/tuning.yaml")),
     ("forwarder", include_str!("../../../studies/forwarder.yaml")),
+    ("overlay", include_str!("../../../studies/overlay.yaml")),
+    ("carriers", include_str!("../../../studies/carriers.yaml")),
 ];
 
 pub fn run(args: &Studies) -> Outcome {
