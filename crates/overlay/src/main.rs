@@ -1,6 +1,9 @@
 //! `latlab-overlay`: the daemon.
 
-use std::path::PathBuf;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 
@@ -9,6 +12,7 @@ use latlab_model::overlay::Overlay;
 use latlab_model::overlay::language::parse_file;
 use latlab_overlay::control::{self, Server};
 use latlab_overlay::daemon::Daemon;
+use latlab_overlay::links::udp::sealed;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -25,11 +29,15 @@ struct Arguments {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Unix socket where further commands are taken; only this user may open it.
-    #[arg(long, value_name = "SOCKET")]
-    control: PathBuf,
+    #[arg(long, value_name = "SOCKET", required_unless_present = "new_key")]
+    control: Option<PathBuf>,
     /// Only says whether the file is right.
     #[arg(long, requires = "config")]
     check: bool,
+    /// Only writes a new private key for sealed links into a file, and prints the public one, which
+    /// the other host needs.
+    #[arg(long, value_name = "FILE", exclusive = true)]
+    new_key: Option<PathBuf>,
 }
 
 const EXAMPLE: &str = "Example of a file:
@@ -54,6 +62,9 @@ fn main() -> ExitCode {
 type Failure = (String, String);
 
 fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if let Some(file) = &arguments.new_key {
+        return new_key(file);
+    }
     let overlay = read(arguments)?;
     if arguments.check {
         println!(
@@ -65,15 +76,35 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         );
         return Ok(());
     }
-    let server = control::listen(&arguments.control).map_err(|error| {
-        let path = arguments.control.display();
+    // Asked for by the arguments' own rules.
+    let control = arguments.control.clone().unwrap_or_default();
+    let server = control::listen(&control).map_err(|error| {
+        let path = control.display();
         let message = format!("cannot listen at {path}: {error}");
         (message, "name another socket with --control".to_string())
     })?;
-    let name = arguments.control.display().to_string();
+    let name = control.display().to_string();
     let daemon =
         Daemon::start(&name, &overlay).map_err(|error| (error.to_string(), error.hint()))?;
     serve(&server, daemon)
+}
+
+fn new_key(file: &Path) -> Result<(), Failure> {
+    let made = sealed::Identity::generate().and_then(|identity| {
+        let mut private = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(file)?;
+        writeln!(private, "{}", identity.private_text())?;
+        Ok(identity)
+    });
+    let identity = made.map_err(|error| {
+        let message = format!("cannot write a key into {}: {error}", file.display());
+        (message, "name a file that is not there yet".to_string())
+    })?;
+    println!("{}", sealed::hexadecimal(&identity.public()));
+    Ok(())
 }
 
 fn read(arguments: &Arguments) -> Result<Overlay, Failure> {
