@@ -193,6 +193,14 @@ impl Lookup {
         }
     }
 
+    /// Where an address probably is: only to be prefetched.
+    #[inline]
+    pub fn hint(&self, guest: u64) -> Option<*const u8> {
+        let inside = guest.wrapping_sub(self.last.guest);
+        (inside < self.last.len).then_some(())?;
+        Some(self.place?.address().wrapping_add(inside as usize))
+    }
+
     #[cold]
     fn look_up(&mut self, guest: u64) -> Result<(), Fault> {
         let (location, region) = self.memory.holding(guest).ok_or(Fault::Address)?;

@@ -173,12 +173,24 @@ impl Queue {
         Ok(ready)
     }
 
-    /// Reads ahead what the next `pop`s will want.
+    /// Fetches the beginnings of the next chains' buffers into the cache, all at once: one after the
+    /// other, each frame would wait for lines that the guest's processor has. What is read here is
+    /// only a hint, and read again, checked, by [`Queue::pop`].
     #[inline]
-    pub fn prefetch(&self, ahead: u16) {
-        let entry = usize::from(self.next.wrapping_add(ahead) & (self.size - 1));
+    pub fn warm(&self, chains: u16) {
         let table = self.descriptors.place();
-        prefetch(table.part(entry * DESCRIPTOR, DESCRIPTOR).address());
+        for ahead in 0..chains {
+            let entry = usize::from(self.next.wrapping_add(ahead) & (self.size - 1));
+            let head = self
+                .available
+                .load_u16(ENTRIES + 2 * entry, Ordering::Relaxed);
+            let at = usize::from(head & (self.size - 1)) * DESCRIPTOR;
+            let hint = Descriptor::new(table.load_descriptor(at));
+            if let Some(start) = self.lookup.hint(hint.address) {
+                prefetch(start);
+                prefetch(start.wrapping_add(64));
+            }
+        }
     }
 
     /// Takes the next chain, appended to `chain`; [`Queue::ready`] has said that there is one. Returns

@@ -11,9 +11,6 @@ use crate::endpoints::{DropReason, Receive};
 use crate::frames::{Batch, HEAD, NETWORK_UNKNOWN, Offload, Segment};
 use crate::rings::{Chain, Direction, Fault, Piece};
 
-/// How far ahead descriptors are fetched into the cache.
-const AHEAD: u16 = 8;
-
 /// The receiving half of a pair of rings.
 #[derive(Debug)]
 pub struct Receiver {
@@ -66,8 +63,8 @@ impl Receiver {
                 Err(fault) => return Err((pass, fault)),
             };
             let now = usize::from(ready).min(left);
+            ring.queue.warm(now as u16);
             for _ in 0..now {
-                ring.queue.prefetch(AHEAD);
                 self.chain.clear();
                 match ring.queue.pop(Direction::FromGuest, &mut self.chain) {
                     Ok(head) => ring.queue.push(head, 0),

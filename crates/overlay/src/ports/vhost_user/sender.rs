@@ -129,6 +129,9 @@ fn send(
         Interrupts::BeforeData if first && !which.is_empty() => ring.interrupt(port.counters()),
         Interrupts::BeforeData | Interrupts::Batch => {}
     }
+    let waiting = ring.queue.ready().unwrap_or_default();
+    let hinted = usize::from(waiting).min(which.len());
+    ring.queue.warm(hinted as u16);
     for &index in which {
         let frame = &batch.frames()[usize::from(index)];
         match deliver(port, work, ring, batch, frame) {
