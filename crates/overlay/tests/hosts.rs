@@ -277,3 +277,67 @@ fn containers_reach_each_other_on_one_host() {
         assert!(daemon.counter("c0", "in_kernel_frames") > 1000);
     });
 }
+
+/// Routes, links, modes and ports change a thousand times; a flow that none of it is about loses
+/// nothing. The flow is in the kernel between containers, or in the daemon between taps.
+fn thousand_changes(world: &World, daemon: &Daemon, [from, to]: [&Path; 2]) {
+    let mut server = world.command(to, "iperf3 -s -1 -p 5201");
+    let _server = common::Running::start(server.stdout(std::process::Stdio::null()));
+    common::eventually("iperf3 listens", || {
+        world.at(to, "ss -ltnH").contains(":5201")
+    });
+    let line = "iperf3 -c 10.7.0.2 -u -b 8M -l 500 -t 6 -p 5201 -J";
+    let mut flow = world.command(from, line);
+    let flow = flow.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut client = daemon.client();
+    let mut say = |line: &str| client.say(line).unwrap_or_else(|e| panic!("{line}: {e}"));
+    say("add network other vni 99");
+    for round in 0..125 {
+        let mac = format!("02:00:00:00:01:{round:02x}");
+        say("add link spare udp 192.0.2.200");
+        say(&format!("add route lan any {mac} link spare"));
+        say("set dispatch mode guest");
+        say("add interface spare0 network other tap spare0");
+        say(&format!("delete route lan any {mac} link spare"));
+        say("set dispatch mode adaptive");
+        say("delete interface spare0");
+        say("delete link spare");
+    }
+    let output = flow.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let sum = &said[said
+        .rfind("\"sum\"")
+        .unwrap_or_else(|| panic!("no sum: {said}"))..];
+    let number = |name: &str| -> u64 {
+        let value = sum.split(&format!("\"{name}\":")).nth(1).expect(name);
+        let digits = value.trim_start().split([',', '}', '\n']).next();
+        digits.and_then(|d| d.trim().parse().ok()).expect(name)
+    };
+    assert!(number("packets") > 5_000, "hardly anything was sent: {sum}");
+    assert_eq!(
+        number("lost_packets"),
+        0,
+        "{sum}\n{:#?}",
+        daemon.tell("counters")
+    );
+}
+
+#[test]
+fn changes_lose_nothing_between_taps() {
+    run("overlay-changes-taps", |world| {
+        let two = Two::new(world);
+        let daemons = two.taps(world, "udp {R} local {L}");
+        world.at(&two.guests[0], "ping -c 2 -i 0.01 -W 2 10.7.0.2");
+        thousand_changes(world, &daemons[0], [&two.guests[0], &two.guests[1]]);
+    });
+}
+
+#[test]
+fn changes_lose_nothing_between_containers() {
+    run("overlay-changes-kernel", |world| {
+        let two = Two::new(world);
+        let daemons = two.containers(world, "vxlan {R} local {L}");
+        world.at(&two.guests[0], "ping -c 2 -i 0.01 -W 2 10.7.0.2");
+        thousand_changes(world, &daemons[0], [&two.guests[0], &two.guests[1]]);
+    });
+}

@@ -26,6 +26,10 @@ use crate::kernel::{
 const TICK: Duration = Duration::from_millis(100);
 const TICKS: u32 = 10;
 
+/// How many whole reviews until it is asked anew which routes are used. Asking writes the route, and
+/// the kernel may use its old place for another while a frame still looks at it: so not too often.
+const REVIEWS: u32 = 60;
+
 /// What VXLAN puts before a frame without its Ethernet header (RFC 7348).
 const VXLAN_BYTES: u32 = 50;
 
@@ -129,15 +133,17 @@ impl Keeper {
         })
     }
 
-    /// Takes a new configuration: from when this returns, nothing of the old one is followed in the
-    /// kernel. Returns what the dispatchers keep by.
+    /// Takes a new configuration: what the kernel follows is right by it from now on. Returns what the
+    /// dispatchers keep by. Those who still work by the configuration before may keep by that one:
+    /// [`Keeper::confirm`] when none does any more.
     pub fn install(
         &self,
         table: Arc<Table>,
         places: HashMap<PortId, Place>,
     ) -> Result<Arc<dyn Settled>, Error> {
         let mut current = lock(&self.current);
-        let generation = current.view.generation.wrapping_add(1);
+        // Routes that stay right are not written at all, so that their frames cannot notice.
+        let generation = current.view.generation;
         let found = find(&places);
         attach_wires(&self.path, &found);
         current.view = Arc::new(View {
@@ -146,9 +152,13 @@ impl Keeper {
             generation,
         });
         (current.table, current.places) = (table, places);
-        review(&current, &self.learned)?;
-        self.path.set_floor(generation)?;
+        review(&current, &self.learned, false)?;
         Ok(Arc::clone(&current.view) as Arc<dyn Settled>)
+    }
+
+    /// Every dispatcher works by the last configuration now: forgets what was kept by others.
+    pub fn confirm(&self) -> Result<(), Error> {
+        review(&lock(&self.current), &self.learned, false)
     }
 
     /// What was counted in the kernel about a port.
@@ -247,8 +257,9 @@ impl View {
     }
 }
 
-/// Looks at every route: what is still decided the same is kept, with what is known now.
-fn review(current: &Current, learned: &Arc<Learned>) -> Result<(), Error> {
+/// Looks at every route: what is still decided the same is kept, with what is known now. `anew` says
+/// that from now on it is asked again which ones are used.
+fn review(current: &Current, learned: &Arc<Learned>, anew: bool) -> Result<(), Error> {
     let mut decider = Decider::new(Arc::clone(&current.table), Arc::clone(learned), 1);
     decider.begin(learned.now());
     current.view.path.review(|key, route, used| {
@@ -257,7 +268,7 @@ fn review(current: &Current, learned: &Arc<Learned>) -> Result<(), Error> {
             return Review::Forget;
         };
         match current.view.route(route.ingress, egress) {
-            Some(new) if new == *route && !used => Review::Keep,
+            Some(new) if new == *route && !(used && anew) => Review::Keep,
             Some(new) => Review::Replace(new),
             None => Review::Forget,
         }
@@ -265,7 +276,7 @@ fn review(current: &Current, learned: &Arc<Learned>) -> Result<(), Error> {
 }
 
 fn watch(current: &Mutex<Current>, learned: &Arc<Learned>, is_over: &AtomicBool) {
-    let (mut moves, mut ticks) = (learned.moves(), 0);
+    let (mut moves, mut ticks, mut reviews) = (learned.moves(), 0, 0);
     while !is_over.load(Ordering::Acquire) {
         std::thread::sleep(TICK);
         ticks += 1;
@@ -274,6 +285,7 @@ fn watch(current: &Mutex<Current>, learned: &Arc<Learned>, is_over: &AtomicBool)
             continue;
         }
         (moves, ticks) = (now, 0);
+        reviews = (reviews + 1) % REVIEWS;
         let current = lock(current);
         // Neighbours come and go, and change their addresses.
         let found = find(&current.places);
@@ -290,7 +302,7 @@ fn watch(current: &Mutex<Current>, learned: &Arc<Learned>, is_over: &AtomicBool)
         }
         drop(known);
         // What fails now is tried again in a second.
-        let _ = review(&current, learned);
+        let _ = review(&current, learned, reviews == 0);
     }
 }
 

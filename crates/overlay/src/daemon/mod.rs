@@ -173,6 +173,9 @@ impl Daemon {
         for dispatcher in &self.dispatchers {
             dispatcher.sync()?;
         }
+        if let Some(keeper) = &self.keeper {
+            keeper.confirm()?;
+        }
         // Nobody sends to them any more.
         for mut port in leaving {
             self.hand_over(&mut port);
