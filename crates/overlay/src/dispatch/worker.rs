@@ -104,7 +104,7 @@ impl Worker {
                 }
                 self.wait(Some(0));
             } else {
-                self.rest(now);
+                self.rest(now, looks % LOOKS == 0);
             }
         }
     }
@@ -156,15 +156,18 @@ impl Worker {
     }
 
     /// What is done while ports are polled and none has anything (Cui 2013, 5.1.7).
-    fn rest(&mut self, now: u64) {
+    ///
+    /// System calls only now and then: a frame that comes meanwhile would wait for them.
+    fn rest(&mut self, now: u64, now_and_then: bool) {
         let quiet = now - *self.quiet_since.get_or_insert(now);
         match self.idle {
             Yield::Timed { sleep } => self.sleep(sleep.0),
             Yield::Adaptive { sleep, after } if quiet >= after.0 => self.sleep(sleep.0),
-            Yield::Immediate | Yield::Adaptive { .. } => {
+            Yield::Immediate | Yield::Adaptive { .. } if now_and_then => {
                 self.wait(Some(0));
                 std::thread::yield_now();
             }
+            Yield::Immediate | Yield::Adaptive { .. } => std::hint::spin_loop(),
         }
     }
 
