@@ -432,6 +432,19 @@ fn a_sleeping_dispatcher_is_woken_by_a_kick() {
     assert!(hub.sleeps(0).arm(), "it is there already");
 }
 
+/// QEMU enables rings before it acknowledges any feature.
+#[test]
+fn rings_are_enabled_before_features_are_acknowledged() {
+    let hub = Hub::new("qemu", 1);
+    let mut raw = UnixStream::connect(hub.socket(0)).unwrap();
+    let enable = [18u32, 1, 8, 0, 1].map(u32::to_le_bytes).concat();
+    let status = [40u32, 1, 0].map(u32::to_le_bytes).concat();
+    raw.write_all(&[enable, status].concat()).unwrap();
+    let mut reply = [0; 20];
+    raw.read_exact(&mut reply).unwrap();
+    assert!(hub.port(0).connected());
+}
+
 /// Requests that the crate does not know: RARP, MTU, status.
 #[test]
 fn a_guest_that_came_from_elsewhere_is_announced() {
