@@ -514,3 +514,117 @@ fn routes_end_with_their_port_and_only_containers_are_containers() {
         assert!(error.hint().contains("veth pair"));
     });
 }
+
+/// The lines of a host's daemon: one container and the tunnel to the other host.
+fn config_of(host: &underlay::Host<'_>, other: u8) -> String {
+    format!(
+        "add network lan vni {LAN}
+         add interface guest network lan veth {} mtu 1450
+         add link other vxlan 10.9.0.{other} local 10.9.0.{}\n",
+        if host.number == 1 { "p1" } else { "p2" },
+        host.number
+    )
+}
+
+/// Frames of a port that came to the daemon itself.
+fn outside(daemon: &common::Daemon, port: &str) -> u64 {
+    daemon.counter(port, "received_frames") - daemon.counter(port, "in_kernel_frames")
+}
+
+/// How many echoes of twenty came back, one every 10 ms.
+fn echoes(world: &World, from: &std::path::Path, address: &str) -> u32 {
+    let mut ping = world.command(from, &format!("ping -q -i 0.01 -c 20 -W 1 {address}"));
+    20 - lost(Running::start(ping.stdout(Stdio::piped())))
+}
+
+#[test]
+fn two_daemons_hand_their_containers_to_the_kernel_and_die() {
+    run("kernel-daemons", |world| {
+        let (one, two) = underlay::pair(world, 1500);
+        let (a, b) = (one.plain_container("p1", 1), two.plain_container("p2", 2));
+        let start = |host: &underlay::Host<'_>, other: u8| {
+            let name = format!("control{}", host.number);
+            world.daemon_at(&host.namespace, &name, &config_of(host, other))
+        };
+        let (first, second) = (start(&one, 2), start(&two, 1));
+        // ARP, neighbour discovery and multicast are the daemons'.
+        assert_eq!(echoes(world, &a.namespace, "10.7.0.2"), 20);
+        ping(world, &a.namespace, "fd07::2", 1400);
+        let (from, to) = (
+            Raw::open(&a.namespace, "eth0"),
+            Raw::open(&b.namespace, "eth0"),
+        );
+        let tagged = [0x81, 0, 0, 5, 0x88, 0xb5];
+        let group = [1, 0, 0x5e, 1, 2, 3];
+        for (to, kind) in [(&group, &[0x88, 0xb5][..]), (&b.mac, &tagged[..])] {
+            let mut frame = ethernet(to, &a.mac, kind);
+            frame.extend(*b"through both daemons");
+            from.send(&frame);
+        }
+        let arrived = to.drain_received();
+        let is_it = |frame: &&Vec<u8>| frame.ends_with(b"through both daemons");
+        assert_eq!(arrived.iter().filter(is_it).count(), 2, "{arrived:x?}");
+        // The rest is the kernel's, once it knows.
+        eventually("the daemons see nothing more of it", || {
+            let before = outside(&first, "guest");
+            assert_eq!(echoes(world, &a.namespace, "10.7.0.2"), 20);
+            outside(&first, "guest") == before
+        });
+        bulk(world, &a.namespace, &b.namespace, "10.7.0.2");
+        let flood = Running::start(
+            world
+                .command(&a.namespace, "ping -q -i 0.005 -c 800 -W 1 10.7.0.2")
+                .stdout(Stdio::piped()),
+        );
+        // Killed, not asked.
+        drop(first);
+        drop(second);
+        std::thread::sleep(Duration::from_millis(500));
+        assert_eq!(echoes(world, &a.namespace, "10.7.0.2"), 20);
+        let (first, second) = (start(&one, 2), start(&two, 1));
+        eventually("the kernel has it again", || {
+            let before = outside(&first, "guest");
+            echoes(world, &a.namespace, "10.7.0.2") == 20 && outside(&first, "guest") == before
+        });
+        assert_eq!(
+            lost(flood),
+            0,
+            "from before they died until after they came back"
+        );
+        drop(second);
+    });
+}
+
+#[test]
+fn containers_of_one_daemon_and_changes_under_load() {
+    run("kernel-daemon", |world| {
+        let (one, _two) = underlay::pair(world, 1500);
+        let (a, b) = (one.plain_container("p1", 1), one.plain_container("p2", 2));
+        let _c = one.plain_container("p3", 3);
+        let config = format!(
+            "add network lan vni {LAN}
+             add interface a network lan veth p1 mtu 1450
+             add interface b network lan veth p2 mtu 1450\n"
+        );
+        let daemon = world.daemon_at(&one.namespace, "control", &config);
+        ping(world, &a.namespace, "10.7.0.2", 1400);
+        bulk(world, &a.namespace, &b.namespace, "10.7.0.2");
+        let mut flood = world.command(&a.namespace, "ping -q -i 0.002 -c 2000 -W 1 10.7.0.2");
+        let flood = Running::start(flood.stdout(Stdio::piped()));
+        for count in 0..100 {
+            daemon.tell("add interface c network lan veth p3 mtu 1450");
+            daemon.tell(&format!("add network n{count} vni {}", 1000 + count));
+            daemon.tell("delete interface c");
+        }
+        assert_eq!(lost(flood), 0);
+        let before = outside(&daemon, "a");
+        assert_eq!(echoes(world, &a.namespace, "10.7.0.2"), 20);
+        assert!(
+            outside(&daemon, "a") - before < 5,
+            "they are still in the kernel"
+        );
+        // Without the other end there is no way any more.
+        daemon.tell("delete interface b");
+        assert_eq!(echoes(world, &a.namespace, "10.7.0.2"), 0);
+    });
+}
