@@ -45,6 +45,12 @@ pub const TARGETS: &[Target] = &[
         tokens: seeds::YAML_TOKENS,
     },
     Target {
+        name: "overlay-language",
+        run: targets::overlay_language,
+        seeds: seeds::overlay_language,
+        tokens: seeds::OVERLAY_TOKENS,
+    },
+    Target {
         name: "units",
         run: targets::units,
         seeds: seeds::units,

@@ -7,6 +7,77 @@ use latlab_samples::{Sample, SampleWriter};
 use latlab_wire::channel::{self, Exec, Message, NetworkConfig, Stream};
 use latlab_wire::{probe, samples};
 
+/// Words of the overlay's control language.
+pub const OVERLAY_TOKENS: &[&str] = &[
+    "add ",
+    "delete ",
+    "set ",
+    "network ",
+    "interface ",
+    "link ",
+    "route ",
+    "vni ",
+    "vhost-user ",
+    "tap ",
+    "veth ",
+    "vxlan ",
+    "udp ",
+    "sealed ",
+    "connect ",
+    "listen ",
+    "direct ",
+    "local ",
+    "from ",
+    "any ",
+    "none ",
+    "not-",
+    "02:00:00:00:00:01",
+    "10.0.0.2",
+    "[fd00::2]:1",
+    "netns ",
+    "mac ",
+    "mtu ",
+    "mode ",
+    "adaptive:rate=2/1/1ms",
+    "dispatch ",
+    "idle ",
+    "timed:1us",
+    "cpus ",
+    "\"",
+    "#",
+    "begin",
+];
+
+/// A configuration with every kind of thing, and its commands one by one.
+pub fn overlay_language() -> Vec<Vec<u8>> {
+    let key = "00112233445566778899aabbccddeeff".repeat(2);
+    let whole = format!(
+        "set dispatch dispatchers 2 cpus 2-3 mode adaptive:rate=10000/1000/10ms idle timed:20us
+add network lan vni 7
+add network quiet vni 8 learning off flood 100 age 2s
+add interface v1 network lan vhost-user /run/v1.sock mac 52:54:00:00:00:01 mtu 9000 mode vmm
+add interface v2 network lan vhost-user \"/run/a b\" client on queues 4 interrupts early cut-through off
+add interface t0 network quiet tap tap0 netns /run/netns/a queues 2
+add interface c0 network lan veth veth0
+add link b vxlan 10.0.0.2
+add link c udp [fd00::2]:7000 local [fd00::1]:7000
+add link d sealed 10.0.0.3 key /etc/k peer {key}
+add link e connect 10.0.0.4:5000 certificate a certificate-key b authority c
+add link f listen 0.0.0.0:5000
+add link g direct eth1 network quiet
+add route lan any 52:54:00:00:00:09 link b
+add route lan not-52:54:00:00:00:01 none interface v1 from link b
+set interface v1 interrupts before-data
+delete route lan any 52:54:00:00:00:09 link b
+delete link c
+"
+    );
+    let lines = whole.lines().map(|line| line.as_bytes().to_vec());
+    std::iter::once(whole.clone().into_bytes())
+        .chain(lines)
+        .collect()
+}
+
 /// Words of labs and studies.
 pub const YAML_TOKENS: &[&str] = &[
     "name: ",

@@ -10,6 +10,7 @@ use latlab_host::images;
 use latlab_host::nodes::vm::bzimage;
 use latlab_model::diagnostic::Diagnostics;
 use latlab_model::facts::Facts;
+use latlab_model::overlay::{Overlay, language};
 use latlab_model::plan::{Plan, plan, plan_run};
 use latlab_model::profile::Profile;
 use latlab_model::results::{Manifest, Summary, Trial};
@@ -169,6 +170,34 @@ pub fn study(data: &[u8]) -> u64 {
         }
         Err(errors) => check_mistakes(&errors, &text),
     }
+}
+
+/// Commands of the overlay. What is accepted is written so that it is read back; a mistake stands in
+/// its line; a refusal changes nothing.
+pub fn overlay_language(data: &[u8]) -> u64 {
+    let text = String::from_utf8_lossy(data);
+    let mut overlay = Overlay::default();
+    let mut answers = Vec::new();
+    for line in text.lines().take(64) {
+        let command = match language::parse(line, &overlay) {
+            Ok(Some(command)) => command,
+            Ok(None) => continue,
+            Err(mistake) => {
+                assert!(mistake.column <= line.chars().count() + 2, "{mistake:?}");
+                answers.push(words(&mistake.message));
+                continue;
+            }
+        };
+        let before = overlay.clone();
+        if let Err(refusal) = overlay.apply(&command) {
+            assert_eq!(overlay, before, "{refusal}");
+            answers.push(words(&refusal.message));
+        }
+    }
+    let written = overlay.to_string();
+    let read = language::parse_file(&written).unwrap_or_else(|e| panic!("{e:?} in\n{written}"));
+    assert_eq!(read, overlay);
+    answer((answers, overlay.interfaces.len(), overlay.links.len()))
 }
 
 /// Quantities as people write them.
