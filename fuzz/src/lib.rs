@@ -105,6 +105,18 @@ pub const TARGETS: &[Target] = &[
         tokens: seeds::JSON_TOKENS,
     },
     Target {
+        name: "overlay-frames",
+        run: targets::overlay_frames,
+        seeds: seeds::overlay_frames,
+        tokens: &[],
+    },
+    Target {
+        name: "overlay-links",
+        run: targets::overlay_links,
+        seeds: seeds::overlay_links,
+        tokens: &["L"],
+    },
+    Target {
         name: "kernel-texts",
         run: targets::kernel_texts,
         seeds: seeds::kernel_texts,

@@ -544,3 +544,97 @@ pub fn kernel_texts() -> Vec<Vec<u8>> {
     seeds.push(image);
     seeds
 }
+
+/// TCP and UDP, whole and with partial checksums, behind `virtio_net_hdr`.
+pub fn overlay_frames() -> Vec<Vec<u8>> {
+    let ethernet = [[2; 6], [4; 6]].concat();
+    let ipv4 = |protocol: u8, behind: u8| {
+        let mut header = vec![8, 0, 0x45, 0, 0, 20 + behind, 0, 1, 0x40, 0, 64, protocol];
+        header.extend([0; 2]);
+        header.extend([10, 0, 0, 1, 10, 0, 0, 2]);
+        header
+    };
+    let ipv6 = |next: u8, behind: u8| {
+        let mut header = vec![0x86, 0xdd, 0x60, 0, 0, 0, 0, behind, next, 64];
+        header.extend([0xfd; 32]);
+        header
+    };
+    let tcp = [
+        0, 80, 0, 81, 0, 0, 0, 1, 0, 0, 0, 2, 0x50, 0x19, 1, 0, 0, 0, 0, 0,
+    ];
+    let udp = [0, 53, 0, 54, 0, 108, 0, 0];
+    let payload = [7; 100];
+    let frame = |parts: &[&[u8]]| [&ethernet[..], &parts.concat(), &payload].concat();
+    let with = |header: [u8; 10], frame: Vec<u8>| [&header[..], &frame].concat();
+    vec![
+        with(
+            [1, 1, 54, 0, 40, 0, 34, 0, 16, 0],
+            frame(&[&ipv4(6, 120), &tcp]),
+        ),
+        with(
+            [1, 4, 74, 0, 40, 0, 54, 0, 16, 0],
+            frame(&[&ipv6(6, 120), &tcp]),
+        ),
+        with(
+            [1, 5, 42, 0, 40, 0, 34, 0, 6, 0],
+            frame(&[&ipv4(17, 108), &udp]),
+        ),
+        with(
+            [1, 0, 0, 0, 0, 0, 34, 0, 6, 0],
+            frame(&[&ipv4(17, 108), &udp]),
+        ),
+        with([0; 10], frame(&[&[0x81, 0, 0, 5], &ipv4(17, 108), &udp])),
+        // Behind a hop-by-hop header.
+        with(
+            [1, 4, 82, 0, 40, 0, 62, 0, 16, 0],
+            frame(&[&ipv6(0, 128), &[6, 0, 1, 4, 0, 0, 0, 0], &tcp]),
+        ),
+    ]
+}
+
+/// One datagram of each form, and a frame in two slices.
+pub fn overlay_links() -> Vec<Vec<u8>> {
+    use latlab_wire::overlay::{Carried, Handshake, Sealed, Vxlan};
+    let framed = |datagrams: &[Vec<u8>]| {
+        let each = datagrams.iter().map(|datagram| {
+            let length = u16::try_from(datagram.len()).expect("short").to_le_bytes();
+            [&length[..], datagram].concat()
+        });
+        each.collect::<Vec<_>>().concat()
+    };
+    let carried = |offset: u32, slice: &[u8]| {
+        let header = Carried {
+            hops: 2,
+            network: 7,
+            origin: 99,
+            number: 1,
+            whole: 60,
+            offset,
+            offload: [0; 10],
+        };
+        [&header.encode()[..], slice].concat()
+    };
+    let vxlan = [&Vxlan { network: 7 }.encode()[..], &[1; 60]].concat();
+    let sealed = Sealed {
+        session: 1,
+        counter: 2,
+    };
+    let sealed = [&sealed.encode()[..], &[0; 40]].concat();
+    let handshake = |answer| {
+        let header = Handshake {
+            answer,
+            sender: 1,
+            receiver: 2,
+        };
+        [&header.encode()[..], &[0; 96]].concat()
+    };
+    let (front, back) = (carried(0, &[1; 32]), carried(32, &[2; 28]));
+    vec![
+        framed(&[vxlan]),
+        framed(&[carried(0, &[3; 60])]),
+        framed(&[back.clone(), front.clone()]),
+        framed(&[front.clone(), front, back]),
+        framed(&[sealed, handshake(false), handshake(true)]),
+        framed(&[[&[0, 0, 0, 100][..], &[0; 96]].concat()]),
+    ]
+}

@@ -18,7 +18,11 @@ use latlab_model::spec::yaml::Yaml;
 use latlab_model::spec::{DocumentKind, Lab, LabSource, Study};
 use latlab_model::state::LabState;
 use latlab_model::units::{BitsPerSecond, Bytes, CpuList, Nanos};
+use latlab_overlay::endpoints::PortId;
+use latlab_overlay::frames::{Arena, Batch, Gso, Headers, Offload, Segment, uncompleted};
+use latlab_overlay::links;
 use latlab_samples::SampleReader;
+use latlab_wire::overlay::{Carried, Handshake, Sealed, Vxlan, record_bytes};
 use latlab_wire::{channel as wire_channel, probe, samples};
 
 /// The machines that the model's tests plan for.
@@ -434,4 +438,93 @@ pub fn kernel_texts(data: &[u8]) -> u64 {
             unpacked,
         ),
     ))
+}
+
+/// A guest's frame with its virtio-net header: headers, checksums, segmentation.
+pub fn overlay_frames(data: &[u8]) -> u64 {
+    let Some((header, frame)) = data.split_first_chunk::<{ Offload::BYTES }>() else {
+        return 0;
+    };
+    let layout = Headers::parse(frame);
+    let partial = uncompleted(frame).is_some();
+    let Ok(offload) = Offload::parse(header, frame.len()) else {
+        return answer((layout.is_ok(), partial));
+    };
+    let mut batch = Batch::new(1);
+    // In two stretches, divided where the input says.
+    let middle = usize::from(header[9]) * 8 % frame.len().max(1);
+    let pieces = [&frame[..middle], &frame[middle..]].map(|part| {
+        // SAFETY: the input outlives the batch, which ends with this function.
+        unsafe { Segment::new(part.as_ptr(), part.len()) }
+    });
+    if batch.push(PortId(0), 1, offload, pieces).is_err() {
+        return 1;
+    }
+    let frame_in = &batch.frames()[0];
+    let mut arena = Arena::new();
+    let done = match offload.gso {
+        Gso::None => arena.complete(b"prefix", &batch, frame_in).map(|()| 1),
+        _ => arena.cut(b"prefix", &batch, frame_in, offload.gso_size),
+    };
+    if let Ok(count) = done {
+        assert_eq!(count, arena.len());
+        let mut payload = 0;
+        for piece in 0..count {
+            let rest: usize = arena.rest(piece).iter().map(|part| part.len()).sum();
+            assert_eq!(arena.head(piece).len() + rest, arena.bytes(piece));
+            assert!(arena.head(piece).starts_with(b"prefix"));
+            payload += arena.bytes(piece) - 6;
+        }
+        if let (Ok(headers), true) = (layout, count > 1) {
+            assert_eq!(
+                payload - count * headers.payload,
+                frame.len() - headers.payload
+            );
+        } else {
+            assert_eq!(payload, frame.len());
+        }
+    }
+    answer((
+        layout.map(|l| (l.ipv6, l.tcp)),
+        partial,
+        done.map(|count| count.min(4)),
+    ))
+}
+
+/// What peers send, as datagrams behind a length each: every header, and slices put together.
+pub fn overlay_links(data: &[u8]) -> u64 {
+    let mut datagrams = Vec::new();
+    let mut rest = data;
+    while let Some((length, behind)) = rest.split_first_chunk::<2>() {
+        let length = usize::from(u16::from_le_bytes(*length)).min(behind.len());
+        let (datagram, next) = behind.split_at(length);
+        datagrams.push(datagram);
+        rest = next;
+    }
+    let mut kinds = BTreeSet::new();
+    for datagram in &datagrams {
+        if let Ok((header, frame)) = Vxlan::parse(datagram) {
+            assert_eq!(header.encode()[4..7], datagram[4..7]);
+            assert_eq!(frame.len() + Vxlan::BYTES, datagram.len());
+            kinds.insert(0);
+        }
+        if let Ok((header, slice)) = Carried::parse(datagram) {
+            assert!(header.offset as usize + slice.len() <= header.whole as usize);
+            // Reserved bytes are not looked at.
+            let again = header.encode();
+            assert_eq!(again[4..38], datagram[4..38]);
+            kinds.insert(1 + u64::from(header.offset == 0));
+        }
+        if let Ok((header, _)) = Sealed::parse(datagram) {
+            assert_eq!(header.encode(), datagram[..Sealed::BYTES]);
+            kinds.insert(3);
+        }
+        if let Ok((header, _)) = Handshake::parse(datagram) {
+            assert_eq!(header.encode(), datagram[..Handshake::BYTES]);
+            kinds.insert(4 + u64::from(header.answer));
+        }
+        kinds.insert(6 + answer(record_bytes(datagram).map(|r| r.is_some()).is_ok()) % 2);
+    }
+    let whole = links::fuzz::reassemble(datagrams.iter().copied());
+    answer((kinds, whole.len().min(4)))
 }

@@ -6,7 +6,7 @@
 use super::checksum::Sum;
 
 /// Why a frame is not cut or completed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Refused {
     /// Headers end beyond the frame, or beyond what a sane sender uses.
     #[error("headers that do not fit the frame")]

@@ -11,6 +11,7 @@
 //! count into the [`Counters`](crate::endpoints::Counters) of their link.
 
 pub mod direct;
+pub mod fuzz;
 mod netns;
 mod sys;
 pub mod tcp;

@@ -35,6 +35,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::endpoints::{Counters, PortId};
 use crate::links::sys;
 
+pub(in crate::links) use reassembly::{Outcome, Reassembly};
 pub use receive::Receiver;
 pub use transmit::Transmitter;
 pub(in crate::links) use transmit::carried;
