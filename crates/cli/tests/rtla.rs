@@ -11,14 +11,17 @@ fn noise_uses_the_tracers_of_a_real_time_kernel() {
         return;
     }
     enter("noise_uses_the_tracers_of_a_real_time_kernel", |bench| {
-        let lab = "name: NAME\ntopology: {nodes: {a: {kind: vm, kernel: rt, cpus: 2}}}\n";
-        let name = bench.deploy("tracers", lab);
-        let noise = format!(
-            "mountpoint -q /sys/kernel/tracing || mount -t tracefs none /sys/kernel/tracing
-             exec {} noise --cpus 1 --duration 2s --format json",
-            env!("CARGO_BIN_EXE_latlab")
+        // The guest has the host's root, but not the directories that tests are built in.
+        let here = std::path::Path::new(env!("CARGO_BIN_EXE_latlab")).parent();
+        let lab = format!(
+            "name: NAME\ntopology:\n  nodes:\n    a: {{kind: vm, kernel: rt, cpus: 2, \
+             binds: [\"{}:/run/tools:ro\"]}}\n",
+            here.unwrap().display()
         );
-        let said = bench.exec(&name, "a", &["sh", "-c", &noise]).good();
+        let name = bench.deploy("tracers", &lab);
+        let noise = "mountpoint -q /sys/kernel/tracing || mount -t tracefs none /sys/kernel/tracing
+             exec /run/tools/latlab noise --cpus 1 --duration 2s --format json";
+        let said = bench.exec(&name, "a", &["sh", "-c", noise]).good();
         let told: serde_json::Value = serde_json::from_str(&said.out).unwrap();
         let tracers: Vec<&str> = told["rtla"]
             .as_array()

@@ -44,6 +44,13 @@ export function packetTimeline(
           ]
         : null,
     ),
+    packet[9].length === 0
+      ? h(
+          'p',
+          { class: 'hint' },
+          'This page has no room for its slices; latlab explain RUN --format json has them.',
+        )
+      : null,
     drawing(tail, packet, width),
     slices(tail, packet, latency),
   );

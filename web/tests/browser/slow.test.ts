@@ -153,7 +153,8 @@ describe.runIf(explained.length > 0)('the slowest packets', () => {
         return slice;
       });
       expect(slices).toEqual(expected);
-      expect(from, 'the slices are the whole of its time').toBe(packet[4]);
+      // A packet without slices is one that the page had no room for.
+      if (expected.length > 0) expect(from, 'the slices are the whole').toBe(packet[4]);
     }
   });
 

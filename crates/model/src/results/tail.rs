@@ -120,7 +120,8 @@ pub struct SlowPacket {
     pub behind: Option<usize>,
     /// What the processors did meanwhile; place in [`Tail::stretches`].
     pub stretch: Option<usize>,
-    /// Its time between the taps, without gap or overlap, in order.
+    /// Its time between the taps, without gap or overlap, in order; empty where there was no room for
+    /// all of it.
     pub pieces: Vec<Slice>,
 }
 

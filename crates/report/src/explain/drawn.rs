@@ -14,6 +14,9 @@ use crate::stats::{CURVE_POINTS, tidy};
 /// What processors did is drawn for the slowest packets, up to so many steps a device and cell: half a
 /// megabyte of the page.
 const STEPS: usize = 40_000;
+/// A packet that waited long may be cut into thousands of slices, and so may all others that waited with
+/// it; the page has so many in all, a few megabytes, those of the slowest packets first.
+const SLICES: usize = 150_000;
 
 /// What the processors did while the slowest packets were under way, from the slowest on.
 pub fn scenes(
@@ -92,6 +95,7 @@ fn tail(one: &Explanation) -> Tail {
     let (stretches, places) = stretches(one, &mut names);
     let attribution = &one.attribution;
     let pairs = attribution.worst.iter().zip(&one.of_trial);
+    let mut left = SLICES;
     let worst = pairs
         .map(|(packet, &trial)| SlowPacket {
             trial,
@@ -103,8 +107,7 @@ fn tail(one: &Explanation) -> Tail {
             first_ns: packet.first_ns,
             behind: packet.behind.as_ref().map(|cause| causes.of(cause)),
             stretch: places.get(&(trial, packet.passage.in_ns)).copied(),
-            pieces: packet
-                .pieces
+            pieces: taken(&packet.pieces, &mut left)
                 .iter()
                 .map(|piece| tail::Slice {
                     cause: causes.of(&piece.cause),
@@ -138,6 +141,17 @@ fn tail(one: &Explanation) -> Tail {
         stretches,
         causes: causes.all.iter().map(info).collect(),
         names: names.all,
+    }
+}
+
+/// All of a packet's slices, or none: half of them would be no packet's time.
+fn taken<'a, T>(pieces: &'a [T], left: &mut usize) -> &'a [T] {
+    match left.checked_sub(pieces.len()) {
+        Some(rest) => {
+            *left = rest;
+            pieces
+        }
+        None => &[],
     }
 }
 
@@ -253,4 +267,16 @@ fn curve(one: &Explanation) -> Vec<(f64, f64)> {
         }
     }
     points
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_are_kept_whole_or_not_at_all() {
+        let mut left = 10;
+        let kept = [6, 6, 4, 1].map(|pieces| taken(&vec![0; pieces], &mut left).len());
+        assert_eq!((kept, left), ([6, 0, 4, 0], 0));
+    }
 }
