@@ -92,12 +92,18 @@ describe.runIf(explained.length > 0)('the slowest packets', () => {
         const slackX = ((x.domain[1] - x.domain[0]) * 0.006) / (x.range[1] - x.range[0]);
         const height = Math.abs(y.range[1] - y.range[0]);
         const slackY = (Math.log(y.domain[1] / y.domain[0]) * 0.006) / height;
-        const near = (a: Point, b: Point): boolean =>
-          Math.abs(a[0] - b[0]) <= slackX && Math.abs(a[1] - b[1]) <= slackY;
+        // In units of that; the nearest, because marks of a queue stand closer than a pixel.
+        const away = (a: Point, b: Point): number =>
+          Math.max(Math.abs(a[0] - b[0]) / slackX, Math.abs(a[1] - b[1]) / slackY);
         const left = [...have];
         for (const point of want) {
-          const at = left.findIndex((one) => near(one, point));
-          expect(at, `a mark at ${point.join(', ')}`).toBeGreaterThanOrEqual(0);
+          let at = 0;
+          for (let i = 1; i < left.length; i++) {
+            const [one, best] = [left[i] as Point, left[at] as Point];
+            if (away(one, point) < away(best, point)) at = i;
+          }
+          const distance = away(left[at] as Point, point);
+          expect(distance, `a mark at ${point.join(', ')}`).toBeLessThanOrEqual(1.5);
           left.splice(at, 1);
         }
       }
