@@ -514,7 +514,7 @@ fn a_missing_trace_point_gives_no_wrong_cause() {
             let left = events.iter().filter(|event| !missing.contains(&event.kind));
             // Something was recorded, or nothing would be looked for at all.
             let mut left: Vec<Event> = left.copied().collect();
-            left.insert(0, event(1, 1, EventKind::FaultExit));
+            left.insert(0, event(1, 1, FaultExit));
             let all = attribute(&capture(held_up(FROM, TO), left), 1000);
             for one in all.worst.iter().filter(|one| one.latency_ns() > 50_000) {
                 is_whole(one);
