@@ -61,7 +61,7 @@ rr-client  --proto tcp|udp|icmp --to ADDR[:PORT] [--bind ADDR] --count N | --dur
            [--request-bytes 100] [--response-bytes 200] [--warmup 100] [--timeout-ms 1000]
            [--poll block|busy] [--connect yes|no]
 sink       --bind ADDR:PORT [--max-packets 1048576] [--flow ID] [--stamp user|kernel]
-           [--poll block|busy] [--receive-buffer BYTES]
+           [--poll block|busy] [--doze-us 0] [--receive-buffer BYTES]
 discard    --bind ADDR:PORT
 source     --to ADDR:PORT [--bind ADDR] --rate PPS --count N | --duration-ms D [--bytes 64]
            [--flow 0] [--flows 1] [--arrival constant|poisson] [--burst 1] [--seed 1]

@@ -84,7 +84,7 @@ struct stolen {
 struct tap_settings {
 	__s64 steal_from_run_queue; /* 0: not known */
 	__u32 room;                 /* records */
-	__u32 padding;
+	__u32 stamp_last;           /* take the time when all else is done, not first */
 };
 
 struct tap_counters {

@@ -4,12 +4,14 @@
 //! duplicates and reordering are found afterwards. Its time stamp is taken after the system call
 //! returned, so it contains the wake-up, as what an application sees does. The kernel's own stamp,
 //! from when the packet entered the stack, can be asked for instead; it is on `CLOCK_REALTIME`,
-//! whose offset is measured before and after the run and interpolated between.
+//! whose offset is measured before and after the run and interpolated between. With that, the receiver
+//! may look for packets now and then only, so that what sends to it need not wake it up.
 
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 use latlab_wire::probe::{Packet, PacketRepr};
 use latlab_wire::samples::{
@@ -39,6 +41,8 @@ struct Settings {
     flow: Option<u16>,
     stamp: Stamp,
     poll: Poll,
+    /// How long to sleep when nothing is there, instead of waiting for it: then nobody wakes it.
+    doze: Duration,
 }
 
 impl Settings {
@@ -59,6 +63,7 @@ impl Settings {
                 .choice("stamp", &[("user", Stamp::User), ("kernel", Stamp::Kernel)])?
                 .unwrap_or(Stamp::User),
             poll: Poll::take(options, Poll::Block)?,
+            doze: Duration::from_micros(options.number("doze-us", 0, 1_000_000)?.unwrap_or(0)),
         })
     }
 }
@@ -155,12 +160,20 @@ impl Catch {
         let mut buffer = vec![0xff; 1 << 16];
         loop {
             let stopping = stop.requested();
-            let poll = if stopping { Poll::Busy } else { settings.poll };
+            let poll = match stopping || !settings.doze.is_zero() {
+                true => Poll::Busy,
+                false => settings.poll,
+            };
             let (length, kernel_ns) = match receive_once(socket, &mut buffer, settings.stamp, poll)
             {
                 Ok(Some(received)) => received,
                 Ok(None) if stopping => return Ok(()),
-                Ok(None) => continue,
+                Ok(None) => {
+                    if !settings.doze.is_zero() {
+                        std::thread::sleep(settings.doze);
+                    }
+                    continue;
+                }
                 Err(error) => return Err(Error::Peer(format!("receive packets: {error}"))),
             };
             let received_ns = time::now_ns();
@@ -297,6 +310,7 @@ mod tests {
             flow: None,
             stamp: Stamp::User,
             poll: Poll::Block,
+            doze: Duration::ZERO,
         }
     }
 

@@ -74,7 +74,7 @@ impl Tap {
             })?;
         let index = crate::sys::interface_index(&point.interface)
             .ok_or_else(|| Error::NoInterface(point.interface.clone()))?;
-        let object = load(room)?;
+        let object = load(room, point.side)?;
         let (mut records, mut counters) = (None, None);
         for map in object.maps() {
             match map.name().to_string_lossy().as_ref() {
@@ -162,7 +162,7 @@ fn refused(reason: String) -> Error {
     Error::Load { what: WHAT, reason }
 }
 
-fn load(room: u32) -> Result<libbpf_rs::Object, Error> {
+fn load(room: u32, side: Side) -> Result<libbpf_rs::Object, Error> {
     const WITH_TYPES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tap.bpf.o"));
     const WITHOUT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tap-without-types.bpf.o"));
     // Such a kernel does not say what a hypervisor takes; packets can be timed all the same.
@@ -183,6 +183,8 @@ fn load(room: u32) -> Result<libbpf_rs::Object, Error> {
             if let Some(value) = map.initial_value_mut() {
                 value[..8].copy_from_slice(&steal::from_run_queue().to_ne_bytes());
                 value[8..12].copy_from_slice(&room.to_ne_bytes());
+                let stamp_last = u32::from(side == Side::Egress);
+                value[12..16].copy_from_slice(&stamp_last.to_ne_bytes());
             }
         }
     }
