@@ -22,6 +22,11 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("forwarder", include_str!("../../../studies/forwarder.yaml")),
     ("overlay", include_str!("../../../studies/overlay.yaml")),
     ("carriers", include_str!("../../../studies/carriers.yaml")),
+    (
+        "forwarder-quick",
+        include_str!("../../../studies/forwarder-quick.yaml"),
+    ),
+    ("devices", include_str!("../../../studies/devices.yaml")),
 ];
 
 pub fn run(args: &Studies) -> Outcome {
