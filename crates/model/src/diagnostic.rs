@@ -204,7 +204,7 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
 }
 
 /// Most candidates that a hint lists.
-const MAX_LISTED: usize = 20;
+const MAX_LISTED: usize = 24;
 
 /// A hint for a word that is not one of `candidates`: the nearest, or all of them.
 pub fn hint_one_of(word: &str, candidates: &[&str]) -> String {
