@@ -12,13 +12,16 @@ pub const KNOB: Knob = Knob {
     about: "Time that KVM spins for a guest with nothing to do",
     evidence: "Documentation/virt/kvm/halt-polling.rst; Documentation/virt/guest-halt-polling.rst",
     risk: "a guest that sleeps uses a processor of the host for so long each time; it counts as the guest's",
-    items: |m| {
-        file::one(
+    items: |m| match file::only_read(m.root, FILE.as_ref()) {
+        true => Err(format!(
+            "{FILE} cannot be written while this kernel runs: boot it with kvm.halt_poll_ns="
+        )),
+        false => file::one(
             m.root,
             FILE,
             Form::Text,
             "this kernel has no KVM, or it is not loaded",
-        )
+        ),
     },
     value: Value::Same(nanoseconds),
     moves: false,
@@ -26,6 +29,8 @@ pub const KNOB: Knob = Knob {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
@@ -34,5 +39,12 @@ mod tests {
         tree.turns("halt-poll", "off", FILE, "200000", "0");
         tree.turns("halt-poll", "50us", FILE, "200000", "50000");
         Tree::lacks("halt-poll", "off", "this kernel has no KVM");
+        let fixed = std::fs::Permissions::from_mode(0o444);
+        std::fs::set_permissions(tree.root().path(FILE), fixed).unwrap();
+        let absent = tree.change("halt-poll", "off").absent.unwrap();
+        assert!(
+            absent.contains("boot it with kvm.halt_poll_ns="),
+            "{absent}"
+        );
     }
 }
