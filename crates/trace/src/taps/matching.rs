@@ -213,7 +213,7 @@ mod tests {
             time_ns,
             sequence,
             flow,
-            check: sequence * 3,
+            check: sequence.wrapping_mul(3),
             ..TapRecord::default()
         }
     }
