@@ -89,6 +89,8 @@ fn a_full_disk_ends_a_run_and_keeps_what_was_measured() {
                 kept,
                 "{summary:#}"
             );
+            // What did not fit may have left room for a page.
+            fs::write(runs.join("filling"), vec![0; 1 << 20]).unwrap_err();
             let report = bench.latlab(&["report", run.to_str().unwrap()]);
             report.refused(2, "No space left on device", "--print-only");
 

@@ -120,7 +120,12 @@ pub(crate) fn send(
     ]);
     if m.probe == Probe::Forward {
         // Whether the machine has it was asked before; the probe's own limit is for guests.
-        let packets = m.rate * (duration_ms + warmup_ms).div_ceil(1_000) + 1_000;
+        let mean = m.rate * (duration_ms + warmup_ms).div_ceil(1_000);
+        // The source makes room for ten standard deviations of the number of bursts and some more,
+        // for the warm-up and for the rest (`schedule::Plan::most_packets`).
+        let burst = u64::from(m.burst);
+        let spread = 10 * burst * ((mean / burst).isqrt() + 10);
+        let packets = mean + 2 * spread + 1_000;
         args.extend(strings(&[
             "--max-memory",
             &(packets * RECORD_BYTES).to_string(),
