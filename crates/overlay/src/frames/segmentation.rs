@@ -142,7 +142,13 @@ impl Arena {
             sum.add_segment(*segment);
         }
         let at = start + prefix.len() + field;
-        self.bytes[at..at + 2].copy_from_slice(&sum.finish_nonzero());
+        // Only in UDP a zero means that there is none; its sum is in the seventh byte (RFC 768).
+        let is_udp = offset == 6;
+        self.bytes[at..at + 2].copy_from_slice(&if is_udp {
+            sum.finish_nonzero()
+        } else {
+            sum.finish()
+        });
         self.end(start, first, prefix.len() + frame.len as usize);
         Ok(())
     }

@@ -194,7 +194,19 @@ impl Switch {
                 mtu,
                 counters: tap_counters,
             };
-            (make(), tap::open(&spec).unwrap())
+            let made = make();
+            // The tap of a switch before this one may take a moment to go.
+            let mut opened = tap::open(&spec);
+            for _ in 0..500 {
+                match &opened {
+                    Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {
+                        std::thread::sleep(Duration::from_millis(10));
+                        opened = tap::open(&spec);
+                    }
+                    _ => break,
+                }
+            }
+            (made, opened.unwrap())
         });
         let stop = Arc::new(AtomicBool::new(false));
         let (from_link, to_link) = halves;
