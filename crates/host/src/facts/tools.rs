@@ -124,11 +124,16 @@ fn find_in(name: &str, directories: impl Iterator<Item = PathBuf>) -> Option<Pat
     directories.map(|directory| directory.join(name)).find(runs)
 }
 
-/// The agent that runs in guests and containers: where `LATLAB_AGENT` says, or beside latlab.
+/// The agent that runs in guests and containers.
 pub fn agent() -> Option<PathBuf> {
-    let said = std::env::var_os("LATLAB_AGENT").map(PathBuf::from);
-    let beside = || Some(std::env::current_exe().ok()?.parent()?.join("latlab-agent"));
-    said.or_else(beside).filter(|path| path.is_file())
+    Some(ours("latlab-agent", "LATLAB_AGENT")).filter(|path| path.is_file())
+}
+
+/// Where a program of latlab's own should be: where the variable says, or beside latlab.
+pub(crate) fn ours(name: &str, variable: &str) -> PathBuf {
+    let said = std::env::var_os(variable).map(PathBuf::from);
+    let beside = || Some(std::env::current_exe().ok()?.parent()?.join(name));
+    said.or_else(beside).unwrap_or_default()
 }
 
 /// Versions that were told before, by path.

@@ -42,6 +42,7 @@ pub use taken::taken_cpus;
 
 use crate::cgroup::{Cgroups, CpuUsage, Limits, NodeCgroup};
 use crate::dirs::Dirs;
+use crate::facts::tools;
 use crate::journal::{Claim, Journal};
 use crate::nodes::container::Container;
 use crate::nodes::native::Native;
@@ -397,13 +398,7 @@ fn boot_id() -> Result<String, Error> {
 
 /// The agent's binary: beside latlab's own, or where `LATLAB_AGENT` says.
 fn agent() -> Result<PathBuf, Error> {
-    let beside = std::env::current_exe()
-        .ok()
-        .and_then(|p| Some(p.parent()?.join("latlab-agent")));
-    let path = std::env::var_os("LATLAB_AGENT")
-        .map(PathBuf::from)
-        .or(beside)
-        .unwrap_or_default();
+    let path = tools::ours("latlab-agent", "LATLAB_AGENT");
     match path.is_file() {
         true => Ok(path),
         false => Err(Error::NoAgent(path)),

@@ -31,6 +31,7 @@ use latlab_model::spec::Carrier;
 use super::attach::{self, Site};
 use super::underlay::{UNDER, Underlay};
 use super::{End, Error, Plug, VmEnd, Wiring};
+use crate::facts::tools;
 use crate::sys::spawn::Spawn;
 
 /// The one network of the link.
@@ -170,13 +171,7 @@ fn directory(link: &Wiring<'_>, name: &str) -> PathBuf {
 
 /// The daemon's binary: beside latlab's own, or where `LATLAB_OVERLAY` says.
 fn program(link: &Wiring<'_>) -> Result<PathBuf, Error> {
-    let beside = std::env::current_exe()
-        .ok()
-        .and_then(|program| Some(program.parent()?.join("latlab-overlay")));
-    let path = std::env::var_os("LATLAB_OVERLAY")
-        .map(PathBuf::from)
-        .or(beside)
-        .unwrap_or_default();
+    let path = tools::ours("latlab-overlay", "LATLAB_OVERLAY");
     match path.is_file() {
         true => Ok(path),
         false => Err(Error::NoOverlay {

@@ -8,13 +8,17 @@
 //! - A **link** leads to another host and carries all networks (a `direct` one carries one).
 //! - A **route** says, for frames of a network from some source to some destination, where they go.
 
+mod change;
 mod document;
+mod items;
 pub mod language;
 mod print;
+mod values;
 mod words;
 
+pub use change::{Item, ItemName, Refusal};
 pub use document::{
-    Dispatch, Interface, InterfaceKind, Interrupts, Item, ItemName, Link, LinkKind, Mode, Network,
-    Overlay, PortName, Qualifier, Refusal, Route, Thresholds, Tls, Yield,
+    Dispatch, Interface, InterfaceKind, Interrupts, Link, LinkKind, Mode, Network, Overlay,
+    PortName, Qualifier, Route, Thresholds, Tls, Yield,
 };
 pub use language::{Command, ListWhat, Mistake};

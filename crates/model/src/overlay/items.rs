@@ -1,0 +1,258 @@
+//! Reads what follows the name of a thing in the control language.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use super::document::{
+    Interface, InterfaceKind, LinkKind, Network, PortName, Qualifier, Route, Tls,
+};
+use super::language::{Mistake, UDP_PORT, VXLAN_PORT};
+use super::values::{
+    INTERRUPTS, MODES, address, device, file, interrupts, mode, name, switch, valid_name,
+};
+use super::words::{Options, Words, unknown};
+use crate::spec::Mac;
+use crate::units::Nanos;
+
+pub(super) fn network(options: &mut Options, mut network: Network) -> Result<Network, Mistake> {
+    if let Some(on) = options.get("learning", "on or off", switch)? {
+        network.learning = on;
+    }
+    if let Some(flood) = options.get("flood", "frames per second", |t| t.parse().ok())? {
+        network.flood = flood;
+    }
+    if let Some(age) = options.get("age", "a time as 300s", Nanos::parse)? {
+        network.age = age;
+    }
+    Ok(network)
+}
+
+pub(super) fn interface(words: Words) -> Result<Interface, Mistake> {
+    let kinds = ["vhost-user", "tap", "veth"];
+    let mut options = words.options(&[
+        "network",
+        "vhost-user",
+        "tap",
+        "veth",
+        "client",
+        "queues",
+        "interrupts",
+        "cut-through",
+        "netns",
+        "mac",
+        "mtu",
+        "mode",
+    ])?;
+    let network = options.need("network", "the name of a network", valid_name)?;
+    let Some((kind, place)) = options.one_of(&kinds) else {
+        return Err(Mistake::new(
+            options.end(),
+            "how the interface is reached is missing",
+            "add `vhost-user SOCKET`, `tap DEVICE` or `veth DEVICE`",
+        ));
+    };
+    let queues = |options: &mut Options| {
+        let read = |text: &str| text.parse().ok().filter(|n| (1..=64).contains(n));
+        options.get("queues", "a number from 1 to 64", read)
+    };
+    let made = match kind.as_str() {
+        "vhost-user" => InterfaceKind::VhostUser {
+            socket: PathBuf::from(place.text),
+            client: options.get("client", "on or off", switch)?.unwrap_or(false),
+            queues: queues(&mut options)?.unwrap_or(1),
+            interrupts: options
+                .get("interrupts", INTERRUPTS, interrupts)?
+                .unwrap_or_default(),
+            cut_through: options
+                .get("cut-through", "on or off", switch)?
+                .unwrap_or(true),
+        },
+        "tap" => InterfaceKind::Tap {
+            device: device(place)?,
+            netns: options.get("netns", "a file", file)?,
+            queues: queues(&mut options)?.unwrap_or(1),
+        },
+        _ => InterfaceKind::Veth {
+            device: device(place)?,
+            netns: options.get("netns", "a file", file)?,
+        },
+    };
+    let macs = options.get(
+        "mac",
+        "addresses as 02:00:00:00:00:01, with commas",
+        |text| text.split(',').map(Mac::parse).collect(),
+    )?;
+    let mtu = options.get("mtu", "68 to 65535", |text| {
+        text.parse().ok().filter(|mtu: &u16| *mtu >= 68)
+    })?;
+    let interface = Interface {
+        network,
+        kind: made,
+        macs: macs.unwrap_or_default(),
+        mtu: mtu.unwrap_or(1500),
+        mode: options.get("mode", MODES, mode)?,
+    };
+    options.done(&format!("a {kind} interface"))?;
+    Ok(interface)
+}
+
+pub(super) fn link(words: Words) -> Result<LinkKind, Mistake> {
+    let kinds = ["vxlan", "udp", "sealed", "connect", "listen", "direct"];
+    let mut known = kinds.to_vec();
+    known.extend(["local", "key", "peer", "network", "netns"]);
+    known.extend(["certificate", "certificate-key", "authority"]);
+    let mut options = words.options(&known)?;
+    let Some((kind, place)) = options.one_of(&kinds) else {
+        return Err(Mistake::new(
+            options.end(),
+            "what carries the link is missing",
+            format!("add one of {}, and where to", kinds.join(", ")),
+        ));
+    };
+    let default_port = match kind.as_str() {
+        "vxlan" => Some(VXLAN_PORT),
+        "udp" | "sealed" => Some(UDP_PORT),
+        _ => None,
+    };
+    let wanted = match default_port {
+        Some(_) => "an address as 10.0.0.2, 10.0.0.2:4789 or [fd00::2]:4789",
+        None => "an address with a port, as 10.0.0.2:5000 or [fd00::2]:5000",
+    };
+    let address = |text: &str| address(text, default_port);
+    let made = if kind == "direct" {
+        LinkKind::Direct {
+            device: device(place)?,
+            netns: options.get("netns", "a file", file)?,
+            network: options.need("network", "the name of a network", valid_name)?,
+        }
+    } else {
+        let Some(at) = address(&place.text) else {
+            let message = format!("`{}` is not where a link leads", place.text);
+            return Err(Mistake::new(
+                place.column,
+                message,
+                format!("write {wanted}"),
+            ));
+        };
+        match kind.as_str() {
+            "connect" => LinkKind::Connect {
+                remote: at,
+                tls: tls(&mut options)?,
+            },
+            "listen" => LinkKind::Listen {
+                local: at,
+                tls: tls(&mut options)?,
+            },
+            _ => udp(&kind, at, &mut options, wanted, address)?,
+        }
+    };
+    options.done(&format!("a {kind} link"))?;
+    Ok(made)
+}
+
+fn udp(
+    kind: &str,
+    remote: SocketAddr,
+    options: &mut Options,
+    wanted: &str,
+    address: impl FnOnce(&str) -> Option<SocketAddr>,
+) -> Result<LinkKind, Mistake> {
+    let local = options.get("local", wanted, |text| {
+        address(text).filter(|local| local.is_ipv4() == remote.is_ipv4())
+    })?;
+    let port = match kind {
+        "vxlan" => VXLAN_PORT,
+        _ => UDP_PORT,
+    };
+    let anywhere = match remote {
+        SocketAddr::V4(_) => IpAddr::from([0, 0, 0, 0]),
+        SocketAddr::V6(_) => IpAddr::from([0; 16]),
+    };
+    let local = local.unwrap_or(SocketAddr::new(anywhere, port));
+    Ok(match kind {
+        "vxlan" => LinkKind::Vxlan { remote, local },
+        "udp" => LinkKind::Udp { remote, local },
+        _ => LinkKind::Sealed {
+            remote,
+            local,
+            key: options.need("key", "the file with this host's private key", file)?,
+            peer: options.need(
+                "peer",
+                "the other's public key, 64 hexadecimal digits",
+                |t| {
+                    let hex = t.len() == 64 && t.chars().all(|c| c.is_ascii_hexdigit());
+                    hex.then(|| t.to_lowercase())
+                },
+            )?,
+        },
+    })
+}
+
+fn tls(options: &mut Options) -> Result<Option<Tls>, Mistake> {
+    let Some(certificate) = options.get("certificate", "a PEM file", file)? else {
+        return Ok(None);
+    };
+    Ok(Some(Tls {
+        certificate,
+        key: options.need("certificate-key", "a PEM file", file)?,
+        authority: options.need("authority", "a PEM file", file)?,
+    }))
+}
+
+pub(super) fn route(mut words: Words) -> Result<Route, Mistake> {
+    let network = name(&mut words, "network")?;
+    let mut qualifiers = [Qualifier::Any; 2];
+    for (place, qualifier) in ["the source", "the destination"]
+        .iter()
+        .zip(&mut qualifiers)
+    {
+        let hint = "`any`, `none`, a MAC address, or `not-` and one";
+        let word = words.next(place, hint)?;
+        *qualifier = Qualifier::parse(&word.text).ok_or_else(|| {
+            let message = format!("`{}` cannot be {place} of a route", word.text);
+            Mistake::new(word.column, message, format!("write {hint}"))
+        })?;
+    }
+    let to = port(&mut words)?;
+    let from = match words.peek() {
+        None => None,
+        Some(word) if word.text == "from" => {
+            words.next("from", "")?;
+            Some(port(&mut words)?)
+        }
+        Some(word) => return Err(unknown("option", word, &["from"])),
+    };
+    words.end()?;
+    let [source, destination] = qualifiers;
+    Ok(Route {
+        network,
+        source,
+        destination,
+        to,
+        from,
+    })
+}
+
+fn port(words: &mut Words) -> Result<PortName, Mistake> {
+    let kind = words.next("interface or link", "write `interface NAME` or `link NAME`")?;
+    match kind.text.as_str() {
+        "interface" => Ok(PortName::Interface(name(words, "interface")?)),
+        "link" => Ok(PortName::Link(name(words, "link")?)),
+        _ => Err(unknown("port", &kind, &["interface", "link"])),
+    }
+}
+
+impl Qualifier {
+    /// Reads `any`, `none`, an address, `not-` and an address.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Qualifier> {
+        match text {
+            "any" => Some(Qualifier::Any),
+            "none" => Some(Qualifier::None),
+            _ => match text.strip_prefix("not-") {
+                Some(mac) => Mac::parse(mac).map(Qualifier::Not),
+                None => Mac::parse(text).map(Qualifier::Is),
+            },
+        }
+    }
+}
