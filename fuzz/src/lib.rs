@@ -8,6 +8,7 @@
 //! What a target finds becomes a named case in the tests of the crate that it was found in.
 
 pub mod engine;
+pub mod rings;
 pub mod seeds;
 pub mod targets;
 
@@ -128,6 +129,18 @@ pub const TARGETS: &[Target] = &[
             ": ",
             "18446744073709551615",
         ],
+    },
+    Target {
+        name: "overlay-rings",
+        run: rings::run,
+        seeds: rings::seeds,
+        tokens: &[],
+    },
+    Target {
+        name: "overlay-guests",
+        run: rings::guests,
+        seeds: rings::guests_seeds,
+        tokens: &[],
     },
 ];
 

@@ -2,14 +2,18 @@
 
 mod vm;
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 use latlab_model::overlay::Interrupts;
 use latlab_overlay::endpoints::{DropReason, Receive};
+use latlab_overlay::frames::Frame;
 use latlab_overlay::rings::driver::{Buffer, Guest};
 use vhost::vhost_user::VhostUserFrontend;
 use vhost::{VhostBackend, VhostUserDirtyLogRegion, VhostUserMemoryRegionInfo};
@@ -223,6 +227,63 @@ fn a_header_in_pieces_is_one() {
         came.is_some()
     });
     assert_eq!(came.unwrap().1, frame(9, 100));
+}
+
+/// DPDK's commit 285e6b8b18: a checksum's place was checked, and read again to be used. Here a guest
+/// rewrites header and addresses all the time; what was checked and decided about is what is sent.
+#[test]
+fn what_changes_while_it_is_read_is_read_once() {
+    const AT: u64 = Guest::START + (3 << 20);
+    const BYTES: usize = 200;
+    let mut hub = Hub::new("rewritten", 2);
+    let mut a = Vm::connect(&hub.socket(0), OFFLOADS);
+    let mut b = Vm::connect(&hub.socket(1), OFFLOADS);
+    for head in 0..SIZE {
+        let buffer = Buffer::read(AT, 12 + BYTES as u32);
+        a.from_guest.describe(&a.guest, head, buffer);
+    }
+    let inside = [1, 0, 0, 0, 0, 0, 34, 0, 16, 0, 0, 0];
+    let beyond = [1, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0];
+    let content = |header: [u8; 12], host: u8| {
+        let mut content = [&header[..], &frame(0, BYTES)].concat();
+        content[12 + 6..12 + 12].fill(host);
+        content
+    };
+    let contents = [
+        content(inside, 2),
+        content(inside, 4),
+        content(beyond, 6),
+        content([0; 12], 8),
+    ];
+    let file = a.guest.file().try_clone().unwrap();
+    let (end, mut sent, mut seen) = (AtomicBool::new(false), VecDeque::new(), 0);
+    let latest = Instant::now() + Duration::from_secs(20);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !end.load(Relaxed) && Instant::now() < latest {
+                for content in &contents {
+                    file.write_all_at(content, AT - Guest::START).unwrap();
+                }
+            }
+        });
+        let mut head = 0;
+        hub.until("thousands of both sorts", |hub| {
+            for _ in 0..16 {
+                a.from_guest.offer(&a.guest, head % SIZE);
+                head += 1;
+            }
+            hub.pass_with(|batch| sent.extend(batch.frames().iter().map(Frame::source)));
+            while a.from_guest.used(&a.guest).is_some() {}
+            while let Some((header, body)) = b.receive() {
+                assert_eq!(sent.pop_front().unwrap(), body[6..12]);
+                let place = |at| usize::from(u16::from_le_bytes([header[at], header[at + 1]]));
+                assert!(header[0] == 0 || place(6) + place(8) + 2 <= BYTES);
+                seen += 1;
+            }
+            seen > 20_000 && hub.counters[0].dropped(DropReason::Malformed) > 2_000
+        });
+        end.store(true, Relaxed);
+    });
 }
 
 #[test]
@@ -500,7 +561,7 @@ fn wrong_messages_end_the_connection_and_leave_nothing_open() {
             let mut raw = UnixStream::connect(hub.socket(0)).unwrap();
             let _ = raw.write_all(bytes);
             drop(raw);
-            std::thread::sleep(std::time::Duration::from_millis(5));
+            std::thread::sleep(Duration::from_millis(5));
             settle(&mut hub);
         }
         for _ in 0..10 {

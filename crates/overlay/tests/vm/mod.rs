@@ -231,10 +231,16 @@ impl Hub {
 
     /// One pass over every port; each frame goes to every other.
     pub fn pass(&mut self) -> usize {
+        self.pass_with(|_| ())
+    }
+
+    /// As [`Hub::pass`]; every batch is looked at between receiving and sending.
+    pub fn pass_with(&mut self, mut look: impl FnMut(&Batch)) -> usize {
         let mut frames = 0;
         for from in 0..self.ends.len() {
             let mut batch = Batch::new(32);
             let received = self.ends[from].0.receive(&mut batch);
+            look(&batch);
             let all: Vec<u16> = (0..received as u16).collect();
             for to in (0..self.ends.len()).filter(|to| *to != from && received > 0) {
                 self.ends[to].1.transmit(&batch, &all);

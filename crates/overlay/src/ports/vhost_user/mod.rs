@@ -8,6 +8,7 @@
 //! - `connection`: the thread that waits for the monitor; `device`: what the monitor says, put into effect
 //! - `receiver`, `sender`: what dispatchers use
 //! - `shared`: what lies between the two; `doorbell`: how a sleeping dispatcher is woken
+//! - [`fuzz`]: two ports without a monitor
 
 mod announcement;
 mod bounce;
@@ -16,6 +17,7 @@ mod descriptors;
 mod device;
 mod doorbell;
 mod features;
+pub mod fuzz;
 mod messages;
 mod receiver;
 mod sender;
