@@ -76,9 +76,12 @@ impl Frame {
 /// can be read without asking.
 #[derive(Debug)]
 pub struct Batch {
-    frames: Vec<Frame>,
+    /// Places of frames, written again and again: what a frame does not use of its head is not cleared,
+    /// which would cost as much as the copy of a small frame.
+    places: Vec<Frame>,
+    /// How many of them hold a frame.
+    used: usize,
     segments: Vec<Segment>,
-    room: usize,
 }
 
 /// A frame too short to have addresses and a type.
@@ -90,33 +93,45 @@ impl Batch {
     /// A batch for at most `room` frames.
     #[must_use]
     pub fn new(room: usize) -> Batch {
+        let empty = Frame {
+            len: 0,
+            network: NETWORK_UNKNOWN,
+            ingress: PortId(0),
+            head_len: 0,
+            first_segment: 0,
+            segments: 0,
+            hops: HOPS,
+            origin: 0,
+            offload: Offload::default(),
+            head: [0; HEAD],
+        };
         Batch {
-            frames: Vec::with_capacity(room),
+            places: vec![empty; room],
+            used: 0,
             segments: Vec::with_capacity(room * 4),
-            room,
         }
     }
 
     /// How many frames still fit.
     #[must_use]
     pub fn room(&self) -> usize {
-        self.room - self.frames.len()
+        self.places.len() - self.used
     }
 
     /// The frames.
     #[must_use]
     pub fn frames(&self) -> &[Frame] {
-        &self.frames
+        &self.places[..self.used]
     }
 
     /// The frames, to give those of an interface their network.
     pub fn frames_mut(&mut self) -> &mut [Frame] {
-        &mut self.frames
+        &mut self.places[..self.used]
     }
 
     /// The frame that came last, for a link that knows where it has been.
     pub fn last_mut(&mut self) -> Option<&mut Frame> {
-        self.frames.last_mut()
+        self.frames_mut().last_mut()
     }
 
     /// What follows the frame's head, in the sender's memory.
@@ -128,7 +143,7 @@ impl Batch {
 
     /// Forgets all frames; called when every one has been sent or dropped.
     pub fn clear(&mut self) {
-        self.frames.clear();
+        self.used = 0;
         self.segments.clear();
     }
 
@@ -141,6 +156,7 @@ impl Batch {
     /// # Panics
     ///
     /// When there is no room; who receives asks first.
+    #[inline]
     pub fn push(
         &mut self,
         ingress: PortId,
@@ -150,18 +166,7 @@ impl Batch {
     ) -> Result<(), TooShort> {
         assert!(self.room() > 0, "a batch is never filled beyond its room");
         let first_segment = self.segments.len();
-        let mut frame = Frame {
-            len: 0,
-            network,
-            ingress,
-            head_len: 0,
-            first_segment: u32::try_from(first_segment).unwrap_or(u32::MAX),
-            segments: 0,
-            hops: HOPS,
-            origin: 0,
-            offload,
-            head: [0; HEAD],
-        };
+        let frame = &mut self.places[self.used];
         let mut head = 0;
         let mut len = 0;
         for piece in pieces {
@@ -174,21 +179,19 @@ impl Batch {
             }
         }
         let segments = self.segments.len() - first_segment;
-        match (
-            u16::try_from(head),
-            u32::try_from(len),
-            u16::try_from(segments),
-        ) {
-            (Ok(head), Ok(len), Ok(segments)) if head >= 14 => {
-                (frame.head_len, frame.len, frame.segments) = (head, len, segments);
-                self.frames.push(frame);
-                Ok(())
-            }
-            _ => {
-                self.segments.truncate(first_segment);
-                Err(TooShort)
-            }
-        }
+        let (Ok(len), Ok(segments), true) =
+            (u32::try_from(len), u16::try_from(segments), head >= 14)
+        else {
+            self.segments.truncate(first_segment);
+            return Err(TooShort);
+        };
+        (frame.len, frame.network, frame.ingress) = (len, network, ingress);
+        // At most as many bytes as a head has, at most as many segments as there is memory for.
+        (frame.head_len, frame.first_segment) = (head as u16, first_segment as u32);
+        (frame.segments, frame.hops, frame.origin) = (segments, HOPS, 0);
+        frame.offload = offload;
+        self.used += 1;
+        Ok(())
     }
 }
 

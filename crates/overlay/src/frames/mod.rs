@@ -22,3 +22,4 @@ pub use headers::{Headers, Refused, uncompleted};
 pub use offload::{Gso, Offload, OffloadError};
 pub use segmentation::{Arena, MAX_PIECES};
 pub use sys::Segment;
+pub(crate) use sys::copy;

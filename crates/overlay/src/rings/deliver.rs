@@ -63,7 +63,7 @@ impl Buffers {
         // A ring has at most 32768 chains.
         header[10..].copy_from_slice(&(self.heads.len() as u16).to_le_bytes());
         let mut writer = Writer::new(self.chain.pieces());
-        writer.write(&header[..frame.header_bytes]);
+        writer.write_header(&header, frame.header_bytes);
         writer.write(frame.head);
         for &segment in frame.rest {
             writer.write_segment(segment);
@@ -144,6 +144,15 @@ impl<'a> Writer<'a> {
             self.at = 0;
         }
         None
+    }
+
+    /// Writes the header's first bytes; mostly it lies in one piece, and has twelve.
+    #[inline]
+    fn write_header(&mut self, header: &[u8; 12], bytes: usize) {
+        match self.pieces.first() {
+            Some(piece) if bytes == 12 && piece.place.write_header(*header) => self.at = 12,
+            _ => self.write(&header[..bytes]),
+        }
     }
 
     #[inline]

@@ -71,7 +71,13 @@ pub struct Queue {
     /// The used index at which the guest was last asked whether it wants to be told.
     asked: u16,
     log: Option<UsedLog>,
+    /// Heads and first descriptors that were read already, from this available entry on.
+    ahead: Vec<(u16, Descriptor)>,
+    ahead_from: u16,
 }
+
+/// Most chains that are read ahead.
+const AHEAD: u16 = 32;
 
 impl Queue {
     /// Sets a ring up; without a position, where the used ring in the guest's memory says: entries are
@@ -117,6 +123,8 @@ impl Queue {
             shadow: Vec::with_capacity(usize::from(size)),
             asked: position.used,
             log: None,
+            ahead: Vec::with_capacity(AHEAD.into()),
+            ahead_from: position.available,
         };
         queue.disarm();
         Ok(queue)
@@ -173,24 +181,52 @@ impl Queue {
         Ok(ready)
     }
 
-    /// Fetches the beginnings of the next chains' buffers into the cache, all at once: one after the
-    /// other, each frame would wait for lines that the guest's processor has. What is read here is
-    /// only a hint, and read again, checked, by [`Queue::pop`].
+    /// Reads the next chains' heads and first descriptors, and fetches the beginnings of their buffers
+    /// into the cache, all at once: one after the other, each frame would wait for lines that the guest's
+    /// processor has. At most those that are known to wait.
     #[inline]
-    pub fn warm(&self, chains: u16) {
+    pub fn warm(&mut self, chains: u16) {
         let table = self.descriptors.place();
-        for ahead in 0..chains {
-            let entry = usize::from(self.next.wrapping_add(ahead) & (self.size - 1));
-            let head = self
-                .available
-                .load_u16(ENTRIES + 2 * entry, Ordering::Relaxed);
-            let at = usize::from(head & (self.size - 1)) * DESCRIPTOR;
-            let hint = Descriptor::new(table.load_descriptor(at));
-            if let Some(start) = self.lookup.hint(hint.address) {
+        self.ahead.clear();
+        self.ahead_from = self.next;
+        let known = self.seen.wrapping_sub(self.next);
+        for ahead in 0..chains.min(known).min(AHEAD) {
+            let head = self.head(self.next.wrapping_add(ahead));
+            // A head that cannot be is for `pop` to find.
+            if head >= self.size {
+                return;
+            }
+            let first = Descriptor::new(table.load_descriptor(usize::from(head) * DESCRIPTOR));
+            if let Some(start) = self.lookup.hint(first.address) {
                 prefetch(start);
                 prefetch(start.wrapping_add(64));
             }
+            self.ahead.push((head, first));
         }
+    }
+
+    /// The head in an available entry.
+    #[inline]
+    fn head(&self, entry: u16) -> u16 {
+        let at = ENTRIES + 2 * usize::from(entry & (self.size - 1));
+        self.available.load_u16(at, Ordering::Relaxed)
+    }
+
+    /// The next chain's head and first descriptor; none where the head is outside of the table.
+    #[inline]
+    fn first(&mut self) -> Option<(u16, Descriptor)> {
+        let known = usize::from(self.next.wrapping_sub(self.ahead_from));
+        if let Some(&first) = self.ahead.get(known) {
+            return Some(first);
+        }
+        // Or indexes that come round again would find it.
+        self.ahead.clear();
+        let head = self.head(self.next);
+        let at = usize::from(head) * DESCRIPTOR;
+        (head < self.size).then(|| {
+            let table = self.descriptors.place();
+            (head, Descriptor::new(table.load_descriptor(at)))
+        })
     }
 
     /// Takes the next chain, appended to `chain`; [`Queue::ready`] has said that there is one. Returns
@@ -201,15 +237,8 @@ impl Queue {
     /// A chain that cannot be.
     #[inline]
     pub fn pop(&mut self, direction: Direction, chain: &mut Chain) -> Result<u16, Fault> {
-        let entry = usize::from(self.next & (self.size - 1));
-        let at = ENTRIES + 2 * entry;
-        let head = self.available.load_u16(at, Ordering::Relaxed);
-        if head >= self.size {
-            return Err(Fault::Index);
-        }
+        let (head, first) = self.first().ok_or(Fault::Index)?;
         let table = self.descriptors.place();
-        let at = usize::from(head) * DESCRIPTOR;
-        let first = Descriptor::new(table.load_descriptor(at));
         chain.follow(
             first,
             table,

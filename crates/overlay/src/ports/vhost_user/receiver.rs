@@ -82,14 +82,13 @@ impl Receiver {
     /// Takes the frame that lies in the chain.
     #[inline]
     fn take(&mut self, ring: &Ring, batch: &mut Batch, pass: &mut Pass, bounce: bool) {
-        let mut header = [0; 12];
-        let header = &mut header[..ring.features.header_bytes()];
-        let Some(mut body) = Body::after(self.chain.pieces(), header) else {
+        let header_bytes = ring.features.header_bytes();
+        let Some((header, mut body)) = Body::after(self.chain.pieces(), header_bytes) else {
             pass.malformed += 1;
             return;
         };
-        let bytes = self.chain.bytes() as usize - header.len();
-        let Some(offload) = offload_of(header, bytes).filter(|o| ring.features.may_send(o)) else {
+        let bytes = self.chain.bytes() as usize - header_bytes;
+        let Some(offload) = offload_of(&header, bytes).filter(|o| ring.features.may_send(o)) else {
             pass.malformed += 1;
             return;
         };
@@ -209,13 +208,12 @@ impl Drop for Receiver {
 
 /// A header that was read; none when it cannot be.
 #[inline]
-fn offload_of(header: &[u8], bytes: usize) -> Option<Offload> {
-    let mut classic = [0; Offload::BYTES];
-    classic.copy_from_slice(&header[..Offload::BYTES]);
-    if classic == [0; Offload::BYTES] {
+fn offload_of(header: &[u8; 12], bytes: usize) -> Option<Offload> {
+    let (classic, _) = header.split_first_chunk::<{ Offload::BYTES }>()?;
+    if *classic == [0; Offload::BYTES] {
         return Some(Offload::default());
     }
-    let mut offload = Offload::parse(&classic, bytes).ok()?;
+    let mut offload = Offload::parse(classic, bytes).ok()?;
     // That is the device's to say, never the driver's.
     offload.verified = false;
     Some(offload)
@@ -229,15 +227,28 @@ pub(super) struct Body<'a> {
 }
 
 impl<'a> Body<'a> {
-    /// Reads the header once, over as many pieces as it lies in (CVE-2022-2132 in DPDK); none when the
-    /// chain ends in it.
+    /// Reads a header of ten or twelve bytes once, over as many pieces as it lies in (CVE-2022-2132 in
+    /// DPDK); none when the chain ends in it.
     #[inline]
-    fn after(pieces: &'a [Piece], header: &mut [u8]) -> Option<Body<'a>> {
+    fn after(pieces: &'a [Piece], header_bytes: usize) -> Option<([u8; 12], Body<'a>)> {
+        let first = pieces.first()?.place;
+        match first.read_header() {
+            Some(header) if header_bytes == 12 && first.bytes() > 12 => {
+                Some((header, Body { pieces, at: 12 }))
+            }
+            _ => Body::after_pieces(pieces, header_bytes),
+        }
+    }
+
+    #[cold]
+    fn after_pieces(pieces: &'a [Piece], header_bytes: usize) -> Option<([u8; 12], Body<'a>)> {
+        let mut header = [0; 12];
         let mut body = Body { pieces, at: 0 };
         let mut read = 0;
-        while read < header.len() {
+        while read < header_bytes {
             let place = body.pieces.first()?.place;
-            let here = place.part(body.at, usize::MAX).read(&mut header[read..]);
+            let here = place.part(body.at, usize::MAX);
+            let here = here.read(&mut header[read..header_bytes]);
             read += here;
             body.at += here;
             if body.at == place.bytes() {
@@ -245,7 +256,7 @@ impl<'a> Body<'a> {
                 body.at = 0;
             }
         }
-        Some(body)
+        Some((header, body))
     }
 }
 

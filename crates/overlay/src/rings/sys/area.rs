@@ -35,10 +35,12 @@ impl Area {
     }
 
     /// The stretch itself, as a table of descriptors.
+    #[inline]
     pub fn place(&self) -> Place {
         self.place
     }
 
+    #[inline]
     fn at(&self, at: usize, bytes: usize) -> *mut u8 {
         assert!(at + bytes <= self.len, "an access outside of a ring");
         // SAFETY: checked above.
@@ -46,6 +48,7 @@ impl Area {
     }
 
     /// Reads a little-endian word that the other side writes.
+    #[inline]
     pub fn load_u16(&self, at: usize, order: Ordering) -> u16 {
         // SAFETY: inside, mapped; the areas are aligned to two bytes and `at` is even (asserted).
         let word = unsafe { &*self.aligned(at).cast::<AtomicU16>() };
@@ -53,18 +56,21 @@ impl Area {
     }
 
     /// Writes a little-endian word that the other side reads.
+    #[inline]
     pub fn store_u16(&self, at: usize, value: u16, order: Ordering) {
         // SAFETY: as in `load_u16`.
         let word = unsafe { &*self.aligned(at).cast::<AtomicU16>() };
         word.store(value.to_le(), order);
     }
 
+    #[inline]
     fn aligned(&self, at: usize) -> *mut u8 {
         assert!(at % 2 == 0, "words of a ring lie on even addresses");
         self.at(at, 2)
     }
 
     /// Writes eight bytes: a used entry.
+    #[inline]
     pub fn store_u64(&self, at: usize, value: u64) {
         // SAFETY: inside and mapped.
         unsafe { self.at(at, 8).cast::<u64>().write_unaligned(value.to_le()) };

@@ -119,11 +119,13 @@ unsafe impl Send for Place {}
 
 impl Place {
     /// Bytes.
+    #[inline]
     pub fn bytes(self) -> usize {
         self.len
     }
 
     /// The part from `offset` on, at most `len` bytes; shorter or empty where the place ends.
+    #[inline]
     pub fn part(self, offset: usize, len: usize) -> Place {
         let offset = offset.min(self.len);
         Place {
@@ -134,12 +136,14 @@ impl Place {
     }
 
     /// The address, for a prefetch.
+    #[inline]
     pub fn address(self) -> *const u8 {
         self.start
     }
 
     /// As borrowed memory of a frame. The ring stays checked out, and with it the region, until the
     /// frame's batch is complete.
+    #[inline]
     pub fn segment(self) -> Segment {
         // SAFETY: the promise above; `crate::rings::slot` keeps it.
         unsafe { Segment::new(self.start, self.len) }
@@ -150,6 +154,7 @@ impl Place {
     /// # Panics
     ///
     /// When they are not inside, or not aligned to eight bytes: who walks a table has checked both.
+    #[inline]
     pub fn load_descriptor(self, at: usize) -> [u64; 2] {
         assert!(at + 16 <= self.len, "a descriptor outside of its table");
         // SAFETY: inside.
@@ -161,20 +166,63 @@ impl Place {
     }
 
     /// Copies into the guest's memory; returns how many bytes fitted.
+    #[inline]
     pub fn write(self, from: &[u8]) -> usize {
         let len = self.len.min(from.len());
         // SAFETY: `len` bytes are inside the place, which is mapped; `from` is ours, not the guest's.
-        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.start, len) };
+        unsafe { crate::frames::copy(from.as_ptr(), self.start, len) };
         len
     }
 
+    /// Writes a virtio header of twelve bytes; false where it does not fit.
+    #[inline]
+    pub fn write_header(self, header: [u8; 12]) -> bool {
+        let fits = self.len >= header.len();
+        if fits {
+            // SAFETY: inside and mapped; an array of bytes needs no alignment.
+            unsafe { self.start.cast::<[u8; 12]>().write(header) };
+        }
+        fits
+    }
+
+    /// Reads a virtio header of twelve bytes, each once; none where it does not lie in here wholly.
+    #[inline]
+    pub fn read_header(self) -> Option<[u8; 12]> {
+        if self.len < 12 {
+            return None;
+        }
+        let mut header = [0; 12];
+        // Volatile, as in `load_descriptor`; in as large words as the guest's alignment allows.
+        if self.start.cast::<u32>().is_aligned() {
+            for (word, bytes) in header.chunks_exact_mut(4).enumerate() {
+                // SAFETY: inside, mapped and aligned.
+                let read = unsafe { self.start.cast::<u32>().add(word).read_volatile() };
+                bytes.copy_from_slice(&read.to_ne_bytes());
+            }
+        } else if self.start.cast::<u16>().is_aligned() {
+            for (word, bytes) in header.chunks_exact_mut(2).enumerate() {
+                // SAFETY: as above.
+                let read = unsafe { self.start.cast::<u16>().add(word).read_volatile() };
+                bytes.copy_from_slice(&read.to_ne_bytes());
+            }
+        } else {
+            for (at, byte) in header.iter_mut().enumerate() {
+                // SAFETY: as above.
+                *byte = unsafe { self.start.add(at).read_volatile() };
+            }
+        }
+        Some(header)
+    }
+
     /// Copies borrowed memory into the guest's; returns how many bytes fitted.
+    #[inline]
     pub fn write_segment(self, from: Segment) -> usize {
         // SAFETY: the place is mapped and writable for its length.
         unsafe { from.copy_to_raw(self.start, self.len) }
     }
 
     /// Copies out of the guest's memory; returns how many bytes there were.
+    #[inline]
     pub fn read(self, to: &mut [u8]) -> usize {
         self.segment().copy_to(to)
     }
