@@ -1,36 +1,34 @@
-//! `latlab overlay`: a client of the overlay's control socket.
+//! `latlab overlay`: speaks with an overlay's daemon.
 
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::net::UnixStream;
+use std::io::{ErrorKind, Write};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use latlab_host::dirs::Dirs;
+use latlab_overlay::control::{Client, Refusal};
+use latlab_overlay::tls::Credentials;
 
 use crate::args::Overlay;
 use crate::failure::{AT_FAULT, Failure, Outcome};
 
-/// A daemon answers at once; one that does not has died in the middle.
-const PATIENCE: Duration = Duration::from_secs(60);
-
 pub fn run(args: &Overlay) -> Outcome {
-    // With a socket given, what would be the lab is the command's first word.
+    // With a daemon given, what would be the lab is the command's first word.
     let mut command = args.command.clone();
-    let socket = match (&args.control, &args.lab) {
-        (Some(socket), first) => {
-            command.splice(0..0, first.clone());
-            socket.clone()
-        }
-        (None, Some(lab)) => of_lab(lab)?,
-        (None, None) => return Err(Failure::new("no daemon is named", "name a lab")),
+    if args.control.is_some() || args.connect.is_some() {
+        command.splice(0..0, args.lab.clone());
+    }
+    let mut client = match (&args.control, args.connect, &args.lab) {
+        (Some(socket), _, _) => connect(socket)?,
+        (None, Some(address), _) => connect_tls(address, args)?,
+        (None, None, Some(lab)) => connect(&of_lab(lab)?)?,
+        (None, None, None) => return Err(Failure::new("no daemon is named", "name a lab")),
     };
-    let mut client = Client::connect(&socket)?;
     if !command.is_empty() {
-        return client.say(&line(&command));
+        return say(&mut client, &line(&command));
     }
     for line in std::io::stdin().lines() {
-        let code = client.say(&line?)?;
+        let code = say(&mut client, &line?)?;
         if code != ExitCode::SUCCESS {
             return Ok(code);
         }
@@ -85,75 +83,70 @@ fn of_lab(name: &str) -> Result<PathBuf, Failure> {
     }
 }
 
-/// A conversation.
-struct Client {
-    stream: UnixStream,
-    answers: BufReader<UnixStream>,
-}
-
-impl Client {
-    fn connect(socket: &Path) -> Result<Client, Failure> {
-        let connect = || -> std::io::Result<Client> {
-            let stream = UnixStream::connect(socket)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            Ok(Client {
-                answers: BufReader::new(stream.try_clone()?),
-                stream,
-            })
+fn connect(socket: &Path) -> Result<Client, Failure> {
+    Client::connect(socket).map_err(|error| {
+        let hint = match error.kind() {
+            ErrorKind::PermissionDenied => "its owner may, and root",
+            _ => "is the daemon running? start it with `latlab-overlay --control SOCKET`",
         };
-        connect().map_err(|error| {
-            let hint = match error.kind() {
-                std::io::ErrorKind::PermissionDenied => "its owner may, and root".to_owned(),
-                _ => {
-                    "is the daemon running? start it with `latlab-overlay --control SOCKET`".into()
-                }
-            };
-            Failure::new(format!("cannot reach {}: {error}", socket.display()), hint)
-        })
-    }
+        Failure::new(format!("cannot reach {}: {error}", socket.display()), hint)
+    })
+}
 
-    /// Says a line and prints the answer.
-    fn say(&mut self, line: &str) -> Outcome {
-        writeln!(self.stream, "{line}")?;
-        let mut out = std::io::stdout().lock();
-        loop {
-            let mut answer = String::new();
-            if self.answers.read_line(&mut answer)? == 0 {
-                let hint = "look whether it still runs";
-                return Err(Failure::new("the daemon hung up", hint));
+/// Speaks with a daemon on another host.
+fn connect_tls(address: SocketAddr, args: &Overlay) -> Result<Client, Failure> {
+    let files = (&args.certificate, &args.key, &args.authority);
+    // The arguments' own rules ask for all three.
+    let (Some(certificate), Some(key), Some(authority)) = files else {
+        let hint = "give --certificate, --key and --authority";
+        return Err(Failure::new("no certificates are named", hint));
+    };
+    let credentials = Credentials::read(certificate, key, authority).map_err(|error| {
+        let hint = "give PEM files to --certificate, --key and --authority";
+        Failure::new(error.to_string(), hint)
+    })?;
+    Client::connect_tls(address, &credentials).map_err(|error| {
+        let hint = match error.kind() {
+            ErrorKind::ConnectionRefused | ErrorKind::TimedOut => {
+                "is the daemon running? start it with `latlab-overlay --listen ADDRESS:PORT`"
             }
-            if let Some(data) = answer.strip_prefix(' ') {
-                out.write_all(data.as_bytes())?;
-                continue;
+            ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable => {
+                "there is no way there: `ip route get ADDRESS` says why"
             }
-            let answer = answer.trim_end();
-            if answer == "ok" {
-                return Ok(ExitCode::SUCCESS);
+            _ => {
+                "each side's authority has to have signed the other's certificate, and the \
+                 daemon's has to name its address"
             }
-            return Ok(refused(line, answer));
+        };
+        Failure::new(format!("cannot speak with {address}: {error}"), hint)
+    })
+}
+
+/// Says a line and prints the answer.
+fn say(client: &mut Client, line: &str) -> Outcome {
+    let answer = client
+        .say(line)
+        .map_err(|error| Failure::new(error.to_string(), "look whether the daemon still runs"))?;
+    match answer {
+        Ok(lines) => {
+            let mut out = std::io::stdout().lock();
+            for line in lines {
+                writeln!(out, "{line}")?;
+            }
+            Ok(ExitCode::SUCCESS)
         }
+        Err(refusal) => Ok(refused(line, &refusal)),
     }
 }
 
-/// Shows what the daemon said, below the line it is about: `error COLUMN: MESSAGE (HINT)`.
-fn refused(line: &str, answer: &str) -> ExitCode {
-    let said = answer.strip_prefix("error ").unwrap_or(answer);
-    let (column, said) = said.split_once(": ").unwrap_or(("1", said));
-    let (message, hint) = match said
-        .strip_suffix(')')
-        .and_then(|said| said.rsplit_once(" ("))
-    {
-        Some((message, hint)) => (message, hint),
-        None => (said, ""),
-    };
-    eprintln!("error: {message}");
-    if let Ok(column) = column.parse::<usize>() {
-        if column > 1 {
-            eprintln!("  {line}\n  {}^", " ".repeat(column - 1));
-        }
+/// Shows what the daemon said, below the line it is about.
+fn refused(line: &str, refusal: &Refusal) -> ExitCode {
+    eprintln!("error: {}", refusal.message);
+    if refusal.column > 1 {
+        eprintln!("  {line}\n  {}^", " ".repeat(refusal.column - 1));
     }
-    if !hint.is_empty() {
-        eprintln!("  hint: {hint}");
+    if !refusal.hint.is_empty() {
+        eprintln!("  hint: {}", refusal.hint);
     }
     ExitCode::from(AT_FAULT)
 }

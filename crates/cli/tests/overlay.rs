@@ -2,7 +2,11 @@
 
 mod common;
 
-use common::{Bench, enter, whole};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use common::{Bench, enter, tool, whole};
 
 /// A process, a container and, where all of it is asked for, a virtual machine on one overlay.
 fn lab(carrier: &str) -> String {
@@ -89,5 +93,74 @@ fn what_cannot_be_said_is_answered_with_a_hint() {
                 .starts_with("latlab: lab `nobody` has no overlay\n")
         );
         bench.latlab(&["destroy", &name]).good();
+    });
+}
+
+/// A daemon on "another host": this one's loopback, under mutual TLS.
+#[test]
+fn a_daemon_elsewhere_is_spoken_with_under_tls() {
+    enter("a_daemon_elsewhere_is_spoken_with_under_tls", |bench| {
+        tool(&["ip", "link", "set", "lo", "up"]);
+        let file = |name: &str| bench.root().join(name).display().to_string();
+        let certificates = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 \
+             -subj /CN=ca -keyout ca.key -out ca.pem && openssl req -newkey ec -pkeyopt \
+             ec_paramgen_curve:P-256 -nodes -subj /CN=me -keyout me.key -out me.csr && \
+             echo subjectAltName=IP:127.0.0.1 > ext && openssl x509 -req -in me.csr -CA ca.pem \
+             -CAkey ca.key -CAcreateserial -days 2 -extfile ext -out me.pem";
+        tool(&[
+            "sh",
+            "-c",
+            &format!("cd {} && {certificates} 2>&1", bench.root().display()),
+        ]);
+        let (certificate, key, authority) = (file("me.pem"), file("me.key"), file("ca.pem"));
+        let files = [
+            "--certificate",
+            &certificate,
+            "--key",
+            &key,
+            "--authority",
+            &authority,
+        ];
+
+        let program = Path::new(env!("CARGO_BIN_EXE_latlab")).with_file_name("latlab-overlay");
+        let mut daemon = Command::new(program)
+            .args(["--control", &file("control"), "--listen", "127.0.0.1:0"])
+            .args(files)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut ready = String::new();
+        let said = daemon.stdout.take().unwrap();
+        BufReader::new(said).read_line(&mut ready).unwrap();
+        let address = ready
+            .trim_end()
+            .strip_prefix("ready at ")
+            .unwrap()
+            .to_owned();
+        let say = |words: &[&str]| {
+            let mut line = vec!["overlay", "--connect", &address];
+            line.extend(files);
+            line.extend(words);
+            bench.latlab(&line)
+        };
+
+        say(&["add", "network", "lan", "vni", "7"]).good();
+        assert_eq!(say(&["list", "networks"]).good().out, "lan vni 7\n");
+        assert_eq!(say(&["delete", "network", "lam"]).code, 2);
+        let missing = bench.latlab(&["overlay", "--connect", &address, "show"]);
+        assert!(
+            missing.err.contains("--certificate <FILE>"),
+            "{}",
+            missing.err
+        );
+
+        daemon.kill().unwrap();
+        daemon.wait().unwrap();
+        let gone = say(&["show"]);
+        gone.refused(
+            2,
+            &format!("cannot speak with {address}: Connection refused"),
+            "is the daemon running?",
+        );
     });
 }

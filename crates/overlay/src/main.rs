@@ -2,6 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -10,9 +11,10 @@ use std::sync::{Arc, Mutex};
 use clap::Parser;
 use latlab_model::overlay::Overlay;
 use latlab_model::overlay::language::parse_file;
-use latlab_overlay::control::{self, Server};
+use latlab_overlay::control::{Local, Remote};
 use latlab_overlay::daemon::Daemon;
 use latlab_overlay::links::udp::sealed;
+use latlab_overlay::tls::Credentials;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -31,6 +33,19 @@ struct Arguments {
     /// Unix socket where further commands are taken; only this user may open it.
     #[arg(long, value_name = "SOCKET", required_unless_present = "new_key")]
     control: Option<PathBuf>,
+    /// Takes commands from other hosts too, at this address, under mutual TLS: from whoever has a
+    /// certificate of the authority.
+    #[arg(long, value_name = "ADDRESS:PORT", requires_all = ["certificate", "key", "authority"])]
+    listen: Option<SocketAddr>,
+    /// This host's certificate (PEM), which names the address above.
+    #[arg(long, value_name = "FILE", requires = "listen")]
+    certificate: Option<PathBuf>,
+    /// The certificate's private key (PEM).
+    #[arg(long, value_name = "FILE", requires = "listen")]
+    key: Option<PathBuf>,
+    /// Certificate of the authority that signs the other hosts' (PEM).
+    #[arg(long, value_name = "FILE", requires = "listen")]
+    authority: Option<PathBuf>,
     /// Only says whether the file is right.
     #[arg(long, requires = "config")]
     check: bool,
@@ -78,7 +93,8 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     // Asked for by the arguments' own rules.
     let control = arguments.control.clone().unwrap_or_default();
-    let server = control::listen(&control).map_err(|error| {
+    let remote = listen(arguments)?;
+    let local = Local::listen(&control).map_err(|error| {
         let path = control.display();
         let message = format!("cannot listen at {path}: {error}");
         (message, "name another socket with --control".to_string())
@@ -86,7 +102,29 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
     let name = control.display().to_string();
     let daemon =
         Daemon::start(&name, &overlay).map_err(|error| (error.to_string(), error.hint()))?;
-    serve(&server, daemon)
+    serve(&local, remote.as_ref(), daemon)
+}
+
+/// The place for other hosts' commands, if one is asked for.
+fn listen(arguments: &Arguments) -> Result<Option<Remote>, Failure> {
+    let (Some(address), Some(certificate), Some(key), Some(authority)) = (
+        arguments.listen,
+        &arguments.certificate,
+        &arguments.key,
+        &arguments.authority,
+    ) else {
+        return Ok(None);
+    };
+    let credentials = Credentials::read(certificate, key, authority).map_err(|error| {
+        let hint = "give PEM files to --certificate, --key and --authority";
+        (error.to_string(), hint.to_string())
+    })?;
+    let remote = Remote::listen(address, credentials).map_err(|error| {
+        let message = format!("cannot listen at {address}: {error}");
+        let hint = "give an address of this host, and a free port, to --listen";
+        (message, hint.to_string())
+    })?;
+    Ok(Some(remote))
 }
 
 fn new_key(file: &Path) -> Result<(), Failure> {
@@ -123,25 +161,32 @@ fn read(arguments: &Arguments) -> Result<Overlay, Failure> {
 }
 
 /// Serves until a signal ends it; then everything is closed in order.
-fn serve(server: &Server, daemon: Daemon) -> Result<(), Failure> {
-    let failed = |error: std::io::Error| {
-        let message = format!("the control socket failed: {error}");
+fn serve(local: &Local, remote: Option<&Remote>, daemon: Daemon) -> Result<(), Failure> {
+    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(|error| {
+        let message = format!("cannot wait for signals: {error}");
         (message, "restart the daemon".to_string())
-    };
-    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(failed)?;
+    })?;
     let daemon = Arc::new(Mutex::new(daemon));
     std::thread::scope(|scope| {
-        let serving = Arc::clone(&daemon);
-        // Whoever started us waits for this line, or for the socket.
-        println!("ready");
-        scope.spawn(move || {
-            if let Err(error) = server.serve(&serving) {
-                eprintln!("error: the control socket failed: {error}");
-            }
-        });
+        scope.spawn(|| complain("socket", local.serve(&daemon)));
+        if let Some(remote) = remote {
+            scope.spawn(|| complain("address", remote.serve(&daemon)));
+        }
+        // Whoever started us waits for this, or for the socket.
+        match remote.map(Remote::address) {
+            Some(Ok(address)) => println!("ready at {address}"),
+            _ => println!("ready"),
+        }
         signals.forever().next();
-        // The thread above waits for clients for ever.
-        drop(std::fs::remove_file(server.path()));
+        // The threads above wait for clients for ever.
+        drop(std::fs::remove_file(local.path()));
         std::process::exit(0)
     })
+}
+
+/// Commands are no longer taken there; what the daemon carries goes on.
+fn complain(place: &str, served: std::io::Result<()>) {
+    if let Err(error) = served {
+        eprintln!("error: the control {place} failed: {error}");
+    }
 }

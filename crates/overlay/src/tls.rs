@@ -4,14 +4,19 @@
 //! was reached at (a subject alternative name), a client's is only asked to be signed.
 
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, TcpStream};
+use std::ops::DerefMut;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::WebPkiClientVerifier;
-use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
+use rustls::{
+    ClientConfig, ClientConnection, ConnectionCommon, RootCertStore, ServerConfig,
+    ServerConnection, SideData,
+};
 
 /// This host's certificate and whom it trusts.
 #[derive(Debug, Clone)]
@@ -76,6 +81,42 @@ impl Credentials {
     /// None that a valid configuration makes.
     pub fn accept(&self) -> io::Result<ServerConnection> {
         ServerConnection::new(self.server.clone()).map_err(io::Error::other)
+    }
+}
+
+/// Carries out a handshake on a blocking socket; all of it may take `patience`, however slowly the
+/// other side speaks. The socket's read timeout is the caller's to set again.
+///
+/// # Errors
+///
+/// The other side is not who it should be, does not speak TLS, hangs up or is silent.
+pub fn shake<C, S>(tls: &mut C, mut socket: &TcpStream, patience: Duration) -> io::Result<()>
+where
+    C: DerefMut<Target = ConnectionCommon<S>>,
+    S: SideData,
+{
+    let end = Instant::now() + patience;
+    socket.set_write_timeout(Some(patience))?;
+    loop {
+        while tls.wants_write() {
+            tls.write_tls(&mut socket)?;
+        }
+        if !tls.is_handshaking() {
+            return Ok(());
+        }
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        socket.set_read_timeout(Some(left))?;
+        if tls.read_tls(&mut socket)? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if let Err(refused) = tls.process_new_packets() {
+            // The other side is told why, if it listens still.
+            let _ = tls.write_tls(&mut socket);
+            return Err(io::Error::other(refused));
+        }
     }
 }
 

@@ -1,14 +1,15 @@
 //! TCP links through a real kernel: plain, under TLS, against strangers, and again after an end.
 
+mod authority;
 mod space;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use authority::Authority;
 use latlab_overlay::endpoints::{Counters, DropReason};
 use latlab_overlay::links::tcp::{self, Role, Spec};
 use latlab_overlay::tls::Credentials;
@@ -57,53 +58,6 @@ fn comes_up(space: &Space) {
             begin.elapsed() < Duration::from_secs(15),
             "the link stays down"
         );
-    }
-}
-
-/// A directory with an authority, and a certificate of it for each end's address.
-struct Authority(PathBuf);
-
-impl Authority {
-    fn new(name: &str) -> Authority {
-        let path = std::env::temp_dir().join(format!("latlab-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        let authority = Authority(path);
-        authority.run("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=authority -keyout ca.key -out ca.pem");
-        for host in ["192.0.2.1", "192.0.2.2"] {
-            authority.run(&format!("openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN={host} -keyout {host}.key -out {host}.csr"));
-            authority.run(&format!("printf 'subjectAltName=IP:{host}' > {host}.ext; openssl x509 -req -in {host}.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile {host}.ext -out {host}.pem"));
-        }
-        authority
-    }
-
-    fn run(&self, line: &str) {
-        let done = Command::new("sh")
-            .args(["-c", line])
-            .current_dir(&self.0)
-            .output()
-            .unwrap();
-        assert!(
-            done.status.success(),
-            "{}",
-            String::from_utf8_lossy(&done.stderr)
-        );
-    }
-
-    /// One end's credentials, which trust `other`.
-    fn credentials(&self, host: &str, other: &Authority) -> Credentials {
-        let file = |name: &str| -> PathBuf { self.0.join(name) };
-        Credentials::read(
-            &file(&format!("{host}.pem")),
-            &file(&format!("{host}.key")),
-            &other.0.join("ca.pem"),
-        )
-        .unwrap()
-    }
-}
-
-impl Drop for Authority {
-    fn drop(&mut self) {
-        std::fs::remove_dir_all(&self.0).ok();
     }
 }
 

@@ -1,11 +1,17 @@
-//! Control: the line language (`latlab_model::overlay::language`) over a Unix socket.
+//! Control: the line language (`latlab_model::overlay::language`) over a Unix socket, and over TCP
+//! under mutual TLS.
 //!
 //! An answer is any number of lines that begin with a blank, and one that does not: `ok`, or
 //! `error COLUMN: MESSAGE (HINT)`. Between `begin` and `commit` commands change a draft; `commit` puts
 //! it into effect at once or, if anything of it fails, not at all.
 
-mod server;
+mod client;
+mod conversation;
+mod local;
+mod remote;
 mod session;
 
-pub use server::{Server, listen};
+pub use client::{Client, Refusal};
+pub use local::Local;
+pub use remote::Remote;
 pub use session::Session;

@@ -6,13 +6,13 @@
 // Each test program uses a part of it.
 #![allow(dead_code)]
 
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::net::UnixStream;
+use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use latlab_overlay::control;
 use rustix::mount::{MountFlags, MountPropagationFlags};
 use rustix::thread::UnshareFlags;
 
@@ -106,6 +106,15 @@ impl World {
         command
     }
 
+    /// Runs a line of the shell in this world's own namespace; it must succeed.
+    pub fn sh(&self, line: &str) -> String {
+        let output = Command::new("sh").args(["-c", line]).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{line}: {text}{errors}");
+        text
+    }
+
     /// Starts a daemon in this world's own namespace.
     pub fn daemon(&self, name: &str, config: &str) -> Daemon {
         let (file, socket) = (self.path(&format!("{name}.conf")), self.path(name));
@@ -150,10 +159,22 @@ impl Drop for Running {
 pub struct Daemon {
     pub process: Running,
     pub socket: PathBuf,
+    /// What it said when it began to serve.
+    pub ready: String,
 }
 
 impl Daemon {
     pub fn start(config: &Path, socket: &Path, namespace: Option<&Path>) -> Daemon {
+        Daemon::start_with(config, socket, namespace, &[])
+    }
+
+    /// With further arguments.
+    pub fn start_with(
+        config: &Path,
+        socket: &Path,
+        namespace: Option<&Path>,
+        arguments: &[String],
+    ) -> Daemon {
         let program = env!("CARGO_BIN_EXE_latlab-overlay");
         let mut command = match namespace {
             Some(namespace) => {
@@ -165,29 +186,25 @@ impl Daemon {
             None => Command::new(program),
         };
         command.arg("--config").arg(config);
-        command.arg("--control").arg(socket);
+        command.arg("--control").arg(socket).args(arguments);
         let mut process = Running::start(command.stdout(Stdio::piped()));
         let mut ready = String::new();
         let stdout = process.0.stdout.take().unwrap();
         BufReader::new(stdout).read_line(&mut ready).unwrap();
-        assert_eq!(
-            ready, "ready\n",
+        assert!(
+            ready.starts_with("ready"),
             "the daemon said why on its standard error"
         );
         Daemon {
             process,
             socket: socket.into(),
+            ready: ready.trim_end().into(),
         }
     }
 
     /// A conversation with it.
     pub fn client(&self) -> Client {
-        let stream = UnixStream::connect(&self.socket).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        Client {
-            answers: BufReader::new(stream.try_clone().unwrap()),
-            stream,
-        }
+        Client(control::Client::connect(&self.socket).unwrap())
     }
 
     /// Says one line; it must be obeyed.
@@ -212,27 +229,13 @@ impl Daemon {
 }
 
 /// A conversation.
-pub struct Client {
-    stream: UnixStream,
-    answers: BufReader<UnixStream>,
-}
+pub struct Client(pub control::Client);
 
 impl Client {
     /// Says a line; returns the lines of the answer, or the error.
     pub fn say(&mut self, line: &str) -> Result<Vec<String>, String> {
-        writeln!(self.stream, "{line}").unwrap();
-        let mut lines = Vec::new();
-        loop {
-            let mut answer = String::new();
-            let read = self.answers.read_line(&mut answer).unwrap();
-            assert!(read > 0, "the daemon hung up");
-            let answer = answer.trim_end_matches('\n');
-            match answer.strip_prefix(' ') {
-                Some(data) => lines.push(data.to_string()),
-                None if answer == "ok" => return Ok(lines),
-                None => return Err(answer.to_string()),
-            }
-        }
+        let answer = self.0.say(line).expect("the daemon answers");
+        answer.map_err(|refusal| refusal.to_string())
     }
 }
 

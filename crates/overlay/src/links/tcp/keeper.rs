@@ -10,10 +10,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustls::Connection;
 
 use super::stream::Stream;
 use super::{Role, Shared};
+use crate::tls;
 
 /// How long the other side may take to answer, and for its part of a handshake.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -173,32 +173,20 @@ fn may_replace(shared: &Shared, newcomer: IpAddr) -> bool {
 
 fn open(shared: &Shared, to: SocketAddr) -> io::Result<Stream> {
     let socket = TcpStream::connect_timeout(&to, PATIENCE)?;
-    let tls = match &shared.spec.tls {
-        Some(credentials) => Some(credentials.connect(to.ip())?.into()),
-        None => None,
+    let Some(credentials) = &shared.spec.tls else {
+        return Stream::new(socket, None);
     };
-    shake(socket, tls)
+    let mut tls = credentials.connect(to.ip())?;
+    tls::shake(&mut tls, &socket, PATIENCE)?;
+    Stream::new(socket, Some(tls.into()))
 }
 
 fn accept(shared: &Shared, socket: TcpStream) -> io::Result<Stream> {
-    let tls = match &shared.spec.tls {
-        Some(credentials) => Some(credentials.accept()?.into()),
-        None => None,
-    };
-    shake(socket, tls)
-}
-
-fn shake(mut socket: TcpStream, mut tls: Option<Connection>) -> io::Result<Stream> {
     socket.set_nonblocking(false)?;
-    socket.set_read_timeout(Some(PATIENCE))?;
-    socket.set_write_timeout(Some(PATIENCE))?;
-    if let Some(tls) = &mut tls {
-        while tls.is_handshaking() {
-            tls.complete_io(&mut socket)?;
-        }
-        while tls.wants_write() {
-            tls.write_tls(&mut socket)?;
-        }
-    }
-    Stream::new(socket, tls)
+    let Some(credentials) = &shared.spec.tls else {
+        return Stream::new(socket, None);
+    };
+    let mut tls = credentials.accept()?;
+    tls::shake(&mut tls, &socket, PATIENCE)?;
+    Stream::new(socket, Some(tls.into()))
 }

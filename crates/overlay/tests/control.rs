@@ -1,0 +1,143 @@
+//! Control over TCP: those whom the authority has signed are served as at the Unix socket; nobody else
+//! learns or changes anything, or keeps the others waiting.
+
+mod authority;
+mod common;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use authority::Authority;
+use common::{Daemon, World, eventually, run};
+use latlab_overlay::control::Client;
+
+const HOST: &str = "192.0.2.2";
+const GUEST: &str = "192.0.2.1";
+
+/// A daemon that shows the certificate of `name`, and where it listens.
+fn start(world: &World, authority: &Authority, name: &str) -> (Daemon, SocketAddr) {
+    world.sh("ip link set lo up");
+    world.sh(&format!("ip address add {HOST}/32 dev lo"));
+    let config = world.path("config");
+    std::fs::write(&config, "add network lan vni 7\n").unwrap();
+    let mut arguments = vec!["--listen".to_string(), format!("{HOST}:0")];
+    for (option, file) in [
+        ("--certificate", format!("{name}.pem")),
+        ("--key", format!("{name}.key")),
+        ("--authority", "ca.pem".into()),
+    ] {
+        arguments.push(option.into());
+        arguments.push(authority.file(&file).display().to_string());
+    }
+    let daemon = Daemon::start_with(&config, &world.path("control"), None, &arguments);
+    let address = daemon.ready.strip_prefix("ready at ").unwrap();
+    let address = address.parse().unwrap();
+    (daemon, address)
+}
+
+#[test]
+fn another_host_with_a_certificate_is_served_as_this_one() {
+    run("control-tls", |world| {
+        let ours = Authority::new("control-tls");
+        let (daemon, address) = start(world, &ours, HOST);
+        let mut client = Client::connect_tls(address, &ours.credentials(GUEST, &ours)).unwrap();
+        client.say("add network other vni 8").unwrap().unwrap();
+        assert_eq!(client.say("show").unwrap().unwrap(), daemon.tell("show"));
+        let refusal = client.say("delete network more").unwrap().unwrap_err();
+        assert_eq!(refusal.message, "there is no network `more`");
+        // A batch is one conversation's, whichever way it came.
+        client.say("begin").unwrap().unwrap();
+        client.say("delete network other").unwrap().unwrap();
+        assert!(
+            daemon
+                .tell("show")
+                .iter()
+                .any(|line| line.contains("other"))
+        );
+        client.say("commit").unwrap().unwrap();
+        assert!(
+            !daemon
+                .tell("show")
+                .iter()
+                .any(|line| line.contains("other"))
+        );
+        // More than one record of TLS.
+        for number in 0..600 {
+            let line = format!("add network n{number} vni {}", 100 + number);
+            client.say(&line).unwrap().unwrap();
+        }
+        assert_eq!(client.say("show").unwrap().unwrap(), daemon.tell("show"));
+    });
+}
+
+#[test]
+fn strangers_learn_and_change_nothing() {
+    run("control-strangers", |world| {
+        let ours = Authority::new("control-ours");
+        let theirs = Authority::new("control-theirs");
+        let (daemon, address) = start(world, &ours, HOST);
+        let before = daemon.tell("show");
+
+        // Signed by somebody else: the daemon refuses the client, or the client the daemon.
+        for credentials in [
+            theirs.credentials(GUEST, &ours),
+            ours.credentials(GUEST, &theirs),
+            theirs.credentials(GUEST, &theirs),
+        ] {
+            assert!(Client::connect_tls(address, &credentials).is_err());
+        }
+        // Without a certificate: OpenSSL's client, which shows all that it is told.
+        let line = format!(
+            "(echo show; echo add network evil vni 9; sleep 1) | openssl s_client -quiet \
+             -connect {address} -CAfile {} 2>&1 || true",
+            ours.file("ca.pem").display()
+        );
+        let told = world.sh(&line);
+        assert!(told.contains("certificate required"), "{told}");
+        assert!(!told.contains("lan"), "{told}");
+        // Without TLS.
+        let mut plain = TcpStream::connect(address).unwrap();
+        plain.write_all(b"show\nadd network evil vni 9\n").unwrap();
+        let mut told = Vec::new();
+        let _ = plain.read_to_end(&mut told);
+        assert!(!String::from_utf8_lossy(&told).contains("lan"));
+
+        assert_eq!(daemon.tell("show"), before);
+        let mut friend = Client::connect_tls(address, &ours.credentials(GUEST, &ours)).unwrap();
+        assert_eq!(friend.say("show").unwrap().unwrap(), before);
+
+        // As many as there is room for, and more, who say nothing, or one byte now and then.
+        let mut silent: Vec<TcpStream> = (0..40)
+            .map(|_| TcpStream::connect(address).unwrap())
+            .collect();
+        for stranger in &mut silent {
+            let _ = stranger.write_all(&[22]);
+        }
+        assert_eq!(daemon.tell("show"), before);
+        assert_eq!(friend.say("show").unwrap().unwrap(), before);
+        eventually("the silent ones are sent away", || {
+            for stranger in &mut silent {
+                let _ = stranger.write_all(&[3]);
+            }
+            std::thread::sleep(Duration::from_millis(100));
+            Client::connect_tls(address, &ours.credentials(GUEST, &ours)).is_ok()
+        });
+    });
+}
+
+#[test]
+fn a_daemon_that_is_not_at_its_address_is_not_believed() {
+    run("control-name", |world| {
+        let ours = Authority::new("control-name");
+        let (_daemon, address) = start(world, &ours, GUEST);
+        let refused = Client::connect_tls(address, &ours.credentials(GUEST, &ours));
+        let refused = refused
+            .err()
+            .expect("the certificate names another address");
+        assert!(
+            refused.to_string().contains("not valid for name"),
+            "{refused}"
+        );
+    });
+}
