@@ -145,7 +145,8 @@ fn a_daemon_elsewhere_is_spoken_with_under_tls() {
         };
 
         say(&["add", "network", "lan", "vni", "7"]).good();
-        assert_eq!(say(&["list", "networks"]).good().out, "lan vni 7\n");
+        let networks = say(&["list", "networks"]).good().out;
+        assert!(networks.starts_with("lan vni 7 "), "{networks}");
         assert_eq!(say(&["delete", "network", "lam"]).code, 2);
         let missing = bench.latlab(&["overlay", "--connect", &address, "show"]);
         assert!(
