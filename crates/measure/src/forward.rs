@@ -77,7 +77,10 @@ struct Placed {
 pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
     let m = context.measurement;
     let floor = floor::packets(context)?;
-    let pins = Pins::of(context);
+    let pins = match m.through.first() {
+        Some(device) => Pins::of_device(context, &device.value),
+        None => Pins::of(context),
+    };
     // The two ends are no part of what is measured: they share, and the device has the other.
     let ends = Pins {
         sender: pins.sender,

@@ -29,6 +29,16 @@ impl Pins {
         Pins::between(context, context.sender(), context.sender())
     }
 
+    /// For a device under test and the end that sends through it. The device chooses first, so that it is
+    /// on the same processor whether or not it has one of its own.
+    pub fn of_device(context: &Context<'_>, device: &str) -> Pins {
+        let swapped = Pins::between(context, device, context.sender());
+        Pins {
+            sender: swapped.receiver,
+            receiver: swapped.sender,
+        }
+    }
+
     fn between(context: &Context<'_>, from: &str, to: &str) -> Pins {
         let (from, to) = (Seat::of(context.lab, from), Seat::of(context.lab, to));
         choose(context.measurement.pin, &from, &to)
@@ -125,6 +135,8 @@ mod tests {
         assert_eq!(chosen(Pin::Apart, &one, &one), (Some(0), Some(0)));
         assert_eq!(chosen(Pin::Apart, &all, &one), (Some(3), Some(0)));
         assert_eq!(chosen(Pin::Apart, &one, &all), (Some(0), Some(3)));
+        let (first, second) = (seat(None, &[0]), seat(None, &[1]));
+        assert_eq!(chosen(Pin::Apart, &second, &first), (Some(1), Some(0)));
     }
 
     #[test]
