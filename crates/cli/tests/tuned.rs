@@ -9,7 +9,7 @@ use std::process::Stdio;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use common::{Bench, enter, finished, signal, whole};
+use common::{Bench, enter, finished, guests, signal, whole};
 
 /// There is one machine to tune.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -155,9 +155,8 @@ const GUEST: &str = "name: NAME\ntuning: isolated\ntopology:\n  nodes: {g: {kind
 /// Inside a VM the lab's profile is in force too, on the guest's own processors.
 #[test]
 fn a_tuned_guest_is_tuned_from_the_inside() {
-    let asked = whole() || std::env::var_os("LATLAB_TEST_GUEST").is_some();
+    let asked = whole() || guests();
     if !asked || std::thread::available_parallelism().map_or(1, usize::from) < 2 {
-        println!("boots a VM: set LATLAB_TEST_GUEST=1, with two processors");
         return;
     }
     let _alone = ALONE.lock();

@@ -51,6 +51,9 @@ pub fn port_name(index: usize) -> String {
     format!("latlab.{index}")
 }
 
+/// Where a guest that is tuned from outside finds what for; no other guest has this directory.
+pub const TUNED_DIRECTORY: &str = "/run/latlab/inside";
+
 /// The page of memory a guest shares with its host to compare clocks: 64-bit words, native order (both
 /// run on one machine), each on a cache line of its own. The host writes a new number to `QUESTION` and
 /// spins; the guest writes its clock to `GUEST_NS`, then the number to `ANSWER`.

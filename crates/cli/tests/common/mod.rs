@@ -24,6 +24,11 @@ pub fn whole() -> bool {
     std::env::var("LATLAB_TEST_WHOLE").is_ok_and(|v| v == "yes" || v == "1")
 }
 
+/// Tests that boot guests are to run.
+pub fn guests() -> bool {
+    std::env::var("LATLAB_TEST_GUEST").is_ok_and(|v| v == "1")
+}
+
 /// The kinds of nodes to test with.
 pub fn kinds() -> &'static [&'static str] {
     match whole() {
@@ -36,7 +41,7 @@ pub fn kinds() -> &'static [&'static str] {
 /// inside there is none.
 pub fn enter(name: &str, body: impl FnOnce(&Bench)) {
     let outside = std::env::var_os("LATLAB_TEST_INSIDE").is_none();
-    if outside && whole() && rustix::process::geteuid().is_root() {
+    if outside && (whole() || guests()) && rustix::process::geteuid().is_root() {
         static FETCHED: OnceLock<()> = OnceLock::new();
         FETCHED.get_or_init(fetch_kernel);
     }

@@ -78,6 +78,14 @@ pub enum Error {
         /// The kernel's answer.
         source: io::Error,
     },
+    /// On version 2 a group with processes of its own hands nothing on to groups below it.
+    #[error("processes {pids:?} run in {} itself, so no group below it can have limits", path.display())]
+    Occupied {
+        /// The group.
+        path: PathBuf,
+        /// Who is in it.
+        pids: Vec<u32>,
+    },
     /// Processes did not leave in time.
     #[error("{} still holds processes {pids:?} after {waited_ms} ms", path.display())]
     Populated {
@@ -502,11 +510,24 @@ fn enable_controllers(root: &Path, dir: &Path, controllers: &[Controller]) -> Re
         let enabled: Vec<&str> = enabled.split_whitespace().collect();
         for controller in controllers {
             if !enabled.contains(&controller.name()) {
-                write(&file, &format!("+{}", controller.name()))?;
+                let written = write(&file, &format!("+{}", controller.name()));
+                written.map_err(|error| occupied(root, group).unwrap_or(error))?;
             }
         }
     }
     Ok(())
+}
+
+/// The group at or above `dir`, below the root, that processes keep from handing controllers on.
+fn occupied(root: &Path, dir: &Path) -> Option<Error> {
+    let groups = levels(root, dir).into_iter().filter(|group| *group != root);
+    groups
+        .filter_map(|group| Some((group, node::list(group).ok()?)))
+        .find(|(_, pids)| !pids.is_empty())
+        .map(|(group, pids)| Error::Occupied {
+            path: group.to_owned(),
+            pids,
+        })
 }
 
 /// A new version 1 cpuset is empty and takes no process; fills it and the shared levels above. Those below

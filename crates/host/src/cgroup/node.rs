@@ -214,7 +214,7 @@ fn tree(dir: &Path) -> Vec<PathBuf> {
 }
 
 /// The processes in `dir` and below; none if it is gone.
-fn list(dir: &Path) -> Result<Vec<u32>, Error> {
+pub(super) fn list(dir: &Path) -> Result<Vec<u32>, Error> {
     let mut pids = Vec::new();
     for group in tree(dir) {
         let file = group.join("cgroup.procs");

@@ -194,6 +194,10 @@ impl Error {
             Error::Io { source, .. } => io_hint(source),
             Error::Sys(error) => io_hint(&error.source),
             Error::Netlink(_) => DOCTOR.into(),
+            Error::Cgroup {
+                source: cgroup::Error::Occupied { .. },
+                ..
+            } => "end them, or move them into a group of their own beside latlab's".into(),
             Error::Cgroup { .. } => {
                 "`latlab doctor` says which limits this machine can enforce".into()
             }

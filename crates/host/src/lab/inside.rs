@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use latlab_model::plan::{NodePlan, Plan};
 use latlab_model::profile::Profile;
-use latlab_wire::channel::{Exec, ExitStatus};
+use latlab_wire::channel::{Exec, ExitStatus, TUNED_DIRECTORY as DIRECTORY};
 use serde_json::Value;
 
 use super::{Error, Lab};
@@ -19,8 +19,6 @@ use crate::nodes::session;
 use crate::nodes::vm::channel::{Channel, Finished};
 use crate::nodes::vm::qemu::Share;
 
-/// Where the directory is in the guest.
-const DIRECTORY: &str = "/run/latlab/inside";
 const PROGRAM: &str = "latlab";
 const PROFILE: &str = "profile.yaml";
 /// Under software emulation the program takes seconds to be read and run.

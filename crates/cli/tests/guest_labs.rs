@@ -1,0 +1,381 @@
+//! Labs deployed by a latlab inside a guest, because the guest is a machine that this one is not: it has
+//! four processors, control groups of either version, and, if it is asked to, two memory nodes. Only with
+//! `LATLAB_TEST_GUEST=1`.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use common::{Bench, PATIENCE, Said, enter, guests, tool};
+use latlab_host::nodes::vm::qemu;
+use latlab_host::nodes::vm::qmp::Qmp;
+use latlab_model::plan::{Blueprint, NodePlace};
+use latlab_model::units::CpuList;
+use serde_json::json;
+
+/// The status of a command that the bench ended because it took too long.
+const KILLED: i32 = 128 + 9;
+
+/// A guest with four processors, and latlab in it.
+struct Machine<'b> {
+    bench: &'b Bench,
+    lab: String,
+}
+
+impl<'b> Machine<'b> {
+    fn boot(bench: &'b Bench, name: &str, path: Option<&str>) -> Machine<'b> {
+        // The guest has the host's root, but not the directories that tests are built in.
+        let here = Path::new(env!("CARGO_BIN_EXE_latlab")).parent().unwrap();
+        let lab = format!(
+            "name: NAME\ntopology:\n  nodes:\n    machine: {{kind: vm, cpus: 4, memory: 1GiB, \
+             binds: [\"{}:/run/tools:ro\"]}}\n",
+            here.display()
+        );
+        let file = bench.file(name, &lab);
+        let mut deploy = bench.command(&["deploy", &file]);
+        deploy.envs(path.map(|path| ("PATH", path)));
+        common::finish(&mut deploy).good();
+        let machine = Machine {
+            bench,
+            lab: bench.name(name),
+        };
+        machine.sh("mkdir -p /run/labs/profiles");
+        machine
+    }
+
+    /// A line for the guest's shell; latlab is in its path, with directories of its own.
+    fn try_sh(&self, line: &str) -> Said {
+        let line = format!(
+            "export PATH=/run/tools:$PATH NO_COLOR=1 LATLAB_STATE_DIR=/run/labs/state \
+             LATLAB_RUN_DIR=/run/labs/run LATLAB_PROFILE_DIR=/run/labs/profiles
+             cd /run/labs; {line}"
+        );
+        let words = ["sh", "-c", &line];
+        let said = self.bench.exec(&self.lab, "machine", &words);
+        if said.code == KILLED {
+            eprintln!(
+                "{line}\ndoes not end; the guest's processors:\n{}",
+                self.stuck()
+            );
+        }
+        said
+    }
+
+    /// Where the processors of a guest that does not answer are, and the last that its kernel said.
+    fn stuck(&self) -> String {
+        let node = self.bench.run_dir().join(&self.lab).join("nodes/machine");
+        let console = fs::read_to_string(qemu::console_path(&node)).unwrap_or_default();
+        let mut qmp = Qmp::connect(&qemu::qmp_path(&node), PATIENCE).unwrap();
+        let ask = json!({"command-line": "info registers -a"});
+        let registers = qmp.execute("human-monitor-command", &ask).unwrap();
+        format!("{}\n{console}", registers.as_str().unwrap_or_default())
+    }
+
+    #[track_caller]
+    fn sh(&self, line: &str) -> String {
+        self.try_sh(line).good().out
+    }
+
+    fn write(&self, file: &str, text: &str) {
+        self.sh(&format!("cat > {file} <<'END'\n{text}END"));
+    }
+
+    fn end(self) {
+        self.bench.latlab(&["destroy", &self.lab]).good();
+        self.bench.assert_clean();
+    }
+}
+
+/// Two labs that each keep a processor to themselves.
+struct Two<'m> {
+    machine: &'m Machine<'m>,
+    /// Where the control groups of the quiet processors are.
+    groups: &'static str,
+}
+
+/// The processor of each.
+const LABS: [(&str, u32); 2] = [("second", 2), ("third", 3)];
+
+/// Version 2.
+const UNIFIED: &str = "/sys/fs/cgroup";
+
+/// What the profile writes, as far as every kernel has it.
+const FILES: &str = "/proc/irq/default_smp_affinity /sys/devices/virtual/workqueue/cpumask \
+    /proc/sys/vm/swappiness /proc/sys/vm/stat_interval /proc/sys/kernel/timer_migration \
+    /proc/sys/kernel/nmi_watchdog /proc/sys/kernel/watchdog_cpumask \
+    /sys/kernel/mm/transparent_hugepage/enabled";
+
+impl Two<'_> {
+    fn describe(&self) {
+        for (lab, cpu) in LABS {
+            let profile = format!("name: on-{cpu}\nabout: x\nextends: isolated\ncores: {cpu}\n");
+            self.machine
+                .write(&format!("profiles/on-{cpu}.yaml"), &profile);
+            let text = format!(
+                "name: {lab}\ntuning: on-{cpu}\ntopology:\n  nodes: {{a: {{kind: native}}}}\n"
+            );
+            self.machine.write(&format!("{lab}.yaml"), &text);
+        }
+    }
+
+    /// What is set, and which of our groups are there.
+    fn settings(&self) -> String {
+        let groups = self.groups;
+        self.machine.sh(&format!(
+            "tail -n +1 {FILES}; cat {groups}/cpuset.sched_load_balance 2> /dev/null; \
+             ls -d {groups}/latlab* 2> /dev/null; true"
+        ))
+    }
+
+    /// With these labs up, each has its processor and everything else has what is left.
+    fn in_force(&self, up: &[(&str, u32)]) {
+        let groups = self.groups;
+        let mut line = format!(
+            "set -e; cat {groups}/latlab.isolated/cpuset.cpus /proc/irq/default_smp_affinity;"
+        );
+        for (lab, _) in up {
+            line += &format!("latlab exec {lab} a -- grep Cpus_allowed_list /proc/self/status;");
+        }
+        let told = self.machine.sh(&(line + "latlab tune verify >&2"));
+        let told: Vec<&str> = told
+            .lines()
+            .filter_map(|l| l.split_whitespace().last())
+            .collect();
+        let cpus: Vec<u32> = up.iter().map(|(_, cpu)| *cpu).collect();
+        let left = cpus.iter().fold(0xf_u32, |mask, cpu| mask & !(1 << cpu));
+        let mut wanted = vec![CpuList::new(cpus.clone()).to_string(), format!("{left:x}")];
+        wanted.extend(cpus.iter().map(ToString::to_string));
+        assert_eq!(told, wanted, "{up:?}");
+    }
+
+    /// The first command of a node makes its group, which a process beside it in the partition does not let
+    /// happen on version 2: that is said, with its number.
+    fn crowded(&self) {
+        let groups = self.groups;
+        let said = self.machine.try_sh(&format!(
+            "sleep 60 & echo $!; echo $! > {groups}/latlab.isolated/cgroup.procs
+             latlab exec second a -- true; code=$?; kill $!; wait; exit $code"
+        ));
+        let reason = format!(
+            "processes [{}] run in {groups}/latlab.isolated",
+            said.out.trim()
+        );
+        said.refused(2, &reason, "move them into a group of their own");
+    }
+
+    fn deploy(&self, lab: &str) {
+        self.machine.sh(&format!("latlab deploy {lab}.yaml"));
+    }
+
+    fn destroy(&self, lab: &str) {
+        self.machine.sh(&format!("latlab destroy {lab}"));
+    }
+
+    /// A lab's own program is where it belongs; what the kernel runs there for somebody else is named.
+    fn watch(&self) {
+        let said = self.machine.try_sh(
+            "latlab exec second a -- timeout 20 sh -c 'while :; do :; done' & own=$!
+             latlab tune watch --for 3s & watch=$!
+             while kill -0 $watch; do cat /proc/sys/vm/stat_refresh; sleep 0.1; done 2> /dev/null
+             wait $watch; code=$?; kill $own; exit $code",
+        );
+        assert_eq!(said.code, 1, "{said:#?}");
+        for (_, cpu) in LABS {
+            let worker = format!("kernel thread `kworker/{cpu}:");
+            assert!(said.out.contains(&worker), "{worker}: {said:#?}");
+        }
+        assert!(!said.out.contains("process `sh`"), "{said:#?}");
+    }
+}
+
+fn two_labs(bench: &Bench, name: &str, groups: &'static str, prepare: &str) {
+    let machine = Machine::boot(bench, name, None);
+    machine.sh(prepare);
+    let two = Two {
+        machine: &machine,
+        groups,
+    };
+    two.describe();
+    let before = two.settings();
+    let [second, third] = LABS;
+    if groups == UNIFIED {
+        two.deploy(second.0);
+        two.crowded();
+        two.destroy(second.0);
+    }
+    for (first, last) in [(second, third), (third, second)] {
+        two.deploy(second.0);
+        two.in_force(&[second]);
+        two.deploy(third.0);
+        two.in_force(&[second, third]);
+        two.watch();
+        two.destroy(first.0);
+        two.in_force(&[last]);
+        two.destroy(last.0);
+        assert_eq!(two.settings(), before);
+    }
+    // Both at the same moment: they wait for each other where they must.
+    let both = |verb: &str, ending: &str| {
+        machine.sh(&format!(
+            "latlab {verb} second{ending} & a=$!; latlab {verb} third{ending}; b=$?; wait $a && exit $b"
+        ));
+    };
+    both("deploy", ".yaml");
+    two.in_force(&LABS);
+    both("destroy", "");
+    assert_eq!(two.settings(), before);
+    machine.end();
+}
+
+#[test]
+fn two_isolated_labs_come_and_go_on_control_groups_version_2() {
+    const NAME: &str = "two_isolated_labs_come_and_go_on_control_groups_version_2";
+    if guests() {
+        enter(NAME, |bench| {
+            two_labs(bench, "unified", UNIFIED, "");
+        });
+    }
+}
+
+#[test]
+fn two_isolated_labs_come_and_go_on_control_groups_version_1() {
+    const NAME: &str = "two_isolated_labs_come_and_go_on_control_groups_version_1";
+    // A controller that nobody uses on version 2 can be mounted on version 1.
+    const MOUNT: &str = "mkdir /run/cpuset && mount -t cgroup -o cpuset none /run/cpuset";
+    if guests() {
+        enter(NAME, |bench| {
+            two_labs(bench, "legacy", "/run/cpuset", MOUNT);
+        });
+    }
+}
+
+/// QEMU with two memory nodes of 512 MiB and two processors each.
+const TWO_NODES: &str = r#"#!/bin/sh
+case "$*" in *-name\ latlab-machine,*)
+    set -- "$@" -smp 4,sockets=2,cores=2,threads=1 \
+        -object memory-backend-ram,id=node0,size=512M -object memory-backend-ram,id=node1,size=512M \
+        -numa node,nodeid=0,cpus=0-1,memdev=node0 -numa node,nodeid=1,cpus=2-3,memdev=node1 \
+        -numa dist,src=0,dst=1,val=21 ;;
+esac
+exec QEMU "$@"
+"#;
+
+/// One that fills a memory node, one beside the host's processors, one that asks for nothing.
+const NODES: &str = "name: nodes\ntopology:\n  nodes:\n    \
+    a: {kind: native, cpus: 2, isolate: true, memory: 128MiB}\n    \
+    b: {kind: container, cpus: 1, isolate: true, memory: 128MiB}\n    c: {kind: native}\n";
+
+/// Touches 64 MiB, and says where its processors, its memory and that memory's pages are; not those of
+/// files, which are where they were read first.
+const TOUCH: &str = "awk 'BEGIN { x = sprintf(\"%67000000s\", \"\")
+    while ((getline < \"/proc/self/status\") > 0) if (/_allowed_list/) print
+    while ((getline < \"/proc/self/numa_maps\") > 0) if (/ anon=/ && !/ file=/) print }'";
+
+/// What a program says that touched memory.
+#[derive(Debug)]
+struct Touched {
+    cpus: CpuList,
+    nodes: CpuList,
+    /// By memory node.
+    pages: BTreeMap<u32, u64>,
+}
+
+impl Touched {
+    fn of(told: &str) -> Touched {
+        let list = |name: &str| {
+            let line = told.lines().find_map(|l| l.strip_prefix(name)).unwrap();
+            CpuList::parse(line.trim()).unwrap()
+        };
+        let mut pages = BTreeMap::new();
+        // 7f0c5c400000 default anon=16385 dirty=16385 N1=16385 kernelpagesize_kB=4
+        for word in told.split_whitespace() {
+            let found = word.strip_prefix('N').and_then(|w| w.split_once('='));
+            if let Some((Ok(node), Ok(count))) = found.map(|(n, c)| (n.parse(), c.parse::<u64>())) {
+                *pages.entry(node).or_default() += count;
+            }
+        }
+        Touched {
+            cpus: list("Cpus_allowed_list:"),
+            nodes: list("Mems_allowed_list:"),
+            pages,
+        }
+    }
+}
+
+#[test]
+fn processors_and_memory_are_of_one_node_on_a_machine_with_two() {
+    const NAME: &str = "processors_and_memory_are_of_one_node_on_a_machine_with_two";
+    if guests() {
+        enter(NAME, two_memory_nodes);
+    }
+}
+
+fn two_memory_nodes(bench: &Bench) {
+    let machine = Machine::boot(bench, "numa", Some(&path_with_two_nodes(bench)));
+    let of_node = |node: u32| {
+        let file = format!("/sys/devices/system/node/node{node}/cpulist");
+        CpuList::parse(machine.sh(&format!("cat {file}")).trim()).unwrap()
+    };
+    let homes = [of_node(0), of_node(1)];
+    assert_eq!(homes.each_ref().map(ToString::to_string), ["0-1", "2-3"]);
+    machine.write("nodes.yaml", NODES);
+    let placed = machine.sh("latlab place nodes.yaml --format json");
+    let blueprint: Blueprint = serde_json::from_str(&placed).unwrap();
+    assert_eq!(blueprint.housekeeping.cpus.to_string(), "0");
+    let shown = machine.sh("latlab place nodes.yaml && latlab deploy nodes.yaml >&2");
+    println!("{shown}");
+    for (name, cpus, node) in [("a", "2-3", 1), ("b", "1", 0)] {
+        let place = blueprint.node(name).expect("its place");
+        assert_eq!(place.cores.cpus.to_string(), cpus, "{place:?}");
+        let reason = format!("all on memory node {node}");
+        assert!(place.cores.why.contains(&reason), "{place:?}");
+        lives_on(&machine, place, node);
+        assert!(
+            place
+                .cores
+                .cpus
+                .iter()
+                .all(|cpu| homes[node as usize].contains(cpu))
+        );
+    }
+    // Nothing binds the memory of one that asked for no processors of its own.
+    let free = Touched::of(&machine.sh(&format!("latlab exec nodes c -- {TOUCH}")));
+    assert_eq!(free.nodes.to_string(), "0-1", "{free:?}");
+    machine.sh("latlab destroy nodes");
+    machine.end();
+}
+
+/// The kernel says that a node's programs run and have their memory there, and where their pages are.
+fn lives_on(machine: &Machine<'_>, place: &NodePlace, node: u32) {
+    let memory = place.memory.as_ref().expect("its memory");
+    assert_eq!(memory.nodes.to_string(), node.to_string());
+    assert!(!memory.why.is_empty());
+    let told = machine.sh(&format!("latlab exec nodes {} -- {TOUCH}", place.name));
+    let touched = Touched::of(&told);
+    assert_eq!(touched.cpus, place.cores.cpus, "{touched:?}");
+    assert_eq!(touched.nodes, memory.nodes, "{touched:?}");
+    let all: u64 = touched.pages.values().sum();
+    assert!(all >= 64 << 8, "{touched:?}");
+    assert_eq!(
+        touched.pages.keys().collect::<Vec<_>>(),
+        [&node],
+        "{touched:?}"
+    );
+    println!("{}: {touched:?}", place.name);
+}
+
+/// A search path on which QEMU has two memory nodes for this guest.
+fn path_with_two_nodes(bench: &Bench) -> String {
+    let directory = bench.root().join("qemu");
+    fs::create_dir(&directory).unwrap();
+    let name = "qemu-system-x86_64";
+    let real = tool(&["sh", "-c", &format!("command -v {name}")]);
+    let wrapper = directory.join(name);
+    fs::write(&wrapper, TWO_NODES.replace("QEMU", real.trim())).unwrap();
+    fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = std::env::var("PATH").unwrap_or_default();
+    format!("{}:{path}", directory.display())
+}
