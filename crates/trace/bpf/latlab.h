@@ -37,6 +37,11 @@ enum event_kind {
 	EVENT_VM_ENTRY = 16,
 };
 
+/* A soft interrupt in which nothing else happened, in one event at its end: `b` is when it began, `text`
+ * begins with the steal then, `a` is which it was (8 bits) and how many packets it took. Only in rings:
+ * whoever reads them takes it apart. */
+#define EVENT_WHOLE_SOFTIRQ 32
+
 /* `detail` of EVENT_VECTOR_ENTRY and EVENT_VECTOR_EXIT. */
 enum vector_kind {
 	VECTOR_LOCAL_TIMER = 1,
@@ -97,18 +102,21 @@ struct recorder_settings {
 	__s64 steal_from_run_queue; /* 0: not known */
 	__u32 ring_events;          /* events a ring holds: a power of two */
 	__u32 padding;
-	__u16 ring_of[MAX_CPUS]; /* which ring is a processor's, from 1 on; 0: not watched */
 };
 
+/* All that recording an event needs to know of its processor: a cache line each. */
 struct recorder_head {
 	__u64 recorded;
 	__u64 steal_at;
-	__u64 padding[6]; /* a cache line each */
+	__u64 soft_ns;    /* when the soft interrupt began that no event tells of yet; 0: none */
+	__u64 soft_steal; /* steal then */
+	__u32 soft;       /* which */
+	__u32 polled;     /* packets taken in it */
+	__u32 ring;       /* which ring is the processor's, from 1 on; 0: not watched, or not now */
+	__u32 padding[5];
 };
 
 struct recorder_state {
-	__u32 recording; /* off until the window begins */
-	__u32 padding[15];
 	struct recorder_head heads[MAX_CPUS];
 };
 
@@ -174,9 +182,17 @@ static __always_inline __u64 stolen_ns(__s64 from_run_queue, __u64 *cached)
 	return 0;
 }
 #else
+struct kvm_steal_time {
+	__u64 steal;
+} __attribute__((preserve_access_index));
+
+/* From Linux 6.2 on memory can be read without calling a helper, if it is said to be of some type. */
+extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym __weak;
+
 static __always_inline __u64 stolen_ns(__s64 from_run_queue, __u64 *cached)
 {
 	struct task_struct *task;
+	struct kvm_steal_time *word;
 	__u64 stolen = 0;
 	__u64 queue;
 
@@ -188,6 +204,10 @@ static __always_inline __u64 stolen_ns(__s64 from_run_queue, __u64 *cached)
 		if (!queue)
 			return 0;
 		*cached = queue + from_run_queue;
+	}
+	if (bpf_core_type_exists(struct kvm_steal_time) && bpf_ksym_exists(bpf_rdonly_cast)) {
+		word = bpf_rdonly_cast((void *)*cached, bpf_core_type_id_kernel(struct kvm_steal_time));
+		return word->steal;
 	}
 	bpf_probe_read_kernel(&stolen, sizeof(stolen), (void *)*cached);
 	return stolen;

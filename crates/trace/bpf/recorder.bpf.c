@@ -15,14 +15,6 @@ struct hrtimer {
 	void *function;
 } __attribute__((preserve_access_index));
 
-struct net_device {
-	char name[TEXT_BYTES];
-} __attribute__((preserve_access_index));
-
-struct napi_struct {
-	struct net_device *dev;
-} __attribute__((preserve_access_index));
-
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -35,31 +27,69 @@ struct {
 const volatile struct recorder_settings settings;
 struct recorder_state state;
 
-static __always_inline struct event *next_event(__u8 kind)
+/* This processor's, if it is watched now. */
+static __always_inline struct recorder_head *head_of(void)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
-	struct event *event;
-	__u32 slot, ring;
+	struct recorder_head *head;
 
-	if (!state.recording || cpu >= MAX_CPUS)
+	if (cpu >= MAX_CPUS)
 		return 0;
-	ring = settings.ring_of[cpu];
-	if (!ring)
-		return 0;
-	slot = __sync_fetch_and_add(&state.heads[cpu].recorded, 1);
-	slot = (ring - 1) * settings.ring_events + (slot & (settings.ring_events - 1));
+	head = &state.heads[cpu];
+	return head->ring ? head : 0;
+}
+
+static __always_inline struct event *append(struct recorder_head *head, __u8 kind, __u64 time_ns,
+					    __u64 steal_ns)
+{
+	struct event *event;
+	__u32 slot;
+
+	slot = __sync_fetch_and_add(&head->recorded, 1);
+	slot = (head->ring - 1) * settings.ring_events + (slot & (settings.ring_events - 1));
 	event = bpf_map_lookup_elem(&events, &slot);
 	if (!event)
 		return 0;
-	event->time_ns = bpf_ktime_get_ns();
-	event->steal_ns = stolen_ns(settings.steal_from_run_queue, &state.heads[cpu].steal_at);
-	event->cpu = cpu;
+	event->time_ns = time_ns;
+	event->steal_ns = steal_ns;
+	event->cpu = bpf_get_smp_processor_id();
 	event->kind = kind;
 	event->detail = 0;
 	event->a = 0;
 	event->b = 0;
 	event->text[0] = 0;
 	return event;
+}
+
+/* Something happens inside of a soft interrupt, so that its beginning is an event of its own. */
+static __always_inline void open_softirq(struct recorder_head *head)
+{
+	__u64 began = __sync_lock_test_and_set(&head->soft_ns, 0);
+	struct event *event;
+
+	if (!began)
+		return;
+	event = append(head, EVENT_SOFTIRQ_ENTRY, began, head->soft_steal);
+	if (event)
+		event->a = head->soft;
+	if (!head->polled)
+		return;
+	event = append(head, EVENT_NAPI_POLL, began, head->soft_steal);
+	if (event)
+		event->a = head->polled;
+}
+
+static __always_inline struct event *next_event(__u8 kind)
+{
+	struct recorder_head *head = head_of();
+	__u64 now;
+
+	if (!head)
+		return 0;
+	now = bpf_ktime_get_ns();
+	if (head->soft_ns)
+		open_softirq(head);
+	return append(head, kind, now, stolen_ns(settings.steal_from_run_queue, &head->steal_at));
 }
 
 static __always_inline __u32 state_of(struct task_struct *task)
@@ -161,17 +191,46 @@ int on_irq_exit(struct bpf_raw_tracepoint_args *ctx)
 	return plain(EVENT_IRQ_EXIT, 0, ctx->args[0], 0);
 }
 
-/* a: which of the kernel's soft interrupts. */
+/* Every packet that the kernel takes comes in a soft interrupt, mostly in one in which nothing else
+ * happens. So the beginning is only remembered, and written when there is something to tell before
+ * the end: whatever is written first writes it. */
 SEC("raw_tp/softirq_entry")
 int on_softirq_entry(struct bpf_raw_tracepoint_args *ctx)
 {
-	return plain(EVENT_SOFTIRQ_ENTRY, 0, ctx->args[0], 0);
+	struct recorder_head *head = head_of();
+
+	if (!head)
+		return 0;
+	head->soft = ctx->args[0];
+	head->polled = 0;
+	head->soft_steal = stolen_ns(settings.steal_from_run_queue, &head->steal_at);
+	head->soft_ns = bpf_ktime_get_ns();
+	return 0;
 }
 
+/* a: which of the kernel's soft interrupts. */
 SEC("raw_tp/softirq_exit")
 int on_softirq_exit(struct bpf_raw_tracepoint_args *ctx)
 {
-	return plain(EVENT_SOFTIRQ_EXIT, 0, ctx->args[0], 0);
+	struct recorder_head *head = head_of();
+	struct event *event;
+	__u64 now, began;
+
+	if (!head)
+		return 0;
+	now = bpf_ktime_get_ns();
+	began = __sync_lock_test_and_set(&head->soft_ns, 0);
+	event = append(head, began ? EVENT_WHOLE_SOFTIRQ : EVENT_SOFTIRQ_EXIT, now,
+		       stolen_ns(settings.steal_from_run_queue, &head->steal_at));
+	if (!event)
+		return 0;
+	event->a = ctx->args[0];
+	if (began) {
+		event->a |= head->polled << 8;
+		event->b = began;
+		*(__u64 *)event->text = head->soft_steal;
+	}
+	return 0;
 }
 
 /* Interrupts that have no number: x86 only. detail: which. */
@@ -230,21 +289,19 @@ int on_fault_end(void *ctx)
 	return plain(EVENT_FAULT_EXIT, 0, (__u32)bpf_get_current_pid_tgid(), 0);
 }
 
-/* a: packets; b: how many it may take at once; text: the device. At the end of the poll. */
+/* a: packets taken. At the end of the poll; how many polls a soft interrupt has does not matter. */
 SEC("raw_tp/napi_poll")
 int on_napi_poll(struct bpf_raw_tracepoint_args *ctx)
 {
-	struct napi_struct *napi = (void *)ctx->args[0];
-	struct net_device *device = BPF_CORE_READ(napi, dev);
-	struct event *event = next_event(EVENT_NAPI_POLL);
+	struct recorder_head *head = head_of();
 
-	if (!event)
+	if (!head)
 		return 0;
-	event->a = ctx->args[1];
-	event->b = ctx->args[2];
-	if (device)
-		BPF_CORE_READ_STR_INTO(&event->text, device, name);
-	return 0;
+	if (head->soft_ns) {
+		head->polled += ctx->args[1];
+		return 0;
+	}
+	return plain(EVENT_NAPI_POLL, 0, ctx->args[1], 0);
 }
 
 /* b: how long its handler took; recorded at its end. */

@@ -1,4 +1,4 @@
-//! System calls of the recorders: shared memory with BPF programs, perf's software events.
+//! System calls of the recorders: shared memory with BPF programs, where they stand, perf's software events.
 
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 
@@ -163,6 +163,33 @@ pub fn interface_index(name: &str) -> Option<i32> {
     match unsafe { libc::if_nametoindex(name.as_ptr()) } {
         0 => None,
         index => i32::try_from(index).ok(),
+    }
+}
+
+/// Lets a program see what goes out of an interface of the calling thread's network namespace, or comes in,
+/// until the descriptor is closed.
+///
+/// # Errors
+/// When the kernel cannot (before Linux 6.6), or will not.
+pub fn attach_tcx(program: impl AsFd, interface: i32, egress: bool) -> Result<OwnedFd, Errno> {
+    use std::os::fd::AsRawFd;
+    let side = match egress {
+        true => libbpf_sys::BPF_TCX_EGRESS,
+        false => libbpf_sys::BPF_TCX_INGRESS,
+    };
+    // SAFETY: without options there is no pointer that the kernel would follow.
+    let fd = unsafe {
+        libbpf_sys::bpf_link_create(
+            program.as_fd().as_raw_fd(),
+            interface,
+            side,
+            std::ptr::null(),
+        )
+    };
+    match fd {
+        // SAFETY: a descriptor that the kernel just made and nobody else owns.
+        0.. => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+        _ => Err(Errno::from_raw_os_error(-fd)),
     }
 }
 

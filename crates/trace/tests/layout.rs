@@ -1,7 +1,7 @@
 //! The layouts in `bpf/latlab.h` are those of `latlab_wire::trace`.
 
 use latlab_wire::trace::{
-    EVENT_BYTES, EventKind, STOLEN_BYTES, TAP_RECORD_BYTES, TEXT_BYTES, vector,
+    EVENT_BYTES, EventKind, STOLEN_BYTES, TAP_RECORD_BYTES, TEXT_BYTES, WHOLE_SOFTIRQ, vector,
 };
 
 const HEADER: &str = include_str!("../bpf/latlab.h");
@@ -52,6 +52,7 @@ fn kinds_have_the_same_numbers() {
         assert_eq!(flat(name), flat(&format!("EVENT_{kind:?}")));
         assert_eq!(number, kind as u8);
     }
+    assert!(HEADER.contains(&format!("#define EVENT_WHOLE_SOFTIRQ {WHOLE_SOFTIRQ}\n")));
     let vectors = enumeration("vector_kind");
     let expected = [
         vector::LOCAL_TIMER,

@@ -23,6 +23,9 @@ pub const STOLEN_BYTES: usize = 32;
 /// Bytes of an event's text.
 pub const TEXT_BYTES: usize = 16;
 
+/// The number of a record that tells of a whole soft interrupt; see [`Event::from_ring`].
+pub const WHOLE_SOFTIRQ: u8 = 32;
+
 /// How many of the slowest packets of a trial are explained: as many as the paper draws (Daichendt
 /// 2022, 6.2.1).
 pub const WORST_PACKETS: usize = 5000;
@@ -122,7 +125,7 @@ pub enum EventKind {
     FaultEntry = 11,
     /// It is there now.
     FaultExit = 12,
-    /// A device's packets were taken: `a` of at most `b`.
+    /// Packets were taken from devices: `a`.
     NapiPoll = 13,
     /// A handler of a non-maskable interrupt ended after `b` ns.
     Nmi = 14,
@@ -240,6 +243,38 @@ impl Event {
         })
     }
 
+    /// Reads what one record of a ring tells: one event, or those of a soft interrupt in which nothing else
+    /// happened, which the kernel's program writes as one: its beginning, the packets it took, its end.
+    #[must_use]
+    pub fn from_ring(bytes: &[u8]) -> [Option<Event>; 3] {
+        if bytes[18] != WHOLE_SOFTIRQ {
+            return [Event::from_bytes(bytes), None, None];
+        }
+        let end = Event {
+            time_ns: u64_at(bytes, 0),
+            steal_ns: u64_at(bytes, 8),
+            cpu: u16_at(bytes, 16),
+            kind: EventKind::SoftirqExit,
+            detail: 0,
+            a: u32_at(bytes, 20) & 0xff,
+            b: 0,
+            text: [0; TEXT_BYTES],
+        };
+        let begin = Event {
+            time_ns: u64_at(bytes, 24),
+            steal_ns: u64_at(bytes, 32),
+            kind: EventKind::SoftirqEntry,
+            ..end
+        };
+        let polled = u32_at(bytes, 20) >> 8;
+        let poll = Event {
+            kind: EventKind::NapiPoll,
+            a: polled,
+            ..end
+        };
+        [Some(begin), (polled > 0).then_some(poll), Some(end)]
+    }
+
     /// The text as far as it is one.
     #[must_use]
     pub fn text(&self) -> String {
@@ -335,6 +370,39 @@ mod tests {
         assert_eq!(Event::from_bytes(&bytes), None);
         bytes[18] = 17;
         assert_eq!(Event::from_bytes(&bytes), None);
+    }
+
+    #[test]
+    fn a_whole_soft_interrupt_is_taken_apart() {
+        let mut bytes = [0xffu8; EVENT_BYTES];
+        bytes[0..8].copy_from_slice(&900u64.to_ne_bytes());
+        bytes[8..16].copy_from_slice(&70u64.to_ne_bytes());
+        bytes[16..18].copy_from_slice(&5u16.to_ne_bytes());
+        (bytes[18], bytes[19]) = (WHOLE_SOFTIRQ, 0);
+        bytes[20..24].copy_from_slice(&(3u32 | 64 << 8).to_ne_bytes());
+        bytes[24..32].copy_from_slice(&800u64.to_ne_bytes());
+        bytes[32..40].copy_from_slice(&60u64.to_ne_bytes());
+        let told = Event::from_ring(&bytes).map(|event| {
+            let event = event.unwrap();
+            let taken = (event.kind, event.time_ns, event.steal_ns, event.a);
+            assert_eq!((event.cpu, event.text(), event.b), (5, String::new(), 0));
+            taken
+        });
+        let expected = [
+            (EventKind::SoftirqEntry, 800, 60, 3),
+            (EventKind::NapiPoll, 900, 70, 64),
+            (EventKind::SoftirqExit, 900, 70, 3),
+        ];
+        assert_eq!(told, expected);
+        bytes[20..24].copy_from_slice(&1u32.to_ne_bytes());
+        assert_eq!(
+            Event::from_ring(&bytes)[1],
+            None,
+            "a timer's takes no packets"
+        );
+        bytes[18] = EventKind::Wakeup as u8;
+        let plain = Event::from_ring(&bytes);
+        assert_eq!(plain, [Event::from_bytes(&bytes), None, None]);
     }
 
     #[test]

@@ -15,9 +15,9 @@ use crate::sys::{Shared, SoftwareEvent, software_event};
 const WHAT: &str = "the flight recorder";
 /// As in `latlab.h`.
 const MAX_CPUS: usize = 1024;
-/// `struct recorder_state`: the switch, then a cache line for each processor.
-const HEADS: usize = 64;
+/// `struct recorder_state`: a cache line for each processor, and where its ring's number is in it.
 const HEAD_BYTES: usize = 64;
+const RING: usize = 40;
 /// Events of all rings at most: 12 GiB of them.
 const MOST_EVENTS: u64 = 1 << 28;
 /// Programs that may be missing: they belong to one architecture or to a module that is not loaded.
@@ -94,7 +94,7 @@ impl Recorder {
             Shared::map(map.as_fd(), length).map_err(|source| Error::Map { what: WHAT, source })
         };
         let events = map("events", all as usize * EVENT_BYTES)?;
-        let state = map(".bss", HEADS + MAX_CPUS * HEAD_BYTES)?;
+        let state = map(".bss", MAX_CPUS * HEAD_BYTES)?;
         let mut missing = Vec::new();
         let mut links: Vec<(String, Link)> = Vec::new();
         let perf = fault_counters(&settings.cpus, &mut missing);
@@ -132,12 +132,20 @@ impl Recorder {
 
     /// From now on it records.
     pub fn start(&self) {
-        self.state.store(0, 1);
+        for (ring, &cpu) in self.cpus.iter().enumerate() {
+            self.set_ring(cpu, ring as u32 + 1);
+        }
     }
 
     /// From now on it does not.
     pub fn stop(&self) {
-        self.state.store(0, 0);
+        self.cpus.iter().for_each(|&cpu| self.set_ring(cpu, 0));
+    }
+
+    fn set_ring(&self, cpu: u16, ring: u32) {
+        if usize::from(cpu) < MAX_CPUS {
+            self.state.store(usize::from(cpu) * HEAD_BYTES + RING, ring);
+        }
     }
 
     /// Takes the recorder out of the kernel's way and reads what it recorded.
@@ -173,15 +181,16 @@ impl Recorder {
     fn collect(&self, keep: impl Fn(&mut dyn Iterator<Item = Event>) -> Vec<Event>) -> Recorded {
         let mut recorded = Recorded::default();
         for (ring, &cpu) in self.cpus.iter().enumerate() {
-            let written = self.state.load(HEADS + usize::from(cpu) * HEAD_BYTES);
+            let written = self.state.load(usize::from(cpu) * HEAD_BYTES);
             let size = u64::from(self.ring_events);
             let kept = written.min(size);
             let overwritten = written - kept;
             let (mut first, mut steal_known) = (0, false);
-            let events = (written - kept..written).filter_map(|at| {
+            let events = (written - kept..written).flat_map(|at| {
                 let at = ring * self.ring_events as usize + (at % size) as usize;
                 let bytes: [u8; EVENT_BYTES] = self.events.read(at * EVENT_BYTES);
-                Event::from_bytes(&bytes).filter(|event| event.time_ns != 0)
+                let told = Event::from_ring(&bytes).into_iter().flatten();
+                told.filter(|event| event.time_ns != 0)
             });
             let mut events = events.inspect(|event| {
                 if first == 0 {
@@ -278,12 +287,6 @@ fn load(settings: &Settings, ring_events: u32) -> Result<Object, Error> {
             if let Some(value) = map.initial_value_mut() {
                 value[..8].copy_from_slice(&steal::from_run_queue().to_ne_bytes());
                 value[8..12].copy_from_slice(&ring_events.to_ne_bytes());
-                for (ring, &cpu) in settings.cpus.iter().enumerate() {
-                    let at = 16 + usize::from(cpu) * 2;
-                    if let Some(place) = value.get_mut(at..at + 2) {
-                        place.copy_from_slice(&(ring as u16 + 1).to_ne_bytes());
-                    }
-                }
             }
         }
     }

@@ -1,4 +1,7 @@
 //! Puts a tap at an interface, and takes it away.
+//!
+//! From Linux 6.6 on a program can stand at an interface by itself (tcx), which costs each packet less than
+//! a classifier of traffic control does; before, it is one.
 
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
@@ -54,6 +57,8 @@ pub struct Tap {
     records: Shared,
     counters: Shared,
     room: u32,
+    /// Where it stands by itself: until this is closed.
+    link: Option<OwnedFd>,
     // The program lives as long as its filter; its maps as long as these.
     _maps: [OwnedFd; 2],
 }
@@ -104,18 +109,21 @@ impl Tap {
         let tap = Tap {
             point: point.clone(),
             index,
+            link: crate::sys::attach_tcx(&program, index, point.side == Side::Egress).ok(),
             program,
             records,
             counters,
             room,
             _maps: [records_fd, counters_fd],
         };
-        let attached = tap.hook().create().and_then(|mut hook| hook.attach());
-        attached.map_err(|error| tap.failed(&error))?;
+        if tap.link.is_none() {
+            let attached = tap.hook().create().and_then(|mut hook| hook.attach());
+            attached.map_err(|error| tap.failed(&error))?;
+        }
         Ok(tap)
     }
 
-    /// The place in the kernel. It is made anew each time: libbpf's own cannot go to another thread.
+    /// The place in traffic control. It is made anew each time: libbpf's own cannot go to another thread.
     fn hook(&self) -> TcHook {
         TcHookBuilder::new(self.program.as_fd())
             .ifindex(self.index)
@@ -146,8 +154,11 @@ impl Tap {
     ///
     /// # Errors
     /// When it could not be taken away.
-    pub fn detach(self) -> Result<Seen, Error> {
-        self.hook().detach().map_err(|error| self.failed(&error))?;
+    pub fn detach(mut self) -> Result<Seen, Error> {
+        match self.link.take() {
+            Some(link) => drop(link),
+            None => self.hook().detach().map_err(|error| self.failed(&error))?,
+        }
         let seen = self.counters.load(SEEN);
         let kept = seen.min(u64::from(self.room));
         Ok(Seen {
