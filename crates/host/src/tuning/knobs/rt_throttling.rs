@@ -1,5 +1,9 @@
 //! `rt-throttling`: the share of each period (kernel.sched_rt_period_us, 1 s) that real-time threads
 //! may use. At the end of it the kernel stops them for the rest: 50 ms of silence a second, by default.
+//!
+//! With PREEMPT_RT what a thread that never sleeps keeps off its core is more than its neighbours: timers of
+//! ordinary tasks expire, and callbacks of RCU run, in threads there, so that a `sleep` which began on that
+//! core does not end, wherever its task could run (seen in a guest with Debian's real-time kernel).
 
 use super::prelude::*;
 
@@ -8,7 +12,8 @@ pub const KNOB: Knob = Knob {
     name: "rt-throttling",
     about: "Time that real-time threads may use in each second",
     evidence: "Documentation/scheduler/sched-rt-group.rst, section 2.1",
-    risk: "off: a real-time thread that never sleeps takes its core for ever",
+    risk: "off: a real-time thread that never sleeps takes its core for ever; with PREEMPT_RT timers that \
+           ordinary tasks set there do not expire either",
     items: |m| {
         file::one(
             m.root,
