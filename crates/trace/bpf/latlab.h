@@ -37,9 +37,9 @@ enum event_kind {
 	EVENT_VM_ENTRY = 16,
 };
 
-/* A soft interrupt in which nothing else happened, in one event at its end: `b` is when it began, `text`
- * begins with the steal then, `a` is which it was (8 bits) and how many packets it took. Only in rings:
- * whoever reads them takes it apart. */
+/* A soft interrupt in which nothing else happened, in one event at its end: `b` is when it began (0: nobody
+ * looked), `text` begins with the steal then, `a` is which it was (8 bits) and how many packets it took.
+ * Only in rings: whoever reads them takes it apart. */
 #define EVENT_WHOLE_SOFTIRQ 32
 
 /* `detail` of EVENT_VECTOR_ENTRY and EVENT_VECTOR_EXIT. */
@@ -108,12 +108,13 @@ struct recorder_settings {
 struct recorder_head {
 	__u64 recorded;
 	__u64 steal_at;
-	__u64 soft_ns;    /* when the soft interrupt began that no event tells of yet; 0: none */
+	__u64 soft_ns;    /* when the soft interrupt began that no event tells of yet; 0: none, 1: not looked at */
 	__u64 soft_steal; /* steal then */
 	__u32 soft;       /* which */
 	__u32 polled;     /* packets taken in it */
 	__u32 ring;       /* which ring is the processor's, from 1 on; 0: not watched, or not now */
-	__u32 padding[5];
+	__u32 timed;      /* the first soft interrupt whose beginning is looked at */
+	__u32 padding[4];
 };
 
 struct recorder_state {

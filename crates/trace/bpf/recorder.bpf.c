@@ -27,6 +27,10 @@ struct {
 const volatile struct recorder_settings settings;
 struct recorder_state state;
 
+#define NOT_LOOKED_AT 1
+/* Packets that a soft interrupt of somebody's own sending takes: its own, and one that just came. */
+#define OWN_PACKETS 2
+
 /* This processor's, if it is watched now. */
 static __always_inline struct recorder_head *head_of(void)
 {
@@ -61,14 +65,19 @@ static __always_inline struct event *append(struct recorder_head *head, __u8 kin
 	return event;
 }
 
-/* Something happens inside of a soft interrupt, so that its beginning is an event of its own. */
-static __always_inline void open_softirq(struct recorder_head *head)
+/* Something happens inside of a soft interrupt, so that its beginning is an event of its own; if nobody
+ * looked when that was, it is known to be under way from now on. */
+static __always_inline void open_softirq(struct recorder_head *head, __u64 now)
 {
 	__u64 began = __sync_lock_test_and_set(&head->soft_ns, 0);
 	struct event *event;
 
 	if (!began)
 		return;
+	if (began == NOT_LOOKED_AT) {
+		began = now;
+		head->soft_steal = stolen_ns(settings.steal_from_run_queue, &head->steal_at);
+	}
 	event = append(head, EVENT_SOFTIRQ_ENTRY, began, head->soft_steal);
 	if (event)
 		event->a = head->soft;
@@ -88,7 +97,7 @@ static __always_inline struct event *next_event(__u8 kind)
 		return 0;
 	now = bpf_ktime_get_ns();
 	if (head->soft_ns)
-		open_softirq(head);
+		open_softirq(head, now);
 	return append(head, kind, now, stolen_ns(settings.steal_from_run_queue, &head->steal_at));
 }
 
@@ -117,11 +126,13 @@ int on_switch(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct task_struct *prev = (void *)ctx->args[1];
 	struct task_struct *next = (void *)ctx->args[2];
+	struct recorder_head *head = head_of();
 	struct event *event = next_event(EVENT_SWITCH);
 	__u64 throttled = 0;
 
-	if (!event)
+	if (!head || !event)
 		return 0;
+	head->timed = 0;
 	if (bpf_core_field_exists(prev->throttled))
 		throttled = BPF_CORE_READ(prev, throttled);
 	event->detail = ctx->args[0] ? 1 : 0;
@@ -185,24 +196,45 @@ static __always_inline int plain(__u8 kind, __u8 detail, __u32 a, __u64 b)
 	return 0;
 }
 
-SEC("raw_tp/irq_handler_exit")
-int on_irq_exit(struct bpf_raw_tracepoint_args *ctx)
-{
-	return plain(EVENT_IRQ_EXIT, 0, ctx->args[0], 0);
-}
-
-/* Every packet that the kernel takes comes in a soft interrupt, mostly in one in which nothing else
- * happens. So the beginning is only remembered, and written when there is something to tell before
- * the end: whatever is written first writes it. */
-SEC("raw_tp/softirq_entry")
-int on_softirq_entry(struct bpf_raw_tracepoint_args *ctx)
+/* What follows the end of a hard interrupt came with it. */
+static __always_inline int hard_end(__u8 kind, __u8 detail, __u32 a)
 {
 	struct recorder_head *head = head_of();
 
 	if (!head)
 		return 0;
-	head->soft = ctx->args[0];
-	head->polled = 0;
+	head->timed = 0;
+	return plain(kind, detail, a, 0);
+}
+
+SEC("raw_tp/irq_handler_exit")
+int on_irq_exit(struct bpf_raw_tracepoint_args *ctx)
+{
+	return hard_end(EVENT_IRQ_EXIT, 0, ctx->args[0]);
+}
+
+/* Every packet that the kernel takes comes in a soft interrupt, mostly in one in which nothing else
+ * happens. So the beginning is only remembered, and written when there is something to tell before
+ * the end: whatever is written first writes it.
+ *
+ * A program that sends makes such an interrupt itself, for its own packet: looking at the clock there
+ * would be most of what recording costs that packet. So the clock is read when a hard interrupt or
+ * another task came before, for the later ones of the same row (they run in the order of their
+ * numbers), and after one that took more than somebody's own packets. */
+SEC("raw_tp/softirq_entry")
+int on_softirq_entry(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct recorder_head *head = head_of();
+	__u32 which = ctx->args[0];
+
+	if (!head)
+		return 0;
+	if (which < head->timed) {
+		head->soft = which;
+		head->soft_ns = NOT_LOOKED_AT;
+		return 0;
+	}
+	head->soft = which;
 	head->soft_steal = stolen_ns(settings.steal_from_run_queue, &head->steal_at);
 	head->soft_ns = bpf_ktime_get_ns();
 	return 0;
@@ -213,23 +245,30 @@ SEC("raw_tp/softirq_exit")
 int on_softirq_exit(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct recorder_head *head = head_of();
+	__u32 which = ctx->args[0];
 	struct event *event;
 	__u64 now, began;
+	__u32 polled;
 
 	if (!head)
 		return 0;
 	now = bpf_ktime_get_ns();
 	began = __sync_lock_test_and_set(&head->soft_ns, 0);
+	polled = head->polled;
+	head->polled = 0;
+	head->timed = began && polled <= OWN_PACKETS ? which + 1 : 0;
 	event = append(head, began ? EVENT_WHOLE_SOFTIRQ : EVENT_SOFTIRQ_EXIT, now,
 		       stolen_ns(settings.steal_from_run_queue, &head->steal_at));
 	if (!event)
 		return 0;
-	event->a = ctx->args[0];
-	if (began) {
-		event->a |= head->polled << 8;
-		event->b = began;
-		*(__u64 *)event->text = head->soft_steal;
-	}
+	event->a = which;
+	if (!began)
+		return 0;
+	event->a |= polled << 8;
+	if (began == NOT_LOOKED_AT)
+		return 0;
+	event->b = began;
+	*(__u64 *)event->text = head->soft_steal;
 	return 0;
 }
 
@@ -243,7 +282,7 @@ int on_softirq_exit(struct bpf_raw_tracepoint_args *ctx)
 	SEC("raw_tp/" #name "_exit")                                           \
 	int on_##name##_exit(struct bpf_raw_tracepoint_args *ctx)              \
 	{                                                                      \
-		return plain(EVENT_VECTOR_EXIT, which, 0, 0);                  \
+		return hard_end(EVENT_VECTOR_EXIT, which, 0);                  \
 	}
 
 VECTOR(local_timer, VECTOR_LOCAL_TIMER)

@@ -109,7 +109,7 @@ pub enum EventKind {
     IrqEntry = 3,
     /// It ends.
     IrqExit = 4,
-    /// Soft interrupt `a` begins.
+    /// Soft interrupt `a` begins; `detail` is 1 if it began before, at a time that nobody looked at.
     SoftirqEntry = 5,
     /// It ends.
     SoftirqExit = 6,
@@ -244,7 +244,8 @@ impl Event {
     }
 
     /// Reads what one record of a ring tells: one event, or those of a soft interrupt in which nothing else
-    /// happened, which the kernel's program writes as one: its beginning, the packets it took, its end.
+    /// happened, which the kernel's program writes as one: its beginning, the packets it took, its end. Where
+    /// nobody looked when it began, `detail` of the beginning is 1 and its time that of the end.
     #[must_use]
     pub fn from_ring(bytes: &[u8]) -> [Option<Event>; 3] {
         if bytes[18] != WHOLE_SOFTIRQ {
@@ -260,11 +261,18 @@ impl Event {
             b: 0,
             text: [0; TEXT_BYTES],
         };
-        let begin = Event {
-            time_ns: u64_at(bytes, 24),
-            steal_ns: u64_at(bytes, 32),
-            kind: EventKind::SoftirqEntry,
-            ..end
+        let begin = match u64_at(bytes, 24) {
+            0 => Event {
+                kind: EventKind::SoftirqEntry,
+                detail: 1,
+                ..end
+            },
+            time_ns => Event {
+                time_ns,
+                steal_ns: u64_at(bytes, 32),
+                kind: EventKind::SoftirqEntry,
+                ..end
+            },
         };
         let polled = u32_at(bytes, 20) >> 8;
         let poll = Event {
@@ -400,6 +408,9 @@ mod tests {
             None,
             "a timer's takes no packets"
         );
+        bytes[24..32].fill(0);
+        let begin = Event::from_ring(&bytes)[0].unwrap();
+        assert_eq!((begin.time_ns, begin.steal_ns, begin.detail), (900, 70, 1));
         bytes[18] = EventKind::Wakeup as u8;
         let plain = Event::from_ring(&bytes);
         assert_eq!(plain, [Event::from_bytes(&bytes), None, None]);

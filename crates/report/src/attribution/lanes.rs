@@ -3,7 +3,7 @@
 use latlab_samples::Passage;
 
 use super::steal::{self, Stolen};
-use super::timeline::{Step, Timelines, Top};
+use super::timeline::{Marks, Step, Timelines, Top};
 use super::{Capture, Cause};
 
 /// One processor between two instants.
@@ -30,7 +30,7 @@ impl<'a> Lanes<'a> {
     pub fn new(capture: &'a Capture, packets: &[Passage]) -> Lanes<'a> {
         let packets: Vec<&Passage> = packets.iter().collect();
         Lanes {
-            timelines: Timelines::of(&capture.events),
+            timelines: Timelines::of(&capture.events, &Marks::of(packets.iter().copied())),
             stolen: steal::stolen(&capture.events, &packets),
             watched: &capture.watched,
         }

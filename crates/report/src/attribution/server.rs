@@ -1,11 +1,9 @@
 //! What the device as a whole was held up by, at every instant of a stretch of time.
 
-use std::collections::BTreeMap;
-
 use latlab_samples::Passage;
 
 use super::steal::Stolen;
-use super::timeline::{State, Step, Timelines, Top};
+use super::timeline::{Marks, State, Step, Timelines, Top};
 use super::{Capture, Cause, Device, timeline};
 
 /// The interruptions of one kind are one episode when less than this lies between them.
@@ -76,15 +74,9 @@ impl<'a> Server<'a> {
             Device::Kernel => Vec::new(),
             Device::Task { pid, .. } => timeline::states(&capture.events, *pid, seen),
         };
-        let mut timelines = Timelines::of(&capture.events);
-        let mut outs: BTreeMap<u16, Vec<u64>> = BTreeMap::new();
-        for packet in packets {
-            if let Some(out_ns) = packet.out_ns {
-                outs.entry(packet.out_cpu).or_default().push(out_ns);
-            }
-        }
-        outs.values_mut().for_each(|times| times.sort_unstable());
-        timelines.count_own(&outs);
+        let marks = Marks::of(packets.iter().copied());
+        let mut timelines = Timelines::of(&capture.events, &marks);
+        timelines.count_own(&marks.outs);
         Server {
             timelines,
             stolen: super::steal::stolen(&capture.events, packets),
@@ -96,7 +88,7 @@ impl<'a> Server<'a> {
     /// A task of which is known that it runs on one processor, but for the times `gaps`.
     pub fn of_runner(capture: &'a Capture, task: u32, cpu: u16, gaps: &[(u64, u64)]) -> Server<'a> {
         Server {
-            timelines: Timelines::of(&capture.events),
+            timelines: Timelines::of(&capture.events, &Marks::default()),
             stolen: super::steal::stolen_within(&capture.events, cpu, gaps),
             states: timeline::states(&capture.events, task, &[(0, cpu)]),
             capture,

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use latlab_samples::Passage;
 use latlab_wire::trace::{Event, EventKind, vector};
 
 /// Task states of the kernel that mean "stopped" and "being traced".
@@ -80,6 +81,48 @@ pub struct Task {
     pub realtime: bool,
 }
 
+/// When packets passed taps, by processor and in order: of a soft interrupt that a task's own sending made,
+/// that is all that tells when it began.
+#[derive(Debug, Default)]
+pub struct Marks {
+    pub ins: BTreeMap<u16, Vec<u64>>,
+    pub outs: BTreeMap<u16, Vec<u64>>,
+}
+
+impl Marks {
+    pub fn of<'a>(packets: impl Iterator<Item = &'a Passage>) -> Marks {
+        let mut marks = Marks::default();
+        for packet in packets {
+            marks
+                .ins
+                .entry(packet.in_cpu)
+                .or_default()
+                .push(packet.in_ns);
+            if let Some(out_ns) = packet.out_ns {
+                marks.outs.entry(packet.out_cpu).or_default().push(out_ns);
+            }
+        }
+        let all = marks.ins.values_mut().chain(marks.outs.values_mut());
+        all.for_each(|times| times.sort_unstable());
+        marks
+    }
+
+    /// What was sent comes out right behind the beginning, or went in right before it. Without either
+    /// nothing is known of the time before the end.
+    fn begin(&self, cpu: u16, after: u64, end: u64) -> u64 {
+        let between = |times: Option<&Vec<u64>>, first: bool| {
+            let times = times?;
+            let from = times.partition_point(|&at| at <= after);
+            let to = times.partition_point(|&at| at <= end);
+            let inside = times.get(from..to)?;
+            if first { inside.first() } else { inside.last() }.copied()
+        };
+        between(self.outs.get(&cpu), true)
+            .or_else(|| between(self.ins.get(&cpu), false))
+            .unwrap_or(end)
+    }
+}
+
 /// Everything the events tell.
 #[derive(Debug, Default)]
 pub struct Timelines {
@@ -103,6 +146,8 @@ pub fn name_of(events: &[Event], pid: u32) -> String {
 /// What is under way on one processor while its events are read.
 #[derive(Default)]
 struct Stack {
+    /// When anything happened last.
+    last_ns: u64,
     task: Option<u32>,
     faulting: std::collections::HashSet<u32>,
     soft: Option<Top>,
@@ -125,13 +170,19 @@ impl Stack {
 }
 
 impl Timelines {
-    /// Reads the events, which must be in the order of time.
-    pub fn of(events: &[Event]) -> Timelines {
+    /// Reads the events, which must be in the order of time. `marks` tell when a soft interrupt began that
+    /// nobody looked at.
+    pub fn of(events: &[Event], marks: &Marks) -> Timelines {
         let mut all = Timelines::default();
         let mut stacks: HashMap<u16, Stack> = HashMap::new();
         for event in events {
             let stack = stacks.entry(event.cpu).or_default();
-            all.apply(event, stack);
+            let mut event = *event;
+            if event.kind == EventKind::SoftirqEntry && event.detail == 1 {
+                event.time_ns = marks.begin(event.cpu, stack.last_ns, event.time_ns);
+            }
+            all.apply(&event, stack);
+            stack.last_ns = event.time_ns;
         }
         all
     }
@@ -313,5 +364,27 @@ fn left(switch: &latlab_wire::trace::Switch, cpu: u16) -> State {
         State::Stopped
     } else {
         State::Asleep
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_nobody_looked_packets_tell_when_a_soft_interrupt_began() {
+        let packet = |in_ns, out_ns| Passage {
+            in_ns,
+            out_ns: Some(out_ns),
+            out_cpu: 1,
+            ..Passage::default()
+        };
+        let packets = [packet(100, 900), packet(300, 950), packet(1_500, 2_000)];
+        let marks = Marks::of(packets.iter());
+        assert_eq!(marks.begin(1, 500, 1_000), 900, "the first that came out");
+        assert_eq!(marks.begin(1, 920, 1_000), 950, "behind what happened last");
+        assert_eq!(marks.begin(0, 50, 400), 300, "the last that went in");
+        assert_eq!(marks.begin(0, 300, 400), 400, "nothing is known");
+        assert_eq!(marks.begin(7, 0, 400), 400);
     }
 }
