@@ -92,10 +92,22 @@ struct tap_settings {
 	__u32 stamp_last;           /* take the time when all else is done, not first */
 };
 
+/* A processor takes so many places of the records at once: an atomic instruction for every packet would
+ * have it wait for all that it has stored. */
+#define TAP_CHUNK 64
+
+struct tap_head {
+	__u64 no_room; /* packets of ours for which there was none */
+	__u64 next;    /* its next place; at the begin of a chunk it takes another */
+	__u64 steal_at;
+	__u64 padding[5]; /* a cache line each */
+};
+
 struct tap_counters {
-	__u64 seen;    /* packets of ours, whether or not there was room */
-	__u64 foreign; /* others */
-	__u64 steal_at[MAX_CPUS];
+	__u64 chunks;  /* taken by all processors */
+	__u64 foreign; /* frames of others */
+	__u64 padding[6];
+	struct tap_head heads[MAX_CPUS];
 };
 
 struct recorder_settings {

@@ -104,7 +104,9 @@ int tap(struct __sk_buff *skb)
 	__u64 now = settings.stamp_last ? 0 : bpf_ktime_get_ns();
 	struct probe_header header;
 	struct tap_record *record;
-	__u32 offset, slot, cpu;
+	struct tap_head *head;
+	__u32 offset, cpu, place;
+	__u64 next;
 
 	if (plain(skb, &header)) {
 		offset = payload_offset(skb);
@@ -113,20 +115,28 @@ int tap(struct __sk_buff *skb)
 			return TC_ACT_UNSPEC;
 		}
 	}
-	slot = __sync_fetch_and_add(&counters.seen, 1);
-	if (slot >= settings.room)
+	cpu = bpf_get_smp_processor_id();
+	if (cpu >= MAX_CPUS)
 		return TC_ACT_UNSPEC;
-	record = bpf_map_lookup_elem(&records, &slot);
+	/* Nothing else that runs on this processor comes between: soft interrupts are off here. */
+	head = &counters.heads[cpu];
+	next = head->next;
+	if (next % TAP_CHUNK == 0)
+		next = __sync_fetch_and_add(&counters.chunks, 1) * TAP_CHUNK;
+	if (next >= settings.room) {
+		head->no_room++;
+		return TC_ACT_UNSPEC;
+	}
+	head->next = next + 1;
+	place = next;
+	record = bpf_map_lookup_elem(&records, &place);
 	if (!record)
 		return TC_ACT_UNSPEC;
 	record->sequence = bpf_ntohl(header.sequence);
 	record->flow = bpf_ntohs(header.flow);
-	cpu = bpf_get_smp_processor_id();
 	record->cpu = cpu;
 	record->check = header.intended[0] ^ header.intended[1];
-	record->steal_ns = 0;
-	if (cpu < MAX_CPUS)
-		record->steal_ns = stolen_ns(settings.steal_from_run_queue, &counters.steal_at[cpu]);
+	record->steal_ns = stolen_ns(settings.steal_from_run_queue, &head->steal_at);
 	record->task = (__u32)bpf_get_current_pid_tgid();
 	record->bytes = skb->len;
 	/* Last: a record without a time is one that was never completed. */

@@ -17,9 +17,15 @@ use crate::sys::Shared;
 const WHAT: &str = "a tap";
 /// Records of one tap at most: 3 GiB of them.
 const MOST_RECORDS: u64 = 100_000_000;
-/// Where the counters of `struct tap_counters` lie.
-const SEEN: usize = 0;
+/// Where what is counted lies in `struct tap_counters`: for all processors, and in a cache line of each.
+const CHUNKS: usize = 0;
 const FOREIGN: usize = 8;
+const HEADS: usize = 64;
+const HEAD_BYTES: usize = 64;
+const NO_ROOM: usize = 0;
+/// As in `latlab.h`.
+const MAX_CPUS: usize = 1024;
+const CHUNK: u64 = 64;
 
 /// On which side of an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -69,14 +75,16 @@ impl Tap {
     /// # Errors
     /// When the kernel takes no such program, or the interface is not there.
     pub fn attach(point: &Point, room: u64) -> Result<Tap, Error> {
-        let room = u32::try_from(room)
-            .ok()
-            .filter(|&room| u64::from(room) <= MOST_RECORDS)
-            .ok_or(Error::TooMany {
+        if room > MOST_RECORDS {
+            return Err(Error::TooMany {
                 what: "packets of one tap",
                 asked: room,
                 most: MOST_RECORDS,
-            })?;
+            });
+        }
+        // Every processor may leave a part of its last chunk unused.
+        let cpus = libbpf_rs::num_possible_cpus().map_err(|error| refused(said(&error)))?;
+        let room = (room + cpus as u64 * CHUNK) as u32;
         let index = crate::sys::interface_index(&point.interface)
             .ok_or_else(|| Error::NoInterface(point.interface.clone()))?;
         let object = load(room, point.side)?;
@@ -97,7 +105,7 @@ impl Tap {
             Shared::map(fd, length).map_err(|source| Error::Map { what: WHAT, source })
         };
         let records = mapped(&records_fd, room as usize * TAP_RECORD_BYTES)?;
-        let counters = mapped(&counters_fd, 16)?;
+        let counters = mapped(&counters_fd, HEADS + MAX_CPUS * HEAD_BYTES)?;
         let program = object
             .progs()
             .next()
@@ -144,12 +152,6 @@ impl Tap {
         }
     }
 
-    /// Packets seen so far, ours and others.
-    #[must_use]
-    pub fn seen(&self) -> u64 {
-        self.counters.load(SEEN)
-    }
-
     /// Takes the tap away and hands over what it saw. Must be called in the namespace it is in.
     ///
     /// # Errors
@@ -159,12 +161,12 @@ impl Tap {
             Some(link) => drop(link),
             None => self.hook().detach().map_err(|error| self.failed(&error))?,
         }
-        let seen = self.counters.load(SEEN);
-        let kept = seen.min(u64::from(self.room));
+        let taken = self.counters.load(CHUNKS).saturating_mul(CHUNK);
+        let heads = (0..MAX_CPUS).map(|cpu| HEADS + cpu * HEAD_BYTES);
         Ok(Seen {
-            no_room: seen - kept,
+            no_room: heads.map(|head| self.counters.load(head + NO_ROOM)).sum(),
             foreign: self.counters.load(FOREIGN),
-            records: Records::mapped(self.records, kept as usize),
+            records: Records::mapped(self.records, taken.min(u64::from(self.room)) as usize),
         })
     }
 }
