@@ -4,8 +4,7 @@
 mod common;
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::cell::Cell;
 
 use latlab_model::plan::{plan, plan_run};
 use latlab_model::spec::{Lab, LabSource, Study};
@@ -13,22 +12,26 @@ use latlab_model::spec::{Lab, LabSource, Study};
 /// Counts what goes through it.
 struct Counting;
 
-static NOW: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
-static CALLS: AtomicUsize = AtomicUsize::new(0);
+// Of each thread, because tests run beside each other. Signed: a thread may free what another made.
+thread_local! {
+    static NOW: Cell<isize> = const { Cell::new(0) };
+    static PEAK: Cell<isize> = const { Cell::new(0) };
+    static CALLS: Cell<usize> = const { Cell::new(0) };
+}
 
 // SAFETY: every call goes to the system's allocator as it came; only numbers are kept beside.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        CALLS.fetch_add(1, Relaxed);
-        let now = NOW.fetch_add(layout.size(), Relaxed) + layout.size();
-        PEAK.fetch_max(now, Relaxed);
+        let now = NOW.get() + layout.size() as isize;
+        NOW.set(now);
+        PEAK.set(PEAK.get().max(now));
+        CALLS.set(CALLS.get() + 1);
         // SAFETY: the caller keeps `alloc`'s contract.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        NOW.fetch_sub(layout.size(), Relaxed);
+        NOW.set(NOW.get() - layout.size() as isize);
         // SAFETY: the caller keeps `dealloc`'s contract, and `alloc` gave the system's memory.
         unsafe { System.dealloc(pointer, layout) }
     }
@@ -36,9 +39,6 @@ unsafe impl GlobalAlloc for Counting {
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
-
-/// One measurement at a time: the counters are the process's.
-static TURN: Mutex<()> = Mutex::new(());
 
 /// Most memory at once. A text of 2 MiB becomes a tree, a spec and a plan.
 const MAX_PEAK_BYTES: usize = 512 << 20;
@@ -48,12 +48,9 @@ const MAX_CALLS: usize = 30_000_000;
 /// Reads and plans `text` as a lab and as a study, and returns the cost: peak bytes, allocations.
 fn cost(text: &str) -> (usize, usize) {
     let facts = common::facts("large");
-    let _turn = TURN
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
-    let before = NOW.load(Relaxed);
-    PEAK.store(before, Relaxed);
-    CALLS.store(0, Relaxed);
+    let before = NOW.get();
+    PEAK.set(before);
+    CALLS.set(0);
     if let Ok(lab) = Lab::parse(text) {
         plan(&lab, &facts).ok();
     }
@@ -68,7 +65,7 @@ fn cost(text: &str) -> (usize, usize) {
             .ok();
         }
     }
-    (PEAK.load(Relaxed) - before, CALLS.load(Relaxed))
+    ((PEAK.get() - before).unsigned_abs(), CALLS.get())
 }
 
 fn is_bounded(what: &str, text: &str) {
