@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use common::{Checked, check, facts, folder};
 use latlab_model::plan::{Medium, Plan, RunPlan};
+use latlab_model::profile::Profile;
 use latlab_model::spec::{NodeKind, Probe};
 
 #[test]
@@ -96,6 +97,24 @@ fn first_light_compares_three_environments_over_three_links_in_minutes() {
     let packets = plan.measurements.iter().find(|m| m.probe == Probe::Packets);
     let packets = packets.expect("packets are measured");
     assert!(packets.rate <= 2000, "an emulated machine must keep up");
+}
+
+#[test]
+fn the_study_of_tuning_has_every_knob_alone_and_left_out() {
+    let plan = study("tuning", "large");
+    let tunings: BTreeSet<&str> = plan
+        .labs
+        .iter()
+        .filter_map(|lab| Some(lab.tuning.as_ref()?.name.as_str()))
+        .collect();
+    let isolated = Profile::builtin("isolated").expect("a profile");
+    assert!(tunings.contains("isolated"));
+    for knob in isolated.knobs.keys() {
+        for how in ["only", "without"] {
+            let wanted = format!("isolated {how} {knob}");
+            assert!(tunings.contains(wanted.as_str()), "{wanted}");
+        }
+    }
 }
 
 /// What Docker's users see: the client outside, the server inside, reached as published.
