@@ -13,8 +13,10 @@ pub(super) enum Form {
 
 pub(super) fn form(name: &str) -> Form {
     match name {
-        "skew_tick" | "nmi_watchdog" | "audit" | "cpuidle_haltpoll.force" => Form::Number,
-        "nohz" => Form::Word,
+        "skew_tick" | "nmi_watchdog" | "audit" | "apparmor" | "cpuidle_haltpoll.force" => {
+            Form::Number
+        }
+        "nohz" | "random.trust_cpu" => Form::Word,
         _ => Form::Alone,
     }
 }
@@ -94,6 +96,14 @@ pub(super) fn of(name: &str) -> (&'static str, &'static str) {
         "audit" => (
             "Daichendt 2022, listing 5.13: system calls are not recorded",
             "nothing is audited; some sites must",
+        ),
+        "apparmor" => (
+            "Daichendt 2022, listing 5.13: no policy is looked up when programs open files and sockets",
+            "what it confines, containers included, runs unconfined",
+        ),
+        "random.trust_cpu" => (
+            "Daichendt 2022, listing 5.13; kernel-parameters.txt: the random numbers are ready early in the boot",
+            "the first ones are only as good as the processor's own generator",
         ),
         "idle" => (
             "Daichendt 2022, listing 5.13: no time to wake up from sleep",

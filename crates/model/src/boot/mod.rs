@@ -145,12 +145,12 @@ mod tests {
     fn everything_that_a_profile_may_name_has_a_form_evidence_and_a_risk() {
         let text = "name: all\nabout: x\ncores: isolated\nboot:\n  isolcpus: isolated\n  nosmt: on\n  \
             mitigations: off\n  default_hugepagesz: 1G\n  hugepagesz: 1G\n  hugepages: 4\n  \
-            intel_iommu: off\n  threadirqs: off\n  audit: on\n";
+            intel_iommu: off\n  threadirqs: off\n  audit: on\n  apparmor: off\n  random.trust_cpu: on\n";
         let line = command_line(&parameters(&profile(text), &four()).expect("parameters"));
         assert_eq!(
             line,
-            "isolcpus=managed_irq,domain,1-3 nosmt audit=1 mitigations=off default_hugepagesz=1G \
-             hugepagesz=1G hugepages=4 intel_iommu=off"
+            "isolcpus=managed_irq,domain,1-3 nosmt audit=1 apparmor=0 random.trust_cpu=on \
+             mitigations=off default_hugepagesz=1G hugepagesz=1G hugepages=4 intel_iommu=off"
         );
         for (name, _) in BOOT {
             let (evidence, risk) = catalogue::of(name);

@@ -110,6 +110,8 @@ pub const BOOT: &[(&str, Kind)] = &[
     ("nosmt", SWITCH),
     ("mce", Kind::Word(&["off", "ignore_ce"])),
     ("audit", SWITCH),
+    ("apparmor", SWITCH),
+    ("random.trust_cpu", SWITCH),
     ("idle", Kind::Word(&["poll", "halt", "nomwait"])),
     ("cpuidle.governor", Kind::Word(&["haltpoll", "menu", "teo"])),
     ("cpuidle_haltpoll.force", SWITCH),
