@@ -38,16 +38,21 @@ fn every_bad_document_is_refused_with_place_hint_and_exit_code_2() {
             .unwrap()
             .replace("parts/", "");
         let expected = std::fs::read_to_string(file.with_extension("expected")).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{}: {said}", name.display());
+        assert_eq!(
+            output.status.code(),
+            Some(2),
+            "{}: {said}",
+            name.to_string_lossy()
+        );
         assert!(
             said.starts_with(expected.trim_end()),
             "{}:\n{said}",
-            name.display()
+            name.to_string_lossy()
         );
         assert!(
             said.trim_end().ends_with("nothing was changed"),
             "{}:\n{said}",
-            name.display()
+            name.to_string_lossy()
         );
     }
     assert!(!state.exists(), "validate made {}", state.display());
