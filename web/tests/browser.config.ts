@@ -1,6 +1,8 @@
 import { defineConfig } from 'vitest/config';
 
 export default defineConfig({
+  // A minimal root has no /etc/hosts, and so no localhost, which Vite looks up.
+  server: { host: '127.0.0.1' },
   test: {
     include: ['tests/browser/**/*.test.ts'],
     // These change the fixture; a real report is taken as it is.
