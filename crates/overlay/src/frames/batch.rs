@@ -1,5 +1,6 @@
 //! A batch: the frames of one pass, in two arenas that are never given back.
 
+use super::checksum::Sum;
 use super::offload::Offload;
 use super::sys::Segment;
 use crate::endpoints::PortId;
@@ -41,6 +42,10 @@ impl Frame {
     #[must_use]
     pub fn head(&self) -> &[u8] {
         &self.head[..usize::from(self.head_len)]
+    }
+
+    pub(super) fn head_mut(&mut self) -> &mut [u8] {
+        &mut self.head[..usize::from(self.head_len)]
     }
 
     /// The destination address.
@@ -139,6 +144,26 @@ impl Batch {
     pub fn rest(&self, frame: &Frame) -> &[Segment] {
         let first = frame.first_segment as usize;
         &self.segments[first..first + usize::from(frame.segments)]
+    }
+
+    /// Makes the last frame longer. Its headers say nothing of that until somebody writes it there.
+    pub(super) fn extend_last(&mut self, segment: Segment) {
+        if let Some(frame) = self.places[..self.used].last_mut() {
+            // The last frame's segments are the last ones.
+            self.segments.push(segment);
+            frame.segments += 1;
+            frame.len += u32::try_from(segment.len()).unwrap_or(u32::MAX);
+        }
+    }
+
+    /// Adds the last frame's bytes from an offset in its head on to a sum.
+    pub(super) fn sum_last(&self, from: usize, sum: &mut Sum) {
+        if let Some(frame) = self.frames().last() {
+            sum.add(frame.head().get(from..).unwrap_or_default());
+            for segment in self.rest(frame) {
+                sum.add_segment(*segment);
+            }
+        }
     }
 
     /// Forgets all frames; called when every one has been sent or dropped.

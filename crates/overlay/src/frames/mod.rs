@@ -8,6 +8,7 @@
 mod batch;
 mod checksum;
 mod headers;
+mod joining;
 mod offload;
 #[cfg(test)]
 pub(crate) mod random;
@@ -19,6 +20,7 @@ mod tests;
 pub use batch::{Batch, Frame, HEAD, HOPS, NETWORK_UNKNOWN, TooShort};
 pub use checksum::Sum;
 pub use headers::{Headers, Refused, uncompleted};
+pub use joining::Joiner;
 pub use offload::{Gso, Offload, OffloadError};
 pub use segmentation::{Arena, MAX_PIECES};
 pub use sys::Segment;

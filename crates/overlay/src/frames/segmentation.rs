@@ -325,7 +325,7 @@ fn segment_of_tcp(header: &mut [u8], number: usize, from: usize, last: bool) {
 }
 
 /// Stores the low 16 bits of a number in network order.
-fn put(bytes: &mut [u8], at: usize, number: usize) {
+pub(super) fn put(bytes: &mut [u8], at: usize, number: usize) {
     let low = number.to_be_bytes();
     bytes[at..at + 2].copy_from_slice(&low[low.len() - 2..]);
 }

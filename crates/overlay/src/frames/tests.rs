@@ -319,3 +319,146 @@ fn what_cannot_be_cut_is_refused_with_its_reason() {
     );
     assert_eq!(refused(&|d| d.bytes.truncate(30), tcp4), Refused::Headers);
 }
+
+/// A large TCP frame that may be joined again: acknowledged, nothing urgent, IPv4's number by chance.
+fn draw_stream(random: &mut Random) -> Drawn {
+    loop {
+        let mut drawn = draw(random);
+        let transport = usize::from(drawn.offload.checksum.unwrap().0);
+        let pieces = (drawn.bytes.len() - drawn.headers).div_ceil(drawn.offload.gso_size.into());
+        if drawn.offload.gso == Gso::Udp || drawn.headers > HEAD || pieces > MAX_PIECES {
+            continue;
+        }
+        // Of FIN and PSH, which only the last piece keeps, any.
+        drawn.bytes[transport + 13] = 0x10 | (random.bits() as u8 & 0x49);
+        return drawn;
+    }
+}
+
+/// All of a frame.
+fn whole(batch: &Batch, number: usize) -> Vec<u8> {
+    let frame = &batch.frames()[number];
+    let mut bytes = frame.head().to_vec();
+    for segment in batch.rest(frame) {
+        let at = bytes.len();
+        bytes.resize(at + segment.len(), 0);
+        segment.copy_to(&mut bytes[at..]);
+    }
+    assert_eq!(bytes.len(), frame.len as usize);
+    bytes
+}
+
+/// Receives frames as a link does.
+fn receive(batch: &mut Batch, frames: &[Vec<u8>]) {
+    let mut joiner = Joiner::default();
+    for frame in frames {
+        let frame: &'static [u8] = frame.clone().leak();
+        let segment = Segment::of(frame);
+        if !joiner.join(batch, 7, frame, segment) {
+            joiner.end(batch);
+            let offload = Offload::default();
+            batch.push(PortId(1), 7, offload, [segment]).unwrap();
+            joiner.begin(frame, &offload);
+        }
+    }
+    joiner.end(batch);
+}
+
+fn pieces_of(arena: &mut Arena, batch: &Batch, number: usize) -> Vec<Vec<u8>> {
+    let frame = &batch.frames()[number];
+    arena.clear();
+    arena
+        .cut(&[], batch, frame, frame.offload.gso_size)
+        .unwrap();
+    (0..arena.len())
+        .map(|piece| gathered(arena, piece))
+        .collect()
+}
+
+#[test]
+fn what_was_cut_is_joined_and_cut_again_the_same() {
+    let mut random = Random(0x901d);
+    let mut arena = Arena::new();
+    let mut joined = 0;
+    for _ in 0..300 {
+        let drawn = draw_stream(&mut random);
+        let pieces = pieces_of(&mut arena, &batch_of(&mut random, &drawn), 0);
+        let mut batch = Batch::new(pieces.len() + 1);
+        receive(&mut batch, &pieces);
+        assert_eq!(batch.frames().len(), 1, "{} pieces", pieces.len());
+        let frame = &batch.frames()[0];
+        if pieces.len() == 1 {
+            assert_eq!(frame.offload, Offload::default());
+            assert_eq!(whole(&batch, 0), pieces[0]);
+            continue;
+        }
+        joined += 1;
+        assert_eq!(frame.offload, drawn.offload);
+        assert_eq!(pieces_of(&mut arena, &batch, 0), pieces);
+        // With the checksum completed it is a frame by itself.
+        arena.clear();
+        arena.complete(&[], &batch, frame).unwrap();
+        read(&gathered(&arena, 0));
+    }
+    assert!(joined > 200, "{joined}");
+}
+
+#[test]
+fn what_does_not_follow_or_is_damaged_is_not_joined() {
+    let mut random = Random(77);
+    let mut arena = Arena::new();
+    for _ in 0..2000 {
+        let drawn = draw_stream(&mut random);
+        let mut pieces = pieces_of(&mut arena, &batch_of(&mut random, &drawn), 0);
+        pieces.truncate(4);
+        if pieces.len() < 3 {
+            continue;
+        }
+        // One bit of one byte behind the addresses, anywhere in any of them.
+        let number = random.below(pieces.len() as u64) as usize;
+        let at = 12 + random.below(pieces[number].len() as u64 - 12) as usize;
+        let bit = 1 << random.below(8);
+        pieces[number][at] ^= bit;
+        let mut batch = Batch::new(pieces.len());
+        receive(&mut batch, &pieces);
+        // Cut again, whatever was joined is what came, damage included.
+        let mut again = Vec::new();
+        for number in 0..batch.frames().len() {
+            match batch.frames()[number].offload.gso {
+                Gso::None => again.push(whole(&batch, number)),
+                _ => again.extend(pieces_of(&mut arena, &batch, number)),
+            }
+        }
+        assert_eq!(again, pieces, "bit {bit} of byte {at} of frame {number}");
+    }
+}
+
+#[test]
+fn garbage_is_joined_to_nothing_and_never_panics() {
+    let mut random = Random(5);
+    let mut arena = Arena::new();
+    for _ in 0..500 {
+        let drawn = draw_stream(&mut random);
+        let mut pieces = pieces_of(&mut arena, &batch_of(&mut random, &drawn), 0);
+        pieces.truncate(6);
+        for piece in &mut pieces {
+            // Cut short, drawn out, or with a header of chance.
+            match random.below(4) {
+                0 => piece.truncate(14 + random.below(120) as usize),
+                1 => piece.extend(random.bytes(40)),
+                2 => {
+                    let at = 14 + random.below(40) as usize;
+                    let end = piece.len();
+                    piece[at.min(end - 1)] = random.bits() as u8;
+                }
+                _ => {}
+            }
+        }
+        let mut batch = Batch::new(pieces.len());
+        receive(&mut batch, &pieces);
+        let bytes: usize = (0..batch.frames().len())
+            .map(|n| whole(&batch, n).len())
+            .sum();
+        assert!(bytes <= pieces.iter().map(Vec::len).sum());
+    }
+}

@@ -12,7 +12,7 @@ use latlab_wire::overlay::{Carried, Vxlan};
 use super::reassembly::{Outcome, Reassembly};
 use super::{Endpoint, Form, Link, View};
 use crate::endpoints::{DropReason, Receive};
-use crate::frames::{Batch, Gso, Offload, Segment, uncompleted};
+use crate::frames::{Batch, Gso, Joiner, Offload, Segment, uncompleted};
 use crate::links::sys::Inbox;
 
 /// Messages of one call. Each may be many datagrams that the kernel joined.
@@ -38,6 +38,8 @@ pub struct Receiver {
     /// Batches borrow from the inbox.
     borrowed: bool,
     reassembly: Reassembly,
+    /// What VXLAN carries was cut for it.
+    joiner: Joiner,
     /// When the last batch was received, while slices are awaited.
     now: Instant,
 }
@@ -57,6 +59,7 @@ impl Receiver {
             delivered: 0,
             borrowed: false,
             reassembly: Reassembly::default(),
+            joiner: Joiner::default(),
             now: Instant::now(),
         }
     }
@@ -129,6 +132,7 @@ impl Receiver {
                 Err(reason) => link.spec.counters.drop_frames(reason, 1),
             }
         }
+        self.joiner.end(batch);
         if frames > 0 {
             link.spec.counters.received.add(frames as u64, bytes);
         }
@@ -142,15 +146,20 @@ impl Receiver {
         let number = self.message - 1;
         let read = Vxlan::parse(&self.inbox.bytes(number)[part.clone()]);
         let (header, frame) = read.map_err(|_| DropReason::Malformed)?;
-        let len = frame.len();
-        let offload = left_to_do(frame, link.payload.load(Relaxed));
+        let network = header.network;
         let segment = self
             .inbox
             .segment(number, part.start + Vxlan::BYTES..part.end);
+        if self.joiner.join(batch, network, frame, segment) {
+            return Ok(frame.len());
+        }
+        self.joiner.end(batch);
+        let offload = left_to_do(frame, link.payload.load(Relaxed));
         batch
-            .push(link.spec.id, header.network, offload, [segment])
+            .push(link.spec.id, network, offload, [segment])
             .map_err(|_| DropReason::Malformed)?;
-        Ok(len)
+        self.joiner.begin(frame, &offload);
+        Ok(frame.len())
     }
 
     /// The next datagram is a frame in the private form, or a slice of one. The frame's length; zero

@@ -1,0 +1,279 @@
+//! Joins TCP segments that arrive one after the other into one large frame: segmentation undone, so
+//! that what follows (a tap's write, a guest's ring, the receiver's stack) is done once and not
+//! forty times.
+//!
+//! The rules are those of the kernel's receive offload (`tcp_gro_receive`): cutting a joined frame again
+//! gives the frames that it was made of, and a segment whose checksum is wrong is never joined, for
+//! the large frame's would hide that.
+
+use std::ops::Range;
+
+use super::batch::{Batch, HEAD};
+use super::checksum::Sum;
+use super::headers::{Headers, TCP, uncompleted};
+use super::offload::{Gso, Offload};
+use super::segmentation::put;
+use super::sys::Segment;
+
+const FIN: u8 = 0x01;
+const PSH: u8 = 0x08;
+const ACK: u8 = 0x10;
+const ECE: u8 = 0x40;
+
+/// Longest IP packet.
+const LONGEST: usize = 0xffff;
+
+/// The flow to which the batch's last frame belongs.
+#[derive(Debug, Default)]
+pub struct Joiner {
+    last: Option<Last>,
+}
+
+/// The batch's last frame, which may grow.
+#[derive(Debug)]
+struct Last {
+    headers: Headers,
+    /// The first segment's head, as it came.
+    head: [u8; HEAD],
+    checked: Checked,
+    /// Payload of every segment but the last.
+    size: usize,
+    /// Segments in it.
+    count: u16,
+    /// Payload of all of them.
+    payload: usize,
+    /// FIN and PSH of the last: nothing comes after them.
+    ending: u8,
+}
+
+/// What is known of a first segment's checksum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Checked {
+    /// Left to compute by whoever sent it: as good as right.
+    Left,
+    /// Found to be right.
+    Right,
+    NotYet,
+}
+
+impl Joiner {
+    /// The batch's last frame is this one: more may follow it.
+    pub fn begin(&mut self, frame: &[u8], offload: &Offload) {
+        self.last = match offload.gso {
+            Gso::None => Last::of(frame),
+            _ => None,
+        };
+    }
+
+    /// Joins a frame, which lies in `segment` too, to the batch's last one if it continues it; whether
+    /// it does.
+    pub fn join(
+        &mut self,
+        batch: &mut Batch,
+        network: u32,
+        frame: &[u8],
+        segment: Segment,
+    ) -> bool {
+        let Some(last) = &mut self.last else {
+            return false;
+        };
+        if batch
+            .frames()
+            .last()
+            .is_none_or(|last| last.network != network)
+        {
+            return false;
+        }
+        let Some(payload) = last.continued_by(frame) else {
+            return false;
+        };
+        if !is_right(frame, &last.headers) {
+            return false;
+        }
+        if last.checked == Checked::NotYet {
+            // Before the rest, which may have an odd number of bytes.
+            let mut sum = Sum::default();
+            let len = last.headers.payload + last.payload;
+            pseudo(&mut sum, &last.head, &last.headers, len);
+            batch.sum_last(last.headers.transport, &mut sum);
+            if !sum.is_valid() {
+                self.last = None;
+                return false;
+            }
+            last.checked = Checked::Right;
+        }
+        last.count += 1;
+        last.ending = frame[last.headers.transport + 13] & (FIN | PSH);
+        last.payload += payload.len();
+        batch.extend_last(segment.slice(payload.start, payload.len()));
+        true
+    }
+
+    /// Writes into the headers of the batch's last frame what it has become. Nothing is joined to it
+    /// any more.
+    pub fn end(&mut self, batch: &mut Batch) {
+        let Some(last) = self.last.take() else { return };
+        if last.count == 1 {
+            return;
+        }
+        let Some(frame) = batch.last_mut() else {
+            return;
+        };
+        let Headers {
+            network,
+            transport,
+            payload,
+            ipv6,
+            ..
+        } = last.headers;
+        let len = payload + last.payload;
+        frame.offload = Offload {
+            gso: if ipv6 { Gso::Tcp6 } else { Gso::Tcp4 },
+            gso_size: u16::try_from(last.size).unwrap_or(u16::MAX),
+            checksum: Some((u16::try_from(transport).unwrap_or(0), 16)),
+            ..Offload::default()
+        };
+        let head = frame.head_mut();
+        if ipv6 {
+            put(head, network + 4, len - network - 40);
+        } else {
+            put(head, network + 2, len - network);
+            put(head, network + 10, 0);
+            let mut sum = Sum::default();
+            sum.add(&head[network..transport]);
+            head[network + 10..network + 12].copy_from_slice(&sum.finish());
+        }
+        head[transport + 13] |= last.ending;
+        let mut sum = Sum::default();
+        pseudo(&mut sum, head, &last.headers, len);
+        // A partial checksum is the sum itself; only a finished one is its complement.
+        let partial = sum.finish().map(|byte| !byte);
+        head[transport + 16..transport + 18].copy_from_slice(&partial);
+    }
+}
+
+impl Last {
+    fn of(frame: &[u8]) -> Option<Last> {
+        let headers = Headers::parse(frame).ok()?;
+        if !headers.tcp || headers.payload > HEAD {
+            return None;
+        }
+        let payload = payload_of(frame, &headers)?;
+        let flags = frame[headers.transport + 13];
+        if !header_is_right(frame, &headers) {
+            return None;
+        }
+        // One that ends a message is the last of its kind; CWR, SYN and the like are for one alone.
+        if payload.is_empty() || flags & !ECE != ACK {
+            return None;
+        }
+        let mut head = [0; HEAD];
+        let len = frame.len().min(HEAD);
+        head[..len].copy_from_slice(&frame[..len]);
+        let checked = match uncompleted(frame) {
+            Some(_) => Checked::Left,
+            None => Checked::NotYet,
+        };
+        Some(Last {
+            headers,
+            head,
+            checked,
+            size: payload.len(),
+            count: 1,
+            payload: payload.len(),
+            ending: 0,
+        })
+    }
+
+    /// The payload of a frame that is what comes next.
+    fn continued_by(&self, frame: &[u8]) -> Option<Range<usize>> {
+        let Headers {
+            network,
+            transport,
+            payload,
+            ipv6,
+            ..
+        } = self.headers;
+        let (head, ending) = (&self.head, self.ending);
+        // All that is compared lies before the payload.
+        if frame.len() <= payload || ending != 0 || self.payload % self.size != 0 {
+            return None;
+        }
+        let same = |range: Range<usize>| head[range.clone()] == frame[range];
+        let number = |bytes: &[u8], at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
+        let internet = if ipv6 {
+            same(network..network + 4) && same(network + 6..transport)
+        } else {
+            let before = number(head, network + 4);
+            let now = number(frame, network + 4);
+            let never_cut = head[network + 6] & 0x40 != 0;
+            same(network..network + 2)
+                && (now == before.wrapping_add(self.count) || (never_cut && now == before))
+                && same(network + 6..network + 10)
+                && same(network + 12..transport)
+        };
+        let position = |bytes: &[u8]| {
+            let at = transport + 4;
+            u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+        };
+        let next = position(head).wrapping_add(u32::try_from(self.payload).unwrap_or(0));
+        let flags = frame[transport + 13];
+        let follows = same(0..network)
+            && internet
+            && same(transport..transport + 4)
+            && position(frame) == next
+            && same(transport + 8..transport + 13)
+            && flags & !(FIN | PSH) == head[transport + 13]
+            && same(transport + 14..transport + 16)
+            && same(transport + 18..payload);
+        if !follows {
+            return None;
+        }
+        let range = payload_of(frame, &self.headers)?;
+        let fits = payload - network + self.payload + range.len() <= LONGEST;
+        let fitting = !range.is_empty() && range.len() <= self.size && fits;
+        fitting.then_some(range)
+    }
+}
+
+/// Where the payload lies, if the IP header's length is the frame's: nothing is behind it.
+fn payload_of(frame: &[u8], headers: &Headers) -> Option<Range<usize>> {
+    let at = headers.network + if headers.ipv6 { 4 } else { 2 };
+    let said = usize::from(u16::from_be_bytes([frame[at], frame[at + 1]]));
+    let end = headers.network + said + if headers.ipv6 { 40 } else { 0 };
+    (end == frame.len()).then_some(headers.payload..end)
+}
+
+/// Whether IPv4's checksum is right; IPv6 has none.
+fn header_is_right(frame: &[u8], headers: &Headers) -> bool {
+    let mut sum = Sum::default();
+    sum.add(&frame[headers.network..headers.transport]);
+    headers.ipv6 || sum.is_valid()
+}
+
+/// Whether a segment's checksums are right, or TCP's is left to compute.
+fn is_right(frame: &[u8], headers: &Headers) -> bool {
+    if !header_is_right(frame, headers) {
+        return false;
+    }
+    let mut sum = Sum::default();
+    pseudo(&mut sum, frame, headers, frame.len());
+    let at = headers.transport + 16;
+    let left = sum.finish().map(|byte| !byte) == frame[at..at + 2];
+    left || {
+        sum.add(&frame[headers.transport..]);
+        sum.is_valid()
+    }
+}
+
+/// Adds TCP's pseudo header for a frame of that length (RFC 9293, 3.1; RFC 8200, 8.1).
+fn pseudo(sum: &mut Sum, head: &[u8], headers: &Headers, len: usize) {
+    let addresses = match headers.ipv6 {
+        true => headers.network + 8..headers.network + 40,
+        false => headers.network + 12..headers.network + 20,
+    };
+    let behind = len - headers.transport;
+    sum.add(&head[addresses]);
+    sum.add_number(u32::from(TCP));
+    sum.add_number(u32::try_from(behind).unwrap_or(u32::MAX));
+}
