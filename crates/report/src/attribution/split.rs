@@ -12,6 +12,9 @@ use super::{Cause, Device, MARGIN_NS};
 /// work that follows an interrupt is counted to it, where work took longer than usual.
 const WAY_NS: u64 = 5_000;
 
+/// Pieces of one packet's time that are kept: five thousand packets of a full queue would else take gigabytes.
+const MOST_PIECES: usize = 256;
+
 /// A piece of a packet's time.
 pub type Piece = Span;
 
@@ -20,8 +23,11 @@ pub type Piece = Span;
 pub struct Explained {
     /// Its way.
     pub passage: Passage,
-    /// Its time between the taps, without gap or overlap.
+    /// Its time between the taps, without gap or overlap. Behind a long queue there are thousands: then
+    /// neighbours are joined under the cause that had most of them, and only the sums are exact.
     pub pieces: Vec<Piece>,
+    /// Time spent on each cause.
+    costs: BTreeMap<Cause, u64>,
     /// What cost it most, a queue being counted to the interruption that let it build up.
     pub first: Cause,
     /// How much that is, in ns.
@@ -42,12 +48,39 @@ impl Explained {
     /// Time spent on each cause.
     #[must_use]
     pub fn by_cause(&self) -> BTreeMap<Cause, u64> {
-        let mut all = BTreeMap::new();
-        for piece in &self.pieces {
-            *all.entry(piece.cause.clone()).or_insert(0) += piece.end_ns - piece.start_ns;
-        }
-        all
+        self.costs.clone()
     }
+}
+
+fn sums(pieces: &[Piece]) -> BTreeMap<Cause, u64> {
+    let mut all: BTreeMap<Cause, u64> = BTreeMap::new();
+    for piece in pieces {
+        let length = piece.end_ns - piece.start_ns;
+        match all.get_mut(&piece.cause) {
+            Some(sum) => *sum += length,
+            None => drop(all.insert(piece.cause.clone(), length)),
+        }
+    }
+    all
+}
+
+/// As many pieces as are kept of one packet, at most.
+fn coarse(pieces: Vec<Piece>) -> Vec<Piece> {
+    if pieces.len() <= MOST_PIECES {
+        return pieces;
+    }
+    let mut all = Vec::with_capacity(MOST_PIECES);
+    for some in pieces.chunks(pieces.len().div_ceil(MOST_PIECES)) {
+        let most = sums(some).into_iter().max_by_key(|&(_, ns)| ns);
+        let ends = some.first().zip(some.last());
+        if let (Some((first, last)), Some((cause, _))) = (ends, most) {
+            let cpu = first
+                .cpu
+                .filter(|_| some.iter().all(|p| p.cpu == first.cpu));
+            push(&mut all, Span::new(first.start_ns, last.end_ns, cause, cpu));
+        }
+    }
+    all
 }
 
 /// The packets that are looked at, in the order of arrival.
@@ -131,11 +164,16 @@ impl<'a> Stretch<'a> {
         };
         let begin = packets.all.partition_point(|p| p.in_ns < from);
         let end = packets.all.partition_point(|p| p.in_ns < to);
+        // Each packet's own turn only: with the whole way of each, a long queue would be looked at once for
+        // every packet in it.
         let mut all = Vec::new();
         for (at, packet) in packets.all.iter().enumerate().take(end).skip(begin) {
             if packet.out_ns.is_some_and(|out| out <= to) {
-                stretch.find_unusual(at);
-                all.extend(stretch.raw(at));
+                let own = stretch.raw(at, stretch.own_from(at));
+                stretch.find_unusual(at, &own);
+                if *device == Device::Kernel {
+                    all.extend(own);
+                }
             }
         }
         stretch.unusual.sort_unstable();
@@ -155,27 +193,36 @@ impl<'a> Stretch<'a> {
         stretch
     }
 
-    /// A packet's time, with all the device's work called running.
-    fn raw(&self, at: usize) -> Vec<Span> {
+    /// A packet's time from `from` on, with all the device's work called running, and what came right
+    /// before.
+    fn raw(&self, at: usize, from: u64) -> Vec<Span> {
         let packet = self.packets.all[at];
         let out = packet.out_ns.unwrap_or(packet.in_ns);
         match self.device {
             Device::Task { .. } => {
                 let mut pieces = self.server.delivery(packet, out);
                 let begin = pieces.last().map_or(packet.in_ns, |last| last.end_ns);
-                let first = self.spans.partition_point(|span| span.end_ns <= begin);
-                for span in self.spans[first..].iter().take_while(|s| s.start_ns < out) {
+                let from = from.max(begin);
+                let first = self.spans.partition_point(|span| span.end_ns <= from);
+                let before = first - usize::from(first > 0 && self.spans[first - 1].end_ns > begin);
+                for span in self.spans[before..].iter().take_while(|s| s.start_ns < out) {
                     let (start, end) = (span.start_ns.max(begin), span.end_ns.min(out));
                     push(&mut pieces, span.within(start, end));
                 }
                 pieces
             }
-            Device::Kernel => self.raw_in_kernel(packet, out),
+            Device::Kernel => self.raw_in_kernel(packet, from, out),
         }
     }
 
-    fn raw_in_kernel(&self, packet: &Passage, out: u64) -> Vec<Span> {
-        let of = |cpu, from, to| self.server.of_kernel(cpu, packet.in_task, from, to);
+    fn raw_in_kernel(&self, packet: &Passage, begin: u64, out: u64) -> Vec<Span> {
+        let of = |cpu, from: u64, to| {
+            let from = from.max(begin);
+            match from < to {
+                true => self.server.of_kernel(cpu, packet.in_task, from, to),
+                false => Vec::new(),
+            }
+        };
         if packet.in_cpu == packet.out_cpu {
             return of(packet.in_cpu, packet.in_ns, out);
         }
@@ -198,10 +245,10 @@ impl<'a> Stretch<'a> {
         self.packets.turns[at].free_ns.clamp(packet.in_ns, out)
     }
 
-    /// Notes where a packet's work was more than usual: after interrupts, and else at its end.
-    fn find_unusual(&mut self, at: usize) {
+    /// Notes where a packet's work was more than usual: after interrupts, and else at its end. `raw` is its
+    /// own time.
+    fn find_unusual(&mut self, at: usize, raw: &[Span]) {
         let own = self.own_from(at);
-        let raw = self.raw(at);
         let is_work = |span: &Span| {
             matches!(span.cause, Cause::Running | Cause::Delivery) && span.end_ns > own
         };
@@ -210,7 +257,7 @@ impl<'a> Stretch<'a> {
         let mut excess = total.saturating_sub(self.packets.usual_ns);
         let mut rest: Vec<(u64, u64)> = Vec::new();
         let mut before: Option<&Cause> = None;
-        for span in &raw {
+        for span in raw {
             if is_work(span) {
                 let start = span.start_ns.max(own);
                 let part = match before {
@@ -263,7 +310,7 @@ impl<'a> Stretch<'a> {
         let packet = self.packets.all[at];
         let own = self.own_from(at);
         let mut pieces = Vec::new();
-        for span in self.raw(at) {
+        for span in self.raw(at, self.packets.all[at].in_ns) {
             let work = matches!(span.cause, Cause::Running);
             if work && span.start_ns < own {
                 let cut = own.min(span.end_ns);
@@ -279,7 +326,8 @@ impl<'a> Stretch<'a> {
         }
         let mut explained = Explained {
             passage: *packet,
-            pieces,
+            costs: sums(&pieces),
+            pieces: coarse(pieces),
             first: Cause::NotRecorded,
             first_ns: 0,
             episode: None,
@@ -315,5 +363,27 @@ impl<'a> Stretch<'a> {
             let same = before.iter().filter(|e| e.cause == *cause);
             explained.episode = same.max_by_key(|e| e.active_ns).map(|e| (*e).clone());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_way_is_kept_in_few_pieces_without_gap() {
+        let cause = |at: u64| match at % 10 {
+            0 => Cause::Tick,
+            odd if odd % 2 == 1 => Cause::Running,
+            _ => Cause::Queueing,
+        };
+        let piece = |at: u64| Span::new(at * 10, at * 10 + 10, cause(at), Some(1));
+        let all: Vec<Piece> = (0..5_000).map(piece).collect();
+        assert_eq!(sums(&all)[&Cause::Tick], 5_000);
+        let few = coarse(all.clone());
+        assert!(few.len() <= MOST_PIECES, "{}", few.len());
+        assert_eq!((few[0].start_ns, few.last().unwrap().end_ns), (0, 50_000));
+        assert!(few.windows(2).all(|two| two[0].end_ns == two[1].start_ns));
+        assert_eq!(coarse(all[..9].to_vec()), all[..9], "few stay as they are");
     }
 }
