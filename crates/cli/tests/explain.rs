@@ -74,12 +74,12 @@ fn an_explanation_needs_neither_root_nor_this_machine() {
         fs::copy(env!("CARGO_BIN_EXE_latlab"), &binary).unwrap();
         tool(&["chown", "-R", "65534:65534", there.to_str().unwrap()]);
         let as_nobody = || {
-            let mut command = Command::new("setpriv");
+            let mut command = Command::new("unshare");
             command
+                .args(["--net", "--time", "--boottime", "9999"])
+                .args(["--monotonic", "9999", "setpriv"])
                 .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
                 .args(["--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"])
-                .args(["unshare", "--user", "--net", "--time", "--boottime", "9999"])
-                .args(["--monotonic", "9999"])
                 .arg(&binary)
                 .current_dir(&there)
                 .env_clear()
