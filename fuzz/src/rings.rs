@@ -129,7 +129,7 @@ impl Machine {
         if self.queue.ready()? == 0 {
             return Ok(None);
         }
-        self.queue.warm(SIZE);
+        self.queue.warm(Direction::FromGuest, SIZE);
         self.chain.clear();
         let head = self.queue.pop(Direction::FromGuest, &mut self.chain)?;
         let mut bytes = 0;

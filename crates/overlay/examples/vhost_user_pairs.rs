@@ -41,7 +41,7 @@ fn main() -> io::Result<()> {
         ports.push((VhostUser::open(settings, Arc::clone(&counters))?, counters));
     }
     let mut ends: Vec<(Receiver, Sender)> = (0..ports.len())
-        .map(|here| (ports[here].0.receiver(0), ports[here ^ 1].0.sender(0)))
+        .map(|here| (ports[here].0.receiver(0), ports[here ^ 1].0.sender()))
         .collect();
     let end = Arc::new(AtomicBool::new(false));
     let ending = Arc::clone(&end);

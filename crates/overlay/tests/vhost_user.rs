@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -341,6 +341,30 @@ fn a_guest_goes_on_when_the_daemon_was_killed() {
         assert_eq!(came.unwrap().1, frame(77, 99));
         exchange(&mut hub, &mut b, &mut a, 50);
     }
+}
+
+/// QEMU with `server=on`: the daemon calls, and calls again when the monitor comes back.
+#[test]
+fn a_monitor_that_listens_is_called_again_and_again() {
+    let mut hub = Hub::calling("called", 2);
+    let [one, two] = [0, 1].map(|id| UnixListener::bind(hub.socket(id)).unwrap());
+    let mut a = Vm::called(&one, EVENTS);
+    for _ in 0..3 {
+        let mut b = Vm::called(&two, EVENTS);
+        exchange(&mut hub, &mut a, &mut b, 20);
+        exchange(&mut hub, &mut b, &mut a, 20);
+    }
+    let calls = hub.socket(1);
+    drop(two);
+    std::fs::remove_file(&calls).unwrap();
+    // Nobody listens for a while; the other guest does not notice.
+    a.send(&frame(1, 60));
+    hub.until("dropped", |hub| {
+        hub.counters[1].dropped(DropReason::Down) > 0
+    });
+    let two = UnixListener::bind(&calls).unwrap();
+    let mut b = Vm::called(&two, EVENTS);
+    exchange(&mut hub, &mut a, &mut b, 20);
 }
 
 /// Memory is plugged in and out, rings are stopped and started, while frames flow.

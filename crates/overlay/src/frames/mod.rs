@@ -7,6 +7,7 @@
 
 mod batch;
 mod checksum;
+mod flow;
 mod headers;
 mod joining;
 mod offload;

@@ -6,14 +6,14 @@
 //! fight for the cache line at every frame.
 
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::Ordering;
 
 use super::chain::{Chain, Direction};
 use super::dirty::UsedLog;
 use super::fault::Fault;
 use super::layout::{self, DESCRIPTOR, Descriptor, ENTRIES, FLAGS, INDEX};
 use super::memory::{Lookup, Memory};
-use super::sys::{Area, prefetch};
+use super::sys::{Area, barrier, prefetch, prefetch_write};
 
 /// A ring as the monitor describes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -185,10 +185,12 @@ impl Queue {
     /// into the cache, all at once: one after the other, each frame would wait for lines that the guest's
     /// processor has. At most those that are known to wait.
     #[inline]
-    pub fn warm(&mut self, chains: u16) {
+    pub fn warm(&mut self, direction: Direction, chains: u16) {
         let table = self.descriptors.place();
         self.ahead.clear();
         self.ahead_from = self.next;
+        let entry = ENTRIES + 8 * usize::from(self.published & (self.size - 1));
+        prefetch_write(self.used.place().address().wrapping_add(entry));
         let known = self.seen.wrapping_sub(self.next);
         for ahead in 0..chains.min(known).min(AHEAD) {
             let head = self.head(self.next.wrapping_add(ahead));
@@ -198,8 +200,12 @@ impl Queue {
             }
             let first = Descriptor::new(table.load_descriptor(usize::from(head) * DESCRIPTOR));
             if let Some(start) = self.lookup.hint(first.address) {
-                prefetch(start);
-                prefetch(start.wrapping_add(64));
+                for at in [start, start.wrapping_add(64)] {
+                    match direction {
+                        Direction::FromGuest => prefetch(at),
+                        Direction::ToGuest => prefetch_write(at),
+                    }
+                }
             }
             self.ahead.push((head, first));
         }
@@ -293,7 +299,7 @@ impl Queue {
         }
         self.asked = new;
         // The index must be out before the guest's wish is read: else both sides go to sleep.
-        fence(Ordering::SeqCst);
+        barrier();
         if self.event_index {
             let at = ENTRIES + 2 * usize::from(self.size);
             let event = self.available.load_u16(at, Ordering::Relaxed);
@@ -317,7 +323,7 @@ impl Queue {
             self.used.store_u16(FLAGS, 0, Ordering::Relaxed);
         }
         // The wish must be out before the index is read.
-        fence(Ordering::SeqCst);
+        barrier();
         Ok(self.look()? > 0)
     }
 

@@ -4,89 +4,112 @@
 //! use, and gives it back. Whoever wants to change a ring (its memory, its addresses) asks for it, and
 //! has it when it was given back: the stop command and its acknowledgement in one, which also works
 //! while no dispatcher looks at the port at all.
+//!
+//! Dispatchers do this at every look, so it costs them one exchange each way; only who stops a ring
+//! waits at a lock.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use super::sys::{Handover, Taken};
 
 /// The place of a `T` that one may have at a time.
 #[derive(Debug)]
 pub struct Slot<T> {
-    state: Mutex<State<T>>,
+    place: Handover<T>,
+    /// Whether somebody waits to stop it.
+    wanted: AtomicBool,
+    stopping: Mutex<()>,
     back: Condvar,
-}
-
-#[derive(Debug)]
-struct State<T> {
-    here: Option<Box<T>>,
-    out: bool,
-    wanted: bool,
 }
 
 impl<T> Default for Slot<T> {
     fn default() -> Slot<T> {
         Slot {
-            state: Mutex::new(State {
-                here: None,
-                out: false,
-                wanted: false,
-            }),
+            place: Handover::default(),
+            wanted: AtomicBool::new(false),
+            stopping: Mutex::default(),
             back: Condvar::new(),
         }
     }
 }
 
 impl<T> Slot<T> {
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
+    fn lock(&self) -> MutexGuard<'_, ()> {
         // Nothing is left half-done under this lock, so a panic elsewhere does not spoil it.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.stopping.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::SeqCst)
     }
 
     /// Checks it out; none while there is none, it is out or wanted for a change.
+    #[inline]
     pub fn take(&self) -> Option<Box<T>> {
-        let mut state = self.lock();
-        if state.wanted {
+        if self.is_wanted() {
             return None;
         }
-        let here = state.here.take()?;
-        state.out = true;
-        Some(here)
+        match self.place.check_out() {
+            Taken::It(it) => Some(it),
+            Taken::Nothing | Taken::Out => None,
+        }
+    }
+
+    /// As [`Slot::take`], but waits for another dispatcher that has it for the moment.
+    #[inline]
+    pub fn wait(&self) -> Option<Box<T>> {
+        while !self.is_wanted() {
+            match self.place.check_out() {
+                Taken::It(it) => return Some(it),
+                Taken::Nothing => return None,
+                Taken::Out => std::thread::yield_now(),
+            }
+        }
+        None
     }
 
     /// Gives back what was checked out.
+    #[inline]
     pub fn give_back(&self, it: Box<T>) {
-        let mut state = self.lock();
-        state.here = Some(it);
-        state.out = false;
-        if state.wanted {
+        self.place.put(it);
+        if self.is_wanted() {
+            // Who wants it has looked and found it out, and sleeps when this lock is free.
+            drop(self.lock());
             self.back.notify_all();
         }
     }
 
-    /// Uses it without checking it out: what is done does not outlast the call. None as in
-    /// [`Slot::take`].
+    /// Uses it without checking it out for longer than the call. None as in [`Slot::take`].
     pub fn with<R>(&self, work: impl FnOnce(&mut T) -> R) -> Option<R> {
-        let mut state = self.lock();
-        if state.wanted {
-            return None;
-        }
-        state.here.as_deref_mut().map(work)
+        let mut it = self.take()?;
+        let result = work(&mut it);
+        self.give_back(it);
+        Some(result)
     }
 
     /// Stops it: waits until it is given back, and takes it for good.
     pub fn stop(&self) -> Option<Box<T>> {
-        let mut state = self.lock();
-        while state.out {
-            state.wanted = true;
-            let waited = self.back.wait(state);
-            state = waited.unwrap_or_else(PoisonError::into_inner);
-        }
-        state.wanted = false;
-        state.here.take()
+        let mut guard = self.lock();
+        self.wanted.store(true, Ordering::SeqCst);
+        let it = loop {
+            match self.place.remove() {
+                Taken::It(it) => break Some(it),
+                Taken::Nothing => break None,
+                Taken::Out => {
+                    let waited = self.back.wait(guard);
+                    guard = waited.unwrap_or_else(PoisonError::into_inner);
+                }
+            }
+        };
+        self.wanted.store(false, Ordering::SeqCst);
+        it
     }
 
     /// Puts one in; one that was there before is stopped.
     pub fn start(&self, it: Box<T>) {
         drop(self.stop());
-        self.lock().here = Some(it);
+        self.place.put(it);
     }
 }
 
@@ -94,7 +117,6 @@ impl<T> Slot<T> {
 mod tests {
     use super::*;
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicBool, Ordering};
 
     #[test]
     fn who_wants_to_change_it_waits_until_it_is_back() {
@@ -111,7 +133,7 @@ mod tests {
                 *it
             }
         });
-        while !slot.lock().wanted {
+        while !slot.is_wanted() {
             std::thread::yield_now();
         }
         assert!(!stopped.load(Ordering::SeqCst));

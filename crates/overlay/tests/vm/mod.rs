@@ -1,6 +1,7 @@
 //! A virtual machine that is none: the monitor's side of the protocol and a driver for two rings.
 
 use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -43,10 +44,20 @@ pub struct Vm {
 impl Vm {
     /// Connects, and sets both rings up.
     pub fn connect(socket: &Path, features: u64) -> Vm {
+        Vm::new(Frontend::connect(socket, 2).unwrap(), features)
+    }
+
+    /// Waits for the daemon's call, where it is the one that calls.
+    pub fn called(listener: &UnixListener, features: u64) -> Vm {
+        let (stream, _) = listener.accept().unwrap();
+        Vm::new(Frontend::from_stream(stream, 2), features)
+    }
+
+    fn new(monitor: Frontend, features: u64) -> Vm {
         let to_guest = Driver::new(Guest::START, SIZE);
         let from_guest = Driver::new(to_guest.end(), SIZE);
         let mut vm = Vm {
-            monitor: Frontend::connect(socket, 2).unwrap(),
+            monitor,
             guest: Guest::new(MEMORY).unwrap(),
             to_guest,
             from_guest,
@@ -177,10 +188,20 @@ pub struct Hub {
     pub ports: Vec<Option<VhostUser>>,
     pub counters: Vec<Arc<Counters>>,
     ends: Vec<(Receiver, Sender)>,
+    /// Whether the ports call their monitors.
+    client: bool,
 }
 
 impl Hub {
     pub fn new(name: &str, ports: u16) -> Hub {
+        Hub::of(name, ports, false)
+    }
+
+    pub fn calling(name: &str, ports: u16) -> Hub {
+        Hub::of(name, ports, true)
+    }
+
+    fn of(name: &str, ports: u16, client: bool) -> Hub {
         let directory = std::env::temp_dir().join(format!("vhost-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
         let mut hub = Hub {
@@ -188,11 +209,12 @@ impl Hub {
             ports: Vec::new(),
             counters: Vec::new(),
             ends: Vec::new(),
+            client,
         };
         for id in 0..ports {
             let counters = Arc::new(Counters::default());
             let port = hub.open(id, &counters);
-            hub.ends.push((port.receiver(0), port.sender(0)));
+            hub.ends.push((port.receiver(0), port.sender()));
             hub.ports.push(Some(port));
             hub.counters.push(counters);
         }
@@ -203,7 +225,7 @@ impl Hub {
         let settings = Settings {
             id: PortId(id),
             socket: self.socket(id),
-            client: false,
+            client: self.client,
             queues: 1,
             mtu: 1500,
             interrupts: Interrupts::Batch,
@@ -225,7 +247,7 @@ impl Hub {
         let at = usize::from(id);
         self.ports[at] = None;
         let port = self.open(id, &Arc::clone(&self.counters[at]));
-        self.ends[at] = (port.receiver(0), port.sender(0));
+        self.ends[at] = (port.receiver(0), port.sender());
         self.ports[at] = Some(port);
     }
 

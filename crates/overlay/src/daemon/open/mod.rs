@@ -187,7 +187,7 @@ fn vhost_user(way: &Way<'_>, spec: &Interface) -> Result<Made, Failed> {
     let receivers = (0..usize::from(*queues)).map(|pair| port.receiver(pair));
     Ok(Made {
         receivers: boxed(receivers.collect()),
-        sender: Box::new(port.sender(0)),
+        sender: Box::new(port.sender()),
         opened: Opened::VhostUser(port),
     })
 }

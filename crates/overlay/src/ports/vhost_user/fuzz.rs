@@ -1,4 +1,4 @@
-//! Two ports without a monitor, for the fuzz targets: what one guest sends, the other receives.
+//! Ports without a monitor, for the fuzz targets and for tests: what one guest sends, the other receives.
 
 use std::io;
 use std::sync::Arc;
@@ -11,13 +11,8 @@ use super::{Receiver, Sender};
 use crate::endpoints::{Counters, PortId};
 use crate::rings::{Queue, Slot};
 
-/// A port whose only rings are these; none where a feature was not offered.
-fn port(number: u16, queue: Queue, index: usize, features: u64) -> io::Result<Option<Arc<Shared>>> {
-    let Some(features) = Features::new(features) else {
-        return Ok(None);
-    };
-    let (to_guest, from_guest) = (Slot::default(), Slot::default());
-    [&to_guest, &from_guest][index].start(Box::new(Ring {
+fn ring(queue: Queue, index: usize, features: Features) -> Box<Ring> {
+    Box::new(Ring {
         index,
         queue,
         features,
@@ -26,16 +21,40 @@ fn port(number: u16, queue: Queue, index: usize, features: u64) -> io::Result<Op
         error: None,
         log: None,
         fault: None,
-    }));
-    let pair = Pair {
-        to_guest,
-        from_guest,
-        doorbell: Doorbell::new()?,
+    })
+}
+
+/// A port with so many pairs that have no rings yet.
+fn port(number: u16, pairs: usize) -> io::Result<Arc<Shared>> {
+    let pair = |_| {
+        Ok(Pair {
+            to_guest: Slot::default(),
+            from_guest: Slot::default(),
+            doorbell: Doorbell::new()?,
+        })
     };
+    let pairs: io::Result<Vec<Pair>> = (0..pairs).map(pair).collect();
     let counters = Arc::new(Counters::default());
-    let port = Shared::new(PortId(number), counters, vec![pair], 1500);
-    port.enabled_pairs.store(1, Relaxed);
-    Ok(Some(Arc::new(port)))
+    Ok(Arc::new(Shared::new(
+        PortId(number),
+        counters,
+        pairs?,
+        1500,
+    )))
+}
+
+/// The way to a guest that receives from these rings, of which so many are enabled; none where a
+/// feature was not offered.
+#[must_use]
+pub fn receives(queues: Vec<Queue>, enabled: u16, features: u64) -> Option<Sender> {
+    let port = port(1, queues.len()).ok()?;
+    let features = Features::new(features)?;
+    for (index, queue) in queues.into_iter().enumerate() {
+        let ring = ring(queue, 2 * index, features);
+        port.pairs[index].to_guest.start(ring);
+    }
+    port.enabled_pairs.store(enabled, Relaxed);
+    Some(Sender::new(port))
 }
 
 /// Joins the ring that one guest sends through with the ring that another receives from.
@@ -48,9 +67,12 @@ pub fn joined(
     to: (Queue, u64),
     cut_through: bool,
 ) -> io::Result<Option<(Receiver, Sender)>> {
-    let (Some(from), Some(to)) = (port(0, from.0, 1, from.1)?, port(1, to.0, 0, to.1)?) else {
+    let Some(features) = Features::new(from.1) else {
         return Ok(None);
     };
-    from.set_cut_through(cut_through);
-    Ok(Some((Receiver::new(from, 0), Sender::new(to, 0))))
+    let sends = port(0, 1)?;
+    sends.pairs[0].from_guest.start(ring(from.0, 1, features));
+    sends.set_cut_through(cut_through);
+    let sender = receives(vec![to.0], 1, to.1);
+    Ok(sender.map(|sender| (Receiver::new(sends, 0), sender)))
 }

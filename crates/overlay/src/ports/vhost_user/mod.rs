@@ -125,11 +125,10 @@ impl VhostUser {
         Receiver::new(Arc::clone(&self.shared), pair)
     }
 
-    /// A sending half, for one dispatcher. Dispatchers that prefer different pairs do not wait for each
-    /// other.
+    /// A sending half.
     #[must_use]
-    pub fn sender(&self, preferred: usize) -> Sender {
-        Sender::new(Arc::clone(&self.shared), preferred)
+    pub fn sender(&self) -> Sender {
+        Sender::new(Arc::clone(&self.shared))
     }
 
     /// Changes when the guest is interrupted, from the next batch on.

@@ -63,7 +63,7 @@ impl Receiver {
                 Err(fault) => return Err((pass, fault)),
             };
             let now = usize::from(ready).min(left);
-            ring.queue.warm(now as u16);
+            ring.queue.warm(Direction::FromGuest, now as u16);
             for _ in 0..now {
                 self.chain.clear();
                 match ring.queue.pop(Direction::FromGuest, &mut self.chain) {

@@ -8,20 +8,21 @@ use latlab_model::overlay::Interrupts;
 use super::shared::{Ring, Shared};
 use crate::endpoints::{Counters, DropReason, Transmit};
 use crate::frames::{Arena, Batch, Frame, Gso, Headers, Offload};
-use crate::rings::{Buffers, Delivery, Fault, Outgoing};
+use crate::rings::{Buffers, Delivery, Direction, Fault, Outgoing};
 
 /// Ethernet's header and two VLAN tags, beyond the MTU.
 const LINK_BYTES: u32 = 14 + 8;
 
-/// A sending half: one for each dispatcher.
+/// The sending half. A guest with several pairs of rings has its flows spread over those that are
+/// enabled, so that several of its processors receive; the frames of one flow stay in order.
 #[derive(Debug)]
 pub struct Sender {
     port: Arc<Shared>,
-    /// The pair that is preferred, when it is enabled.
-    preferred: usize,
     work: Work,
-    /// Whether the guest was sent to in this pass, and through which pair.
-    sent: Option<usize>,
+    /// The rings that are checked out, by pair: from the first frame of a pass until the flush.
+    held: Vec<Option<Box<Ring>>>,
+    /// Frames by pair, while they are spread.
+    lists: Vec<Vec<u16>>,
 }
 
 /// What is used again for every frame, so that nothing is allocated.
@@ -41,62 +42,79 @@ struct Pass {
 }
 
 impl Sender {
-    /// For one dispatcher of the port.
-    pub(super) fn new(port: Arc<Shared>, preferred: usize) -> Sender {
+    /// For the port's dispatchers, one at a time.
+    pub(super) fn new(port: Arc<Shared>) -> Sender {
         Sender {
-            port,
-            preferred,
             work: Work::default(),
-            sent: None,
+            held: port.pairs.iter().map(|_| None).collect(),
+            lists: port.pairs.iter().map(|_| Vec::with_capacity(64)).collect(),
+            port,
         }
     }
 
-    /// The pair to send through.
-    fn pair(&self) -> usize {
-        let enabled = usize::from(self.port.enabled_pairs.load(Relaxed));
-        self.preferred % enabled.max(1)
+    /// Sends through one pair.
+    fn through(&mut self, pair: usize, batch: &Batch, which: &[u16]) {
+        let Sender {
+            port, work, held, ..
+        } = self;
+        let held = &mut held[pair];
+        let first = held.is_none();
+        if first {
+            *held = port.pairs[pair].to_guest.wait();
+        }
+        let mut pass = Pass::default();
+        if let Some(ring) = held {
+            if ring.enabled && ring.works(port) {
+                let sent = send(port, work, ring, first, (batch, which), &mut pass);
+                if let Err(fault) = sent {
+                    ring.stop(port, fault);
+                }
+            }
+        }
+        pass.count(port.counters(), which.len() as u64);
     }
 }
 
 impl Transmit for Sender {
     fn transmit(&mut self, batch: &Batch, which: &[u16]) {
-        let pair = self.pair();
-        let first = self.sent.is_none();
-        let Sender { port, work, .. } = self;
-        let sent = port.pairs[pair].to_guest.with(|ring| {
-            if !ring.enabled || !ring.works(port) {
-                return None;
+        let enabled = usize::from(self.port.enabled_pairs.load(Relaxed));
+        if enabled <= 1 {
+            return self.through(0, batch, which);
+        }
+        let pairs = enabled.min(self.lists.len());
+        for &index in which {
+            let flow = batch.frames()[usize::from(index)].flow();
+            self.lists[flow as usize % pairs].push(index);
+        }
+        for pair in 0..pairs {
+            let mut list = std::mem::take(&mut self.lists[pair]);
+            if !list.is_empty() {
+                self.through(pair, batch, &list);
+                list.clear();
             }
-            let (pass, fault) = send(port, work, ring, first, batch, which);
-            if let Some(fault) = fault {
-                ring.stop(port, fault);
-            }
-            Some(pass)
-        });
-        match sent.flatten() {
-            Some(pass) => {
-                pass.count(port.counters());
-                let lost = which.len() as u64 - pass.frames - pass.too_long - pass.no_buffer;
-                if lost > 0 {
-                    port.counters().drop_frames(DropReason::Down, lost);
-                }
-                self.sent = Some(pair);
-            }
-            None => port
-                .counters()
-                .drop_frames(DropReason::Down, which.len() as u64),
+            self.lists[pair] = list;
         }
     }
 
     fn flush(&mut self) {
-        let Some(pair) = self.sent.take() else { return };
-        let to_guest = &self.port.pairs[pair].to_guest;
-        to_guest.with(|ring| tell(&self.port, ring));
+        for (held, pair) in self.held.iter_mut().zip(&self.port.pairs) {
+            if let Some(mut ring) = held.take() {
+                tell(&self.port, &mut ring);
+                pair.to_guest.give_back(ring);
+            }
+        }
+    }
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        self.flush();
     }
 }
 
 impl Pass {
-    fn count(&self, counters: &Counters) {
+    /// Counts what became of so many frames; those of which nothing is known found no ring at work.
+    fn count(&self, counters: &Counters, frames: u64) {
         if self.frames > 0 {
             counters.sent.add(self.frames, self.bytes);
             counters.copied.fetch_add(self.bytes, Relaxed);
@@ -104,6 +122,10 @@ impl Pass {
         for (frames, reason) in [
             (self.too_long, DropReason::TooLong),
             (self.no_buffer, DropReason::NoBuffer),
+            (
+                frames - self.frames - self.too_long - self.no_buffer,
+                DropReason::Down,
+            ),
         ] {
             if frames > 0 {
                 counters.drop_frames(reason, frames);
@@ -113,15 +135,16 @@ impl Pass {
 }
 
 /// Sends frames through a ring; `first` is whether none was before in this pass.
+///
+/// What is counted is written where it is: a copy would wait for all that was written to the guest.
 fn send(
     port: &Shared,
     work: &mut Work,
     ring: &mut Ring,
     first: bool,
-    batch: &Batch,
-    which: &[u16],
-) -> (Pass, Option<Fault>) {
-    let mut pass = Pass::default();
+    (batch, which): (&Batch, &[u16]),
+    pass: &mut Pass,
+) -> Result<(), Fault> {
     // Only the first frame of a pass is announced early; what follows waits for the flush.
     let mut early = false;
     match port.interrupts() {
@@ -131,11 +154,11 @@ fn send(
     }
     let waiting = ring.queue.ready().unwrap_or_default();
     let hinted = usize::from(waiting).min(which.len());
-    ring.queue.warm(hinted as u16);
+    ring.queue.warm(Direction::ToGuest, hinted as u16);
     for &index in which {
         let frame = &batch.frames()[usize::from(index)];
-        match deliver(port, work, ring, batch, frame) {
-            Ok(Delivery::Done) => {
+        match deliver(port, work, ring, batch, frame)? {
+            Delivery::Done => {
                 pass.frames += 1;
                 pass.bytes += u64::from(frame.len);
                 if early {
@@ -144,13 +167,12 @@ fn send(
                     tell(port, ring);
                 }
             }
-            Ok(Delivery::NoBuffer) => pass.no_buffer += 1,
-            Ok(Delivery::TooLong) => pass.too_long += 1,
-            Err(fault) => return (pass, Some(fault)),
+            Delivery::NoBuffer => pass.no_buffer += 1,
+            Delivery::TooLong => pass.too_long += 1,
         }
     }
     ring.queue.publish();
-    (pass, None)
+    Ok(())
 }
 
 /// Interrupts the guest if it wants to know of what was published.
@@ -237,5 +259,74 @@ fn headers_of(frame: &Frame) -> u16 {
     match frame.offload.gso {
         Gso::None => 0,
         _ => Headers::parse(frame.head()).map_or(0, |headers| headers.payload as u16),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::endpoints::PortId;
+    use crate::frames::Segment;
+    use crate::ports::vhost_user::fuzz;
+    use crate::rings::Queue;
+    use crate::rings::driver::{Buffer, Driver, Guest};
+
+    const SIZE: u16 = 256;
+
+    #[test]
+    fn flows_are_spread_over_the_pairs_that_are_enabled_and_stay_whole() {
+        let guest = Guest::new(4 << 20).unwrap();
+        let mut at = Guest::START;
+        let mut drivers = Vec::new();
+        for pair in 0..3 {
+            let mut driver = Driver::new(at, SIZE);
+            at = driver.end();
+            for head in 0..SIZE {
+                let buffer = (1 << 20) + (u64::from(pair * SIZE + head) << 10);
+                driver.describe(&guest, head, Buffer::write(Guest::START + buffer, 1024));
+                driver.offer(&guest, head);
+            }
+            drivers.push(driver);
+        }
+        let queues = drivers
+            .iter()
+            .map(|d| Queue::new(d.setup(), guest.memory(), None).unwrap());
+        // The third pair is there, but the guest has not enabled it.
+        let mut sender = fuzz::receives(queues.collect(), 2, 1 << 32 | 1 << 15).unwrap();
+        let mut batch = Batch::new(128);
+        for number in 0..128_u8 {
+            let mut frame = [0; 60];
+            frame[..13].copy_from_slice(&[2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, number % 16, 8]);
+            frame[59] = number;
+            let bytes = Segment::of(Box::leak(Box::new(frame)));
+            batch
+                .push(PortId(1), 0, Offload::default(), [bytes])
+                .unwrap();
+        }
+        let all: Vec<u16> = (0..128).collect();
+        sender.transmit(&batch, &all);
+        sender.flush();
+        let mut seen = Vec::new();
+        for (pair, driver) in drivers.iter_mut().enumerate() {
+            let (mut frames, mut last) = (0, [None; 16]);
+            while let Some((head, bytes)) = driver.used(&guest) {
+                assert_eq!(bytes, 72);
+                let buffer =
+                    Guest::START + (1 << 20) + ((pair as u64 * 256 + u64::from(head)) << 10);
+                let frame = guest.read(buffer + 12, 60);
+                let before = last[usize::from(frame[11])].replace(frame[59]);
+                assert!(before < Some(frame[59]), "in order");
+                frames += 1;
+            }
+            seen.push((frames, last.map(|l| l.is_some())));
+        }
+        assert_eq!(seen[0].0 + seen[1].0, 128);
+        assert!(
+            seen[0].0 >= 16 && seen[1].0 >= 16,
+            "both are used: {seen:?}"
+        );
+        assert_eq!(seen[2].0, 0);
+        let both = (0..16).filter(|flow| seen[0].1[*flow] && seen[1].1[*flow]);
+        assert_eq!(both.count(), 0, "a flow takes one way");
     }
 }
