@@ -4,7 +4,7 @@ mod common;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use common::{Bench, enter, finish, finished, kinds, labelled, signal, tool, until};
 use serde_json::Value;
@@ -186,13 +186,21 @@ fn surroundings(bench: &Bench, lab: &str) {
     );
 }
 
-/// What latlab is sent, the command gets.
+/// What latlab is sent, the command gets, though whoever started latlab ignores it: as a script does
+/// with SIGINT for what it runs in the background.
 fn signals(bench: &Bench, lab: &str) {
     for (name, number) in [("TERM", 15), ("INT", 2), ("USR1", 10)] {
         let script =
             format!("trap 'echo got; exit 5' {name}; echo ready; while :; do sleep 0.05; done");
-        let mut exec = bench.command(&["exec", lab, "a", "--", "sh", "-c", &script]);
-        let mut child = exec.stdout(Stdio::piped()).spawn().unwrap();
+        let exec = bench.command(&["exec", lab, "a", "--", "sh", "-c", &script]);
+        let mut ignoring = Command::new("sh");
+        ignoring.args(["-c", "trap '' TERM INT USR1; exec \"$@\"", "sh"]);
+        ignoring.arg(exec.get_program()).args(exec.get_args());
+        ignoring.envs(
+            exec.get_envs()
+                .filter_map(|(name, value)| Some((name, value?))),
+        );
+        let mut child = ignoring.stdout(Stdio::piped()).spawn().unwrap();
         let mut out = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         out.read_line(&mut line).unwrap();
@@ -531,7 +539,7 @@ fn without_root_only_what_changes_the_machine_is_refused() {
             fs::copy(env!("CARGO_BIN_EXE_latlab"), &binary).unwrap();
             let nobody = |args: &[&str]| {
                 let like = bench.command(args);
-                let mut command = std::process::Command::new("setpriv");
+                let mut command = Command::new("setpriv");
                 command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
                 command.arg(&binary).args(args).current_dir("/");
                 for (name, value) in like.get_envs() {

@@ -465,13 +465,17 @@ impl Child<'_> {
     }
 
     fn execute(&self) -> Result<(), Errno> {
-        // SAFETY: the set is initialised by sigemptyset; both calls only change this process. Rust
-        // programs ignore SIGPIPE, which would be inherited.
+        // SAFETY: the set is initialised by sigemptyset; all calls only change this process. What is
+        // ignored would be inherited (SIGPIPE by every Rust program, SIGINT by whatever a script runs in
+        // the background), and a shell cannot even trap it then. Numbers that are nobody's to set
+        // are refused, which is all the same.
         unsafe {
             let mut none = std::mem::MaybeUninit::uninit();
             libc::sigemptyset(none.as_mut_ptr());
             libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut());
-            libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+            for signal in 1..=libc::SIGRTMAX() {
+                libc::signal(signal, libc::SIG_DFL);
+            }
         }
         if !self.tied {
             rustix::process::set_parent_process_death_signal(None)?;
