@@ -70,9 +70,7 @@ impl Stage {
             for frame in batch.frames() {
                 let mut bytes = frame.head().to_vec();
                 for segment in batch.rest(frame) {
-                    let at = bytes.len();
-                    bytes.resize(at + segment.len(), 0);
-                    segment.copy_to(&mut bytes[at..]);
+                    segment.append_to(&mut bytes);
                 }
                 assert_eq!(bytes.len(), frame.len as usize);
                 frames.push((frame.ingress, frame.network, bytes));

@@ -46,6 +46,12 @@ impl Sum {
         (!fold(self.total)).to_ne_bytes()
     }
 
+    /// As it is stored by who leaves the rest to others: the sum itself, not its complement.
+    #[must_use]
+    pub fn partial(self) -> [u8; 2] {
+        fold(self.total).to_ne_bytes()
+    }
+
     /// As [`Sum::finish`], but a zero becomes 0xffff, which means the same, and which UDP does not take
     /// for "no checksum" (RFC 768).
     #[must_use]

@@ -44,8 +44,8 @@ const VLAN: u16 = 0x8100;
 const SERVICE_VLAN: u16 = 0x88a8;
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
-pub(super) const TCP: u8 = 6;
-pub(super) const UDP: u8 = 17;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
 
 /// Two tags are in use (802.1ad); a third would be an attempt at something.
 const MAX_TAGS: usize = 2;
@@ -108,6 +108,46 @@ impl Headers {
     }
 }
 
+impl Headers {
+    /// Where the IP packet ends, as its header says. `head` is what these headers were read from.
+    pub(super) fn end(&self, head: &[u8]) -> usize {
+        let (at, more) = if self.ipv6 { (4, 40) } else { (2, 0) };
+        let at = self.network + at;
+        self.network + more + usize::from(u16::from_be_bytes([head[at], head[at + 1]]))
+    }
+
+    /// The sum of the pseudo header, with `behind` bytes from the transport header on (RFC 9293, 3.1;
+    /// RFC 8200, 8.1).
+    pub(super) fn pseudo(&self, head: &[u8], behind: usize) -> Sum {
+        let addresses = if self.ipv6 { 8..40 } else { 12..20 };
+        let mut sum = Sum::default();
+        sum.add(&head[self.network..][addresses]);
+        sum.add_number(u32::from(if self.tcp { TCP } else { UDP }));
+        sum.add_number(u32::try_from(behind).unwrap_or(u32::MAX));
+        sum
+    }
+
+    /// Writes what depends on the frame's length into the IP header.
+    pub(super) fn set_end(&self, head: &mut [u8], end: usize) {
+        let (network, transport) = (self.network, self.transport);
+        if self.ipv6 {
+            put(head, network + 4, end - network - 40);
+            return;
+        }
+        put(head, network + 2, end - network);
+        put(head, network + 10, 0);
+        let mut sum = Sum::default();
+        sum.add(&head[network..transport]);
+        head[network + 10..network + 12].copy_from_slice(&sum.finish());
+    }
+}
+
+/// Stores the low 16 bits of a number in network order.
+pub(super) fn put(bytes: &mut [u8], at: usize, number: usize) {
+    let low = number.to_be_bytes();
+    bytes[at..at + 2].copy_from_slice(&low[low.len() - 2..]);
+}
+
 /// Where the checksum of a frame is still to be computed although nothing says so: who sent it left
 /// that to a card which was not there, as Linux does with what goes through a veth. Such a checksum is
 /// the sum of the pseudo header alone. One in 65536 complete ones looks alike, and computing those
@@ -115,20 +155,10 @@ impl Headers {
 #[must_use]
 pub fn uncompleted(frame: &[u8]) -> Option<(Headers, u16)> {
     let headers = Headers::parse(frame).ok()?;
-    let network = &frame[headers.network..];
-    let behind = headers.transport - headers.network;
-    let (addresses, whole) = if headers.ipv6 {
-        (8..40, 40 + usize::from(u16_at(network, 4).ok()?))
-    } else {
-        (12..20, usize::from(u16_at(network, 2).ok()?))
-    };
-    let (protocol, offset) = if headers.tcp { (TCP, 16) } else { (UDP, 6) };
-    let mut sum = Sum::default();
-    sum.add(&network[addresses]);
-    sum.add_number(u32::from(protocol));
-    sum.add_number(u32::try_from(whole.checked_sub(behind)?).ok()?);
-    let partial = sum.finish().map(|byte| !byte);
+    let behind = headers.end(frame).checked_sub(headers.transport)?;
+    let offset = if headers.tcp { 16 } else { 6 };
     let at = headers.transport + usize::from(offset);
+    let partial = headers.pseudo(frame, behind).partial();
     (frame[at..at + 2] == partial).then_some((headers, offset))
 }
 

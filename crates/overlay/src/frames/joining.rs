@@ -10,9 +10,8 @@ use std::ops::Range;
 
 use super::batch::{Batch, HEAD};
 use super::checksum::Sum;
-use super::headers::{Headers, TCP, uncompleted};
+use super::headers::Headers;
 use super::offload::{Gso, Offload};
-use super::segmentation::put;
 use super::sys::Segment;
 
 const FIN: u8 = 0x01;
@@ -35,7 +34,8 @@ struct Last {
     headers: Headers,
     /// The first segment's head, as it came.
     head: [u8; HEAD],
-    checked: Checked,
+    /// Whether the first segment's checksum is right, or left to compute by whoever sent it.
+    sound: bool,
     /// Payload of every segment but the last.
     size: usize,
     /// Segments in it.
@@ -46,21 +46,11 @@ struct Last {
     ending: u8,
 }
 
-/// What is known of a first segment's checksum.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Checked {
-    /// Left to compute by whoever sent it: as good as right.
-    Left,
-    /// Found to be right.
-    Right,
-    NotYet,
-}
-
 impl Joiner {
     /// The batch's last frame is this one: more may follow it.
     pub fn begin(&mut self, frame: &[u8], offload: &Offload) {
         self.last = match offload.gso {
-            Gso::None => Last::of(frame),
+            Gso::None => Last::of(frame, offload),
             _ => None,
         };
     }
@@ -90,17 +80,16 @@ impl Joiner {
         if !is_right(frame, &last.headers) {
             return false;
         }
-        if last.checked == Checked::NotYet {
-            // Before the rest, which may have an odd number of bytes.
-            let mut sum = Sum::default();
-            let len = last.headers.payload + last.payload;
-            pseudo(&mut sum, &last.head, &last.headers, len);
+        if !last.sound {
+            // The pseudo header first: the rest may have an odd number of bytes.
+            let behind = last.headers.payload - last.headers.transport + last.payload;
+            let mut sum = last.headers.pseudo(&last.head, behind);
             batch.sum_last(last.headers.transport, &mut sum);
-            if !sum.is_valid() {
+            last.sound = sum.is_valid();
+            if !last.sound {
                 self.last = None;
                 return false;
             }
-            last.checked = Checked::Right;
         }
         last.count += 1;
         last.ending = frame[last.headers.transport + 13] & (FIN | PSH);
@@ -120,13 +109,12 @@ impl Joiner {
             return;
         };
         let Headers {
-            network,
             transport,
             payload,
             ipv6,
             ..
         } = last.headers;
-        let len = payload + last.payload;
+        let end = payload + last.payload;
         frame.offload = Offload {
             gso: if ipv6 { Gso::Tcp6 } else { Gso::Tcp4 },
             gso_size: u16::try_from(last.size).unwrap_or(u16::MAX),
@@ -134,26 +122,15 @@ impl Joiner {
             ..Offload::default()
         };
         let head = frame.head_mut();
-        if ipv6 {
-            put(head, network + 4, len - network - 40);
-        } else {
-            put(head, network + 2, len - network);
-            put(head, network + 10, 0);
-            let mut sum = Sum::default();
-            sum.add(&head[network..transport]);
-            head[network + 10..network + 12].copy_from_slice(&sum.finish());
-        }
+        last.headers.set_end(head, end);
         head[transport + 13] |= last.ending;
-        let mut sum = Sum::default();
-        pseudo(&mut sum, head, &last.headers, len);
-        // A partial checksum is the sum itself; only a finished one is its complement.
-        let partial = sum.finish().map(|byte| !byte);
+        let partial = last.headers.pseudo(head, end - transport).partial();
         head[transport + 16..transport + 18].copy_from_slice(&partial);
     }
 }
 
 impl Last {
-    fn of(frame: &[u8]) -> Option<Last> {
+    fn of(frame: &[u8], offload: &Offload) -> Option<Last> {
         let headers = Headers::parse(frame).ok()?;
         if !headers.tcp || headers.payload > HEAD {
             return None;
@@ -170,14 +147,10 @@ impl Last {
         let mut head = [0; HEAD];
         let len = frame.len().min(HEAD);
         head[..len].copy_from_slice(&frame[..len]);
-        let checked = match uncompleted(frame) {
-            Some(_) => Checked::Left,
-            None => Checked::NotYet,
-        };
         Some(Last {
             headers,
             head,
-            checked,
+            sound: offload.checksum.is_some(),
             size: payload.len(),
             count: 1,
             payload: payload.len(),
@@ -238,9 +211,7 @@ impl Last {
 
 /// Where the payload lies, if the IP header's length is the frame's: nothing is behind it.
 fn payload_of(frame: &[u8], headers: &Headers) -> Option<Range<usize>> {
-    let at = headers.network + if headers.ipv6 { 4 } else { 2 };
-    let said = usize::from(u16::from_be_bytes([frame[at], frame[at + 1]]));
-    let end = headers.network + said + if headers.ipv6 { 40 } else { 0 };
+    let end = headers.end(frame);
     (end == frame.len()).then_some(headers.payload..end)
 }
 
@@ -256,24 +227,11 @@ fn is_right(frame: &[u8], headers: &Headers) -> bool {
     if !header_is_right(frame, headers) {
         return false;
     }
-    let mut sum = Sum::default();
-    pseudo(&mut sum, frame, headers, frame.len());
+    let mut sum = headers.pseudo(frame, frame.len() - headers.transport);
     let at = headers.transport + 16;
-    let left = sum.finish().map(|byte| !byte) == frame[at..at + 2];
+    let left = sum.partial() == frame[at..at + 2];
     left || {
         sum.add(&frame[headers.transport..]);
         sum.is_valid()
     }
-}
-
-/// Adds TCP's pseudo header for a frame of that length (RFC 9293, 3.1; RFC 8200, 8.1).
-fn pseudo(sum: &mut Sum, head: &[u8], headers: &Headers, len: usize) {
-    let addresses = match headers.ipv6 {
-        true => headers.network + 8..headers.network + 40,
-        false => headers.network + 12..headers.network + 20,
-    };
-    let behind = len - headers.transport;
-    sum.add(&head[addresses]);
-    sum.add_number(u32::from(TCP));
-    sum.add_number(u32::try_from(behind).unwrap_or(u32::MAX));
 }

@@ -14,7 +14,7 @@ use std::ops::Range;
 
 use super::batch::{Batch, Frame, HEAD};
 use super::checksum::Sum;
-use super::headers::{Headers, Refused, TCP, UDP};
+use super::headers::{Headers, Refused, put};
 use super::offload::Gso;
 use super::sys::Segment;
 
@@ -224,21 +224,11 @@ impl Arena {
         let piece = &mut self.bytes[start..];
         let (network, transport) = (headers.network, headers.transport);
         let behind = headers.payload - transport + len;
-        let mut sum = Sum::default();
-        if headers.ipv6 {
-            let length = headers.payload - network - 40 + len;
-            put(piece, network + 4, length);
-            sum.add(&piece[network + 8..network + 40]);
-        } else {
-            put(piece, network + 2, transport - network + behind);
+        if !headers.ipv6 {
             let id = u16::from_be_bytes([piece[network + 4], piece[network + 5]]);
             put(piece, network + 4, usize::from(id) + number);
-            put(piece, network + 10, 0);
-            let mut header = Sum::default();
-            header.add(&piece[network..transport]);
-            piece[network + 10..network + 12].copy_from_slice(&header.finish());
-            sum.add(&piece[network + 12..network + 20]);
         }
+        headers.set_end(piece, transport + behind);
         let field = if headers.tcp {
             segment_of_tcp(&mut piece[transport..headers.payload], number, from, last);
             transport + 16
@@ -247,8 +237,7 @@ impl Arena {
             transport + 6
         };
         put(piece, field, 0);
-        sum.add_number(u32::from(if headers.tcp { TCP } else { UDP }));
-        sum.add_number(u32::try_from(behind).unwrap_or(u32::MAX));
+        let mut sum = headers.pseudo(piece, behind);
         sum.add(&piece[transport..]);
         for segment in &self.segments[first..] {
             sum.add_segment(*segment);
@@ -322,12 +311,6 @@ fn segment_of_tcp(header: &mut [u8], number: usize, from: usize, last: bool) {
     if number > 0 {
         header[13] &= !CWR;
     }
-}
-
-/// Stores the low 16 bits of a number in network order.
-pub(super) fn put(bytes: &mut [u8], at: usize, number: usize) {
-    let low = number.to_be_bytes();
-    bytes[at..at + 2].copy_from_slice(&low[low.len() - 2..]);
 }
 
 /// What follows a frame's headers in borrowed memory, taken in order.

@@ -71,6 +71,13 @@ impl Segment {
         len
     }
 
+    /// Copies all of it behind what is there.
+    pub fn append_to(self, to: &mut Vec<u8>) {
+        let at = to.len();
+        to.resize(at + self.len, 0);
+        self.copy_to(&mut to[at..]);
+    }
+
     /// The sum of its 16-bit words in the machine's byte order; see [`super::checksum`].
     #[must_use]
     pub(super) fn sum(self) -> u64 {

@@ -100,9 +100,7 @@ fn batch_of(random: &mut Random, drawn: &Drawn) -> Batch {
 fn gathered(arena: &Arena, piece: usize) -> Vec<u8> {
     let mut bytes = arena.head(piece).to_vec();
     for segment in arena.rest(piece) {
-        let at = bytes.len();
-        bytes.resize(at + segment.len(), 0);
-        segment.copy_to(&mut bytes[at..]);
+        segment.append_to(&mut bytes);
     }
     assert_eq!(bytes.len(), arena.bytes(piece));
     bytes
@@ -340,9 +338,7 @@ fn whole(batch: &Batch, number: usize) -> Vec<u8> {
     let frame = &batch.frames()[number];
     let mut bytes = frame.head().to_vec();
     for segment in batch.rest(frame) {
-        let at = bytes.len();
-        bytes.resize(at + segment.len(), 0);
-        segment.copy_to(&mut bytes[at..]);
+        segment.append_to(&mut bytes);
     }
     assert_eq!(bytes.len(), frame.len as usize);
     bytes

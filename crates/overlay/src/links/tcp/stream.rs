@@ -149,8 +149,6 @@ fn copy(arena: &Arena, piece: usize, to: &mut Vec<u8>) {
     to.clear();
     to.extend_from_slice(arena.head(piece));
     for segment in arena.rest(piece) {
-        let at = to.len();
-        to.resize(at + segment.len(), 0);
-        segment.copy_to(&mut to[at..]);
+        segment.append_to(to);
     }
 }

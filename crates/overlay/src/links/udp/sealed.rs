@@ -291,9 +291,7 @@ impl Sealing {
                 session.header(bytes);
                 bytes.extend_from_slice(plain.head(piece));
                 for segment in plain.rest(piece) {
-                    let at = bytes.len();
-                    bytes.resize(at + segment.len(), 0);
-                    segment.copy_to(&mut bytes[at..]);
+                    segment.append_to(bytes);
                 }
                 session.close(bytes, start);
             });
