@@ -723,6 +723,67 @@ fn in_a_guest_a_partition_of_version_2_is_in_force_and_given_back() {
     );
 }
 
+/// The daemon moves interrupts until its processors are quiet, not while they are, and again afterwards. One that
+/// is started meanwhile is found.
+const BALANCER: &str = r#"
+set -e
+quiet() { LATLAB_STATE_DIR=/tmp/state /latlab/latlab tune "$@"; }
+start() { irqbalance --interval=1; until pid=$(pgrep -x irqbalance); do sleep 0.1; done; }
+state() { awk '{print $3}' /proc/$pid/stat; }
+# Where it would put them all anew, it is asked to.
+moves() {
+    for irq in /proc/irq/[0-9]*; do echo 1 > $irq/smp_affinity 2>/dev/null || true; done
+    kill -HUP $pid
+    for second in $(seq $1); do
+        sleep 1
+        ! grep -qx '2' /proc/irq/*/smp_affinity || return 0
+    done
+    return 1
+}
+start
+moves 60 || { echo it moves nothing; exit 3; }
+quiet apply --cpus 1 --knob irqbalance=housekeeping --knob irq-affinity=housekeeping
+quiet verify
+[ $(state) = T ]
+! moves 5 || { echo it moved while it was to be stopped; exit 4; }
+kill -9 $pid
+while [ -e /proc/$pid ]; do sleep 0.1; done
+start
+! quiet verify || { echo another is not found; exit 5; }
+quiet apply --cpus 1 --knob irqbalance=housekeeping
+[ $(state) = T ]
+quiet revert
+[ $(state) != T ]
+moves 60 || { echo it does not go on; exit 6; }
+echo as it was
+"#;
+
+#[test]
+fn in_a_guest_the_daemon_that_moves_interrupts_is_stopped_and_goes_on() {
+    let there = Path::new("/usr/sbin/irqbalance").exists();
+    if !whole() || !there {
+        println!(
+            "skipped: boots a virtual machine: LATLAB_TEST_WHOLE=1, with irqbalance installed"
+        );
+        return;
+    }
+    let name = "in_a_guest_the_daemon_that_moves_interrupts_is_stopped_and_goes_on";
+    alone(name, |bench| {
+        let latlab = Path::new(env!("CARGO_BIN_EXE_latlab"));
+        let lab = format!(
+            // It gives each interrupt of a network card a processor of its own.
+            "name: NAME\ntopology:\n  nodes: {{n: {{kind: native}}, g: {{kind: vm, cpus: 2, memory: 512MiB, \
+             binds: [\"{}:/latlab:ro\"]}}}}\n  links: [{{endpoints: [\"g:eth0\", \"n:eth0\"]}}]\n",
+            latlab.parent().unwrap().display()
+        );
+        let lab = bench.deploy("balancer", &lab);
+        let done = bench.exec(&lab, "g", &["/bin/sh", "-c", BALANCER]);
+        assert_eq!(done.code, 0, "{done:#?}");
+        assert!(done.out.ends_with("as it was\n"), "{done:#?}");
+        assert!(done.out.contains("running, as thread"), "{done:#?}");
+    });
+}
+
 /// Processors of the kernel's threads that are not bound, by number and start.
 fn kernel_threads() -> BTreeMap<String, String> {
     let pids = common::world::processes().into_iter();

@@ -6,6 +6,7 @@ use latlab_model::profile::Cores;
 use serde::Serialize;
 
 use super::items::Item;
+use super::items::task::Attribute;
 use super::journal::{self, Entry};
 use super::knobs::{self, Machine};
 use super::{Error, Root};
@@ -104,10 +105,21 @@ pub fn verify(owner: Option<&str>, dirs: &Dirs, root: &Root) -> Result<Vec<Drift
     Ok(entries.filter_map(|e| drift(e, root)).collect())
 }
 
-/// What vanished is not drift: a thread that ended, an interface that was removed.
+/// What vanished is not drift: a thread that ended, an interface that was removed. A daemon that was stopped
+/// and started anew is.
 fn drift(entry: &Entry, root: &Root) -> Option<Drift> {
     let found = match entry.item.read(root) {
-        Ok(None) => match entry.item {
+        Ok(None) => match &entry.item {
+            Item::Task { task, attribute } if *attribute == Attribute::Activity => {
+                let task = task.successor(root)?;
+                let words = format!("as {task}");
+                let attribute = Attribute::Activity;
+                let activity = Item::Task { task, attribute }.read(root).ok()??;
+                if activity == entry.wanted {
+                    return None;
+                }
+                format!("{activity}, {words}")
+            }
             Item::File { .. } | Item::Task { .. } | Item::Nic { .. } => return None,
             _ => super::ABSENT.to_string(),
         },

@@ -1,14 +1,17 @@
-//! Properties of single threads: their processors, their policy, the memory that they may lock, and
-//! the control group that decides on their processors.
+//! Properties of single threads: their processors, their policy, the memory that they may lock, the
+//! control group that decides on their processors, and whether their process runs at all.
 
 use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use latlab_model::units::CpuList;
+use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
+use crate::sys::process::{Process, ProcessId};
 use crate::sys::sched;
 use crate::tuning::root::Root;
 
@@ -78,6 +81,14 @@ impl Task {
         self.bound
     }
 
+    /// A process of this name that started later.
+    pub fn successor(&self, root: &Root) -> Option<Task> {
+        let names = root.names("/proc");
+        let numbers = names.iter().filter_map(|name| name.parse().ok());
+        let mut tasks = numbers.filter_map(|pid| Task::of(root, pid));
+        tasks.find(|task| task.name == self.name && task.start > self.start)
+    }
+
     fn is_there(&self, root: &Root) -> bool {
         Task::of(root, self.tid).is_some_and(|now| now.start == self.start)
     }
@@ -103,6 +114,8 @@ pub enum Attribute {
     Policy,
     /// The memory that its process may lock.
     MemoryLock,
+    /// Whether its process runs or is stopped ([`RUNNING`], [`STOPPED`]).
+    Activity,
     /// Its group in the hierarchy of `cpuset` that is mounted here, version 1. A value that is
     /// restored carries the affinity too, which the kernel sets anew on every move.
     Cpuset {
@@ -117,6 +130,7 @@ impl fmt::Display for Attribute {
             Attribute::Affinity | Attribute::Pinning => "processors",
             Attribute::Policy => "policy",
             Attribute::MemoryLock => "lockable memory",
+            Attribute::Activity => "activity",
             Attribute::Cpuset { .. } => "cpuset",
         })
     }
@@ -128,6 +142,7 @@ impl Attribute {
             Attribute::Affinity | Attribute::Pinning => affinity(root, task.tid),
             Attribute::Policy => policy(root, task.tid),
             Attribute::MemoryLock => sched::memory_lock(task.tid),
+            Attribute::Activity => activity(root, task.tid),
             Attribute::Cpuset { .. } => membership(root, task.tid),
         }?;
         // Looked at last, so that the value is this thread's.
@@ -142,6 +157,7 @@ impl Attribute {
             Attribute::Affinity | Attribute::Pinning => set_affinity(task.tid, value),
             Attribute::Policy => set_policy(root, task.tid, value),
             Attribute::MemoryLock => sched::set_memory_lock(task.tid, value),
+            Attribute::Activity => set_activity(root, task, value),
             Attribute::Cpuset { mount } => {
                 let (group, processors) = parts(value);
                 let tasks = below(mount, group).join("tasks");
@@ -176,6 +192,41 @@ pub(super) fn was_rearranged(original: &str, wanted: &str, now: &str) -> bool {
         (Some(original), Some(left), Some(now)) => inside(&now, &left) || inside(&original, &now),
         _ => false,
     }
+}
+
+/// Values of [`Attribute::Activity`].
+pub const RUNNING: &str = "running";
+/// By SIGSTOP or SIGTSTP; SIGCONT lets it go on.
+pub const STOPPED: &str = "stopped";
+
+/// A process enters this state some time after the signal, when it leaves the kernel.
+const STOP_PATIENCE: Duration = Duration::from_secs(2);
+
+fn activity(root: &Root, tid: u32) -> io::Result<String> {
+    let stat = root.read(format!("/proc/{tid}/stat"))?;
+    let state = stat.rsplit(')').next().unwrap_or_default();
+    let stopped = state.split_whitespace().next() == Some("T");
+    Ok(if stopped { STOPPED } else { RUNNING }.into())
+}
+
+fn set_activity(root: &Root, task: &Task, value: &str) -> io::Result<()> {
+    let signal = match value {
+        RUNNING => Signal::CONT,
+        STOPPED => Signal::STOP,
+        _ => return Err(io::ErrorKind::InvalidInput.into()),
+    };
+    let id = ProcessId {
+        pid: task.tid,
+        start_time: task.start,
+    };
+    let process = Process::open(id).map_err(io::Error::other)?;
+    let process = process.ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))?;
+    process.signal(signal).map_err(io::Error::other)?;
+    let end = Instant::now() + STOP_PATIENCE;
+    while activity(root, task.tid)? != value && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
 }
 
 /// The policy, and for one without a nice value of its own the one that the thread will have again
@@ -248,6 +299,8 @@ fn set_affinity(tid: u32, list: &str) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
 
     #[test]
@@ -265,5 +318,23 @@ mod tests {
         };
         assert_eq!(Attribute::Affinity.read(&root, &other).unwrap(), None);
         assert!(Attribute::Affinity.write(&root, &other, &now).is_err());
+    }
+
+    #[test]
+    fn a_process_is_stopped_and_goes_on() {
+        let root = Root::default();
+        let mut child = Command::new("sleep").arg("600").spawn().unwrap();
+        let task = Task::of(&root, child.id()).unwrap();
+        let now = || Attribute::Activity.read(&root, &task).unwrap().unwrap();
+        assert_eq!(now(), RUNNING);
+        for value in [STOPPED, STOPPED, RUNNING, RUNNING] {
+            Attribute::Activity.write(&root, &task, value).unwrap();
+            assert_eq!(now(), value);
+        }
+        assert!(Attribute::Activity.write(&root, &task, "x").is_err());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let gone = Attribute::Activity.write(&root, &task, STOPPED);
+        assert_eq!(gone.unwrap_err().raw_os_error(), Some(libc::ESRCH));
     }
 }

@@ -1,14 +1,15 @@
 //! `irqbalance`: whether the daemon that moves interrupts about leaves the isolated processors alone.
 //!
-//! It is somebody else's service, configured by its own file and restarted by its own manager, so
-//! latlab neither stops nor reconfigures it: what it undid in a running daemon would be gone with the
-//! next restart. It is looked at instead. Where it would move interrupts back to the processors that
-//! are to be quiet, tuning is refused before the first change, with what to tell it.
+//! A daemon that was told to leave them alone goes on. Any other is stopped (SIGSTOP), and goes on where
+//! it was when this is reverted: interrupts stay where the other knobs put them, at once. Its own socket
+//! can ban processors too, but it takes that up with its next two rounds (20 s), and then moves every
+//! interrupt that it may. Its files are somebody's, and are not touched. A service manager that stops or
+//! restarts it finds no obstacle: systemd sends SIGCONT with its SIGTERM (systemd.kill(5)).
 
 use latlab_model::units::CpuList;
 
 use super::prelude::*;
-use crate::tuning::items::task::Task;
+use crate::tuning::items::task::{Attribute, STOPPED, Task};
 
 /// What tells the daemon which processors to leave alone (irqbalance(1)).
 const BANNED: &str = "IRQBALANCE_BANNED_CPULIST";
@@ -16,19 +17,17 @@ const BANNED: &str = "IRQBALANCE_BANNED_CPULIST";
 /// See the module.
 pub const KNOB: Knob = Knob {
     name: "irqbalance",
-    about: "Processors that the irqbalance daemon may use; it is looked at, never changed",
+    about: "Processors that the irqbalance daemon may use; one that would use others is stopped meanwhile",
     evidence: "irqbalance(1), IRQBALANCE_BANNED_CPULIST; Documentation/core-api/irq/irq-affinity.rst",
-    risk: "none: nothing of the daemon's is changed",
-    items: |m| match daemon(m) {
-        None => Err(NOT_RUNNING.into()),
-        Some(task) => Err(format!(
-            "process {} leaves alone: {}",
-            task.tid,
-            file::list(&banned(m, &task))
-        )),
+    risk: "while it is stopped no interrupt is balanced, not even among the other processors; for good, ban \
+           the isolated ones in /etc/default/irqbalance",
+    items: |m| {
+        let task = daemon(m).ok_or(NOT_RUNNING)?;
+        Ok(vec![activity(task)])
     },
     value: Value::Each(each),
-    moves: false,
+    // It may be started again.
+    moves: true,
 };
 
 const NOT_RUNNING: &str = "irqbalance does not run: nothing moves interrupts back";
@@ -36,6 +35,11 @@ const NOT_RUNNING: &str = "irqbalance does not run: nothing moves interrupts bac
 fn daemon(machine: &Machine<'_>) -> Option<Task> {
     let tasks = Task::all(machine.root);
     tasks.into_iter().find(|task| task.name == "irqbalance")
+}
+
+fn activity(task: Task) -> Item {
+    let attribute = Attribute::Activity;
+    Item::Task { task, attribute }
 }
 
 fn banned(machine: &Machine<'_>, task: &Task) -> CpuList {
@@ -53,26 +57,12 @@ fn each(machine: &Machine<'_>, wanted: &Wanted) -> Result<Wishes, Why> {
     };
     let banned = banned(machine, &task);
     let all = machine.cores.all();
-    let open: Vec<u32> = all
-        .iter()
-        .filter(|c| !allowed.contains(*c) && !banned.contains(*c))
-        .collect();
-    if open.is_empty() {
+    let mut forbidden = all.iter().filter(|cpu| !allowed.contains(*cpu));
+    if forbidden.all(|cpu| banned.contains(cpu)) {
         let reason = format!("nothing to do: process {} leaves alone {banned}", task.tid);
         return Err(Why::Absent(reason));
     }
-    let forbidden = CpuList::new(all.iter().filter(|c| !allowed.contains(*c)).collect());
-    Err(Why::Impossible(
-        format!(
-            "irqbalance (process {}) would move interrupts back to processors {}",
-            task.tid,
-            CpuList::new(open)
-        ),
-        format!(
-            "set {BANNED}={forbidden} in /etc/default/irqbalance and restart it, stop it \
-             (`systemctl stop irqbalance`), or use `--without irqbalance`"
-        ),
-    ))
+    Ok(vec![(activity(task), STOPPED.into())])
 }
 
 #[cfg(test)]
@@ -89,24 +79,14 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_that_would_come_back_is_refused_and_one_that_knows_is_not() {
-        let list = |text| CpuList::parse(text).unwrap();
-        let cores = latlab_model::profile::Cores::new(&list("0-3"), &list("2-3")).unwrap();
-        let wanted = Wanted::Cpus(latlab_model::profile::CpuChoice::Housekeeping);
+    fn a_daemon_that_would_come_back_is_stopped_and_one_that_knows_is_not() {
         let knows = tree("HOME=/\0IRQBALANCE_BANNED_CPULIST=1-3\0");
         let absent = knows.change("irqbalance", "housekeeping").absent.unwrap();
         assert!(absent.contains("leaves alone 1-3"), "{absent}");
-        let ignorant = tree("HOME=/\0");
-        let root = ignorant.root();
-        let machine = Machine {
-            root: &root,
-            cores: &cores,
-        };
-        let Err(Why::Impossible(message, hint)) = each(&machine, &wanted) else {
-            panic!("it must be refused")
-        };
-        assert!(message.contains("back to processors 2-3"), "{message}");
-        assert!(hint.contains("IRQBALANCE_BANNED_CPULIST=2-3"), "{hint}");
+        let activity = "activity of thread 4190001 (irqbalance)";
+        for ignorant in ["HOME=/\0", "IRQBALANCE_BANNED_CPULIST=0-2\0"] {
+            tree(ignorant).turns("irqbalance", "housekeeping", activity, "running", "stopped");
+        }
         Tree::lacks("irqbalance", "housekeeping", "does not run");
     }
 }
