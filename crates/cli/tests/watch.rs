@@ -66,6 +66,7 @@ fn an_intruder_is_named_within_a_second() {
         let cpu = quiet(bench, &lab).expect("a processor of its own");
         program(bench, cpu);
         interrupt(bench, cpu);
+        another_lab(bench, cpu);
         bench.latlab(&["destroy", &lab]).good();
         bench.assert_clean();
         let said = bench.latlab(&["tune", "watch", "--for", "1s"]);
@@ -89,6 +90,38 @@ fn program(bench: &Bench, cpu: u32) {
     assert_eq!(said.code, 1, "{said:#?}");
     let wanted = format!("process `sh` (thread {}) on CPU {cpu}", intruder.id());
     assert!(said.out.contains(&wanted), "{wanted}: {said:#?}");
+}
+
+/// A program of a lab is at home on its own lab's processors only. Version 2 lets none out.
+fn another_lab(bench: &Bench, cpu: u32) {
+    if leave_the_shield().is_empty() {
+        println!("skipped: a process of another lab cannot come here with cgroup version 2");
+        return;
+    }
+    let other = "name: NAME\ntopology:\n  nodes: {b: {kind: native}}\n";
+    let other = bench.deploy("neighbour", other);
+    let script = format!(
+        "{} exec timeout 30 taskset -c {cpu} sh -c 'while :; do :; done'",
+        leave_the_shield()
+    );
+    let mut exec = bench.command(&["exec", &other, "b", "--", "sh", "-c", &script]);
+    let mut exec = exec.stdin(Stdio::null()).spawn().unwrap();
+    // It is there before the watch begins: nothing is waited for within.
+    until("it runs there", || {
+        let said = bench.latlab(&["tune", "watch", "--for", "300ms"]);
+        said.out.contains("process `sh`")
+    });
+    let said = watch(bench, || ());
+    exec.kill().unwrap();
+    exec.wait().unwrap();
+    bench.latlab(&["destroy", &other]).good();
+    assert_eq!(said.code, 1, "{said:#?}");
+    let words = format!("on CPU {cpu} for");
+    let line = said.out.lines().find(|l| l.contains("process `sh`"));
+    assert!(
+        line.is_some_and(|l| l.contains("neighbour")),
+        "{words}: {said:#?}"
+    );
 }
 
 /// On version 1 a program of the housekeeping group cannot be bound elsewhere; the root's can.

@@ -9,28 +9,47 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use latlab_model::results::{Intruder, IntruderKind};
+use latlab_model::units::CpuList;
+
+use crate::cgroup::TOP;
 
 /// The flag of kernel threads in `/proc/PID/stat` (kernel: include/linux/sched.h, PF_KTHREAD).
 const KERNEL_THREAD: u64 = 0x0020_0000;
 /// Unit of times in `/proc/PID/stat`.
 const TICK_NS: u64 = 10_000_000;
 
+/// Processors, and a part of the path of the control groups whose tasks belong there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Home {
+    /// The processors.
+    pub cpus: CpuList,
+    /// A lab's own groups: `/latlab/NAME/`.
+    pub group: String,
+}
+
+impl Home {
+    /// A lab's.
+    pub fn of_lab(name: &str, cpus: CpuList) -> Home {
+        let group = format!("/{TOP}/{name}/");
+        Home { cpus, group }
+    }
+}
+
 /// Looks at quiet processors.
 #[derive(Debug)]
 pub struct Watcher {
     cpus: BTreeSet<u32>,
-    welcome: Vec<String>,
+    homes: Vec<Home>,
     tasks: BTreeMap<u32, Task>,
     interrupts: BTreeMap<(u32, u32), u64>,
 }
 
 impl Watcher {
-    /// Begins to watch `cpus`. Tasks below a control group whose path contains one of `welcome` belong
-    /// there, such as a lab's own: `/latlab/NAME/`.
-    pub fn begin(cpus: impl IntoIterator<Item = u32>, welcome: Vec<String>) -> Watcher {
+    /// Begins to watch `cpus`. Nobody belongs on those that are no home.
+    pub fn begin(cpus: impl IntoIterator<Item = u32>, homes: Vec<Home>) -> Watcher {
         let mut watcher = Watcher {
             cpus: cpus.into_iter().collect(),
-            welcome,
+            homes,
             tasks: BTreeMap::new(),
             interrupts: BTreeMap::new(),
         };
@@ -67,11 +86,15 @@ impl Watcher {
 
     fn intruder(&self, id: u32, task: &Task, ran_ns: u64) -> Option<Intruder> {
         let groups = fs::read_to_string(format!("/proc/{id}/cgroup")).unwrap_or_default();
-        if self.welcome.iter().any(|w| groups.contains(w.as_str())) {
+        let mut here = self.homes.iter().filter(|h| h.cpus.contains(task.cpu));
+        if here.any(|home| groups.contains(&home.group)) {
             return None;
         }
         let group = groups.lines().filter_map(|line| line.splitn(3, ':').nth(2));
-        let group = group.max_by_key(|path| path.len()).filter(|p| *p != "/");
+        // Version 1 has many: a lab's says most.
+        let ours = format!("/{TOP}/");
+        let group = group.max_by_key(|path| (path.contains(&ours), path.len()));
+        let group = group.filter(|path| *path != "/");
         Some(Intruder {
             kind: match task.is_kernel {
                 true => IntruderKind::KernelThread,

@@ -6,10 +6,11 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use latlab_host::cgroup::PARTITION;
 use latlab_host::dirs::Dirs;
-use latlab_host::lab::taken_cpus;
+use latlab_host::lab::given_cpus;
 use latlab_host::tuning;
-use latlab_host::watch::Watcher;
+use latlab_host::watch::{Home, Watcher};
 use latlab_model::results::Intruder;
 use latlab_model::units::{CpuList, Nanos};
 
@@ -20,13 +21,10 @@ use crate::signals;
 /// Between two looks. What is named was there at most this long before.
 const INTERVAL: Duration = Duration::from_millis(200);
 
-/// Groups that belong on quiet processors: of labs, and whatever was put into the partition.
-const WELCOME: [&str; 2] = ["/latlab/", "/latlab.isolated"];
-
 #[derive(Debug, Args)]
 #[command(after_help = "\
-One line for each thread or interrupt that ran there since the look before, five looks a second. The exit \
-code is 1 when anything was seen. What comes and goes between two looks may be missed.")]
+One line for each thread or interrupt that ran there since the look before, five looks a second. A lab is \
+at home on the processors that it was given, and an intruder on those of another. The exit code is 1 when anything was seen. What comes and goes between two looks may be missed.")]
 pub struct Watch {
     /// Processors to watch, instead of those that labs and tuning keep quiet now.
     #[arg(long, value_name = "LIST")]
@@ -44,9 +42,10 @@ pub fn run(args: &Watch) -> Outcome {
         None => None,
         Some(text) => Some(Instant::now() + time(text)?),
     };
-    let cpus = cpus(args)?;
+    let homes = homes();
+    let cpus = cpus(args, &homes)?;
     let stop = signals::stop_flag()?;
-    let mut watcher = Watcher::begin(cpus.iter(), WELCOME.map(str::to_string).to_vec());
+    let mut watcher = Watcher::begin(cpus.iter(), homes);
     eprintln!("watching {cpus}");
     let mut seen = false;
     loop {
@@ -87,18 +86,33 @@ fn time(text: &str) -> Result<Duration, Failure> {
     Ok(Duration::from_nanos(parsed.0))
 }
 
-fn cpus(args: &Watch) -> Result<CpuList, Failure> {
+/// A lab belongs on the processors that it was given, and whatever was put into the partition on the others of
+/// the partition.
+fn homes() -> Vec<Home> {
+    let given = given_cpus(&Dirs::from_env());
+    let partition = tuning::partition_cpus(&root());
+    let free = partition
+        .iter()
+        .filter(|cpu| !given.values().any(|lab| lab.contains(*cpu)));
+    let free = CpuList::new(free.collect());
+    let labs = given
+        .into_iter()
+        .map(|(lab, cpus)| Home::of_lab(&lab, cpus));
+    let partition = Home {
+        cpus: free,
+        group: format!("/{PARTITION}"),
+    };
+    labs.chain([partition]).collect()
+}
+
+fn cpus(args: &Watch, homes: &[Home]) -> Result<CpuList, Failure> {
     let all = online(&root())?;
     let cpus = match &args.cpus {
         Some(text) => CpuList::parse(text).ok_or_else(|| {
             let message = format!("`--cpus {text}` is not a list of processors");
             Failure::new(message, "for example `--cpus 2-7,10`")
         })?,
-        None => {
-            let mut quiet = taken_cpus(&Dirs::from_env());
-            quiet.extend(tuning::partition_cpus(&root()).iter());
-            CpuList::new(quiet)
-        }
+        None => CpuList::new(homes.iter().flat_map(|home| home.cpus.iter()).collect()),
     };
     if let Some(missing) = cpus.iter().find(|cpu| !all.contains(*cpu)) {
         let message = format!("there is no processor {missing}: this machine has {all}");

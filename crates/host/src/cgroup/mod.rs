@@ -33,7 +33,7 @@ pub use entry::Entry;
 pub use node::{CpuUsage, NodeCgroup};
 
 /// First component of every group latlab makes.
-const TOP: &str = "latlab";
+pub(crate) const TOP: &str = "latlab";
 
 /// The group of processors that a tuning keeps quiet: the scheduler gives them to nobody else.
 pub const PARTITION: &str = "latlab.isolated";

@@ -38,7 +38,7 @@ pub use destroy::{Removed, destroy};
 pub use error::Error;
 pub use inspect::{inspect, list, plan_of};
 pub use scripts::RunScripts;
-pub use taken::taken_cpus;
+pub use taken::{given_cpus, taken_cpus};
 
 use crate::cgroup::{Cgroups, CpuUsage, Limits, NodeCgroup};
 use crate::dirs::Dirs;

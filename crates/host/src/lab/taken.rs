@@ -3,26 +3,35 @@
 //! Planning asks first, so that it chooses others; claiming asks again under the lock of deployments,
 //! because another lab may have come up between.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use latlab_model::plan::Plan;
+use latlab_model::units::CpuList;
 
 use super::{Error, boot_id, read_state};
 use crate::dirs::Dirs;
 use crate::journal;
 
-/// The processors given to the labs that are up or coming up, ascending. A machine without labs, and
-/// one whose states cannot be read, has given none: deploying then says what is wrong.
+/// The processors given to the labs that are up or coming up, ascending.
 pub fn taken_cpus(dirs: &Dirs) -> Vec<u32> {
-    let mut taken = Vec::new();
-    let each = each_other(dirs, "", &mut |_, plan| {
-        taken.extend(plan.blueprint.given().iter());
+    let given = given_cpus(dirs);
+    let cpus = given.values().flat_map(CpuList::iter);
+    let taken: BTreeSet<u32> = cpus.collect();
+    taken.into_iter().collect()
+}
+
+/// The same, by lab. A machine without labs, and one whose states cannot be read, has given none: deploying
+/// then says what is wrong.
+pub fn given_cpus(dirs: &Dirs) -> BTreeMap<String, CpuList> {
+    let mut given = BTreeMap::new();
+    let each = each_other(dirs, "", &mut |lab, plan| {
+        given.insert(lab.to_string(), plan.blueprint.given());
         Ok(())
     });
-    if each.is_err() {
-        return Vec::new();
+    match each {
+        Ok(()) => given,
+        Err(_) => BTreeMap::new(),
     }
-    taken.sort_unstable();
-    taken.dedup();
-    taken
 }
 
 /// Refuses a plan that gives a processor which another lab was given.

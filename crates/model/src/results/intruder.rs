@@ -46,6 +46,9 @@ impl fmt::Display for Intruder {
             IntruderKind::KernelThread => write!(f, "kernel thread `{name}` ({id}) on CPU {cpu}")?,
             IntruderKind::Interrupt => write!(f, "interrupt {id} `{name}` on CPU {cpu}")?,
         }
+        if let Some(group) = &self.group {
+            write!(f, ", of group {group},")?;
+        }
         if let Some(ns) = self.ran_ns {
             write!(f, " for {:.3} ms", ns as f64 / 1e6)?;
         }
