@@ -82,6 +82,8 @@ struct Current {
     table: Arc<Table>,
     places: HashMap<PortId, Place>,
     view: Arc<View>,
+    /// Nothing was installed yet: the routes are those of the daemon before, if there was one.
+    is_new: bool,
 }
 
 /// What dispatchers of one snapshot keep by.
@@ -114,6 +116,7 @@ impl Keeper {
             table: Arc::default(),
             places: HashMap::new(),
             view: Arc::new(view),
+            is_new: true,
         }));
         let is_over = Arc::new(AtomicBool::new(false));
         let (watched, known, over) = (
@@ -152,6 +155,9 @@ impl Keeper {
             generation,
         });
         (current.table, current.places) = (table, places);
+        if std::mem::take(&mut current.is_new) {
+            recall(&current, &self.learned)?;
+        }
         review(&current, &self.learned, false)?;
         Ok(Arc::clone(&current.view) as Arc<dyn Settled>)
     }
@@ -255,6 +261,19 @@ impl View {
             generation: self.generation,
         })
     }
+}
+
+/// Learns from the routes that a daemon before has left where addresses are: both ends of a flow, before
+/// either of its routes is asked for. Else each would be forgotten for want of the other.
+fn recall(current: &Current, learned: &Arc<Learned>) -> Result<(), Error> {
+    let mut decider = Decider::new(Arc::clone(&current.table), Arc::clone(learned), 1);
+    decider.begin(learned.now());
+    current.view.path.review(|key, route, used| {
+        let way = (route.ingress, key.network, key.source, key.destination);
+        // Asked for what it learns from the question.
+        let _ = decider.settled(way, used);
+        Review::Keep
+    })
 }
 
 /// Looks at every route: what is still decided the same is kept, with what is known now. `anew` says

@@ -1,13 +1,76 @@
-//! Putting programs at interfaces: a filter (`clsact`, direct action) on what comes in.
+//! Putting programs at interfaces, for what comes in: by themselves (tcx) from Linux 6.6 on, as a filter
+//! (`clsact`, direct action) before.
 //!
-//! The filter belongs to the interface, not to this process: it stays when the process goes, and goes
-//! when the interface does. Replacing one is atomic, no frame passes in between.
+//! Either belongs to the interface, not to this process: it stays when the process goes, and goes when
+//! the interface does. Replacing one is atomic, no frame passes in between. Putting the first one there
+//! is not, with `clsact`: the kernel takes the interface's queue away for as long as readers of it may
+//! take, and loses what is sent meanwhile, whoever sends it. So that is only the second choice.
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use libbpf_rs::{TC_INGRESS, TcHook, TcHookBuilder};
+use rustix::io::Errno;
 
 use super::error::{Error, listen, said};
+use super::sys;
+
+/// Puts the program at the interface, instead of the one of the same owner that may be there.
+pub(super) fn attach(program: BorrowedFd<'_>, device: u32) -> Result<(), Error> {
+    match stand(program, device) {
+        Err(Errno::INVAL) => filter(program, device),
+        other => other.map_err(|errno| Error::Attach {
+            action: "put a program at",
+            device,
+            reason: errno.to_string(),
+        }),
+    }
+}
+
+/// Takes it away. An interface that is gone has none any more.
+pub(super) fn detach(program: BorrowedFd<'_>, device: u32) -> Result<(), Error> {
+    match leave(program, device) {
+        Err(Errno::NODEV) => Ok(()),
+        Err(Errno::INVAL) => unfilter(program, device),
+        other => other.map_err(|errno| Error::Attach {
+            action: "take the program from",
+            device,
+            reason: errno.to_string(),
+        }),
+    }
+}
+
+fn stand(program: BorrowedFd<'_>, device: u32) -> Result<(), Errno> {
+    let (own, old) = (sys::info(program)?, kin(program, device)?);
+    match old {
+        Some((id, _)) if id == own.id => Ok(()),
+        Some((_, old)) => sys::put(program, device, Some(old.as_fd())),
+        None => sys::put(program, device, None),
+    }
+}
+
+fn leave(program: BorrowedFd<'_>, device: u32) -> Result<(), Errno> {
+    match kin(program, device)? {
+        Some((_, old)) => sys::take(old.as_fd(), device),
+        None => Ok(()),
+    }
+}
+
+/// The program at the interface that shares a map with this one: of the same owner, perhaps of a daemon
+/// before.
+fn kin(program: BorrowedFd<'_>, device: u32) -> Result<Option<(u32, OwnedFd)>, Errno> {
+    let own = sys::info(program)?;
+    for id in sys::standing(device)? {
+        // One that goes away meanwhile is nobody's.
+        let Ok(other) = sys::program(id) else {
+            continue;
+        };
+        let maps = sys::info(other.as_fd())?.maps;
+        if maps.iter().any(|map| own.maps.contains(map)) {
+            return Ok(Some((id, other)));
+        }
+    }
+    Ok(None)
+}
 
 fn hook(program: BorrowedFd<'_>, device: u32) -> TcHook {
     TcHookBuilder::new(program)
@@ -18,8 +81,7 @@ fn hook(program: BorrowedFd<'_>, device: u32) -> TcHook {
         .hook(TC_INGRESS)
 }
 
-/// Puts the program at the interface, instead of the one that may be there.
-pub(super) fn attach(program: BorrowedFd<'_>, device: u32) -> Result<(), Error> {
+fn filter(program: BorrowedFd<'_>, device: u32) -> Result<(), Error> {
     listen();
     hook(program, device)
         .create()
@@ -32,8 +94,7 @@ pub(super) fn attach(program: BorrowedFd<'_>, device: u32) -> Result<(), Error> 
         })
 }
 
-/// Takes it away. An interface that is gone has none any more.
-pub(super) fn detach(program: BorrowedFd<'_>, device: u32) -> Result<(), Error> {
+fn unfilter(program: BorrowedFd<'_>, device: u32) -> Result<(), Error> {
     listen();
     hook(program, device).detach().or_else(|error| {
         let is_gone = rustix::net::netdevice::index_to_name(

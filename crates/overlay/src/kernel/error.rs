@@ -57,7 +57,8 @@ impl Error {
                 "make a veth pair, move one end into the container and name the other one"
             }
             Error::OtherVersion { .. } => {
-                "stop the old daemon and take its filters away: `tc qdisc del dev IF clsact`"
+                "stop the old daemon and take its programs away, `bpftool net` shows them: `bpftool \
+                 net detach tcx_ingress dev IF`, or `tc qdisc del dev IF clsact`"
             }
             Error::Name(_) => "take a shorter one",
         }

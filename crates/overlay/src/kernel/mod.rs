@@ -26,6 +26,7 @@ mod attach;
 mod error;
 mod layout;
 mod object;
+mod sys;
 
 use std::os::fd::{AsFd, BorrowedFd};
 
