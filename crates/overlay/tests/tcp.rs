@@ -55,7 +55,7 @@ fn comes_up(space: &Space) {
         .success()
     {
         assert!(
-            begin.elapsed() < Duration::from_secs(15),
+            begin.elapsed() < Duration::from_secs(60),
             "the link stays down"
         );
     }
@@ -198,13 +198,13 @@ fn strangers_do_not_disturb() {
     let from_here = b.run(|| {
         let mut stranger = TcpStream::connect(LISTEN).unwrap();
         stranger
-            .set_read_timeout(Some(Duration::from_secs(5)))
+            .set_read_timeout(Some(Duration::from_secs(60)))
             .unwrap();
         stranger.write_all(&[0xff; 64]).ok();
         stranger.read(&mut [0; 16]).map_or(0, |read| read)
     });
     assert_eq!(from_here, 0);
-    a.shell("ping -n -c 3 -i 0.05 -W 1 198.51.100.2");
+    a.shell("ping -n -c 3 -i 0.05 -W 20 198.51.100.2");
     assert_eq!(counters.dropped(DropReason::Malformed), 0);
     // From the peer's own address: garbage ends it, and the real one comes back.
     a.run(|| {
@@ -212,7 +212,7 @@ fn strangers_do_not_disturb() {
         stranger.write_all(&[0xff; 64]).unwrap();
     });
     // The listener may be busy when it comes; until then the link is the one before.
-    let end = Instant::now() + Duration::from_secs(10);
+    let end = Instant::now() + Duration::from_secs(60);
     while counters.dropped(DropReason::Malformed) == 0 && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(10));
     }

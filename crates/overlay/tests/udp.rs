@@ -111,15 +111,23 @@ fn wireshark_reads_what_is_sent_without_complaint() {
     let (_switch, counted) = switch(&a, Form::Vxlan, ends, None, 1450);
     addresses(&a, "tap0", 1, 1450);
     let file = std::env::temp_dir().join(format!("latlab-capture-{}.pcapng", b.tid));
-    let capture = b.start(&format!("tshark -q -i wire -w {}", file.display()));
-    for _ in 0..250 {
+    // With room for all of it, should the writer be slow.
+    let capture = b.start(&format!("tshark -q -B 256 -i wire -w {}", file.display()));
+    for _ in 0..2500 {
         if file.metadata().is_ok_and(|file| file.len() > 0) {
             break;
         }
         std::thread::sleep(Duration::from_millis(20));
     }
     everything(&a, &b, "vx0", 1450);
-    std::thread::sleep(Duration::from_millis(300));
+    // The tagged frame from the other side is the last that was sent.
+    let last = format!("ip.src == 192.0.2.2 && vxlan.vni == {NETWORK} && vlan.id == 5");
+    for _ in 0..60 {
+        if dissected(&b, &file, &last).lines().count() > 0 {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(500));
+    }
     capture.finish();
     assert_eq!(counted.drops(), []);
     for side in [1, 2] {
@@ -201,7 +209,8 @@ fn the_sealed_form_carries_the_same() {
     addresses(&a, "tap0", 1, 9000);
     addresses(&b, "tap0", 2, 9000);
     // The first frames wait for nobody: they are lost while there are no keys yet.
-    a.attempt("ping -n -c 20 -i 0.02 -W 1 198.51.100.2");
+    let agreed = || a.attempt("ping -n -c 20 -i 0.02 -W 1 198.51.100.2");
+    assert!((0..30).any(|_| agreed().status.success()), "no keys");
     everything(&a, &b, "tap0", 9000);
     let other_than_down = |counted: &Counted| {
         let drops = counted.drops();

@@ -257,7 +257,7 @@ fn what_changes_while_it_is_read_is_read_once() {
     ];
     let file = a.guest.file().try_clone().unwrap();
     let (end, mut sent, mut seen) = (AtomicBool::new(false), VecDeque::new(), 0);
-    let latest = Instant::now() + Duration::from_secs(20);
+    let latest = Instant::now() + Duration::from_secs(90);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !end.load(Relaxed) && Instant::now() < latest {
@@ -608,7 +608,8 @@ fn wrong_messages_end_the_connection_and_leave_nothing_open() {
             settle(&mut hub);
         }
         let now = *before.get_or_insert_with(open);
-        assert!(open() <= now, "{} file descriptors more", open() - now);
+        // Tests beside this one open some too, for a while.
+        hub.until("as many are open as before", |_| open() <= now);
     }
     let mut a = Vm::connect(&hub.socket(0), PLAIN);
     let mut b = Vm::connect(&hub.socket(1), PLAIN);

@@ -6,6 +6,8 @@
 // Each test program uses a part of it.
 #![allow(dead_code)]
 
+pub mod flow;
+
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -16,8 +18,8 @@ use latlab_overlay::control;
 use rustix::mount::{MountFlags, MountPropagationFlags};
 use rustix::thread::UnshareFlags;
 
-/// Longest wait for anything that must happen.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+/// Longest wait for anything that must happen: long, because a busy machine is not a fault.
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Where a test lives.
 pub struct World {

@@ -284,7 +284,7 @@ pub fn addresses(space: &Space, device: &str, host: u32, mtu: u32) {
 }
 
 pub fn ping(space: &Space, words: &str) {
-    space.shell(&format!("ping -n -i 0.02 -W 2 {words}"));
+    space.shell(&format!("ping -n -i 0.02 -W 20 {words}"));
 }
 
 /// Bulk both ways; every byte arrives. Random payload would look like other protocols to dissectors.
@@ -292,7 +292,7 @@ fn bulk(client: &Space, server: &Space, address: &str, bytes: u32) {
     for (from, to, reverse) in [(client, server, ""), (client, server, "-R")] {
         let listening = listen(to, address);
         let words = format!(
-            "iperf3 -c {address} -n {bytes} {reverse} --connect-timeout 3000 --repeating-payload -J"
+            "iperf3 -c {address} -n {bytes} {reverse} --connect-timeout 30000 --repeating-payload -J"
         );
         let said = from.shell(&words);
         drop(listening);
@@ -302,7 +302,7 @@ fn bulk(client: &Space, server: &Space, address: &str, bytes: u32) {
 
 fn listen(space: &Space, address: &str) -> Running {
     let server = space.start(&format!("iperf3 -s -1 -B {address}"));
-    for _ in 0..100 {
+    for _ in 0..1000 {
         if space.shell("ss -ltn").contains(":5201") {
             return server;
         }
@@ -331,7 +331,7 @@ pub fn everything(a: &Space, b: &Space, device: &str, mtu: u32) {
 fn tagged(from: (&Space, &str), to: (&Space, &str)) {
     const READ: &str = "import socket, struct, sys
 s = socket.socket(17, 3, socket.htons(3)); s.bind((sys.argv[1], 0))
-s.setsockopt(263, 8, 1); s.settimeout(5)
+s.setsockopt(263, 8, 1); s.settimeout(50)
 open(sys.argv[2], \"w\")
 while True:
     data, beside, _, _ = s.recvmsg(4096, 512)
@@ -345,7 +345,7 @@ s.send(b\"\\xff\" * 6 + b\"\\2\\0\\0\\0\\0\\x99\\x81\\0\\x60\\5\\x88\\xb5\" + b\
     let ready = std::env::temp_dir().join(format!("latlab-tagged-{}-{}", to.0.tid, from.0.tid));
     let reader =
         to.0.start(&format!("python3 -c '{READ}' {} {}", to.1, ready.display()));
-    for _ in 0..250 {
+    for _ in 0..2500 {
         if ready.exists() {
             break;
         }

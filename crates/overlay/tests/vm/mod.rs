@@ -280,7 +280,7 @@ impl Hub {
 
     /// Passes until it is so.
     pub fn until(&mut self, what: &str, mut good: impl FnMut(&mut Hub) -> bool) {
-        let end = Instant::now() + Duration::from_secs(10);
+        let end = Instant::now() + Duration::from_secs(60);
         while !good(self) {
             assert!(
                 Instant::now() < end,
