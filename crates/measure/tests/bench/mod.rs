@@ -14,13 +14,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use latlab_host::sys::netns::NetNs;
-use latlab_netlink::{Address, Handle, Interface, LinkChange, LinkKind, NewLink};
+use latlab_netlink::{Address, Handle, Interface, LinkChange, LinkKind, Neighbour, NewLink};
 use latlab_probe::Layer2;
 use latlab_report::attribution::{self, Attribution, Capture};
 use latlab_trace::recorder::{Recorder, Settings};
 use latlab_trace::taps::matching::{self, Fates};
 use latlab_trace::taps::{Point, Side, Tap};
 use latlab_wire::probe::{HEADER_BYTES, Packet, PacketRepr};
+use latlab_wire::trace::{Event, EventKind};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 /// The generator and everything that is not the device.
@@ -107,7 +108,45 @@ pub struct Window {
     /// Frames of others that the first tap saw.
     pub foreign: u64,
     /// When the device was kept from running, by its own clock.
-    pub gaps: Vec<(u64, u64)>,
+    pub gaps: Vec<Gap>,
+}
+
+/// A time in which the device did not carry packets on.
+#[derive(Debug, Clone, Copy)]
+pub struct Gap {
+    pub begin_ns: u64,
+    pub end_ns: u64,
+    /// It touched new memory meanwhile, as it was told to.
+    pub faulting: bool,
+}
+
+impl Window {
+    /// The part of the window's time that tasks other than the device and those named `own`, and a
+    /// hypervisor, had the device's processor for.
+    pub fn foreign_share(&self, own: &str) -> f64 {
+        let attribution::Device::Task { pid, .. } = self.attribution.device else {
+            return 1.0;
+        };
+        let there = |event: &&Event| event.cpu == FAR as u16;
+        let all: Vec<&Event> = self.capture.events.iter().filter(there).collect();
+        let (Some(first), Some(last)) = (all.first(), all.last()) else {
+            return 0.0;
+        };
+        let switches = all.iter().filter(|event| event.kind == EventKind::Switch);
+        let switches: Vec<(u64, bool)> = switches
+            .map(|event| {
+                let (next, name) = (event.switch().next, event.text());
+                let is_known = name == own || name.starts_with("ksoftirqd/");
+                (event.time_ns, next != 0 && next != pid && !is_known)
+            })
+            .collect();
+        let ends = switches.iter().skip(1).map(|next| next.0);
+        let spans = switches.iter().zip(ends.chain([last.time_ns]));
+        let of_others = spans.filter(|((_, is_foreign), _)| *is_foreign);
+        let had: u64 = of_others.map(|((begin, _), end)| end - begin).sum();
+        let stolen = last.steal_ns.saturating_sub(first.steal_ns);
+        (had + stolen) as f64 / (last.time_ns - first.time_ns).max(1) as f64
+    }
 }
 
 impl Bench {
@@ -122,7 +161,21 @@ impl Bench {
         wire((&bench.device, "out"), (&bench.server, "eth0"));
         address(&bench.client, "eth0", "10.9.0.1");
         address(&bench.server, "eth0", "10.9.0.2");
+        bench.introduce();
         bench
+    }
+
+    /// Tells the client who the server is: what waits for an answer to that question is dropped when it
+    /// becomes too much, on a busy machine.
+    fn introduce(&self) {
+        let links = Handle::open_in(self.server.as_fd()).unwrap().links();
+        let mut links = links.unwrap().into_iter();
+        let server = links.find_map(|link| link.mac.filter(|_| link.name == "eth0"));
+        let mut client = Handle::open_in(self.client.as_fd()).unwrap();
+        let index = client.link_index("eth0").unwrap();
+        let to = "10.9.0.2".parse().unwrap();
+        let request = Neighbour::permanent(index, to, server.unwrap());
+        client.apply(&request).unwrap();
     }
 
     /// Sends `rate` packets a second for a time through the device, while `inject` does its work.
@@ -284,7 +337,7 @@ impl Forwarder {
     }
 
     /// When it was kept from running since this was asked last.
-    pub fn gaps(&mut self) -> Vec<(u64, u64)> {
+    pub fn gaps(&mut self) -> Vec<Gap> {
         self.input.write_all(b"g").unwrap();
         let mut all = Vec::new();
         loop {
@@ -295,7 +348,11 @@ impl Forwarder {
                 .filter_map(|w| w.trim().parse().ok())
                 .collect();
             match numbers[..] {
-                [begin, end] => all.push((begin, end)),
+                [begin_ns, end_ns, faulting] => all.push(Gap {
+                    begin_ns,
+                    end_ns,
+                    faulting: faulting == 1,
+                }),
                 _ => return all,
             }
         }
@@ -321,7 +378,7 @@ pub fn device() -> bool {
     let flags = rustix::fs::fcntl_getfl(&input).unwrap();
     rustix::fs::fcntl_setfl(&input, flags | rustix::fs::OFlags::NONBLOCK).unwrap();
     println!("ready");
-    let mut gaps: Vec<(u64, u64)> = Vec::with_capacity(1 << 20);
+    let mut gaps: Vec<(u64, u64, u8)> = Vec::with_capacity(1 << 20);
     let mut command = [0];
     let mut last = now_ns();
     loop {
@@ -331,11 +388,11 @@ pub fn device() -> bool {
                 let begin = now_ns();
                 fault();
                 last = now_ns();
-                gaps.push((begin, last));
+                gaps.push((begin, last, 1));
             }
             Ok(_) => {
-                for (begin, end) in gaps.drain(..) {
-                    println!("{begin} {end}");
+                for (begin, end, faulting) in gaps.drain(..) {
+                    println!("{begin} {end} {faulting}");
                 }
                 println!("end");
                 last = now_ns();
@@ -345,7 +402,7 @@ pub fn device() -> bool {
         device.turn().unwrap();
         let now = now_ns();
         if now - last > GAP_NS {
-            gaps.push((last, now));
+            gaps.push((last, now, 0));
         }
         last = now;
     }

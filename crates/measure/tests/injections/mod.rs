@@ -12,13 +12,24 @@ use std::time::Duration;
 use latlab_report::attribution::Cause;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::bench::{self, Bench, FAR, Forwarder, NEAR, now_ns, sleep_until};
+use crate::bench::{self, Bench, FAR, Forwarder, Gap, NEAR, now_ns, sleep_until};
 
 /// From when to when the device was disturbed.
 #[derive(Debug, Clone, Copy)]
 pub struct Truth {
     pub begin_ns: u64,
     pub end_ns: u64,
+}
+
+impl Truth {
+    /// How much of it lies in stretches that are in order and apart from each other.
+    pub fn overlap(&self, stretches: &[(u64, u64)]) -> u64 {
+        let part = |&(begin, end): &(u64, u64)| {
+            end.min(self.end_ns)
+                .saturating_sub(begin.max(self.begin_ns))
+        };
+        stretches.iter().map(part).sum()
+    }
 }
 
 /// What is done to the device.
@@ -33,10 +44,10 @@ pub enum Injection {
     Throttle,
 }
 
-/// The name of the tasks that take the device's processor.
 /// Two stretches of one disturbance with less in between are one.
 const APART_NS: u64 = 100_000;
-const HOG: &str = "latlab-hog";
+/// The name of the tasks that take the device's processor.
+pub const HOG: &str = "latlab-hog";
 
 impl Injection {
     pub const ALL: [Injection; 7] = [
@@ -96,7 +107,7 @@ impl Injection {
 
     /// Makes the truth exact with what the device's own clock shows: of an injection that only sets
     /// things going, when the device really did not run.
-    pub fn truth(self, injected: Vec<Truth>, gaps: &[(u64, u64)]) -> Vec<Truth> {
+    pub fn truth(self, injected: Vec<Truth>, gaps: &[Gap]) -> Vec<Truth> {
         let own = matches!(
             self,
             Injection::Competitor | Injection::FifoHog | Injection::TimerStorm
@@ -104,14 +115,32 @@ impl Injection {
         if own {
             return injected;
         }
-        let within = |&&(begin, end): &&(u64, u64)| {
-            injected
+        let within = |gap: &&Gap| match self {
+            Injection::FaultBurst => gap.faulting,
+            _ => injected
                 .iter()
-                .any(|t| begin < t.end_ns && end > t.begin_ns)
+                .any(|t| gap.begin_ns < t.end_ns && gap.end_ns > t.begin_ns),
         };
         let exact = gaps.iter().filter(within);
+        let exact = exact.map(|gap| Truth {
+            begin_ns: gap.begin_ns,
+            end_ns: gap.end_ns,
+        });
+        if self != Injection::Stop {
+            return exact.collect();
+        }
+        // Continued, it may still have to wait for its processor.
         exact
-            .map(|&(begin_ns, end_ns)| Truth { begin_ns, end_ns })
+            .map(|gap| {
+                let continued = injected
+                    .iter()
+                    .filter(|t| gap.begin_ns < t.end_ns && gap.end_ns > t.begin_ns);
+                let end_ns = continued.map(|t| t.end_ns).max().unwrap_or(gap.end_ns);
+                Truth {
+                    end_ns: end_ns.min(gap.end_ns),
+                    ..gap
+                }
+            })
             .collect()
     }
 }
@@ -248,6 +277,8 @@ fn timers(begin: u64, end: u64) -> Vec<Truth> {
     const APART_NS: u64 = 3_000;
     std::thread::spawn(move || {
         bench::pin(FAR);
+        // They have to be set where they are to expire, however busy it is there.
+        sys::set_fifo(10);
         let timers: Vec<_> = (0..COUNT).map(|_| sys::timer()).collect();
         let mut all = Vec::new();
         for (at, _) in Times::new(begin, end) {
@@ -257,10 +288,13 @@ fn timers(begin: u64, end: u64) -> Vec<Truth> {
             for (number, timer) in timers.iter().enumerate() {
                 sys::expire_at(timer, first + number as u64 * APART_NS);
             }
-            all.push(Truth {
-                begin_ns: first,
-                end_ns: first + COUNT as u64 * APART_NS,
-            });
+            // What was set too late is another storm than this.
+            if now_ns() < first {
+                all.push(Truth {
+                    begin_ns: first,
+                    end_ns: first + COUNT as u64 * APART_NS,
+                });
+            }
         }
         std::thread::sleep(Duration::from_millis(30));
         all

@@ -97,6 +97,12 @@ impl Cause {
         )
     }
 
+    /// Somebody or something else has the processor that the device wants.
+    #[must_use]
+    pub fn takes_the_processor(&self) -> bool {
+        self.is_interrupt() || matches!(self, Cause::Waiting { .. } | Cause::Steal | Cause::VmExit)
+    }
+
     /// Part of what a device does on an undisturbed machine: no reason by itself.
     #[must_use]
     pub fn is_ordinary(&self) -> bool {

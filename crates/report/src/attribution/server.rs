@@ -6,7 +6,7 @@ use super::steal::Stolen;
 use super::timeline::{Marks, State, Step, Timelines, Top};
 use super::{Capture, Cause, Device, timeline};
 
-/// The interruptions of one kind are one episode when less than this lies between them.
+/// The interruptions of one kind are one episode when the device had less than this between them.
 const APART_NS: u64 = 100_000;
 /// Packets that a soft interrupt of the device's own sending takes: its own, and one that just came.
 const OWN_PACKETS: u32 = 2;
@@ -286,17 +286,21 @@ impl<'a> Server<'a> {
                 // It could run, the processor is free, and still it does not: only a limit does that.
                 None => Cause::Throttled,
             },
-            Some(_) if self.is_softirqd(step) => match step.top {
-                Top::Soft { number, .. } => Cause::SoftIrq(number),
-                _ => Cause::SoftIrq(3),
-            },
-            Some(task) => {
-                let known = self.timelines.tasks.get(&task).cloned().unwrap_or_default();
-                Cause::Waiting {
-                    task: known.name,
-                    realtime: known.realtime,
+            Some(task) => match self.interrupting(step) {
+                // What comes upon that task would come upon the device as well; its faults are its own.
+                Some(cause) if cause != Cause::PageFault => cause,
+                _ if self.is_softirqd(step) => match step.top {
+                    Top::Soft { number, .. } => Cause::SoftIrq(number),
+                    _ => Cause::SoftIrq(3),
+                },
+                _ => {
+                    let known = self.timelines.tasks.get(&task).cloned().unwrap_or_default();
+                    Cause::Waiting {
+                        task: known.name,
+                        realtime: known.realtime,
+                    }
                 }
-            }
+            },
         }
     }
 
@@ -321,25 +325,41 @@ pub fn push(spans: &mut Vec<Span>, span: Span) {
     }
 }
 
-/// Joins the interruptions of one kind that follow each other closely.
+/// Joins the interruptions of one kind that follow each other closely. What was itself interrupted, by
+/// another task or an interrupt of another kind, is one all the same.
 pub fn episodes(spans: &[Span]) -> Vec<Episode> {
     let mut all: Vec<Episode> = Vec::new();
-    for span in spans.iter().filter(|span| !span.cause.is_ordinary()) {
+    // For how long something else had taken the processor, in all, at the end of each episode.
+    let mut taken_at: Vec<u64> = Vec::new();
+    let mut taken = 0;
+    for span in spans {
         let length = span.end_ns - span.start_ns;
-        let near = |episode: &&mut Episode| {
-            episode.cause == span.cause && span.start_ns - episode.end_ns < APART_NS
+        let before = taken;
+        if span.cause.takes_the_processor() {
+            taken += length;
+        }
+        if span.cause.is_ordinary() {
+            continue;
+        }
+        let is_near = |at: &usize| {
+            let apart = span.start_ns.saturating_sub(all[*at].end_ns);
+            all[*at].cause == span.cause && apart.saturating_sub(before - taken_at[*at]) < APART_NS
         };
-        match all.iter_mut().rev().take(16).find(near) {
-            Some(episode) => {
-                episode.end_ns = span.end_ns;
-                episode.active_ns += length;
+        match (0..all.len()).rev().take(16).find(is_near) {
+            Some(at) => {
+                all[at].end_ns = span.end_ns;
+                all[at].active_ns += length;
+                taken_at[at] = taken;
             }
-            None => all.push(Episode {
-                cause: span.cause.clone(),
-                start_ns: span.start_ns,
-                end_ns: span.end_ns,
-                active_ns: length,
-            }),
+            None => {
+                all.push(Episode {
+                    cause: span.cause.clone(),
+                    start_ns: span.start_ns,
+                    end_ns: span.end_ns,
+                    active_ns: length,
+                });
+                taken_at.push(taken);
+            }
         }
     }
     all

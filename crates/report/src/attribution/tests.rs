@@ -244,6 +244,68 @@ fn many_short_interrupts_own_their_way_in_and_out() {
     assert!(held > 5);
 }
 
+/// A worker that has the processor in the middle of a storm of interrupts is interrupted by it too.
+#[test]
+fn a_storm_upon_another_task_is_the_same_storm() {
+    let mut events = vec![switch(1, 0, 0, DEVICE, "forwarder")];
+    for at in (FROM..TO).step_by(5_000) {
+        let mut entry = event(at, 1, EventKind::VectorEntry);
+        entry.detail = vector::LOCAL_TIMER;
+        let mut timer = event(at + 100, 1, EventKind::HrtimerEntry);
+        timer.set_text("timerfd_tmrproc");
+        let mut exit = event(at + 4_000, 1, EventKind::VectorExit);
+        exit.detail = vector::LOCAL_TIMER;
+        events.extend([entry, timer, exit]);
+    }
+    events.push(switch(FROM + 304_500, DEVICE, 0, HOG, "kworker/1:2"));
+    events.push(switch(FROM + 654_500, HOG, 1, DEVICE, "forwarder"));
+    events.sort_by_key(|event| event.time_ns);
+    let all = attribute(&capture(held_up(FROM, TO), events), 1000);
+    let mut held = 0;
+    for one in all.worst.iter().filter(|one| one.latency_ns() > 50_000) {
+        is_whole(one);
+        assert_eq!(one.first, Cause::Timer("timerfd_tmrproc".into()), "{one:?}");
+        let episode = one.episode.as_ref().unwrap();
+        assert_eq!(episode.start_ns, FROM);
+        assert!(episode.end_ns.abs_diff(TO) <= 5_000, "{episode:?}");
+        held += 1;
+    }
+    assert!(held > 5);
+}
+
+#[test]
+fn an_interruption_that_is_interrupted_is_one() {
+    let events = vec![
+        switch(1, 0, 0, DEVICE, "forwarder"),
+        switch(FROM, DEVICE, 0, HOG, "hog"),
+        switch(FROM + 400_000, HOG, 0, 300, "worker"),
+        switch(FROM + 600_000, 300, 1, HOG, "hog"),
+        switch(TO, HOG, 1, DEVICE, "forwarder"),
+    ];
+    let all = attribute(&capture(held_up(FROM, TO), events), 1);
+    let episode = all.worst[0].episode.as_ref().unwrap();
+    assert_eq!((episode.start_ns, episode.end_ns), (FROM, TO));
+    assert_eq!(episode.active_ns, 800_000, "its own time only");
+}
+
+/// The device itself had its processor in between.
+#[test]
+fn interruptions_with_the_device_at_work_in_between_are_two() {
+    let events = vec![
+        switch(1, 0, 0, DEVICE, "forwarder"),
+        switch(FROM, DEVICE, 0, HOG, "hog"),
+        switch(FROM + 300_000, HOG, 1, DEVICE, "forwarder"),
+        switch(FROM + 450_000, DEVICE, 0, HOG, "hog"),
+        switch(TO, HOG, 1, DEVICE, "forwarder"),
+    ];
+    let all = attribute(&capture(held_up(FROM, TO), events), 1);
+    let episode = all.worst[0].episode.as_ref().unwrap();
+    assert_eq!(
+        (episode.start_ns, episode.active_ns),
+        (FROM + 450_000, 550_000)
+    );
+}
+
 #[test]
 fn what_a_program_sends_is_its_own_work() {
     let mut events = Vec::new();
