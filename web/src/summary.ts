@@ -280,8 +280,13 @@ export interface Blame {
   rows: { cause: number; share: number; time_ns: number; first_of: number }[];
 }
 
-/** A piece of a packet's time. */
-export type Slice = [cause: number, ns: number, cpu: number | null];
+/** A piece of a packet's time; of several joined, with what each cause had of it, the largest first. */
+export type Slice = [
+  cause: number,
+  ns: number,
+  cpu: number | null,
+  parts?: [cause: number, ns: number][],
+];
 
 export type SlowPacket = [
   trial: number,

@@ -6,7 +6,7 @@ import { h, s } from '../dom';
 import { count, duration, durationTick, significant } from '../format';
 import { kindLook } from '../kinds';
 import { fold } from '../sections/fold';
-import type { Lane, SlowPacket, Stretch, Tail } from '../summary';
+import type { Lane, Slice, SlowPacket, Stretch, Tail } from '../summary';
 import { kindSwatch } from '../sections/swatch';
 
 const LEFT = 76;
@@ -86,12 +86,15 @@ function drawing(tail: Tail, packet: SlowPacket, width: number): SVGSVGElement {
   svg.append(axis(box, x, latency));
   svg.append(s('text', { class: 'label strong', x: 0, y: top + 17 }, 'packet'));
   let from = 0;
-  for (const [index, ns, cpu] of pieces) {
+  for (const piece of pieces) {
+    const [index, ns, cpu] = piece;
     const cause = tail.causes[index];
     const kind = cause?.kind ?? '';
     const where = cpu === null ? '' : `, CPU ${cpu}`;
+    const inside = inParts(tail, piece);
+    const aside = `${duration(ns)}${where}${inside && `; ${inside}`}`;
     svg.append(
-      bar(x, from, from + ns, top, ROW, cause?.name ?? '', `${duration(ns)}${where}`, {
+      bar(x, from, from + ns, top, ROW, cause?.name ?? '', aside, {
         class: `slice${kind === 'running' || kind === 'delivery' ? ' quiet' : ''}`,
         'data-kind': kind,
         'data-from': from,
@@ -107,6 +110,13 @@ function drawing(tail: Tail, packet: SlowPacket, width: number): SVGSVGElement {
   });
   taps(svg, tail, box, x, latency);
   return svg;
+}
+
+/** What a piece that several were joined into is made of. */
+function inParts(tail: Tail, [, ns, , parts]: Slice): string {
+  const part = ([index, own]: [number, number]): string =>
+    `${significant((own / Math.max(1, ns)) * 100, 2)} % ${tail.causes[index]?.name ?? ''}`;
+  return (parts ?? []).map(part).join(', ');
 }
 
 function axis(box: Box, x: Scale, latency: number): SVGGElement {
@@ -218,19 +228,20 @@ function bar(
 /** The slices as text. */
 function slices(tail: Tail, packet: SlowPacket, latency: number): HTMLElement {
   let from = 0;
-  const rows = packet[9].map(([index, ns, cpu]) => {
-    const row = { from, ns, cpu, cause: tail.causes[index] };
+  const rows = packet[9].map((piece) => {
+    const [index, ns, cpu] = piece;
+    const row = { from, ns, cpu, cause: tail.causes[index], inside: inParts(tail, piece) };
     from += ns;
     return row;
   });
-  const line = ({ from, ns, cpu, cause }: (typeof rows)[number]): HTMLElement =>
+  const line = ({ from, ns, cpu, cause, inside }: (typeof rows)[number]): HTMLElement =>
     h(
       'li',
       { 'data-kind': cause?.kind, 'data-ns': ns },
       h('span', { class: 'num' }, `+${count(from)} ns`),
       h('span', { class: 'num' }, `${count(ns)} ns`),
       h('span', { class: 'num' }, `${significant((ns / Math.max(1, latency)) * 100, 2)} %`),
-      h('span', {}, kindSwatch(cause?.kind ?? ''), ` ${cause?.name ?? ''}`),
+      h('span', {}, kindSwatch(cause?.kind ?? ''), ` ${inside || (cause?.name ?? '')}`),
       h('span', { class: 'aside' }, cpu === null ? '' : `CPU ${cpu}`),
     );
   return h('ol', { class: 'slices', 'aria-label': 'Slices' }, ...fold(rows, LISTED, 'slice', line));

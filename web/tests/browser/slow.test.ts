@@ -164,6 +164,20 @@ describe.runIf(explained.length > 0)('the slowest packets', () => {
     }
   });
 
+  it('says what a piece is made of that several were joined into', async () => {
+    const packet = first.worst[0] as Tail['worst'][number];
+    const joined = packet[9].findIndex((piece) => (piece[3] ?? []).length > 0);
+    const parts = packet[9][joined]?.[3] ?? [];
+    const shown = panel(first).locator('.timeline .packet');
+    const title = await shown.locator('.slice').nth(joined).locator('title').textContent();
+    const line = await shown.locator('.slices li').nth(joined).textContent();
+    expect(parts.length).toBeGreaterThan(1);
+    for (const [cause] of parts) {
+      expect(title).toContain(first.causes[cause]?.name);
+      expect(line).toContain(first.causes[cause]?.name);
+    }
+  });
+
   it('draws the slices and processors of a packet to scale', async () => {
     const packet = first.worst[0] as Tail['worst'][number];
     const shown = panel(first).locator('.timeline .packet');

@@ -173,27 +173,49 @@ impl From<SlowPacket> for PacketRow {
     }
 }
 
-/// A piece of a packet's time: `[cause, ns, processor]`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "(usize, u64, Option<u16>)", into = "(usize, u64, Option<u16>)")]
+/// A piece of a packet's time: `[cause, ns, processor]`, and of several joined behind that
+/// `[[cause, ns], …]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "SliceRow", into = "SliceRow")]
 pub struct Slice {
-    /// Place in [`Tail::causes`].
+    /// Place in [`Tail::causes`]; of several joined, what had most of it.
     pub cause: usize,
     /// How long.
     pub ns: u64,
     /// On which processor, where that is known.
     pub cpu: Option<u16>,
+    /// Of several joined, what each cause had of it, the largest first; else empty.
+    pub parts: Vec<(usize, u64)>,
 }
 
-impl From<(usize, u64, Option<u16>)> for Slice {
-    fn from((cause, ns, cpu): (usize, u64, Option<u16>)) -> Self {
-        Slice { cause, ns, cpu }
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum SliceRow {
+    Joined(usize, u64, Option<u16>, Vec<(usize, u64)>),
+    One(usize, u64, Option<u16>),
+}
+
+impl From<SliceRow> for Slice {
+    fn from(row: SliceRow) -> Self {
+        let (cause, ns, cpu, parts) = match row {
+            SliceRow::Joined(cause, ns, cpu, parts) => (cause, ns, cpu, parts),
+            SliceRow::One(cause, ns, cpu) => (cause, ns, cpu, Vec::new()),
+        };
+        Slice {
+            cause,
+            ns,
+            cpu,
+            parts,
+        }
     }
 }
 
-impl From<Slice> for (usize, u64, Option<u16>) {
+impl From<Slice> for SliceRow {
     fn from(one: Slice) -> Self {
-        (one.cause, one.ns, one.cpu)
+        match one.parts.is_empty() {
+            true => SliceRow::One(one.cause, one.ns, one.cpu),
+            false => SliceRow::Joined(one.cause, one.ns, one.cpu, one.parts),
+        }
     }
 }
 
@@ -242,14 +264,24 @@ mod tests {
             first_ns: 80,
             behind: None,
             stretch: Some(4),
-            pieces: vec![Slice {
-                cause: 2,
-                ns: 90,
-                cpu: None,
-            }],
+            pieces: vec![
+                Slice {
+                    cause: 2,
+                    ns: 40,
+                    cpu: None,
+                    parts: Vec::new(),
+                },
+                Slice {
+                    cause: 1,
+                    ns: 50,
+                    cpu: Some(1),
+                    parts: vec![(1, 30), (2, 20)],
+                },
+            ],
         };
         let json = serde_json::to_string(&packet).unwrap();
-        assert_eq!(json, "[3,1,7,1000,90,2,80,null,4,[[2,90,null]]]");
+        let rows = "[[2,40,null],[1,50,1,[[1,30],[2,20]]]]";
+        assert_eq!(json, format!("[3,1,7,1000,90,2,80,null,4,{rows}]"));
         let back: SlowPacket = serde_json::from_str(&json).unwrap();
         assert_eq!(back, packet);
     }

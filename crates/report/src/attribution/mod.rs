@@ -9,6 +9,7 @@
 //! steal      when the hypervisor underneath had taken a processor away
 //! server     what the device as a whole was held up by, at every instant of a stretch of time
 //! split      each packet's time between its taps, cut along those
+//! track      those with running sums, so that a thousand packets of one queue cost no more than one
 //! blame      over all packets: which cause owns how much of the tail
 //! lanes      what ran on which processor meanwhile, for drawing
 //! ```
@@ -32,6 +33,7 @@ mod split;
 mod steal;
 mod survey;
 mod timeline;
+mod track;
 
 #[cfg(test)]
 mod tests;
@@ -40,8 +42,9 @@ pub use blame::{Blame, BlameRow, blame};
 pub use cause::Cause;
 pub use knobs::{Remedy, remedy};
 pub use lanes::{Lane, Lanes, task_name};
-pub use split::{Explained, Piece};
+pub use split::Explained;
 pub use survey::{Pick, Survey, joined};
+pub use track::Piece;
 
 use latlab_samples::Passage;
 use latlab_wire::trace::Event;

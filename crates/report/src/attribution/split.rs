@@ -6,28 +6,23 @@ use latlab_samples::Passage;
 
 use super::server::{Episode, Server, Span, episodes, push};
 use super::survey::Turn;
+use super::track::{Costs, Piece, Track, add, lay};
 use super::{Cause, Device, MARGIN_NS};
 
 /// An interrupt's way in and out is no event, and a virtual machine's costs exits on top: as much of the
 /// work that follows an interrupt is counted to it, where work took longer than usual.
 const WAY_NS: u64 = 5_000;
 
-/// Pieces of one packet's time that are kept: five thousand packets of a full queue would else take gigabytes.
-const MOST_PIECES: usize = 256;
-
-/// A piece of a packet's time.
-pub type Piece = Span;
-
 /// One packet, explained.
 #[derive(Debug, Clone)]
 pub struct Explained {
     /// Its way.
     pub passage: Passage,
-    /// Its time between the taps, without gap or overlap. Behind a long queue there are thousands: then
-    /// neighbours are joined under the cause that had most of them, and only the sums are exact.
+    /// Its time between the taps, without gap or overlap. In a long queue there would be thousands: then
+    /// neighbours are joined, and have their parts.
     pub pieces: Vec<Piece>,
     /// Time spent on each cause.
-    costs: BTreeMap<Cause, u64>,
+    costs: Costs,
     /// What cost it most, a queue being counted to the interruption that let it build up.
     pub first: Cause,
     /// How much that is, in ns.
@@ -47,40 +42,9 @@ impl Explained {
 
     /// Time spent on each cause.
     #[must_use]
-    pub fn by_cause(&self) -> BTreeMap<Cause, u64> {
+    pub fn by_cause(&self) -> Costs {
         self.costs.clone()
     }
-}
-
-fn sums(pieces: &[Piece]) -> BTreeMap<Cause, u64> {
-    let mut all: BTreeMap<Cause, u64> = BTreeMap::new();
-    for piece in pieces {
-        let length = piece.end_ns - piece.start_ns;
-        match all.get_mut(&piece.cause) {
-            Some(sum) => *sum += length,
-            None => drop(all.insert(piece.cause.clone(), length)),
-        }
-    }
-    all
-}
-
-/// As many pieces as are kept of one packet, at most.
-fn coarse(pieces: Vec<Piece>) -> Vec<Piece> {
-    if pieces.len() <= MOST_PIECES {
-        return pieces;
-    }
-    let mut all = Vec::with_capacity(MOST_PIECES);
-    for some in pieces.chunks(pieces.len().div_ceil(MOST_PIECES)) {
-        let most = sums(some).into_iter().max_by_key(|&(_, ns)| ns);
-        let ends = some.first().zip(some.last());
-        if let (Some((first, last)), Some((cause, _))) = (ends, most) {
-            let cpu = first
-                .cpu
-                .filter(|_| some.iter().all(|p| p.cpu == first.cpu));
-            push(&mut all, Span::new(first.start_ns, last.end_ns, cause, cpu));
-        }
-    }
-    all
 }
 
 /// The packets that are looked at, in the order of arrival.
@@ -102,9 +66,7 @@ pub fn split(
     let mut explained: Vec<(usize, Explained)> = Vec::new();
     for (range, members) in ranges(&packets.all, order) {
         let stretch = Stretch::new(server, packets, device, range);
-        for at in members {
-            explained.push((at, stretch.explain(at)));
-        }
+        explained.extend(stretch.explain(members));
     }
     let rank: BTreeMap<usize, usize> = order.iter().enumerate().map(|(i, &at)| (at, i)).collect();
     explained.sort_by_key(|(at, _)| rank.get(at).copied());
@@ -136,8 +98,11 @@ struct Stretch<'a> {
     server: &'a Server<'a>,
     packets: &'a Packets<'a>,
     device: &'a Device,
-    /// What the device was held up by; of a kernel device nothing, it is asked packet by packet.
+    range: (u64, u64),
+    /// What the device was held up by; of a kernel device nothing, it depends on the packet.
     spans: Vec<Span>,
+    /// The same, with what is unusual cut out of it.
+    track: Track,
     /// Where work on one packet took longer than usual, in order, and what that is counted to.
     unusual: Vec<(u64, u64, Cause)>,
     episodes: Vec<Episode>,
@@ -158,7 +123,9 @@ impl<'a> Stretch<'a> {
             server,
             packets,
             device,
+            range: (from, to),
             spans,
+            track: Track::new(Vec::new()),
             unusual: Vec::new(),
             episodes: Vec::new(),
         };
@@ -177,20 +144,26 @@ impl<'a> Stretch<'a> {
             }
         }
         stretch.unusual.sort_unstable();
-        let held = match device {
-            Device::Task { .. } => &stretch.spans,
+        match device {
+            Device::Task { .. } => {
+                stretch.track = stretch.track_of(&stretch.spans);
+                stretch.episodes = episodes(&stretch.track.spans);
+            }
             Device::Kernel => {
                 all.sort_by_key(|span| (span.start_ns, span.end_ns));
                 all.dedup();
-                &all
+                stretch.episodes = episodes(&stretch.track_of(&all).spans);
             }
-        };
-        let mut named = Vec::new();
-        for span in held {
-            stretch.less_unusual(span, &mut named);
         }
-        stretch.episodes = episodes(&named);
         stretch
+    }
+
+    fn track_of(&self, spans: &[Span]) -> Track {
+        let mut named = Vec::new();
+        for span in spans {
+            self.less_unusual(span, &mut named);
+        }
+        Track::new(named)
     }
 
     /// A packet's time from `from` on, with all the device's work called running, and what came right
@@ -216,15 +189,20 @@ impl<'a> Stretch<'a> {
     }
 
     fn raw_in_kernel(&self, packet: &Passage, begin: u64, out: u64) -> Vec<Span> {
-        let of = |cpu, from: u64, to| {
+        let mut spans = Vec::new();
+        for (cpu, from, to) in self.ways(packet, out) {
             let from = from.max(begin);
-            match from < to {
-                true => self.server.of_kernel(cpu, packet.in_task, from, to),
-                false => Vec::new(),
+            if from < to {
+                spans.extend(self.server.of_kernel(cpu, packet.in_task, from, to));
             }
-        };
+        }
+        spans
+    }
+
+    /// On which processors the kernel had a packet, and from when to when.
+    fn ways(&self, packet: &Passage, out: u64) -> Vec<(u16, u64, u64)> {
         if packet.in_cpu == packet.out_cpu {
-            return of(packet.in_cpu, packet.in_ns, out);
+            return vec![(packet.in_cpu, packet.in_ns, out)];
         }
         // It changes processors when the other begins to receive.
         let received = self.server.timelines.received.get(&packet.out_cpu);
@@ -233,9 +211,10 @@ impl<'a> Stretch<'a> {
             all.get(next).map(|&(begin, _)| begin).filter(|&b| b < out)
         });
         let over = over.unwrap_or(packet.in_ns);
-        let mut spans = of(packet.in_cpu, packet.in_ns, over);
-        spans.extend(of(packet.out_cpu, over, out));
-        spans
+        vec![
+            (packet.in_cpu, packet.in_ns, over),
+            (packet.out_cpu, over, out),
+        ]
     }
 
     /// From when on the device was this packet's alone.
@@ -306,28 +285,77 @@ impl<'a> Stretch<'a> {
         push(into, span.within(at, span.end_ns));
     }
 
-    fn explain(&self, at: usize) -> Explained {
+    /// Explains the packets at these positions.
+    fn explain(&self, members: Vec<usize>) -> Vec<(usize, Explained)> {
+        match self.device {
+            Device::Task { .. } => {
+                let one = |at| (at, self.by_task(at));
+                members.into_iter().map(one).collect()
+            }
+            Device::Kernel => self.by_kernel(members),
+        }
+    }
+
+    fn by_task(&self, at: usize) -> Explained {
         let packet = self.packets.all[at];
+        let out = packet.out_ns.unwrap_or(packet.in_ns);
+        let mut delivery = Vec::new();
+        for span in self.server.delivery(packet, out) {
+            self.less_unusual(&span, &mut delivery);
+        }
+        let begin = delivery.last().map_or(packet.in_ns, |last| last.end_ns);
+        self.conclude(at, delivery, &[(&self.track, begin, out)])
+    }
+
+    /// What the kernel did depends on the processor and on who sent, so packets that have these in common
+    /// share a track.
+    fn by_kernel(&self, members: Vec<usize>) -> Vec<(usize, Explained)> {
+        let mut alike: BTreeMap<(u32, u16, u16), Vec<usize>> = BTreeMap::new();
+        for at in members {
+            let packet = self.packets.all[at];
+            let key = (packet.in_task, packet.in_cpu, packet.out_cpu);
+            alike.entry(key).or_default().push(at);
+        }
+        let mut all = Vec::new();
+        for ((sender, in_cpu, out_cpu), members) in alike {
+            let (from, to) = self.range;
+            let on = |cpu| self.track_of(&self.server.of_kernel(cpu, sender, from, to));
+            let mut tracks = BTreeMap::from([(in_cpu, on(in_cpu))]);
+            if out_cpu != in_cpu {
+                tracks.insert(out_cpu, on(out_cpu));
+            }
+            for at in members {
+                let packet = self.packets.all[at];
+                let out = packet.out_ns.unwrap_or(packet.in_ns);
+                let ways = self.ways(packet, out);
+                let ways = ways
+                    .iter()
+                    .map(|(cpu, from, to)| (&tracks[cpu], *from, *to));
+                all.push((at, self.conclude(at, Vec::new(), &ways.collect::<Vec<_>>())));
+            }
+        }
+        all
+    }
+
+    /// One packet, handed over by the kernel for a while and then under way along tracks.
+    fn conclude(&self, at: usize, delivery: Vec<Span>, ways: &[(&Track, u64, u64)]) -> Explained {
         let own = self.own_from(at);
-        let mut pieces = Vec::new();
-        for span in self.raw(at, self.packets.all[at].in_ns) {
-            let work = matches!(span.cause, Cause::Running);
-            if work && span.start_ns < own {
-                let cut = own.min(span.end_ns);
-                let queueing = Span::new(span.start_ns, cut, Cause::Queueing, span.cpu);
-                self.less_unusual(&queueing, &mut pieces);
-                let rest = span.within(cut, span.end_ns);
-                if rest.start_ns < rest.end_ns {
-                    self.less_unusual(&rest, &mut pieces);
-                }
-            } else {
-                self.less_unusual(&span, &mut pieces);
+        let (mut pieces, mut costs) = (Vec::new(), Costs::new());
+        for span in delivery {
+            add(&mut costs, &span.cause, span.end_ns - span.start_ns);
+            lay(&mut pieces, span.into());
+        }
+        for &(track, from, to) in ways {
+            let turn = own.clamp(from, to.max(from));
+            for (from, to, queued) in [(from, turn, true), (turn, to, false)] {
+                track.costs(from, to, queued, &mut costs);
+                track.pieces(from, to, queued, &mut pieces);
             }
         }
         let mut explained = Explained {
-            passage: *packet,
-            costs: sums(&pieces),
-            pieces: coarse(pieces),
+            passage: *self.packets.all[at],
+            costs,
+            pieces,
             first: Cause::NotRecorded,
             first_ns: 0,
             episode: None,
@@ -363,27 +391,5 @@ impl<'a> Stretch<'a> {
             let same = before.iter().filter(|e| e.cause == *cause);
             explained.episode = same.max_by_key(|e| e.active_ns).map(|e| (*e).clone());
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_long_way_is_kept_in_few_pieces_without_gap() {
-        let cause = |at: u64| match at % 10 {
-            0 => Cause::Tick,
-            odd if odd % 2 == 1 => Cause::Running,
-            _ => Cause::Queueing,
-        };
-        let piece = |at: u64| Span::new(at * 10, at * 10 + 10, cause(at), Some(1));
-        let all: Vec<Piece> = (0..5_000).map(piece).collect();
-        assert_eq!(sums(&all)[&Cause::Tick], 5_000);
-        let few = coarse(all.clone());
-        assert!(few.len() <= MOST_PIECES, "{}", few.len());
-        assert_eq!((few[0].start_ns, few.last().unwrap().end_ns), (0, 50_000));
-        assert!(few.windows(2).all(|two| two[0].end_ns == two[1].start_ns));
-        assert_eq!(coarse(all[..9].to_vec()), all[..9], "few stay as they are");
     }
 }

@@ -7,16 +7,17 @@ use latlab_samples::Passage;
 
 use super::{Explanation, Part};
 use crate::attribution::{
-    Attribution, Blame, Capture, Cause, Device, Lane, Lanes, joined, remedy, task_name,
+    Attribution, Blame, Capture, Cause, Device, Lane, Lanes, Piece, joined, remedy, task_name,
 };
 use crate::stats::{CURVE_POINTS, tidy};
 
 /// What processors did is drawn for the slowest packets, up to so many steps a device and cell: half a
 /// megabyte of the page.
 const STEPS: usize = 40_000;
-/// A packet that waited long may be cut into thousands of slices, and so may all others that waited with
-/// it; the page has so many in all, a few megabytes, those of the slowest packets first.
-const SLICES: usize = 150_000;
+/// And up to so many in the whole page.
+const ALL_STEPS: usize = 600_000;
+/// The page has so many slices of packets in all, eight megabytes, those of the slowest packets first.
+const ALL_SLICES: usize = 600_000;
 
 /// What the processors did while the slowest packets were under way, from the slowest on.
 pub fn scenes(
@@ -54,7 +55,45 @@ fn steps(lanes: &[Lane]) -> usize {
 /// Every explanation as the page draws it.
 #[must_use]
 pub fn tails(all: &[Explanation]) -> Vec<Tail> {
-    all.iter().map(tail).collect()
+    let slices = |one: &Explanation| {
+        one.attribution
+            .worst
+            .iter()
+            .map(|one| size(&one.pieces))
+            .sum()
+    };
+    let slices = fair(&all.iter().map(slices).collect::<Vec<usize>>(), ALL_SLICES);
+    let scenes = |one: &Explanation| {
+        let scenes = one.trials.iter().flat_map(|part| &part.scenes);
+        scenes
+            .map(|(.., lanes)| steps(lanes))
+            .sum::<usize>()
+            .min(STEPS)
+    };
+    let scenes = fair(&all.iter().map(scenes).collect::<Vec<usize>>(), ALL_STEPS);
+    let shares = slices.into_iter().zip(scenes);
+    all.iter()
+        .zip(shares)
+        .map(|(one, (slices, steps))| tail(one, slices, steps))
+        .collect()
+}
+
+/// Divides what there is among those who need it: who needs less than an equal share leaves the rest to
+/// the others.
+fn fair(needs: &[usize], mut left: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..needs.len()).collect();
+    order.sort_by_key(|&at| needs[at]);
+    let mut shares = vec![0; needs.len()];
+    for (done, at) in order.into_iter().enumerate() {
+        shares[at] = needs[at].min(left / (needs.len() - done));
+        left -= shares[at];
+    }
+    shares
+}
+
+/// The rows that a packet's pieces take.
+fn size(pieces: &[Piece]) -> usize {
+    pieces.iter().map(|piece| 1 + piece.parts.len()).sum()
 }
 
 /// Numbers things by their first appearance.
@@ -81,7 +120,8 @@ impl<T: Clone + Eq + std::hash::Hash> Places<T> {
     }
 }
 
-fn tail(one: &Explanation) -> Tail {
+/// As the page draws it, with so many slices and steps.
+fn tail(one: &Explanation, slices: usize, steps: usize) -> Tail {
     let mut causes: Places<Cause> = Places::new();
     let mut names: Places<String> = Places::new();
     // The largest first, so that lists and legends are in that order.
@@ -92,10 +132,10 @@ fn tail(one: &Explanation) -> Tail {
         .map(|blame| numbered(blame, &mut causes));
     let mut blames: Vec<tail::Blame> = blames.collect();
     blames.reverse();
-    let (stretches, places) = stretches(one, &mut names);
+    let (stretches, places) = stretches(one, steps, &mut names);
     let attribution = &one.attribution;
     let pairs = attribution.worst.iter().zip(&one.of_trial);
-    let mut left = SLICES;
+    let mut left = slices;
     let worst = pairs
         .map(|(packet, &trial)| SlowPacket {
             trial,
@@ -113,6 +153,11 @@ fn tail(one: &Explanation) -> Tail {
                     cause: causes.of(&piece.cause),
                     ns: piece.end_ns - piece.start_ns,
                     cpu: piece.cpu,
+                    parts: piece
+                        .parts
+                        .iter()
+                        .map(|(cause, ns)| (causes.of(cause), *ns))
+                        .collect(),
                 })
                 .collect(),
         })
@@ -145,8 +190,8 @@ fn tail(one: &Explanation) -> Tail {
 }
 
 /// All of a packet's slices, or none: half of them would be no packet's time.
-fn taken<'a, T>(pieces: &'a [T], left: &mut usize) -> &'a [T] {
-    match left.checked_sub(pieces.len()) {
+fn taken<'a>(pieces: &'a [Piece], left: &mut usize) -> &'a [Piece] {
+    match left.checked_sub(size(pieces)) {
         Some(rest) => {
             *left = rest;
             pieces
@@ -193,12 +238,12 @@ fn began(one: &Explanation, trial: u32) -> u64 {
 /// find it by a packet's trial and time.
 fn stretches(
     one: &Explanation,
+    mut left: usize,
     names: &mut Places<String>,
 ) -> (Vec<Stretch>, HashMap<(u32, u64), usize>) {
     let mut all = Vec::new();
     let mut found: HashMap<(u32, u64), usize> = HashMap::new();
     let mut ends: Vec<(u32, u64, u64, usize)> = Vec::new();
-    let mut left = STEPS;
     for (packet, &trial) in one.attribution.worst.iter().zip(&one.of_trial) {
         let in_ns = packet.passage.in_ns;
         let parts = one.trials.iter().filter(|part| part.trial == trial);
@@ -275,8 +320,22 @@ mod tests {
 
     #[test]
     fn slices_are_kept_whole_or_not_at_all() {
+        let piece = Piece {
+            start_ns: 0,
+            end_ns: 9,
+            cause: Cause::Queueing,
+            cpu: None,
+            parts: vec![(Cause::Queueing, 6), (Cause::Tick, 3)],
+        };
         let mut left = 10;
-        let kept = [6, 6, 4, 1].map(|pieces| taken(&vec![0; pieces], &mut left).len());
-        assert_eq!((kept, left), ([6, 0, 4, 0], 0));
+        let kept = [2, 2, 1, 1].map(|pieces| taken(&vec![piece.clone(); pieces], &mut left).len());
+        assert_eq!((kept, left), ([2, 0, 1, 0], 1));
+    }
+
+    #[test]
+    fn who_needs_little_leaves_the_rest_to_the_others() {
+        assert_eq!(fair(&[10, 2, 50, 50], 100), [10, 2, 44, 44]);
+        assert_eq!(fair(&[10, 20], 100), [10, 20]);
+        assert!(fair(&[], 100).is_empty());
     }
 }

@@ -395,6 +395,7 @@ fn blame_json(blame: &Blame) -> Value {
 }
 
 fn packet_json(one: &Explained, trial: u32) -> Value {
+    let part = |(cause, ns): &(attribution::Cause, u64)| json!({"cause": cause.to_string(), "kind": cause.kind(), "ns": ns});
     let piece = |piece: &attribution::Piece| {
         json!({
             "after_ns": piece.start_ns - one.passage.in_ns,
@@ -402,6 +403,7 @@ fn packet_json(one: &Explained, trial: u32) -> Value {
             "cause": piece.cause.to_string(),
             "kind": piece.cause.kind(),
             "cpu": piece.cpu,
+            "parts": piece.parts.iter().map(part).collect::<Vec<_>>(),
         })
     };
     json!({

@@ -1,7 +1,7 @@
 //! A timeline for ui.perfetto.dev: packets as slices, split into their causes, above what the
 //! processors did. The format is the Trace Event Format (JSON), times in microseconds.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{Choice, ExplainError, each};
 use crate::attribution::Explained;
@@ -66,7 +66,14 @@ fn packets(worst: &[Explained], process: u64, all: &mut Vec<Value>) {
         for piece in &one.pieces {
             let name = piece.cause.to_string();
             let (from, to) = (piece.start_ns, piece.end_ns);
-            let args = json!({"processor": piece.cpu});
+            let parts = piece.parts.iter();
+            let parts: Map<String, Value> = parts
+                .map(|(cause, ns)| (cause.to_string(), json!(ns)))
+                .collect();
+            let args = match parts.is_empty() {
+                true => json!({"processor": piece.cpu}),
+                false => json!({"processor": piece.cpu, "ns of each": parts}),
+            };
             all.push(slice(&name, process, line as u64, from, to, &args));
         }
     }
