@@ -2,11 +2,13 @@
 
 mod common;
 
+use std::fs::File;
 use std::io::{BufRead, BufReader};
+use std::os::fd::AsRawFd;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
-use common::{Bench, enter, tool, whole};
+use common::{Bench, enter, labelled, tool, whole};
 
 /// A process, a container and, where all of it is asked for, a virtual machine on one overlay.
 fn lab(carrier: &str) -> String {
@@ -164,4 +166,125 @@ fn a_daemon_elsewhere_is_spoken_with_under_tls() {
             "is the daemon running?",
         );
     });
+}
+
+/// The process of a lab that is this program, among its labelled ones.
+fn process(program: &str, mark: &str) -> u32 {
+    let is_it = |pid: &u32| {
+        let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let words = common::text(&words);
+        let name = words.split('\0').next().unwrap_or_default();
+        name.ends_with(program) && words.contains(mark)
+    };
+    let found: Vec<u32> = labelled().into_iter().filter(is_it).collect();
+    assert_eq!(found.len(), 1, "{program} with {mark}: {found:?}");
+    found[0]
+}
+
+/// A daemon in the place of one that was killed; ends with its handle.
+struct Heir(Child);
+
+impl Heir {
+    fn of(daemon: u32) -> Heir {
+        let words = std::fs::read(format!("/proc/{daemon}/cmdline")).unwrap();
+        let words = common::text(&words);
+        let place = File::open(format!("/proc/{daemon}/ns/net")).unwrap();
+        kill_and_wait(daemon);
+        let inside = format!(
+            "--net=/proc/{}/fd/{}",
+            std::process::id(),
+            place.as_raw_fd()
+        );
+        let mut command = Command::new("nsenter");
+        command
+            .arg(inside)
+            .args(words.trim_end_matches('\0').split('\0'));
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut ready = String::new();
+        let said = child.stdout.take().unwrap();
+        BufReader::new(said).read_line(&mut ready).unwrap();
+        assert!(ready.starts_with("ready"), "{ready}");
+        Heir(child)
+    }
+}
+
+impl Drop for Heir {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Kills a process of the lab, and waits until it is gone.
+fn kill_and_wait(pid: u32) {
+    common::signal(pid, "KILL");
+    // Its first thread may end before the others, which hold its sockets.
+    common::until("it is gone", || {
+        let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+        threads == 0 || (threads == 1 && state.contains(") Z "))
+    });
+}
+
+/// Real guests under QEMU: the daemon dies without a word and comes back, then a guest does.
+#[test]
+fn guests_survive_their_daemon_and_their_neighbours() {
+    if !whole() {
+        return;
+    }
+    enter(
+        "guests_survive_their_daemon_and_their_neighbours",
+        |bench| {
+            let lab = "name: NAME\ntopology:\n  kinds: {vm: {memory: 256MiB}}\n  nodes: {a: {kind: native}, \
+                   v: {kind: vm}, w: {kind: vm}}\n  links: [{type: overlay, carrier: local, endpoints: \
+                   [\"a:eth0\", \"v:eth0\", \"w:eth0\"]}]\n";
+            let lab = bench.deploy("survive", lab);
+            let boot = |node: &str| {
+                let id = ["cat", "/proc/sys/kernel/random/boot_id"];
+                bench.exec(&lab, node, &id).good().out
+            };
+            let reach = |from: &str, to: &str| {
+                let ping = ["ping", "-c", "1", "-W", "5", to];
+                common::until("they reach each other", || {
+                    bench.exec(&lab, from, &ping).code == 0
+                });
+            };
+            let before = [boot("v"), boot("w")];
+            reach("v", "198.18.0.3");
+            // QEMU calls again by itself, and its guests go on with the rings that they have.
+            let mut daemon = process("latlab-overlay", "control");
+            let mut heirs = Vec::new();
+            for _ in 0..2 {
+                let heir = Heir::of(daemon);
+                daemon = heir.0.id();
+                heirs.push(heir);
+                reach("v", "198.18.0.3");
+                reach("w", "198.18.0.2");
+                reach("a", "198.18.0.2");
+                assert_eq!([boot("v"), boot("w")], before, "nobody was started anew");
+            }
+            // A guest is killed while two others speak: no echo is missing between the first and the last.
+            let ping = ["exec", &lab, "a", "--", "ping", "-c", "100", "-i", "0.05"];
+            let mut ping = bench.command(&[&ping[..], &["-W", "20", "198.18.0.2"]].concat());
+            let mut ping = ping.stdout(Stdio::piped()).spawn().unwrap();
+            let mut echoes = BufReader::new(ping.stdout.take().unwrap()).lines();
+            let mut number = || {
+                let mut line = echoes.by_ref().map_while(Result::ok);
+                let line =
+                    line.find(|line| line.contains("icmp_seq=") || line.contains("transmitted"));
+                let number = line?.split("icmp_seq=").nth(1)?.split(' ').next()?.parse();
+                Some(number.unwrap_or(0_u32))
+            };
+            assert_eq!(number(), Some(1));
+            kill_and_wait(process("qemu-system-x86_64", "nodes/w/"));
+            let mut last = 1;
+            while let Some(next) = number() {
+                assert_eq!(next, last + 1, "an echo is missing");
+                last = next;
+            }
+            assert!(last > 90, "the echoes end at {last}");
+            ping.wait().unwrap();
+            assert_eq!(bench.latlab(&["destroy", &lab]).code, 0);
+        },
+    );
 }
