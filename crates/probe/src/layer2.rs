@@ -13,19 +13,20 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use latlab_wire::samples::{Counters, ForwardCounters, Phase, Probe, Report};
+use latlab_wire::samples::{Counters, ForwardCounters, Phase, Probe, Record, Report, SampleKind};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::args::Options;
+use crate::arrivals::Arrivals;
 use crate::error::{Error, Result};
 use crate::health::Watch;
 use crate::output::Output;
 use crate::setup::{Common, Poll};
 use crate::stop::Stop;
 use crate::sys::{self, Who};
-use crate::time;
+use crate::time::{self, OffsetLine};
 use crate::xdp::{Exchange, program};
 
 /// The largest segment that a sender leaves to its card, with its headers.
@@ -63,6 +64,8 @@ pub struct Layer2 {
     // Cards filter frames for others before a program sees them.
     _promiscuous: [OwnedFd; 2],
     counters: ForwardCounters,
+    /// Where arrivals from the first interface are noted.
+    arrivals: Option<Arrivals>,
 }
 
 enum Carrier {
@@ -101,7 +104,20 @@ impl Layer2 {
             carrier,
             _promiscuous: [sys::promiscuous(indices[0])?, sys::promiscuous(indices[1])?],
             counters: ForwardCounters::default(),
+            arrivals: None,
         })
+    }
+
+    /// Notes when the kernel took the first so many packets of ours from the first interface.
+    fn note_arrivals(&mut self, count: u64) -> Result<()> {
+        let Carrier::Packet { sides, .. } = &self.carrier else {
+            let text = "--record needs --by af-packet: other frames have no time";
+            return Err(Error::Usage(text.into()));
+        };
+        sys::enable_kernel_stamps(sides[0].as_fd())
+            .map_err(|error| Error::machine("ask for kernel time stamps", error))?;
+        self.arrivals = Some(Arrivals::with_room(count)?);
+        Ok(())
     }
 
     /// How frames are taken, for people.
@@ -151,7 +167,10 @@ impl Layer2 {
         let mut any = false;
         for side in 0..2 {
             let (carried, dropped) = match &mut self.carrier {
-                Carrier::Packet { sides, buffer } => carry(sides, buffer, side)?,
+                Carrier::Packet { sides, buffer } => {
+                    let arrivals = self.arrivals.as_mut().filter(|_| side == 0);
+                    carry(sides, buffer, side, arrivals)?
+                }
                 Carrier::Exchange(exchange) => exchange.carry(side)?,
                 Carrier::Programs(_) => return Ok(false),
             };
@@ -223,11 +242,16 @@ fn programs(interfaces: [u32; 2]) -> std::io::Result<[program::Attached; 2]> {
     }
 }
 
-fn carry(sides: &[OwnedFd; 2], buffer: &mut [u8], from: usize) -> std::io::Result<(u64, u64)> {
+fn carry(
+    sides: &[OwnedFd; 2],
+    buffer: &mut [u8],
+    from: usize,
+    mut arrivals: Option<&mut Arrivals>,
+) -> std::io::Result<(u64, u64)> {
     let (mut carried, mut dropped) = (0, 0);
     for _ in 0..BURST {
-        let frame = match recv(&sides[from], &mut *buffer, RecvFlags::DONTWAIT) {
-            Ok((length, _)) => &buffer[..length],
+        let frame = match receive(&sides[from], buffer, arrivals.as_deref_mut()) {
+            Ok(length) => &buffer[..length],
             // Nothing is there; or the other end is not up (yet), or went.
             Err(Errno::AGAIN | Errno::INTR | Errno::NETDOWN) => break,
             Err(error) => return Err(error.into()),
@@ -240,6 +264,21 @@ fn carry(sides: &[OwnedFd; 2], buffer: &mut [u8], from: usize) -> std::io::Resul
     Ok((carried, dropped))
 }
 
+fn receive(
+    socket: &OwnedFd,
+    buffer: &mut [u8],
+    arrivals: Option<&mut Arrivals>,
+) -> rustix::io::Result<usize> {
+    let Some(arrivals) = arrivals else {
+        return recv(socket, buffer, RecvFlags::DONTWAIT).map(|(length, _)| length);
+    };
+    let flags = RecvFlags::DONTWAIT.bits() as i32;
+    let (length, stamp) = sys::receive_stamped(socket.as_fd(), buffer, flags)
+        .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    arrivals.note(&buffer[..length], stamp);
+    Ok(length)
+}
+
 /// The probe `layer2`.
 pub fn run(mut options: Options, output: &mut Output) -> Result<()> {
     let common = Common::take(&mut options, output)?;
@@ -250,19 +289,35 @@ pub fn run(mut options: Options, output: &mut Output) -> Result<()> {
     let (first, second) = (name(&mut options, "in")?, name(&mut options, "out")?);
     let by = options.choice("by", &WAYS)?.unwrap_or_default();
     let polling = Poll::take(&mut options, Poll::Busy)?;
+    let record = options.number("record", 1, u64::from(u32::MAX))?;
     options.finish("layer2")?;
+    common.check_memory(record.unwrap_or(0), size_of::<Record>() as u64)?;
     common.apply()?;
     let mut device = Layer2::open_by(by, &first, &second)
         .map_err(|error| Error::machine(format!("forward between {first} and {second}"), error))?;
+    if let Some(count) = record {
+        device.note_arrivals(count)?;
+    }
     let stop = Stop::at_end_of_input(common.fifo_priority)?;
     common.ready(output, Probe::Forward, None, None)?;
 
     let watch = Watch::start(Who::Thread);
+    let offset_start_ns = time::realtime_offset_ns();
     let started_ns = time::now_ns();
     let result = device.run(polling == Poll::Busy, || stop.requested());
     let ended_ns = time::now_ns();
+    let offset_end_ns = time::realtime_offset_ns();
     let health = watch.end(&device.sockets());
     output.progress(Phase::Emitting, None)?;
+    if let Some(arrivals) = &mut device.arrivals {
+        arrivals.conclude(&OffsetLine {
+            started_ns,
+            ended_ns,
+            offset_start_ns,
+            offset_end_ns,
+        });
+        output.samples(SampleKind::Sink, &arrivals.records)?;
+    }
     let mut counters = device.counters;
     counters.dropped = device.dropped() - counters.not_sent;
     output.report(Report {

@@ -33,6 +33,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 mod args;
+mod arrivals;
 mod clock;
 mod error;
 mod forward;
@@ -68,7 +69,7 @@ source     --to ADDR:PORT [--bind ADDR] --rate PPS --count N | --duration-ms D [
            [--warmup-ms 0] [--spin-us 60] [--via socket|packet|xdp]
 forward    --listen ADDR:PORT --to ADDR:PORT --hold-ns D [--max-packets 1048576]
            [--queue 8192] [--poll busy|block]
-layer2     --in INTERFACE --out INTERFACE [--by af-packet|af-xdp|xdp] [--poll busy|block]
+layer2     --in INTERFACE --out INTERFACE [--by af-packet|af-xdp|xdp] [--poll busy|block] [--record PACKETS]
 clock      [--reads 100000]
 
 every probe: [--cpu LIST] [--fifo 1..98] [--max-memory BYTES] [--output frames|json]

@@ -98,6 +98,25 @@ fn to_ns(time: Timespec) -> u64 {
     time.tv_sec as u64 * NS_PER_S + time.tv_nsec as u64
 }
 
+/// The offset between two clocks, known at two times.
+pub struct OffsetLine {
+    pub started_ns: u64,
+    pub ended_ns: u64,
+    pub offset_start_ns: i64,
+    pub offset_end_ns: i64,
+}
+
+impl OffsetLine {
+    /// Maps `CLOCK_REALTIME` to `CLOCK_MONOTONIC`.
+    pub fn monotonic_ns(&self, realtime_ns: u64) -> u64 {
+        let roughly_ns = i128::from(realtime_ns) - i128::from(self.offset_start_ns);
+        let length_ns = i128::from(self.ended_ns.saturating_sub(self.started_ns)).max(1);
+        let passed_ns = (roughly_ns - i128::from(self.started_ns)).clamp(0, length_ns);
+        let drift_ns = i128::from(self.offset_end_ns) - i128::from(self.offset_start_ns);
+        (roughly_ns - drift_ns * passed_ns / length_ns).max(0) as u64
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

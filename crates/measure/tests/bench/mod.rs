@@ -50,6 +50,18 @@ pub fn pin(cpu: usize) {
     sched_setaffinity(None, &set).unwrap();
 }
 
+/// Where the kernel gives every session an equal part of a processor, a thread's niceness counts within
+/// its own only: so this test becomes one, before the others.
+fn own_session() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        // Neither is there for a session's leader, or where the kernel does no such thing.
+        if rustix::process::setsid().is_ok() {
+            std::fs::write("/proc/self/autogroup", "-20").ok();
+        }
+    });
+}
+
 /// Before everything of no special kind, here and in the builds that may run beside.
 pub fn insist() {
     rustix::process::nice(-20).unwrap();
@@ -151,6 +163,7 @@ impl Window {
 
 impl Bench {
     pub fn new() -> Bench {
+        own_session();
         let bench = Bench {
             events_per_cpu: EVENTS_PER_CPU,
             client: new_namespace(),

@@ -28,7 +28,7 @@ use crate::output::Output;
 use crate::setup::{Common, Poll, touched_records};
 use crate::stop::Stop;
 use crate::sys::{self, Who};
-use crate::time;
+use crate::time::{self, OffsetLine};
 
 /// A record, and its place in the order that finds duplicates.
 const BYTES_PER_PACKET: u64 = (size_of::<Record>() + size_of::<u32>()) as u64;
@@ -111,25 +111,6 @@ pub fn run(mut options: Options, output: &mut Output) -> Result<()> {
         health,
     })?;
     result
-}
-
-/// The offset between two clocks, known at two times.
-struct OffsetLine {
-    started_ns: u64,
-    ended_ns: u64,
-    offset_start_ns: i64,
-    offset_end_ns: i64,
-}
-
-impl OffsetLine {
-    /// Maps `CLOCK_REALTIME` to `CLOCK_MONOTONIC`.
-    fn monotonic_ns(&self, realtime_ns: u64) -> u64 {
-        let roughly_ns = i128::from(realtime_ns) - i128::from(self.offset_start_ns);
-        let length_ns = i128::from(self.ended_ns.saturating_sub(self.started_ns)).max(1);
-        let passed_ns = (roughly_ns - i128::from(self.started_ns)).clamp(0, length_ns);
-        let drift_ns = i128::from(self.offset_end_ns) - i128::from(self.offset_start_ns);
-        (roughly_ns - drift_ns * passed_ns / length_ns).max(0) as u64
-    }
 }
 
 /// Everything that came in.
