@@ -12,6 +12,8 @@ use crate::{packets, pin::Pins, rr};
 
 /// Short, because it is repeated beside every measurement.
 const DURATION_MS: u64 = 150;
+/// Packets a second at most: at a rate that the loopback does not carry either, its queue would be measured.
+const CALM: u64 = 10_000;
 /// Clock reads; about a millisecond.
 const READS: &str = "20000";
 
@@ -54,6 +56,7 @@ pub(crate) fn packets(context: &Context<'_>) -> Result<Floor, Error> {
         node,
         // Nothing but a socket reaches a local address.
         (&bracket(loopback, port), Via::Socket),
+        context.measurement.rate.min(CALM),
         DURATION_MS,
         20,
         pins,

@@ -102,6 +102,7 @@ pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
         context,
         context.sender(),
         (&to, m.via),
+        m.rate,
         duration_ms,
         warmup_ms,
         ends,

@@ -48,6 +48,7 @@ pub fn measure(context: &Context<'_>) -> Result<Measured, trial::Error> {
         context,
         context.sender(),
         (&to, m.via),
+        m.rate,
         duration_ms,
         m.warmup.0 / 1_000_000,
         pins,
@@ -92,6 +93,7 @@ pub(crate) fn send(
     context: &Context<'_>,
     node: &str,
     (to, via): (&str, Via),
+    rate: u64,
     duration_ms: u64,
     warmup_ms: u64,
     pins: Pins,
@@ -102,7 +104,7 @@ pub(crate) fn send(
         "--to",
         to,
         "--rate",
-        &m.rate.to_string(),
+        &rate.to_string(),
         "--duration-ms",
         &duration_ms.to_string(),
         "--bytes",
@@ -120,7 +122,7 @@ pub(crate) fn send(
     ]);
     if m.probe == Probe::Forward {
         // Whether the machine has it was asked before; the probe's own limit is for guests.
-        let mean = m.rate * (duration_ms + warmup_ms).div_ceil(1_000);
+        let mean = rate * (duration_ms + warmup_ms).div_ceil(1_000);
         // The source makes room for ten standard deviations of the number of bursts and some more,
         // for the warm-up and for the rest (`schedule::Plan::most_packets`).
         let burst = u64::from(m.burst);

@@ -154,6 +154,10 @@ pub(super) fn invaded(context: &Context<'_>) -> Option<Note> {
 
 pub(super) fn floor(context: &Context<'_>) -> Option<Note> {
     let share = |trial: &TrialData| {
+        // Taps time packets where no probe is; their own error stands beside the result.
+        if trial.record.as_ref().is_some_and(|one| one.trace.is_some()) {
+            return None;
+        }
         let median = trial.summary.spread_ns?.median;
         (median > 0.0).then(|| trial.summary.floor.map(|floor| floor.median_ns / median))?
     };
