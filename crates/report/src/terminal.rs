@@ -73,6 +73,10 @@ fn tails(summary: &Summary, look: Look) -> String {
         ("most of their time", Align::Left),
         ("empty wire", Align::Left),
     ]);
+    let label = |cell: &Cell| match &summary.measurements[..] {
+        [_] => name(cell),
+        _ => format!("{} {}", cell.measurement, name(cell)),
+    };
     for tail in &summary.tails {
         let cell = summary.cells.iter().find(|cell| cell.id == tail.cell);
         let blame = tail.blames.last();
@@ -86,7 +90,7 @@ fn tails(summary: &Summary, look: Look) -> String {
         });
         table.row(
             vec![
-                cell.map_or_else(|| tail.cell.clone(), name),
+                cell.map_or_else(|| tail.cell.clone(), label),
                 tail.device.clone(),
                 nanos(tail.threshold_ns as f64),
                 blame.map_or(String::new(), |b| format!("{:.1} %", b.unexplained * 100.0)),

@@ -57,7 +57,7 @@ pub fn ratio(value: f64) -> String {
         let text = digits(rounded);
         return text
             .strip_suffix('0')
-            .filter(|t| t.contains('.'))
+            .filter(|t| t.contains('.') && !t.contains('e'))
             .unwrap_or(&text)
             .to_owned();
     }
@@ -182,6 +182,7 @@ mod tests {
 
     #[test]
     fn small_ratios_are_short() {
+        assert_eq!(ratio(3.7e-10), "3.70e-10");
         let shown = [57.64, 1.0, 0.9604, 0.08224, 0.0801, 0.00123].map(ratio);
         assert_eq!(shown, ["57.6", "1.00", "0.960", "0.082", "0.080", "0.0012"]);
     }
