@@ -128,6 +128,8 @@ pub struct Counters {
     pub mode_changes: AtomicU64,
     /// Bytes copied in user space.
     pub copied: AtomicU64,
+    /// Rings and connections that were ended for the other side's mistakes.
+    pub faults: AtomicU64,
 }
 
 /// Frames and their bytes.

@@ -195,3 +195,28 @@ fn every_mode_and_yield_carries_frames() {
         });
     });
 }
+
+/// A guest's monitor that makes a mistake is named where interfaces are listed, and counted.
+#[test]
+fn trouble_of_a_port_is_told() {
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+    run("overlay-trouble", |world| {
+        let socket = world.path("guest.sock");
+        let config = format!(
+            "{TWO}add interface v network lan vhost-user {}\n",
+            socket.display()
+        );
+        let daemon = world.daemon("control", &config);
+        let line = || daemon.tell("list interfaces").remove(0);
+        assert!(!line().contains('#'), "{}", line());
+        assert_eq!(daemon.counter("v", "faults"), 0);
+        let mut stranger = UnixStream::connect(&socket).unwrap();
+        stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+        eventually("it is told", || line().contains(" # trouble: connection: "));
+        assert_eq!(daemon.counter("v", "faults"), 1);
+        let metrics = daemon.tell("counters openmetrics");
+        let fault = "latlab_overlay_faults_total{interface=\"v\"} 1";
+        assert!(metrics.iter().any(|line| line == fault), "{metrics:?}");
+    });
+}

@@ -238,7 +238,11 @@ fn links_come_and_go_without_loss_on_others() {
                 key: None,
             };
             stage.endpoint.add(spec.clone()).unwrap();
-            assert!(stage.endpoint.add(spec).is_err(), "one host, one link");
+            let other = Spec {
+                id: PortId(101),
+                ..spec
+            };
+            assert!(stage.endpoint.add(other).is_err(), "one host, one link");
             stage.good.0.send_to(&vxlan(9, &good), stage.to).unwrap();
             assert!(stage.endpoint.remove(PortId(100)));
             assert!(!stage.endpoint.remove(PortId(100)));

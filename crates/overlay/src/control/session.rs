@@ -69,7 +69,7 @@ impl Session {
                 Some(_) => Ok(String::new()),
                 None => Err(nothing_begun()),
             },
-            Some(Command::List(what)) => Ok(list(&current, what)),
+            Some(Command::List(what)) => Ok(list(&current, what, &self.daemon())),
             Some(Command::Show) => Ok(current.to_string()),
             Some(Command::Help) => Ok(HELP.into()),
             Some(Command::Counters { openmetrics }) => {
@@ -155,7 +155,7 @@ fn failed(error: &Error) -> (usize, String, String) {
     (1, error.to_string(), error.hint())
 }
 
-fn list(overlay: &Overlay, what: ListWhat) -> String {
+fn list(overlay: &Overlay, what: ListWhat, daemon: &Daemon) -> String {
     let mut out = String::new();
     match what {
         ListWhat::Networks => {
@@ -165,7 +165,12 @@ fn list(overlay: &Overlay, what: ListWhat) -> String {
         }
         ListWhat::Interfaces => {
             for (name, interface) in &overlay.interfaces {
-                let _ = writeln!(out, "{name} {interface}");
+                let _ = write!(out, "{name} {interface}");
+                // As a comment: the line still says the interface and nothing else.
+                if let Some(trouble) = daemon.trouble(name) {
+                    let _ = write!(out, " # trouble: {}", trouble.replace('\n', " "));
+                }
+                out.push('\n');
             }
         }
         ListWhat::Links => {

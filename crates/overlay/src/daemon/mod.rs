@@ -3,13 +3,14 @@
 //! A change is a whole new configuration. What it adds is opened first; only when all of that has
 //! worked does anything change: the dispatchers take a new snapshot between two batches, new ports
 //! are attached, and old ones are detached and closed. Ports that both configurations have are not
-//! touched, so that their traffic does not notice.
+//! touched, so that their traffic does not notice. A link in the place of another to the same host gets
+//! its number: frames on their way and addresses that were learned belong to the one as to the other.
 
 mod keeper;
 mod open;
 mod report;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use latlab_model::overlay::{Interface, InterfaceKind, Link, LinkKind, Network, Overlay, Refusal};
@@ -145,14 +146,20 @@ impl Daemon {
             true => Some(self.start_dispatchers(&overlay)?),
             false => None,
         };
-        let opened = self.open(&overlay, &after, &added)?;
+        let opened = self.open(&overlay, &after, &added, &gone)?;
         // From here on nothing can fail but by a dispatcher's death.
         let mut leaving = Vec::new();
         for name in &gone {
             leaving.extend(self.ports.remove(name));
         }
         let mut arriving = Vec::new();
+        let left: BTreeSet<PortId> = leaving.iter().map(|port| port.id).collect();
+        let mut inherited = BTreeSet::new();
         for (name, port, receivers) in opened {
+            if left.contains(&port.id) {
+                self.opener.inherit(port.id, &port.opened);
+                inherited.insert(port.id);
+            }
             arriving.push((name.clone(), receivers));
             self.ports.insert(name, port);
         }
@@ -182,8 +189,11 @@ impl Daemon {
             for (dispatcher, key) in &port.inputs {
                 drop(self.dispatchers[*dispatcher].detach(*key)?);
             }
-            self.opener.close(port.id, port.opened);
-            self.learned.forget(port.id);
+            let has_heir = inherited.contains(&port.id);
+            self.opener.close(port.id, port.opened, has_heir);
+            if !has_heir {
+                self.learned.forget(port.id);
+            }
         }
         Ok(())
     }
@@ -210,16 +220,29 @@ impl Daemon {
         overlay: &Overlay,
         specs: &BTreeMap<String, Spec>,
         added: &[&String],
+        gone: &[String],
     ) -> Result<Vec<(String, Port, Receivers)>, Error> {
         let mut taken: Vec<u16> = self.ports.values().map(|port| port.id.0).collect();
         taken.sort_unstable();
+        // Each leaves its number to one heir at most.
+        let mut to_inherit: BTreeSet<PortId> = gone
+            .iter()
+            .filter_map(|name| Some(self.ports.get(name)?.id))
+            .collect();
         let mut opened: Vec<(String, Port, Receivers)> = Vec::new();
         for &name in added {
-            let free = (0..MAX_PORTS).find(|id| taken.binary_search(id).is_err());
-            let result = match free {
+            let holder = match &specs[name] {
+                Spec::Link(link) => self.opener.holder(link),
+                Spec::Interface(_) => None,
+            };
+            let own = holder.filter(|id| to_inherit.remove(id)).map(|id| id.0);
+            let free = || (0..MAX_PORTS).find(|id| taken.binary_search(id).is_err());
+            let result = match own.or_else(free) {
                 Some(id) => {
-                    let place = taken.partition_point(|other| *other < id);
-                    taken.insert(place, id);
+                    if own.is_none() {
+                        let place = taken.partition_point(|other| *other < id);
+                        taken.insert(place, id);
+                    }
                     let counters = Arc::<Counters>::default();
                     let way = open::Way {
                         name,
@@ -253,7 +276,7 @@ impl Daemon {
                 }
                 Err(failed) => {
                     for (_, port, _) in opened {
-                        self.opener.close(port.id, port.opened);
+                        self.opener.close(port.id, port.opened, false);
                     }
                     return Err(failed.into());
                 }

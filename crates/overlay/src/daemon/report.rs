@@ -11,7 +11,7 @@ use crate::forwarding::Matrix;
 /// A counter: its name, what it counts, and where it is.
 type Metric = (&'static str, &'static str, fn(&Counters) -> &AtomicU64);
 
-const METRICS: [Metric; 9] = [
+const METRICS: [Metric; 10] = [
     ("received_frames", "Frames that came in", |c| {
         &c.received.frames
     }),
@@ -25,6 +25,11 @@ const METRICS: [Metric; 9] = [
         &c.mode_changes
     }),
     ("copied_bytes", "Bytes copied in user space", |c| &c.copied),
+    (
+        "faults",
+        "Rings and connections ended for the other side's mistakes",
+        |c| &c.faults,
+    ),
 ];
 
 /// Everything that is counted at one moment.
@@ -93,6 +98,12 @@ impl Daemon {
             statistics.misses += misses;
         }
         Ok(statistics)
+    }
+
+    /// Why the last ring or connection of an interface was ended, when that was the other side's mistake.
+    #[must_use]
+    pub fn trouble(&self, name: &str) -> Option<String> {
+        self.ports.get(name)?.opened.trouble()
     }
 
     /// Who sent how much to whom.

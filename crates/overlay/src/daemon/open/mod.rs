@@ -140,13 +140,25 @@ impl Opener {
         }
     }
 
-    /// Closes what stayed open with a port.
-    pub fn close(&mut self, id: PortId, opened: Opened) {
+    /// The link whose place a new one would take: to the same host, from the same tunnel end.
+    pub fn holder(&self, link: &Link) -> Option<PortId> {
+        self.tunnels.holder(&link.kind)
+    }
+
+    /// A link takes the place of the one that has its number.
+    pub fn inherit(&self, id: PortId, opened: &Opened) {
+        if let Opened::Tunnel(key) = opened {
+            self.tunnels.inherit(id, key);
+        }
+    }
+
+    /// Closes what stayed open with a port; one that has an heir leaves its number to it.
+    pub fn close(&mut self, id: PortId, opened: Opened, has_heir: bool) {
         match opened {
             Opened::Halves => {}
             Opened::VhostUser(port) => drop(port),
             Opened::InKernel(port) => self.veths.close(&port),
-            Opened::Tunnel(key) => self.tunnels.close(id, &key),
+            Opened::Tunnel(key) => self.tunnels.close(id, &key, has_heir),
         }
     }
 
@@ -214,6 +226,14 @@ impl Opened {
                 remote: *remote,
                 local: *local,
             }),
+            _ => None,
+        }
+    }
+
+    /// Why the last ring or connection was ended, when that was the other side's mistake.
+    pub fn trouble(&self) -> Option<String> {
+        match self {
+            Opened::VhostUser(port) => port.trouble(),
             _ => None,
         }
     }

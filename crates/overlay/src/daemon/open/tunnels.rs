@@ -57,26 +57,16 @@ impl Tunnels {
     }
 
     fn try_open(&mut self, way: &Way<'_>, kind: &LinkKind) -> io::Result<Made> {
-        let (remote, local, form, peer) = match kind {
-            LinkKind::Vxlan { remote, local } => (remote, local, FormKey::Vxlan, None),
-            LinkKind::Udp { remote, local } => (remote, local, FormKey::Private, None),
-            LinkKind::Sealed {
-                remote,
-                local,
-                key,
-                peer,
-            } => (remote, local, FormKey::Sealed(key.clone()), Some(peer)),
-            _ => return Err(io::Error::other("not a link over UDP")),
+        let (remote, key) = ends(kind).ok_or_else(|| io::Error::other("not a link over UDP"))?;
+        let peer = match kind {
+            LinkKind::Sealed { peer, .. } => sealed::parse_key(peer),
+            _ => None,
         };
         let spec = Spec {
             id: way.id,
-            remote: *remote,
+            remote,
             counters: Arc::clone(&way.counters),
-            key: peer.and_then(|text| sealed::parse_key(text)),
-        };
-        let key = TunnelKey {
-            local: *local,
-            form,
+            key: peer,
         };
         let mut receivers = Vec::new();
         let endpoint = match self.open.get(&key) {
@@ -84,7 +74,7 @@ impl Tunnels {
             None => {
                 let form = form_of(&key.form)?;
                 let strangers = Arc::clone(&self.strangers);
-                let endpoint = Endpoint::new(form, *local, self.origin, strangers);
+                let endpoint = Endpoint::new(form, key.local, self.origin, strangers);
                 for _ in 0..way.dispatchers {
                     receivers.push(endpoint.receiver()?);
                 }
@@ -107,10 +97,25 @@ impl Tunnels {
         })
     }
 
-    /// Closes a link, and its tunnel end with the last.
-    pub fn close(&mut self, id: PortId, key: &TunnelKey) {
+    /// The link that leads to the same host from the same tunnel end.
+    pub fn holder(&self, kind: &LinkKind) -> Option<PortId> {
+        let (remote, key) = ends(kind)?;
+        self.open.get(&key)?.endpoint.holder(remote.ip())
+    }
+
+    /// A link takes the place of the one with its number, which is to be closed as one that has an heir.
+    pub fn inherit(&self, id: PortId, key: &TunnelKey) {
+        if let Some(tunnel) = self.open.get(key) {
+            tunnel.endpoint.inherit(id);
+        }
+    }
+
+    /// Closes a link, and its tunnel end with the last. What has an heir leaves its number to it.
+    pub fn close(&mut self, id: PortId, key: &TunnelKey, has_heir: bool) {
         if let Some(tunnel) = self.open.get_mut(key) {
-            tunnel.endpoint.remove(id);
+            if !has_heir {
+                tunnel.endpoint.remove(id);
+            }
             tunnel.links -= 1;
             if tunnel.links == 0 {
                 self.open.remove(key);
@@ -126,6 +131,20 @@ impl Tunnels {
     pub fn strangers(&self) -> u64 {
         self.strangers.dropped(DropReason::Unknown)
     }
+}
+
+/// The other host of a link over UDP, and the tunnel end that it begins at.
+fn ends(kind: &LinkKind) -> Option<(SocketAddr, TunnelKey)> {
+    let (remote, local, form) = match kind {
+        LinkKind::Vxlan { remote, local } => (remote, local, FormKey::Vxlan),
+        LinkKind::Udp { remote, local } => (remote, local, FormKey::Private),
+        LinkKind::Sealed {
+            remote, local, key, ..
+        } => (remote, local, FormKey::Sealed(key.clone())),
+        _ => return None,
+    };
+    let local = *local;
+    Some((*remote, TunnelKey { local, form }))
 }
 
 fn form_of(key: &FormKey) -> io::Result<Form> {

@@ -77,13 +77,15 @@ struct Link {
     number: AtomicU32,
     /// Largest datagram that is not fragmented on the way, as its transmitters last heard.
     payload: AtomicUsize,
-    sealing: Option<sealed::Sealing>,
+    sealing: Option<Arc<sealed::Sealing>>,
 }
 
 /// Who is known.
 #[derive(Debug, Default, Clone)]
 struct Table {
     links: HashMap<IpAddr, Arc<Link>>,
+    /// Links that take the place of one to the same host, once they are told to.
+    heirs: HashMap<IpAddr, Arc<Link>>,
 }
 
 /// This host's side of its links over UDP.
@@ -122,7 +124,8 @@ impl Endpoint {
         })
     }
 
-    /// Adds a link. From now on its peer's datagrams are received.
+    /// Adds a link. From now on its peer's datagrams are received; but if it has the number of the link
+    /// that leads to this peer already, it is that one's heir, and waits for [`Endpoint::inherit`].
     ///
     /// # Errors
     ///
@@ -135,11 +138,7 @@ impl Endpoint {
             return refuse(format!("{remote} cannot be reached from {}", self.local));
         }
         let sealing = match (&self.form, spec.key) {
-            (Form::Sealed(identity), Some(key)) => Some(sealed::Sealing::new(
-                identity.clone(),
-                key,
-                sealed::Policy::default(),
-            )),
+            (Form::Sealed(identity), Some(key)) => Some(self.sealing(&spec, identity, key)),
             (Form::Sealed(_), None) => return refuse(format!("no public key of {remote}")),
             _ => None,
         };
@@ -150,9 +149,12 @@ impl Endpoint {
             sealing,
         });
         let mut taken = false;
-        self.change(|table| {
-            taken = table.links.contains_key(&remote.ip());
-            if !taken {
+        self.change(|table| match table.links.get(&remote.ip()) {
+            Some(holder) if holder.spec.id == link.spec.id => {
+                table.heirs.insert(remote.ip(), link);
+            }
+            Some(_) => taken = true,
+            None => {
                 table.links.insert(remote.ip(), link);
             }
         });
@@ -162,13 +164,58 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Removes a link; whether there was one. Its transmitters are the caller's to drop.
+    /// What a link is sealed with: by an heir to the same peer, with the keys that are agreed already.
+    fn sealing(
+        &self,
+        spec: &Spec,
+        identity: &Arc<sealed::Identity>,
+        key: [u8; 32],
+    ) -> Arc<sealed::Sealing> {
+        let table = self.table();
+        let holder = table.links.get(&spec.remote.ip());
+        let agreed = holder.filter(|holder| {
+            let is_it = |holder: &Spec| (holder.id, holder.key) == (spec.id, Some(key));
+            is_it(&holder.spec)
+        });
+        match agreed.and_then(|holder| holder.sealing.clone()) {
+            Some(sealing) => sealing,
+            None => Arc::new(sealed::Sealing::new(
+                identity.clone(),
+                key,
+                sealed::Policy::default(),
+            )),
+        }
+    }
+
+    /// The link that leads to a host.
+    #[must_use]
+    pub fn holder(&self, host: IpAddr) -> Option<PortId> {
+        self.table().links.get(&host).map(|link| link.spec.id)
+    }
+
+    /// An heir takes the place of the link with its number, from the next batch on.
+    pub fn inherit(&self, id: PortId) {
+        self.change(|table| {
+            let heirs = std::mem::take(&mut table.heirs).into_iter();
+            let (now, later): (HashMap<_, _>, _) = heirs.partition(|(_, heir)| heir.spec.id == id);
+            table.links.extend(now);
+            table.heirs = later;
+        });
+    }
+
+    /// Removes a link, or its heir if it has one; whether there was one. Its transmitters are the
+    /// caller's to drop.
     pub fn remove(&self, id: PortId) -> bool {
         let mut found = false;
         self.change(|table| {
-            let before = table.links.len();
-            table.links.retain(|_, link| link.spec.id != id);
-            found = table.links.len() != before;
+            for links in [&mut table.heirs, &mut table.links] {
+                let before = links.len();
+                links.retain(|_, link| link.spec.id != id);
+                found = links.len() != before;
+                if found {
+                    return;
+                }
+            }
         });
         found
     }
@@ -193,7 +240,8 @@ impl Endpoint {
     /// A link that is not here; in the sealed form, an endpoint that has no receiver yet.
     pub fn transmitter(self: &Arc<Endpoint>, id: PortId) -> io::Result<Transmitter> {
         let table = self.table();
-        let link = table.links.values().find(|link| link.spec.id == id);
+        let mut all = table.heirs.values().chain(table.links.values());
+        let link = all.find(|link| link.spec.id == id);
         let missing = |what| io::Error::new(io::ErrorKind::NotFound, what);
         let link = link.ok_or_else(|| missing("no such link"))?.clone();
         let sockets = if link.sealing.is_some() {

@@ -177,6 +177,7 @@ impl Shared {
 
     /// Notes why something was ended.
     pub fn note(&self, trouble: String) {
+        self.counters.faults.fetch_add(1, Relaxed);
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(trouble);
     }
 
