@@ -1,6 +1,6 @@
 // The plain-language answers at the top of the page. Pure, so that their wording is tested.
 
-import { duration, quantity, ratio } from './format';
+import { duration, quantity, ratio, ratioRange } from './format';
 import { cellsOf, type Model } from './model';
 import type { Cell, Comparison, Group, Verdict } from './summary';
 
@@ -52,7 +52,7 @@ function alone(cell: Cell, clauses: string[]): Answer {
 function compared(model: Model, cell: Cell, base: Cell): Answer {
   const comparison = cell.comparison;
   if (!comparison) return alone(cell, ['not compared']);
-  const clauses = [`${typical(cell)} against ${typical(base)}`];
+  const clauses = [`${typical(cell)} against ${typical(base)}`, ...beyond(comparison)];
   const baseName = model.seriesOf.get(base.id)?.label ?? base.label;
   const verdict = verdictWords(comparison.verdict, comparison);
   return {
@@ -63,6 +63,16 @@ function compared(model: Model, cell: Cell, base: Cell): Answer {
     clauses,
     remarks: remarks(cell),
   };
+}
+
+/** The farthest tail that differs by its own interval: what the typical value does not show. */
+function beyond({ tails }: Comparison): string[] {
+  const differs = tails?.filter(
+    ({ of, ratio_ci95: ci }) => of !== 'sd' && ci && (ci[0] > 1 || ci[1] < 1),
+  );
+  const tail = differs?.at(-1);
+  if (!tail?.ratio_ci95) return [];
+  return [`${tail.of} ${ratio(tail.ratio)} [${ratioRange(tail.ratio_ci95)}]`];
 }
 
 /** Median latency, or the first metric's median. */

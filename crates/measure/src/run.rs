@@ -162,6 +162,7 @@ impl<'a> Run<'a> {
             factors: factors(study),
             measurements: study.measurements.iter().map(describe).collect(),
             baseline: study.baseline.clone(),
+            against: study.against.clone(),
             cells: plan.cells.clone(),
             order: plan.order(),
             topologies: plan.topologies.clone(),

@@ -109,6 +109,8 @@ fn the_study_of_tuning_has_every_knob_alone_and_left_out() {
         .collect();
     let isolated = Profile::builtin("isolated").expect("a profile");
     assert!(tunings.contains("isolated"));
+    let placed = |lab: &&Plan| lab.tuning.is_none() && !lab.blueprint.given().is_empty();
+    assert_eq!(plan.labs.iter().filter(placed).count(), 1);
     for knob in isolated.knobs.keys() {
         for how in ["only", "without"] {
             let wanted = format!("isolated {how} {knob}");

@@ -153,15 +153,30 @@ fn render_group(summary: &Summary, group: &Group, look: Look) -> String {
         .collect();
     let timed = cells.iter().any(|cell| cell.latency.is_some())
         || info.is_none_or(|info| info.probe != "stream");
+    let rows: Vec<Row<'_>> = cells.into_iter().map(|cell| Row::of(cell, group)).collect();
     out.push_str(&if timed {
-        latency_table(&cells, look)
+        latency_table(&rows, look)
     } else {
-        metric_table(&cells, look)
+        metric_table(&rows, look)
     });
     out
 }
 
-fn latency_table(cells: &[&Cell], look: Look) -> String {
+/// A cell in a group: it is compared with that group's baseline, or is it.
+struct Row<'s> {
+    cell: &'s Cell,
+    comparison: Option<&'s Comparison>,
+}
+
+impl<'s> Row<'s> {
+    fn of(cell: &'s Cell, group: &Group) -> Row<'s> {
+        let is_here = |c: &&Comparison| Some(&c.baseline) == group.baseline.as_ref();
+        let comparison = cell.comparison.as_ref().filter(is_here);
+        Row { cell, comparison }
+    }
+}
+
+fn latency_table(rows: &[Row<'_>], look: Look) -> String {
     let mut table = Table::new(&[
         ("cell", Align::Left),
         ("n", Align::Right),
@@ -173,7 +188,11 @@ fn latency_table(cells: &[&Cell], look: Look) -> String {
         ("verdict", Align::Left),
     ]);
     let mut starved = false;
-    for cell in cells {
+    for Row {
+        cell,
+        comparison: compared,
+    } in rows
+    {
         let mut row = vec![name(cell), cell.replicates.to_string()];
         match &cell.latency {
             Some(latency) => {
@@ -190,14 +209,15 @@ fn latency_table(cells: &[&Cell], look: Look) -> String {
             }
             None => row.extend(["no samples", "", "", ""].map(str::to_owned)),
         }
-        row.extend(comparison(cell.comparison.as_ref()));
-        table.row(row, verdict_style(cell.comparison.as_ref()));
+        row.extend(comparison(*compared));
+        table.row(row, verdict_style(*compared));
     }
-    table.render(look) + &look.dim(&legend(cells, starved)) + &tail_table(cells, look)
+    table.render(look) + &look.dim(&legend(rows, starved)) + &tail_table(rows, look)
 }
 
-/// What lies beyond the median, against the baseline's.
-fn tail_table(cells: &[&Cell], look: Look) -> String {
+/// What lies beyond the median, against the baseline's. Of many cells, those where nothing differs are only
+/// named.
+fn tail_table(rows: &[Row<'_>], look: Look) -> String {
     let mut table = Table::new(&[
         ("tails", Align::Left),
         ("p99 [95 % CI]", Align::Left),
@@ -205,32 +225,55 @@ fn tail_table(cells: &[&Cell], look: Look) -> String {
         ("p99.99", Align::Left),
         ("standard deviation", Align::Left),
     ]);
-    let mut rows = 0;
-    for cell in cells {
-        let Some(comparison) = cell.comparison.as_ref().filter(|c| !c.tails.is_empty()) else {
+    let (mut shown, mut same) = (0, Vec::new());
+    for Row { cell, comparison } in rows {
+        let Some(comparison) = comparison.filter(|c| !c.tails.is_empty()) else {
             continue;
         };
-        let shown = |tails: &[TailRatio]| {
+        if rows.len() > MANY && !comparison.tails.iter().any(differs) {
+            same.push(name(cell));
+            continue;
+        }
+        let figures = |tails: &[TailRatio]| {
             ["p99", "p99.9", "p99.99", "sd"].map(|of| {
                 let tail = tails.iter().find(|tail| tail.of == of);
                 tail.map_or("*".to_owned(), |t| ratio_with(t.ratio, t.ratio_ci95))
             })
         };
-        let tails = shown(&comparison.tails).to_vec();
+        let tails = figures(&comparison.tails).to_vec();
         table.row([vec![name(cell)], tails].concat(), None);
         if !comparison.tails_steal_aside.is_empty() {
-            let tails = shown(&comparison.tails_steal_aside).to_vec();
+            let tails = figures(&comparison.tails_steal_aside).to_vec();
             table.row([vec!["steal aside".to_owned()], tails].concat(), None);
         }
-        rows += 1;
+        shown += 1;
     }
-    match rows {
+    let mut out = match shown {
         0 => String::new(),
         _ => table.render(look),
+    };
+    if !same.is_empty() {
+        let words = format!(
+            "No difference to be seen in the tails of: {}.",
+            same.join(", ")
+        );
+        for line in wrap(&words, WIDTH) {
+            let _ = writeln!(out, "  {line}");
+        }
     }
+    out
 }
 
-fn metric_table(cells: &[&Cell], look: Look) -> String {
+/// Groups of more cells leave out what shows no difference.
+const MANY: usize = 8;
+
+/// The interval, each on its own, has no room for "the same".
+fn differs(tail: &TailRatio) -> bool {
+    tail.ratio_ci95
+        .is_some_and(|(low, high)| !(low..=high).contains(&1.0))
+}
+
+fn metric_table(rows: &[Row<'_>], look: Look) -> String {
     let mut table = Table::new(&[
         ("cell", Align::Left),
         ("n", Align::Right),
@@ -239,7 +282,11 @@ fn metric_table(cells: &[&Cell], look: Look) -> String {
         ("ratio [95 % CI]", Align::Left),
         ("verdict", Align::Left),
     ]);
-    for cell in cells {
+    for Row {
+        cell,
+        comparison: against,
+    } in rows
+    {
         if cell.metrics.is_empty() {
             let row = [
                 name(cell),
@@ -249,10 +296,7 @@ fn metric_table(cells: &[&Cell], look: Look) -> String {
             table.row(row.to_vec(), None);
         }
         for (index, metric) in cell.metrics.iter().enumerate() {
-            let compared = cell
-                .comparison
-                .as_ref()
-                .filter(|c| c.quantity == metric.title);
+            let compared = against.filter(|c| c.quantity == metric.title);
             let first = index == 0;
             let mut row = vec![
                 if first { name(cell) } else { String::new() },
@@ -268,7 +312,7 @@ fn metric_table(cells: &[&Cell], look: Look) -> String {
             table.row(row, verdict_style(compared));
         }
     }
-    table.render(look) + &look.dim(&legend(cells, false))
+    table.render(look) + &look.dim(&legend(rows, false))
 }
 
 /// The environment, with marks that [`LEGEND`] explains.
@@ -279,15 +323,15 @@ fn name(cell: &Cell) -> String {
 }
 
 /// What the marks of a table mean, as far as it has any.
-fn legend(cells: &[&Cell], starved: bool) -> String {
+fn legend(rows: &[Row<'_>], starved: bool) -> String {
     let marks = [
         (
             "~ software emulation",
-            cells.iter().any(|cell| cell.environment.emulated),
+            rows.iter().any(|row| row.cell.environment.emulated),
         ),
         (
             "! overloaded in some trials",
-            cells.iter().any(|cell| cell.overloaded > 0),
+            rows.iter().any(|row| row.cell.overloaded > 0),
         ),
         ("* not enough samples", starved),
     ];

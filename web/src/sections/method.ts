@@ -60,7 +60,13 @@ function versions({ summary }: Model): HTMLElement {
   );
 }
 
-function factors({ summary }: Model): HTMLElement {
+function factors({ summary, cells }: Model): HTMLElement {
+  const compared = Object.keys(summary.baseline);
+  const baselines = new Set(
+    summary.groups.flatMap(({ baseline }) =>
+      compared.map((name) => `${name}=${cells.get(baseline ?? '')?.levels[name]}`),
+    ),
+  );
   return h(
     'div',
     {},
@@ -79,7 +85,7 @@ function factors({ summary }: Model): HTMLElement {
             {},
             factor.levels.map((level, i) => [
               i > 0 ? ', ' : '',
-              summary.baseline[factor.name] === level
+              baselines.has(`${factor.name}=${level}`)
                 ? h('strong', {}, `${level} (baseline)`)
                 : level,
             ]),

@@ -118,6 +118,8 @@ export class ComparisonTable {
     const { model, state } = this;
     const series = model.seriesOf.get(cell.id);
     const isBase = cell.id === group.baseline;
+    // It may be compared with another group's baseline, in that one's block.
+    const shown = isBase ? { ...cell, comparison: undefined } : cell;
     return h(
       'tr',
       {
@@ -139,7 +141,7 @@ export class ComparisonTable {
         h(
           'td',
           { class: column.numeric ? 'number' : '', 'data-column': column.key },
-          column.content(cell),
+          column.content(shown),
         ),
       ),
     );

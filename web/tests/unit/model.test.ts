@@ -131,8 +131,8 @@ describe('answers', () => {
 
   it('compare with the baseline', () => {
     expect(say(() => undefined)).toEqual([
-      'container|1.02×|of native|no difference found|20.2 µs against 19.8 µs',
-      'vm|20.7×|of native|slower|411 µs against 19.8 µs|software emulation',
+      'container|1.02×|of native|no difference found|20.2 µs against 19.8 µs|p99.99 1.16× [1.08–1.25]',
+      'vm|20.7×|of native|slower|411 µs against 19.8 µs|p99.9 30.4× [28.3–32.9]|software emulation',
     ]);
   });
 

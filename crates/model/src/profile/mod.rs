@@ -68,6 +68,9 @@ pub type Find<'f> = &'f dyn Fn(&str) -> Option<String>;
 /// Most parents above one another.
 const MAX_PARENTS: usize = 8;
 
+/// `only placement`: none of a profile's knobs.
+pub const PLACEMENT: &str = "placement";
+
 impl Profile {
     /// The names of the built-in profiles, from the quietest for the machine to the harshest.
     pub fn builtin_names() -> Vec<&'static str> {
@@ -145,8 +148,8 @@ impl Profile {
         Err((message, format!("give the value too: `{name}=VALUE`")))
     }
 
-    /// The profile that a lab names: its name, and `without KNOB...` or `only KNOB...` after it.
-    /// `find` gives the profile of a name.
+    /// The profile that a lab names: its name, and `without KNOB...` or `only KNOB...` after it; `only
+    /// placement` leaves no knob, but processors of its own. `find` gives the profile of a name.
     pub fn named(text: &str, find: &dyn Fn(&str) -> Option<Profile>) -> Option<Profile> {
         let mut words = text.split_whitespace();
         let mut profile = find(words.next()?)?;
@@ -154,6 +157,7 @@ impl Profile {
         let knobs: Vec<&str> = words.collect();
         match how {
             Some("without") => knobs.iter().try_for_each(|knob| profile.without(knob)),
+            Some("only") if knobs == [PLACEMENT] => profile.only(&[]),
             Some("only") => profile.only(&knobs),
             _ => Ok(()),
         }

@@ -319,6 +319,9 @@ fn a_lab_may_name_some_of_a_profiles_knobs() {
     let without = named("isolated without thp ksm").unwrap();
     assert_eq!(without.knobs.len() + 2, all.knobs.len());
     assert_eq!(without.name, "isolated without thp ksm");
+    let placed = named("isolated only placement").unwrap();
+    assert!(placed.knobs.is_empty() && placed.boot.is_empty());
+    assert_eq!(placed.cores, all.cores);
     let only = named("isolated only cpuset").unwrap();
     assert_eq!(only.knobs.keys().collect::<Vec<_>>(), [&"cpuset"]);
     assert_eq!(only.cores, all.cores);

@@ -39,6 +39,9 @@ pub struct Manifest {
     pub measurements: Vec<super::MeasurementInfo>,
     /// Levels of the baseline; factors not named are held equal.
     pub baseline: BTreeMap<String, String>,
+    /// Of a factor whose levels are not all compared with the same: the one for each, by factor and level.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub against: BTreeMap<String, BTreeMap<String, String>>,
     /// Every combination of factor levels and measurement.
     pub cells: Vec<CellPlan>,
     /// Trials in the order in which they are run.

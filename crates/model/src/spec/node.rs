@@ -10,6 +10,7 @@ use super::lab::check_name;
 use super::reader::{Object, words};
 use super::yaml::{Value, Yaml};
 use crate::diagnostic::{Diagnostics, Mark, Spanned, shown};
+use crate::profile;
 use crate::units::{Bytes, CpuList};
 
 /// What a node is.
@@ -208,7 +209,7 @@ impl NodeFields {
 }
 
 /// `tuning:` the name of a profile, and which of its knobs, where not all: `isolated without thp ksm`,
-/// `isolated only cpuset`. Which profiles there are is known when it is planned.
+/// `isolated only cpuset`, `isolated only placement`. Which profiles there are is known when it is planned.
 pub(super) fn read_tuning(o: &mut Object<'_>, errors: &mut Diagnostics) -> Option<Spanned<String>> {
     let text = o.get::<String>("tuning", errors)?;
     let mut words = text.split_whitespace();
@@ -230,8 +231,9 @@ pub(super) fn read_tuning(o: &mut Object<'_>, errors: &mut Diagnostics) -> Optio
             "name one after it: `latlab tune show` lists them",
         );
     }
-    for knob in knobs {
-        if let Err((message, hint)) = crate::profile::known_knob(knob) {
+    let is_placement = how == Some("only") && knobs == [profile::PLACEMENT];
+    for knob in knobs.into_iter().filter(|_| !is_placement) {
+        if let Err((message, hint)) = profile::known_knob(knob) {
             errors.add(text.at, message, hint);
         }
     }

@@ -11,6 +11,7 @@ use super::measurement::{self, Measurement};
 use super::reader::Object;
 use super::yaml::{MAX_WEIGHT, Value, Yaml};
 use crate::diagnostic::{Diagnostics, Mark, Spanned, hint_one_of, shown};
+use crate::profile::fits;
 
 /// A study, as written.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,7 +34,12 @@ pub struct Study {
     pub isolation: bool,
     /// Levels against which the others are compared.
     pub baseline: BTreeMap<String, String>,
+    /// Of a factor whose levels are not all compared with the same: the one for each.
+    pub against: Against,
 }
+
+/// By factor and level, the level that it is compared with.
+pub type Against = BTreeMap<String, BTreeMap<String, String>>;
 
 /// Where the lab comes from.
 #[derive(Debug, Clone, PartialEq)]
@@ -116,9 +122,10 @@ impl Study {
                 "from 1 to 1000; 5 gives intervals, 10 good ones",
             );
         }
-        let baseline = o
-            .take("baseline")
-            .map(|y| read_baseline(y, &factors, &mut errors));
+        let (baseline, against) = match o.take("baseline") {
+            Some(y) => read_baseline(y, &factors, &mut errors),
+            None => (default_baseline(&factors), Against::new()),
+        };
         let study = Study {
             name,
             description: o.get::<String>("description", &mut errors).map(|s| s.value),
@@ -127,7 +134,8 @@ impl Study {
             replicates: replicates.map_or(5, |r| r.value),
             seed: o.get::<u64>("seed", &mut errors).map_or(1, |s| s.value),
             isolation: true,
-            baseline: baseline.unwrap_or_else(|| default_baseline(&factors)),
+            baseline,
+            against,
             factors,
         };
         o.finish(&mut errors);
@@ -433,8 +441,9 @@ fn read_baseline(
     yaml: &Yaml,
     factors: &[FactorSpec],
     errors: &mut Diagnostics,
-) -> BTreeMap<String, String> {
+) -> (BTreeMap<String, String>, Against) {
     let mut baseline = BTreeMap::new();
+    let mut against = Against::new();
     for (name, value) in Object::new(yaml, "`baseline`", errors).entries() {
         let Some(factor) = factors.iter().find(|f| f.name.value == *name) else {
             let names: Vec<&str> = factors.iter().map(|f| f.name.value.as_str()).collect();
@@ -446,15 +455,68 @@ fn read_baseline(
             errors.add(name.at, message, hint);
             continue;
         };
-        let label = value.compact();
-        let labels: Vec<&str> = factor.levels.iter().map(|l| l.label.as_str()).collect();
-        if !labels.contains(&label.as_str()) {
-            let message = format!("`{}` is not a level of factor `{}`", shown(&label), *name);
-            errors.add(value.at, message, hint_one_of(&label, &labels));
-        }
+        let label = if matches!(value.value, Value::Map(_)) {
+            let each = read_baselines(value, factor, errors);
+            let first = factor.levels.first().and_then(|l| each.get(&l.label));
+            let first = first.cloned().unwrap_or_default();
+            against.insert(name.value.to_string(), each);
+            first
+        } else {
+            let label = value.compact();
+            check_level(&label, value.at, factor, errors);
+            label
+        };
         baseline.insert(name.value.to_string(), label);
     }
-    baseline
+    (baseline, against)
+}
+
+/// `{PATTERN: LEVEL, …}`: levels that fit the pattern are compared with that one. The first that fits counts.
+fn read_baselines(
+    yaml: &Yaml,
+    factor: &FactorSpec,
+    errors: &mut Diagnostics,
+) -> BTreeMap<String, String> {
+    let mut patterns = Vec::new();
+    for (pattern, value) in Object::new(yaml, "`baseline`", errors).entries() {
+        let label = value.compact();
+        check_level(&label, value.at, factor, errors);
+        if !factor.levels.iter().any(|l| fits(&pattern, &l.label)) {
+            let (at, pattern, name) = (pattern.at, shown(&pattern), shown(&factor.name));
+            let message = format!("`{pattern}` fits no level of factor `{name}`");
+            errors.add(at, message, "`*` stands for any characters");
+        }
+        patterns.push((pattern.value.to_string(), label));
+    }
+    let mut each = BTreeMap::new();
+    for level in &factor.levels {
+        match patterns
+            .iter()
+            .find(|(pattern, _)| fits(pattern, &level.label))
+        {
+            Some((_, label)) => drop(each.insert(level.label.clone(), label.clone())),
+            None => {
+                let (label, name) = (shown(&level.label), shown(&factor.name));
+                let message =
+                    format!("`baseline` says nothing of level `{label}` of factor `{name}`");
+                errors.add(
+                    yaml.at,
+                    message,
+                    "end with a pattern for all others: `\"*\": LEVEL`",
+                );
+            }
+        }
+    }
+    each
+}
+
+fn check_level(label: &str, at: Mark, factor: &FactorSpec, errors: &mut Diagnostics) {
+    let labels: Vec<&str> = factor.levels.iter().map(|l| l.label.as_str()).collect();
+    if !labels.contains(&label) {
+        let name = &factor.name.value;
+        let message = format!("`{}` is not a level of factor `{name}`", shown(label));
+        errors.add(at, message, hint_one_of(label, &labels));
+    }
 }
 
 /// The first level of the first factor: what people list first is what they compare against.

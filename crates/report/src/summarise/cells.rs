@@ -75,7 +75,10 @@ pub(super) fn summarise(
             .filter(|(m, _)| m.name == "throughput")
             .map(|(_, e)| e.clone()),
     };
-    let group = groups.iter().find(|group| group.cells.contains(&plan.id));
+    // A baseline of others is at home where it is compared itself.
+    let mine = groups.iter().filter(|group| group.cells.contains(&plan.id));
+    let compared = |group: &&&Group| group.baseline.as_ref() != Some(&plan.id);
+    let group = mine.clone().find(|g| compared(&g)).or(mine.clone().next());
     let cell = Cell {
         id: plan.id.clone(),
         measurement: plan.measurement.clone(),

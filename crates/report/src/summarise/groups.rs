@@ -1,8 +1,9 @@
 //! Which cells are held against each other.
 //!
-//! The study names its baseline by levels of some factors (`kind: native`). Cells that agree in the
-//! measurement and in all other factors form a group; within it, the cell with the baseline's
-//! levels is what the others are compared with. Without a baseline, all cells of a measurement are
+//! The study names its baseline by levels of some factors (`kind: native`), of a factor also one for each of
+//! its levels. Cells that agree in the measurement, in all other factors and in their baseline form a group;
+//! within it, the cell with the baseline's levels is what the others are compared with. That cell may be
+//! compared with another one itself, in that one's group. Without a baseline, all cells of a measurement are
 //! drawn together and nothing is compared.
 
 use std::collections::BTreeMap;
@@ -11,26 +12,33 @@ use latlab_model::results::{CellPlan, Group, Manifest};
 
 /// The groups of a run, by measurement and then in the order of cells.
 pub(super) fn form(manifest: &Manifest) -> Vec<Group> {
-    let mut groups: Vec<Group> = Vec::new();
+    let mut groups: Vec<(BTreeMap<String, String>, Group)> = Vec::new();
     for cell in &manifest.cells {
         let levels = shared_levels(manifest, cell);
-        let same =
-            |group: &&mut Group| group.measurement == cell.measurement && group.levels == levels;
+        let base = base_levels(manifest, cell);
+        let same = |(other, group): &&mut (BTreeMap<String, String>, Group)| {
+            group.measurement == cell.measurement && group.levels == levels && *other == base
+        };
         match groups.iter_mut().find(same) {
-            Some(group) => group.cells.push(cell.id.clone()),
-            None => groups.push(Group {
-                id: identifier(&cell.measurement, &levels),
-                measurement: cell.measurement.clone(),
-                title: title(manifest, &cell.measurement, &levels),
-                levels,
-                cells: vec![cell.id.clone()],
-                baseline: None,
-            }),
+            Some((_, group)) => group.cells.push(cell.id.clone()),
+            None => {
+                let said = said(manifest, &base);
+                let group = Group {
+                    id: identifier(&cell.measurement, &levels, &said),
+                    measurement: cell.measurement.clone(),
+                    title: title(manifest, &cell.measurement, &levels, &said),
+                    levels,
+                    cells: vec![cell.id.clone()],
+                    baseline: None,
+                };
+                groups.push((base, group));
+            }
         }
     }
-    for group in &mut groups {
-        set_baseline(manifest, group);
-    }
+    let mut groups: Vec<Group> = groups
+        .into_iter()
+        .map(|(base, group)| with_baseline(manifest, &base, group))
+        .collect();
     let place = |group: &Group| {
         manifest
             .measurements
@@ -70,43 +78,69 @@ fn shared_levels(manifest: &Manifest, cell: &CellPlan) -> BTreeMap<String, Strin
         .collect()
 }
 
-fn set_baseline(manifest: &Manifest, group: &mut Group) {
-    if manifest.baseline.is_empty() {
-        return;
-    }
-    let is_baseline = |id: &String| {
-        manifest.cells.iter().any(|cell| {
-            cell.id == *id
-                && manifest
-                    .baseline
-                    .iter()
-                    .all(|(name, level)| cell.levels.get(name) == Some(level))
-        })
+/// The levels of what a cell is compared with, of the factors that are compared.
+fn base_levels(manifest: &Manifest, cell: &CellPlan) -> BTreeMap<String, String> {
+    let of = |(name, common): (&String, &String)| {
+        let each = manifest.against.get(name);
+        let own = each.and_then(|each| each.get(cell.levels.get(name)?));
+        (name.clone(), own.unwrap_or(common).clone())
     };
-    if let Some(position) = group.cells.iter().position(is_baseline) {
-        let id = group.cells.remove(position);
-        group.cells.insert(0, id.clone());
-        group.baseline = Some(id);
-    }
+    manifest.baseline.iter().map(of).collect()
 }
 
-fn identifier(measurement: &str, levels: &BTreeMap<String, String>) -> String {
+/// Those of them that are not the same for the whole study.
+fn said(manifest: &Manifest, base: &BTreeMap<String, String>) -> Vec<String> {
+    let differ = base
+        .iter()
+        .filter(|(name, _)| manifest.against.contains_key(*name));
+    differ.map(|(_, level)| level.clone()).collect()
+}
+
+fn with_baseline(manifest: &Manifest, base: &BTreeMap<String, String>, mut group: Group) -> Group {
+    if base.is_empty() {
+        return group;
+    }
+    let is_baseline = |cell: &&CellPlan| {
+        cell.measurement == group.measurement
+            && shared_levels(manifest, cell) == group.levels
+            && base
+                .iter()
+                .all(|(name, level)| cell.levels.get(name) == Some(level))
+    };
+    if let Some(cell) = manifest.cells.iter().find(is_baseline) {
+        group.cells.retain(|id| *id != cell.id);
+        group.cells.insert(0, cell.id.clone());
+        group.baseline = Some(cell.id.clone());
+    }
+    group
+}
+
+fn identifier(measurement: &str, levels: &BTreeMap<String, String>, against: &[String]) -> String {
     let levels = levels
         .iter()
         .map(|(name, level)| format!("/{name}={level}"));
+    let against = against.iter().map(|level| format!("/against={level}"));
     std::iter::once(measurement.to_owned())
         .chain(levels)
+        .chain(against)
         .collect()
 }
 
-fn title(manifest: &Manifest, measurement: &str, levels: &BTreeMap<String, String>) -> String {
+fn title(
+    manifest: &Manifest,
+    measurement: &str,
+    levels: &BTreeMap<String, String>,
+    against: &[String],
+) -> String {
     let parts = manifest.factors.iter().filter_map(|factor| {
         levels
             .get(&factor.name)
             .map(|level| format!("{} {level}", factor.name))
     });
+    let against = against.iter().map(|level| format!("against {level}"));
     std::iter::once(measurement.to_owned())
         .chain(parts)
+        .chain(against)
         .collect::<Vec<_>>()
         .join(" · ")
 }
@@ -155,6 +189,36 @@ mod tests {
         assert_eq!(groups.len(), 2);
         assert!(groups.iter().all(|group| group.baseline.is_none()));
         assert_eq!(label(&manifest, &manifest.cells[0]), "native · veth");
+    }
+
+    #[test]
+    fn levels_have_baselines_of_their_own_and_a_baseline_is_in_two_groups() {
+        let mut manifest = synthetic::Plan::small().manifest();
+        let kinds = ["native", "container", "vm"];
+        let found: Vec<&str> = manifest.factors[0]
+            .levels
+            .iter()
+            .map(String::as_str)
+            .collect();
+        assert_eq!(found, kinds);
+        // A container beside a process, a machine beside a container.
+        let each = kinds.iter().zip(["native", "native", "container"]);
+        let each = each.map(|(level, base)| ((*level).to_owned(), base.to_owned()));
+        manifest.against = [("kind".to_owned(), each.collect())].into();
+        let groups = form(&manifest);
+        let of = |title: &str| {
+            let group = groups.iter().find(|group| group.title == title).unwrap();
+            let cells = group.cells.iter().map(|id| id.split('/').nth(1).unwrap());
+            (group.baseline.clone().unwrap(), cells.collect::<Vec<_>>())
+        };
+        let (base, cells) = of("rr-udp · link bridge · against native");
+        assert_eq!(base, "rr-udp/kind=native/link=bridge");
+        assert_eq!(cells, ["kind=native", "kind=container"]);
+        let (base, cells) = of("rr-udp · link bridge · against container");
+        assert_eq!(base, "rr-udp/kind=container/link=bridge");
+        assert_eq!(cells, ["kind=container", "kind=vm"]);
+        let ids: std::collections::BTreeSet<&str> = groups.iter().map(|g| g.id.as_str()).collect();
+        assert_eq!(ids.len(), groups.len());
     }
 
     #[test]

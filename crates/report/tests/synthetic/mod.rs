@@ -102,6 +102,7 @@ impl Plan {
                 .map(|name| self.measurement(name))
                 .collect(),
             baseline: [("kind".to_owned(), self.kinds[0].to_owned())].into(),
+            against: BTreeMap::new(),
             cells: self.cells(),
             order: self.order(),
             topologies: self
