@@ -65,11 +65,9 @@ function compared(model: Model, cell: Cell, base: Cell): Answer {
   };
 }
 
-/** The farthest tail that differs by its own interval: what the typical value does not show. */
+/** The farthest tail that differs beyond chance: what the typical value does not show. */
 function beyond({ tails }: Comparison): string[] {
-  const differs = tails?.filter(
-    ({ of, ratio_ci95: ci }) => of !== 'sd' && ci && (ci[0] > 1 || ci[1] < 1),
-  );
+  const differs = tails?.filter(({ of, p_value }) => of !== 'sd' && (p_value ?? 1) <= 0.05);
   const tail = differs?.at(-1);
   if (!tail?.ratio_ci95) return [];
   return [`${tail.of} ${ratio(tail.ratio)} [${ratioRange(tail.ratio_ci95)}]`];

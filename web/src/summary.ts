@@ -180,6 +180,8 @@ export interface TailRatio {
   /** Cell over baseline. */
   ratio: number;
   ratio_ci95?: Pair;
+  /** Adjusted for all tails of the group. */
+  p_value?: number;
 }
 
 export interface TrialSummary {

@@ -10,6 +10,7 @@ use latlab_model::results::{
     Cell, Comparison, Group, Latency, Note, RunState, Severity, Summary, TailRatio, Verdict,
 };
 
+use crate::stats::SIGNIFICANCE;
 use crate::table::{Align, Table, wrap};
 use crate::text::{count, nanos, percentile, plural, ratio, with_interval};
 
@@ -267,10 +268,8 @@ fn tail_table(rows: &[Row<'_>], look: Look) -> String {
 /// Groups of more cells leave out what shows no difference.
 const MANY: usize = 8;
 
-/// The interval, each on its own, has no room for "the same".
 fn differs(tail: &TailRatio) -> bool {
-    tail.ratio_ci95
-        .is_some_and(|(low, high)| !(low..=high).contains(&1.0))
+    tail.p_value.is_some_and(|p| p <= SIGNIFICANCE)
 }
 
 fn metric_table(rows: &[Row<'_>], look: Look) -> String {

@@ -278,6 +278,9 @@ pub struct TailRatio {
     /// Bootstrap 95 % interval of the ratio, over replicates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ratio_ci95: Option<(f64, f64)>,
+    /// Of the ratio's t test, adjusted after Holm for all tails of the group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p_value: Option<f64>,
 }
 
 /// What a comparison says.

@@ -10,7 +10,8 @@ use latlab_model::results::{
 use super::groups;
 use super::trials::{Aside, TrialData};
 use crate::stats::{
-    self, Claim, Estimate, Pooled, Resamples, Rng, cdf, judge, percentile_curve, sound_to, tidy,
+    self, Claim, Estimate, Pooled, Resamples, Rng, cdf, holm, judge, percentile_curve, sound_to,
+    tidy,
 };
 use crate::text::percentile;
 
@@ -316,9 +317,15 @@ pub(super) fn compare(groups: &[Group], cells: &mut [Cell], evidence: &BTreeMap<
             continue;
         };
         let others = group.cells.iter().filter(|id| *id != baseline);
-        let pairs: Vec<(&String, Pair)> = others
+        let mut pairs: Vec<(&String, Pair)> = others
             .filter_map(|id| Some((id, Pair::new(evidence.get(id)?, base)?)))
             .collect();
+        adjust(pairs.iter_mut().flat_map(|(_, pair)| &mut pair.tails));
+        adjust(
+            pairs
+                .iter_mut()
+                .flat_map(|(_, pair)| &mut pair.tails_steal_aside),
+        );
         let claims: Vec<Claim> = pairs.iter().map(|(_, pair)| pair.claim).collect();
         for ((id, pair), verdict) in pairs.into_iter().zip(judge(&claims)) {
             let Some(cell) = cells.iter_mut().find(|cell| cell.id == *id) else {
@@ -335,6 +342,15 @@ pub(super) fn compare(groups: &[Group], cells: &mut [Cell], evidence: &BTreeMap<
                 tails_steal_aside: pair.tails_steal_aside,
             });
         }
+    }
+}
+
+/// Among many tails some differ by chance.
+fn adjust<'t>(tails: impl Iterator<Item = &'t mut TailRatio>) {
+    let mut tested: Vec<&mut f64> = tails.filter_map(|tail| tail.p_value.as_mut()).collect();
+    let raw: Vec<f64> = tested.iter().map(|p| **p).collect();
+    for (p, adjusted) in tested.iter_mut().zip(holm(&raw)) {
+        **p = tidy(adjusted);
     }
 }
 
@@ -385,6 +401,7 @@ impl Pair {
                     of: own.of.clone(),
                     ratio: tidy(own.value / other.value),
                     ratio_ci95: tested.map(|tested| tested.ci95),
+                    p_value: tested.map(|tested| tested.p_value),
                 })
             });
             pairs.collect()
