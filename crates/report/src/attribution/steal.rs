@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use latlab_samples::Passage;
 use latlab_wire::trace::Event;
 
-/// A longer silence than this tells nothing about when within it time was taken.
+/// Where a silence is longer than what was taken by more than this, nothing is known about when within it
+/// that was.
 const LONGEST_NS: u64 = 20_000_000;
 
 /// Stretches of time that were taken, by processor, in order and apart from each other.
@@ -78,7 +79,8 @@ fn stretches(readings: &[(u64, u32)]) -> Vec<(u64, u64)> {
         let taken = u64::from(after.wrapping_sub(before));
         // Two readings of one instant may come in either order, which looks like a step back.
         let is_back = taken > u64::from(u32::MAX / 2);
-        if taken == 0 || is_back || after_ns - before_ns > LONGEST_NS {
+        let left = (after_ns - before_ns).saturating_sub(taken);
+        if taken == 0 || is_back || left > LONGEST_NS {
             continue;
         }
         all.push((after_ns.saturating_sub(taken).max(before_ns), after_ns));
@@ -122,6 +124,12 @@ mod tests {
 
     #[test]
     fn a_long_silence_tells_nothing() {
-        assert_eq!(stretches(&[(0, 0), (LONGEST_NS + 1, 900)]), []);
+        assert_eq!(stretches(&[(0, 0), (LONGEST_NS + 901, 900)]), []);
+        let most = (3 * LONGEST_NS, 3 * LONGEST_NS as u32 - 900);
+        assert_eq!(
+            stretches(&[(0, 0), most]),
+            [(900, most.0)],
+            "taken as a whole"
+        );
     }
 }
