@@ -52,9 +52,11 @@ function alone(cell: Cell, clauses: string[]): Answer {
 function compared(model: Model, cell: Cell, base: Cell): Answer {
   const comparison = cell.comparison;
   if (!comparison) return alone(cell, ['not compared']);
-  const clauses = [`${typical(cell)} against ${typical(base)}`, ...beyond(comparison)];
+  const tails = beyond(comparison);
+  const clauses = [`${typical(cell)} against ${typical(base)}`, ...tails];
   const baseName = model.seriesOf.get(base.id)?.label ?? base.label;
-  const verdict = verdictWords(comparison.verdict, comparison);
+  const isAlike = comparison.verdict === 'no-difference' && tails.length > 0;
+  const verdict = isAlike ? 'median alike' : verdictWords(comparison.verdict, comparison);
   return {
     cell,
     figure: ratio(comparison.ratio),
@@ -65,9 +67,20 @@ function compared(model: Model, cell: Cell, base: Cell): Answer {
   };
 }
 
+/** Neither the typical value nor any tail differs beyond chance. */
+export function isTheSame({ comparison }: Cell): boolean {
+  const tails = comparison?.tails ?? [];
+  return (
+    comparison?.verdict === 'no-difference' && tails.every(({ p_value }) => (p_value ?? 1) > CHANCE)
+  );
+}
+
+/** The largest p-value of a difference that is claimed. */
+const CHANCE = 0.05;
+
 /** The farthest tail that differs beyond chance: what the typical value does not show. */
 function beyond({ tails }: Comparison): string[] {
-  const differs = tails?.filter(({ of, p_value }) => of !== 'sd' && (p_value ?? 1) <= 0.05);
+  const differs = tails?.filter(({ of, p_value }) => of !== 'sd' && (p_value ?? 1) <= CHANCE);
   const tail = differs?.at(-1);
   if (!tail?.ratio_ci95) return [];
   return [`${tail.of} ${ratio(tail.ratio)} [${ratioRange(tail.ratio_ci95)}]`];

@@ -1,6 +1,6 @@
 // The top of the page: what was studied, on what, whether the run is whole, and the answers.
 
-import { answersOf } from '../answers';
+import { answersOf, isTheSame, type Answer } from '../answers';
 import { logDomain, logTicks, scaleOf, type Domain } from '../axis';
 import { h, s } from '../dom';
 import { bytes, count, elapsed, moment, NONE, plural, ratio, ratioRange } from '../format';
@@ -8,7 +8,7 @@ import { cellsOf, shortTitle, type MeasurementView, type Model } from '../model'
 import { markerPath } from '../palette';
 import { quantileFill } from '../plots/marks';
 import type { Cell, Group, Summary } from '../summary';
-import { fold } from './fold';
+import { fold, onOpen } from './fold';
 import { seriesKey } from './swatch';
 
 /** Groups of a measurement that are answered before the rest is folded away. */
@@ -119,40 +119,55 @@ function measurementAnswers(model: Model, view: MeasurementView): HTMLElement {
   );
 }
 
+/** A group of more cells folds those that are like the baseline. */
+const MANY = 8;
+
 function groupAnswer(model: Model, group: Group, axis: Domain | null): HTMLElement {
   const title = shortTitle(group);
-  const items = answersOf(model, group).map((answer) =>
+  const all = answersOf(model, group);
+  const same = all.length > MANY ? all.filter(({ cell }) => isTheSame(cell)) : [];
+  const told = all.filter((answer) => !same.includes(answer));
+  const list = (answers: Answer[]): HTMLElement =>
     h(
-      'li',
-      { 'data-answer': answer.cell.id },
-      seriesKey(model, answer.cell.id),
-      ' ',
-      h('span', { class: 'figure' }, h('strong', {}, answer.figure || NONE), ' ', answer.of),
-      ' ',
-      h(
-        'span',
-        { class: 'words' },
-        answer.verdict
-          ? h(
-              'span',
-              { class: `verdict ${answer.cell.comparison?.verdict}` },
-              `${answer.verdict}: `,
-            )
-          : null,
-        answer.clauses.join(', '),
-        answer.remarks.map((remark, i) => [
-          i > 0 || answer.clauses.length > 0 ? ', ' : '',
-          h('span', { class: 'remark' }, remark),
-        ]),
-      ),
-      axis ? forestRow(model, answer.cell, axis) : null,
-    ),
+      'ul',
+      {},
+      answers.map((answer) => answerRow(model, answer, axis)),
+    );
+  const rest = h(
+    'details',
+    { class: 'fold' },
+    h('summary', {}, `${plural(same.length, 'other')} without a difference, in the tails neither`),
   );
+  onOpen(rest, () => [list(same)]);
   return h(
     'div',
     { class: 'answer' },
     h('h4', {}, title === group.measurement ? '' : title),
-    h('ul', {}, items),
+    h('div', {}, told.length > 0 ? list(told) : null, same.length > 0 ? rest : null),
+  );
+}
+
+function answerRow(model: Model, answer: Answer, axis: Domain | null): HTMLElement {
+  return h(
+    'li',
+    { 'data-answer': answer.cell.id },
+    seriesKey(model, answer.cell.id),
+    ' ',
+    h('span', { class: 'figure' }, h('strong', {}, answer.figure || NONE), ' ', answer.of),
+    ' ',
+    h(
+      'span',
+      { class: 'words' },
+      answer.verdict
+        ? h('span', { class: `verdict ${answer.cell.comparison?.verdict}` }, `${answer.verdict}: `)
+        : null,
+      answer.clauses.join(', '),
+      answer.remarks.map((remark, i) => [
+        i > 0 || answer.clauses.length > 0 ? ', ' : '',
+        h('span', { class: 'remark' }, remark),
+      ]),
+    ),
+    axis ? forestRow(model, answer.cell, axis) : null,
   );
 }
 

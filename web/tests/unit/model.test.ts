@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 
 import { describe, expect, it } from 'vitest';
 
-import { answersOf } from '../../src/answers';
+import { answersOf, isTheSame } from '../../src/answers';
 import { csv } from '../../src/csv';
 import { load } from '../../src/load';
 import { buildModel, cdfAt, curveAt, shortTitle, type Model } from '../../src/model';
@@ -131,7 +131,7 @@ describe('answers', () => {
 
   it('compare with the baseline', () => {
     expect(say(() => undefined)).toEqual([
-      'container|1.02×|of native|no difference found|20.2 µs against 19.8 µs|p99.99 1.16× [1.08–1.25]',
+      'container|1.02×|of native|median alike|20.2 µs against 19.8 µs|p99.99 1.16× [1.08–1.25]',
       'vm|20.7×|of native|slower|411 µs against 19.8 µs|p99.9 30.4× [28.3–32.9]|software emulation',
     ]);
   });
@@ -145,6 +145,19 @@ describe('answers', () => {
       'container|20.2 µs|||not compared',
       'vm||||not measured: no trial succeeded',
     ]);
+  });
+
+  it('are folded only where the tails are alike too', () => {
+    const { model } = fixture();
+    const cell = model.cells.get('rr-udp/kind=container/link=bridge') as Cell;
+    expect(cell.comparison?.verdict).toBe('no-difference');
+    expect(isTheSame(cell)).toBe(false);
+    for (const tail of cell.comparison?.tails ?? []) tail.p_value = 0.06;
+    expect(isTheSame(cell)).toBe(true);
+    if (cell.comparison) cell.comparison.verdict = 'worse';
+    expect(isTheSame(cell)).toBe(false);
+    delete cell.comparison;
+    expect(isTheSame(cell)).toBe(false);
   });
 
   it('have titles without the name of the measurement', () => {
