@@ -139,10 +139,11 @@ function groupAnswer(model: Model, group: Group, axis: Domain | null): HTMLEleme
     h('summary', {}, `${plural(same.length, 'other')} without a difference, in the tails neither`),
   );
   onOpen(rest, () => [list(same)]);
+  const titled = title !== group.measurement;
   return h(
     'div',
-    { class: 'answer' },
-    h('h4', {}, title === group.measurement ? '' : title),
+    { class: titled ? 'answer' : 'answer untitled' },
+    titled ? h('h4', {}, title) : null,
     h('div', {}, told.length > 0 ? list(told) : null, same.length > 0 ? rest : null),
   );
 }
