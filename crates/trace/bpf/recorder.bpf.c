@@ -28,6 +28,8 @@ const volatile struct recorder_settings settings;
 struct recorder_state state;
 
 #define NOT_LOOKED_AT 1
+/* Above every soft interrupt's number: the beginning of none is looked at. */
+#define NONE_TIMED 64
 /* Packets that a soft interrupt of somebody's own sending takes: its own, and one that just came. */
 #define OWN_PACKETS 2
 
@@ -119,6 +121,11 @@ static __always_inline __u32 cpu_of(struct task_struct *task)
 	return BPF_CORE_READ(old, cpu);
 }
 
+static __always_inline bool is_ksoftirqd(const char *name)
+{
+	return name[0] == 'k' && name[1] == 's' && name[2] == 'o' && name[3] == 'f' && name[9] == '/';
+}
+
 /* a: who leaves; b: its state (16 bits), its being throttled (1), the next's priority (16 from bit
  * 17 on), and who comes (from bit 33 on); text: the name of who comes; detail: 1 when preempted. */
 SEC("raw_tp/sched_switch")
@@ -132,7 +139,6 @@ int on_switch(struct bpf_raw_tracepoint_args *ctx)
 
 	if (!head || !event)
 		return 0;
-	head->timed = 0;
 	if (bpf_core_field_exists(prev->throttled))
 		throttled = BPF_CORE_READ(prev, throttled);
 	event->detail = ctx->args[0] ? 1 : 0;
@@ -141,6 +147,9 @@ int on_switch(struct bpf_raw_tracepoint_args *ctx)
 		   ((__u64)(__u16)BPF_CORE_READ(next, prio) << 17) |
 		   ((__u64)(__u32)BPF_CORE_READ(next, pid) << 33);
 	BPF_CORE_READ_STR_INTO(&event->text, next, comm);
+	/* Until a hard interrupt comes, whoever runs now makes soft ones by sending alone; but this one is
+	 * there for what others left. */
+	head->timed = is_ksoftirqd(event->text) ? 0 : NONE_TIMED;
 	return 0;
 }
 
@@ -218,9 +227,9 @@ int on_irq_exit(struct bpf_raw_tracepoint_args *ctx)
  * the end: whatever is written first writes it.
  *
  * A program that sends makes such an interrupt itself, for its own packet: looking at the clock there
- * would be most of what recording costs that packet. So the clock is read when a hard interrupt or
- * another task came before, for the later ones of the same row (they run in the order of their
- * numbers), and after one that took more than somebody's own packets. */
+ * would be most of what recording costs that packet. So the clock is read when a hard interrupt came
+ * before, for the later ones of the same row (they run in the order of their numbers), in the
+ * kernel's thread for them, and after one that took more than somebody's own packets. */
 SEC("raw_tp/softirq_entry")
 int on_softirq_entry(struct bpf_raw_tracepoint_args *ctx)
 {
