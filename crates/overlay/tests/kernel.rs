@@ -65,7 +65,9 @@ fn frames_stay_whole_through_vxlan() {
         }
         let counts = one.path.counts(a.port.id).unwrap();
         let mean = counts.received_bytes / counts.received_frames;
-        assert!(mean > 9_000, "cut on the way: {mean} bytes a frame");
+        // The longest that leaves a container cut has 1464 bytes; how large TCP makes the others depends on
+        // how fast the machine is.
+        assert!(mean > 1_500, "cut on the way: {mean} bytes a frame");
     });
 }
 
