@@ -351,6 +351,12 @@ impl Group {
         };
         let path = PathBuf::from(root).join(format!("latlab-test-{}", crate::namespaces::id()));
         fs::create_dir(&path).unwrap();
+        // Against whatever else the machine does; the largest that there is.
+        let weight = match unified {
+            true => ("cpu.weight", "10000"),
+            false => ("cpu.shares", "262144"),
+        };
+        fs::write(path.join(weight.0), weight.1).unwrap();
         Group { path, unified }
     }
 
