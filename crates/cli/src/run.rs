@@ -60,9 +60,10 @@ pub fn run(args: &args::Run) -> Outcome {
     let run = run.map_err(failed)?;
     let directory = run.directory().to_path_buf();
     eprintln!(
-        "{}: {} trials into {}",
+        "{}: {} trial{} into {}",
         *file.study.name,
         plan.trials(),
+        if plan.trials() == 1 { "" } else { "s" },
         run.directory().display()
     );
     let bar = progress(plan.trials());

@@ -56,6 +56,31 @@ fn answers(run: &Path, scratch: &Path, start: impl Fn() -> Command) -> Vec<Vec<u
     all
 }
 
+/// A device that forwards nothing is no slow one: the trial fails, with what interfaces counted. So does one
+/// whose sender never learns where to send to.
+#[test]
+fn a_device_that_lets_nothing_through_is_said_with_its_interfaces() {
+    let name = "a_device_that_lets_nothing_through_is_said_with_its_interfaces";
+    enter(name, |b| {
+        let silent = STUDY.replace("device: af-packet, ", "");
+        let known = "exec: [\"ip neigh add 10.9.2.1 lladdr 02:00:00:00:00:09 dev eth0\", ";
+        let blocked = silent.replacen("exec: [", known, 1);
+        for (study, words) in [
+            (silent, "nobody at eth0 answers for 10.9.2.1"),
+            (
+                blocked,
+                "packets came through `device`; its interfaces counted: in ",
+            ),
+        ] {
+            let runs = b.root().join("runs");
+            let study = b.file("blocked", &study);
+            let said = b.latlab(&["run", &study, "--runs", runs.to_str().unwrap()]);
+            assert_eq!(said.code, 1, "{said:#?}");
+            assert!(said.err.contains(words), "{words}: {said:#?}");
+        }
+    });
+}
+
 #[test]
 fn an_explanation_needs_neither_root_nor_this_machine() {
     enter("an_explanation_needs_neither_root_nor_this_machine", |b| {

@@ -9,6 +9,7 @@
 //! the recorder's rings, which keep the newest events. After the window nothing is copied: packets are
 //! matched in place ([`Timed`]), written a row group at a time, and the slowest kept in a heap.
 
+mod nothing;
 mod timed;
 
 use std::collections::BTreeSet;
@@ -119,6 +120,7 @@ pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
         outputs.push(("device", node, output));
     }
     let timed = Timed::new(&mut outputs[0].2, seen);
+    nothing::refuse(context, &timed)?;
     let mut measured = conclude(context, timed, recorder, trace);
     measured.floor = Some(floor);
     for (role, node, output) in &outputs {

@@ -67,6 +67,16 @@ pub enum Error {
         /// Its words.
         reason: String,
     },
+    /// A device let nothing through.
+    #[error("none of {sent} packets came through `{device}`; {interfaces}")]
+    NothingThrough {
+        /// Its node.
+        device: String,
+        /// Packets that were seen before it.
+        sent: u64,
+        /// What its interfaces say.
+        interfaces: String,
+    },
     /// A tap could not be had.
     #[error("node `{node}`: {source}")]
     Tap {

@@ -1,0 +1,113 @@
+//! A device that let nothing through. There is no latency then, and the question is where the packets
+//! stayed: its own interfaces' counts say it, from the inside.
+
+use std::io::Read;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use latlab_host::nodes::session::Command;
+
+use super::Timed;
+use crate::trial::{Context, Error};
+
+/// A node that hangs is asked no longer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Even a thousand interfaces stay below this.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// Refuses to conclude from packets of which none came through a device.
+pub fn refuse(context: &Context<'_>, timed: &Timed) -> Result<(), Error> {
+    let through = context.measurement.through.iter();
+    let mut hops = timed.hops().zip(through);
+    let blocked = hops.find(|((_, _, fates), _)| fates.entered > 0 && fates.left == 0);
+    match blocked {
+        None => Ok(()),
+        Some(((_, _, fates), device)) => Err(Error::NothingThrough {
+            device: device.value.clone(),
+            sent: fates.entered,
+            interfaces: interfaces(context, &device.value),
+        }),
+    }
+}
+
+/// What the interfaces of a node counted.
+fn interfaces(context: &Context<'_>, node: &str) -> String {
+    let unknown = |why: String| format!("its interfaces could not be asked ({why})");
+    let argv = ["cat", "/proc/net/dev"].map(str::to_string).to_vec();
+    let mut session = match context.lab.start(node, &Command::new(argv)) {
+        Ok(session) => session,
+        Err(error) => return unknown(error.to_string()),
+    };
+    let (send, output) = channel();
+    let stdout = session.take_stdout();
+    std::thread::spawn(move || {
+        let mut text = String::new();
+        stdout.map(|s| s.take(MOST_BYTES).read_to_string(&mut text));
+        send.send(text).ok();
+    });
+    match output.recv_timeout(PATIENCE) {
+        Ok(text) => counts(&text),
+        Err(_) => unknown("no answer from the node".into()),
+    }
+}
+
+/// From the text of `/proc/net/dev` (proc_net(5)): packets, errors and drops, in and out.
+fn counts(text: &str) -> String {
+    let one = |line: &str| {
+        let (name, numbers) = line.split_once(':')?;
+        let name = name.trim();
+        let numbers: Vec<u64> = numbers
+            .split_whitespace()
+            .map_while(|n| n.parse().ok())
+            .collect();
+        // Eight numbers of what was received, eight of what was sent: bytes, packets, errors, drops...
+        let [
+            _,
+            packets_in,
+            errors_in,
+            drops_in,
+            _,
+            _,
+            _,
+            _,
+            _,
+            packets_out,
+            errors_out,
+            drops_out,
+            ..,
+        ] = numbers[..]
+        else {
+            return None;
+        };
+        (name != "lo").then(|| {
+            format!(
+                "{name} in {packets_in} ({errors_in} errors, {drops_in} dropped), out {packets_out} \
+                 ({errors_out} errors, {drops_out} dropped)"
+            )
+        })
+    };
+    let all: Vec<String> = text.lines().filter_map(one).collect();
+    match all.is_empty() {
+        true => "it has no interfaces".into(),
+        false => format!("its interfaces counted: {}", all.join("; ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interfaces_are_read_and_loopback_is_not() {
+        let text = "Inter-|   Receive                                                |  Transmit\n \
+                    face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed\n    \
+                    lo: 1 1 0 0 0 0 0 0 1 1 0 0 0 0 0 0\n  \
+                    eth0: 9000 30 1 2 0 0 0 0 420 7 3 4 0 0 0 0\n";
+        assert_eq!(
+            counts(text),
+            "its interfaces counted: eth0 in 30 (1 errors, 2 dropped), out 7 (3 errors, 4 dropped)"
+        );
+        assert_eq!(counts(""), "it has no interfaces");
+        assert_eq!(counts("eth0: 1 2 3\n"), "it has no interfaces");
+    }
+}
