@@ -17,6 +17,8 @@ use latlab_wire::samples::{Decoder, Message, Ready, Record, Report, SampleKind};
 const SETUP: Duration = Duration::from_secs(30);
 /// SIGKILL, which nothing survives.
 const KILL: i32 = 9;
+/// A command's output is read up to here; even iperf3's of many streams is far below.
+const MOST_OUTPUT: u64 = 64 << 20;
 
 /// Why an end point gave no result.
 #[derive(Debug, thiserror::Error)]
@@ -284,4 +286,23 @@ fn read(mut stream: impl Read, on_ready: &mut dyn FnMut(Ready)) -> Result<Output
     }
     decoder.finish().map_err(ReadError::Wire)?;
     Ok(output)
+}
+
+/// What a command says until it ends. None when it has not ended by then: it is killed.
+pub(crate) fn output(session: &mut dyn Session, patience: Duration) -> Option<String> {
+    drop(session.take_stdin());
+    let (send, output) = channel();
+    let stdout = session.take_stdout();
+    std::thread::spawn(move || {
+        let mut text = String::new();
+        stdout.map(|s| s.take(MOST_OUTPUT).read_to_string(&mut text));
+        send.send(text).ok();
+    });
+    let text = output.recv_timeout(patience).ok();
+    match text {
+        Some(_) => drop(session.wait()),
+        // A node that hangs would not say that it ended either.
+        None => drop((session.signaller())(KILL)),
+    }
+    text
 }

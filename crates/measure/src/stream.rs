@@ -7,11 +7,12 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::sync::mpsc::channel;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use latlab_host::nodes::session::{Command, Session};
 use latlab_model::spec::Protocol;
 
+use crate::endpoint;
 use crate::iperf;
 use crate::rr::strings;
 use crate::trial::{Context, Error, Measured};
@@ -156,23 +157,9 @@ fn client(context: &Context<'_>) -> Result<String, Error> {
         argv.extend(strings(&["--bitrate", &rate.0.to_string()]));
     }
     let mut session = start(context, context.sender(), argv)?;
-    drop(session.take_stdin());
-    let (send, output) = channel();
-    let stdout = session.take_stdout();
-    std::thread::spawn(move || {
-        let mut text = String::new();
-        // Even a result of many streams stays far below this.
-        stdout.map(|s| s.take(64 << 20).read_to_string(&mut text));
-        send.send(text).ok();
-    });
     let patience = Duration::from_nanos(m.duration.0 + m.warmup.0) + AFTER;
-    let deadline = Instant::now() + patience;
-    let text = output.recv_timeout(deadline.saturating_duration_since(Instant::now()));
-    if text.is_err() {
-        (session.signaller())(KILL).ok();
-    }
-    session.wait().ok();
-    text.map_err(|_| Error::Iperf {
+    let text = endpoint::output(&mut *session, patience);
+    text.ok_or_else(|| Error::Iperf {
         node: context.sender().into(),
         message: format!("no result within {} s", patience.as_secs()),
     })

@@ -1,19 +1,16 @@
 //! A device that let nothing through. There is no latency then, and the question is where the packets
 //! stayed: its own interfaces' counts say it, from the inside.
 
-use std::io::Read;
-use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use latlab_host::nodes::session::Command;
 
 use super::Timed;
+use crate::endpoint;
 use crate::trial::{Context, Error};
 
 /// A node that hangs is asked no longer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Even a thousand interfaces stay below this.
-const MOST_BYTES: u64 = 1 << 20;
 
 /// Refuses to conclude from packets of which none came through a device.
 pub fn refuse(context: &Context<'_>, timed: &Timed) -> Result<(), Error> {
@@ -38,16 +35,9 @@ fn interfaces(context: &Context<'_>, node: &str) -> String {
         Ok(session) => session,
         Err(error) => return unknown(error.to_string()),
     };
-    let (send, output) = channel();
-    let stdout = session.take_stdout();
-    std::thread::spawn(move || {
-        let mut text = String::new();
-        stdout.map(|s| s.take(MOST_BYTES).read_to_string(&mut text));
-        send.send(text).ok();
-    });
-    match output.recv_timeout(PATIENCE) {
-        Ok(text) => counts(&text),
-        Err(_) => unknown("no answer from the node".into()),
+    match endpoint::output(&mut *session, PATIENCE) {
+        Some(text) => counts(&text),
+        None => unknown("no answer from the node".into()),
     }
 }
 

@@ -9,7 +9,8 @@ use crate::endpoints::{DropReason, PortId};
 /// An Ethernet address.
 pub type Mac = [u8; 6];
 
-/// Changes with every change of a layout or of how programs are put at interfaces: programs of one version never meet maps of another.
+/// Changes with every change of a layout or of how programs are put at interfaces: programs of one
+/// version never meet maps of another.
 pub(super) const VERSION: u32 = 3;
 /// Room for a kernel path's name.
 pub(super) const NAME_BYTES: usize = 48;

@@ -221,19 +221,24 @@ fn interrupts_are_named_by_what_they_are() {
     assert_named(fault, FROM, TO, &Cause::PageFault);
 }
 
-#[test]
-fn many_short_interrupts_own_their_way_in_and_out() {
-    let mut events = Vec::new();
-    // 2 µs of each 5 are seen; the device's work is long done otherwise.
-    for at in (FROM..TO).step_by(5_000) {
+/// A timer's interrupt every 5 µs, each so long.
+fn storm(length: u64) -> Vec<Event> {
+    let one = |at| {
         let mut entry = event(at, 1, EventKind::VectorEntry);
         entry.detail = vector::LOCAL_TIMER;
         let mut timer = event(at + 100, 1, EventKind::HrtimerEntry);
         timer.set_text("timerfd_tmrproc");
-        let mut exit = event(at + 2_000, 1, EventKind::VectorExit);
+        let mut exit = event(at + length, 1, EventKind::VectorExit);
         exit.detail = vector::LOCAL_TIMER;
-        events.extend([entry, timer, exit]);
-    }
+        [entry, timer, exit]
+    };
+    (FROM..TO).step_by(5_000).flat_map(one).collect()
+}
+
+#[test]
+fn many_short_interrupts_own_their_way_in_and_out() {
+    // 2 µs of each 5 are seen; the device's work is long done otherwise.
+    let events = storm(2_000);
     let all = attribute(&capture(held_up(FROM, TO), events), 1000);
     let mut held = 0;
     for one in all.worst.iter().filter(|one| one.latency_ns() > 50_000) {
@@ -248,15 +253,7 @@ fn many_short_interrupts_own_their_way_in_and_out() {
 #[test]
 fn a_storm_upon_another_task_is_the_same_storm() {
     let mut events = vec![switch(1, 0, 0, DEVICE, "forwarder")];
-    for at in (FROM..TO).step_by(5_000) {
-        let mut entry = event(at, 1, EventKind::VectorEntry);
-        entry.detail = vector::LOCAL_TIMER;
-        let mut timer = event(at + 100, 1, EventKind::HrtimerEntry);
-        timer.set_text("timerfd_tmrproc");
-        let mut exit = event(at + 4_000, 1, EventKind::VectorExit);
-        exit.detail = vector::LOCAL_TIMER;
-        events.extend([entry, timer, exit]);
-    }
+    events.extend(storm(4_000));
     events.push(switch(FROM + 304_500, DEVICE, 0, HOG, "kworker/1:2"));
     events.push(switch(FROM + 654_500, HOG, 1, DEVICE, "forwarder"));
     events.sort_by_key(|event| event.time_ns);

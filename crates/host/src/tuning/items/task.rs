@@ -62,13 +62,15 @@ impl Task {
 
     /// Every thread of the machine, as far as this process sees them.
     pub fn all(root: &Root) -> Vec<Task> {
-        let number = |name: &String| name.parse::<u32>().ok();
-        let processes: Vec<u32> = root.names("/proc").iter().filter_map(number).collect();
-        let threads = processes.into_iter().flat_map(|pid| {
-            let found = root.names(format!("/proc/{pid}/task"));
-            found.iter().filter_map(number).collect::<Vec<_>>()
-        });
+        let processes = numbers(root, "/proc").into_iter();
+        let threads = processes.flat_map(|pid| numbers(root, &format!("/proc/{pid}/task")));
         threads.filter_map(|tid| Task::of(root, tid)).collect()
+    }
+
+    /// Every process, as its first thread.
+    pub fn processes(root: &Root) -> impl Iterator<Item = Task> {
+        let processes = numbers(root, "/proc").into_iter();
+        processes.filter_map(|pid| Task::of(root, pid))
     }
 
     /// Runs in the kernel only.
@@ -83,15 +85,17 @@ impl Task {
 
     /// A process of this name that started later.
     pub fn successor(&self, root: &Root) -> Option<Task> {
-        let names = root.names("/proc");
-        let numbers = names.iter().filter_map(|name| name.parse().ok());
-        let mut tasks = numbers.filter_map(|pid| Task::of(root, pid));
-        tasks.find(|task| task.name == self.name && task.start > self.start)
+        Task::processes(root).find(|task| task.name == self.name && task.start > self.start)
     }
 
     fn is_there(&self, root: &Root) -> bool {
         Task::of(root, self.tid).is_some_and(|now| now.start == self.start)
     }
+}
+
+fn numbers(root: &Root, directory: &str) -> Vec<u32> {
+    let names = root.names(directory);
+    names.iter().filter_map(|name| name.parse().ok()).collect()
 }
 
 impl fmt::Display for Task {

@@ -33,8 +33,7 @@ pub const KNOB: Knob = Knob {
 const NOT_RUNNING: &str = "irqbalance does not run: nothing moves interrupts back";
 
 fn daemon(machine: &Machine<'_>) -> Option<Task> {
-    let tasks = Task::all(machine.root);
-    tasks.into_iter().find(|task| task.name == "irqbalance")
+    Task::processes(machine.root).find(|task| task.name == "irqbalance")
 }
 
 fn activity(task: Task) -> Item {
@@ -73,7 +72,6 @@ mod tests {
         let stat = "4190001 (irqbalance) S 1 0 0 0 -1 64 0 0 0 0 0 0 0 0 20 0 1 0 77 0 0\n";
         Tree::new(&[
             ("/proc/4190001/stat", stat),
-            ("/proc/4190001/task/4190001/stat", ""),
             ("/proc/4190001/environ", environment),
         ])
     }

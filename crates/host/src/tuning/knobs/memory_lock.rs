@@ -22,10 +22,8 @@ pub const KNOB: Knob = Knob {
 
 /// One a process, not one a thread: the limit is the process's.
 fn programs(machine: &Machine<'_>) -> Vec<Task> {
-    let names = machine.root.names("/proc");
-    let numbers = names.iter().filter_map(|name| name.parse().ok());
-    let tasks = numbers.filter_map(|pid| Task::of(machine.root, pid));
-    tasks.filter(|task| !task.is_kernel()).collect()
+    let processes = Task::processes(machine.root);
+    processes.filter(|task| !task.is_kernel()).collect()
 }
 
 fn limit(task: Task) -> Item {
