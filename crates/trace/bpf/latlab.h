@@ -110,23 +110,48 @@ struct tap_counters {
 	struct tap_head heads[MAX_CPUS];
 };
 
-struct recorder_settings {
-	__s64 steal_from_run_queue; /* 0: not known */
-	__u32 ring_events;          /* events a ring holds: a power of two */
-	__u32 padding;
+/* How far from a processor's run queue the kernel keeps what it knows of soft interrupts: see softirq.h. */
+struct soft_words {
+	__u64 are_known;
+	__s64 depth;   /* the preemption count */
+	__s64 pending; /* a bit each */
+	__s64 begun;   /* how many of each kind */
+	__s64 thread;  /* which task they are left to */
 };
 
-/* All that recording an event needs to know of its processor: a cache line each. */
+struct recorder_settings {
+	__s64 steal_from_run_queue; /* 0: not known */
+	__u64 ring_events;          /* events a ring holds: a power of two */
+	struct soft_words soft;
+};
+
+/* Whether an event of its own tells of the beginning of the soft interrupt that is under way. */
+enum opening {
+	NOT_OPEN = 0,
+	OPEN = 1,
+	CLOSING = 2, /* its end is being written */
+};
+
+/* Kinds of soft interrupts that the kernel has. */
+#define SOFTIRQS 10
+
+/* All that recording an event needs to know of its processor: cache lines of its own. */
 struct recorder_head {
 	__u64 recorded;
 	__u64 steal_at;
-	__u64 soft_ns;    /* when the soft interrupt began that no event tells of yet; 0: none, 1: not looked at */
+	__u64 soft_ns;    /* when the first of `row` began, if it did */
 	__u64 soft_steal; /* steal then */
-	__u32 soft;       /* which */
-	__u32 polled;     /* packets taken in it */
+	__u32 row;        /* soft interrupts that may run one after the other from then on, a bit each */
+	__u32 polled;     /* packets taken in the one under way */
 	__u32 ring;       /* which ring is the processor's, from 1 on; 0: not watched, or not now */
-	__u32 timed;      /* the first soft interrupt whose beginning is looked at */
-	__u32 padding[4];
+	__u32 is_open;    /* whether an event tells of the one under way: enum opening */
+	__u64 queue_at;   /* its run queue */
+	__u8 is_sure;     /* the row runs, whatever else there is */
+	__u8 is_counted;  /* `begun` is known */
+	__u8 serving;     /* which is under way, from 1 on, where the kernel has no words for it */
+	__u8 padding[5];
+	__u64 begun[SOFTIRQS / 2]; /* how many of each kind the kernel had begun when the last ended */
+	__u64 padding2[3];
 };
 
 struct recorder_state {
@@ -155,6 +180,10 @@ struct steal_state {
 };
 
 struct rq;
+
+struct kernel_stat {
+	unsigned long irqs_sum;
+} __attribute__((preserve_access_index));
 
 struct cfs_rq {
 	struct rq *rq;
@@ -202,9 +231,16 @@ struct kvm_steal_time {
 /* From Linux 6.2 on memory can be read without calling a helper, if it is said to be of some type. */
 extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym __weak;
 
+/* This processor's run queue; 0: not known. */
+static __always_inline __u64 own_queue(void)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+
+	return (__u64)BPF_CORE_READ(task, se.cfs_rq, rq);
+}
+
 static __always_inline __u64 stolen_ns(__s64 from_run_queue, __u64 *cached)
 {
-	struct task_struct *task;
 	struct kvm_steal_time *word;
 	__u64 stolen = 0;
 	__u64 queue;
@@ -212,8 +248,7 @@ static __always_inline __u64 stolen_ns(__s64 from_run_queue, __u64 *cached)
 	if (!from_run_queue)
 		return 0;
 	if (!*cached) {
-		task = (void *)bpf_get_current_task();
-		queue = (__u64)BPF_CORE_READ(task, se.cfs_rq, rq);
+		queue = own_queue();
 		if (!queue)
 			return 0;
 		*cached = queue + from_run_queue;

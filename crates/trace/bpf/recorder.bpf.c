@@ -5,7 +5,7 @@
  * were is the difference between `heads` and the ring's size. Nothing is woken and nobody reads while
  * it records, so it costs the measured processors the writing of an event and no more.
  */
-#include "latlab.h"
+#include "softirq.h"
 
 struct irqaction {
 	const char *name;
@@ -26,12 +26,6 @@ struct {
 /* One variable a section, so that user space knows where it lies. */
 const volatile struct recorder_settings settings;
 struct recorder_state state;
-
-#define NOT_LOOKED_AT 1
-/* Above every soft interrupt's number: the beginning of none is looked at. */
-#define NONE_TIMED 64
-/* Packets that a soft interrupt of somebody's own sending takes: its own, and one that just came. */
-#define OWN_PACKETS 2
 
 /* This processor's, if it is watched now. */
 static __always_inline struct recorder_head *head_of(void)
@@ -67,49 +61,43 @@ static __always_inline struct event *append(struct recorder_head *head, __u8 kin
 	return event;
 }
 
-/* Something happens inside of a soft interrupt, so that its beginning is an event of its own; if nobody
- * looked when that was, it is known to be under way from now on. */
-static __always_inline void open_softirq(struct recorder_head *head, __u64 now)
+/* Something happens inside of a soft interrupt, so that its beginning is an event of its own; if that is
+ * not known, it is known to be under way from now on. */
+static __always_inline void open_softirq(struct recorder_head *head, __u64 now, __u64 steal_ns)
 {
-	__u64 began = __sync_lock_test_and_set(&head->soft_ns, 0);
+	__u32 which = under_way(head, &settings.soft);
 	struct event *event;
 
-	if (!began)
+	/* Another event may come between any two instructions. */
+	if (!which || __sync_val_compare_and_swap(&head->is_open, NOT_OPEN, OPEN) != NOT_OPEN)
 		return;
-	if (began == NOT_LOOKED_AT) {
-		began = now;
-		head->soft_steal = stolen_ns(settings.steal_from_run_queue, &head->steal_at);
+	which--;
+	/* How many packets it takes is not known yet; that it is interrupted speaks for many. */
+	if (was_left(head, which)) {
+		now = head->soft_ns;
+		steal_ns = head->soft_steal;
 	}
-	event = append(head, EVENT_SOFTIRQ_ENTRY, began, head->soft_steal);
+	event = append(head, EVENT_SOFTIRQ_ENTRY, now, steal_ns);
 	if (event)
-		event->a = head->soft;
+		event->a = which;
 	if (!head->polled)
 		return;
-	event = append(head, EVENT_NAPI_POLL, began, head->soft_steal);
+	event = append(head, EVENT_NAPI_POLL, now, steal_ns);
 	if (event)
 		event->a = head->polled;
 }
 
-static __always_inline struct event *next_event(__u8 kind)
+static __always_inline struct event *next_event(struct recorder_head *head, __u8 kind)
 {
-	struct recorder_head *head = head_of();
-	__u64 now;
+	__u64 now, steal_ns;
 
 	if (!head)
 		return 0;
 	now = bpf_ktime_get_ns();
-	if (head->soft_ns)
-		open_softirq(head, now);
-	return append(head, kind, now, stolen_ns(settings.steal_from_run_queue, &head->steal_at));
-}
-
-static __always_inline __u32 state_of(struct task_struct *task)
-{
-	struct task_struct___old *old = (void *)task;
-
-	if (bpf_core_field_exists(task->__state))
-		return BPF_CORE_READ(task, __state);
-	return BPF_CORE_READ(old, state);
+	steal_ns = stolen_ns(settings.steal_from_run_queue, &head->steal_at);
+	if (head->is_open == NOT_OPEN)
+		open_softirq(head, now, steal_ns);
+	return append(head, kind, now, steal_ns);
 }
 
 static __always_inline __u32 cpu_of(struct task_struct *task)
@@ -134,10 +122,10 @@ int on_switch(struct bpf_raw_tracepoint_args *ctx)
 	struct task_struct *prev = (void *)ctx->args[1];
 	struct task_struct *next = (void *)ctx->args[2];
 	struct recorder_head *head = head_of();
-	struct event *event = next_event(EVENT_SWITCH);
+	struct event *event = next_event(head, EVENT_SWITCH);
 	__u64 throttled = 0;
 
-	if (!head || !event)
+	if (!event)
 		return 0;
 	if (bpf_core_field_exists(prev->throttled))
 		throttled = BPF_CORE_READ(prev, throttled);
@@ -147,9 +135,13 @@ int on_switch(struct bpf_raw_tracepoint_args *ctx)
 		   ((__u64)(__u16)BPF_CORE_READ(next, prio) << 17) |
 		   ((__u64)(__u32)BPF_CORE_READ(next, pid) << 33);
 	BPF_CORE_READ_STR_INTO(&event->text, next, comm);
-	/* Until a hard interrupt comes, whoever runs now makes soft ones by sending alone; but this one is
-	 * there for what others left. */
-	head->timed = is_ksoftirqd(event->text) ? 0 : NONE_TIMED;
+	head->is_open = NOT_OPEN;
+	head->serving = 0;
+	head->polled = 0;
+	head->row = 0;
+	/* It is there for what others left, and for nothing else. */
+	if (settings.soft.are_known && is_ksoftirqd(event->text))
+		row_begins(head, pending(head, &settings.soft), true, event->time_ns, event->steal_ns);
 	return 0;
 }
 
@@ -157,13 +149,17 @@ int on_switch(struct bpf_raw_tracepoint_args *ctx)
 static __always_inline int wakeup(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct task_struct *task = (void *)ctx->args[0];
-	struct event *event = next_event(EVENT_WAKEUP);
+	struct recorder_head *head = head_of();
+	struct event *event = next_event(head, EVENT_WAKEUP);
 
 	if (!event)
 		return 0;
 	event->a = BPF_CORE_READ(task, pid);
 	event->b = cpu_of(task);
 	BPF_CORE_READ_STR_INTO(&event->text, task, comm);
+	/* The rest is left to it, or to whoever is first. */
+	if (is_ksoftirqd(event->text))
+		head->is_sure = false;
 	return 0;
 }
 
@@ -184,7 +180,7 @@ SEC("raw_tp/irq_handler_entry")
 int on_irq_entry(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct irqaction *action = (void *)ctx->args[1];
-	struct event *event = next_event(EVENT_IRQ_ENTRY);
+	struct event *event = next_event(head_of(), EVENT_IRQ_ENTRY);
 
 	if (!event)
 		return 0;
@@ -193,91 +189,77 @@ int on_irq_entry(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
-static __always_inline int plain(__u8 kind, __u8 detail, __u32 a, __u64 b)
+static __always_inline struct event *plain(struct recorder_head *head, __u8 kind, __u8 detail, __u32 a,
+					   __u64 b)
 {
-	struct event *event = next_event(kind);
+	struct event *event = next_event(head, kind);
 
 	if (!event)
 		return 0;
 	event->detail = detail;
 	event->a = a;
 	event->b = b;
-	return 0;
+	return event;
 }
 
-/* What follows the end of a hard interrupt came with it. */
-static __always_inline int hard_end(__u8 kind, __u8 detail, __u32 a)
+static __always_inline void hard_end(__u8 kind, __u8 detail, __u32 a)
 {
 	struct recorder_head *head = head_of();
+	struct event *event = plain(head, kind, detail, a, 0);
 
-	if (!head)
-		return 0;
-	head->timed = 0;
-	return plain(kind, detail, a, 0);
+	if (event)
+		behind_hard(head, &settings.soft, event->time_ns, event->steal_ns);
 }
 
 SEC("raw_tp/irq_handler_exit")
 int on_irq_exit(struct bpf_raw_tracepoint_args *ctx)
 {
-	return hard_end(EVENT_IRQ_EXIT, 0, ctx->args[0]);
+	hard_end(EVENT_IRQ_EXIT, 0, ctx->args[0]);
+	return 0;
 }
 
-/* Every packet that the kernel takes comes in a soft interrupt, mostly in one in which nothing else
- * happens. So the beginning is only remembered, and written when there is something to tell before
- * the end: whatever is written first writes it.
- *
- * A program that sends makes such an interrupt itself, for its own packet: looking at the clock there
- * would be most of what recording costs that packet. So the clock is read when a hard interrupt came
- * before, for the later ones of the same row (they run in the order of their numbers), in the
- * kernel's thread for them, and after one that took more than somebody's own packets. */
+/* Only where the kernel does not tell of it in another way: see softirq.h. */
 SEC("raw_tp/softirq_entry")
 int on_softirq_entry(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct recorder_head *head = head_of();
 	__u32 which = ctx->args[0];
 
-	if (!head)
+	if (!head || which >= SOFTIRQS)
 		return 0;
-	if (which < head->timed) {
-		head->soft = which;
-		head->soft_ns = NOT_LOOKED_AT;
-		return 0;
-	}
-	head->soft = which;
-	head->soft_steal = stolen_ns(settings.steal_from_run_queue, &head->steal_at);
-	head->soft_ns = bpf_ktime_get_ns();
+	row_begins(head, 1 << which, true, bpf_ktime_get_ns(),
+		   stolen_ns(settings.steal_from_run_queue, &head->steal_at));
+	head->serving = which + 1;
 	return 0;
 }
 
-/* a: which of the kernel's soft interrupts. */
+/* a: which of the kernel's soft interrupts. Every packet that the kernel takes comes in one, mostly in one
+ * in which nothing else happens: that one is a single event. */
 SEC("raw_tp/softirq_exit")
 int on_softirq_exit(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct recorder_head *head = head_of();
 	__u32 which = ctx->args[0];
+	__u64 now, steal_ns;
 	struct event *event;
-	__u64 now, began;
-	__u32 polled;
+	bool was_open;
 
-	if (!head)
+	if (!head || which >= SOFTIRQS)
 		return 0;
 	now = bpf_ktime_get_ns();
-	began = __sync_lock_test_and_set(&head->soft_ns, 0);
-	polled = head->polled;
+	steal_ns = stolen_ns(settings.steal_from_run_queue, &head->steal_at);
+	was_open = __sync_lock_test_and_set(&head->is_open, CLOSING) == OPEN;
+	event = append(head, was_open ? EVENT_SOFTIRQ_EXIT : EVENT_WHOLE_SOFTIRQ, now, steal_ns);
+	if (event) {
+		event->a = was_open ? which : which | head->polled << 8;
+		if (!was_open && begin_is_known(head, &settings.soft, which)) {
+			event->b = head->soft_ns;
+			*(__u64 *)event->text = head->soft_steal;
+		}
+	}
 	head->polled = 0;
-	head->timed = began && polled <= OWN_PACKETS ? which + 1 : 0;
-	event = append(head, began ? EVENT_WHOLE_SOFTIRQ : EVENT_SOFTIRQ_EXIT, now,
-		       stolen_ns(settings.steal_from_run_queue, &head->steal_at));
-	if (!event)
-		return 0;
-	event->a = which;
-	if (!began)
-		return 0;
-	event->a |= polled << 8;
-	if (began == NOT_LOOKED_AT)
-		return 0;
-	event->b = began;
-	*(__u64 *)event->text = head->soft_steal;
+	behind_soft(head, &settings.soft, which, now, steal_ns);
+	head->is_open = NOT_OPEN;
 	return 0;
 }
 
@@ -286,21 +268,37 @@ int on_softirq_exit(struct bpf_raw_tracepoint_args *ctx)
 	SEC("raw_tp/" #name "_entry")                                          \
 	int on_##name##_entry(struct bpf_raw_tracepoint_args *ctx)             \
 	{                                                                      \
-		return plain(EVENT_VECTOR_ENTRY, which, 0, 0);                 \
+		plain(head_of(), EVENT_VECTOR_ENTRY, which, 0, 0);             \
+		return 0;                                                      \
 	}                                                                      \
 	SEC("raw_tp/" #name "_exit")                                           \
 	int on_##name##_exit(struct bpf_raw_tracepoint_args *ctx)              \
 	{                                                                      \
-		return hard_end(EVENT_VECTOR_EXIT, which, 0);                  \
+		hard_end(EVENT_VECTOR_EXIT, which, 0);                         \
+		return 0;                                                      \
 	}
 
 VECTOR(local_timer, VECTOR_LOCAL_TIMER)
-VECTOR(reschedule, VECTOR_RESCHEDULE)
 VECTOR(call_function, VECTOR_CALL_FUNCTION)
 VECTOR(call_function_single, VECTOR_CALL_FUNCTION_SINGLE)
 VECTOR(irq_work, VECTOR_IRQ_WORK)
 VECTOR(x86_platform_ipi, VECTOR_PLATFORM)
 VECTOR(thermal_apic, VECTOR_THERMAL)
+
+/* Behind this one the kernel does not look for soft ones. */
+SEC("raw_tp/reschedule_entry")
+int on_reschedule_entry(struct bpf_raw_tracepoint_args *ctx)
+{
+	plain(head_of(), EVENT_VECTOR_ENTRY, VECTOR_RESCHEDULE, 0, 0);
+	return 0;
+}
+
+SEC("raw_tp/reschedule_exit")
+int on_reschedule_exit(struct bpf_raw_tracepoint_args *ctx)
+{
+	plain(head_of(), EVENT_VECTOR_EXIT, VECTOR_RESCHEDULE, 0, 0);
+	return 0;
+}
 
 /* b: the address of the function that is called. */
 SEC("raw_tp/hrtimer_expire_entry")
@@ -308,33 +306,38 @@ int on_hrtimer_entry(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct hrtimer *timer = (void *)ctx->args[0];
 
-	return plain(EVENT_HRTIMER_ENTRY, 0, 0, (__u64)BPF_CORE_READ(timer, function));
+	plain(head_of(), EVENT_HRTIMER_ENTRY, 0, 0, (__u64)BPF_CORE_READ(timer, function));
+	return 0;
 }
 
 SEC("raw_tp/hrtimer_expire_exit")
 int on_hrtimer_exit(struct bpf_raw_tracepoint_args *ctx)
 {
-	return plain(EVENT_HRTIMER_EXIT, 0, 0, 0);
+	plain(head_of(), EVENT_HRTIMER_EXIT, 0, 0, 0);
+	return 0;
 }
 
 /* a: whose; b: the address; detail: 1 when the kernel itself faulted. */
 SEC("raw_tp/page_fault_user")
 int on_user_fault(struct bpf_raw_tracepoint_args *ctx)
 {
-	return plain(EVENT_FAULT_ENTRY, 0, (__u32)bpf_get_current_pid_tgid(), ctx->args[0]);
+	plain(head_of(), EVENT_FAULT_ENTRY, 0, (__u32)bpf_get_current_pid_tgid(), ctx->args[0]);
+	return 0;
 }
 
 SEC("raw_tp/page_fault_kernel")
 int on_kernel_fault(struct bpf_raw_tracepoint_args *ctx)
 {
-	return plain(EVENT_FAULT_ENTRY, 1, (__u32)bpf_get_current_pid_tgid(), ctx->args[0]);
+	plain(head_of(), EVENT_FAULT_ENTRY, 1, (__u32)bpf_get_current_pid_tgid(), ctx->args[0]);
+	return 0;
 }
 
 /* The kernel has no trace point at the end of a fault; it counts one there, which perf can see. */
 SEC("perf_event")
 int on_fault_end(void *ctx)
 {
-	return plain(EVENT_FAULT_EXIT, 0, (__u32)bpf_get_current_pid_tgid(), 0);
+	plain(head_of(), EVENT_FAULT_EXIT, 0, (__u32)bpf_get_current_pid_tgid(), 0);
+	return 0;
 }
 
 /* a: packets taken. At the end of the poll; how many polls a soft interrupt has does not matter. */
@@ -345,30 +348,34 @@ int on_napi_poll(struct bpf_raw_tracepoint_args *ctx)
 
 	if (!head)
 		return 0;
-	if (head->soft_ns) {
+	if (head->is_open == NOT_OPEN && under_way(head, &settings.soft)) {
 		head->polled += ctx->args[1];
 		return 0;
 	}
-	return plain(EVENT_NAPI_POLL, 0, ctx->args[1], 0);
+	plain(head, EVENT_NAPI_POLL, 0, ctx->args[1], 0);
+	return 0;
 }
 
 /* b: how long its handler took; recorded at its end. */
 SEC("raw_tp/nmi_handler")
 int on_nmi(struct bpf_raw_tracepoint_args *ctx)
 {
-	return plain(EVENT_NMI, 0, 0, ctx->args[1]);
+	plain(head_of(), EVENT_NMI, 0, 0, ctx->args[1]);
+	return 0;
 }
 
 SEC("raw_tp/kvm_exit")
 int on_vm_exit(struct bpf_raw_tracepoint_args *ctx)
 {
-	return plain(EVENT_VM_EXIT, 0, (__u32)bpf_get_current_pid_tgid(), 0);
+	plain(head_of(), EVENT_VM_EXIT, 0, (__u32)bpf_get_current_pid_tgid(), 0);
+	return 0;
 }
 
 SEC("raw_tp/kvm_entry")
 int on_vm_entry(struct bpf_raw_tracepoint_args *ctx)
 {
-	return plain(EVENT_VM_ENTRY, 0, (__u32)bpf_get_current_pid_tgid(), 0);
+	plain(head_of(), EVENT_VM_ENTRY, 0, (__u32)bpf_get_current_pid_tgid(), 0);
+	return 0;
 }
 
 char _license[] SEC("license") = "Dual BSD/GPL";

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use latlab_wire::trace::{EVENT_BYTES, Event, EventKind};
 use libbpf_rs::{Link, MapCore, Object, ObjectBuilder};
 
+use super::softirq::Words;
 use super::windows::{Keeper, joined};
 use super::{Recorded, Watched, symbols};
 use crate::error::{Error, listen, said};
@@ -15,13 +16,15 @@ use crate::sys::{Shared, SoftwareEvent, software_event};
 const WHAT: &str = "the flight recorder";
 /// As in `latlab.h`.
 const MAX_CPUS: usize = 1024;
-/// `struct recorder_state`: a cache line for each processor, and where its ring's number is in it.
-const HEAD_BYTES: usize = 64;
+/// `struct recorder_state`: two cache lines for each processor, and where its ring's number is in them.
+const HEAD_BYTES: usize = 128;
 const RING: usize = 40;
 /// Events of all rings at most: 12 GiB of them.
 const MOST_EVENTS: u64 = 1 << 28;
 /// Programs that may be missing: they belong to one architecture or to a module that is not loaded.
 const OPTIONAL: &[&str] = &["kvm_exit", "kvm_entry"];
+/// What the kernel can tell without a program there.
+const SOFTIRQ_ENTRY: &str = "softirq_entry";
 /// perf's counters, which stand in for a trace point that the kernel does not have.
 const FAULT_END: &str = "page fault's end";
 /// Trace points that say nothing, or something wrong, without each other: a beginning without its end
@@ -85,7 +88,8 @@ impl Recorder {
                 most: MOST_EVENTS,
             });
         }
-        let object = load(settings, ring_events)?;
+        let words = Words::of_this_kernel();
+        let object = load(settings, ring_events, words)?;
         let map = |suffix: &str, length| {
             let map = object
                 .maps()
@@ -110,6 +114,9 @@ impl Recorder {
                 continue;
             }
             let point = section.trim_start_matches("raw_tp/").to_string();
+            if point == SOFTIRQ_ENTRY && words.are_known() {
+                continue;
+            }
             match program.attach_raw_tracepoint(&point) {
                 Ok(link) => links.push((point, link)),
                 Err(_) if OPTIONAL.contains(&point.as_str()) => {}
@@ -271,7 +278,7 @@ fn refused(reason: String) -> Error {
     Error::Load { what: WHAT, reason }
 }
 
-fn load(settings: &Settings, ring_events: u32) -> Result<Object, Error> {
+fn load(settings: &Settings, ring_events: u32, words: Words) -> Result<Object, Error> {
     const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/recorder.bpf.o"));
     listen();
     let failed = |error: libbpf_rs::Error| refused(said(&error));
@@ -286,7 +293,8 @@ fn load(settings: &Settings, ring_events: u32) -> Result<Object, Error> {
         } else if name.ends_with(".rodata") {
             if let Some(value) = map.initial_value_mut() {
                 value[..8].copy_from_slice(&steal::from_run_queue().to_ne_bytes());
-                value[8..12].copy_from_slice(&ring_events.to_ne_bytes());
+                value[8..16].copy_from_slice(&u64::from(ring_events).to_ne_bytes());
+                value[16..56].copy_from_slice(&words.to_bytes());
             }
         }
     }

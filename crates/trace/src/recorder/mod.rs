@@ -6,6 +6,7 @@
 //! older ones were overwritten is known.
 
 mod attach;
+mod softirq;
 mod symbols;
 pub mod windows;
 
