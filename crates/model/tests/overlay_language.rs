@@ -6,7 +6,7 @@ use latlab_model::overlay::{Command, Overlay};
 
 const WHOLE: &str = r#"
 # two networks, every kind of thing
-set dispatch dispatchers 2 cpus 2-3 mode adaptive:rate=10000/1000/10ms idle timed:20us
+set dispatch dispatchers 2 cpus 2-3 mode adaptive:rate=10000/1000/10ms idle timed:20us realtime off
 add network lan vni 7
 add network quiet vni 8 learning off flood 100 age 2s
 add interface v1 network lan vhost-user /run/v1.sock mac 52:54:00:00:00:01 mtu 9000 mode vmm

@@ -246,6 +246,8 @@ pub struct Dispatch {
     pub mode: Mode,
     /// What they do when there are none.
     pub idle: Yield,
+    /// Whether they go before the other threads of their processor, as long as they work briefly.
+    pub realtime: bool,
 }
 
 impl Default for Dispatch {
@@ -258,6 +260,7 @@ impl Default for Dispatch {
                 sleep: Nanos(100_000),
                 after: Nanos(50_000),
             },
+            realtime: true,
         }
     }
 }

@@ -251,7 +251,8 @@ fn set(mut words: Words, overlay: &Overlay) -> Result<Command, Mistake> {
     let column = thing.column;
     match thing.text.as_str() {
         "dispatch" => {
-            let mut options = words.options(&["dispatchers", "cpus", "mode", "idle"])?;
+            let mut options =
+                words.options(&["dispatchers", "cpus", "mode", "idle", "realtime"])?;
             let mut dispatch = overlay.dispatch.clone();
             if let Some(threads) = options.get("dispatchers", "a number from 1 to 64", |text| {
                 text.parse().ok().filter(|n| (1..=64).contains(n))
@@ -266,6 +267,9 @@ fn set(mut words: Words, overlay: &Overlay) -> Result<Command, Mistake> {
             }
             if let Some(idle) = options.get("idle", YIELDS, yields)? {
                 dispatch.idle = idle;
+            }
+            if let Some(on) = options.get("realtime", "on or off", switch)? {
+                dispatch.realtime = on;
             }
             Ok(Command::SetDispatch(dispatch))
         }

@@ -163,7 +163,12 @@ impl Display for Dispatch {
             true => f.write_str("none")?,
             false => write!(f, "{}", self.cpus)?,
         }
-        write!(f, " mode {} idle {}", self.mode, self.idle)
+        let realtime = on(self.realtime);
+        write!(
+            f,
+            " mode {} idle {} realtime {realtime}",
+            self.mode, self.idle
+        )
     }
 }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use latlab_model::overlay::{Interface, InterfaceKind, Link, LinkKind, Network, Overlay, Refusal};
 
-use crate::dispatch::{Dispatcher, Gone, Input, InputKey, Output, Snapshot};
+use crate::dispatch::{Dispatcher, Gone, Input, InputKey, Manner, Output, Snapshot};
 use crate::endpoints::{Counters, PortId, Receive};
 use crate::forwarding::{Learned, Table};
 use keeper::Keeper;
@@ -54,6 +54,13 @@ pub struct Daemon {
     next_input: u32,
     /// Keeps the kernel's path, from when there is one.
     keeper: Option<Keeper>,
+}
+
+fn manner(overlay: &Overlay) -> Manner {
+    Manner {
+        idle: overlay.dispatch.idle,
+        realtime: overlay.dispatch.realtime,
+    }
 }
 
 /// Why a configuration did not take effect. Nothing has changed then.
@@ -169,7 +176,7 @@ impl Daemon {
         let snapshot = self.snapshot_kept(&overlay)?;
         for dispatcher in &self.dispatchers {
             dispatcher.install(Arc::clone(&snapshot));
-            dispatcher.set_idle(overlay.dispatch.idle);
+            dispatcher.set_manner(manner(&overlay));
         }
         self.overlay = overlay;
         self.revision += 1;
@@ -207,9 +214,9 @@ impl Daemon {
                     cpus => Some(cpus[usize::from(number) % cpus.len()]),
                 };
                 let learned = Arc::clone(&self.learned);
-                let idle = overlay.dispatch.idle;
                 let snapshot = Arc::new(self.snapshot(overlay));
-                Dispatcher::start(number, cpu, idle, snapshot, learned).map_err(Error::Dispatchers)
+                Dispatcher::start(number, cpu, manner(overlay), snapshot, learned)
+                    .map_err(Error::Dispatchers)
             })
             .collect()
     }

@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-use latlab_model::overlay::{Mode, Yield};
+use latlab_model::overlay::Mode;
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::pass::Pass;
 use super::worker::{CONTROL, Worker};
-use super::{Input, InputKey, Snapshot};
+use super::{Input, InputKey, Manner, Snapshot};
 use crate::forwarding::{Learned, Matrix};
 
 /// What control asks of a dispatcher.
@@ -22,7 +22,7 @@ pub(super) enum Order {
     Attach(Box<Input>),
     Detach(InputKey, Sender<Option<Input>>),
     SetMode(InputKey, Mode),
-    SetIdle(Yield),
+    SetManner(Manner),
     Matrix(Sender<Matrix>),
     Hits(Sender<(u64, u64)>),
     Sync(Sender<()>),
@@ -52,7 +52,7 @@ impl Dispatcher {
     pub fn start(
         number: u16,
         cpu: Option<u32>,
-        idle: Yield,
+        manner: Manner,
         snapshot: Arc<Snapshot>,
         learned: Arc<Learned>,
     ) -> io::Result<Dispatcher> {
@@ -80,9 +80,9 @@ impl Dispatcher {
                 }
                 let seed = seed(number);
                 // All dispatchers tell the same time: they share what they learn.
-                let timing = (idle, learned.start());
+                let start = learned.start();
                 let pass = Pass::new(snapshot, learned, seed);
-                Worker::new(pass, received, flag, epoll, timing).run();
+                Worker::new(pass, (received, flag), epoll, start, manner).run();
             })?;
         on_processor.recv().map_err(io::Error::other)??;
         Ok(Dispatcher {
@@ -117,9 +117,9 @@ impl Dispatcher {
         self.order(Order::SetMode(key, mode));
     }
 
-    /// Changes what is done when there is nothing to do.
-    pub fn set_idle(&self, idle: Yield) {
-        self.order(Order::SetIdle(idle));
+    /// Changes how it works.
+    pub fn set_manner(&self, manner: Manner) {
+        self.order(Order::SetManner(manner));
     }
 
     /// Who sent how much to whom.

@@ -3,21 +3,33 @@
 //!
 //! - [`Pace`]: when a port is looked at (guest-driven, VMM-driven, adaptive)
 //! - `worker`: the loop; `pass`: one batch from receiving to sending
+//! - `urgency`: whether it goes before the other threads of its processor
 //! - [`Dispatcher`]: the handle of control; what it asks for happens between two batches
 
 mod handle;
 mod pace;
 mod pass;
+mod sys;
+mod urgency;
 mod worker;
 
 use std::sync::{Arc, Mutex};
 
 use crate::endpoints::{Counters, PortId, Receive, Transmit};
 use crate::forwarding::Table;
-use latlab_model::overlay::Mode;
+use latlab_model::overlay::{Mode, Yield};
 
 pub use handle::{Dispatcher, Gone};
 pub use pace::Pace;
+
+/// How dispatchers work, whatever their ports are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Manner {
+    /// What is done when there is nothing to do.
+    pub idle: Yield,
+    /// Whether they go before the other threads of their processor, as long as they work briefly.
+    pub realtime: bool,
+}
 
 /// The receiving half of a port or of a tunnel, for a dispatcher.
 pub struct Input {

@@ -13,7 +13,8 @@ use rustix::fs::Timespec;
 
 use super::handle::Order;
 use super::pass::Pass;
-use super::{Input, InputKey, Pace};
+use super::urgency::Urgency;
+use super::{Input, InputKey, Manner, Pace, sys};
 use crate::endpoints::Counters;
 
 /// Frames of one port before the next has its turn.
@@ -47,8 +48,11 @@ pub(super) struct Worker {
     pub orders: Receiver<Order>,
     pub has_orders: Arc<AtomicBool>,
     pub epoll: OwnedFd,
-    pub idle: Yield,
     pub start: Instant,
+    manner: Manner,
+    urgency: Urgency,
+    /// Whether the thread is a real-time one.
+    is_realtime: bool,
     ports: Vec<Port>,
     events: Vec<epoll::Event>,
     quiet_since: Option<u64>,
@@ -57,17 +61,19 @@ pub(super) struct Worker {
 impl Worker {
     pub fn new(
         pass: Pass,
-        orders: Receiver<Order>,
-        has_orders: Arc<AtomicBool>,
+        (orders, has_orders): (Receiver<Order>, Arc<AtomicBool>),
         epoll: OwnedFd,
-        (idle, start): (Yield, Instant),
+        start: Instant,
+        manner: Manner,
     ) -> Worker {
         Worker {
+            urgency: Urgency::new(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX)),
+            manner,
+            is_realtime: false,
             pass,
             orders,
             has_orders,
             epoll,
-            idle,
             start,
             ports: Vec::new(),
             events: Vec::with_capacity(64),
@@ -87,13 +93,15 @@ impl Worker {
                 return;
             }
             let now = self.now();
+            let is_urgent = self.urgency.worked(now);
+            self.hurry(is_urgent);
             let mut worked = 0;
             for at in 0..self.ports.len() {
                 worked += self.look(at, now);
             }
             let is_awake = |port: &Port| port.state != State::Asleep;
             if !self.ports.iter().any(is_awake) {
-                self.wait(None);
+                self.sleep_on();
                 continue;
             }
             looks += 1;
@@ -160,7 +168,7 @@ impl Worker {
     /// System calls only now and then: a frame that comes meanwhile would wait for them.
     fn rest(&mut self, now: u64, now_and_then: bool) {
         let quiet = now - *self.quiet_since.get_or_insert(now);
-        match self.idle {
+        match self.manner.idle {
             Yield::Timed { sleep } => self.sleep(sleep.0),
             Yield::Adaptive { sleep, after } if quiet >= after.0 => self.sleep(sleep.0),
             Yield::Immediate | Yield::Adaptive { .. } if now_and_then => {
@@ -168,6 +176,28 @@ impl Worker {
                 std::thread::yield_now();
             }
             Yield::Immediate | Yield::Adaptive { .. } => std::hint::spin_loop(),
+        }
+    }
+
+    /// Sleeps until a frame comes, or an order.
+    fn sleep_on(&mut self) {
+        let before = self.now();
+        self.urgency.worked(before);
+        self.wait(None);
+        let now = self.now();
+        let is_urgent = self.urgency.slept(now);
+        self.hurry(is_urgent);
+    }
+
+    /// Makes the thread a real-time one, or one like others.
+    fn hurry(&mut self, is_urgent: bool) {
+        let wanted = is_urgent && self.manner.realtime;
+        if wanted != self.is_realtime {
+            self.is_realtime = wanted;
+            if sys::set_realtime(wanted).is_err() {
+                // Not allowed here: as good as not wanted.
+                (self.manner.realtime, self.is_realtime) = (false, false);
+            }
         }
     }
 
@@ -229,7 +259,7 @@ impl Worker {
                         start(port);
                     }
                 }
-                Order::SetIdle(idle) => self.idle = idle,
+                Order::SetManner(manner) => self.manner = manner,
                 Order::Matrix(answer) => drop(answer.send(self.pass.decider().matrix().clone())),
                 Order::Hits(answer) => drop(answer.send(self.pass.decider().hits_and_misses())),
                 Order::Sync(done) => drop(done.send(())),
