@@ -7,7 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use latlab_overlay::endpoints::{Counters, DropReason};
+use latlab_overlay::endpoints::{Counters, DropReason, Receive, Transmit};
+use latlab_overlay::frames::{Batch, Gso, Offload, Segment};
 use latlab_overlay::links::udp::sealed::Identity;
 use latlab_overlay::links::udp::{Endpoint, Form, Spec};
 use space::{LINK, Space, Switch, addresses, as_cards_do, everything, pair};
@@ -87,6 +88,67 @@ fn the_kernels_vxlan_device_is_understood_and_understands() {
     addresses(&a, "tap0", 1, 1450);
     everything(&a, &b, "vx0", 1450);
     assert_eq!(counted.drops(), []);
+}
+
+/// A TCP segment of an Ethernet frame's headers and so much payload, to be cut.
+fn large(payload: usize) -> Vec<u8> {
+    let mut frame = vec![0; 54 + payload];
+    frame[..14].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0]);
+    frame[14..34].copy_from_slice(&[
+        69, 0, 0, 0, 0, 0, 64, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2,
+    ]);
+    let total = u16::try_from(40 + payload).unwrap();
+    frame[16..18].copy_from_slice(&total.to_be_bytes());
+    // Ports, numbers, a header of 20 bytes, ACK, a window.
+    frame[34..50].copy_from_slice(&[4, 0, 8, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x10, 1, 0]);
+    frame
+}
+
+#[test]
+fn a_frame_cut_into_more_than_one_message_takes_is_joined_whole() {
+    let space = Space::new();
+    let whole = space.run(|| {
+        let ends = ["127.0.0.1:4789", "127.0.0.2:4789"].map(|end| end.parse().unwrap());
+        let [(_, mut sends), (mut receives, _)] = [0, 1].map(|at| {
+            let endpoint = Endpoint::new(Form::Vxlan, ends[at], 1, Arc::default());
+            let spec = Spec {
+                id: LINK,
+                remote: ends[1 - at],
+                counters: Arc::default(),
+                key: None,
+            };
+            endpoint.add(spec).unwrap();
+            let receiver = endpoint.receiver().unwrap();
+            (receiver, endpoint.transmitter(LINK).unwrap())
+        });
+        let bytes: &'static [u8] = large(64_800).leak();
+        let offload = Offload {
+            gso: Gso::Tcp4,
+            gso_size: 1400,
+            checksum: Some((34, 16)),
+            ..Offload::default()
+        };
+        let (mut sent, mut came) = (Batch::new(1), Batch::new(8));
+        sent.push(LINK, NETWORK, offload, [Segment::of(bytes)])
+            .unwrap();
+        // The kernel may be slow to hand the second message over, but not every time.
+        (0..40).any(|_| {
+            sends.transmit(&sent, &[0]);
+            std::thread::sleep(Duration::from_millis(50));
+            let mut frames = Vec::new();
+            loop {
+                came.clear();
+                let some = receives.receive(&mut came) > 0;
+                frames.extend(came.frames().iter().map(|frame| frame.len as usize));
+                receives.complete();
+                if !some {
+                    break;
+                }
+            }
+            frames == [bytes.len()]
+        })
+    });
+    assert!(whole);
 }
 
 /// What tshark finds in a capture that a filter selects.

@@ -55,6 +55,15 @@ impl Joiner {
         };
     }
 
+    /// Whether the batch's last frame was cut, and its last segment is not the end: more is on its way.
+    #[must_use]
+    pub fn awaits_more(&self) -> bool {
+        let is_open = |last: &Last| last.ending == 0 && last.payload % last.size == 0;
+        self.last
+            .as_ref()
+            .is_some_and(|last| last.count > 1 && is_open(last))
+    }
+
     /// Joins a frame, which lies in `segment` too, to the batch's last one if it continues it; whether
     /// it does.
     pub fn join(

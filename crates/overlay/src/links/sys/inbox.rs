@@ -72,17 +72,24 @@ impl Inbox {
 
     /// Fills it with what has arrived; returns how many messages that are. Never waits.
     pub fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
-        for message in &mut self.headers {
+        self.receive_behind(0, socket)
+    }
+
+    /// As [`Inbox::receive`], but leaves the first messages as they are.
+    pub fn receive_behind(&mut self, first: usize, socket: BorrowedFd<'_>) -> io::Result<usize> {
+        let headers = &mut self.headers[first..];
+        for message in headers.iter_mut() {
             message.msg_hdr.msg_namelen = length(size_of::<sockaddr_storage>());
             message.msg_hdr.msg_controllen = size_of::<Control>();
             message.msg_hdr.msg_flags = 0;
         }
-        let count = u32::try_from(self.headers.len()).unwrap_or(u32::MAX);
-        // SAFETY: the headers point to memory of this inbox, with its lengths.
+        let count = u32::try_from(headers.len()).unwrap_or(u32::MAX);
+        // SAFETY: the headers point to memory of this inbox, with its lengths, which no batch borrows:
+        // those that one does are in front of the first.
         let got = unsafe {
             libc::recvmmsg(
                 socket.as_raw_fd(),
-                self.headers.as_mut_ptr(),
+                headers.as_mut_ptr(),
                 count,
                 libc::MSG_DONTWAIT,
                 std::ptr::null_mut(),
