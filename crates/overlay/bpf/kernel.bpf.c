@@ -26,7 +26,9 @@
 
 #define NAME_BYTES 48
 #define VXLAN_FLAGS bpf_htonl(0x08000000)
-#define VLAN_BYTES 4
+/* Without options; with a checksum. */
+#define TCP_BYTES 20
+#define ICMP_BYTES 4
 #define DONT_FRAGMENT bpf_htons(0x4000)
 #define FRAGMENT bpf_htons(0x3fff)
 /* Linux 6.3; an older kernel refuses it. */
@@ -245,6 +247,24 @@ static __always_inline bool floods_too_much(struct port *port)
 	return false;
 }
 
+/* Read anew each time: a compiler that keeps them as the 32 bits they are declared as loses that they are
+ * pointers, and the verifier refuses the program. */
+#define BEGIN(skb) ((void *)(long)*(volatile __u32 *)&(skb)->data)
+#define END(skb) ((void *)(long)*(volatile __u32 *)&(skb)->data_end)
+
+/* The frame's first bytes in one piece, as they nearly always are: a call per look costs more than the look. */
+static __always_inline void *front_of(struct __sk_buff *skb, __u32 bytes)
+{
+	void *front = BEGIN(skb);
+
+	if (front + bytes <= END(skb))
+		return front;
+	if (bpf_skb_pull_data(skb, bytes))
+		return NULL;
+	front = BEGIN(skb);
+	return front + bytes <= END(skb) ? front : NULL;
+}
+
 static __always_inline __u64 sum_words(const void *bytes, __u32 words)
 {
 	const __u16 *word = bytes;
@@ -269,60 +289,81 @@ struct inner {
 	__u8 protocol;
 	__u8 tos;
 	bool summed; /* its checksum is right, or will be when it reaches a wire */
+	__u32 flow;  /* the same for all packets of a flow */
 	/* What all its bytes behind the Ethernet header sum up to, without looking at the data: a right
 	 * checksum makes data and pseudo header sum up to nothing (local checksum offload, one level up). */
 	__u64 sum;
 };
 
-static __always_inline int look_into_v4(struct __sk_buff *skb, struct inner *inner)
+static __always_inline __u32 mix(__u32 a, __u32 b, __u32 c)
 {
-	struct iphdr ip;
-	__u16 check;
+	__u32 hash = a * 0x9e3779b1 ^ b * 0x85ebca6b ^ c * 0xc2b2ae35;
 
-	if (bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip)))
-		return -1;
-	inner->protocol = ip.protocol;
-	inner->tos = ip.tos;
-	inner->summed = ip.ihl == 5 && !(ip.frag_off & FRAGMENT) &&
-			bpf_ntohs(ip.tot_len) == skb->len - ETH_HLEN;
-	if (ip.protocol == IPPROTO_ICMP) {
-		inner->sum = 0;
-		return 0;
-	}
-	if (ip.protocol == IPPROTO_UDP) {
-		if (bpf_skb_load_bytes(skb, ETH_HLEN + sizeof(ip) + offsetof(struct udphdr, check), &check,
-				       sizeof(check)))
-			return -1;
-		inner->summed = inner->summed && check;
-	} else if (ip.protocol != IPPROTO_TCP) {
+	return hash ^ hash >> 16;
+}
+
+/* `at`: where the network header ends. What is too short for its own protocol has no checksum to rely on,
+ * and goes as it is: it is not a switch's to judge. */
+static __always_inline void look_into_payload(struct __sk_buff *skb, __u32 at, struct inner *inner)
+{
+	const void *front = NULL;
+
+	if (inner->protocol == IPPROTO_UDP) {
+		front = front_of(skb, at + sizeof(struct udphdr));
+		if (!front || !((struct udphdr *)(front + at))->check)
+			inner->summed = false;
+	} else if (inner->protocol == IPPROTO_TCP) {
+		front = front_of(skb, at + TCP_BYTES);
+		if (!front)
+			inner->summed = false;
+	} else if ((inner->protocol != IPPROTO_ICMP && inner->protocol != IPPROTO_ICMPV6) ||
+		   skb->len < at + ICMP_BYTES) {
 		inner->summed = false;
 	}
-	/* The header sums up to nothing; the rest to what the pseudo header lacks. */
-	inner->sum = (__u16)~fold(sum_words(&ip.saddr, 4) + bpf_htons(ip.protocol) +
-				  bpf_htons(bpf_ntohs(ip.tot_len) - sizeof(ip)));
+	/* Both begin with their ports. */
+	if (front)
+		inner->flow ^= mix(*(__u32 *)(front + at), 0, 0);
+}
+
+static __always_inline int look_into_v4(struct __sk_buff *skb, struct inner *inner)
+{
+	const __u32 at = ETH_HLEN + sizeof(struct iphdr);
+	const void *front = front_of(skb, at);
+	const struct iphdr *ip = front + ETH_HLEN;
+	bool whole;
+
+	if (!front)
+		return -1;
+	inner->protocol = ip->protocol;
+	inner->tos = ip->tos;
+	inner->flow = mix(ip->saddr, ip->daddr, ip->protocol);
+	/* The header sums up to nothing; the rest to what the pseudo header lacks, and ICMP has none. */
+	if (ip->protocol != IPPROTO_ICMP)
+		inner->sum = (__u16)~fold(sum_words(&ip->saddr, 4) + bpf_htons(ip->protocol) +
+					  bpf_htons(bpf_ntohs(ip->tot_len) - sizeof(*ip)));
+	whole = ip->ihl == 5 && !(ip->frag_off & FRAGMENT);
+	inner->summed = whole && ip->protocol != IPPROTO_ICMPV6 && bpf_ntohs(ip->tot_len) == skb->len - ETH_HLEN;
+	/* Of a datagram in pieces only the first one has ports, and all go one way. */
+	if (whole)
+		look_into_payload(skb, at, inner);
 	return 0;
 }
 
 static __always_inline int look_into_v6(struct __sk_buff *skb, struct inner *inner)
 {
-	struct ipv6hdr ip;
-	__u16 check;
+	const __u32 at = ETH_HLEN + sizeof(struct ipv6hdr);
+	const void *front = front_of(skb, at);
+	const struct ipv6hdr *ip = front + ETH_HLEN;
 
-	if (bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip)))
+	if (!front)
 		return -1;
-	inner->protocol = ip.nexthdr;
-	inner->tos = bpf_ntohs(*(__be16 *)&ip) >> 4;
-	inner->summed = bpf_ntohs(ip.payload_len) == skb->len - ETH_HLEN - sizeof(ip);
-	if (ip.nexthdr == IPPROTO_UDP) {
-		if (bpf_skb_load_bytes(skb, ETH_HLEN + sizeof(ip) + offsetof(struct udphdr, check), &check,
-				       sizeof(check)))
-			return -1;
-		inner->summed = inner->summed && check;
-	} else if (ip.nexthdr != IPPROTO_TCP && ip.nexthdr != IPPROTO_ICMPV6) {
-		inner->summed = false;
-	}
+	inner->protocol = ip->nexthdr;
+	inner->tos = bpf_ntohs(*(__be16 *)ip) >> 4;
+	inner->flow = mix(ip->saddr.in6_u.u6_addr32[3], ip->daddr.in6_u.u6_addr32[3], ip->nexthdr);
 	/* Addresses and length are in both headers, and so cancel out. */
-	inner->sum = sum_words(&ip, 2) + *(__u16 *)&ip.nexthdr + (__u16)~bpf_htons(ip.nexthdr);
+	inner->sum = sum_words(ip, 2) + *(__u16 *)&ip->nexthdr + (__u16)~bpf_htons(ip->nexthdr);
+	inner->summed = ip->nexthdr != IPPROTO_ICMP && bpf_ntohs(ip->payload_len) == skb->len - at;
+	look_into_payload(skb, at, inner);
 	return 0;
 }
 
@@ -334,10 +375,9 @@ static __always_inline int encapsulate(struct __sk_buff *skb, const struct route
 			     BPF_F_ADJ_ROOM_ENCAP_L2(ETH_HLEN) | BPF_F_ADJ_ROOM_ENCAP_L2_ETH;
 	struct inner inner = {};
 	struct vxlan_frame front;
-	__u32 hash, length = skb->len;
+	__u32 flow, length = skb->len;
 	__u64 sum;
 
-	hash = bpf_get_hash_recalc(skb);
 	if (skb->protocol == bpf_htons(ETH_P_IP) || skb->protocol == bpf_htons(ETH_P_IPV6)) {
 		if (skb->protocol == bpf_htons(ETH_P_IP) ? look_into_v4(skb, &inner) : look_into_v6(skb, &inner))
 			return -1;
@@ -352,8 +392,10 @@ static __always_inline int encapsulate(struct __sk_buff *skb, const struct route
 		if (bpf_skb_adjust_room(skb, OUTER_BYTES, BPF_ADJ_ROOM_MAC, tunnel | WHOLE) &&
 		    bpf_skb_adjust_room(skb, OUTER_BYTES, BPF_ADJ_ROOM_MAC, WHOLE))
 			return 1;
-	} else if (bpf_skb_change_head(skb, OUTER_BYTES, 0)) {
-		return 1;
+	} else {
+		inner.flow = mix(*(__u32 *)&eth->h_dest[2], *(__u32 *)&eth->h_source[2], eth->h_proto);
+		if (bpf_skb_change_head(skb, OUTER_BYTES, 0))
+			return 1;
 	}
 	__builtin_memcpy(front.eth.h_dest, route->remote_mac, 6);
 	__builtin_memcpy(front.eth.h_source, route->local_mac, 6);
@@ -369,7 +411,10 @@ static __always_inline int encapsulate(struct __sk_buff *skb, const struct route
 	front.ip.saddr = route->local;
 	front.ip.daddr = route->remote;
 	front.ip.check = ~fold(sum_words(&front.ip, sizeof(front.ip) / 2));
-	front.udp.source = bpf_htons(0xc000 | (hash & 0x3fff)); /* RFC 7348: entropy for paths and queues */
+	/* RFC 7348: entropy for paths and queues. Connected sockets bring a hash of their flow along; to have
+	 * the kernel compute others' means to take the packet apart once more. */
+	flow = skb->hash ? skb->hash : inner.flow;
+	front.udp.source = bpf_htons(0xc000 | (flow & 0x3fff));
 	front.udp.dest = route->remote_port;
 	front.udp.len = bpf_htons(length + OUTER_BYTES - ETH_HLEN - sizeof(front.ip));
 	front.udp.check = 0;
@@ -394,13 +439,16 @@ int from_port(struct __sk_buff *skb)
 	struct route *route;
 	struct port *port;
 	struct ethhdr eth;
+	void *front;
 	int done;
 
 	port = bpf_map_lookup_elem(&overlay_ports, &device);
 	if (!port)
 		return TC_ACT_UNSPEC;
-	if (bpf_skb_load_bytes(skb, 0, &eth, sizeof(eth)))
+	front = front_of(skb, sizeof(eth));
+	if (!front)
 		return drop(port->number, REASON_MALFORMED);
+	__builtin_memcpy(&eth, front, sizeof(eth));
 	if (port->bound && !same_mac(eth.h_source, port->mac))
 		return drop(port->number, REASON_SPOOFED);
 	if (eth.h_dest[0] & 1)
@@ -493,25 +541,27 @@ SEC("tc")
 int from_tunnel(struct __sk_buff *skb)
 {
 	__u32 bytes = skb->len - OUTER_BYTES;
-	struct vxlan_frame front;
+	const struct vxlan_frame *front;
 	struct route *route;
-	__u8 congested;
+	struct ethhdr inner;
+	bool congested;
 	int done;
 
-	if (skb->protocol != bpf_htons(ETH_P_IP) || skb->pkt_type || skb->vlan_present ||
-	    bpf_skb_load_bytes(skb, 0, &front, sizeof(front)))
+	if (skb->protocol != bpf_htons(ETH_P_IP) || skb->pkt_type || skb->vlan_present)
 		return TC_ACT_UNSPEC;
-	if (front.ip.protocol != IPPROTO_UDP || front.ip.ihl != 5 || (front.ip.frag_off & FRAGMENT) ||
-	    front.flags != VXLAN_FLAGS)
+	front = front_of(skb, sizeof(*front));
+	if (!front || front->ip.protocol != IPPROTO_UDP || front->ip.ihl != 5 || (front->ip.frag_off & FRAGMENT) ||
+	    front->flags != VXLAN_FLAGS)
 		return TC_ACT_UNSPEC;
-	route = route_of(bpf_ntohl(front.vni) >> 8, &front.inner);
-	if (!route || route->way != WAY_LOCAL || route->remote != front.ip.saddr ||
-	    route->local != front.ip.daddr || route->local_port != front.udp.dest)
+	inner = front->inner;
+	route = route_of(bpf_ntohl(front->vni) >> 8, &inner);
+	if (!route || route->way != WAY_LOCAL || route->remote != front->ip.saddr ||
+	    route->local != front->ip.daddr || route->local_port != front->udp.dest)
 		return TC_ACT_UNSPEC;
-	if (skb->gso_size && !is_one_packet(skb, front.inner.h_proto))
+	congested = (front->ip.tos & 3) == 3;
+	if (skb->gso_size && !is_one_packet(skb, inner.h_proto))
 		return TC_ACT_UNSPEC;
-	congested = (front.ip.tos & 3) == 3;
-	done = decapsulate(skb, &front.inner);
+	done = decapsulate(skb, &inner);
 	if (done < 0)
 		return drop(route->ingress, REASON_REFUSED);
 	/* RFC 6040: who was told of congestion on the way must hear it, or lose the packet. */

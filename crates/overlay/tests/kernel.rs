@@ -139,6 +139,58 @@ fn the_kernels_own_vxlan_understands_and_is_understood() {
     });
 }
 
+/// The same packet with other bytes 6 and 7 (its place in a datagram) and 9 (what it carries).
+fn as_part(mut frame: Vec<u8>, place: u16, protocol: u8) -> Vec<u8> {
+    frame[20..22].copy_from_slice(&place.to_be_bytes());
+    frame[23] = protocol;
+    frame[24..26].copy_from_slice(&[0, 0]);
+    let sum = underlay::ipv4_sum(&frame);
+    frame[24..26].copy_from_slice(&sum.to_be_bytes());
+    frame
+}
+
+#[test]
+fn what_is_shorter_than_its_protocol_goes_too() {
+    run("kernel-short", |world| {
+        let (one, two) = underlay::pair(world, 1500);
+        let (a, b) = (one.container("a", 1, LAN), two.container("b", 2, LAN));
+        underlay::tunnel(&one, &a, &two, &b, LAN);
+        let (from, to) = (
+            Raw::open(&a.namespace, "eth0"),
+            Raw::open(&b.namespace, "eth0"),
+        );
+        let wire = Raw::open(&two.namespace, "wire");
+        let plain = |data: &[u8]| underlay::ipv4_frame(&b.mac, &a.mac, data);
+        let frames = [
+            // The last four bytes of a datagram that was cut, and one byte of a segment.
+            as_part(plain(b"last"), 185, 17),
+            as_part(plain(b"e"), 185, 6),
+            // Whole, and with less than a header of its own.
+            as_part(plain(b"udp?"), 0, 17),
+            as_part(plain(b"t"), 0, 6),
+            as_part(plain(b""), 0, 17),
+            as_part(plain(b"i"), 0, 1),
+        ];
+        for frame in &frames {
+            from.send(frame);
+        }
+        let arrived = to.drain();
+        for frame in &frames {
+            assert!(arrived.contains(frame), "{frame:x?}");
+        }
+        let sent = wire.drain();
+        let datagrams = sent.iter().filter(|f| underlay::is_vxlan(f, 4789));
+        for datagram in datagrams.clone() {
+            assert_eq!(underlay::udp_sum(datagram), 0, "{datagram:x?}");
+        }
+        // Pieces of one datagram go one way.
+        let ports: Vec<&[u8]> = datagrams.map(|f| &f[34..36]).collect();
+        assert_eq!(ports.len(), frames.len());
+        let counts = one.path.counts(a.port.id).unwrap();
+        assert_eq!(counts.dropped(DropReason::Refused), 0);
+    });
+}
+
 #[test]
 fn a_direct_link_and_the_host_share_the_wire() {
     run("kernel-direct", |world| {
