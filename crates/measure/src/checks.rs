@@ -149,10 +149,9 @@ impl Watch {
         if let Some(lab_after) = lab.cpu_ns() {
             // Before its first command a native node has no control group, and has used nothing.
             let lab_ns = lab_after.saturating_sub(self.lab_ns.unwrap_or(0)) as f64;
-            // On processors of the lab's own, latlab is as foreign as anybody.
-            let own_ns = match confined {
-                Some(_) => 0.0,
-                None => after.own_ns - before.own_ns,
+            let own_ns = match are_all_among(&own_processors(), confined) {
+                true => after.own_ns - before.own_ns,
+                false => 0.0,
             };
             let used = after.busy_ns - before.busy_ns;
             let foreign = ((used - lab_ns - own_ns) / capacity).max(0.0);
@@ -173,9 +172,37 @@ fn confined(plan: &Plan) -> Option<BTreeSet<u32>> {
     Some(all)
 }
 
+/// The processors that latlab itself may use.
+fn own_processors() -> BTreeSet<u32> {
+    let set = rustix::thread::sched_getaffinity(None);
+    set.map_or(BTreeSet::new(), |set| {
+        let all = 0..rustix::thread::CpuSet::MAX_CPU;
+        all.filter(|&cpu| set.is_set(cpu))
+            .filter_map(|cpu| u32::try_from(cpu).ok())
+            .collect()
+    })
+}
+
+/// Whatever latlab used was of the processors that are looked at, so that it is no foreign load there: where
+/// the ends of an isolated lab share the host's processors, it matches millions of packets beside them.
+/// Where it may also run elsewhere nobody knows how much was here, and it is as foreign as anybody.
+fn are_all_among(own: &BTreeSet<u32>, looked_at: Option<&BTreeSet<u32>>) -> bool {
+    looked_at.is_none_or(|looked_at| !own.is_empty() && own.is_subset(looked_at))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn latlabs_own_time_is_no_foreign_load_where_it_cannot_run_elsewhere() {
+        let (host, both, device) = ([0].into(), [0, 1].into(), [1].into());
+        assert!(are_all_among(&both, None), "everybody shares everything");
+        assert!(are_all_among(&host, Some(&both)));
+        assert!(!are_all_among(&both, Some(&device)));
+        assert!(!are_all_among(&host, Some(&device)));
+        assert!(!are_all_among(&BTreeSet::new(), Some(&both)));
+    }
 
     #[test]
     fn a_check_passes_up_to_its_limit() {
