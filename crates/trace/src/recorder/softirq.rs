@@ -7,9 +7,8 @@
 //! queue (see also [`crate::steal`]).
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
-use libbpf_rs::btf::types::{Composite, DataSec, MemberAttr, Var};
+use libbpf_rs::btf::types::{Composite, DataSec, MemberAttr, Struct, Var};
 use libbpf_rs::btf::{Btf, BtfType, ReferencesType};
 
 /// Kinds of soft interrupts, as in `latlab.h`.
@@ -28,8 +27,8 @@ pub(super) struct Words {
 impl Words {
     /// Those of the running kernel.
     pub fn of_this_kernel() -> Words {
-        // Under PREEMPT_RT, and on other architectures, they mean something else or are elsewhere.
-        match cfg!(target_arch = "x86_64") && !Path::new("/sys/kernel/realtime").exists() {
+        // Other architectures have them elsewhere.
+        match cfg!(target_arch = "x86_64") {
             true => Words::found().unwrap_or_default(),
             false => Words::default(),
         }
@@ -37,6 +36,11 @@ impl Words {
 
     fn found() -> Option<Words> {
         let btf = Btf::from_vmlinux().ok()?;
+        // Under PREEMPT_RT a task says itself how deep it is, and the preemption count does not.
+        let task: Struct<'_> = btf.type_by_name("task_struct")?;
+        if member_offset(&btf, *task, "softirq_disable_cnt").is_some() {
+            return None;
+        }
         let variables = variables(&btf)?;
         let at = |name: &str| variables.get(name).map(|(offset, _)| *offset);
         let inside = |name: &str, member: &str| {
