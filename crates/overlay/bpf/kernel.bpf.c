@@ -85,8 +85,11 @@ struct port {
 	__u64 flood_at;
 };
 
+/* A tunnel's frames bring their network along, an interface's are all of one. */
+#define FROM_TUNNEL 0x80000000u
+
 struct key {
-	__u32 network;
+	__u32 origin; /* number of the interface, or FROM_TUNNEL and the network */
 	__u8 source[6];
 	__u8 destination[6];
 };
@@ -98,6 +101,7 @@ struct route {
 	__u16 ingress; /* the port or link from which such frames come */
 	__u16 egress;
 	__u16 longest; /* frame, in bytes; longer ones go to the daemon; 0: any */
+	__u32 network;
 	__u32 device;
 	__be32 remote; /* the tunnel's other end, for frames in either direction; 0: they use none */
 	__be32 local;
@@ -207,14 +211,14 @@ static __always_inline bool same_mac(const void *a, const void *b)
 }
 
 /* A frame's way, if the daemon has said it and still stands by it. */
-static __always_inline struct route *route_of(__u32 network, const struct ethhdr *eth)
+static __always_inline struct route *route_of(__u32 origin, const struct ethhdr *eth)
 {
 	struct route *route;
 	struct state *state;
 	struct key key;
 	__u32 zero = 0;
 
-	key.network = network;
+	key.origin = origin;
 	__builtin_memcpy(key.source, eth->h_source, 6);
 	__builtin_memcpy(key.destination, eth->h_dest, 6);
 	route = bpf_map_lookup_elem(&overlay_routes, &key);
@@ -368,8 +372,7 @@ static __always_inline int look_into_v6(struct __sk_buff *skb, struct inner *inn
 }
 
 /* Makes room and writes what is in front of the inner frame. Positive: not for this program, and untouched. */
-static __always_inline int encapsulate(struct __sk_buff *skb, const struct route *route, __u32 network,
-				       const struct ethhdr *eth)
+static __always_inline int encapsulate(struct __sk_buff *skb, const struct route *route, const struct ethhdr *eth)
 {
 	const __u64 tunnel = BPF_F_ADJ_ROOM_ENCAP_L3_IPV4 | BPF_F_ADJ_ROOM_ENCAP_L4_UDP |
 			     BPF_F_ADJ_ROOM_ENCAP_L2(ETH_HLEN) | BPF_F_ADJ_ROOM_ENCAP_L2_ETH;
@@ -419,7 +422,7 @@ static __always_inline int encapsulate(struct __sk_buff *skb, const struct route
 	front.udp.len = bpf_htons(length + OUTER_BYTES - ETH_HLEN - sizeof(front.ip));
 	front.udp.check = 0;
 	front.flags = VXLAN_FLAGS;
-	front.vni = bpf_htonl(network << 8);
+	front.vni = bpf_htonl(route->network << 8);
 	front.inner = *eth;
 	if (inner.summed) {
 		sum = inner.sum + sum_words(&front.ip.saddr, 4) + bpf_htons(IPPROTO_UDP) + front.udp.len;
@@ -431,57 +434,61 @@ static __always_inline int encapsulate(struct __sk_buff *skb, const struct route
 	return bpf_skb_store_bytes(skb, 0, &front, sizeof(front), 0);
 }
 
-/* From a container, or from the wire of a direct link. */
+/* A frame that has no route, or that its route is not for: dropped or the daemon's. */
+static __always_inline int without_route(__u32 device, const struct ethhdr *eth)
+{
+	struct port *port = bpf_map_lookup_elem(&overlay_ports, &device);
+
+	if (!port)
+		return TC_ACT_UNSPEC;
+	if (!eth)
+		return drop(port->number, REASON_MALFORMED);
+	if (port->bound && !same_mac(eth->h_source, port->mac))
+		return drop(port->number, REASON_SPOOFED);
+	if ((eth->h_dest[0] & 1) && floods_too_much(port))
+		return drop(port->number, REASON_LIMITED);
+	return to_daemon(port);
+}
+
+/* From a container, or from the wire of a direct link. A route says that all has been looked at: the daemon
+ * makes none for an address that the port may not use, nor from one link to another. */
 SEC("tc")
 int from_port(struct __sk_buff *skb)
 {
 	__u32 device = skb->ifindex, bytes = skb->len;
 	struct route *route;
-	struct port *port;
 	struct ethhdr eth;
 	void *front;
 	int done;
 
-	port = bpf_map_lookup_elem(&overlay_ports, &device);
-	if (!port)
-		return TC_ACT_UNSPEC;
 	front = front_of(skb, sizeof(eth));
 	if (!front)
-		return drop(port->number, REASON_MALFORMED);
+		return without_route(device, NULL);
 	__builtin_memcpy(&eth, front, sizeof(eth));
-	if (port->bound && !same_mac(eth.h_source, port->mac))
-		return drop(port->number, REASON_SPOOFED);
 	if (eth.h_dest[0] & 1)
-		return floods_too_much(port) ? drop(port->number, REASON_LIMITED) : to_daemon(port);
-	route = route_of(port->network, &eth);
-	if (!route || route->ingress != port->number)
-		return to_daemon(port);
-	if (route->egress == port->number)
-		return drop(port->number, REASON_LOOP);
-	if (route->longest && (skb->gso_size ? skb->gso_size + 54 : bytes) > route->longest)
-		return to_daemon(port);
+		return without_route(device, &eth);
+	route = route_of(device, &eth);
+	if (!route || (route->longest && (skb->gso_size ? skb->gso_size + 54 : bytes) > route->longest))
+		return without_route(device, &eth);
+	if (route->egress == route->ingress)
+		return drop(route->ingress, REASON_LOOP);
 	switch (route->way) {
 	case WAY_LOCAL:
-		count(port->number, route->egress, bytes);
+		count(route->ingress, route->egress, bytes);
 		return bpf_redirect_peer(route->device, 0);
 	case WAY_DIRECT:
-		/* Not from one link to another: that is the daemon's decision, always. */
-		if (port->kind != KIND_CONTAINER)
-			return to_daemon(port);
-		count(port->number, route->egress, bytes);
+		count(route->ingress, route->egress, bytes);
 		return bpf_redirect(route->device, 0);
 	case WAY_VXLAN:
-		if (port->kind != KIND_CONTAINER || skb->vlan_present)
-			return to_daemon(port);
-		done = encapsulate(skb, route, port->network, &eth);
+		done = skb->vlan_present ? 1 : encapsulate(skb, route, &eth);
 		if (done > 0)
-			return to_daemon(port);
+			break;
 		if (done < 0)
-			return drop(port->number, REASON_REFUSED);
-		count(port->number, route->egress, bytes);
+			return drop(route->ingress, REASON_REFUSED);
+		count(route->ingress, route->egress, bytes);
 		return bpf_redirect(route->device, 0);
 	}
-	return to_daemon(port);
+	return without_route(device, &eth);
 }
 
 /* From the daemon's tap of a port: the daemon has decided, this is the last step. */
@@ -554,7 +561,7 @@ int from_tunnel(struct __sk_buff *skb)
 	    front->flags != VXLAN_FLAGS)
 		return TC_ACT_UNSPEC;
 	inner = front->inner;
-	route = route_of(bpf_ntohl(front->vni) >> 8, &inner);
+	route = route_of(FROM_TUNNEL | bpf_ntohl(front->vni) >> 8, &inner);
 	if (!route || route->way != WAY_LOCAL || route->remote != front->ip.saddr ||
 	    route->local != front->ip.daddr || route->local_port != front->udp.dest)
 		return TC_ACT_UNSPEC;

@@ -18,7 +18,9 @@ use std::io::BufRead;
 
 use latlab_netlink::Handle;
 use latlab_overlay::endpoints::{DropReason, PortId};
-use latlab_overlay::kernel::{Ends, KernelPath, Key, Mac, Port, PortKind, ROUTES, Route, Way};
+use latlab_overlay::kernel::{
+    Ends, KernelPath, Key, Mac, Origin, Port, PortKind, ROUTES, Route, Way,
+};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
@@ -64,11 +66,7 @@ fn obey(path: &KernelPath, links: &mut Handle, words: &[&str]) -> Outcome<()> {
             Ok(path.attach(&port)?)
         }
         kind => {
-            let key = Key {
-                network: word(1)?.parse()?,
-                source: mac(word(2)?)?,
-                destination: mac(word(3)?)?,
-            };
+            let network = word(1)?.parse()?;
             let device = links.link_index(word(6)?)?;
             let ends = || -> Outcome<Ends> {
                 let (remote, local) = (word(7)?.parse()?, word(8)?.parse()?);
@@ -88,8 +86,19 @@ fn obey(path: &KernelPath, links: &mut Handle, words: &[&str]) -> Outcome<()> {
                 },
                 _ => return Err("no such command".into()),
             };
+            let ingress = PortId(word(4)?.parse()?);
+            let origin = match way {
+                Way::Local { from: Some(_), .. } => Origin::Tunnel(network),
+                _ => Origin::Device(device_of(path, ingress)?),
+            };
+            let key = Key {
+                origin,
+                source: mac(word(2)?)?,
+                destination: mac(word(3)?)?,
+            };
             let route = Route {
-                ingress: PortId(word(4)?.parse()?),
+                network,
+                ingress,
                 egress: PortId(word(5)?.parse()?),
                 way,
                 longest: None,
@@ -98,6 +107,12 @@ fn obey(path: &KernelPath, links: &mut Handle, words: &[&str]) -> Outcome<()> {
             Ok(path.keep(&key, &route)?)
         }
     }
+}
+
+fn device_of(path: &KernelPath, id: PortId) -> Outcome<u32> {
+    let ports = path.ports()?;
+    let port = ports.iter().find(|port| port.id == id);
+    Ok(port.ok_or("no such port")?.device)
 }
 
 fn mac(text: &str) -> Outcome<Mac> {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use common::flow::{Flow, passes};
 use common::{Running, World, eventually, run};
 use latlab_overlay::endpoints::{DropReason, PortId};
-use latlab_overlay::kernel::{KernelPath, Key, ROUTES, Review, Route, Way};
+use latlab_overlay::kernel::{KernelPath, Key, Origin, ROUTES, Review, Route, Way};
 use underlay::{Raw, ethernet, mac_of, on};
 
 const LAN: u32 = 42;
@@ -495,17 +495,18 @@ fn a_thousand_changes_lose_nothing_of_other_flows() {
         let c = one.container("c", 3, LAN);
         let flood = Flow::start(&a.namespace, &b.namespace, "10.7.0.2");
         let untouched = Key {
-            network: LAN,
+            origin: Origin::Device(a.port.device),
             source: a.mac,
             destination: b.mac,
         };
         for count in 0..1_000u32 {
             let key = Key {
-                network: LAN,
+                origin: Origin::Device(c.port.device),
                 source: c.mac,
                 destination: mac_of(1000 + count % 50),
             };
             let route = Route {
+                network: LAN,
                 ingress: c.port.id,
                 egress: PortId(2),
                 way: Way::Direct { device: one.wire },
@@ -555,7 +556,7 @@ fn routes_end_with_their_port_and_only_containers_are_containers() {
         let (a, b) = (one.container("a", 1, LAN), two.container("b", 2, LAN));
         underlay::tunnel(&one, &a, &two, &b, LAN);
         let key = Key {
-            network: LAN,
+            origin: Origin::Tunnel(LAN),
             source: b.mac,
             destination: a.mac,
         };

@@ -19,7 +19,7 @@ use crate::dispatch::{Decision, Settled};
 use crate::endpoints::PortId;
 use crate::forwarding::{Decider, Learned, Table};
 use crate::kernel::{
-    Counts, Ends, Error, KernelPath, Key, Mac, Port, PortKind, Review, Route, Way,
+    Counts, Ends, Error, KernelPath, Key, Mac, Origin, Port, PortKind, Review, Route, Way,
 };
 
 /// How often moves are looked for, and how many of those looks make a whole review.
@@ -207,9 +207,10 @@ fn lock(current: &Mutex<Current>) -> std::sync::MutexGuard<'_, Current> {
 
 impl Settled for View {
     fn settled(&self, decision: &Decision) {
-        if let Some(route) = self.route(decision.ingress, decision.egress) {
+        let ports = (decision.ingress, decision.egress);
+        if let Some((origin, route)) = self.route(decision.network, ports) {
             let key = Key {
-                network: decision.network,
+                origin,
                 source: decision.source,
                 destination: decision.destination,
             };
@@ -220,8 +221,9 @@ impl Settled for View {
 }
 
 impl View {
-    /// How frames get from one port to another inside the kernel, if they can.
-    fn route(&self, ingress: PortId, egress: PortId) -> Option<Route> {
+    /// Where a network's frames come from and how they get from one port to another inside the kernel, if
+    /// they can.
+    fn route(&self, network: u32, (ingress, egress): (PortId, PortId)) -> Option<(Origin, Route)> {
         let found = self.found.read().unwrap_or_else(PoisonError::into_inner);
         let (from, to) = (found.get(&ingress)?, found.get(&egress)?);
         let (way, longest) = match (*from, *to) {
@@ -253,13 +255,19 @@ impl View {
             (_, Found::Container { device }) => (Way::Local { device, from: None }, None),
             _ => return None,
         };
-        Some(Route {
+        let origin = match *from {
+            Found::Container { device } | Found::Direct { device, .. } => Origin::Device(device),
+            Found::Tunnel { .. } => Origin::Tunnel(network),
+        };
+        let route = Route {
+            network,
             ingress,
             egress,
             way,
             longest,
             generation: self.generation,
-        })
+        };
+        Some((origin, route))
     }
 }
 
@@ -269,7 +277,7 @@ fn recall(current: &Current, learned: &Arc<Learned>) -> Result<(), Error> {
     let mut decider = Decider::new(Arc::clone(&current.table), Arc::clone(learned), 1);
     decider.begin(learned.now());
     current.view.path.review(|key, route, used| {
-        let way = (route.ingress, key.network, key.source, key.destination);
+        let way = (route.ingress, route.network, key.source, key.destination);
         // Asked for what it learns from the question.
         let _ = decider.settled(way, used);
         Review::Keep
@@ -282,13 +290,15 @@ fn review(current: &Current, learned: &Arc<Learned>, anew: bool) -> Result<(), E
     let mut decider = Decider::new(Arc::clone(&current.table), Arc::clone(learned), 1);
     decider.begin(learned.now());
     current.view.path.review(|key, route, used| {
-        let way = (route.ingress, key.network, key.source, key.destination);
+        let way = (route.ingress, route.network, key.source, key.destination);
         let Some(egress) = decider.settled(way, used) else {
             return Review::Forget;
         };
-        match current.view.route(route.ingress, egress) {
-            Some(new) if new == *route && !(used && anew) => Review::Keep,
-            Some(new) => Review::Replace(new),
+        match current.view.route(route.network, (route.ingress, egress)) {
+            // The port is at another interface now.
+            Some((origin, _)) if origin != key.origin => Review::Forget,
+            Some((_, new)) if new == *route && !(used && anew) => Review::Keep,
+            Some((_, new)) => Review::Replace(new),
             None => Review::Forget,
         }
     })

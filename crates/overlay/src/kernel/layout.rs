@@ -11,14 +11,14 @@ pub type Mac = [u8; 6];
 
 /// Changes with every change of a layout or of how programs are put at interfaces: programs of one
 /// version never meet maps of another.
-pub(super) const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 4;
 /// Room for a kernel path's name.
 pub(super) const NAME_BYTES: usize = 48;
 
 pub(super) const STATE_BYTES: usize = 64;
 pub(super) const PORT_BYTES: usize = 48;
 pub(super) const KEY_BYTES: usize = 16;
-pub(super) const ROUTE_BYTES: usize = 40;
+pub(super) const ROUTE_BYTES: usize = 44;
 const DROPS: usize = DropReason::ALL.len();
 pub(super) const COUNTS_BYTES: usize = 8 * (5 + DROPS);
 
@@ -184,11 +184,39 @@ impl Port {
     }
 }
 
+/// Where frames come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Origin {
+    /// An interface, by its number: a container's end on this host, or the wire of a direct link.
+    Device(u32),
+    /// Tunnels, by the network (VNI) that their frames name.
+    Tunnel(u32),
+}
+
+/// Set in a tunnel's network; no interface has such a number.
+const FROM_TUNNEL: u32 = 1 << 31;
+
+impl Origin {
+    fn number(self) -> u32 {
+        match self {
+            Origin::Device(device) => device,
+            Origin::Tunnel(network) => network | FROM_TUNNEL,
+        }
+    }
+
+    fn parse(number: u32) -> Origin {
+        match number & FROM_TUNNEL {
+            0 => Origin::Device(number),
+            _ => Origin::Tunnel(number & !FROM_TUNNEL),
+        }
+    }
+}
+
 /// Which frames a route is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
-    /// The network (VNI).
-    pub network: u32,
+    /// Where they come from.
+    pub origin: Origin,
     /// The sender.
     pub source: Mac,
     /// The receiver.
@@ -198,7 +226,7 @@ pub struct Key {
 impl Key {
     pub(super) fn to_bytes(self) -> [u8; KEY_BYTES] {
         let mut bytes = [0; KEY_BYTES];
-        bytes[..4].copy_from_slice(&self.network.to_ne_bytes());
+        bytes[..4].copy_from_slice(&self.origin.number().to_ne_bytes());
         bytes[4..10].copy_from_slice(&self.source);
         bytes[10..].copy_from_slice(&self.destination);
         bytes
@@ -207,7 +235,7 @@ impl Key {
     pub(super) fn parse(bytes: &[u8]) -> Option<Key> {
         let mut fields = Fields(bytes.get(..KEY_BYTES)?);
         Some(Key {
-            network: fields.u32(),
+            origin: Origin::parse(fields.u32()),
             source: fields.take(),
             destination: fields.take(),
         })
@@ -254,7 +282,9 @@ pub enum Way {
 /// What was decided about a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Route {
-    /// The port or link that such frames come from; from any other they go to the daemon.
+    /// The network (VNI).
+    pub network: u32,
+    /// The port or link that such frames come from.
     pub ingress: PortId,
     /// The port or link that they go to.
     pub egress: PortId,
@@ -287,6 +317,7 @@ impl Route {
         bytes.extend(self.ingress.0.to_ne_bytes());
         bytes.extend(self.egress.0.to_ne_bytes());
         bytes.extend(self.longest.unwrap_or(0).to_ne_bytes());
+        bytes.extend(self.network.to_ne_bytes());
         bytes.extend(device.to_ne_bytes());
         bytes.extend(ends.remote.ip().octets());
         bytes.extend(ends.local.ip().octets());
@@ -303,7 +334,7 @@ impl Route {
         let (way, used) = (fields.u8(), fields.u8() != 0);
         let (ingress, egress) = (PortId(fields.u16()), PortId(fields.u16()));
         let longest = fields.u16();
-        let device = fields.u32();
+        let (network, device) = (fields.u32(), fields.u32());
         let addresses = [fields.take::<4>(), fields.take::<4>()].map(Ipv4Addr::from);
         let ports = [fields.take(), fields.take()].map(u16::from_be_bytes);
         let (remote_mac, local_mac) = (fields.take(), fields.take());
@@ -326,6 +357,7 @@ impl Route {
             _ => return None,
         };
         let route = Route {
+            network,
             ingress,
             egress,
             way,
@@ -442,6 +474,7 @@ mod tests {
         ];
         for way in ways {
             let route = Route {
+                network: 42,
                 ingress: PortId(1),
                 egress: PortId(2),
                 way,
@@ -450,6 +483,22 @@ mod tests {
             };
             assert_eq!(route.to_bytes().len(), ROUTE_BYTES);
             assert_eq!(Route::parse(&route.to_bytes()), Some((route, false)));
+        }
+    }
+
+    #[test]
+    fn keys_are_read_back() {
+        for origin in [
+            Origin::Device(7),
+            Origin::Tunnel(0),
+            Origin::Tunnel(0x00ff_ffff),
+        ] {
+            let key = Key {
+                origin,
+                source: [2, 0, 0, 0, 0, 1],
+                destination: [2, 0, 0, 0, 0, 2],
+            };
+            assert_eq!(Key::parse(&key.to_bytes()), Some(key));
         }
     }
 }

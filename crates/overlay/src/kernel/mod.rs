@@ -1,8 +1,8 @@
 //! The path inside the kernel, for containers.
 //!
 //! A container's frames would cross into user space and back only to be told what the last one was
-//! told. So the daemon's decisions are also kept in a bounded map of the kernel, by (network, source,
-//! destination), and small programs at the interfaces follow them: into another container of this host
+//! told. So the daemon's decisions are also kept in a bounded map of the kernel, by (interface or tunnel's
+//! network, source, destination), and small programs at the interfaces follow them: into another container of this host
 //! (`bpf_redirect_peer`), out of a wire as they are (a direct link), or out of a wire in VXLAN, whose
 //! headers the program writes and takes off itself. Large frames stay whole and checksums uncomputed
 //! all the way (Cui 2013, 4.3, one step further: no copy at all).
@@ -35,7 +35,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use crate::endpoints::PortId;
 pub use error::Error;
 use layout::State;
-pub use layout::{Counts, Ends, Key, Mac, Port, PortKind, Rate, Route, Way};
+pub use layout::{Counts, Ends, Key, Mac, Origin, Port, PortKind, Rate, Route, Way};
 use object::{Maps, Owner, Programs};
 
 /// How many routes are kept when nothing else is said: 5 MiB of them.

@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use latlab_overlay::endpoints::PortId;
-use latlab_overlay::kernel::{Ends, KernelPath, Key, Mac, Port, PortKind, ROUTES, Route, Way};
+use latlab_overlay::kernel::{
+    Ends, KernelPath, Key, Mac, Origin, Port, PortKind, ROUTES, Route, Way,
+};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::common::World;
@@ -185,12 +187,17 @@ impl<'a> Host<'a> {
 
     fn keep(&self, key: (u32, Mac, Mac), ingress: PortId, egress: PortId, way: Way) {
         let (network, source, destination) = key;
+        let origin = match way {
+            Way::Local { from: Some(_), .. } => Origin::Tunnel(network),
+            _ => Origin::Device(self.device_of(ingress)),
+        };
         let key = Key {
-            network,
+            origin,
             source,
             destination,
         };
         let route = Route {
+            network,
             ingress,
             egress,
             way,
@@ -198,6 +205,11 @@ impl<'a> Host<'a> {
             generation: self.path.floor().unwrap(),
         };
         self.path.keep(&key, &route).unwrap();
+    }
+
+    fn device_of(&self, id: PortId) -> u32 {
+        let ports = self.path.ports().unwrap();
+        ports.iter().find(|port| port.id == id).unwrap().device
     }
 
     /// Lets go of the path, as a daemon that is killed does.
