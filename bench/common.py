@@ -130,3 +130,19 @@ def machine():
     )
     load = " ".join(open("/proc/loadavg").read().split()[:3])
     print(f"# {os.cpu_count()} x {model}, Linux {os.uname().release}, load average {load}", flush=True)
+
+
+# Nanoseconds for a cache line's way there and back: within a few cores that share a cache, and across.
+NEAR = 150
+
+
+def distance(one, other):
+    """Whether two processors are near each other or far, also while both are busy: a cache line says it.
+
+    A virtual machine's move every few seconds; figures of one state only are comparable.
+    """
+    program = target() / "examples" / "cache_line"
+    if not program.is_file():
+        sys.exit(f"{program} is not there: cargo build --release -p latlab-overlay --examples")
+    words = ["chrt", "--fifo", "1", program, str(one), str(other)]
+    return "near" if float(subprocess.run(words, capture_output=True, check=True).stdout) < NEAR else "far"
