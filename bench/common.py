@@ -39,6 +39,9 @@ def enter():
     Control groups alone have no such walls; latlab's own undo removes those.
     """
     if os.environ.get(INSIDE):
+        # The first process of its namespace is not ended by a signal that it does not ask for; and
+        # terminated is as good a reason to clean up as interrupted.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         return
     if os.geteuid() != 0:
         sys.exit("needs root, to make namespaces")
@@ -51,8 +54,6 @@ def enter():
 @contextmanager
 def scratch():
     """A directory for files, with latlab's own below it; whatever is left up is destroyed at the end."""
-    # Terminated is as good a reason to clean up as interrupted.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     directory = Path(tempfile.mkdtemp(prefix="latlab-bench-"))
     run = directory / "run"
