@@ -13,8 +13,12 @@ const STRETCHES: usize = 64;
 const TRIPS: u64 = 2000;
 
 fn main() {
-    let cpus: Vec<usize> = std::env::args().skip(1).flat_map(|c| c.parse()).collect();
-    let &[one, other] = cpus.as_slice() else {
+    let words: Vec<String> = std::env::args().collect();
+    let cpus = match words.as_slice() {
+        [_, one, other] => one.parse().ok().zip(other.parse().ok()),
+        _ => None,
+    };
+    let Some((one, other)) = cpus else {
         eprintln!("usage: cache_line CPU CPU");
         std::process::exit(2);
     };
