@@ -33,6 +33,8 @@
 #define FRAGMENT bpf_htons(0x3fff)
 /* Linux 6.3; an older kernel refuses it. */
 #define DECAP_L3_IPV6 (1ULL << 8)
+/* Routes that a processor has at hand; a power of two. */
+#define NEAR_ROUTES 256
 #define KEEP_SUM BPF_F_ADJ_ROOM_NO_CSUM_RESET
 #define WHOLE (BPF_F_ADJ_ROOM_FIXED_GSO | KEEP_SUM)
 
@@ -111,6 +113,13 @@ struct route {
 	__u8 local_mac[6];
 };
 
+/* A route as it was when so many changes had been made to the routes; 0: none. */
+struct near_route {
+	struct key key;
+	__u32 changes;
+	struct route route;
+};
+
 struct counts {
 	__u64 received_frames;
 	__u64 received_bytes;
@@ -142,12 +151,32 @@ struct {
 	__type(value, struct route);
 } overlay_routes SEC(".maps");
 
+/* The number of the last change to the routes or to the floor: the daemon's, written when the change is made. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} overlay_changes SEC(".maps");
+
+/* What is found among all routes costs a hash and a walk of its chain, twice on a frame's way. The last ones
+ * of each processor are found in one step; every change forgets them all. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, NEAR_ROUTES);
+	__type(key, __u32);
+	__type(value, struct near_route);
+} overlay_near SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 4096);
 	__type(key, __u32);
 	__type(value, struct counts);
 } overlay_counts SEC(".maps");
+
+/* Another frame may come between while this one is at work (PREEMPT_RT): what is at hand is nobody's own. */
+const volatile bool is_interrupted;
 
 /* What is in front of an inner frame, and that frame's own Ethernet header. */
 struct vxlan_frame {
@@ -210,24 +239,64 @@ static __always_inline bool same_mac(const void *a, const void *b)
 	return left[0] == right[0] && left[1] == right[1] && left[2] == right[2];
 }
 
-/* A frame's way, if the daemon has said it and still stands by it. */
-static __always_inline struct route *route_of(__u32 origin, const struct ethhdr *eth)
+static __always_inline __u32 mix(__u32 a, __u32 b, __u32 c)
+{
+	__u32 hash = a * 0x9e3779b1 ^ b * 0x85ebca6b ^ c * 0xc2b2ae35;
+
+	return hash ^ hash >> 16;
+}
+
+static __always_inline bool same_key(const struct key *a, const struct key *b)
+{
+	const __u32 *left = (const void *)a, *right = (const void *)b;
+
+	return left[0] == right[0] && left[1] == right[1] && left[2] == right[2] && left[3] == right[3];
+}
+
+/* The route of a key, if the daemon has said it and still stands by it. */
+static __always_inline struct route *believed(const struct key *key)
 {
 	struct route *route;
 	struct state *state;
-	struct key key;
 	__u32 zero = 0;
 
-	key.origin = origin;
-	__builtin_memcpy(key.source, eth->h_source, 6);
-	__builtin_memcpy(key.destination, eth->h_dest, 6);
-	route = bpf_map_lookup_elem(&overlay_routes, &key);
+	route = bpf_map_lookup_elem(&overlay_routes, key);
 	state = bpf_map_lookup_elem(&overlay_state, &zero);
 	if (!route || !state || (__s32)(route->generation - state->floor) < 0)
 		return NULL;
 	/* Only the first time, so that the processors can share the line. */
 	if (!route->used)
 		route->used = 1;
+	return route;
+}
+
+/* A frame's way, if there is one. */
+static __always_inline struct route *route_of(__u32 origin, const struct ethhdr *eth)
+{
+	struct near_route *near;
+	struct route *route;
+	__u32 *changes;
+	__u32 at = 0, seen;
+	struct key key;
+
+	key.origin = origin;
+	__builtin_memcpy(key.source, eth->h_source, 6);
+	__builtin_memcpy(key.destination, eth->h_dest, 6);
+	changes = bpf_map_lookup_elem(&overlay_changes, &at);
+	at = mix(origin, *(__u32 *)&key.source[2], *(__u32 *)&key.destination[2]) % NEAR_ROUTES;
+	near = bpf_map_lookup_elem(&overlay_near, &at);
+	if (!changes || !near || is_interrupted)
+		return believed(&key);
+	/* Before the look: what changes meanwhile changes the number again. */
+	seen = *(volatile __u32 *)changes;
+	if (near->changes == seen && same_key(&near->key, &key))
+		return &near->route;
+	route = believed(&key);
+	if (!route)
+		return NULL;
+	near->changes = seen;
+	near->key = key;
+	near->route = *route;
 	return route;
 }
 
@@ -298,13 +367,6 @@ struct inner {
 	 * checksum makes data and pseudo header sum up to nothing (local checksum offload, one level up). */
 	__u64 sum;
 };
-
-static __always_inline __u32 mix(__u32 a, __u32 b, __u32 c)
-{
-	__u32 hash = a * 0x9e3779b1 ^ b * 0x85ebca6b ^ c * 0xc2b2ae35;
-
-	return hash ^ hash >> 16;
-}
 
 /* `at`: where the network header ends. What is too short for its own protocol has no checksum to rely on,
  * and goes as it is: it is not a switch's to judge. */

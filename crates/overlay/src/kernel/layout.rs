@@ -11,7 +11,7 @@ pub type Mac = [u8; 6];
 
 /// Changes with every change of a layout or of how programs are put at interfaces: programs of one
 /// version never meet maps of another.
-pub(super) const VERSION: u32 = 4;
+pub(super) const VERSION: u32 = 5;
 /// Room for a kernel path's name.
 pub(super) const NAME_BYTES: usize = 48;
 

@@ -29,6 +29,7 @@ mod object;
 mod sys;
 
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
@@ -57,6 +58,8 @@ pub enum Review {
 pub struct KernelPath {
     maps: Maps,
     programs: Programs,
+    /// The number of the next change.
+    next_change: AtomicU32,
 }
 
 impl KernelPath {
@@ -74,7 +77,14 @@ impl KernelPath {
         let found = object::find(&owner)?;
         let was_there = found.is_some();
         let (maps, programs) = object::load(&owner, found, room.max(1))?;
-        let path = KernelPath { maps, programs };
+        let last = read(&maps.changes, &0u32.to_ne_bytes(), CHANGE)?;
+        let last = last.and_then(|bytes| Some(u32::from_ne_bytes(bytes.try_into().ok()?)));
+        let path = KernelPath {
+            maps,
+            programs,
+            next_change: AtomicU32::new(last.unwrap_or(0).wrapping_add(1)),
+        };
+        path.changed()?;
         if was_there {
             for port in path.ports()? {
                 // An interface that went away took its filter along.
@@ -166,14 +176,14 @@ impl KernelPath {
         Ok(ports)
     }
 
-    /// Frames of this key go this way from now on, without the daemon. One call, no waiting: a
-    /// dispatcher may do it.
+    /// Frames of this key go this way from now on, without the daemon. No waiting: a dispatcher may do it.
     ///
     /// # Errors
     ///
     /// The kernel's refusal.
     pub fn keep(&self, key: &Key, route: &Route) -> Result<(), Error> {
-        write(&self.maps.routes, &key.to_bytes(), &route.to_bytes(), ROUTE)
+        write(&self.maps.routes, &key.to_bytes(), &route.to_bytes(), ROUTE)?;
+        self.changed()
     }
 
     /// The daemon wants to see the frames of this key again.
@@ -182,7 +192,16 @@ impl KernelPath {
     ///
     /// The kernel's refusal.
     pub fn forget(&self, key: &Key) -> Result<(), Error> {
-        remove(&self.maps.routes, &key.to_bytes(), ROUTE)
+        remove(&self.maps.routes, &key.to_bytes(), ROUTE)?;
+        self.changed()
+    }
+
+    /// Every processor looks all its routes up anew. No two changes have the same number, so that what was
+    /// looked up before this one is never taken for what was looked up after it.
+    fn changed(&self) -> Result<(), Error> {
+        let number = self.next_change.fetch_add(1, Ordering::Relaxed);
+        let bytes = number.to_ne_bytes();
+        write(&self.maps.changes, &0u32.to_ne_bytes(), &bytes, CHANGE)
     }
 
     /// The route of a key, believed or not.
@@ -223,7 +242,8 @@ impl KernelPath {
                 Review::Forget => self.forget(&key)?,
             }
         }
-        Ok(())
+        // A route that had to make room for others is not among the keys, but may still be at hand somewhere.
+        self.changed()
     }
 
     /// Routes older than this generation are not believed any more: all at once, in one write. Those
@@ -240,7 +260,8 @@ impl KernelPath {
             &0u32.to_ne_bytes(),
             &state.to_bytes(),
             STATE,
-        )
+        )?;
+        self.changed()
     }
 
     /// The oldest generation that is believed.
@@ -285,6 +306,7 @@ impl KernelPath {
 const PORTS: &str = "use the ports";
 const ROUTE: &str = "use the routes";
 const STATE: &str = "use the state";
+const CHANGE: &str = "say that routes have changed";
 const COUNTS: &str = "read the counters";
 
 fn device_of(route: &Route) -> u32 {

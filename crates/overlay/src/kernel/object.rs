@@ -15,6 +15,7 @@ use super::layout::{NAME_BYTES, STATE_BYTES, State, VERSION};
 const STATE: &str = "overlay_state";
 const PORTS: &str = "overlay_ports";
 const ROUTES: &str = "overlay_routes";
+const CHANGES: &str = "overlay_changes";
 const COUNTS: &str = "overlay_counts";
 
 /// What the programs and the daemon share.
@@ -23,6 +24,7 @@ pub(super) struct Maps {
     pub state: MapHandle,
     pub ports: MapHandle,
     pub routes: MapHandle,
+    pub changes: MapHandle,
     pub counts: MapHandle,
 }
 
@@ -100,9 +102,9 @@ fn siblings(state_id: u32, state: MapHandle) -> Option<Maps> {
     let options = ProgInfoQueryOptions::default().include_map_ids(true);
     let mut programs = ProgInfoIter::with_query_opts(options);
     let ids = programs
-        .find(|program| program.map_ids.contains(&state_id) && program.map_ids.len() > 3)?
+        .find(|program| program.map_ids.contains(&state_id) && program.map_ids.len() > 4)?
         .map_ids;
-    let (mut ports, mut routes, mut counts) = (None, None, None);
+    let (mut ports, mut routes, mut changes, mut counts) = (None, None, None, None);
     for map in ids
         .into_iter()
         .filter_map(|id| MapHandle::from_map_id(id).ok())
@@ -110,6 +112,7 @@ fn siblings(state_id: u32, state: MapHandle) -> Option<Maps> {
         match map.name().to_str() {
             Some(PORTS) => ports = Some(map),
             Some(ROUTES) => routes = Some(map),
+            Some(CHANGES) => changes = Some(map),
             Some(COUNTS) => counts = Some(map),
             _ => {}
         }
@@ -118,6 +121,7 @@ fn siblings(state_id: u32, state: MapHandle) -> Option<Maps> {
         state,
         ports: ports?,
         routes: routes?,
+        changes: changes?,
         counts: counts?,
     })
 }
@@ -140,12 +144,18 @@ pub(super) fn load(
             STATE => Some(&maps.state),
             PORTS => Some(&maps.ports),
             ROUTES => Some(&maps.routes),
+            CHANGES => Some(&maps.changes),
             COUNTS => Some(&maps.counts),
             _ => None,
         });
         match old {
             Some(old) => map.reuse_fd(old.as_fd()).map_err(failed)?,
             None if name == ROUTES => map.set_max_entries(room).map_err(failed)?,
+            None if name.ends_with(".rodata") => {
+                if let Some(value) = map.initial_value_mut() {
+                    value[0] = u8::from(is_interrupted());
+                }
+            }
             None => {}
         }
     }
@@ -162,6 +172,7 @@ pub(super) fn load(
         state: map(&object, STATE)?,
         ports: map(&object, PORTS)?,
         routes: map(&object, ROUTES)?,
+        changes: map(&object, CHANGES)?,
         counts: map(&object, COUNTS)?,
     };
     let state = State {
@@ -174,6 +185,11 @@ pub(super) fn load(
         .update(&0u32.to_ne_bytes(), &state.to_bytes(), MapFlags::ANY)
         .map_err(failed)?;
     Ok((maps, programs))
+}
+
+/// Whether this kernel lets a soft interrupt be interrupted by another of the same processor (`PREEMPT_RT`).
+fn is_interrupted() -> bool {
+    std::fs::read_to_string("/sys/kernel/realtime").is_ok_and(|text| text.trim() == "1")
 }
 
 fn map(object: &Object, name: &str) -> Result<MapHandle, Error> {
