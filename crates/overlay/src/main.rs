@@ -160,7 +160,7 @@ fn read(arguments: &Arguments) -> Result<Overlay, Failure> {
     })
 }
 
-/// Serves until a signal ends it; then everything is closed in order.
+/// Serves until a signal ends it. What the kernel was told stays in force.
 fn serve(local: &Local, remote: Option<&Remote>, daemon: Daemon) -> Result<(), Failure> {
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(|error| {
         let message = format!("cannot wait for signals: {error}");
@@ -178,7 +178,10 @@ fn serve(local: &Local, remote: Option<&Remote>, daemon: Daemon) -> Result<(), F
             _ => println!("ready"),
         }
         signals.forever().next();
-        // The threads above wait for clients for ever.
+        // The threads above wait for clients for ever; one that is busy is not waited for.
+        if let Ok(daemon) = daemon.try_lock() {
+            daemon.leave();
+        }
         drop(std::fs::remove_file(local.path()));
         std::process::exit(0)
     })

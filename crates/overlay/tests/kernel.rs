@@ -234,6 +234,121 @@ fn containers_of_one_host_speak_without_a_wire() {
     });
 }
 
+/// Every processor has the last routes at hand; none may follow one that is over.
+#[test]
+fn a_changed_route_is_followed_by_the_next_frame() {
+    run("kernel-change", |world| {
+        let (one, _two) = underlay::pair(world, 1500);
+        let [a, b, c] = [("a", 1), ("b", 2), ("c", 3)].map(|(n, id)| one.container(n, id, LAN));
+        underlay::local(&one, &a, &b, LAN);
+        let ends = [&b, &c].map(|end| Raw::open(&end.namespace, "eth0"));
+        let from = Raw::open(&a.namespace, "eth0");
+        let mut sent = 0u32;
+        // Where the next frames come out, of `b` and of `c`.
+        let mut next = || {
+            sent += 1;
+            let mark = format!("number {sent}");
+            for _ in 0..5 {
+                from.send(&underlay::ipv4_frame(&b.mac, &a.mac, mark.as_bytes()));
+            }
+            // What they say back has it at its end, too.
+            let is_it = |f: &Vec<u8>| f.starts_with(&b.mac) && f.ends_with(mark.as_bytes());
+            let arrived = |end: &Raw| end.drain().iter().filter(|f| is_it(f)).count();
+            [arrived(&ends[0]), arrived(&ends[1])]
+        };
+        let key = Key {
+            origin: Origin::Device(a.port.device),
+            source: a.mac,
+            destination: b.mac,
+        };
+        let to_b = one.path.route(&key).unwrap().unwrap();
+        let way = Way::Local {
+            device: c.port.device,
+            from: None,
+        };
+        let to_c = Route {
+            egress: c.port.id,
+            way,
+            ..to_b
+        };
+        assert_eq!(next(), [5, 0]);
+        one.path.keep(&key, &to_c).unwrap();
+        assert_eq!(next(), [0, 5]);
+        one.path.review(|_, _, _| Review::Replace(to_b)).unwrap();
+        assert_eq!(next(), [5, 0]);
+        // A route that was replaced, or is asked for anew, has not been used before a frame follows it.
+        let was_used = || {
+            let mut used = false;
+            let look = |of: &Key, _: &Route, is_used| {
+                used |= *of == key && is_used;
+                Review::Keep
+            };
+            one.path.review(look).unwrap();
+            used
+        };
+        assert!(was_used());
+        one.path.keep(&key, &to_b).unwrap();
+        assert!(!was_used());
+        assert_eq!(next(), [5, 0]);
+        assert!(was_used());
+        one.path.set_floor(to_b.generation + 1).unwrap();
+        assert_eq!(next(), [0, 0]);
+        one.path.set_floor(to_b.generation).unwrap();
+        assert_eq!(next(), [5, 0]);
+        one.path.forget(&key).unwrap();
+        assert_eq!(next(), [0, 0]);
+    });
+}
+
+#[test]
+fn containers_of_a_tunnel_have_room_for_its_headers() {
+    run("kernel-headroom", |world| {
+        let (one, two) = underlay::pair(world, 1500);
+        let (a, b) = (one.container("a", 1, LAN), two.container("b", 2, LAN));
+        // Somebody else's port.
+        one.at("ip link add lan type bridge");
+        let c = one.container("c", 3, LAN);
+        one.at("ip link set dev c master lan");
+        let rooms = || {
+            let links = underlay::links(&one.namespace);
+            let rooms = links
+                .into_iter()
+                .filter(|link| link.name.starts_with("ovroom"));
+            rooms.collect::<Vec<_>>()
+        };
+        let master = |name: &str| underlay::link(&one.namespace, name).master;
+        assert!(rooms().is_empty(), "nobody needs any");
+        underlay::tunnel(&one, &a, &two, &b, LAN);
+        let [room] = &rooms()[..] else {
+            panic!("{:?}", rooms());
+        };
+        assert!(!room.up);
+        assert_eq!(master("a"), Some(room.index));
+        assert_eq!(
+            master("c"),
+            Some(underlay::link(&one.namespace, "lan").index)
+        );
+        assert_eq!(master("wire"), None);
+        ping(world, &a.namespace, "10.7.0.2", 56);
+        // Its ports may belong to different networks: no frame of theirs ever gets there, even if it is up.
+        let d = one.container("d", 4, LAN + 1);
+        one.at(&format!("ip link set dev {} up", room.name));
+        assert_eq!(master("d"), Some(room.index));
+        let (from, to) = (
+            Raw::open(&a.namespace, "eth0"),
+            Raw::open(&d.namespace, "eth0"),
+        );
+        from.send(&underlay::ipv4_frame(&d.mac, &a.mac, b"across"));
+        from.send(&underlay::ipv4_frame(&[0xff; 6], &a.mac, b"across"));
+        assert!(!to.drain().iter().any(|frame| frame.ends_with(b"across")));
+        for port in [&a, &c, &d] {
+            on(&one.namespace, || one.path.detach(&port.port)).unwrap();
+        }
+        assert!(rooms().is_empty(), "nobody needs any more");
+        assert_eq!((master("a"), master("d")), (None, None));
+    });
+}
+
 #[test]
 fn jumbo_and_64_kib() {
     run("kernel-jumbo", |world| {

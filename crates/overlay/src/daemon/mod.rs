@@ -125,6 +125,14 @@ impl Daemon {
         Ok(daemon)
     }
 
+    /// Before the daemon ends: nothing stays of its own that nobody else would take away. What the kernel
+    /// was told of frames stays in force, until their interfaces go.
+    pub fn leave(&self) {
+        if let Some(path) = self.opener.kernel_path() {
+            path.leave();
+        }
+    }
+
     /// The configuration, and how often it has changed.
     #[must_use]
     pub const fn overlay(&self) -> (&Overlay, u64) {

@@ -24,17 +24,21 @@
 
 mod attach;
 mod error;
+mod headroom;
 mod layout;
 mod object;
 mod sys;
 
+use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use crate::endpoints::PortId;
 pub use error::Error;
+use headroom::Headroom;
 use layout::State;
 pub use layout::{Counts, Ends, Key, Mac, Origin, Port, PortKind, Rate, Route, Way};
 use object::{Maps, Owner, Programs};
@@ -60,6 +64,8 @@ pub struct KernelPath {
     programs: Programs,
     /// The number of the next change.
     next_change: AtomicU32,
+    /// One at a time: a wire may be found while a container is attached.
+    headroom: Mutex<Headroom>,
 }
 
 impl KernelPath {
@@ -83,6 +89,7 @@ impl KernelPath {
             maps,
             programs,
             next_change: AtomicU32::new(last.unwrap_or(0).wrapping_add(1)),
+            headroom: Mutex::new(Headroom::of(&owner)),
         };
         path.changed()?;
         if was_there {
@@ -130,7 +137,30 @@ impl KernelPath {
             )?;
             attach::attach(self.programs.from_daemon.as_fd(), tap)?;
         }
+        self.give_headroom()
+    }
+
+    /// Containers have room for headers where there are tunnels, as far as it can be had.
+    fn give_headroom(&self) -> Result<(), Error> {
+        let headroom = self.headroom.lock().unwrap_or_else(PoisonError::into_inner);
+        let ports = self.ports()?;
+        let of_kind = |kind| ports.iter().filter(move |port| port.kind == kind);
+        let containers: BTreeSet<u32> = match of_kind(PortKind::Tunnel).next() {
+            Some(_) => of_kind(PortKind::Container)
+                .map(|port| port.device)
+                .collect(),
+            None => BTreeSet::new(),
+        };
+        // Without it frames take the same way, a little more slowly.
+        let _ = headroom.give(&containers);
         Ok(())
+    }
+
+    /// Takes away what would outlast the interfaces. The path stays where it is.
+    pub fn leave(&self) {
+        let headroom = self.headroom.lock().unwrap_or_else(PoisonError::into_inner);
+        // Of use to nobody, and of no harm.
+        let _ = headroom.give(&BTreeSet::new());
     }
 
     /// Takes the path away from an interface, with all routes that begin or end there.
@@ -143,7 +173,8 @@ impl KernelPath {
         if let Some(tap) = port.tap {
             attach::detach(self.programs.from_daemon.as_fd(), tap)?;
         }
-        self.forget_port(port)
+        self.forget_port(port)?;
+        self.give_headroom()
     }
 
     fn forget_port(&self, port: &Port) -> Result<(), Error> {

@@ -40,6 +40,12 @@ pub fn link(namespace: &Path, name: &str) -> latlab_netlink::Link {
     found.unwrap().expect(name)
 }
 
+pub fn links(namespace: &Path) -> Vec<latlab_netlink::Link> {
+    on(namespace, || {
+        latlab_netlink::Handle::open().unwrap().links().unwrap()
+    })
+}
+
 /// The address of a container, by its number.
 pub fn mac_of(number: u32) -> Mac {
     let number = number.to_be_bytes();

@@ -1,0 +1,99 @@
+//! Room for a tunnel's headers in front of what containers send.
+//!
+//! A socket leaves as much room in front of a datagram as the interface that it goes to asks for. A veth asks
+//! for none, and so each datagram is moved to where there is some: for a small one that is a quarter of the
+//! program's time, a large one is copied. The kernel knows one way to make a veth ask (`ndo_set_rx_headroom`):
+//! to be in a bridge beside a device that needs room. So there is a bridge for nothing else. It and the vxlan
+//! device in it are never up: its ports are disabled and forward nothing, and no socket is open.
+//!
+//! Without it all works as well, only slower; so nothing fails for want of it.
+
+use std::collections::BTreeSet;
+
+use latlab_netlink::{Bridge, Error, Handle, Interface, LinkChange, LinkKind, NewLink, Vxlan};
+
+use super::object::Owner;
+
+/// No tunnel is opened at it: "discard".
+const PORT: u16 = 9;
+const ALIAS: &str = "latlab overlay: room for headers, never up";
+
+/// The bridge of one kernel path.
+#[derive(Debug)]
+pub(super) struct Headroom {
+    bridge: String,
+    tunnel: String,
+    /// No two vxlan devices of a namespace have the same network and port.
+    vni: u32,
+}
+
+impl Headroom {
+    pub fn of(owner: &Owner) -> Headroom {
+        // FNV-1a: the same after a restart, and short enough for a name.
+        let hash = owner.name.iter().fold(0x811c_9dc5_u32, |hash, &byte| {
+            (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+        });
+        Headroom {
+            bridge: format!("ovroom{hash:08x}"),
+            tunnel: format!("ovneed{hash:08x}"),
+            vni: hash & 0x00ff_ffff,
+        }
+    }
+
+    /// Gives room to these interfaces, and to no others.
+    pub fn give(&self, containers: &BTreeSet<u32>) -> Result<(), Error> {
+        let mut handle = Handle::open()?;
+        let links = handle.links()?;
+        let bridge = links.iter().find(|link| link.name == self.bridge);
+        let bridge = match (bridge, containers.is_empty()) {
+            (None, true) => return Ok(()),
+            (Some(_), true) => return self.remove(&mut handle),
+            (Some(bridge), false) => bridge.index,
+            (None, false) => self.make(&mut handle)?,
+        };
+        for link in &links {
+            let master = match (link.master, containers.contains(&link.index)) {
+                // One that is somebody else's port stays it.
+                (None, true) => bridge,
+                (Some(master), false) if master == bridge && link.name != self.tunnel => 0,
+                _ => continue,
+            };
+            handle.apply(&LinkChange::of_index(link.index).master(master).request())?;
+        }
+        Ok(())
+    }
+
+    fn make(&self, handle: &mut Handle) -> Result<u32, Error> {
+        let kind = LinkKind::Bridge(Bridge::default());
+        handle.apply(&NewLink::new(Interface::new(&self.bridge), kind).request())?;
+        let bridge = handle.link_index(&self.bridge)?;
+        let tunnel = LinkKind::Vxlan(Vxlan {
+            vni: self.vni,
+            local: None,
+            remote: None,
+            parent: None,
+            port: PORT,
+            udp_checksum: false,
+            learning: false,
+        });
+        let tunnel = NewLink::new(Interface::new(&self.tunnel), tunnel).master(bridge);
+        let made = handle.apply_all(&[
+            tunnel.request(),
+            LinkChange::of(&self.bridge).alias(ALIAS).request(),
+            LinkChange::of(&self.tunnel).alias(ALIAS).request(),
+        ]);
+        match made {
+            Ok(()) => Ok(bridge),
+            Err(error) => {
+                // A bridge without it would be of no use.
+                let _ = handle.apply(&latlab_netlink::delete(&self.bridge));
+                Err(error)
+            }
+        }
+    }
+
+    fn remove(&self, handle: &mut Handle) -> Result<(), Error> {
+        handle.apply(&latlab_netlink::delete(&self.tunnel))?;
+        handle.apply(&latlab_netlink::delete(&self.bridge))
+    }
+}
