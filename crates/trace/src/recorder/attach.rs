@@ -62,11 +62,18 @@ pub struct Recorder {
     ring_events: u32,
     events: Shared,
     state: Shared,
-    missing: Vec<(String, String)>,
+    words: Words,
     object: Object,
+    places: Places,
+}
+
+/// Where its programs stand.
+struct Places {
     // In the order in which they must go.
-    _links: Vec<(String, Link)>,
-    _perf: Vec<OwnedFd>,
+    links: Vec<(String, Link)>,
+    perf: Vec<OwnedFd>,
+    /// Where they could not, and why.
+    missing: Vec<(String, String)>,
 }
 
 impl Recorder {
@@ -99,42 +106,28 @@ impl Recorder {
         };
         let events = map("events", all as usize * EVENT_BYTES)?;
         let state = map(".bss", MAX_CPUS * HEAD_BYTES)?;
-        let mut missing = Vec::new();
-        let mut links: Vec<(String, Link)> = Vec::new();
-        let perf = fault_counters(&settings.cpus, &mut missing);
-        for program in object.progs_mut() {
-            let section = program.section().to_string_lossy().into_owned();
-            if section == "perf_event" {
-                for fd in &perf {
-                    match program.attach_perf_event(fd.as_raw_fd()) {
-                        Ok(link) => links.push((FAULT_END.into(), link)),
-                        Err(error) => missing.push((FAULT_END.into(), said(&error))),
-                    }
-                }
-                continue;
-            }
-            let point = section.trim_start_matches("raw_tp/").to_string();
-            if point == SOFTIRQ_ENTRY && words.are_known() {
-                continue;
-            }
-            match program.attach_raw_tracepoint(&point) {
-                Ok(link) => links.push((point, link)),
-                Err(_) if OPTIONAL.contains(&point.as_str()) => {}
-                Err(error) => missing.push((point, said(&error))),
-            }
-        }
-        only_together(&mut links, &mut missing);
-        missing.dedup();
         Ok(Recorder {
             cpus: settings.cpus.clone(),
             ring_events,
             events,
             state,
-            missing,
+            places: Places::of(&object, &settings.cpus, words),
+            words,
             object,
-            _links: links,
-            _perf: perf,
         })
+    }
+
+    /// Takes it out of the kernel's way and leaves it loaded, with what it recorded.
+    pub fn suspend(&mut self) {
+        self.stop();
+        self.places.links.clear();
+        self.places.perf.clear();
+    }
+
+    /// Puts it back, and records. The first soft interrupt then may be told wrongly: it began unseen.
+    pub fn resume(&mut self) {
+        self.places = Places::of(&self.object, &self.cpus, self.words);
+        self.start();
     }
 
     /// From now on it records.
@@ -159,7 +152,7 @@ impl Recorder {
     #[must_use]
     pub fn finish(mut self) -> Recorded {
         self.stop();
-        self._links.clear();
+        self.places.links.clear();
         self.read()
     }
 
@@ -169,7 +162,7 @@ impl Recorder {
     #[must_use]
     pub fn finish_around(mut self, windows: &[(u64, u64)], tasks: &BTreeSet<u32>) -> Recorded {
         self.stop();
-        self._links.clear();
+        self.places.links.clear();
         let windows = joined(windows);
         self.collect(|events| {
             let mut keeper = Keeper::new(&windows, tasks);
@@ -216,7 +209,7 @@ impl Recorder {
         name_timers(&mut recorded.events);
         // Stable: events of one processor stay in the order in which they were written.
         recorded.events.sort_by_key(|event| event.time_ns);
-        recorded.gaps.missing.clone_from(&self.missing);
+        recorded.gaps.missing.clone_from(&self.places.missing);
         recorded.gaps.missed = self.missed();
         recorded
     }
@@ -225,6 +218,43 @@ impl Recorder {
     fn missed(&self) -> u64 {
         let count = |program: libbpf_rs::Program<'_>| crate::sys::recursion_misses(program.as_fd());
         self.object.progs().map(count).sum()
+    }
+}
+
+impl Places {
+    /// Everywhere, as far as this kernel has the places.
+    fn of(object: &Object, cpus: &[u16], words: Words) -> Places {
+        let mut missing = Vec::new();
+        let mut links: Vec<(String, Link)> = Vec::new();
+        let perf = fault_counters(cpus, &mut missing);
+        for program in object.progs_mut() {
+            let section = program.section().to_string_lossy().into_owned();
+            if section == "perf_event" {
+                for fd in &perf {
+                    match program.attach_perf_event(fd.as_raw_fd()) {
+                        Ok(link) => links.push((FAULT_END.into(), link)),
+                        Err(error) => missing.push((FAULT_END.into(), said(&error))),
+                    }
+                }
+                continue;
+            }
+            let point = section.trim_start_matches("raw_tp/").to_string();
+            if point == SOFTIRQ_ENTRY && words.are_known() {
+                continue;
+            }
+            match program.attach_raw_tracepoint(&point) {
+                Ok(link) => links.push((point, link)),
+                Err(_) if OPTIONAL.contains(&point.as_str()) => {}
+                Err(error) => missing.push((point, said(&error))),
+            }
+        }
+        only_together(&mut links, &mut missing);
+        missing.dedup();
+        Places {
+            links,
+            perf,
+            missing,
+        }
     }
 }
 

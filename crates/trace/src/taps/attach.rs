@@ -63,10 +63,18 @@ pub struct Tap {
     records: Shared,
     counters: Shared,
     room: u32,
-    /// Where it stands by itself: until this is closed.
-    link: Option<OwnedFd>,
+    place: Place,
     // The program lives as long as its filter; its maps as long as these.
     _maps: [OwnedFd; 2],
+}
+
+/// How it stands at its interface.
+enum Place {
+    Nowhere,
+    /// By itself, until this is closed.
+    Alone(OwnedFd),
+    /// As a classifier of traffic control.
+    Classifier,
 }
 
 impl Tap {
@@ -75,6 +83,17 @@ impl Tap {
     /// # Errors
     /// When the kernel takes no such program, or the interface is not there.
     pub fn attach(point: &Point, room: u64) -> Result<Tap, Error> {
+        let mut tap = Tap::load(point, room)?;
+        tap.resume()?;
+        Ok(tap)
+    }
+
+    /// Loads a tap for an interface of the calling thread's network namespace. It sees nothing before
+    /// [`Tap::resume`].
+    ///
+    /// # Errors
+    /// As [`Tap::attach`].
+    pub fn load(point: &Point, room: u64) -> Result<Tap, Error> {
         if room > MOST_RECORDS {
             return Err(Error::TooMany {
                 what: "packets of one tap",
@@ -114,21 +133,49 @@ impl Tap {
             .as_fd()
             .try_clone_to_owned()
             .map_err(|error| refused(error.to_string()))?;
-        let tap = Tap {
+        Ok(Tap {
             point: point.clone(),
             index,
-            link: crate::sys::attach_tcx(&program, index, point.side == Side::Egress).ok(),
             program,
             records,
             counters,
             room,
+            place: Place::Nowhere,
             _maps: [records_fd, counters_fd],
+        })
+    }
+
+    /// Puts it into the packets' way, where it was not. Must be called in the namespace it is in.
+    ///
+    /// # Errors
+    /// When the interface has gone.
+    pub fn resume(&mut self) -> Result<(), Error> {
+        let egress = self.point.side == Side::Egress;
+        self.place = match crate::sys::attach_tcx(&self.program, self.index, egress) {
+            Ok(link) => Place::Alone(link),
+            Err(_) => {
+                let attached = self.hook().create().and_then(|mut hook| hook.attach());
+                attached.map_err(|error| self.failed(&error))?;
+                Place::Classifier
+            }
         };
-        if tap.link.is_none() {
-            let attached = tap.hook().create().and_then(|mut hook| hook.attach());
-            attached.map_err(|error| tap.failed(&error))?;
+        Ok(())
+    }
+
+    /// Takes it out of the packets' way and leaves it loaded, with what it saw. Must be called in the
+    /// namespace it is in.
+    ///
+    /// # Errors
+    /// When it could not be taken away.
+    pub fn suspend(&mut self) -> Result<(), Error> {
+        match std::mem::replace(&mut self.place, Place::Nowhere) {
+            Place::Nowhere => Ok(()),
+            Place::Alone(link) => {
+                drop(link);
+                Ok(())
+            }
+            Place::Classifier => self.hook().detach().map_err(|error| self.failed(&error)),
         }
-        Ok(tap)
     }
 
     /// The place in traffic control. It is made anew each time: libbpf's own cannot go to another thread.
@@ -157,10 +204,7 @@ impl Tap {
     /// # Errors
     /// When it could not be taken away.
     pub fn detach(mut self) -> Result<Seen, Error> {
-        match self.link.take() {
-            Some(link) => drop(link),
-            None => self.hook().detach().map_err(|error| self.failed(&error))?,
-        }
+        self.suspend()?;
         let taken = self.counters.load(CHUNKS).saturating_mul(CHUNK);
         let heads = (0..MAX_CPUS).map(|cpu| HEADS + cpu * HEAD_BYTES);
         Ok(Seen {
