@@ -1,77 +1,146 @@
-//! Puts taps and the flight recorder into the kernel and takes them out again, as it is told: what
+//! Puts taps and the flight recorder into the kernel's way and takes them out again, window after window: what
 //! `bench/observer` compares.
 //!
-//! `observe [--tap NETNS:INTERFACE:ingress|egress]... [--record CPU,CPU]`; NETNS is a name of `ip netns`.
-//! Each line of its input is one of `off`, `taps`, `recorder`, `both`; it answers `ready` when that is so. At the
-//! end of its input it says between which times (ns) the hypervisor took one of the processors: that it
-//! watches all the time, by a look whenever a processor changes tasks and at its tick, never at a packet.
+//! `observe [--tap NETNS:INTERFACE:ingress|egress]... [--record CPU,CPU] --packets N --seconds S --settle-ms MS
+//! --window-ms MS`; NETNS is a name of `ip netns`. Each line of its input is a word and says what a window is to
+//! be measured with: `taps`, `recorder`, `both`; every other word means nothing at all. Both are loaded once, with
+//! room for N packets; what is off does not stand anywhere. It answers `ready` when they are loaded, and begins.
+//!
+//! At the end of its input, or of the time, it says of every window what word it had and between which times (ns)
+//! it was, and between which times the hypervisor took one of the processors: that it watches all the time,
+//! by a look whenever a processor changes tasks and at its tick, never at a packet.
 
 use std::collections::BTreeSet;
 use std::error::Error;
 use std::io::BufRead;
 use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use latlab_host::sys::netns::NetNs;
 use latlab_trace::recorder::{Recorder, Settings};
 use latlab_trace::steal::Watch;
 use latlab_trace::taps::{Point, Side, Tap};
+use rustix::time::{ClockId, clock_gettime};
 
-/// Packets of one tap, and events of one processor.
-const ROOM: u64 = 1_000_000;
+/// Events of one processor.
 const EVENTS: u32 = 1 << 19;
 
+#[derive(Default)]
+struct Options {
+    taps: Vec<(NetNs, Point)>,
+    cpus: Vec<u16>,
+    packets: u64,
+    seconds: u64,
+    settle: Duration,
+    window: Duration,
+}
+
+/// What watches, and what of it stands where packets pass.
+struct Observer {
+    taps: Vec<(NetNs, Tap)>,
+    recorder: Recorder,
+    is_tapped: bool,
+    is_recorded: bool,
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut places = Vec::new();
-    let mut cpus: Vec<u16> = Vec::new();
+    let mut options = options()?;
+    let watch = Watch::begin(&options.cpus.iter().copied().collect::<BTreeSet<u16>>())?;
+    let mut observer = Observer::load(&mut options)?;
+    println!("ready");
+    let begun = Instant::now();
+    let mut windows = Vec::new();
+    for word in std::io::stdin().lock().lines() {
+        if begun.elapsed().as_secs() >= options.seconds {
+            break;
+        }
+        let word = word?;
+        observer.change(
+            ["taps", "both"].contains(&word.as_str()),
+            ["recorder", "both"].contains(&word.as_str()),
+        )?;
+        sleep(options.settle);
+        let since = now_ns();
+        sleep(options.window);
+        windows.push((word, since, now_ns()));
+    }
+    observer.change(false, false)?;
+    for (word, since, until) in windows {
+        println!("window {word} {since} {until}");
+    }
+    let taken = watch.and_then(Watch::end).unwrap_or_default();
+    for one in taken.stretches {
+        println!("stolen - {} {}", one.since_ns, one.until_ns);
+    }
+    Ok(())
+}
+
+impl Observer {
+    fn load(options: &mut Options) -> Result<Observer, Box<dyn Error>> {
+        let mut taps = Vec::new();
+        for (netns, point) in options.taps.drain(..) {
+            let tap = netns.run(|| Tap::load(&point, options.packets))??;
+            taps.push((netns, tap));
+        }
+        let mut recorder = Recorder::load(&Settings {
+            cpus: options.cpus.clone(),
+            events_per_cpu: EVENTS,
+        })?;
+        recorder.suspend();
+        Ok(Observer {
+            taps,
+            recorder,
+            is_tapped: false,
+            is_recorded: false,
+        })
+    }
+
+    fn change(&mut self, tapped: bool, recorded: bool) -> Result<(), Box<dyn Error>> {
+        if tapped != self.is_tapped {
+            for (netns, tap) in &mut self.taps {
+                match tapped {
+                    true => netns.run(|| tap.resume())??,
+                    false => netns.run(|| tap.suspend())??,
+                }
+            }
+        }
+        if recorded != self.is_recorded {
+            match recorded {
+                true => self.recorder.resume(),
+                false => self.recorder.suspend(),
+            }
+        }
+        (self.is_tapped, self.is_recorded) = (tapped, recorded);
+        Ok(())
+    }
+}
+
+fn now_ns() -> i64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec * 1_000_000_000 + now.tv_nsec
+}
+
+fn options() -> Result<Options, Box<dyn Error>> {
+    let mut options = Options::default();
     let mut arguments = std::env::args().skip(1);
     while let Some(option) = arguments.next() {
         let value = arguments.next().ok_or("an option needs a value")?;
         match option.as_str() {
-            "--tap" => places.push(place(&value)?),
+            "--tap" => options.taps.push(place(&value)?),
             "--record" => {
                 for cpu in value.split(',') {
-                    cpus.push(cpu.parse()?);
+                    options.cpus.push(cpu.parse()?);
                 }
             }
+            "--packets" => options.packets = value.parse()?,
+            "--seconds" => options.seconds = value.parse()?,
+            "--settle-ms" => options.settle = Duration::from_millis(value.parse()?),
+            "--window-ms" => options.window = Duration::from_millis(value.parse()?),
             _ => return Err(format!("no option {option}").into()),
         }
     }
-    let watch = Watch::begin(&cpus.iter().copied().collect::<BTreeSet<u16>>())?;
-    let (mut taps, mut recorder) = (Vec::new(), None);
-    for line in std::io::stdin().lock().lines() {
-        for (tap, (netns, _)) in std::iter::zip(taps.drain(..), &places) {
-            let tap: Tap = tap;
-            netns.run(|| tap.detach())??;
-        }
-        drop(recorder.take());
-        let (tapped, recorded) = match line?.as_str() {
-            "off" => (false, false),
-            "taps" => (true, false),
-            "recorder" => (false, true),
-            "both" => (true, true),
-            other => return Err(format!("no state {other}").into()),
-        };
-        if tapped {
-            for (netns, point) in &places {
-                taps.push(netns.run(|| Tap::attach(point, ROOM))??);
-            }
-        }
-        if recorded {
-            let settings = Settings {
-                cpus: cpus.clone(),
-                events_per_cpu: EVENTS,
-            };
-            let loaded = Recorder::load(&settings)?;
-            loaded.start();
-            recorder = Some(loaded);
-        }
-        println!("ready");
-    }
-    let taken = watch.and_then(Watch::end).unwrap_or_default();
-    for one in taken.stretches {
-        println!("stolen {} {}", one.since_ns, one.until_ns);
-    }
-    Ok(())
+    Ok(options)
 }
 
 fn place(text: &str) -> Result<(NetNs, Point), Box<dyn Error>> {
