@@ -137,6 +137,13 @@ def machine():
 NEAR = 150
 
 
+def state(nanoseconds):
+    """What a cache line's way there and back says of two processors."""
+    if nanoseconds == 0:
+        return "one"
+    return "near" if nanoseconds < NEAR else "far"
+
+
 def distance(one, other):
     """Whether two processors are near each other or far, also while both are busy: a cache line says it.
 
@@ -146,4 +153,4 @@ def distance(one, other):
     if not program.is_file():
         sys.exit(f"{program} is not there: cargo build --release -p latlab-overlay --examples")
     words = ["chrt", "--fifo", "1", program, str(one), str(other)]
-    return "near" if float(subprocess.run(words, capture_output=True, check=True).stdout) < NEAR else "far"
+    return state(float(subprocess.run(words, capture_output=True, check=True).stdout))

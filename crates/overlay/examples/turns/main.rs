@@ -1,0 +1,110 @@
+//! Several ways through a network in turn, some milliseconds each, so that whatever a machine does to one way
+//! it does to all. For `bench/overlay-containers`.
+//!
+//!     turns tcp-rr|udp-rr|tcp-stream|udp-stream CLIENT-CPU SERVER-CPU SECONDS WAY...
+//!
+//! A WAY is CLIENT-NETNS,SERVER-NETNS,ADDRESS,MTU: names of `ip netns`, the server's address, and the longest
+//! packet. All clients are on one processor and all servers on another, or on the same one.
+//!
+//! Prints a line a round: how many nanoseconds a cache line took from one processor to the other and back,
+//! before and after (0: it is one processor), and of each way the median round trip of 64 bytes in nanoseconds
+//! (`-rr`), or how many bytes a second arrived and how many seconds all processors worked for a GB (`-stream`).
+//! Each round has an order of its own.
+
+mod bounce;
+mod ends;
+
+use std::error::Error;
+use std::fs::File;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bounce::Bounce;
+use ends::{Client, Test};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
+
+const USAGE: &str = "usage: turns tcp-rr|udp-rr|tcp-stream|udp-stream CLIENT-CPU SERVER-CPU SECONDS \
+                     CLIENT-NETNS,SERVER-NETNS,ADDRESS,MTU...";
+
+fn main() {
+    if let Err(error) = run() {
+        eprintln!("turns: {error}");
+        std::process::exit(2);
+    }
+}
+
+fn run() -> Outcome<()> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let [test, client, server, seconds, ways @ ..] = words.as_slice() else {
+        return Err(USAGE.into());
+    };
+    let test = Test::parse(test).ok_or(USAGE)?;
+    let (client, server): (usize, usize) = (client.parse()?, server.parse()?);
+    let seconds: f64 = seconds.parse()?;
+    let mut clients: Vec<Client> = ways
+        .iter()
+        .map(|way| open(way, test, server))
+        .collect::<Outcome<_>>()?;
+    pin(client)?;
+    let bounce = (client != server).then(|| Bounce::start(server));
+    let far = || bounce.as_ref().map_or(0, Bounce::measure);
+    let mut order: Vec<usize> = (0..clients.len()).collect();
+    let mut found = vec![String::new(); clients.len()];
+    let (end, mut before) = (Instant::now() + Duration::from_secs_f64(seconds), far());
+    for round in 1.. {
+        for &way in &order {
+            found[way] = clients[way].turn()?;
+        }
+        let after = far();
+        println!("{before} {after} {}", found.join(" "));
+        if Instant::now() >= end {
+            break;
+        }
+        before = after;
+        // Every way is first, second, and so on equally often, behind either of its neighbours.
+        order.rotate_left(1);
+        if round % order.len() == 0 {
+            order.reverse();
+        }
+    }
+    // The servers wait for ever.
+    std::process::exit(0);
+}
+
+/// Starts the server of a way, and connects to it.
+fn open(way: &str, test: Test, cpu: usize) -> Outcome<Client> {
+    let [client, server, address, mtu] = way.split(',').collect::<Vec<_>>()[..] else {
+        return Err(format!("{way}: {USAGE}").into());
+    };
+    let (address, mtu): (IpAddr, usize) = (address.parse()?, mtu.parse()?);
+    let (client, server) = (client.to_owned(), server.to_owned());
+    let listening = inside(server, move || test.listen(address, cpu))?;
+    let to: SocketAddr = listening.address;
+    inside(client, move || test.connect(to, mtu, listening.arrived))
+}
+
+/// Does something in a network namespace; sockets stay where they were made.
+fn inside<T: Send + 'static>(
+    name: String,
+    what: impl FnOnce() -> Outcome<T> + Send + 'static,
+) -> Outcome<T> {
+    let there = thread::spawn(move || {
+        let path = format!("/run/netns/{name}");
+        let file = File::open(&path).map_err(|error| format!("{path}: {error}"))?;
+        move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))?;
+        what()
+    });
+    there.join().map_err(|_| "a thread died")?
+}
+
+fn pin(cpu: usize) -> Outcome<()> {
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(cpu);
+    rustix::thread::sched_setaffinity(None, &set)
+        .map_err(|error| format!("processor {cpu}: {error}"))?;
+    Ok(())
+}
