@@ -119,16 +119,36 @@ fn what_fuzzing_found_is_answered() {
     }
 }
 
+/// Nodes on bridges, so many on each.
+fn bridged(count: usize, of_each: usize) -> String {
+    let numbers: Vec<usize> = (0..count).collect();
+    let link = |numbers: &[usize]| {
+        let ends: String = numbers.iter().map(|i| format!("'n{i}:eth0',")).collect();
+        format!("{{type: bridge, endpoints: [{ends}]}},")
+    };
+    let links: String = numbers.chunks(of_each).map(link).collect();
+    lab(&format!(
+        "  nodes:\n{}  links: [{links}]\n",
+        nodes(count, "")
+    ))
+}
+
 #[test]
-fn many_nodes_on_one_bridge() {
+fn many_nodes_on_bridges() {
     for count in [1_000, 10_000, 40_000] {
-        let ends: String = (0..count).map(|i| format!("'n{i}:eth0',")).collect();
-        let links = format!("  links: [{{type: bridge, endpoints: [{ends}]}}]\n");
-        is_bounded(
-            &format!("{count} nodes"),
-            &lab(&format!("  nodes:\n{}{links}", nodes(count, ""))),
-        );
+        is_bounded(&format!("{count} nodes"), &bridged(count, 1_000));
+        is_bounded(&format!("{count} nodes on one"), &bridged(count, count));
     }
+}
+
+#[test]
+fn a_bridge_has_1023_ports() {
+    assert!(Lab::parse(&bridged(1_023, 1_023)).is_ok());
+    let refused = Lab::parse(&bridged(1_024, 1_024)).unwrap_err().render("f");
+    assert!(
+        refused.contains("has 1024 ends; a bridge has 1023 ports"),
+        "{refused}"
+    );
 }
 
 #[test]

@@ -325,6 +325,9 @@ fn check_interface(name: &Spanned<String>, errors: &mut Diagnostics) {
     }
 }
 
+/// Ports of a bridge at most (`BR_MAX_PORTS` in the kernel's `net/bridge/br_private.h`; number 0 is none).
+const BRIDGE_PORTS: usize = 1023;
+
 /// Numbers of ends and keys that fit the type of a link.
 fn check_shape(link: &Link, errors: &mut Diagnostics) {
     let (name, kind, ends) = (shown(&link.name), link.kind.value, link.written_ends);
@@ -346,6 +349,14 @@ fn check_shape(link: &Link, errors: &mut Diagnostics) {
     if kind == LinkKind::Veth && ends > 2 {
         let message = format!("link `{name}` is a veth with {ends} ends; it has exactly two");
         errors.add(link.kind.at, message, "`type: bridge` joins any number");
+    }
+    // Of a nat, the first end point is before the router.
+    let outside = usize::from(kind == LinkKind::Nat);
+    let is_bridge = matches!(kind, LinkKind::Bridge | LinkKind::Nat);
+    if is_bridge && ends > BRIDGE_PORTS + outside {
+        let message = format!("link `{name}` has {ends} ends; a bridge has {BRIDGE_PORTS} ports");
+        let hint = "use several links, and nodes that forward between them";
+        errors.add(link.kind.at, message, hint);
     }
     let mut only = |at: Option<Mark>, key: &str, owner: LinkKind| {
         if let Some(at) = at.filter(|_| kind != owner) {
