@@ -1,5 +1,6 @@
 //! How far apart two processors are at the moment.
 
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -24,7 +25,7 @@ impl Bounce {
     pub fn start(cpu: usize) -> Bounce {
         let ((ask, asked), (say, done)) = (channel(), channel());
         thread::spawn(move || {
-            if super::pin(cpu).is_err() {
+            if pin(cpu).is_err() {
                 return;
             }
             while asked.recv().is_ok() {
@@ -63,4 +64,12 @@ fn pass(number: u64) {
         std::hint::spin_loop();
     }
     LINE.0.store(number + 1, Ordering::Release);
+}
+
+/// From now on the calling thread is at that processor.
+pub fn pin(cpu: usize) -> io::Result<()> {
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(cpu);
+    let pinned = rustix::thread::sched_setaffinity(None, &set);
+    pinned.map_err(|errno| io::Error::other(format!("processor {cpu}: {errno}")))
 }

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Outcome, pin};
+use super::Outcome;
+use super::bounce::pin;
 
 /// Of a request and of its response.
 const REQUEST_BYTES: usize = 64;

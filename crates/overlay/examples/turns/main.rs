@@ -21,7 +21,7 @@ use std::os::fd::AsFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bounce::Bounce;
+use bounce::{Bounce, pin};
 use ends::{Client, Test};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
@@ -99,12 +99,4 @@ fn inside<T: Send + 'static>(
         what()
     });
     there.join().map_err(|_| "a thread died")?
-}
-
-fn pin(cpu: usize) -> Outcome<()> {
-    let mut set = rustix::thread::CpuSet::new();
-    set.set(cpu);
-    rustix::thread::sched_setaffinity(None, &set)
-        .map_err(|error| format!("processor {cpu}: {error}"))?;
-    Ok(())
 }
