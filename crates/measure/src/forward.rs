@@ -5,11 +5,13 @@
 //! lateness, not the receiver's wake-up. The flight recorder runs on the processors of the lab for the
 //! same window. Both write into memory; nothing is read before the window is over.
 //!
-//! Memory is known beforehand and refused if the machine has not got it: 32 bytes a packet and tap, and
-//! the recorder's rings, which keep the newest events. After the window nothing is copied: packets are
-//! matched in place ([`Timed`]), written a row group at a time, and the slowest kept in a heap.
+//! Memory is known beforehand and refused if the machine has not got it: what a tap writes of each packet, and
+//! the recorder's rings. Where a run may be longer than those, somebody takes from them what is around the
+//! slowest packets so far ([`Reader`]). After the window nothing is copied: packets are matched in place
+//! ([`Timed`]), written a row group at a time, and the slowest kept in a heap.
 
 mod nothing;
+mod reader;
 mod timed;
 
 use std::collections::BTreeSet;
@@ -19,11 +21,13 @@ use std::time::Duration;
 use latlab_host::sys::netns::NetNs;
 use latlab_model::results::{Counters, Hop, Trace, WatchedCpu};
 use latlab_model::spec::NodeKind;
-use latlab_trace::recorder::{self, Recorder};
+use latlab_model::units::CpuList;
+use latlab_trace::recorder::{self, Follower, Recorder, Wanted};
 use latlab_trace::taps::matching::Fates;
 use latlab_trace::taps::{Point, Seen, Side, Tap};
 use latlab_wire::trace::{EVENT_BYTES, Event, TAP_RECORD_BYTES};
 
+pub use reader::Reader;
 pub use timed::Timed;
 
 use crate::devices::Devices;
@@ -48,6 +52,8 @@ const RINGS_PART: u64 = 4;
 const SCHEDULE_BYTES: u64 = 32;
 /// More frames of others than this part of ours are said: a few resolve addresses.
 const FOREIGN_PART: u64 = 100;
+/// The first packet may have left so late: packets within the rest of the warm-up are not counted.
+const FIRST_IS_LATE_NS: u64 = 10_000_000;
 /// Processors that are watched at most.
 const MOST_CPUS: usize = 64;
 
@@ -97,6 +103,11 @@ pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
     lay_ruler(pins.sender, &mut trace);
     let taps = taps(context, room)?;
     let recorder = start_recorder(context, seconds, &mut trace);
+    let reader = recorder.as_ref().and_then(|(recorder, is_long)| {
+        let follow = is_long.then(|| follow(context, recorder, &taps));
+        start_reader(context, pins, follow?, &mut trace)
+    });
+    let recorder = recorder.map(|(recorder, _)| recorder);
     let duration_ms = m.duration.0.div_ceil(1_000_000);
     let warmup_ms = m.warmup.0 / 1_000_000;
     let sent = packets::send(
@@ -112,6 +123,7 @@ pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
     if let Some(recorder) = &recorder {
         recorder.stop();
     }
+    let follower = reader.and_then(Reader::stop);
     let seen = detach(taps)?;
     let sent = sent?;
     sink.stop(AFTER)?;
@@ -121,6 +133,7 @@ pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
     }
     let timed = Timed::new(&mut outputs[0].2, seen);
     nothing::refuse(context, &timed)?;
+    let recorder = recorder.map(|recorder| (recorder, follower));
     let mut measured = conclude(context, timed, recorder, trace);
     measured.floor = Some(floor);
     for (role, node, output) in &outputs {
@@ -254,7 +267,12 @@ fn lay_ruler(cpu: Option<u32>, trace: &mut Trace) {
     }
 }
 
-fn start_recorder(context: &Context<'_>, seconds: f64, trace: &mut Trace) -> Option<Recorder> {
+/// Starts it, and says whether its rings may be too small for the run.
+fn start_recorder(
+    context: &Context<'_>,
+    seconds: f64,
+    trace: &mut Trace,
+) -> Option<(Recorder, bool)> {
     if !context.measurement.record {
         let off = "the flight recorder was off: no packet can be explained";
         trace.unknown.push(off.into());
@@ -275,7 +293,7 @@ fn start_recorder(context: &Context<'_>, seconds: f64, trace: &mut Trace) -> Opt
     match Recorder::load(&settings) {
         Ok(recorder) => {
             recorder.start();
-            Some(recorder)
+            Some((recorder, events as u64 > most))
         }
         Err(error) => {
             trace
@@ -286,12 +304,55 @@ fn start_recorder(context: &Context<'_>, seconds: f64, trace: &mut Trace) -> Opt
     }
 }
 
+fn follow(context: &Context<'_>, recorder: &Recorder, taps: &[Placed]) -> Follower {
+    let taps: Vec<latlab_trace::taps::Live> = taps.iter().map(|placed| placed.tap.live()).collect();
+    let warmup_ns = context.measurement.warmup.0;
+    let wanted = Wanted {
+        skip_ns: warmup_ns.saturating_sub(FIRST_IS_LATE_NS),
+        ..Wanted::default()
+    };
+    recorder.follow(&taps, wanted)
+}
+
+/// Lets somebody read while it records, where there is a processor for that.
+fn start_reader(
+    context: &Context<'_>,
+    pins: Pins,
+    follower: Follower,
+    trace: &mut Trace,
+) -> Option<Reader> {
+    let way = way(context);
+    let nodes = way[1..way.len() - 1].iter();
+    let confined = nodes.filter_map(|name| context.lab.plan().node(name)?.cpuset.as_ref());
+    let seats = reader::Seats {
+        own: own_cpus().into_iter().map(u32::from).collect(),
+        sender: pins.sender,
+        device: pins.receiver,
+        confined: confined.flat_map(CpuList::iter).collect(),
+    };
+    let why = match seats.reader(context.measurement.device) {
+        Some(cpu) => match Reader::start(follower, cpu) {
+            Ok(reader) => return Some(reader),
+            Err(error) => error.to_string(),
+        },
+        None => "every processor is measured".into(),
+    };
+    trace.unknown.push(format!(
+        "nobody could read the recorder's rings while it recorded ({why}): of a run that is longer than they \
+         are, only the end is explained"
+    ));
+    None
+}
+
+fn own_cpus() -> BTreeSet<u16> {
+    let own = rustix::thread::sched_getaffinity(None).unwrap_or_default();
+    let all = (0..1024u16).filter(|&cpu| own.is_set(usize::from(cpu)));
+    all.collect()
+}
+
 /// The processors that the lab can use: this process's own, and those its nodes are placed on.
 fn cpus(context: &Context<'_>) -> Vec<u16> {
-    let mut all: BTreeSet<u16> = BTreeSet::new();
-    if let Ok(own) = rustix::thread::sched_getaffinity(None) {
-        all.extend((0..1024u16).filter(|&cpu| own.is_set(usize::from(cpu))));
-    }
+    let mut all = own_cpus();
     for node in &context.lab.plan().nodes {
         if let Some(set) = &node.cpuset {
             all.extend(set.iter().filter_map(|cpu| u16::try_from(cpu).ok()));
@@ -303,7 +364,7 @@ fn cpus(context: &Context<'_>) -> Vec<u16> {
 fn conclude(
     context: &Context<'_>,
     timed: Timed,
-    recorder: Option<Recorder>,
+    recorder: Option<(Recorder, Option<Follower>)>,
     mut trace: Trace,
 ) -> Measured {
     let through = &context.measurement.through;
@@ -319,9 +380,9 @@ fn conclude(
             no_room: fates.no_room,
         });
     }
-    let events = recorder.map_or(Vec::new(), |recorder| {
+    let events = recorder.map_or(Vec::new(), |(recorder, follower)| {
         let (spans, tasks) = timed.slowest();
-        let recorded = recorder.finish_around(&spans, &tasks);
+        let recorded = recorder.finish_around(follower, &spans, &tasks);
         note_gaps(&recorded.gaps, &mut trace);
         recorded.events
     });
@@ -359,6 +420,8 @@ fn note_gaps(gaps: &recorder::Gaps, trace: &mut Trace) {
             cpu: one.cpu,
             complete_from_ns: one.complete_from_ns,
             overwritten: one.overwritten,
+            lost: one.lost.clone(),
+            not_kept: one.not_kept.clone(),
         })
         .collect();
     for (point, reason) in &gaps.missing {
@@ -397,13 +460,29 @@ fn say_what_is_unknown(context: &Context<'_>, timed: &Timed, trace: &mut Trace) 
             trace.unknown.push(text);
         }
     }
-    for cpu in trace.watched.iter().filter(|cpu| cpu.overwritten > 0) {
-        let text = format!(
-            "the ring of processor {} was full: {} older events are lost, and packets before that time \
-             are not explained",
-            cpu.cpu, cpu.overwritten
-        );
-        trace.unknown.push(text);
+    for cpu in &trace.watched {
+        let (number, overwritten) = (cpu.cpu, cpu.overwritten);
+        if cpu.complete_from_ns > 0 {
+            let text = format!(
+                "the ring of processor {number} was full: {overwritten} older events are lost, and packets \
+                 before that time are not explained"
+            );
+            trace.unknown.push(text);
+        } else if overwritten > 0 {
+            let text = format!(
+                "{overwritten} events of processor {number} were overwritten before they were read: packets \
+                 that were under way then are not explained"
+            );
+            trace.unknown.push(text);
+        }
+        if !cpu.not_kept.is_empty() {
+            let text = format!(
+                "of processor {number} nothing was kept around some of the slowest packets ({} times): it was \
+                 not known soon enough that they would be",
+                cpu.not_kept.len()
+            );
+            trace.unknown.push(text);
+        }
     }
     let way = way(context);
     let guests = way.iter().filter_map(|name| context.lab.plan().node(name));

@@ -274,6 +274,73 @@ fn before_a_full_ring_begins_nothing_is_blamed() {
     });
 }
 
+/// A ring that is overwritten many times while the run goes on: what delayed packets at its begin is named
+/// all the same, because somebody reads it in time.
+#[test]
+fn what_a_ring_has_long_overwritten_is_still_named() {
+    const NAME: &str = "what_a_ring_has_long_overwritten_is_still_named";
+    const RING: u32 = 1 << 15;
+    if bench::device() {
+        return;
+    }
+    let _alone = ALONE.lock();
+    namespaces::enter(NAME, || {
+        let mut bench = Bench::new();
+        (bench.events_per_cpu, bench.follow) = (RING, true);
+        let injection = Injection::FifoHog;
+        let judge = || {
+            let mut device = Forwarder::start(&bench, NAME);
+            let mut truths = Vec::new();
+            let mut early = 0;
+            let window = bench.run(
+                RATE,
+                Duration::from_secs(12),
+                &mut device,
+                |device, begin, end| {
+                    early = begin + (end - begin) / 12;
+                    truths = injection.inject(device, begin, early);
+                },
+            );
+            let truths = injection.truth(truths, &window.gaps);
+            let score = Score::of(&window, &truths, &injection);
+            score.print(injection, &truths);
+            // Every packet wrote an event.
+            assert!(
+                window.fates.entered > 3 * u64::from(RING),
+                "{:?}",
+                window.fates
+            );
+            let mut explained = 0;
+            for one in &window.attribution.worst {
+                let sum: u64 = one.by_cause().values().sum();
+                assert_eq!(sum, one.latency_ns(), "{one:?}");
+                explained += usize::from(one.first != Cause::NotRecorded);
+            }
+            let lost = window.overwritten;
+            println!("  {explained} explained, {lost} events overwritten before they were read");
+            let not_known = score.others.get(&Cause::NotRecorded.to_string());
+            let right = score.named + not_known.copied().unwrap_or(0);
+            let foreign = score.waited_for_others();
+            assert!(
+                right * 2 >= score.delayed - foreign,
+                "a wrong cause: {:?}",
+                score.others
+            );
+            let named = score.delayed >= 50 && score.named * 2 >= score.delayed - foreign;
+            (named && explained >= 2500, lost > 0)
+        };
+        // On a machine that does not let the reader run, what it has not read is overwritten and so told.
+        let mut left = ATTEMPTS;
+        let mut last = judge();
+        while !last.0 && left > 1 {
+            left -= 1;
+            last = judge();
+        }
+        let (is_named, is_lost) = last;
+        assert!(is_named || is_lost && !strict());
+    });
+}
+
 /// Frames without our numbers are counted, and no time of theirs is taken for ours.
 #[test]
 fn packets_of_others_are_counted_and_never_timed() {

@@ -42,6 +42,31 @@ impl Shared {
         })
     }
 
+    /// Memory of this process alone, which a test fills in the kernel's place.
+    #[cfg(test)]
+    pub fn private(length: usize) -> Shared {
+        let length = length.next_multiple_of(rustix::param::page_size());
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping at an address the kernel chooses; nothing else refers to it.
+        let start = unsafe {
+            rustix::mm::mmap_anonymous(std::ptr::null_mut(), length, protection, MapFlags::PRIVATE)
+        };
+        Shared {
+            start: start.unwrap().cast(),
+            length,
+        }
+    }
+
+    /// Sets the bytes from `offset` on.
+    #[cfg(test)]
+    pub fn write(&self, offset: usize, bytes: &[u8]) {
+        assert!(offset <= self.length && bytes.len() <= self.length - offset);
+        // SAFETY: in bounds, and a test writes and reads in turns.
+        unsafe {
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.add(offset), bytes.len());
+        }
+    }
+
     /// Copies `length` bytes from `offset`.
     ///
     /// # Panics

@@ -6,10 +6,11 @@ use std::collections::{BTreeSet, BinaryHeap};
 
 use latlab_model::results::Counters;
 use latlab_samples::{Passage, Sample};
+use latlab_trace::recorder::around;
 use latlab_trace::taps::Seen;
 use latlab_trace::taps::matching::{Fates, Matching};
 use latlab_wire::samples::{Record, SampleKind, flags};
-use latlab_wire::trace::{WINDOW_MARGIN_NS, WORST_PACKETS};
+use latlab_wire::trace::WORST_PACKETS;
 
 use crate::endpoint::Output;
 
@@ -162,8 +163,7 @@ impl Timed {
         let all = slowest.into_iter().flatten();
         let (mut spans, mut tasks) = (Vec::new(), BTreeSet::new());
         for Reverse((latency, in_ns, task)) in all {
-            let from = in_ns.saturating_sub(WINDOW_MARGIN_NS);
-            spans.push((from, in_ns + latency + WINDOW_MARGIN_NS));
+            spans.push(around(in_ns, latency));
             if task != 0 {
                 tasks.insert(task);
             }

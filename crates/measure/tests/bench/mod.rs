@@ -6,6 +6,8 @@
 
 #![allow(dead_code)]
 
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
@@ -14,10 +16,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use latlab_host::sys::netns::NetNs;
+use latlab_measure::forward::Reader;
 use latlab_netlink::{Address, Handle, Interface, LinkChange, LinkKind, Neighbour, NewLink};
 use latlab_probe::Layer2;
-use latlab_report::attribution::{self, Attribution, Capture};
-use latlab_trace::recorder::{Recorder, Settings};
+use latlab_report::attribution::{self, Attribution, Capture, Hole};
+use latlab_samples::Passage;
+use latlab_trace::recorder::{Recorder, Settings, Wanted, Watched, around};
 use latlab_trace::taps::matching::{self, Fates};
 use latlab_trace::taps::{Point, Side, Tap};
 use latlab_wire::probe::{HEADER_BYTES, Packet, PacketRepr};
@@ -107,6 +111,8 @@ pub fn address(netns: &NetNs, name: &str, address: &str) {
 pub struct Bench {
     /// What the recorder keeps of each processor.
     pub events_per_cpu: u32,
+    /// Somebody reads while it records.
+    pub follow: bool,
     pub client: NetNs,
     pub device: NetNs,
     pub server: NetNs,
@@ -117,6 +123,8 @@ pub struct Window {
     pub attribution: Attribution,
     pub capture: Capture,
     pub fates: Fates,
+    /// Events that were overwritten before they were read.
+    pub overwritten: u64,
     /// Frames of others that the first tap saw.
     pub foreign: u64,
     /// When the device was kept from running, by its own clock.
@@ -166,6 +174,7 @@ impl Bench {
         own_session();
         let bench = Bench {
             events_per_cpu: EVENTS_PER_CPU,
+            follow: false,
             client: new_namespace(),
             device: new_namespace(),
             server: new_namespace(),
@@ -224,6 +233,10 @@ impl Bench {
             .run(|| UdpSocket::bind("10.9.0.1:0"))
             .unwrap()
             .unwrap();
+        let follower = recorder.follow(&[before.live(), behind.live()], Wanted::default());
+        let reader = self
+            .follow
+            .then(|| Reader::start(follower, NEAR as u32).unwrap());
         recorder.start();
         let begin = now_ns() + 50_000_000;
         let end = begin + duration.as_nanos() as u64;
@@ -236,13 +249,21 @@ impl Bench {
             stop.store(true, Ordering::Relaxed);
         });
         recorder.stop();
-        let recorded = recorder.finish();
+        let follower = reader.and_then(Reader::stop);
         let before = self.client.run(|| before.detach()).unwrap().unwrap();
         let behind = self.server.run(|| behind.detach()).unwrap().unwrap();
         let (passages, fates) = matching::matched(0, &before, &behind);
+        let recorded = match follower {
+            Some(follower) => {
+                let (windows, tasks) = slowest(&passages);
+                recorder.finish_around(Some(follower), &windows, &tasks)
+            }
+            None => recorder.finish(),
+        };
         let watched = recorded.gaps.processors.iter();
         let capture = Capture {
             passages,
+            holes: watched.clone().flat_map(holes).collect(),
             watched: watched.map(|w| (w.cpu, w.complete_from_ns)).collect(),
             steal_known: recorded.gaps.steal_known,
             unknown: Vec::new(),
@@ -259,10 +280,41 @@ impl Bench {
             attribution: attribution::attribute(&capture, attribution::WORST),
             capture,
             fates,
+            overwritten: recorded.gaps.processors.iter().map(|w| w.overwritten).sum(),
             foreign: before.foreign,
             gaps: device.gaps(),
         }
     }
+}
+
+/// Times around the slowest packets, and the tasks in which they came out.
+fn slowest(passages: &[Passage]) -> (Vec<(u64, u64)>, BTreeSet<u32>) {
+    let mut all: Vec<(u64, &Passage)> = passages
+        .iter()
+        .filter_map(|passage| Some((passage.latency_ns()?, passage)))
+        .collect();
+    all.sort_by_key(|(latency_ns, passage)| Reverse((*latency_ns, passage.in_ns)));
+    all.truncate(attribution::WORST);
+    let window = |&(latency_ns, passage): &(u64, &Passage)| around(passage.in_ns, latency_ns);
+    let tasks = all.iter().map(|(_, passage)| passage.out_task);
+    (
+        all.iter().map(window).collect(),
+        tasks.filter(|&task| task != 0).collect(),
+    )
+}
+
+fn holes(watched: &Watched) -> Vec<Hole> {
+    let cpu = watched.cpu;
+    let of = |all: &[(u64, u64)], is_lost| -> Vec<Hole> {
+        let hole = |&(from_ns, to_ns): &(u64, u64)| Hole {
+            cpu,
+            from_ns,
+            to_ns,
+            is_lost,
+        };
+        all.iter().map(hole).collect()
+    };
+    [of(&watched.lost, true), of(&watched.not_kept, false)].concat()
 }
 
 fn generate(socket: &UdpSocket, to: SocketAddr, rate: u64, begin: u64, end: u64) {

@@ -221,7 +221,7 @@ pub struct Hop {
 }
 
 /// A processor that the flight recorder watched.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchedCpu {
     /// Its number.
     pub cpu: u16,
@@ -229,6 +229,13 @@ pub struct WatchedCpu {
     pub complete_from_ns: u64,
     /// Events that were overwritten.
     pub overwritten: u64,
+    /// Times after `complete_from_ns` in which events were overwritten before they were read: what was in
+    /// force then is not known until the next event tells it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<(u64, u64)>,
+    /// Times around slow packets of which events were not kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_kept: Vec<(u64, u64)>,
 }
 
 /// What one end point observed of itself during the trial.

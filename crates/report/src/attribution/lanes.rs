@@ -2,9 +2,12 @@
 
 use latlab_samples::Passage;
 
+use super::holes::Holes;
 use super::steal::{self, Stolen};
 use super::timeline::{Marks, Step, Timelines, Top};
 use super::{Capture, Cause};
+
+const NOT_KNOWN: &str = "not known";
 
 /// One processor between two instants.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,10 +20,32 @@ pub struct Lane {
     pub upon: Vec<(u64, u64, String)>,
 }
 
+impl Lane {
+    /// Takes out what it says of a time of which nothing is known; it ends at `end`.
+    fn forget(&mut self, (from, to): (u64, u64), end: u64) {
+        let until = self.tasks.partition_point(|&(at, _)| at <= to);
+        let then = until.checked_sub(1).map(|last| self.tasks[last].1.clone());
+        self.tasks.retain(|&(at, _)| at < from || at > to);
+        let mut inside = vec![(from, NOT_KNOWN.into())];
+        inside.extend(then.filter(|_| to < end).map(|task| (to, task)));
+        let at = self.tasks.partition_point(|task| task.0 < from);
+        self.tasks.splice(at..at, inside);
+        self.upon = std::mem::take(&mut self.upon)
+            .into_iter()
+            .flat_map(|(begin, end, name)| {
+                let before = (begin, end.min(from), name.clone());
+                [before, (begin.max(to), end, name)]
+            })
+            .filter(|(begin, end, _)| begin < end)
+            .collect();
+    }
+}
+
 /// What is known of all processors, ready to be asked.
 pub struct Lanes<'a> {
     timelines: Timelines,
     stolen: Stolen,
+    holes: Holes,
     watched: &'a [(u16, u64)],
 }
 
@@ -29,8 +54,13 @@ impl<'a> Lanes<'a> {
     #[must_use]
     pub fn new(capture: &'a Capture, packets: &[Passage]) -> Lanes<'a> {
         let packets: Vec<&Passage> = packets.iter().collect();
+        let (marks, holes) = (
+            Marks::of(packets.iter().copied()),
+            Holes::of(&capture.holes),
+        );
         Lanes {
-            timelines: Timelines::of(&capture.events, &Marks::of(packets.iter().copied())),
+            timelines: Timelines::of(&capture.events, &marks, &holes),
+            holes,
             stolen: steal::stolen(&capture.events, &packets),
             watched: &capture.watched,
         }
@@ -71,12 +101,16 @@ impl<'a> Lanes<'a> {
         for &(begin, end) in stolen[next..].iter().take_while(|s| s.0 < to) {
             upon.push((begin.max(from), end.min(to), Cause::Steal.to_string()));
         }
-        Lane { cpu, tasks, upon }
+        let mut lane = Lane { cpu, tasks, upon };
+        for hole in self.holes.between(from, to) {
+            lane.forget(hole, to);
+        }
+        lane
     }
 
     fn task(&self, task: Option<u32>) -> String {
         match task {
-            None => "not known".into(),
+            None => NOT_KNOWN.into(),
             Some(0) => "idle".into(),
             Some(pid) => {
                 let known = self.timelines.tasks.get(&pid);

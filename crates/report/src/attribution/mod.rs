@@ -7,6 +7,7 @@
 //! survey     which packets are the slowest, what work on one usually costs, what the device is
 //! timeline   what each processor did, and what state the device's task was in, at every instant
 //! steal      when the hypervisor underneath had taken a processor away
+//! holes      times of which events are missing
 //! server     what the device as a whole was held up by, at every instant of a stretch of time
 //! split      each packet's time between its taps, cut along those
 //! track      those with running sums, so that a thousand packets of one queue cost no more than one
@@ -26,6 +27,7 @@
 
 mod blame;
 mod cause;
+mod holes;
 mod knobs;
 mod lanes;
 mod server;
@@ -40,6 +42,7 @@ mod tests;
 
 pub use blame::{Blame, BlameRow, blame};
 pub use cause::Cause;
+pub use holes::Hole;
 pub use knobs::{Remedy, remedy};
 pub use lanes::{Lane, Lanes, task_name};
 pub use split::Explained;
@@ -59,6 +62,8 @@ pub struct Capture {
     pub events: Vec<Event>,
     /// Processors whose events are there, each with the time from which on they are complete.
     pub watched: Vec<(u16, u64)>,
+    /// Times after that of which something is missing all the same.
+    pub holes: Vec<Hole>,
     /// The hypervisor says what it takes away.
     pub steal_known: bool,
     /// What could not be recorded, to be said with every answer.

@@ -2,6 +2,7 @@
 
 use latlab_samples::Passage;
 
+use super::holes::Holes;
 use super::steal::Stolen;
 use super::timeline::{Marks, State, Step, Timelines, Top};
 use super::{Capture, Cause, Device, timeline};
@@ -59,6 +60,7 @@ pub struct Server<'a> {
     pub timelines: Timelines,
     pub stolen: Stolen,
     pub states: Vec<(u64, State)>,
+    holes: Holes,
     capture: &'a Capture,
 }
 
@@ -70,27 +72,34 @@ impl<'a> Server<'a> {
         device: &Device,
         seen: &[(u64, u16)],
     ) -> Server<'a> {
+        let holes = Holes::of(&capture.holes);
         let states = match device {
             Device::Kernel => Vec::new(),
-            Device::Task { pid, .. } => timeline::states(&capture.events, *pid, seen),
+            Device::Task { pid, .. } => {
+                let states = timeline::states(&capture.events, *pid, seen);
+                holes.doubt(states, &outs(packets, *pid))
+            }
         };
         let marks = Marks::of(packets.iter().copied());
-        let mut timelines = Timelines::of(&capture.events, &marks);
+        let mut timelines = Timelines::of(&capture.events, &marks, &holes);
         timelines.count_own(&marks.outs);
         Server {
             timelines,
             stolen: super::steal::stolen(&capture.events, packets),
             states,
+            holes,
             capture,
         }
     }
 
     /// A task of which is known that it runs on one processor, but for the times `gaps`.
     pub fn of_runner(capture: &'a Capture, task: u32, cpu: u16, gaps: &[(u64, u64)]) -> Server<'a> {
+        let holes = Holes::of(&capture.holes);
         Server {
-            timelines: Timelines::of(&capture.events, &Marks::default()),
+            timelines: Timelines::of(&capture.events, &Marks::default(), &holes),
             stolen: super::steal::stolen_within(&capture.events, cpu, gaps),
             states: timeline::states(&capture.events, task, &[(0, cpu)]),
+            holes,
             capture,
         }
     }
@@ -134,7 +143,7 @@ impl<'a> Server<'a> {
         if self.states.is_empty() {
             push(&mut spans, Span::new(from, to, Cause::NotRecorded, None));
         }
-        spans
+        self.holes.blind(spans)
     }
 
     /// What the kernel did with a packet on one processor, which it got in the context of `sender`.
@@ -149,7 +158,7 @@ impl<'a> Server<'a> {
                 _ => self.interrupting(step).unwrap_or(Cause::Running),
             }
         });
-        spans
+        self.holes.blind(spans)
     }
 
     /// Until when the kernel was handing a packet to a program, and what that time was spent on.
@@ -178,7 +187,7 @@ impl<'a> Server<'a> {
                 _ => self.interrupting(step).unwrap_or(Cause::Delivery),
             },
         );
-        spans
+        self.holes.blind(spans)
     }
 
     fn woken(&self, from: u64, to: u64) -> Option<u64> {
@@ -308,6 +317,14 @@ impl<'a> Server<'a> {
         let known = step.task.and_then(|task| self.timelines.tasks.get(&task));
         known.is_some_and(|known| known.name.starts_with("ksoftirqd/"))
     }
+}
+
+/// When and where packets came out in a task, in order.
+fn outs(packets: &[&Passage], task: u32) -> Vec<(u64, u16)> {
+    let own = packets.iter().filter(|packet| packet.out_task == task);
+    let mut all: Vec<(u64, u16)> = own.filter_map(|p| Some((p.out_ns?, p.out_cpu))).collect();
+    all.sort_unstable();
+    all
 }
 
 /// Adds a span, joined to the one before if that is of the same cause.

@@ -76,6 +76,7 @@ fn capture(passages: Vec<Passage>, events: Vec<Event>) -> Capture {
         passages,
         events,
         watched: vec![(0, 0), (1, 0)],
+        holes: Vec::new(),
         steal_known: true,
         unknown: Vec::new(),
     }

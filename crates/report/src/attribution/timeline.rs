@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use latlab_samples::Passage;
 use latlab_wire::trace::{Event, EventKind, vector};
 
+use super::holes::Holes;
+
 /// Task states of the kernel that mean "stopped" and "being traced".
 const STOPPED: u16 = 4 | 8;
 /// Kernel priorities below are real time.
@@ -146,6 +148,8 @@ pub fn name_of(events: &[Event], pid: u32) -> String {
 /// What is under way on one processor while its events are read.
 #[derive(Default)]
 struct Stack {
+    /// Losses that are behind us.
+    holes: usize,
     /// When anything happened last.
     last_ns: u64,
     task: Option<u32>,
@@ -172,12 +176,18 @@ impl Stack {
 impl Timelines {
     /// Reads the events, which must be in the order of time. `marks` tell when a soft interrupt began that
     /// nobody looked at.
-    pub fn of(events: &[Event], marks: &Marks) -> Timelines {
+    pub fn of(events: &[Event], marks: &Marks, holes: &Holes) -> Timelines {
         let mut all = Timelines::default();
         let mut stacks: HashMap<u16, Stack> = HashMap::new();
         for event in events {
             let stack = stacks.entry(event.cpu).or_default();
             let mut event = *event;
+            while let Some(hole) = holes.lost(event.cpu).get(stack.holes) {
+                if event.time_ns <= hole.0 {
+                    break;
+                }
+                all.forget(event.cpu, *hole, stack);
+            }
             if event.kind == EventKind::SoftirqEntry && event.detail == 1 {
                 event.time_ns = marks.begin(event.cpu, stack.last_ns, event.time_ns);
             }
@@ -185,6 +195,20 @@ impl Timelines {
             stack.last_ns = event.time_ns;
         }
         all
+    }
+
+    /// Events were lost: what is under way now is not known.
+    fn forget(&mut self, cpu: u16, (from, to): (u64, u64), stack: &mut Stack) {
+        *stack = Stack {
+            holes: stack.holes + 1,
+            last_ns: to.max(stack.last_ns),
+            ..Stack::default()
+        };
+        self.processors.entry(cpu).or_default().steps.push(Step {
+            at_ns: from,
+            task: None,
+            top: Top::Task,
+        });
     }
 
     /// Says of every soft interrupt how many of the device's packets came out in it. `outs` are their

@@ -2,23 +2,24 @@
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::Arc;
 
 use latlab_wire::trace::{EVENT_BYTES, Event, EventKind};
 use libbpf_rs::{Link, MapCore, Object, ObjectBuilder};
 
+use super::follower::{Follower, Wanted};
+use super::rings::{HEAD_BYTES, Rings};
 use super::softirq::Words;
-use super::windows::{Keeper, joined};
+use super::windows::Window;
 use super::{Recorded, Watched, symbols};
 use crate::error::{Error, listen, said};
 use crate::steal;
 use crate::sys::{Shared, SoftwareEvent, software_event};
+use crate::taps::Live;
 
 const WHAT: &str = "the flight recorder";
 /// As in `latlab.h`.
 const MAX_CPUS: usize = 1024;
-/// `struct recorder_state`: two cache lines for each processor, and where its ring's number is in them.
-const HEAD_BYTES: usize = 128;
-const RING: usize = 40;
 /// Events of all rings at most: 12 GiB of them.
 const MOST_EVENTS: u64 = 1 << 28;
 /// Programs that may be missing: they belong to one architecture or to a module that is not loaded.
@@ -58,10 +59,7 @@ pub struct Settings {
 
 /// The recorder in the kernel.
 pub struct Recorder {
-    cpus: Vec<u16>,
-    ring_events: u32,
-    events: Shared,
-    state: Shared,
+    rings: Rings,
     words: Words,
     object: Object,
     places: Places,
@@ -107,10 +105,12 @@ impl Recorder {
         let events = map("events", all as usize * EVENT_BYTES)?;
         let state = map(".bss", MAX_CPUS * HEAD_BYTES)?;
         Ok(Recorder {
-            cpus: settings.cpus.clone(),
-            ring_events,
-            events,
-            state,
+            rings: Rings {
+                cpus: settings.cpus.clone(),
+                size: ring_events.into(),
+                events: Arc::new(events),
+                state: Arc::new(state),
+            },
             places: Places::of(&object, &settings.cpus, words),
             words,
             object,
@@ -126,26 +126,36 @@ impl Recorder {
 
     /// Puts it back, and records. The first soft interrupt then may be told wrongly: it began unseen.
     pub fn resume(&mut self) {
-        self.places = Places::of(&self.object, &self.cpus, self.words);
+        self.places = Places::of(&self.object, &self.rings.cpus, self.words);
         self.start();
     }
 
     /// From now on it records.
     pub fn start(&self) {
-        for (ring, &cpu) in self.cpus.iter().enumerate() {
+        for (ring, &cpu) in self.rings.cpus.iter().enumerate() {
             self.set_ring(cpu, ring as u32 + 1);
         }
     }
 
     /// From now on it does not.
     pub fn stop(&self) {
-        self.cpus.iter().for_each(|&cpu| self.set_ring(cpu, 0));
+        self.rings
+            .cpus
+            .iter()
+            .for_each(|&cpu| self.set_ring(cpu, 0));
     }
 
     fn set_ring(&self, cpu: u16, ring: u32) {
         if usize::from(cpu) < MAX_CPUS {
-            self.state.store(usize::from(cpu) * HEAD_BYTES + RING, ring);
+            self.rings.set(cpu, ring);
         }
+    }
+
+    /// A reader of the rings while they are written, for a run that is longer than they are. `taps` are
+    /// those along the way of the packets that are to be explained.
+    #[must_use]
+    pub fn follow(&self, taps: &[Live], wanted: Wanted) -> Follower {
+        Follower::new(self.rings.clone(), taps, wanted)
     }
 
     /// Takes the recorder out of the kernel's way and reads what it recorded.
@@ -158,54 +168,46 @@ impl Recorder {
 
     /// Takes the recorder out of the kernel's way and reads what it recorded around some times: within
     /// `windows` (begin and end in ns), and what was in force at their begin. `tasks` are those of the
-    /// device. Memory is taken for what is kept only.
+    /// device. Memory is taken for what is kept only. A `follower` has kept what is overwritten by now.
     #[must_use]
-    pub fn finish_around(mut self, windows: &[(u64, u64)], tasks: &BTreeSet<u32>) -> Recorded {
+    pub fn finish_around(
+        mut self,
+        follower: Option<Follower>,
+        windows: &[Window],
+        tasks: &BTreeSet<u32>,
+    ) -> Recorded {
         self.stop();
         self.places.links.clear();
-        let windows = joined(windows);
-        self.collect(|events| {
-            let mut keeper = Keeper::new(&windows, tasks);
-            events.for_each(|event| keeper.take(event));
-            keeper.finish()
-        })
+        let follower = follower.unwrap_or_else(|| self.follow(&[], Wanted::default()));
+        self.complete(follower.finish(windows, tasks))
     }
 
     /// Reads what was recorded so far. Call it after [`Recorder::stop`].
     #[must_use]
     pub fn read(&self) -> Recorded {
-        self.collect(|events| events.collect())
-    }
-
-    /// Puts together what `keep` leaves of each processor's events.
-    fn collect(&self, keep: impl Fn(&mut dyn Iterator<Item = Event>) -> Vec<Event>) -> Recorded {
         let mut recorded = Recorded::default();
-        for (ring, &cpu) in self.cpus.iter().enumerate() {
-            let written = self.state.load(usize::from(cpu) * HEAD_BYTES);
-            let size = u64::from(self.ring_events);
-            let kept = written.min(size);
-            let overwritten = written - kept;
-            let (mut first, mut steal_known) = (0, false);
-            let events = (written - kept..written).flat_map(|at| {
-                let at = ring * self.ring_events as usize + (at % size) as usize;
-                let bytes: [u8; EVENT_BYTES] = self.events.read(at * EVENT_BYTES);
-                let told = Event::from_ring(&bytes).into_iter().flatten();
-                told.filter(|event| event.time_ns != 0)
-            });
-            let mut events = events.inspect(|event| {
-                if first == 0 {
-                    first = event.time_ns;
-                }
-                steal_known |= event.steal_ns > 0;
-            });
-            recorded.events.extend(keep(&mut events));
-            recorded.gaps.steal_known |= steal_known;
+        for (ring, &cpu) in self.rings.cpus.iter().enumerate() {
+            let written = self.rings.written(ring);
+            let overwritten = written.saturating_sub(self.rings.size);
+            let told = (overwritten..written).flat_map(|place| self.rings.read(ring, place));
+            let events = told.flatten().filter(|event| event.time_ns != 0);
+            let from = recorded.events.len();
+            recorded.events.extend(events);
+            let own = &recorded.events[from..];
+            recorded.gaps.steal_known |= own.iter().any(|event| event.steal_ns > 0);
+            let first = own.first().map_or(0, |event| event.time_ns);
             recorded.gaps.processors.push(Watched {
                 cpu,
                 complete_from_ns: if overwritten > 0 { first } else { 0 },
                 overwritten,
+                ..Watched::default()
             });
         }
+        self.complete(recorded)
+    }
+
+    /// Adds what only the recorder itself knows.
+    fn complete(&self, mut recorded: Recorded) -> Recorded {
         name_timers(&mut recorded.events);
         // Stable: events of one processor stay in the order in which they were written.
         recorded.events.sort_by_key(|event| event.time_ns);

@@ -6,11 +6,14 @@
 //! older ones were overwritten is known.
 
 mod attach;
+mod follower;
+mod rings;
 mod softirq;
 mod symbols;
 pub mod windows;
 
 pub use attach::{Recorder, Settings};
+pub use follower::{Follower, Wanted, around};
 
 use latlab_wire::trace::Event;
 
@@ -38,12 +41,17 @@ pub struct Gaps {
 }
 
 /// One watched processor.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Watched {
     /// Its number.
     pub cpu: u16,
     /// Nothing is known of it before.
     pub complete_from_ns: u64,
-    /// Events overwritten.
+    /// Events overwritten before they were read.
     pub overwritten: u64,
+    /// Times after `complete_from_ns` in which events were overwritten before they were read: what was in
+    /// force then is not known until the next event tells it.
+    pub lost: Vec<(u64, u64)>,
+    /// Parts of the windows that were asked for of which events were not kept.
+    pub not_kept: Vec<(u64, u64)>,
 }

@@ -3,6 +3,10 @@
 //! A window must be readable by itself. So for every processor it begins and ends outside of
 //! interrupts, and what was in force when it began is kept too: the last switch of each processor, and
 //! the last thing that happened to each of the device's tasks.
+//!
+//! Events come in a stream, and the windows may change between two of them: some are let go, others come.
+//! One that comes too late is kept from there on. What was kept is told with the events, so that nothing is
+//! taken for quiet of which nothing is known.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -11,12 +15,15 @@ use latlab_wire::trace::{Event, EventKind};
 /// Events beyond a window's edge that are kept at most so that it ends outside of interrupts.
 const MOST_BEYOND: usize = 256;
 
+/// From when to when, in ns.
+pub type Window = (u64, u64);
+
 /// Goes through one processor's events in the order in which they were written, and keeps those within
 /// any window, with what was in force at its begin.
-pub struct Keeper<'a> {
-    windows: &'a [(u64, u64)],
-    /// The window that is next, or that we are in.
-    at: usize,
+#[derive(Default)]
+pub struct Keeper {
+    /// Those that are not over, in order and apart from each other.
+    windows: VecDeque<Window>,
     is_inside: bool,
     beyond: usize,
     depth: Depth,
@@ -26,46 +33,122 @@ pub struct Keeper<'a> {
     /// The last thing that happened to each task of the device.
     about: BTreeMap<u32, Option<(u64, Event)>>,
     number: u64,
-    kept: BTreeMap<u64, Event>,
+    /// Everything until then was taken.
+    known_ns: u64,
+    /// The last is being filled while we are inside of a window.
+    kept: Vec<Stretch>,
+    count: usize,
 }
 
-impl<'a> Keeper<'a> {
-    /// `windows` (begin and end in ns) must be joined; `tasks` are those of the device.
+/// A stretch of time of which everything was kept, numbered in the order in which it was written.
+struct Stretch {
+    window: Window,
+    events: Vec<(u64, Event)>,
+}
+
+/// What is left in the end.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// In the order in which they were written.
+    pub events: Vec<Event>,
+    /// The times of which they are, in order and apart from each other.
+    pub windows: Vec<Window>,
+}
+
+impl Keeper {
+    /// `tasks` are those of the device that are known.
     #[must_use]
-    pub fn new(windows: &'a [(u64, u64)], tasks: &BTreeSet<u32>) -> Keeper<'a> {
-        Keeper {
-            windows,
-            at: 0,
-            is_inside: false,
-            beyond: 0,
-            depth: Depth::default(),
-            open: VecDeque::new(),
-            switch: None,
-            about: tasks.iter().map(|&task| (task, None)).collect(),
-            number: 0,
-            kept: BTreeMap::new(),
+    pub fn new(tasks: &BTreeSet<u32>) -> Keeper {
+        let mut keeper = Keeper::default();
+        keeper.know(tasks);
+        keeper
+    }
+
+    /// The device has these tasks, too.
+    pub fn know(&mut self, tasks: &BTreeSet<u32>) {
+        for &task in tasks {
+            self.about.entry(task).or_default();
         }
+    }
+
+    /// From now on these windows (joined) are kept, and no others.
+    pub fn look_for(&mut self, windows: &[Window]) {
+        let known = self.known_ns;
+        let mut since = known;
+        if self.is_inside {
+            if let Some(stretch) = self.kept.last_mut() {
+                since = stretch.window.0;
+                stretch.window.1 = known.max(since);
+            }
+        }
+        let rest = windows.iter().filter(|window| window.1 >= since);
+        self.windows = rest.copied().collect();
+        let here = |window: &Window| window.0 <= known;
+        self.is_inside = self.is_inside && self.windows.front().is_some_and(here);
+    }
+
+    /// Drops what was kept of other windows than these (joined).
+    pub fn let_go(&mut self, windows: &[Window]) {
+        let last = self.kept.len().wrapping_sub(usize::from(self.is_inside));
+        let mut number = 0;
+        self.kept.retain(|stretch| {
+            let next = windows.partition_point(|window| window.1 < stretch.window.0);
+            let touches = |window: &Window| window.0 <= stretch.window.1;
+            number += 1;
+            number > last || windows.get(next).is_some_and(touches)
+        });
+        self.count = self.kept.iter().map(|stretch| stretch.events.len()).sum();
+    }
+
+    /// How many events are kept.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Nothing is kept.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Until when everything was taken.
+    #[must_use]
+    pub fn known_ns(&self) -> u64 {
+        self.known_ns
+    }
+
+    /// Of what came before `from_ns` something is missing: nothing is known to be in force.
+    pub fn lost_until(&mut self, from_ns: u64) {
+        let windows = std::mem::take(&mut self.windows);
+        self.look_for(&[]);
+        self.windows = windows;
+        self.depth = Depth::default();
+        (self.switch, self.beyond) = (None, 0);
+        self.open.clear();
+        self.about.values_mut().for_each(|last| *last = None);
+        self.known_ns = self.known_ns.max(from_ns);
+        self.windows.retain(|window| window.1 >= from_ns);
     }
 
     /// Takes the next event.
     pub fn take(&mut self, event: Event) {
         self.number += 1;
-        while let Some(&(from, to)) = self.windows.get(self.at) {
+        while let Some(&(from, to)) = self.windows.front() {
             if event.time_ns < from {
                 break;
             }
             self.enter();
             if event.time_ns <= to {
-                self.kept.insert(self.number, event);
+                self.keep(event);
                 break;
             }
             if self.depth.is_open() && self.beyond < MOST_BEYOND {
                 self.beyond += 1;
-                self.kept.insert(self.number, event);
+                self.keep(event);
                 break;
             }
-            (self.is_inside, self.beyond) = (false, 0);
-            self.at += 1;
+            self.leave();
         }
         match self.depth.after(&event) {
             true => self.open.push_back((self.number, event)),
@@ -77,31 +160,65 @@ impl<'a> Keeper<'a> {
         if event.kind == EventKind::Switch {
             self.switch = Some((self.number, event));
         }
-        for task in concerned(&event) {
+        for task in concerned(&event).into_iter().flatten() {
             if let Some(last) = self.about.get_mut(&task) {
                 *last = Some((self.number, event));
             }
+        }
+        self.known_ns = self.known_ns.max(event.time_ns);
+    }
+
+    fn keep(&mut self, event: Event) {
+        if let Some(stretch) = self.kept.last_mut() {
+            stretch.events.push((self.number, event));
+            self.count += 1;
         }
     }
 
     /// A window begins: what is in force is kept.
     fn enter(&mut self) {
+        let Some(&window) = self.windows.front() else {
+            return;
+        };
         if std::mem::replace(&mut self.is_inside, true) {
             return;
         }
         let about = self.about.values().flatten();
         let in_force = self.open.iter().chain(&self.switch).chain(about);
-        self.kept.extend(in_force.copied());
+        let events: Vec<(u64, Event)> = in_force.copied().collect();
+        self.count += events.len();
+        let from = window.0.max(self.known_ns.min(window.1));
+        self.kept.push(Stretch {
+            window: (from, from),
+            events,
+        });
     }
 
-    /// What was kept, in the order in which it was written.
-    #[must_use]
-    pub fn finish(mut self) -> Vec<Event> {
-        if self.at < self.windows.len() {
-            // A processor on which nothing happened any more is in the state it was in.
-            self.enter();
+    /// The window is over.
+    fn leave(&mut self) {
+        let window = self.windows.pop_front();
+        if let (Some(stretch), Some(window)) = (self.kept.last_mut(), window) {
+            // It may have been kept for longer, to end outside of interrupts.
+            stretch.window.1 = window.1.max(self.known_ns).max(stretch.window.0);
         }
-        self.kept.into_values().collect()
+        (self.is_inside, self.beyond) = (false, 0);
+    }
+
+    /// What was kept.
+    #[must_use]
+    pub fn finish(mut self) -> Kept {
+        // A processor on which nothing happened any more is in the state it was in.
+        while !self.windows.is_empty() {
+            self.enter();
+            self.leave();
+        }
+        let windows: Vec<Window> = self.kept.iter().map(|stretch| stretch.window).collect();
+        let all = self.kept.into_iter().flat_map(|stretch| stretch.events);
+        let events: BTreeMap<u64, Event> = all.collect();
+        Kept {
+            events: events.into_values().collect(),
+            windows: joined(&windows),
+        }
     }
 }
 
@@ -133,20 +250,20 @@ impl Depth {
     }
 }
 
-fn concerned(event: &Event) -> Vec<u32> {
+fn concerned(event: &Event) -> [Option<u32>; 2] {
     match event.kind {
-        EventKind::Switch => vec![event.a, event.switch().next],
-        EventKind::Wakeup => vec![event.a],
-        _ => Vec::new(),
+        EventKind::Switch => [Some(event.a), Some(event.switch().next)],
+        EventKind::Wakeup => [Some(event.a), None],
+        _ => [None, None],
     }
 }
 
 /// Windows that touch, as one.
 #[must_use]
-pub fn joined(windows: &[(u64, u64)]) -> Vec<(u64, u64)> {
+pub fn joined(windows: &[Window]) -> Vec<Window> {
     let mut sorted = windows.to_vec();
     sorted.sort_unstable();
-    let mut all: Vec<(u64, u64)> = Vec::new();
+    let mut all: Vec<Window> = Vec::new();
     for (from, to) in sorted {
         match all.last_mut() {
             Some((_, end)) if from <= *end => *end = to.max(*end),
@@ -154,6 +271,26 @@ pub fn joined(windows: &[(u64, u64)]) -> Vec<(u64, u64)> {
         }
     }
     all
+}
+
+/// What of the windows is not among those that are `known`; both joined.
+#[must_use]
+pub fn without(windows: &[Window], known: &[Window]) -> Vec<Window> {
+    let mut rest = Vec::new();
+    for &(from, to) in windows {
+        let mut at = from;
+        let next = known.partition_point(|window| window.1 < from);
+        for window in known[next..].iter().take_while(|window| window.0 <= to) {
+            if at < window.0 {
+                rest.push((at, window.0));
+            }
+            at = at.max(window.1);
+        }
+        if at < to {
+            rest.push((at, to));
+        }
+    }
+    rest
 }
 
 #[cfg(test)]
@@ -193,10 +330,11 @@ mod tests {
         let (windows, tasks) = (joined(windows), tasks.iter().copied().collect());
         let cpus: BTreeSet<u16> = events.iter().map(|event| event.cpu).collect();
         let of_cpu = |cpu: u16| {
-            let mut keeper = Keeper::new(&windows, &tasks);
+            let mut keeper = Keeper::new(&tasks);
+            keeper.look_for(&windows);
             let own = events.iter().filter(|event| event.cpu == cpu);
             own.for_each(|event| keeper.take(*event));
-            keeper.finish()
+            keeper.finish().events
         };
         let mut kept: Vec<Event> = cpus.into_iter().flat_map(of_cpu).collect();
         kept.sort_by_key(|event| event.time_ns);

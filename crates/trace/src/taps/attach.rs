@@ -5,10 +5,12 @@
 
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 use latlab_wire::trace::TAP_RECORD_BYTES;
 use libbpf_rs::{MapCore, ObjectBuilder, TC_EGRESS, TC_INGRESS, TcHook, TcHookBuilder};
 
+use super::follow::Live;
 use super::{Records, Seen};
 use crate::error::{Error, listen, said};
 use crate::steal;
@@ -60,8 +62,8 @@ pub struct Tap {
     point: Point,
     index: i32,
     program: OwnedFd,
-    records: Shared,
-    counters: Shared,
+    records: Arc<Shared>,
+    counters: Arc<Shared>,
     room: u32,
     place: Place,
     // The program lives as long as its filter; its maps as long as these.
@@ -137,8 +139,8 @@ impl Tap {
             point: point.clone(),
             index,
             program,
-            records,
-            counters,
+            records: Arc::new(records),
+            counters: Arc::new(counters),
             room,
             place: Place::Nowhere,
             _maps: [records_fd, counters_fd],
@@ -197,6 +199,16 @@ impl Tap {
             to: self.point.to_string(),
             reason: said(error),
         }
+    }
+
+    /// What it has seen so far, for somebody who reads while it is at work.
+    #[must_use]
+    pub fn live(&self) -> Live {
+        Live::new(
+            Arc::clone(&self.records),
+            (Arc::clone(&self.counters), CHUNKS),
+            (CHUNK, u64::from(self.room)),
+        )
     }
 
     /// Takes the tap away and hands over what it saw. Must be called in the namespace it is in.

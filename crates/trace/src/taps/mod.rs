@@ -6,9 +6,14 @@
 //! time stay behind.
 
 mod attach;
+pub(crate) mod follow;
 pub mod matching;
+pub mod under_way;
 
 pub use attach::{Point, Side, Tap};
+pub use follow::Live;
+
+use std::sync::Arc;
 
 use latlab_wire::trace::{TAP_RECORD_BYTES, TapRecord};
 
@@ -30,7 +35,7 @@ pub struct Records(Place);
 
 enum Place {
     Mapped {
-        memory: Shared,
+        memory: Arc<Shared>,
         count: usize,
         /// The places in the order of time, where the records are not.
         order: Option<Vec<u32>>,
@@ -39,7 +44,7 @@ enum Place {
 }
 
 impl Records {
-    pub(crate) fn mapped(memory: Shared, count: usize) -> Records {
+    pub(crate) fn mapped(memory: Arc<Shared>, count: usize) -> Records {
         let order = in_order(count, |at| {
             let bytes: [u8; TAP_RECORD_BYTES] = memory.read(at * TAP_RECORD_BYTES);
             TapRecord::from_bytes(&bytes).time_ns

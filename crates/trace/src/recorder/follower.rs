@@ -1,0 +1,381 @@
+//! Reads the rings while the kernel writes them, so that a run may be longer than they are.
+//!
+//! Nothing is read as long as every ring has room for as much again. Then comes a pass: the taps tell which
+//! packets came out since the last, the slowest of the run until now have their windows, and what the rings
+//! hold goes through each processor's [`Keeper`], up to the time at which the oldest packet went in that is
+//! still under way: no window begins before. Windows of packets that are no longer among the slowest are let
+//! go. The end of the run is the last pass, with the windows of the packets that really were the slowest.
+//!
+//! Memory does not grow with the run: for what is kept a third of the rings' own or 64 MiB a processor (if it
+//! were more, only the slowest half of the packets keep their windows), and 40 MiB for each pair of taps.
+//!
+//! What is not known is told: events that were overwritten before they were read, and windows that were not
+//! kept because nobody knew in time that they would be wanted.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
+use std::time::Duration;
+
+use latlab_wire::trace::{EVENT_BYTES, Event, WINDOW_MARGIN_NS, WORST_PACKETS};
+
+use super::rings::Rings;
+use super::windows::{Keeper, Window, joined, without};
+use super::{Recorded, Watched};
+use crate::taps::Live;
+use crate::taps::under_way::UnderWay;
+
+/// One event of so many that a ring holds may be kept.
+const MOST_PART: u64 = 4;
+/// So few may always be: 64 MiB of them.
+const FEWEST: u64 = 1 << 20;
+/// The reader stays this part of a ring behind the writer: an event may be interrupted while it is written,
+/// and what interrupts it writes events too.
+const BEHIND_PART: u64 = 8;
+/// Records looked at before anybody asks whether it is enough.
+const BATCH: usize = 64;
+/// Tasks of a device at most. In whichever task packets come out of the kernel, it is no task's work.
+const MOST_TASKS: usize = 64;
+/// Times of which nothing is known, at most for each processor; one more is joined to the last.
+const MOST_HOLES: usize = 4096;
+/// What a processor could write at the most, to know when to look again.
+const EVENTS_PER_SECOND: u64 = 5_000_000;
+
+/// What to look for while recording.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted {
+    /// So many of the slowest packets of each device have a window.
+    pub packets: usize,
+    /// Packets within this time of the first are none of them.
+    pub skip_ns: u64,
+}
+
+impl Default for Wanted {
+    fn default() -> Self {
+        Wanted {
+            packets: WORST_PACKETS,
+            skip_ns: 0,
+        }
+    }
+}
+
+/// Reads the rings in turns, as small as its caller wants them.
+pub struct Follower {
+    rings: Rings,
+    hops: Vec<Slow>,
+    wanted: Wanted,
+    tasks: BTreeSet<u32>,
+    readers: Vec<Reader>,
+    windows: Vec<Window>,
+    /// No window is known that begins later.
+    horizon_ns: u64,
+    at: At,
+    batch: Vec<[u8; EVENT_BYTES]>,
+    /// Events kept of a processor at most.
+    most_kept: usize,
+}
+
+/// What comes next.
+enum At {
+    /// Nothing, until a ring is half full.
+    Rest,
+    /// This pair of taps, up to a time.
+    Packets(usize, u64),
+    /// This ring.
+    Events(usize),
+}
+
+/// The slowest packets between two taps.
+struct Slow {
+    way: UnderWay,
+    first_ns: Option<u64>,
+    /// By latency, and when they went in.
+    slowest: BinaryHeap<Reverse<(u64, u64)>>,
+}
+
+impl Slow {
+    /// Looks at some more records; whether there may be others.
+    fn advance(&mut self, until_ns: u64, wanted: Wanted, tasks: &mut BTreeSet<u32>) -> bool {
+        let Slow {
+            way,
+            first_ns,
+            slowest,
+        } = self;
+        way.advance(BATCH, until_ns, |passed| {
+            let first_ns = *first_ns.get_or_insert(passed.in_ns);
+            if passed.in_ns < first_ns + wanted.skip_ns {
+                return;
+            }
+            if passed.task != 0 && tasks.len() < MOST_TASKS {
+                tasks.insert(passed.task);
+            }
+            let one = (passed.latency_ns, passed.in_ns);
+            let is_full = slowest.len() >= wanted.packets;
+            if is_full && slowest.peek().is_some_and(|Reverse(least)| *least >= one) {
+                return;
+            }
+            slowest.push(Reverse(one));
+            if is_full {
+                slowest.pop();
+            }
+        })
+    }
+
+    fn windows(&self) -> impl Iterator<Item = Window> {
+        let around = |Reverse((latency, in_ns)): &Reverse<(u64, u64)>| around(*in_ns, *latency);
+        self.slowest.iter().map(around)
+    }
+}
+
+/// The time around a packet of which events are kept.
+#[must_use]
+pub fn around(in_ns: u64, latency_ns: u64) -> Window {
+    let from = in_ns.saturating_sub(WINDOW_MARGIN_NS);
+    (from, in_ns + latency_ns + WINDOW_MARGIN_NS)
+}
+
+/// How far one ring is read, and what of it is kept.
+struct Reader {
+    keeper: Keeper,
+    next: u64,
+    /// So much must be written before it is worth a look.
+    wake_at: u64,
+    overwritten: u64,
+    /// Since when events are missing, until the next is found.
+    lost_ns: Option<u64>,
+    holes: Vec<Window>,
+    steal_known: bool,
+}
+
+impl Reader {
+    fn new(size: u64) -> Reader {
+        Reader {
+            keeper: Keeper::default(),
+            next: 0,
+            wake_at: size / 2,
+            overwritten: 0,
+            lost_ns: None,
+            holes: Vec::new(),
+            steal_known: false,
+        }
+    }
+
+    fn lose(&mut self, until: u64) {
+        self.overwritten += until.saturating_sub(self.next);
+        self.next = self.next.max(until);
+        self.lost_ns.get_or_insert(self.keeper.known_ns());
+    }
+
+    fn take(&mut self, event: Event) {
+        if let Some(from_ns) = self.lost_ns.take() {
+            let hole = (from_ns, event.time_ns.max(from_ns));
+            let is_full = self.holes.len() >= MOST_HOLES;
+            match self.holes.last_mut() {
+                Some(last) if is_full => last.1 = hole.1,
+                _ => self.holes.push(hole),
+            }
+            self.keeper.lost_until(hole.1);
+        }
+        self.steal_known |= event.steal_ns > 0;
+        self.keeper.take(event);
+    }
+
+    fn conclude(
+        self,
+        cpu: u16,
+        windows: &[Window],
+        tasks: &BTreeSet<u32>,
+    ) -> (Watched, Vec<Event>) {
+        let kept = self.keeper.finish();
+        let mut lost = joined(&self.holes);
+        let known = joined(&[&kept.windows[..], &lost].concat());
+        // What was lost before anything was read is said in a word.
+        let complete_from_ns = match lost.first() {
+            Some(&(0, to)) => {
+                lost.remove(0);
+                to
+            }
+            _ => 0,
+        };
+        let watched = Watched {
+            cpu,
+            complete_from_ns,
+            overwritten: self.overwritten,
+            lost,
+            not_kept: without(windows, &known),
+        };
+        // With it came what packets had around them that were let go at last.
+        let mut keeper = Keeper::new(tasks);
+        keeper.look_for(windows);
+        kept.events.into_iter().for_each(|event| keeper.take(event));
+        (watched, keeper.finish().events)
+    }
+}
+
+impl Follower {
+    pub(super) fn new(rings: Rings, taps: &[Live], wanted: Wanted) -> Follower {
+        let hop = |two: &[Live]| Slow {
+            way: UnderWay::new(two[0].clone(), two[1].clone()),
+            first_ns: None,
+            slowest: BinaryHeap::new(),
+        };
+        Follower {
+            most_kept: (rings.size / MOST_PART).max(FEWEST) as usize,
+            readers: rings.cpus.iter().map(|_| Reader::new(rings.size)).collect(),
+            hops: taps.windows(2).map(hop).collect(),
+            rings,
+            wanted,
+            tasks: BTreeSet::new(),
+            windows: Vec::new(),
+            horizon_ns: 0,
+            at: At::Rest,
+            batch: Vec::new(),
+        }
+    }
+
+    /// After how long without anything to do the rings want to be looked at again.
+    #[must_use]
+    pub fn patience(&self) -> Duration {
+        let patience =
+            Duration::from_nanos(self.rings.size * 1_000_000_000 / EVENTS_PER_SECOND / 8);
+        patience.clamp(Duration::from_millis(1), Duration::from_millis(250))
+    }
+
+    /// Does a little, some microseconds long; whether there is more to do at once. `now_ns` is the time of the
+    /// clock by which the kernel stamps (`CLOCK_MONOTONIC`).
+    pub fn turn(&mut self, now_ns: u64) -> bool {
+        match self.at {
+            At::Rest => {
+                let wanted =
+                    |(ring, reader): (usize, &Reader)| self.rings.written(ring) > reader.wake_at;
+                if !self.readers.iter().enumerate().any(wanted) {
+                    return false;
+                }
+                // What was written just now may not be there to be seen.
+                self.at = At::Packets(0, now_ns.saturating_sub(1_000_000));
+            }
+            At::Packets(number, until_ns) => match self.hops.get_mut(number) {
+                Some(hop) => {
+                    if !hop.advance(until_ns, self.wanted, &mut self.tasks) {
+                        self.at = At::Packets(number + 1, until_ns);
+                    }
+                }
+                None => {
+                    self.look_around(until_ns);
+                    self.at = At::Events(0);
+                }
+            },
+            At::Events(ring) if ring < self.readers.len() => {
+                if !self.read(ring, self.rings.size / BEHIND_PART, self.horizon_ns) {
+                    self.at = At::Events(ring + 1);
+                }
+            }
+            At::Events(_) => {
+                self.let_go();
+                let size = self.rings.size;
+                for (ring, reader) in self.readers.iter_mut().enumerate() {
+                    // Where a packet is under way for long, not much could be read.
+                    let some = self.rings.written(ring) + size / 16;
+                    reader.wake_at = some.max(reader.next + size / 2);
+                }
+                self.at = At::Rest;
+            }
+        }
+        true
+    }
+
+    /// The packets until a time are known: finds the windows, and how far no other can begin.
+    fn look_around(&mut self, until_ns: u64) {
+        let oldest = self.hops.iter_mut().map(|hop| hop.way.oldest_ns(until_ns));
+        let oldest = oldest.flatten().min().unwrap_or(until_ns).min(until_ns);
+        let horizon_ns = oldest.saturating_sub(WINDOW_MARGIN_NS);
+        self.horizon_ns = horizon_ns.max(self.horizon_ns);
+        self.look_for_slowest();
+    }
+
+    fn look_for_slowest(&mut self) {
+        let all: Vec<Window> = self.hops.iter().flat_map(Slow::windows).collect();
+        self.windows = joined(&all);
+        for reader in &mut self.readers {
+            reader.keeper.know(&self.tasks);
+            reader.keeper.look_for(&self.windows);
+        }
+    }
+
+    /// Reads some records of a ring, up to a time, but not the newest `behind`; whether there may be more.
+    fn read(&mut self, ring: usize, behind: u64, until_ns: u64) -> bool {
+        let (size, written) = (self.rings.size, self.rings.written(ring));
+        let reader = &mut self.readers[ring];
+        let end = written.saturating_sub(behind);
+        let count = (BATCH as u64).min(end.saturating_sub(reader.next));
+        if count == 0 {
+            return false;
+        }
+        if !self.rings.copy(ring, reader.next, count, &mut self.batch) {
+            // From where there is time to read it.
+            reader.lose(self.rings.written(ring) + behind - size);
+            return true;
+        }
+        // So far it is read whatever is under way, or it would be overwritten.
+        let at_least = written.saturating_sub(size - size / 4);
+        for bytes in &self.batch {
+            let [first, second, last] = Event::from_ring(bytes);
+            let time_ns = last.or(first).map_or(0, |event| event.time_ns);
+            if time_ns >= until_ns && reader.next >= at_least {
+                return false;
+            }
+            reader.next += 1;
+            let told = [first, second, last].into_iter().flatten();
+            told.filter(|event| event.time_ns != 0)
+                .for_each(|event| reader.take(event));
+        }
+        if reader.keeper.len() > self.most_kept {
+            self.want_fewer();
+        }
+        true
+    }
+
+    /// Only the slowest half of the packets keep their windows.
+    fn want_fewer(&mut self) {
+        let is_much = |reader: &Reader, most| reader.keeper.len() > most;
+        while self.wanted.packets > 1 && self.readers.iter().any(|r| is_much(r, self.most_kept)) {
+            self.wanted.packets /= 2;
+            for hop in &mut self.hops {
+                while hop.slowest.len() > self.wanted.packets {
+                    hop.slowest.pop();
+                }
+            }
+            self.look_for_slowest();
+            self.let_go();
+        }
+    }
+
+    fn let_go(&mut self) {
+        for reader in &mut self.readers {
+            reader.keeper.let_go(&self.windows);
+        }
+    }
+
+    /// Reads the rest, now that nothing is written any more, and gives what was recorded in these windows.
+    /// `tasks` are those of the device.
+    pub(super) fn finish(mut self, windows: &[Window], tasks: &BTreeSet<u32>) -> Recorded {
+        let windows = joined(windows);
+        // What is kept of the rest is no more than the rings hold.
+        self.wanted.packets = 0;
+        let mut recorded = Recorded::default();
+        for ring in 0..self.readers.len() {
+            self.readers[ring].keeper.know(tasks);
+            self.readers[ring].keeper.look_for(&windows);
+            while self.read(ring, 0, u64::MAX) {}
+        }
+        for (reader, &cpu) in self.readers.into_iter().zip(&self.rings.cpus) {
+            recorded.gaps.steal_known |= reader.steal_known;
+            let (watched, events) = reader.conclude(cpu, &windows, tasks);
+            recorded.gaps.processors.push(watched);
+            recorded.events.extend(events);
+        }
+        recorded
+    }
+}
+
+#[cfg(test)]
+mod tests;

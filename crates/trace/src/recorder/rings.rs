@@ -1,0 +1,60 @@
+//! The rings' memory: one a watched processor, in which the kernel overwrites the oldest event.
+
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+
+use latlab_wire::trace::{EVENT_BYTES, Event};
+
+use crate::sys::Shared;
+
+/// `struct recorder_state`: two cache lines for each processor, and where its ring's number is in them.
+pub(super) const HEAD_BYTES: usize = 128;
+const RING: usize = 40;
+
+/// All rings, for whoever reads while the kernel writes.
+#[derive(Clone)]
+pub(super) struct Rings {
+    pub cpus: Vec<u16>,
+    /// Events that one holds: a power of two.
+    pub size: u64,
+    pub events: Arc<Shared>,
+    pub state: Arc<Shared>,
+}
+
+impl Rings {
+    /// Gives a processor its ring, from 1 on, or takes it away.
+    pub fn set(&self, cpu: u16, ring: u32) {
+        self.state.store(usize::from(cpu) * HEAD_BYTES + RING, ring);
+    }
+
+    /// How many events were written into a ring.
+    pub fn written(&self, ring: usize) -> u64 {
+        self.state.load(usize::from(self.cpus[ring]) * HEAD_BYTES)
+    }
+
+    /// What the record at a place tells.
+    pub fn read(&self, ring: usize, place: u64) -> [Option<Event>; 3] {
+        Event::from_ring(&self.bytes(ring, place))
+    }
+
+    fn bytes(&self, ring: usize, place: u64) -> [u8; EVENT_BYTES] {
+        let at = ring * self.size as usize + (place % self.size) as usize;
+        self.events.read(at * EVENT_BYTES)
+    }
+
+    /// Copies the records from `place` on, `count` at most and none that is written at this moment. `None`
+    /// when they were overwritten, now or before.
+    pub fn copy(
+        &self,
+        ring: usize,
+        place: u64,
+        count: u64,
+        into: &mut Vec<[u8; EVENT_BYTES]>,
+    ) -> bool {
+        into.clear();
+        into.extend((place..place + count).map(|place| self.bytes(ring, place)));
+        // A place is taken before it is written: who finds it not taken afterwards has read what was there.
+        fence(Ordering::Acquire);
+        self.written(ring) <= place + self.size
+    }
+}

@@ -1,0 +1,195 @@
+//! The packets between two taps while they still write, for who must know early which are slow.
+//!
+//! What really became of each packet is told when all is over ([`super::matching`]). This is an estimate in
+//! bounded memory, 40 MiB for a pair of taps: a packet is forgotten when a million others came after it.
+
+use std::collections::VecDeque;
+
+use latlab_wire::trace::TapRecord;
+
+use super::Live;
+use super::follow::Follow;
+use super::matching::WRAP_NS;
+
+/// Packets that may be under way at once.
+const MOST: usize = 1 << 20;
+
+/// A packet that came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Passed {
+    /// When it went in.
+    pub in_ns: u64,
+    /// How long it took.
+    pub latency_ns: u64,
+    /// The task in which it came out; 0 for none.
+    pub task: u32,
+}
+
+/// One packet that went in; no time, no packet.
+#[derive(Debug, Clone, Copy, Default)]
+struct Entered {
+    in_ns: u64,
+    sequence: u32,
+    check: u32,
+    flow: u16,
+}
+
+/// The packets between two taps.
+pub struct UnderWay {
+    before: Follow,
+    behind: Follow,
+    /// By their number, which counts on with every packet.
+    table: Vec<Entered>,
+    /// When each went in and where it is in the table, in order; some have come out.
+    order: VecDeque<(u64, u32)>,
+}
+
+impl UnderWay {
+    /// Between two taps.
+    #[must_use]
+    pub fn new(before: Live, behind: Live) -> UnderWay {
+        UnderWay {
+            before: Follow::new(before),
+            behind: Follow::new(behind),
+            table: vec![Entered::default(); MOST],
+            order: VecDeque::new(),
+        }
+    }
+
+    /// Looks at `count` records at most of what was seen before `until_ns`; whether there may be more of
+    /// them. Whoever comes out is handed over.
+    pub fn advance(&mut self, count: usize, until_ns: u64, mut take: impl FnMut(Passed)) -> bool {
+        for _ in 0..count {
+            match (self.before.next(until_ns), self.behind.next(until_ns)) {
+                (Some((came, at)), left) if left.is_none_or(|(left, _)| came <= left) => {
+                    let record = self.before.take(at);
+                    self.enter(&record);
+                }
+                (_, Some((_, at))) => {
+                    let record = self.behind.take(at);
+                    if let Some(passed) = self.leave(&record) {
+                        take(passed);
+                    }
+                }
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    /// When the packet that is under way for longest went in. None is for more than 2^32 ns: of what comes
+    /// later no time is taken.
+    pub fn oldest_ns(&mut self, now_ns: u64) -> Option<u64> {
+        while let Some(&(in_ns, slot)) = self.order.front() {
+            let is_there = self.table[slot as usize].in_ns == in_ns;
+            if is_there && in_ns + WRAP_NS > now_ns {
+                return Some(in_ns);
+            }
+            self.order.pop_front();
+        }
+        None
+    }
+
+    fn enter(&mut self, record: &TapRecord) {
+        let slot = record.sequence as usize % MOST;
+        let there = self.table[slot];
+        if there.in_ns != 0 && (there.sequence, there.flow) == (record.sequence, record.flow) {
+            return;
+        }
+        self.table[slot] = Entered {
+            in_ns: record.time_ns,
+            sequence: record.sequence,
+            check: record.check,
+            flow: record.flow,
+        };
+        if self.order.len() == MOST {
+            self.order.pop_front();
+        }
+        self.order.push_back((record.time_ns, slot as u32));
+        // Those that came out need no place.
+        while let Some(&(in_ns, slot)) = self.order.front() {
+            if self.table[slot as usize].in_ns == in_ns {
+                break;
+            }
+            self.order.pop_front();
+        }
+    }
+
+    fn leave(&mut self, record: &TapRecord) -> Option<Passed> {
+        let there = &mut self.table[record.sequence as usize % MOST];
+        let same = (there.sequence, there.flow, there.check)
+            == (record.sequence, record.flow, record.check);
+        let latency_ns = record.time_ns.checked_sub(there.in_ns)?;
+        if there.in_ns == 0 || !same || latency_ns >= WRAP_NS {
+            return None;
+        }
+        let in_ns = std::mem::take(&mut there.in_ns);
+        Some(Passed {
+            in_ns,
+            latency_ns,
+            task: record.task,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::follow::tests::Written;
+    use super::*;
+
+    fn record(sequence: u32, time_ns: u64) -> TapRecord {
+        TapRecord {
+            time_ns,
+            sequence,
+            flow: 1,
+            check: sequence ^ 7,
+            task: 40 + sequence,
+            ..TapRecord::default()
+        }
+    }
+
+    #[test]
+    fn who_came_out_is_known_and_who_is_under_way() {
+        let (mut before, mut behind) = (Written::new(64), Written::new(64));
+        let mut way = UnderWay::new(before.live.clone(), behind.live.clone());
+        let all = |way: &mut UnderWay, until_ns| {
+            let mut passed = Vec::new();
+            while way.advance(3, until_ns, |one| {
+                passed.push((one.in_ns, one.latency_ns, one.task));
+            }) {}
+            passed
+        };
+        (0..8).for_each(|n| before.write(record(n, 100 + u64::from(n))));
+        let mut changed = record(3, 210);
+        changed.check += 1;
+        for left in [
+            record(1, 200),
+            changed,
+            record(9, 215),
+            record(1, 220),
+            record(0, 230),
+        ] {
+            behind.write(left);
+        }
+        assert_eq!(all(&mut way, 230), [(101, 99, 41)]);
+        assert_eq!(way.oldest_ns(300), Some(100));
+        assert_eq!(all(&mut way, 231), [(100, 130, 40)]);
+        assert_eq!(way.oldest_ns(300), Some(102));
+        assert_eq!(way.oldest_ns(103 + WRAP_NS), Some(104), "2 and 3 are lost");
+        assert_eq!(all(&mut way, 1_000), []);
+    }
+
+    #[test]
+    fn a_packet_is_forgotten_when_its_place_is_taken() {
+        let (mut before, mut behind) = (Written::new(64), Written::new(64));
+        let mut way = UnderWay::new(before.live.clone(), behind.live.clone());
+        before.write(record(5, 100));
+        before.write(record(5 + MOST as u32, 110));
+        behind.write(record(5, 150));
+        behind.write(record(5 + MOST as u32, 160));
+        let mut passed = Vec::new();
+        assert!(!way.advance(100, 1_000, |one| passed.push(one.in_ns)));
+        assert_eq!(passed, [110]);
+        assert_eq!(way.oldest_ns(1_000), None);
+    }
+}
