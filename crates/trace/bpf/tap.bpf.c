@@ -132,10 +132,6 @@ int tap(struct __sk_buff *skb)
 	record = bpf_map_lookup_elem(&records, &place);
 	if (!record)
 		return TC_ACT_UNSPEC;
-	/* Its memory is fetched now, before the time is taken: a store would go on waiting for it behind that, where
-	 * the first locked instruction of the kernel waits for the store. */
-	if (settings.stamp_last)
-		(void)*(volatile __u64 *)&record->time_ns;
 	record->sequence = bpf_ntohl(header.sequence);
 	record->flow = bpf_ntohs(header.flow);
 	record->cpu = cpu;
