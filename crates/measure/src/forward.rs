@@ -27,7 +27,7 @@ use latlab_trace::taps::matching::Fates;
 use latlab_trace::taps::{Point, Seen, Side, Tap};
 use latlab_wire::trace::{EVENT_BYTES, Event, TAP_RECORD_BYTES};
 
-pub use reader::Reader;
+pub use reader::{Reader, Seat};
 pub use timed::Timed;
 
 use crate::devices::Devices;
@@ -331,7 +331,7 @@ fn start_reader(
         confined: confined.flat_map(CpuList::iter).collect(),
     };
     let why = match seats.reader(context.measurement.device) {
-        Some(cpu) => match Reader::start(follower, cpu) {
+        Some(seat) => match Reader::start(follower, seat) {
             Ok(reader) => return Some(reader),
             Err(error) => error.to_string(),
         },

@@ -1,8 +1,8 @@
 //! Who reads the flight recorder's rings while it records, where a run is longer than they are.
 //!
 //! Nothing that records may run on a measured processor. So the reader has one of its own, the lowest of
-//! those that are left, where the machine keeps house anyway; where there is none but the sender's, it has a
-//! tenth of that at most, in turns of a few microseconds: a generator that keeps its schedule by polling
+//! those that are left, where the machine keeps house anyway, and half of its time at most; where there is none
+//! but the sender's, it has a tenth of that at most, in turns of a few microseconds: a generator that keeps its schedule by polling
 //! leaves nothing, and a packet that is due meanwhile is late by no more than the turn. Its lateness is
 //! recorded as ever. Where even the sender's processor is measured (the kernel carries packets on in the
 //! context of who sends them), nobody reads, and the newest events are kept.
@@ -19,11 +19,34 @@ use latlab_trace::recorder::Follower;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
-/// What it works at once, and how much longer it then sleeps.
+/// What it works at once.
 const TURN: Duration = Duration::from_micros(20);
-const PAUSE: u32 = 9;
 /// It comes after everybody else.
 const NICE: i32 = 19;
+
+/// A reader's processor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seat {
+    /// On this nothing is done for the packets.
+    Alone(u32),
+    /// This is the sender's.
+    Beside(u32),
+}
+
+impl Seat {
+    fn cpu(self) -> u32 {
+        let (Seat::Alone(cpu) | Seat::Beside(cpu)) = self;
+        cpu
+    }
+
+    /// How much longer than it worked it sleeps.
+    fn pause(self) -> u32 {
+        match self {
+            Seat::Alone(_) => 1,
+            Seat::Beside(_) => 9,
+        }
+    }
+}
 
 /// A reader at work.
 pub struct Reader {
@@ -32,22 +55,22 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Lets it read on a processor.
+    /// Lets it read.
     ///
     /// # Errors
     /// When there can be no other thread.
-    pub fn start(follower: Follower, cpu: u32) -> io::Result<Reader> {
+    pub fn start(follower: Follower, seat: Seat) -> io::Result<Reader> {
         let stop = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&stop);
         let name = std::thread::Builder::new().name("latlab-reader".into());
         let thread = name.spawn(move || {
             let mut set = CpuSet::new();
-            set.set(cpu as usize);
+            set.set(seat.cpu() as usize);
             // A processor that went away leaves it where it may run.
             sched_setaffinity(None, &set).ok();
             // On Linux this is the thread's own.
             rustix::process::nice(NICE).ok();
-            read(follower, &told)
+            read(follower, seat, &told)
         })?;
         Ok(Reader { stop, thread })
     }
@@ -61,7 +84,7 @@ impl Reader {
     }
 }
 
-fn read(mut follower: Follower, stop: &AtomicBool) -> Follower {
+fn read(mut follower: Follower, seat: Seat, stop: &AtomicBool) -> Follower {
     let patience = follower.patience();
     while !stop.load(Ordering::Relaxed) {
         let begin = Instant::now();
@@ -70,7 +93,7 @@ fn read(mut follower: Follower, stop: &AtomicBool) -> Follower {
             more = follower.turn(now_ns());
         }
         match more {
-            true => std::thread::sleep(begin.elapsed() * PAUSE),
+            true => std::thread::sleep(begin.elapsed() * seat.pause()),
             // Whoever ends it must not wait for this.
             false => std::thread::park_timeout(patience),
         }
@@ -97,7 +120,7 @@ pub(super) struct Seats {
 
 impl Seats {
     /// The reader's processor; `None` where all are measured.
-    pub fn reader(&self, device: Device) -> Option<u32> {
+    pub fn reader(&self, device: Device) -> Option<Seat> {
         let by_program = matches!(device, Device::AfPacket | Device::AfXdp | Device::Testpmd);
         // Of what the lab has there, nobody knows.
         let by_kernel = !by_program;
@@ -110,7 +133,9 @@ impl Seats {
         let beside = self
             .sender
             .filter(|_| by_program && self.sender != self.device);
-        alone.copied().or(beside)
+        alone
+            .map(|&cpu| Seat::Alone(cpu))
+            .or(beside.map(Seat::Beside))
     }
 }
 
@@ -131,12 +156,17 @@ mod tests {
     fn nobody_reads_on_a_measured_processor() {
         use Device::{AfPacket, Lab, Route};
         let all = seats(&[0, 1, 2, 3], &[]);
-        assert_eq!(all.reader(AfPacket), Some(1), "one of its own");
-        assert_eq!(all.reader(Route), Some(1));
-        assert_eq!(seats(&[0, 1, 2, 3], &[1, 2, 3]).reader(AfPacket), Some(0));
+        assert_eq!(all.reader(AfPacket), Some(Seat::Alone(1)));
+        assert_eq!(all.reader(Route), Some(Seat::Alone(1)));
+        let confined = seats(&[0, 1, 2, 3], &[1, 2, 3]);
+        assert_eq!(confined.reader(AfPacket), Some(Seat::Beside(0)));
         let two = seats(&[0, 3], &[]);
-        assert_eq!(two.reader(AfPacket), Some(0), "beside the sender");
-        assert_eq!(two.reader(Route), Some(3), "nothing forwards there");
+        assert_eq!(two.reader(AfPacket), Some(Seat::Beside(0)));
+        assert_eq!(
+            two.reader(Route),
+            Some(Seat::Alone(3)),
+            "nothing forwards there"
+        );
         assert_eq!(two.reader(Lab), None);
         let one = Seats {
             device: Some(0),
@@ -148,6 +178,6 @@ mod tests {
             sender: Some(2),
             ..seats(&[0], &[2, 3])
         };
-        assert_eq!(isolated.reader(AfPacket), Some(0));
+        assert_eq!(isolated.reader(AfPacket), Some(Seat::Alone(0)));
     }
 }

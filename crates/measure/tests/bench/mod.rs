@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use latlab_host::sys::netns::NetNs;
-use latlab_measure::forward::Reader;
+use latlab_measure::forward::{Reader, Seat};
 use latlab_netlink::{Address, Handle, Interface, LinkChange, LinkKind, Neighbour, NewLink};
 use latlab_probe::Layer2;
 use latlab_report::attribution::{self, Attribution, Capture, Hole};
@@ -236,7 +236,7 @@ impl Bench {
         let follower = recorder.follow(&[before.live(), behind.live()], Wanted::default());
         let reader = self
             .follow
-            .then(|| Reader::start(follower, NEAR as u32).unwrap());
+            .then(|| Reader::start(follower, Seat::Beside(NEAR as u32)).unwrap());
         recorder.start();
         let begin = now_ns() + 50_000_000;
         let end = begin + duration.as_nanos() as u64;

@@ -139,3 +139,35 @@ impl<'a> Lanes<'a> {
 pub fn task_name(pid: u32, name: &str) -> String {
     format!("{name} ({pid})").trim_start().to_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_hole_a_lane_says_that_it_is_not_known() {
+        let name = |name: &str| name.to_string();
+        let mut lane = Lane {
+            cpu: 0,
+            tasks: vec![(10, name("a")), (30, name("b")), (80, name("c"))],
+            upon: vec![(15, 50, name("tick")), (70, 75, name("tock"))],
+        };
+        lane.forget((20, 40), 100);
+        let tasks = [
+            (10, name("a")),
+            (20, name(NOT_KNOWN)),
+            (40, name("b")),
+            (80, name("c")),
+        ];
+        assert_eq!(lane.tasks, tasks);
+        let upon = [
+            (15, 20, name("tick")),
+            (40, 50, name("tick")),
+            (70, 75, name("tock")),
+        ];
+        assert_eq!(lane.upon, upon);
+        lane.forget((60, 100), 100);
+        assert_eq!(lane.tasks[3..], [(60, name(NOT_KNOWN))]);
+        assert_eq!(lane.upon.len(), 2);
+    }
+}

@@ -399,7 +399,20 @@ fn what_was_not_recorded_gets_no_cause() {
     late.watched = vec![(0, 0), (1, TO + 1)];
     let mut empty = capture(held_up(FROM, TO), Vec::new());
     empty.watched.clear();
-    for capture in [nothing, late, empty] {
+    // Or its windows were not kept, or what happened was lost and only its end was seen.
+    let back = switch(TO, HOG, 0, DEVICE, "forwarder");
+    let hog = switch(FROM, DEVICE, 0, HOG, "hog");
+    let hole = |cpu, from_ns, to_ns, is_lost| Hole {
+        cpu,
+        from_ns,
+        to_ns,
+        is_lost,
+    };
+    let mut not_kept = capture(held_up(FROM, TO), vec![device, hog, back]);
+    not_kept.holes = vec![hole(0, FROM - 1_000, TO + 1_000, false)];
+    let mut lost = capture(held_up(FROM, TO), vec![device, back]);
+    lost.holes = vec![hole(1, FROM - 10, FROM + 10, true)];
+    for capture in [nothing, late, empty, not_kept, lost] {
         let all = attribute(&capture, 1000);
         for one in all.worst.iter().filter(|one| one.latency_ns() > 50_000) {
             is_whole(one);

@@ -59,17 +59,21 @@ impl UnderWay {
     /// Looks at `count` records at most of what was seen before `until_ns`; whether there may be more of
     /// them. Whoever comes out is handed over.
     pub fn advance(&mut self, count: usize, until_ns: u64, mut take: impl FnMut(Passed)) -> bool {
+        let mut came = self.before.next(until_ns);
+        let mut left = self.behind.next(until_ns);
         for _ in 0..count {
-            match (self.before.next(until_ns), self.behind.next(until_ns)) {
-                (Some((came, at)), left) if left.is_none_or(|(left, _)| came <= left) => {
+            match (came, left) {
+                (Some((ns, at)), _) if left.is_none_or(|(left_ns, _)| ns <= left_ns) => {
                     let record = self.before.take(at);
                     self.enter(&record);
+                    came = self.before.next(until_ns);
                 }
                 (_, Some((_, at))) => {
                     let record = self.behind.take(at);
                     if let Some(passed) = self.leave(&record) {
                         take(passed);
                     }
+                    left = self.behind.next(until_ns);
                 }
                 _ => return false,
             }
