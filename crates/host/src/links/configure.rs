@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use latlab_model::overlay::HEADROOM_ALIAS;
 use latlab_model::plan::{InterfacePlan, NodePlan, Plan};
 use latlab_model::spec::NodeKind;
 use latlab_netlink::{Address, Handle, InterfaceAddress, Link, LinkChange, Route};
@@ -130,9 +131,8 @@ pub(super) fn switch_on(network: &Network, plan: &Plan) -> Result<(), Error> {
         };
         let mut handle = Handle::open().map_err(refused)?;
         let all = handle.links().map_err(refused)?;
-        let switches = all
-            .iter()
-            .filter(|link| link.kind.as_deref() == Some("bridge"));
+        let is_switch = |link: &&Link| link.kind.as_deref() == Some("bridge") && carries(link);
+        let switches = all.iter().filter(is_switch);
         let up: Vec<_> = switches
             .map(|link| LinkChange::of_index(link.index).up(true).request())
             .collect();
@@ -164,13 +164,18 @@ fn wait(
     Ok(())
 }
 
+/// Whether frames are to pass an interface at all.
+fn carries(link: &Link) -> bool {
+    link.alias.as_deref() != Some(HEADROOM_ALIAS)
+}
+
 /// The first interface of a link's namespace that does not pass packets or has an address that
 /// cannot be used yet. Everything there is ours, so everything counts.
 fn first_idle(handle: &mut Handle) -> Result<Option<Lack>, latlab_netlink::Error> {
-    for listed in handle.links()? {
+    for listed in handle.links()?.iter().filter(|link| carries(link)) {
         let link = handle.link(&listed.name)?;
         if let Some(lack) = idle(link.as_ref()) {
-            return Ok(Some((listed.name, lack.to_owned())));
+            return Ok(Some((listed.name.clone(), lack.to_owned())));
         }
     }
     let receiving = handle.receiving_ipv6()?;

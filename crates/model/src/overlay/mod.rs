@@ -16,6 +16,10 @@ mod print;
 mod values;
 mod words;
 
+/// The label (`ip link` shows it as `alias`) of the interfaces by which the daemon gives containers room for
+/// headers. They carry nothing, and are to stay down.
+pub const HEADROOM_ALIAS: &str = "latlab overlay: room for headers, never up";
+
 pub use change::{Item, ItemName, Refusal};
 pub use document::{
     Dispatch, Interface, InterfaceKind, Interrupts, Link, LinkKind, Mode, Network, Overlay,

@@ -10,13 +10,13 @@
 
 use std::collections::BTreeSet;
 
+use latlab_model::overlay::HEADROOM_ALIAS;
 use latlab_netlink::{Bridge, Error, Handle, Interface, LinkChange, LinkKind, NewLink, Vxlan};
 
 use super::object::Owner;
 
 /// No tunnel is opened at it: "discard".
 const PORT: u16 = 9;
-const ALIAS: &str = "latlab overlay: room for headers, never up";
 
 /// The bridge of one kernel path.
 #[derive(Debug)]
@@ -64,10 +64,12 @@ impl Headroom {
     }
 
     fn make(&self, handle: &mut Handle) -> Result<u32, Error> {
+        let label = |name: &str| LinkChange::of(name).alias(HEADROOM_ALIAS).request();
         let kind = LinkKind::Bridge(Bridge::default());
-        handle.apply(&NewLink::new(Interface::new(&self.bridge), kind).request())?;
+        let bridge = NewLink::new(Interface::new(&self.bridge), kind).request();
+        handle.apply_all(&[bridge, label(&self.bridge)])?;
         let bridge = handle.link_index(&self.bridge)?;
-        let tunnel = LinkKind::Vxlan(Vxlan {
+        let kind = LinkKind::Vxlan(Vxlan {
             vni: self.vni,
             local: None,
             remote: None,
@@ -76,20 +78,13 @@ impl Headroom {
             udp_checksum: false,
             learning: false,
         });
-        let tunnel = NewLink::new(Interface::new(&self.tunnel), tunnel).master(bridge);
-        let made = handle.apply_all(&[
-            tunnel.request(),
-            LinkChange::of(&self.bridge).alias(ALIAS).request(),
-            LinkChange::of(&self.tunnel).alias(ALIAS).request(),
-        ]);
-        match made {
-            Ok(()) => Ok(bridge),
-            Err(error) => {
-                // A bridge without it would be of no use.
-                let _ = handle.apply(&latlab_netlink::delete(&self.bridge));
-                Err(error)
-            }
+        let tunnel = NewLink::new(Interface::new(&self.tunnel), kind).master(bridge);
+        let made = handle.apply_all(&[tunnel.request(), label(&self.tunnel)]);
+        if made.is_err() {
+            // A bridge without it would be of no use.
+            let _ = handle.apply(&latlab_netlink::delete(&self.bridge));
         }
+        made.map(|()| bridge)
     }
 
     fn remove(&self, handle: &mut Handle) -> Result<(), Error> {
