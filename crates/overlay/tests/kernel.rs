@@ -318,6 +318,11 @@ fn containers_of_a_tunnel_have_room_for_its_headers() {
         };
         let master = |name: &str| underlay::link(&one.namespace, name).master;
         assert!(rooms().is_empty(), "nobody needs any");
+        // Half of it, as one leaves that is killed in between.
+        underlay::tunnel(&one, &a, &two, &b, LAN);
+        let half = format!("ip link delete {}", rooms()[0].name);
+        one.at(&half);
+        assert_eq!(master("a"), None);
         underlay::tunnel(&one, &a, &two, &b, LAN);
         let [room] = &rooms()[..] else {
             panic!("{:?}", rooms());

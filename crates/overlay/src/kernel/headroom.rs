@@ -65,6 +65,8 @@ impl Headroom {
 
     fn make(&self, handle: &mut Handle) -> Result<u32, Error> {
         let label = |name: &str| LinkChange::of(name).alias(HEADROOM_ALIAS).request();
+        // Whoever was killed while doing this may have left half of it.
+        let _ = handle.apply(&latlab_netlink::delete(&self.tunnel));
         let kind = LinkKind::Bridge(Bridge::default());
         let bridge = NewLink::new(Interface::new(&self.bridge), kind).request();
         handle.apply_all(&[bridge, label(&self.bridge)])?;
@@ -81,14 +83,15 @@ impl Headroom {
         let tunnel = NewLink::new(Interface::new(&self.tunnel), kind).master(bridge);
         let made = handle.apply_all(&[tunnel.request(), label(&self.tunnel)]);
         if made.is_err() {
-            // A bridge without it would be of no use.
-            let _ = handle.apply(&latlab_netlink::delete(&self.bridge));
+            // One without the other would be of no use.
+            let _ = self.remove(handle);
         }
         made.map(|()| bridge)
     }
 
     fn remove(&self, handle: &mut Handle) -> Result<(), Error> {
-        handle.apply(&latlab_netlink::delete(&self.tunnel))?;
-        handle.apply(&latlab_netlink::delete(&self.bridge))
+        let tunnel = handle.apply(&latlab_netlink::delete(&self.tunnel));
+        handle.apply(&latlab_netlink::delete(&self.bridge))?;
+        tunnel
     }
 }
