@@ -1,4 +1,4 @@
-//! The bytes that daemon and kernel programs share (`bpf/kernel.bpf.c`).
+//! The bytes that daemon and kernel programs share (`bpf/layout.h`).
 //!
 //! Written and read field by field, so that nothing depends on how a compiler lays structures out.
 
@@ -423,7 +423,7 @@ mod tests {
 
     #[test]
     fn the_programs_count_by_the_same_reasons() {
-        let source = include_str!("../../bpf/kernel.bpf.c");
+        let source = include_str!("../../bpf/layout.h");
         let line = format!("\tREASONS = {DROPS},");
         assert!(source.lines().any(|known| known == line), "{line}");
     }

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* Which way a frame goes, and what is counted of it. */
+#pragma once
+
+#include <linux/if_ether.h>
+#include <linux/pkt_cls.h>
+
+#include "layout.h"
+
+static __always_inline struct counts *counts_of(__u32 number)
+{
+	return bpf_map_lookup_elem(&overlay_counts, &number);
+}
+
+static __always_inline void count(__u32 ingress, __u32 egress, __u32 bytes)
+{
+	struct counts *counts = counts_of(ingress);
+
+	if (counts) {
+		counts->received_frames++;
+		counts->received_bytes += bytes;
+	}
+	counts = counts_of(egress);
+	if (counts) {
+		counts->sent_frames++;
+		counts->sent_bytes += bytes;
+	}
+}
+
+static __always_inline int drop(__u32 number, enum reason reason)
+{
+	struct counts *counts = counts_of(number);
+
+	if (counts)
+		counts->dropped[reason]++;
+	return TC_ACT_SHOT;
+}
+
+static __always_inline int to_daemon(const struct port *port)
+{
+	struct counts *counts = counts_of(port->number);
+
+	if (counts)
+		counts->missed++;
+	if (port->tap)
+		return bpf_redirect(port->tap, 0);
+	/* A wire's frames have passed the daemon's packet socket already; the rest is the host's. */
+	if (port->kind == KIND_DIRECT)
+		return TC_ACT_UNSPEC;
+	return drop(port->number, REASON_DOWN);
+}
+
+static __always_inline bool same_mac(const void *a, const void *b)
+{
+	const __u16 *left = a, *right = b;
+
+	return left[0] == right[0] && left[1] == right[1] && left[2] == right[2];
+}
+
+static __always_inline __u32 mix(__u32 a, __u32 b, __u32 c)
+{
+	__u32 hash = a * 0x9e3779b1 ^ b * 0x85ebca6b ^ c * 0xc2b2ae35;
+
+	return hash ^ hash >> 16;
+}
+
+static __always_inline bool same_key(const struct key *a, const struct key *b)
+{
+	const __u32 *left = (const void *)a, *right = (const void *)b;
+
+	return left[0] == right[0] && left[1] == right[1] && left[2] == right[2] && left[3] == right[3];
+}
+
+/* The route of a key, if the daemon has said it and still stands by it. */
+static __always_inline struct route *believed(const struct key *key)
+{
+	struct route *route;
+	struct state *state;
+	__u32 zero = 0;
+
+	route = bpf_map_lookup_elem(&overlay_routes, key);
+	state = bpf_map_lookup_elem(&overlay_state, &zero);
+	if (!route || !state || (__s32)(route->generation - state->floor) < 0)
+		return NULL;
+	/* Only the first time, so that the processors can share the line. */
+	if (!route->used)
+		route->used = 1;
+	return route;
+}
+
+/* A frame's way, if there is one. */
+static __always_inline struct route *route_of(__u32 origin, const struct ethhdr *eth)
+{
+	struct near_route *near;
+	struct route *route;
+	__u32 *changes;
+	__u32 at = 0, seen;
+	struct key key;
+
+	key.origin = origin;
+	__builtin_memcpy(key.source, eth->h_source, 6);
+	__builtin_memcpy(key.destination, eth->h_dest, 6);
+	changes = bpf_map_lookup_elem(&overlay_changes, &at);
+	at = mix(origin, *(__u32 *)&key.source[2], *(__u32 *)&key.destination[2]) % NEAR_ROUTES;
+	near = bpf_map_lookup_elem(&overlay_near, &at);
+	if (!changes || !near || is_interrupted)
+		return believed(&key);
+	/* Before the look: what changes meanwhile changes the number again. */
+	seen = *(volatile __u32 *)changes;
+	if (near->changes == seen && same_key(&near->key, &key))
+		return &near->route;
+	route = believed(&key);
+	if (!route)
+		return NULL;
+	near->changes = seen;
+	near->key = key;
+	near->route = *route;
+	return route;
+}
+
+/* A bucket of frames that is filled as time goes by. Two processors may now and then let one more through. */
+static __always_inline bool floods_too_much(struct port *port)
+{
+	__u64 now, more;
+
+	if (!port->flood_rate)
+		return false;
+	now = bpf_ktime_get_ns();
+	more = (now - port->flood_at) * port->flood_rate / 1000000000;
+	if (more) {
+		more += port->flood_left;
+		port->flood_left = more > port->flood_burst ? port->flood_burst : more;
+		port->flood_at = now;
+	}
+	if (!port->flood_left)
+		return true;
+	port->flood_left--;
+	return false;
+}

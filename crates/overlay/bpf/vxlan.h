@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* A tunnel's headers: written in front of an inner frame (RFC 7348), and taken off. */
+#pragma once
+
+#include <stddef.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/udp.h>
+#include <bpf/bpf_endian.h>
+
+#include "layout.h"
+#include "routes.h"
+
+#define VXLAN_FLAGS bpf_htonl(0x08000000)
+/* Without options; with a checksum. */
+#define TCP_BYTES 20
+#define ICMP_BYTES 4
+#define DONT_FRAGMENT bpf_htons(0x4000)
+#define FRAGMENT bpf_htons(0x3fff)
+/* Linux 6.3; an older kernel refuses it. */
+#define DECAP_L3_IPV6 (1ULL << 8)
+#define KEEP_SUM BPF_F_ADJ_ROOM_NO_CSUM_RESET
+#define WHOLE (BPF_F_ADJ_ROOM_FIXED_GSO | KEEP_SUM)
+
+/* What is in front of an inner frame, and that frame's own Ethernet header. */
+struct vxlan_frame {
+	struct ethhdr eth;
+	struct iphdr ip;
+	struct udphdr udp;
+	__be32 flags;
+	__be32 vni;
+	struct ethhdr inner;
+} __attribute__((packed));
+#define OUTER_BYTES offsetof(struct vxlan_frame, inner)
+
+/* Read anew each time: a compiler that keeps them as the 32 bits they are declared as loses that they are
+ * pointers, and the verifier refuses the program. */
+#define BEGIN(skb) ((void *)(long)*(volatile __u32 *)&(skb)->data)
+#define END(skb) ((void *)(long)*(volatile __u32 *)&(skb)->data_end)
+
+/* The frame's first bytes in one piece, as they nearly always are: a call per look costs more than the look. */
+static __always_inline void *front_of(struct __sk_buff *skb, __u32 bytes)
+{
+	void *front = BEGIN(skb);
+
+	if (front + bytes <= END(skb))
+		return front;
+	if (bpf_skb_pull_data(skb, bytes))
+		return NULL;
+	front = BEGIN(skb);
+	return front + bytes <= END(skb) ? front : NULL;
+}
+
+static __always_inline __u64 sum_words(const void *bytes, __u32 words)
+{
+	const __u16 *word = bytes;
+	__u64 sum = 0;
+
+#pragma unroll
+	for (__u32 i = 0; i < words; i++)
+		sum += word[i];
+	return sum;
+}
+
+static __always_inline __u16 fold(__u64 sum)
+{
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return sum;
+}
+
+/* What is looked at in an inner packet. */
+struct inner {
+	__u8 protocol;
+	__u8 tos;
+	bool summed; /* its checksum is right, or will be when it reaches a wire */
+	__u32 flow;  /* the same for all packets of a flow */
+	/* What all its bytes behind the Ethernet header sum up to, without looking at the data: a right
+	 * checksum makes data and pseudo header sum up to nothing (local checksum offload, one level up). */
+	__u64 sum;
+};
+
+/* `at`: where the network header ends. What is too short for its own protocol has no checksum to rely on,
+ * and goes as it is: it is not a switch's to judge. */
+static __always_inline void look_into_payload(struct __sk_buff *skb, __u32 at, struct inner *inner)
+{
+	const void *front = NULL;
+
+	if (inner->protocol == IPPROTO_UDP) {
+		front = front_of(skb, at + sizeof(struct udphdr));
+		if (!front || !((struct udphdr *)(front + at))->check)
+			inner->summed = false;
+	} else if (inner->protocol == IPPROTO_TCP) {
+		front = front_of(skb, at + TCP_BYTES);
+		if (!front)
+			inner->summed = false;
+	} else if ((inner->protocol != IPPROTO_ICMP && inner->protocol != IPPROTO_ICMPV6) ||
+		   skb->len < at + ICMP_BYTES) {
+		inner->summed = false;
+	}
+	/* Both begin with their ports. */
+	if (front)
+		inner->flow ^= mix(*(__u32 *)(front + at), 0, 0);
+}
+
+static __always_inline int look_into_v4(struct __sk_buff *skb, struct inner *inner)
+{
+	const __u32 at = ETH_HLEN + sizeof(struct iphdr);
+	const void *front = front_of(skb, at);
+	const struct iphdr *ip = front + ETH_HLEN;
+	bool whole;
+
+	if (!front)
+		return -1;
+	inner->protocol = ip->protocol;
+	inner->tos = ip->tos;
+	inner->flow = mix(ip->saddr, ip->daddr, ip->protocol);
+	/* The header sums up to nothing; the rest to what the pseudo header lacks, and ICMP has none. */
+	if (ip->protocol != IPPROTO_ICMP)
+		inner->sum = (__u16)~fold(sum_words(&ip->saddr, 4) + bpf_htons(ip->protocol) +
+					  bpf_htons(bpf_ntohs(ip->tot_len) - sizeof(*ip)));
+	whole = ip->ihl == 5 && !(ip->frag_off & FRAGMENT);
+	inner->summed = whole && ip->protocol != IPPROTO_ICMPV6 && bpf_ntohs(ip->tot_len) == skb->len - ETH_HLEN;
+	/* Of a datagram in pieces only the first one has ports, and all go one way. */
+	if (whole)
+		look_into_payload(skb, at, inner);
+	return 0;
+}
+
+static __always_inline int look_into_v6(struct __sk_buff *skb, struct inner *inner)
+{
+	const __u32 at = ETH_HLEN + sizeof(struct ipv6hdr);
+	const void *front = front_of(skb, at);
+	const struct ipv6hdr *ip = front + ETH_HLEN;
+
+	if (!front)
+		return -1;
+	inner->protocol = ip->nexthdr;
+	inner->tos = bpf_ntohs(*(__be16 *)ip) >> 4;
+	inner->flow = mix(ip->saddr.in6_u.u6_addr32[3], ip->daddr.in6_u.u6_addr32[3], ip->nexthdr);
+	/* Addresses and length are in both headers, and so cancel out. */
+	inner->sum = sum_words(ip, 2) + *(__u16 *)&ip->nexthdr + (__u16)~bpf_htons(ip->nexthdr);
+	inner->summed = ip->nexthdr != IPPROTO_ICMP && bpf_ntohs(ip->payload_len) == skb->len - at;
+	look_into_payload(skb, at, inner);
+	return 0;
+}
+
+/* Makes room and writes what is in front of the inner frame. Positive: not for this program, and untouched. */
+static __always_inline int encapsulate(struct __sk_buff *skb, const struct route *route, const struct ethhdr *eth)
+{
+	const __u64 tunnel = BPF_F_ADJ_ROOM_ENCAP_L3_IPV4 | BPF_F_ADJ_ROOM_ENCAP_L4_UDP |
+			     BPF_F_ADJ_ROOM_ENCAP_L2(ETH_HLEN) | BPF_F_ADJ_ROOM_ENCAP_L2_ETH;
+	struct inner inner = {};
+	struct vxlan_frame front;
+	__u32 flow, length = skb->len;
+	__u64 sum;
+
+	if (skb->protocol == bpf_htons(ETH_P_IP) || skb->protocol == bpf_htons(ETH_P_IPV6)) {
+		if (skb->protocol == bpf_htons(ETH_P_IP) ? look_into_v4(skb, &inner) : look_into_v6(skb, &inner))
+			return -1;
+		/* Datagrams to be cut up would reach their socket marked as a tunnel's, and be refused. */
+		if (skb->gso_size && inner.protocol != IPPROTO_TCP)
+			return 1;
+		/* Who cuts a frame up cannot be asked from here for checksums of the pieces. */
+		if (skb->gso_size)
+			inner.summed = false;
+		/* A frame that came out of a tunnel and was forwarded is still marked as one, with headers
+		 * in the same places. Single packets of more than 16 KB never get room. */
+		if (bpf_skb_adjust_room(skb, OUTER_BYTES, BPF_ADJ_ROOM_MAC, tunnel | WHOLE) &&
+		    bpf_skb_adjust_room(skb, OUTER_BYTES, BPF_ADJ_ROOM_MAC, WHOLE))
+			return 1;
+	} else {
+		inner.flow = mix(*(__u32 *)&eth->h_dest[2], *(__u32 *)&eth->h_source[2], eth->h_proto);
+		if (bpf_skb_change_head(skb, OUTER_BYTES, 0))
+			return 1;
+	}
+	__builtin_memcpy(front.eth.h_dest, route->remote_mac, 6);
+	__builtin_memcpy(front.eth.h_source, route->local_mac, 6);
+	front.eth.h_proto = bpf_htons(ETH_P_IP);
+	__builtin_memset(&front.ip, 0, sizeof(front.ip));
+	front.ip.version = 4;
+	front.ip.ihl = 5;
+	front.ip.tos = inner.tos & 3; /* RFC 6040 */
+	front.ip.tot_len = bpf_htons(length + OUTER_BYTES - ETH_HLEN);
+	front.ip.frag_off = DONT_FRAGMENT;
+	front.ip.ttl = 64;
+	front.ip.protocol = IPPROTO_UDP;
+	front.ip.saddr = route->local;
+	front.ip.daddr = route->remote;
+	front.ip.check = ~fold(sum_words(&front.ip, sizeof(front.ip) / 2));
+	/* RFC 7348: entropy for paths and queues. Connected sockets bring a hash of their flow along; to have
+	 * the kernel compute others' means to take the packet apart once more. */
+	flow = skb->hash ? skb->hash : inner.flow;
+	front.udp.source = bpf_htons(0xc000 | (flow & 0x3fff));
+	front.udp.dest = route->remote_port;
+	front.udp.len = bpf_htons(length + OUTER_BYTES - ETH_HLEN - sizeof(front.ip));
+	front.udp.check = 0;
+	front.flags = VXLAN_FLAGS;
+	front.vni = bpf_htonl(route->network << 8);
+	front.inner = *eth;
+	if (inner.summed) {
+		sum = inner.sum + sum_words(&front.ip.saddr, 4) + bpf_htons(IPPROTO_UDP) + front.udp.len;
+		sum += sum_words(&front.udp, (sizeof(front) - offsetof(struct vxlan_frame, udp)) / 2);
+		front.udp.check = ~fold(sum);
+		if (!front.udp.check)
+			front.udp.check = 0xffff;
+	}
+	return bpf_skb_store_bytes(skb, 0, &front, sizeof(front), 0);
+}
+
+/* A large frame whose inner packet is large too. The other kind is a row of datagrams that belong to the
+ * daemon's socket (UDP_GRO): only the first one's inner packet is at its beginning. */
+static __always_inline bool is_one_packet(struct __sk_buff *skb, __be16 protocol)
+{
+	const __u32 at = sizeof(struct vxlan_frame);
+	__be16 length;
+
+	if (protocol == bpf_htons(ETH_P_IP))
+		return !bpf_skb_load_bytes(skb, at + offsetof(struct iphdr, tot_len), &length, 2) &&
+		       bpf_ntohs(length) == skb->len - at;
+	if (protocol == bpf_htons(ETH_P_IPV6))
+		return !bpf_skb_load_bytes(skb, at + offsetof(struct ipv6hdr, payload_len), &length, 2) &&
+		       bpf_ntohs(length) == skb->len - at - sizeof(struct ipv6hdr);
+	return false;
+}
+
+/* Takes off what is in front of the inner frame. Positive: the kernel still takes the frame for a packet
+ * of the outer protocol, so that it has to come in anew, through a device. */
+static __always_inline int decapsulate(struct __sk_buff *skb, const struct ethhdr *inner)
+{
+	int anew = 1;
+
+	if (inner->h_proto == bpf_htons(ETH_P_IP)) {
+		if (bpf_skb_adjust_room(skb, -(int)OUTER_BYTES, BPF_ADJ_ROOM_MAC, WHOLE))
+			return -1;
+		anew = 0;
+	} else if (inner->h_proto == bpf_htons(ETH_P_IPV6) &&
+		   !bpf_skb_adjust_room(skb, -(int)OUTER_BYTES, BPF_ADJ_ROOM_MAC, WHOLE | DECAP_L3_IPV6)) {
+		anew = 0;
+	} else if (bpf_skb_adjust_room(skb, -(int)OUTER_BYTES, BPF_ADJ_ROOM_MAC, WHOLE)) {
+		return -1;
+	}
+	/* What a card has verified was the outer checksum first. */
+	bpf_csum_level(skb, BPF_CSUM_LEVEL_DEC);
+	if (bpf_skb_store_bytes(skb, 0, inner, sizeof(*inner), 0))
+		return -1;
+	return anew;
+}
