@@ -21,7 +21,7 @@ use latlab_netlink::{Address, Handle, Interface, LinkChange, LinkKind, Neighbour
 use latlab_probe::Layer2;
 use latlab_report::attribution::{self, Attribution, Capture, Hole};
 use latlab_samples::Passage;
-use latlab_trace::recorder::{Recorder, Settings, Wanted, Watched, around};
+use latlab_trace::recorder::{Recorder, Settings, Wanted, around};
 use latlab_trace::taps::matching::{self, Fates};
 use latlab_trace::taps::{Point, Side, Tap};
 use latlab_wire::probe::{HEADER_BYTES, Packet, PacketRepr};
@@ -263,7 +263,10 @@ impl Bench {
         let watched = recorded.gaps.processors.iter();
         let capture = Capture {
             passages,
-            holes: watched.clone().flat_map(holes).collect(),
+            holes: watched
+                .clone()
+                .flat_map(|one| Hole::of_processor(one.cpu, &one.lost, &one.not_kept))
+                .collect(),
             watched: watched.map(|w| (w.cpu, w.complete_from_ns)).collect(),
             steal_known: recorded.gaps.steal_known,
             unknown: Vec::new(),
@@ -301,20 +304,6 @@ fn slowest(passages: &[Passage]) -> (Vec<(u64, u64)>, BTreeSet<u32>) {
         all.iter().map(window).collect(),
         tasks.filter(|&task| task != 0).collect(),
     )
-}
-
-fn holes(watched: &Watched) -> Vec<Hole> {
-    let cpu = watched.cpu;
-    let of = |all: &[(u64, u64)], is_lost| -> Vec<Hole> {
-        let hole = |&(from_ns, to_ns): &(u64, u64)| Hole {
-            cpu,
-            from_ns,
-            to_ns,
-            is_lost,
-        };
-        all.iter().map(hole).collect()
-    };
-    [of(&watched.lost, true), of(&watched.not_kept, false)].concat()
 }
 
 fn generate(socket: &UdpSocket, to: SocketAddr, rate: u64, begin: u64, end: u64) {

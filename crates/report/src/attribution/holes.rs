@@ -24,6 +24,22 @@ pub struct Hole {
     pub is_lost: bool,
 }
 
+impl Hole {
+    /// Those of a processor: times (ns) in which events were lost, and in which they were not kept.
+    #[must_use]
+    pub fn of_processor(cpu: u16, lost: &[(u64, u64)], not_kept: &[(u64, u64)]) -> Vec<Hole> {
+        let lost = lost.iter().map(|&time| (time, true));
+        let all = lost.chain(not_kept.iter().map(|&time| (time, false)));
+        all.map(|((from_ns, to_ns), is_lost)| Hole {
+            cpu,
+            from_ns,
+            to_ns,
+            is_lost,
+        })
+        .collect()
+    }
+}
+
 /// All of them, ready to be asked.
 #[derive(Debug, Default)]
 pub struct Holes {

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use hdrhistogram::Histogram;
 
-use latlab_model::results::{Hop, Manifest, Ruler, Trace, Trial, WatchedCpu};
+use latlab_model::results::{Hop, Manifest, Ruler, Trace, Trial};
 use latlab_samples::table;
 use latlab_samples::{Passage, RunDir, RunDirError, SamplesError};
 use serde_json::{Value, json};
@@ -224,26 +224,15 @@ fn capture(run: &RunDir, number: u32, trace: &Trace) -> Result<Capture, ExplainE
     let watched = trace.watched.iter().filter(|_| !events.is_empty());
     Ok(Capture {
         passages: Vec::new(),
-        holes: watched.clone().flat_map(holes).collect(),
+        holes: watched
+            .clone()
+            .flat_map(|one| Hole::of_processor(one.cpu, &one.lost, &one.not_kept))
+            .collect(),
         watched: watched.map(|one| (one.cpu, one.complete_from_ns)).collect(),
         events,
         steal_known: trace.steal_known,
         unknown: trace.unknown.clone(),
     })
-}
-
-fn holes(watched: &WatchedCpu) -> Vec<Hole> {
-    let cpu = watched.cpu;
-    let of = |all: &[(u64, u64)], is_lost| -> Vec<Hole> {
-        let hole = |&(from_ns, to_ns): &(u64, u64)| Hole {
-            cpu,
-            from_ns,
-            to_ns,
-            is_lost,
-        };
-        all.iter().map(hole).collect()
-    };
-    [of(&watched.lost, true), of(&watched.not_kept, false)].concat()
 }
 
 /// Explains the slow packets of a run, cell by cell and device by device.
