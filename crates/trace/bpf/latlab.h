@@ -42,6 +42,10 @@ enum event_kind {
  * Only in rings: whoever reads them takes it apart. */
 #define EVENT_WHOLE_SOFTIRQ 32
 
+/* Only in rings, too: in EVENT_VECTOR_ENTRY of the local timer `b` is the address of the first function that it
+ * calls (0: none), and `text` when, and the steal then. When a function ends (EVENT_HRTIMER_EXIT) is in older
+ * records only. */
+
 /* `detail` of EVENT_VECTOR_ENTRY and EVENT_VECTOR_EXIT. */
 enum vector_kind {
 	VECTOR_LOCAL_TIMER = 1,

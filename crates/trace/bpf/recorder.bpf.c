@@ -15,6 +15,9 @@ struct hrtimer {
 	void *function;
 } __attribute__((preserve_access_index));
 
+/* A number in a structure of the kernel's, and whatever is behind it up to eight bytes. */
+#define WORD_OF(from, field) word_at((__u64)(from) + bpf_core_field_offset((from)->field))
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -39,15 +42,18 @@ static __always_inline struct recorder_head *head_of(void)
 	return head->ring ? head : 0;
 }
 
+static __always_inline struct event *event_at(struct recorder_head *head, __u32 place)
+{
+	__u32 slot = (head->ring - 1) * settings.ring_events + (place & (settings.ring_events - 1));
+
+	return bpf_map_lookup_elem(&events, &slot);
+}
+
 static __always_inline struct event *append(struct recorder_head *head, __u8 kind, __u64 time_ns,
 					    __u64 steal_ns)
 {
-	struct event *event;
-	__u32 slot;
+	struct event *event = event_at(head, __sync_fetch_and_add(&head->recorded, 1));
 
-	slot = __sync_fetch_and_add(&head->recorded, 1);
-	slot = (head->ring - 1) * settings.ring_events + (slot & (settings.ring_events - 1));
-	event = bpf_map_lookup_elem(&events, &slot);
 	if (!event)
 		return 0;
 	event->time_ns = time_ns;
@@ -62,8 +68,9 @@ static __always_inline struct event *append(struct recorder_head *head, __u8 kin
 }
 
 /* Something happens inside of a soft interrupt, so that its beginning is an event of its own; if that is
- * not known, it is known to be under way from now on. */
-static __always_inline void open_softirq(struct recorder_head *head, __u64 now, __u64 steal_ns)
+ * not known, it is known to be under way from now on. Not a part of the programs that call it: it happens
+ * seldom, and would spread what they do always over more of the processor's cache. */
+static __noinline void open_softirq(struct recorder_head *head, __u64 now, __u64 steal_ns)
 {
 	__u32 which = under_way(head, &settings.soft);
 	struct event *event;
@@ -95,7 +102,7 @@ static __always_inline struct event *next_event(struct recorder_head *head, __u8
 		return 0;
 	now = bpf_ktime_get_ns();
 	steal_ns = stolen_ns(settings.steal_from_run_queue, &head->steal_at);
-	if (head->is_open == NOT_OPEN)
+	if (head->is_open == NOT_OPEN && is_serving(head, &settings.soft))
 		open_softirq(head, now, steal_ns);
 	return append(head, kind, now, steal_ns);
 }
@@ -105,8 +112,17 @@ static __always_inline __u32 cpu_of(struct task_struct *task)
 	struct task_struct___old *old = (void *)task;
 
 	if (bpf_core_field_exists(task->thread_info.cpu))
-		return BPF_CORE_READ(task, thread_info.cpu);
-	return BPF_CORE_READ(old, cpu);
+		return WORD_OF(task, thread_info.cpu);
+	return WORD_OF(old, cpu);
+}
+
+/* Its name, which ends with a zero, whatever is behind. */
+static __always_inline void name_of(struct task_struct *task, struct event *event)
+{
+	__u64 name = (__u64)task + bpf_core_field_offset(task->comm);
+
+	*(__u64 *)event->text = word_at(name);
+	*(__u64 *)(event->text + 8) = word_at(name + 8);
 }
 
 static __always_inline bool is_ksoftirqd(const char *name)
@@ -128,13 +144,13 @@ int on_switch(struct bpf_raw_tracepoint_args *ctx)
 	if (!event)
 		return 0;
 	if (bpf_core_field_exists(prev->throttled))
-		throttled = BPF_CORE_READ(prev, throttled);
+		throttled = WORD_OF(prev, throttled) & 0xff;
 	event->detail = ctx->args[0] ? 1 : 0;
-	event->a = BPF_CORE_READ(prev, pid);
+	event->a = WORD_OF(prev, pid);
 	event->b = (state_of(prev) & 0xffff) | (throttled ? 1 << 16 : 0) |
-		   ((__u64)(__u16)BPF_CORE_READ(next, prio) << 17) |
-		   ((__u64)(__u32)BPF_CORE_READ(next, pid) << 33);
-	BPF_CORE_READ_STR_INTO(&event->text, next, comm);
+		   ((__u64)(__u16)WORD_OF(next, prio) << 17) |
+		   ((__u64)(__u32)WORD_OF(next, pid) << 33);
+	name_of(next, event);
 	head->is_open = NOT_OPEN;
 	head->serving = 0;
 	head->polled = 0;
@@ -154,9 +170,9 @@ static __always_inline int wakeup(struct bpf_raw_tracepoint_args *ctx)
 
 	if (!event)
 		return 0;
-	event->a = BPF_CORE_READ(task, pid);
+	event->a = WORD_OF(task, pid);
 	event->b = cpu_of(task);
-	BPF_CORE_READ_STR_INTO(&event->text, task, comm);
+	name_of(task, event);
 	/* The rest is left to it, or to whoever is first. */
 	if (is_ksoftirqd(event->text))
 		head->is_sure = false;
@@ -300,20 +316,28 @@ int on_reschedule_exit(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
-/* b: the address of the function that is called. */
+/* b: the address of the function that is called. When it ends is not looked at: the next one's beginning or
+ * the interrupt's end is as good. The first of the local timer's interrupt is told of in the record of that,
+ * which is the newest and in the cache: a sleep's end is an event less. */
 SEC("raw_tp/hrtimer_expire_entry")
 int on_hrtimer_entry(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct hrtimer *timer = (void *)ctx->args[0];
+	struct recorder_head *head = head_of();
+	__u64 function;
+	struct event *event;
 
-	plain(head_of(), EVENT_HRTIMER_ENTRY, 0, 0, (__u64)BPF_CORE_READ(timer, function));
-	return 0;
-}
-
-SEC("raw_tp/hrtimer_expire_exit")
-int on_hrtimer_exit(struct bpf_raw_tracepoint_args *ctx)
-{
-	plain(head_of(), EVENT_HRTIMER_EXIT, 0, 0, 0);
+	if (!head)
+		return 0;
+	function = WORD_OF(timer, function);
+	event = event_at(head, head->recorded - 1);
+	if (event && event->kind == EVENT_VECTOR_ENTRY && event->detail == VECTOR_LOCAL_TIMER && !event->b) {
+		*(__u64 *)event->text = bpf_ktime_get_ns();
+		*(__u64 *)(event->text + 8) = stolen_ns(settings.steal_from_run_queue, &head->steal_at);
+		event->b = function;
+		return 0;
+	}
+	plain(head, EVENT_HRTIMER_ENTRY, 0, 0, function);
 	return 0;
 }
 

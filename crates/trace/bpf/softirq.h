@@ -63,8 +63,8 @@ static __always_inline __u32 state_of(struct task_struct *task)
 	struct task_struct___old *old = (void *)task;
 
 	if (bpf_core_field_exists(task->__state))
-		return BPF_CORE_READ(task, __state);
-	return BPF_CORE_READ(old, state);
+		return word_at((__u64)task + bpf_core_field_offset(task->__state));
+	return word_at((__u64)old + bpf_core_field_offset(old->state));
 }
 
 /* The processor's thread for soft interrupts could run, so that the kernel may leave them to it. */
@@ -82,15 +82,23 @@ static __always_inline __u64 begun(struct recorder_head *head, const volatile st
 	return word_at(own(head, words->begun) + 8 * pair);
 }
 
+/* One may be under way: all that is asked at most events. */
+static __always_inline bool is_serving(struct recorder_head *head, const volatile struct soft_words *words)
+{
+	if (!words->are_known)
+		return head->serving;
+	return head->is_counted && depth(head, words) & DEPTH_SERVING;
+}
+
 /* The one under way, from 1 on; 0: none. */
 static __always_inline __u32 under_way(struct recorder_head *head, const volatile struct soft_words *words)
 {
 	__u64 changed;
 
+	if (!is_serving(head, words))
+		return 0;
 	if (!words->are_known)
 		return head->serving;
-	if (!head->is_counted || !(depth(head, words) & DEPTH_SERVING))
-		return 0;
 #pragma unroll
 	for (int pair = 0; pair < SOFTIRQS / 2; pair++) {
 		changed = begun(head, words, pair) ^ head->begun[pair];

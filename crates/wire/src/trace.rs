@@ -119,7 +119,7 @@ pub enum EventKind {
     VectorExit = 8,
     /// A timer's function at address `b` begins.
     HrtimerEntry = 9,
-    /// It ends.
+    /// It ends. No longer written: the next one's beginning, or the interrupt's end, tells as much.
     HrtimerExit = 10,
     /// Task `a` touched address `b`, which was not there; `detail` is 1 inside the kernel.
     FaultEntry = 11,
@@ -245,11 +245,12 @@ impl Event {
 
     /// Reads what one record of a ring tells: one event, or those of a soft interrupt in which nothing else
     /// happened, which the kernel's program writes as one: its beginning, the packets it took, its end. Where
-    /// nobody looked when it began, `detail` of the beginning is 1 and its time that of the end.
+    /// nobody looked when it began, `detail` of the beginning is 1 and its time that of the end. And the local
+    /// timer's interrupt has the first function that it calls in its own record.
     #[must_use]
     pub fn from_ring(bytes: &[u8]) -> [Option<Event>; 3] {
         if bytes[18] != WHOLE_SOFTIRQ {
-            return [Event::from_bytes(bytes), None, None];
+            return Event::with_timer(bytes);
         }
         let end = Event {
             time_ns: u64_at(bytes, 0),
@@ -281,6 +282,34 @@ impl Event {
             ..end
         };
         [Some(begin), (polled > 0).then_some(poll), Some(end)]
+    }
+
+    fn with_timer(bytes: &[u8]) -> [Option<Event>; 3] {
+        let Some(event) = Event::from_bytes(bytes) else {
+            return [None; 3];
+        };
+        let is_local = event.kind == EventKind::VectorEntry && event.detail == vector::LOCAL_TIMER;
+        if !is_local || event.b == 0 {
+            return [Some(event), None, None];
+        }
+        let text = [0; TEXT_BYTES];
+        let timer = Event {
+            time_ns: u64_at(bytes, 32),
+            steal_ns: u64_at(bytes, 40),
+            kind: EventKind::HrtimerEntry,
+            detail: 0,
+            text,
+            ..event
+        };
+        [
+            Some(Event {
+                b: 0,
+                text,
+                ..event
+            }),
+            Some(timer),
+            None,
+        ]
     }
 
     /// The text as far as it is one.
@@ -414,6 +443,29 @@ mod tests {
         bytes[18] = EventKind::Wakeup as u8;
         let plain = Event::from_ring(&bytes);
         assert_eq!(plain, [Event::from_bytes(&bytes), None, None]);
+    }
+
+    #[test]
+    fn a_local_timers_first_function_is_taken_out_of_its_record() {
+        let mut bytes = [0u8; EVENT_BYTES];
+        bytes[0..8].copy_from_slice(&900u64.to_ne_bytes());
+        bytes[8..16].copy_from_slice(&60u64.to_ne_bytes());
+        bytes[16..18].copy_from_slice(&5u16.to_ne_bytes());
+        (bytes[18], bytes[19]) = (EventKind::VectorEntry as u8, vector::LOCAL_TIMER);
+        let plain = Event::from_bytes(&bytes);
+        assert_eq!(Event::from_ring(&bytes), [plain, None, None]);
+        bytes[24..32].copy_from_slice(&0xffff_0001u64.to_ne_bytes());
+        bytes[32..40].copy_from_slice(&970u64.to_ne_bytes());
+        bytes[40..48].copy_from_slice(&70u64.to_ne_bytes());
+        let timer = plain.map(|event| Event {
+            time_ns: 970,
+            steal_ns: 70,
+            kind: EventKind::HrtimerEntry,
+            detail: 0,
+            b: 0xffff_0001,
+            ..event
+        });
+        assert_eq!(Event::from_ring(&bytes), [plain, timer, None]);
     }
 
     #[test]
