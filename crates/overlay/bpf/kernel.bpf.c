@@ -25,7 +25,7 @@
 #include "vxlan.h"
 
 /* A frame that has no route, or that its route is not for: dropped or the daemon's. */
-static __always_inline int without_route(__u32 device, const struct ethhdr *eth)
+static __always_inline int without_route(__u32 device, const struct ethernet *eth)
 {
 	struct port *port = bpf_map_lookup_elem(&overlay_ports, &device);
 
@@ -33,52 +33,64 @@ static __always_inline int without_route(__u32 device, const struct ethhdr *eth)
 		return TC_ACT_UNSPEC;
 	if (!eth)
 		return drop(port->number, REASON_MALFORMED);
-	if (port->bound && !same_mac(eth->h_source, port->mac))
+	if (port->bound && !is_from(&eth->addresses, port->mac))
 		return drop(port->number, REASON_SPOOFED);
-	if ((eth->h_dest[0] & 1) && floods_too_much(port))
+	if (is_group(&eth->addresses) && floods_too_much(port))
 		return drop(port->number, REASON_LIMITED);
 	return to_daemon(port);
 }
 
-/* From a container, or from the wire of a direct link. A route says that all has been looked at: the daemon
- * makes none for an address that the port may not use, nor from one link to another. */
-SEC("tc")
-int from_port(struct __sk_buff *skb)
+/* A route says that all has been looked at: the daemon makes none for an address that the port may not use, nor
+ * from one link to another. */
+static __always_inline int forward(struct __sk_buff *skb, bool from_container)
 {
+	const struct ethernet *front = front_of(skb, ETH_HLEN);
 	__u32 device = skb->ifindex, bytes = skb->len;
+	struct ethernet eth;
 	struct route *route;
-	struct ethhdr eth;
-	void *front;
 	int done;
 
-	front = front_of(skb, sizeof(eth));
 	if (!front)
 		return without_route(device, NULL);
-	__builtin_memcpy(&eth, front, sizeof(eth));
-	if (eth.h_dest[0] & 1)
+	eth = (struct ethernet){ .addresses = front->addresses, .protocol = front->protocol };
+	if (is_group(&eth.addresses))
 		return without_route(device, &eth);
-	route = route_of(device, &eth);
+	route = route_of(device, &eth.addresses);
 	if (!route || (route->longest && (skb->gso_size ? skb->gso_size + 54 : bytes) > route->longest))
 		return without_route(device, &eth);
 	if (route->egress == route->ingress)
 		return drop(route->ingress, REASON_LOOP);
-	switch (route->way) {
-	case WAY_LOCAL:
+	if (route->way == WAY_LOCAL) {
 		count(route->ingress, route->egress, bytes);
 		return bpf_redirect_peer(route->device, 0);
-	case WAY_DIRECT:
-		count(route->ingress, route->egress, bytes);
-		return bpf_redirect(route->device, 0);
-	case WAY_VXLAN:
-		done = skb->vlan_present ? 1 : encapsulate(skb, route, &eth);
-		if (done > 0)
-			break;
-		if (done < 0)
-			return drop(route->ingress, REASON_REFUSED);
+	}
+	if (route->way == WAY_DIRECT) {
 		count(route->ingress, route->egress, bytes);
 		return bpf_redirect(route->device, 0);
 	}
-	return without_route(device, &eth);
+	if (!from_container || route->way != WAY_VXLAN || skb->vlan_present)
+		return without_route(device, &eth);
+	done = encapsulate(skb, route, &eth);
+	if (done > 0)
+		return without_route(device, &eth);
+	if (done < 0)
+		return drop(route->ingress, REASON_REFUSED);
+	count(route->ingress, route->egress, bytes);
+	return bpf_redirect(route->device, 0);
+}
+
+SEC("tc")
+int from_container(struct __sk_buff *skb)
+{
+	return forward(skb, true);
+}
+
+/* From the wire of a direct link. None of its frames goes into a tunnel, and a program that writes headers has each
+ * frame made writable first. */
+SEC("tc")
+int from_direct(struct __sk_buff *skb)
+{
+	return forward(skb, false);
 }
 
 /* From the daemon's tap of a port: the daemon has decided, this is the last step. */
@@ -99,25 +111,29 @@ SEC("tc")
 int from_tunnel(struct __sk_buff *skb)
 {
 	__u32 bytes = skb->len - OUTER_BYTES;
-	const struct vxlan_frame *front;
+	const struct tunnel *tunnel;
+	const struct ethernet *own;
+	struct ethernet inner;
 	struct route *route;
-	struct ethhdr inner;
+	const void *front;
 	bool congested;
 	int done;
 
 	if (skb->protocol != bpf_htons(ETH_P_IP) || skb->pkt_type || skb->vlan_present)
 		return TC_ACT_UNSPEC;
-	front = front_of(skb, sizeof(*front));
-	if (!front || front->ip.protocol != IPPROTO_UDP || front->ip.ihl != 5 || (front->ip.frag_off & FRAGMENT) ||
-	    front->flags != VXLAN_FLAGS)
+	front = front_of(skb, OUTER_BYTES + ETH_HLEN);
+	tunnel = front + ETH_HLEN;
+	own = front + OUTER_BYTES;
+	if (!front || tunnel->ip.protocol != IPPROTO_UDP || tunnel->ip.ihl != 5 ||
+	    (tunnel->ip.frag_off & FRAGMENT) || tunnel->flags != VXLAN_FLAGS)
 		return TC_ACT_UNSPEC;
-	inner = front->inner;
-	route = route_of(FROM_TUNNEL | bpf_ntohl(front->vni) >> 8, &inner);
-	if (!route || route->way != WAY_LOCAL || route->remote != front->ip.saddr ||
-	    route->local != front->ip.daddr || route->local_port != front->udp.dest)
+	inner = (struct ethernet){ .addresses = own->addresses, .protocol = own->protocol };
+	route = route_of(FROM_TUNNEL | bpf_ntohl(tunnel->vni) >> 8, &inner.addresses);
+	if (!route || route->way != WAY_LOCAL || route->remote != tunnel->ip.saddr ||
+	    route->local != tunnel->ip.daddr || route->local_port != tunnel->udp.dest)
 		return TC_ACT_UNSPEC;
-	congested = (front->ip.tos & 3) == 3;
-	if (skb->gso_size && !is_one_packet(skb, inner.h_proto))
+	congested = (tunnel->ip.tos & 3) == 3;
+	if (skb->gso_size && !is_one_packet(skb, inner.protocol))
 		return TC_ACT_UNSPEC;
 	done = decapsulate(skb, &inner);
 	if (done < 0)

@@ -63,10 +63,15 @@ struct port {
 /* A tunnel's frames bring their network along, an interface's are all of one. */
 #define FROM_TUNNEL 0x80000000u
 
+/* Destination and source, as a frame begins with them. In words, because a compiler that is told of bytes goes
+ * byte by byte, and what is then read back as a word has to wait for them. */
+struct addresses {
+	__u32 words[3];
+};
+
 struct key {
 	__u32 origin; /* number of the interface, or FROM_TUNNEL and the network */
-	__u8 source[6];
-	__u8 destination[6];
+	struct addresses addresses;
 };
 
 struct route {
@@ -82,8 +87,7 @@ struct route {
 	__be32 local;
 	__be16 remote_port;
 	__be16 local_port;
-	__u8 remote_mac[6];
-	__u8 local_mac[6];
+	struct addresses outer; /* to the next hop, from the wire */
 };
 
 /* A route as it was when so many changes had been made to the routes; 0: none. */

@@ -2,7 +2,6 @@
 /* Which way a frame goes, and what is counted of it. */
 #pragma once
 
-#include <linux/if_ether.h>
 #include <linux/pkt_cls.h>
 
 #include "layout.h"
@@ -50,11 +49,17 @@ static __always_inline int to_daemon(const struct port *port)
 	return drop(port->number, REASON_DOWN);
 }
 
-static __always_inline bool same_mac(const void *a, const void *b)
+static __always_inline bool is_from(const struct addresses *addresses, const __u8 *mac)
 {
-	const __u16 *left = a, *right = b;
+	const __u16 *left = (const __u16 *)addresses + 3, *right = (const void *)mac;
 
 	return left[0] == right[0] && left[1] == right[1] && left[2] == right[2];
+}
+
+/* To more than one. */
+static __always_inline bool is_group(const struct addresses *addresses)
+{
+	return *(const __u8 *)addresses & 1;
 }
 
 static __always_inline __u32 mix(__u32 a, __u32 b, __u32 c)
@@ -66,9 +71,8 @@ static __always_inline __u32 mix(__u32 a, __u32 b, __u32 c)
 
 static __always_inline bool same_key(const struct key *a, const struct key *b)
 {
-	const __u32 *left = (const void *)a, *right = (const void *)b;
-
-	return left[0] == right[0] && left[1] == right[1] && left[2] == right[2] && left[3] == right[3];
+	return a->origin == b->origin && a->addresses.words[0] == b->addresses.words[0] &&
+	       a->addresses.words[1] == b->addresses.words[1] && a->addresses.words[2] == b->addresses.words[2];
 }
 
 /* The route of a key, if the daemon has said it and still stands by it. */
@@ -89,19 +93,16 @@ static __always_inline struct route *believed(const struct key *key)
 }
 
 /* A frame's way, if there is one. */
-static __always_inline struct route *route_of(__u32 origin, const struct ethhdr *eth)
+static __always_inline struct route *route_of(__u32 origin, const struct addresses *addresses)
 {
 	struct near_route *near;
 	struct route *route;
 	__u32 *changes;
 	__u32 at = 0, seen;
-	struct key key;
+	struct key key = { .origin = origin, .addresses = *addresses };
 
-	key.origin = origin;
-	__builtin_memcpy(key.source, eth->h_source, 6);
-	__builtin_memcpy(key.destination, eth->h_dest, 6);
 	changes = bpf_map_lookup_elem(&overlay_changes, &at);
-	at = mix(origin, *(__u32 *)&key.source[2], *(__u32 *)&key.destination[2]) % NEAR_ROUTES;
+	at = mix(origin ^ addresses->words[0], addresses->words[1], addresses->words[2]) % NEAR_ROUTES;
 	near = bpf_map_lookup_elem(&overlay_near, &at);
 	if (!changes || !near || is_interrupted)
 		return believed(&key);

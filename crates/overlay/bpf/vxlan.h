@@ -2,7 +2,6 @@
 /* A tunnel's headers: written in front of an inner frame (RFC 7348), and taken off. */
 #pragma once
 
-#include <stddef.h>
 #include <linux/if_ether.h>
 #include <linux/in.h>
 #include <linux/ip.h>
@@ -24,16 +23,20 @@
 #define KEEP_SUM BPF_F_ADJ_ROOM_NO_CSUM_RESET
 #define WHOLE (BPF_F_ADJ_ROOM_FIXED_GSO | KEEP_SUM)
 
-/* What is in front of an inner frame, and that frame's own Ethernet header. */
-struct vxlan_frame {
-	struct ethhdr eth;
+/* A frame's own header, of ETH_HLEN bytes: the structure's last two are the packet's. */
+struct ethernet {
+	struct addresses addresses;
+	__be16 protocol;
+};
+
+/* What is between the outer Ethernet header and the inner frame. */
+struct tunnel {
 	struct iphdr ip;
 	struct udphdr udp;
 	__be32 flags;
 	__be32 vni;
-	struct ethhdr inner;
-} __attribute__((packed));
-#define OUTER_BYTES offsetof(struct vxlan_frame, inner)
+};
+#define OUTER_BYTES (ETH_HLEN + sizeof(struct tunnel))
 
 /* Read anew each time: a compiler that keeps them as the 32 bits they are declared as loses that they are
  * pointers, and the verifier refuses the program. */
@@ -53,20 +56,10 @@ static __always_inline void *front_of(struct __sk_buff *skb, __u32 bytes)
 	return front + bytes <= END(skb) ? front : NULL;
 }
 
-static __always_inline __u64 sum_words(const void *bytes, __u32 words)
-{
-	const __u16 *word = bytes;
-	__u64 sum = 0;
-
-#pragma unroll
-	for (__u32 i = 0; i < words; i++)
-		sum += word[i];
-	return sum;
-}
-
+/* Words of 32 bits and of 16 bits may be summed up together: folded they come to the same (RFC 1071). */
 static __always_inline __u16 fold(__u64 sum)
 {
-	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16 & 0xffff) + (sum >> 32);
 	sum = (sum & 0xffff) + (sum >> 16);
 	sum = (sum & 0xffff) + (sum >> 16);
 	return sum;
@@ -120,7 +113,7 @@ static __always_inline int look_into_v4(struct __sk_buff *skb, struct inner *inn
 	inner->flow = mix(ip->saddr, ip->daddr, ip->protocol);
 	/* The header sums up to nothing; the rest to what the pseudo header lacks, and ICMP has none. */
 	if (ip->protocol != IPPROTO_ICMP)
-		inner->sum = (__u16)~fold(sum_words(&ip->saddr, 4) + bpf_htons(ip->protocol) +
+		inner->sum = (__u16)~fold((__u64)ip->saddr + ip->daddr + bpf_htons(ip->protocol) +
 					  bpf_htons(bpf_ntohs(ip->tot_len) - sizeof(*ip)));
 	whole = ip->ihl == 5 && !(ip->frag_off & FRAGMENT);
 	inner->summed = whole && ip->protocol != IPPROTO_ICMPV6 && bpf_ntohs(ip->tot_len) == skb->len - ETH_HLEN;
@@ -142,21 +135,73 @@ static __always_inline int look_into_v6(struct __sk_buff *skb, struct inner *inn
 	inner->tos = bpf_ntohs(*(__be16 *)ip) >> 4;
 	inner->flow = mix(ip->saddr.in6_u.u6_addr32[3], ip->daddr.in6_u.u6_addr32[3], ip->nexthdr);
 	/* Addresses and length are in both headers, and so cancel out. */
-	inner->sum = sum_words(ip, 2) + *(__u16 *)&ip->nexthdr + (__u16)~bpf_htons(ip->nexthdr);
+	inner->sum = (__u64)*(__u32 *)ip + *(__u16 *)&ip->nexthdr + (__u16)~bpf_htons(ip->nexthdr);
 	inner->summed = ip->nexthdr != IPPROTO_ICMP && bpf_ntohs(ip->payload_len) == skb->len - at;
 	look_into_payload(skb, at, inner);
 	return 0;
 }
 
-/* Makes room and writes what is in front of the inner frame. Positive: not for this program, and untouched. */
-static __always_inline int encapsulate(struct __sk_buff *skb, const struct route *route, const struct ethhdr *eth)
+/* Writes what is in front of an inner frame of `bytes`, and that frame's own header. */
+static __always_inline int write_front(struct __sk_buff *skb, const struct route *route, const struct ethernet *eth,
+				       const struct inner *inner, __u32 bytes)
 {
-	const __u64 tunnel = BPF_F_ADJ_ROOM_ENCAP_L3_IPV4 | BPF_F_ADJ_ROOM_ENCAP_L4_UDP |
-			     BPF_F_ADJ_ROOM_ENCAP_L2(ETH_HLEN) | BPF_F_ADJ_ROOM_ENCAP_L2_ETH;
-	struct inner inner = {};
-	struct vxlan_frame front;
-	__u32 flow, length = skb->len;
+	const __u32 udp_bytes = bytes + sizeof(struct tunnel) - sizeof(struct iphdr);
+	const __u32 ip_bytes = bytes + sizeof(struct tunnel);
+	/* RFC 7348: entropy for paths and queues. Connected sockets bring a hash of their flow along; to have
+	 * the kernel compute others' means to take the packet apart once more. */
+	const __u32 flow = skb->hash ? skb->hash : inner->flow;
+	const __u64 ends = (__u64)route->local + route->remote;
+	void *front = front_of(skb, OUTER_BYTES + ETH_HLEN);
+	struct tunnel *tunnel = front + ETH_HLEN;
+	struct ethernet *outer = front, *own = front + OUTER_BYTES;
 	__u64 sum;
+
+	if (!front)
+		return -1;
+	/* In two pieces: the kernel next reads the first eight bytes at once. */
+	*(__u64 *)outer = *(const __u64 *)&route->outer;
+	outer->addresses.words[2] = route->outer.words[2];
+	outer->protocol = bpf_htons(ETH_P_IP);
+	tunnel->ip = (struct iphdr){
+		.version = 4,
+		.ihl = 5,
+		.tos = inner->tos & 3, /* RFC 6040 */
+		.tot_len = bpf_htons(ip_bytes),
+		.frag_off = DONT_FRAGMENT,
+		.ttl = 64,
+		.protocol = IPPROTO_UDP,
+		.check = ~fold(bpf_htons(0x4500 | (inner->tos & 3)) + bpf_htons(ip_bytes) + DONT_FRAGMENT +
+			       bpf_htons(64 << 8 | IPPROTO_UDP) + ends),
+		.saddr = route->local,
+		.daddr = route->remote,
+	};
+	tunnel->udp = (struct udphdr){
+		.source = bpf_htons(0xc000 | (flow & 0x3fff)),
+		.dest = route->remote_port,
+		.len = bpf_htons(udp_bytes),
+	};
+	tunnel->flags = VXLAN_FLAGS;
+	tunnel->vni = bpf_htonl(route->network << 8);
+	own->addresses = eth->addresses;
+	own->protocol = eth->protocol;
+	if (inner->summed) {
+		/* The length is in the pseudo header too. */
+		sum = ends + bpf_htons(IPPROTO_UDP) + 2 * (__u64)bpf_htons(udp_bytes);
+		sum += (__u64)VXLAN_FLAGS + tunnel->vni + tunnel->udp.source + route->remote_port;
+		sum += (__u64)eth->addresses.words[0] + eth->addresses.words[1] + eth->addresses.words[2];
+		sum = (__u16)~fold(sum + eth->protocol + inner->sum);
+		tunnel->udp.check = sum ? sum : 0xffff;
+	}
+	return 0;
+}
+
+/* Makes room and writes what is in front of the inner frame. Positive: not for this program, and untouched. */
+static __always_inline int encapsulate(struct __sk_buff *skb, const struct route *route, const struct ethernet *eth)
+{
+	const __u64 marks = BPF_F_ADJ_ROOM_ENCAP_L3_IPV4 | BPF_F_ADJ_ROOM_ENCAP_L4_UDP |
+			    BPF_F_ADJ_ROOM_ENCAP_L2(ETH_HLEN) | BPF_F_ADJ_ROOM_ENCAP_L2_ETH;
+	struct inner inner = {};
+	__u32 bytes = skb->len;
 
 	if (skb->protocol == bpf_htons(ETH_P_IP) || skb->protocol == bpf_htons(ETH_P_IPV6)) {
 		if (skb->protocol == bpf_htons(ETH_P_IP) ? look_into_v4(skb, &inner) : look_into_v6(skb, &inner))
@@ -169,53 +214,22 @@ static __always_inline int encapsulate(struct __sk_buff *skb, const struct route
 			inner.summed = false;
 		/* A frame that came out of a tunnel and was forwarded is still marked as one, with headers
 		 * in the same places. Single packets of more than 16 KB never get room. */
-		if (bpf_skb_adjust_room(skb, OUTER_BYTES, BPF_ADJ_ROOM_MAC, tunnel | WHOLE) &&
+		if (bpf_skb_adjust_room(skb, OUTER_BYTES, BPF_ADJ_ROOM_MAC, marks | WHOLE) &&
 		    bpf_skb_adjust_room(skb, OUTER_BYTES, BPF_ADJ_ROOM_MAC, WHOLE))
 			return 1;
 	} else {
-		inner.flow = mix(*(__u32 *)&eth->h_dest[2], *(__u32 *)&eth->h_source[2], eth->h_proto);
+		inner.flow = mix(eth->addresses.words[0], eth->addresses.words[1], eth->addresses.words[2]);
 		if (bpf_skb_change_head(skb, OUTER_BYTES, 0))
 			return 1;
 	}
-	__builtin_memcpy(front.eth.h_dest, route->remote_mac, 6);
-	__builtin_memcpy(front.eth.h_source, route->local_mac, 6);
-	front.eth.h_proto = bpf_htons(ETH_P_IP);
-	__builtin_memset(&front.ip, 0, sizeof(front.ip));
-	front.ip.version = 4;
-	front.ip.ihl = 5;
-	front.ip.tos = inner.tos & 3; /* RFC 6040 */
-	front.ip.tot_len = bpf_htons(length + OUTER_BYTES - ETH_HLEN);
-	front.ip.frag_off = DONT_FRAGMENT;
-	front.ip.ttl = 64;
-	front.ip.protocol = IPPROTO_UDP;
-	front.ip.saddr = route->local;
-	front.ip.daddr = route->remote;
-	front.ip.check = ~fold(sum_words(&front.ip, sizeof(front.ip) / 2));
-	/* RFC 7348: entropy for paths and queues. Connected sockets bring a hash of their flow along; to have
-	 * the kernel compute others' means to take the packet apart once more. */
-	flow = skb->hash ? skb->hash : inner.flow;
-	front.udp.source = bpf_htons(0xc000 | (flow & 0x3fff));
-	front.udp.dest = route->remote_port;
-	front.udp.len = bpf_htons(length + OUTER_BYTES - ETH_HLEN - sizeof(front.ip));
-	front.udp.check = 0;
-	front.flags = VXLAN_FLAGS;
-	front.vni = bpf_htonl(route->network << 8);
-	front.inner = *eth;
-	if (inner.summed) {
-		sum = inner.sum + sum_words(&front.ip.saddr, 4) + bpf_htons(IPPROTO_UDP) + front.udp.len;
-		sum += sum_words(&front.udp, (sizeof(front) - offsetof(struct vxlan_frame, udp)) / 2);
-		front.udp.check = ~fold(sum);
-		if (!front.udp.check)
-			front.udp.check = 0xffff;
-	}
-	return bpf_skb_store_bytes(skb, 0, &front, sizeof(front), 0);
+	return write_front(skb, route, eth, &inner, bytes);
 }
 
 /* A large frame whose inner packet is large too. The other kind is a row of datagrams that belong to the
  * daemon's socket (UDP_GRO): only the first one's inner packet is at its beginning. */
 static __always_inline bool is_one_packet(struct __sk_buff *skb, __be16 protocol)
 {
-	const __u32 at = sizeof(struct vxlan_frame);
+	const __u32 at = OUTER_BYTES + ETH_HLEN;
 	__be16 length;
 
 	if (protocol == bpf_htons(ETH_P_IP))
@@ -229,15 +243,15 @@ static __always_inline bool is_one_packet(struct __sk_buff *skb, __be16 protocol
 
 /* Takes off what is in front of the inner frame. Positive: the kernel still takes the frame for a packet
  * of the outer protocol, so that it has to come in anew, through a device. */
-static __always_inline int decapsulate(struct __sk_buff *skb, const struct ethhdr *inner)
+static __always_inline int decapsulate(struct __sk_buff *skb, const struct ethernet *inner)
 {
 	int anew = 1;
 
-	if (inner->h_proto == bpf_htons(ETH_P_IP)) {
+	if (inner->protocol == bpf_htons(ETH_P_IP)) {
 		if (bpf_skb_adjust_room(skb, -(int)OUTER_BYTES, BPF_ADJ_ROOM_MAC, WHOLE))
 			return -1;
 		anew = 0;
-	} else if (inner->h_proto == bpf_htons(ETH_P_IPV6) &&
+	} else if (inner->protocol == bpf_htons(ETH_P_IPV6) &&
 		   !bpf_skb_adjust_room(skb, -(int)OUTER_BYTES, BPF_ADJ_ROOM_MAC, WHOLE | DECAP_L3_IPV6)) {
 		anew = 0;
 	} else if (bpf_skb_adjust_room(skb, -(int)OUTER_BYTES, BPF_ADJ_ROOM_MAC, WHOLE)) {
@@ -245,7 +259,7 @@ static __always_inline int decapsulate(struct __sk_buff *skb, const struct ethhd
 	}
 	/* What a card has verified was the outer checksum first. */
 	bpf_csum_level(skb, BPF_CSUM_LEVEL_DEC);
-	if (bpf_skb_store_bytes(skb, 0, inner, sizeof(*inner), 0))
+	if (bpf_skb_store_bytes(skb, 0, inner, ETH_HLEN, 0))
 		return -1;
 	return anew;
 }

@@ -22,11 +22,13 @@ fn main() {
         eprintln!("usage: cache_line CPU CPU");
         std::process::exit(2);
     };
-    if let Err(error) = pin(one).and_then(|()| pin(other)).and_then(|()| pin(one)) {
-        eprintln!("cache_line: {error}");
-        std::process::exit(2);
-    }
-    let bounce = Bounce::start(other);
+    let bounce = match pin(one).and_then(|()| Bounce::start(other)) {
+        Ok(bounce) => bounce,
+        Err(error) => {
+            eprintln!("cache_line: {error}");
+            std::process::exit(2);
+        }
+    };
     let mut took: Vec<u64> = (0..MEASURES).map(|_| bounce.measure()).collect();
     took.sort_unstable();
     println!("{}", took[MEASURES / 2]);

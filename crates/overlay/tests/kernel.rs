@@ -1,6 +1,8 @@
 //! The path inside the kernel: two hosts, a wire between them, containers behind it.
 
 mod common;
+#[path = "../../host/tests/guests/mod.rs"]
+mod guests;
 mod underlay;
 
 use std::process::Stdio;
@@ -8,8 +10,11 @@ use std::time::Duration;
 
 use common::flow::{Flow, passes};
 use common::{Running, World, eventually, run};
+use etherparse::{IpHeaders, Ipv6Extensions, Ipv6FlowLabel, Ipv6Header, PacketBuilder};
+use latlab_host::nodes::vm::qemu::Share;
 use latlab_overlay::endpoints::{DropReason, PortId};
 use latlab_overlay::kernel::{KernelPath, Key, Origin, ROUTES, Review, Route, Way};
+use latlab_wire::channel::ExitStatus;
 use underlay::{Raw, ethernet, mac_of, on};
 
 const LAN: u32 = 42;
@@ -188,6 +193,53 @@ fn what_is_shorter_than_its_protocol_goes_too() {
         assert_eq!(ports.len(), frames.len());
         let counts = one.path.counts(a.port.id).unwrap();
         assert_eq!(counts.dropped(DropReason::Refused), 0);
+    });
+}
+
+/// Sums must not lose a carry, whatever is in the headers.
+#[test]
+fn outer_checksums_are_right_whatever_is_inside() {
+    run("kernel-sums", |world| {
+        let (one, two) = underlay::pair(world, 1500);
+        let (a, b) = (one.container("a", 1, LAN), two.container("b", 2, LAN));
+        underlay::tunnel(&one, &a, &two, &b, LAN);
+        let from = Raw::open(&a.namespace, "eth0");
+        let wire = Raw::open(&two.namespace, "wire");
+        for (number, fill) in [0, 1, 0x7f, 0x80, 0xfe, 0xff].into_iter().enumerate() {
+            let number = u16::try_from(number).unwrap();
+            let ethernet = || PacketBuilder::ethernet2(a.mac, b.mac);
+            let label =
+                Ipv6FlowLabel::try_new(0x000f_ffff & u32::from_ne_bytes([fill; 4])).unwrap();
+            let six = Ipv6Header {
+                flow_label: label,
+                source: [fill; 16],
+                destination: [!fill; 16],
+                hop_limit: 64,
+                ..Ipv6Header::default()
+            };
+            let data = [fill; 101];
+            for builder in [
+                ethernet().ipv4([fill; 4], [255; 4], 64),
+                ethernet().ip(IpHeaders::Ipv6(six, Ipv6Extensions::default())),
+            ] {
+                let mut frame = Vec::new();
+                let datagram = builder.udp(0xfff0 + number, 0xffff);
+                datagram.write(&mut frame, &data).unwrap();
+                from.send(&frame);
+            }
+        }
+        let sent = wire.drain();
+        let datagrams: Vec<_> = sent
+            .iter()
+            .filter(|f| underlay::is_vxlan(f, 4789))
+            .filter(|f| f.len() > 50 + 14 + 20 + 8 + 101 - 1)
+            .collect();
+        assert_eq!(datagrams.len(), 12);
+        for datagram in datagrams {
+            assert_ne!(datagram[40..42], [0, 0], "has a checksum");
+            assert_eq!(underlay::ipv4_sum(datagram), 0, "{datagram:x?}");
+            assert_eq!(underlay::udp_sum(datagram), 0, "{datagram:x?}");
+        }
     });
 }
 
@@ -798,4 +850,45 @@ fn containers_of_one_daemon_and_changes_under_load() {
         let ping = world.try_at(&a.namespace, "ping -c 2 -i 0.1 -W 1 10.7.0.2");
         assert!(!ping.status.success());
     });
+}
+
+/// What this machine's kernel takes is not what another one takes: all of the above once more with the
+/// distribution's, which may be older (filters instead of programs by themselves, another verifier).
+#[test]
+fn the_distributions_kernel_does_the_same() {
+    if !guests::asked_for() {
+        return;
+    }
+    let test = std::env::current_exe().unwrap();
+    // The daemon is there too. What is below /tmp is the guest's own.
+    let target = test.parent().and_then(std::path::Path::parent).unwrap();
+    let guest = guests::Guest::boot("standard", |config| {
+        config.memory_bytes = 2 << 30;
+        config.vcpus = 2;
+        config.shares.push(Share {
+            source: target.to_path_buf(),
+            target: target.display().to_string(),
+            writable: false,
+        });
+    });
+    let channel = guest.channel();
+    let kernel = guests::text(&channel, "uname -r");
+    let tests = match std::env::var("LATLAB_TEST_WHOLE").as_deref() {
+        Ok("yes" | "1") => "--skip the_distributions_kernel_does_the_same",
+        _ => {
+            "--exact outer_checksums_are_right_whatever_is_inside a_false_source_is_dropped_and_counted"
+        }
+    };
+    let line = format!(
+        "for module in veth vxlan bridge tun sch_ingress cls_bpf; do modprobe $module || exit; done; \
+         cd /tmp; {} --test-threads=1 {tests} 2>&1",
+        test.display()
+    );
+    let finished = channel
+        .run(guests::shell(&line), b"", Duration::from_secs(900))
+        .unwrap();
+    let said = String::from_utf8_lossy(&finished.stdout);
+    eprintln!("{kernel}{said}");
+    assert_eq!(finished.status, ExitStatus::Code(0), "{kernel}{said}");
+    assert!(said.contains("test result: ok"), "{said}");
 }

@@ -21,11 +21,14 @@ pub struct Bounce {
 }
 
 impl Bounce {
-    /// Starts a thread at that processor.
-    pub fn start(cpu: usize) -> Bounce {
+    /// Starts a thread at that processor, and sleeps until it is there: a thread begins at its parent's
+    /// processor, and would never leave it while a real-time parent spins there.
+    pub fn start(cpu: usize) -> io::Result<Bounce> {
         let ((ask, asked), (say, done)) = (channel(), channel());
+        let (arrive, arrived) = channel();
         thread::spawn(move || {
-            if pin(cpu).is_err() {
+            let pinned = pin(cpu);
+            if arrive.send(pinned).is_err() {
                 return;
             }
             while asked.recv().is_ok() {
@@ -35,7 +38,8 @@ impl Bounce {
                 }
             }
         });
-        Bounce { ask, done }
+        arrived.recv().map_err(io::Error::other)??;
+        Ok(Bounce { ask, done })
     }
 
     /// Nanoseconds from the calling thread's processor to the other and back.

@@ -51,6 +51,7 @@ fn run() -> Outcome<()> {
         .collect::<Outcome<_>>()?;
     pin(client)?;
     let bounce = (client != server).then(|| Bounce::start(server));
+    let bounce = bounce.transpose()?;
     let far = || bounce.as_ref().map_or(0, Bounce::measure);
     let mut order: Vec<usize> = (0..clients.len()).collect();
     let mut found = vec![String::new(); clients.len()];

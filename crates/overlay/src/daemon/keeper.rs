@@ -75,6 +75,11 @@ enum Found {
         local_mac: Mac,
         longest: u16,
     },
+    /// A tunnel whose other host is not known as a neighbour, or not yet: the path can be at its wire
+    /// before anything passes there.
+    Wire {
+        device: u32,
+    },
 }
 
 /// What holds between two changes.
@@ -176,7 +181,7 @@ impl Keeper {
 /// Puts the path at the wires that tunnels go through.
 fn attach_wires(path: &KernelPath, found: &HashMap<PortId, Found>) {
     for place in found.values() {
-        if let Found::Tunnel { device, .. } = place {
+        if let Found::Tunnel { device, .. } | Found::Wire { device } = place {
             let wire = Port {
                 id: WIRE,
                 device: *device,
@@ -252,12 +257,14 @@ impl View {
                 let from = Some(ends);
                 (Way::Local { device, from }, None)
             }
-            (_, Found::Container { device }) => (Way::Local { device, from: None }, None),
+            (Found::Container { .. } | Found::Direct { .. }, Found::Container { device }) => {
+                (Way::Local { device, from: None }, None)
+            }
             _ => return None,
         };
         let origin = match *from {
             Found::Container { device } | Found::Direct { device, .. } => Origin::Device(device),
-            Found::Tunnel { .. } => Origin::Tunnel(network),
+            Found::Tunnel { .. } | Found::Wire { .. } => Origin::Tunnel(network),
         };
         let route = Route {
             network,
@@ -376,15 +383,19 @@ fn tunnel(links: &mut Handle, remote: SocketAddrV4, local: SocketAddrV4) -> Opti
         .into_iter()
         .find(|known| known.address.address == own)?
         .address;
-    let is_near = ipnet_contains(own, address.prefix_length, *remote.ip());
+    if !ipnet_contains(own, address.prefix_length, *remote.ip()) {
+        return None;
+    }
     let neighbours = links.neighbours().ok()?;
     let neighbour = neighbours.iter().find(|neighbour| {
         neighbour.interface == address.interface
             && neighbour.address == Some(IpAddr::V4(*remote.ip()))
     });
-    let remote_mac = neighbour.filter(|_| is_near)?.mac?;
     let wire = links.link_by_index(address.interface).ok()??;
     let IpAddr::V4(own) = own else { return None };
+    let Some(remote_mac) = neighbour.and_then(|neighbour| neighbour.mac) else {
+        return Some(Found::Wire { device: wire.index });
+    };
     Some(Found::Tunnel {
         device: wire.index,
         ends: Ends {

@@ -11,7 +11,7 @@ pub type Mac = [u8; 6];
 
 /// Changes with every change of a layout or of how programs are put at interfaces: programs of one
 /// version never meet maps of another.
-pub(super) const VERSION: u32 = 5;
+pub(super) const VERSION: u32 = 6;
 /// Room for a kernel path's name.
 pub(super) const NAME_BYTES: usize = 48;
 
@@ -227,8 +227,8 @@ impl Key {
     pub(super) fn to_bytes(self) -> [u8; KEY_BYTES] {
         let mut bytes = [0; KEY_BYTES];
         bytes[..4].copy_from_slice(&self.origin.number().to_ne_bytes());
-        bytes[4..10].copy_from_slice(&self.source);
-        bytes[10..].copy_from_slice(&self.destination);
+        bytes[4..10].copy_from_slice(&self.destination);
+        bytes[10..].copy_from_slice(&self.source);
         bytes
     }
 
@@ -236,8 +236,8 @@ impl Key {
         let mut fields = Fields(bytes.get(..KEY_BYTES)?);
         Some(Key {
             origin: Origin::parse(fields.u32()),
-            source: fields.take(),
             destination: fields.take(),
+            source: fields.take(),
         })
     }
 }

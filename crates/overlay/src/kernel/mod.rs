@@ -8,10 +8,10 @@
 //! all the way (Cui 2013, 4.3, one step further: no copy at all).
 //!
 //! ```text
-//! container ─ veth ─► from_port ──┬─ route known ─► the other container, or the wire
-//!                                 └─ else ─► tap of the port ─► the daemon decides, and `keep`s it here
-//! wire ─► from_tunnel ──┬─ route known ─► the container
-//!                       └─ else ─► the stack ─► the daemon's socket of that link
+//! container ─ veth ─► from_container ─┬─ route known ─► the other container, or the wire
+//! wire, direct link ──► from_direct ──┴─ else ─► tap of the port ─► the daemon decides, and `keep`s it here
+//! wire, VXLAN ────────► from_tunnel ──┬─ route known ─► the container
+//!                                     └─ else ─► the stack ─► the daemon's socket of that link
 //! the daemon ─► tap of the port ─► from_daemon ─► the container, or the wire of a direct link
 //! ```
 //!
@@ -105,7 +105,8 @@ impl KernelPath {
 
     fn program(&self, kind: PortKind) -> BorrowedFd<'_> {
         match kind {
-            PortKind::Container | PortKind::Direct => self.programs.from_port.as_fd(),
+            PortKind::Container => self.programs.from_container.as_fd(),
+            PortKind::Direct => self.programs.from_direct.as_fd(),
             PortKind::Tunnel => self.programs.from_tunnel.as_fd(),
         }
     }

@@ -31,7 +31,8 @@ pub(super) struct Maps {
 /// The programs, ready to be put at interfaces.
 #[derive(Debug)]
 pub(super) struct Programs {
-    pub from_port: OwnedFd,
+    pub from_container: OwnedFd,
+    pub from_direct: OwnedFd,
     pub from_daemon: OwnedFd,
     pub from_tunnel: OwnedFd,
 }
@@ -161,7 +162,8 @@ pub(super) fn load(
     }
     let object = open.load().map_err(failed)?;
     let programs = Programs {
-        from_port: program(&object, "from_port")?,
+        from_container: program(&object, "from_container")?,
+        from_direct: program(&object, "from_direct")?,
         from_daemon: program(&object, "from_daemon")?,
         from_tunnel: program(&object, "from_tunnel")?,
     };
