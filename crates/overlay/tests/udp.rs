@@ -138,10 +138,11 @@ fn a_frame_cut_into_more_than_one_message_takes_is_joined_whole() {
             let mut frames = Vec::new();
             loop {
                 came.clear();
-                let some = receives.receive(&mut came) > 0;
+                let some = receives.receive(&mut came);
+                assert_eq!(some, came.frames().len(), "what is joined counts once");
                 frames.extend(came.frames().iter().map(|frame| frame.len as usize));
                 receives.complete();
-                if !some {
+                if some == 0 {
                     break;
                 }
             }

@@ -89,31 +89,33 @@ impl Offload {
 
     /// Writes the header; `headers` is the length of the frame's headers, a hint for who cuts it.
     #[must_use]
+    #[inline]
     pub fn encode(&self, headers: u16) -> [u8; Self::BYTES] {
-        let mut bytes = [0; Self::BYTES];
         let (start, offset) = self.checksum.unwrap_or_default();
-        bytes[0] = if self.checksum.is_some() {
+        let flags = if self.checksum.is_some() {
             NEEDS_CSUM
         } else if self.verified {
             DATA_VALID
         } else {
             0
         };
-        bytes[1] = match self.gso {
-            Gso::None => 0,
-            Gso::Tcp4 => GSO_TCPV4,
-            Gso::Tcp6 => GSO_TCPV6,
-            Gso::Udp => GSO_UDP_L4,
+        let (mut kind, headers) = match self.gso {
+            Gso::None => (0, 0),
+            Gso::Tcp4 => (GSO_TCPV4, headers),
+            Gso::Tcp6 => (GSO_TCPV6, headers),
+            Gso::Udp => (GSO_UDP_L4, headers),
         };
         if self.gso != Gso::None && self.ecn {
-            bytes[1] |= GSO_ECN;
+            kind |= GSO_ECN;
         }
-        if self.gso != Gso::None {
-            bytes[2..4].copy_from_slice(&headers.to_le_bytes());
-        }
-        bytes[4..6].copy_from_slice(&self.gso_size.to_le_bytes());
-        bytes[6..8].copy_from_slice(&start.to_le_bytes());
-        bytes[8..10].copy_from_slice(&offset.to_le_bytes());
+        // As one number: who reads as a whole what was written in pieces waits for them, frame by frame.
+        let all = u128::from(u16::from_le_bytes([flags, kind]))
+            | u128::from(headers) << 16
+            | u128::from(self.gso_size) << 32
+            | u128::from(start) << 48
+            | u128::from(offset) << 64;
+        let mut bytes = [0; Self::BYTES];
+        bytes.copy_from_slice(&all.to_le_bytes()[..Self::BYTES]);
         bytes
     }
 

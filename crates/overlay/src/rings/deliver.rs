@@ -59,9 +59,8 @@ impl Buffers {
             Delivery::Done => {}
             other => return Ok(other),
         }
-        let mut header = frame.header;
         // A ring has at most 32768 chains.
-        header[10..].copy_from_slice(&(self.heads.len() as u16).to_le_bytes());
+        let header = with_buffers(frame.header, self.heads.len() as u16);
         let mut writer = Writer::new(self.chain.pieces());
         writer.write_header(&header, frame.header_bytes);
         writer.write(frame.head);
@@ -104,6 +103,19 @@ impl Buffers {
             }
         }
     }
+}
+
+/// A header with the number of buffers in it; as one number, because a whole that is read waits for the part that was
+/// just written.
+#[inline]
+fn with_buffers(header: [u8; 12], buffers: u16) -> [u8; 12] {
+    let [rest @ .., _, _] = header;
+    let mut all = [0; 16];
+    all[..10].copy_from_slice(&rest);
+    let all = u128::from_le_bytes(all) | u128::from(buffers) << 80;
+    let mut header = [0; 12];
+    header.copy_from_slice(&all.to_le_bytes()[..12]);
+    header
 }
 
 /// Notes the first `bytes` bytes of the pieces as written: before the guest, or its copy on another

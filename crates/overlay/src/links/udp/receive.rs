@@ -126,11 +126,11 @@ impl Receiver {
     }
 
     /// Delivers what is left of the open message, as far as there is room.
-    fn deliver(&mut self, batch: &mut Batch) -> usize {
+    fn deliver(&mut self, batch: &mut Batch) {
         let Some(link) = self.link.clone() else {
-            return 0;
+            return;
         };
-        let (mut frames, mut bytes) = (0, 0);
+        let (mut frames, mut bytes) = (0_u64, 0);
         while self.delivered < self.parts.len() && batch.room() > 0 {
             let outcome = match self.endpoint.form {
                 Form::Vxlan => self.vxlan(&link, batch),
@@ -147,9 +147,8 @@ impl Receiver {
             }
         }
         if frames > 0 {
-            link.spec.counters.received.add(frames as u64, bytes);
+            link.spec.counters.received.add(frames, bytes);
         }
-        frames
     }
 
     /// The next datagram is a frame in VXLAN's form. Its length, or why it is none.
@@ -293,15 +292,17 @@ impl Receive for Receiver {
                 });
             }
         }
-        let mut frames = 0;
+        let before = batch.frames().len();
         while batch.room() > 0 && (self.left() || self.continues()) {
             if self.delivered == self.parts.len() {
                 self.open(batch);
             }
-            frames += self.deliver(batch);
+            self.deliver(batch);
         }
         self.joiner.end(batch);
-        frames
+        // Segments that were joined are one frame: counted apart they would make every wake-up look as if it
+        // brought so much that polling is worth while.
+        batch.frames().len() - before
     }
 
     fn complete(&mut self) {

@@ -191,27 +191,29 @@ impl Place {
         if self.len < 12 {
             return None;
         }
-        let mut header = [0; 12];
-        // Volatile, as in `load_descriptor`; in as large words as the guest's alignment allows.
+        // Volatile, as in `load_descriptor`; in as large words as the guest's alignment allows. Put together
+        // as one number: who reads an array as a whole waits for the pieces that were written to it.
+        let mut all = 0;
         if self.start.cast::<u32>().is_aligned() {
-            for (word, bytes) in header.chunks_exact_mut(4).enumerate() {
+            for word in 0..3 {
                 // SAFETY: inside, mapped and aligned.
                 let read = unsafe { self.start.cast::<u32>().add(word).read_volatile() };
-                bytes.copy_from_slice(&read.to_ne_bytes());
+                all |= u128::from(u32::from_le(read)) << (32 * word);
             }
         } else if self.start.cast::<u16>().is_aligned() {
-            for (word, bytes) in header.chunks_exact_mut(2).enumerate() {
+            for word in 0..6 {
                 // SAFETY: as above.
                 let read = unsafe { self.start.cast::<u16>().add(word).read_volatile() };
-                bytes.copy_from_slice(&read.to_ne_bytes());
+                all |= u128::from(u16::from_le(read)) << (16 * word);
             }
         } else {
-            for (at, byte) in header.iter_mut().enumerate() {
+            for at in 0..12 {
                 // SAFETY: as above.
-                *byte = unsafe { self.start.add(at).read_volatile() };
+                let read = unsafe { self.start.add(at).read_volatile() };
+                all |= u128::from(read) << (8 * at);
             }
         }
-        Some(header)
+        all.to_le_bytes().first_chunk().copied()
     }
 
     /// Copies borrowed memory into the guest's; returns how many bytes fitted.
