@@ -67,10 +67,13 @@ export function duration(ns: Maybe, digits = 3): string {
   return withUnit(ns, TIME, digits);
 }
 
-/** An interval in one unit: `17.2–18.4 µs`. */
+/** An interval in one unit, `17.2–18.4 µs`, or in two where its ends are far apart: `44.2 ns–70.6 s`. */
 export function durationRange(range: readonly [number, number] | null | undefined): string {
   if (!range || !isNumber(range[0]) || !isNumber(range[1])) return NONE;
   const [factor, name] = unitFor(Math.max(Math.abs(range[0]), Math.abs(range[1])), TIME, 3);
+  if (range[0] !== 0 && Math.abs(range[0]) < factor / 100) {
+    return `${duration(range[0])}–${duration(range[1])}`;
+  }
   return `${significant(range[0] / factor)}–${significant(range[1] / factor)}${THIN}${name}`;
 }
 
@@ -130,14 +133,27 @@ export function count(value: Maybe): string {
   return value < 0 ? `\u2212${text}` : text;
 }
 
-/** `1.02×`. */
+/** `1.02×`, `190 000×`. */
 export function ratio(value: Maybe): string {
-  return isNumber(value) ? `${significant(value)}×` : NONE;
+  return isNumber(value) ? `${factor(value)}×` : NONE;
 }
 
-/** `0.98–1.06`. */
+/** Of a factor of tens of thousands no more than three digits mean anything. */
+function factor(value: number): string {
+  return Math.abs(value) < 10_000 ? significant(value) : count(Number(value.toPrecision(3)));
+}
+
+/** As `ratio`, without trailing zeros, for an axis. */
+export function ratioTick(value: number): string {
+  return value < 10_000 ? `${Number(value.toPrecision(3))}×` : ratio(value);
+}
+
+/** `0.98–1.06`. Ends that are off by more than a thousand are not worth their digits: `<0.001–>1000`. */
 export function ratioRange(range: readonly [number, number] | undefined): string {
-  return range ? `${significant(range[0])}–${significant(range[1])}` : NONE;
+  if (!range) return NONE;
+  const [low, high] = range;
+  const from = low > 0 && low < 0.001 ? '<0.001' : factor(low);
+  return `${from}–${high > 1000 && low < 1 ? '>1000' : factor(high)}`;
 }
 
 export function pValue(p: Maybe): string {

@@ -16,11 +16,13 @@ const RUN_QUEUE_LIMIT: f64 = 0.02;
 /// What a message may wait for its turn: on few processors both ends may share one, and each then
 /// waits while the other handles its half. That belongs to the path; a competitor takes milliseconds.
 const TURN_NS: f64 = 5_000.0;
+/// Of two that share a processor each waits for half of the time, however many messages there are.
+const TURNS_MOST: f64 = 0.5;
 /// Involuntary switches a second that a healthy end point stays below, beside one a message (the
 /// other end's wake-up): a timer tick may take the processor now and then.
 const SWITCHES_LIMIT: f64 = 50.0;
 /// Lateness of a generator at its 99th percentile.
-const LATENESS_LIMIT_US: f64 = 100.0;
+const LATENESS_LIMIT_NS: f64 = 100_000.0;
 /// Share of the processors that a hypervisor underneath may take.
 const STEAL_LIMIT: f64 = 0.01;
 /// Share of the processors that processes outside the lab may use.
@@ -79,7 +81,7 @@ pub fn of_report(role: &str, report: &Report) -> Vec<Check> {
             "runqueue",
             question,
             wait as f64 / window,
-            RUN_QUEUE_LIMIT + messages * TURN_NS / window,
+            RUN_QUEUE_LIMIT + (messages * TURN_NS / window).min(TURNS_MOST),
             "1",
         ));
     }
@@ -97,9 +99,9 @@ pub fn of_report(role: &str, report: &Report) -> Vec<Check> {
         checks.push(check(
             "lateness",
             question,
-            p99 as f64 / 1e3,
-            LATENESS_LIMIT_US,
-            "us",
+            p99 as f64,
+            LATENESS_LIMIT_NS,
+            "ns",
         ));
     }
     let drops = h.socket_drops.unwrap_or(0) + h.softnet_drops.unwrap_or(0);
@@ -192,6 +194,8 @@ fn are_all_among(own: &BTreeSet<u32>, looked_at: Option<&BTreeSet<u32>>) -> bool
 
 #[cfg(test)]
 mod tests {
+    use latlab_wire::samples::{Health, SinkCounters};
+
     use super::*;
 
     #[test]
@@ -202,6 +206,31 @@ mod tests {
         assert!(!are_all_among(&both, Some(&device)));
         assert!(!are_all_among(&host, Some(&device)));
         assert!(!are_all_among(&BTreeSet::new(), Some(&both)));
+    }
+
+    /// However many packets there are: one that waits for nearly all of the time did not keep up.
+    #[test]
+    fn a_fast_end_point_may_not_wait_for_ever() {
+        let waited = |wait, received| {
+            let health = Health {
+                run_queue_wait_ns: Some(wait),
+                ..Health::default()
+            };
+            let report = Report {
+                started_ns: 0,
+                ended_ns: 1_000_000_000,
+                counters: Counters::Sink(SinkCounters {
+                    received,
+                    ..SinkCounters::default()
+                }),
+                health,
+            };
+            of_report("receiver", &report)[0].passed
+        };
+        assert!(waited(60_000_000, 10_000));
+        assert!(!waited(80_000_000, 10_000));
+        assert!(waited(510_000_000, 1_000_000));
+        assert!(!waited(900_000_000, 1_000_000));
     }
 
     #[test]

@@ -361,7 +361,13 @@ fn comparison(comparison: Option<&Comparison>) -> [String; 2] {
         return [String::new(), String::new()];
     };
     let shown = ratio_with(comparison.ratio, comparison.ratio_ci95);
-    [shown, verdict(comparison.verdict).to_owned()]
+    let is_one_in = |(low, high): (f64, f64)| low <= 1.0 && high >= 1.0;
+    let words = match comparison.verdict {
+        // Beyond chance alone, but not as one of as many as were made.
+        Verdict::NoDifference if !comparison.ratio_ci95.is_none_or(is_one_in) => "not proven",
+        other => verdict(other),
+    };
+    [shown, words.to_owned()]
 }
 
 /// A ratio with its interval, where it has one.
@@ -565,6 +571,26 @@ mod tests {
         }
         assert!(out.contains("rr-udp · link veth, round trip"));
         assert!(out.contains("not enough samples") && out.contains("worse"));
+    }
+
+    #[test]
+    fn of_a_difference_that_is_not_proven_it_is_not_said_that_there_is_none() {
+        let words = |low, high| {
+            let comparison = Comparison {
+                verdict: Verdict::NoDifference,
+                ratio_ci95: Some((low, high)),
+                ..synthetic_comparison()
+            };
+            super::comparison(Some(&comparison))[1].clone()
+        };
+        assert_eq!(words(4.1, 195.0), "not proven");
+        assert_eq!(words(0.2, 0.9), "not proven");
+        assert_eq!(words(0.9, 1.1), "no difference");
+    }
+
+    fn synthetic_comparison() -> Comparison {
+        let cells = synthetic::summary().cells;
+        cells.into_iter().find_map(|cell| cell.comparison).unwrap()
     }
 
     #[test]

@@ -208,30 +208,34 @@ fn packets_out_of_order_are_explained_alike() {
     assert_eq!(whole(), sorted);
 }
 
+/// Makes the run one of so many times the packets, one copy behind the other.
+fn lengthen(run: &RunDir, copies: u32) {
+    let number = run.read_manifest().unwrap().order[0].trial;
+    let path = run.root().join(RunDir::passages_name(number));
+    let (rows, far) = (passages(), 200_000_000);
+    let mut writer = table::PassageWriter::create(&path).unwrap();
+    for copy in 0..copies {
+        for row in &rows {
+            let later = u64::from(copy) * far;
+            let packet = Passage {
+                sequence: row.sequence + copy * rows.len() as u32,
+                in_ns: row.in_ns + later,
+                out_ns: row.out_ns.map(|ns| ns + later),
+                ..*row
+            };
+            writer.push(packet).unwrap();
+        }
+    }
+    writer.finish().unwrap();
+}
+
 /// Ten times the packets, the same number of them explained: the page grows by nothing.
 #[test]
 fn the_page_does_not_grow_with_the_packets() {
     let scratch = Scratch::new("explain-size");
     let run = traced(&scratch, &hog());
-    let number = run.read_manifest().unwrap().order[0].trial;
-    let path = run.root().join(RunDir::passages_name(number));
     let size = |copies: u32| {
-        let (rows, far) = (passages(), 200_000_000);
-        let mut writer = table::PassageWriter::create(&path).unwrap();
-        for copy in 0..copies {
-            for row in &rows {
-                let later = u64::from(copy) * far;
-                writer
-                    .push(Passage {
-                        sequence: row.sequence + copy * rows.len() as u32,
-                        in_ns: row.in_ns + later,
-                        out_ns: row.out_ns.map(|ns| ns + later),
-                        ..*row
-                    })
-                    .unwrap();
-            }
-        }
-        writer.finish().unwrap();
+        lengthen(&run, copies);
         let all = explain(&run, &Choice::default()).unwrap();
         assert_eq!(all[0].attribution.packets as u32, copies * 2000);
         let tails = latlab_report::explain::tails(&all);
@@ -240,4 +244,26 @@ fn the_page_does_not_grow_with_the_packets() {
     // From 5000 packets on.
     let (some, many) = (size(5), size(50));
     assert!(many < some + some / 4, "{some} bytes, then {many}");
+}
+
+/// Of a tail of more packets than are explained, the percentile is told and not the least slow of those.
+#[test]
+fn a_tail_of_more_packets_than_are_explained_is_said_to_be_one() {
+    let scratch = Scratch::new("explain-part");
+    let run = traced(&scratch, &hog());
+    lengthen(&run, 300);
+    let all = explain(&run, &Choice::default()).unwrap();
+    let blames = all[0].blames();
+    let part = &blames[0];
+    assert_eq!(
+        (part.quantile, part.beyond, part.explained),
+        (0.99, 6000, 5000)
+    );
+    assert_eq!(part.latency_ns, all[0].latency.value_at_quantile(0.99));
+    assert!(part.latency_ns < all[0].attribution.threshold_ns);
+    let text = terminal::render(&all[0], 0);
+    let said = text.matches("6000 packets, of which only the 5000 slowest are explained");
+    assert_eq!(said.count(), 1, "{text}");
+    // The others have their causes.
+    assert_eq!(text.matches("first of").count(), blames.len() - 1);
 }

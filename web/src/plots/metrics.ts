@@ -13,6 +13,8 @@ const ROW = 26;
 const HEAD = 30;
 const FOOT = 34;
 const VALUE = 84;
+/** Width of a letter of a row's name. */
+const LETTER = 5.8;
 const HINT = 'A dot is one trial, the bar the 95 % interval of the median.';
 
 export function metricPanel(context: Context, group: Group, shownGroups: () => Group[]): Panel {
@@ -84,8 +86,8 @@ function drawMetrics(context: Context, group: Group, shown: Group[], width: numb
     'data-group': group.id,
   });
   const labels = Math.min(
-    110,
-    Math.max(60, ...cells.map((cell) => labelOf(context, cell).length * 7.4 + 10)),
+    Math.max(110, width / 4),
+    Math.max(60, ...cells.map((cell) => labelOf(context, cell).length * LETTER + 14)),
   );
   metrics.forEach((metric, i) => {
     const domain = domainOf(context, shown, metric.name);

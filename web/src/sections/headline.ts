@@ -3,7 +3,17 @@
 import { answersOf, isTheSame, type Answer } from '../answers';
 import { logDomain, logTicks, scaleOf, type Domain } from '../axis';
 import { h, s } from '../dom';
-import { bytes, count, elapsed, moment, NONE, plural, ratio, ratioRange } from '../format';
+import {
+  bytes,
+  count,
+  elapsed,
+  moment,
+  NONE,
+  plural,
+  ratio,
+  ratioRange,
+  ratioTick,
+} from '../format';
 import { cellsOf, shortTitle, type MeasurementView, type Model } from '../model';
 import { markerPath } from '../palette';
 import { quantileFill } from '../plots/marks';
@@ -174,13 +184,19 @@ function answerRow(model: Model, answer: Answer, axis: Domain | null): HTMLEleme
 
 const FOREST = 240;
 
+/** An interval that reaches further beyond all ratios says nothing, and would leave no room for them. */
+const REACH = 100;
+
 /** From the smallest to the largest ratio or interval end, 1 included; null without comparisons. */
 function ratioAxis(cells: Cell[]): Domain | null {
-  const values = cells.flatMap(({ comparison }) =>
-    comparison ? [comparison.ratio, ...(comparison.ratio_ci95 ?? [])] : [],
-  );
-  if (values.length === 0) return null;
-  const [low, high] = logDomain([1, ...values], 0.08);
+  const comparisons = cells.flatMap(({ comparison }) => comparison ?? []);
+  if (comparisons.length === 0) return null;
+  const ratios = [1, ...comparisons.map(({ ratio }) => ratio).filter((ratio) => ratio > 0)];
+  const least = Math.min(...ratios) / REACH;
+  const most = Math.max(...ratios) * REACH;
+  const ends = comparisons.flatMap(({ ratio_ci95 }) => ratio_ci95 ?? []);
+  const within = ends.map((end) => Math.min(Math.max(end, least), most));
+  const [low, high] = logDomain([...ratios, ...within], 0.08);
   // Never so close that a difference of a percent looks like one of a half.
   return [Math.min(low, 0.8), Math.max(high, 1.25)];
 }
@@ -200,7 +216,7 @@ function forestSvg(height: number, label: string): SVGSVGElement {
 function forestAxis(axis: Domain): SVGSVGElement {
   const svg = forestSvg(16, 'Ratio to the baseline, logarithmic');
   const x = scaleOf('log', axis, [8, FOREST - 8]);
-  const ticks = logTicks(axis, FOREST, (v) => `${Number(v.toPrecision(3))}×`, false);
+  const ticks = logTicks(axis, FOREST, ratioTick, false);
   for (const tick of ticks) {
     if (!tick.label) continue;
     svg.append(s('text', { x: x(tick.value), y: 12, 'text-anchor': 'middle' }, tick.label));
@@ -230,9 +246,10 @@ function forestRow(model: Model, cell: Cell, axis: Domain): SVGSVGElement {
     style: { '--c': series.look.color },
   });
   if (interval && interval[0] > 0) {
-    g.append(
-      s('line', { class: 'interval', x1: x(interval[0]), x2: x(interval[1]), y1: 11, y2: 11 }),
-    );
+    // To the very edge where it goes on behind it.
+    const x1 = interval[0] < axis[0] ? 0 : x(interval[0]);
+    const x2 = interval[1] > axis[1] ? FOREST : x(interval[1]);
+    g.append(s('line', { class: 'interval', x1, x2, y1: 11, y2: 11 }));
   }
   g.append(
     s('path', {

@@ -129,29 +129,40 @@ function order(model: Model): HTMLElement {
 
 /** Every check that was made, explained once. */
 function checkLegend(trials: TrialSummary[]): HTMLElement | null {
-  const found = new Map<string, Check>();
-  for (const trial of trials) {
-    for (const check of trial.checks) if (!found.has(check.name)) found.set(check.name, check);
+  const found = new Map<string, [least: Check, most: Check]>();
+  for (const check of trials.flatMap((trial) => trial.checks)) {
+    const [least, most] = found.get(check.name) ?? [check, check];
+    found.set(check.name, [
+      check.limit < least.limit ? check : least,
+      check.limit > most.limit ? check : most,
+    ]);
   }
   if (found.size === 0) return null;
   return h(
     'dl',
     { class: 'pairs wide' },
-    [...found.values()].map((check) =>
+    [...found.values()].map(([least, most]) =>
       h(
         'div',
         {},
-        h('dt', {}, check.name),
-        h('dd', {}, `${check.question} At most ${limit(check)}.`),
+        h('dt', {}, least.name),
+        h('dd', {}, `${least.question} (at most ${limits(least, most)})`),
       ),
     ),
   );
 }
 
+/** Some grow with what a trial had to do. */
+function limits(least: Check, most: Check): string {
+  const [from, to] = [limit(least), limit(most)];
+  return from === to ? from : `${from} to ${to}, by what there was to do`;
+}
+
 function limit(check: Check): string {
   const { unit } = check;
-  if (unit === 'ns' || unit === '1') return format.quantityTick(check.limit, unit);
-  return `${format.quantityTick(check.limit, unit)}\u2009${unit}`;
+  const rounded = Number(check.limit.toPrecision(3));
+  if (unit === 'ns' || unit === '1') return format.quantityTick(rounded, unit);
+  return `${format.quantityTick(rounded, unit)}\u2009${unit}`;
 }
 
 function checkValue(value: number, unit: string): string {

@@ -214,7 +214,7 @@ function stealAside(cell: Cell, of: string, value: number | undefined): (Node | 
 function ratioNote(tail: TailRatio | undefined): Node | string {
   if (!tail) return '';
   const interval = tail.ratio_ci95 ? ` [${format.ratioRange(tail.ratio_ci95)}]` : '';
-  return h('small', { class: 'tail-ratio' }, `× ${format.ratio(tail.ratio)}${interval}`);
+  return h('small', { class: 'tail-ratio' }, `${format.ratio(tail.ratio)}${interval}`);
 }
 
 function deviationColumn(): Column {

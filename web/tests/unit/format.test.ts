@@ -35,6 +35,16 @@ describe('durations', () => {
     expect(plain(format.durationRange([814_000, 1_090_000]))).toBe('0.814–1.09 ms');
   });
 
+  it('writes an interval that says nothing as what it is', () => {
+    expect(plain(format.durationRange([44.2, 70_600_000_000]))).toBe('44.2 ns–70.6 s');
+    expect(plain(format.durationRange([27.9, 5_280_000]))).toBe('27.9 ns–5.28 ms');
+    expect(format.ratioRange([0.000_079_2, 119_671])).toBe('<0.001–>1000');
+    expect(format.ratioRange([292, 2162])).toBe('292–2162');
+    expect(plain(format.ratioRange([38_123, 947_123]))).toBe('38 100–947 000');
+    expect(plain(format.ratio(189_943))).toBe('190 000×');
+    expect(format.ratio(1551)).toBe('1551×');
+  });
+
   it('labels an axis without trailing zeros', () => {
     expect(plain(format.durationTick(20_000))).toBe('20 µs');
     expect(plain(format.durationTick(2_500_000))).toBe('2.5 ms');

@@ -130,10 +130,20 @@ describe('answers', () => {
   };
 
   it('compare with the baseline', () => {
-    expect(say(() => undefined)).toEqual([
+    const alike = ({ comparison }: Cell): void => {
+      if (comparison?.verdict === 'no-difference') comparison.ratio_ci95 = [0.99, 1.04];
+    };
+    expect(say(alike)).toEqual([
       'container|1.02×|of native|median alike|20.2 µs against 19.8 µs|p99.99 1.16× [1.08–1.25]',
       'vm|20.7×|of native|slower|411 µs against 19.8 µs|p99.9 30.4× [28.3–32.9]|software emulation',
     ]);
+  });
+
+  it('do not say that none was found of a difference that is not proven', () => {
+    const [line] = say(({ comparison }) => {
+      if (comparison) Object.assign(comparison, { ratio: 28.3, ratio_ci95: [4.1, 195] });
+    });
+    expect(line).toContain('28.3×|of native|difference not proven|');
   });
 
   it('say what could not be compared', () => {
@@ -153,7 +163,10 @@ describe('answers', () => {
     expect(cell.comparison?.verdict).toBe('no-difference');
     expect(isTheSame(cell)).toBe(false);
     for (const tail of cell.comparison?.tails ?? []) tail.p_value = 0.06;
+    if (cell.comparison) cell.comparison.ratio_ci95 = [0.99, 1.04];
     expect(isTheSame(cell)).toBe(true);
+    if (cell.comparison) cell.comparison.ratio_ci95 = [1.01, 1.04];
+    expect(isTheSame(cell), 'a difference that is not proven is none to be folded').toBe(false);
     if (cell.comparison) cell.comparison.verdict = 'worse';
     expect(isTheSame(cell)).toBe(false);
     delete cell.comparison;

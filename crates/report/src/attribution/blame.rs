@@ -12,7 +12,7 @@ const FEWEST: usize = 10;
 pub struct Blame {
     /// Which: 0.99, 0.999, ...
     pub quantile: f64,
-    /// The latency there, in ns.
+    /// The latency there, in ns; here of the least slow that was explained.
     pub latency_ns: u64,
     /// Packets beyond it.
     pub beyond: usize,

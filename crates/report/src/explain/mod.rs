@@ -332,7 +332,14 @@ impl Explanation {
     /// The blame for every tail that has enough packets.
     #[must_use]
     pub fn blames(&self) -> Vec<Blame> {
-        let of = |&quantile: &f64| blame(&self.attribution, quantile);
+        let of = |&quantile: &f64| {
+            let mut blame = blame(&self.attribution, quantile)?;
+            // The least slow that is explained is slower than the percentile then.
+            if blame.explained < blame.beyond {
+                blame.latency_ns = self.latency.value_at_quantile(quantile);
+            }
+            Some(blame)
+        };
         QUANTILES.iter().filter_map(of).collect()
     }
 

@@ -82,7 +82,7 @@ fn packets(worst: &[Explained], process: u64, all: &mut Vec<Value>) {
 /// Tasks on one line a processor, interrupts on another.
 fn processors(events: &[Event], process: u64, all: &mut Vec<Value>) {
     let mut tasks: std::collections::BTreeMap<u16, (u64, String)> = Default::default();
-    let mut open: std::collections::BTreeMap<(u16, u8), Vec<(u64, String)>> = Default::default();
+    let mut open: std::collections::BTreeMap<u16, Interrupts> = Default::default();
     for event in events {
         let line = u64::from(event.cpu) * 2;
         match event.kind {
@@ -101,34 +101,77 @@ fn processors(events: &[Event], process: u64, all: &mut Vec<Value>) {
                     }
                 }
             }
-            kind => {
-                let Some((class, begins)) = class(kind) else {
-                    continue;
-                };
-                let stack = open.entry((event.cpu, class)).or_default();
-                if begins {
-                    stack.push((event.time_ns, describe(event)));
-                } else if let Some((from, name)) = stack.pop() {
-                    let slice = slice(&name, process, line + 1, from, event.time_ns, &json!({}));
-                    all.push(slice);
-                }
+            _ => {
+                let over = open.entry(event.cpu).or_default().after(event);
+                all.extend(over.into_iter().map(|(from, name)| {
+                    slice(&name, process, line + 1, from, event.time_ns, &json!({}))
+                }));
             }
         }
     }
 }
 
-fn class(kind: EventKind) -> Option<(u8, bool)> {
+/// What is under way on a processor, by class: since when, and its name.
+#[derive(Default)]
+struct Interrupts([Vec<(u64, String)>; 5]);
+
+impl Interrupts {
+    /// What an event ends. A timer's function ends where the next one of its interrupt begins, or with that.
+    fn after(&mut self, event: &Event) -> Vec<(u64, String)> {
+        let Some((class, begins)) = class(event.kind) else {
+            return Vec::new();
+        };
+        if begins {
+            let over = match class {
+                TIMER => self.timers_since(self.innermost()),
+                _ => Vec::new(),
+            };
+            self.0[class].push((event.time_ns, describe(event)));
+            return over;
+        }
+        let ended = self.0[class].pop();
+        let mut over = match class {
+            IRQ | SOFT | VECTOR => self.timers_since(ended.as_ref().map_or(0, |(from, _)| *from)),
+            _ => Vec::new(),
+        };
+        over.extend(ended);
+        over
+    }
+
+    /// When the interrupt began that is under way above all others.
+    fn innermost(&self) -> u64 {
+        let last = |class: usize| self.0[class].last().map(|(from, _)| *from);
+        [IRQ, SOFT, VECTOR]
+            .into_iter()
+            .filter_map(last)
+            .max()
+            .unwrap_or(0)
+    }
+
+    fn timers_since(&mut self, from: u64) -> Vec<(u64, String)> {
+        let timers = &mut self.0[TIMER];
+        timers.split_off(timers.partition_point(|timer| timer.0 < from))
+    }
+}
+
+const IRQ: usize = 0;
+const SOFT: usize = 1;
+const VECTOR: usize = 2;
+const TIMER: usize = 3;
+const FAULT: usize = 4;
+
+fn class(kind: EventKind) -> Option<(usize, bool)> {
     Some(match kind {
-        EventKind::IrqEntry => (0, true),
-        EventKind::IrqExit => (0, false),
-        EventKind::SoftirqEntry => (1, true),
-        EventKind::SoftirqExit => (1, false),
-        EventKind::VectorEntry => (2, true),
-        EventKind::VectorExit => (2, false),
-        EventKind::HrtimerEntry => (3, true),
-        EventKind::HrtimerExit => (3, false),
-        EventKind::FaultEntry => (4, true),
-        EventKind::FaultExit => (4, false),
+        EventKind::IrqEntry => (IRQ, true),
+        EventKind::IrqExit => (IRQ, false),
+        EventKind::SoftirqEntry => (SOFT, true),
+        EventKind::SoftirqExit => (SOFT, false),
+        EventKind::VectorEntry => (VECTOR, true),
+        EventKind::VectorExit => (VECTOR, false),
+        EventKind::HrtimerEntry => (TIMER, true),
+        EventKind::HrtimerExit => (TIMER, false),
+        EventKind::FaultEntry => (FAULT, true),
+        EventKind::FaultExit => (FAULT, false),
         _ => return None,
     })
 }
@@ -143,5 +186,89 @@ fn describe(event: &Event) -> String {
         EventKind::VectorEntry => Cause::Ipi(event.detail).to_string(),
         EventKind::HrtimerEntry => Cause::Timer(event.text()).to_string(),
         _ => Cause::PageFault.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use latlab_wire::trace::{TEXT_BYTES, vector};
+
+    fn ended(events: &[(u64, EventKind, &str)]) -> Vec<(String, u64, u64)> {
+        let mut open = Interrupts::default();
+        let of = |&(time_ns, kind, text): &(u64, EventKind, &str)| {
+            let mut event = Event {
+                time_ns,
+                steal_ns: 0,
+                cpu: 0,
+                kind,
+                detail: vector::LOCAL_TIMER,
+                a: 8,
+                b: 0,
+                text: [0; TEXT_BYTES],
+            };
+            event.set_text(text);
+            event
+        };
+        let over = events.iter().map(of).flat_map(|event| {
+            let over = open.after(&event).into_iter();
+            over.map(move |(from, name)| (name, from, event.time_ns))
+        });
+        over.collect()
+    }
+
+    fn timer(name: &str) -> String {
+        crate::attribution::Cause::Timer(name.into()).to_string()
+    }
+
+    #[test]
+    fn a_timers_function_is_over_where_the_next_begins_or_its_interrupt_ends() {
+        use EventKind::*;
+        let events = [
+            (10, VectorEntry, ""),
+            (11, HrtimerEntry, "one"),
+            (15, HrtimerEntry, "two"),
+            (19, VectorExit, ""),
+        ];
+        let expected = [
+            (timer("one"), 11, 15),
+            (timer("two"), 15, 19),
+            ("local timer".into(), 10, 19),
+        ];
+        assert_eq!(ended(&events), expected);
+    }
+
+    #[test]
+    fn an_interrupt_inside_does_not_end_a_timer_of_a_soft_one() {
+        use EventKind::*;
+        let events = [
+            (10, SoftirqEntry, ""),
+            (11, HrtimerEntry, "soft"),
+            (20, VectorEntry, ""),
+            (21, HrtimerEntry, "hard"),
+            (25, VectorExit, ""),
+            (30, SoftirqExit, ""),
+        ];
+        let soft = crate::attribution::Cause::SoftIrq(8).to_string();
+        let expected = [
+            (timer("hard"), 21, 25),
+            ("local timer".into(), 20, 25),
+            (timer("soft"), 11, 30),
+            (soft, 10, 30),
+        ];
+        assert_eq!(ended(&events), expected);
+    }
+
+    #[test]
+    fn a_record_that_tells_a_functions_end_is_believed() {
+        use EventKind::*;
+        let events = [
+            (10, VectorEntry, ""),
+            (11, HrtimerEntry, "one"),
+            (14, HrtimerExit, ""),
+            (19, VectorExit, ""),
+        ];
+        let expected = [(timer("one"), 11, 14), ("local timer".into(), 10, 19)];
+        assert_eq!(ended(&events), expected);
     }
 }

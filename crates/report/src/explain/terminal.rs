@@ -89,23 +89,21 @@ fn counters(one: &Explanation) -> String {
 }
 
 fn table(blame: &Blame) -> String {
-    let mut out = String::new();
     let what = if blame.quantile > 0.0 {
         let percentile = percentile(blame.quantile);
         format!("beyond {percentile} ({})", nanos(blame.latency_ns as f64))
     } else {
-        "all explained packets".into()
+        "all explained".into()
     };
-    let of = match blame.explained < blame.beyond {
-        true => format!("the {} slowest of {}", blame.explained, blame.beyond),
-        false => format!("{} packets", blame.beyond),
-    };
-    writeln!(
-        out,
-        "\n  {what}: {of}, {:.1} % of their time unexplained",
-        blame.unexplained() * 100.0
-    )
-    .ok();
+    let mut out = format!("\n  {what}: {} packets, ", blame.beyond);
+    // The same packets are in the last table.
+    if blame.explained < blame.beyond {
+        let explained = blame.explained;
+        out += &format!("of which only the {explained} slowest are explained: see all explained\n");
+        return out;
+    }
+    let unexplained = blame.unexplained() * 100.0;
+    writeln!(out, "{unexplained:.1} % of their time unexplained").ok();
     writeln!(
         out,
         "    {:>7}  {:>8}  {:<44}  knob",
