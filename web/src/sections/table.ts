@@ -208,13 +208,14 @@ function tailRatio(cell: Cell, of: string): Node | string {
 function stealAside(cell: Cell, of: string, value: number | undefined): (Node | string)[] {
   if (value === undefined) return [];
   const tail = cell.comparison?.tails_steal_aside?.find((tail) => tail.of === of);
-  return [small(`steal aside: ${format.duration(value)}`), ratioNote(tail)];
+  const figure = whole(format.duration(value));
+  return [h('small', { class: 'wraps' }, 'steal aside: ', figure), ratioNote(tail)];
 }
 
 function ratioNote(tail: TailRatio | undefined): Node | string {
   if (!tail) return '';
-  const interval = tail.ratio_ci95 ? ` [${format.ratioRange(tail.ratio_ci95)}]` : '';
-  return h('small', { class: 'tail-ratio' }, `${format.ratio(tail.ratio)}${interval}`);
+  const interval = tail.ratio_ci95 ? whole(`[${format.ratioRange(tail.ratio_ci95)}]`) : '';
+  return h('small', { class: 'wraps' }, `${format.ratio(tail.ratio)} `, interval);
 }
 
 function deviationColumn(): Column {
@@ -322,7 +323,7 @@ function comparisonColumns(): Column[] {
         const { p_value: p } = comparison;
         const test = p === undefined ? 'no test' : `p ${p < 0.001 ? '' : '= '}${format.pValue(p)}`;
         const about = small(cell.latency ? test : `${comparison.quantity}, ${test}`);
-        return [h('span', { class: `verdict ${comparison.verdict}` }, words), about];
+        return [h('span', { class: `verdict wraps ${comparison.verdict}` }, words), about];
       },
     },
   ];
@@ -368,4 +369,9 @@ function counterColumns(cells: Cell[]): Column[] {
 
 function small(text: string): HTMLElement {
   return h('small', {}, text);
+}
+
+/** A part that stays on one line where what it is in wraps: a range would be broken behind its dash. */
+function whole(text: string): HTMLElement {
+  return h('span', { class: 'whole' }, text);
 }

@@ -184,6 +184,25 @@ it('keeps long names inside the page', async () => {
   }
 });
 
+it('shows every column of the comparison in a window of 1280 pixels', async () => {
+  const summary = fixture();
+  // Narrower ones scroll inside their box; the page never does.
+  for (const width of [1024, 1280]) {
+    const { page } = await session.open(fill(summary), { viewport: { width, height: 800 } });
+    for (const { name } of summary.measurements) {
+      await choose(page, name);
+      const over = await page.evaluate(() => {
+        const beyond = (box: Element): number => box.scrollWidth - box.clientWidth;
+        const box = document.querySelector('.bench:not([hidden]) .comparison')?.closest('.scroll');
+        return [beyond(document.documentElement), box ? beyond(box) : NaN] as const;
+      });
+      expect(over[0], `${name} at ${width}`).toBeLessThanOrEqual(0);
+      if (width === 1280) expect(over[1], name).toBe(0);
+    }
+    await page.context().close();
+  }
+});
+
 it('opens quickly with 300 groups of hundreds of cells, folded', async () => {
   const summary = fixture();
   grow(summary, 100);
