@@ -5,9 +5,11 @@ mod common;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
-use common::{Bench, enter, finish, finished, labelled, signal, text, tool, until, whole};
+use common::{
+    Bench, enter, finish, finished, labelled, namespaces, signal, text, tool, until, whole,
+};
 use serde_json::Value;
 
 /// Measures `b` to `a` of this kind, `replicates` times.
@@ -333,4 +335,26 @@ fn an_agent_that_never_answers_is_not_waited_for_without_end() {
             bench.assert_clean();
         },
     );
+}
+
+/// The tests' own: one that fails is run on purpose.
+#[test]
+fn a_test_that_fails_leaves_no_directory() {
+    const NAME: &str = "a_test_that_fails_leaves_no_directory";
+    const ON_PURPOSE: &str = "LATLAB_TEST_FAILS";
+    if std::env::var_os(ON_PURPOSE).is_some() {
+        return enter(NAME, |bench| panic!("root={}", bench.root().display()));
+    }
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: needs root to make namespaces");
+        return;
+    }
+    let mut failing = Command::new(std::env::current_exe().unwrap());
+    let failing = failing.args(namespaces::test_arguments(NAME));
+    let said = finish(failing.env(ON_PURPOSE, "1"));
+    assert_ne!(said.code, 0, "{said:#?}");
+    let root = said.err.lines().find_map(|line| line.strip_prefix("root="));
+    let root = root.unwrap_or_else(|| panic!("{said:#?}"));
+    assert!(root.starts_with("/tmp/latlab-cli-"), "{root}");
+    assert!(!Path::new(root).exists(), "{root}");
 }

@@ -138,8 +138,7 @@ impl Bench {
     fn new() -> Bench {
         let root = PathBuf::from(format!("/tmp/latlab-cli-{}", namespaces::id()));
         fs::create_dir_all(&root).unwrap();
-        // In memory, and of this mount namespace: however the test ends, only an empty directory
-        // stays.
+        // In memory, and of this mount namespace: should the test be killed, only an empty directory stays.
         tool(&[
             "mount",
             "-t",
@@ -162,8 +161,6 @@ impl Bench {
         let destroyed = self.latlab(&["destroy", "--all", "-y"]);
         assert_eq!(destroyed.code, 0, "{destroyed:#?}");
         self.assert_clean();
-        tool(&["umount", "-l", self.root.to_str().unwrap()]);
-        fs::remove_dir(&self.root).unwrap();
     }
 
     pub fn root(&self) -> &Path {
@@ -246,15 +243,23 @@ impl Bench {
 }
 
 /// A test that failed leaves its labs to the end of its namespaces. What a lab tuned is the machine's,
-/// not theirs, and its journal goes with them: so it is given back first.
+/// not theirs, and its journal goes with them: so it is given back first. The directory goes however a test ends.
 impl Drop for Bench {
     fn drop(&mut self) {
-        if std::thread::panicking() {
+        let failed = std::thread::panicking();
+        if failed {
             for words in [&["destroy", "--all", "-y"][..], &["tune", "revert"]] {
                 let said = self.latlab(words);
                 eprintln!("{words:?} after a failure: {said:#?}");
             }
         }
+        let unmounted = Command::new("umount").arg("-l").arg(&self.root).status();
+        let removed = unmounted.and_then(|_| fs::remove_dir(&self.root));
+        assert!(
+            removed.is_ok() || failed,
+            "{}: {removed:?}",
+            self.root.display()
+        );
     }
 }
 
