@@ -658,6 +658,17 @@ fn a_second_value_for_the_same_thing_is_refused_until_the_first_is_reverted() {
     );
 }
 
+/// A guest `g` of two processors that has the binary as `/latlab/latlab`, and a network card: irqbalance gives each
+/// interrupt of one a processor of its own.
+fn lab_with_latlab_in_its_guest() -> String {
+    let latlab = Path::new(env!("CARGO_BIN_EXE_latlab"));
+    format!(
+        "name: NAME\ntopology:\n  nodes: {{n: {{kind: native}}, g: {{kind: vm, cpus: 2, memory: 512MiB, \
+         binds: [\"{}:/latlab:ro\"]}}}}\n  links: [{{endpoints: [\"g:eth0\", \"n:eth0\"]}}]\n",
+        latlab.parent().unwrap().display()
+    )
+}
+
 /// Version 2 of the control groups, where this machine has version 1: in a guest.
 #[test]
 fn in_a_guest_a_partition_of_version_2_is_in_force_and_given_back() {
@@ -668,13 +679,7 @@ fn in_a_guest_a_partition_of_version_2_is_in_force_and_given_back() {
     alone(
         "in_a_guest_a_partition_of_version_2_is_in_force_and_given_back",
         |bench| {
-            let latlab = Path::new(env!("CARGO_BIN_EXE_latlab"));
-            let lab = format!(
-                "name: NAME\ntopology: {{nodes: {{g: {{kind: vm, cpus: 2, memory: 512MiB, \
-                 binds: [\"{}:/latlab:ro\"]}}}}}}\n",
-                latlab.parent().unwrap().display()
-            );
-            let lab = bench.deploy("v2", &lab);
+            let lab = bench.deploy("v2", &lab_with_latlab_in_its_guest());
             let guest = |line: &str| bench.exec(&lab, "g", &["/bin/sh", "-c", line]);
             let script = "mkdir -p /sys/fs/cgroup; mountpoint -q /sys/fs/cgroup || \
                           mount -t cgroup2 none /sys/fs/cgroup; cat /sys/fs/cgroup/cgroup.controllers";
@@ -769,14 +774,7 @@ fn in_a_guest_the_daemon_that_moves_interrupts_is_stopped_and_goes_on() {
     }
     let name = "in_a_guest_the_daemon_that_moves_interrupts_is_stopped_and_goes_on";
     alone(name, |bench| {
-        let latlab = Path::new(env!("CARGO_BIN_EXE_latlab"));
-        let lab = format!(
-            // It gives each interrupt of a network card a processor of its own.
-            "name: NAME\ntopology:\n  nodes: {{n: {{kind: native}}, g: {{kind: vm, cpus: 2, memory: 512MiB, \
-             binds: [\"{}:/latlab:ro\"]}}}}\n  links: [{{endpoints: [\"g:eth0\", \"n:eth0\"]}}]\n",
-            latlab.parent().unwrap().display()
-        );
-        let lab = bench.deploy("balancer", &lab);
+        let lab = bench.deploy("balancer", &lab_with_latlab_in_its_guest());
         let done = bench.exec(&lab, "g", &["/bin/sh", "-c", BALANCER]);
         assert_eq!(done.code, 0, "{done:#?}");
         assert!(done.out.ends_with("as it was\n"), "{done:#?}");
