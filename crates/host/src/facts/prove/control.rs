@@ -2,8 +2,9 @@
 //! removed.
 
 use std::fs;
+use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, SystemTime};
 
 use latlab_model::facts::Facts;
 use latlab_model::units::CpuList;
@@ -19,11 +20,13 @@ pub(super) const COVERS: &[&str] = &[
     Facts::CGROUP_PIDS,
 ];
 
-/// Begins with a character that no lab's name has, so that it never meets one. The process and a
-/// number follow, so that proofs going on at the same time do not meet either.
+/// Begins with a character that no lab's name has, so that it never meets one. What follows is drawn, so that
+/// proofs going on at the same time do not meet either: process numbers are those of a namespace, and groups are seen
+/// from all of them.
 const PREFIX: &str = "_proof-";
 
-static NUMBER: AtomicU32 = AtomicU32::new(0);
+/// A proof takes milliseconds. A group of one that is as old as this was left by a process that was killed.
+const LEFT: Duration = Duration::from_secs(60);
 
 pub(super) fn run(report: &Report) {
     let groups = match Cgroups::discover() {
@@ -31,8 +34,7 @@ pub(super) fn run(report: &Report) {
         Err(error) => return report.refuse_all(COVERS, &error),
     };
     sweep(&groups);
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let lab = format!("{PREFIX}{}-{number}", std::process::id());
+    let lab = format!("{PREFIX}{:016x}", RandomState::new().hash_one(0));
     for name in COVERS {
         if report.wants(name) {
             let limits = harmless(name);
@@ -91,46 +93,56 @@ fn entries(directory: &Path) -> Vec<PathBuf> {
     paths.filter(|path| path.is_dir()).collect()
 }
 
-/// Whether this is a proof's group whose process is gone.
+/// Whether this is a proof's group that nobody is going to remove.
 fn is_orphan(group: &Path) -> bool {
-    let owner = || {
-        let name = group.file_name()?.to_str()?.strip_prefix(PREFIX)?;
-        name.split_once('-')?.0.parse::<u32>().ok()
-    };
-    owner().is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists())
+    let name = group.file_name().and_then(|name| name.to_str());
+    let changed = || fs::metadata(group).and_then(|about| about.modified()).ok();
+    let age = || SystemTime::now().duration_since(changed()?).ok();
+    name.is_some_and(|name| name.starts_with(PREFIX)) && age().is_some_and(|age| age >= LEFT)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// As if nothing had changed in it for so long.
+    fn age(directory: &Path, age: Duration) {
+        let directory = fs::File::open(directory).unwrap();
+        directory.set_modified(SystemTime::now() - age).unwrap();
+    }
+
     #[test]
-    fn only_proofs_of_the_dead_are_swept() {
-        let own = std::process::id();
-        // Above the kernel's highest process number.
-        let dead = u32::MAX;
-        for (name, orphan) in [
-            (format!("{PREFIX}{dead}-0"), true),
-            (format!("{PREFIX}{own}-0"), false),
-            (format!("proof-{dead}-0"), false),
-            (format!("{PREFIX}x-0"), false),
-            (format!("{PREFIX}{dead}"), false),
+    fn only_proofs_that_were_left_are_swept() {
+        let place = std::env::temp_dir().join(format!("latlab-proofs-{}", std::process::id()));
+        for (name, seconds, orphan) in [
+            ("_proof-1", 61, true),
+            ("_proof-2", 5, false),
+            ("proof-3", 61, false),
         ] {
-            assert_eq!(is_orphan(&Path::new("/g").join(&name)), orphan, "{name}");
+            let group = place.join(name);
+            fs::create_dir_all(&group).unwrap();
+            age(&group, Duration::from_secs(seconds));
+            assert_eq!(is_orphan(&group), orphan, "{name}");
         }
+        fs::remove_dir_all(place).unwrap();
+        assert!(!is_orphan(Path::new("/nowhere/_proof-4")));
     }
 
     #[test]
     fn an_orphan_is_removed_with_its_groups() {
         let groups = Cgroups::discover().unwrap();
-        let lab = format!("{PREFIX}{}-0", u32::MAX);
+        let lab = format!("{PREFIX}left-{}", std::process::id());
         let limits = harmless(Facts::CGROUP_PIDS);
         if !super::super::is_root() || groups.create(&lab, "x", &limits).is_err() {
             eprintln!("skipped: needs root and control groups");
             return;
         }
         let dirs = groups.dirs(&lab, "x", &limits).unwrap();
-        assert!(dirs.iter().all(|dir| dir.exists()));
+        sweep(&groups);
+        assert!(dirs.iter().all(|dir| dir.exists()), "they may be at work");
+        for dir in &dirs {
+            age(dir.parent().unwrap(), LEFT);
+        }
         sweep(&groups);
         assert!(dirs.iter().all(|dir| !dir.exists()), "{dirs:?}");
     }
