@@ -285,7 +285,7 @@ fn apt_get(work: &Path, package: &str) -> Command {
     command.current_dir(work).args(["download", "-q", package]);
     // As root, apt would drop to a user who cannot write here; it fetches nothing else than one file,
     // whose checksum it verifies.
-    command.args(["-o", "APT::Sandbox::User=root", "-o", "Acquire::Retries=2"]);
+    command.args(["-o", "APT::Sandbox::User=root", "-o", "Acquire::Retries=4"]);
     command.args([
         "-o",
         "Acquire::http::Timeout=20",
