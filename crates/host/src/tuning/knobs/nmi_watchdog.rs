@@ -3,19 +3,25 @@
 
 use super::prelude::*;
 
+const FILE: &str = "/proc/sys/kernel/nmi_watchdog";
+
 /// See the module.
 pub const KNOB: Knob = Knob {
     name: "nmi-watchdog",
     about: "Detect processors that stay in the kernel with interrupts off",
     evidence: "Documentation/admin-guide/lockup-watchdogs.rst; Daichendt 2022, 5.13 (nmi_watchdog=0)",
     risk: "a hard lockup is not reported any more",
-    items: |m| {
-        file::one(
+    // The kernel lets nobody write it where the processor has no counter for it, as most virtual ones.
+    items: |m| match file::only_read(m.root, FILE.as_ref()) {
+        true => Err(format!(
+            "{FILE} cannot be written: the processor has no counter for a hard lockup detector"
+        )),
+        false => file::one(
             m.root,
-            "/proc/sys/kernel/nmi_watchdog",
+            FILE,
             Form::Text,
             "this kernel has no hard lockup detector",
-        )
+        ),
     },
     value: Value::Same(switch),
     moves: false,
@@ -23,18 +29,18 @@ pub const KNOB: Knob = Knob {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
     fn it_is_read_and_wanted() {
-        let tree = Tree::new(&[("/proc/sys/kernel/nmi_watchdog", "1\n")]);
-        tree.turns(
-            "nmi-watchdog",
-            "off",
-            "/proc/sys/kernel/nmi_watchdog",
-            "1",
-            "0",
-        );
+        let tree = Tree::new(&[(FILE, "1\n")]);
+        tree.turns("nmi-watchdog", "off", FILE, "1", "0");
         Tree::lacks("nmi-watchdog", "off", "no /proc/sys/kernel/nmi_watchdog");
+        let fixed = std::fs::Permissions::from_mode(0o444);
+        std::fs::set_permissions(tree.root().path(FILE), fixed).unwrap();
+        let absent = tree.change("nmi-watchdog", "off").absent.unwrap();
+        assert!(absent.contains("cannot be written"), "{absent}");
     }
 }
