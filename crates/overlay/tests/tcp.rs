@@ -207,15 +207,20 @@ fn strangers_do_not_disturb() {
     a.shell("ping -n -c 3 -i 0.05 -W 20 198.51.100.2");
     assert_eq!(counters.dropped(DropReason::Malformed), 0);
     // From the peer's own address: garbage ends it, and the real one comes back.
-    a.run(|| {
-        let mut stranger = TcpStream::connect(LISTEN).unwrap();
-        stranger.write_all(&[0xff; 64]).unwrap();
-    });
-    // The listener may be busy when it comes; until then the link is the one before.
     let end = Instant::now() + Duration::from_secs(60);
-    while counters.dropped(DropReason::Malformed) == 0 && Instant::now() < end {
-        std::thread::sleep(Duration::from_millis(10));
+    let is_seen = || counters.dropped(DropReason::Malformed) > 0;
+    while !is_seen() && Instant::now() < end {
+        a.run(|| {
+            let mut stranger = TcpStream::connect(LISTEN).unwrap();
+            stranger.write_all(&[0xff; 64]).unwrap();
+        });
+        // The listener may be busy when it comes, and the real one may come back before anybody has read: then
+        // there is nothing to see of it.
+        let moment = Instant::now() + Duration::from_secs(1);
+        while !is_seen() && Instant::now() < moment {
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
     comes_up(&a);
-    assert_eq!(counters.dropped(DropReason::Malformed), 1);
+    assert!(is_seen());
 }
