@@ -9,6 +9,7 @@ mod boot;
 mod clock;
 mod files;
 mod kernel_line;
+mod log;
 mod network;
 mod os;
 mod pause;
@@ -27,6 +28,7 @@ const USAGE: &str = "usage: latlab-agent COMMAND
   put PATH [MODE]       write standard input to PATH, then give it MODE (octal, default 644)
   get PATH              write PATH to standard output
   within COMMAND...     run a command on the processors that the guest keeps quiet
+  log PATH FORMER BYTES keep the newest of standard input in PATH, and BYTES from before it in FORMER
   clock-sync            answer the host's clock exchange over the shared page
   probe ...             run an end point of a measurement";
 
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
         ["put", path, mode] => files::put(path, mode),
         ["get", path] => files::get(path),
         ["within", program, arguments @ ..] => Err(within::run(program, arguments)),
+        ["log", path, former, bytes] => log::keep(path, former, bytes),
         ["clock-sync"] => clock::answer(),
         _ => Err(USAGE.into()),
     };

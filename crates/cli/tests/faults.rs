@@ -312,7 +312,11 @@ fn an_agent_that_never_answers_is_not_waited_for_without_end() {
             }
             let lab = "name: NAME\ntopology: {nodes: {a: {kind: vm, memory: 256MiB}}}\n";
             let file = bench.file("mute", lab);
-            let qemu = || labelled().into_iter().next();
+            let is_qemu = |pid: &u32| {
+                fs::read(format!("/proc/{pid}/cmdline"))
+                    .is_ok_and(|line| line.starts_with(b"qemu-"))
+            };
+            let qemu = || labelled().into_iter().find(is_qemu);
             let mut command = bench.command(&["deploy", &file]);
             command.env("LATLAB_BOOT_TIMEOUT", "3");
             let child = command

@@ -83,6 +83,7 @@ fn config(parts: &Parts, dir: &Path) -> Result<VmConfig<'static>> {
         memory: latlab_model::plan::GuestMemory::default(),
         kernel: parts.kernel.clone(),
         initramfs: initramfs::prepare(&parts.agent, &parts.kernel, &parts.cache)?,
+        agent: parts.agent.clone(),
         boot_parameters: Vec::new(),
         nics: Vec::new(),
         root_dir: "/".into(),

@@ -14,9 +14,11 @@ use latlab_host::nodes::vm::kernel::{self, Transport};
 use latlab_host::nodes::vm::qemu::Share;
 use latlab_host::nodes::vm::{Error, initramfs};
 use latlab_host::sys::netns::{self, NetNs};
+use latlab_host::sys::process::Process;
 use latlab_host::sys::tap::{TapOptions, create_tap};
 use latlab_netlink::{Address, Handle, LinkChange};
 use latlab_wire::channel::{Exec, ExitStatus, Interface, NetworkConfig, Route};
+use rustix::process::Signal;
 
 mod guests;
 
@@ -327,6 +329,32 @@ fn a_guest_whose_kernel_panics_says_so() {
         Err(error) => panic!("{error}"),
         Ok(_) => panic!("a guest without init answered"),
     }
+}
+
+#[test]
+fn a_guest_goes_on_when_nobody_keeps_what_it_prints() {
+    if !asked_for() {
+        return;
+    }
+    let guest = Guest::boot("standard", |_| ());
+    let channel = guest.channel();
+    text(&channel, "echo said by the test > /dev/console");
+    let log = guest.dir.join("console.log");
+    let start = Instant::now();
+    while !std::fs::read_to_string(&log)
+        .unwrap()
+        .contains("said by the test")
+    {
+        assert!(start.elapsed() < COMMAND, "never in the log");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let [keeper] = guest.vm().helpers()[..] else {
+        panic!("{:?}", guest.vm().helpers());
+    };
+    let keeper = Process::open(keeper).unwrap().unwrap();
+    keeper.signal(Signal::KILL).unwrap();
+    // More than a pipe holds.
+    text(&channel, "head -c 100000 /dev/zero > /dev/console");
 }
 
 #[test]

@@ -71,6 +71,7 @@ impl Guest<'_> {
             memory: self.node.guest_memory,
             kernel: self.kernel.clone(),
             initramfs: packed,
+            agent: self.agent.to_path_buf(),
             boot_parameters: self.node.boot.clone(),
             nics: nics
                 .map(|(i, plug)| Nic {

@@ -68,6 +68,7 @@ impl Guest {
             memory: GuestMemory::default(),
             kernel,
             initramfs,
+            agent: agent(),
             boot_parameters: Vec::new(),
             nics: Vec::new(),
             root_dir: "/".into(),

@@ -1,16 +1,54 @@
-//! Reading what a guest's kernel said last. Its serial console goes to a file, which outlives the guest
-//! and is the only witness when nothing else answers.
+//! Keeping and reading what a guest's kernel said last. Its serial console goes to a file, which outlives the
+//! guest and is the only witness when nothing else answers. The file must not grow for as long as the guest
+//! prints, and QEMU knows no bound for one: so QEMU writes into a pipe, and the agent's binary, run on the host
+//! beside it, keeps the newest. Were it gone, QEMU would drop what the guest prints; the guest goes on.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
-use std::path::Path;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::pipe::PipeFlags;
+
+use super::Error;
+use super::qemu::{VmConfig, console_path};
+use crate::cgroup;
+use crate::sys;
+use crate::sys::process::Process;
+use crate::sys::spawn::Spawn;
 
 /// What the kernel prints first when it gives up.
 const PANIC: &str = "Kernel panic - not syncing";
+/// How many bytes of the newest are kept at least; at most twice as many, and what is read at once.
+const KEPT_BYTES: u64 = 8 << 20;
 /// How much of the log's end is looked at.
 const TAIL_BYTES: u64 = 64 * 1024;
 /// How many lines an error shows.
 const LINES: usize = 12;
+
+/// Where the part of a log goes that is older than the file's own.
+pub(super) fn former(path: &Path) -> PathBuf {
+    path.with_extension("log.old")
+}
+
+/// Starts what keeps a guest's console. It ends with the last holder of the pipe, which is for QEMU.
+pub(super) fn keep(
+    config: &VmConfig<'_>,
+    cgroup: Option<&cgroup::Entry>,
+) -> Result<(Process, OwnedFd), Error> {
+    let (output, input) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)
+        .map_err(sys::Error::of("make", "the console's pipe"))?;
+    let path = console_path(&config.dir);
+    let mut spawn = Spawn::new(&config.agent, &config.lab)
+        .args(["log".as_ref(), path.as_os_str(), former(&path).as_os_str()])
+        .args([KEPT_BYTES.to_string()])
+        .session()
+        .descriptor(output.as_fd(), 0);
+    if let Some(cgroup) = cgroup {
+        spawn = spawn.cgroup(cgroup);
+    }
+    Ok((spawn.start()?, input))
+}
 
 /// The last lines of the log, without control characters; empty if there is no log.
 pub fn last_lines(path: &Path) -> Vec<String> {
@@ -30,16 +68,20 @@ fn panic_in(text: &str) -> Option<Vec<String>> {
 }
 
 fn tail(path: &Path) -> String {
-    let read = || -> std::io::Result<Vec<u8>> {
+    let end = |path: &Path, most: u64| -> std::io::Result<Vec<u8>> {
         let mut file = File::open(path)?;
         let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
+        file.seek(SeekFrom::Start(length.saturating_sub(most)))?;
         let mut bytes = Vec::new();
-        file.take(TAIL_BYTES).read_to_end(&mut bytes)?;
+        file.take(most).read_to_end(&mut bytes)?;
         Ok(bytes)
     };
     // No log, no witness: the caller's error then stands alone.
-    String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
+    let newest = end(path, TAIL_BYTES).unwrap_or_default();
+    let missing = TAIL_BYTES - newest.len() as u64;
+    let mut bytes = end(&former(path), missing).unwrap_or_default();
+    bytes.extend(newest);
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 fn lines(text: &str) -> Vec<String> {
@@ -63,6 +105,19 @@ mod tests {
         ];
         assert_eq!(panic_in(log).unwrap(), expected);
         assert_eq!(panic_in("[ 1.0] fine\n"), None);
+    }
+
+    #[test]
+    fn a_panic_is_found_where_a_new_file_began_in_it() {
+        let dir = std::env::temp_dir().join(format!("latlab-console-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let path = dir.join("console.log");
+        let before = "fine\n".repeat(20_000) + "[1] Kernel pan";
+        std::fs::write(former(&path), before).unwrap();
+        std::fs::write(&path, "ic - not syncing: x\n[2] CPU: 0\n").unwrap();
+        let expected = ["[1] Kernel panic - not syncing: x", "[2] CPU: 0"];
+        assert_eq!(panic_lines(&path).unwrap(), expected);
+        std::fs::remove_dir_all(dir).unwrap();
     }
 
     #[test]

@@ -55,7 +55,7 @@ const QMP_PATIENCE: Duration = Duration::from_secs(10);
 /// How long the end of a process is waited for after a panic was seen on its console.
 const PANIC_GRACE: Duration = Duration::from_millis(500);
 
-/// How long `virtiofsd` may take to notice that its guest is gone.
+/// How long what was started beside QEMU may take to notice that its guest is gone.
 const HELPER_GRACE: Duration = Duration::from_secs(1);
 
 /// Why a guest cannot be started or reached.
@@ -156,9 +156,7 @@ impl Error {
                  qemu-system-common), or use `kernel: standard`",
             ),
             Self::GuestPanicked { .. } | Self::AgentSilent { .. } | Self::GuestEnded { .. } => {
-                Some(
-                    "the whole kernel log is console.log, QEMU's is qemu.log, in the node's directory",
-                )
+                Some("the kernel's log is console.log, QEMU's is qemu.log, in the node's directory")
             }
             Self::PathTooLong { .. } => {
                 Some("give the lab or the node a shorter name, or set a shorter LATLAB_RUN_DIR")
@@ -200,10 +198,12 @@ impl Vm {
             Transport::NineP => virtiofs::Servers::default(),
             Transport::VirtioFs => virtiofs::Servers::start(config, cgroup)?,
         };
+        let (keeper, console) = console::keep(config, cgroup)?;
         let log = open_log(&qemu::log_path(&config.dir))?;
         let mut spawn = Spawn::new(qemu::PROGRAM, &config.lab)
             .args(config.arguments())
             .session()
+            .descriptor(console.as_fd(), qemu::CONSOLE_FD)
             .descriptor(log.as_fd(), 1)
             .descriptor(log.as_fd(), 2);
         for (tap, number) in config.descriptors() {
@@ -213,11 +213,13 @@ impl Vm {
             spawn = spawn.cgroup(cgroup);
         }
         let process = spawn.start()?;
+        let mut helpers = helpers.keep();
+        helpers.push(keeper);
         Ok(Self {
             name: config.name.clone(),
             dir: config.dir.clone(),
             process,
-            helpers: helpers.keep(),
+            helpers,
         })
     }
 
@@ -242,7 +244,7 @@ impl Vm {
         self.process.id()
     }
 
-    /// Processes started beside QEMU (`virtiofsd`); they end with it.
+    /// Processes started beside QEMU (what keeps its console, `virtiofsd`); they end with it.
     pub fn helpers(&self) -> Vec<ProcessId> {
         self.helpers.iter().map(Process::id).collect()
     }
@@ -253,6 +255,10 @@ impl Vm {
     /// [`Error::GuestPanicked`] or [`Error::GuestEnded`] when it does not.
     pub fn health(&self) -> Result<(), Error> {
         if self.process.has_ended()? {
+            // What it said last may still be on its way into the log.
+            for helper in &self.helpers {
+                helper.wait(HELPER_GRACE)?;
+            }
             let how = match self.process.collect()? {
                 Some(Exit::Code(code)) => format!("QEMU returned {code}"),
                 Some(Exit::Signal(signal)) => format!("QEMU was ended by signal {signal}"),
@@ -412,6 +418,7 @@ fn make_dir(dir: &Path) -> Result<(), Error> {
     stale.extend([
         qemu::qmp_path(dir),
         qemu::console_path(dir),
+        console::former(&qemu::console_path(dir)),
         qemu::log_path(dir),
     ]);
     for path in stale {

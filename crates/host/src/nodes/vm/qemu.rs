@@ -6,7 +6,7 @@
 //! directly, without boot loader.
 //!
 //! Every guest carries the same fixed devices whether it uses them or not, so that a measurement in one
-//! lab and in another run on the same machine: a serial console into a file, a virtio-serial bus with the
+//! lab and in another run on the same machine: a serial console into a log, a virtio-serial bus with the
 //! channel's ports, the page for the clock exchange, the image's share.
 
 use std::ffi::OsString;
@@ -22,8 +22,10 @@ use super::kernel::{Kernel, Transport};
 
 /// The program.
 pub const PROGRAM: &str = "qemu-system-x86_64";
-/// The first number under which QEMU inherits a tap; below are the standard streams, and room.
-const FIRST_FD: RawFd = 10;
+/// The number under which QEMU inherits the pipe that its guest's console goes to.
+pub const CONSOLE_FD: RawFd = 9;
+/// The first number under which QEMU inherits a tap.
+const FIRST_FD: RawFd = CONSOLE_FD + 1;
 
 /// Parameters every guest's kernel gets, each because it was measured to matter.
 const KERNEL_PARAMETERS: &[&str] = &[
@@ -104,6 +106,8 @@ pub struct VmConfig<'a> {
     pub kernel: Kernel,
     /// From [`super::initramfs::prepare`].
     pub initramfs: PathBuf,
+    /// The agent's binary, which keeps the console's log on the host.
+    pub agent: PathBuf,
     /// Words for the kernel's command line, after ours, so that they win.
     pub boot_parameters: Vec<String>,
     /// Network cards, in order.
@@ -123,7 +127,7 @@ pub fn virtiofs_socket(dir: &Path, index: usize) -> PathBuf {
     dir.join(format!("fs{index}.sock"))
 }
 
-/// The guest's kernel log.
+/// What the guest printed last; what it printed before is in `console.log.old`, and what came before that is lost.
 pub fn console_path(dir: &Path) -> PathBuf {
     dir.join("console.log")
 }
@@ -292,11 +296,9 @@ impl VmConfig<'_> {
     }
 
     fn consoles(&self, line: &mut Line) {
-        line.path(
-            "-chardev",
-            "file,id=console,append=off,path=",
-            &console_path(&self.dir),
-        );
+        // Appended to: a pipe cannot be emptied first.
+        line.option("-add-fd", format!("fd={CONSOLE_FD},set=1"));
+        line.option("-chardev", "file,id=console,append=on,path=/dev/fdset/1");
         line.option("-serial", "chardev:console");
         line.path(
             "-chardev",
@@ -453,6 +455,7 @@ mod tests {
                 transport,
             },
             initramfs: "/k/initramfs".into(),
+            agent: "/a/latlab-agent".into(),
             boot_parameters: vec!["isolcpus=1".into()],
             nics: Vec::new(),
             root_dir: "/".into(),

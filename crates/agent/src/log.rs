@@ -1,0 +1,68 @@
+//! Keeps a log of bounded size from an endless stream. The host gives it what a guest prints: in a plain file, a guest
+//! that prints for ever would fill the host's disk.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+/// Copies standard input to `path` until its end. A file that has `most` bytes takes the place of `former`, and the
+/// next one begins: so the newest is kept, at least `most` bytes of it and at most twice as many.
+pub fn keep(path: &str, former: &str, most: &str) -> Result<(), String> {
+    let bytes = most.parse();
+    let bytes = bytes.map_err(|_| format!("log {path}: '{most}' is not a number of bytes"))?;
+    copy(&mut io::stdin(), Path::new(path), Path::new(former), bytes)
+        .map_err(|error| format!("log {path}: {error}"))
+}
+
+fn copy(input: &mut impl Read, path: &Path, former: &Path, most: u64) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    let mut length = 0;
+    let mut buffer = [0; 16 * 1024];
+    loop {
+        let read = match input.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        if length >= most {
+            fs::rename(path, former)?;
+            file = File::create(path)?;
+            length = 0;
+        }
+        // A full disk loses this part; the next may find room again.
+        let _ = file.write_all(&buffer[..read]);
+        length += read as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_is_kept_and_no_more_than_twice_the_bound() {
+        let dir = std::env::temp_dir().join(format!("latlab-agent-log-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let (path, former) = (dir.join("log"), dir.join("log.old"));
+        let said: Vec<u8> = (0_u32..300_000).flat_map(u32::to_le_bytes).collect();
+        // Divides neither what is read at once nor the whole.
+        let most = 100_000;
+        copy(&mut said.as_slice(), &path, &former, most).unwrap();
+        let mut kept = fs::read(&former).unwrap();
+        kept.extend(fs::read(&path).unwrap());
+        assert!(said.ends_with(&kept));
+        let bound = most as usize;
+        assert!(
+            (bound..2 * (bound + 16 * 1024)).contains(&kept.len()),
+            "{}",
+            kept.len()
+        );
+        // A short one is whole, and one file.
+        fs::remove_file(&former).unwrap();
+        copy(&mut &said[..bound], &path, &former, most).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), &said[..bound]);
+        assert!(!former.exists());
+        fs::remove_dir_all(dir).unwrap();
+    }
+}
