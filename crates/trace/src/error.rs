@@ -1,9 +1,5 @@
 //! Why nothing is recorded.
 
-use std::sync::Mutex;
-
-use libbpf_rs::{PrintLevel, set_print};
-
 /// Why a tap or the recorder could not be had.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -64,32 +60,5 @@ impl Error {
             Error::Map { .. } => "is the memory limit too low?",
             Error::TooMany { .. } => "ask for less",
         }
-    }
-}
-
-/// libbpf's first warning: they say why, where its error is only a number.
-static FIRST: Mutex<String> = Mutex::new(String::new());
-
-/// Has libbpf say its warnings to us instead of to the terminal.
-pub(crate) fn listen() {
-    if let Ok(mut first) = FIRST.lock() {
-        first.clear();
-    }
-    set_print(Some((PrintLevel::Warn, |_, text| {
-        if let Ok(mut first) = FIRST.lock() {
-            // The first warning says what is wrong, those that follow only that it is.
-            if first.is_empty() {
-                first.push_str(text.trim().trim_start_matches("libbpf: "));
-            }
-        }
-    })));
-}
-
-/// An error with libbpf's first warning.
-pub(crate) fn said(error: &libbpf_rs::Error) -> String {
-    let first = FIRST.lock().map(|first| first.clone()).unwrap_or_default();
-    match first.is_empty() {
-        true => error.to_string(),
-        false => format!("{error} ({first})"),
     }
 }

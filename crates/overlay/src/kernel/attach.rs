@@ -11,8 +11,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use libbpf_rs::{TC_INGRESS, TcHook, TcHookBuilder};
 use rustix::io::Errno;
 
-use super::error::{Error, listen, said};
+use super::error::Error;
 use super::sys;
+use latlab_bpf::{listen, said};
 
 /// Puts the program at the interface, instead of the one of the same owner that may be there.
 pub(super) fn attach(program: BorrowedFd<'_>, device: u32) -> Result<(), Error> {

@@ -1,9 +1,5 @@
 //! Why a container's frames do not stay in the kernel.
 
-use std::sync::Mutex;
-
-use libbpf_rs::{PrintLevel, set_print};
-
 /// What went wrong, and with what.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -62,31 +58,5 @@ impl Error {
             }
             Error::Name(_) => "take a shorter one",
         }
-    }
-}
-
-/// libbpf's first warning: it says why, where its error is only a number.
-static FIRST: Mutex<String> = Mutex::new(String::new());
-
-/// Has libbpf say its warnings to us instead of to the terminal.
-pub(super) fn listen() {
-    if let Ok(mut first) = FIRST.lock() {
-        first.clear();
-    }
-    set_print(Some((PrintLevel::Warn, |_, text| {
-        if let Ok(mut first) = FIRST.lock() {
-            if first.is_empty() {
-                first.push_str(text.trim().trim_start_matches("libbpf: "));
-            }
-        }
-    })));
-}
-
-/// An error with libbpf's first warning.
-pub(super) fn said(error: &libbpf_rs::Error) -> String {
-    let first = FIRST.lock().map(|first| first.clone()).unwrap_or_default();
-    match first.is_empty() {
-        true => error.to_string(),
-        false => format!("{error} ({first})"),
     }
 }

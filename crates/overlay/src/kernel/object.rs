@@ -9,8 +9,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use libbpf_rs::query::{MapInfoIter, ProgInfoIter, ProgInfoQueryOptions};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder};
 
-use super::error::{Error, listen, said};
+use super::error::Error;
 use super::layout::{NAME_BYTES, STATE_BYTES, State, VERSION};
+use latlab_bpf::{listen, said};
 
 const STATE: &str = "overlay_state";
 const PORTS: &str = "overlay_ports";

@@ -12,10 +12,11 @@ use super::rings::{HEAD_BYTES, Rings};
 use super::softirq::Words;
 use super::windows::Window;
 use super::{Recorded, Watched, symbols};
-use crate::error::{Error, listen, said};
+use crate::error::Error;
 use crate::steal;
 use crate::sys::{Shared, SoftwareEvent, software_event};
 use crate::taps::Live;
+use latlab_bpf::{listen, said};
 
 const WHAT: &str = "the flight recorder";
 /// As in `latlab.h`.

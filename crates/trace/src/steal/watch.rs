@@ -7,8 +7,9 @@ use latlab_wire::trace::{STOLEN_BYTES, Stolen};
 use libbpf_rs::{Link, MapCore, Object, ObjectBuilder};
 
 use super::from_run_queue;
-use crate::error::{Error, listen, said};
+use crate::error::Error;
 use crate::sys::Shared;
+use latlab_bpf::{listen, said};
 
 const WHAT: &str = "the watch over stolen time";
 /// As in `latlab.h`.

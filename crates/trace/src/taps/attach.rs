@@ -12,9 +12,10 @@ use libbpf_rs::{MapCore, ObjectBuilder, TC_EGRESS, TC_INGRESS, TcHook, TcHookBui
 
 use super::follow::Live;
 use super::{Records, Seen};
-use crate::error::{Error, listen, said};
+use crate::error::Error;
 use crate::steal;
 use crate::sys::Shared;
+use latlab_bpf::{listen, said};
 
 const WHAT: &str = "a tap";
 /// Records of one tap at most: 3 GiB of them.
