@@ -28,7 +28,8 @@ pub trait Receive: Send {
     /// before sleeping.
     fn arm(&mut self) -> bool;
 
-    /// No wake-ups, please: somebody is looking. Also takes back a wake-up that was given.
+    /// No wake-ups, please: somebody is looking, again and again until it is [`Receive::arm`]ed or dropped. Also
+    /// takes back a wake-up that was given.
     fn disarm(&mut self);
 }
 
@@ -112,7 +113,7 @@ impl DropReason {
 /// A port's counters: written by its dispatchers once per batch, read by anybody.
 #[derive(Debug, Default)]
 pub struct Counters {
-    /// Frames and bytes that came in, and that went out.
+    /// What came in.
     pub received: Traffic,
     /// As `received`, the other way.
     pub sent: Traffic,
@@ -126,19 +127,19 @@ pub struct Counters {
     pub batches: AtomicU64,
     /// Changes of the dispatch mode.
     pub mode_changes: AtomicU64,
-    /// Bytes copied in user space.
-    pub copied: AtomicU64,
     /// Rings and connections that were ended for the other side's mistakes.
     pub faults: AtomicU64,
 }
 
-/// Frames and their bytes.
+/// Frames in one direction.
 #[derive(Debug, Default)]
 pub struct Traffic {
     /// Frames.
     pub frames: AtomicU64,
-    /// Bytes.
+    /// Their bytes.
     pub bytes: AtomicU64,
+    /// Of these, those that were copied in user space.
+    pub copied: AtomicU64,
 }
 
 impl Traffic {
@@ -149,7 +150,20 @@ impl Traffic {
     }
 }
 
+/// Adds to a counter that nobody else adds to meanwhile: an atomic addition waits for all that was written
+/// to a guest before, and a pass of one frame has seven.
+#[inline]
+pub fn add_alone(counter: &AtomicU64, more: u64) {
+    counter.store(counter.load(Relaxed) + more, Relaxed);
+}
+
 impl Counters {
+    /// Bytes copied in user space.
+    #[must_use]
+    pub fn copied(&self) -> u64 {
+        self.received.copied.load(Relaxed) + self.sent.copied.load(Relaxed)
+    }
+
     /// Counts dropped frames.
     pub fn drop_frames(&self, reason: DropReason, frames: u64) {
         self.dropped[reason as usize].fetch_add(frames, Relaxed);

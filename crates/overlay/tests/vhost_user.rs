@@ -371,10 +371,20 @@ fn a_monitor_that_listens_is_called_again_and_again() {
     exchange(&mut hub, &mut a, &mut b, 20);
 }
 
-/// Memory is plugged in and out, rings are stopped and started, while frames flow.
+/// Memory is plugged in and out, rings are stopped and started, while frames flow: by rings that are given
+/// back after each look, and by those that are kept from one to the next.
 #[test]
 fn memory_changes_under_running_rings() {
+    for kept in [false, true] {
+        memory_changes(kept);
+    }
+}
+
+fn memory_changes(kept: bool) {
     let mut hub = Hub::new("plug", 2);
+    if kept {
+        (0..2).for_each(|port| hub.sleeps(port).disarm());
+    }
     let mut a = Vm::connect(&hub.socket(0), PLAIN);
     let mut b = Vm::connect(&hub.socket(1), PLAIN);
     let more = Guest::new(1 << 20).unwrap();
@@ -401,6 +411,8 @@ fn memory_changes_under_running_rings() {
             exchange(&mut hub, &mut a, &mut b, 50);
         }
     });
+    // Who does not look any more has said so.
+    (0..2).for_each(|port| _ = hub.sleeps(port).arm());
 }
 
 #[test]

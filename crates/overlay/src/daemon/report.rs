@@ -1,7 +1,7 @@
 //! What the daemon counts, as text and for OpenMetrics.
 
 use std::fmt::Write;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 use super::Daemon;
 use crate::dispatch::Gone;
@@ -9,26 +9,32 @@ use crate::endpoints::{Counters, DropReason};
 use crate::forwarding::Matrix;
 
 /// A counter: its name, what it counts, and where it is.
-type Metric = (&'static str, &'static str, fn(&Counters) -> &AtomicU64);
+type Metric = (&'static str, &'static str, fn(&Counters) -> u64);
 
 const METRICS: [Metric; 10] = [
     ("received_frames", "Frames that came in", |c| {
-        &c.received.frames
+        c.received.frames.load(Relaxed)
     }),
-    ("received_bytes", "Their bytes", |c| &c.received.bytes),
-    ("sent_frames", "Frames that went out", |c| &c.sent.frames),
-    ("sent_bytes", "Their bytes", |c| &c.sent.bytes),
-    ("batches", "Batches received", |c| &c.batches),
-    ("kicks", "Wake-ups by the guest", |c| &c.kicks),
-    ("interrupts", "Interrupts of the guest", |c| &c.interrupts),
+    ("received_bytes", "Their bytes", |c| {
+        c.received.bytes.load(Relaxed)
+    }),
+    ("sent_frames", "Frames that went out", |c| {
+        c.sent.frames.load(Relaxed)
+    }),
+    ("sent_bytes", "Their bytes", |c| c.sent.bytes.load(Relaxed)),
+    ("batches", "Batches received", |c| c.batches.load(Relaxed)),
+    ("kicks", "Wake-ups by the guest", |c| c.kicks.load(Relaxed)),
+    ("interrupts", "Interrupts of the guest", |c| {
+        c.interrupts.load(Relaxed)
+    }),
     ("mode_changes", "Changes of the dispatch mode", |c| {
-        &c.mode_changes
+        c.mode_changes.load(Relaxed)
     }),
-    ("copied_bytes", "Bytes copied in user space", |c| &c.copied),
+    ("copied_bytes", "Bytes copied in user space", |c| c.copied()),
     (
         "faults",
         "Rings and connections ended for the other side's mistakes",
-        |c| &c.faults,
+        |c| c.faults.load(Relaxed),
     ),
 ];
 
@@ -76,7 +82,7 @@ impl Daemon {
                 in_kernel.sent_frames,
                 in_kernel.sent_bytes,
             ];
-            let mut values = METRICS.map(|(_, _, read)| read(counters).load(Relaxed));
+            let mut values = METRICS.map(|(_, _, read)| read(counters));
             for (value, more) in values.iter_mut().zip(kernel_values) {
                 *value += more;
             }

@@ -23,6 +23,9 @@ const TURN: u64 = 256;
 /// Looks at the ports that are polled before the sleeping ones are asked for as well.
 const LOOKS: u32 = 64;
 
+/// Looks that find nothing before the clock is asked again: that takes as long as a look.
+const TIMELESS: u32 = 8;
+
 /// Key of the wake-up of control itself.
 pub(super) const CONTROL: u64 = u64::MAX;
 
@@ -85,16 +88,25 @@ impl Worker {
         u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
+    /// Whether there are orders. An exchange at every look would wait for all that was written to guests.
+    fn is_asked(&self) -> bool {
+        self.has_orders.load(Ordering::Relaxed) && self.has_orders.swap(false, Ordering::Acquire)
+    }
+
     /// Works until it is told to stop.
     pub fn run(mut self) {
-        let mut looks = 0;
+        let (mut looks, mut now, mut timeless) = (0, self.now(), 0);
         loop {
-            if self.has_orders.swap(false, Ordering::Acquire) && !self.obey() {
+            if self.is_asked() && !self.obey() {
                 return;
             }
-            let now = self.now();
-            let is_urgent = self.urgency.worked(now);
-            self.hurry(is_urgent);
+            if timeless == 0 {
+                now = self.now();
+                timeless = TIMELESS;
+                let is_urgent = self.urgency.worked(now);
+                self.hurry(is_urgent);
+            }
+            timeless -= 1;
             let mut worked = 0;
             for at in 0..self.ports.len() {
                 worked += self.look(at, now);
@@ -102,17 +114,19 @@ impl Worker {
             let is_awake = |port: &Port| port.state != State::Asleep;
             if !self.ports.iter().any(is_awake) {
                 self.sleep_on();
+                timeless = 0;
                 continue;
             }
             looks += 1;
             if worked > 0 {
                 self.quiet_since = None;
+                timeless = 0;
                 if looks % LOOKS != 0 {
                     continue;
                 }
                 self.wait(Some(0));
-            } else {
-                self.rest(now, looks % LOOKS == 0);
+            } else if self.rest(now, looks % LOOKS == 0) {
+                timeless = 0;
             }
         }
     }
@@ -165,8 +179,8 @@ impl Worker {
 
     /// What is done while ports are polled and none has anything (Cui 2013, 5.1.7).
     ///
-    /// System calls only now and then: a frame that comes meanwhile would wait for them.
-    fn rest(&mut self, now: u64, now_and_then: bool) {
+    /// System calls only now and then: a frame that comes meanwhile would wait for them. True if there was one.
+    fn rest(&mut self, now: u64, now_and_then: bool) -> bool {
         let quiet = now - *self.quiet_since.get_or_insert(now);
         match self.manner.idle {
             Yield::Timed { sleep } => self.sleep(sleep.0),
@@ -175,8 +189,12 @@ impl Worker {
                 self.wait(Some(0));
                 std::thread::yield_now();
             }
-            Yield::Immediate | Yield::Adaptive { .. } => std::hint::spin_loop(),
+            Yield::Immediate | Yield::Adaptive { .. } => {
+                std::hint::spin_loop();
+                return false;
+            }
         }
+        true
     }
 
     /// Sleeps until a frame comes, or an order.

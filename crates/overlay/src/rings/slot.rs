@@ -5,8 +5,8 @@
 //! has it when it was given back: the stop command and its acknowledgement in one, which also works
 //! while no dispatcher looks at the port at all.
 //!
-//! Dispatchers do this at every look, so it costs them one exchange each way; only who stops a ring
-//! waits at a lock.
+//! That costs dispatchers one exchange each way; only who stops a ring waits at a lock. Who looks at a ring
+//! again and again keeps it, and asks at each look whether it is wanted.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -40,7 +40,9 @@ impl<T> Slot<T> {
         self.stopping.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is_wanted(&self) -> bool {
+    /// Whether somebody waits to stop it: who has it should give it back.
+    #[inline]
+    pub fn is_wanted(&self) -> bool {
         self.wanted.load(Ordering::SeqCst)
     }
 

@@ -4,7 +4,6 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use latlab_model::overlay::Interrupts;
@@ -292,7 +291,7 @@ impl Hub {
     }
 
     pub fn copied(&self, port: u16) -> u64 {
-        self.counters[usize::from(port)].copied.load(Relaxed)
+        self.counters[usize::from(port)].copied()
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::announcement::Announcement;
 use super::bounce::Bounce;
 use super::shared::{Pair, Ring, Shared};
-use crate::endpoints::{DropReason, Receive};
+use crate::endpoints::{DropReason, Receive, add_alone};
 use crate::frames::{Batch, HEAD, NETWORK_UNKNOWN, Offload, Segment};
 use crate::rings::{Chain, Direction, Fault, Piece};
 
@@ -16,8 +17,11 @@ use crate::rings::{Chain, Direction, Fault, Piece};
 pub struct Receiver {
     port: Arc<Shared>,
     pair: usize,
-    /// The ring while it is checked out: from the first frame until the batch is complete.
+    /// The ring while it is checked out: from the first frame until the batch is complete; while somebody looks
+    /// at it again and again, until it is wanted for a change.
     ring: Option<Box<Ring>>,
+    /// Whether somebody looks at it again and again, as from [`Receive::disarm`] to [`Receive::arm`].
+    attended: bool,
     chain: Chain,
     bounce: Bounce,
     announcement: Announcement,
@@ -40,6 +44,7 @@ impl Receiver {
             port,
             pair,
             ring: None,
+            attended: false,
             chain: Chain::default(),
             bounce: Bounce::default(),
             announcement: Announcement::default(),
@@ -112,9 +117,15 @@ impl Receiver {
     fn count(&self, pass: &Pass) {
         let counters = self.port.counters();
         if pass.frames > 0 {
-            counters.received.add(pass.frames, pass.bytes);
-            counters.batches.fetch_add(1, Relaxed);
-            counters.copied.fetch_add(pass.copied, Relaxed);
+            // Each pair has a receiver, and those may be with several dispatchers.
+            let add = match self.port.pairs.len() {
+                1 => add_alone,
+                _ => |counter: &AtomicU64, more| _ = counter.fetch_add(more, Relaxed),
+            };
+            add(&counters.received.frames, pass.frames);
+            add(&counters.received.bytes, pass.bytes);
+            add(&counters.received.copied, pass.copied);
+            add(&counters.batches, 1);
         }
         if pass.malformed > 0 {
             counters.drop_frames(DropReason::Malformed, pass.malformed);
@@ -139,10 +150,18 @@ impl Receive for Receiver {
         if self.pair == 0 {
             self.announcement.announce(&self.port, batch);
         }
-        let Some(mut ring) = self.ring.take().or_else(|| self.rings().from_guest.take()) else {
+        let kept = self.ring.take();
+        let was_kept = kept.is_some();
+        let Some(mut ring) = kept.or_else(|| self.rings().from_guest.take()) else {
             return batch.frames().len() - before;
         };
         if ring.works(&self.port) {
+            if was_kept {
+                // Whether the guest wants to know what the last batch gave back lies beside its index, and that
+                // line is fetched from its processor now: asked before, it would have been once more.
+                let _ = ring.queue.look();
+                ring.tell(self.port.counters());
+            }
             let pass = match self.drain(&mut ring, batch) {
                 Ok(pass) => pass,
                 Err((pass, fault)) => {
@@ -164,11 +183,14 @@ impl Receive for Receiver {
         // Of a ring with a mistake nothing more is shown to the guest; the monitor starts it afresh.
         if ring.fault.is_none() {
             ring.queue.publish();
-            if ring.queue.wants_interrupt() {
-                ring.interrupt(self.port.counters());
-            }
         }
-        self.rings().from_guest.give_back(ring);
+        let slot = &self.rings().from_guest;
+        if self.attended && !slot.is_wanted() {
+            self.ring = Some(ring);
+        } else {
+            ring.tell(self.port.counters());
+            slot.give_back(ring);
+        }
     }
 
     fn wakeup(&self) -> BorrowedFd<'_> {
@@ -178,6 +200,8 @@ impl Receive for Receiver {
     fn arm(&mut self) -> bool {
         self.hear();
         self.armed = true;
+        self.attended = false;
+        self.complete();
         let armed = self.rings().from_guest.with(|ring| {
             if !ring.works(&self.port) {
                 return false;
@@ -196,12 +220,16 @@ impl Receive for Receiver {
             self.armed = false;
             self.hear();
         }
+        self.attended = false;
+        self.complete();
         self.rings().from_guest.with(|ring| ring.queue.disarm());
+        self.attended = true;
     }
 }
 
 impl Drop for Receiver {
     fn drop(&mut self) {
+        self.attended = false;
         self.complete();
     }
 }

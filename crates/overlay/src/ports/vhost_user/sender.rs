@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use latlab_model::overlay::Interrupts;
 
 use super::shared::{Ring, Shared};
-use crate::endpoints::{Counters, DropReason, Transmit};
+use crate::endpoints::{Counters, DropReason, Transmit, add_alone};
 use crate::frames::{Arena, Batch, Frame, Gso, Headers, Offload};
 use crate::rings::{Buffers, Delivery, Direction, Fault, Outgoing};
 
@@ -99,7 +99,7 @@ impl Transmit for Sender {
     fn flush(&mut self) {
         for (held, pair) in self.held.iter_mut().zip(&self.port.pairs) {
             if let Some(mut ring) = held.take() {
-                tell(&self.port, &mut ring);
+                ring.tell(self.port.counters());
                 pair.to_guest.give_back(ring);
             }
         }
@@ -116,8 +116,10 @@ impl Pass {
     /// Counts what became of so many frames; those of which nothing is known found no ring at work.
     fn count(&self, counters: &Counters, frames: u64) {
         if self.frames > 0 {
-            counters.sent.add(self.frames, self.bytes);
-            counters.copied.fetch_add(self.bytes, Relaxed);
+            // One dispatcher at a time has the sender.
+            add_alone(&counters.sent.frames, self.frames);
+            add_alone(&counters.sent.bytes, self.bytes);
+            add_alone(&counters.sent.copied, self.bytes);
         }
         for (frames, reason) in [
             (self.too_long, DropReason::TooLong),
@@ -164,7 +166,7 @@ fn send(
                 if early {
                     early = false;
                     ring.queue.publish();
-                    tell(port, ring);
+                    ring.tell(port.counters());
                 }
             }
             Delivery::NoBuffer => pass.no_buffer += 1,
@@ -173,13 +175,6 @@ fn send(
     }
     ring.queue.publish();
     Ok(())
-}
-
-/// Interrupts the guest if it wants to know of what was published.
-fn tell(port: &Shared, ring: &mut Ring) {
-    if ring.fault.is_none() && ring.queue.wants_interrupt() {
-        ring.interrupt(port.counters());
-    }
 }
 
 /// A frame as it is, or in the form that the guest has asked for.

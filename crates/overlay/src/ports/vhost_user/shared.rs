@@ -55,7 +55,14 @@ impl Ring {
         }
     }
 
-    /// Interrupts the guest, unless it looks by itself.
+    /// Interrupts the guest if it wants to know of what was published.
+    pub fn tell(&mut self, counters: &Counters) {
+        if self.fault.is_none() && self.queue.wants_interrupt() {
+            self.interrupt(counters);
+        }
+    }
+
+    /// Interrupts the guest.
     pub fn interrupt(&self, counters: &Counters) {
         if let Some(call) = &self.call {
             // Never blocks (see `Device`); a counter that is full says what this would.
