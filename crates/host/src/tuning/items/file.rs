@@ -137,6 +137,24 @@ pub fn one(root: &Root, path: &str, form: Form, without: &str) -> Result<Vec<Ite
     }
 }
 
+/// As [`one`], of a file that some kernels let nobody write: on such a machine it is not to be turned, and `fixed`
+/// says why.
+///
+/// # Errors
+/// The reason.
+pub fn one_unless_fixed(
+    root: &Root,
+    path: &str,
+    form: Form,
+    without: &str,
+    fixed: &str,
+) -> Result<Vec<Item>, String> {
+    match only_read(root, path.as_ref()) {
+        true => Err(format!("{path} cannot be written: {fixed}")),
+        false => one(root, path, form, without),
+    }
+}
+
 /// All files that fit a pattern, or why this machine has none.
 ///
 /// # Errors

@@ -12,16 +12,14 @@ pub const KNOB: Knob = Knob {
     about: "Time that KVM spins for a guest with nothing to do",
     evidence: "Documentation/virt/kvm/halt-polling.rst; Documentation/virt/guest-halt-polling.rst",
     risk: "a guest that sleeps uses a processor of the host for so long each time; it counts as the guest's",
-    items: |m| match file::only_read(m.root, FILE.as_ref()) {
-        true => Err(format!(
-            "{FILE} cannot be written while this kernel runs: boot it with kvm.halt_poll_ns="
-        )),
-        false => file::one(
+    items: |m| {
+        file::one_unless_fixed(
             m.root,
             FILE,
             Form::Text,
             "this kernel has no KVM, or it is not loaded",
-        ),
+            "not while this kernel runs: boot it with kvm.halt_poll_ns=",
+        )
     },
     value: Value::Same(nanoseconds),
     moves: false,

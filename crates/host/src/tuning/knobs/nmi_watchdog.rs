@@ -12,16 +12,14 @@ pub const KNOB: Knob = Knob {
     evidence: "Documentation/admin-guide/lockup-watchdogs.rst; Daichendt 2022, 5.13 (nmi_watchdog=0)",
     risk: "a hard lockup is not reported any more",
     // The kernel lets nobody write it where the processor has no counter for it, as most virtual ones.
-    items: |m| match file::only_read(m.root, FILE.as_ref()) {
-        true => Err(format!(
-            "{FILE} cannot be written: the processor has no counter for a hard lockup detector"
-        )),
-        false => file::one(
+    items: |m| {
+        file::one_unless_fixed(
             m.root,
             FILE,
             Form::Text,
             "this kernel has no hard lockup detector",
-        ),
+            "the processor has no counter for a hard lockup detector",
+        )
     },
     value: Value::Same(switch),
     moves: false,
