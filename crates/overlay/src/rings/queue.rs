@@ -78,6 +78,9 @@ pub struct Queue {
 
 /// Most chains that are read ahead.
 const AHEAD: u16 = 32;
+/// Bytes of a cache line, and of the longer virtio header.
+const LINE: usize = 64;
+const HEADER: usize = 12;
 
 impl Queue {
     /// Sets a ring up; without a position, where the used ring in the guest's memory says: entries are
@@ -200,10 +203,20 @@ impl Queue {
             }
             let first = Descriptor::new(table.load_descriptor(usize::from(head) * DESCRIPTOR));
             if let Some(start) = self.lookup.hint(first.address) {
-                for at in [start, start.wrapping_add(64)] {
-                    match direction {
-                        Direction::FromGuest => prefetch(at),
-                        Direction::ToGuest => prefetch_write(at),
+                let second = start.wrapping_add(LINE);
+                match direction {
+                    Direction::FromGuest => {
+                        prefetch(start);
+                        prefetch(second);
+                    }
+                    Direction::ToGuest => {
+                        // A header alone in its line is compared, and mostly not written.
+                        if start as usize % LINE >= LINE - HEADER {
+                            prefetch(start);
+                        } else {
+                            prefetch_write(start);
+                        }
+                        prefetch_write(second);
                     }
                 }
             }

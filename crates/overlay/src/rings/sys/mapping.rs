@@ -174,15 +174,16 @@ impl Place {
         len
     }
 
-    /// Writes a virtio header of twelve bytes; false where it does not fit.
+    /// Writes a virtio header of twelve bytes, unless it is there already: a cache line that nobody writes stays with
+    /// both processors. False where it does not fit.
     #[inline]
     pub fn write_header(self, header: [u8; 12]) -> bool {
-        let fits = self.len >= header.len();
-        if fits {
-            // SAFETY: inside and mapped; an array of bytes needs no alignment.
+        let before = self.read_header();
+        if before.is_some_and(|before| before != header) {
+            // SAFETY: inside, as it could be read, and mapped; an array of bytes needs no alignment.
             unsafe { self.start.cast::<[u8; 12]>().write(header) };
         }
-        fits
+        before.is_some()
     }
 
     /// Reads a virtio header of twelve bytes, each once; none where it does not lie in here wholly.
