@@ -9,7 +9,7 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use latlab_model::overlay::Interrupts;
+use latlab_model::overlay::Switches;
 use latlab_overlay::endpoints::{Counters, DropReason, PortId, Receive, Transmit};
 use latlab_overlay::frames::Batch;
 use latlab_overlay::ports::vhost_user::{Receiver, Sender, Settings, VhostUser};
@@ -35,8 +35,7 @@ fn main() -> io::Result<()> {
             client: false,
             queues: 1,
             mtu: 1500,
-            interrupts: Interrupts::Batch,
-            cut_through: true,
+            switches: Switches::default(),
         };
         ports.push((VhostUser::open(settings, Arc::clone(&counters))?, counters));
     }

@@ -11,7 +11,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use latlab_model::overlay::Interrupts;
+use latlab_model::overlay::{Interrupts, Switches};
 use latlab_overlay::endpoints::{DropReason, Receive};
 use latlab_overlay::frames::Frame;
 use latlab_overlay::rings::driver::{Buffer, Guest};
@@ -484,7 +484,10 @@ fn early_interrupts_come_with_the_first_frame_and_again_at_the_end() {
         let mut hub = Hub::new("interrupts", 2);
         let mut a = Vm::connect(&hub.socket(0), PLAIN);
         let b = Vm::connect(&hub.socket(1), PLAIN);
-        hub.port(1).set_interrupts(when);
+        hub.port(1).set(Switches {
+            interrupts: when,
+            ..Switches::default()
+        });
         (0..20).for_each(|number| a.send(&frame(number, 60)));
         hub.until("all", |hub| hub.counters[1].sent.frames.load(Relaxed) == 20);
         counts.push(hub.counters[1].interrupts.load(Relaxed));
@@ -498,7 +501,10 @@ fn without_cut_through_every_byte_is_copied_twice() {
     let mut hub = Hub::new("bounce", 2);
     let mut a = Vm::connect(&hub.socket(0), PLAIN);
     let mut b = Vm::connect(&hub.socket(1), PLAIN);
-    hub.port(0).set_cut_through(false);
+    hub.port(0).set(Switches {
+        cut_through: false,
+        ..Switches::default()
+    });
     exchange(&mut hub, &mut a, &mut b, 20);
     let bytes = hub.counters[0].received.bytes.load(Relaxed);
     assert_eq!(hub.copied(0), bytes);

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use ipnet::IpNet;
 use latlab_model::overlay::language::{UDP_PORT, VXLAN_PORT};
 use latlab_model::overlay::{
-    Interface, InterfaceKind, Interrupts, Item, Link, LinkKind, Network, Overlay, Refusal,
+    Interface, InterfaceKind, Item, Link, LinkKind, Network, Overlay, Refusal, Switches,
 };
 use latlab_model::plan::OverlayPlan;
 use latlab_model::spec::Carrier;
@@ -101,8 +101,7 @@ fn switch(
                 socket: socket.clone(),
                 client: false,
                 queues: 1,
-                interrupts: Interrupts::default(),
-                cut_through: true,
+                switches: Switches::default(),
             };
             overlay.add(Item::Interface(port, interface(end, kind)))?;
             plugs.push(end.vm_end(Plug::VhostUser(socket)));

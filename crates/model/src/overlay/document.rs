@@ -74,11 +74,8 @@ pub enum InterfaceKind {
         client: bool,
         /// Pairs of queues at most.
         queues: u16,
-        /// When the guest is interrupted.
-        interrupts: Interrupts,
-        /// Whether frames are copied once, from ring to ring, or through a buffer as in the paper's
-        /// baseline (Cui 2013, 4.3: cut-through forwarding).
-        cut_through: bool,
+        /// What can be changed while frames flow.
+        switches: Switches,
     },
     /// A tap that the daemon makes or takes.
     Tap {
@@ -96,6 +93,25 @@ pub enum InterfaceKind {
         /// The network namespace where that end is.
         netns: Option<PathBuf>,
     },
+}
+
+/// How a guest's rings are served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Switches {
+    /// When the guest is interrupted.
+    pub interrupts: Interrupts,
+    /// Whether frames are copied once, from ring to ring, or through a buffer as in the paper's
+    /// baseline (Cui 2013, 4.3: cut-through forwarding).
+    pub cut_through: bool,
+}
+
+impl Default for Switches {
+    fn default() -> Switches {
+        Switches {
+            interrupts: Interrupts::default(),
+            cut_through: true,
+        }
+    }
 }
 
 /// When a guest is interrupted for what it receives (Cui 2013, 4.2).

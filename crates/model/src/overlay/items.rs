@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use super::document::{
-    Interface, InterfaceKind, LinkKind, Network, PortName, Qualifier, Route, Tls,
+    Interface, InterfaceKind, LinkKind, Network, PortName, Qualifier, Route, Switches, Tls,
 };
 use super::language::{Mistake, UDP_PORT, VXLAN_PORT};
 use super::values::{
@@ -25,6 +25,17 @@ pub(super) fn network(options: &mut Options, mut network: Network) -> Result<Net
         network.age = age;
     }
     Ok(network)
+}
+
+/// What the options say of them; the others stay.
+pub(super) fn switches(options: &mut Options, mut switches: Switches) -> Result<Switches, Mistake> {
+    if let Some(when) = options.get("interrupts", INTERRUPTS, interrupts)? {
+        switches.interrupts = when;
+    }
+    if let Some(on) = options.get("cut-through", "on or off", switch)? {
+        switches.cut_through = on;
+    }
+    Ok(switches)
 }
 
 pub(super) fn interface(words: Words) -> Result<Interface, Mistake> {
@@ -60,12 +71,7 @@ pub(super) fn interface(words: Words) -> Result<Interface, Mistake> {
             socket: PathBuf::from(place.text),
             client: options.get("client", "on or off", switch)?.unwrap_or(false),
             queues: queues(&mut options)?.unwrap_or(1),
-            interrupts: options
-                .get("interrupts", INTERRUPTS, interrupts)?
-                .unwrap_or_default(),
-            cut_through: options
-                .get("cut-through", "on or off", switch)?
-                .unwrap_or(true),
+            switches: switches(&mut options, Switches::default())?,
         },
         "tap" => InterfaceKind::Tap {
             device: device(place)?,

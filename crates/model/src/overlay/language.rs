@@ -4,8 +4,8 @@
 
 use super::change::{Item, ItemName, Refusal, missing};
 use super::document::{Dispatch, Interface, InterfaceKind, Link, Network, Overlay};
-use super::items::{interface, link, network, route};
-use super::values::{INTERRUPTS, MODES, YIELDS, cpus, interrupts, mode, name, switch, yields};
+use super::items::{interface, link, network, route, switches};
+use super::values::{MODES, YIELDS, cpus, mode, name, switch, yields};
 use super::words::{Words, split, unknown};
 
 /// All of it, for people.
@@ -287,18 +287,8 @@ fn set(mut words: Words, overlay: &Overlay) -> Result<Command, Mistake> {
             if let Some(mode) = options.get("mode", MODES, mode)? {
                 interface.mode = Some(mode);
             }
-            if let InterfaceKind::VhostUser {
-                interrupts: when,
-                cut_through,
-                ..
-            } = &mut interface.kind
-            {
-                if let Some(new) = options.get("interrupts", INTERRUPTS, interrupts)? {
-                    *when = new;
-                }
-                if let Some(on) = options.get("cut-through", "on or off", switch)? {
-                    *cut_through = on;
-                }
+            if let InterfaceKind::VhostUser { switches: old, .. } = &mut interface.kind {
+                *old = switches(&mut options, *old)?;
             }
             options.done("this kind of interface")?;
             Ok(Command::SetInterface(name, interface))

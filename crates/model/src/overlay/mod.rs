@@ -23,6 +23,6 @@ pub const HEADROOM_ALIAS: &str = "latlab overlay: room for headers, never up";
 pub use change::{Item, ItemName, Refusal};
 pub use document::{
     Dispatch, Interface, InterfaceKind, Interrupts, Link, LinkKind, Mode, Network, Overlay,
-    PortName, Qualifier, Route, Thresholds, Tls, Yield,
+    PortName, Qualifier, Route, Switches, Thresholds, Tls, Yield,
 };
 pub use language::{Command, ListWhat, Mistake};

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::document::{
     Dispatch, Interface, InterfaceKind, Interrupts, LinkKind, Mode, Network, Overlay, PortName,
-    Qualifier, Route, Thresholds, Tls, Yield,
+    Qualifier, Route, Switches, Thresholds, Tls, Yield,
 };
 use crate::units::Nanos;
 
@@ -42,6 +42,13 @@ impl Display for Network {
     }
 }
 
+impl Display for Switches {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let (interrupts, cut_through) = (self.interrupts, on(self.cut_through));
+        write!(f, "interrupts {interrupts} cut-through {cut_through}")
+    }
+}
+
 impl Display for Interface {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         write!(f, "network {} ", self.network)?;
@@ -50,14 +57,12 @@ impl Display for Interface {
                 socket,
                 client,
                 queues,
-                interrupts,
-                cut_through,
+                switches,
             } => write!(
                 f,
-                "vhost-user {} client {} queues {queues} interrupts {interrupts} cut-through {}",
+                "vhost-user {} client {} queues {queues} {switches}",
                 path(socket),
                 on(*client),
-                on(*cut_through)
             )?,
             InterfaceKind::Tap {
                 device,

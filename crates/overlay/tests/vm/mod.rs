@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use latlab_model::overlay::Interrupts;
+use latlab_model::overlay::Switches;
 use latlab_overlay::endpoints::{Counters, PortId, Receive, Transmit};
 use latlab_overlay::frames::Batch;
 use latlab_overlay::ports::vhost_user::{Receiver, Sender, Settings, VhostUser};
@@ -227,8 +227,7 @@ impl Hub {
             client: self.client,
             queues: 1,
             mtu: 1500,
-            interrupts: Interrupts::Batch,
-            cut_through: true,
+            switches: Switches::default(),
         };
         VhostUser::open(settings, Arc::clone(counters)).unwrap()
     }

@@ -178,8 +178,7 @@ fn vhost_user(way: &Way<'_>, spec: &Interface) -> Result<Made, Failed> {
         socket,
         client,
         queues,
-        interrupts,
-        cut_through,
+        switches,
     } = &spec.kind
     else {
         unreachable!("asked for a virtual machine's port only");
@@ -190,8 +189,7 @@ fn vhost_user(way: &Way<'_>, spec: &Interface) -> Result<Made, Failed> {
         client: *client,
         queues: *queues,
         mtu: spec.mtu,
-        interrupts: *interrupts,
-        cut_through: *cut_through,
+        switches: *switches,
     };
     let hint = "look who else listens at the socket, or give another path";
     let port = vhost_user::VhostUser::open(settings, Arc::clone(&way.counters))
@@ -240,17 +238,10 @@ impl Opened {
 
     /// Puts what `set interface` changed into effect.
     pub fn settle(&self, interface: &Interface) {
-        if let (
-            Opened::VhostUser(port),
-            InterfaceKind::VhostUser {
-                interrupts,
-                cut_through,
-                ..
-            },
-        ) = (self, &interface.kind)
+        if let (Opened::VhostUser(port), InterfaceKind::VhostUser { switches, .. }) =
+            (self, &interface.kind)
         {
-            port.set_interrupts(*interrupts);
-            port.set_cut_through(*cut_through);
+            port.set(*switches);
         }
     }
 }
@@ -265,19 +256,12 @@ fn boxed<R: Receive + 'static>(receivers: Vec<R>) -> Vec<Box<dyn Receive>> {
 /// Makes `old` have what `set interface` may change in it, as it is in `new`.
 pub(super) fn take_settings(old: &mut InterfaceKind, new: &InterfaceKind) {
     if let (
+        InterfaceKind::VhostUser { switches, .. },
         InterfaceKind::VhostUser {
-            interrupts,
-            cut_through,
-            ..
-        },
-        InterfaceKind::VhostUser {
-            interrupts: new_interrupts,
-            cut_through: new_cut_through,
-            ..
+            switches: wanted, ..
         },
     ) = (old, new)
     {
-        *interrupts = *new_interrupts;
-        *cut_through = *new_cut_through;
+        *switches = *wanted;
     }
 }

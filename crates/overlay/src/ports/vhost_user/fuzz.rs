@@ -4,6 +4,8 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use latlab_model::overlay::Switches;
+
 use super::doorbell::Doorbell;
 use super::features::Features;
 use super::shared::{Pair, Ring, Shared};
@@ -72,7 +74,10 @@ pub fn joined(
     };
     let sends = port(0, 1)?;
     sends.pairs[0].from_guest.start(ring(from.0, 1, features));
-    sends.set_cut_through(cut_through);
+    sends.set(Switches {
+        cut_through,
+        ..Switches::default()
+    });
     let sender = receives(vec![to.0], 1, to.1);
     Ok(sender.map(|sender| (Receiver::new(sends, 0), sender)))
 }

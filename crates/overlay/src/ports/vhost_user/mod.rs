@@ -36,7 +36,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use latlab_model::overlay::Interrupts;
+use latlab_model::overlay::Switches;
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::endpoints::{Counters, PortId};
@@ -57,10 +57,8 @@ pub struct Settings {
     pub queues: u16,
     /// Largest packet, without the Ethernet header.
     pub mtu: u16,
-    /// When the guest is interrupted.
-    pub interrupts: Interrupts,
-    /// Whether frames go from ring to ring with one copy.
-    pub cut_through: bool,
+    /// How its rings are served at first.
+    pub switches: Switches,
 }
 
 /// A port. Dropping it hangs up; halves that dispatchers still hold find nobody there.
@@ -90,8 +88,7 @@ impl VhostUser {
         };
         let pairs: io::Result<Vec<Pair>> = (0..settings.queues.max(1)).map(pair).collect();
         let shared = Arc::new(Shared::new(settings.id, counters, pairs?, settings.mtu));
-        shared.set_interrupts(settings.interrupts);
-        shared.set_cut_through(settings.cut_through);
+        shared.set(settings.switches);
         let meeting = match settings.client {
             true => Meeting::Call(settings.socket.clone()),
             false => Meeting::listen(&settings.socket)?,
@@ -131,14 +128,9 @@ impl VhostUser {
         Sender::new(Arc::clone(&self.shared))
     }
 
-    /// Changes when the guest is interrupted, from the next batch on.
-    pub fn set_interrupts(&self, when: Interrupts) {
-        self.shared.set_interrupts(when);
-    }
-
-    /// Changes whether frames go from ring to ring with one copy, from the next batch on.
-    pub fn set_cut_through(&self, on: bool) {
-        self.shared.set_cut_through(on);
+    /// Changes how its rings are served, from the next batch on.
+    pub fn set(&self, switches: Switches) {
+        self.shared.set(switches);
     }
 
     /// Whether a monitor is connected.

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use latlab_model::overlay::Interrupts;
+use latlab_model::overlay::{Interrupts, Switches};
 
 use super::doorbell::Doorbell;
 use super::features::Features;
@@ -129,6 +129,17 @@ impl Shared {
         &self.counters
     }
 
+    /// Changes how the rings are served, from the next batch on.
+    pub fn set(&self, switches: Switches) {
+        let code = match switches.interrupts {
+            Interrupts::Batch => 0,
+            Interrupts::Early => 1,
+            Interrupts::BeforeData => 2,
+        };
+        self.interrupts.store(code, Relaxed);
+        self.cut_through.store(switches.cut_through, Relaxed);
+    }
+
     /// When the guest is interrupted.
     pub fn interrupts(&self) -> Interrupts {
         match self.interrupts.load(Relaxed) {
@@ -138,24 +149,9 @@ impl Shared {
         }
     }
 
-    /// Changes it, from the next batch on.
-    pub fn set_interrupts(&self, when: Interrupts) {
-        let code = match when {
-            Interrupts::Batch => 0,
-            Interrupts::Early => 1,
-            Interrupts::BeforeData => 2,
-        };
-        self.interrupts.store(code, Relaxed);
-    }
-
     /// Whether frames go from ring to ring with one copy.
     pub fn cut_through(&self) -> bool {
         self.cut_through.load(Relaxed)
-    }
-
-    /// Changes it, from the next batch on.
-    pub fn set_cut_through(&self, on: bool) {
-        self.cut_through.store(on, Relaxed);
     }
 
     /// Has an address announced by the first pair's receiver.
