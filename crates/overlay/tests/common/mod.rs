@@ -216,17 +216,22 @@ impl Daemon {
 
     /// The value of a counter of a port, zero if it is not named.
     pub fn counter(&self, port: &str, name: &str) -> u64 {
+        let [value] = self.counters(port, [name]);
+        value
+    }
+
+    /// Several counters of a port, all of one moment.
+    pub fn counters<const N: usize>(&self, port: &str, names: [&str; N]) -> [u64; N] {
         let lines = self.tell("counters");
         let line = lines
             .iter()
             .find(|line| line.split(' ').nth(1) == Some(port));
-        let mut words = line.expect("a port of that name").split(' ').skip(2);
-        while let (Some(word), Some(value)) = (words.next(), words.next()) {
-            if word == name {
-                return value.parse().unwrap();
-            }
-        }
-        0
+        let words: Vec<&str> = line.expect("a port of that name").split(' ').collect();
+        names.map(|name| {
+            let mut pairs = words[2..].chunks_exact(2);
+            let found = pairs.find(|pair| pair[0] == name);
+            found.map_or(0, |pair| pair[1].parse().unwrap())
+        })
     }
 }
 
