@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use latlab_model::overlay::Switches;
+use latlab_model::units::Nanos;
 use latlab_overlay::endpoints::{Counters, DropReason, PortId, Receive, Transmit};
 use latlab_overlay::frames::Batch;
 use latlab_overlay::ports::vhost_user::{Receiver, Sender, Settings, VhostUser};
@@ -35,7 +36,11 @@ fn main() -> io::Result<()> {
             client: false,
             queues: 1,
             mtu: 1500,
-            switches: Switches::default(),
+            // Nobody here knows the time.
+            switches: Switches {
+                tx_coalesce: Nanos(0),
+                ..Switches::default()
+            },
         };
         ports.push((VhostUser::open(settings, Arc::clone(&counters))?, counters));
     }

@@ -21,6 +21,15 @@ pub trait Receive: Send {
     /// Every frame received has been sent or dropped: borrowed memory goes back to its owner.
     fn complete(&mut self);
 
+    /// For how many nanoseconds from now on the other side may still not be told that it has its memory back; none
+    /// when it was told, or will be at the next look.
+    fn owes(&self) -> Option<u64> {
+        None
+    }
+
+    /// Tells it, if it wants to know: it may have found out by itself.
+    fn settle(&mut self) {}
+
     /// What becomes readable when frames arrive while [`Receive::arm`]ed.
     fn wakeup(&self) -> BorrowedFd<'_>;
 

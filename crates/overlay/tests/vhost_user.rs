@@ -12,8 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use latlab_model::overlay::{Interrupts, Switches};
+use latlab_model::units::Nanos;
 use latlab_overlay::endpoints::{DropReason, Receive};
-use latlab_overlay::frames::Frame;
+use latlab_overlay::frames::{Batch, Frame};
 use latlab_overlay::rings::driver::{Buffer, Guest};
 use vhost::vhost_user::VhostUserFrontend;
 use vhost::{VhostBackend, VhostUserDirtyLogRegion, VhostUserMemoryRegionInfo};
@@ -494,6 +495,89 @@ fn early_interrupts_come_with_the_first_frame_and_again_at_the_end() {
         assert_eq!(b.interrupts(), counts[counts.len() - 1]);
     }
     assert_eq!(counts, [1, 2]);
+}
+
+#[test]
+fn who_sent_a_large_segment_is_told_later_and_only_if_it_wants_to_know_then() {
+    let mut hub = Hub::new("coalesce", 2);
+    let mut a = Vm::connect(&hub.socket(0), EVENTS);
+    let _b = Vm::connect(&hub.socket(1), EVENTS);
+    let wait = Some(Switches::default().tx_coalesce.0);
+    for (number, wants, told) in [(0, 0, 1), (1, 2, 1), (2, 2, 2)] {
+        let before = hub.counters[0].interrupts.load(Relaxed);
+        a.from_guest.want(&a.guest, wants);
+        a.send(&frame(number, LARGE));
+        assert_eq!(hub.pass(), 1);
+        assert_eq!(hub.pass(), 0, "and again, as before a dispatcher sleeps");
+        assert_eq!(hub.sleeps(0).owes(), wait);
+        assert_eq!(hub.counters[0].interrupts.load(Relaxed), before);
+        hub.sleeps(0).settle();
+        assert_eq!(hub.sleeps(0).owes(), None);
+        let now = hub.counters[0].interrupts.load(Relaxed);
+        assert_eq!(now, told, "frame {number}, which wants {wants}");
+    }
+}
+
+/// A frame of which a guest may be told later.
+const LARGE: usize = 6000;
+
+#[test]
+fn who_sends_more_or_little_or_much_is_told_at_the_next_look() {
+    let mut hub = Hub::new("next-look", 2);
+    let mut a = Vm::connect(&hub.socket(0), PLAIN);
+    let _b = Vm::connect(&hub.socket(1), PLAIN);
+    a.send(&frame(0, LARGE));
+    hub.pass();
+    assert_eq!(a.interrupts(), 0);
+    a.send(&frame(1, LARGE));
+    hub.pass();
+    assert_eq!(a.interrupts(), 1, "more");
+    hub.sleeps(0).settle();
+    assert_eq!(a.interrupts(), 1);
+    for (frames, bytes) in [(1, 60), (12, LARGE), (33, 200)] {
+        (0..frames).for_each(|number| a.send(&frame(number, bytes)));
+        let receiver = hub.sleeps(0);
+        assert_eq!(receiver.receive(&mut Batch::new(64)), frames as usize);
+        receiver.complete();
+        assert_eq!(receiver.owes(), None, "{frames} of {bytes}");
+        assert_eq!(a.interrupts(), 0);
+        hub.pass();
+        assert_eq!(a.interrupts(), 1, "{frames} of {bytes}");
+    }
+    a.send(&frame(0, 60));
+    assert_eq!(hub.pass(), 1);
+    assert_eq!(a.interrupts(), 0);
+    assert!(!hub.sleeps(0).arm());
+    assert_eq!(a.interrupts(), 1, "before the dispatcher sleeps");
+    hub.port(0).set(Switches {
+        tx_coalesce: Nanos(0),
+        ..Switches::default()
+    });
+    a.send(&frame(2, LARGE));
+    assert_eq!(hub.pass(), 1);
+    assert_eq!(hub.pass(), 0);
+    assert_eq!(a.interrupts(), 1, "nothing is to wait");
+}
+
+#[test]
+fn who_is_owed_something_is_told_when_its_ring_is_stopped_and_by_the_next_daemon() {
+    let mut hub = Hub::new("owed", 2);
+    let mut a = Vm::connect(&hub.socket(0), PLAIN);
+    let _b = Vm::connect(&hub.socket(1), PLAIN);
+    a.send(&frame(1, LARGE));
+    hub.pass();
+    assert_eq!(a.interrupts(), 0);
+    a.monitor.get_vring_base(1).unwrap();
+    assert_eq!(a.interrupts(), 1);
+    a.start(1);
+    a.interrupts();
+    a.send(&frame(2, LARGE));
+    hub.pass();
+    assert_eq!(a.interrupts(), 0);
+    hub.restart(0);
+    a.interrupts();
+    a.reconnect(&hub.socket(0), PLAIN);
+    assert!(a.interrupts() > 0);
 }
 
 #[test]

@@ -103,6 +103,10 @@ pub struct Switches {
     /// Whether frames are copied once, from ring to ring, or through a buffer as in the paper's
     /// baseline (Cui 2013, 4.3: cut-through forwarding).
     pub cut_through: bool,
+    /// For how long the guest may not be told that a large segment that it sent has left, as `tx-usecs` of ethtool
+    /// (virtio 1.2, 5.1.6.5.9, notifications coalescing). Mostly it finds that by itself meanwhile, when it sends or
+    /// receives again, and needs no interrupt. Zero: it is told at once.
+    pub tx_coalesce: Nanos,
 }
 
 impl Default for Switches {
@@ -110,6 +114,7 @@ impl Default for Switches {
         Switches {
             interrupts: Interrupts::default(),
             cut_through: true,
+            tx_coalesce: Nanos(1_000_000),
         }
     }
 }

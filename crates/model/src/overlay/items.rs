@@ -27,6 +27,9 @@ pub(super) fn network(options: &mut Options, mut network: Network) -> Result<Net
     Ok(network)
 }
 
+/// Longest time for which a guest may not be told what has left: a program that waits for that stands still.
+const MOST_COALESCE: Nanos = Nanos(100_000_000);
+
 /// What the options say of them; the others stay.
 pub(super) fn switches(options: &mut Options, mut switches: Switches) -> Result<Switches, Mistake> {
     if let Some(when) = options.get("interrupts", INTERRUPTS, interrupts)? {
@@ -34,6 +37,10 @@ pub(super) fn switches(options: &mut Options, mut switches: Switches) -> Result<
     }
     if let Some(on) = options.get("cut-through", "on or off", switch)? {
         switches.cut_through = on;
+    }
+    let coalesce = |text: &str| Nanos::parse(text).filter(|time| *time <= MOST_COALESCE);
+    if let Some(time) = options.get("tx-coalesce", "a time as 1ms, at most 100ms", coalesce)? {
+        switches.tx_coalesce = time;
     }
     Ok(switches)
 }
@@ -49,6 +56,7 @@ pub(super) fn interface(words: Words) -> Result<Interface, Mistake> {
         "queues",
         "interrupts",
         "cut-through",
+        "tx-coalesce",
         "netns",
         "mac",
         "mtu",

@@ -283,7 +283,8 @@ fn set(mut words: Words, overlay: &Overlay) -> Result<Command, Mistake> {
                 overlay.interfaces.keys(),
             )
             .map_err(|refusal| (column, refusal))?;
-            let mut options = words.options(&["mode", "interrupts", "cut-through"])?;
+            let mut options =
+                words.options(&["mode", "interrupts", "cut-through", "tx-coalesce"])?;
             if let Some(mode) = options.get("mode", MODES, mode)? {
                 interface.mode = Some(mode);
             }

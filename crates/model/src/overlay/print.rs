@@ -45,7 +45,11 @@ impl Display for Network {
 impl Display for Switches {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         let (interrupts, cut_through) = (self.interrupts, on(self.cut_through));
-        write!(f, "interrupts {interrupts} cut-through {cut_through}")
+        let coalesce = exact(self.tx_coalesce);
+        write!(
+            f,
+            "interrupts {interrupts} cut-through {cut_through} tx-coalesce {coalesce}"
+        )
     }
 }
 

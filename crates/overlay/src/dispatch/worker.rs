@@ -43,6 +43,8 @@ struct Port {
     input: Input,
     pace: Pace,
     state: State,
+    /// When its guest is to be told that it has its memory back.
+    settle_at: Option<u64>,
 }
 
 /// A dispatcher, on its own thread.
@@ -207,6 +209,23 @@ impl Worker {
         self.hurry(is_urgent);
     }
 
+    /// Tells guests what they are owed, where it is time; returns when the next is to be told.
+    fn settle(&mut self, now: u64) -> Option<u64> {
+        let mut next = None;
+        for port in &mut self.ports {
+            let receive = &mut port.input.receive;
+            // What it is owed since does not put it off.
+            let latest = receive.owes().map(|wait| now + wait);
+            port.settle_at = latest.map(|latest| port.settle_at.unwrap_or(latest));
+            if port.settle_at.is_some_and(|at| at <= now) {
+                receive.settle();
+                port.settle_at = None;
+            }
+            next = [next, port.settle_at].into_iter().flatten().min();
+        }
+        next
+    }
+
     /// Makes the thread a real-time one, or one like others.
     fn hurry(&mut self, is_urgent: bool) {
         let wanted = is_urgent && self.manner.realtime;
@@ -232,8 +251,11 @@ impl Worker {
         }
     }
 
-    /// Waits until a port or control has something, at most so many nanoseconds.
+    /// Waits until a port or control has something, at most so many nanoseconds, and until a guest is to be told.
     fn wait(&mut self, nanos: Option<u64>) {
+        let now = self.now();
+        let until_told = self.settle(now).map(|at| at - now);
+        let nanos = [nanos, until_told].into_iter().flatten().min();
         let timeout = nanos.map(|nanos| Timespec {
             tv_sec: i64::try_from(nanos / 1_000_000_000).unwrap_or(i64::MAX),
             tv_nsec: i64::try_from(nanos % 1_000_000_000).unwrap_or_default(),
@@ -300,6 +322,7 @@ impl Worker {
             pace: Pace::new(mode, self.now()),
             input,
             state: State::Asleep,
+            settle_at: None,
         };
         start(&mut port);
         self.ports.push(port);

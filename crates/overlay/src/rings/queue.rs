@@ -304,6 +304,12 @@ impl Queue {
         self.used.store_u16(INDEX, index, Ordering::Release);
     }
 
+    /// Whether something was published since the guest was last asked whether it wants to be told.
+    #[must_use]
+    pub const fn owes(&self) -> bool {
+        self.asked != self.published
+    }
+
     /// Whether the guest wants to be told of what was published since it was last asked.
     pub fn wants_interrupt(&mut self) -> bool {
         let (old, new) = (self.asked, self.published);

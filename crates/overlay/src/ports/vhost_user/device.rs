@@ -152,7 +152,12 @@ impl Device {
         let log = self.log.clone().filter(|_| self.features.logs());
         let used_log = log.clone().zip(at.log);
         queue.set_log(used_log.map(|(log, guest)| UsedLog { log, guest }));
-        self.slot(index).start(Box::new(Ring {
+        // What it was to be told by the ring before, or by a daemon that was killed.
+        let was_told = was
+            .as_ref()
+            .is_some_and(|ring| ring.call.is_some() && !ring.queue.owes());
+        let is_behind = queue.position().used != 0 && !was_told;
+        let ring = Box::new(Ring {
             index,
             queue,
             features: self.features,
@@ -161,7 +166,11 @@ impl Device {
             error: ring.error.clone(),
             log,
             fault: was.and_then(|ring| ring.fault),
-        }));
+        });
+        if is_behind {
+            ring.interrupt(self.port.counters());
+        }
+        self.slot(index).start(ring);
         // Frames may wait already, and a dispatcher that sleeps was told that there is no ring.
         self.port.pairs[index / 2].doorbell.ring();
         Ok(())
@@ -292,7 +301,10 @@ impl VhostUserBackendReqHandlerMut for Device {
 
     fn get_vring_base(&mut self, index: u32) -> Result<VhostUserVringState> {
         let at = self.index(index)?;
-        let stopped = self.slot(at).stop();
+        let mut stopped = self.slot(at).stop();
+        if let Some(ring) = stopped.as_mut().filter(|ring| ring.queue.owes()) {
+            ring.tell(self.port.counters());
+        }
         self.halt(at);
         self.spread();
         let base = stopped.map_or(0, |ring| ring.queue.position().available);

@@ -26,11 +26,30 @@ pub struct Receiver {
     bounce: Bounce,
     announcement: Announcement,
     armed: bool,
+    /// What the guest has back, and was not asked yet whether it wants to be told.
+    owed: Option<Owed>,
+}
+
+/// Chains of a guest, and their bytes.
+#[derive(Debug, Default, Clone, Copy)]
+struct Owed {
+    chains: u64,
+    bytes: u64,
+}
+
+impl Owed {
+    /// Whether the guest may be told later: of a large segment, which others follow. It is less than half of what a
+    /// Linux socket may have under way, so no program stands still for it. Of a small frame a guest is told while it
+    /// waits for the answer: later it would find that out when the answer is there, and that would take longer.
+    fn may_wait(self) -> bool {
+        self.chains <= 32 && (4 << 10..=68 << 10).contains(&self.bytes)
+    }
 }
 
 /// What a pass received.
 #[derive(Default)]
 struct Pass {
+    chains: u64,
     frames: u64,
     bytes: u64,
     copied: u64,
@@ -49,6 +68,7 @@ impl Receiver {
             bounce: Bounce::default(),
             announcement: Announcement::default(),
             armed: false,
+            owed: None,
         }
     }
 
@@ -80,6 +100,7 @@ impl Receiver {
                 }
             }
             left -= now;
+            pass.chains += now as u64;
         }
         Ok(pass)
     }
@@ -132,6 +153,19 @@ impl Receiver {
         }
     }
 
+    /// Asks the guest whether it wants to know what it was given back, if more has come since or if that cannot wait.
+    fn ask(&mut self, ring: &mut Ring) {
+        if self.owed.is_some() {
+            // The guest's wish lies beside its index, and that line is fetched from its processor now: asked before,
+            // it would have been once more.
+            let more = ring.queue.look().is_ok_and(|ready| ready > 0);
+            if more || self.owes().is_none() {
+                self.owed = None;
+                ring.tell(self.port.counters());
+            }
+        }
+    }
+
     fn hear(&mut self) {
         let kicks = self.rings().doorbell.clear();
         if kicks > 0 {
@@ -151,17 +185,11 @@ impl Receive for Receiver {
             self.announcement.announce(&self.port, batch);
         }
         let kept = self.ring.take();
-        let was_kept = kept.is_some();
         let Some(mut ring) = kept.or_else(|| self.rings().from_guest.take()) else {
             return batch.frames().len() - before;
         };
         if ring.works(&self.port) {
-            if was_kept {
-                // Whether the guest wants to know what the last batch gave back lies beside its index, and that
-                // line is fetched from its processor now: asked before, it would have been once more.
-                let _ = ring.queue.look();
-                ring.tell(self.port.counters());
-            }
+            self.ask(&mut ring);
             let pass = match self.drain(&mut ring, batch) {
                 Ok(pass) => pass,
                 Err((pass, fault)) => {
@@ -170,6 +198,11 @@ impl Receive for Receiver {
                 }
             };
             self.count(&pass);
+            if pass.chains > 0 {
+                let owed = self.owed.get_or_insert_default();
+                owed.chains += pass.chains;
+                owed.bytes += pass.bytes;
+            }
         }
         self.ring = Some(ring);
         batch.frames().len() - before
@@ -188,8 +221,23 @@ impl Receive for Receiver {
         if self.attended && !slot.is_wanted() {
             self.ring = Some(ring);
         } else {
-            ring.tell(self.port.counters());
             slot.give_back(ring);
+        }
+    }
+
+    fn owes(&self) -> Option<u64> {
+        let wait = self.port.tx_coalesce();
+        let waits = |owed: Owed| (owed.may_wait() && wait > 0).then_some(wait);
+        self.owed.and_then(waits)
+    }
+
+    fn settle(&mut self) {
+        // Of a ring that somebody stops meanwhile, that one tells.
+        self.owed = None;
+        let counters = self.port.counters();
+        match &mut self.ring {
+            Some(ring) => ring.tell(counters),
+            None => _ = self.rings().from_guest.with(|ring| ring.tell(counters)),
         }
     }
 
@@ -202,6 +250,9 @@ impl Receive for Receiver {
         self.armed = true;
         self.attended = false;
         self.complete();
+        if self.owed.is_some() && self.owes().is_none() {
+            self.settle();
+        }
         let armed = self.rings().from_guest.with(|ring| {
             if !ring.works(&self.port) {
                 return false;
@@ -231,6 +282,7 @@ impl Drop for Receiver {
     fn drop(&mut self) {
         self.attended = false;
         self.complete();
+        self.settle();
     }
 }
 

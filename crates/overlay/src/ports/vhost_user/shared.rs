@@ -1,7 +1,7 @@
 //! What the two sides of a port share: the thread that speaks with the monitor, and the dispatchers.
 
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use latlab_model::overlay::{Interrupts, Switches};
@@ -99,6 +99,7 @@ pub struct Shared {
     pub mtu: u16,
     interrupts: AtomicU8,
     cut_through: AtomicBool,
+    tx_coalesce: AtomicU64,
     /// Addresses to announce: guests that came here from another host and cannot do it themselves.
     announce: Mutex<Vec<[u8; 6]>>,
     announcing: AtomicBool,
@@ -118,6 +119,7 @@ impl Shared {
             mtu,
             interrupts: AtomicU8::new(0),
             cut_through: AtomicBool::new(true),
+            tx_coalesce: AtomicU64::new(0),
             announce: Mutex::default(),
             announcing: AtomicBool::new(false),
             trouble: Mutex::default(),
@@ -138,6 +140,7 @@ impl Shared {
         };
         self.interrupts.store(code, Relaxed);
         self.cut_through.store(switches.cut_through, Relaxed);
+        self.tx_coalesce.store(switches.tx_coalesce.0, Relaxed);
     }
 
     /// When the guest is interrupted.
@@ -152,6 +155,11 @@ impl Shared {
     /// Whether frames go from ring to ring with one copy.
     pub fn cut_through(&self) -> bool {
         self.cut_through.load(Relaxed)
+    }
+
+    /// For how many nanoseconds the guest may not be told that little has left.
+    pub fn tx_coalesce(&self) -> u64 {
+        self.tx_coalesce.load(Relaxed)
     }
 
     /// Has an address announced by the first pair's receiver.
