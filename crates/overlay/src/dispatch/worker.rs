@@ -108,29 +108,30 @@ impl Worker {
                 let is_urgent = self.urgency.worked(now);
                 self.hurry(is_urgent);
             }
-            timeless -= 1;
             let mut worked = 0;
             for at in 0..self.ports.len() {
                 worked += self.look(at, now);
             }
-            let is_awake = |port: &Port| port.state != State::Asleep;
-            if !self.ports.iter().any(is_awake) {
-                self.sleep_on();
-                timeless = 0;
-                continue;
-            }
             looks += 1;
-            if worked > 0 {
-                self.quiet_since = None;
-                timeless = 0;
-                if looks % LOOKS != 0 {
-                    continue;
-                }
+            let is_late = self.between_looks(worked, now, looks % LOOKS == 0);
+            timeless = if is_late { 0 } else { timeless - 1 };
+        }
+    }
+
+    /// What is done between two looks, of which the first brought so many frames; true if time has passed with it, or
+    /// with the frames.
+    fn between_looks(&mut self, worked: u64, now: u64, now_and_then: bool) -> bool {
+        if self.ports.iter().all(|port| port.state == State::Asleep) {
+            self.sleep_on();
+        } else if worked == 0 {
+            return self.rest(now, now_and_then);
+        } else {
+            self.quiet_since = None;
+            if now_and_then {
                 self.wait(Some(0));
-            } else if self.rest(now, looks % LOOKS == 0) {
-                timeless = 0;
             }
         }
+        true
     }
 
     /// Looks at a port, if it is its time; returns the frames that came.
