@@ -28,7 +28,7 @@ pub trait Receive: Send {
     }
 
     /// Tells it, if it wants to know: it may have found out by itself.
-    fn settle(&mut self) {}
+    fn tell(&mut self) {}
 
     /// What becomes readable when frames arrive while [`Receive::arm`]ed.
     fn wakeup(&self) -> BorrowedFd<'_>;

@@ -39,9 +39,7 @@ fn exchange(hub: &mut Hub, from: &mut Vm, to: &mut Vm, frames: u32) {
 #[test]
 fn frames_go_from_guest_to_guest_unchanged() {
     for features in [PLAIN, EVENTS, OFFLOADS] {
-        let mut hub = Hub::new("plain", 2);
-        let mut a = Vm::connect(&hub.socket(0), features);
-        let mut b = Vm::connect(&hub.socket(1), features);
+        let (mut hub, mut a, mut b) = Hub::pair("plain", features);
         exchange(&mut hub, &mut a, &mut b, 200);
         exchange(&mut hub, &mut b, &mut a, 200);
         assert_eq!(hub.counters[0].received.frames.load(Relaxed), 200);
@@ -181,9 +179,7 @@ fn a_hostile_guest_stops_its_own_rings_and_nobody_elses() {
 /// Headers that cannot be: the frame is dropped, the ring goes on.
 #[test]
 fn a_wrong_header_costs_the_frame_only() {
-    let mut hub = Hub::new("header", 2);
-    let mut a = Vm::connect(&hub.socket(0), OFFLOADS);
-    let mut b = Vm::connect(&hub.socket(1), OFFLOADS);
+    let (mut hub, mut a, mut b) = Hub::pair("header", OFFLOADS);
     // CVE-2024-11614: the checksum would be written beyond the packet.
     let beyond = [1, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0];
     let unknown = [1, 0x77, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0];
@@ -206,9 +202,7 @@ fn a_wrong_header_costs_the_frame_only() {
 /// CVE-2022-2132 again: a header in several pieces is read as one.
 #[test]
 fn a_header_in_pieces_is_one() {
-    let mut hub = Hub::new("pieces", 2);
-    let mut a = Vm::connect(&hub.socket(0), PLAIN);
-    let mut b = Vm::connect(&hub.socket(1), PLAIN);
+    let (mut hub, mut a, mut b) = Hub::pair("pieces", PLAIN);
     let at = Guest::START + (3 << 20);
     a.guest.write(at, &[0; 12]);
     a.guest.write(at + 12, &frame(9, 100));
@@ -236,9 +230,7 @@ fn a_header_in_pieces_is_one() {
 fn what_changes_while_it_is_read_is_read_once() {
     const AT: u64 = Guest::START + (3 << 20);
     const BYTES: usize = 200;
-    let mut hub = Hub::new("rewritten", 2);
-    let mut a = Vm::connect(&hub.socket(0), OFFLOADS);
-    let mut b = Vm::connect(&hub.socket(1), OFFLOADS);
+    let (mut hub, mut a, mut b) = Hub::pair("rewritten", OFFLOADS);
     for head in 0..SIZE {
         let buffer = Buffer::read(AT, 12 + BYTES as u32);
         a.from_guest.describe(&a.guest, head, buffer);
@@ -325,9 +317,7 @@ fn large_segment() -> ([u8; 12], Vec<u8>) {
 
 #[test]
 fn a_guest_goes_on_when_the_daemon_was_killed() {
-    let mut hub = Hub::new("restart", 2);
-    let mut a = Vm::connect(&hub.socket(0), EVENTS);
-    let mut b = Vm::connect(&hub.socket(1), EVENTS);
+    let (mut hub, mut a, mut b) = Hub::pair("restart", EVENTS);
     for _ in 0..3 {
         exchange(&mut hub, &mut a, &mut b, 50);
         hub.restart(0);
@@ -418,9 +408,7 @@ fn memory_changes(kept: bool) {
 
 #[test]
 fn what_a_disabled_ring_sends_is_discarded() {
-    let mut hub = Hub::new("disabled", 2);
-    let mut a = Vm::connect(&hub.socket(0), PLAIN);
-    let mut b = Vm::connect(&hub.socket(1), PLAIN);
+    let (mut hub, mut a, mut b) = Hub::pair("disabled", PLAIN);
     a.monitor.set_vring_enable(1, false).unwrap();
     a.send(&frame(1, 60));
     hub.until("it is given back", |_| {
@@ -432,9 +420,7 @@ fn what_a_disabled_ring_sends_is_discarded() {
 
 #[test]
 fn written_pages_are_noted_while_a_guest_migrates() {
-    let mut hub = Hub::new("log", 2);
-    let mut a = Vm::connect(&hub.socket(0), PLAIN);
-    let mut b = Vm::connect(&hub.socket(1), PLAIN);
+    let (mut hub, mut a, mut b) = Hub::pair("log", PLAIN);
     exchange(&mut hub, &mut a, &mut b, 1);
     let log = Guest::new(4096).unwrap();
     let noted = |b: &Vm, bytes: u64| {
@@ -482,9 +468,7 @@ fn written_pages_are_noted_while_a_guest_migrates() {
 fn early_interrupts_come_with_the_first_frame_and_again_at_the_end() {
     let mut counts = Vec::new();
     for when in [Interrupts::Batch, Interrupts::Early] {
-        let mut hub = Hub::new("interrupts", 2);
-        let mut a = Vm::connect(&hub.socket(0), PLAIN);
-        let b = Vm::connect(&hub.socket(1), PLAIN);
+        let (mut hub, mut a, b) = Hub::pair("interrupts", PLAIN);
         hub.port(1).set(Switches {
             interrupts: when,
             ..Switches::default()
@@ -499,9 +483,7 @@ fn early_interrupts_come_with_the_first_frame_and_again_at_the_end() {
 
 #[test]
 fn who_sent_a_large_segment_is_told_later_and_only_if_it_wants_to_know_then() {
-    let mut hub = Hub::new("coalesce", 2);
-    let mut a = Vm::connect(&hub.socket(0), EVENTS);
-    let _b = Vm::connect(&hub.socket(1), EVENTS);
+    let (mut hub, mut a, _b) = Hub::pair("coalesce", EVENTS);
     let wait = Some(Switches::default().tx_coalesce.0);
     for (number, wants, told) in [(0, 0, 1), (1, 2, 1), (2, 2, 2)] {
         let before = hub.counters[0].interrupts.load(Relaxed);
@@ -511,7 +493,7 @@ fn who_sent_a_large_segment_is_told_later_and_only_if_it_wants_to_know_then() {
         assert_eq!(hub.pass(), 0, "and again, as before a dispatcher sleeps");
         assert_eq!(hub.sleeps(0).owes(), wait);
         assert_eq!(hub.counters[0].interrupts.load(Relaxed), before);
-        hub.sleeps(0).settle();
+        hub.sleeps(0).tell();
         assert_eq!(hub.sleeps(0).owes(), None);
         let now = hub.counters[0].interrupts.load(Relaxed);
         assert_eq!(now, told, "frame {number}, which wants {wants}");
@@ -523,16 +505,14 @@ const LARGE: usize = 6000;
 
 #[test]
 fn who_sends_more_or_little_or_much_is_told_at_the_next_look() {
-    let mut hub = Hub::new("next-look", 2);
-    let mut a = Vm::connect(&hub.socket(0), PLAIN);
-    let _b = Vm::connect(&hub.socket(1), PLAIN);
+    let (mut hub, mut a, _b) = Hub::pair("next-look", PLAIN);
     a.send(&frame(0, LARGE));
     hub.pass();
     assert_eq!(a.interrupts(), 0);
     a.send(&frame(1, LARGE));
     hub.pass();
     assert_eq!(a.interrupts(), 1, "more");
-    hub.sleeps(0).settle();
+    hub.sleeps(0).tell();
     assert_eq!(a.interrupts(), 1);
     for (frames, bytes) in [(1, 60), (12, LARGE), (33, 200)] {
         (0..frames).for_each(|number| a.send(&frame(number, bytes)));
@@ -561,9 +541,7 @@ fn who_sends_more_or_little_or_much_is_told_at_the_next_look() {
 
 #[test]
 fn who_is_owed_something_is_told_when_its_ring_is_stopped_and_by_the_next_daemon() {
-    let mut hub = Hub::new("owed", 2);
-    let mut a = Vm::connect(&hub.socket(0), PLAIN);
-    let _b = Vm::connect(&hub.socket(1), PLAIN);
+    let (mut hub, mut a, _b) = Hub::pair("owed", PLAIN);
     a.send(&frame(1, LARGE));
     hub.pass();
     assert_eq!(a.interrupts(), 0);
@@ -582,9 +560,7 @@ fn who_is_owed_something_is_told_when_its_ring_is_stopped_and_by_the_next_daemon
 
 #[test]
 fn without_cut_through_every_byte_is_copied_twice() {
-    let mut hub = Hub::new("bounce", 2);
-    let mut a = Vm::connect(&hub.socket(0), PLAIN);
-    let mut b = Vm::connect(&hub.socket(1), PLAIN);
+    let (mut hub, mut a, mut b) = Hub::pair("bounce", PLAIN);
     hub.port(0).set(Switches {
         cut_through: false,
         ..Switches::default()

@@ -104,7 +104,7 @@ pub struct Switches {
     /// baseline (Cui 2013, 4.3: cut-through forwarding).
     pub cut_through: bool,
     /// For how long the guest may not be told that a large segment that it sent has left, as `tx-usecs` of ethtool
-    /// (virtio 1.2, 5.1.6.5.9, notifications coalescing). Mostly it finds that by itself meanwhile, when it sends or
+    /// (and of virtio's own VIRTIO_NET_F_NOTF_COAL). Mostly it finds that by itself meanwhile, when it sends or
     /// receives again, and needs no interrupt. Zero: it is told at once.
     pub tx_coalesce: Nanos,
 }

@@ -30,6 +30,9 @@ pub(super) fn network(options: &mut Options, mut network: Network) -> Result<Net
 /// Longest time for which a guest may not be told what has left: a program that waits for that stands still.
 const MOST_COALESCE: Nanos = Nanos(100_000_000);
 
+/// The names of [`Switches`] as options.
+pub(super) const SWITCHES: [&str; 3] = ["interrupts", "cut-through", "tx-coalesce"];
+
 /// What the options say of them; the others stay.
 pub(super) fn switches(options: &mut Options, mut switches: Switches) -> Result<Switches, Mistake> {
     if let Some(when) = options.get("interrupts", INTERRUPTS, interrupts)? {
@@ -47,21 +50,19 @@ pub(super) fn switches(options: &mut Options, mut switches: Switches) -> Result<
 
 pub(super) fn interface(words: Words) -> Result<Interface, Mistake> {
     let kinds = ["vhost-user", "tap", "veth"];
-    let mut options = words.options(&[
+    let own = [
         "network",
         "vhost-user",
         "tap",
         "veth",
         "client",
         "queues",
-        "interrupts",
-        "cut-through",
-        "tx-coalesce",
         "netns",
         "mac",
         "mtu",
         "mode",
-    ])?;
+    ];
+    let mut options = words.options(&[&own[..], &SWITCHES].concat())?;
     let network = options.need("network", "the name of a network", valid_name)?;
     let Some((kind, place)) = options.one_of(&kinds) else {
         return Err(Mistake::new(

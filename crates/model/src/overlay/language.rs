@@ -4,7 +4,7 @@
 
 use super::change::{Item, ItemName, Refusal, missing};
 use super::document::{Dispatch, Interface, InterfaceKind, Link, Network, Overlay};
-use super::items::{interface, link, network, route, switches};
+use super::items::{SWITCHES, interface, link, network, route, switches};
 use super::values::{MODES, YIELDS, cpus, mode, name, switch, yields};
 use super::words::{Words, split, unknown};
 
@@ -283,8 +283,7 @@ fn set(mut words: Words, overlay: &Overlay) -> Result<Command, Mistake> {
                 overlay.interfaces.keys(),
             )
             .map_err(|refusal| (column, refusal))?;
-            let mut options =
-                words.options(&["mode", "interrupts", "cut-through", "tx-coalesce"])?;
+            let mut options = words.options(&[&["mode"][..], &SWITCHES].concat())?;
             if let Some(mode) = options.get("mode", MODES, mode)? {
                 interface.mode = Some(mode);
             }

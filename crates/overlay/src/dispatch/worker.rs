@@ -44,7 +44,7 @@ struct Port {
     pace: Pace,
     state: State,
     /// When its guest is to be told that it has its memory back.
-    settle_at: Option<u64>,
+    tell_at: Option<u64>,
 }
 
 /// A dispatcher, on its own thread.
@@ -113,8 +113,8 @@ impl Worker {
                 worked += self.look(at, now);
             }
             looks += 1;
-            let is_late = self.between_looks(worked, now, looks % LOOKS == 0);
-            timeless = if is_late { 0 } else { timeless - 1 };
+            let has_time_passed = self.between_looks(worked, now, looks % LOOKS == 0);
+            timeless = if has_time_passed { 0 } else { timeless - 1 };
         }
     }
 
@@ -211,18 +211,18 @@ impl Worker {
     }
 
     /// Tells guests what they are owed, where it is time; returns when the next is to be told.
-    fn settle(&mut self, now: u64) -> Option<u64> {
+    fn tell(&mut self, now: u64) -> Option<u64> {
         let mut next = None;
         for port in &mut self.ports {
             let receive = &mut port.input.receive;
             // What it is owed since does not put it off.
             let latest = receive.owes().map(|wait| now + wait);
-            port.settle_at = latest.map(|latest| port.settle_at.unwrap_or(latest));
-            if port.settle_at.is_some_and(|at| at <= now) {
-                receive.settle();
-                port.settle_at = None;
+            port.tell_at = latest.map(|latest| port.tell_at.unwrap_or(latest));
+            if port.tell_at.is_some_and(|at| at <= now) {
+                receive.tell();
+                port.tell_at = None;
             }
-            next = [next, port.settle_at].into_iter().flatten().min();
+            next = [next, port.tell_at].into_iter().flatten().min();
         }
         next
     }
@@ -255,7 +255,7 @@ impl Worker {
     /// Waits until a port or control has something, at most so many nanoseconds, and until a guest is to be told.
     fn wait(&mut self, nanos: Option<u64>) {
         let now = self.now();
-        let until_told = self.settle(now).map(|at| at - now);
+        let until_told = self.tell(now).map(|at| at - now);
         let nanos = [nanos, until_told].into_iter().flatten().min();
         let timeout = nanos.map(|nanos| Timespec {
             tv_sec: i64::try_from(nanos / 1_000_000_000).unwrap_or(i64::MAX),
@@ -323,7 +323,7 @@ impl Worker {
             pace: Pace::new(mode, self.now()),
             input,
             state: State::Asleep,
-            settle_at: None,
+            tell_at: None,
         };
         start(&mut port);
         self.ports.push(port);

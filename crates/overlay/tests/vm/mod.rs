@@ -196,6 +196,13 @@ impl Hub {
         Hub::of(name, ports, false)
     }
 
+    /// Two ports, and a guest at each.
+    pub fn pair(name: &str, features: u64) -> (Hub, Vm, Vm) {
+        let hub = Hub::new(name, 2);
+        let [a, b] = [0, 1].map(|id| Vm::connect(&hub.socket(id), features));
+        (hub, a, b)
+    }
+
     pub fn calling(name: &str, ports: u16) -> Hub {
         Hub::of(name, ports, true)
     }

@@ -153,10 +153,10 @@ impl Device {
         let used_log = log.clone().zip(at.log);
         queue.set_log(used_log.map(|(log, guest)| UsedLog { log, guest }));
         // What it was to be told by the ring before, or by a daemon that was killed.
-        let was_told = was
-            .as_ref()
-            .is_some_and(|ring| ring.call.is_some() && !ring.queue.owes());
-        let is_behind = queue.position().used != 0 && !was_told;
+        let is_behind = match &was {
+            Some(ring) if ring.call.is_some() => ring.queue.owes(),
+            _ => queue.position().used != 0,
+        };
         let ring = Box::new(Ring {
             index,
             queue,
@@ -302,7 +302,7 @@ impl VhostUserBackendReqHandlerMut for Device {
     fn get_vring_base(&mut self, index: u32) -> Result<VhostUserVringState> {
         let at = self.index(index)?;
         let mut stopped = self.slot(at).stop();
-        if let Some(ring) = stopped.as_mut().filter(|ring| ring.queue.owes()) {
+        if let Some(ring) = &mut stopped {
             ring.tell(self.port.counters());
         }
         self.halt(at);

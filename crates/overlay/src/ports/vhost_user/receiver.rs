@@ -231,7 +231,7 @@ impl Receive for Receiver {
         self.owed.and_then(waits)
     }
 
-    fn settle(&mut self) {
+    fn tell(&mut self) {
         // Of a ring that somebody stops meanwhile, that one tells.
         self.owed = None;
         let counters = self.port.counters();
@@ -251,7 +251,7 @@ impl Receive for Receiver {
         self.attended = false;
         self.complete();
         if self.owed.is_some() && self.owes().is_none() {
-            self.settle();
+            self.tell();
         }
         let armed = self.rings().from_guest.with(|ring| {
             if !ring.works(&self.port) {
@@ -282,7 +282,7 @@ impl Drop for Receiver {
     fn drop(&mut self) {
         self.attended = false;
         self.complete();
-        self.settle();
+        self.tell();
     }
 }
 

@@ -110,20 +110,22 @@ pub struct Shared {
 impl Shared {
     /// A port that nobody is connected to.
     pub fn new(id: PortId, counters: Arc<Counters>, pairs: Vec<Pair>, mtu: u16) -> Shared {
-        Shared {
+        let shared = Shared {
             id,
             counters,
             pairs,
             enabled_pairs: AtomicU16::new(0),
             connected: AtomicBool::new(false),
             mtu,
-            interrupts: AtomicU8::new(0),
-            cut_through: AtomicBool::new(true),
-            tx_coalesce: AtomicU64::new(0),
+            interrupts: AtomicU8::default(),
+            cut_through: AtomicBool::default(),
+            tx_coalesce: AtomicU64::default(),
             announce: Mutex::default(),
             announcing: AtomicBool::new(false),
             trouble: Mutex::default(),
-        }
+        };
+        shared.set(Switches::default());
+        shared
     }
 
     /// Its counters.
@@ -157,7 +159,7 @@ impl Shared {
         self.cut_through.load(Relaxed)
     }
 
-    /// For how many nanoseconds the guest may not be told that little has left.
+    /// For how many nanoseconds the guest may not be told that a large segment has left.
     pub fn tx_coalesce(&self) -> u64 {
         self.tx_coalesce.load(Relaxed)
     }
