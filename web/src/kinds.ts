@@ -37,6 +37,7 @@ const KINDS: Record<string, KindLook> = {
   asleep: { color: series(4), marker: symbolDiamond, label: 'asleep in the device' },
   'idle-exit': { color: series(2), marker: symbolCircle, label: 'idle exit' },
   steal: { color: series(6), marker: symbolCircle, label: 'hypervisor steal' },
+  hwlat: { color: series(6), marker: symbolDiamond, label: 'hypervisor or firmware' },
   'vm-exit': { color: series(6), marker: symbolSquare, label: 'VM exit' },
   unexplained: { color: 'var(--ink)', marker: symbolCross, label: 'unexplained' },
   'not-recorded': { color: 'var(--ink)', marker: symbolWye, label: 'not recorded' },

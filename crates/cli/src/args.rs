@@ -282,6 +282,8 @@ Examples:
 
 A thread on each processor does nothing but read its clock; every step longer than the threshold is an
 interruption, and the flight recorder says whose. It takes these processors from everything else meanwhile.
+One of which it knows nothing is unexplained; if it comes back at the same time of every period, it is the
+hypervisor's or the firmware's own timer.
 Without BPF the interruptions are counted and their causes are not known.")]
 pub struct Noise {
     /// Processors, as the kernel lists them [default: all].

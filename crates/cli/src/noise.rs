@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use latlab_measure::{osnoise, rtla};
+use latlab_measure::{hwlat, osnoise, rtla};
 use latlab_model::units::{CpuList, Nanos};
 use latlab_report::attribution::Capture;
 use latlab_report::noise::{Spinner, noise, render};
@@ -39,6 +39,10 @@ pub fn run(args: &Noise) -> Outcome {
                 let text = format!("{point} could not be recorded: {reason}");
                 capture.unknown.push(text);
             }
+            let looks = spun
+                .iter()
+                .flat_map(|one| hwlat::looks(one, &recorded.events));
+            capture.hwlat = hwlat::found(&looks.collect::<Vec<_>>());
             capture.events = recorded.events;
         }
         Err(error) => capture

@@ -3,7 +3,7 @@
 //! Taps stand where packets leave the sender's interface and where they come in at the next node's, so
 //! that the time between two is the device's and the link's and nobody else's: not the generator's
 //! lateness, not the receiver's wake-up. The flight recorder runs on the processors of the lab for the
-//! same window. Both write into memory; nothing is read before the window is over.
+//! same window; what it cannot see, because it is underneath the kernel, is looked for before and after. Both write into memory; nothing is read before the window is over.
 //!
 //! Memory is known beforehand and refused if the machine has not got it: what a tap writes of each packet, and
 //! the recorder's rings. Where a run may be longer than those, somebody takes from them what is around the
@@ -36,7 +36,7 @@ use crate::packets;
 use crate::pin::Pins;
 use crate::rr::strings;
 use crate::trial::{Context, Error, Measured, node_record};
-use crate::{checks, floor, ruler};
+use crate::{checks, floor, hwlat, ruler};
 
 /// After its window an end point only has to hand over its records.
 const AFTER: Duration = Duration::from_secs(60);
@@ -96,18 +96,26 @@ pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
     let seconds = (m.duration.0 + m.warmup.0) as f64 / 1e9;
     let room = (m.rate as f64 * seconds * 1.2) as u64 + 1024;
     enough_memory(&way(context), room)?;
+    let mut trace = Trace::default();
+    let recorder = load_recorder(context, seconds, &mut trace);
+    let mut looks = Vec::new();
+    if let Some((recorder, _)) = &recorder {
+        looks.extend(hwlat::look(recorder, &cpus(context)));
+        recorder.forget();
+    }
     let devices = Devices::start(context, &way(context), pins)?;
     let (sink, port) = discard(context)?;
     let to = SocketAddr::new(context.reach.address, port).to_string();
-    let mut trace = Trace::default();
     lay_ruler(pins.sender, &mut trace);
     let taps = taps(context, room)?;
-    let recorder = start_recorder(context, seconds, &mut trace);
     let reader = recorder.as_ref().and_then(|(recorder, is_long)| {
         let follow = is_long.then(|| follow(context, recorder, &taps));
         start_reader(context, pins, follow?, &mut trace)
     });
     let recorder = recorder.map(|(recorder, _)| recorder);
+    if let Some(recorder) = &recorder {
+        recorder.start();
+    }
     let duration_ms = m.duration.0.div_ceil(1_000_000);
     let warmup_ms = m.warmup.0 / 1_000_000;
     let sent = packets::send(
@@ -130,6 +138,10 @@ pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
     let mut outputs = vec![("sender", context.sender().to_string(), sent)];
     for (node, output) in devices.stop(AFTER)? {
         outputs.push(("device", node, output));
+    }
+    if let Some(recorder) = &recorder {
+        looks.extend(hwlat::look(recorder, &cpus(context)));
+        trace.hwlat = hwlat::found(&looks);
     }
     let timed = Timed::new(&mut outputs[0].2, seen);
     nothing::refuse(context, &timed)?;
@@ -267,8 +279,8 @@ fn lay_ruler(cpu: Option<u32>, trace: &mut Trace) {
     }
 }
 
-/// Starts it, and says whether its rings may be too small for the run.
-fn start_recorder(
+/// Loads it, and says whether its rings may be too small for the run.
+fn load_recorder(
     context: &Context<'_>,
     seconds: f64,
     trace: &mut Trace,
@@ -291,10 +303,7 @@ fn start_recorder(
         events_per_cpu: (events as u64).clamp(1 << 16, most) as u32,
     };
     match Recorder::load(&settings) {
-        Ok(recorder) => {
-            recorder.start();
-            Some((recorder, events as u64 > most))
-        }
+        Ok(recorder) => Some((recorder, events as u64 > most)),
         Err(error) => {
             trace
                 .unknown

@@ -4,8 +4,9 @@
 //! The end points run inside the nodes (`latlab-probe`, started through the node's session) and
 //! hand over their raw samples when the measured window is over; nothing here runs in that window.
 //! One file a kind of measurement: [`rr`], [`packets`], [`stream`], [`forward`]. Beside each the ruler itself is
-//! measured ([`floor`], [`ruler`]), the machine is asked whether it kept up ([`checks`]), and where sender and
-//! receiver have different clocks, one is mapped to the other ([`clock`]).
+//! measured ([`floor`], [`ruler`]), the machine is asked whether it kept up ([`checks`]) and what interrupts it
+//! from underneath ([`hwlat`]), and where sender and receiver have different clocks, one is mapped to the other
+//! ([`clock`]).
 
 pub mod checks;
 pub mod clock;
@@ -14,6 +15,7 @@ pub mod endpoint;
 pub mod floor;
 pub mod forward;
 mod guard;
+pub mod hwlat;
 pub mod iperf;
 mod noise;
 pub mod osnoise;

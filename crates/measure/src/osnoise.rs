@@ -71,7 +71,18 @@ pub fn run(
     if let Ok(recorder) = &recorder {
         recorder.start();
     }
-    let spun = std::thread::scope(|scope| {
+    let spun = spin_on(cpus, duration, threshold_ns);
+    let spun = spun.into_iter().collect::<Result<Vec<_>, _>>()?;
+    Ok((spun, recorder.map(Recorder::finish)))
+}
+
+/// Spins on `cpus` for a time, whoever records it.
+pub(crate) fn spin_on(
+    cpus: &[u16],
+    duration: Duration,
+    threshold_ns: u64,
+) -> Vec<Result<Spun, Error>> {
+    std::thread::scope(|scope| {
         let threads: Vec<_> = cpus
             .iter()
             .map(|&cpu| (cpu, scope.spawn(move || spin(cpu, duration, threshold_ns))))
@@ -79,9 +90,8 @@ pub fn run(
         let join = |(cpu, thread): (u16, std::thread::ScopedJoinHandle<'_, _>)| {
             thread.join().unwrap_or(Err(Error::Thread(cpu)))
         };
-        threads.into_iter().map(join).collect::<Result<Vec<_>, _>>()
-    })?;
-    Ok((spun, recorder.map(Recorder::finish)))
+        threads.into_iter().map(join).collect()
+    })
 }
 
 fn now_ns() -> u64 {
@@ -95,7 +105,8 @@ fn spin(cpu: u16, duration: Duration, threshold_ns: u64) -> Result<Spun, Error> 
     sched_setaffinity(None, &set).map_err(|errno| Error::Processor(cpu, errno))?;
     let task = rustix::thread::gettid().as_raw_nonzero().get() as u32;
     // Touched before, so that its pages are no noise of their own.
-    let mut gaps = vec![(1, 1); MOST_GAPS];
+    let room = duration.as_nanos() / u128::from(threshold_ns.max(1));
+    let mut gaps = vec![(1, 1); (room as usize).min(MOST_GAPS)];
     gaps.clear();
     let (mut no_room, mut step_ns) = (0, u64::MAX);
     let begin = now_ns();
@@ -105,7 +116,7 @@ fn spin(cpu: u16, duration: Duration, threshold_ns: u64) -> Result<Spun, Error> 
         let now = now_ns();
         let step = now - last;
         if step > threshold_ns {
-            if gaps.len() < MOST_GAPS {
+            if gaps.len() < gaps.capacity() {
                 gaps.push((last, now));
             } else {
                 no_room += 1;

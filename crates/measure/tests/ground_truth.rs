@@ -220,6 +220,7 @@ fn without_a_disturbance_little_is_unexplained() {
         let window = bench.run(RATE, Duration::from_secs(5), &mut device, |_, _, _| {});
         let all = blame(&window.attribution, 0.0).unwrap();
         println!("device {:?}", window.attribution.device);
+        println!("underneath {:?}", window.capture.hwlat);
         for row in &all.rows {
             println!(
                 "{:6.2} % {:5} {}",

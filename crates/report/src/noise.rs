@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use latlab_model::results::Hwlat;
 use serde::Serialize;
 
 use crate::attribution::{Capture, Cause, Remedy, interruptions, remedy};
@@ -57,7 +58,7 @@ pub struct Row {
 
 /// Names every interruption. One belongs to the cause that had most of it; the way in and out of an
 /// interrupt is no event, so that a short one is a little longer than what is seen of it. One in which
-/// nothing is seen is unexplained.
+/// nothing is seen is unexplained, or comes from underneath the kernel if it comes as regularly as others.
 #[must_use]
 pub fn noise(capture: &Capture, spinner: &Spinner<'_>) -> Noise {
     let mut causes: BTreeMap<Cause, (u64, u64, u64)> = BTreeMap::new();
@@ -67,7 +68,10 @@ pub fn noise(capture: &Capture, spinner: &Spinner<'_>) -> Noise {
             .into_iter()
             .filter(|(cause, _)| *cause != Cause::Running)
             .max_by_key(|(_, ns)| *ns)
-            .map_or(Cause::Unexplained, |(cause, _)| cause);
+            .map_or_else(
+                || underneath(capture, spinner.cpu, begin),
+                |(cause, _)| cause,
+            );
         let (count, total, max) = causes.entry(cause).or_default();
         *count += 1;
         *total += end - begin;
@@ -94,6 +98,20 @@ pub fn noise(capture: &Capture, spinner: &Spinner<'_>) -> Noise {
         max_ns: rows.first().map_or(0, |row| row.max_ns),
         causes: rows,
     }
+}
+
+/// An interruption in which nothing is seen, but for that it comes as regularly as others.
+fn underneath(capture: &Capture, cpu: u16, begin: u64) -> Cause {
+    // Where it is expected is as uncertain as when it was seen.
+    let off = 2 * Hwlat::JITTER_NS;
+    let is_it = |one: &&Hwlat| {
+        let last = one.last_begin(begin + off);
+        one.cpu == cpu && last.is_some_and(|last| last.abs_diff(begin) <= off)
+    };
+    let one = capture.hwlat.iter().find(is_it);
+    one.map_or(Cause::Unexplained, |one| Cause::Hwlat {
+        period_us: (one.period_ns / 1_000) as u32,
+    })
 }
 
 /// The table for people, in the manner of `rtla osnoise top`.
@@ -178,9 +196,20 @@ mod tests {
                 event(51_000, EventKind::VectorExit, 30_000),
             ],
             watched: vec![(3, 0)],
+            hwlat: vec![Hwlat {
+                cpu: 3,
+                period_ns: 10_000_000,
+                begins_ns: vec![70_000],
+                longest_ns: 4_000,
+            }],
             ..Capture::default()
         };
-        let gaps = [(900, 3_200), (19_000, 51_500), (90_000, 95_000)];
+        let gaps = [
+            (900, 3_200),
+            (19_000, 51_500),
+            (68_000, 72_000),
+            (90_000, 95_000),
+        ];
         let spinner = Spinner {
             cpu: 3,
             task: 9,
@@ -198,13 +227,14 @@ mod tests {
             [
                 ("steal", 1, 32_500),
                 ("unexplained", 1, 5_000),
+                ("hwlat", 1, 4_000),
                 ("tick", 1, 2_300)
             ]
         );
-        assert_eq!(noise.noise_ns, 39_800);
+        assert_eq!(noise.noise_ns, 43_800);
         let text = render(&[noise], &["nothing else".into()]);
         assert!(
-            text.contains("60.200 %") && text.contains("nothing else"),
+            text.contains("56.200 %") && text.contains("nothing else"),
             "{text}"
         );
     }

@@ -80,6 +80,7 @@ fn traced(scratch: &Scratch, events: &[Event]) -> RunDir {
             .collect(),
         steal_known: true,
         ruler: None,
+        hwlat: Vec::new(),
         unknown: vec!["something is missing".into()],
     };
     table::write_passages(&run.root().join(&trace.passages), &passages()).unwrap();

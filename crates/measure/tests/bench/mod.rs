@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use latlab_host::sys::netns::NetNs;
 use latlab_measure::forward::{Reader, Seat};
+use latlab_measure::hwlat;
 use latlab_netlink::{Address, Handle, Interface, LinkChange, LinkKind, Neighbour, NewLink};
 use latlab_probe::Layer2;
 use latlab_report::attribution::{self, Attribution, Capture, Hole};
@@ -26,6 +27,7 @@ use latlab_trace::taps::matching::{self, Fates};
 use latlab_trace::taps::{Point, Side, Tap};
 use latlab_wire::probe::{HEADER_BYTES, Packet, PacketRepr};
 use latlab_wire::trace::{Event, EventKind};
+use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 /// The generator and everything that is not the device.
@@ -237,6 +239,14 @@ impl Bench {
         let reader = self
             .follow
             .then(|| Reader::start(follower, Seat::Beside(NEAR as u32)).unwrap());
+        let look = |device: &Forwarder| {
+            device.signal(Signal::STOP);
+            let looks = hwlat::look(&recorder, &[NEAR as u16, FAR as u16]);
+            device.signal(Signal::CONT);
+            looks
+        };
+        let mut looks = look(device);
+        recorder.forget();
         recorder.start();
         let begin = now_ns() + 50_000_000;
         let end = begin + duration.as_nanos() as u64;
@@ -249,6 +259,7 @@ impl Bench {
             stop.store(true, Ordering::Relaxed);
         });
         recorder.stop();
+        looks.extend(look(device));
         let follower = reader.and_then(Reader::stop);
         let before = self.client.run(|| before.detach()).unwrap().unwrap();
         let behind = self.server.run(|| behind.detach()).unwrap().unwrap();
@@ -269,6 +280,7 @@ impl Bench {
                 .collect(),
             watched: watched.map(|w| (w.cpu, w.complete_from_ns)).collect(),
             steal_known: recorded.gaps.steal_known,
+            hwlat: hwlat::found(&looks),
             unknown: Vec::new(),
             events: recorded.events,
         };
@@ -383,6 +395,10 @@ impl Forwarder {
 
     pub fn pid(&self) -> i32 {
         self.child.id() as i32
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
     /// Has it touch so many pages for the first time.

@@ -14,12 +14,14 @@
 //! RUN/report.html                   the summary, drawn
 //! ```
 
+mod hwlat;
 mod intruder;
 mod manifest;
 mod summary;
 pub mod tail;
 mod trial;
 
+pub use hwlat::Hwlat;
 pub use intruder::{Intruder, IntruderKind};
 pub use manifest::{CellPlan, HostBrief, Manifest, PlannedTrial, RunState, Versions};
 pub use summary::{

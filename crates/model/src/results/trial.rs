@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Intruder;
+use super::{Hwlat, Intruder};
 
 /// `trial.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -183,6 +183,9 @@ pub struct Trace {
     /// What the taps themselves show, measured just before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ruler: Option<Ruler>,
+    /// What interrupts the processors from underneath the kernel, as seen just before and after.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hwlat: Vec<Hwlat>,
     /// What is therefore not known, one sentence each.
     #[serde(default)]
     pub unknown: Vec<String>,

@@ -42,6 +42,11 @@ pub enum Cause {
     IdleExit,
     /// The hypervisor underneath has the processor.
     Steal,
+    /// What is underneath the kernel has the processor and does not tell, as it does every so often.
+    Hwlat {
+        /// From one time to the next.
+        period_us: u32,
+    },
     /// The device's virtual processor is outside its guest.
     VmExit,
     /// Work on one packet took far longer than usual and nothing was seen to happen.
@@ -76,6 +81,7 @@ impl Cause {
             Cause::Asleep => "asleep",
             Cause::IdleExit => "idle-exit",
             Cause::Steal => "steal",
+            Cause::Hwlat { .. } => "hwlat",
             Cause::VmExit => "vm-exit",
             Cause::Unexplained => "unexplained",
             Cause::NotRecorded => "not-recorded",
@@ -100,7 +106,11 @@ impl Cause {
     /// Somebody or something else has the processor that the device wants.
     #[must_use]
     pub fn takes_the_processor(&self) -> bool {
-        self.is_interrupt() || matches!(self, Cause::Waiting { .. } | Cause::Steal | Cause::VmExit)
+        let is_taken = matches!(
+            self,
+            Cause::Waiting { .. } | Cause::Steal | Cause::Hwlat { .. } | Cause::VmExit
+        );
+        self.is_interrupt() || is_taken
     }
 
     /// Part of what a device does on an undisturbed machine: no reason by itself.
@@ -145,6 +155,10 @@ impl fmt::Display for Cause {
             Cause::Asleep => f.write_str("asleep in the device"),
             Cause::IdleExit => f.write_str("idle exit"),
             Cause::Steal => f.write_str("hypervisor steal"),
+            Cause::Hwlat { period_us } => {
+                let ms = f64::from(*period_us) / 1e3;
+                write!(f, "hypervisor or firmware, every {ms:.1} ms")
+            }
             Cause::VmExit => f.write_str("VM exit"),
             Cause::Unexplained => f.write_str("unexplained"),
             Cause::NotRecorded => f.write_str("not recorded"),

@@ -64,6 +64,10 @@ pub fn remedy(cause: &Cause) -> Option<Remedy> {
             "none here: pin the virtual processors on the host underneath",
             &[],
         ),
+        Cause::Hwlat { .. } => turn(
+            "none here: quiet processors on the host underneath, or in its firmware",
+            &[],
+        ),
         Cause::VmExit => turn("halt polling, posted interrupts", &[]),
         Cause::Running
         | Cause::Delivery
@@ -110,6 +114,7 @@ mod tests {
             Cause::Throttled,
             Cause::IdleExit,
             Cause::Steal,
+            Cause::Hwlat { period_us: 10_000 },
             Cause::VmExit,
         ];
         causes.extend((0..10).map(Cause::SoftIrq));

@@ -23,7 +23,9 @@
 //!
 //! The rules that keep it honest: time for which nothing was recorded is `not recorded`; work on one
 //! packet that takes far longer than usual while nothing is seen to happen is `unexplained`; neither
-//! is ever given to a cause that merely was near.
+//! is ever given to a cause that merely was near. But for one: what threads that did nothing else saw
+//! interrupting this very processor at regular times before and after, with no event, has what work took
+//! longer at just those times in between.
 
 mod blame;
 mod cause;
@@ -49,6 +51,7 @@ pub use split::Explained;
 pub use survey::{Pick, Survey, joined};
 pub use track::Piece;
 
+use latlab_model::results::Hwlat;
 use latlab_samples::Passage;
 use latlab_wire::trace::Event;
 pub use latlab_wire::trace::{WINDOW_MARGIN_NS as MARGIN_NS, WORST_PACKETS as WORST};
@@ -66,6 +69,8 @@ pub struct Capture {
     pub holes: Vec<Hole>,
     /// The hypervisor says what it takes away.
     pub steal_known: bool,
+    /// What interrupts the processors regularly and is no event.
+    pub hwlat: Vec<Hwlat>,
     /// What could not be recorded, to be said with every answer.
     pub unknown: Vec<String>,
 }

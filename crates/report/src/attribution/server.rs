@@ -1,5 +1,6 @@
 //! What the device as a whole was held up by, at every instant of a stretch of time.
 
+use latlab_model::results::Hwlat;
 use latlab_samples::Passage;
 
 use super::holes::Holes;
@@ -102,6 +103,11 @@ impl<'a> Server<'a> {
             holes,
             capture,
         }
+    }
+
+    /// What interrupts processors regularly and is no event.
+    pub fn hwlat(&self) -> &'a [Hwlat] {
+        &self.capture.hwlat
     }
 
     /// What held a program up between two instants. If it was held up already at the first, the first

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use latlab_model::results::Hwlat;
 use latlab_samples::Passage;
 
 use super::server::{Episode, Server, Span, episodes, push};
@@ -12,6 +13,8 @@ use super::{Cause, Device, MARGIN_NS};
 /// An interrupt's way in and out is no event, and a virtual machine's costs exits on top: as much of the
 /// work that follows an interrupt is counted to it, where work took longer than usual.
 const WAY_NS: u64 = 5_000;
+/// What comes at regular times may take so many times as long as the longest that was seen.
+const LONGER: u64 = 2;
 
 /// One packet, explained.
 #[derive(Debug, Clone)]
@@ -224,8 +227,8 @@ impl<'a> Stretch<'a> {
         self.packets.turns[at].free_ns.clamp(packet.in_ns, out)
     }
 
-    /// Notes where a packet's work was more than usual: after interrupts, and else at its end. `raw` is its
-    /// own time.
+    /// Notes where a packet's work was more than usual: after interrupts, when the processor is known to be
+    /// interrupted from underneath, and else at its end. `raw` is its own time.
     fn find_unusual(&mut self, at: usize, raw: &[Span]) {
         let own = self.own_from(at);
         let is_work = |span: &Span| {
@@ -234,7 +237,7 @@ impl<'a> Stretch<'a> {
         let length = |span: &Span| span.end_ns - span.start_ns.max(own);
         let total: u64 = raw.iter().filter(|span| is_work(span)).map(length).sum();
         let mut excess = total.saturating_sub(self.packets.usual_ns);
-        let mut rest: Vec<(u64, u64)> = Vec::new();
+        let mut rest: Vec<Span> = Vec::new();
         let mut before: Option<&Cause> = None;
         for span in raw {
             if is_work(span) {
@@ -250,17 +253,42 @@ impl<'a> Stretch<'a> {
                     _ => 0,
                 };
                 excess -= part;
-                rest.push((start + part, span.end_ns));
+                rest.push(span.within(start + part, span.end_ns));
             }
             before = Some(&span.cause);
         }
-        for &(start, end) in rest.iter().rev() {
+        let mut left: Vec<(u64, u64)> = Vec::new();
+        for span in &rest {
+            let Some((from, to, cause)) = self.underneath(span) else {
+                left.push((span.start_ns, span.end_ns));
+                continue;
+            };
+            let to = to.min(from + excess);
+            excess -= to - from;
+            self.unusual.push((from, to, cause));
+            left.extend([(span.start_ns, from), (to, span.end_ns)]);
+        }
+        for &(start, end) in left.iter().rev() {
             let part = excess.min(end - start);
             if part > 0 {
                 self.unusual.push((end - part, end, Cause::Unexplained));
             }
             excess -= part;
         }
+    }
+
+    /// When something underneath the kernel may have interrupted this work.
+    fn underneath(&self, work: &Span) -> Option<(u64, u64, Cause)> {
+        let own = self.server.hwlat().iter();
+        let own = own.filter(|one| Some(one.cpu) == work.cpu);
+        own.filter_map(|one| {
+            let begin = one.last_begin(work.end_ns)?;
+            let from = begin.saturating_sub(Hwlat::JITTER_NS).max(work.start_ns);
+            let to = (begin + LONGER * one.longest_ns).min(work.end_ns);
+            let period_us = (one.period_ns / 1_000) as u32;
+            (from < to).then_some((from, to, Cause::Hwlat { period_us }))
+        })
+        .max_by_key(|(from, to, _)| to - from)
     }
 
     /// Cuts what is unusual out of a span of work.

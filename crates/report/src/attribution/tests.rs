@@ -1,5 +1,6 @@
 //! Attribution on made-up machines whose truth is known exactly.
 
+use latlab_model::results::Hwlat;
 use latlab_samples::Passage;
 use latlab_wire::trace::{Event, EventKind, Switch, TEXT_BYTES, vector};
 
@@ -78,6 +79,7 @@ fn capture(passages: Vec<Passage>, events: Vec<Event>) -> Capture {
         watched: vec![(0, 0), (1, 0)],
         holes: Vec::new(),
         steal_known: true,
+        hwlat: Vec::new(),
         unknown: Vec::new(),
     }
 }
@@ -386,6 +388,42 @@ fn long_work_that_nothing_interrupts_is_unexplained() {
     assert!(held > 5);
     let blame = blame(&all, 0.9).unwrap();
     assert!(blame.unexplained() > 0.8, "{blame:?}");
+}
+
+/// What interrupts this processor at just that time, seen before and after, has it; at another time, or on
+/// another processor, it has not.
+#[test]
+fn long_work_at_the_time_of_what_is_underneath_is_that() {
+    let marker = event(1, 1, EventKind::FaultExit);
+    let underneath = |cpu, phase: u64| {
+        let mut one = capture(held_up(FROM, TO), vec![marker]);
+        one.hwlat = vec![Hwlat {
+            cpu,
+            period_ns: 10_000_000,
+            begins_ns: vec![FROM + phase, FROM + phase + 300_000_000],
+            longest_ns: (TO - FROM) * 2 / 3,
+        }];
+        attribute(&one, 1000)
+    };
+    let cause = Cause::Hwlat { period_us: 10_000 };
+    let all = underneath(1, 0);
+    let mut held = 0;
+    for one in all.worst.iter().filter(|one| one.latency_ns() > 50_000) {
+        is_whole(one);
+        assert_eq!(one.first, cause, "{one:?}");
+        let episode = one.episode.as_ref().unwrap();
+        // What work usually takes is not counted to it.
+        let off = (episode.start_ns.abs_diff(FROM), episode.end_ns.abs_diff(TO));
+        assert!(off.0 < 20_000 && off.1 < 20_000, "{episode:?}");
+        held += 1;
+    }
+    assert!(held > 5);
+    assert!(blame(&all, 0.9).unwrap().unexplained() < 0.02);
+    for (cpu, phase) in [(0, 0), (1, 5_000_000)] {
+        let all = underneath(cpu, phase);
+        let is_it = |one: &Explained| one.by_cause().contains_key(&cause);
+        assert!(!all.worst.iter().any(is_it), "processor {cpu}, {phase}");
+    }
 }
 
 #[test]

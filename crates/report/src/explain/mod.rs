@@ -231,6 +231,7 @@ fn capture(run: &RunDir, number: u32, trace: &Trace) -> Result<Capture, ExplainE
         watched: watched.map(|one| (one.cpu, one.complete_from_ns)).collect(),
         events,
         steal_known: trace.steal_known,
+        hwlat: trace.hwlat.clone(),
         unknown: trace.unknown.clone(),
     })
 }

@@ -66,6 +66,10 @@ pub struct Recorder {
     places: Places,
 }
 
+/// A place in every ring.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mark(Vec<u64>);
+
 /// Where its programs stand.
 struct Places {
     // In the order in which they must go.
@@ -181,6 +185,34 @@ impl Recorder {
         self.places.links.clear();
         let follower = follower.unwrap_or_else(|| self.follow(&[], Wanted::default()));
         self.complete(follower.finish(windows, tasks))
+    }
+
+    /// Empties the rings. Call it after [`Recorder::stop`].
+    pub fn forget(&self) {
+        (0..self.rings.cpus.len()).for_each(|ring| self.rings.empty(ring));
+    }
+
+    /// Where each ring is being written now.
+    #[must_use]
+    pub fn mark(&self) -> Mark {
+        let rings = 0..self.rings.cpus.len();
+        Mark(rings.map(|ring| self.rings.written(ring)).collect())
+    }
+
+    /// What was written since, in the order of time, while it goes on: what is written at
+    /// this moment may be missing, and so may what was overwritten meanwhile.
+    #[must_use]
+    pub fn since(&self, mark: &Mark) -> Vec<Event> {
+        let mut all = Vec::new();
+        for (ring, &from) in mark.0.iter().enumerate() {
+            let written = self.rings.written(ring);
+            let from = from.max(written.saturating_sub(self.rings.size));
+            let told = (from..written).flat_map(|place| self.rings.read(ring, place));
+            all.extend(told.flatten().filter(|event| event.time_ns != 0));
+        }
+        // A record is of its end, and tells of its beginning.
+        all.sort_by_key(|event| event.time_ns);
+        all
     }
 
     /// Reads what was recorded so far. Call it after [`Recorder::stop`].

@@ -13,7 +13,7 @@ mod softirq;
 mod symbols;
 pub mod windows;
 
-pub use attach::{Recorder, Settings};
+pub use attach::{Mark, Recorder, Settings};
 pub use follower::{Follower, Wanted, around};
 
 use latlab_wire::trace::Event;

@@ -32,6 +32,13 @@ impl Rings {
         self.state.load(usize::from(self.cpus[ring]) * HEAD_BYTES)
     }
 
+    /// Nothing was written into a ring. Only while its processor has none.
+    pub fn empty(&self, ring: usize) {
+        let head = usize::from(self.cpus[ring]) * HEAD_BYTES;
+        self.state.store(head, 0);
+        self.state.store(head + 4, 0);
+    }
+
     /// What the record at a place tells.
     pub fn read(&self, ring: usize, place: u64) -> [Option<Event>; 3] {
         Event::from_ring(&self.bytes(ring, place))
