@@ -11,7 +11,12 @@ struct irqaction {
 	const char *name;
 } __attribute__((preserve_access_index));
 
+struct timerqueue_node {
+	__s64 expires;
+} __attribute__((preserve_access_index));
+
 struct hrtimer {
+	struct timerqueue_node node;
 	void *function;
 } __attribute__((preserve_access_index));
 
@@ -316,6 +321,18 @@ int on_reschedule_exit(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
+/* For how long a timer's interrupt was due when it was here: what is underneath the kernel had the processor,
+ * or the kernel kept interrupts off. `now` is on the timer's own clock. */
+static __always_inline __u32 lateness_ns(struct hrtimer *timer, __u64 now)
+{
+	__s64 late;
+
+	if (!bpf_core_field_exists(timer->node.expires))
+		return 0;
+	late = now - WORD_OF(timer, node.expires);
+	return late > 0 && late < 1LL << 32 ? late : 0;
+}
+
 /* b: the address of the function that is called. When it ends is not looked at: the next one's beginning or
  * the interrupt's end is as good. The first of the local timer's interrupt is told of in the record of that,
  * which is the newest and in the cache: a sleep's end is an event less. */
@@ -334,6 +351,7 @@ int on_hrtimer_entry(struct bpf_raw_tracepoint_args *ctx)
 	if (event && event->kind == EVENT_VECTOR_ENTRY && event->detail == VECTOR_LOCAL_TIMER && !event->b) {
 		*(__u64 *)event->text = bpf_ktime_get_ns();
 		*(__u64 *)(event->text + 8) = stolen_ns(settings.steal_from_run_queue, &head->steal_at);
+		event->a = lateness_ns(timer, word_at(ctx->args[1]));
 		event->b = function;
 		return 0;
 	}

@@ -113,7 +113,8 @@ pub enum EventKind {
     SoftirqEntry = 5,
     /// It ends.
     SoftirqExit = 6,
-    /// An interrupt without a number begins: `detail` is a [`Vector`].
+    /// An interrupt without a number begins: `detail` is a [`vector`], and of the local timer's `a` says for
+    /// how many ns it was due.
     VectorEntry = 7,
     /// It ends.
     VectorExit = 8,
@@ -298,6 +299,7 @@ impl Event {
             steal_ns: u64_at(bytes, 40),
             kind: EventKind::HrtimerEntry,
             detail: 0,
+            a: 0,
             text,
             ..event
         };
@@ -452,6 +454,7 @@ mod tests {
         bytes[8..16].copy_from_slice(&60u64.to_ne_bytes());
         bytes[16..18].copy_from_slice(&5u16.to_ne_bytes());
         (bytes[18], bytes[19]) = (EventKind::VectorEntry as u8, vector::LOCAL_TIMER);
+        bytes[20..24].copy_from_slice(&800u32.to_ne_bytes());
         let plain = Event::from_bytes(&bytes);
         assert_eq!(Event::from_ring(&bytes), [plain, None, None]);
         bytes[24..32].copy_from_slice(&0xffff_0001u64.to_ne_bytes());
@@ -462,6 +465,7 @@ mod tests {
             steal_ns: 70,
             kind: EventKind::HrtimerEntry,
             detail: 0,
+            a: 0,
             b: 0xffff_0001,
             ..event
         });

@@ -1,7 +1,10 @@
 //! What the device as a whole was held up by, at every instant of a stretch of time.
 
+use std::collections::HashMap;
+
 use latlab_model::results::Hwlat;
 use latlab_samples::Passage;
+use latlab_wire::trace::{Event, EventKind, vector};
 
 use super::holes::Holes;
 use super::steal::Stolen;
@@ -61,6 +64,8 @@ pub struct Server<'a> {
     pub timelines: Timelines,
     pub stolen: Stolen,
     pub states: Vec<(u64, State)>,
+    /// For how long each of a processor's timer interrupts was due when it began.
+    late: HashMap<(u16, u64), u32>,
     holes: Holes,
     capture: &'a Capture,
 }
@@ -87,6 +92,7 @@ impl<'a> Server<'a> {
         Server {
             timelines,
             stolen: super::steal::stolen(&capture.events, packets),
+            late: late(&capture.events),
             states,
             holes,
             capture,
@@ -100,6 +106,7 @@ impl<'a> Server<'a> {
             timelines: Timelines::of(&capture.events, &Marks::default(), &holes),
             stolen: super::steal::stolen_within(&capture.events, cpu, gaps),
             states: timeline::states(&capture.events, task, &[(0, cpu)]),
+            late: HashMap::new(),
             holes,
             capture,
         }
@@ -108,6 +115,12 @@ impl<'a> Server<'a> {
     /// What interrupts processors regularly and is no event.
     pub fn hwlat(&self) -> &'a [Hwlat] {
         &self.capture.hwlat
+    }
+
+    /// From when on an interrupt was due that began at an instant, as far as that is known.
+    pub fn due(&self, cpu: u16, begin_ns: u64) -> Option<u64> {
+        let late_ns = self.late.get(&(cpu, begin_ns))?;
+        Some(begin_ns.saturating_sub(u64::from(*late_ns)))
     }
 
     /// What held a program up between two instants. If it was held up already at the first, the first
@@ -323,6 +336,17 @@ impl<'a> Server<'a> {
         let known = step.task.and_then(|task| self.timelines.tasks.get(&task));
         known.is_some_and(|known| known.name.starts_with("ksoftirqd/"))
     }
+}
+
+/// For how long timers' interrupts were due.
+fn late(events: &[Event]) -> HashMap<(u16, u64), u32> {
+    let is_late = |event: &&Event| {
+        let is_timer = event.kind == EventKind::VectorEntry && event.detail == vector::LOCAL_TIMER;
+        is_timer && event.a > 0
+    };
+    let late = events.iter().filter(is_late);
+    late.map(|event| ((event.cpu, event.time_ns), event.a))
+        .collect()
 }
 
 /// When and where packets came out in a task, in order.

@@ -13,6 +13,9 @@ use super::{Cause, Device, MARGIN_NS};
 /// An interrupt's way in and out is no event, and a virtual machine's costs exits on top: as much of the
 /// work that follows an interrupt is counted to it, where work took longer than usual.
 const WAY_NS: u64 = 5_000;
+/// A timer's interrupt says how long its way in was. Longer ones are not its way: somebody kept interrupts
+/// off.
+const WAY_IN_NS: u64 = 50_000;
 /// What comes at regular times may take so many times as long as the longest that was seen.
 const LONGER: u64 = 2;
 
@@ -227,8 +230,8 @@ impl<'a> Stretch<'a> {
         self.packets.turns[at].free_ns.clamp(packet.in_ns, out)
     }
 
-    /// Notes where a packet's work was more than usual: after interrupts, when the processor is known to be
-    /// interrupted from underneath, and else at its end. `raw` is its own time.
+    /// Notes where a packet's work was more than usual: after interrupts and while they were due, when the
+    /// processor is known to be interrupted from underneath, and else at its end. `raw` is its own time.
     fn find_unusual(&mut self, at: usize, raw: &[Span]) {
         let own = self.own_from(at);
         let is_work = |span: &Span| {
@@ -239,7 +242,7 @@ impl<'a> Stretch<'a> {
         let mut excess = total.saturating_sub(self.packets.usual_ns);
         let mut rest: Vec<Span> = Vec::new();
         let mut before: Option<&Cause> = None;
-        for span in raw {
+        for (at, span) in raw.iter().enumerate() {
             if is_work(span) {
                 let start = span.start_ns.max(own);
                 let part = match before {
@@ -253,7 +256,13 @@ impl<'a> Stretch<'a> {
                     _ => 0,
                 };
                 excess -= part;
-                rest.push(span.within(start + part, span.end_ns));
+                let mut end = span.end_ns;
+                if let Some((due, cause)) = raw.get(at + 1).and_then(|next| self.due(next)) {
+                    end -= excess.min(end - due.clamp(start + part, end));
+                    excess -= span.end_ns - end;
+                    self.unusual.push((end, span.end_ns, cause));
+                }
+                rest.push(span.within(start + part, end));
             }
             before = Some(&span.cause);
         }
@@ -275,6 +284,15 @@ impl<'a> Stretch<'a> {
             }
             excess -= part;
         }
+    }
+
+    /// From when on an interruption was due, if it is one that is known to have come late.
+    fn due(&self, span: &Span) -> Option<(u64, Cause)> {
+        let is_timer = matches!(span.cause, Cause::Tick | Cause::Timer(_));
+        let due = self
+            .server
+            .due(span.cpu.filter(|_| is_timer)?, span.start_ns)?;
+        (span.start_ns - due <= WAY_IN_NS).then(|| (due, span.cause.clone()))
     }
 
     /// When something underneath the kernel may have interrupted this work.

@@ -224,6 +224,36 @@ fn interrupts_are_named_by_what_they_are() {
     assert_named(fault, FROM, TO, &Cause::PageFault);
 }
 
+/// A timer's interrupt that was due before it came: what work took longer meanwhile was its way in.
+#[test]
+fn an_interrupts_way_in_is_its_own() {
+    const WAY: u64 = 30_000;
+    let named = |late: u32| {
+        let mut entry = event(FROM + WAY, 1, EventKind::VectorEntry);
+        (entry.detail, entry.a) = (vector::LOCAL_TIMER, late);
+        let mut exit = event(FROM + WAY + 20_000, 1, EventKind::VectorExit);
+        exit.detail = vector::LOCAL_TIMER;
+        let packets = held_up(FROM, exit.time_ns);
+        let all = attribute(&capture(packets, vec![entry, exit]), 1000);
+        let costs = all.worst[0].by_cause();
+        let of = |cause: &Cause| costs.get(cause).copied().unwrap_or(0);
+        (of(&Cause::Tick), of(&Cause::Unexplained))
+    };
+    let (tick, unexplained) = named(WAY as u32 - 1_000);
+    assert!(tick > 30_000 && unexplained < 2_000, "{tick} {unexplained}");
+    let (tick, unexplained) = named(0);
+    assert!(
+        tick < 26_000 && unexplained > 9_000,
+        "{tick} {unexplained}"
+    );
+    // So long no interrupt is on its way: somebody kept it off.
+    let (tick, unexplained) = named(900_000);
+    assert!(
+        tick < 26_000 && unexplained > 9_000,
+        "{tick} {unexplained}"
+    );
+}
+
 /// A timer's interrupt every 5 µs, each so long.
 fn storm(length: u64) -> Vec<Event> {
     let one = |at| {
