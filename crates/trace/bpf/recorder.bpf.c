@@ -160,9 +160,11 @@ int on_switch(struct bpf_raw_tracepoint_args *ctx)
 	head->serving = 0;
 	head->polled = 0;
 	head->row = 0;
-	/* It is there for what others left, and for nothing else. */
-	if (settings.soft.are_known && is_ksoftirqd(event->text))
-		row_begins(head, pending(head, &settings.soft), true, event->time_ns, event->steal_ns);
+	/* What is pending was left. The thread for it is there for nothing else; anybody else, whom it may have
+	 * made way for, takes it up as soon as he sends. */
+	if (settings.soft.are_known)
+		row_begins(head, pending(head, &settings.soft), is_ksoftirqd(event->text), event->time_ns,
+			   event->steal_ns);
 	return 0;
 }
 
