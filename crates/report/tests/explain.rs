@@ -2,7 +2,8 @@
 
 mod synthetic;
 
-use latlab_model::results::{Hop, Trace, WatchedCpu};
+use latlab_model::results::{Hop, Hwlat, Trace, WatchedCpu};
+use latlab_report::analyse;
 use latlab_report::explain::{Choice, ExplainError, explain, pcapng, perfetto, terminal};
 use latlab_samples::{Passage, RunDir, table};
 use latlab_wire::trace::{Event, EventKind, Switch, TEXT_BYTES};
@@ -115,6 +116,35 @@ fn who_had_the_processor_is_named_and_owns_the_tail() {
     // Asked again, the same.
     let again = explain(&run, &Choice::default()).unwrap();
     assert_eq!(terminal::render(&again[0], 3), text);
+}
+
+/// What was seen underneath the kernel is in the trial's record, and that is enough elsewhere.
+#[test]
+fn what_is_underneath_is_named_from_the_record_and_noted() {
+    let scratch = Scratch::new("explain-hwlat");
+    let run = traced(&scratch, &[switch(1, 0, 100, "forwarder")]);
+    let number = run.read_manifest().unwrap().order[0].trial;
+    let mut trial = run.read_trial(number).unwrap().unwrap();
+    let first = |run: &RunDir| {
+        let all = explain(run, &Choice::default()).unwrap();
+        all[0].to_json(1)["worst"][0]["first"].clone()
+    };
+    assert_eq!(first(&run), "unexplained");
+    if let Some(trace) = &mut trial.trace {
+        trace.hwlat.push(Hwlat {
+            cpu: 1,
+            period_ns: 10_000_000,
+            begins_ns: vec![HOG_NS.0, HOG_NS.0 + 200_000_000],
+            longest_ns: HOG_NS.1 - HOG_NS.0,
+        });
+    }
+    run.write_trial(&trial).unwrap();
+    assert_eq!(first(&run), "hypervisor or firmware, every 10.0 ms");
+    let summary = analyse(&run).unwrap().summary;
+    let note = summary.notes.iter().find(|note| note.code == "hwlat");
+    let text = &note.unwrap().text;
+    assert!(text.contains("every 10.0 ms for up to 1.00 ms"), "{text}");
+    assert!(text.contains("1 trial"), "{text}");
 }
 
 #[test]

@@ -242,16 +242,10 @@ fn an_interrupts_way_in_is_its_own() {
     let (tick, unexplained) = named(WAY as u32 - 1_000);
     assert!(tick > 30_000 && unexplained < 2_000, "{tick} {unexplained}");
     let (tick, unexplained) = named(0);
-    assert!(
-        tick < 26_000 && unexplained > 9_000,
-        "{tick} {unexplained}"
-    );
+    assert!(tick < 26_000 && unexplained > 9_000, "{tick} {unexplained}");
     // So long no interrupt is on its way: somebody kept it off.
     let (tick, unexplained) = named(900_000);
-    assert!(
-        tick < 26_000 && unexplained > 9_000,
-        "{tick} {unexplained}"
-    );
+    assert!(tick < 26_000 && unexplained > 9_000, "{tick} {unexplained}");
 }
 
 /// A timer's interrupt every 5 µs, each so long.

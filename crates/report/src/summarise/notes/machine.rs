@@ -36,6 +36,37 @@ pub(super) fn not_kvm(context: &Context<'_>) -> Option<Note> {
         .then(|| note(Severity::Caution, "no-kvm", text, Vec::new()))
 }
 
+/// What interrupts processors from underneath the kernel, at regular times.
+pub(super) fn hwlat(context: &Context<'_>) -> Option<Note> {
+    let of = |trial: &'_ TrialData| {
+        let trace = trial
+            .record
+            .as_ref()
+            .and_then(|record| record.trace.clone());
+        trace.map_or_else(Vec::new, |trace| trace.hwlat)
+    };
+    let trials = context.trials_where(|trial| !of(trial).is_empty());
+    let mut longest: BTreeMap<u64, u64> = BTreeMap::new();
+    for one in trials.iter().flat_map(|trial| of(trial)) {
+        let known = longest.entry(one.period_ns).or_default();
+        *known = one.longest_ns.max(*known);
+    }
+    let times: Vec<String> = longest
+        .iter()
+        .map(|(&period, &most)| {
+            let every = text::nanos(period as f64);
+            format!("every {every} for up to {}", text::nanos(most as f64))
+        })
+        .collect();
+    let text = format!(
+        "A hypervisor or a firmware stops processors {} and does not count that as stolen: seen before and \
+         after {}. What meets a packet is among the causes of the tail.",
+        times.join(", "),
+        text::plural(trials.len(), "trial")
+    );
+    (!trials.is_empty()).then(|| note(Severity::Info, "hwlat", text, Vec::new()))
+}
+
 pub(super) fn overloaded(context: &Context<'_>) -> Option<Note> {
     let trials = context.trials_where(|trial| trial.used && trial.summary.overloaded);
     // By check: in how many trials it failed (both ends are asked), and the worst it was.

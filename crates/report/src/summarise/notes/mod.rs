@@ -34,7 +34,7 @@ pub(super) struct Context<'a> {
 
 /// All notes, the most serious first.
 pub(super) fn all(context: &Context<'_>) -> Vec<Note> {
-    let kinds: [fn(&Context<'_>) -> Option<Note>; 27] = [
+    let kinds: [fn(&Context<'_>) -> Option<Note>; 28] = [
         run::state,
         run::damaged,
         run::unreadable,
@@ -50,6 +50,7 @@ pub(super) fn all(context: &Context<'_>) -> Vec<Note> {
         machine::unstable,
         machine::floor,
         machine::steal_aside,
+        machine::hwlat,
         packets::miscounted,
         packets::lost,
         packets::corrupted,
