@@ -67,7 +67,8 @@ pub fn looks(spun: &Spun, events: &[Event]) -> Vec<Look> {
             (Some(before), Some(behind)) => behind.steal_ns != before,
             _ => false,
         };
-        behind.is_none_or(|event| event.time_ns > gap.1) && !is_taken
+        let is_alone = behind.is_none_or(|event| event.time_ns > gap.1);
+        is_alone && !is_taken && gap.1 - gap.0 >= THRESHOLD_NS
     };
     let silent: Vec<(u64, u64)> = spun.gaps.iter().copied().filter(is_silent).collect();
     let (mut from, end) = spun.window;
@@ -138,28 +139,41 @@ fn regular(look: &Look) -> Vec<Hwlat> {
     for period_ns in PERIODS_NS {
         let periods = (look.window.1 - look.window.0) / period_ns;
         let least = LEAST.max((periods * MOST_PERIODS_PERCENT / 100) as usize);
-        loop {
-            let alike = |begin: u64| {
-                let near = move |gap: &&(u64, u64)| {
-                    distance(gap.0.abs_diff(begin), period_ns) <= Hwlat::JITTER_NS
-                };
-                rest.iter().filter(near)
-            };
-            let most = rest.iter().max_by_key(|gap| alike(gap.0).count());
-            let Some(&(begin, _)) = most.filter(|gap| alike(gap.0).count() >= least) else {
-                break;
-            };
-            let longest_ns = alike(begin).map(|gap| gap.1 - gap.0).max().unwrap_or(0);
+        while let Some(begin) = densest(&rest, period_ns, least) {
+            let is_it =
+                |gap: &(u64, u64)| distance(gap.0.abs_diff(begin), period_ns) <= Hwlat::JITTER_NS;
+            let own = rest.iter().filter(|gap| is_it(gap));
             all.push(Hwlat {
                 cpu: look.cpu,
                 period_ns,
                 begins_ns: vec![begin],
-                longest_ns,
+                longest_ns: own.map(|gap| gap.1 - gap.0).max().unwrap_or(0),
             });
-            rest.retain(|gap| distance(gap.0.abs_diff(begin), period_ns) > Hwlat::JITTER_NS);
+            rest.retain(|gap| !is_it(gap));
         }
     }
     all
+}
+
+/// A begin in the middle of those that lie closest together, laid over each other by a period; `None` if
+/// these are fewer than `least`.
+fn densest(gaps: &[(u64, u64)], period_ns: u64, least: usize) -> Option<u64> {
+    let mut laid: Vec<(u64, u64)> = gaps.iter().map(|gap| (gap.0 % period_ns, gap.0)).collect();
+    laid.sort_unstable();
+    let count = laid.len();
+    // What is at a period's end is near what is at its beginning.
+    laid.extend_from_within(..);
+    laid[count..].iter_mut().for_each(|one| one.0 += period_ns);
+    let mut best = (0, 0);
+    let mut end = 0;
+    for first in 0..count {
+        while end < first + count && laid[end].0 - laid[first].0 <= Hwlat::JITTER_NS {
+            end += 1;
+        }
+        best = best.max((end - first, first));
+    }
+    let (most, first) = best;
+    (most >= least).then(|| laid[first + most / 2].1)
 }
 
 #[cfg(test)]
@@ -244,6 +258,18 @@ mod tests {
         let between = |gap: &(u64, u64)| [event(gap.0 - 900, 1, gap.0), event(gap.1 + 9, 1, gap.1)];
         let stolen: Vec<Event> = ticks.iter().flat_map(between).collect();
         assert_eq!(found(&looks(&spun(window, ticks), &stolen)), []);
+    }
+
+    #[test]
+    fn a_period_has_no_end() {
+        let window = (0, 100 * MS);
+        // Now shortly before the period is over, now shortly after it began.
+        let gaps = (1..10).map(|n| {
+            let begin = n * 10 * MS + 1_000 * (n % 2);
+            (begin - 500, begin + 9_000)
+        });
+        let found = found(&looks(&spun(window, gaps.collect()), &[]));
+        assert_eq!(found.len(), 1, "{found:?}");
     }
 
     #[test]

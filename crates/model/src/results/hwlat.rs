@@ -30,12 +30,15 @@ impl Hwlat {
     #[must_use]
     pub fn last_begin(&self, at_ns: u64) -> Option<u64> {
         let next = self.begins_ns.partition_point(|&begin| begin <= at_ns);
-        let before = next.checked_sub(1).map(|last| self.begins_ns[last]);
         let period = self.period_ns.max(1);
-        match (before, self.begins_ns.get(next)) {
-            (Some(before), Some(&behind)) => {
+        // A damaged record may have them in no order.
+        let before = next.checked_sub(1).map(|last| self.begins_ns[last]);
+        let before = before.filter(|&begin| begin <= at_ns);
+        let behind = self.begins_ns.get(next).copied();
+        match (before, behind.filter(|&begin| begin > at_ns)) {
+            (Some(before), Some(behind)) => {
                 let apart = behind - before;
-                let steps = ((apart + period / 2) / period).max(1);
+                let steps = (apart.saturating_add(period / 2) / period).max(1);
                 let number = u128::from(at_ns - before) * u128::from(steps) / u128::from(apart);
                 let since = number * u128::from(apart) / u128::from(steps);
                 Some(before + since as u64)
@@ -43,7 +46,7 @@ impl Hwlat {
             (Some(before), None) if at_ns - before <= REACH_NS => {
                 Some(at_ns - (at_ns - before) % period)
             }
-            (None, Some(&behind)) if behind - at_ns <= REACH_NS => {
+            (None, Some(behind)) if behind - at_ns <= REACH_NS => {
                 behind.checked_sub((behind - at_ns).div_ceil(period) * period)
             }
             _ => None,
@@ -73,5 +76,12 @@ mod tests {
         assert_eq!(one.last_begin(979_999), Some(970_000));
         assert_eq!(one.last_begin(1_100_021 + REACH_NS), None, "too far");
         assert_eq!(Hwlat::default().last_begin(5), None, "never seen");
+        let damaged = Hwlat {
+            begins_ns: vec![u64::MAX, 3, 9, 0],
+            ..Hwlat::default()
+        };
+        for at in [0, 3, 5, u64::MAX] {
+            assert!(damaged.last_begin(at).is_none_or(|begin| begin <= at));
+        }
     }
 }

@@ -258,8 +258,9 @@ impl<'a> Stretch<'a> {
                 excess -= part;
                 let mut end = span.end_ns;
                 if let Some((due, cause)) = raw.get(at + 1).and_then(|next| self.due(next)) {
-                    end -= excess.min(end - due.clamp(start + part, end));
-                    excess -= span.end_ns - end;
+                    let part = excess.min(end - due.clamp(start + part, end));
+                    end -= part;
+                    excess -= part;
                     self.unusual.push((end, span.end_ns, cause));
                 }
                 rest.push(span.within(start + part, end));
@@ -302,7 +303,8 @@ impl<'a> Stretch<'a> {
         own.filter_map(|one| {
             let begin = one.last_begin(work.end_ns)?;
             let from = begin.saturating_sub(Hwlat::JITTER_NS).max(work.start_ns);
-            let to = (begin + LONGER * one.longest_ns).min(work.end_ns);
+            let longest_ns = one.longest_ns.saturating_mul(LONGER);
+            let to = begin.saturating_add(longest_ns).min(work.end_ns);
             let period_us = (one.period_ns / 1_000) as u32;
             (from < to).then_some((from, to, Cause::Hwlat { period_us }))
         })
