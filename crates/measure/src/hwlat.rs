@@ -255,7 +255,12 @@ mod tests {
         let found_there = found(&looks(&spun(window, ticks.clone()), &elsewhere));
         assert_eq!(found_there.len(), 1, "another processor's events");
         // What the hypervisor says that it took is told by that.
-        let between = |gap: &(u64, u64)| [event(gap.0 - 900, 1, gap.0), event(gap.1 + 9, 1, gap.1)];
+        let between = |gap: &(u64, u64)| {
+            [
+                event(gap.0.saturating_sub(900), 1, gap.0),
+                event(gap.1 + 9, 1, gap.1),
+            ]
+        };
         let stolen: Vec<Event> = ticks.iter().flat_map(between).collect();
         assert_eq!(found(&looks(&spun(window, ticks), &stolen)), []);
     }

@@ -15,13 +15,15 @@ use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use rustix::fs::MemfdFlags;
 use rustix::io::Errno;
 use rustix::pipe::PipeFlags;
-use rustix::process::Signal;
+use rustix::process::{Signal, getpid, getppid};
 
 use super::Error;
 use super::process::{Exit, LAB_VARIABLE, Process};
@@ -286,7 +288,7 @@ impl<'a> Spawn<'a> {
             }
         }
         Ok(Child {
-            parent: rustix::process::getpid(),
+            parent: getpid(),
             program,
             arguments: Pointers::new(arguments),
             environment: Pointers::new(environment),
@@ -419,7 +421,7 @@ impl Child<'_> {
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
         // The parent may have died before the request was made. In another process namespace it
         // cannot be seen; but that namespace ends with the node, and we with it.
-        if self.root.is_some() || rustix::process::getppid() == Some(self.parent) {
+        if self.root.is_some() || getppid() == Some(self.parent) {
             Ok(())
         } else {
             Err(Errno::SRCH)
@@ -526,6 +528,22 @@ fn find_program(program: &Path) -> Result<PathBuf, Error> {
             reason,
         )
     })
+}
+
+/// Has a tool that is no lab's end when the thread that starts it does, however that ends: killed, it could
+/// not see to that itself.
+pub fn end_with_us(tool: &mut Command) -> &mut Command {
+    let parent = getpid();
+    let tie = move || {
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+        // We may have died before it asked. In another process namespace we cannot be seen.
+        match getppid() {
+            Some(now) if now != parent => Err(Errno::SRCH.into()),
+            _ => Ok(()),
+        }
+    };
+    // SAFETY: between fork and exec it makes two system calls and allocates nothing.
+    unsafe { tool.pre_exec(tie) }
 }
 
 #[cfg(test)]

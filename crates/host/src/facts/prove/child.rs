@@ -9,13 +9,15 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::sys::spawn::end_with_us;
+
 /// More than this is not read: a version or an error message is short.
 const MOST_BYTES: u64 = 64 << 10;
 
 /// Runs a tool with `input` (at most a pipe's buffer, 4 KiB) and returns what it wrote to either
 /// output. A tool that fails, or has not ended when the patience is over, is an error in words.
 ///
-/// The tool is started from the calling thread and so in that thread's namespaces.
+/// The tool is started from the calling thread and so in that thread's namespaces, and ends with it.
 pub(in crate::facts) fn output(
     tool: &OsStr,
     arguments: &[&str],
@@ -31,7 +33,7 @@ pub(in crate::facts) fn output(
         .stdin(Stdio::piped())
         .stdout(writer.try_clone()?)
         .stderr(writer);
-    let mut child = command.spawn()?;
+    let mut child = end_with_us(&mut command).spawn()?;
     // The command holds our copies of the writing end; without it the pipe ends with the tool.
     drop(command);
     let said = converse(&mut child, &mut reader.into(), input, deadline);
