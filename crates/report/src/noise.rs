@@ -194,6 +194,11 @@ mod tests {
                 event(3_000, EventKind::VectorExit, 0),
                 event(50_000, EventKind::VectorEntry, 30_000),
                 event(51_000, EventKind::VectorExit, 30_000),
+                Event {
+                    a: 8_000,
+                    ..event(120_000, EventKind::VectorEntry, 30_000)
+                },
+                event(121_000, EventKind::VectorExit, 30_000),
             ],
             watched: vec![(3, 0)],
             hwlat: vec![Hwlat {
@@ -209,6 +214,8 @@ mod tests {
             (19_000, 51_500),
             (68_000, 72_000),
             (90_000, 95_000),
+            // While the interrupt was due.
+            (113_000, 114_000),
         ];
         let spinner = Spinner {
             cpu: 3,
@@ -228,13 +235,13 @@ mod tests {
                 ("steal", 1, 32_500),
                 ("unexplained", 1, 5_000),
                 ("hwlat", 1, 4_000),
-                ("tick", 1, 2_300)
+                ("tick", 2, 2_300)
             ]
         );
-        assert_eq!(noise.noise_ns, 43_800);
+        assert_eq!(noise.noise_ns, 44_800);
         let text = render(&[noise], &["nothing else".into()]);
         assert!(
-            text.contains("56.200 %") && text.contains("nothing else"),
+            text.contains("55.200 %") && text.contains("nothing else"),
             "{text}"
         );
     }

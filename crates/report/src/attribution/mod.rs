@@ -181,6 +181,10 @@ pub fn interruptions(
             let ns = span.end_ns - span.start_ns.max(from).min(span.end_ns);
             *parts.entry(span.cause).or_insert(0) += ns;
         }
+        if parts.keys().all(|cause| *cause == Cause::Running) {
+            let coming = server.on_its_way(cpu, from, to);
+            parts.extend(coming.map(|cause| (cause, to - from)));
+        }
         parts.into_iter().collect()
     };
     gaps.iter().map(one).collect()

@@ -1,6 +1,6 @@
 //! What the device as a whole was held up by, at every instant of a stretch of time.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use latlab_model::results::Hwlat;
 use latlab_samples::Passage;
@@ -13,6 +13,9 @@ use super::{Capture, Cause, Device, timeline};
 
 /// The interruptions of one kind are one episode when the device had less than this between them.
 const APART_NS: u64 = 100_000;
+/// A timer's interrupt says how long its way in was. Longer ones are not its way: somebody kept interrupts
+/// off.
+const WAY_IN_NS: u64 = 50_000;
 /// Packets that a soft interrupt of the device's own sending takes: its own, and one that just came.
 const OWN_PACKETS: u32 = 2;
 
@@ -65,7 +68,7 @@ pub struct Server<'a> {
     pub stolen: Stolen,
     pub states: Vec<(u64, State)>,
     /// For how long each of a processor's timer interrupts was due when it began.
-    late: HashMap<(u16, u64), u32>,
+    late: BTreeMap<(u16, u64), u32>,
     holes: Holes,
     capture: &'a Capture,
 }
@@ -106,7 +109,7 @@ impl<'a> Server<'a> {
             timelines: Timelines::of(&capture.events, &Marks::default(), &holes),
             stolen: super::steal::stolen_within(&capture.events, cpu, gaps),
             states: timeline::states(&capture.events, task, &[(0, cpu)]),
-            late: HashMap::new(),
+            late: late(&capture.events),
             holes,
             capture,
         }
@@ -117,10 +120,19 @@ impl<'a> Server<'a> {
         &self.capture.hwlat
     }
 
-    /// From when on an interrupt was due that began at an instant, as far as that is known.
+    /// From when on an interrupt was on its way that began at an instant, as far as that is known.
     pub fn due(&self, cpu: u16, begin_ns: u64) -> Option<u64> {
-        let late_ns = self.late.get(&(cpu, begin_ns))?;
-        Some(begin_ns.saturating_sub(u64::from(*late_ns)))
+        let late_ns = u64::from(*self.late.get(&(cpu, begin_ns))?);
+        (late_ns <= WAY_IN_NS).then(|| begin_ns.saturating_sub(late_ns))
+    }
+
+    /// The interrupt that was on its way to a processor between two instants.
+    pub fn on_its_way(&self, cpu: u16, from: u64, to: u64) -> Option<Cause> {
+        let mut later = self.late.range((cpu, from)..=(cpu, u64::MAX));
+        let (&(_, begin), _) = later.next()?;
+        let is_due = self.due(cpu, begin)? < to;
+        let span = self.of_task(begin, begin + 1).into_iter().next();
+        span.filter(|_| is_due).map(|span| span.cause)
     }
 
     /// What held a program up between two instants. If it was held up already at the first, the first
@@ -339,7 +351,7 @@ impl<'a> Server<'a> {
 }
 
 /// For how long timers' interrupts were due.
-fn late(events: &[Event]) -> HashMap<(u16, u64), u32> {
+fn late(events: &[Event]) -> BTreeMap<(u16, u64), u32> {
     let is_late = |event: &&Event| {
         let is_timer = event.kind == EventKind::VectorEntry && event.detail == vector::LOCAL_TIMER;
         is_timer && event.a > 0

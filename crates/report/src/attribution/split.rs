@@ -13,9 +13,6 @@ use super::{Cause, Device, MARGIN_NS};
 /// An interrupt's way in and out is no event, and a virtual machine's costs exits on top: as much of the
 /// work that follows an interrupt is counted to it, where work took longer than usual.
 const WAY_NS: u64 = 5_000;
-/// A timer's interrupt says how long its way in was. Longer ones are not its way: somebody kept interrupts
-/// off.
-const WAY_IN_NS: u64 = 50_000;
 /// What comes at regular times may take so many times as long as the longest that was seen.
 const LONGER: u64 = 2;
 
@@ -290,10 +287,9 @@ impl<'a> Stretch<'a> {
     /// From when on an interruption was due, if it is one that is known to have come late.
     fn due(&self, span: &Span) -> Option<(u64, Cause)> {
         let is_timer = matches!(span.cause, Cause::Tick | Cause::Timer(_));
-        let due = self
-            .server
-            .due(span.cpu.filter(|_| is_timer)?, span.start_ns)?;
-        (span.start_ns - due <= WAY_IN_NS).then(|| (due, span.cause.clone()))
+        let cpu = span.cpu.filter(|_| is_timer)?;
+        let due = self.server.due(cpu, span.start_ns)?;
+        Some((due, span.cause.clone()))
     }
 
     /// When something underneath the kernel may have interrupted this work.
