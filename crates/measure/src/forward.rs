@@ -3,7 +3,8 @@
 //! Taps stand where packets leave the sender's interface and where they come in at the next node's, so
 //! that the time between two is the device's and the link's and nobody else's: not the generator's
 //! lateness, not the receiver's wake-up. The flight recorder runs on the processors of the lab for the
-//! same window; what it cannot see, because it is underneath the kernel, is looked for before and after. Both write into memory; nothing is read before the window is over.
+//! same window; what it cannot see, because it is underneath the kernel, is looked for before and after.
+//! Both write into memory; nothing is read before the window is over.
 //!
 //! Memory is known beforehand and refused if the machine has not got it: what a tap writes of each packet, and
 //! the recorder's rings. Where a run may be longer than those, somebody takes from them what is around the

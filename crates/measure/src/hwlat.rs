@@ -221,13 +221,18 @@ mod tests {
         all
     }
 
+    /// What is found by two looks five seconds apart, of what comes at these phases of 10 ms.
+    fn before_and_after(phases: [u64; 2]) -> Vec<Hwlat> {
+        let windows = [(0, 100 * MS), (5_000 * MS, 5_100 * MS)];
+        let both = windows.iter().zip(phases);
+        let seen = both.flat_map(|(&at, phase)| looks(&spun(at, gaps(at, phase, 10 * MS)), &[]));
+        found(&seen.collect::<Vec<_>>())
+    }
+
     #[test]
     fn what_comes_back_in_silence_is_found() {
-        let (before, after) = ((0, 100 * MS), (5_000 * MS, 5_100 * MS));
-        let mut all = looks(&spun(before, gaps(before, 400_000, 10 * MS)), &[]);
         // The hypervisor's clock is slower by a millionth.
-        all.extend(looks(&spun(after, gaps(after, 405_000, 10 * MS)), &[]));
-        let found = found(&all);
+        let found = before_and_after([400_000, 405_000]);
         assert_eq!(found.len(), 1, "{found:?}");
         let one = &found[0];
         assert_eq!((one.cpu, one.period_ns), (1, 10 * MS));
@@ -295,10 +300,7 @@ mod tests {
 
     #[test]
     fn what_was_seen_only_before_is_not_taken_for_what_is_there_after() {
-        let (before, after) = ((0, 100 * MS), (5_000 * MS, 5_100 * MS));
-        let mut all = looks(&spun(before, gaps(before, 400_000, 10 * MS)), &[]);
-        all.extend(looks(&spun(after, gaps(after, 800_000, 10 * MS)), &[]));
-        let found = found(&all);
+        let found = before_and_after([400_000, 800_000]);
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(found.iter().all(|one| one.last_begin(2_500 * MS).is_none()));
     }

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use latlab_model::results::Hwlat;
 use serde::Serialize;
 
 use crate::attribution::{Capture, Cause, Remedy, interruptions, remedy};
@@ -68,10 +67,7 @@ pub fn noise(capture: &Capture, spinner: &Spinner<'_>) -> Noise {
             .into_iter()
             .filter(|(cause, _)| *cause != Cause::Running)
             .max_by_key(|(_, ns)| *ns)
-            .map_or_else(
-                || underneath(capture, spinner.cpu, begin),
-                |(cause, _)| cause,
-            );
+            .map_or(Cause::Unexplained, |(cause, _)| cause);
         let (count, total, max) = causes.entry(cause).or_default();
         *count += 1;
         *total += end - begin;
@@ -98,20 +94,6 @@ pub fn noise(capture: &Capture, spinner: &Spinner<'_>) -> Noise {
         max_ns: rows.first().map_or(0, |row| row.max_ns),
         causes: rows,
     }
-}
-
-/// An interruption in which nothing is seen, but for that it comes as regularly as others.
-fn underneath(capture: &Capture, cpu: u16, begin: u64) -> Cause {
-    // Where it is expected is as uncertain as when it was seen.
-    let off = 2 * Hwlat::JITTER_NS;
-    let is_it = |one: &&Hwlat| {
-        let last = one.last_begin(begin + off);
-        one.cpu == cpu && last.is_some_and(|last| last.abs_diff(begin) <= off)
-    };
-    let one = capture.hwlat.iter().find(is_it);
-    one.map_or(Cause::Unexplained, |one| Cause::Hwlat {
-        period_us: (one.period_ns / 1_000) as u32,
-    })
 }
 
 /// The table for people, in the manner of `rtla osnoise top`.
@@ -169,6 +151,7 @@ pub fn render(all: &[Noise], unknown: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use latlab_model::results::Hwlat;
     use latlab_wire::trace::{Event, EventKind, TEXT_BYTES, vector};
 
     use super::*;

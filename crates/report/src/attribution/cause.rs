@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use latlab_model::results::Hwlat;
+
 /// What an instant of a packet's way was spent on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Cause {
@@ -117,6 +119,14 @@ impl Cause {
     #[must_use]
     pub fn is_ordinary(&self) -> bool {
         matches!(self, Cause::Running | Cause::Delivery | Cause::Queueing)
+    }
+}
+
+impl From<&Hwlat> for Cause {
+    fn from(seen: &Hwlat) -> Self {
+        Cause::Hwlat {
+            period_us: (seen.period_ns / 1_000) as u32,
+        }
     }
 }
 

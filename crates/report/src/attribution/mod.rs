@@ -165,7 +165,8 @@ fn device(survey: &Survey, events: &[Event]) -> (Device, (u64, u16)) {
 }
 
 /// What took each of the times `gaps` from a task that wants to run on one processor: causes with their
-/// part of it, in ns.
+/// part of it, in ns. One in which nothing is seen may have been an interrupt's way in, or come as regularly
+/// as what is known to be underneath the kernel.
 #[must_use]
 pub fn interruptions(
     capture: &Capture,
@@ -182,8 +183,9 @@ pub fn interruptions(
             *parts.entry(span.cause).or_insert(0) += ns;
         }
         if parts.keys().all(|cause| *cause == Cause::Running) {
-            let coming = server.on_its_way(cpu, from, to);
-            parts.extend(coming.map(|cause| (cause, to - from)));
+            let silent = server.on_its_way(cpu, from, to);
+            let silent = silent.or_else(|| server.underneath(cpu, from));
+            parts.extend(silent.map(|cause| (cause, to - from)));
         }
         parts.into_iter().collect()
     };

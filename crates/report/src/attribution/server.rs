@@ -135,6 +135,18 @@ impl<'a> Server<'a> {
         span.filter(|_| is_due).map(|span| span.cause)
     }
 
+    /// What comes regularly from underneath the kernel, if an interruption that began at an instant came at its
+    /// time.
+    pub fn underneath(&self, cpu: u16, begin_ns: u64) -> Option<Cause> {
+        // Where it is expected is as uncertain as when it was seen.
+        let off = 2 * Hwlat::JITTER_NS;
+        let is_it = |one: &&Hwlat| {
+            let last = one.last_begin(begin_ns + off);
+            one.cpu == cpu && last.is_some_and(|last| last.abs_diff(begin_ns) <= off)
+        };
+        self.hwlat().iter().find(is_it).map(Cause::from)
+    }
+
     /// What held a program up between two instants. If it was held up already at the first, the first
     /// span begins where that began.
     pub fn of_task(&self, from: u64, to: u64) -> Vec<Span> {

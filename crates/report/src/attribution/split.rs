@@ -301,8 +301,7 @@ impl<'a> Stretch<'a> {
             let from = begin.saturating_sub(Hwlat::JITTER_NS).max(work.start_ns);
             let longest_ns = one.longest_ns.saturating_mul(LONGER);
             let to = begin.saturating_add(longest_ns).min(work.end_ns);
-            let period_us = (one.period_ns / 1_000) as u32;
-            (from < to).then_some((from, to, Cause::Hwlat { period_us }))
+            (from < to).then(|| (from, to, Cause::from(one)))
         })
         .max_by_key(|(from, to, _)| to - from)
     }

@@ -207,8 +207,7 @@ impl Recorder {
         for (ring, &from) in mark.0.iter().enumerate() {
             let written = self.rings.written(ring);
             let from = from.max(written.saturating_sub(self.rings.size));
-            let told = (from..written).flat_map(|place| self.rings.read(ring, place));
-            all.extend(told.flatten().filter(|event| event.time_ns != 0));
+            all.extend(self.rings.told(ring, from..written));
         }
         // A record is of its end, and tells of its beginning.
         all.sort_by_key(|event| event.time_ns);
@@ -222,10 +221,9 @@ impl Recorder {
         for (ring, &cpu) in self.rings.cpus.iter().enumerate() {
             let written = self.rings.written(ring);
             let overwritten = written.saturating_sub(self.rings.size);
-            let told = (overwritten..written).flat_map(|place| self.rings.read(ring, place));
-            let events = told.flatten().filter(|event| event.time_ns != 0);
             let from = recorded.events.len();
-            recorded.events.extend(events);
+            let told = self.rings.told(ring, overwritten..written);
+            recorded.events.extend(told);
             let own = &recorded.events[from..];
             recorded.gaps.steal_known |= own.iter().any(|event| event.steal_ns > 0);
             let first = own.first().map_or(0, |event| event.time_ns);

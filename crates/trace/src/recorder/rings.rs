@@ -1,5 +1,6 @@
 //! The rings' memory: one a watched processor, in which the kernel overwrites the oldest event.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
@@ -37,6 +38,12 @@ impl Rings {
         let head = usize::from(self.cpus[ring]) * HEAD_BYTES;
         self.state.store(head, 0);
         self.state.store(head + 4, 0);
+    }
+
+    /// What the records from one place on tell, up to another.
+    pub fn told(&self, ring: usize, places: Range<u64>) -> impl Iterator<Item = Event> + '_ {
+        let all = places.flat_map(move |place| self.read(ring, place));
+        all.flatten().filter(|event| event.time_ns != 0)
     }
 
     /// What the record at a place tells.

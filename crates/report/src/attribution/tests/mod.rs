@@ -1,0 +1,296 @@
+//! Attribution on made-up machines whose truth is known exactly.
+
+mod interrupts;
+mod unknown;
+
+use latlab_samples::Passage;
+use latlab_wire::trace::{Event, EventKind, Switch, TEXT_BYTES, vector};
+
+use super::*;
+
+const DEVICE: u32 = 100;
+const SENDER: u32 = 50;
+const HOG: u32 = 200;
+
+/// Packets that come on processor 0 every 100 µs and are carried on by a program on processor 1 that
+/// takes 5 µs for each.
+fn steady(count: u32) -> Vec<Passage> {
+    (0..count)
+        .map(|n| passage(n, u64::from(n) * 100_000 + 1_000_000, 5_000))
+        .collect()
+}
+
+fn passage(sequence: u32, in_ns: u64, latency_ns: u64) -> Passage {
+    Passage {
+        sequence,
+        in_ns,
+        out_ns: Some(in_ns + latency_ns),
+        in_cpu: 0,
+        out_cpu: 1,
+        in_task: SENDER,
+        out_task: DEVICE,
+        ..Passage::default()
+    }
+}
+
+fn event(time_ns: u64, cpu: u16, kind: EventKind) -> Event {
+    Event {
+        time_ns,
+        steal_ns: 0,
+        cpu,
+        kind,
+        detail: 0,
+        a: 0,
+        b: 0,
+        text: [0; TEXT_BYTES],
+    }
+}
+
+fn switch(time_ns: u64, previous: u32, state: u16, next: u32, name: &str) -> Event {
+    switch_with(time_ns, previous, state, false, next, 120, name)
+}
+
+fn switch_with(
+    time_ns: u64,
+    previous: u32,
+    state: u16,
+    throttled: bool,
+    next: u32,
+    priority: u16,
+    name: &str,
+) -> Event {
+    let mut event = event(time_ns, 1, EventKind::Switch);
+    let switch = Switch {
+        previous,
+        state,
+        throttled,
+        preempted: false,
+        next,
+        priority,
+    };
+    event.a = previous;
+    (event.b, event.detail) = switch.packed();
+    event.set_text(name);
+    event
+}
+
+fn capture(passages: Vec<Passage>, events: Vec<Event>) -> Capture {
+    Capture {
+        passages,
+        events,
+        watched: vec![(0, 0), (1, 0)],
+        holes: Vec::new(),
+        steal_known: true,
+        hwlat: Vec::new(),
+        unknown: Vec::new(),
+    }
+}
+
+/// The packet that came first within an interruption, and one that came later.
+fn held_up(from: u64, to: u64) -> Vec<Passage> {
+    let mut all = steady(200);
+    let mut free = 0;
+    for packet in &mut all {
+        let begin = packet.in_ns.max(free);
+        let mut out = begin + 5_000;
+        if begin < to && out > from {
+            out = to + (out - begin.max(from).min(out));
+        }
+        packet.out_ns = Some(out);
+        free = out;
+    }
+    all
+}
+
+fn is_whole(explained: &Explained) {
+    let mut at = explained.passage.in_ns;
+    for piece in &explained.pieces {
+        assert_eq!(piece.start_ns, at, "{explained:?}");
+        assert!(piece.end_ns > piece.start_ns);
+        at = piece.end_ns;
+    }
+    assert_eq!(Some(at), explained.passage.out_ns, "{explained:?}");
+}
+
+/// Everything of the packets held up between the two instants must have this first cause, with the
+/// interruption's full length.
+fn assert_named(events: Vec<Event>, from: u64, to: u64, cause: &Cause) {
+    let all = attribute(&capture(held_up(from, to), events), 1000);
+    assert_eq!(all.worst.len(), 200);
+    let mut held = 0;
+    for one in &all.worst {
+        is_whole(one);
+        if one.latency_ns() > 50_000 {
+            held += 1;
+            assert_eq!(one.first, *cause, "{one:?}");
+            let episode = one.episode.as_ref().unwrap();
+            assert_eq!((episode.start_ns, episode.end_ns), (from, to), "{one:?}");
+        }
+    }
+    assert!(held > 5, "{held}");
+}
+
+const FROM: u64 = 5_000_000;
+const TO: u64 = 6_000_000;
+
+#[test]
+fn a_task_that_takes_the_processor_is_named() {
+    let device = || switch(1, 0, 0, DEVICE, "forwarder");
+    let cause = |realtime| Cause::Waiting {
+        task: "hog".into(),
+        realtime,
+    };
+    let events = vec![
+        device(),
+        switch(FROM, DEVICE, 0, HOG, "hog"),
+        switch(TO, HOG, 1, DEVICE, "forwarder"),
+    ];
+    assert_named(events, FROM, TO, &cause(false));
+    let events = vec![
+        device(),
+        switch_with(FROM, DEVICE, 0, false, HOG, 49, "hog"),
+        switch(TO, HOG, 1, DEVICE, "forwarder"),
+    ];
+    assert_named(events, FROM, TO, &cause(true));
+}
+
+#[test]
+fn a_program_that_never_left_its_processor_is_known_to_run_there() {
+    let events = vec![
+        switch(FROM, DEVICE, 0, HOG, "hog"),
+        switch(TO, HOG, 1, DEVICE, "forwarder"),
+    ];
+    let all = attribute(&capture(held_up(FROM, TO), events), 1000);
+    assert!(all.worst.iter().all(|one| {
+        one.pieces
+            .iter()
+            .all(|piece| piece.cause != Cause::NotRecorded)
+    }));
+}
+
+#[test]
+fn stopping_and_throttling_differ_from_waiting() {
+    let events = vec![
+        switch(FROM, DEVICE, 4, 0, "swapper/1"),
+        switch(TO, 0, 0, DEVICE, "forwarder"),
+    ];
+    assert_named(events, FROM, TO, &Cause::Stopped);
+    let events = vec![
+        switch_with(FROM, DEVICE, 0, true, HOG, 120, "hog"),
+        switch(TO, HOG, 1, DEVICE, "forwarder"),
+    ];
+    assert_named(events, FROM, TO, &Cause::Throttled);
+    // An older kernel does not say so, but a free processor does.
+    let events = vec![
+        switch(FROM, DEVICE, 0, 0, "swapper/1"),
+        switch(TO, 0, 0, DEVICE, "forwarder"),
+    ];
+    assert_named(events, FROM, TO, &Cause::Throttled);
+}
+
+#[test]
+fn stolen_time_is_found_between_two_readings() {
+    let mut passages = held_up(FROM, TO);
+    for packet in &mut passages {
+        let out = packet.out_ns.unwrap();
+        packet.out_steal_ns = if out > FROM { (TO - FROM) as u32 } else { 0 };
+    }
+    // What was stolen lies at the end of the silence, here until the packet was out.
+    let marker = event(1, 1, EventKind::FaultExit);
+    let all = attribute(&capture(passages, vec![marker]), 1000);
+    let held = all.worst.iter().filter(|one| one.latency_ns() > 50_000);
+    for one in held {
+        is_whole(one);
+        assert_eq!(one.first, Cause::Steal, "{one:?}");
+    }
+}
+
+#[test]
+fn a_burst_without_interruption_is_a_queue_and_nothing_else() {
+    let mut passages = steady(200);
+    let mut free = 9_000_000;
+    for n in 0..50 {
+        passages.push(passage(200 + n, 9_000_001 + u64::from(n), 0));
+    }
+    passages.sort_by_key(|p| p.in_ns);
+    for packet in passages.iter_mut().filter(|p| p.in_ns >= 9_000_000) {
+        let out = packet.in_ns.max(free) + 5_000;
+        packet.out_ns = Some(out);
+        free = out;
+    }
+    let marker = event(1, 1, EventKind::FaultExit);
+    let all = attribute(&capture(passages, vec![marker]), 1000);
+    assert_eq!(all.worst[0].first, Cause::Queueing);
+    assert_eq!(all.worst[0].behind, None);
+    all.worst.iter().for_each(is_whole);
+}
+
+#[test]
+fn an_idle_processor_that_comes_back_is_idle_exit() {
+    let mut wakeup = event(FROM, 0, EventKind::Wakeup);
+    (wakeup.a, wakeup.b) = (DEVICE, 1);
+    let mut softirq = [
+        event(FROM - 500, 0, EventKind::SoftirqEntry),
+        event(FROM + 50, 0, EventKind::SoftirqExit),
+    ];
+    softirq.iter_mut().for_each(|e| e.a = 3);
+    let events = vec![
+        switch(FROM - 50_000, DEVICE, 1, 0, "swapper/1"),
+        softirq[0],
+        wakeup,
+        softirq[1],
+        switch(FROM + 40_000, 0, 0, DEVICE, "forwarder"),
+    ];
+    let mut passages = steady(10);
+    passages.push(passage(10, FROM - 1_000, 45_000));
+    let all = attribute(&capture(passages, events), 1);
+    is_whole(&all.worst[0]);
+    assert_eq!(all.worst[0].first, Cause::IdleExit, "{:?}", all.worst[0]);
+    assert_eq!(
+        all.worst[0].pieces[0].cause,
+        Cause::NotRecorded,
+        "before any event of that processor"
+    );
+    assert_eq!(all.worst[0].pieces[1].cause, Cause::Delivery);
+}
+
+#[test]
+fn the_kernel_itself_is_a_device_without_a_task() {
+    let mut passages = steady(100);
+    let mut events = Vec::new();
+    for packet in &mut passages {
+        (packet.out_cpu, packet.out_task) = (0, SENDER);
+        let mut entry = event(packet.in_ns, 0, EventKind::SoftirqEntry);
+        entry.a = 3;
+        let mut exit = event(packet.out_ns.unwrap() + 10, 0, EventKind::SoftirqExit);
+        exit.a = 3;
+        events.extend([entry, exit]);
+    }
+    let last = passages[99];
+    passages[99].out_ns = Some(last.in_ns + 80_000);
+    let mut irq = event(last.in_ns + 100, 0, EventKind::IrqEntry);
+    irq.set_text("nvme");
+    let end = event(last.in_ns + 79_000, 0, EventKind::IrqExit);
+    let exit = events.pop().unwrap();
+    events.extend([
+        irq,
+        end,
+        Event {
+            time_ns: last.in_ns + 80_010,
+            ..exit
+        },
+    ]);
+    let all = attribute(&capture(passages, events), 10);
+    assert_eq!(all.device, Device::Kernel);
+    is_whole(&all.worst[0]);
+    assert_eq!(all.worst[0].first, Cause::HardIrq("nvme".into()));
+}
+
+#[test]
+fn too_few_packets_beyond_a_percentile_give_no_blame() {
+    let marker = event(1, 1, EventKind::FaultExit);
+    let all = attribute(&capture(steady(200), vec![marker]), 1000);
+    assert!(blame(&all, 0.99).is_none());
+    assert!(blame(&all, 0.9).is_some());
+    assert_eq!(blame(&all, 0.0).unwrap().explained, 200);
+}

@@ -1,0 +1,174 @@
+//! What is not seen, and what is not recorded: never a wrong cause.
+
+use super::*;
+
+#[test]
+fn long_work_that_nothing_interrupts_is_unexplained() {
+    let marker = event(1, 1, EventKind::FaultExit);
+    let all = attribute(&capture(held_up(FROM, TO), vec![marker]), 1000);
+    let mut held = 0;
+    for one in all.worst.iter().filter(|one| one.latency_ns() > 50_000) {
+        is_whole(one);
+        assert_eq!(one.first, Cause::Unexplained, "{one:?}");
+        held += 1;
+    }
+    assert!(held > 5);
+    let blame = blame(&all, 0.9).unwrap();
+    assert!(blame.unexplained() > 0.8, "{blame:?}");
+}
+
+/// What interrupts this processor at just that time, seen before and after, has it; at another time, or on
+/// another processor, it has not.
+#[test]
+fn long_work_at_the_time_of_what_is_underneath_is_that() {
+    let marker = event(1, 1, EventKind::FaultExit);
+    let underneath = |cpu, phase: u64| {
+        let mut one = capture(held_up(FROM, TO), vec![marker]);
+        one.hwlat = vec![Hwlat {
+            cpu,
+            period_ns: 10_000_000,
+            begins_ns: vec![FROM + phase, FROM + phase + 300_000_000],
+            longest_ns: (TO - FROM) * 2 / 3,
+        }];
+        attribute(&one, 1000)
+    };
+    let cause = Cause::Hwlat { period_us: 10_000 };
+    let all = underneath(1, 0);
+    let mut held = 0;
+    for one in all.worst.iter().filter(|one| one.latency_ns() > 50_000) {
+        is_whole(one);
+        assert_eq!(one.first, cause, "{one:?}");
+        let episode = one.episode.as_ref().unwrap();
+        // What work usually takes is not counted to it.
+        let off = (episode.start_ns.abs_diff(FROM), episode.end_ns.abs_diff(TO));
+        assert!(off.0 < 20_000 && off.1 < 20_000, "{episode:?}");
+        held += 1;
+    }
+    assert!(held > 5);
+    assert!(blame(&all, 0.9).unwrap().unexplained() < 0.02);
+    for (cpu, phase) in [(0, 0), (1, 5_000_000)] {
+        let all = underneath(cpu, phase);
+        let is_it = |one: &Explained| one.by_cause().contains_key(&cause);
+        assert!(!all.worst.iter().any(is_it), "processor {cpu}, {phase}");
+    }
+}
+
+#[test]
+fn what_was_not_recorded_gets_no_cause() {
+    let device = switch(1, 0, 0, DEVICE, "forwarder");
+    // Nothing of the device's processor.
+    let mut nothing = capture(held_up(FROM, TO), vec![device]);
+    nothing.watched = vec![(0, 0)];
+    // Or only what came after the ring was full.
+    let mut late = nothing.clone();
+    late.watched = vec![(0, 0), (1, TO + 1)];
+    let mut empty = capture(held_up(FROM, TO), Vec::new());
+    empty.watched.clear();
+    // Or its windows were not kept, or what happened was lost and only its end was seen.
+    let back = switch(TO, HOG, 0, DEVICE, "forwarder");
+    let hog = switch(FROM, DEVICE, 0, HOG, "hog");
+    let hole = |cpu, from_ns, to_ns, is_lost| Hole {
+        cpu,
+        from_ns,
+        to_ns,
+        is_lost,
+    };
+    let mut not_kept = capture(held_up(FROM, TO), vec![device, hog, back]);
+    not_kept.holes = vec![hole(0, FROM - 1_000, TO + 1_000, false)];
+    let mut lost = capture(held_up(FROM, TO), vec![device, back]);
+    lost.holes = vec![hole(1, FROM - 10, FROM + 10, true)];
+    for capture in [nothing, late, empty, not_kept, lost] {
+        let all = attribute(&capture, 1000);
+        for one in all.worst.iter().filter(|one| one.latency_ns() > 50_000) {
+            is_whole(one);
+            assert_eq!(one.first, Cause::NotRecorded, "{one:?}");
+        }
+    }
+}
+
+/// A kernel that lacks some of the trace points: what they would have told stays unexplained, and is not
+/// given to anything else.
+#[test]
+fn a_missing_trace_point_gives_no_wrong_cause() {
+    use EventKind::*;
+    const GROUPS: [&[EventKind]; 6] = [
+        &[Switch, Wakeup],
+        &[IrqEntry, IrqExit],
+        &[SoftirqEntry, SoftirqExit],
+        &[VectorEntry, VectorExit, HrtimerEntry, HrtimerExit],
+        &[FaultEntry, FaultExit],
+        &[NapiPoll],
+    ];
+    let of = |kind: EventKind, a, detail, text: &str, at| {
+        let mut event = event(at, 1, kind);
+        (event.a, event.detail) = (a, detail);
+        event.set_text(text);
+        event
+    };
+    let hog = Cause::Waiting {
+        task: "hog".into(),
+        realtime: false,
+    };
+    let scenes = [
+        (
+            hog,
+            vec![
+                switch(FROM, DEVICE, 0, HOG, "hog"),
+                switch(TO, HOG, 1, DEVICE, "forwarder"),
+            ],
+        ),
+        (
+            Cause::Stopped,
+            vec![
+                switch(FROM, DEVICE, 4, 0, "swapper/1"),
+                switch(TO, 0, 0, DEVICE, "forwarder"),
+            ],
+        ),
+        (
+            Cause::HardIrq("virtio0".into()),
+            vec![
+                of(IrqEntry, 9, 0, "virtio0", FROM),
+                of(IrqExit, 9, 0, "", TO),
+            ],
+        ),
+        (
+            Cause::Timer("timerfd_tmrproc".into()),
+            vec![
+                of(VectorEntry, 0, vector::LOCAL_TIMER, "", FROM),
+                of(HrtimerEntry, 0, 0, "timerfd_tmrproc", FROM + 10),
+                of(VectorExit, 0, vector::LOCAL_TIMER, "", TO),
+            ],
+        ),
+        (
+            Cause::SoftIrq(3),
+            vec![
+                of(VectorEntry, 0, vector::RESCHEDULE, "", FROM - 10),
+                of(VectorExit, 0, vector::RESCHEDULE, "", FROM - 5),
+                of(SoftirqEntry, 3, 0, "", FROM),
+                of(NapiPoll, 64, 0, "", TO - 5),
+                of(SoftirqExit, 3, 0, "", TO),
+            ],
+        ),
+        (
+            Cause::PageFault,
+            vec![
+                of(FaultEntry, DEVICE, 0, "", FROM),
+                of(FaultExit, DEVICE, 0, "", TO),
+            ],
+        ),
+    ];
+    for (cause, events) in &scenes {
+        for missing in GROUPS {
+            let left = events.iter().filter(|event| !missing.contains(&event.kind));
+            // Something was recorded, or nothing would be looked for at all.
+            let mut left: Vec<Event> = left.copied().collect();
+            left.insert(0, event(1, 1, FaultExit));
+            let all = attribute(&capture(held_up(FROM, TO), left), 1000);
+            for one in all.worst.iter().filter(|one| one.latency_ns() > 50_000) {
+                is_whole(one);
+                let honest = [cause, &Cause::Unexplained, &Cause::NotRecorded];
+                assert!(honest.contains(&&one.first), "without {missing:?}: {one:?}");
+            }
+        }
+    }
+}
