@@ -29,7 +29,8 @@ pub use address::{Address, InterfaceAddress};
 pub use error::Error;
 pub use handle::Handle;
 pub use link::{
-    Bridge, Interface, Link, LinkChange, LinkKind, LinkStats, MacAddress, NewLink, Vxlan, delete,
+    Bridge, Interface, Link, LinkChange, LinkKind, LinkStats, MacAddress, NetkitEnd, NewLink,
+    Vxlan, delete,
 };
 pub use neighbour::{Neighbour, NeighbourEntry};
 pub use qdisc::{Netem, Parent, Qdisc, QdiscEntry, Tbf, delete_root_qdisc};

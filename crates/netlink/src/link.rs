@@ -14,8 +14,9 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{
-    BridgeStpState, InfoBridge, InfoData, InfoKind, InfoMacVlan, InfoMacVtap, InfoVeth, InfoVxlan,
-    LinkAttribute, LinkFlags, LinkHeader, LinkInfo, LinkMessage, MacVlanMode,
+    BridgeStpState, InfoBridge, InfoData, InfoKind, InfoMacVlan, InfoMacVtap, InfoNetkit, InfoVeth,
+    InfoVxlan, LinkAttribute, LinkFlags, LinkHeader, LinkInfo, LinkMessage, MacVlanMode,
+    NetkitMode,
 };
 
 use crate::attribute::{attributes, string_of, u32_of};
@@ -140,6 +141,9 @@ pub enum LinkKind<'fd> {
     /// A pair of Ethernet interfaces; this is the other one. It is made down: the kernel makes it
     /// first and cannot bring it up before its peer exists. Bring it up with a [`LinkChange`].
     Veth(Interface<'fd>),
+    /// The same without a queue in between ([`NetkitEnd`]), for Ethernet frames; the first interface is the
+    /// primary one. Kernels before 6.7 and kernels without `CONFIG_NETKIT` refuse it.
+    Netkit(Interface<'fd>),
     /// A software switch.
     Bridge(Bridge),
     /// A second Ethernet address on the interface with this index in the *handle's* namespace,
@@ -198,6 +202,13 @@ impl<'fd> NewLink<'fd> {
                 let data = InfoData::Veth(InfoVeth::Peer(peer.message()));
                 (InfoKind::Veth, data, "veth")
             }
+            LinkKind::Netkit(peer) => {
+                let data = vec![
+                    InfoNetkit::Mode(NetkitMode::L2),
+                    InfoNetkit::Peer(peer.message()),
+                ];
+                (InfoKind::Netkit, InfoData::Netkit(data), "netkit")
+            }
             LinkKind::Bridge(bridge) => {
                 (InfoKind::Bridge, InfoData::Bridge(bridge.info()), "bridge")
             }
@@ -218,8 +229,8 @@ impl<'fd> NewLink<'fd> {
             LinkInfo::Data(data),
         ]));
         let action = match &self.kind {
-            LinkKind::Veth(peer) => {
-                format!("create veth link {} - {}", self.interface.name, peer.name)
+            LinkKind::Veth(peer) | LinkKind::Netkit(peer) => {
+                format!("create {word} link {} - {}", self.interface.name, peer.name)
             }
             _ => format!("create {word} {}", self.interface.name),
         };
@@ -395,6 +406,31 @@ pub struct LinkStats {
     pub tx_dropped: u64,
 }
 
+/// An end of a netkit pair (Linux 6.7, `drivers/net/netkit.c`): a veth without the queue in between. What
+/// one end sends is given to programs first, on the sender's own processor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NetkitEnd {
+    /// The end at which the programs of both are managed, as the host's is.
+    pub is_primary: bool,
+    /// The pair carries Ethernet frames (mode L2), not packets without them (L3).
+    pub is_ethernet: bool,
+}
+
+// include/uapi/linux/if_link.h, which libc does not have.
+const IFLA_NETKIT_PRIMARY: u16 = 2;
+const IFLA_NETKIT_MODE: u16 = 5;
+
+impl NetkitEnd {
+    fn parse(data: &[u8]) -> Self {
+        let find = |wanted| attributes(data).find(|&(kind, _)| kind == wanted);
+        Self {
+            is_primary: find(IFLA_NETKIT_PRIMARY)
+                .is_some_and(|(_, value)| value.first() == Some(&1)),
+            is_ethernet: find(IFLA_NETKIT_MODE).and_then(|(_, value)| u32_of(value)) == Some(0),
+        }
+    }
+}
+
 /// A link as the kernel describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
@@ -418,6 +454,8 @@ pub struct Link {
     /// packets pass. It follows `carrier` with a delay, because a work queue does it; asking for a
     /// single link ([`Handle::link`]) makes kernels since 6.9 do it before they answer.
     pub running: bool,
+    /// Which end it is, when it is one of a netkit pair.
+    pub netkit: Option<NetkitEnd>,
     /// The bridge it is a port of.
     pub master: Option<u32>,
     /// The interface it is stacked on, or a veth's other end; an index in the namespace
@@ -442,6 +480,7 @@ impl Link {
             up: header.flags.contains(LinkFlags::Up),
             carrier: header.flags.contains(LinkFlags::LowerUp),
             running: header.flags.contains(LinkFlags::Running),
+            netkit: None,
             master: None,
             parent: None,
             parent_netns: None,
@@ -458,9 +497,11 @@ impl Link {
                 libc::IFLA_LINK_NETNSID => link.parent_netns = u32_of(value).map(|id| id as i32),
                 libc::IFLA_STATS64 => link.stats = LinkStats::parse(value),
                 libc::IFLA_LINKINFO => {
-                    link.kind = attributes(value)
-                        .find(|&(kind, _)| kind == libc::IFLA_INFO_KIND)
-                        .map(|(_, name)| string_of(name));
+                    let find = |wanted| attributes(value).find(|&(kind, _)| kind == wanted);
+                    link.kind = find(libc::IFLA_INFO_KIND).map(|(_, name)| string_of(name));
+                    link.netkit = find(libc::IFLA_INFO_DATA)
+                        .filter(|_| link.kind.as_deref() == Some("netkit"))
+                        .map(|(_, data)| NetkitEnd::parse(data));
                 }
                 _ => {}
             }
@@ -583,6 +624,28 @@ mod tests {
             peer.attributes
                 .contains(&LinkAttribute::IfName("eth0".into()))
         );
+    }
+
+    #[test]
+    fn a_netkit_end_is_read_and_what_is_absent_is_not_assumed() {
+        let attribute = |kind: u16, value: &[u8]| {
+            let length = u16::try_from(4 + value.len()).unwrap();
+            let mut bytes = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();
+            bytes.extend(value);
+            bytes.resize(bytes.len().next_multiple_of(4), 0);
+            bytes
+        };
+        let end = |primary: u8, mode: u32| {
+            let mode = attribute(IFLA_NETKIT_MODE, &mode.to_ne_bytes());
+            NetkitEnd::parse(&[attribute(IFLA_NETKIT_PRIMARY, &[primary]), mode].concat())
+        };
+        let made = |is_primary, is_ethernet| NetkitEnd {
+            is_primary,
+            is_ethernet,
+        };
+        assert_eq!(end(1, 0), made(true, true));
+        assert_eq!(end(0, 1), made(false, false));
+        assert_eq!(NetkitEnd::parse(&[]), made(false, false));
     }
 
     #[test]

@@ -40,9 +40,16 @@ static __always_inline int without_route(__u32 device, const struct ethernet *et
 	return to_daemon(port);
 }
 
+/* Where a program stands. */
+enum hook {
+	AT_VETH,   /* the entrance of a container's end on this host */
+	AT_NETKIT, /* the exit of its end in the container: run by the sender, as if the frame were at this host's end */
+	AT_WIRE,   /* the entrance of a direct link's wire */
+};
+
 /* A route says that all has been looked at: the daemon makes none for an address that the port may not use, nor
  * from one link to another. */
-static __always_inline int forward(struct __sk_buff *skb, bool from_container)
+static __always_inline int forward(struct __sk_buff *skb, enum hook hook)
 {
 	const struct ethernet *front = front_of(skb, ETH_HLEN);
 	__u32 device = skb->ifindex, bytes = skb->len;
@@ -62,13 +69,14 @@ static __always_inline int forward(struct __sk_buff *skb, bool from_container)
 		return drop(route->ingress, REASON_LOOP);
 	if (route->way == WAY_LOCAL) {
 		count(route->ingress, route->egress, bytes);
-		return bpf_redirect_peer(route->device, 0);
+		/* What has not come in anywhere yet cannot be taken over into another namespace; it is sent there. */
+		return hook == AT_NETKIT ? bpf_redirect(route->device, 0) : bpf_redirect_peer(route->device, 0);
 	}
 	if (route->way == WAY_DIRECT) {
 		count(route->ingress, route->egress, bytes);
 		return bpf_redirect(route->device, 0);
 	}
-	if (!from_container || route->way != WAY_VXLAN || skb->vlan_present)
+	if (hook == AT_WIRE || route->way != WAY_VXLAN || skb->vlan_present)
 		return without_route(device, &eth);
 	done = encapsulate(skb, route, &eth);
 	if (done > 0)
@@ -82,7 +90,13 @@ static __always_inline int forward(struct __sk_buff *skb, bool from_container)
 SEC("tc")
 int from_container(struct __sk_buff *skb)
 {
-	return forward(skb, true);
+	return forward(skb, AT_VETH);
+}
+
+SEC("tc")
+int from_netkit(struct __sk_buff *skb)
+{
+	return forward(skb, AT_NETKIT);
 }
 
 /* From the wire of a direct link. None of its frames goes into a tunnel, and a program that writes headers has each
@@ -90,7 +104,7 @@ int from_container(struct __sk_buff *skb)
 SEC("tc")
 int from_direct(struct __sk_buff *skb)
 {
-	return forward(skb, false);
+	return forward(skb, AT_WIRE);
 }
 
 /* From the daemon's tap of a port: the daemon has decided, this is the last step. */

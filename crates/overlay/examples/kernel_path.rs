@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! kernel_path NAME <<.
+//! netkit DEVICE NAMESPACE-FILE MTU MAC
 //! container ID DEVICE NETWORK [MAC]
 //! direct ID DEVICE NETWORK
 //! tunnel ID DEVICE
@@ -14,9 +15,11 @@
 //! ```
 
 use std::error::Error;
+use std::fs::File;
 use std::io::BufRead;
+use std::os::fd::AsFd;
 
-use latlab_netlink::Handle;
+use latlab_netlink::{Handle, Interface, LinkChange, LinkKind, MacAddress, NewLink};
 use latlab_overlay::endpoints::{DropReason, PortId};
 use latlab_overlay::kernel::{
     Ends, KernelPath, Key, Mac, Origin, Port, PortKind, ROUTES, Route, Way,
@@ -48,6 +51,14 @@ fn obey(path: &KernelPath, links: &mut Handle, words: &[&str]) -> Outcome<()> {
             let counts = path.counts(PortId(word(1)?.parse()?))?;
             println!("{counts:?} spoofed {}", counts.dropped(DropReason::Spoofed));
             Ok(())
+        }
+        "netkit" => {
+            let (inside, mtu) = (File::open(word(2)?)?, Some(word(3)?.parse()?));
+            let other = Interface::new("eth0").netns(inside.as_fd()).mtu(mtu);
+            let other = other.mac(Some(MacAddress(mac(word(4)?)?)));
+            let pair = NewLink::new(Interface::new(word(1)?).mtu(mtu), LinkKind::Netkit(other));
+            let up = LinkChange::of(word(1)?).up(true).request();
+            Ok(links.apply_all(&[pair.request(), up])?)
         }
         kind @ ("container" | "direct" | "tunnel") => {
             let port = Port {

@@ -86,7 +86,7 @@ pub enum InterfaceKind {
         /// Queues, at most one a dispatcher.
         queues: u16,
     },
-    /// A container's veth: frames stay in the kernel (BPF), misses come to the daemon.
+    /// A container's veth, or netkit of mode l2: frames stay in the kernel (BPF), misses come to the daemon.
     Veth {
         /// The host's end of the pair.
         device: String,

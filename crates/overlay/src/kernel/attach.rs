@@ -1,5 +1,5 @@
-//! Putting programs at interfaces, for what comes in: by themselves (tcx) from Linux 6.6 on, as a filter
-//! (`clsact`, direct action) before.
+//! Putting programs at interfaces. For what comes in: by themselves (tcx) from Linux 6.6 on, as a filter
+//! (`clsact`, direct action) before. For what the other end of a netkit pair sends: at this end's peer.
 //!
 //! Either belongs to the interface, not to this process: it stays when the process goes, and goes when
 //! the interface does. Replacing one is atomic, no frame passes in between. Putting the first one there
@@ -13,12 +13,14 @@ use rustix::io::Errno;
 
 use super::error::Error;
 use super::sys;
+pub(super) use super::sys::Hook;
 use latlab_bpf::{listen, said};
 
-/// Puts the program at the interface, instead of the one of the same owner that may be there.
-pub(super) fn attach(program: BorrowedFd<'_>, device: u32) -> Result<(), Error> {
-    match stand(program, device) {
-        Err(Errno::INVAL) => filter(program, device),
+/// Puts the program there, instead of the one of the same owner that may be there.
+pub(super) fn attach(program: BorrowedFd<'_>, hook: Hook) -> Result<(), Error> {
+    let device = hook.device();
+    match stand(program, hook) {
+        Err(Errno::INVAL) if hook == Hook::Entrance(device) => filter(program, device),
         other => other.map_err(|errno| Error::Attach {
             action: "put a program at",
             device,
@@ -28,10 +30,11 @@ pub(super) fn attach(program: BorrowedFd<'_>, device: u32) -> Result<(), Error> 
 }
 
 /// Takes it away. An interface that is gone has none any more.
-pub(super) fn detach(program: BorrowedFd<'_>, device: u32) -> Result<(), Error> {
-    match leave(program, device) {
+pub(super) fn detach(program: BorrowedFd<'_>, hook: Hook) -> Result<(), Error> {
+    let device = hook.device();
+    match leave(program, hook) {
         Err(Errno::NODEV) => Ok(()),
-        Err(Errno::INVAL) => unfilter(program, device),
+        Err(Errno::INVAL) if hook == Hook::Entrance(device) => unfilter(program, device),
         other => other.map_err(|errno| Error::Attach {
             action: "take the program from",
             device,
@@ -40,27 +43,27 @@ pub(super) fn detach(program: BorrowedFd<'_>, device: u32) -> Result<(), Error> 
     }
 }
 
-fn stand(program: BorrowedFd<'_>, device: u32) -> Result<(), Errno> {
-    let (own, old) = (sys::info(program)?, kin(program, device)?);
+fn stand(program: BorrowedFd<'_>, hook: Hook) -> Result<(), Errno> {
+    let (own, old) = (sys::info(program)?, kin(program, hook)?);
     match old {
         Some((id, _)) if id == own.id => Ok(()),
-        Some((_, old)) => sys::put(program, device, Some(old.as_fd())),
-        None => sys::put(program, device, None),
+        Some((_, old)) => sys::put(program, hook, Some(old.as_fd())),
+        None => sys::put(program, hook, None),
     }
 }
 
-fn leave(program: BorrowedFd<'_>, device: u32) -> Result<(), Errno> {
-    match kin(program, device)? {
-        Some((_, old)) => sys::take(old.as_fd(), device),
+fn leave(program: BorrowedFd<'_>, hook: Hook) -> Result<(), Errno> {
+    match kin(program, hook)? {
+        Some((_, old)) => sys::take(old.as_fd(), hook),
         None => Ok(()),
     }
 }
 
-/// The program at the interface that shares a map with this one: of the same owner, perhaps of a daemon
+/// The program there that shares a map with this one: of the same owner, perhaps of a daemon
 /// before.
-fn kin(program: BorrowedFd<'_>, device: u32) -> Result<Option<(u32, OwnedFd)>, Errno> {
+fn kin(program: BorrowedFd<'_>, hook: Hook) -> Result<Option<(u32, OwnedFd)>, Errno> {
     let own = sys::info(program)?;
-    for id in sys::standing(device)? {
+    for id in sys::standing(hook)? {
         // One that goes away meanwhile is nobody's.
         let Ok(other) = sys::program(id) else {
             continue;
@@ -73,7 +76,7 @@ fn kin(program: BorrowedFd<'_>, device: u32) -> Result<Option<(u32, OwnedFd)>, E
     Ok(None)
 }
 
-fn hook(program: BorrowedFd<'_>, device: u32) -> TcHook {
+fn tc(program: BorrowedFd<'_>, device: u32) -> TcHook {
     TcHookBuilder::new(program)
         .ifindex(i32::try_from(device).unwrap_or(i32::MAX))
         .replace(true)
@@ -84,7 +87,7 @@ fn hook(program: BorrowedFd<'_>, device: u32) -> TcHook {
 
 fn filter(program: BorrowedFd<'_>, device: u32) -> Result<(), Error> {
     listen();
-    hook(program, device)
+    tc(program, device)
         .create()
         .and_then(|mut hook| hook.attach())
         .map(drop)
@@ -97,7 +100,7 @@ fn filter(program: BorrowedFd<'_>, device: u32) -> Result<(), Error> {
 
 fn unfilter(program: BorrowedFd<'_>, device: u32) -> Result<(), Error> {
     listen();
-    hook(program, device).detach().or_else(|error| {
+    tc(program, device).detach().or_else(|error| {
         let is_gone = rustix::net::netdevice::index_to_name(
             &rustix::net::socket(
                 rustix::net::AddressFamily::INET,

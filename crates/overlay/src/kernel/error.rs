@@ -25,8 +25,16 @@ pub enum Error {
         reason: String,
     },
     /// The interface is no end of a pair whose other end is elsewhere.
-    #[error("interface #{0} is no veth whose other end is in another network namespace")]
+    #[error("interface #{0} is no veth or netkit whose other end is in another network namespace")]
     NoContainer(u32),
+    /// The interface is an end of a netkit pair that carries packets without Ethernet headers.
+    #[error("interface #{0} is a netkit of mode l3, which carries no Ethernet frames")]
+    NoFrames(u32),
+    /// The interface is the wrong end of a netkit pair: its programs belong to the other one.
+    #[error(
+        "interface #{0} is the peer of its netkit pair, and programs are put at the primary end only"
+    )]
+    NotPrimary(u32),
     /// Another version of this program left a kernel path.
     #[error("the kernel path `{name}` was made by another version of this program")]
     OtherVersion {
@@ -52,9 +60,14 @@ impl Error {
             Error::NoContainer(_) => {
                 "make a veth pair, move one end into the container and name the other one"
             }
+            Error::NoFrames(_) => "make it with `ip link add NAME type netkit mode l2 …`",
+            Error::NotPrimary(_) => {
+                "make the pair the other way round: `ip link add NAME type netkit mode l2 peer name eth0 netns \
+                 CONTAINER`, and name NAME"
+            }
             Error::OtherVersion { .. } => {
                 "stop the old daemon and take its programs away, `bpftool net` shows them: `bpftool \
-                 net detach tcx_ingress dev IF`, or `tc qdisc del dev IF clsact`"
+                 net detach tcx_ingress dev IF` (or `netkit_peer`), or `tc qdisc del dev IF clsact`"
             }
             Error::Name(_) => "take a shorter one",
         }

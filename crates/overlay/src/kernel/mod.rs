@@ -8,7 +8,7 @@
 //! all the way (Cui 2013, 4.3, one step further: no copy at all).
 //!
 //! ```text
-//! container ─ veth ─► from_container ─┬─ route known ─► the other container, or the wire
+//! container ─ cable ─► from_container ┬─ route known ─► the other container, or the wire
 //! wire, direct link ──► from_direct ──┴─ else ─► tap of the port ─► the daemon decides, and `keep`s it here
 //! wire, VXLAN ────────► from_tunnel ──┬─ route known ─► the container
 //!                                     └─ else ─► the stack ─► the daemon's socket of that link
@@ -18,11 +18,15 @@
 //! What was decided stays in force when the daemon dies: programs and maps belong to the interfaces. A
 //! daemon that is started again finds them by name and goes on ([`KernelPath::open`]).
 //!
+//! A container's cable is a veth pair or, better where the kernel has it, a netkit pair (`cable`): there the
+//! program is run by whoever sends, so that a frame is queued only once on its way to the wire.
+//!
 //! Never decided here: broadcasts and multicasts (the daemon's, up to a rate), frames from one link to
 //! another, VLAN tags into a tunnel, datagrams still to be cut (UDP GSO) into a tunnel, frames longer
 //! than the way takes.
 
 mod attach;
+mod cable;
 mod error;
 mod headroom;
 mod layout;
@@ -37,6 +41,8 @@ use std::sync::{Mutex, PoisonError};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use crate::endpoints::PortId;
+use attach::Hook;
+use cable::Cable;
 pub use error::Error;
 use headroom::Headroom;
 use layout::State;
@@ -95,7 +101,7 @@ impl KernelPath {
         if was_there {
             for port in path.ports()? {
                 // An interface that went away took its filter along.
-                if attach::attach(path.program(port.kind), port.device).is_err() {
+                if path.put(&port).is_err() {
                     path.forget_port(&port)?;
                 }
             }
@@ -103,12 +109,22 @@ impl KernelPath {
         Ok((path, was_there))
     }
 
-    fn program(&self, kind: PortKind) -> BorrowedFd<'_> {
-        match kind {
-            PortKind::Container => self.programs.from_container.as_fd(),
-            PortKind::Direct => self.programs.from_direct.as_fd(),
-            PortKind::Tunnel => self.programs.from_tunnel.as_fd(),
-        }
+    /// The program of a port, and where it belongs.
+    fn program(&self, port: &Port) -> Result<(BorrowedFd<'_>, Hook), Error> {
+        let (program, at): (_, fn(u32) -> Hook) = match port.kind {
+            PortKind::Container => match cable::of(port.device)? {
+                Cable::Veth => (&self.programs.from_container, Hook::Entrance),
+                Cable::Netkit => (&self.programs.from_netkit, Hook::FarExit),
+            },
+            PortKind::Direct => (&self.programs.from_direct, Hook::Entrance),
+            PortKind::Tunnel => (&self.programs.from_tunnel, Hook::Entrance),
+        };
+        Ok((program.as_fd(), at(port.device)))
+    }
+
+    fn put(&self, port: &Port) -> Result<(), Error> {
+        let (program, hook) = self.program(port)?;
+        attach::attach(program, hook)
     }
 
     /// Puts the path at an interface of the calling thread's network namespace, or changes what is
@@ -116,11 +132,9 @@ impl KernelPath {
     ///
     /// # Errors
     ///
-    /// A container's interface that is no veth with its other end elsewhere; the kernel's refusal.
+    /// A container's interface that is no end of a cable with its other end elsewhere; the kernel's refusal.
     pub fn attach(&self, port: &Port) -> Result<(), Error> {
-        if port.kind == PortKind::Container {
-            must_lead_elsewhere(port.device)?;
-        }
+        let (program, hook) = self.program(port)?;
         // Known before frames come: the other way round they would pass by.
         write(
             &self.maps.ports,
@@ -128,7 +142,7 @@ impl KernelPath {
             &port.to_bytes(),
             PORTS,
         )?;
-        attach::attach(self.program(port.kind), port.device)?;
+        attach::attach(program, hook)?;
         if let Some(tap) = port.tap {
             write(
                 &self.maps.ports,
@@ -136,7 +150,7 @@ impl KernelPath {
                 &port.tap_bytes(),
                 PORTS,
             )?;
-            attach::attach(self.programs.from_daemon.as_fd(), tap)?;
+            attach::attach(self.programs.from_daemon.as_fd(), Hook::Entrance(tap))?;
         }
         self.give_headroom()
     }
@@ -170,9 +184,12 @@ impl KernelPath {
     ///
     /// The kernel's refusal.
     pub fn detach(&self, port: &Port) -> Result<(), Error> {
-        attach::detach(self.program(port.kind), port.device)?;
+        // An interface that is gone took its program along.
+        if let Ok((program, hook)) = self.program(port) {
+            attach::detach(program, hook)?;
+        }
         if let Some(tap) = port.tap {
-            attach::detach(self.programs.from_daemon.as_fd(), tap)?;
+            attach::detach(self.programs.from_daemon.as_fd(), Hook::Entrance(tap))?;
         }
         self.forget_port(port)?;
         self.give_headroom()
@@ -344,21 +361,6 @@ const COUNTS: &str = "read the counters";
 fn device_of(route: &Route) -> u32 {
     match route.way {
         Way::Local { device, .. } | Way::Direct { device } | Way::Vxlan { device, .. } => device,
-    }
-}
-
-/// `bpf_redirect_peer` silently drops what it cannot take to another namespace.
-fn must_lead_elsewhere(device: u32) -> Result<(), Error> {
-    let link = latlab_netlink::Handle::open()
-        .and_then(|mut handle| handle.link_by_index(device))
-        .map_err(|error| Error::Attach {
-            action: "look at",
-            device,
-            reason: error.to_string(),
-        })?;
-    match link {
-        Some(link) if link.kind.as_deref() == Some("veth") && link.parent_netns.is_some() => Ok(()),
-        _ => Err(Error::NoContainer(device)),
     }
 }
 

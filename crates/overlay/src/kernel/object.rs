@@ -33,6 +33,7 @@ pub(super) struct Maps {
 #[derive(Debug)]
 pub(super) struct Programs {
     pub from_container: OwnedFd,
+    pub from_netkit: OwnedFd,
     pub from_direct: OwnedFd,
     pub from_daemon: OwnedFd,
     pub from_tunnel: OwnedFd,
@@ -164,6 +165,7 @@ pub(super) fn load(
     let object = open.load().map_err(failed)?;
     let programs = Programs {
         from_container: program(&object, "from_container")?,
+        from_netkit: program(&object, "from_netkit")?,
         from_direct: program(&object, "from_direct")?,
         from_daemon: program(&object, "from_daemon")?,
         from_tunnel: program(&object, "from_tunnel")?,

@@ -1,13 +1,42 @@
-//! Programs at an interface by themselves (tcx, Linux 6.6), which libbpf's safe bindings leave out: they
-//! know links, and a link goes with the process that made it.
+//! Programs at an interface by themselves (tcx, Linux 6.6; netkit, 6.7), which libbpf's safe bindings leave
+//! out: they know links, and a link goes with the process that made it.
 
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use libbpf_sys::{BPF_F_REPLACE, BPF_TCX_INGRESS};
+use libbpf_sys::{BPF_F_REPLACE, BPF_NETKIT_PEER, BPF_TCX_INGRESS};
 use rustix::io::Errno;
 
 /// Most programs of one interface that are looked at.
 const MOST: usize = 64;
+
+/// Where a program stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Hook {
+    /// What comes in at this interface.
+    Entrance(u32),
+    /// What the other end of this netkit pair sends. The other end has no say in it.
+    FarExit(u32),
+}
+
+impl Hook {
+    /// The interface under which the kernel keeps it.
+    pub fn device(self) -> u32 {
+        match self {
+            Hook::Entrance(device) | Hook::FarExit(device) => device,
+        }
+    }
+
+    fn kind(self) -> libbpf_sys::bpf_attach_type {
+        match self {
+            Hook::Entrance(_) => BPF_TCX_INGRESS,
+            Hook::FarExit(_) => BPF_NETKIT_PEER,
+        }
+    }
+
+    fn index(self) -> i32 {
+        i32::try_from(self.device()).unwrap_or(i32::MAX)
+    }
+}
 
 /// What the kernel says of a program.
 #[derive(Debug, Default)]
@@ -24,12 +53,12 @@ fn checked(result: i32) -> Result<i32, Errno> {
     }
 }
 
-/// The programs that stand at an interface's entrance by themselves, as their numbers.
+/// The programs that stand there by themselves, as their numbers.
 ///
 /// # Errors
 ///
 /// `INVAL` from a kernel that has no such thing, `NODEV` for an interface that is gone.
-pub(super) fn standing(device: u32) -> Result<Vec<u32>, Errno> {
+pub(super) fn standing(hook: Hook) -> Result<Vec<u32>, Errno> {
     let mut ids = [0_u32; MOST];
     let mut options = libbpf_sys::bpf_prog_query_opts {
         sz: size_of::<libbpf_sys::bpf_prog_query_opts>() as libbpf_sys::size_t,
@@ -39,7 +68,7 @@ pub(super) fn standing(device: u32) -> Result<Vec<u32>, Errno> {
     options.__bindgen_anon_1.count = MOST as u32;
     // SAFETY: the options name their own size and an array of `count` numbers; both live through the call.
     checked(unsafe {
-        libbpf_sys::bpf_prog_query_opts(index(device), BPF_TCX_INGRESS, &raw mut options)
+        libbpf_sys::bpf_prog_query_opts(hook.index(), hook.kind(), &raw mut options)
     })?;
     // SAFETY: both members of the union are the same number.
     let count = unsafe { options.__bindgen_anon_1.count } as usize;
@@ -83,7 +112,7 @@ pub(super) fn info(program: BorrowedFd<'_>) -> Result<Info, Errno> {
     })
 }
 
-/// Puts a program at an interface's entrance, where it stays until it is taken away or the interface
+/// Puts a program there, where it stays until it is taken away or the interface
 /// goes; in the place of another, without a frame in between, when one is named.
 ///
 /// # Errors
@@ -91,7 +120,7 @@ pub(super) fn info(program: BorrowedFd<'_>) -> Result<Info, Errno> {
 /// The kernel's refusal.
 pub(super) fn put(
     program: BorrowedFd<'_>,
-    device: u32,
+    hook: Hook,
     instead_of: Option<BorrowedFd<'_>>,
 ) -> Result<(), Errno> {
     let mut options = libbpf_sys::bpf_prog_attach_opts {
@@ -106,32 +135,28 @@ pub(super) fn put(
     checked(unsafe {
         libbpf_sys::bpf_prog_attach_opts(
             program.as_raw_fd(),
-            index(device),
-            BPF_TCX_INGRESS,
+            hook.index(),
+            hook.kind(),
             &raw const options,
         )
     })
     .map(drop)
 }
 
-/// Takes a program away from an interface's entrance.
+/// Takes a program away from there.
 ///
 /// # Errors
 ///
 /// The kernel's refusal.
-pub(super) fn take(program: BorrowedFd<'_>, device: u32) -> Result<(), Errno> {
+pub(super) fn take(program: BorrowedFd<'_>, hook: Hook) -> Result<(), Errno> {
     // SAFETY: without options there is no pointer that the kernel would follow.
     checked(unsafe {
         libbpf_sys::bpf_prog_detach_opts(
             program.as_raw_fd(),
-            index(device),
-            BPF_TCX_INGRESS,
+            hook.index(),
+            hook.kind(),
             std::ptr::null(),
         )
     })
     .map(drop)
-}
-
-fn index(device: u32) -> i32 {
-    i32::try_from(device).unwrap_or(i32::MAX)
 }

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use latlab_netlink::{Interface, LinkChange, LinkKind, MacAddress, NewLink};
 use latlab_overlay::endpoints::PortId;
 use latlab_overlay::kernel::{
     Ends, KernelPath, Key, Mac, Origin, Port, PortKind, ROUTES, Route, Way,
@@ -141,12 +142,7 @@ impl<'a> Host<'a> {
         let namespace = self
             .world
             .namespace(&format!("{name}-{}-{mtu}", self.number));
-        self.at(&format!(
-            "ip link add name {name} mtu {mtu} type veth peer name eth0 netns {} mtu {mtu} address {}",
-            namespace.display(),
-            text(&mac)
-        ));
-        self.at(&format!("ip link set dev {name} up"));
+        self.cable(name, &namespace, mtu, mac);
         let (address, address6) = (format!("10.7.0.{number}"), format!("fd07::{number}"));
         let inside = |line: &str| self.world.at(&namespace, line);
         inside("ip link set eth0 up");
@@ -167,6 +163,26 @@ impl<'a> Host<'a> {
                 floods: None,
             },
         }
+    }
+
+    /// Made without `ip`, which in older distributions knows no netkit.
+    fn cable(&self, name: &str, container: &Path, mtu: u16, mac: Mac) {
+        let inside = File::open(container).unwrap();
+        let mtu = Some(u32::from(mtu));
+        let own = Interface::new(name).mtu(mtu);
+        let mac = Some(MacAddress(mac));
+        let other = Interface::new("eth0").netns(inside.as_fd()).mac(mac);
+        let kind = match std::env::var("LATLAB_TEST_CABLE").as_deref() {
+            Ok("netkit") => LinkKind::Netkit(other.mtu(mtu)),
+            Err(_) | Ok("veth") => LinkKind::Veth(other.mtu(mtu)),
+            Ok(unknown) => panic!("LATLAB_TEST_CABLE is veth or netkit, not {unknown}"),
+        };
+        let pair = NewLink::new(own, kind).request();
+        let up = LinkChange::of(name).up(true).request();
+        on(&self.namespace, || {
+            let mut handle = latlab_netlink::Handle::open().unwrap();
+            handle.apply_all(&[pair, up]).unwrap();
+        });
     }
 
     fn ends(&self, other: &Host<'_>) -> Ends {

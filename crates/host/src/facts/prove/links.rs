@@ -136,6 +136,7 @@ pub(super) fn masquerade(report: &Report) {
 fn make(handle: &mut Handle, name: &str, kind: LinkKind<'_>) -> Result<u32, Unknown> {
     let word = match &kind {
         LinkKind::Veth(_) => "veth",
+        LinkKind::Netkit(_) => "netkit",
         LinkKind::Bridge(_) => "bridge",
         LinkKind::Macvlan(_) => "macvlan",
         LinkKind::Macvtap(_) => "macvtap",

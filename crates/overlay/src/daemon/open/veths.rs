@@ -48,7 +48,7 @@ impl Veths {
             (Some(mac), None) => Some(mac.0),
             _ => None,
         };
-        let hint = "name the host's end of a veth pair whose other end is in a container";
+        let hint = "name the host's end of a veth (or netkit, mode l2) pair whose other end is in a container";
         self.put(way, device, (PortKind::Container, mac), hint)
     }
 
