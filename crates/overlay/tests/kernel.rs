@@ -750,6 +750,18 @@ fn routes_end_with_their_port_and_only_containers_are_containers() {
             "{error}"
         );
         assert!(error.hint().contains("veth pair"));
+        if underlay::cable_is_netkit() {
+            // Made from inside the container, so that this host has the end without a say.
+            one.far_end("wrong", &a.namespace);
+            let index = underlay::link(&one.namespace, "wrong").index;
+            let wrong = latlab_overlay::kernel::Port {
+                device: index,
+                ..a.port
+            };
+            let refused = on(&one.namespace, || one.path.attach(&wrong));
+            let error = refused.unwrap_err();
+            assert!(error.to_string().contains("primary"), "{error}");
+        }
     });
 }
 

@@ -57,6 +57,15 @@ fn text(mac: &Mac) -> String {
     mac.map(|byte| format!("{byte:02x}")).join(":")
 }
 
+/// Whether containers get a netkit pair (`LATLAB_TEST_CABLE=netkit`) instead of a veth pair.
+pub fn cable_is_netkit() -> bool {
+    match std::env::var("LATLAB_TEST_CABLE").as_deref() {
+        Ok("netkit") => true,
+        Err(_) | Ok("veth") => false,
+        Ok(unknown) => panic!("LATLAB_TEST_CABLE is veth or netkit, not {unknown}"),
+    }
+}
+
 /// A host: a namespace with an end of the wire, and its kernel path.
 pub struct Host<'a> {
     world: &'a World,
@@ -172,16 +181,26 @@ impl<'a> Host<'a> {
         let own = Interface::new(name).mtu(mtu);
         let mac = Some(MacAddress(mac));
         let other = Interface::new("eth0").netns(inside.as_fd()).mac(mac);
-        let kind = match std::env::var("LATLAB_TEST_CABLE").as_deref() {
-            Ok("netkit") => LinkKind::Netkit(other.mtu(mtu)),
-            Err(_) | Ok("veth") => LinkKind::Veth(other.mtu(mtu)),
-            Ok(unknown) => panic!("LATLAB_TEST_CABLE is veth or netkit, not {unknown}"),
+        let kind = match cable_is_netkit() {
+            true => LinkKind::Netkit(other.mtu(mtu)),
+            false => LinkKind::Veth(other.mtu(mtu)),
         };
         let pair = NewLink::new(own, kind).request();
         let up = LinkChange::of(name).up(true).request();
         on(&self.namespace, || {
             let mut handle = latlab_netlink::Handle::open().unwrap();
             handle.apply_all(&[pair, up]).unwrap();
+        });
+    }
+
+    /// A netkit pair whose primary end is in the container.
+    pub fn far_end(&self, name: &str, container: &Path) {
+        let here = File::open(&self.namespace).unwrap();
+        let kind = LinkKind::Netkit(Interface::new(name).netns(here.as_fd()));
+        let pair = NewLink::new(Interface::new("primary"), kind).request();
+        on(container, || {
+            let mut handle = latlab_netlink::Handle::open().unwrap();
+            handle.apply(&pair).unwrap();
         });
     }
 
