@@ -112,7 +112,7 @@ impl KernelPath {
     /// The program of a port, and where it belongs.
     fn program(&self, port: &Port) -> Result<(BorrowedFd<'_>, Hook), Error> {
         let (program, at): (_, fn(u32) -> Hook) = match port.kind {
-            PortKind::Container => match cable::of(port.device)? {
+            PortKind::Container => match cable::at(port.device)? {
                 Cable::Veth => (&self.programs.from_container, Hook::Entrance),
                 Cable::Netkit => (&self.programs.from_netkit, Hook::FarExit),
             },
@@ -134,7 +134,9 @@ impl KernelPath {
     ///
     /// A container's interface that is no end of a cable with its other end elsewhere; the kernel's refusal.
     pub fn attach(&self, port: &Port) -> Result<(), Error> {
-        let (program, hook) = self.program(port)?;
+        if port.kind == PortKind::Container {
+            cable::must_lead_elsewhere(port.device)?;
+        }
         // Known before frames come: the other way round they would pass by.
         write(
             &self.maps.ports,
@@ -142,7 +144,7 @@ impl KernelPath {
             &port.to_bytes(),
             PORTS,
         )?;
-        attach::attach(program, hook)?;
+        self.put(port)?;
         if let Some(tap) = port.tap {
             write(
                 &self.maps.ports,
@@ -184,10 +186,8 @@ impl KernelPath {
     ///
     /// The kernel's refusal.
     pub fn detach(&self, port: &Port) -> Result<(), Error> {
-        // An interface that is gone took its program along.
-        if let Ok((program, hook)) = self.program(port) {
-            attach::detach(program, hook)?;
-        }
+        let (program, hook) = self.program(port)?;
+        attach::detach(program, hook)?;
         if let Some(tap) = port.tap {
             attach::detach(self.programs.from_daemon.as_fd(), Hook::Entrance(tap))?;
         }
