@@ -15,11 +15,14 @@ use std::process;
 use std::time::{Duration, Instant};
 
 use latlab_host::cgroup::{Cgroups, Limits, NodeCgroup};
+use latlab_host::dirs::Dirs;
+use latlab_host::facts::{self, ReadOptions};
 use latlab_host::images::{Cache, Image, RootView, prepare};
 use latlab_host::nodes::container::{self, Container, ContainerConfig, Running};
 use latlab_host::nodes::session::{Command, Exit, Session};
 use latlab_host::sys::process::Process;
 use latlab_host::sys::{inside, mount};
+use latlab_model::facts::Facts;
 use latlab_model::spec::{Bind, Runtime};
 use latlab_model::units::CpuList;
 use rustix::mount::{MountFlags, UnmountFlags};
@@ -634,6 +637,11 @@ fn a_chroot_is_enough_of_a_machine() {
     const NAME: &str = "a_chroot_is_enough_of_a_machine";
     namespaces::enter(NAME, || {
         if std::env::var_os(INSIDE).is_some() {
+            let mut options = ReadOptions::everything();
+            options.prove.retain(|name| name == Facts::OVERLAYFS);
+            options.dirs = Dirs::below(Path::new("/facts"));
+            let proven = &facts::read(&options).capabilities[Facts::OVERLAYFS];
+            assert!(proven.works, "{proven:?}");
             for runtime in RUNTIMES {
                 let node = Node::new(runtime, &Limits::default());
                 let c = node.start();

@@ -267,17 +267,6 @@ pub fn try_namespaces(flags: c_int) -> io::Result<()> {
     }
 }
 
-/// Moves the calling thread into a copy of the mount namespace whose changes nobody else sees; for
-/// threads that end there.
-pub fn enter_private_mounts() -> io::Result<()> {
-    use rustix::mount::{MountPropagationFlags as Flags, mount_change};
-    // SAFETY: the thread gets its own mounts, and with them its own root and working directory,
-    // which were the process's; it neither shares descriptors less nor runs foreign code.
-    unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNS) }?;
-    mount_change("/", Flags::PRIVATE | Flags::REC)?;
-    Ok(())
-}
-
 const VHOST_GET_FEATURES: c_ulong = 0x8008_af00;
 
 /// Asks an open vhost device for its features.

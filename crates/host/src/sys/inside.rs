@@ -24,7 +24,7 @@ const RAMFS_MAGIC: u32 = 0x8584_58f6;
 /// nothing with it. What `body` starts stays in it, and it ends with the last process inside.
 ///
 /// `body` finds a root directory that can be pivoted: one that is a mount and has a parent. In a
-/// chroot and on an initramfs `/` is not such a one, so there it is bound to `host_root`, an empty
+/// chroot and on an initramfs `/` is not such a one, so there it is bound to `host_root`, any
 /// directory, and made the root from there. All paths stay the same.
 pub fn with_own_mounts<T: Send, E: From<Error> + Send>(
     host_root: &Path,
