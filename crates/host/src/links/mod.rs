@@ -167,8 +167,9 @@ impl Error {
 
 /// The first thing that a program said, for the end of a line.
 fn said(log: &[String]) -> String {
-    log.last()
-        .map_or_else(String::new, |line| format!(": {line}"))
+    log.first().map_or_else(String::new, |line| {
+        format!(": {}", line.strip_prefix("error: ").unwrap_or(line))
+    })
 }
 
 /// The network side of a virtual machine's interface, for QEMU.
@@ -425,5 +426,25 @@ impl End<'_> {
             interface: self.plan.interface,
             plug,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_daemon_said_is_the_reason_and_its_hint_the_hint() {
+        let error = |log: &[&str]| Error::Overlay {
+            link: "lan".into(),
+            log: log.iter().map(ToString::to_string).collect(),
+        };
+        let told = error(&["error: there is no interface p0", "  hint: make one"]);
+        let reason = "link `lan`: its overlay daemon did not start: there is no interface p0";
+        assert_eq!(told.to_string(), reason);
+        assert_eq!(told.hint(), "make one");
+        let silent = error(&[]);
+        assert!(silent.to_string().ends_with("did not start"), "{silent}");
+        assert!(silent.hint().contains("the daemon's log"));
     }
 }

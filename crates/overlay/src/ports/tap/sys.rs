@@ -74,7 +74,7 @@ fn open_here(device: &str, queues: u16, mtu: u16) -> io::Result<Vec<OwnedFd>> {
         if fd < 0 {
             return Err(with(
                 &io::Error::last_os_error(),
-                "cannot open /dev/net/tun",
+                "cannot open /dev/net/tun, which the module `tun` makes",
             ));
         }
         // SAFETY: the descriptor is new and ours.
