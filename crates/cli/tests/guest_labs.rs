@@ -26,12 +26,12 @@ struct Machine<'b> {
 }
 
 impl<'b> Machine<'b> {
-    fn boot(bench: &'b Bench, name: &str, path: Option<&str>) -> Machine<'b> {
+    fn boot(bench: &'b Bench, name: &str, kernel: &str, path: Option<&str>) -> Machine<'b> {
         // The guest has the host's root, but not the directories that tests are built in.
         let here = Path::new(env!("CARGO_BIN_EXE_latlab")).parent().unwrap();
         let lab = format!(
-            "name: NAME\ntopology:\n  nodes:\n    machine: {{kind: vm, cpus: 4, memory: 1GiB, \
-             binds: [\"{}:/run/tools:ro\"]}}\n",
+            "name: NAME\ntopology:\n  nodes:\n    machine: {{kind: vm, kernel: {kernel}, cpus: 4, \
+             memory: 1GiB, binds: [\"{}:/run/tools:ro\"]}}\n",
             here.display()
         );
         let file = bench.file(name, &lab);
@@ -192,7 +192,7 @@ impl Two<'_> {
 }
 
 fn two_labs(bench: &Bench, name: &str, groups: &'static str, prepare: &str) {
-    let machine = Machine::boot(bench, name, None);
+    let machine = Machine::boot(bench, name, "standard", None);
     machine.sh(prepare);
     let two = Two {
         machine: &machine,
@@ -250,6 +250,53 @@ fn two_isolated_labs_come_and_go_on_control_groups_version_1() {
             two_labs(bench, "legacy", "/run/cpuset", MOUNT);
         });
     }
+}
+
+/// The guest's kernel must have netkit, which Debian 12's has not: the path of one, its modules beside it.
+const KERNEL: &str = "LATLAB_TEST_KERNEL";
+
+#[test]
+fn processes_and_containers_have_netkit_cables() {
+    match std::env::var(KERNEL) {
+        Ok(kernel) if guests() => {
+            enter("processes_and_containers_have_netkit_cables", |bench| {
+                netkit_cables(bench, &kernel);
+            });
+        }
+        _ => eprintln!("skipped: LATLAB_TEST_GUEST=1 and {KERNEL}=VMLINUZ ask for it"),
+    }
+}
+
+fn netkit_cables(bench: &Bench, kernel: &str) {
+    let machine = Machine::boot(bench, "netkit", kernel, None);
+    machine.sh("for module in tun veth bridge sch_netem; do modprobe $module; done");
+    for carrier in ["local", "vxlan", "udp", "direct"] {
+        let lab = format!(
+            "name: cables\ntopology:\n  nodes: {{a: {{kind: native}}, c: {{kind: container}}}}\n  \
+             links: [{{type: overlay, carrier: {carrier}, cable: netkit, delay: 1ms, \
+             endpoints: [\"a:eth0\", \"c:eth0\"]}}]\n"
+        );
+        machine.write("cables.yaml", &lab);
+        machine.sh("latlab deploy cables.yaml");
+        machine.sh("latlab exec cables a -- ping -c 5 -i 0.1 -W 5 198.18.0.2");
+        for node in ["a", "c"] {
+            let kind = machine.sh(&format!(
+                "latlab exec cables {node} -- ip -details link show eth0"
+            ));
+            assert!(kind.contains("netkit"), "{kind}");
+        }
+        let daemon = if carrier == "local" {
+            "cables"
+        } else {
+            "cables/l0.0"
+        };
+        let counters = machine.sh(&format!("latlab overlay {daemon} counters"));
+        // The overlay's own format is written and read by the daemon.
+        let in_kernel = counters.contains("in_kernel_frames");
+        assert_eq!(in_kernel, carrier != "udp", "{counters}");
+        machine.sh("latlab destroy cables");
+    }
+    machine.end();
 }
 
 /// QEMU with two memory nodes of 512 MiB and two processors each.
@@ -314,7 +361,7 @@ fn processors_and_memory_are_of_one_node_on_a_machine_with_two() {
 }
 
 fn two_memory_nodes(bench: &Bench) {
-    let machine = Machine::boot(bench, "numa", Some(&path_with_two_nodes(bench)));
+    let machine = Machine::boot(bench, "numa", "standard", Some(&path_with_two_nodes(bench)));
     let of_node = |node: u32| {
         let file = format!("/sys/devices/system/node/node{node}/cpulist");
         CpuList::parse(machine.sh(&format!("cat {file}")).trim()).unwrap()

@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::os::fd::AsRawFd;
 use std::path::Path;
@@ -11,15 +11,22 @@ use std::process::{Child, Command, Stdio};
 use common::{Bench, enter, labelled, tool, whole};
 
 /// A process, a container and, where all of it is asked for, a virtual machine on one overlay.
-fn lab(carrier: &str) -> String {
+fn lab(carrier: &str, cable: &str) -> String {
     let (guest, end) = match whole() {
         true => (", v: {kind: vm, memory: 256MiB}", ", \"v:eth0\""),
         false => ("", ""),
     };
     format!(
         "name: NAME\ntopology:\n  nodes: {{a: {{kind: native}}, c: {{kind: container}}{guest}}}\n  \
-         links: [{{type: overlay, carrier: {carrier}, endpoints: [\"a:eth0\", \"c:eth0\"{end}]}}]\n"
+         links: [{{type: overlay, carrier: {carrier}, cable: {cable}, \
+         endpoints: [\"a:eth0\", \"c:eth0\"{end}]}}]\n"
     )
+}
+
+/// Linux 6.7 and later, where it was asked for.
+fn has_netkit() -> bool {
+    let symbols = fs::read_to_string("/proc/kallsyms").unwrap();
+    symbols.lines().any(|line| line.ends_with(" netkit_xmit"))
 }
 
 fn reach(bench: &Bench, lab: &str) {
@@ -39,10 +46,18 @@ fn reach(bench: &Bench, lab: &str) {
 #[test]
 fn every_carrier_joins_the_nodes_of_a_lab() {
     enter("every_carrier_joins_the_nodes_of_a_lab", |bench| {
-        for carrier in ["local", "vxlan", "udp", "direct"] {
-            println!("{carrier}");
-            let name = bench.deploy(carrier, &lab(carrier));
+        let carriers = ["local", "vxlan", "udp", "direct"];
+        let mut cables = vec!["veth"];
+        cables.extend(has_netkit().then_some("netkit"));
+        for (cable, carrier) in cables
+            .iter()
+            .flat_map(|cable| carriers.map(|c| (*cable, c)))
+        {
+            println!("{carrier}, {cable}");
+            let name = bench.deploy(carrier, &lab(carrier, cable));
             reach(bench, &name);
+            let shown = bench.exec(&name, "a", &["ip", "-details", "link", "show", "eth0"]);
+            assert!(shown.good().out.contains(cable), "{cable}");
             let daemon = match carrier {
                 "local" => name.clone(),
                 _ => format!("{name}/l0.0"),
@@ -70,9 +85,31 @@ fn every_carrier_joins_the_nodes_of_a_lab() {
 }
 
 #[test]
+fn netkit_cables_are_refused_where_there_is_no_netkit() {
+    enter(
+        "netkit_cables_are_refused_where_there_is_no_netkit",
+        |bench| {
+            if has_netkit() {
+                println!("skipped: this kernel has netkit");
+                return;
+            }
+            let file = bench.file("netkit", &lab("local", "netkit"));
+            let said = bench.latlab(&["deploy", &file]);
+            assert_eq!(said.code, 2, "{said:#?}");
+            assert!(
+                said.err.contains("link `l0` has netkit cables: "),
+                "{said:#?}"
+            );
+            assert!(said.err.contains("CONFIG_NETKIT"), "{said:#?}");
+            bench.assert_clean();
+        },
+    );
+}
+
+#[test]
 fn what_cannot_be_said_is_answered_with_a_hint() {
     enter("what_cannot_be_said_is_answered_with_a_hint", |bench| {
-        let name = bench.deploy("hint", &lab("vxlan"));
+        let name = bench.deploy("hint", &lab("vxlan", "veth"));
         let several = bench.latlab(&["overlay", &name, "show"]);
         assert_eq!(several.code, 2);
         let expected = format!(
@@ -171,7 +208,7 @@ fn a_daemon_elsewhere_is_spoken_with_under_tls() {
 /// The process of a lab that is this program, among its labelled ones.
 fn process(program: &str, mark: &str) -> u32 {
     let is_it = |pid: &u32| {
-        let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let words = common::text(&words);
         let name = words.split('\0').next().unwrap_or_default();
         name.ends_with(program) && words.contains(mark)
@@ -186,7 +223,7 @@ struct Heir(Child);
 
 impl Heir {
     fn of(daemon: u32) -> Heir {
-        let words = std::fs::read(format!("/proc/{daemon}/cmdline")).unwrap();
+        let words = fs::read(format!("/proc/{daemon}/cmdline")).unwrap();
         let words = common::text(&words);
         let place = File::open(format!("/proc/{daemon}/ns/net")).unwrap();
         kill_and_wait(daemon);
@@ -220,8 +257,8 @@ fn kill_and_wait(pid: u32) {
     common::signal(pid, "KILL");
     // Its first thread may end before the others, which hold its sockets.
     common::until("it is gone", || {
-        let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+        let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let threads = fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
         threads == 0 || (threads == 1 && state.contains(") Z "))
     });
 }

@@ -52,6 +52,8 @@ fn proofs_agree_with_the_ordinary_tools() {
     let on_veth = |kind: &str| format!("{veth}; ip link add link left name upper type {kind}");
     let probes = [
         (Facts::VETH, veth.to_owned()),
+        // Known or not to this `ip`: it passes on the word.
+        (Facts::NETKIT, "ip link add name near type netkit".into()),
         (Facts::BRIDGE, "ip link add name switch type bridge".into()),
         (
             Facts::VXLAN,

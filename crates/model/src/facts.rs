@@ -97,6 +97,8 @@ impl Facts {
     pub const CGROUP_PIDS: &'static str = "cgroup-pids";
     /// A pair of virtual Ethernet interfaces.
     pub const VETH: &'static str = "veth";
+    /// The same without a queue in between.
+    pub const NETKIT: &'static str = "netkit";
     /// A switch in the kernel.
     pub const BRIDGE: &'static str = "bridge";
     /// Several Ethernet addresses on one interface.

@@ -11,7 +11,8 @@ use std::collections::BTreeSet;
 
 use latlab_model::spec::yaml::{Value as Node, Yaml};
 use latlab_model::spec::{
-    Acceleration, Device, Lab, LinkKind, NodeKind, Polling, Probe, Protocol, Runtime, Study, schema,
+    Acceleration, Cable, Carrier, Device, Lab, LinkKind, NodeKind, Polling, Probe, Protocol,
+    Runtime, Study, schema,
 };
 use serde_json::{Map, Value, json};
 
@@ -200,6 +201,8 @@ fn the_words_are_those_of_the_readers() {
         (&fields["runtime"], Runtime::WORDS),
         (&fields["acceleration"], Acceleration::WORDS),
         (&link["type"], LinkKind::WORDS),
+        (&link["carrier"], Carrier::WORDS),
+        (&link["cable"], Cable::WORDS),
         (&measurement["probe"], Probe::WORDS),
         (&measurement["protocol"], Protocol::WORDS),
         (&measurement["device"], Device::WORDS),

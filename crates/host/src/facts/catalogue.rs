@@ -56,6 +56,8 @@ enum Supply {
     Module(&'static str, &'static str),
     /// An option of the kernel that makes no module.
     Option(&'static str),
+    /// The same, of newer kernels: the first version, the option, and who has it.
+    Newer(&'static str, &'static str, &'static str),
     /// A controller of control groups.
     Controller(&'static str),
     /// The processor, through KVM.
@@ -107,7 +109,7 @@ const fn entry(group: Group, name: &'static str, supply: Supply, costs: &'static
 pub const ENTRIES: &[Entry] = {
     use Group::{Containers, Hardware, Limits, Links, Machines, Tracing};
     use Supply::{
-        Command, Controller, Counters, Isolation, Kvm, Masquerade, Module, Nothing, Option as Config,
+        Command, Controller, Counters, Isolation, Kvm, Masquerade, Module, Newer, Nothing, Option as Config,
         Realtime,
     };
     &[
@@ -123,6 +125,7 @@ pub const ENTRIES: &[Entry] = {
         entry(Limits, Facts::CGROUP_MEMORY, Controller("memory"), "`memory` of native and container nodes is refused"),
         entry(Limits, Facts::CGROUP_PIDS, Controller("pids"), "a node can start processes without bound"),
         entry(Links, Facts::VETH, Module("veth", "CONFIG_VETH"), "no links between native and container nodes"),
+        entry(Links, Facts::NETKIT, Newer("6.7", "CONFIG_NETKIT", "Debian 13"), "`cable: netkit` of links of type overlay is refused"),
         entry(Links, Facts::BRIDGE, Module("bridge", "CONFIG_BRIDGE"), "no links of type bridge and nat"),
         entry(Links, Facts::MASQUERADE, Masquerade, "no links of type nat"),
         entry(Links, Facts::MACVLAN, Module("macvlan", "CONFIG_MACVLAN"), "no links of type macvlan"),
@@ -175,6 +178,9 @@ impl Circumstances {
         match entry.supply {
             Supply::Module(module, option) => Some(self.module(module, option)),
             Supply::Option(option) => Some(self.kernel_with(option)),
+            Supply::Newer(version, option, who) => Some(format!(
+                "boot Linux {version} or later with {option} ({who} has it)"
+            )),
             Supply::Controller(controller) => Some(self.controller(controller)),
             Supply::Kvm => Some(self.kvm()),
             Supply::Masquerade if !self.nft => Some(self.install("nftables")),

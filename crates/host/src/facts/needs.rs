@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use latlab_model::facts::Facts;
-use latlab_model::spec::{Carrier, Lab, LinkKind, NodeKind};
+use latlab_model::spec::{Cable, Carrier, Lab, LinkKind, NodeKind};
 
 /// The capabilities a lab uses.
 pub(super) fn of(lab: &Lab) -> BTreeSet<&'static str> {
@@ -40,9 +40,13 @@ pub(super) fn of(lab: &Lab) -> BTreeSet<&'static str> {
             LinkKind::Nat => needs.extend([Facts::VETH, Facts::BRIDGE, Facts::MASQUERADE]),
             LinkKind::Vxlan => needs.extend([Facts::VETH, Facts::BRIDGE, Facts::VXLAN]),
             LinkKind::Overlay => {
-                needs.extend([Facts::VETH, Facts::BPF]);
+                // The daemon has a tap for each port of the kernel's, for what the kernel does not know.
+                needs.extend([Facts::VETH, Facts::BPF, Facts::TAP]);
                 if link.carrier() != Carrier::Local {
                     needs.insert(Facts::BRIDGE);
+                }
+                if link.cable() == Cable::Netkit {
+                    needs.insert(Facts::NETKIT);
                 }
             }
             LinkKind::Macvlan => {
@@ -80,6 +84,18 @@ mod tests {
   links: [{endpoints: ['a:eth0', 'b:eth0']}]",
         );
         assert_eq!(needs, [Facts::NAMESPACES, Facts::VETH]);
+        let needs = needs_of(
+            "  nodes: {a: {kind: native}, b: {kind: native}}
+  links: [{type: overlay, cable: netkit, endpoints: ['a:eth0', 'b:eth0']}]",
+        );
+        let expected = [
+            Facts::BPF,
+            Facts::NAMESPACES,
+            Facts::NETKIT,
+            Facts::TAP,
+            Facts::VETH,
+        ];
+        assert_eq!(needs, expected);
     }
 
     #[test]

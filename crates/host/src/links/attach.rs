@@ -3,7 +3,7 @@
 //! The link's side is an interface ("port") in a namespace of the link. On the other side of it is:
 //!
 //! - for a `native` or `container` node, its interface, made directly in its namespace as the other
-//!   end of a veth pair;
+//!   end of a veth pair (an overlay's may be a netkit pair);
 //! - for a `host` node the same, except that the interface is prepared beside the port, labelled,
 //!   and only then moved to the root namespace;
 //! - for a `vm`, QEMU: the port is a tap. If the guest is to be impaired, a shaper sits in between
@@ -14,6 +14,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
+use latlab_model::spec::Cable;
 use latlab_netlink::{Handle, Interface, LinkChange, LinkKind, MacAddress, NewLink, Request};
 
 use super::{End, Error, Plug, VmEnd, Wiring, impairment};
@@ -61,7 +62,7 @@ pub(super) fn to_bridge(
 ) -> Result<Vec<VmEnd>, Error> {
     let (vms, others): (Vec<_>, Vec<_>) = ends.map(|end| link.end(end)).partition(End::is_vm);
     let others: Vec<_> = others.iter().map(|end| (*end, port(end))).collect();
-    pairs(link, site, &others, Some(bridge))?;
+    pairs(link, site, &others, Cable::Veth, Some(bridge))?;
     vms.iter()
         .map(|end| vm(link, site, end, &port(end), Some(bridge)))
         .collect()
@@ -77,14 +78,15 @@ pub(super) fn to_port(
     if end.is_vm() {
         return vm(link, site, end, port, None).map(Some);
     }
-    pairs(link, site, &[(*end, port.to_owned())], None).map(|()| None)
+    pairs(link, site, &[(*end, port.to_owned())], Cable::Veth, None).map(|()| None)
 }
 
-/// Makes a veth pair from a port to the interface of each end.
+/// Makes a pair from a port to the interface of each end.
 pub(super) fn pairs(
     link: &Wiring<'_>,
     site: &mut Site,
     ends: &[(End<'_>, String)],
+    cable: Cable,
     bridge: Option<u32>,
 ) -> Result<(), Error> {
     for batch in ends.chunks(BATCH) {
@@ -97,7 +99,11 @@ pub(super) fn pairs(
         for ((end, port), home) in batch.iter().zip(&homes) {
             let far = node_interface(end, home.as_ref());
             let near = Interface::new(port).mtu(Some(link.plan().mtu));
-            let mut pair = NewLink::new(near, LinkKind::Veth(far)).up();
+            let kind = match cable {
+                Cable::Veth => LinkKind::Veth(far),
+                Cable::Netkit => LinkKind::Netkit(far),
+            };
+            let mut pair = NewLink::new(near, kind).up();
             if let Some(bridge) = bridge {
                 pair = pair.master(bridge);
             }

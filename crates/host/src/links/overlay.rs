@@ -6,8 +6,8 @@
 //!            └───────── @LINK.0 ────────┘  └───────── @LINK ─────────┘ └───────── @LINK.1 ────────┘
 //! ```
 //!
-//! A virtual machine's port is a socket of the vhost-user protocol, everybody else's a veth. What the
-//! daemon is told is written beside its control socket, in the lab's volatile directory, below
+//! A virtual machine's port is a socket of the vhost-user protocol, everybody else's a veth or, where the
+//! lab says `cable: netkit`, an end of a netkit pair. What the daemon is told is written beside its control socket, in the lab's volatile directory, below
 //! `overlay/`. It carries the lab's label, so removing the lab's processes ends it, and everything
 //! that it holds in the kernel lives in the link's namespaces.
 
@@ -26,7 +26,7 @@ use latlab_model::overlay::{
     Interface, InterfaceKind, Item, Link, LinkKind, Network, Overlay, Refusal, Switches,
 };
 use latlab_model::plan::OverlayPlan;
-use latlab_model::spec::Carrier;
+use latlab_model::spec::{Cable, Carrier};
 
 use super::attach::{self, Site};
 use super::underlay::{UNDER, Underlay};
@@ -46,7 +46,8 @@ pub(super) fn make(link: &Wiring<'_>, plan: &OverlayPlan) -> Result<Vec<VmEnd>, 
     if plan.carrier == Carrier::Local {
         let site = Site::open(link, link.inside()?)?;
         let name = link.plan().name.clone();
-        return switch(link, &program, site, &name, link.ends(), |_| Ok(()));
+        let ends = link.ends();
+        return switch(link, plan.cable, &program, site, &name, ends, |_| Ok(()));
     }
     let mut underlay = Underlay::make(link, plan.underlay_mtu)?;
     let mut plugs = Vec::new();
@@ -55,7 +56,15 @@ pub(super) fn make(link: &Wiring<'_>, plan: &OverlayPlan) -> Result<Vec<VmEnd>, 
         underlay.plug_in(link, end, &plan.underlay, &mut site)?;
         let name = format!("{}.{end}", link.plan().name);
         let carry = |overlay: &mut Overlay| carriers(overlay, plan, end);
-        plugs.extend(switch(link, &program, site, &name, end..end + 1, carry)?);
+        plugs.extend(switch(
+            link,
+            plan.cable,
+            &program,
+            site,
+            &name,
+            end..end + 1,
+            carry,
+        )?);
     }
     Ok(plugs)
 }
@@ -63,6 +72,7 @@ pub(super) fn make(link: &Wiring<'_>, plan: &OverlayPlan) -> Result<Vec<VmEnd>, 
 /// Starts a daemon called `name` in the site's namespace, with ports for these ends.
 fn switch(
     link: &Wiring<'_>,
+    cable: Cable,
     program: &Path,
     mut site: Site,
     name: &str,
@@ -81,7 +91,7 @@ fn switch(
         .into_iter()
         .map(|end| (end, attach::port(&end)))
         .collect();
-    attach::pairs(link, &mut site, &ports, None)?;
+    attach::pairs(link, &mut site, &ports, cable, None)?;
 
     let mut overlay = Overlay::default();
     let mut plugs = Vec::new();

@@ -320,6 +320,7 @@ impl LinkAddresses {
                 let ends = 0..link.endpoints.len();
                 Medium::Overlay(OverlayPlan {
                     carrier,
+                    cable: link.cable(),
                     underlay_mtu: mtu + carrier.overhead(),
                     underlay: ends.filter_map(|_| subnet.as_mut()?.next()).collect(),
                 })

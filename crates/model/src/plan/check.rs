@@ -5,7 +5,9 @@ use std::collections::{HashMap, HashSet};
 use super::place::VM_MEMORY;
 use crate::diagnostic::{Diagnostics, Mark, Spanned, hint_one_of, shown};
 use crate::facts::Facts;
-use crate::spec::{Acceleration, Carrier, Endpoint, Lab, Link, LinkKind, Node, NodeKind, Runtime};
+use crate::spec::{
+    Acceleration, Cable, Carrier, Endpoint, Lab, Link, LinkKind, Node, NodeKind, Runtime,
+};
 use crate::units::Bytes;
 
 /// Below this a distribution's kernel does not reach user space.
@@ -78,17 +80,22 @@ fn check_link(link: &Link, needs: &mut Needs<'_>, errors: &mut Diagnostics) {
         LinkKind::Macvlan => &[Facts::MACVLAN],
         LinkKind::Vxlan => &[Facts::VXLAN],
         LinkKind::Overlay => match link.carrier() {
-            Carrier::Local => &[Facts::VETH, Facts::BPF],
-            _ => &[Facts::VETH, Facts::BPF, Facts::BRIDGE],
+            Carrier::Local => &[Facts::VETH, Facts::BPF, Facts::TAP],
+            _ => &[Facts::VETH, Facts::BPF, Facts::TAP, Facts::BRIDGE],
         },
     };
-    let why = format!("link `{name}` is a {kind}");
+    let why = format!("link `{name}` is of type {kind}");
     if kind == LinkKind::Nat {
         needs.tool("nft", &why, link.kind.at, errors);
     }
     for capability in capabilities {
         let otherwise = "use another `type`, or a kernel that has it";
         needs.capability(capability, &why, otherwise, link.kind.at, errors);
+    }
+    if let Some(cable) = link.cable.filter(|c| c.value == Cable::Netkit) {
+        let why = format!("link `{name}` has netkit cables");
+        let otherwise = "use `cable: veth`, or Linux 6.7 or later with CONFIG_NETKIT";
+        needs.capability(Facts::NETKIT, &why, otherwise, cable.at, errors);
     }
     if kind == LinkKind::Macvlan {
         if let Some(end) = link

@@ -20,7 +20,9 @@ use crate::diagnostic::Diagnostics;
 use crate::facts::Facts;
 use crate::profile::{Isolation, Profile, Wanted};
 use crate::results::{Topology, TopologyEndpoint, TopologyLink, TopologyNode};
-use crate::spec::{Acceleration, Bind, Carrier, Impairment, Lab, LinkKind, Mac, NodeKind, Runtime};
+use crate::spec::{
+    Acceleration, Bind, Cable, Carrier, Impairment, Lab, LinkKind, Mac, NodeKind, Runtime,
+};
 use crate::units::{Bytes, CpuList};
 
 pub use blueprint::{Blueprint, Given, MemoryPlace, NicPlace, NodePlace, Share};
@@ -261,6 +263,9 @@ pub struct VxlanPlan {
 pub struct OverlayPlan {
     /// What joins them.
     pub carrier: Carrier,
+    /// What joins processes and containers to it.
+    #[serde(default)]
+    pub cable: Cable,
     /// MTU of the underlay.
     pub underlay_mtu: u32,
     /// Underlay address of each end point's host; none when all are on one.

@@ -360,7 +360,7 @@ fn check_shape(link: &Link, errors: &mut Diagnostics) {
     }
     let mut only = |at: Option<Mark>, key: &str, owner: LinkKind| {
         if let Some(at) = at.filter(|_| kind != owner) {
-            let message = format!("`{key}` of link `{name}` has no meaning for a {kind}");
+            let message = format!("`{key}` of link `{name}` has no meaning for type {kind}");
             errors.add(at, message, format!("remove it, or use `type: {owner}`"));
         }
     };
@@ -374,6 +374,11 @@ fn check_shape(link: &Link, errors: &mut Diagnostics) {
     only(
         link.carrier.as_ref().map(|s| s.at),
         "carrier",
+        LinkKind::Overlay,
+    );
+    only(
+        link.cable.as_ref().map(|s| s.at),
+        "cable",
         LinkKind::Overlay,
     );
     check_subnets(link, errors);
@@ -398,7 +403,7 @@ fn check_numbers(link: &Link, errors: &mut Diagnostics) {
         .filter(|m| !(68..=largest).contains(&m.value))
     {
         let message = format!(
-            "mtu {} of link `{name}`, a {kind}, is not between 68 and {largest}",
+            "mtu {} of link `{name}`, of type {kind}, is not between 68 and {largest}",
             mtu.value
         );
         let hint = match kind {

@@ -64,6 +64,18 @@ impl Carrier {
     }
 }
 
+/// What joins a process or container to an `overlay`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cable {
+    /// A pair of interfaces with a queue in between.
+    #[default]
+    Veth,
+    /// The same without: the sender's processor does what is to be done (Linux 6.7).
+    Netkit,
+}
+words!(Cable, "a cable", { "veth" => Veth, "netkit" => Netkit });
+
 /// Bytes that VXLAN adds to a frame: inner Ethernet 14, VXLAN 8, UDP 8, IPv4 20 (RFC 7348).
 pub(crate) const VXLAN_OVERHEAD: u32 = 50;
 
@@ -284,12 +296,19 @@ pub struct Link {
     pub port: Option<Spanned<u16>>,
     /// `carrier:` what joins the hosts of an overlay.
     pub carrier: Option<Spanned<Carrier>>,
+    /// `cable:` what joins processes and containers to an overlay.
+    pub cable: Option<Spanned<Cable>>,
 }
 
 impl Link {
     /// What joins the hosts, if it is an overlay.
     pub fn carrier(&self) -> Carrier {
         self.carrier.map_or(Carrier::default(), |c| c.value)
+    }
+
+    /// What joins processes and containers, if it is an overlay.
+    pub fn cable(&self) -> Cable {
+        self.cable.map_or(Cable::default(), |c| c.value)
     }
 
     /// Reads the link at position `index`.
@@ -335,6 +354,7 @@ impl Link {
             vni: o.get("vni", errors),
             port: o.get("port", errors),
             carrier: o.get("carrier", errors),
+            cable: o.get("cable", errors),
         };
         o.finish(errors);
         link

@@ -16,7 +16,7 @@ pub mod yaml;
 pub(crate) use gathered::Gathered;
 pub(crate) use lab::check_name;
 pub use lab::{Lab, Node};
-pub use link::{Carrier, Endpoint, Impairment, Link, LinkKind, Mac};
+pub use link::{Cable, Carrier, Endpoint, Impairment, Link, LinkKind, Mac};
 pub use measurement::{Measurement, Pin, Probe, Protocol, Target};
 pub use node::{Acceleration, Bind, NodeFields, NodeKind, Runtime};
 pub use noise::Noise;

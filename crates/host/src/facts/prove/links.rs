@@ -18,6 +18,7 @@ use crate::sys::{self, feature};
 
 pub(super) const COVERS: &[&str] = &[
     Facts::VETH,
+    Facts::NETKIT,
     Facts::BRIDGE,
     Facts::MACVLAN,
     Facts::MACVTAP,
@@ -75,6 +76,10 @@ pub(super) fn run(report: &Report) {
     }
     report.try_one(Facts::BRIDGE, MADE, || {
         make(&mut handle, "proof-br", LinkKind::Bridge(Bridge::default()))
+    });
+    report.try_one(Facts::NETKIT, MADE, || {
+        let peer = LinkKind::Netkit(Interface::new("proof-nb"));
+        make(&mut handle, "proof-na", peer)
     });
     report.try_one(Facts::VXLAN, MADE, || {
         make(&mut handle, "proof-vx", LinkKind::Vxlan(vxlan()))
