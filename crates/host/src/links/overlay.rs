@@ -44,88 +44,98 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub(super) fn make(link: &Wiring<'_>, plan: &OverlayPlan) -> Result<Vec<VmEnd>, Error> {
     let program = program(link)?;
     if plan.carrier == Carrier::Local {
-        let site = Site::open(link, link.inside()?)?;
-        let name = link.plan().name.clone();
-        let ends = link.ends();
-        return switch(link, plan.cable, &program, site, &name, ends, |_| Ok(()));
+        let switch = Switch {
+            program: &program,
+            site: Site::open(link, link.inside()?)?,
+            name: link.plan().name.clone(),
+            cable: plan.cable,
+        };
+        return switch.start(link, link.ends(), |_| Ok(()));
     }
     let mut underlay = Underlay::make(link, plan.underlay_mtu)?;
     let mut plugs = Vec::new();
     for end in link.ends() {
         let mut site = Site::open(link, link.tunnel(end)?)?;
         underlay.plug_in(link, end, &plan.underlay, &mut site)?;
-        let name = format!("{}.{end}", link.plan().name);
-        let carry = |overlay: &mut Overlay| carriers(overlay, plan, end);
-        plugs.extend(switch(
-            link,
-            plan.cable,
-            &program,
+        let switch = Switch {
+            program: &program,
             site,
-            &name,
-            end..end + 1,
-            carry,
-        )?);
+            name: format!("{}.{end}", link.plan().name),
+            cable: plan.cable,
+        };
+        let carry = |overlay: &mut Overlay| carriers(overlay, plan, end);
+        plugs.extend(switch.start(link, end..end + 1, carry)?);
     }
     Ok(plugs)
 }
 
-/// Starts a daemon called `name` in the site's namespace, with ports for these ends.
-fn switch(
-    link: &Wiring<'_>,
+/// A daemon to be.
+struct Switch<'a> {
+    program: &'a Path,
+    /// Where it runs.
+    site: Site,
+    /// What it is called, and its directory.
+    name: String,
+    /// What joins processes and containers to it.
     cable: Cable,
-    program: &Path,
-    mut site: Site,
-    name: &str,
-    ends: impl Iterator<Item = usize>,
-    carry: impl FnOnce(&mut Overlay) -> Result<(), Refusal>,
-) -> Result<Vec<VmEnd>, Error> {
-    let directory = directory(link, name);
-    let failed = |path: &Path| {
-        let (link, path) = (link.plan().name.clone(), path.to_path_buf());
-        move |source| Error::File { link, path, source }
-    };
-    fs::create_dir_all(&directory).map_err(failed(&directory))?;
-    let (vms, others): (Vec<End<'_>>, Vec<End<'_>>) =
-        ends.map(|end| link.end(end)).partition(End::is_vm);
-    let ports: Vec<(End<'_>, String)> = others
-        .into_iter()
-        .map(|end| (end, attach::port(&end)))
-        .collect();
-    attach::pairs(link, &mut site, &ports, cable, None)?;
+}
 
-    let mut overlay = Overlay::default();
-    let mut plugs = Vec::new();
-    let add = || -> Result<(), Refusal> {
-        overlay.add(Item::Network(NETWORK.into(), Network::new(VNI)))?;
-        for (end, device) in &ports {
-            let kind = InterfaceKind::Veth {
-                device: device.clone(),
-                netns: None,
-            };
-            overlay.add(Item::Interface(device.clone(), interface(end, kind)))?;
-        }
-        for end in &vms {
-            let port = attach::port(end);
-            let socket = directory.join(format!("{port}.sock"));
-            let kind = InterfaceKind::VhostUser {
-                socket: socket.clone(),
-                client: false,
-                queues: 1,
-                switches: Switches::default(),
-            };
-            overlay.add(Item::Interface(port, interface(end, kind)))?;
-            plugs.push(end.vm_end(Plug::VhostUser(socket)));
-        }
-        carry(&mut overlay)
-    };
-    add().map_err(|refusal| Error::Overlay {
-        link: link.plan().name.clone(),
-        log: vec![refusal.to_string()],
-    })?;
-    let config = directory.join("config");
-    fs::write(&config, overlay.to_string()).map_err(failed(&config))?;
-    start(link, program, &site, &directory)?;
-    Ok(plugs)
+impl Switch<'_> {
+    /// Starts it with ports for these ends.
+    fn start(
+        mut self,
+        link: &Wiring<'_>,
+        ends: impl Iterator<Item = usize>,
+        carry: impl FnOnce(&mut Overlay) -> Result<(), Refusal>,
+    ) -> Result<Vec<VmEnd>, Error> {
+        let directory = directory(link, &self.name);
+        let failed = |path: &Path| {
+            let (link, path) = (link.plan().name.clone(), path.to_path_buf());
+            move |source| Error::File { link, path, source }
+        };
+        fs::create_dir_all(&directory).map_err(failed(&directory))?;
+        let (vms, others): (Vec<End<'_>>, Vec<End<'_>>) =
+            ends.map(|end| link.end(end)).partition(End::is_vm);
+        let ports: Vec<(End<'_>, String)> = others
+            .into_iter()
+            .map(|end| (end, attach::port(&end)))
+            .collect();
+        attach::pairs(link, &mut self.site, &ports, self.cable, None)?;
+
+        let mut overlay = Overlay::default();
+        let mut plugs = Vec::new();
+        let add = || -> Result<(), Refusal> {
+            overlay.add(Item::Network(NETWORK.into(), Network::new(VNI)))?;
+            for (end, device) in &ports {
+                let kind = InterfaceKind::Veth {
+                    device: device.clone(),
+                    netns: None,
+                };
+                overlay.add(Item::Interface(device.clone(), interface(end, kind)))?;
+            }
+            for end in &vms {
+                let port = attach::port(end);
+                let socket = directory.join(format!("{port}.sock"));
+                let kind = InterfaceKind::VhostUser {
+                    socket: socket.clone(),
+                    client: false,
+                    queues: 1,
+                    switches: Switches::default(),
+                };
+                overlay.add(Item::Interface(port, interface(end, kind)))?;
+                plugs.push(end.vm_end(Plug::VhostUser(socket)));
+            }
+            carry(&mut overlay)
+        };
+        add().map_err(|refusal| Error::Overlay {
+            link: link.plan().name.clone(),
+            log: vec![refusal.to_string()],
+        })?;
+        let config = directory.join("config");
+        fs::write(&config, overlay.to_string()).map_err(failed(&config))?;
+        start(link, self.program, &self.site, &directory)?;
+        Ok(plugs)
+    }
 }
 
 fn interface(end: &End<'_>, kind: InterfaceKind) -> Interface {
