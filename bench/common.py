@@ -128,6 +128,13 @@ def ratio_line(what, ours, theirs, target_ratio="", unit="ms", scale=1e3):
     return a / b
 
 
+def busy_seconds():
+    """Seconds that all processors together have worked."""
+    with open("/proc/stat") as stat:
+        user, nice, system, _idle, _wait, irq, softirq = map(int, stat.readline().split()[1:8])
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+
+
 def machine():
     """One line about where this ran; figures without it say little."""
     model = next(
