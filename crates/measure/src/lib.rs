@@ -3,7 +3,7 @@
 //!
 //! The end points run inside the nodes (`latlab-probe`, started through the node's session) and
 //! hand over their raw samples when the measured window is over; nothing here runs in that window.
-//! One file a kind of measurement: [`rr`], [`packets`], [`stream`], [`forward`]. Beside each the ruler itself is
+//! One file a kind of measurement: [`rr`], [`packets`], `stream`, [`forward`]. Beside each the ruler itself is
 //! measured ([`floor`], [`ruler`]), the machine is asked whether it kept up ([`checks`]) and what interrupts it
 //! from underneath ([`hwlat`]), and where sender and receiver have different clocks, one is mapped to the other
 //! ([`clock`]).

@@ -12,7 +12,7 @@
 //! **Owners.** A person's `tune apply` is the owner `user`, a lab is `lab NAME`. Several may want an
 //! item if they want the same of it; its original returns when the last of them leaves. What another
 //! wants otherwise is refused before anything is changed. What only follows from which processors are
-//! quiet is no contradiction: those of all owners are ([`division`]).
+//! quiet is no contradiction: those of all owners are (`division`).
 //!
 //! **Undo.** Only what still has the value that was written is restored. A value that somebody else
 //! gave meanwhile is theirs: it is left and reported. What vanished needs no undo. After a reboot

@@ -2,7 +2,7 @@
 //!
 //! The configuration is compiled into a [`Table`], which never changes; a change of configuration is
 //! a new table, which the dispatchers take between two batches. Where addresses are is learned into
-//! [`Learned`], which all dispatchers share. In front of both, each dispatcher has a [`Cache`] of its
+//! [`Learned`], which all dispatchers share. In front of both, each dispatcher has a cache of its
 //! own, bounded, so that the usual frame costs one look (VNET/P's routing cache, Cui 2013, 5.1.2).
 //! [`Decider`] is the three together.
 //!

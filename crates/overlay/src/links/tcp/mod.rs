@@ -1,7 +1,7 @@
 //! Links over TCP: whole frames, each behind its length and the private header, plain or under TLS.
 //!
 //! For paths where UDP does not pass. One connection a link; it is opened, kept and opened again by a
-//! thread of its own (the [`keeper`]), so that no dispatcher ever waits: while there is no connection,
+//! thread of its own (the `keeper`), so that no dispatcher ever waits: while there is no connection,
 //! frames are dropped and counted, and so are those for which the socket has no room. The rest of a
 //! frame of which the socket took a part is kept and sent first, by whoever comes first: the next
 //! frame's dispatcher, or the keeper when there is room again.

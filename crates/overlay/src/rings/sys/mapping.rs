@@ -107,7 +107,7 @@ impl Drop for Region {
     }
 }
 
-/// A stretch of a [`Region`], bounds checked. Whoever keeps one keeps the region too.
+/// A stretch of a `Region`, bounds checked. Whoever keeps one keeps the region too.
 #[derive(Debug, Clone, Copy)]
 pub struct Place {
     start: *mut u8,
