@@ -56,7 +56,7 @@ pub fn overlay_language() -> Vec<Vec<u8>> {
 add network lan vni 7
 add network quiet vni 8 learning off flood 100 age 2s
 add interface v1 network lan vhost-user /run/v1.sock mac 52:54:00:00:00:01 mtu 9000 mode vmm
-add interface v2 network lan vhost-user \"/run/a b\" client on queues 4 interrupts early cut-through off tx-coalesce 50us
+add interface v2 network lan vhost-user \"/run/a b\" client on queues 4 interrupts early cut-through off tx-coalesce 50us kick-coalesce 0s
 add interface t0 network quiet tap tap0 netns /run/netns/a queues 2
 add interface c0 network lan veth veth0
 add link b vxlan 10.0.0.2

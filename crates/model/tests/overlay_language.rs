@@ -10,7 +10,7 @@ set dispatch dispatchers 2 cpus 2-3 mode adaptive:rate=10000/1000/10ms idle time
 add network lan vni 7
 add network quiet vni 8 learning off flood 100 age 2s
 add interface v1 network lan vhost-user /run/v1.sock mac 52:54:00:00:00:01 mtu 9000 mode vmm
-add interface v2 network lan vhost-user "/run/with blank.sock" client on queues 4 interrupts early cut-through off tx-coalesce 50us
+add interface v2 network lan vhost-user "/run/with blank.sock" client on queues 4 interrupts early cut-through off tx-coalesce 50us kick-coalesce 0s
 add interface t0 network quiet tap tap0 netns /run/netns/a queues 2
 add interface c0 network lan veth veth0 mac 02:00:00:00:00:01,02:00:00:00:00:02
 add link b vxlan 10.0.0.2
@@ -207,7 +207,7 @@ fn setting_changes_only_what_is_named() {
     apply(&mut overlay, "set network quiet flood 5").expect("good");
     let text = overlay.to_string();
     assert!(text.contains(
-        "interrupts early cut-through on tx-coalesce 0s mac 52:54:00:00:00:01 mtu 9000 mode vmm"
+        "interrupts early cut-through on tx-coalesce 0s kick-coalesce 50us mac 52:54:00:00:00:01 mtu 9000 mode vmm"
     ));
     assert!(text.contains("add network quiet vni 8 learning off flood 5 age 2s"));
     assert_eq!(parse("  # nothing", &overlay), Ok(None));

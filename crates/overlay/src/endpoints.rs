@@ -30,6 +30,12 @@ pub trait Receive: Send {
     /// Tells it, if it wants to know: it may have found out by itself.
     fn tell(&mut self) {}
 
+    /// For how many nanoseconds frames may lie while more are gathered, if the other side can be had not to wake anybody
+    /// meanwhile.
+    fn gathers(&self) -> Option<u64> {
+        None
+    }
+
     /// What becomes readable when frames arrive while [`Receive::arm`]ed.
     fn wakeup(&self) -> BorrowedFd<'_>;
 

@@ -107,6 +107,9 @@ pub struct Switches {
     /// (and of virtio's own VIRTIO_NET_F_NOTF_COAL). Mostly it finds that by itself meanwhile, when it sends or
     /// receives again, and needs no interrupt. Zero: it is told at once.
     pub tx_coalesce: Nanos,
+    /// For how long frames of a guest that sends on without waiting for answers are gathered before the next look,
+    /// without a kick, where dispatch is adaptive. Zero: each kick is handled at once.
+    pub kick_coalesce: Nanos,
 }
 
 impl Default for Switches {
@@ -115,6 +118,7 @@ impl Default for Switches {
             interrupts: Interrupts::default(),
             cut_through: true,
             tx_coalesce: Nanos(1_000_000),
+            kick_coalesce: Nanos(50_000),
         }
     }
 }

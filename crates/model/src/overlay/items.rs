@@ -27,11 +27,13 @@ pub(super) fn network(options: &mut Options, mut network: Network) -> Result<Net
     Ok(network)
 }
 
-/// Longest time for which a guest may not be told what has left: a program that waits for that stands still.
+/// Longest time for which a guest may not be told what has left, or its frames may lie: a program that waits for that
+/// stands still.
 const MOST_COALESCE: Nanos = Nanos(100_000_000);
 
 /// The names of [`Switches`] as options.
-pub(super) const SWITCHES: [&str; 3] = ["interrupts", "cut-through", "tx-coalesce"];
+pub(super) const SWITCHES: [&str; 4] =
+    ["interrupts", "cut-through", "tx-coalesce", "kick-coalesce"];
 
 /// What the options say of them; the others stay.
 pub(super) fn switches(options: &mut Options, mut switches: Switches) -> Result<Switches, Mistake> {
@@ -44,6 +46,9 @@ pub(super) fn switches(options: &mut Options, mut switches: Switches) -> Result<
     let coalesce = |text: &str| Nanos::parse(text).filter(|time| *time <= MOST_COALESCE);
     if let Some(time) = options.get("tx-coalesce", "a time as 1ms, at most 100ms", coalesce)? {
         switches.tx_coalesce = time;
+    }
+    if let Some(time) = options.get("kick-coalesce", "a time as 50us, at most 100ms", coalesce)? {
+        switches.kick_coalesce = time;
     }
     Ok(switches)
 }

@@ -45,10 +45,10 @@ impl Display for Network {
 impl Display for Switches {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         let (interrupts, cut_through) = (self.interrupts, on(self.cut_through));
-        let coalesce = exact(self.tx_coalesce);
+        let (tx, kick) = (exact(self.tx_coalesce), exact(self.kick_coalesce));
         write!(
             f,
-            "interrupts {interrupts} cut-through {cut_through} tx-coalesce {coalesce}"
+            "interrupts {interrupts} cut-through {cut_through} tx-coalesce {tx} kick-coalesce {kick}"
         )
     }
 }

@@ -3,12 +3,14 @@
 //!
 //! - [`Pace`]: when a port is looked at (guest-driven, VMM-driven, adaptive)
 //! - `worker`: the loop; `pass`: one batch from receiving to sending
+//! - `stream`: whether frames may be gathered first
 //! - `urgency`: whether it goes before the other threads of its processor
 //! - [`Dispatcher`]: the handle of control; what it asks for happens between two batches
 
 mod handle;
 mod pace;
 mod pass;
+mod stream;
 mod sys;
 mod urgency;
 mod worker;

@@ -63,6 +63,21 @@ impl Pace {
         self.is_polling
     }
 
+    /// So many frames were gathered within so many nanoseconds. True if the port is polled from now on.
+    pub fn gathered(&mut self, frames: u64, within: u64, now: u64) -> bool {
+        let as_woken = match self.mode {
+            Mode::Adaptive(Thresholds::Wakeups { .. }) => frames * WAKEUP / within.max(WAKEUP),
+            _ => frames,
+        };
+        self.woke(as_woken, now)
+    }
+
+    /// Whether it may be decided here when the port is looked at.
+    #[must_use]
+    pub const fn is_adaptive(&self) -> bool {
+        matches!(self.mode, Mode::Adaptive(_))
+    }
+
     /// A look brought so many frames, perhaps none. False if the port is not polled any more.
     pub fn polled(&mut self, frames: u64, now: u64) -> bool {
         self.frames += frames;

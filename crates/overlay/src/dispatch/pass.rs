@@ -11,6 +11,9 @@ use crate::frames::Batch;
 /// the first does not wait for the last (and that their heads stay in the first-level cache).
 const BATCH: usize = 32;
 
+/// Frames of one port before the next has its turn.
+pub(super) const TURN: u64 = 256;
+
 /// What carries frames from input to outputs.
 pub(super) struct Pass {
     snapshot: Arc<Snapshot>,
@@ -57,6 +60,19 @@ impl Pass {
         }
         input.complete();
         received
+    }
+
+    /// The same until nothing is left, or it has had its turn; returns how many frames that were, and whether nothing is
+    /// left.
+    pub fn run_out(&mut self, input: &mut dyn Receive, now: u64) -> (u64, bool) {
+        let mut came = 0;
+        loop {
+            let frames = self.run(input, now) as u64;
+            came += frames;
+            if frames == 0 || came >= TURN {
+                return (came, frames == 0);
+            }
+        }
     }
 
     fn decide(&mut self, now: u64) {

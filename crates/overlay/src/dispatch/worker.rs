@@ -12,13 +12,11 @@ use rustix::event::epoll;
 use rustix::fs::Timespec;
 
 use super::handle::Order;
-use super::pass::Pass;
+use super::pass::{Pass, TURN};
+use super::stream::Stream;
 use super::urgency::Urgency;
 use super::{Input, InputKey, Manner, Pace, sys};
 use crate::endpoints::Counters;
-
-/// Frames of one port before the next has its turn.
-const TURN: u64 = 256;
 
 /// Looks at the ports that are polled before the sleeping ones are asked for as well.
 const LOOKS: u32 = 64;
@@ -35,6 +33,8 @@ enum State {
     Asleep,
     /// Its guest did; what that brought so far.
     Awake(u64),
+    /// Its guest need not: it is looked at again at this time.
+    Gathering(u64),
     /// It is looked at all the time.
     Polled,
 }
@@ -43,8 +43,61 @@ struct Port {
     input: Input,
     pace: Pace,
     state: State,
+    stream: Stream,
     /// When its guest is to be told that it has its memory back.
     tell_at: Option<u64>,
+}
+
+impl Port {
+    /// Its guest has woken us, and need not again for now.
+    fn wake(&mut self) {
+        self.input.receive.disarm();
+        self.state = State::Awake(0);
+    }
+
+    /// A look has brought so many frames, and nothing is left if it is empty.
+    fn has_brought(&mut self, came: u64, is_empty: bool, now: u64) {
+        let wait = self.input.receive.gathers();
+        let wait = wait.filter(|_| self.pace.is_adaptive());
+        let answers = self.input.counters.sent.frames.load(Ordering::Relaxed);
+        let mut brought = came;
+        match (self.state, wait) {
+            (State::Gathering(_), Some(wait)) => {
+                if self.pace.gathered(came, wait, now) {
+                    return self.poll();
+                }
+                if is_empty && self.stream.gathered(came, answers) {
+                    self.state = State::Gathering(now + wait);
+                    return;
+                }
+                brought = 0;
+            }
+            (State::Awake(before), _) => brought += before,
+            _ => {}
+        }
+        let gathers = wait.filter(|_| is_empty && self.stream.woke(answers));
+        // A port that is never empty is as good as one whose wake-ups bring much.
+        let is_over = is_empty && (gathers.is_some() || !self.input.receive.arm());
+        self.state = State::Awake(brought);
+        if !is_over && brought < TURN {
+            return;
+        }
+        if self.pace.woke(brought, now) {
+            return self.poll();
+        }
+        self.state = match (is_over, gathers) {
+            (true, Some(wait)) => State::Gathering(now + wait),
+            (true, None) => State::Asleep,
+            (false, _) => State::Awake(0),
+        };
+    }
+
+    /// From now on it is looked at all the time.
+    fn poll(&mut self) {
+        count_change(&self.input.counters);
+        self.input.receive.disarm();
+        self.state = State::Polled;
+    }
 }
 
 /// A dispatcher, on its own thread.
@@ -121,7 +174,8 @@ impl Worker {
     /// What is done between two looks, of which the first brought so many frames; true if time has passed with it, or
     /// with the frames.
     fn between_looks(&mut self, worked: u64, now: u64, now_and_then: bool) -> bool {
-        if self.ports.iter().all(|port| port.state == State::Asleep) {
+        let is_idle = |port: &Port| matches!(port.state, State::Asleep | State::Gathering(_));
+        if self.ports.iter().all(is_idle) {
             self.sleep_on();
         } else if worked == 0 {
             return self.rest(now, now_and_then);
@@ -151,30 +205,10 @@ impl Worker {
                 }
                 frames
             }
-            State::Awake(mut brought) => {
-                let mut came = 0;
-                let is_empty = loop {
-                    let frames = self.pass.run(receive, now) as u64;
-                    came += frames;
-                    if frames == 0 || came >= TURN {
-                        break frames == 0;
-                    }
-                };
-                brought += came;
-                // A port that is never empty is as good as one whose wake-ups bring much.
-                let is_over = is_empty && !receive.arm();
-                port.state = State::Awake(brought);
-                if is_over || brought >= TURN {
-                    if port.pace.woke(brought, now) {
-                        count_change(&port.input.counters);
-                        receive.disarm();
-                        port.state = State::Polled;
-                    } else if is_over {
-                        port.state = State::Asleep;
-                    } else {
-                        port.state = State::Awake(0);
-                    }
-                }
+            State::Gathering(until) if now < until => 0,
+            State::Awake(_) | State::Gathering(_) => {
+                let (came, is_empty) = self.pass.run_out(receive, now);
+                port.has_brought(came, is_empty, now);
                 came
             }
         }
@@ -200,7 +234,7 @@ impl Worker {
         true
     }
 
-    /// Sleeps until a frame comes, or an order.
+    /// Sleeps until a frame comes, or an order, or a port is to be looked at.
     fn sleep_on(&mut self) {
         let before = self.now();
         self.urgency.worked(before);
@@ -252,11 +286,16 @@ impl Worker {
         }
     }
 
-    /// Waits until a port or control has something, at most so many nanoseconds, and until a guest is to be told.
+    /// Waits until a port or control has something, at most so many nanoseconds, and until a guest is to be told or a port
+    /// to be looked at.
     fn wait(&mut self, nanos: Option<u64>) {
         let now = self.now();
         let until_told = self.tell(now).map(|at| at - now);
-        let nanos = [nanos, until_told].into_iter().flatten().min();
+        let looks = self.ports.iter().filter_map(|port| match port.state {
+            State::Gathering(until) => Some(until.saturating_sub(now)),
+            _ => None,
+        });
+        let nanos = [nanos, until_told, looks.min()].into_iter().flatten().min();
         let timeout = nanos.map(|nanos| Timespec {
             tv_sec: i64::try_from(nanos / 1_000_000_000).unwrap_or(i64::MAX),
             tv_nsec: i64::try_from(nanos % 1_000_000_000).unwrap_or_default(),
@@ -276,9 +315,14 @@ impl Worker {
             }
             let woken = |port: &&mut Port| u64::from(port.input.key.0) == key;
             if let Some(port) = self.ports.iter_mut().find(woken) {
-                if port.state == State::Asleep {
-                    port.input.receive.disarm();
-                    port.state = State::Awake(0);
+                match port.state {
+                    State::Asleep => port.wake(),
+                    // It had made up its mind before it was asked not to.
+                    State::Gathering(_) => {
+                        port.input.receive.arm();
+                        port.wake();
+                    }
+                    State::Awake(_) | State::Polled => {}
                 }
             }
         }
@@ -323,6 +367,7 @@ impl Worker {
             pace: Pace::new(mode, self.now()),
             input,
             state: State::Asleep,
+            stream: Stream::default(),
             tell_at: None,
         };
         start(&mut port);

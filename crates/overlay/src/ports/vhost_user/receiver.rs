@@ -241,6 +241,10 @@ impl Receive for Receiver {
         }
     }
 
+    fn gathers(&self) -> Option<u64> {
+        Some(self.port.kick_coalesce()).filter(|time| *time > 0)
+    }
+
     fn wakeup(&self) -> BorrowedFd<'_> {
         self.rings().doorbell.as_fd()
     }

@@ -100,6 +100,7 @@ pub struct Shared {
     interrupts: AtomicU8,
     cut_through: AtomicBool,
     tx_coalesce: AtomicU64,
+    kick_coalesce: AtomicU64,
     /// Addresses to announce: guests that came here from another host and cannot do it themselves.
     announce: Mutex<Vec<[u8; 6]>>,
     announcing: AtomicBool,
@@ -120,6 +121,7 @@ impl Shared {
             interrupts: AtomicU8::default(),
             cut_through: AtomicBool::default(),
             tx_coalesce: AtomicU64::default(),
+            kick_coalesce: AtomicU64::default(),
             announce: Mutex::default(),
             announcing: AtomicBool::new(false),
             trouble: Mutex::default(),
@@ -143,6 +145,7 @@ impl Shared {
         self.interrupts.store(code, Relaxed);
         self.cut_through.store(switches.cut_through, Relaxed);
         self.tx_coalesce.store(switches.tx_coalesce.0, Relaxed);
+        self.kick_coalesce.store(switches.kick_coalesce.0, Relaxed);
     }
 
     /// When the guest is interrupted.
@@ -162,6 +165,11 @@ impl Shared {
     /// For how many nanoseconds the guest may not be told that a large segment has left.
     pub fn tx_coalesce(&self) -> u64 {
         self.tx_coalesce.load(Relaxed)
+    }
+
+    /// For how many nanoseconds frames may be gathered without a kick.
+    pub fn kick_coalesce(&self) -> u64 {
+        self.kick_coalesce.load(Relaxed)
     }
 
     /// Has an address announced by the first pair's receiver.
