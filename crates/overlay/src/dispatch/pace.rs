@@ -191,6 +191,17 @@ mod tests {
     }
 
     #[test]
+    fn what_was_gathered_counts_as_what_wake_ups_would_have_brought() {
+        let settled = |frames: u64| {
+            let mut pace = Pace::new(Mode::Adaptive(Thresholds::default()), 0);
+            (1..100).any(|at| pace.gathered(frames, 50_000, at * 50_000))
+        };
+        // The bound is ten frames in twenty microseconds.
+        assert!(!settled(22));
+        assert!(settled(28));
+    }
+
+    #[test]
     fn what_is_set_does_not_change() {
         for mode in [Mode::GuestDriven, Mode::VmmDriven] {
             let (mut now, mut pace) = (5, Pace::new(mode, 5));
