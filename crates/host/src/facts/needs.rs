@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use latlab_model::facts::Facts;
-use latlab_model::spec::{Cable, Carrier, Lab, LinkKind, NodeKind};
+use latlab_model::spec::{Cable, Lab, LinkKind, NodeKind};
 
 /// The capabilities a lab uses.
 pub(super) fn of(lab: &Lab) -> BTreeSet<&'static str> {
@@ -34,27 +34,13 @@ pub(super) fn of(lab: &Lab) -> BTreeSet<&'static str> {
         nodes.any(|node| node.name.value == name && node.kind == NodeKind::Vm)
     };
     for link in &lab.links {
-        match link.kind.value {
-            LinkKind::Veth => needs.extend([Facts::VETH]),
-            LinkKind::Bridge => needs.extend([Facts::VETH, Facts::BRIDGE]),
-            LinkKind::Nat => needs.extend([Facts::VETH, Facts::BRIDGE, Facts::MASQUERADE]),
-            LinkKind::Vxlan => needs.extend([Facts::VETH, Facts::BRIDGE, Facts::VXLAN]),
-            LinkKind::Overlay => {
-                // The daemon has a tap for each port of the kernel's, for what the kernel does not know.
-                needs.extend([Facts::VETH, Facts::BPF, Facts::TAP]);
-                if link.carrier() != Carrier::Local {
-                    needs.insert(Facts::BRIDGE);
-                }
-                if link.cable() == Cable::Netkit {
-                    needs.insert(Facts::NETKIT);
-                }
-            }
-            LinkKind::Macvlan => {
-                needs.insert(Facts::MACVLAN);
-                if link.endpoints.iter().any(|end| is_vm(&end.node)) {
-                    needs.insert(Facts::MACVTAP);
-                }
-            }
+        needs.extend(link.capabilities());
+        if link.cable() == Cable::Netkit {
+            needs.insert(Facts::NETKIT);
+        }
+        let is_macvlan = link.kind.value == LinkKind::Macvlan;
+        if is_macvlan && link.endpoints.iter().any(|end| is_vm(&end.node)) {
+            needs.insert(Facts::MACVTAP);
         }
         for end in &link.endpoints {
             if end.impairment.rate.is_some() {

@@ -5,9 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::place::VM_MEMORY;
 use crate::diagnostic::{Diagnostics, Mark, Spanned, hint_one_of, shown};
 use crate::facts::Facts;
-use crate::spec::{
-    Acceleration, Cable, Carrier, Endpoint, Lab, Link, LinkKind, Node, NodeKind, Runtime,
-};
+use crate::spec::{Acceleration, Cable, Endpoint, Lab, Link, LinkKind, Node, NodeKind, Runtime};
 use crate::units::Bytes;
 
 /// Below this a distribution's kernel does not reach user space.
@@ -73,22 +71,11 @@ impl Needs<'_> {
 
 fn check_link(link: &Link, needs: &mut Needs<'_>, errors: &mut Diagnostics) {
     let (name, kind) = (&link.name.value, link.kind.value);
-    let capabilities: &[&str] = match kind {
-        LinkKind::Veth => &[Facts::VETH],
-        LinkKind::Bridge => &[Facts::BRIDGE],
-        LinkKind::Nat => &[Facts::BRIDGE, Facts::MASQUERADE],
-        LinkKind::Macvlan => &[Facts::MACVLAN],
-        LinkKind::Vxlan => &[Facts::VXLAN],
-        LinkKind::Overlay => match link.carrier() {
-            Carrier::Local => &[Facts::VETH, Facts::BPF, Facts::TAP],
-            _ => &[Facts::VETH, Facts::BPF, Facts::TAP, Facts::BRIDGE],
-        },
-    };
     let why = format!("link `{name}` is of type {kind}");
     if kind == LinkKind::Nat {
         needs.tool("nft", &why, link.kind.at, errors);
     }
-    for capability in capabilities {
+    for capability in link.capabilities() {
         let otherwise = "use another `type`, or a kernel that has it";
         needs.capability(capability, &why, otherwise, link.kind.at, errors);
     }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::reader::{Fraction, FromYaml, Object, read, words};
 use super::yaml::{Value, Yaml};
 use crate::diagnostic::{Diagnostics, Mark, Spanned, shown};
+use crate::facts::Facts;
 use crate::units::{BitsPerSecond, Nanos};
 
 /// What joins a link's end points.
@@ -304,6 +305,22 @@ impl Link {
     /// What joins the hosts, if it is an overlay.
     pub fn carrier(&self) -> Carrier {
         self.carrier.map_or(Carrier::default(), |c| c.value)
+    }
+
+    /// What a link of its type takes of the machine, by the names of [`Facts`].
+    pub fn capabilities(&self) -> &'static [&'static str] {
+        match self.kind.value {
+            LinkKind::Veth => &[Facts::VETH],
+            LinkKind::Bridge => &[Facts::VETH, Facts::BRIDGE],
+            LinkKind::Nat => &[Facts::VETH, Facts::BRIDGE, Facts::MASQUERADE],
+            LinkKind::Macvlan => &[Facts::MACVLAN],
+            LinkKind::Vxlan => &[Facts::VETH, Facts::BRIDGE, Facts::VXLAN],
+            // The daemon has a tap for each port of the kernel's, for what the kernel does not know.
+            LinkKind::Overlay => match self.carrier() {
+                Carrier::Local => &[Facts::VETH, Facts::BPF, Facts::TAP],
+                _ => &[Facts::VETH, Facts::BPF, Facts::TAP, Facts::BRIDGE],
+            },
+        }
     }
 
     /// What joins processes and containers, if it is an overlay.
