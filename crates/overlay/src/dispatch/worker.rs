@@ -75,14 +75,16 @@ impl Port {
             (State::Awake(before), _) => brought += before,
             _ => {}
         }
-        let gathers = wait.filter(|_| is_empty && self.stream.woke(answers));
+        // What was gathered is counted already, and the end of gathering is no wake-up.
+        let was_woken = matches!(self.state, State::Awake(_));
+        let gathers = wait.filter(|_| was_woken && is_empty && self.stream.woke(answers));
         // A port that is never empty is as good as one whose wake-ups bring much.
         let is_over = is_empty && (gathers.is_some() || !self.input.receive.arm());
         self.state = State::Awake(brought);
         if !is_over && brought < TURN {
             return;
         }
-        if self.pace.woke(brought, now) {
+        if was_woken && self.pace.woke(brought, now) {
             return self.poll();
         }
         self.state = match (is_over, gathers) {

@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use rustix::fs::{MemfdFlags, memfd_create};
 
-use super::layout::{self, DESCRIPTOR, ENTRIES, FLAGS, INDEX, INDIRECT, NEXT, NO_INTERRUPT, WRITE};
+use super::layout::{
+    self, DESCRIPTOR, ENTRIES, FLAGS, INDEX, INDIRECT, NEXT, NO_INTERRUPT, NO_NOTIFY, WRITE,
+};
 use super::memory::{Location, Memory};
 use super::queue::Setup;
 use super::sys::Region;
@@ -236,6 +238,12 @@ impl Driver {
     pub fn want(&self, guest: &Guest, index: u16) {
         let at = self.available + ENTRIES as u64 + 2 * u64::from(self.size);
         guest.write(at, &index.to_le_bytes());
+    }
+
+    /// Whether the device asks to be kicked (without event index).
+    #[must_use]
+    pub fn asks_for_kicks(&self, guest: &Guest) -> bool {
+        guest.read_u16(self.used + FLAGS as u64) & NO_NOTIFY == 0
     }
 
     /// Where the device wants to be kicked (with event index).
