@@ -9,15 +9,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use common::{Bench, PATIENCE, Said, enter, guests, tool};
-use latlab_host::nodes::vm::qemu;
-use latlab_host::nodes::vm::qmp::Qmp;
+use common::{Bench, Said, enter, guests, tool};
 use latlab_model::plan::{Blueprint, NodePlace};
 use latlab_model::units::CpuList;
-use serde_json::json;
-
-/// The status of a command that the bench ended because it took too long.
-const KILLED: i32 = 128 + 9;
 
 /// A guest with four processors, and latlab in it.
 struct Machine<'b> {
@@ -53,25 +47,7 @@ impl<'b> Machine<'b> {
              LATLAB_RUN_DIR=/run/labs/run LATLAB_PROFILE_DIR=/run/labs/profiles
              cd /run/labs; {line}"
         );
-        let words = ["sh", "-c", &line];
-        let said = self.bench.exec(&self.lab, "machine", &words);
-        if said.code == KILLED {
-            eprintln!(
-                "{line}\ndoes not end; the guest's processors:\n{}",
-                self.stuck()
-            );
-        }
-        said
-    }
-
-    /// Where the processors of a guest that does not answer are, and the last that its kernel said.
-    fn stuck(&self) -> String {
-        let node = self.bench.run_dir().join(&self.lab).join("nodes/machine");
-        let console = fs::read_to_string(qemu::console_path(&node)).unwrap_or_default();
-        let mut qmp = Qmp::connect(&qemu::qmp_path(&node), PATIENCE).unwrap();
-        let ask = json!({"command-line": "info registers -a"});
-        let registers = qmp.execute("human-monitor-command", &ask).unwrap();
-        format!("{}\n{console}", registers.as_str().unwrap_or_default())
+        self.bench.exec(&self.lab, "machine", &["sh", "-c", &line])
     }
 
     #[track_caller]

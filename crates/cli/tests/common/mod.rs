@@ -4,6 +4,8 @@
 // Each program that includes this module uses a part of it.
 #![allow(dead_code)]
 
+#[path = "../../../host/tests/guests/evidence.rs"]
+mod evidence;
 #[path = "../../../host/tests/namespaces/mod.rs"]
 pub mod namespaces;
 pub mod world;
@@ -83,6 +85,11 @@ impl Said {
             out: text(&output.stdout),
             err: text(&output.stderr),
         }
+    }
+
+    /// It was ended because it took too long, or nothing came from its node.
+    fn is_without_answer(&self) -> bool {
+        self.code == 128 + 9 || self.err.contains("did not answer")
     }
 
     /// It must have worked.
@@ -213,11 +220,19 @@ impl Bench {
         self.name(lab)
     }
 
-    /// Runs a command in a node.
+    /// Runs a command in a node; says what a guest was doing that did not answer.
     pub fn exec(&self, lab: &str, node: &str, command: &[&str]) -> Said {
         let mut args = vec!["exec", lab, node, "--"];
         args.extend(command);
-        self.latlab(&args)
+        let said = self.latlab(&args);
+        let files = self.run_dir().join(lab).join("nodes").join(node);
+        if said.is_without_answer() && files.exists() {
+            eprintln!(
+                "{command:?} does not end; the guest:\n{}",
+                evidence::of(&files)
+            );
+        }
+        said
     }
 
     /// From now on, what is here now is somebody else's and must stay.

@@ -5,6 +5,8 @@
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+pub mod evidence;
+
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -102,15 +104,18 @@ impl Guest {
     }
 
     pub fn channel(&self) -> Channel {
-        self.vm().channel(BOOT).unwrap_or_else(|error| {
-            let console = std::fs::read_to_string(self.dir.join("console.log"));
-            panic!("{error}\n{}", console.unwrap_or_default())
-        })
+        self.vm().channel(BOOT).unwrap()
     }
 }
 
 impl Drop for Guest {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!(
+                "the guest's processors and its console:\n{}",
+                evidence::of(&self.dir)
+            );
+        }
         if let Some(vm) = self.vm.take() {
             vm.stop(Duration::from_secs(5)).unwrap();
         }

@@ -1,0 +1,23 @@
+//! What a guest was doing that a test waited for in vain.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use latlab_host::nodes::vm::qemu;
+use latlab_host::nodes::vm::qmp::Qmp;
+use serde_json::json;
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Where its processors are, and the last that its kernel said; `node` is the directory of its files.
+pub fn of(node: &Path) -> String {
+    let console = fs::read_to_string(qemu::console_path(node)).unwrap_or_default();
+    let ask = json!({"command-line": "info registers -a"});
+    let registers = Qmp::connect(&qemu::qmp_path(node), PATIENCE)
+        .and_then(|mut qmp| qmp.execute("human-monitor-command", &ask));
+    match registers {
+        Ok(registers) => format!("{}\n{console}", registers.as_str().unwrap_or_default()),
+        Err(error) => format!("{error}\n{console}"),
+    }
+}
