@@ -10,6 +10,12 @@ use serde_json::json;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Whether these are the files of a guest that runs, and not of another kind of node.
+#[allow(dead_code, reason = "not every test has other kinds")]
+pub fn is_guest(node: &Path) -> bool {
+    qemu::qmp_path(node).exists()
+}
+
 /// Where its processors are, and the last that its kernel said; `node` is the directory of its files.
 pub fn of(node: &Path) -> String {
     let console = fs::read_to_string(qemu::console_path(node)).unwrap_or_default();
