@@ -109,7 +109,7 @@ impl Daemon {
     /// Why the last ring or connection of an interface was ended, when that was the other side's mistake.
     #[must_use]
     pub fn trouble(&self, name: &str) -> Option<String> {
-        self.ports.get(name)?.opened.trouble()
+        self.ports.get(name)?.output.counters.trouble()
     }
 
     /// Who sent how much to whom.

@@ -317,6 +317,12 @@ impl Worker {
             }
             let woken = |port: &&mut Port| u64::from(port.input.key.0) == key;
             if let Some(port) = self.ports.iter_mut().find(woken) {
+                if port.input.receive.is_gone() {
+                    // It was told; its descriptor is ready for ever.
+                    let _ = epoll::delete(&self.epoll, port.input.receive.wakeup());
+                    port.state = State::Asleep;
+                    continue;
+                }
                 match port.state {
                     State::Asleep => port.wake(),
                     // It had made up its mind before it was asked not to.
@@ -386,7 +392,9 @@ impl Worker {
 
 /// Puts a port into the state that its pace begins with.
 fn start(port: &mut Port) {
-    port.state = if port.pace.is_polling() {
+    port.state = if port.input.receive.is_gone() {
+        State::Asleep
+    } else if port.pace.is_polling() {
         port.input.receive.disarm();
         State::Polled
     } else if port.input.receive.arm() {

@@ -104,8 +104,6 @@ pub struct Shared {
     /// Addresses to announce: guests that came here from another host and cannot do it themselves.
     announce: Mutex<Vec<[u8; 6]>>,
     announcing: AtomicBool,
-    /// Why the last ring or connection was ended.
-    trouble: Mutex<Option<String>>,
 }
 
 impl Shared {
@@ -124,7 +122,6 @@ impl Shared {
             kick_coalesce: AtomicU64::default(),
             announce: Mutex::default(),
             announcing: AtomicBool::new(false),
-            trouble: Mutex::default(),
         };
         shared.set(Switches::default());
         shared
@@ -198,13 +195,11 @@ impl Shared {
 
     /// Notes why something was ended.
     pub fn note(&self, trouble: String) {
-        self.counters.faults.fetch_add(1, Relaxed);
-        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(trouble);
+        self.counters.note(trouble);
     }
 
     /// Why the last ring or connection was ended.
     pub fn trouble(&self) -> Option<String> {
-        let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
-        trouble.clone()
+        self.counters.trouble()
     }
 }
