@@ -22,6 +22,9 @@ pub enum Fault {
     /// Longer than any frame, with all of its buffers.
     #[error("a chain longer than any frame")]
     Giant,
+    /// Buffers to receive in that are too small for frames, however many.
+    #[error("buffers that are too small for any frame")]
+    Cramped,
     /// A buffer to read where one to write belongs, or the other way round.
     #[error("a buffer of the wrong direction")]
     Direction,

@@ -173,6 +173,7 @@ impl Device {
             call: ring.call.clone(),
             error: ring.error.clone(),
             log,
+            cramped: was.as_ref().map_or(0, |ring| ring.cramped),
             fault: was.and_then(|ring| ring.fault),
         });
         if is_behind {

@@ -22,6 +22,7 @@ fn ring(queue: Queue, index: usize, features: Features) -> Box<Ring> {
         call: None,
         error: None,
         log: None,
+        cramped: 0,
         fault: None,
     })
 }

@@ -28,6 +28,8 @@ pub struct Ring {
     pub error: Option<Arc<OwnedFd>>,
     /// Where written pages are noted while the guest migrates.
     pub log: Option<Arc<DirtyLog>>,
+    /// Frames in a row for which the guest's buffers were too small.
+    pub cramped: u16,
     /// Why it does not work any more.
     pub fault: Option<Fault>,
 }
