@@ -151,7 +151,9 @@ pub struct Counters {
     pub mode_changes: AtomicU64,
     /// Rings and connections that were ended for the other side's mistakes.
     pub faults: AtomicU64,
-    /// Why the last of them was.
+    /// Looks of a dispatcher at it that took long, as the watchdog found.
+    pub slow_rounds: AtomicU64,
+    /// What was last found wrong with it.
     trouble: Mutex<Option<String>>,
 }
 
@@ -192,10 +194,15 @@ impl Counters {
     #[cold]
     pub fn note(&self, trouble: String) {
         self.faults.fetch_add(1, Relaxed);
+        self.tell(trouble);
+    }
+
+    /// Keeps what is wrong with it.
+    pub fn tell(&self, trouble: String) {
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(trouble);
     }
 
-    /// The reason of the last fault.
+    /// What was last found wrong with it.
     #[must_use]
     pub fn trouble(&self) -> Option<String> {
         let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);

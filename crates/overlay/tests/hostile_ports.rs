@@ -3,7 +3,7 @@
 mod common;
 mod vm;
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use common::{Daemon, World, eventually, run};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use vhost::VhostBackend;
 use vm::{PLAIN, Vm};
 
 fn with_daemon(name: &str, test: impl FnOnce(&World, &Daemon) + Send) {
@@ -100,6 +101,60 @@ fn a_connection_that_cannot_be_accepted_is_not_spun_for() {
             daemon.counter("vm", "received_frames") == 1
         });
         obeys(daemon, "delete interface vm");
+    });
+}
+
+/// Makes the guest's eventfd one to which the next write waits for ever.
+fn block(vm: &Vm) {
+    let _ = vm.call.read();
+    while vm.call.write(u64::MAX - 1).is_err() {
+        let _ = vm.call.read();
+    }
+    // SAFETY: the descriptor is open as long as the guest.
+    let call = unsafe { BorrowedFd::borrow_raw(vm.call.as_raw_fd()) };
+    rustix::io::ioctl_fionbio(call, false).unwrap();
+}
+
+/// An eventfd belongs to the monitor, who may make it block and fill it at any time.
+#[test]
+fn an_eventfd_that_blocks_stops_neither_a_dispatcher_nor_an_order() {
+    with_daemon("eventfd", |world, daemon| {
+        let guest = |name: &str| {
+            let socket = world.path(&format!("{name}.sock"));
+            daemon.tell(&format!(
+                "add interface {name} network lan vhost-user {}",
+                socket.display()
+            ));
+            Vm::connect(&socket, PLAIN)
+        };
+        let [mut a, mut b] = ["a", "b"].map(guest);
+        let mut passes = |to: &mut Vm| {
+            a.send(&vm::frame(1, 60));
+            a.kick.write(1).unwrap();
+            eventually("a frame between neighbours", || to.receive().is_some());
+        };
+        let hostile = guest("hostile");
+        block(&hostile);
+        passes(&mut b);
+        eventually("it is told", || {
+            trouble(daemon, "hostile").contains("an eventfd")
+        });
+        passes(&mut b);
+        obeys(daemon, "delete interface hostile");
+        // The port's own thread interrupts a guest whose ring starts again and is behind.
+        let mut hostile = guest("other");
+        passes(&mut hostile);
+        hostile.monitor.get_vring_base(0).unwrap();
+        block(&hostile);
+        let addresses = hostile.addresses(0);
+        hostile.monitor.set_vring_addr(0, &addresses).unwrap();
+        let kicked = hostile.monitor.set_vring_kick(0, &hostile.kick);
+        eventually("it is told too", || {
+            trouble(daemon, "other").contains("an eventfd")
+        });
+        drop(kicked);
+        passes(&mut b);
+        obeys(daemon, "delete interface other");
     });
 }
 

@@ -11,7 +11,7 @@ use crate::forwarding::Matrix;
 /// A counter: its name, what it counts, and where it is.
 type Metric = (&'static str, &'static str, fn(&Counters) -> u64);
 
-const METRICS: [Metric; 10] = [
+const METRICS: [Metric; 11] = [
     ("received_frames", "Frames that came in", |c| {
         c.received.frames.load(Relaxed)
     }),
@@ -36,6 +36,9 @@ const METRICS: [Metric; 10] = [
         "Rings and connections ended for the other side's mistakes",
         |c| c.faults.load(Relaxed),
     ),
+    ("slow_rounds", "Looks of a dispatcher that took long", |c| {
+        c.slow_rounds.load(Relaxed)
+    }),
 ];
 
 /// Everything that is counted at one moment.

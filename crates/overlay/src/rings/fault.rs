@@ -31,6 +31,9 @@ pub enum Fault {
     /// An indirect table that was not negotiated, lies in another one or has no whole descriptors.
     #[error("an indirect table where none may be")]
     Indirect,
+    /// Its monitor has made an eventfd block, and filled it.
+    #[error("an eventfd that blocks")]
+    Blocked,
     /// The memory was truncated by its owner.
     #[error("the guest's memory was truncated under the ring")]
     Truncated,

@@ -25,6 +25,13 @@ const AGAIN: Timespec = Timespec {
     tv_nsec: 200_000_000,
 };
 
+/// How long a monitor stays away that has made an eventfd block: a dispatcher stood still for up to two ticks of
+/// the watchdog.
+const BANISHED: Timespec = Timespec {
+    tv_sec: 60,
+    tv_nsec: 0,
+};
+
 /// Connections that wait until they are accepted; one monitor is served at a time.
 const BACKLOG: i32 = 16;
 
@@ -96,10 +103,17 @@ pub fn serve(
         if let Err(error) = reason {
             port.note(format!("connection: {error}"));
         }
-        // A monitor that hangs up at once is not called all the time.
-        if matches!(meeting, Meeting::Call(_)) && pause(end) {
+        // A monitor that hangs up at once is not called all the time, and one that blocks a dispatcher until
+        // the watchdog ends that does so rarely.
+        let wait = match meeting {
+            _ if port.is_cut() => &BANISHED,
+            Meeting::Call(_) => &AGAIN,
+            Meeting::Listen(_) => continue,
+        };
+        if pause(end, wait) {
             return;
         }
+        port.forgive();
     }
 }
 
@@ -135,16 +149,16 @@ fn meet(meeting: &Meeting, end: &OwnedFd) -> Option<UnixStream> {
                 }
             }
         }
-        if pause(end) {
+        if pause(end, &AGAIN) {
             return None;
         }
     }
 }
 
-/// Waits a moment before the next attempt; true at the end.
-fn pause(end: &OwnedFd) -> bool {
+/// Waits before the next attempt; true at the end.
+fn pause(end: &OwnedFd, wait: &Timespec) -> bool {
     let mut fds = [PollFd::new(end, PollFlags::IN)];
-    let _ = poll(&mut fds, Some(&AGAIN));
+    let _ = poll(&mut fds, Some(wait));
     !fds[0].revents().is_empty()
 }
 
@@ -157,10 +171,16 @@ fn converse(port: &Arc<Shared>, stream: UnixStream, end: &OwnedFd) -> Result<(),
         let mut fds = [
             PollFd::new(end, PollFlags::IN),
             PollFd::new(&socket, PollFlags::IN),
+            PollFd::new(&port.cuts, PollFlags::IN),
         ];
         let _ = poll(&mut fds, None);
         if !fds[0].revents().is_empty() {
             return Ok(());
+        }
+        if port.is_cut() {
+            let what =
+                "the monitor made an eventfd block and filled it; none is taken for a minute";
+            return Err(Error::SocketError(io::Error::other(what)));
         }
         if fds[1].revents().is_empty() {
             continue;

@@ -124,7 +124,7 @@ impl Device {
     fn halt(&mut self, index: usize) {
         self.rings[index].started = false;
         if let Some(mut ring) = self.slot(index).stop() {
-            ring.tell(self.port.counters());
+            ring.tell(&self.port);
             self.rings[index].base = ring.queue.position().available;
         }
         self.silence(index);
@@ -165,7 +165,7 @@ impl Device {
             Some(ring) if ring.call.is_some() => ring.queue.owes(),
             _ => queue.position().used != 0,
         };
-        let ring = Box::new(Ring {
+        let mut ring = Box::new(Ring {
             index,
             queue,
             features: self.features,
@@ -177,7 +177,7 @@ impl Device {
             fault: was.and_then(|ring| ring.fault),
         });
         if is_behind {
-            ring.interrupt(self.port.counters());
+            ring.interrupt(&self.port);
         }
         self.slot(index).start(ring);
         // Frames may wait already, and a dispatcher that sleeps was told that there is no ring.
@@ -217,7 +217,8 @@ fn location(region: &VhostUserMemoryRegion) -> Location {
     }
 }
 
-/// An event descriptor of the monitor: an eventfd, or a write could block a dispatcher for ever.
+/// An event descriptor of the monitor: an eventfd, because a write to something else could do anything. That it
+/// does not block is the monitor's to change at any time (see `crate::watchdog`).
 fn event(file: File) -> Result<Arc<OwnedFd>> {
     let fd = OwnedFd::from(file);
     let name = super::descriptors::name(&fd).map_err(Error::ReqHandlerError)?;

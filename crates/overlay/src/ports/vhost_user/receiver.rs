@@ -162,7 +162,7 @@ impl Receiver {
             let more = ring.queue.look().is_ok_and(|ready| ready > 0);
             if more || self.owes().is_none() {
                 self.owed = None;
-                ring.tell(self.port.counters());
+                ring.tell(&self.port);
             }
         }
     }
@@ -235,10 +235,10 @@ impl Receive for Receiver {
     fn tell(&mut self) {
         // Of a ring that somebody stops meanwhile, that one tells.
         self.owed = None;
-        let counters = self.port.counters();
+        let port = Arc::clone(&self.port);
         match &mut self.ring {
-            Some(ring) => ring.tell(counters),
-            None => _ = self.rings().from_guest.with(|ring| ring.tell(counters)),
+            Some(ring) => ring.tell(&port),
+            None => _ = self.rings().from_guest.with(|ring| ring.tell(&port)),
         }
     }
 

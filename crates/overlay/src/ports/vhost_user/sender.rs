@@ -102,7 +102,7 @@ impl Transmit for Sender {
     fn flush(&mut self) {
         for (held, pair) in self.held.iter_mut().zip(&self.port.pairs) {
             if let Some(mut ring) = held.take() {
-                ring.tell(self.port.counters());
+                ring.tell(&self.port);
                 pair.to_guest.give_back(ring);
             }
         }
@@ -154,7 +154,7 @@ fn send(
     let mut early = false;
     match port.interrupts() {
         Interrupts::Early => early = first,
-        Interrupts::BeforeData if first && !which.is_empty() => ring.interrupt(port.counters()),
+        Interrupts::BeforeData if first && !which.is_empty() => ring.interrupt(port),
         Interrupts::BeforeData | Interrupts::Batch => {}
     }
     let waiting = ring.queue.ready().unwrap_or_default();
@@ -170,7 +170,7 @@ fn send(
                 if early {
                     early = false;
                     ring.queue.publish();
-                    ring.tell(port.counters());
+                    ring.tell(port);
                 }
             }
             Delivery::NoBuffer => pass.no_buffer += 1,
