@@ -3,6 +3,7 @@
 mod common;
 mod vm;
 
+use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -194,6 +195,27 @@ fn a_monitor_that_hangs_up_or_does_not_answer_keeps_nobody_waiting() {
         std::thread::spawn(move || done.send(client.say(add.trim_end_matches(" client on"))));
         let refused = answered.recv_timeout(Duration::from_secs(20)).unwrap();
         assert!(refused.unwrap_err().contains("in use"));
+    });
+}
+
+/// A monitor that says the beginning of a message, in each of its parts, and no more.
+#[test]
+fn a_monitor_that_does_not_go_on_keeps_nobody_waiting() {
+    with_daemon("half", |world, daemon| {
+        let set_mem_table = [5_u32, 1, 8 + 32].map(u32::to_le_bytes).concat();
+        let socket = world.path("half.sock");
+        for bytes in [0, 1, 11, 12] {
+            let add = format!(
+                "add interface half network lan vhost-user {}",
+                socket.display()
+            );
+            obeys(daemon, &add);
+            let mut monitor = UnixStream::connect(&socket).unwrap();
+            monitor.write_all(&set_mem_table[..bytes]).unwrap();
+            std::thread::sleep(Duration::from_millis(50));
+            obeys(daemon, "list interfaces");
+            obeys(daemon, "delete interface half");
+        }
     });
 }
 
