@@ -95,9 +95,11 @@ impl Buffers {
             return Ok(Delivery::NoBuffer);
         }
         let mut taken = 0;
-        let outcome = loop {
+        loop {
             if queue.ready()? == 0 {
-                break Delivery::NoBuffer;
+                queue.rewind(taken);
+                queue.lacks(self.chain.bytes());
+                return Ok(Delivery::NoBuffer);
             }
             let before = self.chain.bytes();
             let head = queue.pop(Direction::ToGuest, &mut self.chain)?;
@@ -107,17 +109,14 @@ impl Buffers {
                 return Ok(Delivery::Done);
             }
             if !mergeable {
-                break Delivery::TooLong;
+                queue.rewind(taken);
+                return Ok(Delivery::TooLong);
             }
             if self.heads.len() >= MAX_CHAINS || self.chain.pieces().len() >= MAX_PIECES {
-                break Delivery::Cramped;
+                queue.rewind(taken);
+                return Ok(Delivery::Cramped);
             }
-        };
-        queue.rewind(taken);
-        if outcome == Delivery::NoBuffer {
-            queue.lacks(self.chain.bytes());
         }
-        Ok(outcome)
     }
 }
 

@@ -275,6 +275,7 @@ impl Queue {
 
     /// All that wait hold `bytes` together: the next frame need not walk them to find that out again, and
     /// the one after it.
+    #[cold]
     pub fn lacks(&mut self, bytes: u64) {
         self.lack = Some((self.seen, bytes));
     }
@@ -286,9 +287,14 @@ impl Queue {
     /// An index that jumped.
     #[inline]
     pub fn is_known_to_lack(&mut self, need: u64) -> Result<bool, Fault> {
-        let Some((seen, bytes)) = self.lack else {
-            return Ok(false);
-        };
+        match self.lack {
+            None => Ok(false),
+            Some(known) => self.still_lacks(need, known),
+        }
+    }
+
+    #[cold]
+    fn still_lacks(&mut self, need: u64, (seen, bytes): (u16, u64)) -> Result<bool, Fault> {
         self.look()?;
         if seen == self.seen && need > bytes {
             return Ok(true);
