@@ -5,6 +5,7 @@
 
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 
 use crate::frames::Batch;
 
@@ -42,6 +43,12 @@ pub trait Receive: Send {
     /// Asks to be woken for the next frame. True when some have arrived already: then look again
     /// before sleeping.
     fn arm(&mut self) -> bool;
+
+    /// Whether nothing will ever come again: the device is gone, and its descriptor would only wake its
+    /// dispatcher for ever.
+    fn is_gone(&self) -> bool {
+        false
+    }
 
     /// No wake-ups, please: somebody is looking, again and again until it is [`Receive::arm`]ed or dropped. Also
     /// takes back a wake-up that was given.
@@ -144,6 +151,10 @@ pub struct Counters {
     pub mode_changes: AtomicU64,
     /// Rings and connections that were ended for the other side's mistakes.
     pub faults: AtomicU64,
+    /// Looks of a dispatcher at it that took long, as the watchdog found.
+    pub slow_rounds: AtomicU64,
+    /// What was last found wrong with it.
+    trouble: Mutex<Option<String>>,
 }
 
 /// Frames in one direction.
@@ -177,6 +188,25 @@ impl Counters {
     #[must_use]
     pub fn copied(&self) -> u64 {
         self.received.copied.load(Relaxed) + self.sent.copied.load(Relaxed)
+    }
+
+    /// Counts a fault, and keeps its reason.
+    #[cold]
+    pub fn note(&self, trouble: String) {
+        self.faults.fetch_add(1, Relaxed);
+        self.tell(trouble);
+    }
+
+    /// Keeps what is wrong with it.
+    pub fn tell(&self, trouble: String) {
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(trouble);
+    }
+
+    /// What was last found wrong with it.
+    #[must_use]
+    pub fn trouble(&self) -> Option<String> {
+        let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        trouble.clone()
     }
 
     /// Counts dropped frames.

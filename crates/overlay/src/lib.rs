@@ -21,6 +21,7 @@
 //! - [`links`]: the ways to other hosts
 //! - [`ports`]: how guests are plugged in
 //! - [`rings`]: the memory that a guest shares, and what it may do to it
+//! - [`watchdog`]: sees whether the threads get on
 //! - [`tls`]: certificates, for links and for control
 //! - [`daemon`]: a configuration, and what is open because of it
 //! - [`control`]: how the configuration is changed and looked at
@@ -37,3 +38,4 @@ pub mod links;
 pub mod ports;
 pub mod rings;
 pub mod tls;
+pub mod watchdog;

@@ -15,6 +15,7 @@ use latlab_overlay::control::{Local, Remote};
 use latlab_overlay::daemon::Daemon;
 use latlab_overlay::links::udp::sealed;
 use latlab_overlay::tls::Credentials;
+use latlab_overlay::watchdog::guard_process;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -64,6 +65,7 @@ Run `help` over the control socket for every command.";
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    guard_process();
     match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err((message, hint)) => {

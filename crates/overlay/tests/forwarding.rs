@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use latlab_model::overlay::language::parse_file;
 use latlab_model::overlay::{Overlay, PortName, Qualifier};
@@ -323,4 +324,38 @@ fn random_traffic_stays_in_its_network_and_follows_the_rules() {
         }
     }
     assert!(followed > 1000, "the rules were hardly ever asked");
+}
+
+/// An address that a guest has made up.
+fn invented(number: u64) -> [u8; 6] {
+    let b = number.to_be_bytes();
+    [2, b[3], b[4], b[5], b[6], b[7]]
+}
+
+/// As long as the table is full of addresses that are in use, one that is new costs its sender and nobody else.
+#[test]
+fn a_guest_that_invents_addresses_does_not_slow_the_switch_down() {
+    let ports_of = |port| format!("add interface p{port} network lan tap t{port}\n");
+    let text: String = (0..16).map(ports_of).collect();
+    let mut switch = Switch::new(&format!("add network lan vni 7\n{text}"));
+    for port in 0..15 {
+        for number in 0..4096 {
+            let source = invented(port << 16 | number);
+            let _ = switch.local(&format!("p{port}"), source, BROADCAST);
+        }
+    }
+    let begin = Instant::now();
+    for number in 0..300_000 {
+        let _ = switch.local("p0", invented(1 << 32 | number), BROADCAST);
+        assert!(begin.elapsed() < Duration::from_secs(20), "after {number}");
+    }
+    // Its neighbours are known, and newcomers become so.
+    assert_eq!(
+        switch.local("p15", mac(1), invented(3 << 16 | 5)),
+        ports(&["p3"])
+    );
+    assert_eq!(
+        switch.local("p3", invented(3 << 16 | 5), mac(1)),
+        ports(&["p15"])
+    );
 }

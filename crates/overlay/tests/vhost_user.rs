@@ -8,6 +8,7 @@ use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -174,6 +175,49 @@ fn a_hostile_guest_stops_its_own_rings_and_nobody_elses() {
         drop(next);
         hub.until("it hung up too", |hub| !hub.port(2).connected());
     }
+}
+
+/// A guest may offer as many buffers as its ring has entries, each of one byte: nothing to receive in.
+#[test]
+fn a_guest_whose_buffers_are_of_one_byte_is_given_up() {
+    const MANY: u16 = 1024;
+    let mut hub = Hub::new("tiny", 3);
+    let [mut a, mut b, mut hostile] = [0, 1, 2].map(|id| Vm::connect(&hub.socket(id), PLAIN));
+    hostile.resize(MANY);
+    for head in 0..MANY {
+        let buffer = Buffer::write(Guest::START + (2 << 20) + u64::from(head), 1);
+        hostile.to_guest.describe(&hostile.guest, head, buffer);
+        hostile.to_guest.offer(&hostile.guest, head);
+    }
+    for number in 0..100 {
+        a.send(&frame(number, 1400));
+        hub.until("the neighbour receives", |_| b.receive().is_some());
+    }
+    let trouble = hub.port(2).trouble().unwrap_or_default();
+    assert!(trouble.contains("too small for any frame"), "{trouble}");
+    assert_eq!(hub.counters[2].received.frames.load(Relaxed), 0);
+}
+
+/// A page of a disk's or of FUSE's file comes when somebody else likes, and a dispatcher would wait for it.
+#[test]
+fn a_guest_whose_memory_is_a_file_of_a_disk_is_refused() {
+    let hub = Hub::new("disk", 1);
+    let vm = Vm::connect(&hub.socket(0), PLAIN);
+    let path =
+        PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("memory-{}", std::process::id()));
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(&path)
+        .unwrap();
+    std::fs::remove_file(&path).unwrap();
+    file.set_len(MEMORY).unwrap();
+    let mut region = vm.region();
+    region.mmap_handle = file.as_raw_fd();
+    assert!(vm.monitor.set_mem_table(&[region]).is_err());
+    let trouble = hub.port(0).trouble().unwrap_or_default();
+    assert!(trouble.contains("its file is not memory"), "{trouble}");
 }
 
 /// Headers that cannot be: the frame is dropped, the ring goes on.

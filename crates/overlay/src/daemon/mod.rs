@@ -364,6 +364,7 @@ impl Daemon {
             let counters = Arc::clone(&port.output.counters);
             self.dispatchers[dispatcher].attach(Input {
                 key,
+                name: name.to_string(),
                 receive,
                 mode,
                 counters,

@@ -11,7 +11,7 @@ use crate::forwarding::Matrix;
 /// A counter: its name, what it counts, and where it is.
 type Metric = (&'static str, &'static str, fn(&Counters) -> u64);
 
-const METRICS: [Metric; 10] = [
+const METRICS: [Metric; 11] = [
     ("received_frames", "Frames that came in", |c| {
         c.received.frames.load(Relaxed)
     }),
@@ -36,6 +36,9 @@ const METRICS: [Metric; 10] = [
         "Rings and connections ended for the other side's mistakes",
         |c| c.faults.load(Relaxed),
     ),
+    ("slow_rounds", "Looks of a dispatcher that took long", |c| {
+        c.slow_rounds.load(Relaxed)
+    }),
 ];
 
 /// Everything that is counted at one moment.
@@ -109,7 +112,7 @@ impl Daemon {
     /// Why the last ring or connection of an interface was ended, when that was the other side's mistake.
     #[must_use]
     pub fn trouble(&self, name: &str) -> Option<String> {
-        self.ports.get(name)?.opened.trouble()
+        self.ports.get(name)?.output.counters.trouble()
     }
 
     /// Who sent how much to whom.

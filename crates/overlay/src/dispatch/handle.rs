@@ -15,6 +15,7 @@ use super::pass::Pass;
 use super::worker::{CONTROL, Worker};
 use super::{Input, InputKey, Manner, Snapshot};
 use crate::forwarding::{Learned, Matrix};
+use crate::watchdog::Beat;
 
 /// What control asks of a dispatcher.
 pub(super) enum Order {
@@ -82,7 +83,8 @@ impl Dispatcher {
                 // All dispatchers tell the same time: they share what they learn.
                 let start = learned.start();
                 let pass = Pass::new(snapshot, learned, seed);
-                Worker::new(pass, (received, flag), epoll, start, manner).run();
+                let beat = Beat::start(format!("dispatcher {number}"));
+                Worker::new(pass, (received, flag), epoll, start, manner, beat).run();
             })?;
         on_processor.recv().map_err(io::Error::other)??;
         Ok(Dispatcher {

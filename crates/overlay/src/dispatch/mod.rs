@@ -37,6 +37,8 @@ pub struct Manner {
 pub struct Input {
     /// Chosen by control, to find it again.
     pub key: InputKey,
+    /// The name of its port, as people know it.
+    pub name: String,
     /// Receives.
     pub receive: Box<dyn Receive>,
     /// When it is looked at.

@@ -17,6 +17,7 @@ use super::stream::Stream;
 use super::urgency::Urgency;
 use super::{Input, InputKey, Manner, Pace, sys};
 use crate::endpoints::Counters;
+use crate::watchdog::Beat;
 
 /// Looks at the ports that are polled before the sleeping ones are asked for as well.
 const LOOKS: u32 = 64;
@@ -110,6 +111,8 @@ pub(super) struct Worker {
     pub epoll: OwnedFd,
     pub start: Instant,
     manner: Manner,
+    /// What the watchdog is told.
+    beat: Arc<Beat>,
     urgency: Urgency,
     /// Whether the thread is a real-time one.
     is_realtime: bool,
@@ -125,10 +128,12 @@ impl Worker {
         epoll: OwnedFd,
         start: Instant,
         manner: Manner,
+        beat: Arc<Beat>,
     ) -> Worker {
         Worker {
             urgency: Urgency::new(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX)),
             manner,
+            beat,
             is_realtime: false,
             pass,
             orders,
@@ -197,6 +202,7 @@ impl Worker {
         match port.state {
             State::Asleep => 0,
             State::Polled => {
+                self.beat.looks_at(port.input.key.0);
                 let frames = self.pass.run(receive, now) as u64;
                 if !port.pace.polled(frames, now) {
                     count_change(&port.input.counters);
@@ -209,6 +215,7 @@ impl Worker {
             }
             State::Gathering(until) if now < until => 0,
             State::Awake(_) | State::Gathering(_) => {
+                self.beat.looks_at(port.input.key.0);
                 let (came, is_empty) = self.pass.run_out(receive, now);
                 port.has_brought(came, is_empty, now);
                 came
@@ -303,12 +310,19 @@ impl Worker {
             tv_nsec: i64::try_from(nanos % 1_000_000_000).unwrap_or_default(),
         });
         self.events.clear();
+        let is_long = nanos != Some(0);
+        if is_long {
+            self.beat.sleeps();
+        }
         // Interrupted or not: what matters is looked at again anyway.
         let _ = epoll::wait(
             &self.epoll,
             spare_capacity(&mut self.events),
             timeout.as_ref(),
         );
+        if is_long {
+            self.beat.wakes();
+        }
         for event in &self.events {
             let key = event.data.u64();
             if key == CONTROL {
@@ -317,6 +331,12 @@ impl Worker {
             }
             let woken = |port: &&mut Port| u64::from(port.input.key.0) == key;
             if let Some(port) = self.ports.iter_mut().find(woken) {
+                if port.input.receive.is_gone() {
+                    // It was told; its descriptor is ready for ever.
+                    let _ = epoll::delete(&self.epoll, port.input.receive.wakeup());
+                    port.state = State::Asleep;
+                    continue;
+                }
                 match port.state {
                     State::Asleep => port.wake(),
                     // It had made up its mind before it was asked not to.
@@ -372,6 +392,8 @@ impl Worker {
             stream: Stream::default(),
             tell_at: None,
         };
+        self.beat
+            .add(port.input.key.0, &port.input.name, &port.input.counters);
         start(&mut port);
         self.ports.push(port);
     }
@@ -379,6 +401,7 @@ impl Worker {
     fn detach(&mut self, key: InputKey) -> Option<Input> {
         let at = self.ports.iter().position(|port| port.input.key == key)?;
         let port = self.ports.remove(at);
+        self.beat.remove(key.0);
         let _ = epoll::delete(&self.epoll, port.input.receive.wakeup());
         Some(port.input)
     }
@@ -386,7 +409,9 @@ impl Worker {
 
 /// Puts a port into the state that its pace begins with.
 fn start(port: &mut Port) {
-    port.state = if port.pace.is_polling() {
+    port.state = if port.input.receive.is_gone() {
+        State::Asleep
+    } else if port.pace.is_polling() {
         port.input.receive.disarm();
         State::Polled
     } else if port.input.receive.arm() {

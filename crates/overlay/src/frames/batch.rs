@@ -9,6 +9,10 @@ use crate::endpoints::PortId;
 /// and so does a whole small frame.
 pub const HEAD: usize = 128;
 
+/// Most stretches of borrowed memory behind a frame's head. Sinks hand them to the kernel in one call, which
+/// takes at most 1024 with their own headers (`UIO_MAXIOV`, writev(2)).
+pub const MAX_SEGMENTS: usize = 512;
+
 /// How many links a frame may pass, as IPv4's hosts choose it (RFC 1700).
 pub const HOPS: u8 = 64;
 
@@ -89,10 +93,16 @@ pub struct Batch {
     segments: Vec<Segment>,
 }
 
-/// A frame too short to have addresses and a type.
+/// A frame that a batch does not take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("shorter than an Ethernet header")]
-pub struct TooShort;
+pub enum Unfit {
+    /// Too short to have addresses and a type.
+    #[error("shorter than an Ethernet header")]
+    TooShort,
+    /// Its receiver has to copy it into one buffer first.
+    #[error("in more than {MAX_SEGMENTS} stretches of memory")]
+    TooManySegments,
+}
 
 impl Batch {
     /// A batch for at most `room` frames.
@@ -146,14 +156,18 @@ impl Batch {
         &self.segments[first..first + usize::from(frame.segments)]
     }
 
-    /// Makes the last frame longer. Its headers say nothing of that until somebody writes it there.
-    pub(super) fn extend_last(&mut self, segment: Segment) {
-        if let Some(frame) = self.places[..self.used].last_mut() {
-            // The last frame's segments are the last ones.
-            self.segments.push(segment);
-            frame.segments += 1;
-            frame.len += u32::try_from(segment.len()).unwrap_or(u32::MAX);
-        }
+    /// Makes the last frame longer; false when it has [`MAX_SEGMENTS`] already. Its headers say nothing of
+    /// that until somebody writes it there.
+    pub(super) fn extend_last(&mut self, segment: Segment) -> bool {
+        let frame = self.places[..self.used].last_mut();
+        let Some(frame) = frame.filter(|frame| usize::from(frame.segments) < MAX_SEGMENTS) else {
+            return false;
+        };
+        // The last frame's segments are the last ones.
+        self.segments.push(segment);
+        frame.segments += 1;
+        frame.len += u32::try_from(segment.len()).unwrap_or(u32::MAX);
+        true
     }
 
     /// Adds the last frame's bytes from an offset in its head on to a sum.
@@ -176,7 +190,7 @@ impl Batch {
     ///
     /// # Errors
     ///
-    /// A frame shorter than an Ethernet header.
+    /// A frame shorter than an Ethernet header, or in too many pieces.
     ///
     /// # Panics
     ///
@@ -188,7 +202,7 @@ impl Batch {
         network: u32,
         offload: Offload,
         pieces: impl IntoIterator<Item = Segment>,
-    ) -> Result<(), TooShort> {
+    ) -> Result<(), Unfit> {
         assert!(self.room() > 0, "a batch is never filled beyond its room");
         let first_segment = self.segments.len();
         let frame = &mut self.places[self.used];
@@ -204,16 +218,18 @@ impl Batch {
             }
         }
         let segments = self.segments.len() - first_segment;
-        let (Ok(len), Ok(segments), true) =
-            (u32::try_from(len), u16::try_from(segments), head >= 14)
+        let (Ok(len), true, true) = (u32::try_from(len), segments <= MAX_SEGMENTS, head >= 14)
         else {
             self.segments.truncate(first_segment);
-            return Err(TooShort);
+            return Err(match segments <= MAX_SEGMENTS {
+                true => Unfit::TooShort,
+                false => Unfit::TooManySegments,
+            });
         };
         (frame.len, frame.network, frame.ingress) = (len, network, ingress);
-        // At most as many bytes as a head has, at most as many segments as there is memory for.
+        // At most as many bytes as a head has, and `MAX_SEGMENTS` for each frame of a batch.
         (frame.head_len, frame.first_segment) = (head as u16, first_segment as u32);
-        (frame.segments, frame.hops, frame.origin) = (segments, HOPS, 0);
+        (frame.segments, frame.hops, frame.origin) = (segments as u16, HOPS, 0);
         frame.offload = offload;
         self.used += 1;
         Ok(())
@@ -249,7 +265,22 @@ mod tests {
     fn a_frame_without_addresses_is_refused_and_leaves_nothing() {
         let mut batch = Batch::new(1);
         let refused = batch.push(PortId(0), 0, Offload::default(), [Segment::of(&[0; 13])]);
-        assert_eq!(refused, Err(TooShort));
+        assert_eq!(refused, Err(Unfit::TooShort));
         assert_eq!(batch.room(), 1);
+    }
+
+    #[test]
+    fn a_frame_in_too_many_pieces_is_refused_and_leaves_nothing() {
+        let mut batch = Batch::new(1);
+        let pieces = |rest| {
+            let head = [Segment::of(&[0; HEAD])].into_iter();
+            head.chain(std::iter::repeat_n(Segment::of(&[1]), rest))
+        };
+        let refused = batch.push(PortId(0), 0, Offload::default(), pieces(MAX_SEGMENTS + 1));
+        assert_eq!(refused, Err(Unfit::TooManySegments));
+        let taken = batch.push(PortId(0), 0, Offload::default(), pieces(MAX_SEGMENTS));
+        assert_eq!(taken, Ok(()));
+        assert_eq!(batch.rest(&batch.frames()[0]).len(), MAX_SEGMENTS);
+        assert!(!batch.extend_last(Segment::of(&[1])));
     }
 }

@@ -100,10 +100,12 @@ impl Joiner {
                 return false;
             }
         }
+        if !batch.extend_last(segment.slice(payload.start, payload.len())) {
+            return false;
+        }
         last.count += 1;
         last.ending = frame[last.headers.transport + 13] & (FIN | PSH);
         last.payload += payload.len();
-        batch.extend_last(segment.slice(payload.start, payload.len()));
         true
     }
 

@@ -18,7 +18,7 @@ mod sys;
 #[cfg(test)]
 mod tests;
 
-pub use batch::{Batch, Frame, HEAD, HOPS, NETWORK_UNKNOWN, TooShort};
+pub use batch::{Batch, Frame, HEAD, HOPS, MAX_SEGMENTS, NETWORK_UNKNOWN, Unfit};
 pub use checksum::Sum;
 pub use headers::{Headers, Refused, uncompleted};
 pub use joining::Joiner;

@@ -400,6 +400,25 @@ fn what_was_cut_is_joined_and_cut_again_the_same() {
 }
 
 #[test]
+fn a_stream_of_tiny_segments_is_joined_into_frames_that_one_system_call_takes() {
+    let mut random = Random(9);
+    let mut arena = Arena::new();
+    let mut drawn = draw_stream(&mut random);
+    drawn.bytes.truncate(drawn.headers);
+    drawn.bytes.extend(random.bytes(16 * MAX_PIECES));
+    drawn.offload.gso_size = 16;
+    let pieces = pieces_of(&mut arena, &batch_of(&mut random, &drawn), 0);
+    let mut batch = Batch::new(8);
+    receive(&mut batch, &pieces);
+    let mut again = Vec::new();
+    for (number, frame) in batch.frames().iter().enumerate() {
+        assert!(batch.rest(frame).len() <= MAX_SEGMENTS);
+        again.extend(pieces_of(&mut arena, &batch, number));
+    }
+    assert_eq!(again, pieces);
+}
+
+#[test]
 fn what_does_not_follow_or_is_damaged_is_not_joined() {
     let mut random = Random(77);
     let mut arena = Arena::new();

@@ -289,6 +289,45 @@ fn a_frame_for_which_there_is_too_little_leaves_the_buffers() {
 
 /// Buffers over the ring itself, over each other, and the same one twice: the guest only hurts itself.
 #[test]
+fn a_frame_that_lacked_buffers_is_taken_as_soon_as_there_are_enough() {
+    let mut bench = bench();
+    (0..SIZE).for_each(|at| bench.describe(at, Buffer::write(BUFFER, 100)));
+    assert_eq!(bench.receive(180), Ok(Delivery::NoBuffer), "there is none");
+    bench.driver.offer(&bench.guest, 0);
+    assert_eq!(bench.receive(180), Ok(Delivery::NoBuffer), "one is too few");
+    assert_eq!(bench.receive(180), Ok(Delivery::NoBuffer), "as before");
+    bench.driver.offer(&bench.guest, 1);
+    assert_eq!(bench.receive(180), Ok(Delivery::Done));
+    bench.driver.offer(&bench.guest, 2);
+    assert_eq!(bench.receive(180), Ok(Delivery::NoBuffer));
+    assert_eq!(bench.receive(80), Ok(Delivery::Done), "a smaller one fits");
+    assert_eq!(bench.receive(80), Ok(Delivery::NoBuffer));
+    bench.driver.jump(&bench.guest, 30_000);
+    assert_eq!(bench.receive(80), Err(Fault::IndexJump));
+}
+
+#[test]
+fn a_frame_does_not_take_more_chains_than_a_driver_would_need() {
+    const MANY: u16 = 1024;
+    let guest = Guest::new(1 << 20).unwrap();
+    let mut driver = Driver::new(Guest::START, MANY);
+    for head in 0..MANY {
+        driver.describe(&guest, head, Buffer::write(BUFFER, 1));
+        driver.offer(&guest, head);
+    }
+    let mut bench = Bench {
+        queue: Queue::new(driver.setup(), guest.memory(), None).unwrap(),
+        guest,
+        driver,
+        chain: Chain::default(),
+    };
+    let before = bench.queue.position();
+    assert_eq!(bench.receive(900), Ok(Delivery::Cramped));
+    assert_eq!(bench.queue.position(), before);
+    assert_eq!(bench.receive(200), Ok(Delivery::Done), "this one fits");
+}
+
+#[test]
 fn buffers_over_the_ring_stay_inside_the_guest() {
     let mut it = bench();
     it.describe(0, Buffer::write(Guest::START, 4096));

@@ -6,6 +6,11 @@ use super::fault::Fault;
 use super::queue::Queue;
 use crate::frames::Segment;
 
+/// Most chains, and most pieces of them, for one frame: what a guest may make a frame to it cost. The longest
+/// frame takes 43 chains of a driver that sizes its buffers for Ethernet, and 129 of 512 bytes.
+const MAX_CHAINS: usize = 256;
+const MAX_PIECES: usize = 1024;
+
 /// What became of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
@@ -15,6 +20,8 @@ pub enum Delivery {
     NoBuffer,
     /// The next buffer is too small, and the guest cannot merge buffers.
     TooLong,
+    /// The guest's buffers are so small that the frame would take too many of them.
+    Cramped,
 }
 
 /// A frame to deliver.
@@ -84,10 +91,14 @@ impl Buffers {
     fn gather(&mut self, queue: &mut Queue, need: u64, mergeable: bool) -> Result<Delivery, Fault> {
         self.chain.clear();
         self.heads.clear();
+        if queue.is_known_to_lack(need)? {
+            return Ok(Delivery::NoBuffer);
+        }
         let mut taken = 0;
         loop {
             if queue.ready()? == 0 {
                 queue.rewind(taken);
+                queue.lacks(self.chain.bytes());
                 return Ok(Delivery::NoBuffer);
             }
             let before = self.chain.bytes();
@@ -100,6 +111,10 @@ impl Buffers {
             if !mergeable {
                 queue.rewind(taken);
                 return Ok(Delivery::TooLong);
+            }
+            if self.heads.len() >= MAX_CHAINS || self.chain.pieces().len() >= MAX_PIECES {
+                queue.rewind(taken);
+                return Ok(Delivery::Cramped);
             }
         }
     }

@@ -22,12 +22,18 @@ pub enum Fault {
     /// Longer than any frame, with all of its buffers.
     #[error("a chain longer than any frame")]
     Giant,
+    /// Buffers to receive in that are too small for frames, however many.
+    #[error("buffers that are too small for any frame")]
+    Cramped,
     /// A buffer to read where one to write belongs, or the other way round.
     #[error("a buffer of the wrong direction")]
     Direction,
     /// An indirect table that was not negotiated, lies in another one or has no whole descriptors.
     #[error("an indirect table where none may be")]
     Indirect,
+    /// Its monitor has made an eventfd block, and filled it.
+    #[error("an eventfd that blocks")]
+    Blocked,
     /// The memory was truncated by its owner.
     #[error("the guest's memory was truncated under the ring")]
     Truncated,

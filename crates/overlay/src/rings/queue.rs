@@ -71,6 +71,8 @@ pub struct Queue {
     /// The used index at which the guest was last asked whether it wants to be told.
     asked: u16,
     log: Option<UsedLog>,
+    /// Up to which index the chains were once too few for a frame, and the bytes that they hold together.
+    lack: Option<(u16, u64)>,
     /// Heads and first descriptors that were read already, from this available entry on.
     ahead: Vec<(u16, Descriptor)>,
     ahead_from: u16,
@@ -126,6 +128,7 @@ impl Queue {
             shadow: Vec::with_capacity(usize::from(size)),
             asked: position.used,
             log: None,
+            lack: None,
             ahead: Vec::with_capacity(AHEAD.into()),
             ahead_from: position.available,
         };
@@ -268,6 +271,36 @@ impl Queue {
         )?;
         self.next = self.next.wrapping_add(1);
         Ok(head)
+    }
+
+    /// All that wait hold `bytes` together: the next frame need not walk them to find that out again, and
+    /// the one after it.
+    #[cold]
+    pub fn lacks(&mut self, bytes: u64) {
+        self.lack = Some((self.seen, bytes));
+    }
+
+    /// Whether all chains that wait are known to hold less than `need` bytes.
+    ///
+    /// # Errors
+    ///
+    /// An index that jumped.
+    #[inline]
+    pub fn is_known_to_lack(&mut self, need: u64) -> Result<bool, Fault> {
+        match self.lack {
+            None => Ok(false),
+            Some(known) => self.still_lacks(need, known),
+        }
+    }
+
+    #[cold]
+    fn still_lacks(&mut self, need: u64, (seen, bytes): (u16, u64)) -> Result<bool, Fault> {
+        self.look()?;
+        if seen == self.seen && need > bytes {
+            return Ok(true);
+        }
+        self.lack = None;
+        Ok(false)
     }
 
     /// Gives the last `chains` back unused, as if they had not been taken.

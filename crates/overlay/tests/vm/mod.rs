@@ -87,6 +87,7 @@ impl Vm {
             | VhostUserProtocolFeatures::LOG_SHMFD
             | VhostUserProtocolFeatures::MTU
             | VhostUserProtocolFeatures::STATUS
+            | VhostUserProtocolFeatures::RESET_DEVICE
             | VhostUserProtocolFeatures::RARP;
         let have = self.monitor.get_protocol_features().unwrap();
         assert!(have.contains(wanted));
@@ -113,8 +114,8 @@ impl Vm {
     pub fn addresses(&self, ring: usize) -> VringConfigData {
         let setup = [&self.to_guest, &self.from_guest][ring].setup();
         VringConfigData {
-            queue_max_size: SIZE,
-            queue_size: SIZE,
+            queue_max_size: setup.size,
+            queue_size: setup.size,
             flags: 0,
             desc_table_addr: setup.descriptors,
             used_ring_addr: setup.used,
@@ -124,14 +125,26 @@ impl Vm {
     }
 
     pub fn start(&mut self, ring: usize) {
+        let size = [&self.to_guest, &self.from_guest][ring].setup().size;
         let monitor = &mut self.monitor;
-        monitor.set_vring_num(ring, SIZE).unwrap();
+        monitor.set_vring_num(ring, size).unwrap();
         monitor.set_vring_base(ring, 0).unwrap();
         let addresses = self.addresses(ring);
         self.monitor.set_vring_addr(ring, &addresses).unwrap();
         self.monitor.set_vring_call(ring, &self.call).unwrap();
         self.monitor.set_vring_kick(ring, &self.kick).unwrap();
         self.monitor.set_vring_enable(ring, true).unwrap();
+    }
+
+    /// Takes rings of another size into use, with nothing in them, at the end of the memory.
+    pub fn resize(&mut self, size: u16) {
+        let at = Guest::START + (3 << 20);
+        self.to_guest = Driver::new(at, size);
+        self.from_guest = Driver::new(self.to_guest.end(), size);
+        for ring in [0, 1] {
+            self.monitor.get_vring_base(ring).unwrap();
+            self.start(ring);
+        }
     }
 
     /// Where a buffer of a ring is.

@@ -228,14 +228,6 @@ impl Opened {
         }
     }
 
-    /// Why the last ring or connection was ended, when that was the other side's mistake.
-    pub fn trouble(&self) -> Option<String> {
-        match self {
-            Opened::VhostUser(port) => port.trouble(),
-            _ => None,
-        }
-    }
-
     /// Puts what `set interface` changed into effect.
     pub fn settle(&self, interface: &Interface) {
         if let (Opened::VhostUser(port), InterfaceKind::VhostUser { switches, .. }) =

@@ -252,6 +252,11 @@ impl Outbox {
 
 /// Writes pieces of an arena to a stream, from `first` on. Which piece follows the last that was
 /// offered, and how many bytes were taken of those.
+///
+/// # Errors
+///
+/// The kernel's, and a first piece of more stretches than one call takes: a call with nothing to write
+/// would succeed, and its caller come again for ever.
 pub fn write_pieces(
     socket: BorrowedFd<'_>,
     arena: &Arena,
@@ -272,6 +277,10 @@ pub fn write_pieces(
             count += 1;
         }
         piece += 1;
+    }
+    if count == 0 {
+        let what = format!("nothing to write, or more than {MAX_STRETCHES} stretches in a piece");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
     }
     // SAFETY: all zeros is a message header.
     let mut message: msghdr = unsafe { zeroed() };

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use crate::endpoints::{Counters, DropReason, PortId, Receive, Transmit};
 use crate::frames::{Batch, Gso, Headers, NETWORK_UNKNOWN, Offload};
-use sys::{Gather, Slots};
+use sys::{Gather, Gone, Slots};
 
 /// A tap as it is configured.
 #[derive(Debug, Clone)]
@@ -45,6 +45,7 @@ pub fn open(spec: &Spec<'_>) -> io::Result<(Vec<Receiver>, Sender)> {
             queue: Arc::new(queue),
             id: spec.id,
             slots: Slots::new(),
+            is_gone: false,
             counters: Arc::clone(&spec.counters),
         });
     }
@@ -63,15 +64,32 @@ pub struct Receiver {
     queue: Arc<OwnedFd>,
     id: PortId,
     slots: Slots,
+    /// The interface was deleted, by whoever has the namespace where it lives.
+    is_gone: bool,
     counters: Arc<Counters>,
+}
+
+impl Receiver {
+    #[cold]
+    fn has_gone(&mut self) {
+        if !std::mem::replace(&mut self.is_gone, true) {
+            let what = "its tap was deleted; delete the interface and add it again";
+            self.counters.note(what.to_string());
+        }
+    }
 }
 
 impl Receive for Receiver {
     fn receive(&mut self, batch: &mut Batch) -> usize {
         let (mut frames, mut bytes, mut malformed) = (0, 0, 0);
         for slot in 0..batch.room().min(Slots::COUNT) {
-            let Some((header, frame)) = self.slots.read(slot, &self.queue) else {
-                break;
+            let (header, frame) = match self.slots.read(slot, &self.queue) {
+                Ok(Some(read)) => read,
+                Ok(None) => break,
+                Err(Gone) => {
+                    self.has_gone();
+                    break;
+                }
             };
             let Ok(offload) = Offload::parse(&header, frame.len()) else {
                 malformed += 1;
@@ -108,6 +126,10 @@ impl Receive for Receiver {
     }
 
     fn disarm(&mut self) {}
+
+    fn is_gone(&self) -> bool {
+        self.is_gone
+    }
 }
 
 /// What the interface receives.

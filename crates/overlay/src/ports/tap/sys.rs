@@ -133,6 +133,12 @@ fn ioctl(fd: &OwnedFd, call: c_ulong, argument: *mut c_void) -> io::Result<()> {
     }
 }
 
+/// A frame that was read, behind its header.
+pub(super) type Frame = ([u8; Offload::BYTES], Segment);
+
+/// The interface of a queue is gone.
+pub(super) struct Gone;
+
 /// Where frames are read to. They stay there until their slot is read again.
 pub(super) struct Slots {
     memory: Box<[u8]>,
@@ -158,14 +164,24 @@ impl Slots {
     }
 
     /// Reads the next frame into a slot; none when there is none.
-    pub fn read(&mut self, slot: usize, fd: &OwnedFd) -> Option<([u8; Offload::BYTES], Segment)> {
+    ///
+    /// # Errors
+    ///
+    /// The interface is gone, which reads as `EBADFD` from then on.
+    pub fn read(&mut self, slot: usize, fd: &OwnedFd) -> Result<Option<Frame>, Gone> {
         let memory = &mut self.memory[slot * Self::SIZE..][..Self::SIZE];
-        let read = rustix::io::read(fd, &mut *memory).ok()?;
-        let (header, frame) = memory[..read].split_first_chunk::<{ Offload::BYTES }>()?;
+        let read = match rustix::io::read(fd, &mut *memory) {
+            Ok(read) => read,
+            Err(rustix::io::Errno::BADFD) => return Err(Gone),
+            Err(_) => return Ok(None),
+        };
+        let Some((header, frame)) = memory[..read].split_first_chunk::<{ Offload::BYTES }>() else {
+            return Ok(None);
+        };
         // SAFETY: the memory lives as long as the receiver, and the slot is written again only by
         // the next receive, which is after the batch has been completed.
         let segment = unsafe { Segment::new(frame.as_ptr(), frame.len()) };
-        Some((*header, segment))
+        Ok(Some((*header, segment)))
     }
 }
 

@@ -71,7 +71,8 @@ impl Device {
         self.status
     }
 
-    /// The monitor tells the status; none of it left means a reset.
+    /// The monitor tells the status. None of it left means a reset of the driver's side: rings halt, and
+    /// keep their positions, which QEMU before 8.1 asks for only afterwards.
     pub fn set_status(&mut self, status: u8) {
         self.status = status;
         if status == 0 {
@@ -89,17 +90,18 @@ impl Device {
         self.port.announce(address);
     }
 
-    /// Stops every ring and forgets the guest's memory.
-    pub fn close(&mut self) {
+    /// Resets the virtio device: its rings, features and status. What belongs to the connection stays:
+    /// protocol features, memory, and the descriptors for interrupts, which QEMU sends only once.
+    fn reset(&mut self) {
         for index in 0..self.rings.len() {
             self.halt(index);
-            self.rings[index] = Vring::default();
+            let before = std::mem::take(&mut self.rings[index]);
+            self.rings[index].call = before.call;
+            self.rings[index].error = before.error;
         }
         self.spread();
-        self.memory = Arc::default();
-        self.log = None;
         self.features = Features::default();
-        self.protocol = 0;
+        self.status = 0;
     }
 
     fn slot(&self, index: usize) -> &Slot<Ring> {
@@ -118,10 +120,13 @@ impl Device {
             .ok_or(Error::InvalidParam)
     }
 
-    /// Stops a ring for good; returns it where it stood.
+    /// Stops a ring until it is set up again, and keeps the position where it stood.
     fn halt(&mut self, index: usize) {
         self.rings[index].started = false;
-        drop(self.slot(index).stop());
+        if let Some(mut ring) = self.slot(index).stop() {
+            ring.tell(&self.port);
+            self.rings[index].base = ring.queue.position().available;
+        }
         self.silence(index);
     }
 
@@ -135,6 +140,9 @@ impl Device {
     /// work before, where the guest's used ring says.
     fn refresh(&mut self, index: usize) -> Result<()> {
         let was = self.slot(index).stop();
+        if let Some(was) = &was {
+            self.rings[index].base = was.queue.position().available;
+        }
         let ring = &self.rings[index];
         let (true, Some(size), Some(at)) = (ring.started, ring.size, ring.addresses) else {
             return Ok(());
@@ -157,7 +165,7 @@ impl Device {
             Some(ring) if ring.call.is_some() => ring.queue.owes(),
             _ => queue.position().used != 0,
         };
-        let ring = Box::new(Ring {
+        let mut ring = Box::new(Ring {
             index,
             queue,
             features: self.features,
@@ -165,10 +173,11 @@ impl Device {
             call: ring.call.clone(),
             error: ring.error.clone(),
             log,
+            cramped: was.as_ref().map_or(0, |ring| ring.cramped),
             fault: was.and_then(|ring| ring.fault),
         });
         if is_behind {
-            ring.interrupt(self.port.counters());
+            ring.interrupt(&self.port);
         }
         self.slot(index).start(ring);
         // Frames may wait already, and a dispatcher that sleeps was told that there is no ring.
@@ -208,7 +217,8 @@ fn location(region: &VhostUserMemoryRegion) -> Location {
     }
 }
 
-/// An event descriptor of the monitor: an eventfd, or a write could block a dispatcher for ever.
+/// An event descriptor of the monitor: an eventfd, because a write to something else could do anything. That it
+/// does not block is the monitor's to change at any time (see `crate::watchdog`).
 fn event(file: File) -> Result<Arc<OwnedFd>> {
     let fd = OwnedFd::from(file);
     let name = super::descriptors::name(&fd).map_err(Error::ReqHandlerError)?;
@@ -224,13 +234,14 @@ impl VhostUserBackendReqHandlerMut for Device {
         Ok(())
     }
 
+    /// Deprecated: the protocol has back ends disable rings, and nothing more.
     fn reset_owner(&mut self) -> Result<()> {
-        self.close();
+        self.reset();
         Ok(())
     }
 
     fn reset_device(&mut self) -> Result<()> {
-        self.close();
+        self.reset();
         Ok(())
     }
 
@@ -293,21 +304,19 @@ impl VhostUserBackendReqHandlerMut for Device {
         self.refresh(index)
     }
 
-    fn set_vring_base(&mut self, index: u32, _base: u32) -> Result<()> {
-        // Entries are used in order, so the used index in the guest's memory says where to go on, also
-        // after a device that was killed and could not be asked.
-        self.index(index).map(|_| ())
+    fn set_vring_base(&mut self, index: u32, base: u32) -> Result<()> {
+        // A ring that starts goes on where the used index in the guest's memory says, since entries are
+        // used in order; so it does after a device that was killed and could not be asked.
+        let index = self.index(index)?;
+        self.rings[index].base = base as u16;
+        Ok(())
     }
 
     fn get_vring_base(&mut self, index: u32) -> Result<VhostUserVringState> {
         let at = self.index(index)?;
-        let mut stopped = self.slot(at).stop();
-        if let Some(ring) = &mut stopped {
-            ring.tell(self.port.counters());
-        }
         self.halt(at);
         self.spread();
-        let base = stopped.map_or(0, |ring| ring.queue.position().available);
+        let base = self.rings[at].base;
         Ok(VhostUserVringState::new(index, base.into()))
     }
 
@@ -435,6 +444,8 @@ impl VhostUserBackendReqHandlerMut for Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
-        self.close();
+        (0..self.rings.len()).for_each(|index| self.halt(index));
+        self.rings.clear();
+        self.spread();
     }
 }

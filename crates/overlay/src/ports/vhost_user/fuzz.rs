@@ -22,6 +22,7 @@ fn ring(queue: Queue, index: usize, features: Features) -> Box<Ring> {
         call: None,
         error: None,
         log: None,
+        cramped: 0,
         fault: None,
     })
 }
@@ -37,12 +38,7 @@ fn port(number: u16, pairs: usize) -> io::Result<Arc<Shared>> {
     };
     let pairs: io::Result<Vec<Pair>> = (0..pairs).map(pair).collect();
     let counters = Arc::new(Counters::default());
-    Ok(Arc::new(Shared::new(
-        PortId(number),
-        counters,
-        pairs?,
-        1500,
-    )))
+    Shared::new(PortId(number), counters, pairs?, 1500).map(Arc::new)
 }
 
 /// The way to a guest that receives from these rings, of which so many are enabled; none where a

@@ -87,7 +87,8 @@ impl VhostUser {
             })
         };
         let pairs: io::Result<Vec<Pair>> = (0..settings.queues.max(1)).map(pair).collect();
-        let shared = Arc::new(Shared::new(settings.id, counters, pairs?, settings.mtu));
+        let shared = Shared::new(settings.id, counters, pairs?, settings.mtu)?;
+        let shared = Arc::new(shared);
         shared.set(settings.switches);
         let meeting = match settings.client {
             true => Meeting::Call(settings.socket.clone()),

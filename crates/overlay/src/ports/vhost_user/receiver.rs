@@ -9,7 +9,7 @@ use super::announcement::Announcement;
 use super::bounce::Bounce;
 use super::shared::{Pair, Ring, Shared};
 use crate::endpoints::{DropReason, Receive, add_alone};
-use crate::frames::{Batch, HEAD, NETWORK_UNKNOWN, Offload, Segment};
+use crate::frames::{Batch, HEAD, MAX_SEGMENTS, NETWORK_UNKNOWN, Offload, Segment};
 use crate::rings::{Chain, Direction, Fault, Piece};
 
 /// The receiving half of a pair of rings.
@@ -118,7 +118,8 @@ impl Receiver {
             pass.malformed += 1;
             return;
         };
-        let pushed = if bounce {
+        // Many pieces are the guest's choice, and would be every receiver's work.
+        let pushed = if bounce || self.chain.pieces().len() > MAX_SEGMENTS {
             pass.copied += bytes as u64;
             let copy = self.bounce.copy(&mut body, bytes);
             batch.push(self.port.id, NETWORK_UNKNOWN, offload, [copy])
@@ -161,7 +162,7 @@ impl Receiver {
             let more = ring.queue.look().is_ok_and(|ready| ready > 0);
             if more || self.owes().is_none() {
                 self.owed = None;
-                ring.tell(self.port.counters());
+                ring.tell(&self.port);
             }
         }
     }
@@ -234,10 +235,10 @@ impl Receive for Receiver {
     fn tell(&mut self) {
         // Of a ring that somebody stops meanwhile, that one tells.
         self.owed = None;
-        let counters = self.port.counters();
+        let port = Arc::clone(&self.port);
         match &mut self.ring {
-            Some(ring) => ring.tell(counters),
-            None => _ = self.rings().from_guest.with(|ring| ring.tell(counters)),
+            Some(ring) => ring.tell(&port),
+            None => _ = self.rings().from_guest.with(|ring| ring.tell(&port)),
         }
     }
 

@@ -10,6 +10,9 @@ use crate::endpoints::{Counters, DropReason, Transmit, add_alone};
 use crate::frames::{Arena, Batch, Frame, Gso, Headers, Offload};
 use crate::rings::{Buffers, Delivery, Direction, Fault, Outgoing};
 
+/// Most frames in a row that are dropped for the smallness of the guest's buffers; no driver's are like that.
+const MAX_CRAMPED: u16 = 64;
+
 /// Ethernet's header and two VLAN tags, beyond the MTU.
 const LINK_BYTES: u32 = 14 + 8;
 
@@ -99,7 +102,7 @@ impl Transmit for Sender {
     fn flush(&mut self) {
         for (held, pair) in self.held.iter_mut().zip(&self.port.pairs) {
             if let Some(mut ring) = held.take() {
-                ring.tell(self.port.counters());
+                ring.tell(&self.port);
                 pair.to_guest.give_back(ring);
             }
         }
@@ -151,7 +154,7 @@ fn send(
     let mut early = false;
     match port.interrupts() {
         Interrupts::Early => early = first,
-        Interrupts::BeforeData if first && !which.is_empty() => ring.interrupt(port.counters()),
+        Interrupts::BeforeData if first && !which.is_empty() => ring.interrupt(port),
         Interrupts::BeforeData | Interrupts::Batch => {}
     }
     let waiting = ring.queue.ready().unwrap_or_default();
@@ -163,14 +166,22 @@ fn send(
             Delivery::Done => {
                 pass.frames += 1;
                 pass.bytes += u64::from(frame.len);
+                ring.cramped = 0;
                 if early {
                     early = false;
                     ring.queue.publish();
-                    ring.tell(port.counters());
+                    ring.tell(port);
                 }
             }
             Delivery::NoBuffer => pass.no_buffer += 1,
             Delivery::TooLong => pass.too_long += 1,
+            Delivery::Cramped => {
+                pass.no_buffer += 1;
+                ring.cramped += 1;
+                if ring.cramped >= MAX_CRAMPED {
+                    return Err(Fault::Cramped);
+                }
+            }
         }
     }
     ring.queue.publish();

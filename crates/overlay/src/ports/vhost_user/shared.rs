@@ -1,15 +1,18 @@
 //! What the two sides of a port share: the thread that speaks with the monitor, and the dispatchers.
 
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use latlab_model::overlay::{Interrupts, Switches};
+use rustix::event::{EventfdFlags, eventfd};
 
 use super::doorbell::Doorbell;
 use super::features::Features;
 use crate::endpoints::{Counters, PortId};
 use crate::rings::{DirtyLog, Fault, Queue, Slot};
+use crate::watchdog::notify;
 
 /// A ring at work, with all that a dispatcher needs beside it.
 #[derive(Debug)]
@@ -28,6 +31,8 @@ pub struct Ring {
     pub error: Option<Arc<OwnedFd>>,
     /// Where written pages are noted while the guest migrates.
     pub log: Option<Arc<DirtyLog>>,
+    /// Frames in a row for which the guest's buffers were too small.
+    pub cramped: u16,
     /// Why it does not work any more.
     pub fault: Option<Fault>,
 }
@@ -49,26 +54,31 @@ impl Ring {
     pub fn stop(&mut self, port: &Shared, fault: Fault) {
         self.fault = Some(fault);
         port.note(format!("ring {}: {fault}", self.index));
-        if let Some(error) = &self.error {
+        if let Some(error) = self.error.as_deref().filter(|_| !port.is_cut()) {
             // A monitor that does not listen learns it another way.
-            let _ = rustix::io::write(error, &1u64.to_ne_bytes());
+            if notify(error).is_err() {
+                port.cut();
+            }
         }
     }
 
     /// Interrupts the guest if it wants to know of what was published.
-    pub fn tell(&mut self, counters: &Counters) {
+    pub fn tell(&mut self, port: &Shared) {
         if self.fault.is_none() && self.queue.wants_interrupt() {
-            self.interrupt(counters);
+            self.interrupt(port);
         }
     }
 
     /// Interrupts the guest.
-    pub fn interrupt(&self, counters: &Counters) {
-        if let Some(call) = &self.call {
-            // Never blocks (see `Device`); a counter that is full says what this would.
-            let _ = rustix::io::write(call, &1u64.to_ne_bytes());
-            counters.interrupts.fetch_add(1, Relaxed);
+    pub fn interrupt(&mut self, port: &Shared) {
+        let Some(call) = self.call.as_deref().filter(|_| !port.is_cut()) else {
+            return;
+        };
+        if notify(call).is_err() {
+            port.cut();
+            return self.stop(port, Fault::Blocked);
         }
+        port.counters.interrupts.fetch_add(1, Relaxed);
     }
 }
 
@@ -95,6 +105,10 @@ pub struct Shared {
     pub enabled_pairs: AtomicU16,
     /// Whether somebody is connected.
     pub connected: AtomicBool,
+    /// The monitor has made an eventfd block: none of it is written to any more, and it is hung up on.
+    cut: AtomicBool,
+    /// Readable from then on.
+    pub cuts: OwnedFd,
     /// Largest packet, without the Ethernet header.
     pub mtu: u16,
     interrupts: AtomicU8,
@@ -104,14 +118,23 @@ pub struct Shared {
     /// Addresses to announce: guests that came here from another host and cannot do it themselves.
     announce: Mutex<Vec<[u8; 6]>>,
     announcing: AtomicBool,
-    /// Why the last ring or connection was ended.
-    trouble: Mutex<Option<String>>,
 }
 
 impl Shared {
     /// A port that nobody is connected to.
-    pub fn new(id: PortId, counters: Arc<Counters>, pairs: Vec<Pair>, mtu: u16) -> Shared {
+    ///
+    /// # Errors
+    ///
+    /// No more file descriptors.
+    pub fn new(
+        id: PortId,
+        counters: Arc<Counters>,
+        pairs: Vec<Pair>,
+        mtu: u16,
+    ) -> io::Result<Shared> {
         let shared = Shared {
+            cut: AtomicBool::new(false),
+            cuts: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
             id,
             counters,
             pairs,
@@ -124,10 +147,29 @@ impl Shared {
             kick_coalesce: AtomicU64::default(),
             announce: Mutex::default(),
             announcing: AtomicBool::new(false),
-            trouble: Mutex::default(),
         };
         shared.set(Switches::default());
-        shared
+        Ok(shared)
+    }
+
+    /// Has the connection ended.
+    #[cold]
+    pub fn cut(&self) {
+        self.cut.store(true, Relaxed);
+        // It is readable already if this would block.
+        let _ = rustix::io::write(&self.cuts, &1_u64.to_ne_bytes());
+    }
+
+    /// Whether the connection is to end.
+    #[inline]
+    pub fn is_cut(&self) -> bool {
+        self.cut.load(Relaxed)
+    }
+
+    /// Another monitor may be better.
+    pub fn forgive(&self) {
+        let _ = rustix::io::read(&self.cuts, &mut [0; 8]);
+        self.cut.store(false, Relaxed);
     }
 
     /// Its counters.
@@ -198,13 +240,11 @@ impl Shared {
 
     /// Notes why something was ended.
     pub fn note(&self, trouble: String) {
-        self.counters.faults.fetch_add(1, Relaxed);
-        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(trouble);
+        self.counters.note(trouble);
     }
 
     /// Why the last ring or connection was ended.
     pub fn trouble(&self) -> Option<String> {
-        let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
-        trouble.clone()
+        self.counters.trouble()
     }
 }

@@ -24,6 +24,8 @@ pub struct Vring {
     pub size: Option<u16>,
     /// Where it is.
     pub addresses: Option<Addresses>,
+    /// The next available entry while it is stopped, as the monitor told or as it stood at its halt.
+    pub base: u16,
     /// Whether a kick was set, which starts it.
     pub started: bool,
     /// The guest's kicks.

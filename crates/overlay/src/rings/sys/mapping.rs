@@ -31,9 +31,14 @@ impl Region {
     ///
     /// # Errors
     ///
-    /// A file that is too short, and what mmap says.
+    /// A file that is too short or lies on a disk or another program, and what mmap says.
     pub fn new(file: &File, offset: u64, len: u64) -> io::Result<Region> {
         let invalid = |what| io::Error::new(io::ErrorKind::InvalidInput, what);
+        if !is_memory(file)? {
+            return Err(invalid(
+                "its file is not memory: back it by a memfd, by /dev/shm or by huge pages",
+            ));
+        }
         let about = file.metadata()?;
         let end = offset.checked_add(len).filter(|&end| end <= about.size());
         let end = end.ok_or_else(|| invalid("its file is shorter than the region"))?;
@@ -105,6 +110,17 @@ impl Drop for Region {
         // SAFETY: mapped in `new`, and everybody who holds a place in it holds the region.
         unsafe { libc::munmap(self.map.cast(), self.map_len) };
     }
+}
+
+/// Whether a file's pages are memory and nothing else. Those of a disk or of FUSE come when a device or another
+/// program likes, and an access would wait for that inside the kernel.
+fn is_memory(file: &File) -> io::Result<bool> {
+    const HUGETLBFS_MAGIC: i64 = 0x9584_58f6;
+    // A kernel without tmpfs has its memory files there (mm/shmem.c).
+    const RAMFS_MAGIC: i64 = 0x8584_58f6;
+    const TMPFS_MAGIC: i64 = 0x0102_1994;
+    let kind = rustix::fs::fstatfs(file)?.f_type;
+    Ok([TMPFS_MAGIC, HUGETLBFS_MAGIC, RAMFS_MAGIC].contains(&(kind as i64)))
 }
 
 /// A stretch of a `Region`, bounds checked. Whoever keeps one keeps the region too.

@@ -6,15 +6,20 @@
 //! on, and the ring notices the mark at its next pass.
 
 use std::io;
+use std::ops::Range;
 use std::ptr;
 use std::sync::Once;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, fence};
 
 /// Most mappings at a time in the process.
 const MOST: usize = 4096;
 
 /// A mapping that the handler knows. A length of zero: free.
+///
+/// Start and length are two words, and an entry is used again: its version is odd while they change, and who
+/// reads the same even one before and after has read words that belong together.
 struct Entry {
+    version: AtomicUsize,
     start: AtomicUsize,
     len: AtomicUsize,
     taken: AtomicBool,
@@ -23,12 +28,37 @@ struct Entry {
 
 static ENTRIES: [Entry; MOST] = [const {
     Entry {
+        version: AtomicUsize::new(0),
         start: AtomicUsize::new(0),
         len: AtomicUsize::new(0),
         taken: AtomicBool::new(false),
         lost: AtomicBool::new(false),
     }
 }; MOST];
+
+impl Entry {
+    /// Changes both words; one thread at a time, which has taken the entry.
+    fn set(&self, start: usize, len: usize) {
+        let version = self.version.load(Ordering::Relaxed);
+        self.version
+            .store(version.wrapping_add(1), Ordering::Relaxed);
+        fence(Ordering::Release);
+        self.start.store(start, Ordering::Relaxed);
+        self.len.store(len, Ordering::Relaxed);
+        self.version
+            .store(version.wrapping_add(2), Ordering::Release);
+    }
+
+    /// Both words as they were set together; nothing while they change.
+    fn range(&self) -> Range<usize> {
+        let version = self.version.load(Ordering::Acquire);
+        let start = self.start.load(Ordering::Relaxed);
+        let len = self.len.load(Ordering::Relaxed);
+        fence(Ordering::Acquire);
+        let is_whole = version % 2 == 0 && self.version.load(Ordering::Relaxed) == version;
+        start..start + if is_whole { len } else { 0 }
+    }
+}
 
 /// Who handled the signal before.
 static PREVIOUS: AtomicPtr<libc::sigaction> = AtomicPtr::new(ptr::null_mut());
@@ -50,8 +80,7 @@ impl Watch {
         };
         let entry = &ENTRIES[index];
         entry.lost.store(false, Ordering::Relaxed);
-        entry.start.store(start, Ordering::Relaxed);
-        entry.len.store(len, Ordering::Release);
+        entry.set(start, len);
         Ok(Watch(index))
     }
 
@@ -64,7 +93,7 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         let entry = &ENTRIES[self.0];
-        entry.len.store(0, Ordering::Release);
+        entry.set(0, 0);
         entry.taken.store(false, Ordering::Release);
     }
 }
@@ -88,15 +117,15 @@ extern "C" fn handle(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c
     // SAFETY: the kernel passes a valid siginfo, with an address for SIGBUS.
     let at = unsafe { (*info).si_addr() } as usize;
     for entry in &ENTRIES {
-        let len = entry.len.load(Ordering::Acquire);
-        let start = entry.start.load(Ordering::Relaxed);
-        if len != 0 && (start..start + len).contains(&at) {
+        // The faulting thread holds its region, so the entry that it looks for does not change meanwhile.
+        let range = entry.range();
+        if range.contains(&at) {
             // SAFETY: the range is a mapping of ours (its watch ends before it is unmapped), and a
             // fixed mapping replaces exactly that.
             let zeroes = unsafe {
                 libc::mmap(
-                    start as *mut libc::c_void,
-                    len,
+                    range.start as *mut libc::c_void,
+                    range.len(),
                     libc::PROT_READ | libc::PROT_WRITE,
                     libc::MAP_FIXED | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
                     -1,
@@ -113,4 +142,42 @@ extern "C" fn handle(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c
     let previous = PREVIOUS.load(Ordering::Acquire);
     // SAFETY: `previous` was filled by `install` and is never freed.
     unsafe { libc::sigaction(libc::SIGBUS, previous, ptr::null_mut()) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two mappings use one entry by turns, while somebody looks for a fault between them.
+    #[test]
+    fn words_of_two_mappings_are_never_taken_for_one() {
+        let entry = Entry {
+            version: AtomicUsize::new(0),
+            start: AtomicUsize::new(0),
+            len: AtomicUsize::new(0),
+            taken: AtomicBool::new(true),
+            lost: AtomicBool::new(false),
+        };
+        let has_begun = AtomicBool::new(false);
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    let range = entry.range();
+                    let belongs = range.is_empty() || range == (10..20) || range == (1000..1500);
+                    assert!(belongs, "{range:?}");
+                    has_begun.store(true, Ordering::Relaxed);
+                }
+            });
+            while !has_begun.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+            for _ in 0..2_000_000 {
+                entry.set(10, 10);
+                entry.set(1000, 500);
+            }
+            assert_eq!(entry.range(), 1000..1500);
+            is_over.store(true, Ordering::Relaxed);
+        });
+    }
 }

@@ -1,0 +1,73 @@
+//! Interrupts of guests, through eventfds of their monitors.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use rustix::io::Errno;
+
+use super::{sys, thread};
+
+/// The write waited for a reader: the monitor has made its eventfd block, and filled it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Blocked;
+
+/// A thread that interrupts guests.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(super) struct Writer {
+    thread: sys::ThreadId,
+    /// Odd while it writes; each write has a number of its own.
+    number: AtomicU64,
+    /// The write that was ended by the watchdog.
+    ended: AtomicU64,
+}
+
+thread_local! {
+    static WRITER: Arc<Writer> = Writer::own();
+}
+
+impl Writer {
+    fn own() -> Arc<Writer> {
+        let writer = Arc::new(Writer {
+            thread: sys::ThreadId::own(),
+            number: AtomicU64::new(0),
+            ended: AtomicU64::new(0),
+        });
+        sys::accept_nudges();
+        thread::watch_writer(&writer);
+        writer
+    }
+
+    /// The number of the write that is under way.
+    pub(super) fn writes(&self) -> Option<u64> {
+        Some(self.number.load(Relaxed)).filter(|number| number % 2 == 1)
+    }
+
+    /// Ends a write; once more at the next tick if the thread was only about to wait.
+    pub(super) fn end(&self, number: u64) {
+        self.ended.store(number, Relaxed);
+        self.thread.nudge();
+    }
+}
+
+/// Adds one to an eventfd. One that is full says already what this would.
+///
+/// # Errors
+///
+/// It blocked until the watchdog ended that.
+pub fn notify(event: &OwnedFd) -> Result<(), Blocked> {
+    WRITER.with(|writer| {
+        let number = writer.number.load(Relaxed) + 1;
+        writer.number.store(number, Relaxed);
+        let result = loop {
+            match rustix::io::write(event, &1_u64.to_ne_bytes()) {
+                Err(Errno::INTR) if writer.ended.load(Relaxed) == number => break Err(Blocked),
+                Err(Errno::INTR) => {}
+                _ => break Ok(()),
+            }
+        };
+        writer.number.store(number + 1, Relaxed);
+        result
+    })
+}
