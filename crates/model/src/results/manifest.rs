@@ -34,9 +34,9 @@ pub struct Manifest {
     /// Versions of latlab and of the tools that took part.
     pub versions: Versions,
     /// Factors with their levels, in the study's order.
-    pub factors: Vec<super::Factor>,
+    pub factors: Vec<super::setup::Factor>,
     /// What is measured in every combination.
-    pub measurements: Vec<super::MeasurementInfo>,
+    pub measurements: Vec<super::setup::MeasurementInfo>,
     /// Levels of the baseline; factors not named are held equal.
     pub baseline: BTreeMap<String, String>,
     /// Of a factor whose levels are not all compared with the same: the one for each, by factor and level.
@@ -47,7 +47,7 @@ pub struct Manifest {
     /// Trials in the order in which they are run.
     pub order: Vec<PlannedTrial>,
     /// The lab of each combination, drawn in the report.
-    pub topologies: Vec<super::Topology>,
+    pub topologies: Vec<super::setup::Topology>,
     /// SHA-256 of every raw file of the run (the study and all below `trials/`), by relative path;
     /// filled in at the end. What is computed from them may be computed again and has none.
     #[serde(default)]
@@ -114,7 +114,7 @@ pub struct CellPlan {
     /// Level of each factor, by factor name.
     pub levels: BTreeMap<String, String>,
     /// Where it ran: what was emulated, which limits were in force.
-    pub environment: super::Environment,
+    pub environment: super::setup::Environment,
     /// Index into [`Manifest::topologies`].
     pub topology: usize,
 }

@@ -7,7 +7,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Check, Counters, Floor, HostBrief, RunState, Tail, Versions};
+use super::manifest::{HostBrief, RunState, Versions};
+use super::setup::{Environment, Factor, MeasurementInfo, Topology};
+use super::tail::Tail;
+use super::trial::{Check, Counters, Floor};
 
 /// `summary.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -62,31 +65,6 @@ impl Summary {
     pub const FORMAT: &'static str = "latlab.summary/1";
 }
 
-/// A factor of the study.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Factor {
-    /// Short name, for example `kind`.
-    pub name: String,
-    /// Field of the lab that it sets, for example `topology.nodes.server.kind`.
-    pub path: String,
-    /// Its levels, as shown.
-    pub levels: Vec<String>,
-}
-
-/// A measurement of the study.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct MeasurementInfo {
-    /// Name in the study.
-    pub name: String,
-    /// `rr`, `packets` or `stream`.
-    pub probe: String,
-    /// One line for people: protocol, sizes, rate, duration, from, to.
-    pub description: String,
-    /// What the latency axis means: `round trip` or `one way`; absent for a stream.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub latency: Option<String>,
-}
-
 /// Cells that differ only in the factors of the baseline: one overlaid plot, one block of the table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Group {
@@ -137,15 +115,6 @@ pub struct Cell {
     /// Against the baseline; absent for the baseline itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comparison: Option<Comparison>,
-}
-
-/// Where a cell ran.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Environment {
-    /// Some node of it ran under software emulation: its times say nothing of a real VM's.
-    pub emulated: bool,
-    /// Short facts for people, by name: `server: vm (tcg)`, `cgroup: v1`, …
-    pub facts: BTreeMap<String, String>,
 }
 
 /// Latency of a cell over all its trials.
@@ -329,55 +298,6 @@ pub struct TrialSummary {
     pub clock_error_ns: Option<u64>,
     /// Whether the machine kept up.
     pub checks: Vec<Check>,
-}
-
-/// A lab, as drawn.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Topology {
-    /// Name of the lab.
-    pub lab: String,
-    /// Levels that produced it.
-    pub levels: BTreeMap<String, String>,
-    /// Its nodes.
-    pub nodes: Vec<TopologyNode>,
-    /// Its links.
-    pub links: Vec<TopologyLink>,
-}
-
-/// A node, as drawn.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct TopologyNode {
-    /// Name.
-    pub name: String,
-    /// `native`, `container`, `vm` or `host`.
-    pub kind: String,
-    /// Short facts: `1 CPU`, `256 MiB`, `kernel 6.1.0-37-amd64`.
-    pub facts: Vec<String>,
-}
-
-/// A link, as drawn.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct TopologyLink {
-    /// Name.
-    pub name: String,
-    /// `veth`, `bridge`, `nat`, `macvlan` or `vxlan`.
-    #[serde(rename = "type")]
-    pub kind: String,
-    /// Short facts: `mtu 1500`, `delay 1ms`.
-    pub facts: Vec<String>,
-    /// Its ends.
-    pub endpoints: Vec<TopologyEndpoint>,
-}
-
-/// An end of a link, as drawn.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct TopologyEndpoint {
-    /// Node.
-    pub node: String,
-    /// Interface of that node.
-    pub interface: String,
-    /// Its addresses.
-    pub addresses: Vec<String>,
 }
 
 /// A line of the honesty box.

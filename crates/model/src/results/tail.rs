@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Counters, Ruler};
+use super::trial::{Counters, Ruler};
 
 /// The slow packets of one device in one cell, over all its trials.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Hwlat, Intruder};
+use super::hwlat::Hwlat;
+use super::intruder::Intruder;
 
 /// `trial.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
