@@ -1,6 +1,6 @@
 //! Which kinds of nodes a machine can run, concluded from its facts.
 
-use super::Facts;
+use super::document::Facts;
 use crate::spec::NodeKind;
 
 /// Whether nodes of a kind can run.

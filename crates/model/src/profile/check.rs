@@ -1,11 +1,21 @@
 //! Mistakes between values that are each good, and between a profile and a machine's processors.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
-use super::value::{CpuChoice, Policy, Wanted};
-use super::{Isolation, Places, Profile};
+use super::document::{Isolation, Profile};
+use super::value::{CpuChoice, Policy, Wanted, fits};
 use crate::diagnostic::Mark;
 use crate::units::CpuList;
+
+/// The places of a profile's own lines, for mistakes that are found later.
+#[derive(Default)]
+pub(super) struct Places {
+    pub cores: Option<Mark>,
+    pub knobs: BTreeMap<&'static str, Mark>,
+    pub boot: BTreeMap<&'static str, Mark>,
+}
 
 /// Two values that cannot both be wanted.
 pub(super) struct Contradiction {
@@ -147,7 +157,7 @@ fn threads(profile: &Profile, all: &mut Vec<Contradiction>) {
     for (index, thread) in threads.iter().enumerate() {
         let twice = threads[..index]
             .iter()
-            .find(|t| super::fits(&t.pattern, &thread.pattern) && t.policy != thread.policy);
+            .find(|t| fits(&t.pattern, &thread.pattern) && t.policy != thread.policy);
         if let Some(first) = twice {
             let message = format!(
                 "`threads` has `{}` after `{}`, which fits the same threads",
@@ -267,6 +277,17 @@ impl Cores {
 }
 
 impl Profile {
+    /// Mistakes between values that are each good, with places where there are some.
+    ///
+    /// # Errors
+    /// The first contradiction: what, and what to do.
+    pub fn check(&self) -> Result<(), (String, String)> {
+        match contradictions(self).into_iter().next() {
+            Some(found) => Err((found.message, found.hint)),
+            None => Ok(()),
+        }
+    }
+
     /// The parts of a machine's processors for this profile; `chosen` (`--cpus`, placement) goes
     /// before the profile's own list.
     ///

@@ -1,5 +1,5 @@
 use super::*;
-use crate::units::Nanos;
+use crate::units::{CpuList, Nanos};
 
 fn parse(text: &str) -> Result<Profile, String> {
     Profile::parse(text, &|_| None).map_err(|e| e.render("p"))

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::reader::{Fraction, FromYaml, Object, read, words};
 use super::yaml::{Value, Yaml};
 use crate::diagnostic::{Diagnostics, Mark, Spanned, shown};
-use crate::facts::Facts;
+use crate::facts::document::Facts;
 use crate::units::{BitsPerSecond, Nanos};
 
 /// What joins a link's end points.

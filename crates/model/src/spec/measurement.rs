@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
-use super::lab::check_name;
+use super::name::check_name;
 use super::noise::Noise;
 use super::reader::{Object, read, words};
 use super::traffic::{Arrival, Device, Polling, Via};

@@ -5,9 +5,9 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::gathered::Gathered;
-use super::lab::{Lab, read_name};
+use super::lab::Lab;
 use super::measurement::{self, Measurement};
+use super::name::read_name;
 use super::reader::Object;
 use super::yaml::{MAX_WEIGHT, Value, Yaml};
 use crate::diagnostic::{Diagnostics, Mark, Spanned, hint_one_of, shown};
@@ -219,26 +219,6 @@ impl Study {
             true => lab,
             false => lab.without_isolation(),
         })
-    }
-
-    /// All combinations with their labs, in the order of [`Study::choices`].
-    ///
-    /// # Errors
-    /// As [`Study::choices`] and [`Study::lab_of`], each mistake once.
-    pub fn combinations(&self, lab: &Yaml) -> Result<Vec<Combination>, Diagnostics> {
-        let mut mistakes = Gathered::new(self);
-        let mut all = Vec::new();
-        for choice in self.choices(lab)? {
-            match self.lab_of(lab, &choice) {
-                Ok(lab) => all.push(Combination {
-                    levels: self.levels_of(&choice),
-                    lab,
-                }),
-                Err(errors) => mistakes.note(&errors, &choice),
-            }
-        }
-        mistakes.into_result(all.len())?;
-        Ok(all)
     }
 
     /// Checks the ends of every measurement against a lab's nodes and interfaces.
