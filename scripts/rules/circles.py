@@ -18,7 +18,8 @@ ABOUT = "no import circles between files of a crate"
 LIMIT = 0
 
 USE = re.compile(r"\buse\s+([^;]+);")
-PATH = re.compile(r"(?<![\w:])((?:\w+::)+)(?:\w+|\{|\*)")
+# A path in `pub(in …)` limits who may name an item; nothing is imported by it.
+PATH = re.compile(r"(?<![\w:])(?<!\(in )((?:\w+::)+)(?:\w+|\{|\*)")
 RENAMED = re.compile(r"\bas\s+\w+")
 SEGMENT = re.compile(r"\w+|[{},*]")
 

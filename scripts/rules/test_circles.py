@@ -39,7 +39,7 @@ class Circles(RuleCase):
         files = {
             "crates/x/src/lib.rs": "mod a;\nmod b;\npub use a::A;\n",
             "crates/x/src/a.rs": "use crate::b::B;\nuse other::a;\n",
-            "crates/x/src/b.rs": "// use crate::a;\n#[cfg(test)]\nmod tests {\n    use crate::a::A;\n}\n",
+            "crates/x/src/b.rs": "// use crate::a;\npub(in crate::a) fn f() {}\n#[cfg(test)]\nmod tests {\n    use crate::a::A;\n}\n",
         }
         self.assertEqual(self.keys(files), {})
 

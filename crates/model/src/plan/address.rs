@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
-use super::{
+use super::document::{
     EndpointPlan, InterfacePlan, LinkPlan, Medium, NatPlan, NodePlan, OverlayPlan, Route, VxlanPlan,
 };
 use crate::diagnostic::{Diagnostics, Mark};

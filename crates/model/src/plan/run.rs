@@ -6,7 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{Plan, Profiles, plan_with};
+use super::document::Plan;
+use super::place::Profiles;
+use super::planner::plan_with;
 use crate::diagnostic::Diagnostics;
 use crate::facts::Facts;
 use crate::results::{CellPlan, Environment, Factor, MeasurementInfo, PlannedTrial, Topology};

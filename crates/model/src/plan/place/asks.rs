@@ -3,7 +3,7 @@
 use crate::diagnostic::{Diagnostics, Spanned, hint_one_of, shown};
 use crate::facts::Facts;
 use crate::profile::{Isolation, Profile};
-use crate::spec::{Lab, Node, NodeKind};
+use crate::spec::{Lab, LinkKind, Node, NodeKind};
 use crate::units::CpuList;
 
 /// Finds a profile by its name.
@@ -141,4 +141,18 @@ fn want(node: &Node, isolates: bool) -> Want<'_> {
         None if isolates => Want::Pool,
         None => Want::Host,
     }
+}
+
+/// The host's interface below a node's macvlan, with its memory node; the first that has one.
+pub fn nic_of<'l>(lab: &'l Lab, node: &str, facts: &Facts) -> Option<(&'l str, u32)> {
+    let macvlans = lab
+        .links
+        .iter()
+        .filter(|l| l.kind.value == LinkKind::Macvlan);
+    let joining = macvlans.filter(|l| l.endpoints.iter().any(|e| e.node.value == node));
+    let mut parents = joining.filter_map(|l| l.parent.as_ref());
+    parents.find_map(|parent| {
+        let nic = facts.machine.nics.iter().find(|n| n.name == parent.value)?;
+        Some((parent.as_str(), nic.numa_node?))
+    })
 }

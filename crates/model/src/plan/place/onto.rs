@@ -1,7 +1,7 @@
 //! A node's plan, with its place.
 
 use super::super::blueprint::{Blueprint, NodePlace, Share};
-use super::super::{GuestMemory, GuestTopology, NodePlan};
+use super::super::document::{GuestMemory, GuestTopology, NodePlan};
 use super::asks::Profiles;
 use super::topology::Topology;
 use crate::boot;

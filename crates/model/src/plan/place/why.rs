@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::asks::{Ask, Asks, Want};
+use super::asks::{Ask, Asks, Want, nic_of};
+use super::decided::{Decided, Owned};
+use super::onto::VM_MEMORY;
 use super::solve::Threads;
 use super::topology::Topology;
-use super::{Decided, Owned, nic_of};
 use crate::facts::Facts;
 use crate::plan::blueprint::{Blueprint, Given, MemoryPlace, NicPlace, NodePlace, Share};
 use crate::spec::Lab;
@@ -431,7 +432,7 @@ impl<'t> Memory<'t> {
         if !t.is_numa() || cores.is_empty() {
             return None;
         }
-        let vm = (ask.vcpus() > 0).then_some(super::VM_MEMORY);
+        let vm = (ask.vcpus() > 0).then_some(VM_MEMORY);
         let wanted = ask
             .node
             .fields
