@@ -8,10 +8,11 @@ use latlab_wire::trace::{EVENT_BYTES, Event, EventKind};
 use libbpf_rs::{Link, MapCore, Object, ObjectBuilder};
 
 use super::follower::{Follower, Wanted};
+use super::recorded::{Recorded, Watched};
 use super::rings::{HEAD_BYTES, Rings};
 use super::softirq::Words;
+use super::symbols;
 use super::windows::Window;
-use super::{Recorded, Watched, symbols};
 use crate::error::Error;
 use crate::steal;
 use crate::sys::{Shared, SoftwareEvent, software_event};

@@ -18,9 +18,9 @@ use std::time::Duration;
 
 use latlab_wire::trace::{EVENT_BYTES, Event, WINDOW_MARGIN_NS, WORST_PACKETS};
 
+use super::recorded::{Recorded, Watched};
 use super::rings::Rings;
 use super::windows::{Keeper, Window, joined, without};
-use super::{Recorded, Watched};
 use crate::taps::Live;
 use crate::taps::under_way::UnderWay;
 

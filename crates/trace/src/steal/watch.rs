@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use latlab_wire::trace::{STOLEN_BYTES, Stolen};
 use libbpf_rs::{Link, MapCore, Object, ObjectBuilder};
 
-use super::from_run_queue;
+use super::word::from_run_queue;
 use crate::error::Error;
 use crate::sys::Shared;
 use latlab_bpf::{listen, said};

@@ -11,7 +11,7 @@ use latlab_wire::trace::TAP_RECORD_BYTES;
 use libbpf_rs::{MapCore, ObjectBuilder, TC_EGRESS, TC_INGRESS, TcHook, TcHookBuilder};
 
 use super::follow::Live;
-use super::{Records, Seen};
+use super::records::{Records, Seen};
 use crate::error::Error;
 use crate::steal;
 use crate::sys::Shared;

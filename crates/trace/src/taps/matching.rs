@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use latlab_samples::Passage;
 use latlab_wire::trace::TapRecord;
 
-use super::{Records, Seen};
+use super::records::{Records, Seen};
 
 /// A time that does not fit 32 bits of nanoseconds: datasets of this field contain latencies that are
 /// this much too long, because somebody's time stamp wrapped. Ours have 64 bits and cannot.

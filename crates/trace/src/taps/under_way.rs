@@ -7,8 +7,7 @@ use std::collections::VecDeque;
 
 use latlab_wire::trace::TapRecord;
 
-use super::Live;
-use super::follow::Follow;
+use super::follow::{Follow, Live};
 use super::matching::WRAP_NS;
 
 /// Packets that may be under way at once.
