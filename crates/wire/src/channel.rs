@@ -1,7 +1,7 @@
 //! The command channel between the host and the agent inside a guest: frames on a byte stream.
 //!
 //! The stream is a virtio-serial port (or, in tests, a socket pair): ordered and reliable while both
-//! ends live, but either end may vanish in the middle of a frame and be replaced by a successor that
+//! ends live. Either end may vanish in the middle of a frame and be replaced by a successor that
 //! knows nothing of what was half said. So every frame carries a magic number and a CRC-32C over header
 //! and payload, and a reader that finds anything else skips byte by byte to the next frame that checks.
 //! A client begins with [`PREAMBLE_BYTES`] zero bytes, which complete (and thereby spoil) any frame its
@@ -11,7 +11,7 @@
 //! One stream carries many sessions (processes in the guest). Data flows against credit: the receiver of
 //! a stream (stdin in the agent, stdout and stderr in the host) holds at most [`WINDOW_BYTES`] of it, and
 //! the sender may have no more outstanding than that until a [`Message::Credit`] returns some. A session
-//! whose reader sleeps thus fills its own window and nobody else's, and the memory each end needs is
+//! whose reader sleeps thus fills only its own window, and the memory each end needs is
 //! bounded by the number of sessions.
 //!
 //! Header, little endian, 16 bytes: magic `LLC1` | kind u8 | 0 u8 | payload length u16 | session u32 |
@@ -78,7 +78,7 @@ pub mod clock_page {
 
 const MAGIC: [u8; 4] = *b"LLC1";
 
-/// What [`decode`] found at the start of the bytes.
+/// The outcome of [`decode`] at the start of the bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decoded {
     /// A whole message, and how many bytes it took.

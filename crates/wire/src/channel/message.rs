@@ -1,4 +1,4 @@
-//! What can be said on the channel.
+//! The messages of the channel.
 
 use std::net::IpAddr;
 
@@ -16,7 +16,7 @@ pub enum Stream {
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ExitStatus {
-    /// It returned this code.
+    /// The process returned this code.
     Code(u8),
     /// This signal ended it.
     Signal(u8),
@@ -97,7 +97,7 @@ pub enum Message {
     Exec {
         /// The session it becomes.
         session: u32,
-        /// What to start.
+        /// The process to start.
         exec: Exec,
     },
     /// Bytes of a stream, against credit.
@@ -143,7 +143,7 @@ pub enum Message {
     Network {
         /// Number of this request.
         session: u32,
-        /// What to set up.
+        /// The configuration to set up.
         config: NetworkConfig,
     },
     /// Agent: the request succeeded.

@@ -1,4 +1,4 @@
-//! What each kind of message says after its header: written and read field by field, so that the layout
+//! The payload of each kind of message: written and read field by field, so that the layout
 //! is these lines and nothing else. Numbers are little endian; texts and lists have a 16-bit length.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
