@@ -1,10 +1,10 @@
-//! The flight recorder: what the watched processors did, until the window was over.
+//! The flight recorder: what the watched CPUs did, until the window was over.
 //!
-//! Each processor has a ring in memory that is shared with the kernel. Nobody is woken while it records,
-//! so the measured processors pay for writing an event and for nothing else (recording interrupts by a
+//! Each CPU has a ring in memory that is shared with the kernel. No thread is woken while it records,
+//! so the measured CPUs pay for writing an event and for nothing else (recording interrupts by a
 //! program on the host spoiled the tail in Daichendt 2022, 6.2.3). The newest events stay; how many
 //! older ones were overwritten is known. Where a run is longer than its rings, a [`Follower`] takes from them
-//! what is around the slowest packets so far, on a processor that is not measured.
+//! what is around the slowest packets so far, on a CPU that is not measured.
 
 mod attach;
 mod follower;

@@ -1,31 +1,31 @@
-//! What a recording has, and what it lacks.
+//! The content of a recording, and its gaps.
 
 use latlab_wire::trace::Event;
 
 /// Everything that was recorded.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recorded {
-    /// Events of all processors, in the order of time.
+    /// Events of all CPUs, in the order of time.
     pub events: Vec<Event>,
-    /// What is not in them.
+    /// Gaps in the events.
     pub gaps: Gaps,
 }
 
-/// What a recording does not know, and must therefore not explain anything with.
+/// Gaps of a recording, which must not explain anything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Gaps {
-    /// For each watched processor: from when on its events are complete, and how many older ones were
+    /// For each watched CPU: from when on its events are complete, and how many older ones were
     /// overwritten.
     pub processors: Vec<Watched>,
-    /// Trace points that this kernel does not have, by name, and why each could not be used.
+    /// Tracepoints that this kernel does not have, by name, and why each could not be used.
     pub missing: Vec<(String, String)>,
-    /// Events that came while the same program was at work on that processor and were left out.
+    /// Events that came while the same program was at work on that CPU and were left out.
     pub missed: u64,
     /// The hypervisor says how much time it takes away.
     pub steal_known: bool,
 }
 
-/// One watched processor.
+/// One watched CPU.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Watched {
     /// Its number.

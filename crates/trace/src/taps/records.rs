@@ -1,4 +1,4 @@
-//! What a tap saw.
+//! The records of a tap.
 
 use std::sync::Arc;
 
@@ -87,7 +87,7 @@ impl Records {
 }
 
 /// The places of completed records (time 0 is none) in the order of their times, if that is another: where
-/// several processors wrote, each has its own stretches.
+/// several CPUs wrote, each has its own stretches.
 fn in_order(count: usize, time: impl Fn(usize) -> u64) -> Option<Vec<u32>> {
     let completed = (0..count).filter(|&at| time(at) != 0);
     if completed.clone().is_sorted_by_key(&time) {
