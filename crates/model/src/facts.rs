@@ -1,7 +1,7 @@
 //! What the planner knows of a machine. Read from the machine by `latlab-host`, or from a file that
 //! describes one that nobody here owns; planning cannot tell the difference.
 //!
-//! Three kinds of knowledge are kept apart. What is merely *read* (processors, memory, interfaces)
+//! Three kinds of knowledge are kept apart. What is merely *read* (CPUs, memory, interfaces)
 //! is in [`Machine`]. What must be *proven* is a [`Capability`], because files and versions promise
 //! what kernels do not keep. And what could not be tried is in [`Facts::unproven`], so that "no" is
 //! never said where "nobody looked" is meant.

@@ -60,9 +60,9 @@ pub struct NodeRow {
     pub state: String,
     /// Process, where there is one.
     pub pid: Option<u32>,
-    /// Processors' worth of time.
+    /// CPUs' worth of time.
     pub cpus: Option<f64>,
-    /// Processors it is confined to.
+    /// CPUs it is confined to.
     pub cpuset: Option<String>,
     /// Bytes of memory.
     pub memory_bytes: Option<u64>,

@@ -23,7 +23,7 @@ pub(super) fn form(name: &str) -> Form {
 
 /// Whether a guest's kernel has any use for it.
 pub(super) fn means_something_in_a_guest(name: &str) -> bool {
-    // `idle=poll` would spend a whole processor of the host on a guest that sleeps.
+    // `idle=poll` would spend a whole CPU of the host on a guest that sleeps.
     let of_hardware = [
         "idle",
         "mce",

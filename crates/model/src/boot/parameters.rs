@@ -21,7 +21,7 @@ pub struct Parameter {
     pub risk: &'static str,
 }
 
-/// The division of the processors that a blueprint makes.
+/// The division of the CPUs that a blueprint makes.
 pub fn cores(blueprint: &Blueprint) -> Cores {
     Cores {
         housekeeping: blueprint.housekeeping.cpus.clone(),
@@ -29,11 +29,11 @@ pub fn cores(blueprint: &Blueprint) -> Cores {
     }
 }
 
-/// The parameters that a profile wants on these processors, in the kernel's usual order. One that
-/// would name no processor is left out.
+/// The parameters that a profile wants on these CPUs, in the kernel's usual order. One that
+/// would name no CPU is left out.
 ///
 /// # Errors
-/// When the profile names a processor that is not there: what, and what to do.
+/// When the profile names a CPU that is not there: what, and what to do.
 pub fn parameters(profile: &Profile, cores: &Cores) -> Result<Vec<Parameter>, (String, String)> {
     let mut parameters = Vec::new();
     for (name, _) in BOOT {
@@ -59,7 +59,7 @@ pub fn command_line(parameters: &[Parameter]) -> String {
     words.join(" ")
 }
 
-/// What a guest with so many virtual processors is booted with: its first one does the housekeeping.
+/// What a guest with so many virtual CPUs is booted with: its first one does the housekeeping.
 /// What is the hardware's business (power, machine checks, the IOMMU) is the host's.
 pub fn of_guest(profile: &Profile, vcpus: u32) -> Vec<String> {
     let cores = Cores {
@@ -68,7 +68,7 @@ pub fn of_guest(profile: &Profile, vcpus: u32) -> Vec<String> {
     };
     let mut inside = profile.clone();
     inside.boot.retain(|name, wanted| {
-        // A list of the host's processors means nothing inside, and with one there is nothing to divide.
+        // A list of the host's CPUs means nothing inside, and with one there is nothing to divide.
         let cpus = matches!(wanted, Wanted::Cpus(choice) if vcpus < 2 || cores.of(choice).is_err());
         catalogue::means_something_in_a_guest(name) && !cpus
     });

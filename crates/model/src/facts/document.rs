@@ -16,7 +16,7 @@ pub struct Facts {
     pub format: String,
     /// What every reader wants beside the numbers.
     pub brief: HostBrief,
-    /// Processors that may be used.
+    /// CPUs that may be used.
     pub cpus: CpuList,
     /// Names of interfaces in the root network namespace.
     #[serde(default)]
@@ -29,15 +29,15 @@ pub struct Facts {
     /// Tools by name, with their versions.
     #[serde(default)]
     pub tools: BTreeMap<String, String>,
-    /// Processors already given away by other labs.
+    /// CPUs already given away by other labs.
     #[serde(default)]
     pub cpus_taken: Vec<u32>,
-    /// Processors that a person's tuning keeps quiet, which `cpus` is therefore without: nobody is put
-    /// there but nodes of labs that want quiet processors too.
+    /// CPUs that a person's tuning keeps quiet, which `cpus` is therefore without: nobody is put
+    /// there but nodes of labs that want quiet CPUs too.
     #[serde(default, skip_serializing_if = "CpuList::is_empty")]
     pub cpus_quiet: CpuList,
-    /// What it is made of. Placement needs its processors, memory nodes and network interfaces; where
-    /// they are not told, every processor counts as a core of one memory node.
+    /// What it is made of. Placement needs its CPUs, memory nodes and network interfaces; where
+    /// they are not told, every CPU counts as a core of one memory node.
     #[serde(default)]
     pub machine: Machine,
 }
@@ -59,7 +59,7 @@ pub struct Capability {
 
 /// Names of capabilities. They are keys of a published document: they may be added, not changed.
 impl Facts {
-    /// Guests run on the processor itself, through `/dev/kvm`.
+    /// Guests run on the CPU itself, through `/dev/kvm`.
     pub const KVM: &'static str = "kvm";
     /// Network traffic between guests and host stays in the kernel.
     pub const VHOST_NET: &'static str = "vhost-net";
@@ -71,11 +71,11 @@ impl Facts {
     pub const USER_NAMESPACES: &'static str = "user-namespaces";
     /// A writable layer over a read-only root.
     pub const OVERLAYFS: &'static str = "overlayfs";
-    /// Limits on processor time.
+    /// Limits on CPU time.
     pub const CGROUP_CPU: &'static str = "cgroup-cpu";
     /// Limits on memory.
     pub const CGROUP_MEMORY: &'static str = "cgroup-memory";
-    /// Confinement to processors.
+    /// Confinement to CPUs.
     pub const CGROUP_CPUSET: &'static str = "cgroup-cpuset";
     /// Limits on the number of processes.
     pub const CGROUP_PIDS: &'static str = "cgroup-pids";
@@ -105,9 +105,9 @@ impl Facts {
     pub const BPF_BTF: &'static str = "bpf-btf";
     /// The ordered event buffer of BPF.
     pub const BPF_RINGBUF: &'static str = "bpf-ringbuf";
-    /// BPF programs at the kernel's trace points.
+    /// BPF programs at the kernel's tracepoints.
     pub const BPF_RAW_TRACEPOINT: &'static str = "bpf-raw-tracepoint";
-    /// Counters of the processor: cycles, instructions, cache misses.
+    /// Counters of the CPU: cycles, instructions, cache misses.
     pub const PERF_COUNTERS: &'static str = "perf-counters";
     /// Sockets that take frames before the network stack.
     pub const AF_XDP: &'static str = "af-xdp";
@@ -115,11 +115,11 @@ impl Facts {
     pub const IO_URING: &'static str = "io-uring";
     /// Reserved huge pages.
     pub const HUGE_PAGES: &'static str = "huge-pages";
-    /// Interrupts can be moved away from the processors that measure.
+    /// Interrupts can be moved away from the CPUs that measure.
     pub const IRQ_AFFINITY: &'static str = "irq-affinity";
     /// A kernel that can be preempted nearly everywhere.
     pub const REALTIME: &'static str = "realtime-kernel";
-    /// Processors that were kept free at boot.
+    /// CPUs that were kept free at boot.
     pub const ISOLATED_CPUS: &'static str = "isolated-cpus";
     /// A network card that divides itself.
     pub const SRIOV: &'static str = "sriov";

@@ -11,7 +11,7 @@ use crate::units::CpuList;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Machine {
-    /// Its processors.
+    /// Its CPUs.
     pub processors: Processors,
     /// Its memory.
     pub memory: Memory,
@@ -19,11 +19,11 @@ pub struct Machine {
     pub kernel: Kernel,
     /// Its clock.
     pub clock: Clock,
-    /// How its processors save power.
+    /// How its CPUs save power.
     pub power: Power,
-    /// What disturbs a processor, and how it is set.
+    /// What disturbs a CPU, and how it is set.
     pub quiet: Quiet,
-    /// Its control groups.
+    /// Its cgroups.
     pub cgroup: CgroupTree,
     /// Its interrupts.
     pub interrupts: Vec<Interrupt>,
@@ -35,7 +35,7 @@ pub struct Machine {
     pub guest_kernels: Vec<GuestKernel>,
 }
 
-/// The processors.
+/// The CPUs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Processors {
@@ -45,16 +45,16 @@ pub struct Processors {
     pub sockets: u32,
     /// Cores in all packages.
     pub cores: u32,
-    /// Logical processors online.
+    /// Logical CPUs online.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub online: Option<CpuList>,
-    /// Each set of logical processors that share one core; empty without SMT.
+    /// Each set of logical CPUs that share one core; empty without SMT.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub siblings: Vec<CpuList>,
     /// Kinds of cores, on machines that have more than one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<CoreClass>,
-    /// Memory nodes with their processors.
+    /// Memory nodes with their CPUs.
     pub numa: Vec<NumaNode>,
     /// Caches, each size and sharing once.
     pub caches: Vec<Cache>,
@@ -64,7 +64,7 @@ pub struct Processors {
     /// Without a periodic tick while one task runs (`nohz_full=`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nohz_full: Option<CpuList>,
-    /// Share of processor time that the hypervisor took away since boot, 0 to 1.
+    /// Share of CPU time that the hypervisor took away since boot, 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub steal_since_boot: Option<f64>,
 }
@@ -74,7 +74,7 @@ pub struct Processors {
 pub struct CoreClass {
     /// The kernel's word for it: `core`, `atom`, `capacity 446`.
     pub name: String,
-    /// Its logical processors.
+    /// Its logical CPUs.
     pub cpus: CpuList,
 }
 
@@ -83,7 +83,7 @@ pub struct CoreClass {
 pub struct NumaNode {
     /// Its number.
     pub id: u32,
-    /// Its logical processors; none on a node of memory only.
+    /// Its logical CPUs; none on a node of memory only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<CpuList>,
     /// Bytes of memory.
@@ -102,7 +102,7 @@ pub struct Cache {
     pub kind: String,
     /// Bytes.
     pub size_bytes: u64,
-    /// Logical processors that share one of it.
+    /// Logical CPUs that share one of it.
     pub shared_by: u32,
     /// Who shares each one, where that is more than the threads of one core.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -176,7 +176,7 @@ pub struct Nic {
     pub carrier: bool,
     /// Virtual functions it could be divided into.
     pub sriov_vfs: u32,
-    /// Takes time stamps of received packets itself; absent when it could not be asked.
+    /// Takes timestamps of received packets itself; absent when it could not be asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hardware_timestamps: Option<bool>,
     /// Memory node it is attached to.

@@ -40,7 +40,7 @@ pub struct TuningPlan {
     pub name: String,
     /// The whole profile as a document, so that a deployed lab does not depend on a file.
     pub profile: String,
-    /// Its processors are a partition of the scheduler's, where the nodes' control groups go.
+    /// Its CPUs are a partition of the scheduler's, where the nodes' cgroups go.
     pub partition: bool,
 }
 
@@ -53,13 +53,13 @@ pub struct NodePlan {
     pub kind: NodeKind,
     /// `host`, a directory, or an archive; as written.
     pub image: String,
-    /// Processors' worth of time (a VM: virtual CPUs), when limited.
+    /// CPUs' worth of time (a VM: virtual CPUs), when limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<f64>,
-    /// Processors that it may run on, when confined.
+    /// CPUs that it may run on, when confined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpuset: Option<CpuList>,
-    /// It asked for processors of its own; which of those in `cpuset` they are is in the blueprint,
+    /// It asked for CPUs of its own; which of those in `cpuset` they are is in the blueprint,
     /// because a VM's emulator may run among the host's own threads.
     #[serde(default)]
     pub isolate: bool,
@@ -98,20 +98,20 @@ pub struct NodePlan {
     /// Kernel parameters (VMs): its profile's, then its own.
     #[serde(default)]
     pub boot: Vec<String>,
-    /// How its virtual processors lie to each other (VMs), where each has a processor of the host.
+    /// How its virtual CPUs lie to each other (VMs), where each has a CPU of the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topology: Option<GuestTopology>,
     /// How its memory is provided (VMs).
     #[serde(default, skip_serializing_if = "GuestMemory::is_plain")]
     pub guest_memory: GuestMemory,
-    /// How its processor is provided (VMs). `auto` is resolved when it is planned.
+    /// How its CPU is provided (VMs). `auto` is resolved when it is planned.
     #[serde(default)]
     pub acceleration: Acceleration,
     /// Its interfaces, in the order of the links.
     pub interfaces: Vec<InterfacePlan>,
 }
 
-/// What a guest is told of its processors, so that its scheduler knows who shares a core and who a cache:
+/// What a guest is told of its CPUs, so that its scheduler knows who shares a core and who a cache:
 /// numbers of each in the next larger, as in QEMU's `-smp`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuestTopology {
@@ -218,14 +218,14 @@ pub enum Medium {
     Overlay(OverlayPlan),
 }
 
-/// The router of a `nat` link. End point 0 is outside, the others are inside.
+/// The router of a `nat` link. Endpoint 0 is outside, the others are inside.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NatPlan {
-    /// Router's addresses towards the outside end point.
+    /// Router's addresses towards the outside endpoint.
     pub outside: Vec<IpNet>,
     /// Router's addresses on the inner bridge: the inner nodes' gateways.
     pub inside: Vec<IpNet>,
-    /// For each inner end point (so from index 1), the addresses on the outer subnet under which the
+    /// For each inner endpoint (so from index 1), the addresses on the outer subnet under which the
     /// outside reaches it; same families and order as its own addresses.
     pub published: Vec<Vec<IpNet>>,
 }
@@ -239,7 +239,7 @@ pub struct VxlanPlan {
     pub port: u16,
     /// MTU of the underlay.
     pub underlay_mtu: u32,
-    /// Underlay address of each end point's tunnel end.
+    /// Underlay address of each endpoint's tunnel end.
     pub underlay: Vec<IpNet>,
 }
 
@@ -253,7 +253,7 @@ pub struct OverlayPlan {
     pub cable: Cable,
     /// MTU of the underlay.
     pub underlay_mtu: u32,
-    /// Underlay address of each end point's host; none when all are on one.
+    /// Underlay address of each endpoint's host; none when all are on one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub underlay: Vec<IpNet>,
 }
@@ -402,7 +402,7 @@ pub struct Reach {
 
 impl Plan {
     /// The profile whose knobs are turned inside a node: that of a VM which follows the lab's tuning, as it
-    /// is for the guest's own processors. Nodes of other kinds share the host's knobs.
+    /// is for the guest's own CPUs. Nodes of other kinds share the host's knobs.
     pub fn inside(&self, node: &NodePlan) -> Option<Profile> {
         let tuning = self.tuning.as_ref()?;
         let is_followed = node.kind == NodeKind::Vm && node.tuning.as_ref() == Some(&tuning.name);
@@ -412,7 +412,7 @@ impl Plan {
         (!inside.knobs.is_empty()).then_some(inside)
     }
 
-    /// The processors inside a node on which what is measured runs, where they are a part of it: a tuned
+    /// The CPUs inside a node on which what is measured runs, where they are a part of it: a tuned
     /// guest's, beside those that do its housekeeping.
     pub fn quiet_inside(&self, node: &NodePlan) -> Option<CpuList> {
         let inside = self.inside(node)?;
@@ -422,7 +422,7 @@ impl Plan {
 }
 
 impl NodePlan {
-    /// Virtual processors, for a VM.
+    /// Virtual CPUs, for a VM.
     pub fn vcpus(&self) -> u32 {
         self.cpus.map_or(1, |cpus| cpus.ceil() as u32)
     }

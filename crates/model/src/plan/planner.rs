@@ -68,7 +68,7 @@ mod tests {
     use super::*;
     use crate::units::CpuList;
 
-    /// A machine with `cpus` processors where everything works.
+    /// A machine with `cpus` CPUs where everything works.
     fn machine(cpus: u32) -> Facts {
         let tools = ["crun", "runc", "qemu-system-x86_64", "nft"];
         Facts {

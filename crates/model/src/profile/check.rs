@@ -1,4 +1,4 @@
-//! Mistakes between values that are each good, and between a profile and a machine's processors.
+//! Mistakes between values that are each good, and between a profile and a machine's CPUs.
 
 use std::collections::BTreeMap;
 
@@ -166,7 +166,7 @@ fn threads(profile: &Profile, all: &mut Vec<Contradiction>) {
             let hint = "the first pattern that fits counts: write the narrower one first";
             all.push(Contradiction::new("threads", message, hint));
         }
-        // Moving a thread to a part of the machine's processors is refused while it has a deadline.
+        // Moving a thread to a part of the machine's CPUs is refused while it has a deadline.
         if matches!(thread.policy, Policy::Deadline { .. }) && profile.knobs.contains_key("cpuset")
         {
             let message = format!(
@@ -199,7 +199,7 @@ fn power(profile: &Profile, all: &mut Vec<Contradiction>) {
     }
 }
 
-/// The two parts of a machine's processors.
+/// The two parts of a machine's CPUs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cores {
     /// Carries everything that is not measured; never empty.
@@ -209,7 +209,7 @@ pub struct Cores {
 }
 
 impl Cores {
-    /// All of a machine's processors housekeeping, none isolated.
+    /// All of a machine's CPUs housekeeping, none isolated.
     pub fn shared(online: &CpuList) -> Cores {
         Cores {
             housekeeping: online.clone(),
@@ -217,7 +217,7 @@ impl Cores {
         }
     }
 
-    /// Divides the processors that are online.
+    /// Divides the CPUs that are online.
     ///
     /// # Errors
     /// When one of `isolated` is not there, or none would be left: what, and what to do.
@@ -252,7 +252,7 @@ impl Cores {
         )
     }
 
-    /// The processors of a choice.
+    /// The CPUs of a choice.
     ///
     /// # Errors
     /// When it names one that is not there: what, and what to do.
@@ -288,11 +288,11 @@ impl Profile {
         }
     }
 
-    /// The parts of a machine's processors for this profile; `chosen` (`--cpus`, placement) goes
+    /// The parts of a machine's CPUs for this profile; `chosen` (`--cpus`, placement) goes
     /// before the profile's own list.
     ///
     /// # Errors
-    /// When the profile isolates nothing although processors were chosen, everything, or what is
+    /// When the profile isolates nothing although CPUs were chosen, everything, or what is
     /// not there: what, and what to do.
     pub fn cores_of(
         &self,
@@ -319,7 +319,7 @@ impl Profile {
     }
 }
 
-/// Where nobody chose: the first quarter of the processors, at least one, does the housekeeping.
+/// Where nobody chose: the first quarter of the CPUs, at least one, does the housekeeping.
 fn usual(online: &CpuList) -> Result<CpuList, (String, String)> {
     let first = online.len().div_ceil(4);
     let rest: Vec<u32> = online.iter().skip(first).collect();

@@ -115,8 +115,8 @@ impl Profile {
         Some(profile)
     }
 
-    /// What of it is for the inside of a guest with so many processors: the first does the housekeeping,
-    /// as at its boot ([`crate::boot::of_guest`]). With one there is nothing to divide. Lists of processors
+    /// What of it is for the inside of a guest with so many CPUs: the first does the housekeeping,
+    /// as at its boot ([`crate::boot::of_guest`]). With one there is nothing to divide. Lists of CPUs
     /// are the host's, and so are its memory and the threads that a profile names.
     pub fn in_guest(&self, vcpus: u32) -> Profile {
         let mut inside = self.clone();

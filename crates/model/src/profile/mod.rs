@@ -1,7 +1,7 @@
 //! A profile: which knobs of the machine to turn, and to what.
 //!
-//! A profile says *what for* and not *where*: processors are named by their part (`housekeeping`,
-//! `isolated`), so that the same file serves every machine; which processors have which part is
+//! A profile says *what for* and not *where*: CPUs are named by their part (`housekeeping`,
+//! `isolated`), so that the same file serves every machine; which CPUs have which part is
 //! decided by placement, by `--cpus`, or by the profile's own `cores`. Its knobs are a map, so that
 //! one can be wanted alone or left out of the whole, which is how the effect of each is measured.
 //!

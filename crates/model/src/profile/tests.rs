@@ -24,7 +24,7 @@ fn every_builtin_profile_is_good_and_carries_its_own_name() {
         let profile = parse(text).unwrap();
         assert_eq!(profile.name, name);
         assert!(!profile.about.is_empty(), "{name}");
-        // A machine of two processors is the smallest that can isolate one.
+        // A machine of two CPUs is the smallest that can isolate one.
         profile
             .cores_of(&CpuList::parse("0-1").unwrap(), None)
             .unwrap();

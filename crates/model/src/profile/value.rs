@@ -38,7 +38,7 @@ pub enum Kind {
     },
     /// One of these words.
     Word(&'static [&'static str]),
-    /// Processors.
+    /// CPUs.
     Cpus,
     /// Scheduling policies by the names of threads.
     Threads,
@@ -67,7 +67,7 @@ pub enum Wanted {
     Names(Vec<String>),
 }
 
-/// Processors, by what they are for or by number.
+/// CPUs, by what they are for or by number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CpuChoice {
     /// Those that carry everything that is not measured.

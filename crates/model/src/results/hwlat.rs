@@ -1,4 +1,4 @@
-//! What is underneath the kernel and interrupts a processor at regular times without telling anybody.
+//! What is underneath the kernel and interrupts a CPU at regular times without telling anybody.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ const REACH_NS: u64 = 200_000_000;
 /// timer or a firmware's does; the hypervisor does not count it as time that it took.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hwlat {
-    /// The processor that stands still.
+    /// The CPU that stands still.
     pub cpu: u16,
     /// From one time to the next, in ns.
     pub period_ns: u64,

@@ -1,4 +1,4 @@
-//! What ran on a processor that was to be kept for a lab.
+//! What ran on a CPU that was to be kept for a lab.
 
 use std::fmt;
 
@@ -25,7 +25,7 @@ pub struct Intruder {
     pub name: String,
     /// Thread or interrupt number.
     pub id: u32,
-    /// Processor that it ran on.
+    /// CPU that it ran on.
     pub cpu: u32,
     /// For how long since the last look, where that is known (threads).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -33,7 +33,7 @@ pub struct Intruder {
     /// How often since the last look (interrupts).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<u64>,
-    /// Its control group, where it is in one (threads).
+    /// Its cgroup, where it is in one (threads).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
 }

@@ -77,9 +77,9 @@ pub enum RunState {
 /// The few facts of the host that every reader wants beside the numbers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostBrief {
-    /// Processor model as the kernel names it.
+    /// CPU model as the kernel names it.
     pub cpu: String,
-    /// Logical processors online.
+    /// Logical CPUs online.
     pub cores: u32,
     /// Bytes of memory.
     pub memory_bytes: u64,

@@ -8,7 +8,7 @@
 //! RUN/study.yaml                    the study as it was given
 //! RUN/trials/0001/trial.json        [`Trial`]
 //! RUN/trials/0001/samples.parquet   one row a transaction or packet, see [`SAMPLE_COLUMNS`]
-//! RUN/trials/0001/stolen.parquet    time that the hypervisor took from the processors of the two ends
+//! RUN/trials/0001/stolen.parquet    time that the hypervisor took from the CPUs of the two ends
 //! RUN/latency.hlog                  HdrHistogram log, one tagged histogram a trial
 //! RUN/summary.json                  [`Summary`], computed from the files above and from nothing else
 //! RUN/report.html                   the summary, drawn

@@ -138,14 +138,14 @@ pub struct Latency {
     pub curve_sound_to: f64,
     /// Cumulative distribution: `(ns, fraction)`, rising.
     pub cdf: Vec<(f64, f64)>,
-    /// The same once the time is set aside that the hypervisor underneath took from the processors of
+    /// The same once the time is set aside that the hypervisor underneath took from the CPUs of
     /// the two ends; absent where it is not known for every trial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steal_aside: Option<StealAside>,
 }
 
 /// Latency without stolen time. From each exchange is taken what was certainly stolen within it from
-/// one of its processors, the one that lost most: never more than was stolen.
+/// one of its CPUs, the one that lost most: never more than was stolen.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StealAside {
     /// Exchanges that lost time.

@@ -1,5 +1,5 @@
 //! Why the slowest packets were slow, as the report draws it: one [`Tail`] for each device in each
-//! cell. Packets and processors are written as rows of numbers, because there are thousands of them;
+//! cell. Packets and CPUs are written as rows of numbers, because there are thousands of them;
 //! names stand in lists beside them.
 
 use serde::{Deserialize, Serialize};
@@ -47,9 +47,9 @@ pub struct Tail {
     pub blames: Vec<Blame>,
     /// The slowest packets, the slowest first.
     pub worst: Vec<SlowPacket>,
-    /// Names of what ran on processors, which the steps name by their place here.
+    /// Names of what ran on CPUs, which the steps name by their place here.
     pub names: Vec<String>,
-    /// What the processors did around the slowest of them.
+    /// What the CPUs did around the slowest of them.
     pub stretches: Vec<Stretch>,
 }
 
@@ -118,7 +118,7 @@ pub struct SlowPacket {
     pub first_ns: u64,
     /// What built up the queue it was in.
     pub behind: Option<usize>,
-    /// What the processors did meanwhile; place in [`Tail::stretches`].
+    /// What the CPUs did meanwhile; place in [`Tail::stretches`].
     pub stretch: Option<usize>,
     /// Its time between the taps, without gap or overlap, in order; empty where there was no room for
     /// all of it.
@@ -182,7 +182,7 @@ pub struct Slice {
     pub cause: usize,
     /// How long.
     pub ns: u64,
-    /// On which processor, where that is known.
+    /// On which CPU, where that is known.
     pub cpu: Option<u16>,
     /// Of several joined, what each cause had of it, the largest first; else empty.
     pub parts: Vec<(usize, u64)>,
@@ -219,7 +219,7 @@ impl From<Slice> for SliceRow {
     }
 }
 
-/// What the processors did from the moment one slow packet came until it, and all that came meanwhile
+/// What the CPUs did from the moment one slow packet came until it, and all that came meanwhile
 /// and are slow too, had left.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stretch {
@@ -232,11 +232,11 @@ pub struct Stretch {
     /// Which of the names is the device's own program, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own: Option<usize>,
-    /// The processors of which something is known.
+    /// The CPUs of which something is known.
     pub lanes: Vec<Lane>,
 }
 
-/// One processor.
+/// One CPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lane {
     /// Its number.

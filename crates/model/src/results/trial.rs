@@ -36,16 +36,16 @@ pub struct Trial {
     /// Whether the machine kept up.
     #[serde(default)]
     pub checks: Vec<Check>,
-    /// What ran on processors that belong to the lab alone, and was not the lab's.
+    /// What ran on CPUs that belong to the lab alone, and was not the lab's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub intruders: Vec<Intruder>,
-    /// What each end point observed of itself.
+    /// What each endpoint observed of itself.
     #[serde(default)]
     pub nodes: Vec<NodeRecord>,
     /// `samples.parquet`, relative to the run directory, when there are samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples: Option<String>,
-    /// The table of time that the hypervisor took from the processors of the two ends, relative to the
+    /// The table of time that the hypervisor took from the CPUs of the two ends, relative to the
     /// run directory; absent where nobody tells, or where the ends may run anywhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stolen: Option<String>,
@@ -133,7 +133,7 @@ pub struct StreamResult {
     pub bytes: u64,
     /// Wall time of the measurement.
     pub seconds: f64,
-    /// CPU time per byte: `sender` and `receiver` by the node's control group (QEMU included),
+    /// CPU time per byte: `sender` and `receiver` by the node's cgroup (QEMU included),
     /// `sender-process` and `receiver-process` by the workload's own accounting.
     pub cpu_ns_per_byte: BTreeMap<String, f64>,
     /// Segments sent again (TCP).
@@ -175,7 +175,7 @@ pub struct Trace {
     pub events: Option<String>,
     /// The devices in the order of the way, each between two taps.
     pub hops: Vec<Hop>,
-    /// The watched processors.
+    /// The watched CPUs.
     #[serde(default)]
     pub watched: Vec<WatchedCpu>,
     /// The hypervisor says how much time it takes away.
@@ -184,7 +184,7 @@ pub struct Trace {
     /// What the taps themselves show, measured just before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ruler: Option<Ruler>,
-    /// What interrupts the processors from underneath the kernel, as seen just before and after.
+    /// What interrupts the CPUs from underneath the kernel, as seen just before and after.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hwlat: Vec<Hwlat>,
     /// What is therefore not known, one sentence each.
@@ -224,7 +224,7 @@ pub struct Hop {
     pub no_room: u64,
 }
 
-/// A processor that the flight recorder watched.
+/// A CPU that the flight recorder watched.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchedCpu {
     /// Its number.
@@ -242,7 +242,7 @@ pub struct WatchedCpu {
     pub not_kept: Vec<(u64, u64)>,
 }
 
-/// What one end point observed of itself during the trial.
+/// What one endpoint observed of itself during the trial.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodeRecord {
     /// Name of the node.

@@ -66,7 +66,7 @@ impl Lab {
         })
     }
 
-    /// True when its nodes want particular processors, so that planning must know the machine's.
+    /// True when its nodes want particular CPUs, so that planning must know the machine's.
     pub fn is_placed(&self) -> bool {
         let asks = |n: &Node| {
             let f = &n.fields;
@@ -78,7 +78,7 @@ impl Lab {
         self.tuning.is_some() || self.nodes.iter().any(asks)
     }
 
-    /// The same lab on the machine as it is: nothing is tuned, no node has processors of its own.
+    /// The same lab on the machine as it is: nothing is tuned, no node has CPUs of its own.
     #[must_use]
     pub fn without_isolation(mut self) -> Lab {
         self.tuning = None;
@@ -306,7 +306,7 @@ fn check_shape(link: &Link, errors: &mut Diagnostics) {
         let message = format!("link `{name}` is a veth with {ends} ends; it has exactly two");
         errors.add(link.kind.at, message, "`type: bridge` joins any number");
     }
-    // Of a nat, the first end point is before the router.
+    // Of a nat, the first endpoint is before the router.
     let outside = usize::from(kind == LinkKind::Nat);
     let is_bridge = matches!(kind, LinkKind::Bridge | LinkKind::Nat);
     if is_bridge && ends > BRIDGE_PORTS + outside {

@@ -10,7 +10,7 @@ use crate::diagnostic::{Diagnostics, Mark, Spanned, shown};
 use crate::facts::document::Facts;
 use crate::units::{BitsPerSecond, Nanos};
 
-/// What joins a link's end points.
+/// What joins a link's endpoints.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -25,7 +25,7 @@ pub enum LinkKind {
     Nat,
     /// MAC-addressed slices of one parent interface.
     Macvlan,
-    /// An Ethernet over UDP: every end point behind a tunnel end of its own.
+    /// An Ethernet over UDP: every endpoint behind a tunnel end of its own.
     Vxlan,
     /// latlab's own switch: in user space for virtual machines, in the kernel for the others.
     Overlay,
@@ -72,7 +72,7 @@ pub enum Cable {
     /// A pair of interfaces with a queue in between.
     #[default]
     Veth,
-    /// The same without: the sender's processor does what is to be done (Linux 6.7).
+    /// The same without: the sender's CPU does what is to be done (Linux 6.7).
     Netkit,
 }
 words!(Cable, "a cable", { "veth" => Veth, "netkit" => Netkit });
@@ -130,7 +130,7 @@ impl FromYaml for Mac {
     }
 }
 
-/// What a link does to frames on purpose. One-way by definition: it acts on what an end point
+/// What a link does to frames on purpose. One-way by definition: it acts on what an endpoint
 /// sends, so a delay of 1 ms on both ends adds 2 ms to a round trip.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Impairment {

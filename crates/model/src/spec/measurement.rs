@@ -48,16 +48,16 @@ pub enum Protocol {
 }
 words!(Protocol, "a protocol", { "tcp" => Tcp, "udp" => Udp, "icmp" => Icmp });
 
-/// Which processors the two end points run on. Left to itself, the scheduler puts them now on one
-/// processor and now on two; a wake-up costs several times as much in one case as in the other, and a
+/// Which CPUs the two endpoints run on. Left to itself, the scheduler puts them now on one
+/// CPU and now on two; a wake-up costs several times as much in one case as in the other, and a
 /// result that mixes both describes neither.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pin {
-    /// Each on a processor of its own, where its node may use two.
+    /// Each on a CPU of its own, where its node may use two.
     #[default]
     Apart,
-    /// Both on one processor.
+    /// Both on one CPU.
     Together,
     /// Wherever the scheduler puts them.
     Free,
@@ -111,7 +111,7 @@ pub struct Measurement {
     pub via: Via,
     /// IP version: 4 or 6.
     pub ip: u32,
-    /// Which processors the end points run on (`rr`, `packets`).
+    /// Which CPUs the endpoints run on (`rr`, `packets`).
     pub pin: Pin,
     /// Load beside it, outside the lab.
     pub noise: Noise,

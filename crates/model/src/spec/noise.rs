@@ -7,7 +7,7 @@ use std::fmt;
 
 use super::reader::FromYaml;
 
-/// Load beside a measurement: on every processor that latlab itself may use, one instance each.
+/// Load beside a measurement: on every CPU that latlab itself may use, one instance each.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Noise {
     /// None.

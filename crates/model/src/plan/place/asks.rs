@@ -9,7 +9,7 @@ use crate::units::CpuList;
 /// Finds a profile by its name.
 pub type Profiles<'p> = &'p dyn Fn(&str) -> Option<Profile>;
 
-/// What processors a node wants.
+/// What CPUs a node wants.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Want<'l> {
     /// So many of its own.
@@ -27,7 +27,7 @@ pub enum Want<'l> {
 pub struct Ask<'l> {
     /// The node.
     pub node: &'l Node,
-    /// Its processors.
+    /// Its CPUs.
     pub want: Want<'l>,
     /// Its profile's name.
     pub tuning: Option<&'l Spanned<String>>,
@@ -36,7 +36,7 @@ pub struct Ask<'l> {
 }
 
 impl Ask<'_> {
-    /// Virtual processors of a VM; 0 for other kinds.
+    /// Virtual CPUs of a VM; 0 for other kinds.
     pub fn vcpus(&self) -> usize {
         let cpus = self.node.fields.cpus.map_or(1.0, |c| c.value);
         match self.node.kind {
@@ -56,7 +56,7 @@ impl Ask<'_> {
 pub struct Asks<'l> {
     /// In the order of the lab.
     pub all: Vec<Ask<'l>>,
-    /// The processors that its profiles name themselves.
+    /// The CPUs that its profiles name themselves.
     pub listed: Option<CpuList>,
 }
 

@@ -1,4 +1,4 @@
-//! What was decided of the processors, before it is told in sentences.
+//! What was decided of the CPUs, before it is told in sentences.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ pub struct Decided<'g> {
 /// A node with cores of its own.
 pub struct Owned {
     pub got: Got,
-    /// Its working processors.
+    /// Its working CPUs.
     pub cpus: Vec<u32>,
     /// A core for a VM's other threads.
     pub emulator: Option<usize>,

@@ -1,15 +1,15 @@
-//! Which processors and which memory everything of a lab uses: from a lab and a machine's facts to a
+//! Which CPUs and which memory everything of a lab uses: from a lab and a machine's facts to a
 //! [`Blueprint`](super::Blueprint), with a reason for every choice (HVNet's, Daichendt 2022, 4.2).
 //!
 //! The rules, in the order in which they win:
 //!
-//! 1. The host keeps at least one core, that of the lowest processor: it boots the machine and serves
+//! 1. The host keeps at least one core, that of the lowest CPU: it boots the machine and serves
 //!    its timers, and much that cannot be moved stays there.
 //! 2. No core is given twice, over all labs that are up. A core has one user: its other threads idle,
 //!    or belong to the same user; they are never split.
 //! 3. A node's cores are on one memory node with its memory and its network interface, if any choice
 //!    for all nodes together allows it ([`solve`]); of one kind, fast ones first; below one cache.
-//! 4. A VM's virtual processors have a core each, its other threads run elsewhere.
+//! 4. A VM's virtual CPUs have a core each, its other threads run elsewhere.
 //! 5. With a profile that isolates, whoever asks for no core of its own shares the lab's pool: all
 //!    that is left. Where there are cores enough, the host keeps one on each memory node.
 //!

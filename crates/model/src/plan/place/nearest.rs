@@ -133,7 +133,7 @@ fn nearest(asks: &Asks<'_>, ground: &Ground, wanted: &[(usize, usize)]) -> Strin
     )
 }
 
-/// The processors of the nodes with these counts, of those that have any.
+/// The CPUs of the nodes with these counts, of those that have any.
 fn placed(asks: &Asks<'_>, ground: &Ground, counts: &[usize]) -> Option<Vec<Vec<u32>>> {
     let wishes: Vec<Wish> = counts
         .iter()

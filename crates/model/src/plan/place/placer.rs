@@ -41,7 +41,7 @@ pub fn place(
     }
 }
 
-/// The machine with the processors that a person's tuning keeps quiet, for a lab whose own tuning puts its
+/// The machine with the CPUs that a person's tuning keeps quiet, for a lab whose own tuning puts its
 /// nodes where these are.
 fn with_quiet<'f>(lab: &Lab, facts: &'f Facts, profiles: Profiles<'_>) -> Cow<'f, Facts> {
     // What is wrong with it is told where it is planned.

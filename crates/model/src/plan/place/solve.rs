@@ -28,7 +28,7 @@ pub enum Threads {
 /// What a node wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wish {
-    /// Processors; at least one.
+    /// CPUs; at least one.
     pub cpus: usize,
     /// Bytes of memory, when it says.
     pub memory: u64,
@@ -88,7 +88,7 @@ pub fn solve(
     found.then(|| search.got.into_iter().flatten().collect())
 }
 
-/// The processors of cores that work.
+/// The CPUs of cores that work.
 pub fn working(topology: &Topology, cores: &[usize], cpus: usize, threads: Threads) -> Vec<u32> {
     let of_core = |core: &usize| -> Vec<u32> {
         let all = &topology.cores[*core].threads;

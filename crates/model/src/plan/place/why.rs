@@ -12,7 +12,7 @@ use crate::plan::blueprint::{Blueprint, Given, MemoryPlace, NicPlace, NodePlace,
 use crate::spec::Lab;
 use crate::units::{Bytes, CpuList};
 
-/// The blueprint of a lab on a machine of which no processor is known: nobody wanted one.
+/// The blueprint of a lab on a machine of which no CPU is known: nobody wanted one.
 pub fn unplaced(asks: &Asks<'_>, facts: &Facts) -> Blueprint {
     let all = || Given {
         cpus: facts.cpus.clone(),
