@@ -29,7 +29,7 @@ pub fn isolate() {
     assert!(status.expect("ip runs").success(), "bring the loopback up");
 }
 
-/// What a probe said and how it ended.
+/// The output of a probe, and how it ended.
 #[derive(Debug, Default)]
 pub struct Outcome {
     pub exit_code: Option<i32>,
