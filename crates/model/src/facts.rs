@@ -1,5 +1,5 @@
-//! What the planner knows of a machine. Read from the machine by `latlab-host`, or from a file that
-//! describes one that nobody here owns; planning cannot tell the difference.
+//! Knowledge of the planner about a machine. Read from the machine by `latlab-host`, or from a file that
+//! describes a machine elsewhere; planning cannot tell the difference.
 //!
 //! Three kinds of knowledge are kept apart. What is merely *read* (CPUs, memory, interfaces)
 //! is in [`Machine`]. What must be *proven* is a [`Capability`], because files and versions promise

@@ -1,4 +1,4 @@
-//! What latlab remembers of a deployed lab, and what `inspect` prints.
+//! The state of a deployed lab, which `inspect` prints.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,7 @@ pub struct LabState {
     /// Absolute path of the lab's file, for people; never needed again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// What was made.
+    /// The plan that was carried out.
     pub plan: Plan,
     /// Nodes as they were started, in the plan's order.
     pub nodes: Vec<NodeState>,

@@ -1,4 +1,4 @@
-//! What is known of each boot parameter: how it is written, the evidence for it, its risk.
+//! Knowledge of each boot parameter: how it is written, the evidence for it, its risk.
 
 /// How a switch is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

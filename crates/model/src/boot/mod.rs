@@ -1,4 +1,4 @@
-//! What can only be set while the kernel boots: from a profile and a division of the CPUs to the
+//! Settings that the kernel takes only at boot: from a profile and a division of the CPUs to the
 //! exact parameters of its command line (kernel, Documentation/admin-guide/kernel-parameters.txt), each
 //! with its evidence and its risk.
 //!

@@ -15,9 +15,9 @@ pub struct Parameter {
     pub name: &'static str,
     /// As it stands on the command line.
     pub text: String,
-    /// Who found it to help, or what the kernel's documentation says that it does.
+    /// A source that found it to help, or its effect by the kernel's documentation.
     pub evidence: &'static str,
-    /// What it costs, or what can go wrong.
+    /// Its cost, or its risk.
     pub risk: &'static str,
 }
 
@@ -59,7 +59,7 @@ pub fn command_line(parameters: &[Parameter]) -> String {
     words.join(" ")
 }
 
-/// What a guest with so many virtual CPUs is booted with: its first one does the housekeeping.
+/// The parameters for a guest with `vcpus` virtual CPUs: its first one does the housekeeping.
 /// What is the hardware's business (power, machine checks, the IOMMU) is the host's.
 pub fn of_guest(profile: &Profile, vcpus: u32) -> Vec<String> {
     let cores = Cores {

@@ -14,14 +14,14 @@ pub struct Facts {
     /// Always [`Facts::FORMAT`] in what is written; a description by hand may leave it out.
     #[serde(default)]
     pub format: String,
-    /// What every reader wants beside the numbers.
+    /// The summary that every reader wants beside the numbers.
     pub brief: HostBrief,
     /// CPUs that may be used.
     pub cpus: CpuList,
     /// Names of interfaces in the root network namespace.
     #[serde(default)]
     pub interfaces: Vec<String>,
-    /// What it can and cannot do, by name; see the constants of [`Facts`].
+    /// Its capabilities, by name; see the constants of [`Facts`].
     pub capabilities: BTreeMap<String, Capability>,
     /// Capabilities that could not be tried, with the reason; they are not in `capabilities`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -36,7 +36,7 @@ pub struct Facts {
     /// there but nodes of labs that want quiet CPUs too.
     #[serde(default, skip_serializing_if = "CpuList::is_empty")]
     pub cpus_quiet: CpuList,
-    /// What it is made of. Placement needs its CPUs, memory nodes and network interfaces; where
+    /// Its hardware. Placement needs its CPUs, memory nodes and network interfaces; where
     /// they are not told, every CPU counts as a core of one memory node.
     #[serde(default)]
     pub machine: Machine,
@@ -49,7 +49,7 @@ pub struct Capability {
     pub works: bool,
     /// How it was proven, or why it does not work.
     pub reason: String,
-    /// What its absence costs the user.
+    /// The cost of its absence to the user.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub costs: String,
     /// The command that supplies it, where there is one.
@@ -131,7 +131,7 @@ impl Facts {
     /// Name and version of this document's shape.
     pub const FORMAT: &'static str = "latlab.facts/1";
 
-    /// Why a capability is missing; `None` when it works or nobody looked.
+    /// Why a capability is missing; `None` when it works or was not tried.
     pub fn lacks(&self, capability: &str) -> Option<&Capability> {
         self.capabilities.get(capability).filter(|c| !c.works)
     }

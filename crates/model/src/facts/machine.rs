@@ -1,4 +1,4 @@
-//! What a machine is made of, as it was read: nothing here was tried.
+//! The hardware of a machine, as it was read: nothing here was tried.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::quiet::{CgroupTree, Interrupt, Power, Quiet};
 use crate::units::CpuList;
 
-/// What a machine is made of.
+/// The hardware of a machine.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Machine {
@@ -21,7 +21,7 @@ pub struct Machine {
     pub clock: Clock,
     /// How its CPUs save power.
     pub power: Power,
-    /// What disturbs a CPU, and how it is set.
+    /// Sources of disturbance of a CPU, and their settings.
     pub quiet: Quiet,
     /// Its cgroups.
     pub cgroup: CgroupTree,
@@ -104,7 +104,7 @@ pub struct Cache {
     pub size_bytes: u64,
     /// Logical CPUs that share one of it.
     pub shared_by: u32,
-    /// Who shares each one, where that is more than the threads of one core.
+    /// CPUs that share each one, where that is more than the threads of one core.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<CpuList>,
 }
@@ -115,7 +115,7 @@ pub struct Cache {
 pub struct Memory {
     /// Bytes in all.
     pub total_bytes: u64,
-    /// Bytes that could be had without swapping.
+    /// Bytes available without swapping.
     pub available_bytes: u64,
     /// Bytes of swap.
     pub swap_bytes: u64,
@@ -123,7 +123,7 @@ pub struct Memory {
     pub huge_page_bytes: u64,
     /// Huge pages reserved.
     pub huge_pages: u64,
-    /// Of them, not in use.
+    /// Reserved pages not in use.
     pub huge_pages_free: u64,
     /// `always`, `madvise` or `never`.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -138,7 +138,7 @@ pub struct Kernel {
     pub release: String,
     /// `uname -v`.
     pub version: String,
-    /// What it was booted with.
+    /// The command line of its boot.
     pub command_line: String,
     /// Built with PREEMPT_RT.
     pub realtime: bool,

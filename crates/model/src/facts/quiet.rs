@@ -1,4 +1,4 @@
-//! What disturbs a CPU: interrupts, the kernel's own work, power saving. Read, not judged; a
+//! Sources of disturbance of a CPU: interrupts, the kernel's own work, power saving. Read, not judged; a
 //! setting that the kernel does not have is absent.
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use crate::units::CpuList;
 pub struct Interrupt {
     /// Its number.
     pub number: u32,
-    /// Who handles it, as the drivers name themselves; none while nobody asked for it.
+    /// Its handlers, as the drivers name themselves; none while no driver asked for it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub owners: Vec<String>,
     /// CPUs that it may be delivered to.
@@ -60,7 +60,7 @@ pub struct IdleState {
     pub disabled: bool,
 }
 
-/// What the kernel does by itself, and on which CPUs.
+/// The work that the kernel does by itself, and its CPUs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Quiet {
@@ -100,7 +100,7 @@ pub struct Quiet {
     /// Threads of one core: `on`, `off`, `forceoff`, `notsupported`, `notimplemented`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub smt: Option<String>,
-    /// What is done against each flaw of the CPU, in the kernel's words.
+    /// The mitigation of each flaw of the CPU, in the kernel's words.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub mitigations: BTreeMap<String, String>,
 }

@@ -1,7 +1,7 @@
 //! Which CPUs and memory everything of a lab uses, with the reason of every choice: HVNet's
 //! blueprint (Daichendt 2022, 4.2 and 5.5), for nodes of every kind.
 //!
-//! It is part of the plan, so of the state of a deployed lab; all labs together see to it that no
+//! The blueprint is part of the plan, so of the state of a deployed lab; all labs together see to it that no
 //! CPU is given twice.
 
 use serde::{Deserialize, Serialize};
@@ -14,15 +14,15 @@ pub struct Blueprint {
     /// The host's own CPUs: its processes, and the nodes that ask for nothing.
     pub housekeeping: Given,
     /// With a profile that isolates: what the nodes without CPUs of their own share among
-    /// themselves, and with nobody else. The scheduler must balance *within* it.
+    /// themselves, and with no other. The scheduler must balance *within* it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<Given>,
-    /// Given away and used by nobody, so that a core has one user only.
+    /// Given away and left idle, so that a core has one user only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle: Option<Given>,
     /// Where interrupts go that no network interface below says more about.
     pub interrupts: Given,
-    /// Where the kernel's own threads go, as far as they can be moved.
+    /// The CPUs of those of the kernel's own threads that can be moved.
     pub kernel_threads: Given,
     /// Where the interrupts of each network interface go.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -59,7 +59,7 @@ pub enum Share {
     Pool,
     /// Shared with the host.
     Host,
-    /// Those that the lab names, shared with whoever else may use them.
+    /// Those that the lab names, shared with all others that may use them.
     Named,
 }
 
@@ -68,7 +68,7 @@ pub enum Share {
 pub struct NodePlace {
     /// Its name.
     pub name: String,
-    /// Whose its CPUs are.
+    /// The owner of its CPUs.
     pub share: Share,
     /// Its CPUs; a VM's virtual CPUs run on them.
     pub cores: Given,

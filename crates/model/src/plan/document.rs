@@ -33,7 +33,7 @@ pub struct Plan {
     pub links: Vec<LinkPlan>,
 }
 
-/// What the machine's knobs are turned to while a lab is up.
+/// The settings of the machine's knobs while a lab is up.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TuningPlan {
     /// As the lab names it.
@@ -59,7 +59,7 @@ pub struct NodePlan {
     /// CPUs that it may run on, when confined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpuset: Option<CpuList>,
-    /// It asked for CPUs of its own; which of those in `cpuset` they are is in the blueprint,
+    /// The node asked for CPUs of its own; which of those in `cpuset` they are is in the blueprint,
     /// because a VM's emulator may run among the host's own threads.
     #[serde(default)]
     pub isolate: bool,
@@ -111,7 +111,7 @@ pub struct NodePlan {
     pub interfaces: Vec<InterfacePlan>,
 }
 
-/// What a guest is told of its CPUs, so that its scheduler knows who shares a core and who a cache:
+/// The CPU topology that a guest is told, so that its scheduler knows who shares a core and who a cache:
 /// numbers of each in the next larger, as in QEMU's `-smp`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuestTopology {
@@ -131,14 +131,14 @@ pub struct GuestTopology {
 pub struct GuestMemory {
     /// All of it is there from the start: the guest waits for no page later.
     pub preallocated: bool,
-    /// It is never written out.
+    /// The memory is never swapped out.
     pub locked: bool,
-    /// It is made of huge pages.
+    /// The memory is made of huge pages.
     pub huge: bool,
 }
 
 impl GuestMemory {
-    /// What a profile wants.
+    /// The memory that a profile wants.
     pub fn of(profile: &Profile) -> GuestMemory {
         let wants = |knob: &str| profile.knobs.contains_key(knob);
         GuestMemory {
@@ -188,7 +188,7 @@ pub struct Route {
 pub struct LinkPlan {
     /// Its name.
     pub name: String,
-    /// What joins its ends.
+    /// The medium that joins its ends.
     pub medium: Medium,
     /// MTU of its interfaces.
     pub mtu: u32,
@@ -196,7 +196,7 @@ pub struct LinkPlan {
     pub endpoints: Vec<EndpointPlan>,
 }
 
-/// What joins a link's ends, with all that the type needs.
+/// The medium that joins a link's ends, with all that the type needs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum Medium {
@@ -246,9 +246,9 @@ pub struct VxlanPlan {
 /// The hosts of an `overlay` link.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OverlayPlan {
-    /// What joins them.
+    /// The carrier that joins them.
     pub carrier: Carrier,
-    /// What joins processes and containers to it.
+    /// The cable that joins processes and containers to it.
     #[serde(default)]
     pub cable: Cable,
     /// MTU of the underlay.
@@ -265,7 +265,7 @@ pub struct EndpointPlan {
     pub node: usize,
     /// Index into [`NodePlan::interfaces`].
     pub interface: usize,
-    /// What it does to the frames that it sends.
+    /// The impairment of the frames that it sends.
     #[serde(default, skip_serializing_if = "Impairment::is_none")]
     pub impairment: Impairment,
 }

@@ -1,6 +1,6 @@
 //! Every knob and boot parameter that a profile may name, with its kind of value.
 //!
-//! What a knob does to the machine, its evidence and its risk are beside its code
+//! The effect of a knob on the machine, its evidence and its risk are beside its code
 //! (`latlab-host`, `tuning/knobs`); a test there holds the two lists equal.
 
 use super::value::Kind;
@@ -36,7 +36,7 @@ const fn or_off(unit: u64, most: u64) -> Kind {
 /// Knobs that are turned while the machine runs, in the order in which they are applied; they are
 /// restored in the opposite one.
 pub const KNOBS: &[(&str, Kind)] = &[
-    // Who runs where. Kernel threads before the partition that confines them, so that they are given
+    // Places of threads. Kernel threads before the partition that confines them, so that they are given
     // back after it.
     ("kernel-threads", CPUS),
     ("cpuset", Kind::Word(&["isolated", "root"])),
@@ -150,7 +150,7 @@ pub fn boot_parameter(name: &str) -> Option<(&'static str, Kind)> {
 /// Whether there is such a knob.
 ///
 /// # Errors
-/// What is wrong, and what to do.
+/// The mistake, and its remedy.
 pub fn known_knob(name: &str) -> Result<(), (String, String)> {
     knob(name).map(drop).ok_or_else(|| unknown_knob(name))
 }

@@ -100,7 +100,7 @@ fn cores(profile: &Profile, all: &mut Vec<Contradiction>) {
     }
 }
 
-/// What is wanted at boot must not be the opposite of what is wanted later.
+/// Parameters wanted at boot must not be the opposite of knobs wanted later.
 fn boot(profile: &Profile, all: &mut Vec<Contradiction>) {
     let off = Wanted::Switch(false);
     let on = Wanted::Switch(true);
@@ -319,7 +319,7 @@ impl Profile {
     }
 }
 
-/// Where nobody chose: the first quarter of the CPUs, at least one, does the housekeeping.
+/// The default choice: the first quarter of the CPUs, at least one, does the housekeeping.
 fn usual(online: &CpuList) -> Result<CpuList, (String, String)> {
     let first = online.len().div_ceil(4);
     let rest: Vec<u32> = online.iter().skip(first).collect();

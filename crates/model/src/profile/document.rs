@@ -14,11 +14,11 @@ use crate::units::CpuList;
 pub struct Profile {
     /// Its name.
     pub name: String,
-    /// What it is for, in a line.
+    /// Its purpose, in a line.
     pub about: String,
     /// Whether it keeps cores for itself.
     pub cores: Isolation,
-    /// What it wants of each knob; a knob that is not here is left alone.
+    /// Its wish of each knob; a knob that is not here is left alone.
     pub knobs: BTreeMap<&'static str, Wanted>,
     /// Parameters of the kernel's command line.
     pub boot: BTreeMap<&'static str, Wanted>,
@@ -96,7 +96,7 @@ impl Profile {
     }
 
     /// The profile that a lab names: its name, and `without KNOB...` or `only KNOB...` after it; `only
-    /// placement` leaves no knob, but processors of its own. `find` gives the profile of a name.
+    /// placement` leaves no knob, but CPUs of its own. `find` gives the profile of a name.
     pub fn named(text: &str, find: &dyn Fn(&str) -> Option<Profile>) -> Option<Profile> {
         let mut words = text.split_whitespace();
         let mut profile = find(words.next()?)?;
@@ -115,7 +115,7 @@ impl Profile {
         Some(profile)
     }
 
-    /// What of it is for the inside of a guest with so many CPUs: the first does the housekeeping,
+    /// The part of it for the inside of a guest with `vcpus` CPUs: the first does the housekeeping,
     /// as at its boot ([`crate::boot::of_guest`]). With one there is nothing to divide. Lists of CPUs
     /// are the host's, and so are its memory and the threads that a profile names.
     pub fn in_guest(&self, vcpus: u32) -> Profile {

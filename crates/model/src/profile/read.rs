@@ -36,7 +36,7 @@ impl Profile {
     /// Wants `text` of a knob, as `--knob NAME=VALUE` does.
     ///
     /// # Errors
-    /// What is wrong, and what to do.
+    /// The mistake, and its remedy.
     pub fn want(&mut self, name: &str, text: &str) -> Result<(), (String, String)> {
         let (name, kind) = catalogue::knob(name).ok_or_else(|| unknown_knob(name))?;
         let yaml = Yaml::parse(text).map_err(|_| wrong_knob(name, text, kind))?;

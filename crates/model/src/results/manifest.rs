@@ -35,11 +35,11 @@ pub struct Manifest {
     pub versions: Versions,
     /// Factors with their levels, in the study's order.
     pub factors: Vec<super::setup::Factor>,
-    /// What is measured in every combination.
+    /// The measurements of every combination.
     pub measurements: Vec<super::setup::MeasurementInfo>,
     /// Levels of the baseline; factors not named are held equal.
     pub baseline: BTreeMap<String, String>,
-    /// Of a factor whose levels are not all compared with the same: the one for each, by factor and level.
+    /// Baselines of a factor whose levels are not all compared with the same: the one for each, by factor and level.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub against: BTreeMap<String, BTreeMap<String, String>>,
     /// Every combination of factor levels and measurement.
@@ -67,7 +67,7 @@ pub enum RunState {
     Running,
     /// Every trial was run.
     Complete,
-    /// It stopped early; what was measured is kept.
+    /// The run stopped early; its samples are kept.
     Incomplete {
         /// One line for people.
         reason: String,

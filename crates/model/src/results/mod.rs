@@ -1,4 +1,4 @@
-//! What a run leaves behind, as data: the manifest (what was meant, where, with which seeds), one
+//! The files of a run, as data: the manifest (what was meant, where, with which seeds), one
 //! record a trial (what happened), and the summary (what follows from them).
 //!
 //! A run directory:

@@ -24,7 +24,7 @@ pub struct MeasurementInfo {
     pub probe: String,
     /// One line for people: protocol, sizes, rate, duration, from, to.
     pub description: String,
-    /// What the latency axis means: `round trip` or `one way`; absent for a stream.
+    /// The meaning of the latency axis: `round trip` or `one way`; absent for a stream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<String>,
 }

@@ -41,7 +41,7 @@ pub struct Summary {
     pub versions: Versions,
     /// Factors with their levels.
     pub factors: Vec<Factor>,
-    /// What was measured.
+    /// The measurements.
     pub measurements: Vec<MeasurementInfo>,
     /// Levels of the baseline; factors not named are held equal.
     pub baseline: BTreeMap<String, String>,
@@ -102,7 +102,7 @@ pub struct Cell {
     pub topology: usize,
     /// Trials that entered the statistics (measured, not failed).
     pub replicates: u32,
-    /// Of those, how many failed a check.
+    /// Number of those that failed a check.
     pub overloaded: u32,
     /// Sums over those trials.
     pub counters: Counters,
@@ -217,7 +217,7 @@ pub struct Spread {
 pub struct Comparison {
     /// [`Cell::id`] of the baseline.
     pub baseline: String,
-    /// What is compared: `median latency`, or a metric's title.
+    /// The compared quantity: `median latency`, or a metric's title.
     pub quantity: String,
     /// Cell over baseline.
     pub ratio: f64,
@@ -227,7 +227,7 @@ pub struct Comparison {
     /// Two-sided Mann–Whitney U test on the replicates' values; absent with too few of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p_value: Option<f64>,
-    /// What follows.
+    /// The verdict.
     pub verdict: Verdict,
     /// Ratios of what lies beyond the median, where both have enough samples.
     #[serde(default)]
@@ -247,12 +247,12 @@ pub struct TailRatio {
     /// Bootstrap 95 % interval of the ratio, over replicates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ratio_ci95: Option<(f64, f64)>,
-    /// Of the ratio's t test, adjusted after Holm for all tails of the group.
+    /// The p value of the ratio's t test, adjusted after Holm for all tails of the group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p_value: Option<f64>,
 }
 
-/// What a comparison says.
+/// The verdict of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {

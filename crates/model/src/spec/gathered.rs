@@ -44,7 +44,7 @@ struct Seen {
     levels: Vec<BTreeSet<usize>>,
 }
 
-/// More different mistakes than anybody reads; further combinations are not looked at.
+/// Maximum of different mistakes; further combinations are not looked at.
 const MAX_GATHERED: usize = 200;
 
 impl<'a> Gathered<'a> {

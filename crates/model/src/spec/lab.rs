@@ -89,14 +89,14 @@ impl Lab {
         self
     }
 
-    /// The profile of a node: its own, else the lab's. The host itself is nobody's node.
+    /// The profile of a node: its own, else the lab's. The host itself belongs to no lab.
     pub fn tuning_of<'a>(&'a self, node: &'a Node) -> Option<&'a Spanned<String>> {
         let own = node.fields.tuning.as_ref().or(self.tuning.as_ref());
         own.filter(|_| node.kind != NodeKind::Host)
     }
 }
 
-/// What nodes inherit.
+/// The fields that nodes inherit.
 #[derive(Default)]
 struct Inherited {
     defaults: NodeFields,
@@ -223,7 +223,7 @@ fn read_node(
     }
 }
 
-/// What a link's ends must satisfy against the nodes and each other.
+/// Conditions of a link's ends against the nodes and each other.
 fn check_links(nodes: &[Node], links: &[Link], errors: &mut Diagnostics) {
     let names: Vec<&str> = nodes.iter().map(|n| n.name.value.as_str()).collect();
     let known: HashSet<&str> = names.iter().copied().collect();
@@ -306,7 +306,7 @@ fn check_shape(link: &Link, errors: &mut Diagnostics) {
         let message = format!("link `{name}` is a veth with {ends} ends; it has exactly two");
         errors.add(link.kind.at, message, "`type: bridge` joins any number");
     }
-    // Of a nat, the first endpoint is before the router.
+    // The first endpoint of a nat is before the router.
     let outside = usize::from(kind == LinkKind::Nat);
     let is_bridge = matches!(kind, LinkKind::Bridge | LinkKind::Nat);
     if is_bridge && ends > BRIDGE_PORTS + outside {

@@ -1,4 +1,4 @@
-//! What people write: a lab and a study, with the place of every value. Reading needs nothing but
+//! Documents that people write: a lab and a study, with the place of every value. Reading needs nothing but
 //! the text; whatever depends on the machine waits for [`crate::plan`].
 
 mod document_kind;

@@ -13,7 +13,7 @@ use crate::diagnostic::{Diagnostics, Mark, Spanned, shown};
 use crate::profile;
 use crate::units::{Bytes, CpuList};
 
-/// What a node is.
+/// The kind of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NodeKind {

@@ -19,7 +19,7 @@ pub enum Noise {
     StressNg(Vec<String>),
 }
 
-/// What stress-ng does unless told otherwise.
+/// The default of stress-ng.
 const STRESS: [&str; 2] = ["--cpu", "1"];
 
 /// Options of stress-ng that would make it outlive the measurement, or write outside its own files.

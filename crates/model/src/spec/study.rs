@@ -24,7 +24,7 @@ pub struct Study {
     pub lab: LabSource,
     /// Factors, in order.
     pub factors: Vec<FactorSpec>,
-    /// What is measured in every combination.
+    /// The measurements of every combination.
     pub measurements: Vec<Measurement>,
     /// Trials of each cell.
     pub replicates: u32,
@@ -34,7 +34,7 @@ pub struct Study {
     pub isolation: bool,
     /// Levels against which the others are compared.
     pub baseline: BTreeMap<String, String>,
-    /// Of a factor whose levels are not all compared with the same: the one for each.
+    /// Baselines of a factor whose levels are not all compared with the same: the one for each.
     pub against: Against,
 }
 

@@ -1,4 +1,4 @@
-//! What each node of a lab asks for.
+//! The wishes of each node of a lab.
 
 use crate::diagnostic::{Diagnostics, Spanned, hint_one_of, shown};
 use crate::facts::Facts;
@@ -9,14 +9,14 @@ use crate::units::CpuList;
 /// Finds a profile by its name.
 pub type Profiles<'p> = &'p dyn Fn(&str) -> Option<Profile>;
 
-/// What CPUs a node wants.
+/// The CPUs that a node wants.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Want<'l> {
-    /// So many of its own.
+    /// This number of its own.
     Own(usize),
     /// These, alone or not.
     Named(&'l Spanned<CpuList>, bool),
-    /// Those that it shares with the lab's other nodes, and with nobody else.
+    /// Those that it shares only with the lab's other nodes.
     Pool,
     /// None in particular.
     Host,

@@ -1,4 +1,4 @@
-//! What was decided of the CPUs, before it is told in sentences.
+//! The decisions about the CPUs, before it is told in sentences.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::solve::{Got, Threads};
 /// Everything that was decided, for the sentences.
 pub struct Decided<'g> {
     pub ground: &'g Ground,
-    /// What becomes of the threads of cores.
+    /// The use of the threads of cores.
     pub threads: Threads,
     /// Cores of the host, when some are isolated; all that is left otherwise.
     pub housekeeping: BTreeSet<usize>,

@@ -11,7 +11,7 @@ use crate::units::CpuList;
 /// Memory nodes with fewer cores keep none for the host.
 const CORES_FOR_HOUSEKEEPING: usize = 4;
 
-/// What there is to give.
+/// The cores that can be given.
 #[derive(Debug)]
 pub struct Ground {
     /// The machine.

@@ -10,7 +10,7 @@
 //! 3. A node's cores are on one memory node with its memory and its network interface, if any choice
 //!    for all nodes together allows it ([`solve`]); of one kind, fast ones first; below one cache.
 //! 4. A VM's virtual CPUs have a core each, its other threads run elsewhere.
-//! 5. With a profile that isolates, whoever asks for no core of its own shares the lab's pool: all
+//! 5. With a profile that isolates, a node that asks for no core of its own shares the lab's pool: all
 //!    that is left. Where there are cores enough, the host keeps one on each memory node.
 //!
 //! | file | its part |

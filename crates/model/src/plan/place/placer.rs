@@ -44,7 +44,7 @@ pub fn place(
 /// The machine with the CPUs that a person's tuning keeps quiet, for a lab whose own tuning puts its
 /// nodes where these are.
 fn with_quiet<'f>(lab: &Lab, facts: &'f Facts, profiles: Profiles<'_>) -> Cow<'f, Facts> {
-    // What is wrong with it is told where it is planned.
+    // Mistakes in it are told where it is planned.
     let tuning = tuning(lab, profiles, &mut Diagnostics::default());
     if facts.cpus_quiet.is_empty() || !tuning.is_some_and(|tuning| tuning.partition) {
         return Cow::Borrowed(facts);
@@ -149,7 +149,7 @@ fn give_emulators(
     }
 }
 
-/// What nobody else was given.
+/// The cores given to no other.
 fn housekeeping(ground: &Ground, own: &[Option<Owned>], pool: &BTreeSet<usize>) -> BTreeSet<usize> {
     let mut cores: BTreeSet<usize> = (0..ground.topology.cores.len()).collect();
     for owned in own.iter().flatten() {
@@ -199,7 +199,7 @@ fn wishes(
             .collect();
         ends.sort_unstable();
         ends.dedup();
-        // On a medium with very many ends nobody is anybody's neighbour in particular.
+        // On a medium with very many ends no two are neighbours in particular.
         if ends.len() > 64 {
             continue;
         }

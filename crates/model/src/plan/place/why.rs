@@ -12,7 +12,7 @@ use crate::plan::blueprint::{Blueprint, Given, MemoryPlace, NicPlace, NodePlace,
 use crate::spec::Lab;
 use crate::units::{Bytes, CpuList};
 
-/// The blueprint of a lab on a machine of which no CPU is known: nobody wanted one.
+/// The blueprint of a lab on a machine of which no CPU is known: no node wanted one.
 pub fn unplaced(asks: &Asks<'_>, facts: &Facts) -> Blueprint {
     let all = || Given {
         cpus: facts.cpus.clone(),
@@ -205,7 +205,7 @@ fn nics(d: &Decided<'_>, facts: &Facts) -> Vec<NicPlace> {
     facts.machine.nics.iter().filter_map(place).collect()
 }
 
-/// What a node's sentences refer to.
+/// The context of a node's sentences.
 struct Whose<'a> {
     lab: &'a Lab,
     facts: &'a Facts,
@@ -407,7 +407,7 @@ fn emulator(ask: &Ask<'_>, owned: &Owned, d: &Decided<'_>, housekeeping: &Given)
     }
 }
 
-/// What is left of each memory node, node by node of the lab.
+/// The rest of each memory node, node by node of the lab.
 struct Memory<'t> {
     topology: &'t Topology,
     left: Vec<u64>,
@@ -421,7 +421,7 @@ impl<'t> Memory<'t> {
         }
     }
 
-    /// The memory nodes of somebody on these cores: their own, as long as there is enough.
+    /// The memory nodes of a user on these cores: their own, as long as there is enough.
     fn of(
         &mut self,
         ask: &Ask<'_>,
