@@ -28,7 +28,7 @@ impl Profile {
     /// Reads a profile from its text; `find` gives the text of parents that are not built in.
     ///
     /// # Errors
-    /// All mistakes that can be seen without the machine; [`Cores::new`] finds the rest.
+    /// All mistakes that can be seen without the machine; [`Cores::new`](super::Cores::new) finds the rest.
     pub fn parse(text: &str, find: Find<'_>) -> Result<Profile, Diagnostics> {
         parse_below(text, find, &mut Vec::new())
     }
