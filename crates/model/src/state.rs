@@ -1,4 +1,4 @@
-//! What latlab remembers of a deployed lab, and what `inspect` prints.
+//! The state of a deployed lab, which `inspect` prints.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,7 @@ pub struct LabState {
     /// Absolute path of the lab's file, for people; never needed again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// What was made.
+    /// The plan that was carried out.
     pub plan: Plan,
     /// Nodes as they were started, in the plan's order.
     pub nodes: Vec<NodeState>,
@@ -60,9 +60,9 @@ pub struct NodeRow {
     pub state: String,
     /// Process, where there is one.
     pub pid: Option<u32>,
-    /// Processors' worth of time.
+    /// CPUs' worth of time.
     pub cpus: Option<f64>,
-    /// Processors it is confined to.
+    /// CPUs it is confined to.
     pub cpuset: Option<String>,
     /// Bytes of memory.
     pub memory_bytes: Option<u64>,

@@ -20,9 +20,9 @@ pub struct Bytes(pub u64);
 #[serde(transparent)]
 pub struct BitsPerSecond(pub u64);
 
-/// A set of processors in the kernel's list form (`0-3,8`).
+/// A set of CPUs in the kernel's list form (`0-3,8`).
 ///
-/// Kept as ranges, because a node of a lab may name thousands of processors in ten characters.
+/// Kept as ranges, because a node of a lab may name thousands of CPUs in ten characters.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct CpuList(Vec<(u32, u32)>);
@@ -105,7 +105,7 @@ impl BitsPerSecond {
 }
 
 impl CpuList {
-    /// From processor numbers, in any order.
+    /// From CPU numbers, in any order.
     pub fn new(cpus: Vec<u32>) -> Self {
         CpuList::joined(cpus.into_iter().map(|c| (c, c)).collect())
     }
@@ -143,7 +143,7 @@ impl CpuList {
         (!ranges.is_empty()).then(|| CpuList::joined(ranges))
     }
 
-    /// The processors, ascending.
+    /// The CPUs, ascending.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.0.iter().flat_map(|&(first, last)| first..=last)
     }

@@ -108,7 +108,7 @@ fn machine(random: &mut Random) -> Made {
     }
 }
 
-/// A node's wish: processors and memory.
+/// A node's wish: CPUs and memory.
 struct Wish {
     name: String,
     cpus: usize,
@@ -211,7 +211,7 @@ fn every_blueprint_keeps_the_rules() {
     }
 }
 
-/// Every processor has one owner, and so has every core.
+/// Every CPU has one owner, and so has every core.
 fn owners(machine: &Made, blueprint: &Blueprint, context: &str) {
     let mut owner: BTreeMap<u32, String> = BTreeMap::new();
     let mut give = |cpus: &CpuList, name: &str| {

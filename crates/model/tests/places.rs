@@ -2,7 +2,7 @@
 //! on purpose or not at all. `UPDATE_EXPECT=1` rewrites them; a lab that does not fit a machine has its
 //! refusal there instead.
 //!
-//! The machines' processors, memory nodes and caches are as their makers publish them and Linux numbers
+//! The machines' CPUs, memory nodes and caches are as their makers publish them and Linux numbers
 //! them: two sockets of a Xeon E5-2665 (8 cores with two threads and 20 MiB of L3 each), an EPYC 7551P
 //! (four dies of two complexes of four cores), an EPYC 9754 with four memory nodes a socket (128 cores,
 //! complexes of eight), a Core i9-13900K (8 fast cores with two threads, 16 others in clusters of four).

@@ -1,4 +1,4 @@
-//! What can go wrong: the socket, the kernel's refusal of a request, or an answer nobody can read.
+//! Errors: of the socket, the kernel's refusal of a request, or an unreadable answer.
 //!
 //! A refusal always carries three things a person needs: what was asked ("create veth link eth0"),
 //! the errno's text, and, where the kernel sent one, its extended acknowledgement in words.
@@ -11,7 +11,7 @@ pub enum Error {
     /// The netlink socket could not be opened, written or read.
     #[error("{action}: {source}")]
     Socket {
-        /// What was being done with the socket.
+        /// The action on the socket that failed.
         action: &'static str,
         /// The system's reason.
         source: io::Error,
@@ -31,7 +31,7 @@ pub enum Error {
     Malformed {
         /// The request in words.
         action: String,
-        /// What was wrong with the answer.
+        /// The flaw in the answer.
         reason: String,
     },
     /// Several requests of one batch failed.

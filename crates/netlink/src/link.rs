@@ -35,7 +35,7 @@ impl fmt::Display for MacAddress {
     }
 }
 
-/// What any network interface has when it is made: a name, and where it lives.
+/// The properties that every new network interface has: a name, and its namespace.
 #[derive(Debug, Clone)]
 pub struct Interface<'fd> {
     name: String,
@@ -115,14 +115,14 @@ impl Default for Bridge {
     }
 }
 
-/// The settings of a VXLAN tunnel end point.
+/// The settings of a VXLAN tunnel endpoint.
 #[derive(Debug, Clone)]
 pub struct Vxlan {
     /// The VXLAN network identifier, 24 bits.
     pub vni: u32,
     /// Source address of the outer packets.
     pub local: Option<IpAddr>,
-    /// Where frames to unknown addresses go: a multicast group or the one remote end point. With
+    /// Where frames to unknown addresses go: a multicast group or the one remote endpoint. With
     /// `None`, forwarding entries say it (see [`Neighbour::flood_to`](crate::Neighbour)).
     pub remote: Option<IpAddr>,
     /// Index of the device the outer packets leave through; required for a multicast group.
@@ -131,11 +131,11 @@ pub struct Vxlan {
     pub port: u16,
     /// Compute the outer UDP checksum. Only the outer IPv4 one is optional.
     pub udp_checksum: bool,
-    /// Learn remote end points from received packets.
+    /// Learn remote endpoints from received packets.
     pub learning: bool,
 }
 
-/// What kind of link to make.
+/// The kind of a link, with its parameters.
 #[derive(Debug, Clone)]
 pub enum LinkKind<'fd> {
     /// A pair of Ethernet interfaces; this is the other one. It is made down: the kernel makes it
@@ -151,7 +151,7 @@ pub enum LinkKind<'fd> {
     Macvlan(u32),
     /// As `Macvlan`, with a character device for a virtual machine in place of a network stack.
     Macvtap(u32),
-    /// A tunnel end point.
+    /// A tunnel endpoint.
     Vxlan(Vxlan),
 }
 
@@ -407,7 +407,7 @@ pub struct LinkStats {
 }
 
 /// An end of a netkit pair (Linux 6.7, `drivers/net/netkit.c`): a veth without the queue in between. What
-/// one end sends is given to programs first, on the sender's own processor.
+/// one end sends is given to programs first, on the sender's own CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NetkitEnd {
     /// The end at which the programs of both are managed, as the host's is.

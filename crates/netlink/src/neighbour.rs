@@ -40,7 +40,7 @@ impl Neighbour {
     }
 
     /// Makes a VXLAN device also send every frame of unknown, broadcast or multicast destination
-    /// to `remote`: the all-zero forwarding entry, one append per remote end point.
+    /// to `remote`: the all-zero forwarding entry, one append per remote endpoint.
     pub fn flood_to(vxlan_index: u32, remote: IpAddr) -> Request<'static> {
         let zero = MacAddress([0; 6]);
         let action = format!("flood link #{vxlan_index} to {remote}");
@@ -48,7 +48,7 @@ impl Neighbour {
         Request::new(message, NLM_F_CREATE | NLM_F_APPEND, action)
     }
 
-    /// Tells a VXLAN device that `mac` is behind the tunnel end point `remote`.
+    /// Tells a VXLAN device that `mac` is behind the tunnel endpoint `remote`.
     pub fn forward(vxlan_index: u32, mac: MacAddress, remote: IpAddr) -> Request<'static> {
         let action = format!("forward {mac} on link #{vxlan_index} to {remote}");
         let message = forwarding_entry(vxlan_index, mac, remote);
@@ -84,7 +84,7 @@ fn destination(address: IpAddr) -> NeighbourAddress {
 pub struct NeighbourEntry {
     /// Index of the interface.
     pub interface: u32,
-    /// The neighbour's address, or the remote end point of a forwarding entry.
+    /// The neighbour's address, or the remote endpoint of a forwarding entry.
     pub address: Option<IpAddr>,
     /// Its Ethernet address, once known.
     pub mac: Option<MacAddress>,

@@ -276,7 +276,7 @@ impl Handle {
             Err(error) if error.errno() == Some(libc::ENOENT) => Ok(false),
             Err(error) if error.errno() == Some(libc::EINVAL) => Ok(true),
             Err(error) => Err(error),
-            // It did not need options after all; take it away again.
+            // The kind needs no options; remove the qdisc again.
             Ok(()) => self.apply(&delete_root_qdisc(loopback)).map(|()| true),
         }
     }

@@ -11,7 +11,7 @@ use std::str::FromStr;
 
 use crate::error::{Error, Result};
 
-/// The options of one probe that nobody has asked for yet.
+/// The options of one probe that were not read yet.
 #[derive(Debug)]
 pub struct Options {
     given: Vec<(String, String)>,

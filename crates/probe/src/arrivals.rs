@@ -1,8 +1,8 @@
 //! When the kernel took packets of ours from an interface, noted by the device that forwards them.
 //!
 //! The stamp is set where the frame leaves the other end of the wire, before anything of the device's and
-//! behind everything of the sender's, a tap included: so it shows what the device itself takes, whether
-//! or not somebody watches.
+//! behind everything of the sender's, a tap included. So it shows the device's own time, with and
+//! without taps.
 
 use latlab_wire::probe::{HEADER_BYTES, Packet, PacketRepr};
 use latlab_wire::samples::{Record, flags};

@@ -1,7 +1,7 @@
-//! What a time stamp costs, and what it resolves.
+//! The cost and the resolution of a timestamp.
 //!
 //! Reads the clock again and again. The time between two consecutive reads is the cost of one,
-//! because nothing else happens between them; its distribution shows what a time stamp adds to
+//! because nothing else happens between them. Its distribution shows what a timestamp adds to
 //! every sample, and its tail what the machine does to a program that only reads the clock.
 
 use latlab_wire::samples::{
@@ -16,7 +16,7 @@ use crate::setup::Common;
 use crate::sys::Who;
 use crate::time;
 
-/// Reads of the clock when nobody says how many: a few milliseconds.
+/// Default number of reads of the clock: a few milliseconds.
 const DEFAULT_READS: u64 = 100_000;
 
 /// The probe `clock`.
@@ -61,7 +61,7 @@ pub fn run(mut options: Options, output: &mut Output) -> Result<()> {
     })
 }
 
-/// What the stamps say, and how often each step occurred.
+/// The results of the stamps, and how often each step occurred.
 fn judge(stamps: &[u64]) -> (ClockCounters, Vec<Record>) {
     let pairs = || stamps.iter().zip(&stamps[1..]);
     let backward = pairs().filter(|(before, after)| after < before).count() as u64;

@@ -1,4 +1,4 @@
-//! What can go wrong in a probe, and which exit code that is.
+//! Errors of a probe, with their exit codes.
 //!
 //! Two of them, as everywhere in latlab: 2 says that the input or the machine is at fault and
 //! nothing was measured, 1 that a measurement began and broke.
@@ -16,7 +16,7 @@ pub enum Error {
     /// The machine refused something the probe needs.
     #[error("{action}: {source}")]
     Machine {
-        /// What was tried, and on what.
+        /// The action that failed, and its object.
         action: String,
         /// The machine's answer.
         source: io::Error,
@@ -29,9 +29,9 @@ pub enum Error {
     Memory {
         /// Records asked for.
         records: u64,
-        /// What they need.
+        /// Memory that they need.
         needed_bytes: u64,
-        /// What `--max-memory` allows.
+        /// Memory that `--max-memory` allows.
         allowed_bytes: u64,
     },
     /// The peer or the path to it failed during the run.

@@ -1,10 +1,10 @@
 //! The probe `forward`: holds every packet for a known time, then sends it on.
 //!
-//! It exists to test the ruler: a path with this in it has a one-way delay whose truth is known,
+//! The forwarder exists to test the ruler: a path with this in it has a one-way delay whose truth is known,
 //! since the forwarder records when each packet came and left. Packets keep their order, many are
 //! in flight at once, and what the far end sends back returns at once and undelayed.
 //!
-//! It spins, because a hold of 0 is compared with others: were it asleep when a packet comes, the
+//! The forwarder spins, because a hold of 0 is compared with others. Were it asleep when a packet comes, the
 //! wake-up (tens of microseconds to an idle CPU of a virtual machine) would be part of the path for
 //! the one hold, and not for another that keeps it awake. Where the CPU cannot be spared, it can
 //! sleep while nothing is due soon. In the last moment it does nothing but read the clock, so that
@@ -34,15 +34,15 @@ use crate::stop::Stop;
 use crate::sys::Who;
 use crate::time;
 
-/// Packets in flight at most when nobody says how many.
+/// Default maximum of packets in flight.
 const DEFAULT_QUEUE: u64 = 8192;
 /// Longest packet it can hold: more than an Ethernet frame, and short enough for many.
 const SLOT_BYTES: usize = 2048;
 /// Longest time to hold a packet, which also bounds how long stopping takes.
 const MAX_HOLD_NS: u64 = 10_000_000_000;
-/// It no longer sleeps when a packet is due within this time: more than a usual wake-up.
+/// The forwarder no longer sleeps when a packet is due within this time: more than a usual wake-up.
 const AWAKE_NS: u64 = 200_000;
-/// It does nothing but read the clock when a packet is due within this time: more than what the
+/// The forwarder only reads the clock when a packet is due within this time: more than what the
 /// two system calls take that look for packets.
 const ALERT_NS: u64 = 3_000;
 
@@ -84,7 +84,7 @@ struct Held {
     slot: usize,
     length: usize,
     arrived_ns: u64,
-    /// What its header says, if it has one, for the record.
+    /// The header's sequence number, if there is a header, for the record.
     sequence: u32,
     flow: u16,
 }
@@ -100,7 +100,7 @@ struct Forwarder {
     slots: Vec<u8>,
     next_slot: usize,
     reply: Vec<u8>,
-    /// Who sent last, and gets the replies.
+    /// The last sender, which gets the replies.
     client: Option<SocketAddrAny>,
     records: Vec<Record>,
     counters: ForwardCounters,

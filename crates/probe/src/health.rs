@@ -1,9 +1,9 @@
-//! What a probe sees of its own execution during the measured window.
+//! A probe's own execution during the measured window.
 //!
 //! A latency measured by a program that was not running tells about the scheduler, not about the
 //! network. So every report carries what the kernel knows of the probe itself: whether the CPU was
 //! taken from it, by another task or by the hypervisor, and where packets were dropped on their way
-//! to it. Whoever reads the result decides from that whether the run counts.
+//! to it. The reader of the result decides from that whether the run counts.
 
 use std::fs;
 use std::os::fd::BorrowedFd;
@@ -24,7 +24,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Reads the counters. It reads files, so call it before the window's first time stamp.
+    /// Reads the counters. It reads files, so call it before the window's first timestamp.
     pub fn start(who: Who) -> Watch {
         Watch {
             who,

@@ -1,6 +1,6 @@
 //! The probe `layer2`: a device under test, a layer-2 forwarder.
 //!
-//! It carries every frame from one interface to the other and back, in one of three ways:
+//! The probe carries every frame from one interface to the other and back, in one of three ways:
 //!
 //! - `af-packet`: packet sockets, one system call to take a frame and one to send it, as the simplest
 //!   forwarder one would write. Frames keep their virtio header on the way, so that a checksum that the
@@ -39,7 +39,7 @@ const LOOK: rustix::event::Timespec = rustix::event::Timespec {
     tv_nsec: 100_000_000,
 };
 
-/// What carries the frames.
+/// The mechanism that carries the frames.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum By {
     /// Packet sockets.
@@ -108,7 +108,7 @@ impl Layer2 {
         })
     }
 
-    /// Notes when the kernel took the first so many packets of ours from the first interface.
+    /// Notes when the kernel took the first `count` packets of ours from the first interface.
     fn note_arrivals(&mut self, count: u64) -> Result<()> {
         let Carrier::Packet { sides, .. } = &self.carrier else {
             let text = "--record needs --by af-packet: other frames have no time";

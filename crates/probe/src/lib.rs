@@ -1,4 +1,4 @@
-//! What sends, receives and times inside a node: the end points of latlab's own measurements.
+//! The endpoints of latlab's own measurements: they send, receive and time inside a node.
 //!
 //! The probes run where the measured traffic begins and ends: natively, in a container, in the
 //! guest of a virtual machine, everywhere the same static binary. So they use std and system calls
@@ -11,21 +11,21 @@
 //! | `discard` | is there for packets and reads none | none |
 //! | `forward` | holds every packet for a known time: a delay whose truth is known | every packet held |
 //! | `layer2` | carries frames between two interfaces: a device under test | none |
-//! | `clock` | reads the clock: what a time stamp costs and resolves | every step |
+//! | `clock` | reads the clock: what a timestamp costs and resolves | every step |
 //!
-//! What they have in common:
+//! Common to all probes:
 //! - Everything is recorded, nothing is summed up: room for all records is allocated and touched
 //!   before the measured window, and they are written to standard output after it, as messages of
 //!   [`latlab_wire::samples`]. During the window nothing is written.
 //! - All times are `CLOCK_MONOTONIC` (`time.rs`).
 //! - A probe also reports how it fared itself (`health.rs`), so that a run on an overloaded machine
 //!   can be told from a slow network.
-//! - What serves (`rr-server`, `sink`, `discard`, `forward`, `layer2`) runs until its standard input ends (`stop.rs`);
-//!   what measures ends by itself.
+//! - Serving probes (`rr-server`, `sink`, `discard`, `forward`, `layer2`) run until their standard input ends
+//!   (`stop.rs`); measuring probes end by themselves.
 //!
 //! # Calibration
-//! The floor below which a result says nothing is measured with the same probes: `clock` gives the
-//! cost of one time stamp, and `rr-client` to an `rr-server`, or `source` to a `sink`, on 127.0.0.1
+//! The floor below which a result says nothing is measured with the same probes. `clock` gives the
+//! cost of one timestamp. `rr-client` to an `rr-server`, or `source` to a `sink`, on 127.0.0.1
 //! of the *same* node with the same message sizes, CPUs and polling gives what the node's own
 //! socket layer, scheduler and the probes cost without any link between.
 
@@ -87,7 +87,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("latlab-agent probe: {error}");
-            // When the reader is gone there is nobody left to tell.
+            // When the reader is gone, the error has no reader.
             let _ = output.error(&error);
             ExitCode::from(error.exit_code())
         }

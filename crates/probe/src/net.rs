@@ -88,7 +88,7 @@ pub enum IcmpSocket {
 }
 
 /// An ICMP socket connected to `to`. Raw where permitted, so that every node with the right to it
-/// is measured in the same way; a fresh network namespace permits datagram sockets to nobody.
+/// is measured in the same way; a fresh network namespace permits datagram sockets to no group.
 pub fn icmp_to(to: IpAddr, from: Option<IpAddr>) -> Result<(Socket, IcmpSocket)> {
     let protocol = if to.is_ipv6() {
         ipproto::ICMPV6
@@ -168,7 +168,7 @@ pub fn receive(socket: &Socket, buffer: &mut [u8], poll: Poll) -> io::Result<Opt
     }
 }
 
-/// What became of a datagram.
+/// The fate of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sent {
     /// The kernel took it.
@@ -252,7 +252,7 @@ fn bind_and_connect(socket: &Socket, to: SocketAddr, from: Option<IpAddr>) -> Re
         bind(socket, &local).map_err(|error| Error::machine(format!("bind {from}"), error))?;
     }
     connect(socket, &to).map_err(|error| match error {
-        // What a refused or unanswered TCP connection says; the peer is at fault, not the machine.
+        // Errors of a refused or unanswered TCP connection; the peer is at fault, not the machine.
         Errno::CONNREFUSED | Errno::TIMEDOUT | Errno::INPROGRESS | Errno::CONNRESET => {
             let why = match error {
                 Errno::INPROGRESS => "no answer in time".to_owned(),

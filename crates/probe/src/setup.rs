@@ -1,9 +1,9 @@
-//! What every probe does before it measures: the options all of them have, and the conditions they
-//! ask the machine for.
+//! The set-up of every probe before it measures: the options all of them have, and the conditions
+//! they ask the machine for.
 //!
-//! A real-time priority is for probes that sleep between events, or that have a CPU to themselves:
-//! one that spins under `SCHED_FIFO` leaves the kernel's own threads on its CPU only the few percent
-//! of time that real-time throttling reserves, and whatever waits for those threads waits long.
+//! A real-time priority is for probes that sleep between events, or that have a CPU to themselves.
+//! One that spins under `SCHED_FIFO` leaves the kernel's own threads on its CPU only the few percent
+//! of time that real-time throttling reserves, and work that waits for those threads waits long.
 //!
 //! CPUs and the real-time priority are granted or the probe refuses to run, because a result under
 //! other conditions than asked for misleads. Locking memory is best effort: without it the probe
@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::output::{Format, Output};
 use crate::{sys, time};
 
-/// Memory for records when nobody says otherwise: enough for ten seconds at a million packets a
+/// Default memory for records: enough for ten seconds at a million packets a
 /// second at a source, and a quarter of a small guest's memory.
 const DEFAULT_MAX_MEMORY_BYTES: u64 = 256 << 20;
 

@@ -3,7 +3,7 @@
 //! A pipe's end needs no signal, no process id and no permission, works through every way of
 //! starting a process in a node, and comes by itself when the starter dies. A thread waits for it,
 //! so that the measuring thread looks at nothing but its socket; the thread then shuts the sockets
-//! down, which wakes whoever blocks on them. (Linux wakes receivers even on an unconnected UDP
+//! down, which wakes the threads that block on them. (Linux wakes receivers even on an unconnected UDP
 //! socket, although the call itself reports an error there.)
 
 use std::io;
@@ -19,7 +19,7 @@ use crate::sys;
 
 /// Waits until standard input ends.
 pub fn end_of_input() {
-    // Whatever comes in means nothing; an error means that nobody is there any more.
+    // The input means nothing; an error means that the other end is gone.
     let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
 }
 
@@ -39,7 +39,7 @@ struct Shared {
 impl Stop {
     /// Starts waiting for the end of standard input. `fifo_priority` is the measuring thread's: the
     /// waiting thread runs one above it, else a spinning `SCHED_FIFO` thread on the same CPU would
-    /// keep it from ever running. It sleeps until the end and disturbs nobody.
+    /// keep it from ever running. It sleeps until the end.
     pub fn at_end_of_input(fifo_priority: Option<u32>) -> Result<Stop> {
         let stop = Stop::default();
         let waiting = stop.clone();

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use libc::{c_int, c_void, socklen_t};
 
-/// Whose resource usage to read.
+/// The owner of the resource usage to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Who {
     /// The calling thread's.
@@ -18,7 +18,7 @@ pub enum Who {
     Process,
 }
 
-/// What the kernel accounts to a thread or process, since it began.
+/// The resource usage of a thread or process since it began.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Usage {
     pub user_ns: u64,
@@ -77,7 +77,7 @@ pub fn hardware_address(interface: &str) -> io::Result<[u8; 6]> {
     // SAFETY: plain numbers.
     let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
     check(fd)?;
-    // SAFETY: a descriptor that the kernel just made and nobody else owns.
+    // SAFETY: a descriptor that the kernel just made and nothing else owns.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
     // SAFETY: all-zero bytes are a valid ifreq.
     let mut request: libc::ifreq = unsafe { mem::zeroed() };
@@ -107,7 +107,7 @@ pub fn hardware_address(interface: &str) -> io::Result<[u8; 6]> {
     Ok(bytes)
 }
 
-/// What drives an interface, as the kernel names it.
+/// The driver of an interface, as the kernel names it.
 pub fn driver(interface: u32) -> io::Result<String> {
     const SIOCETHTOOL: libc::c_ulong = 0x8946;
     const GET_DRIVER: u32 = 3;
@@ -126,7 +126,7 @@ pub fn driver(interface: u32) -> io::Result<String> {
     // SAFETY: plain numbers.
     let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
     check(fd)?;
-    // SAFETY: a descriptor that the kernel just made and nobody else owns.
+    // SAFETY: a descriptor that the kernel just made and nothing else owns.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
     // SAFETY: all-zero bytes are a valid ifreq.
     let mut request: libc::ifreq = unsafe { mem::zeroed() };
@@ -155,7 +155,7 @@ fn new_packet_socket(interface: u32, protocol: u16) -> io::Result<OwnedFd> {
     // SAFETY: plain numbers.
     let fd = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
     check(fd)?;
-    // SAFETY: a descriptor that the kernel just made and nobody else owns.
+    // SAFETY: a descriptor that the kernel just made and nothing else owns.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
     bind_packet_socket(socket.as_fd(), interface, protocol)?;
     Ok(socket)
@@ -184,7 +184,7 @@ pub struct Batch {
     frames: Box<[u8]>,
     length: usize,
     headers: Box<[libc::mmsghdr]>,
-    // What the headers refer to.
+    // The parts that the headers refer to.
     _parts: Box<[libc::iovec]>,
 }
 
@@ -267,7 +267,7 @@ fn make_promiscuous(socket: BorrowedFd<'_>, interface: u32) -> io::Result<()> {
 }
 
 /// A packet socket on one interface of the calling thread's network namespace: every frame that comes
-/// in through it, whoever it is for, with the virtio header in front; and none that goes out.
+/// in through it, whatever its destination, with the virtio header in front; and none that goes out.
 pub fn packet_socket(interface: &str) -> io::Result<OwnedFd> {
     const ALL: u16 = (libc::ETH_P_ALL as u16).to_be();
     const RECEIVE_BUFFER_BYTES: c_int = 8 << 20;
@@ -372,7 +372,7 @@ pub fn receive_stamped(
     buffer: &mut [u8],
     flags: c_int,
 ) -> io::Result<(usize, Option<u64>)> {
-    // u64 words, because control messages must be aligned; room for one time stamp and some.
+    // u64 words, because control messages must be aligned; room for one timestamp and some.
     let mut control = [0u64; 16];
     let mut part = libc::iovec {
         iov_base: buffer.as_mut_ptr().cast::<c_void>(),

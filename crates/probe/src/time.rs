@@ -2,7 +2,7 @@
 //!
 //! One clock everywhere: `CLOCK_MONOTONIC`, because it is the one that BPF programs on the host
 //! read (`bpf_ktime_get_ns`), it never steps, and processes and containers share it. A virtual
-//! machine's guest has another one; whoever compares times across that border maps them.
+//! machine's guest has another one; times that cross that border must be mapped.
 
 use std::hint;
 use std::num::NonZeroU64;
@@ -19,7 +19,7 @@ pub fn now_ns() -> u64 {
     to_ns(clock_gettime(ClockId::Monotonic))
 }
 
-/// What the kernel says `CLOCK_MONOTONIC` resolves, in ns.
+/// The resolution of `CLOCK_MONOTONIC` that the kernel claims, in ns.
 pub fn claimed_resolution_ns() -> u64 {
     to_ns(clock_getres(ClockId::Monotonic))
 }

@@ -37,9 +37,9 @@ enum event_kind {
 	EVENT_VM_ENTRY = 16,
 };
 
-/* A soft interrupt in which nothing else happened, in one event at its end: `b` is when it began (0: nobody
- * looked), `text` begins with the steal then, `a` is which it was (8 bits) and how many packets it took.
- * Only in rings: whoever reads them takes it apart. */
+/* A softirq in which nothing else happened, in one event at its end: `b` is when it began (0:
+ * unknown), `text` begins with the steal then, `a` is which it was (8 bits) and how many packets it took.
+ * Only in rings: their reader takes it apart. */
 #define EVENT_WHOLE_SOFTIRQ 32
 
 /* Only in rings, too: in EVENT_VECTOR_ENTRY of the local timer `b` is the address of the first function that it
@@ -96,7 +96,7 @@ struct tap_settings {
 	__u32 stamp_last;           /* take the time when all else is done, not first */
 };
 
-/* A processor takes so many places of the records at once: an atomic instruction for every packet would
+/* Places of the records that a CPU takes at once: an atomic instruction for every packet would
  * have it wait for all that it has stored. */
 #define TAP_CHUNK 64
 
@@ -108,13 +108,13 @@ struct tap_head {
 };
 
 struct tap_counters {
-	__u64 chunks;  /* taken by all processors */
+	__u64 chunks;  /* taken by all CPUs */
 	__u64 foreign; /* frames of others */
 	__u64 padding[6];
 	struct tap_head heads[MAX_CPUS];
 };
 
-/* How far from a processor's run queue the kernel keeps what it knows of soft interrupts: see softirq.h. */
+/* How far from a CPU's runqueue the kernel keeps what it knows of softirqs: see softirq.h. */
 struct soft_words {
 	__u64 are_known;
 	__s64 depth;   /* the preemption count */
@@ -129,27 +129,27 @@ struct recorder_settings {
 	struct soft_words soft;
 };
 
-/* Whether an event of its own tells of the beginning of the soft interrupt that is under way. */
+/* Whether an event of its own tells of the beginning of the softirq that is under way. */
 enum opening {
 	NOT_OPEN = 0,
 	OPEN = 1,
 	CLOSING = 2, /* its end is being written */
 };
 
-/* Kinds of soft interrupts that the kernel has. */
+/* Kinds of softirqs that the kernel has. */
 #define SOFTIRQS 10
 
-/* All that recording an event needs to know of its processor: cache lines of its own. */
+/* All that recording an event needs to know of its CPU: cache lines of its own. */
 struct recorder_head {
 	__u64 recorded;
 	__u64 steal_at;
 	__u64 soft_ns;    /* when the first of `row` began, if it did */
 	__u64 soft_steal; /* steal then */
-	__u32 row;        /* soft interrupts that may run one after the other from then on, a bit each */
+	__u32 row;        /* softirqs that may run one after the other from then on, a bit each */
 	__u32 polled;     /* packets taken in the one under way */
-	__u32 ring;       /* which ring is the processor's, from 1 on; 0: not watched, or not now */
+	__u32 ring;       /* which ring is the CPU's, from 1 on; 0: not watched, or not now */
 	__u32 is_open;    /* whether an event tells of the one under way: enum opening */
-	__u64 queue_at;   /* its run queue */
+	__u64 queue_at;   /* its runqueue */
 	__u8 is_sure;     /* the row runs, whatever else there is */
 	__u8 is_counted;  /* `begun` is known */
 	__u8 serving;     /* which is under way, from 1 on, where the kernel has no words for it */
@@ -164,9 +164,9 @@ struct recorder_state {
 
 struct steal_settings {
 	__s64 steal_from_run_queue; /* 0: not known */
-	__u32 room;                 /* records a processor has */
+	__u32 room;                 /* records a CPU has */
 	__u32 padding;
-	__u16 place_of[MAX_CPUS]; /* which part of the records is a processor's, from 1 on; 0: not watched */
+	__u16 place_of[MAX_CPUS]; /* which part of the records is a CPU's, from 1 on; 0: not watched */
 };
 
 struct steal_head {
@@ -217,11 +217,11 @@ struct task_struct___old {
 	long state;
 } __attribute__((preserve_access_index));
 
-/* Time that the hypervisor has given to others instead of to this processor: the first word of what
+/* Time that the hypervisor has given to others instead of to this CPU: the first word of what
  * KVM shares with its guest. The variable is private to the kernel and has no symbol; but every
- * processor's variables lie together, its run queue among them, and the kernel's own types say how far
- * apart the two are. `cached` is where this processor's was found before. A program that is compiled
- * WITHOUT_TYPES loads into a kernel that does not describe its types, where all this cannot be had. */
+ * CPU's variables lie together, its runqueue among them, and the kernel's own types say how far
+ * apart the two are. `cached` is where this CPU's was found before. A program that is compiled
+ * WITHOUT_TYPES loads into a kernel that does not describe its types, where all this is not available. */
 #ifdef WITHOUT_TYPES
 static __always_inline __u64 stolen_ns(__s64 from_run_queue, __u64 *cached)
 {
@@ -235,7 +235,7 @@ struct kvm_steal_time {
 /* From Linux 6.2 on memory can be read without calling a helper, if it is said to be of some type. */
 extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym __weak;
 
-/* This processor's run queue; 0: not known. */
+/* This CPU's runqueue; 0: not known. */
 static __always_inline __u64 own_queue(void)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* The flight recorder: what each watched processor did, in a ring of its own.
+/* The flight recorder: what each watched CPU did, in a ring of its own.
  *
  * A ring is a stretch of one array in shared memory; the oldest events are overwritten, and how many
- * were is the difference between `heads` and the ring's size. Nothing is woken and nobody reads while
- * it records, so it costs the measured processors the writing of an event and no more.
+ * were is the difference between `heads` and the ring's size. Nothing is woken and nothing reads while
+ * it records, so it costs the measured CPUs the writing of an event and no more.
  */
 #include "softirq.h"
 
@@ -35,7 +35,7 @@ struct {
 const volatile struct recorder_settings settings;
 struct recorder_state state;
 
-/* This processor's, if it is watched now. */
+/* This CPU's, if it is watched now. */
 static __always_inline struct recorder_head *head_of(void)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
@@ -72,9 +72,9 @@ static __always_inline struct event *append(struct recorder_head *head, __u8 kin
 	return event;
 }
 
-/* Something happens inside of a soft interrupt, so that its beginning is an event of its own; if that is
+/* Something happens inside of a softirq, so that its beginning is an event of its own; if that is
  * not known, it is known to be under way from now on. Not a part of the programs that call it: it happens
- * seldom, and would spread what they do always over more of the processor's cache. */
+ * seldom, and would spread what they do always over more of the CPU's cache. */
 static __noinline void open_softirq(struct recorder_head *head, __u64 now, __u64 steal_ns)
 {
 	__u32 which = under_way(head, &settings.soft);
@@ -160,15 +160,15 @@ int on_switch(struct bpf_raw_tracepoint_args *ctx)
 	head->serving = 0;
 	head->polled = 0;
 	head->row = 0;
-	/* What is pending was left. The thread for it is there for nothing else; anybody else, whom it may have
-	 * made way for, takes it up as soon as he sends. */
+	/* Pending softirqs were deferred. ksoftirqd will run them now; any other task runs them at its next
+	 * transmit. */
 	if (settings.soft.are_known)
 		row_begins(head, pending(head, &settings.soft), is_ksoftirqd(event->text), event->time_ns,
 			   event->steal_ns);
 	return 0;
 }
 
-/* a: who; b: on which processor; text: its name. */
+/* a: who; b: on which CPU; text: its name. */
 static __always_inline int wakeup(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct task_struct *task = (void *)ctx->args[0];
@@ -180,7 +180,7 @@ static __always_inline int wakeup(struct bpf_raw_tracepoint_args *ctx)
 	event->a = WORD_OF(task, pid);
 	event->b = cpu_of(task);
 	name_of(task, event);
-	/* The rest is left to it, or to whoever is first. */
+	/* The rest is left to ksoftirqd, or to the task that transmits first. */
 	if (is_ksoftirqd(event->text))
 		head->is_sure = false;
 	return 0;
@@ -256,7 +256,7 @@ int on_softirq_entry(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
-/* a: which of the kernel's soft interrupts. Every packet that the kernel takes comes in one, mostly in one
+/* a: which of the kernel's softirqs. Every packet that the kernel takes comes in one, mostly in one
  * in which nothing else happens: that one is a single event. */
 SEC("raw_tp/softirq_exit")
 int on_softirq_exit(struct bpf_raw_tracepoint_args *ctx)
@@ -323,7 +323,7 @@ int on_reschedule_exit(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
-/* For how long a timer's interrupt was due when it was here: what is underneath the kernel had the processor,
+/* For how long a timer's interrupt was due when it was here: what is underneath the kernel had the CPU,
  * or the kernel kept interrupts off. `now` is on the timer's own clock. */
 static __always_inline __u32 lateness_ns(struct hrtimer *timer, __u64 now)
 {
@@ -376,7 +376,7 @@ int on_kernel_fault(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
-/* The kernel has no trace point at the end of a fault; it counts one there, which perf can see. */
+/* The kernel has no tracepoint at the end of a fault; it counts one there, which perf can see. */
 SEC("perf_event")
 int on_fault_end(void *ctx)
 {
@@ -384,7 +384,7 @@ int on_fault_end(void *ctx)
 	return 0;
 }
 
-/* a: packets taken. At the end of the poll; how many polls a soft interrupt has does not matter. */
+/* a: packets taken. At the end of the poll; how many polls a softirq has does not matter. */
 SEC("raw_tp/napi_poll")
 int on_napi_poll(struct bpf_raw_tracepoint_args *ctx)
 {

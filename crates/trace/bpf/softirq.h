@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What the kernel knows of soft interrupts without being interrupted at their beginning.
+/* What the kernel knows of softirqs without being interrupted at their beginning.
  *
  * A program at the beginning of each, even one that does nothing, is a fiftieth of the way of a packet
  * through a forwarder. So there is none where the kernel's own words tell as much: which are pending, how
- * many of each kind were begun, how deep the processor is in what. Like the steal they have no symbols,
- * and are found by their distance from the run queue (crates/trace/src/recorder/softirq.rs). Where they
+ * many of each kind were begun, how deep the CPU is in what. Like the steal they have no symbols,
+ * and are found by their distance from the runqueue (crates/trace/src/recorder/softirq.rs). Where they
  * are not known a program stands at the beginning after all.
  */
 #ifndef SOFTIRQ_H
@@ -12,7 +12,7 @@
 
 #include "latlab.h"
 
-/* Parts of the kernel's preemption count. A processor that serves soft interrupts has the lowest bit of
+/* Parts of the kernel's preemption count. A CPU that serves softirqs has the lowest bit of
  * the second; who only keeps them off, the others. */
 #define DEPTH_PREEMPTION 0xff
 #define DEPTH_SOFT 0xff00
@@ -22,7 +22,7 @@
 #define DEPTH_NMI 0xf00000
 
 #define RUNNABLE 0
-/* Packets that a soft interrupt of somebody's own sending takes: its own, and one that just came. */
+/* Packets that a softirq raised by a task's own transmit takes: its own, and one that just came. */
 #define OWN_PACKETS 2
 
 /* The long word at an address of the kernel's. */
@@ -40,7 +40,7 @@ static __always_inline __u64 word_at(__u64 address)
 	return value;
 }
 
-/* This processor's stretch of variables, by its run queue. */
+/* This CPU's stretch of variables, by its runqueue. */
 static __always_inline __u64 own(struct recorder_head *head, __s64 from_run_queue)
 {
 	if (!head->queue_at)
@@ -67,7 +67,7 @@ static __always_inline __u32 state_of(struct task_struct *task)
 	return word_at((__u64)old + bpf_core_field_offset(old->state));
 }
 
-/* The processor's thread for soft interrupts could run, so that the kernel may leave them to it. */
+/* The CPU's thread for softirqs could run, so that the kernel may leave them to it. */
 static __always_inline bool thread_is_runnable(struct recorder_head *head,
 					       const volatile struct soft_words *words)
 {
@@ -115,12 +115,12 @@ static __always_inline bool was_left(struct recorder_head *head, __u32 which)
 }
 
 /* Whether `head->soft_ns` is when this one began. It is for those that follow each other, and behind the
- * hard interrupt that they came with. If the thread for them could have been meant to run them instead,
+ * hardirq that they came with. If the thread for them could have been meant to run them instead,
  * that is so only where no task began them by what it did: it would hold off preemption meanwhile.
  *
- * A task that sends begins one itself, for its own packet, and nobody looks when. But one that took more
- * than that had been left over for that long, and whoever sends next takes it up: it is told of from when
- * on it was left, so that a flood is not taken for the work of the task that it came upon. */
+ * A task that sends begins one itself, for its own packet, at a time that is not recorded. But one that took
+ * more than that had been deferred, and the next sender takes it up: its start is the time since when it was
+ * deferred, so that a flood is not taken for the work of the task that it interrupted. */
 static __always_inline bool begin_is_known(struct recorder_head *head,
 					   const volatile struct soft_words *words, __u32 which)
 {
@@ -141,8 +141,8 @@ static __always_inline void row_begins(struct recorder_head *head, __u32 row, bo
 	head->soft_steal = steal_ns;
 }
 
-/* At the end of a hard interrupt: behind it the kernel runs what is pending, unless it came upon somebody
- * who keeps soft interrupts off, or upon another hard one. */
+/* At the end of a hardirq: behind it the kernel runs what is pending, unless it interrupted a
+ * task that keeps softirqs off, or another hardirq. */
 static __always_inline void behind_hard(struct recorder_head *head, const volatile struct soft_words *words,
 					__u64 now, __u64 steal_ns)
 {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* When the hypervisor underneath took a watched processor away.
+/* When the hypervisor underneath took a watched CPU away.
  *
- * Looks at the processor's counter of stolen time whenever it goes from one task to another, and at its
- * own timer, and writes a record only when the counter has moved. In a ping-pong a processor changes
+ * Looks at the CPU's counter of stolen time whenever it goes from one task to another, and at its
+ * own timer, and writes a record only when the counter has moved. In a ping-pong a CPU changes
  * tasks several times an exchange, so a record says within which part of which exchange the time was
- * lost; a look that finds nothing costs a read of the counter and of the clock.
+ * lost; a check that finds nothing costs a read of the counter and of the clock.
  */
 #include "latlab.h"
 
@@ -61,7 +61,7 @@ int on_switch(void *ctx)
 	return look();
 }
 
-/* x86 only: the tick of a processor that changes tasks rarely. */
+/* x86 only: the tick of a CPU that changes tasks rarely. */
 SEC("raw_tp/local_timer_entry")
 int on_timer(void *ctx)
 {

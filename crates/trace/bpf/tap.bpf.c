@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* A tap: notes when each of our packets passes one point of the network.
  *
- * It looks for UDP whose payload begins with the probe's header (crates/wire/src/probe.rs) and lets
+ * The tap looks for UDP whose payload begins with the probe's header (crates/wire/src/probe.rs) and lets
  * every packet go on. Each tap is loaded by itself and has its own records, so that two taps never
  * share a cache line; they are read through shared memory when the window is over.
  */
@@ -118,7 +118,7 @@ int tap(struct __sk_buff *skb)
 	cpu = bpf_get_smp_processor_id();
 	if (cpu >= MAX_CPUS)
 		return TC_ACT_UNSPEC;
-	/* Nothing else that runs on this processor comes between: soft interrupts are off here. */
+	/* Nothing else that runs on this CPU comes between: softirqs are off here. */
 	head = &counters.heads[cpu];
 	next = head->next;
 	if (next % TAP_CHUNK == 0)

@@ -1,6 +1,6 @@
 //! Why nothing is recorded.
 
-/// Why a tap or the recorder could not be had.
+/// Why a tap or the recorder is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The kernel refused a program or its memory.
@@ -11,12 +11,12 @@ pub enum Error {
         /// Why.
         reason: String,
     },
-    /// It is loaded but could not be put where it belongs.
+    /// A program is loaded but could not be attached.
     #[error("cannot attach {what} to {to}: {reason}")]
     Attach {
         /// Which program.
         what: &'static str,
-        /// An interface, a trace point.
+        /// An interface, a tracepoint.
         to: String,
         /// Why.
         reason: String,
@@ -38,7 +38,7 @@ pub enum Error {
     /// More was asked for than there can be.
     #[error("{what}: {asked} is more than {most}")]
     TooMany {
-        /// What.
+        /// The program.
         what: &'static str,
         /// How many.
         asked: u64,
@@ -48,7 +48,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// What to do about it.
+    /// The remedy.
     #[must_use]
     pub fn hint(&self) -> &'static str {
         match self {

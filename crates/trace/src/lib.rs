@@ -1,10 +1,9 @@
-//! Time stamps of packets in the kernel, and what the kernel did meanwhile.
+//! Timestamps of packets in the kernel, and what the kernel did meanwhile.
 //!
-//! Three recorders, all programs inside the kernel (`bpf/*.bpf.c`) that write into shared memory and
-//! wake nobody: [`taps`] note when each packet passes one point of the network, [`recorder`] notes what
-//! the processors did, [`steal`] notes when a hypervisor took them away. They use one clock, and all
-//! are read when the window is over. What follows
-//! from them is computed elsewhere, from files, without any of this.
+//! Three recorders, BPF programs (`bpf/*.bpf.c`), write into shared memory and wake no
+//! thread: [`taps`] note when each packet passes one point of the network, [`recorder`] notes what
+//! the CPUs did, [`steal`] notes when a hypervisor took them away. They use one clock, and all
+//! are read when the window is over. Conclusions are drawn elsewhere, from files, without any of this.
 //!
 //! This is the only crate that knows libbpf.
 

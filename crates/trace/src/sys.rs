@@ -133,7 +133,7 @@ pub enum SoftwareEvent {
     MajorFault = 6,
 }
 
-/// Opens a software event of every task on one processor; each occurrence is a sample.
+/// Opens a software event of every task on one CPU; each occurrence is a sample.
 ///
 /// # Errors
 /// When the kernel has no perf events or does not allow them.
@@ -174,7 +174,7 @@ pub fn software_event(event: SoftwareEvent, cpu: u16) -> Result<OwnedFd, Errno> 
         )
     };
     match libc::c_int::try_from(fd) {
-        // SAFETY: a descriptor that the kernel just made and nobody else owns.
+        // SAFETY: a descriptor that the kernel just made and nothing else owns.
         Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
         _ => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)),
     }
@@ -212,13 +212,13 @@ pub fn attach_tcx(program: impl AsFd, interface: i32, egress: bool) -> Result<Ow
         )
     };
     match fd {
-        // SAFETY: a descriptor that the kernel just made and nobody else owns.
+        // SAFETY: a descriptor that the kernel just made and nothing else owns.
         0.. => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
         _ => Err(Errno::from_raw_os_error(-fd)),
     }
 }
 
-/// How often a BPF program was not run because it was already running on that processor; 0 where the
+/// How often a BPF program was not run because it was already running on that CPU; 0 where the
 /// kernel does not count it.
 #[must_use]
 pub fn recursion_misses(program: impl AsFd) -> u64 {

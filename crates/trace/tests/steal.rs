@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use latlab_trace::Error;
 use latlab_trace::steal::Watch;
 
-/// What `/proc/stat` says was stolen from all processors, in its hundredths of a second.
+/// Time stolen from all CPUs as `/proc/stat` tells it, in its hundredths of a second.
 fn accounted_ticks() -> u64 {
     let text = std::fs::read_to_string("/proc/stat").unwrap();
     let all = text.lines().next().unwrap();
@@ -28,7 +28,7 @@ fn what_is_found_lies_between_two_looks_and_agrees_with_the_kernel() {
         }
         Err(error) => panic!("{error}"),
     };
-    // Work that lets go of the processor often, on all of them.
+    // Work that lets go of the CPU often, on all of them.
     std::thread::scope(|scope| {
         for _ in 0..processors {
             scope.spawn(|| {
@@ -62,7 +62,7 @@ fn what_is_found_lies_between_two_looks_and_agrees_with_the_kernel() {
         .map(|stretch| stretch.stolen_ns)
         .sum();
     // The kernel hands on what it knows at each of its ticks, up to one of its steps behind on each
-    // processor, at either end.
+    // CPU, at either end.
     let slack = 2 * u64::from(processors) + 1;
     let ticks = found / 10_000_000;
     assert!(

@@ -1,4 +1,4 @@
-//! What a tap sees, and when.
+//! The records of a tap, and their times.
 
 use std::net::UdpSocket;
 use std::ops::Range;

@@ -1,7 +1,7 @@
 //! The command channel between the host and the agent inside a guest: frames on a byte stream.
 //!
 //! The stream is a virtio-serial port (or, in tests, a socket pair): ordered and reliable while both
-//! ends live, but either end may vanish in the middle of a frame and be replaced by a successor that
+//! ends live. Either end may vanish in the middle of a frame and be replaced by a successor that
 //! knows nothing of what was half said. So every frame carries a magic number and a CRC-32C over header
 //! and payload, and a reader that finds anything else skips byte by byte to the next frame that checks.
 //! A client begins with [`PREAMBLE_BYTES`] zero bytes, which complete (and thereby spoil) any frame its
@@ -11,7 +11,7 @@
 //! One stream carries many sessions (processes in the guest). Data flows against credit: the receiver of
 //! a stream (stdin in the agent, stdout and stderr in the host) holds at most [`WINDOW_BYTES`] of it, and
 //! the sender may have no more outstanding than that until a [`Message::Credit`] returns some. A session
-//! whose reader sleeps thus fills its own window and nobody else's, and the memory each end needs is
+//! whose reader sleeps thus fills only its own window, and the memory each end needs is
 //! bounded by the number of sessions.
 //!
 //! Header, little endian, 16 bytes: magic `LLC1` | kind u8 | 0 u8 | payload length u16 | session u32 |
@@ -21,13 +21,15 @@
 //! exactly, so that encoding what was decoded gives the same bytes.
 
 use std::fmt;
-use std::net::IpAddr;
 
 use crc::frame_crc;
 use payload::{Reader, put_payload, take_payload};
 
 mod crc;
+mod message;
 mod payload;
+
+pub use message::{Exec, ExitStatus, Interface, Message, NetworkConfig, Route, Stream};
 
 /// The version of this protocol. The agent travels with the host's binary in the initramfs, so both ends
 /// are normally one build; a running guest may be older than the `latlab` that talks to it.
@@ -76,181 +78,7 @@ pub mod clock_page {
 
 const MAGIC: [u8; 4] = *b"LLC1";
 
-/// Which of a process's three streams.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Stream {
-    /// Standard input: host to agent.
-    Stdin,
-    /// Standard output: agent to host.
-    Stdout,
-    /// Standard error: agent to host.
-    Stderr,
-}
-
-/// How a process ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ExitStatus {
-    /// It returned this code.
-    Code(u8),
-    /// This signal ended it.
-    Signal(u8),
-}
-
-/// A process to start.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Exec {
-    /// The program and its arguments. A first element of `latlab-agent` means the agent's own binary,
-    /// which need not be in the guest's file system.
-    pub argv: Vec<String>,
-    /// Environment entries set over the agent's own small default (`PATH`, `HOME`, `TERM`).
-    pub env: Vec<(String, String)>,
-    /// The directory to start in; `/` when absent.
-    pub cwd: Option<String>,
-    /// The user to run as; root when absent. The group has the same number.
-    pub uid: Option<u32>,
-    /// Start it with all three streams on `/dev/null` and report success as soon as it runs: it then
-    /// belongs to the guest, not to the session, and outlives the client.
-    pub detach: bool,
-}
-
-/// One interface to set up, found by its hardware address.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Interface {
-    /// Hardware address by which the guest's interface is recognised.
-    pub mac: [u8; 6],
-    /// The name the lab gives it, at most 15 bytes.
-    pub name: String,
-    /// MTU in bytes, when not the device's own.
-    pub mtu: Option<u32>,
-    /// Addresses with their prefix lengths.
-    pub addresses: Vec<(IpAddr, u8)>,
-}
-
-/// One route to add after all interfaces are up.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Route {
-    /// Destination network; `0.0.0.0/0` or `::/0` for the default route.
-    pub destination: (IpAddr, u8),
-    /// Next hop.
-    pub gateway: Option<IpAddr>,
-    /// Outgoing interface, by the lab's name.
-    pub interface: Option<String>,
-}
-
-/// The guest's whole network set-up in one request. The loopback is always brought up.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct NetworkConfig {
-    /// Interfaces, in the order they are named and brought up.
-    pub interfaces: Vec<Interface>,
-    /// Routes, added in order.
-    pub routes: Vec<Route>,
-}
-
-/// Everything that can be said on the channel. Sessions are numbered by the host.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Message {
-    /// Host: a new client begins.
-    Hello {
-        /// The client's [`VERSION`].
-        version: u16,
-        /// Any number the client has not used before; comes back in the answer.
-        nonce: u64,
-    },
-    /// Agent: the port is this client's.
-    HelloAck {
-        /// The agent's [`VERSION`].
-        version: u16,
-        /// The nonce of the [`Message::Hello`] answered.
-        nonce: u64,
-        /// Nanoseconds of the guest's monotonic clock (about: since its boot) at this answer.
-        guest_monotonic_ns: u64,
-        /// Why the guest is unusable although its agent runs (a root that would not mount), if so.
-        failure: Option<String>,
-    },
-    /// Host: start a process as this session.
-    Exec {
-        /// The session it becomes.
-        session: u32,
-        /// What to start.
-        exec: Exec,
-    },
-    /// Bytes of a stream, against credit.
-    Data {
-        /// The session they belong to.
-        session: u32,
-        /// Which stream.
-        stream: Stream,
-        /// At most [`MAX_PAYLOAD`] bytes.
-        data: Vec<u8>,
-    },
-    /// No more bytes will follow on this stream.
-    End {
-        /// The session it belongs to.
-        session: u32,
-        /// Which stream.
-        stream: Stream,
-    },
-    /// The receiver of a stream has consumed this many bytes of it.
-    Credit {
-        /// The session it belongs to.
-        session: u32,
-        /// Which stream.
-        stream: Stream,
-        /// Bytes that may be sent beyond what was allowed before.
-        bytes: u32,
-    },
-    /// Host: send a signal to the session's process group.
-    Signal {
-        /// The session.
-        session: u32,
-        /// Signal number as on the guest.
-        signal: u8,
-    },
-    /// Agent: the process ended and all its output was sent. The session is over.
-    Exit {
-        /// The session.
-        session: u32,
-        /// How it ended.
-        status: ExitStatus,
-    },
-    /// Host: set the network up. Answered by `Done` or `Failed` with the same session number.
-    Network {
-        /// Number of this request.
-        session: u32,
-        /// What to set up.
-        config: NetworkConfig,
-    },
-    /// Agent: the request succeeded.
-    Done {
-        /// Number of the request.
-        session: u32,
-    },
-    /// Agent: the request or the start of the process failed. The session is over.
-    Failed {
-        /// Number of the request.
-        session: u32,
-        /// The error number, or 0 where there is none.
-        errno: u32,
-        /// Object and action, one line.
-        message: String,
-    },
-    /// Host: are you there?
-    Ping {
-        /// Comes back.
-        token: u64,
-    },
-    /// Agent: yes.
-    Pong {
-        /// The token of the ping.
-        token: u64,
-        /// Nanoseconds of the guest's monotonic clock at the answer.
-        guest_monotonic_ns: u64,
-    },
-    /// Host: end all processes, flush, and turn the machine off.
-    PowerOff,
-}
-
-/// What [`decode`] found at the start of the bytes.
+/// The outcome of [`decode`] at the start of the bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decoded {
     /// A whole message, and how many bytes it took.

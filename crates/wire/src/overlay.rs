@@ -1,4 +1,4 @@
-//! What the overlay's links put in front of an Ethernet frame.
+//! The headers that the overlay's links put in front of an Ethernet frame.
 //!
 //! **VXLAN** ([`Vxlan`], 8 bytes, RFC 7348 section 5), for every peer that speaks it:
 //!
@@ -7,9 +7,9 @@
 //!      0  | 0x08   | reserved                 | network                  | 0      |
 //! ```
 //!
-//! **The private form** ([`Carried`], 40 bytes), between daemons of this kind. It carries what VXLAN
-//! has no room for: a frame that is still to be cut (GSO) and whose checksum is still to be computed,
-//! described by the 10 bytes of `struct virtio_net_hdr` (virtio 1.2, 5.1.6), and a frame larger than
+//! **The private form** ([`Carried`], 40 bytes), between daemons of this kind. VXLAN has no room for two
+//! things that it carries. One is a frame still to be segmented (GSO) whose checksum is still to be computed,
+//! described by the 10 bytes of `struct virtio_net_hdr` (virtio 1.2, 5.1.6). The other is a frame larger than
 //! the path's MTU, in slices.
 //!
 //! ```text
@@ -62,7 +62,7 @@ pub enum Error {
     /// Fewer bytes than the header has.
     #[error("shorter than its header")]
     Truncated,
-    /// Flags, a magic number or a version that nobody sends.
+    /// Flags, a magic number or a version that no sender uses.
     #[error("not of this form")]
     Form,
     /// Lengths and offsets that contradict each other, or are beyond every bound.
@@ -216,7 +216,7 @@ impl Sealed {
     ///
     /// # Errors
     ///
-    /// What is not a sealed datagram.
+    /// When the bytes are no sealed datagram.
     pub fn parse(datagram: &[u8]) -> Result<(Sealed, &[u8]), Error> {
         if datagram.len() < Self::BYTES + Self::TAG_BYTES {
             return Err(Error::Truncated);
@@ -247,9 +247,9 @@ impl Sealed {
 pub struct Handshake {
     /// Whether it answers.
     pub answer: bool,
-    /// What who sends this calls the session.
+    /// The sender's index of the session.
     pub sender: u32,
-    /// What the other calls it, in an answer.
+    /// The receiver's index of the session, in an answer.
     pub receiver: u32,
 }
 
@@ -261,7 +261,7 @@ impl Handshake {
     ///
     /// # Errors
     ///
-    /// What is not a handshake.
+    /// When the bytes are no handshake.
     pub fn parse(datagram: &[u8]) -> Result<(Handshake, &[u8]), Error> {
         if datagram.len() < Self::BYTES {
             return Err(Error::Truncated);

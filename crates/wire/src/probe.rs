@@ -1,8 +1,8 @@
-//! What a probe puts into the payload of the packets it sends.
+//! The headers that a probe puts into the payload of its packets.
 //!
-//! Two headers, both 16 bytes, because 18 bytes is all the UDP payload that a 64-byte Ethernet
-//! frame has room for (64 − 14 Ethernet − 20 IPv4 − 8 UDP − 4 FCS), and the smallest frame is the
-//! one whose cost per packet is the most interesting. Both keep the sequence number at the same
+//! Both headers have 16 bytes, because a 64-byte Ethernet frame has room for 18 bytes of UDP payload
+//! (64 − 14 Ethernet − 20 IPv4 − 8 UDP − 4 FCS). The smallest frame is the one whose cost per packet is the
+//! most interesting. Both keep the sequence number at the same
 //! offset, so that a tap can read it without knowing which of the two it looks at.
 //!
 //! ```text
@@ -140,7 +140,7 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
     }
 }
 
-/// What an open-loop packet says.
+/// The header of an open-loop packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacketRepr {
     /// Which sender's stream the packet belongs to.
@@ -252,7 +252,7 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Transaction<T> {
     }
 }
 
-/// What a request or response says.
+/// The header of a request or response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TransactionRepr {
     /// Which half of the transaction.

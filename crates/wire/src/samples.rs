@@ -1,4 +1,4 @@
-//! What a probe writes on its standard output: a stream of length-prefixed messages.
+//! The standard output of a probe: a stream of length-prefixed messages.
 //!
 //! A probe says [`Ready`], then, once its measured window is over, any number of [`Samples`], then
 //! one [`Report`]. [`Progress`] marks the phases between; nothing is written *during* the measured
@@ -53,7 +53,7 @@ pub enum Error {
     Json {
         /// Which message it should have been.
         message: &'static str,
-        /// What was wrong with it.
+        /// The flaw in it.
         #[source]
         source: serde_json::Error,
     },
@@ -90,7 +90,7 @@ pub const RECORDS_PER_MESSAGE: usize = 16 * 1024;
 const MAGIC: [u8; 2] = *b"lp";
 const SAMPLES_HEADER_BYTES: usize = 8;
 
-/// Whose records a block holds, and so what start and end mean. In every kind `end_ns − start_ns`
+/// The origin of a block's records, which decides what start and end mean. In every kind `end_ns − start_ns`
 /// is the quantity of interest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -195,7 +195,7 @@ impl Record {
 /// A block of records of one kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Samples {
-    /// Whose they are.
+    /// Their origin.
     pub kind: SampleKind,
     /// The records, in the order they were taken.
     pub records: Vec<Record>,
@@ -212,7 +212,7 @@ pub enum Message {
     Samples(Samples),
     /// The end of a run.
     Report(Box<Report>),
-    /// What went wrong, as one line.
+    /// The error, as one line.
     Error(String),
 }
 

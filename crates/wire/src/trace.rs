@@ -1,5 +1,5 @@
-//! What the kernel's programs write for user space: one record a packet and tap, one a kernel event, one
-//! each time that the hypervisor took a processor away.
+//! Records that the BPF programs write for user space: one a packet and tap, one a kernel event, one each
+//! time that the hypervisor took a CPU away.
 //!
 //! All are written by `crates/trace/bpf/*.bpf.c` into shared memory, in this machine's byte order;
 //! `bpf/latlab.h` has the same layouts in C and a test compares the two. All times are
@@ -23,7 +23,7 @@ pub const STOLEN_BYTES: usize = 32;
 /// Bytes of an event's text.
 pub const TEXT_BYTES: usize = 16;
 
-/// The number of a record that tells of a whole soft interrupt; see [`Event::from_ring`].
+/// The number of a record that tells of a whole softirq; see [`Event::from_ring`].
 pub const WHOLE_SOFTIRQ: u8 = 32;
 
 /// How many of the slowest packets of a trial are explained: as many as the paper draws (Daichendt
@@ -41,13 +41,13 @@ pub struct TapRecord {
     pub sequence: u32,
     /// Its flow.
     pub flow: u16,
-    /// On which processor the tap ran.
+    /// On which CPU the tap ran.
     pub cpu: u16,
-    /// What must be the same at every tap: the header's intended time, folded.
+    /// The header's intended time, folded; equal at every tap.
     pub check: u32,
-    /// Low half of the time that the hypervisor had taken from this processor until then.
+    /// Low half of the time that the hypervisor had taken from this CPU until then.
     pub steal_ns: u32,
-    /// The task in whose context the tap ran; 0 when the processor was idle.
+    /// The task in whose context the tap ran; 0 when the CPU was idle.
     pub task: u32,
     /// Length of the frame, without its check sequence.
     pub bytes: u32,
@@ -70,17 +70,17 @@ impl TapRecord {
     }
 }
 
-/// Time that a hypervisor took from one processor: how much between two looks at its counter. Where
+/// Time that a hypervisor took from one CPU: how much between two readings of its counter. Where
 /// within them is not known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stolen {
-    /// The look before; it was not yet taken then.
+    /// The reading before; the time was not yet taken then.
     pub since_ns: u64,
-    /// The look that found it.
+    /// The reading that found it.
     pub until_ns: u64,
     /// How much.
     pub stolen_ns: u64,
-    /// From which processor.
+    /// From which CPU.
     pub cpu: u16,
 }
 
@@ -97,42 +97,42 @@ impl Stolen {
     }
 }
 
-/// What kind of thing happened.
+/// The kind of a kernel event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum EventKind {
-    /// A processor goes from one task (`a`) to another; see [`Event::switch`].
+    /// A CPU goes from one task (`a`) to another; see [`Event::switch`].
     Switch = 1,
-    /// Task `a` became runnable on processor `b`.
+    /// Task `a` became runnable on CPU `b`.
     Wakeup = 2,
     /// The handler of interrupt `a` begins.
     IrqEntry = 3,
-    /// It ends.
+    /// The handler ends.
     IrqExit = 4,
-    /// Soft interrupt `a` begins; `detail` is 1 if it began before, at a time that nobody looked at.
+    /// Softirq `a` begins; `detail` is 1 if it began before, at an unknown time.
     SoftirqEntry = 5,
-    /// It ends.
+    /// The softirq ends.
     SoftirqExit = 6,
     /// An interrupt without a number begins: `detail` is a [`vector`], and of the local timer's `a` says for
     /// how many ns it was due.
     VectorEntry = 7,
-    /// It ends.
+    /// The interrupt ends.
     VectorExit = 8,
     /// A timer's function at address `b` begins.
     HrtimerEntry = 9,
-    /// It ends. No longer written: the next one's beginning, or the interrupt's end, tells as much.
+    /// The function ends. No longer written: the next one's beginning, or the interrupt's end, tells as much.
     HrtimerExit = 10,
     /// Task `a` touched address `b`, which was not there; `detail` is 1 inside the kernel.
     FaultEntry = 11,
-    /// It is there now.
+    /// The page is there now.
     FaultExit = 12,
     /// Packets were taken from devices: `a`.
     NapiPoll = 13,
     /// A handler of a non-maskable interrupt ended after `b` ns.
     Nmi = 14,
-    /// A virtual processor (task `a`) left its guest.
+    /// A vCPU (task `a`) left its guest.
     VmExit = 15,
-    /// It entered it.
+    /// The vCPU entered its guest.
     VmEntry = 16,
 }
 
@@ -168,11 +168,11 @@ impl EventKind {
 
 /// Interrupts that have no number.
 pub mod vector {
-    /// The processor's own timer.
+    /// The CPU's own timer.
     pub const LOCAL_TIMER: u8 = 1;
-    /// Another processor asks to look at the run queue.
+    /// Another CPU asks to look at the runqueue.
     pub const RESCHEDULE: u8 = 2;
-    /// Another processor has a function called here, and everywhere.
+    /// Another CPU has a function called here, and everywhere.
     pub const CALL_FUNCTION: u8 = 3;
     /// The same, here alone.
     pub const CALL_FUNCTION_SINGLE: u8 = 4;
@@ -180,7 +180,7 @@ pub mod vector {
     pub const IRQ_WORK: u8 = 5;
     /// The platform's.
     pub const PLATFORM: u8 = 6;
-    /// The processor is hot.
+    /// The CPU is hot.
     pub const THERMAL: u8 = 7;
 }
 
@@ -189,11 +189,11 @@ pub mod vector {
 pub struct Event {
     /// When.
     pub time_ns: u64,
-    /// Time that the hypervisor had taken from this processor until then; 0 where it does not say.
+    /// Time that the hypervisor had taken from this CPU until then; 0 where it does not say.
     pub steal_ns: u64,
-    /// On which processor.
+    /// On which CPU.
     pub cpu: u16,
-    /// What.
+    /// The kind.
     pub kind: EventKind,
     /// See the kinds.
     pub detail: u8,
@@ -205,18 +205,18 @@ pub struct Event {
     pub text: [u8; TEXT_BYTES],
 }
 
-/// What an event of kind [`EventKind::Switch`] says.
+/// The content of an event of kind [`EventKind::Switch`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Switch {
-    /// Who leaves.
+    /// The task that leaves.
     pub previous: u32,
     /// Its state: 0 is able to run.
     pub state: u16,
-    /// It leaves because its control group used up its share.
+    /// The task leaves because its cgroup used up its quota.
     pub throttled: bool,
-    /// It was preempted.
+    /// The task was preempted.
     pub preempted: bool,
-    /// Who comes.
+    /// The task that comes.
     pub next: u32,
     /// Its kernel priority: below 100 is real time.
     pub priority: u16,
@@ -229,7 +229,7 @@ impl Event {
         let mut text = [0; TEXT_BYTES];
         text.copy_from_slice(&bytes[32..48]);
         if let Some(end) = text.iter().position(|&byte| byte == 0) {
-            // What an earlier event left behind the end.
+            // Remains of an earlier event behind the end.
             text[end..].fill(0);
         }
         Some(Event {
@@ -244,10 +244,10 @@ impl Event {
         })
     }
 
-    /// Reads what one record of a ring tells: one event, or those of a soft interrupt in which nothing else
-    /// happened, which the kernel's program writes as one: its beginning, the packets it took, its end. Where
-    /// nobody looked when it began, `detail` of the beginning is 1 and its time that of the end. And the local
-    /// timer's interrupt has the first function that it calls in its own record.
+    /// Reads one record of a ring: one event, or those of a softirq in which nothing else happened, which the
+    /// BPF program writes as one (its beginning, the packets it took, its end). Where the beginning was not
+    /// recorded, its `detail` is 1 and its time that of the end. The local timer's interrupt has the first
+    /// function that it calls in its own record.
     #[must_use]
     pub fn from_ring(bytes: &[u8]) -> [Option<Event>; 3] {
         if bytes[18] != WHOLE_SOFTIRQ {
@@ -314,7 +314,7 @@ impl Event {
         ]
     }
 
-    /// The text as far as it is one.
+    /// The text up to its terminating zero, if it has one.
     #[must_use]
     pub fn text(&self) -> String {
         let end = self.text.iter().position(|&byte| byte == 0);

@@ -1,4 +1,4 @@
-//! What is known of each boot parameter: how it is written, the evidence for it, its risk.
+//! Knowledge of each boot parameter: how it is written, the evidence for it, its risk.
 
 /// How a switch is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(super) fn form(name: &str) -> Form {
 
 /// Whether a guest's kernel has any use for it.
 pub(super) fn means_something_in_a_guest(name: &str) -> bool {
-    // `idle=poll` would spend a whole processor of the host on a guest that sleeps.
+    // `idle=poll` would spend a whole CPU of the host on a guest that sleeps.
     let of_hardware = [
         "idle",
         "mce",

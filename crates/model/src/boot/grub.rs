@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Parameter, command_line};
+use super::parameters::{Parameter, command_line};
 
 /// The text of the file. It adds to what is there, so that another drop-in's parameters stay.
 pub fn drop_in(profile: &str, parameters: &[Parameter]) -> String {

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Parameter, command_line};
+use super::parameters::{Parameter, command_line};
 use crate::profile::{Cores, Profile, Wanted};
 
 /// The text of `tuned.conf`: the boot parameters, and those knobs that tuned knows under the names of

@@ -1,4 +1,4 @@
-//! What a machine is made of, as it was read: nothing here was tried.
+//! The hardware of a machine, as it was read: nothing here was tried.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use super::quiet::{CgroupTree, Interrupt, Power, Quiet};
 use crate::units::CpuList;
 
-/// What a machine is made of.
+/// The hardware of a machine.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Machine {
-    /// Its processors.
+    /// Its CPUs.
     pub processors: Processors,
     /// Its memory.
     pub memory: Memory,
@@ -19,11 +19,11 @@ pub struct Machine {
     pub kernel: Kernel,
     /// Its clock.
     pub clock: Clock,
-    /// How its processors save power.
+    /// How its CPUs save power.
     pub power: Power,
-    /// What disturbs a processor, and how it is set.
+    /// Sources of disturbance of a CPU, and their settings.
     pub quiet: Quiet,
-    /// Its control groups.
+    /// Its cgroups.
     pub cgroup: CgroupTree,
     /// Its interrupts.
     pub interrupts: Vec<Interrupt>,
@@ -35,7 +35,7 @@ pub struct Machine {
     pub guest_kernels: Vec<GuestKernel>,
 }
 
-/// The processors.
+/// The CPUs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Processors {
@@ -45,16 +45,16 @@ pub struct Processors {
     pub sockets: u32,
     /// Cores in all packages.
     pub cores: u32,
-    /// Logical processors online.
+    /// Logical CPUs online.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub online: Option<CpuList>,
-    /// Each set of logical processors that share one core; empty without SMT.
+    /// Each set of logical CPUs that share one core; empty without SMT.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub siblings: Vec<CpuList>,
     /// Kinds of cores, on machines that have more than one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<CoreClass>,
-    /// Memory nodes with their processors.
+    /// Memory nodes with their CPUs.
     pub numa: Vec<NumaNode>,
     /// Caches, each size and sharing once.
     pub caches: Vec<Cache>,
@@ -64,7 +64,7 @@ pub struct Processors {
     /// Without a periodic tick while one task runs (`nohz_full=`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nohz_full: Option<CpuList>,
-    /// Share of processor time that the hypervisor took away since boot, 0 to 1.
+    /// Share of CPU time that the hypervisor took away since boot, 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub steal_since_boot: Option<f64>,
 }
@@ -74,7 +74,7 @@ pub struct Processors {
 pub struct CoreClass {
     /// The kernel's word for it: `core`, `atom`, `capacity 446`.
     pub name: String,
-    /// Its logical processors.
+    /// Its logical CPUs.
     pub cpus: CpuList,
 }
 
@@ -83,7 +83,7 @@ pub struct CoreClass {
 pub struct NumaNode {
     /// Its number.
     pub id: u32,
-    /// Its logical processors; none on a node of memory only.
+    /// Its logical CPUs; none on a node of memory only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<CpuList>,
     /// Bytes of memory.
@@ -102,9 +102,9 @@ pub struct Cache {
     pub kind: String,
     /// Bytes.
     pub size_bytes: u64,
-    /// Logical processors that share one of it.
+    /// Logical CPUs that share one of it.
     pub shared_by: u32,
-    /// Who shares each one, where that is more than the threads of one core.
+    /// CPUs that share each one, where that is more than the threads of one core.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<CpuList>,
 }
@@ -115,7 +115,7 @@ pub struct Cache {
 pub struct Memory {
     /// Bytes in all.
     pub total_bytes: u64,
-    /// Bytes that could be had without swapping.
+    /// Bytes available without swapping.
     pub available_bytes: u64,
     /// Bytes of swap.
     pub swap_bytes: u64,
@@ -123,7 +123,7 @@ pub struct Memory {
     pub huge_page_bytes: u64,
     /// Huge pages reserved.
     pub huge_pages: u64,
-    /// Of them, not in use.
+    /// Reserved pages not in use.
     pub huge_pages_free: u64,
     /// `always`, `madvise` or `never`.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -138,7 +138,7 @@ pub struct Kernel {
     pub release: String,
     /// `uname -v`.
     pub version: String,
-    /// What it was booted with.
+    /// The command line of its boot.
     pub command_line: String,
     /// Built with PREEMPT_RT.
     pub realtime: bool,
@@ -176,7 +176,7 @@ pub struct Nic {
     pub carrier: bool,
     /// Virtual functions it could be divided into.
     pub sriov_vfs: u32,
-    /// Takes time stamps of received packets itself; absent when it could not be asked.
+    /// Takes timestamps of received packets itself; absent when it could not be asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hardware_timestamps: Option<bool>,
     /// Memory node it is attached to.

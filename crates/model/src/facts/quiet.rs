@@ -1,4 +1,4 @@
-//! What disturbs a processor: interrupts, the kernel's own work, power saving. Read, not judged; a
+//! Sources of disturbance of a CPU: interrupts, the kernel's own work, power saving. Read, not judged; a
 //! setting that the kernel does not have is absent.
 
 use std::collections::BTreeMap;
@@ -13,13 +13,13 @@ use crate::units::CpuList;
 pub struct Interrupt {
     /// Its number.
     pub number: u32,
-    /// Who handles it, as the drivers name themselves; none while nobody asked for it.
+    /// Its handlers, as the drivers name themselves; none while no driver asked for it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub owners: Vec<String>,
-    /// Processors that it may be delivered to.
+    /// CPUs that it may be delivered to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub affinity: Option<CpuList>,
-    /// Processors that it is delivered to.
+    /// CPUs that it is delivered to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub effective: Option<CpuList>,
     /// Memory node of its device.
@@ -27,14 +27,14 @@ pub struct Interrupt {
     pub numa_node: Option<u32>,
 }
 
-/// How the processors save power (cpufreq and cpuidle).
+/// How the CPUs save power (cpufreq and cpuidle).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Power {
     /// Driver that sets frequencies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frequency_driver: Option<String>,
-    /// Governors in use, with their processors.
+    /// Governors in use, with their CPUs.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub governors: BTreeMap<String, CpuList>,
     /// Driver that idles.
@@ -43,7 +43,7 @@ pub struct Power {
     /// Governor that chooses how deep.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_governor: Option<String>,
-    /// Idle states of the first processor, the lightest first.
+    /// Idle states of the first CPU, the lightest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub idle_states: Vec<IdleState>,
 }
@@ -60,7 +60,7 @@ pub struct IdleState {
     pub disabled: bool,
 }
 
-/// What the kernel does by itself, and on which processors.
+/// The work that the kernel does by itself, and its CPUs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Quiet {
@@ -70,28 +70,28 @@ pub struct Quiet {
     /// That period, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rt_period_us: Option<u64>,
-    /// The hard-lockup detector interrupts every processor.
+    /// The hard-lockup detector interrupts every CPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nmi_watchdog: Option<bool>,
-    /// The soft-lockup detector wakes a thread on every processor.
+    /// The soft-lockup detector wakes a thread on every CPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub soft_watchdog: Option<bool>,
-    /// Timers move to processors that are awake.
+    /// Timers move to CPUs that are awake.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timer_migration: Option<bool>,
-    /// Seconds between two updates of memory statistics on a processor.
+    /// Seconds between two updates of memory statistics on a CPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vm_stat_interval_s: Option<u64>,
     /// Equal pages are being looked for (KSM).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ksm: Option<bool>,
-    /// Processors whose RCU callbacks run elsewhere (`rcu_nocbs=`).
+    /// CPUs whose RCU callbacks run elsewhere (`rcu_nocbs=`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rcu_nocbs: Option<CpuList>,
-    /// Processors that unbound work may run on.
+    /// CPUs that unbound work may run on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workqueues: Option<CpuList>,
-    /// Processors that new interrupts may be delivered to.
+    /// CPUs that new interrupts may be delivered to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default_interrupts: Option<CpuList>,
     /// A daemon moves interrupts (irqbalance); absent when processes could not be listed.
@@ -100,12 +100,12 @@ pub struct Quiet {
     /// Threads of one core: `on`, `off`, `forceoff`, `notsupported`, `notimplemented`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub smt: Option<String>,
-    /// What is done against each flaw of the processor, in the kernel's words.
+    /// The mitigation of each flaw of the CPU, in the kernel's words.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub mitigations: BTreeMap<String, String>,
 }
 
-/// Where the controllers of control groups are.
+/// Where the controllers of cgroups are.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CgroupTree {

@@ -1,6 +1,6 @@
 //! Which kinds of nodes a machine can run, concluded from its facts.
 
-use super::Facts;
+use super::document::Facts;
 use crate::spec::NodeKind;
 
 /// Whether nodes of a kind can run.
@@ -8,9 +8,9 @@ use crate::spec::NodeKind;
 pub struct Readiness {
     /// The kind.
     pub kind: NodeKind,
-    /// What it still needs, in words; ready when there is nothing.
+    /// Its missing requirements, in words; ready when there is nothing.
     pub missing: Vec<String>,
-    /// What to know about it although it runs, for example that it is emulated.
+    /// A remark although it runs, for example that it is emulated.
     pub note: Option<String>,
 }
 
@@ -69,7 +69,7 @@ impl Facts {
         }
     }
 
-    /// Of these capabilities, the ones not proven to work, each with the reason.
+    /// Those of the capabilities that are not proven to work, each with the reason.
     fn missing(&self, capabilities: &[&str]) -> Vec<String> {
         let reason = |name: &str| match self.capabilities.get(name) {
             Some(found) if found.works => None,

@@ -1,7 +1,7 @@
 //! Addresses: what the lab gives is kept, the rest is assigned.
 //!
 //! IPv4 comes from 198.18.0.0/15, set aside for benchmarks (RFC 2544), so that a lab cannot shadow
-//! a network that somebody uses; IPv6 from one unique local prefix. Assignment depends on nothing
+//! a network in use; IPv6 from one unique local prefix. Assignment depends on nothing
 //! but the lab, so the same lab has the same addresses on every machine.
 
 use std::collections::{HashMap, HashSet};
@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
-use super::{
+use super::document::{
     EndpointPlan, InterfacePlan, LinkPlan, Medium, NatPlan, NodePlan, OverlayPlan, Route, VxlanPlan,
 };
 use crate::diagnostic::{Diagnostics, Mark};
@@ -125,7 +125,7 @@ impl Pool {
         (usize::BITS - (ends + 3).leading_zeros()).max(min_bits)
     }
 
-    /// A subnet for a link with so many ends.
+    /// A subnet for a link with this number of ends.
     fn v4(&mut self, ends: usize) -> Option<IpNet> {
         let bits = Pool::bits(ends, self.min_bits);
         let size = 1u32.checked_shl(bits)?;

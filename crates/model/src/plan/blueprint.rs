@@ -1,8 +1,8 @@
-//! Which processors and memory everything of a lab uses, with the reason of every choice: HVNet's
+//! Which CPUs and memory everything of a lab uses, with the reason of every choice: HVNet's
 //! blueprint (Daichendt 2022, 4.2 and 5.5), for nodes of every kind.
 //!
-//! It is part of the plan, so of the state of a deployed lab; all labs together see to it that no
-//! processor is given twice.
+//! The blueprint is part of the plan, so of the state of a deployed lab; all labs together see to it that no
+//! CPU is given twice.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,18 +11,18 @@ use crate::units::CpuList;
 /// Where everything of a lab runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Blueprint {
-    /// The host's own processors: its processes, and the nodes that ask for nothing.
+    /// The host's own CPUs: its processes, and the nodes that ask for nothing.
     pub housekeeping: Given,
-    /// With a profile that isolates: what the nodes without processors of their own share among
-    /// themselves, and with nobody else. The scheduler must balance *within* it.
+    /// With a profile that isolates: what the nodes without CPUs of their own share among
+    /// themselves, and with no other. The scheduler must balance *within* it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<Given>,
-    /// Given away and used by nobody, so that a core has one user only.
+    /// Given away and left idle, so that a core has one user only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle: Option<Given>,
     /// Where interrupts go that no network interface below says more about.
     pub interrupts: Given,
-    /// Where the kernel's own threads go, as far as they can be moved.
+    /// The CPUs of those of the kernel's own threads that can be moved.
     pub kernel_threads: Given,
     /// Where the interrupts of each network interface go.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -31,10 +31,10 @@ pub struct Blueprint {
     pub nodes: Vec<NodePlace>,
 }
 
-/// Processors, and why these.
+/// CPUs, and why these.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Given {
-    /// The processors.
+    /// The CPUs.
     pub cpus: CpuList,
     /// A sentence.
     pub why: String,
@@ -49,7 +49,7 @@ pub struct NicPlace {
     pub interrupts: Given,
 }
 
-/// How a node's processors relate to others'.
+/// How a node's CPUs relate to others'.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Share {
@@ -59,7 +59,7 @@ pub enum Share {
     Pool,
     /// Shared with the host.
     Host,
-    /// Those that the lab names, shared with whoever else may use them.
+    /// Those that the lab names, shared with all others that may use them.
     Named,
 }
 
@@ -68,11 +68,11 @@ pub enum Share {
 pub struct NodePlace {
     /// Its name.
     pub name: String,
-    /// Whose its processors are.
+    /// The owner of its CPUs.
     pub share: Share,
-    /// Its processors; a VM's virtual processors run on them.
+    /// Its CPUs; a VM's virtual CPUs run on them.
     pub cores: Given,
-    /// The processor of each virtual processor in order, where each has one.
+    /// The CPU of each virtual CPU in order, where each has one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub vcpus: Vec<u32>,
     /// Where a VM's other threads run: device emulation, I/O.
@@ -107,7 +107,7 @@ impl Blueprint {
         self.nodes.iter().find(|n| n.name == name)
     }
 
-    /// Processors that belong to this lab alone: no other lab may be given them.
+    /// CPUs that belong to this lab alone: no other lab may be given them.
     pub fn given(&self) -> CpuList {
         let own = self.nodes.iter().filter(|n| n.share == Share::Own);
         let cores = own.clone().flat_map(|n| n.cores.cpus.iter());

@@ -1,4 +1,4 @@
-//! What the machine must offer before a lab is made on it.
+//! Requirements of a lab on the machine, checked before it is made.
 
 use std::collections::{HashMap, HashSet};
 
@@ -33,7 +33,7 @@ fn names_of(lab: &Lab, kind: NodeKind) -> HashSet<&str> {
     of_kind.map(|n| n.name.value.as_str()).collect()
 }
 
-/// What the machine can do. A thing that is missing is told once, at the first place that needs it:
+/// Capabilities that the lab needs of the machine. One that is missing is told once, at the first place that needs it:
 /// a hundred containers without a runtime are one mistake.
 struct Needs<'a> {
     facts: &'a Facts,
@@ -271,7 +271,7 @@ fn package(tool: &str) -> &str {
     }
 }
 
-/// Interfaces of `host` nodes live in the root namespace, among everybody's.
+/// Interfaces of `host` nodes live in the root namespace, among all others.
 fn check_host_names(lab: &Lab, facts: &Facts, errors: &mut Diagnostics) {
     let hosts = names_of(lab, NodeKind::Host);
     let theirs: HashSet<&str> = facts.interfaces.iter().map(String::as_str).collect();

@@ -6,7 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{Plan, Profiles, plan_with};
+use super::document::Plan;
+use super::place::Profiles;
+use super::planner::plan_with;
 use crate::diagnostic::Diagnostics;
 use crate::facts::Facts;
 use crate::results::{CellPlan, Environment, Factor, MeasurementInfo, PlannedTrial, Topology};
@@ -181,7 +183,7 @@ fn check_measurements(study: &Study, plan: &Plan, facts: &Facts) -> Result<(), D
     errors.into_result(())
 }
 
-/// What a measurement by taps needs: somebody to tap at both ends, a link from each node of the way to
+/// Requirements of a measurement by taps: a node to tap at both ends, a link from each node of the way to
 /// the next, and a kernel that runs programs.
 fn check_forward(m: &Measurement, plan: &Plan, facts: &Facts, errors: &mut Diagnostics) {
     let what = format!("measurement `{}`", *m.name);
@@ -203,7 +205,7 @@ fn check_forward(m: &Measurement, plan: &Plan, facts: &Facts, errors: &mut Diagn
             errors.add(m.name.at, message, "name nodes of the lab");
             return;
         };
-        // What goes into a first device is tapped at the sender; only later ones have a tap of their own.
+        // Frames into a first device are tapped at the sender; only later ones have a tap of their own.
         if node.kind == NodeKind::Vm && !(is_device && index == 1) {
             let message = format!("{what} needs a tap inside `{name}`, which is a VM");
             let hint = "let packets begin and end in native nodes or containers; a VM can be the first \
@@ -287,7 +289,7 @@ pub fn factors(study: &Study) -> Vec<Factor> {
     study.factors.iter().map(one).collect()
 }
 
-/// What an open loop offers.
+/// The load that an open loop offers.
 fn load(m: &Measurement) -> String {
     let mut text = format!("{} packets/s of {} B", m.rate, m.size);
     if m.arrival == Arrival::Poisson {

@@ -1,4 +1,4 @@
-//! The profiles that come with latlab: YAML like anybody's own, to read and to copy from.
+//! The profiles that come with latlab: YAML like a user's own, to read and to copy from.
 
 /// Name and text.
 pub(super) const ALL: &[(&str, &str)] = &[

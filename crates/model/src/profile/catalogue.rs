@@ -1,9 +1,10 @@
 //! Every knob and boot parameter that a profile may name, with its kind of value.
 //!
-//! What a knob does to the machine, its evidence and its risk are beside its code
+//! The effect of a knob on the machine, its evidence and its risk are beside its code
 //! (`latlab-host`, `tuning/knobs`); a test there holds the two lists equal.
 
 use super::value::Kind;
+use crate::diagnostic::{hint_one_of, nearest, shown};
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
@@ -35,7 +36,7 @@ const fn or_off(unit: u64, most: u64) -> Kind {
 /// Knobs that are turned while the machine runs, in the order in which they are applied; they are
 /// restored in the opposite one.
 pub const KNOBS: &[(&str, Kind)] = &[
-    // Who runs where. Kernel threads before the partition that confines them, so that they are given
+    // Places of threads. Kernel threads before the partition that confines them, so that they are given
     // back after it.
     ("kernel-threads", CPUS),
     ("cpuset", Kind::Word(&["isolated", "root"])),
@@ -144,4 +145,30 @@ pub fn knob(name: &str) -> Option<(&'static str, Kind)> {
 /// The kind of value that a boot parameter takes.
 pub fn boot_parameter(name: &str) -> Option<(&'static str, Kind)> {
     BOOT.iter().find(|(known, _)| *known == name).copied()
+}
+
+/// Whether there is such a knob.
+///
+/// # Errors
+/// The mistake, and its remedy.
+pub fn known_knob(name: &str) -> Result<(), (String, String)> {
+    knob(name).map(drop).ok_or_else(|| unknown_knob(name))
+}
+
+pub(super) fn unknown_knob(name: &str) -> (String, String) {
+    let names: Vec<&str> = KNOBS.iter().map(|(name, _)| *name).collect();
+    let hint = match nearest(name, names.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("`latlab tune show` lists them; {}", hint_one_of("", &names)),
+    };
+    (format!("unknown knob `{}`", shown(name)), hint)
+}
+
+pub(super) fn wrong_knob(name: &str, text: &str, kind: Kind) -> (String, String) {
+    let message = format!(
+        "knob `{name}` must be {}, not `{}`",
+        kind.expected(),
+        shown(text)
+    );
+    (message, format!("see `latlab tune show {name}`"))
 }

@@ -1,11 +1,21 @@
-//! Mistakes between values that are each good, and between a profile and a machine's processors.
+//! Mistakes between values that are each good, and between a profile and a machine's CPUs.
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::value::{CpuChoice, Policy, Wanted};
-use super::{Isolation, Places, Profile};
+use super::document::{Isolation, Profile};
+use super::value::{CpuChoice, Policy, Wanted, fits};
 use crate::diagnostic::Mark;
 use crate::units::CpuList;
+
+/// The places of a profile's own lines, for mistakes that are found later.
+#[derive(Default)]
+pub(super) struct Places {
+    pub cores: Option<Mark>,
+    pub knobs: BTreeMap<&'static str, Mark>,
+    pub boot: BTreeMap<&'static str, Mark>,
+}
 
 /// Two values that cannot both be wanted.
 pub(super) struct Contradiction {
@@ -90,7 +100,7 @@ fn cores(profile: &Profile, all: &mut Vec<Contradiction>) {
     }
 }
 
-/// What is wanted at boot must not be the opposite of what is wanted later.
+/// Parameters wanted at boot must not be the opposite of knobs wanted later.
 fn boot(profile: &Profile, all: &mut Vec<Contradiction>) {
     let off = Wanted::Switch(false);
     let on = Wanted::Switch(true);
@@ -147,7 +157,7 @@ fn threads(profile: &Profile, all: &mut Vec<Contradiction>) {
     for (index, thread) in threads.iter().enumerate() {
         let twice = threads[..index]
             .iter()
-            .find(|t| super::fits(&t.pattern, &thread.pattern) && t.policy != thread.policy);
+            .find(|t| fits(&t.pattern, &thread.pattern) && t.policy != thread.policy);
         if let Some(first) = twice {
             let message = format!(
                 "`threads` has `{}` after `{}`, which fits the same threads",
@@ -156,7 +166,7 @@ fn threads(profile: &Profile, all: &mut Vec<Contradiction>) {
             let hint = "the first pattern that fits counts: write the narrower one first";
             all.push(Contradiction::new("threads", message, hint));
         }
-        // Moving a thread to a part of the machine's processors is refused while it has a deadline.
+        // Moving a thread to a part of the machine's CPUs is refused while it has a deadline.
         if matches!(thread.policy, Policy::Deadline { .. }) && profile.knobs.contains_key("cpuset")
         {
             let message = format!(
@@ -189,7 +199,7 @@ fn power(profile: &Profile, all: &mut Vec<Contradiction>) {
     }
 }
 
-/// The two parts of a machine's processors.
+/// The two parts of a machine's CPUs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cores {
     /// Carries everything that is not measured; never empty.
@@ -199,7 +209,7 @@ pub struct Cores {
 }
 
 impl Cores {
-    /// All of a machine's processors housekeeping, none isolated.
+    /// All of a machine's CPUs housekeeping, none isolated.
     pub fn shared(online: &CpuList) -> Cores {
         Cores {
             housekeeping: online.clone(),
@@ -207,7 +217,7 @@ impl Cores {
         }
     }
 
-    /// Divides the processors that are online.
+    /// Divides the CPUs that are online.
     ///
     /// # Errors
     /// When one of `isolated` is not there, or none would be left: what, and what to do.
@@ -242,7 +252,7 @@ impl Cores {
         )
     }
 
-    /// The processors of a choice.
+    /// The CPUs of a choice.
     ///
     /// # Errors
     /// When it names one that is not there: what, and what to do.
@@ -267,11 +277,22 @@ impl Cores {
 }
 
 impl Profile {
-    /// The parts of a machine's processors for this profile; `chosen` (`--cpus`, placement) goes
+    /// Mistakes between values that are each good, with places where there are some.
+    ///
+    /// # Errors
+    /// The first contradiction: what, and what to do.
+    pub fn check(&self) -> Result<(), (String, String)> {
+        match contradictions(self).into_iter().next() {
+            Some(found) => Err((found.message, found.hint)),
+            None => Ok(()),
+        }
+    }
+
+    /// The parts of a machine's CPUs for this profile; `chosen` (`--cpus`, placement) goes
     /// before the profile's own list.
     ///
     /// # Errors
-    /// When the profile isolates nothing although processors were chosen, everything, or what is
+    /// When the profile isolates nothing although CPUs were chosen, everything, or what is
     /// not there: what, and what to do.
     pub fn cores_of(
         &self,
@@ -298,7 +319,7 @@ impl Profile {
     }
 }
 
-/// Where nobody chose: the first quarter of the processors, at least one, does the housekeeping.
+/// The default choice: the first quarter of the CPUs, at least one, does the housekeeping.
 fn usual(online: &CpuList) -> Result<CpuList, (String, String)> {
     let first = online.len().div_ceil(4);
     let rest: Vec<u32> = online.iter().skip(first).collect();

@@ -1,5 +1,5 @@
 use super::*;
-use crate::units::Nanos;
+use crate::units::{CpuList, Nanos};
 
 fn parse(text: &str) -> Result<Profile, String> {
     Profile::parse(text, &|_| None).map_err(|e| e.render("p"))
@@ -24,7 +24,7 @@ fn every_builtin_profile_is_good_and_carries_its_own_name() {
         let profile = parse(text).unwrap();
         assert_eq!(profile.name, name);
         assert!(!profile.about.is_empty(), "{name}");
-        // A machine of two processors is the smallest that can isolate one.
+        // A machine of two CPUs is the smallest that can isolate one.
         profile
             .cores_of(&CpuList::parse("0-1").unwrap(), None)
             .unwrap();

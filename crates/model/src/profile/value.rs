@@ -1,4 +1,4 @@
-//! What a profile may want of a knob or a boot parameter, and how it is written.
+//! The values that a profile may want of a knob or a boot parameter, and how they are written.
 //!
 //! Every knob has one kind of value, so that a wrong unit is found in the document and not in the
 //! kernel, which takes `500` for centiseconds, microseconds or pages as it pleases.
@@ -24,7 +24,7 @@ pub enum Kind {
     },
     /// A duration in whole units of what the kernel counts in, `off` where the knob can be.
     Duration {
-        /// What the kernel counts in, in nanoseconds.
+        /// The unit that the kernel counts in, in nanoseconds.
         unit: u64,
         /// Longest, in nanoseconds.
         most: u64,
@@ -38,7 +38,7 @@ pub enum Kind {
     },
     /// One of these words.
     Word(&'static [&'static str]),
-    /// Processors.
+    /// CPUs.
     Cpus,
     /// Scheduling policies by the names of threads.
     Threads,
@@ -49,25 +49,25 @@ pub enum Kind {
 /// A value of a [`Kind`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wanted {
-    /// Of [`Kind::Switch`], and the `off` of a [`Kind::Duration`].
+    /// The value of [`Kind::Switch`], and the `off` of a [`Kind::Duration`].
     Switch(bool),
-    /// Of [`Kind::Number`].
+    /// The value of [`Kind::Number`].
     Number(u64),
-    /// Of [`Kind::Duration`].
+    /// The value of [`Kind::Duration`].
     Duration(Nanos),
-    /// Of [`Kind::Size`].
+    /// The value of [`Kind::Size`].
     Size(Bytes),
-    /// Of [`Kind::Word`].
+    /// The value of [`Kind::Word`].
     Word(&'static str),
-    /// Of [`Kind::Cpus`].
+    /// The value of [`Kind::Cpus`].
     Cpus(CpuChoice),
-    /// Of [`Kind::Threads`], in the order of the text: the first pattern that fits a thread counts.
+    /// The value of [`Kind::Threads`], in the order of the text: the first pattern that fits a thread counts.
     Threads(Vec<ThreadPolicy>),
-    /// Of [`Kind::Names`]: names with `*` for any characters.
+    /// The value of [`Kind::Names`]: names with `*` for any characters.
     Names(Vec<String>),
 }
 
-/// Processors, by what they are for or by number.
+/// CPUs, by what they are for or by number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CpuChoice {
     /// Those that carry everything that is not measured.
@@ -118,7 +118,7 @@ impl Kind {
     /// Reads a single value; threads are read with [`Policy::parse`], one a name.
     ///
     /// # Errors
-    /// What was expected instead, and a hint.
+    /// The expected form, and a hint.
     pub fn parse(self, text: &str) -> Result<Wanted, Mistake> {
         let text = text.trim();
         let value = match self {
@@ -151,7 +151,7 @@ impl Kind {
         value.ok_or_else(|| (self.expected(), self.hint(text)))
     }
 
-    /// What is expected, in words.
+    /// The expected form, in words.
     pub fn expected(self) -> String {
         match self {
             Kind::Switch => "`on` or `off`".into(),
@@ -266,7 +266,7 @@ impl Policy {
     /// Reads `fifo:50`, `rr:10`, `other:-5`, `deadline:200us/1ms/1ms`.
     ///
     /// # Errors
-    /// What was expected instead, and a hint.
+    /// The expected form, and a hint.
     pub fn parse(text: &str) -> Result<Policy, Mistake> {
         let expected = "`fifo:1` to `fifo:98`, `rr:1` to `rr:98`, `other:-20` to `other:19`, or \
                         `deadline:RUNTIME/DEADLINE/PERIOD` with runtime ≤ deadline ≤ period";

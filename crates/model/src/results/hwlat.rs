@@ -1,4 +1,4 @@
-//! What is underneath the kernel and interrupts a processor at regular times without telling anybody.
+//! Periodic interruptions of a CPU by something underneath the kernel, which leave no event.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,19 +10,19 @@ const REACH_NS: u64 = 200_000_000;
 /// timer or a firmware's does; the hypervisor does not count it as time that it took.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hwlat {
-    /// The processor that stands still.
+    /// The CPU that stands still.
     pub cpu: u16,
     /// From one time to the next, in ns.
     pub period_ns: u64,
     /// Some of the times it began, in order, in ns of the machine's monotonic clock: one for each time that
-    /// somebody looked.
+    /// it was watched.
     pub begins_ns: Vec<u64>,
     /// The longest that was seen.
     pub longest_ns: u64,
 }
 
 impl Hwlat {
-    /// It comes back at the same time of its period but for this much, in ns.
+    /// Maximum deviation from its period, in ns.
     pub const JITTER_NS: u64 = 3_000;
 
     /// The last begin until an instant; `None` too far from where it was seen. The two clocks may drift apart,

@@ -1,10 +1,10 @@
-//! What ran on a processor that was to be kept for a lab.
+//! Intruders on a CPU that was to be kept for a lab.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What an intruder is.
+/// The kind of an intruder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum IntruderKind {
@@ -19,21 +19,21 @@ pub enum IntruderKind {
 /// Something that ran where it should not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Intruder {
-    /// What it is.
+    /// Its kind.
     pub kind: IntruderKind,
     /// Its name: of the thread, or of the interrupt's owner.
     pub name: String,
     /// Thread or interrupt number.
     pub id: u32,
-    /// Processor that it ran on.
+    /// CPU that it ran on.
     pub cpu: u32,
-    /// For how long since the last look, where that is known (threads).
+    /// Run time since the last check, where that is known (threads).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ran_ns: Option<u64>,
-    /// How often since the last look (interrupts).
+    /// Number since the last check (interrupts).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<u64>,
-    /// Its control group, where it is in one (threads).
+    /// Its cgroup, where it is in one (threads).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
 }

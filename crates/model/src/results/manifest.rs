@@ -34,12 +34,12 @@ pub struct Manifest {
     /// Versions of latlab and of the tools that took part.
     pub versions: Versions,
     /// Factors with their levels, in the study's order.
-    pub factors: Vec<super::Factor>,
-    /// What is measured in every combination.
-    pub measurements: Vec<super::MeasurementInfo>,
+    pub factors: Vec<super::setup::Factor>,
+    /// The measurements of every combination.
+    pub measurements: Vec<super::setup::MeasurementInfo>,
     /// Levels of the baseline; factors not named are held equal.
     pub baseline: BTreeMap<String, String>,
-    /// Of a factor whose levels are not all compared with the same: the one for each, by factor and level.
+    /// Baselines of a factor whose levels are not all compared with the same: the one for each, by factor and level.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub against: BTreeMap<String, BTreeMap<String, String>>,
     /// Every combination of factor levels and measurement.
@@ -47,7 +47,7 @@ pub struct Manifest {
     /// Trials in the order in which they are run.
     pub order: Vec<PlannedTrial>,
     /// The lab of each combination, drawn in the report.
-    pub topologies: Vec<super::Topology>,
+    pub topologies: Vec<super::setup::Topology>,
     /// SHA-256 of every raw file of the run (the study and all below `trials/`), by relative path;
     /// filled in at the end. What is computed from them may be computed again and has none.
     #[serde(default)]
@@ -67,7 +67,7 @@ pub enum RunState {
     Running,
     /// Every trial was run.
     Complete,
-    /// It stopped early; what was measured is kept.
+    /// The run stopped early; its samples are kept.
     Incomplete {
         /// One line for people.
         reason: String,
@@ -77,9 +77,9 @@ pub enum RunState {
 /// The few facts of the host that every reader wants beside the numbers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostBrief {
-    /// Processor model as the kernel names it.
+    /// CPU model as the kernel names it.
     pub cpu: String,
-    /// Logical processors online.
+    /// Logical CPUs online.
     pub cores: u32,
     /// Bytes of memory.
     pub memory_bytes: u64,
@@ -114,7 +114,7 @@ pub struct CellPlan {
     /// Level of each factor, by factor name.
     pub levels: BTreeMap<String, String>,
     /// Where it ran: what was emulated, which limits were in force.
-    pub environment: super::Environment,
+    pub environment: super::setup::Environment,
     /// Index into [`Manifest::topologies`].
     pub topology: usize,
 }

@@ -7,7 +7,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Check, Counters, Floor, HostBrief, RunState, Tail, Versions};
+use super::manifest::{HostBrief, RunState, Versions};
+use super::setup::{Environment, Factor, MeasurementInfo, Topology};
+use super::tail::Tail;
+use super::trial::{Check, Counters, Floor};
 
 /// `summary.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -38,7 +41,7 @@ pub struct Summary {
     pub versions: Versions,
     /// Factors with their levels.
     pub factors: Vec<Factor>,
-    /// What was measured.
+    /// The measurements.
     pub measurements: Vec<MeasurementInfo>,
     /// Levels of the baseline; factors not named are held equal.
     pub baseline: BTreeMap<String, String>,
@@ -60,31 +63,6 @@ pub struct Summary {
 impl Summary {
     /// Name and version of this document's shape.
     pub const FORMAT: &'static str = "latlab.summary/1";
-}
-
-/// A factor of the study.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Factor {
-    /// Short name, for example `kind`.
-    pub name: String,
-    /// Field of the lab that it sets, for example `topology.nodes.server.kind`.
-    pub path: String,
-    /// Its levels, as shown.
-    pub levels: Vec<String>,
-}
-
-/// A measurement of the study.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct MeasurementInfo {
-    /// Name in the study.
-    pub name: String,
-    /// `rr`, `packets` or `stream`.
-    pub probe: String,
-    /// One line for people: protocol, sizes, rate, duration, from, to.
-    pub description: String,
-    /// What the latency axis means: `round trip` or `one way`; absent for a stream.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub latency: Option<String>,
 }
 
 /// Cells that differ only in the factors of the baseline: one overlaid plot, one block of the table.
@@ -124,7 +102,7 @@ pub struct Cell {
     pub topology: usize,
     /// Trials that entered the statistics (measured, not failed).
     pub replicates: u32,
-    /// Of those, how many failed a check.
+    /// Number of those that failed a check.
     pub overloaded: u32,
     /// Sums over those trials.
     pub counters: Counters,
@@ -137,15 +115,6 @@ pub struct Cell {
     /// Against the baseline; absent for the baseline itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comparison: Option<Comparison>,
-}
-
-/// Where a cell ran.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Environment {
-    /// Some node of it ran under software emulation: its times say nothing of a real VM's.
-    pub emulated: bool,
-    /// Short facts for people, by name: `server: vm (tcg)`, `cgroup: v1`, …
-    pub facts: BTreeMap<String, String>,
 }
 
 /// Latency of a cell over all its trials.
@@ -169,14 +138,14 @@ pub struct Latency {
     pub curve_sound_to: f64,
     /// Cumulative distribution: `(ns, fraction)`, rising.
     pub cdf: Vec<(f64, f64)>,
-    /// The same once the time is set aside that the hypervisor underneath took from the processors of
+    /// The same once the time is set aside that the hypervisor underneath took from the CPUs of
     /// the two ends; absent where it is not known for every trial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steal_aside: Option<StealAside>,
 }
 
 /// Latency without stolen time. From each exchange is taken what was certainly stolen within it from
-/// one of its processors, the one that lost most: never more than was stolen.
+/// one of its CPUs, the one that lost most: never more than was stolen.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StealAside {
     /// Exchanges that lost time.
@@ -248,7 +217,7 @@ pub struct Spread {
 pub struct Comparison {
     /// [`Cell::id`] of the baseline.
     pub baseline: String,
-    /// What is compared: `median latency`, or a metric's title.
+    /// The compared quantity: `median latency`, or a metric's title.
     pub quantity: String,
     /// Cell over baseline.
     pub ratio: f64,
@@ -258,7 +227,7 @@ pub struct Comparison {
     /// Two-sided Mann–Whitney U test on the replicates' values; absent with too few of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p_value: Option<f64>,
-    /// What follows.
+    /// The verdict.
     pub verdict: Verdict,
     /// Ratios of what lies beyond the median, where both have enough samples.
     #[serde(default)]
@@ -278,12 +247,12 @@ pub struct TailRatio {
     /// Bootstrap 95 % interval of the ratio, over replicates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ratio_ci95: Option<(f64, f64)>,
-    /// Of the ratio's t test, adjusted after Holm for all tails of the group.
+    /// The p value of the ratio's t test, adjusted after Holm for all tails of the group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p_value: Option<f64>,
 }
 
-/// What a comparison says.
+/// The verdict of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -329,55 +298,6 @@ pub struct TrialSummary {
     pub clock_error_ns: Option<u64>,
     /// Whether the machine kept up.
     pub checks: Vec<Check>,
-}
-
-/// A lab, as drawn.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Topology {
-    /// Name of the lab.
-    pub lab: String,
-    /// Levels that produced it.
-    pub levels: BTreeMap<String, String>,
-    /// Its nodes.
-    pub nodes: Vec<TopologyNode>,
-    /// Its links.
-    pub links: Vec<TopologyLink>,
-}
-
-/// A node, as drawn.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct TopologyNode {
-    /// Name.
-    pub name: String,
-    /// `native`, `container`, `vm` or `host`.
-    pub kind: String,
-    /// Short facts: `1 CPU`, `256 MiB`, `kernel 6.1.0-37-amd64`.
-    pub facts: Vec<String>,
-}
-
-/// A link, as drawn.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct TopologyLink {
-    /// Name.
-    pub name: String,
-    /// `veth`, `bridge`, `nat`, `macvlan` or `vxlan`.
-    #[serde(rename = "type")]
-    pub kind: String,
-    /// Short facts: `mtu 1500`, `delay 1ms`.
-    pub facts: Vec<String>,
-    /// Its ends.
-    pub endpoints: Vec<TopologyEndpoint>,
-}
-
-/// An end of a link, as drawn.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct TopologyEndpoint {
-    /// Node.
-    pub node: String,
-    /// Interface of that node.
-    pub interface: String,
-    /// Its addresses.
-    pub addresses: Vec<String>,
 }
 
 /// A line of the honesty box.

@@ -1,10 +1,10 @@
 //! Why the slowest packets were slow, as the report draws it: one [`Tail`] for each device in each
-//! cell. Packets and processors are written as rows of numbers, because there are thousands of them;
+//! cell. Packets and CPUs are written as rows of numbers, because there are thousands of them;
 //! names stand in lists beside them.
 
 use serde::{Deserialize, Serialize};
 
-use super::{Counters, Ruler};
+use super::trial::{Counters, Ruler};
 
 /// The slow packets of one device in one cell, over all its trials.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -24,7 +24,7 @@ pub struct Tail {
     pub trials: Vec<u32>,
     /// Packets with both times.
     pub packets: u64,
-    /// What became of the packets in between, over all trials.
+    /// The fates of the packets in between, over all trials.
     pub counters: Counters,
     /// Between the taps for 2^32 ns or more, or for less than nothing.
     pub impossible: u64,
@@ -36,20 +36,20 @@ pub struct Tail {
     pub threshold_ns: u64,
     /// Percentile curve of the latency through this device: `(1 / (1 - p), ns)`, rising.
     pub curve: Vec<(f64, f64)>,
-    /// What the taps themselves show over an empty wire: the worst of the trials.
+    /// The cost of the taps themselves over an empty wire: the worst of the trials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ruler: Option<Ruler>,
-    /// What is not known, one sentence each.
+    /// Unknowns, one sentence each.
     pub unknown: Vec<String>,
     /// The causes that the rows name by their place here.
     pub causes: Vec<CauseInfo>,
-    /// Who owns the time beyond each percentile; the last is all that was explained.
+    /// The owners of the time beyond each percentile; the last is all that was explained.
     pub blames: Vec<Blame>,
     /// The slowest packets, the slowest first.
     pub worst: Vec<SlowPacket>,
-    /// Names of what ran on processors, which the steps name by their place here.
+    /// Names of what ran on CPUs, which the steps name by their place here.
     pub names: Vec<String>,
-    /// What the processors did around the slowest of them.
+    /// The work of the CPUs around the slowest of them.
     pub stretches: Vec<Stretch>,
 }
 
@@ -58,9 +58,9 @@ pub struct Tail {
 pub struct CauseInfo {
     /// For people: `waiting for a CPU: stress-ng`.
     pub name: String,
-    /// What colours it: `wait`, `hard-irq`, `steal`, …
+    /// The key of its colour: `wait`, `hard-irq`, `steal`, …
     pub kind: String,
-    /// What to turn, in words.
+    /// The remedy, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
     /// The knobs of `latlab tune` and boot parameters that do it.
@@ -68,7 +68,7 @@ pub struct CauseInfo {
     pub knobs: Vec<String>,
 }
 
-/// Who owns the time of the packets beyond a percentile.
+/// The owners of the time of the packets beyond a percentile.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Blame {
     /// As a fraction; 0 is all that was explained.
@@ -77,7 +77,7 @@ pub struct Blame {
     pub latency_ns: u64,
     /// Packets beyond it.
     pub beyond: u64,
-    /// Of them, how many were explained: the slowest.
+    /// Number of those that were explained: the slowest.
     pub explained: u64,
     /// Part of their time that nothing explains, 0 to 1.
     pub unexplained: f64,
@@ -112,13 +112,13 @@ pub struct SlowPacket {
     pub at_ns: u64,
     /// Time between the taps.
     pub latency_ns: u64,
-    /// What cost it most; place in [`Tail::causes`].
+    /// The cause that cost it most; place in [`Tail::causes`].
     pub first: usize,
     /// How much that is.
     pub first_ns: u64,
-    /// What built up the queue it was in.
+    /// The cause of the queue it was in.
     pub behind: Option<usize>,
-    /// What the processors did meanwhile; place in [`Tail::stretches`].
+    /// The work of the CPUs meanwhile; place in [`Tail::stretches`].
     pub stretch: Option<usize>,
     /// Its time between the taps, without gap or overlap, in order; empty where there was no room for
     /// all of it.
@@ -182,9 +182,9 @@ pub struct Slice {
     pub cause: usize,
     /// How long.
     pub ns: u64,
-    /// On which processor, where that is known.
+    /// On which CPU, where that is known.
     pub cpu: Option<u16>,
-    /// Of several joined, what each cause had of it, the largest first; else empty.
+    /// Share of each cause where several were joined, the largest first; else empty.
     pub parts: Vec<(usize, u64)>,
 }
 
@@ -219,7 +219,7 @@ impl From<Slice> for SliceRow {
     }
 }
 
-/// What the processors did from the moment one slow packet came until it, and all that came meanwhile
+/// The work of the CPUs from the moment one slow packet came until it, and all that came meanwhile
 /// and are slow too, had left.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stretch {
@@ -232,19 +232,19 @@ pub struct Stretch {
     /// Which of the names is the device's own program, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own: Option<usize>,
-    /// The processors of which something is known.
+    /// The CPUs of which something is known.
     pub lanes: Vec<Lane>,
 }
 
-/// One processor.
+/// One CPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lane {
     /// Its number.
     pub cpu: u16,
-    /// Who had it: since the stretch's begin in ns, and the place in [`Tail::names`]. Each lasts until
+    /// Tasks on the CPU: since the stretch's begin in ns, and the place in [`Tail::names`]. Each lasts until
     /// the next.
     pub tasks: Vec<(u64, usize)>,
-    /// What came upon it, interrupts and the hypervisor: begin and end in ns, and the name's place.
+    /// Interruptions of it, by interrupts and the hypervisor: begin and end in ns, and the name's place.
     pub upon: Vec<(u64, u64, usize)>,
 }
 

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Hwlat, Intruder};
+use super::hwlat::Hwlat;
+use super::intruder::Intruder;
 
 /// `trial.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -35,20 +36,20 @@ pub struct Trial {
     /// Whether the machine kept up.
     #[serde(default)]
     pub checks: Vec<Check>,
-    /// What ran on processors that belong to the lab alone, and was not the lab's.
+    /// Intruders on CPUs that belong to the lab alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub intruders: Vec<Intruder>,
-    /// What each end point observed of itself.
+    /// The observations of each endpoint about itself.
     #[serde(default)]
     pub nodes: Vec<NodeRecord>,
     /// `samples.parquet`, relative to the run directory, when there are samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples: Option<String>,
-    /// The table of time that the hypervisor took from the processors of the two ends, relative to the
-    /// run directory; absent where nobody tells, or where the ends may run anywhere.
+    /// The table of time that the hypervisor took from the CPUs of the two ends, relative to the
+    /// run directory; absent where no hypervisor tells, or where the ends may run anywhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stolen: Option<String>,
-    /// What taps and the flight recorder saw, for a measurement through a device under test.
+    /// The records of taps and the flight recorder, for a measurement through a device under test.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Trace>,
 }
@@ -64,9 +65,9 @@ impl Trial {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "kebab-case")]
 pub enum TrialOutcome {
-    /// It ran to its end.
+    /// The trial ran to its end.
     Measured,
-    /// It did not; there may be samples up to that moment.
+    /// The trial stopped early; there may be samples up to that moment.
     Failed {
         /// One line for people.
         reason: String,
@@ -92,7 +93,7 @@ pub struct Counters {
     pub corrupted: u64,
 }
 
-/// What the ruler itself costs and shows, measured beside the trial.
+/// The cost and readings of the ruler itself, measured beside the trial.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Floor {
     /// The same probe over the sender's own loopback.
@@ -132,7 +133,7 @@ pub struct StreamResult {
     pub bytes: u64,
     /// Wall time of the measurement.
     pub seconds: f64,
-    /// CPU time per byte: `sender` and `receiver` by the node's control group (QEMU included),
+    /// CPU time per byte: `sender` and `receiver` by the node's cgroup (QEMU included),
     /// `sender-process` and `receiver-process` by the workload's own accounting.
     pub cpu_ns_per_byte: BTreeMap<String, f64>,
     /// Segments sent again (TCP).
@@ -151,7 +152,7 @@ pub struct StreamResult {
 pub struct Check {
     /// `lateness`, `steal`, `runqueue`, `involuntary-switches`, `drops`, `clock-error`, …
     pub name: String,
-    /// What was asked, for people.
+    /// The check, for people.
     pub question: String,
     /// Measured.
     pub value: f64,
@@ -163,7 +164,7 @@ pub struct Check {
     pub passed: bool,
 }
 
-/// What taps and the flight recorder saw. The packets' ways and the kernel's events are tables of their
+/// The records of taps and the flight recorder. The packets' ways and the kernel's events are tables of their
 /// own; here is what must be known to read them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Trace {
@@ -174,19 +175,19 @@ pub struct Trace {
     pub events: Option<String>,
     /// The devices in the order of the way, each between two taps.
     pub hops: Vec<Hop>,
-    /// The watched processors.
+    /// The watched CPUs.
     #[serde(default)]
     pub watched: Vec<WatchedCpu>,
     /// The hypervisor says how much time it takes away.
     #[serde(default)]
     pub steal_known: bool,
-    /// What the taps themselves show, measured just before.
+    /// The cost of the taps themselves, measured just before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ruler: Option<Ruler>,
-    /// What interrupts the processors from underneath the kernel, as seen just before and after.
+    /// Interruptions of the CPUs from underneath the kernel, as seen just before and after.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hwlat: Vec<Hwlat>,
-    /// What is therefore not known, one sentence each.
+    /// Unknowns that follow, one sentence each.
     #[serde(default)]
     pub unknown: Vec<String>,
 }
@@ -215,7 +216,7 @@ pub struct Hop {
     pub before: String,
     /// And behind it.
     pub behind: String,
-    /// What became of the packets in between.
+    /// The fates of the packets in between.
     pub counters: Counters,
     /// Between the taps for 2^32 ns or more, or for less than nothing.
     pub impossible: u64,
@@ -223,7 +224,7 @@ pub struct Hop {
     pub no_room: u64,
 }
 
-/// A processor that the flight recorder watched.
+/// A CPU that the flight recorder watched.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchedCpu {
     /// Its number.
@@ -241,7 +242,7 @@ pub struct WatchedCpu {
     pub not_kept: Vec<(u64, u64)>,
 }
 
-/// What one end point observed of itself during the trial.
+/// The observations of one endpoint about itself during the trial.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodeRecord {
     /// Name of the node.

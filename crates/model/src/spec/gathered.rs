@@ -3,8 +3,31 @@
 
 use std::collections::BTreeSet;
 
-use super::study::{FactorSpec, Study};
+use super::study::{Combination, FactorSpec, Study};
+use super::yaml::Yaml;
 use crate::diagnostic::{Diagnostic, Diagnostics};
+
+impl Study {
+    /// All combinations with their labs, in the order of [`Study::choices`].
+    ///
+    /// # Errors
+    /// As [`Study::choices`] and [`Study::lab_of`], each mistake once.
+    pub fn combinations(&self, lab: &Yaml) -> Result<Vec<Combination>, Diagnostics> {
+        let mut mistakes = Gathered::new(self);
+        let mut all = Vec::new();
+        for choice in self.choices(lab)? {
+            match self.lab_of(lab, &choice) {
+                Ok(lab) => all.push(Combination {
+                    levels: self.levels_of(&choice),
+                    lab,
+                }),
+                Err(errors) => mistakes.note(&errors, &choice),
+            }
+        }
+        mistakes.into_result(all.len())?;
+        Ok(all)
+    }
+}
 
 /// Mistakes of many combinations, each told once; one that only some combinations have says which.
 pub(crate) struct Gathered<'a> {
@@ -21,7 +44,7 @@ struct Seen {
     levels: Vec<BTreeSet<usize>>,
 }
 
-/// More different mistakes than anybody reads; further combinations are not looked at.
+/// Maximum of different mistakes; further combinations are not looked at.
 const MAX_GATHERED: usize = 200;
 
 impl<'a> Gathered<'a> {

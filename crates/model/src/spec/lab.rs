@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::link::{Link, LinkKind, VXLAN_OVERHEAD};
+use super::name::{check_name, read_name};
 use super::node::{NodeFields, NodeKind, read_tuning};
 use super::reader::{FromYaml, Object};
 use super::yaml::{MAX_WEIGHT, Value, Yaml};
@@ -65,7 +66,7 @@ impl Lab {
         })
     }
 
-    /// True when its nodes want particular processors, so that planning must know the machine's.
+    /// True when its nodes want particular CPUs, so that planning must know the machine's.
     pub fn is_placed(&self) -> bool {
         let asks = |n: &Node| {
             let f = &n.fields;
@@ -77,7 +78,7 @@ impl Lab {
         self.tuning.is_some() || self.nodes.iter().any(asks)
     }
 
-    /// The same lab on the machine as it is: nothing is tuned, no node has processors of its own.
+    /// The same lab on the machine as it is: nothing is tuned, no node has CPUs of its own.
     #[must_use]
     pub fn without_isolation(mut self) -> Lab {
         self.tuning = None;
@@ -88,59 +89,14 @@ impl Lab {
         self
     }
 
-    /// The profile of a node: its own, else the lab's. The host itself is nobody's node.
+    /// The profile of a node: its own, else the lab's. The host itself belongs to no lab.
     pub fn tuning_of<'a>(&'a self, node: &'a Node) -> Option<&'a Spanned<String>> {
         let own = node.fields.tuning.as_ref().or(self.tuning.as_ref());
         own.filter(|_| node.kind != NodeKind::Host)
     }
 }
 
-/// Longest name of a lab or node: it becomes a directory, a hostname and part of messages.
-const MAX_NAME: usize = 32;
-
-/// The document's own name; an empty one stands for one that was missing or wrong.
-pub(super) fn read_name(
-    o: &mut Object<'_>,
-    what: &str,
-    errors: &mut Diagnostics,
-) -> Spanned<String> {
-    let found = o.require("name", errors).is_some();
-    let name = found.then(|| o.get::<String>("name", errors)).flatten();
-    if let Some(name) = &name {
-        check_name(what, name, errors);
-    }
-    name.unwrap_or(Spanned::new(String::new(), o.at))
-}
-
-/// Names are DNS labels in small letters: they become hostnames and file names.
-pub(crate) fn check_name(what: &str, name: &Spanned<String>, errors: &mut Diagnostics) {
-    let good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    let edge = |c: Option<char>| c.is_some_and(|c| good(c) && c != '-');
-    if name.len() <= MAX_NAME
-        && name.chars().all(good)
-        && edge(name.chars().next())
-        && edge(name.chars().last())
-    {
-        return;
-    }
-    let fixed: String = name
-        .chars()
-        .take(MAX_NAME)
-        .flat_map(char::to_lowercase)
-        .map(|c| if good(c) { c } else { '-' })
-        .collect();
-    let hint = match fixed.trim_matches('-') {
-        "" => "for example `client`".to_string(),
-        fixed => format!("for example `{fixed}`"),
-    };
-    let message = format!(
-        "{what} name `{}` is not 1 to {MAX_NAME} small letters and digits, with hyphens between",
-        shown(name)
-    );
-    errors.add(name.at, message, hint);
-}
-
-/// What nodes inherit.
+/// The fields that nodes inherit.
 #[derive(Default)]
 struct Inherited {
     defaults: NodeFields,
@@ -267,7 +223,7 @@ fn read_node(
     }
 }
 
-/// What a link's ends must satisfy against the nodes and each other.
+/// Conditions of a link's ends against the nodes and each other.
 fn check_links(nodes: &[Node], links: &[Link], errors: &mut Diagnostics) {
     let names: Vec<&str> = nodes.iter().map(|n| n.name.value.as_str()).collect();
     let known: HashSet<&str> = names.iter().copied().collect();
@@ -350,7 +306,7 @@ fn check_shape(link: &Link, errors: &mut Diagnostics) {
         let message = format!("link `{name}` is a veth with {ends} ends; it has exactly two");
         errors.add(link.kind.at, message, "`type: bridge` joins any number");
     }
-    // Of a nat, the first end point is before the router.
+    // The first endpoint of a nat is before the router.
     let outside = usize::from(kind == LinkKind::Nat);
     let is_bridge = matches!(kind, LinkKind::Bridge | LinkKind::Nat);
     if is_bridge && ends > BRIDGE_PORTS + outside {

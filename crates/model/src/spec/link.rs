@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use super::reader::{Fraction, FromYaml, Object, read, words};
 use super::yaml::{Value, Yaml};
 use crate::diagnostic::{Diagnostics, Mark, Spanned, shown};
-use crate::facts::Facts;
+use crate::facts::document::Facts;
 use crate::units::{BitsPerSecond, Nanos};
 
-/// What joins a link's end points.
+/// The type of a link, which joins its endpoints.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -25,7 +25,7 @@ pub enum LinkKind {
     Nat,
     /// MAC-addressed slices of one parent interface.
     Macvlan,
-    /// An Ethernet over UDP: every end point behind a tunnel end of its own.
+    /// An Ethernet over UDP: every endpoint behind a tunnel end of its own.
     Vxlan,
     /// latlab's own switch: in user space for virtual machines, in the kernel for the others.
     Overlay,
@@ -35,7 +35,7 @@ words!(LinkKind, "a type of link", {
     "overlay" => Overlay,
 });
 
-/// What joins the hosts of an `overlay`.
+/// The carrier that joins the hosts of an `overlay`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Carrier {
@@ -65,14 +65,14 @@ impl Carrier {
     }
 }
 
-/// What joins a process or container to an `overlay`.
+/// The cable that joins a process or container to an `overlay`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cable {
     /// A pair of interfaces with a queue in between.
     #[default]
     Veth,
-    /// The same without: the sender's processor does what is to be done (Linux 6.7).
+    /// The same without: the sender's CPU does what is to be done (Linux 6.7).
     Netkit,
 }
 words!(Cable, "a cable", { "veth" => Veth, "netkit" => Netkit });
@@ -130,7 +130,7 @@ impl FromYaml for Mac {
     }
 }
 
-/// What a link does to frames on purpose. One-way by definition: it acts on what an end point
+/// The deliberate impairment of frames by a link. One-way by definition: it acts on what an endpoint
 /// sends, so a delay of 1 ms on both ends adds 2 ms to a round trip.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Impairment {
@@ -210,7 +210,7 @@ impl WrittenImpairment {
         }
     }
 
-    /// What only the merged values of a link and its end show.
+    /// Mistakes that only the merged values of a link and its end show.
     fn check(&self, link: &str, errors: &mut Diagnostics) {
         match (self.delay, self.jitter) {
             (None, Some(jitter)) => {
@@ -264,7 +264,7 @@ pub struct Endpoint {
     pub mac: Option<Spanned<Mac>>,
     /// Fixed addresses; assigned from the link's subnets otherwise.
     pub addresses: Vec<Spanned<IpNet>>,
-    /// What it does to the frames that it sends.
+    /// The impairment of the frames that it sends.
     pub impairment: Impairment,
     /// Where delay, jitter or loss was asked for; on the end, or on its link.
     pub netem_at: Option<Mark>,
@@ -302,12 +302,12 @@ pub struct Link {
 }
 
 impl Link {
-    /// What joins the hosts, if it is an overlay.
+    /// The carrier that joins the hosts, if it is an overlay.
     pub fn carrier(&self) -> Carrier {
         self.carrier.map_or(Carrier::default(), |c| c.value)
     }
 
-    /// What a link of its type takes of the machine, by the names of [`Facts`].
+    /// The capabilities that a link of its type needs of the machine, by the names of [`Facts`].
     pub fn capabilities(&self) -> &'static [&'static str] {
         match self.kind.value {
             LinkKind::Veth => &[Facts::VETH],
@@ -323,7 +323,7 @@ impl Link {
         }
     }
 
-    /// What joins processes and containers, if it is an overlay.
+    /// The cable that joins processes and containers, if it is an overlay.
     pub fn cable(&self) -> Cable {
         self.cable.map_or(Cable::default(), |c| c.value)
     }

@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
-use super::lab::check_name;
+use super::name::check_name;
 use super::noise::Noise;
 use super::reader::{Object, read, words};
 use super::traffic::{Arrival, Device, Polling, Via};
@@ -17,7 +17,7 @@ use super::yaml::{Value, Yaml};
 use crate::diagnostic::{Diagnostics, Mark, Spanned, shown};
 use crate::units::{BitsPerSecond, Bytes, Nanos};
 
-/// What is measured.
+/// The kind of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Probe {
@@ -48,16 +48,16 @@ pub enum Protocol {
 }
 words!(Protocol, "a protocol", { "tcp" => Tcp, "udp" => Udp, "icmp" => Icmp });
 
-/// Which processors the two end points run on. Left to itself, the scheduler puts them now on one
-/// processor and now on two; a wake-up costs several times as much in one case as in the other, and a
+/// Which CPUs the two endpoints run on. Left to itself, the scheduler puts them now on one
+/// CPU and now on two; a wake-up costs several times as much in one case as in the other, and a
 /// result that mixes both describes neither.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pin {
-    /// Each on a processor of its own, where its node may use two.
+    /// Each on a CPU of its own, where its node may use two.
     #[default]
     Apart,
-    /// Both on one processor.
+    /// Both on one CPU.
     Together,
     /// Wherever the scheduler puts them.
     Free,
@@ -79,7 +79,7 @@ pub struct Target {
 pub struct Measurement {
     /// Its name.
     pub name: Spanned<String>,
-    /// What is measured.
+    /// The kind of a measurement.
     pub probe: Probe,
     /// Transport.
     pub protocol: Protocol,
@@ -111,13 +111,13 @@ pub struct Measurement {
     pub via: Via,
     /// IP version: 4 or 6.
     pub ip: u32,
-    /// Which processors the end points run on (`rr`, `packets`).
+    /// Which CPUs the endpoints run on (`rr`, `packets`).
     pub pin: Pin,
     /// Load beside it, outside the lab.
     pub noise: Noise,
     /// The nodes between both ends, in the order of the way (`forward`); none when a link is the device.
     pub through: Vec<Spanned<String>>,
-    /// What carries packets on there (`forward`).
+    /// The device that carries packets on there (`forward`).
     pub device: Device,
     /// How latlab's own forwarder waits (`forward`).
     pub poll: Polling,
@@ -386,7 +386,7 @@ impl Written {
         rate.value
     }
 
-    /// Of a frame (`packets`), or of a message (`stream` over UDP).
+    /// Size of a frame (`packets`), or of a message (`stream` over UDP).
     fn size(&self, protocol: Protocol, ip: u32, errors: &mut Diagnostics) -> u32 {
         let is_packets = matches!(self.probe.value, Probe::Packets | Probe::Forward);
         let headers = u64::from(ETHERNET_BYTES) + if ip == 6 { 40 } else { 20 } + 8;
@@ -548,7 +548,7 @@ fn refuse_unused(o: &Object<'_>, probe: Probe, errors: &mut Diagnostics) {
     }
 }
 
-/// What the probe can use; the first is the default.
+/// The protocols that the probe can use; the first is the default.
 fn fitting(probe: Probe) -> &'static [Protocol] {
     use Protocol::{Icmp, Tcp, Udp};
     match probe {

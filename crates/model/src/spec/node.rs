@@ -6,14 +6,14 @@ use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
-use super::lab::check_name;
+use super::name::check_name;
 use super::reader::{Object, words};
 use super::yaml::{Value, Yaml};
 use crate::diagnostic::{Diagnostics, Mark, Spanned, shown};
 use crate::profile;
 use crate::units::{Bytes, CpuList};
 
-/// What a node is.
+/// The kind of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NodeKind {
@@ -42,7 +42,7 @@ pub enum Runtime {
 }
 words!(Runtime, "an OCI runtime", { "crun" => Crun, "runc" => Runc });
 
-/// How a VM's processor is provided.
+/// How a VM's CPU is provided.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Acceleration {
@@ -74,13 +74,13 @@ pub struct NodeFields {
     pub kind: Option<Spanned<NodeKind>>,
     /// `image:` `host`, a directory, or an OCI archive.
     pub image: Option<Spanned<String>>,
-    /// `cpus:` processors' worth of time; virtual CPUs for a VM.
+    /// `cpus:` CPUs' worth of time; virtual CPUs for a VM.
     pub cpus: Option<Spanned<f64>>,
-    /// `cpuset:` the processors that it may run on.
+    /// `cpuset:` the CPUs that it may run on.
     pub cpuset: Option<Spanned<CpuList>>,
-    /// `isolate:` give it whole processors that nothing else of any lab uses.
+    /// `isolate:` give it whole CPUs that nothing else of any lab uses.
     pub isolate: Option<Spanned<bool>>,
-    /// `tuning:` name of the profile that its processors are quieted with.
+    /// `tuning:` name of the profile that its CPUs are quieted with.
     pub tuning: Option<Spanned<String>>,
     /// `memory:`
     pub memory: Option<Spanned<Bytes>>,
@@ -106,7 +106,7 @@ pub struct NodeFields {
     pub acceleration: Option<Spanned<Acceleration>>,
 }
 
-/// Share of processors that the kernel can enforce (1 ms of each 100 ms), and what it can number.
+/// Share of CPUs that the kernel can enforce (1 ms of each 100 ms), and what it can number.
 const CPUS: RangeInclusive<f64> = 0.01..=8192.0;
 /// A limit below this stops even a shell.
 const MIN_MEMORY: Bytes = Bytes(4 << 20);

@@ -7,7 +7,7 @@ use std::fmt;
 
 use super::reader::FromYaml;
 
-/// Load beside a measurement: on every processor that latlab itself may use, one instance each.
+/// Load beside a measurement: on every CPU that latlab itself may use, one instance each.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Noise {
     /// None.
@@ -19,7 +19,7 @@ pub enum Noise {
     StressNg(Vec<String>),
 }
 
-/// What stress-ng does unless told otherwise.
+/// The default of stress-ng.
 const STRESS: [&str; 2] = ["--cpu", "1"];
 
 /// Options of stress-ng that would make it outlive the measurement, or write outside its own files.

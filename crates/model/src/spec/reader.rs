@@ -15,7 +15,7 @@ use crate::units::{BitsPerSecond, Bytes, CpuList, Nanos};
 
 /// A mapping being read.
 pub struct Object<'y> {
-    /// What it is, for messages: ``node `server` ``.
+    /// Its name in messages: ``node `server` ``.
     pub what: String,
     /// Where it begins.
     pub at: Mark,
@@ -170,7 +170,7 @@ impl<'y> Object<'y> {
             };
             errors.add(key.at, message, hint);
         }
-        // What is not a mapping was noted as such.
+        // A value that is no mapping was noted as such.
         for key in self.missing.iter().filter(|_| self.is_mapping) {
             let message = format!("{} has no `{key}`", self.what);
             errors.add(self.at, message, format!("add `{key}:`"));
@@ -203,13 +203,13 @@ pub fn read<T: FromYaml>(yaml: &Yaml, what: &str, errors: &mut Diagnostics) -> O
 
 /// A type that one scalar holds.
 pub trait FromYaml: Sized {
-    /// What is expected, for messages: `a duration`.
+    /// The expected form, for messages: `a duration`.
     const EXPECTED: &'static str;
     /// A correct value.
     const EXAMPLE: &'static str;
     /// Reads it.
     fn from_text(text: &str) -> Option<Self>;
-    /// What to do about a wrong one.
+    /// The remedy for a wrong one.
     fn hint(_text: &str) -> String {
         format!("for example {}", Self::EXAMPLE)
     }

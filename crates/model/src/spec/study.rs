@@ -5,9 +5,9 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::gathered::Gathered;
-use super::lab::{Lab, read_name};
+use super::lab::Lab;
 use super::measurement::{self, Measurement};
+use super::name::read_name;
 use super::reader::Object;
 use super::yaml::{MAX_WEIGHT, Value, Yaml};
 use crate::diagnostic::{Diagnostics, Mark, Spanned, hint_one_of, shown};
@@ -24,7 +24,7 @@ pub struct Study {
     pub lab: LabSource,
     /// Factors, in order.
     pub factors: Vec<FactorSpec>,
-    /// What is measured in every combination.
+    /// The measurements of every combination.
     pub measurements: Vec<Measurement>,
     /// Trials of each cell.
     pub replicates: u32,
@@ -34,7 +34,7 @@ pub struct Study {
     pub isolation: bool,
     /// Levels against which the others are compared.
     pub baseline: BTreeMap<String, String>,
-    /// Of a factor whose levels are not all compared with the same: the one for each.
+    /// Baselines of a factor whose levels are not all compared with the same: the one for each.
     pub against: Against,
 }
 
@@ -219,26 +219,6 @@ impl Study {
             true => lab,
             false => lab.without_isolation(),
         })
-    }
-
-    /// All combinations with their labs, in the order of [`Study::choices`].
-    ///
-    /// # Errors
-    /// As [`Study::choices`] and [`Study::lab_of`], each mistake once.
-    pub fn combinations(&self, lab: &Yaml) -> Result<Vec<Combination>, Diagnostics> {
-        let mut mistakes = Gathered::new(self);
-        let mut all = Vec::new();
-        for choice in self.choices(lab)? {
-            match self.lab_of(lab, &choice) {
-                Ok(lab) => all.push(Combination {
-                    levels: self.levels_of(&choice),
-                    lab,
-                }),
-                Err(errors) => mistakes.note(&errors, &choice),
-            }
-        }
-        mistakes.into_result(all.len())?;
-        Ok(all)
     }
 
     /// Checks the ends of every measurement against a lab's nodes and interfaces.

@@ -1,4 +1,4 @@
-//! What a measurement sends, and what carries it on: the words of `arrival`, `via`, `device`, `poll`.
+//! The traffic of a measurement, and the device that carries it on: the words of `arrival`, `via`, `device`, `poll`.
 
 use serde::{Deserialize, Serialize};
 
@@ -29,11 +29,11 @@ pub enum Via {
 }
 words!(Via, "a way packets leave", { "socket" => Socket, "packet" => Packet, "xdp" => Xdp });
 
-/// What carries packets on in the nodes that a `forward` measurement goes through.
+/// The device that carries packets on in the nodes that a `forward` measurement goes through.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Device {
-    /// Whatever the lab has there: the kernel, or a program of the node's own.
+    /// The device that the lab has there: the kernel, or a program of the node's own.
     #[default]
     Lab,
     /// A bridge in the node's kernel.

@@ -25,11 +25,11 @@ pub(super) const MAX_WEIGHT: usize = 250_000;
 pub struct Yaml {
     /// Where it begins.
     pub at: Mark,
-    /// What it is.
+    /// Its content.
     pub value: Value,
 }
 
-/// What a [`Yaml`] node is. Scalars stay text: their type is the reader's business, which knows
+/// The content of a [`Yaml`] node. Scalars stay text: their type is the reader's business, which knows
 /// what it expects (`name: 1e3` is a string where a name is expected).
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
@@ -220,7 +220,7 @@ impl Yaml {
     }
 }
 
-/// What to do about a syntax error: the parser's own words name its state, not the mistake.
+/// The remedy for a syntax error: the parser's own words name its state, not the mistake.
 fn syntax_hint(text: &str, at: Mark, info: &str) -> String {
     let line = |number: usize| text.lines().nth(number.wrapping_sub(1)).unwrap_or("");
     let indented_by_tab = |line: &str| {

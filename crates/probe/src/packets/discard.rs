@@ -1,9 +1,9 @@
 //! The probe `discard`: an address that takes packets and reads none of them.
 //!
 //! For measurements that time packets before they arrive. A receiver that reads is woken for each packet
-//! and works on the processor that the sender needs to keep its schedule; without anybody at the port,
-//! the kernel would answer that nobody is there. What does not fit the socket any more is dropped by
-//! the kernel, at once.
+//! and works on the CPU that the sender needs to keep its schedule; without a socket at the port,
+//! the kernel would answer that the port is unreachable. Datagrams that do not fit the socket any more
+//! are dropped by the kernel, at once.
 
 use latlab_wire::samples::{Counters, Phase, Probe, Report, SinkCounters};
 
@@ -36,7 +36,7 @@ pub fn run(mut options: Options, output: &mut Output) -> Result<()> {
         started_ns,
         ended_ns,
         counters: Counters::Sink(SinkCounters::default()),
-        // Its drops are what it is for, and nobody's loss.
+        // Drops are its purpose and no loss.
         health: watch.end(&[]),
     })
 }

@@ -1,7 +1,7 @@
 //! Frames built here and not by the kernel: Ethernet, IPv4, UDP, the probes' header.
 //!
 //! Every frame of a run has the same bytes but for the source port and the header. The UDP checksum is 0,
-//! which over IPv4 says that there is none (RFC 768), as generators have it: nothing on the way spends
+//! which over IPv4 says that there is none (RFC 768), as generators have it. Nothing on the way spends
 //! time on it, and no device that takes frames before the kernel's network can find it still to be made.
 
 use std::net::SocketAddrV4;
@@ -15,7 +15,7 @@ const UDP: usize = 8;
 const PAYLOAD: usize = ETHERNET + IP + UDP;
 const SOURCE_PORT: usize = ETHERNET + IP;
 
-/// What all frames of a run have in common.
+/// The common part of all frames of a run.
 #[derive(Debug, Clone)]
 pub struct Template {
     /// The bytes, with nothing in those that differ.
@@ -23,7 +23,7 @@ pub struct Template {
 }
 
 impl Template {
-    /// Frames of so many bytes, the frame check sequence not counted.
+    /// Frames of `length` bytes, the frame check sequence not counted.
     pub fn new(
         hardware: ([u8; 6], [u8; 6]),
         from: SocketAddrV4,

@@ -16,9 +16,9 @@ pub mod sink;
 pub mod source;
 mod way;
 
-/// Packets recorded by a receiving probe when nobody says how many.
+/// Default number of packets recorded by a receiving probe.
 pub const DEFAULT_MAX_PACKETS: u64 = 1 << 20;
 
-/// Receive buffer of a receiving probe when nobody says how large, in bytes: a tenth of a second of
+/// Default receive buffer of a receiving probe, in bytes: a tenth of a second of
 /// 100,000 small packets a second, at the kernel's ~800 bytes for each.
 pub const DEFAULT_RECEIVE_BUFFER_BYTES: u64 = 8 << 20;

@@ -12,10 +12,10 @@ use crate::error::{Error, Result};
 use crate::net;
 use crate::sys;
 
-/// The discard service (RFC 863): whoever gets it, nothing answers with data.
+/// The discard service (RFC 863): no receiver answers with data.
 const DISCARD: u16 = 9;
 /// How long a next hop may take to answer; a device under test may just be coming up.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Where a frame goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,9 +44,9 @@ pub fn find(address: Ipv4Addr) -> Result<Route> {
     let interface = sys::interface_index(name).map_err(failed(&format!("find {name}")))?;
     let from = sys::hardware_address(name).map_err(failed(&format!("ask for {name}'s address")))?;
     let poke = net::udp_to(SocketAddr::new(address.into(), DISCARD), None)?;
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     loop {
-        // What the network answers is not the question.
+        // The network's answer does not matter.
         net::send_datagram(&poke, &[0], None, &mut 0).ok();
         let table = fs::read_to_string("/proc/thread-self/net/arp")
             .map_err(failed("read the neighbours in /proc"))?;

@@ -1,7 +1,7 @@
 //! The probe `sink`: receives packets and records when each came.
 //!
 //! In the measured loop it only receives, reads the clock, checks the header and writes a record;
-//! duplicates and reordering are found afterwards. Its time stamp is taken after the system call
+//! duplicates and reordering are found afterwards. Its timestamp is taken after the system call
 //! returned, so it contains the wake-up, as what an application sees does. The kernel's own stamp,
 //! from when the packet entered the stack, can be asked for instead; it is on `CLOCK_REALTIME`,
 //! whose offset is measured before and after the run and interpolated between. With that, the receiver
@@ -41,7 +41,7 @@ struct Settings {
     flow: Option<u16>,
     stamp: Stamp,
     poll: Poll,
-    /// How long to sleep when nothing is there, instead of waiting for it: then nobody wakes it.
+    /// Time to sleep when the socket is empty, instead of waiting for it: then no packet wakes the sink.
     doze: Duration,
 }
 
@@ -158,7 +158,7 @@ impl Catch {
                 Err(error) => return Err(Error::Peer(format!("receive packets: {error}"))),
             };
             let received_ns = time::now_ns();
-            // What a receiver gets that was asleep when the socket was shut down.
+            // The result of a receive that slept while the socket was shut down.
             if length == 0 && !stopping && stop.requested() {
                 continue;
             }

@@ -1,12 +1,12 @@
 //! The probe `source`: sends packets on a schedule that is fixed before it begins.
 //!
-//! It sends each packet at its time or, when that has passed, at once, together with others whose time
-//! has passed too where the way out takes more than one ([`super::way`]); it never drops a slot and
-//! never waits for room in the kernel. A packet the kernel does not take is recorded as not sent,
+//! The source sends each packet at its time or, when that has passed, at once, together with others that are
+//! late where the transmit path takes more than one ([`super::way`]). It never drops a slot and never waits
+//! for room in the kernel. A packet the kernel does not take is recorded as not sent,
 //! because it is the path that lost it.
 //!
-//! It sleeps until shortly before each slot and spins the rest. Spinning through would keep a CPU
-//! from everything else at any rate; sleeping through would be late by a timer wake-up each time,
+//! The source sleeps until shortly before each slot and spins the rest. Spinning through would keep a CPU
+//! from everything else at any rate. Sleeping through would be late by a timer wake-up each time,
 //! which is 10 to 40 µs on the virtual machine where the default margin of 60 µs was chosen.
 
 use std::net::{IpAddr, SocketAddr};
@@ -28,11 +28,11 @@ use crate::sys::Who;
 use crate::time::{self, Pause};
 
 /// Flows of one source at most: each has a socket of its own.
-const MOST_FLOWS: u64 = 512;
+const MAX_FLOWS: u64 = 512;
 /// Packets of one burst at most.
-const MOST_BURST: u64 = 1 << 20;
+const MAX_BURST: u64 = 1 << 20;
 
-/// Spins this long before each slot when nobody says how long. See [`Pause`].
+/// Default time of spinning before each slot. See [`Pause`].
 const DEFAULT_SPIN_US: u64 = 60;
 /// From "ready" to the first packet: more than reading the kernel's counters takes.
 const LEAD_NS: u64 = 2_000_000;
@@ -73,9 +73,9 @@ impl Settings {
                 )?
                 .unwrap_or(Arrival::Constant),
             seed: options.number("seed", 0, u64::MAX)?.unwrap_or(1),
-            burst: options.number("burst", 1, MOST_BURST)?.unwrap_or(1),
+            burst: options.number("burst", 1, MAX_BURST)?.unwrap_or(1),
             flow: options.number("flow", 0, u64::from(u16::MAX))?.unwrap_or(0) as u16,
-            flows: options.number("flows", 1, MOST_FLOWS)?.unwrap_or(1) as u16,
+            flows: options.number("flows", 1, MAX_FLOWS)?.unwrap_or(1) as u16,
             warm_up_ns: options
                 .millis_as_ns("warmup-ms", 0, 3_600_000)?
                 .unwrap_or(0),

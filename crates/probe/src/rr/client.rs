@@ -29,7 +29,7 @@ const DEFAULT_WARM_UP: u64 = 100;
 /// A warm-up that gets no answer this often in a row has nothing to warm up.
 const WARM_UP_LOSSES: usize = 3;
 /// Room for records that a run by time gets in any case.
-const LEAST_ROOM: u64 = 1 << 16;
+const MIN_ROOM: u64 = 1 << 16;
 
 /// The options, as given.
 struct Settings {
@@ -44,7 +44,7 @@ struct Settings {
     timeout_ns: u64,
     poll: Poll,
     /// Whether a UDP socket is connected, which spares the kernel a route look-up per request and
-    /// lets it report that nobody listens. Programs differ in it; sockperf does not connect.
+    /// lets it report that the port is closed. Programs differ in it; sockperf does not connect.
     connect: bool,
 }
 
@@ -219,7 +219,7 @@ impl Run {
             .filter(|record| !record.has(flags::LOST));
         let fastest_ns = answered.map(|record| record.end_ns - record.start_ns).min();
         let transactions = duration_ns / (fastest_ns.unwrap_or(u64::MAX) / 2).max(1);
-        transactions.max(LEAST_ROOM)
+        transactions.max(MIN_ROOM)
     }
 
     /// Makes room for a run by time, of `most` records at most; gives how many.
@@ -257,7 +257,7 @@ pub fn run(mut options: Options, output: &mut Output) -> Result<()> {
     let settings = Settings::take(&mut options)?;
     options.finish("rr-client")?;
     let record_bytes = size_of::<Record>() as u64;
-    let first_room = settings.warm_up + settings.count.unwrap_or(LEAST_ROOM);
+    let first_room = settings.warm_up + settings.count.unwrap_or(MIN_ROOM);
     common.check_memory(first_room, record_bytes)?;
     common.apply()?;
     let records = touched_records(first_room)?;
@@ -428,7 +428,7 @@ mod tests {
     #[test]
     fn room_follows_the_fastest_answer() {
         let mut run = scripted(vec![Some(20_000), None, Some(10_000)]);
-        assert_eq!(run.room_for(1_000_000_000), LEAST_ROOM);
+        assert_eq!(run.room_for(1_000_000_000), MIN_ROOM);
         run.warm_up(3).unwrap();
         assert_eq!(run.room_for(1_000_000_000), 200_000);
     }

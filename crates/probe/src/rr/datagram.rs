@@ -16,7 +16,7 @@ use crate::net::{self, Sent, Socket};
 use crate::setup::Poll;
 use crate::time;
 
-/// What surrounds the message in the datagram.
+/// The parts of the datagram around the message.
 #[derive(Debug, Clone, Copy)]
 pub enum Framing {
     /// Nothing: it is the UDP payload. The socket is connected, unless it is told whom to send to.

@@ -1,4 +1,4 @@
-//! ICMP echo messages (RFC 792, RFC 4443), as far as the client needs them.
+//! ICMP echo messages (RFC 792, RFC 4443): the parts that the client needs.
 
 use crate::net::IcmpSocket;
 

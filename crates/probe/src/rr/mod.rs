@@ -38,7 +38,7 @@ struct Times {
     sent: bool,
 }
 
-/// What came in besides the answers waited for.
+/// Datagrams that came in besides the answers waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Tally {
     late: u64,
@@ -56,6 +56,6 @@ trait Transport {
     /// The socket.
     fn socket(&self) -> &Socket;
 
-    /// What kind of socket that is, for the report.
+    /// The kind of the socket, for the report.
     fn socket_name(&self) -> &'static str;
 }

@@ -60,7 +60,7 @@ struct Tally {
     answered: AtomicU64,
     malformed: AtomicU64,
     not_sent: AtomicU64,
-    /// Run-queue waiting time of connection threads that have ended.
+    /// Runqueue waiting time of connection threads that have ended.
     run_wait_ns: AtomicU64,
 }
 
@@ -71,7 +71,7 @@ impl Tally {
     }
 }
 
-/// What every serving thread needs.
+/// The context of every serving thread.
 #[derive(Debug, Clone)]
 struct Service {
     response_bytes: u32,

@@ -13,7 +13,7 @@ use crate::net::{self, Socket};
 use crate::setup::Poll;
 use crate::time;
 
-/// What reading from a stream came to.
+/// The outcome of reading from a stream.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Read {
     /// A whole message came; its header.
@@ -22,7 +22,7 @@ pub enum Read {
     Closed,
     /// The caller did not want to wait any longer.
     GivenUp,
-    /// What came is no message.
+    /// The bytes are no message.
     Malformed,
 }
 

@@ -17,14 +17,14 @@ use sys::{Descriptor, Kind, Memory, Ring};
 
 /// Bytes of a frame's place: a page, the most that the kernel allows.
 pub const CHUNK_BYTES: usize = 4096;
-/// What processors move between memory and cache at once.
+/// Bytes that CPUs move between memory and cache at once.
 const CACHE_LINE: usize = 64;
 /// Frames sent with one call, where the kernel can be asked; it sends 32 otherwise.
 const SEND_BUDGET: u32 = 1024;
 /// How long a queue may stay taken by a socket that has gone.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// Calls for one batch: one that the kernel does not take at all ends the trying.
-const MOST_KICKS: u32 = 1024;
+const MAX_KICKS: u32 = 1024;
 
 /// One interface's socket.
 struct Port {
@@ -71,7 +71,7 @@ impl Port {
     /// Has the kernel send what was submitted; says how much it did not take.
     fn flush(&mut self) -> io::Result<u32> {
         let mut left = self.send.waiting();
-        for _ in 0..MOST_KICKS {
+        for _ in 0..MAX_KICKS {
             if left == 0 {
                 break;
             }
@@ -90,10 +90,10 @@ impl Port {
     }
 }
 
-/// Binds the socket, with some patience: a queue has one user, and the kernel lets go of the last one's
+/// Binds the socket, until a timeout: a queue has one user, and the kernel lets go of the last one's
 /// memory in the background.
 fn bind(socket: &OwnedFd, interface: u32, flags: u16, sharing: Option<&Port>) -> io::Result<()> {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     loop {
         let sharing = sharing.map(|port| port.socket.as_fd());
         match sys::bind(socket.as_fd(), interface, flags, sharing) {

@@ -1,7 +1,7 @@
 //! The system calls of AF_XDP, and the memory that it shares with the kernel.
 //!
 //! All `unsafe` of this folder is here. A ring is one producer and one consumer, one of them the kernel,
-//! each of which writes one counter only (Documentation/networking/af_xdp.rst); the counters are read
+//! each of which writes one counter only (Documentation/networking/af_xdp.rst). The counters are read
 //! and written as atomics, and a descriptor is only touched while it is ours by their word.
 
 use std::io;
@@ -18,7 +18,7 @@ struct Mapping {
     length: usize,
 }
 
-// SAFETY: plain memory that nobody else in this process knows of.
+// SAFETY: plain memory that nothing else in this process knows of.
 unsafe impl Send for Mapping {}
 
 impl Mapping {
@@ -46,7 +46,7 @@ impl Mapping {
     /// The word at `offset`.
     fn word(&self, offset: usize) -> &AtomicU32 {
         assert!(offset % 4 == 0 && offset + 4 <= self.length);
-        // SAFETY: in bounds and aligned, since a mapping begins at a page; everybody uses atomics.
+        // SAFETY: in bounds and aligned, since a mapping begins at a page; all users use atomics.
         unsafe { AtomicU32::from_ptr(self.start.as_ptr().add(offset).cast()) }
     }
 }
@@ -62,7 +62,7 @@ impl Drop for Mapping {
 pub struct Memory(Mapping);
 
 impl Memory {
-    /// So many bytes of it, all there.
+    /// Memory of `length` bytes, all of it populated.
     pub fn new(length: usize) -> io::Result<Memory> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         Ok(Memory(Mapping::new(length, flags, None)?))
@@ -77,7 +77,7 @@ impl Memory {
     }
 }
 
-/// What rings carry: integers without padding.
+/// Entries of rings: integers without padding.
 pub trait Entry: Copy {}
 impl Entry for u64 {}
 impl Entry for Descriptor {}
@@ -115,7 +115,7 @@ pub struct Ring<T> {
     flags: usize,
     entries: usize,
     mask: u32,
-    /// Our own counter, as far as we got; the kernel may not know yet.
+    /// Our own counter; the kernel may not know its value yet.
     own: u32,
     /// The kernel's counter, when it was last read.
     seen: u32,
@@ -223,7 +223,7 @@ pub fn socket() -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: a descriptor that the kernel just made and nobody else owns.
+    // SAFETY: a descriptor that the kernel just made and nothing else owns.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -382,7 +382,7 @@ fn bpf<T>(command: c_int, attributes: &T) -> io::Result<c_int> {
 }
 
 fn owned(fd: c_int) -> OwnedFd {
-    // SAFETY: a descriptor that the kernel just made and nobody else owns.
+    // SAFETY: a descriptor that the kernel just made and nothing else owns.
     unsafe { OwnedFd::from_raw_fd(fd) }
 }
 

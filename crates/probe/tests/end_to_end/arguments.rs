@@ -1,4 +1,4 @@
-//! What every probe does with its arguments, its input and its output.
+//! The arguments, input and output of every probe.
 
 use std::process::{Command, Stdio};
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 use latlab_wire::samples::{Decoder, Message, Ready, Record, Report, SampleKind};
 
 /// Far beyond what any probe in these tests takes: a test that hangs shall fail, not block.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Enters a fresh network namespace with its loopback up, if this process may.
 pub fn isolate() {
@@ -29,7 +29,7 @@ pub fn isolate() {
     assert!(status.expect("ip runs").success(), "bring the loopback up");
 }
 
-/// What a probe said and how it ended.
+/// The output of a probe, and how it ended.
 #[derive(Debug, Default)]
 pub struct Outcome {
     pub exit_code: Option<i32>,
@@ -197,7 +197,7 @@ fn pieces(mut from: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
 
 /// The next piece; None at the end.
 fn next(pieces: &Receiver<Vec<u8>>) -> Option<Vec<u8>> {
-    match pieces.recv_timeout(PATIENCE) {
+    match pieces.recv_timeout(TIMEOUT) {
         Ok(piece) => Some(piece),
         Err(RecvTimeoutError::Disconnected) => None,
         Err(RecvTimeoutError::Timeout) => panic!("the probe says nothing and does not end"),

@@ -215,7 +215,7 @@ fn a_forwarder_holds_every_packet_and_keeps_their_order() {
         ]);
         let to = forward_address.to_string();
         let source = Probe::run(&["source", "--to", &to, "--rate=5000", "--count=500"]);
-        // It is told to stop while packets are in flight: they still arrive.
+        // The forwarder is told to stop while packets are in flight: they still arrive.
         let forward = forward.finish();
         let sink = sink.finish();
 

@@ -221,7 +221,7 @@ fn a_late_answer_stays_lost_and_a_second_one_is_a_duplicate() {
     assert_eq!(lost, [true, false, false]);
 }
 
-/// An address where nobody listens.
+/// An address with a closed port.
 fn closed_port() -> String {
     TcpListener::bind("127.0.0.1:0")
         .unwrap()
@@ -331,7 +331,7 @@ fn a_server_survives_nonsense() {
     let (server, address) = Probe::serve(&["rr-server", "--proto=tcp", "--bind=127.0.0.1:0"]);
     let mut stranger = std::net::TcpStream::connect(address).unwrap();
     stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
-    // The server closes the connection of somebody who does not speak rr.
+    // The server closes the connection of a peer that does not speak rr.
     let mut answer = Vec::new();
     let _ = stranger.read_to_end(&mut answer);
     assert!(answer.is_empty());

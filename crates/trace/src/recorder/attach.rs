@@ -8,10 +8,11 @@ use latlab_wire::trace::{EVENT_BYTES, Event, EventKind};
 use libbpf_rs::{Link, MapCore, Object, ObjectBuilder};
 
 use super::follower::{Follower, Wanted};
+use super::recorded::{Recorded, Watched};
 use super::rings::{HEAD_BYTES, Rings};
 use super::softirq::Words;
+use super::symbols;
 use super::windows::Window;
-use super::{Recorded, Watched, symbols};
 use crate::error::Error;
 use crate::steal;
 use crate::sys::{Shared, SoftwareEvent, software_event};
@@ -22,14 +23,14 @@ const WHAT: &str = "the flight recorder";
 /// As in `latlab.h`.
 const MAX_CPUS: usize = 1024;
 /// Events of all rings at most: 12 GiB of them.
-const MOST_EVENTS: u64 = 1 << 28;
+const MAX_EVENTS: u64 = 1 << 28;
 /// Programs that may be missing: they belong to one architecture or to a module that is not loaded.
 const OPTIONAL: &[&str] = &["kvm_exit", "kvm_entry"];
-/// What the kernel can tell without a program there.
+/// The tracepoint that is not needed where the kernel's pending words can be read ([`Words`]).
 const SOFTIRQ_ENTRY: &str = "softirq_entry";
-/// perf's counters, which stand in for a trace point that the kernel does not have.
+/// perf's counters, which stand in for a tracepoint that the kernel does not have.
 const FAULT_END: &str = "page fault's end";
-/// Trace points that say nothing, or something wrong, without each other: a beginning without its end
+/// Tracepoints that say nothing, or something wrong, without each other: a beginning without its end
 /// would never be over, a timer's interrupt without its function would pass for the tick.
 const TOGETHER: &[&[&str]] = &[
     &["sched_switch", "sched_wakeup", "sched_wakeup_new"],
@@ -49,10 +50,10 @@ const TOGETHER: &[&[&str]] = &[
     &["page_fault_user", "page_fault_kernel", FAULT_END],
 ];
 
-/// What to record.
+/// The settings of a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// On which processors.
+    /// On which CPUs.
     pub cpus: Vec<u16>,
     /// How many of the newest events to keep for each; rounded up to a power of two.
     pub events_per_cpu: u32,
@@ -83,7 +84,7 @@ impl Recorder {
     /// Loads it; it records nothing before [`Recorder::start`].
     ///
     /// # Errors
-    /// When the kernel cannot run it at all. A trace point that is not there is no error, but among
+    /// When the kernel cannot run it at all. A tracepoint that is not there is no error, but among
     /// the gaps of what is recorded.
     pub fn load(settings: &Settings) -> Result<Recorder, Error> {
         if !crate::has_types() {
@@ -91,11 +92,11 @@ impl Recorder {
         }
         let ring_events = settings.events_per_cpu.max(2).next_power_of_two();
         let all = u64::from(ring_events) * settings.cpus.len() as u64;
-        if all > MOST_EVENTS {
+        if all > MAX_EVENTS {
             return Err(Error::TooMany {
                 what: "events of the recorder",
                 asked: all,
-                most: MOST_EVENTS,
+                most: MAX_EVENTS,
             });
         }
         let words = Words::of_this_kernel();
@@ -129,7 +130,7 @@ impl Recorder {
         self.places.perf.clear();
     }
 
-    /// Puts it back, and records. The first soft interrupt then may be told wrongly: it began unseen.
+    /// Puts it back, and records. The first softirq then may be told wrongly: it began unseen.
     pub fn resume(&mut self) {
         self.places = Places::of(&self.object, &self.rings.cpus, self.words);
         self.start();
@@ -199,8 +200,8 @@ impl Recorder {
         Mark(rings.map(|ring| self.rings.written(ring)).collect())
     }
 
-    /// What was written since, in the order of time, while it goes on: what is written at
-    /// this moment may be missing, and so may what was overwritten meanwhile.
+    /// Events written since, in the order of time, while the recording goes on. Events written at
+    /// this moment may be missing, and so may events overwritten meanwhile.
     #[must_use]
     pub fn since(&self, mark: &Mark) -> Vec<Event> {
         let mut all = Vec::new();
@@ -240,14 +241,14 @@ impl Recorder {
     /// Adds what only the recorder itself knows.
     fn complete(&self, mut recorded: Recorded) -> Recorded {
         name_timers(&mut recorded.events);
-        // Stable: events of one processor stay in the order in which they were written.
+        // Stable: events of one CPU stay in the order in which they were written.
         recorded.events.sort_by_key(|event| event.time_ns);
         recorded.gaps.missing.clone_from(&self.places.missing);
         recorded.gaps.missed = self.missed();
         recorded
     }
 
-    /// Events left out because their program was already at work on that processor.
+    /// Events left out because their program was already at work on that CPU.
     fn missed(&self) -> u64 {
         let count = |program: libbpf_rs::Program<'_>| crate::sys::recursion_misses(program.as_fd());
         self.object.progs().map(count).sum()
@@ -255,7 +256,7 @@ impl Recorder {
 }
 
 impl Places {
-    /// Everywhere, as far as this kernel has the places.
+    /// All places that this kernel has.
     fn of(object: &Object, cpus: &[u16], words: Words) -> Places {
         let mut missing = Vec::new();
         let mut links: Vec<(String, Link)> = Vec::new();
@@ -323,7 +324,7 @@ fn name_timers(events: &mut [Event]) {
     }
 }
 
-/// perf's counters at the end of a page fault, one a processor and kind.
+/// perf's counters at the end of a page fault, one a CPU and kind.
 fn fault_counters(cpus: &[u16], missing: &mut Vec<(String, String)>) -> Vec<OwnedFd> {
     let mut all = Vec::new();
     for &cpu in cpus {

@@ -1,16 +1,17 @@
 //! Reads the rings while the kernel writes them, so that a run may be longer than they are.
 //!
 //! Nothing is read as long as every ring has room for as much again. Then comes a pass: the taps tell which
-//! packets came out since the last, the slowest of the run until now have their windows, and what the rings
-//! hold goes through each processor's [`Keeper`], up to the time at which the oldest packet went in that is
-//! still under way: no window begins before. Windows of packets that are no longer among the slowest are let
-//! go. The end of the run is the last pass, with the windows of the packets that really were the slowest.
+//! packets came out since the last one, and the slowest of the run until now have their windows. The rings'
+//! events go through each CPU's [`WindowFilter`], up to the time at which the oldest packet still under way went
+//! in: no window begins before. Windows of packets that are no longer among the slowest are let go. The end
+//! of the run is the last pass, with the windows of the packets that really were the slowest.
 //!
-//! Memory does not grow with the run: for what is kept a third of the rings' own or 64 MiB a processor (if it
-//! were more, only the slowest half of the packets keep their windows), and 40 MiB for each pair of taps.
+//! Memory does not grow with the run. Kept events take a third of the rings' own memory or 64 MiB a CPU; if
+//! they would take more, only the slowest half of the packets keep their windows. Each pair of taps takes
+//! 40 MiB.
 //!
-//! What is not known is told: events that were overwritten before they were read, and windows that were not
-//! kept because nobody knew in time that they would be wanted.
+//! The gaps are told: events that were overwritten before they were read, and windows that were not kept
+//! because it was not known in time that they would be wanted.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -18,32 +19,32 @@ use std::time::Duration;
 
 use latlab_wire::trace::{EVENT_BYTES, Event, WINDOW_MARGIN_NS, WORST_PACKETS};
 
+use super::recorded::{Recorded, Watched};
 use super::rings::Rings;
-use super::windows::{Keeper, Window, joined, without};
-use super::{Recorded, Watched};
+use super::windows::{Window, WindowFilter, joined, without};
 use crate::taps::Live;
 use crate::taps::under_way::UnderWay;
 
-/// One event of so many that a ring holds may be kept.
-const MOST_PART: u64 = 4;
-/// So few may always be: 64 MiB of them.
-const FEWEST: u64 = 1 << 20;
+/// A quarter of the events that the rings hold may be kept.
+const RING_EVENTS_PER_KEPT: u64 = 4;
+/// Events that may be kept in any case: 64 MiB of them.
+const MIN_KEPT: u64 = 1 << 20;
 /// The reader stays this part of a ring behind the writer: an event may be interrupted while it is written,
 /// and what interrupts it writes events too.
 const BEHIND_PART: u64 = 8;
-/// Records looked at before anybody asks whether it is enough.
+/// Records read between two checks whether it is enough.
 const BATCH: usize = 64;
 /// Tasks of a device at most. In whichever task packets come out of the kernel, it is no task's work.
-const MOST_TASKS: usize = 64;
-/// Times of which nothing is known, at most for each processor; one more is joined to the last.
-const MOST_HOLES: usize = 4096;
-/// What a processor could write at the most, to know when to look again.
+const MAX_TASKS: usize = 64;
+/// Times of which nothing is known, at most for each CPU; one more is joined to the last.
+const MAX_GAPS: usize = 4096;
+/// Maximum rate at which a CPU writes, to know when to read again.
 const EVENTS_PER_SECOND: u64 = 5_000_000;
 
-/// What to look for while recording.
+/// The windows to look for while recording.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted {
-    /// So many of the slowest packets of each device have a window.
+    /// Number of the slowest packets of each device that have a window.
     pub packets: usize,
     /// Packets within this time of the first are none of them.
     pub skip_ns: u64,
@@ -70,11 +71,11 @@ pub struct Follower {
     horizon_ns: u64,
     at: At,
     batch: Vec<[u8; EVENT_BYTES]>,
-    /// Events kept of a processor at most.
+    /// Events kept of a CPU at most.
     most_kept: usize,
 }
 
-/// What comes next.
+/// The next step.
 enum At {
     /// Nothing, until a ring is half full.
     Rest,
@@ -105,7 +106,7 @@ impl Slow {
             if passed.in_ns < first_ns + wanted.skip_ns {
                 return;
             }
-            if passed.task != 0 && tasks.len() < MOST_TASKS {
+            if passed.task != 0 && tasks.len() < MAX_TASKS {
                 tasks.insert(passed.task);
             }
             let one = (passed.latency_ns, passed.in_ns);
@@ -135,9 +136,9 @@ pub fn around(in_ns: u64, latency_ns: u64) -> Window {
 
 /// How far one ring is read, and what of it is kept.
 struct Reader {
-    keeper: Keeper,
+    filter: WindowFilter,
     next: u64,
-    /// So much must be written before it is worth a look.
+    /// Events that must be written before the next pass is worth it.
     wake_at: u64,
     overwritten: u64,
     /// Since when events are missing, until the next is found.
@@ -149,7 +150,7 @@ struct Reader {
 impl Reader {
     fn new(size: u64) -> Reader {
         Reader {
-            keeper: Keeper::default(),
+            filter: WindowFilter::default(),
             next: 0,
             wake_at: size / 2,
             overwritten: 0,
@@ -162,21 +163,21 @@ impl Reader {
     fn lose(&mut self, until: u64) {
         self.overwritten += until.saturating_sub(self.next);
         self.next = self.next.max(until);
-        self.lost_ns.get_or_insert(self.keeper.known_ns());
+        self.lost_ns.get_or_insert(self.filter.known_ns());
     }
 
     fn take(&mut self, event: Event) {
         if let Some(from_ns) = self.lost_ns.take() {
             let hole = (from_ns, event.time_ns.max(from_ns));
-            let is_full = self.holes.len() >= MOST_HOLES;
+            let is_full = self.holes.len() >= MAX_GAPS;
             match self.holes.last_mut() {
                 Some(last) if is_full => last.1 = hole.1,
                 _ => self.holes.push(hole),
             }
-            self.keeper.lost_until(hole.1);
+            self.filter.lost_until(hole.1);
         }
         self.steal_known |= event.steal_ns > 0;
-        self.keeper.take(event);
+        self.filter.take(event);
     }
 
     fn conclude(
@@ -185,10 +186,10 @@ impl Reader {
         windows: &[Window],
         tasks: &BTreeSet<u32>,
     ) -> (Watched, Vec<Event>) {
-        let kept = self.keeper.finish();
+        let kept = self.filter.finish();
         let mut lost = joined(&self.holes);
         let known = joined(&[&kept.windows[..], &lost].concat());
-        // What was lost before anything was read is said in a word.
+        // Losses before the first read are told by one time.
         let complete_from_ns = match lost.first() {
             Some(&(0, to)) => {
                 lost.remove(0);
@@ -204,10 +205,10 @@ impl Reader {
             not_kept: without(windows, &known),
         };
         // With it came what packets had around them that were let go at last.
-        let mut keeper = Keeper::new(tasks);
-        keeper.look_for(windows);
-        kept.events.into_iter().for_each(|event| keeper.take(event));
-        (watched, keeper.finish().events)
+        let mut filter = WindowFilter::new(tasks);
+        filter.look_for(windows);
+        kept.events.into_iter().for_each(|event| filter.take(event));
+        (watched, filter.finish().events)
     }
 }
 
@@ -219,7 +220,7 @@ impl Follower {
             slowest: BinaryHeap::new(),
         };
         Follower {
-            most_kept: (rings.size / MOST_PART).max(FEWEST) as usize,
+            most_kept: (rings.size / RING_EVENTS_PER_KEPT).max(MIN_KEPT) as usize,
             readers: rings.cpus.iter().map(|_| Reader::new(rings.size)).collect(),
             hops: taps.windows(2).map(hop).collect(),
             rings,
@@ -250,7 +251,7 @@ impl Follower {
                 if !self.readers.iter().enumerate().any(wanted) {
                     return false;
                 }
-                // What was written just now may not be there to be seen.
+                // Records written just now may not be visible yet.
                 self.at = At::Packets(0, now_ns.saturating_sub(1_000_000));
             }
             At::Packets(number, until_ns) => match self.hops.get_mut(number) {
@@ -296,8 +297,8 @@ impl Follower {
         let all: Vec<Window> = self.hops.iter().flat_map(Slow::windows).collect();
         self.windows = joined(&all);
         for reader in &mut self.readers {
-            reader.keeper.know(&self.tasks);
-            reader.keeper.look_for(&self.windows);
+            reader.filter.know(&self.tasks);
+            reader.filter.look_for(&self.windows);
         }
     }
 
@@ -328,7 +329,7 @@ impl Follower {
             told.filter(|event| event.time_ns != 0)
                 .for_each(|event| reader.take(event));
         }
-        if reader.keeper.len() > self.most_kept {
+        if reader.filter.len() > self.most_kept {
             self.want_fewer();
         }
         true
@@ -336,7 +337,7 @@ impl Follower {
 
     /// Only the slowest half of the packets keep their windows.
     fn want_fewer(&mut self) {
-        let is_much = |reader: &Reader, most| reader.keeper.len() > most;
+        let is_much = |reader: &Reader, most| reader.filter.len() > most;
         while self.wanted.packets > 1 && self.readers.iter().any(|r| is_much(r, self.most_kept)) {
             self.wanted.packets /= 2;
             for hop in &mut self.hops {
@@ -351,7 +352,7 @@ impl Follower {
 
     fn let_go(&mut self) {
         for reader in &mut self.readers {
-            reader.keeper.let_go(&self.windows);
+            reader.filter.let_go(&self.windows);
         }
     }
 
@@ -359,12 +360,12 @@ impl Follower {
     /// `tasks` are those of the device.
     pub(super) fn finish(mut self, windows: &[Window], tasks: &BTreeSet<u32>) -> Recorded {
         let windows = joined(windows);
-        // What is kept of the rest is no more than the rings hold.
+        // The rest that is kept is no more than the rings hold.
         self.wanted.packets = 0;
         let mut recorded = Recorded::default();
         for ring in 0..self.readers.len() {
-            self.readers[ring].keeper.know(tasks);
-            self.readers[ring].keeper.look_for(&windows);
+            self.readers[ring].filter.know(tasks);
+            self.readers[ring].filter.look_for(&windows);
             while self.read(ring, 0, u64::MAX) {}
         }
         for (reader, &cpu) in self.readers.into_iter().zip(&self.rings.cpus) {

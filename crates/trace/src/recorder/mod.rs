@@ -1,13 +1,14 @@
-//! The flight recorder: what the watched processors did, until the window was over.
+//! The flight recorder: what the watched CPUs did, until the window was over.
 //!
-//! Each processor has a ring in memory that is shared with the kernel. Nobody is woken while it records,
-//! so the measured processors pay for writing an event and for nothing else (recording interrupts by a
+//! Each CPU has a ring in memory that is shared with the kernel. No thread is woken while it records,
+//! so the measured CPUs pay for writing an event and for nothing else (recording interrupts by a
 //! program on the host spoiled the tail in Daichendt 2022, 6.2.3). The newest events stay; how many
 //! older ones were overwritten is known. Where a run is longer than its rings, a [`Follower`] takes from them
-//! what is around the slowest packets so far, on a processor that is not measured.
+//! what is around the slowest packets so far, on a CPU that is not measured.
 
 mod attach;
 mod follower;
+mod recorded;
 mod rings;
 mod softirq;
 mod symbols;
@@ -15,44 +16,4 @@ pub mod windows;
 
 pub use attach::{Mark, Recorder, Settings};
 pub use follower::{Follower, Wanted, around};
-
-use latlab_wire::trace::Event;
-
-/// Everything that was recorded.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Recorded {
-    /// Events of all processors, in the order of time.
-    pub events: Vec<Event>,
-    /// What is not in them.
-    pub gaps: Gaps,
-}
-
-/// What a recording does not know, and must therefore not explain anything with.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Gaps {
-    /// For each watched processor: from when on its events are complete, and how many older ones were
-    /// overwritten.
-    pub processors: Vec<Watched>,
-    /// Trace points that this kernel does not have, by name, and why each could not be used.
-    pub missing: Vec<(String, String)>,
-    /// Events that came while the same program was at work on that processor and were left out.
-    pub missed: u64,
-    /// The hypervisor says how much time it takes away.
-    pub steal_known: bool,
-}
-
-/// One watched processor.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Watched {
-    /// Its number.
-    pub cpu: u16,
-    /// Nothing is known of it before.
-    pub complete_from_ns: u64,
-    /// Events overwritten before they were read.
-    pub overwritten: u64,
-    /// Times after `complete_from_ns` in which events were overwritten before they were read: what was in
-    /// force then is not known until the next event tells it.
-    pub lost: Vec<(u64, u64)>,
-    /// Parts of the windows that were asked for of which events were not kept.
-    pub not_kept: Vec<(u64, u64)>,
-}
+pub use recorded::{Gaps, Recorded, Watched};

@@ -1,4 +1,4 @@
-//! The rings' memory: one a watched processor, in which the kernel overwrites the oldest event.
+//! The rings' memory: one a watched CPU, in which the kernel overwrites the oldest event.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use latlab_wire::trace::{EVENT_BYTES, Event};
 
 use crate::sys::Shared;
 
-/// `struct recorder_state`: two cache lines for each processor, and where its ring's number is in them.
+/// `struct recorder_state`: two cache lines for each CPU, and where its ring's number is in them.
 pub(super) const HEAD_BYTES: usize = 128;
 const RING: usize = 40;
 
-/// All rings, for whoever reads while the kernel writes.
+/// All rings, for a reader beside the kernel that writes.
 #[derive(Clone)]
 pub(super) struct Rings {
     pub cpus: Vec<u16>,
@@ -23,7 +23,7 @@ pub(super) struct Rings {
 }
 
 impl Rings {
-    /// Gives a processor its ring, from 1 on, or takes it away.
+    /// Gives a CPU its ring, from 1 on, or takes it away.
     pub fn set(&self, cpu: u16, ring: u32) {
         self.state.store(usize::from(cpu) * HEAD_BYTES + RING, ring);
     }
@@ -33,20 +33,20 @@ impl Rings {
         self.state.load(usize::from(self.cpus[ring]) * HEAD_BYTES)
     }
 
-    /// Nothing was written into a ring. Only while its processor has none.
+    /// Nothing was written into a ring. Only while its CPU has none.
     pub fn empty(&self, ring: usize) {
         let head = usize::from(self.cpus[ring]) * HEAD_BYTES;
         self.state.store(head, 0);
         self.state.store(head + 4, 0);
     }
 
-    /// What the records from one place on tell, up to another.
+    /// The events of the records from one place on, up to another.
     pub fn told(&self, ring: usize, places: Range<u64>) -> impl Iterator<Item = Event> + '_ {
         let all = places.flat_map(move |place| self.read(ring, place));
         all.flatten().filter(|event| event.time_ns != 0)
     }
 
-    /// What the record at a place tells.
+    /// The events of the record at a place.
     pub fn read(&self, ring: usize, place: u64) -> [Option<Event>; 3] {
         Event::from_ring(&self.bytes(ring, place))
     }

@@ -1,20 +1,20 @@
-//! Where the kernel keeps what it knows of soft interrupts, so that no program of the recorder's stands at
+//! Where the kernel keeps what it knows of softirqs, so that no program of the recorder's stands at
 //! their beginning (`bpf/softirq.h`).
 //!
-//! The variables belong to each processor, and their names changed: `__preempt_count` and
+//! The variables belong to each CPU, and their names changed: `__preempt_count` and
 //! `irq_stat.__softirq_pending` were put into `pcpu_hot` in Linux 6.2, and are variables of their own
-//! since 6.15. They have no symbols on most kernels; the kernel's types say how far each is from the run
-//! queue (see also [`crate::steal`]).
+//! since 6.15. They have no symbols on most kernels; the kernel's types say how far each is from the
+//! runqueue (see also [`crate::steal`]).
 
 use std::collections::BTreeMap;
 
 use libbpf_rs::btf::types::{Composite, DataSec, MemberAttr, Struct, Var};
 use libbpf_rs::btf::{Btf, BtfType, ReferencesType};
 
-/// Kinds of soft interrupts, as in `latlab.h`.
+/// Kinds of softirqs, as in `latlab.h`.
 const SOFTIRQS: usize = 10;
 
-/// `struct soft_words`: distances from the run queue, in bytes.
+/// `struct soft_words`: distances from the runqueue, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Words {
     are_known: bool,
@@ -64,7 +64,7 @@ impl Words {
         })
     }
 
-    /// The recorder needs no program where a soft interrupt begins.
+    /// The recorder needs no program where a softirq begins.
     pub fn are_known(&self) -> bool {
         self.are_known
     }
@@ -81,7 +81,7 @@ impl Words {
     }
 }
 
-/// Every processor's own variables: where each begins, and its type.
+/// Every CPU's own variables: where each begins, and its type.
 fn variables<'a>(btf: &'a Btf<'a>) -> Option<BTreeMap<String, (i64, BtfType<'a>)>> {
     let section: DataSec<'_> = btf.type_by_name(".data..percpu")?;
     let one = |offset: u32, variable: Var<'_>| {

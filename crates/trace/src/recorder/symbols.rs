@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 
-/// The names of these addresses, as far as the kernel tells them. It is asked once, after the window:
+/// The names of these addresses that the kernel tells. It is asked once, after the window:
 /// its list has a hundred thousand lines.
 pub(super) fn names(addresses: &BTreeSet<u64>) -> Vec<(u64, String)> {
     let Ok(file) = File::open("/proc/kallsyms") else {

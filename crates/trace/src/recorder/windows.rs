@@ -1,7 +1,7 @@
 //! Keeps the events around chosen times and drops the rest.
 //!
-//! A window must be readable by itself. So for every processor it begins and ends outside of
-//! interrupts, and what was in force when it began is kept too: the last switch of each processor, and
+//! A window must be readable by itself. So for every CPU it begins and ends outside of
+//! interrupts, and what was in force when it began is kept too: the last switch of each CPU, and
 //! the last thing that happened to each of the device's tasks.
 //!
 //! Events come in a stream, and the windows may change between two of them: some are let go, others come.
@@ -13,15 +13,15 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use latlab_wire::trace::{Event, EventKind};
 
 /// Events beyond a window's edge that are kept at most so that it ends outside of interrupts.
-const MOST_BEYOND: usize = 256;
+const MAX_BEYOND: usize = 256;
 
 /// From when to when, in ns.
 pub type Window = (u64, u64);
 
-/// Goes through one processor's events in the order in which they were written, and keeps those within
+/// Goes through one CPU's events in the order in which they were written, and keeps those within
 /// any window, with what was in force at its begin.
 #[derive(Default)]
-pub struct Keeper {
+pub struct WindowFilter {
     /// Those that are not over, in order and apart from each other.
     windows: VecDeque<Window>,
     is_inside: bool,
@@ -46,7 +46,7 @@ struct Stretch {
     events: Vec<(u64, Event)>,
 }
 
-/// What is left in the end.
+/// The events that are left in the end.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Kept {
     /// In the order in which they were written.
@@ -55,13 +55,13 @@ pub struct Kept {
     pub windows: Vec<Window>,
 }
 
-impl Keeper {
+impl WindowFilter {
     /// `tasks` are those of the device that are known.
     #[must_use]
-    pub fn new(tasks: &BTreeSet<u32>) -> Keeper {
-        let mut keeper = Keeper::default();
-        keeper.know(tasks);
-        keeper
+    pub fn new(tasks: &BTreeSet<u32>) -> WindowFilter {
+        let mut filter = WindowFilter::default();
+        filter.know(tasks);
+        filter
     }
 
     /// The device has these tasks, too.
@@ -118,7 +118,7 @@ impl Keeper {
         self.known_ns
     }
 
-    /// Of what came before `from_ns` something is missing: nothing is known to be in force.
+    /// Marks events before `from_ns` as incomplete: no state is known to be in force.
     pub fn lost_until(&mut self, from_ns: u64) {
         let windows = std::mem::take(&mut self.windows);
         self.look_for(&[]);
@@ -143,7 +143,7 @@ impl Keeper {
                 self.keep(event);
                 break;
             }
-            if self.depth.is_open() && self.beyond < MOST_BEYOND {
+            if self.depth.is_open() && self.beyond < MAX_BEYOND {
                 self.beyond += 1;
                 self.keep(event);
                 break;
@@ -154,7 +154,7 @@ impl Keeper {
             true => self.open.push_back((self.number, event)),
             false => self.open.clear(),
         }
-        if self.open.len() > MOST_BEYOND {
+        if self.open.len() > MAX_BEYOND {
             self.open.pop_front();
         }
         if event.kind == EventKind::Switch {
@@ -198,16 +198,16 @@ impl Keeper {
     fn leave(&mut self) {
         let window = self.windows.pop_front();
         if let (Some(stretch), Some(window)) = (self.kept.last_mut(), window) {
-            // It may have been kept for longer, to end outside of interrupts.
+            // The window may have been kept for longer, to end outside of interrupts.
             stretch.window.1 = window.1.max(self.known_ns).max(stretch.window.0);
         }
         (self.is_inside, self.beyond) = (false, 0);
     }
 
-    /// What was kept.
+    /// The events that were kept.
     #[must_use]
     pub fn finish(mut self) -> Kept {
-        // A processor on which nothing happened any more is in the state it was in.
+        // A CPU on which nothing happened any more is in the state it was in.
         while !self.windows.is_empty() {
             self.enter();
             self.leave();
@@ -222,7 +222,7 @@ impl Keeper {
     }
 }
 
-/// Whether a processor is inside of an interrupt or a fault.
+/// Whether a CPU is inside of an interrupt or a fault.
 #[derive(Default)]
 struct Depth {
     hard: bool,
@@ -273,7 +273,7 @@ pub fn joined(windows: &[Window]) -> Vec<Window> {
     all
 }
 
-/// What of the windows is not among those that are `known`; both joined.
+/// The parts of the windows that are not `known`; both joined.
 #[must_use]
 pub fn without(windows: &[Window], known: &[Window]) -> Vec<Window> {
     let mut rest = Vec::new();
@@ -330,11 +330,11 @@ mod tests {
         let (windows, tasks) = (joined(windows), tasks.iter().copied().collect());
         let cpus: BTreeSet<u16> = events.iter().map(|event| event.cpu).collect();
         let of_cpu = |cpu: u16| {
-            let mut keeper = Keeper::new(&tasks);
-            keeper.look_for(&windows);
+            let mut filter = WindowFilter::new(&tasks);
+            filter.look_for(&windows);
             let own = events.iter().filter(|event| event.cpu == cpu);
-            own.for_each(|event| keeper.take(*event));
-            keeper.finish().events
+            own.for_each(|event| filter.take(*event));
+            filter.finish().events
         };
         let mut kept: Vec<Event> = cpus.into_iter().flat_map(of_cpu).collect();
         kept.sort_by_key(|event| event.time_ns);

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use latlab_wire::trace::{STOLEN_BYTES, Stolen};
 use libbpf_rs::{Link, MapCore, Object, ObjectBuilder};
 
-use super::from_run_queue;
+use super::word::from_run_queue;
 use crate::error::Error;
 use crate::sys::Shared;
 use latlab_bpf::{listen, said};
@@ -14,12 +14,12 @@ use latlab_bpf::{listen, said};
 const WHAT: &str = "the watch over stolen time";
 /// As in `latlab.h`.
 const MAX_CPUS: usize = 1024;
-/// `struct steal_state`: the switch, then a cache line for each processor.
+/// `struct steal_state`: the switch, then a cache line for each CPU.
 const HEADS: usize = 64;
 const HEAD_BYTES: usize = 64;
 const FOUND: usize = 0;
 const COUNTER: usize = 24;
-/// Records a processor has: more than the hypervisor finds occasion for in minutes.
+/// Records a CPU has: more than the hypervisor finds occasion for in minutes.
 const ROOM: u32 = 1 << 16;
 /// Programs that may be missing: they belong to one architecture.
 const OPTIONAL: &[&str] = &["local_timer_entry"];
@@ -33,7 +33,7 @@ pub struct Watch {
     links: Vec<Link>,
 }
 
-/// What was taken while a window was measured.
+/// The time taken while a window was measured.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Taken {
     /// Every time it happened, in the order of time.
@@ -43,7 +43,7 @@ pub struct Taken {
 }
 
 impl Watch {
-    /// Begins to look at these processors; `None` where no hypervisor tells what it takes.
+    /// Begins to look at these CPUs; `None` where no hypervisor tells what it takes.
     ///
     /// # Errors
     /// When the kernel cannot run such a program.

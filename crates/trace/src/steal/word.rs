@@ -1,9 +1,9 @@
 //! Where the kernel keeps the time that a hypervisor took from it.
 //!
-//! KVM tells its guest exactly, in a variable a processor. The kernel passes it on in `/proc/stat` in
+//! KVM tells its guest exactly, in a variable a CPU. The kernel passes it on in `/proc/stat` in
 //! steps of a hundredth of a second, which says nothing about a packet; so the recorders read the
 //! variable itself. It has no symbol on most kernels, but the kernel's types say where in a
-//! processor's stretch of memory it lies, and the run queue, which can be reached from any task, is in
+//! CPU's stretch of memory it lies, and the runqueue, which can be reached from any task, is in
 //! the same stretch.
 
 use std::sync::LazyLock;
@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{DataSec, Var};
 
-/// Bytes from a processor's run queue to the variable; 0 where there is none.
+/// Bytes from a CPU's runqueue to the variable; 0 where there is none.
 pub(crate) fn from_run_queue() -> i64 {
     static DISTANCE: LazyLock<i64> = LazyLock::new(|| distance().unwrap_or(0));
     *DISTANCE

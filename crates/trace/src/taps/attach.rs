@@ -11,7 +11,7 @@ use latlab_wire::trace::TAP_RECORD_BYTES;
 use libbpf_rs::{MapCore, ObjectBuilder, TC_EGRESS, TC_INGRESS, TcHook, TcHookBuilder};
 
 use super::follow::Live;
-use super::{Records, Seen};
+use super::records::{Records, Seen};
 use crate::error::Error;
 use crate::steal;
 use crate::sys::Shared;
@@ -19,8 +19,8 @@ use latlab_bpf::{listen, said};
 
 const WHAT: &str = "a tap";
 /// Records of one tap at most: 3 GiB of them.
-const MOST_RECORDS: u64 = 100_000_000;
-/// Where what is counted lies in `struct tap_counters`: for all processors, and in a cache line of each.
+const MAX_RECORDS: u64 = 100_000_000;
+/// Where what is counted lies in `struct tap_counters`: for all CPUs, and in a cache line of each.
 const CHUNKS: usize = 0;
 const FOREIGN: usize = 8;
 const HEADS: usize = 64;
@@ -81,7 +81,7 @@ enum Place {
 }
 
 impl Tap {
-    /// Puts a tap into the calling thread's network namespace, with room for so many packets.
+    /// Puts a tap into the calling thread's network namespace, with room for a number of packets.
     ///
     /// # Errors
     /// When the kernel takes no such program, or the interface is not there.
@@ -97,14 +97,14 @@ impl Tap {
     /// # Errors
     /// As [`Tap::attach`].
     pub fn load(point: &Point, room: u64) -> Result<Tap, Error> {
-        if room > MOST_RECORDS {
+        if room > MAX_RECORDS {
             return Err(Error::TooMany {
                 what: "packets of one tap",
                 asked: room,
-                most: MOST_RECORDS,
+                most: MAX_RECORDS,
             });
         }
-        // Every processor may leave a part of its last chunk unused.
+        // Every CPU may leave a part of its last chunk unused.
         let cpus = libbpf_rs::num_possible_cpus().map_err(|error| refused(said(&error)))?;
         let room = (room + cpus as u64 * CHUNK) as u32;
         let index = crate::sys::interface_index(&point.interface)
@@ -202,7 +202,7 @@ impl Tap {
         }
     }
 
-    /// What it has seen so far, for somebody who reads while it is at work.
+    /// The records so far, for a reader beside the tap at work.
     #[must_use]
     pub fn live(&self) -> Live {
         Live::new(

@@ -1,6 +1,6 @@
 //! Reads a tap's records while it writes them, in the order of time.
 //!
-//! Each processor takes a chunk of records at a time and fills it, so several are being filled at once. A
+//! Each CPU takes a chunk of records at a time and fills it, so several are being filled at once. A
 //! chunk is taken when its first record is written, so that the next record in time is in one of those that
 //! are begun, or the first of the next.
 

@@ -5,20 +5,20 @@ use std::collections::HashMap;
 use latlab_samples::Passage;
 use latlab_wire::trace::TapRecord;
 
-use super::{Records, Seen};
+use super::records::{Records, Seen};
 
 /// A time that does not fit 32 bits of nanoseconds: datasets of this field contain latencies that are
-/// this much too long, because somebody's time stamp wrapped. Ours have 64 bits and cannot.
+/// this much too long, because a 32-bit timestamp wrapped. Ours have 64 bits and cannot.
 pub const WRAP_NS: u64 = 1 << 32;
 
-/// What became of the packets between two taps.
+/// The fates of the packets between two taps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Fates {
     /// Seen by the first tap.
     pub entered: u64,
-    /// Of them, seen by the second.
+    /// Packets also seen by the second.
     pub left: u64,
-    /// Of them, not seen by the second.
+    /// Packets not seen by the second.
     pub lost: u64,
     /// Seen again by either tap.
     pub duplicated: u64,
@@ -44,7 +44,7 @@ const UNCOUNTED: u32 = u32::MAX;
 /// Which record behind a device belongs to which before it: eight bytes a packet, whatever their number.
 #[derive(Debug)]
 pub struct Matching {
-    /// What became of the packets.
+    /// The fates of the packets.
     pub fates: Fates,
     ways: Vec<Way>,
     ranks: Vec<u32>,

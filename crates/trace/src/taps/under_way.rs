@@ -1,18 +1,17 @@
 //! The packets between two taps while they still write, for who must know early which are slow.
 //!
-//! What really became of each packet is told when all is over ([`super::matching`]). This is an estimate in
+//! The true fate of each packet is told when all is over ([`super::matching`]). This is an estimate in
 //! bounded memory, 40 MiB for a pair of taps: a packet is forgotten when a million others came after it.
 
 use std::collections::VecDeque;
 
 use latlab_wire::trace::TapRecord;
 
-use super::Live;
-use super::follow::Follow;
+use super::follow::{Follow, Live};
 use super::matching::WRAP_NS;
 
 /// Packets that may be under way at once.
-const MOST: usize = 1 << 20;
+const MAX_IN_FLIGHT: usize = 1 << 20;
 
 /// A packet that came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,13 +50,13 @@ impl UnderWay {
         UnderWay {
             before: Follow::new(before),
             behind: Follow::new(behind),
-            table: vec![Entered::default(); MOST],
+            table: vec![Entered::default(); MAX_IN_FLIGHT],
             order: VecDeque::new(),
         }
     }
 
     /// Looks at `count` records at most of what was seen before `until_ns`; whether there may be more of
-    /// them. Whoever comes out is handed over.
+    /// them. Each packet that comes out is handed over.
     pub fn advance(&mut self, count: usize, until_ns: u64, mut take: impl FnMut(Passed)) -> bool {
         let mut came = self.before.next(until_ns);
         let mut left = self.behind.next(until_ns);
@@ -95,7 +94,7 @@ impl UnderWay {
     }
 
     fn enter(&mut self, record: &TapRecord) {
-        let slot = record.sequence as usize % MOST;
+        let slot = record.sequence as usize % MAX_IN_FLIGHT;
         let there = self.table[slot];
         if there.in_ns != 0 && (there.sequence, there.flow) == (record.sequence, record.flow) {
             return;
@@ -106,7 +105,7 @@ impl UnderWay {
             check: record.check,
             flow: record.flow,
         };
-        if self.order.len() == MOST {
+        if self.order.len() == MAX_IN_FLIGHT {
             self.order.pop_front();
         }
         self.order.push_back((record.time_ns, slot as u32));
@@ -120,7 +119,7 @@ impl UnderWay {
     }
 
     fn leave(&mut self, record: &TapRecord) -> Option<Passed> {
-        let there = &mut self.table[record.sequence as usize % MOST];
+        let there = &mut self.table[record.sequence as usize % MAX_IN_FLIGHT];
         let same = (there.sequence, there.flow, there.check)
             == (record.sequence, record.flow, record.check);
         let latency_ns = record.time_ns.checked_sub(there.in_ns)?;
@@ -188,9 +187,9 @@ mod tests {
         let (mut before, mut behind) = (Written::new(64), Written::new(64));
         let mut way = UnderWay::new(before.live.clone(), behind.live.clone());
         before.write(record(5, 100));
-        before.write(record(5 + MOST as u32, 110));
+        before.write(record(5 + MAX_IN_FLIGHT as u32, 110));
         behind.write(record(5, 150));
-        behind.write(record(5 + MOST as u32, 160));
+        behind.write(record(5 + MAX_IN_FLIGHT as u32, 160));
         let mut passed = Vec::new();
         assert!(!way.advance(100, 1_000, |one| passed.push(one.in_ns)));
         assert_eq!(passed, [110]);

@@ -1,9 +1,9 @@
-//! What each kind of message says after its header: written and read field by field, so that the layout
+//! The payload of each kind of message: written and read field by field, so that the layout
 //! is these lines and nothing else. Numbers are little endian; texts and lists have a 16-bit length.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::{Exec, ExitStatus, Interface, Message, NetworkConfig, Route, Stream};
+use super::message::{Exec, ExitStatus, Interface, Message, NetworkConfig, Route, Stream};
 
 mod kind {
     pub const HELLO: u8 = 1;
@@ -27,11 +27,15 @@ const STREAMS: [Stream; 3] = [Stream::Stdin, Stream::Stdout, Stream::Stderr];
 
 /// Writes the payload and returns kind and session.
 pub(super) fn put_payload(message: &Message, out: &mut Vec<u8>) -> (u8, u32) {
+    (put_fields(message, out), session_of(message))
+}
+
+fn put_fields(message: &Message, out: &mut Vec<u8>) -> u8 {
     match message {
         Message::Hello { version, nonce } => {
             out.extend_from_slice(&version.to_le_bytes());
             out.extend_from_slice(&nonce.to_le_bytes());
-            (kind::HELLO, 0)
+            kind::HELLO
         }
         Message::HelloAck {
             version,
@@ -43,64 +47,46 @@ pub(super) fn put_payload(message: &Message, out: &mut Vec<u8>) -> (u8, u32) {
             out.extend_from_slice(&nonce.to_le_bytes());
             out.extend_from_slice(&guest_monotonic_ns.to_le_bytes());
             put_option(failure.as_ref(), out, |text, out| put_text(text, out));
-            (kind::HELLO_ACK, 0)
+            kind::HELLO_ACK
         }
-        Message::Exec { session, exec } => {
+        Message::Exec { exec, .. } => {
             put_exec(exec, out);
-            (kind::EXEC, *session)
+            kind::EXEC
         }
-        Message::Data {
-            session,
-            stream,
-            data,
-        } => {
+        Message::Data { stream, data, .. } => {
             out.extend_from_slice(data);
-            (kind::DATA[*stream as usize], *session)
+            kind::DATA[*stream as usize]
         }
-        Message::End { session, stream } => (kind::END[*stream as usize], *session),
-        Message::Credit {
-            session,
-            stream,
-            bytes,
-        } => {
+        Message::End { stream, .. } => kind::END[*stream as usize],
+        Message::Credit { stream, bytes, .. } => {
             out.extend_from_slice(&bytes.to_le_bytes());
-            (kind::CREDIT[*stream as usize], *session)
+            kind::CREDIT[*stream as usize]
         }
-        Message::Signal { session, signal } => {
+        Message::Signal { signal, .. } => {
             out.push(*signal);
-            (kind::SIGNAL, *session)
+            kind::SIGNAL
         }
-        Message::Exit {
-            session,
-            status: ExitStatus::Code(code),
-        } => {
-            out.push(*code);
-            (kind::EXIT_CODE, *session)
+        Message::Exit { status, .. } => {
+            let (kind, number) = match status {
+                ExitStatus::Code(code) => (kind::EXIT_CODE, *code),
+                ExitStatus::Signal(signal) => (kind::EXIT_SIGNAL, *signal),
+            };
+            out.push(number);
+            kind
         }
-        Message::Exit {
-            session,
-            status: ExitStatus::Signal(signal),
-        } => {
-            out.push(*signal);
-            (kind::EXIT_SIGNAL, *session)
-        }
-        Message::Network { session, config } => {
+        Message::Network { config, .. } => {
             put_network(config, out);
-            (kind::NETWORK, *session)
+            kind::NETWORK
         }
-        Message::Done { session } => (kind::DONE, *session),
-        Message::Failed {
-            session,
-            errno,
-            message,
-        } => {
+        Message::Done { .. } => kind::DONE,
+        Message::Failed { errno, message, .. } => {
             out.extend_from_slice(&errno.to_le_bytes());
             put_text(message, out);
-            (kind::FAILED, *session)
+            kind::FAILED
         }
         Message::Ping { token } => {
             out.extend_from_slice(&token.to_le_bytes());
-            (kind::PING, 0)
+            kind::PING
         }
         Message::Pong {
             token,
@@ -108,21 +94,33 @@ pub(super) fn put_payload(message: &Message, out: &mut Vec<u8>) -> (u8, u32) {
         } => {
             out.extend_from_slice(&token.to_le_bytes());
             out.extend_from_slice(&guest_monotonic_ns.to_le_bytes());
-            (kind::PONG, 0)
+            kind::PONG
         }
-        Message::PowerOff => (kind::POWER_OFF, 0),
+        Message::PowerOff => kind::POWER_OFF,
+    }
+}
+
+/// The session in a message's header; 0 for a message that belongs to none.
+fn session_of(message: &Message) -> u32 {
+    match message {
+        Message::Hello { .. }
+        | Message::HelloAck { .. }
+        | Message::Ping { .. }
+        | Message::Pong { .. }
+        | Message::PowerOff => 0,
+        Message::Exec { session, .. }
+        | Message::Data { session, .. }
+        | Message::End { session, .. }
+        | Message::Credit { session, .. }
+        | Message::Signal { session, .. }
+        | Message::Exit { session, .. }
+        | Message::Network { session, .. }
+        | Message::Done { session }
+        | Message::Failed { session, .. } => *session,
     }
 }
 
 pub(super) fn take_payload(kind: u8, session: u32, r: &mut Reader<'_>) -> Option<Message> {
-    // Kinds that belong to no session must say session 0, or decoding would lose what was sent.
-    let global = matches!(
-        kind,
-        kind::HELLO | kind::HELLO_ACK | kind::PING | kind::PONG | kind::POWER_OFF
-    );
-    if global && session != 0 {
-        return None;
-    }
     let among = |kinds: [u8; 3]| kinds.iter().position(|k| *k == kind).map(|at| STREAMS[at]);
     if let Some(stream) = among(kind::DATA) {
         return Some(Message::Data {
@@ -142,16 +140,6 @@ pub(super) fn take_payload(kind: u8, session: u32, r: &mut Reader<'_>) -> Option
         });
     }
     Some(match kind {
-        kind::HELLO => Message::Hello {
-            version: r.u16()?,
-            nonce: r.u64()?,
-        },
-        kind::HELLO_ACK => Message::HelloAck {
-            version: r.u16()?,
-            nonce: r.u64()?,
-            guest_monotonic_ns: r.u64()?,
-            failure: r.option(Reader::text)?,
-        },
         kind::EXEC => Message::Exec {
             session,
             exec: take_exec(r)?,
@@ -177,6 +165,24 @@ pub(super) fn take_payload(kind: u8, session: u32, r: &mut Reader<'_>) -> Option
             session,
             errno: r.u32()?,
             message: r.text()?,
+        },
+        // A message that belongs to no session says session 0, or decoding would lose the number.
+        _ if session == 0 => take_global(kind, r)?,
+        _ => return None,
+    })
+}
+
+fn take_global(kind: u8, r: &mut Reader<'_>) -> Option<Message> {
+    Some(match kind {
+        kind::HELLO => Message::Hello {
+            version: r.u16()?,
+            nonce: r.u64()?,
+        },
+        kind::HELLO_ACK => Message::HelloAck {
+            version: r.u16()?,
+            nonce: r.u64()?,
+            guest_monotonic_ns: r.u64()?,
+            failure: r.option(Reader::text)?,
         },
         kind::PING => Message::Ping { token: r.u64()? },
         kind::PONG => Message::Pong {

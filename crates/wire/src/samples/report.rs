@@ -1,6 +1,6 @@
 //! The parts of a probe's output that are JSON: what it says before and after the samples.
 //!
-//! They are typed and refuse unknown keys, because probe and reader come from the same build: a
+//! The documents are typed and refuse unknown keys, because probe and reader come from the same build: a
 //! key that only one of them knows is a mistake, not a newer version. Times and sizes carry their
 //! unit in the name, so that a saved report explains itself.
 
@@ -50,7 +50,7 @@ pub struct Ready {
     pub conditions: Conditions,
 }
 
-/// What a probe got from its machine, as opposed to what it asked for.
+/// The settings that a probe got from its machine, as opposed to those it asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Conditions {
@@ -73,7 +73,7 @@ pub enum Phase {
     /// The run begins, its warm-up included. Nothing is said between warm-up and measured window:
     /// saying it would wake the reader in the very moment that matters.
     Running,
-    /// It is over; samples follow.
+    /// The window is over; samples follow.
     Emitting,
 }
 
@@ -95,13 +95,13 @@ pub struct Report {
     pub started_ns: u64,
     /// Its end.
     pub ended_ns: u64,
-    /// What the probe counted.
+    /// The probe's counters.
     pub counters: Counters,
-    /// What the probe saw of its own execution during the window.
+    /// The probe's own execution during the window.
     pub health: Health,
 }
 
-/// What a probe counted, by probe.
+/// The counters of each kind of probe.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "probe", rename_all = "kebab-case")]
 pub enum Counters {
@@ -166,9 +166,9 @@ pub struct RrClientCounters {
     pub warm_up: u64,
     /// Transactions measured.
     pub transactions: u64,
-    /// Of those: answered.
+    /// Measured transactions that were answered.
     pub answered: u64,
-    /// Of those: not answered in time.
+    /// Measured transactions not answered in time.
     pub lost: u64,
     /// Answers to transactions already given up as lost.
     pub late: u64,
@@ -199,13 +199,13 @@ pub enum Stamp {
 pub struct SinkCounters {
     /// Datagrams taken from the socket.
     pub received: u64,
-    /// Of those: recorded.
+    /// Received datagrams that were recorded.
     pub recorded: u64,
-    /// Of those: probe packets for which no room was left.
+    /// Received probe packets for which no room was left.
     pub no_room: u64,
-    /// Of those: without a probe's header.
+    /// Received datagrams without a probe's header.
     pub corrupt: u64,
-    /// Of those: of another flow than the one asked for.
+    /// Received packets of another flow than the one asked for.
     pub foreign: u64,
     /// Recorded packets whose flow and sequence had been received before.
     pub duplicates: u64,
@@ -251,11 +251,11 @@ pub enum Via {
 pub struct SourceCounters {
     /// Packets on the schedule, warm-up included.
     pub planned: u64,
-    /// Of those: in the warm-up.
+    /// Planned packets of the warm-up.
     pub warm_up: u64,
-    /// Of those: taken by the kernel.
+    /// Planned packets taken by the kernel.
     pub sent: u64,
-    /// Of those: refused by the kernel because its queue was full.
+    /// Planned packets refused by the kernel because its queue was full.
     pub not_sent: u64,
     /// Errors the network reported, such as port unreachable.
     pub network_errors: u64,
@@ -303,7 +303,7 @@ pub struct ForwardCounters {
     pub network_errors: u64,
 }
 
-/// What the clock costs and resolves.
+/// The cost and the resolution of the clock.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClockCounters {
@@ -323,8 +323,8 @@ pub struct ClockCounters {
     pub backward: u64,
 }
 
-/// What a probe saw of its own execution, from begin to end of the measured window. None where
-/// the kernel does not say.
+/// A probe's own execution, from begin to end of the measured window. None where the kernel
+/// does not say.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Health {

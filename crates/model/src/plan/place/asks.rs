@@ -1,22 +1,22 @@
-//! What each node of a lab asks for.
+//! The wishes of each node of a lab.
 
 use crate::diagnostic::{Diagnostics, Spanned, hint_one_of, shown};
 use crate::facts::Facts;
 use crate::profile::{Isolation, Profile};
-use crate::spec::{Lab, Node, NodeKind};
+use crate::spec::{Lab, LinkKind, Node, NodeKind};
 use crate::units::CpuList;
 
 /// Finds a profile by its name.
 pub type Profiles<'p> = &'p dyn Fn(&str) -> Option<Profile>;
 
-/// What processors a node wants.
+/// The CPUs that a node wants.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Want<'l> {
-    /// So many of its own.
+    /// This number of its own.
     Own(usize),
     /// These, alone or not.
     Named(&'l Spanned<CpuList>, bool),
-    /// Those that it shares with the lab's other nodes, and with nobody else.
+    /// Those that it shares only with the lab's other nodes.
     Pool,
     /// None in particular.
     Host,
@@ -27,7 +27,7 @@ pub enum Want<'l> {
 pub struct Ask<'l> {
     /// The node.
     pub node: &'l Node,
-    /// Its processors.
+    /// Its CPUs.
     pub want: Want<'l>,
     /// Its profile's name.
     pub tuning: Option<&'l Spanned<String>>,
@@ -36,7 +36,7 @@ pub struct Ask<'l> {
 }
 
 impl Ask<'_> {
-    /// Virtual processors of a VM; 0 for other kinds.
+    /// Virtual CPUs of a VM; 0 for other kinds.
     pub fn vcpus(&self) -> usize {
         let cpus = self.node.fields.cpus.map_or(1.0, |c| c.value);
         match self.node.kind {
@@ -56,7 +56,7 @@ impl Ask<'_> {
 pub struct Asks<'l> {
     /// In the order of the lab.
     pub all: Vec<Ask<'l>>,
-    /// The processors that its profiles name themselves.
+    /// The CPUs that its profiles name themselves.
     pub listed: Option<CpuList>,
 }
 
@@ -141,4 +141,18 @@ fn want(node: &Node, isolates: bool) -> Want<'_> {
         None if isolates => Want::Pool,
         None => Want::Host,
     }
+}
+
+/// The host's interface below a node's macvlan, with its memory node; the first that has one.
+pub fn nic_of<'l>(lab: &'l Lab, node: &str, facts: &Facts) -> Option<(&'l str, u32)> {
+    let macvlans = lab
+        .links
+        .iter()
+        .filter(|l| l.kind.value == LinkKind::Macvlan);
+    let joining = macvlans.filter(|l| l.endpoints.iter().any(|e| e.node.value == node));
+    let mut parents = joining.filter_map(|l| l.parent.as_ref());
+    parents.find_map(|parent| {
+        let nic = facts.machine.nics.iter().find(|n| n.name == parent.value)?;
+        Some((parent.as_str(), nic.numa_node?))
+    })
 }

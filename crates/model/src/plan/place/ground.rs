@@ -11,7 +11,7 @@ use crate::units::CpuList;
 /// Memory nodes with fewer cores keep none for the host.
 const CORES_FOR_HOUSEKEEPING: usize = 4;
 
-/// What there is to give.
+/// The cores that can be given.
 #[derive(Debug)]
 pub struct Ground {
     /// The machine.
@@ -115,7 +115,7 @@ impl Ground {
         }
     }
 
-    /// Gives the processors that a node names to it alone, and with them their cores.
+    /// Gives the CPUs that a node names to it alone, and with them their cores.
     fn claim(
         &mut self,
         asks: &Asks<'_>,
@@ -151,7 +151,7 @@ impl Ground {
         }
     }
 
-    /// Notes the processors that a node names without being alone there.
+    /// Notes the CPUs that a node names without being alone there.
     fn share(
         &mut self,
         asks: &Asks<'_>,

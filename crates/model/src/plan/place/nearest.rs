@@ -9,7 +9,7 @@ use crate::diagnostic::{Diagnostics, Mark};
 use crate::facts::Facts;
 use crate::units::CpuList;
 
-/// More nodes than anybody reads about.
+/// Maximum of nodes that a message names.
 const MAX_NAMED: usize = 64;
 
 /// Notes why the lab does not fit, at the first node that is too much.
@@ -72,7 +72,7 @@ pub fn refuse(asks: &Asks<'_>, ground: &Ground, facts: &Facts, errors: &mut Diag
     errors.add(ask.tuning.map_or(ask.node.name.at, |t| t.at), message, hint);
 }
 
-/// The nearest lab that fits, in words: everybody's share is capped alike, and what remains then goes
+/// The nearest lab that fits, in words: every share is capped alike, and what remains then goes
 /// to the first nodes that want more.
 fn nearest(asks: &Asks<'_>, ground: &Ground, wanted: &[(usize, usize)]) -> String {
     let host = shown(&ground.topology.cores[ground.host].threads);
@@ -101,7 +101,7 @@ fn nearest(asks: &Asks<'_>, ground: &Ground, wanted: &[(usize, usize)]) -> Strin
         if counts[i] > wanted[i].1 || !fits(&counts) {
             counts[i] -= 1;
             if low == 0 {
-                // The machine is full; nobody further down finds room either.
+                // The machine is full; no node further down finds room either.
                 break;
             }
         }
@@ -133,7 +133,7 @@ fn nearest(asks: &Asks<'_>, ground: &Ground, wanted: &[(usize, usize)]) -> Strin
     )
 }
 
-/// The processors of the nodes with these counts, of those that have any.
+/// The CPUs of the nodes with these counts, of those that have any.
 fn placed(asks: &Asks<'_>, ground: &Ground, counts: &[usize]) -> Option<Vec<Vec<u32>>> {
     let wishes: Vec<Wish> = counts
         .iter()

@@ -1,7 +1,7 @@
 //! A node's plan, with its place.
 
 use super::super::blueprint::{Blueprint, NodePlace, Share};
-use super::super::{GuestMemory, GuestTopology, NodePlan};
+use super::super::document::{GuestMemory, GuestTopology, NodePlan};
 use super::asks::Profiles;
 use super::topology::Topology;
 use crate::boot;
@@ -44,7 +44,7 @@ pub(in crate::plan) fn node_plans(
     lab.nodes.iter().map(one).collect()
 }
 
-/// The topology of virtual processors that have these of the host, in their order. A guest's topology is
+/// The topology of virtual CPUs that have these of the host, in their order. A guest's topology is
 /// even, so what is not stays untold: the guest then believes in fewer ties than there are.
 fn guest_topology(vcpus: &[u32], topology: &Topology) -> Option<GuestTopology> {
     let cores: Vec<usize> = vcpus

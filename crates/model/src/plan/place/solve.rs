@@ -16,7 +16,7 @@ const MAX_STEPS: usize = 20_000;
 /// Wishes that are searched for together, for the same reason.
 const MAX_SEARCHED: usize = 64;
 
-/// What the threads of a core are for.
+/// The use of the threads of a core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Threads {
     /// The first works, the others idle.
@@ -25,10 +25,10 @@ pub enum Threads {
     Whole,
 }
 
-/// What a node wants.
+/// The wish of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wish {
-    /// Processors; at least one.
+    /// CPUs; at least one.
     pub cpus: usize,
     /// Bytes of memory, when it says.
     pub memory: u64,
@@ -38,7 +38,7 @@ pub struct Wish {
     pub peers: Vec<usize>,
 }
 
-/// What a node gets.
+/// The cores that a node gets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Got {
     /// Its cores, ascending.
@@ -88,7 +88,7 @@ pub fn solve(
     found.then(|| search.got.into_iter().flatten().collect())
 }
 
-/// The processors of cores that work.
+/// The CPUs of cores that work.
 pub fn working(topology: &Topology, cores: &[usize], cpus: usize, threads: Threads) -> Vec<u32> {
     let of_core = |core: &usize| -> Vec<u32> {
         let all = &topology.cores[*core].threads;

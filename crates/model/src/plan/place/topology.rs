@@ -1,5 +1,5 @@
 //! The machine as placement sees it: cores with their threads, memory node, kind and nearest shared
-//! cache. Where facts do not tell, every processor is a core, and all are near each other.
+//! cache. Where facts do not tell, every CPU is a core, and all are near each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -99,7 +99,7 @@ impl Topology {
         }
     }
 
-    /// The core of a processor.
+    /// The core of a CPU.
     pub fn core(&self, cpu: u32) -> Option<usize> {
         self.of_cpu.get(&cpu).copied()
     }
@@ -136,7 +136,7 @@ fn nodes(facts: &Facts) -> (Vec<Node>, BTreeMap<u32, usize>) {
     told.sort_by_key(|n| n.id);
     told.dedup_by_key(|n| n.id);
     let of_cpu = index_of(told.iter().filter_map(|n| n.cpus.as_ref()));
-    // The index counts only nodes with processors; a node of memory only keeps its own place.
+    // The index counts only nodes with CPUs; a node of memory only keeps its own place.
     let with_cpus: Vec<usize> = (0..told.len())
         .filter(|i| told[*i].cpus.is_some())
         .collect();
@@ -160,7 +160,7 @@ fn nodes(facts: &Facts) -> (Vec<Node>, BTreeMap<u32, usize>) {
     (nodes, of_cpu)
 }
 
-/// Which of the lists each processor is in; the first that has it.
+/// Which of the lists each CPU is in; the first that has it.
 fn index_of<'a>(lists: impl Iterator<Item = &'a CpuList>) -> BTreeMap<u32, usize> {
     let mut index = BTreeMap::new();
     for (i, list) in lists.enumerate() {
@@ -171,7 +171,7 @@ fn index_of<'a>(lists: impl Iterator<Item = &'a CpuList>) -> BTreeMap<u32, usize
     index
 }
 
-/// The first processor of the smallest group of sharers that each processor is in.
+/// The first CPU of the smallest group of sharers that each CPU is in.
 fn caches(facts: &Facts) -> BTreeMap<u32, u32> {
     let caches = &facts.machine.processors.caches;
     let mut groups: Vec<&CpuList> = caches.iter().flat_map(|c| &c.groups).collect();

@@ -1,9 +1,9 @@
 //! The profile that the machine's knobs are turned by while a lab is up. The machine has one set of
 //! knobs, so a lab has one profile that turns any; nodes may go without.
 
-use super::Profiles;
+use super::asks::Profiles;
 use crate::diagnostic::{Diagnostics, Spanned, shown};
-use crate::plan::TuningPlan;
+use crate::plan::document::TuningPlan;
 use crate::profile::Profile;
 use crate::spec::Lab;
 

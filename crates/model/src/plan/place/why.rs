@@ -2,16 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use super::asks::{Ask, Asks, Want};
+use super::asks::{Ask, Asks, Want, nic_of};
+use super::decided::{Decided, Owned};
+use super::onto::VM_MEMORY;
 use super::solve::Threads;
 use super::topology::Topology;
-use super::{Decided, Owned, nic_of};
 use crate::facts::Facts;
 use crate::plan::blueprint::{Blueprint, Given, MemoryPlace, NicPlace, NodePlace, Share};
 use crate::spec::Lab;
 use crate::units::{Bytes, CpuList};
 
-/// The blueprint of a lab on a machine of which no processor is known: nobody wanted one.
+/// The blueprint of a lab on a machine of which no CPU is known: no node wanted one.
 pub fn unplaced(asks: &Asks<'_>, facts: &Facts) -> Blueprint {
     let all = || Given {
         cpus: facts.cpus.clone(),
@@ -204,7 +205,7 @@ fn nics(d: &Decided<'_>, facts: &Facts) -> Vec<NicPlace> {
     facts.machine.nics.iter().filter_map(place).collect()
 }
 
-/// What a node's sentences refer to.
+/// The context of a node's sentences.
 struct Whose<'a> {
     lab: &'a Lab,
     facts: &'a Facts,
@@ -406,7 +407,7 @@ fn emulator(ask: &Ask<'_>, owned: &Owned, d: &Decided<'_>, housekeeping: &Given)
     }
 }
 
-/// What is left of each memory node, node by node of the lab.
+/// The rest of each memory node, node by node of the lab.
 struct Memory<'t> {
     topology: &'t Topology,
     left: Vec<u64>,
@@ -420,7 +421,7 @@ impl<'t> Memory<'t> {
         }
     }
 
-    /// The memory nodes of somebody on these cores: their own, as long as there is enough.
+    /// The memory nodes of a user on these cores: their own, as long as there is enough.
     fn of(
         &mut self,
         ask: &Ask<'_>,
@@ -431,7 +432,7 @@ impl<'t> Memory<'t> {
         if !t.is_numa() || cores.is_empty() {
             return None;
         }
-        let vm = (ask.vcpus() > 0).then_some(super::VM_MEMORY);
+        let vm = (ask.vcpus() > 0).then_some(VM_MEMORY);
         let wanted = ask
             .node
             .fields

@@ -171,13 +171,13 @@ impl Machine {
             .collect()
     }
 
-    /// What one look at everything keeps.
+    /// The events that one pass over everything keeps.
     fn kept(&self, windows: &[Window]) -> Vec<Event> {
         let of = |events: &Vec<Event>| {
-            let mut keeper = Keeper::new(&[DEVICE].into());
-            keeper.look_for(&joined(windows));
-            events.iter().for_each(|event| keeper.take(*event));
-            keeper.finish().events
+            let mut filter = WindowFilter::new(&[DEVICE].into());
+            filter.look_for(&joined(windows));
+            events.iter().for_each(|event| filter.take(*event));
+            filter.finish().events
         };
         self.all.iter().flat_map(of).collect()
     }
@@ -216,7 +216,7 @@ fn read_in_turns_it_keeps_what_one_look_at_everything_keeps() {
         let kept: usize = follower
             .readers
             .iter()
-            .map(|reader| reader.keeper.len())
+            .map(|reader| reader.filter.len())
             .sum();
         assert!(kept < 20 * SIZE as usize, "{kept}");
         let recorded = follower.finish(&windows, &[DEVICE].into());
@@ -246,7 +246,7 @@ fn a_reader_that_comes_too_late_says_what_it_missed() {
     let known: Vec<u64> = follower
         .readers
         .iter()
-        .map(|reader| reader.keeper.known_ns())
+        .map(|reader| reader.filter.known_ns())
         .collect();
     let missed_from = machine.now_ns;
     steps(&mut machine, &mut follower, false);
@@ -270,7 +270,7 @@ fn a_reader_that_comes_too_late_says_what_it_missed() {
         blind.extend(&watched.lost);
         blind.extend(&watched.not_kept);
     }
-    // Whatever is not said to be missing is there.
+    // All that is not told as missing is there.
     let known = without(&joined(&windows), &joined(&blind));
     let inside = |event: &Event| {
         known
@@ -331,7 +331,7 @@ fn what_is_kept_is_bounded() {
             let longest = follower
                 .readers
                 .iter()
-                .map(|reader| reader.keeper.len())
+                .map(|reader| reader.filter.len())
                 .max();
             assert!(longest <= Some(300 + 3 * BATCH) || follower.wanted.packets == 1);
         }

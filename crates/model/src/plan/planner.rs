@@ -1,0 +1,230 @@
+//! From a lab to its plan.
+
+use super::blueprint::Blueprint;
+use super::document::Plan;
+use super::place::{self, Profiles};
+use super::{address, check};
+use crate::diagnostic::Diagnostics;
+use crate::facts::Facts;
+use crate::profile::Profile;
+use crate::spec::{Acceleration, Lab};
+
+/// Plans `lab` on a machine, with the built-in tuning profiles.
+///
+/// # Errors
+/// Everything that is wrong, each with its place in the lab's text.
+pub fn plan(lab: &Lab, facts: &Facts) -> Result<Plan, Diagnostics> {
+    plan_with(lab, facts, &Profile::builtin)
+}
+
+/// Where everything of `lab` would run; what else the machine may lack is not asked.
+///
+/// # Errors
+/// Cores that cannot be given, with the nearest that could.
+pub fn blueprint(
+    lab: &Lab,
+    facts: &Facts,
+    profiles: Profiles<'_>,
+) -> Result<Blueprint, Diagnostics> {
+    let mut errors = Diagnostics::default();
+    let blueprint = place::place(lab, facts, profiles, &mut errors);
+    errors.into_result(blueprint)
+}
+
+/// Plans `lab` on a machine, with these tuning profiles.
+///
+/// # Errors
+/// As [`plan`].
+pub fn plan_with(lab: &Lab, facts: &Facts, profiles: Profiles<'_>) -> Result<Plan, Diagnostics> {
+    let mut errors = Diagnostics::default();
+    check::check(lab, facts, &mut errors);
+    let blueprint = place::place(lab, facts, profiles, &mut errors);
+    let mut nodes = place::node_plans(lab, &blueprint, facts, profiles);
+    let links = address::assign(lab, &mut nodes, &mut errors);
+    for node in &mut nodes {
+        if node.acceleration == Acceleration::Auto {
+            let kvm = facts.capabilities.get(Facts::KVM).is_some_and(|c| c.works);
+            node.acceleration = if kvm {
+                Acceleration::Kvm
+            } else {
+                Acceleration::Tcg
+            };
+        }
+    }
+    let plan = Plan {
+        format: Plan::FORMAT.into(),
+        lab: lab.name.value.clone(),
+        tuning: place::tuning(lab, profiles, &mut errors),
+        blueprint,
+        nodes,
+        links,
+    };
+    errors.into_result(plan)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{InterfacePlan, Medium};
+    use super::*;
+    use crate::units::CpuList;
+
+    /// A machine with `cpus` CPUs where everything works.
+    fn machine(cpus: u32) -> Facts {
+        let tools = ["crun", "runc", "qemu-system-x86_64", "nft"];
+        Facts {
+            cpus: CpuList::new((0..cpus).collect()),
+            tools: tools.iter().map(|t| (t.to_string(), "1".into())).collect(),
+            ..Facts::default()
+        }
+    }
+
+    fn planned(topology: &str) -> Result<Plan, Diagnostics> {
+        let lab = Lab::parse(&format!("name: t\ntopology:\n{topology}")).expect("a readable lab");
+        plan(&lab, &machine(4))
+    }
+
+    #[test]
+    fn every_end_gets_addresses_of_both_families() {
+        let plan = planned(
+            "  nodes: {a: {kind: native}, b: {kind: native}}
+  links:
+    - endpoints: ['a:eth0', 'b:eth0']
+    - {type: bridge, endpoints: ['a:eth1', 'b:eth1'], mtu: 1000}",
+        )
+        .unwrap();
+        let show = |i: &InterfacePlan| {
+            i.addresses
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            show(&plan.nodes[0].interfaces[0]),
+            ["198.18.0.1/24", "fd4c:61:62::1/64"]
+        );
+        assert_eq!(
+            show(&plan.nodes[1].interfaces[0]),
+            ["198.18.0.2/24", "fd4c:61:62::2/64"]
+        );
+        // IPv6 does not run below 1280 bytes.
+        assert_eq!(show(&plan.nodes[1].interfaces[1]), ["198.18.1.2/24"]);
+        let reach = plan.reach("a", "b", None, false).unwrap();
+        assert_eq!(
+            (reach.address.to_string(), reach.link),
+            ("198.18.0.2".into(), 0)
+        );
+        assert_eq!(plan.reach("a", "b", Some("eth1"), false).unwrap().link, 1);
+        assert_eq!(plan.reach("a", "b", Some("eth1"), true), None);
+    }
+
+    #[test]
+    fn behind_a_nat_the_outside_sees_published_addresses() {
+        let plan = planned(
+            "  nodes: {a: {kind: native}, b: {kind: native}, c: {kind: native}}
+  links: [{type: nat, endpoints: ['a:eth0', 'b:eth0', 'c:eth0']}]",
+        )
+        .unwrap();
+        let Medium::Nat(nat) = &plan.links[0].medium else {
+            panic!()
+        };
+        assert_eq!(nat.published.len(), 2);
+        let inner = plan.reach("b", "a", None, false).unwrap();
+        assert_eq!(
+            inner.address,
+            plan.nodes[0].interfaces[0].addresses[0].addr()
+        );
+        let outer = plan.reach("a", "c", None, false).unwrap();
+        assert_eq!(outer.address, nat.published[1][0].addr());
+        assert!(
+            nat.outside[0].contains(&outer.address),
+            "published on the outer subnet"
+        );
+        let side = plan.reach("b", "c", None, false).unwrap();
+        assert_eq!(
+            side.address,
+            plan.nodes[2].interfaces[0].addresses[0].addr()
+        );
+        assert_eq!(plan.nodes[1].interfaces[0].routes.len(), 2);
+    }
+
+    #[test]
+    fn given_addresses_are_kept_and_avoided() {
+        let plan = planned(
+            "  nodes: {a: {kind: native}, b: {kind: native}}
+  links:
+    - endpoints: [{node: a, interface: eth0, ipv4: 10.9.0.1/29, mac: '02:00:00:00:00:01'}, 'b:eth0']",
+        )
+        .unwrap();
+        assert_eq!(
+            plan.nodes[0].interfaces[0].mac.to_string(),
+            "02:00:00:00:00:01"
+        );
+        assert_eq!(
+            plan.nodes[1].interfaces[0].addresses[0].to_string(),
+            "10.9.0.2/29"
+        );
+    }
+
+    #[test]
+    fn a_thousand_nodes_fit_one_bridge() {
+        let nodes: String = (0..1000)
+            .map(|i| format!("    n{i}: {{kind: native}}\n"))
+            .collect();
+        let ends: String = (0..1000).map(|i| format!("'n{i}:eth0',")).collect();
+        let plan = planned(&format!(
+            "  nodes:\n{nodes}  links: [{{type: bridge, endpoints: [{ends}]}}]"
+        ));
+        let plan = plan.unwrap();
+        let last = plan.nodes[999].interfaces[0].addresses[0];
+        assert_eq!(last.to_string(), "198.18.3.232/22");
+    }
+
+    #[test]
+    fn exclusive_cores_end_where_the_machine_does() {
+        let lab =
+            |cpus: u32| format!("  nodes: {{a: {{kind: native, cpus: {cpus}, isolate: true}}}}");
+        let plan = planned(&lab(3)).unwrap();
+        assert_eq!(plan.nodes[0].cpuset.as_ref().unwrap().to_string(), "1-3");
+        let errors = planned(&lab(4)).unwrap_err().render("t");
+        assert!(
+            errors.contains("wants 4 exclusive CPU(s); 3 of this machine's 4"),
+            "{errors}"
+        );
+    }
+
+    #[test]
+    fn nobody_else_runs_on_exclusive_cores() {
+        let plan = planned(
+            "  nodes:
+    a: {kind: native, isolate: true}
+    b: {kind: native, cpuset: 1-2}
+    c: {kind: native}",
+        )
+        .unwrap();
+        let sets: Vec<String> = plan
+            .nodes
+            .iter()
+            .map(|n| n.cpuset.as_ref().unwrap().to_string())
+            .collect();
+        assert_eq!(sets, ["3", "1-2", "0-2"]);
+        let clash = "  nodes:
+    a: {kind: native, isolate: true, cpuset: \"1\"}
+    b: {kind: native, cpuset: 1-2}";
+        let errors = planned(clash).unwrap_err().render("t");
+        assert!(
+            errors.contains("t:5:31: CPU 1 of node `b` belongs to node `a` alone"),
+            "{errors}"
+        );
+    }
+
+    #[test]
+    fn a_plan_survives_being_saved() {
+        let plan = planned(
+            "  nodes: {a: {kind: vm}, b: {kind: container, cpus: 1, memory: 64MiB}}
+  links: [{type: vxlan, endpoints: ['a:eth0', 'b:eth0'], rate: 1Gbit}]",
+        )
+        .unwrap();
+        let text = serde_json::to_string(&plan).unwrap();
+        assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan);
+    }
+}

@@ -1,0 +1,88 @@
+//! The setup of a run as both the manifest and the summary tell it: factors, measurements, environments, labs.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// A factor of the study.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Factor {
+    /// Short name, for example `kind`.
+    pub name: String,
+    /// Field of the lab that it sets, for example `topology.nodes.server.kind`.
+    pub path: String,
+    /// Its levels, as shown.
+    pub levels: Vec<String>,
+}
+
+/// A measurement of the study.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MeasurementInfo {
+    /// Name in the study.
+    pub name: String,
+    /// `rr`, `packets` or `stream`.
+    pub probe: String,
+    /// One line for people: protocol, sizes, rate, duration, from, to.
+    pub description: String,
+    /// The meaning of the latency axis: `round trip` or `one way`; absent for a stream.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<String>,
+}
+
+/// Where a cell ran.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// Some node of it ran under software emulation: its times say nothing of a real VM's.
+    pub emulated: bool,
+    /// Short facts for people, by name: `server: vm (tcg)`, `cgroup: v1`, …
+    pub facts: BTreeMap<String, String>,
+}
+
+/// A lab, as drawn.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Topology {
+    /// Name of the lab.
+    pub lab: String,
+    /// Levels that produced it.
+    pub levels: BTreeMap<String, String>,
+    /// Its nodes.
+    pub nodes: Vec<TopologyNode>,
+    /// Its links.
+    pub links: Vec<TopologyLink>,
+}
+
+/// A node, as drawn.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TopologyNode {
+    /// Name.
+    pub name: String,
+    /// `native`, `container`, `vm` or `host`.
+    pub kind: String,
+    /// Short facts: `1 CPU`, `256 MiB`, `kernel 6.1.0-37-amd64`.
+    pub facts: Vec<String>,
+}
+
+/// A link, as drawn.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TopologyLink {
+    /// Name.
+    pub name: String,
+    /// `veth`, `bridge`, `nat`, `macvlan` or `vxlan`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Short facts: `mtu 1500`, `delay 1ms`.
+    pub facts: Vec<String>,
+    /// Its ends.
+    pub endpoints: Vec<TopologyEndpoint>,
+}
+
+/// An end of a link, as drawn.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TopologyEndpoint {
+    /// Node.
+    pub node: String,
+    /// Interface of that node.
+    pub interface: String,
+    /// Its addresses.
+    pub addresses: Vec<String>,
+}

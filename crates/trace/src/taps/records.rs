@@ -1,0 +1,129 @@
+//! The records of a tap.
+
+use std::sync::Arc;
+
+use latlab_wire::trace::{TAP_RECORD_BYTES, TapRecord};
+
+use crate::sys::Shared;
+
+/// Everything one tap saw.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// Its records, in the order of their arrival.
+    pub records: Records,
+    /// Packets of ours for which there was no room.
+    pub no_room: u64,
+    /// Frames that were none of ours.
+    pub foreign: u64,
+}
+
+/// A tap's records, where the kernel wrote them: millions of them are not copied.
+pub struct Records(Place);
+
+enum Place {
+    Mapped {
+        memory: Arc<Shared>,
+        count: usize,
+        /// The places in the order of time, where the records are not.
+        order: Option<Vec<u32>>,
+    },
+    Listed(Vec<TapRecord>),
+}
+
+impl Records {
+    pub(crate) fn mapped(memory: Arc<Shared>, count: usize) -> Records {
+        let order = in_order(count, |at| {
+            let bytes: [u8; TAP_RECORD_BYTES] = memory.read(at * TAP_RECORD_BYTES);
+            TapRecord::from_bytes(&bytes).time_ns
+        });
+        Records(Place::Mapped {
+            memory,
+            count,
+            order,
+        })
+    }
+
+    /// How many there are, those that were never completed included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match &self.0 {
+            Place::Mapped { count, order, .. } => order.as_ref().map_or(*count, Vec::len),
+            Place::Listed(all) => all.len(),
+        }
+    }
+
+    /// There are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The record at a place; `None` beyond the end, and for one that was never completed.
+    #[must_use]
+    pub fn get(&self, at: usize) -> Option<TapRecord> {
+        let record = match &self.0 {
+            Place::Mapped {
+                memory,
+                count,
+                order,
+            } if at < *count => {
+                let at = match order {
+                    Some(order) => *order.get(at)? as usize,
+                    None => at,
+                };
+                let bytes: [u8; TAP_RECORD_BYTES] = memory.read(at * TAP_RECORD_BYTES);
+                TapRecord::from_bytes(&bytes)
+            }
+            Place::Mapped { .. } => return None,
+            Place::Listed(all) => *all.get(at)?,
+        };
+        (record.time_ns != 0).then_some(record)
+    }
+
+    /// All that were completed, each with its place.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, TapRecord)> {
+        (0..self.len()).filter_map(|at| Some((at, self.get(at)?)))
+    }
+}
+
+/// The places of completed records (time 0 is none) in the order of their times, if that is another: where
+/// several CPUs wrote, each has its own stretches.
+fn in_order(count: usize, time: impl Fn(usize) -> u64) -> Option<Vec<u32>> {
+    let completed = (0..count).filter(|&at| time(at) != 0);
+    if completed.clone().is_sorted_by_key(&time) {
+        return None;
+    }
+    let mut all: Vec<u32> = completed.map(|at| at as u32).collect();
+    all.sort_unstable_by_key(|&at| (time(at as usize), at));
+    Some(all)
+}
+
+impl Default for Records {
+    fn default() -> Self {
+        Records(Place::Listed(Vec::new()))
+    }
+}
+
+impl From<Vec<TapRecord>> for Records {
+    fn from(all: Vec<TapRecord>) -> Self {
+        Records(Place::Listed(all))
+    }
+}
+
+impl std::fmt::Debug for Records {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} records", self.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_of_several_processors_come_in_the_order_of_time() {
+        let order = |times: &[u64]| in_order(times.len(), |at| times[at]);
+        assert_eq!(order(&[3, 4, 0, 9, 9]), None, "they do already");
+        assert_eq!(order(&[3, 7, 0, 4, 8]), Some(vec![0, 3, 1, 4]));
+    }
+}
