@@ -9,6 +9,7 @@ pub mod group;
 pub mod holder;
 pub mod nic;
 pub mod task;
+mod trust;
 
 use std::fmt;
 use std::io;
