@@ -21,7 +21,7 @@ pub fn run(args: &Report) -> Outcome {
             analyse(&dir).hint("the run directory is not whole; was it copied completely?")?;
         print(&analysis.summary, args.format)?;
     } else {
-        write_and_print(dir.root(), args.format)?;
+        write_and_print(&dir, args.format)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -45,9 +45,8 @@ fn damaged(dir: &RunDir) {
 }
 
 /// Computes the summary, writes it and the page beside the data, prints the table and the path.
-pub fn write_and_print(run: &Path, format: Format) -> Result<(), Failure> {
-    let dir = open(run)?;
-    let summary = conclude(&dir).hint(
+pub fn write_and_print(dir: &RunDir, format: Format) -> Result<(), Failure> {
+    let summary = conclude(dir).hint(
         "if the disk is full or read-only, `latlab report --print-only` writes nothing; else the run \
          directory is not whole",
     )?;

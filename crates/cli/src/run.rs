@@ -73,7 +73,7 @@ pub fn run(args: &args::Run) -> Outcome {
         let report = format!("latlab report --print-only {}", directory.display());
         failed(e).and_hint(format!("what was measured is kept: `{report}`"))
     })?;
-    report::write_and_print(dir.root(), args.format)?;
+    report::write_and_print(&dir, args.format)?;
     verdict(args, &outcome, plan.trials())
 }
 

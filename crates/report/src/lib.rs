@@ -65,7 +65,7 @@ pub enum ReportError {
 /// When the manifest cannot be read or a file cannot be written.
 pub fn conclude(run: &RunDir) -> Result<Summary, ReportError> {
     let analysis = analyse(run)?;
-    write_atomically(&run.hlog_path(), &analysis.hlog)?;
+    write_atomically(run.place("latency.hlog"), &analysis.hlog)?;
     run.write_summary(&analysis.summary)?;
     html::write(run, &analysis.summary)?;
     Ok(analysis.summary)
