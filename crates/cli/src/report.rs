@@ -1,7 +1,7 @@
 //! `latlab report`: from a run directory to its table and its page. Needs neither root nor the
 //! machine that measured.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -64,7 +64,7 @@ fn print(summary: &Summary, format: Format) -> Result<(), Failure> {
         Format::Json => serde_json::to_string_pretty(summary)? + "\n",
         Format::Csv => terminal::csv(summary),
     };
-    std::io::stdout().write_all(text.as_bytes())?;
+    crate::print::out(&text)?;
     Ok(())
 }
 

@@ -40,6 +40,7 @@ use latlab_samples::{RunDirError, write_atomically};
 pub use compare::compare;
 pub use latlab_samples::RunDir;
 pub use summarise::{Analysis, SummariseError, analyse};
+pub use table::csv_row;
 
 /// Why a report could not be made.
 #[derive(Debug, thiserror::Error)]
