@@ -40,7 +40,7 @@ impl Table {
 
     /// Adds a row; the style, if any, is that of its last text.
     pub fn row(&mut self, texts: Vec<String>, style: Option<Style>) {
-        let texts = texts.iter().map(|text| plain_line(text)).collect();
+        let texts = texts.into_iter().map(|text| plain_line(&text)).collect();
         self.rows.push((texts, style));
     }
 

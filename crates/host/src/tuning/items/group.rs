@@ -55,9 +55,11 @@ fn remove(group: &Path) -> io::Result<()> {
     let end = Instant::now() + TIMEOUT;
     loop {
         let ids = fs::read_to_string(group.join(members)).unwrap_or_default();
-        // One that cannot be moved now may end or move by itself.
-        let moved = ids.lines().map(|id| fs::write(above.join(members), id));
-        let stuck = moved.filter_map(Result::err).last();
+        let mut stuck = None;
+        for id in ids.lines() {
+            // One that cannot be moved now may end or move by itself.
+            stuck = fs::write(above.join(members), id).err().or(stuck);
+        }
         match fs::remove_dir(group) {
             Err(e) if e.raw_os_error() == Some(libc::EBUSY) && Instant::now() < end => {
                 thread::sleep(PAUSE);
