@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use latlab_model::results::{Hop, Trace, WatchedCpu};
 use latlab_report::explain::{self, Choice};
 use latlab_report::terminal::Look;
-use latlab_report::{analyse, compare, html, terminal};
+use latlab_report::{analyse, compare, hlog, html, terminal};
 use latlab_samples::table::{self, Stretch};
 use latlab_samples::{Passage, RunDir};
 use latlab_wire::trace::{Event, EventKind, TEXT_BYTES};
@@ -27,7 +27,7 @@ struct Base {
 }
 
 static BASE: LazyLock<Base> = LazyLock::new(|| {
-    let root = std::env::temp_dir().join(format!("latlab-fuzz-run-{}", std::process::id()));
+    let root = directory(std::process::id());
     fs::remove_dir_all(&root).ok();
     make(&root);
     let mut files = Vec::new();
@@ -36,12 +36,13 @@ static BASE: LazyLock<Base> = LazyLock::new(|| {
     Base { root, files }
 });
 
-/// Removes the directory of this process.
-pub fn end() {
-    fs::remove_dir_all(
-        std::env::temp_dir().join(format!("latlab-fuzz-run-{}", std::process::id())),
-    )
-    .ok();
+fn directory(process: u32) -> PathBuf {
+    std::env::temp_dir().join(format!("latlab-fuzz-run-{process}"))
+}
+
+/// Removes the directory of a process that has ended.
+pub fn end(process: u32) {
+    fs::remove_dir_all(directory(process)).ok();
 }
 
 fn make(root: &Path) {
@@ -312,6 +313,13 @@ fn read(root: &Path) -> Vec<String> {
         }
     }
     drop(run.read_summary());
+    if let Ok(log) = fs::read(run.hlog_path()) {
+        let read = hlog::read(&log).map(|all| all.len());
+        said.push(read.map_or_else(
+            |error| letters(error.to_string()),
+            |count| count.to_string(),
+        ));
+    }
     let choice = Choice::default();
     match explain::explain(&run, &choice) {
         Err(error) => said.push(letters(error.to_string())),
@@ -335,7 +343,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let files = BASE.files.len() as u8;
     let mut seeds = vec![Vec::new()];
     for file in 0..files {
-        for operation in [0, 3, 4, 5, 6, 7] {
+        for operation in [0, 4, 7] {
             seeds.push(vec![file, operation, 0, 17, 5, 255, 255, 255, 255]);
         }
     }
