@@ -39,7 +39,7 @@ pub struct KnobResult {
     pub fixed: Vec<Problem>,
     /// The kernel did not take these.
     pub refused: Vec<Problem>,
-    /// Threads of others that moved elsewhere right after they were moved: a remark, not an error.
+    /// Threads and groups of others that changed again right after they were turned: a remark, no error.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub strayed: Vec<Problem>,
 }
@@ -318,13 +318,17 @@ fn turn(wish: &Wish, root: &Root) -> Turned {
         (Err(error), now) if item.is_fixed(&error) => Turned::Fixed(error.to_string(), now),
         (_, None) => Turned::Gone,
         (Ok(()), Some(now)) if item.same(&now, wanted) => Turned::Now,
-        (Ok(()), Some(now)) if item.is_free() => Turned::Strayed(format!(
-            "it was moved to `{wanted}`, and is in `{now}` again"
-        )),
+        (Ok(()), Some(now)) if item.is_free() => {
+            Turned::Strayed(format!("`{wanted}` was written, and it is `{now}` again"))
+        }
         (Ok(()), Some(now)) => Turned::Refused(
             format!("`{wanted}` was written, and `{now}` is read back"),
             now,
         ),
+        // A thread that the kernel keeps where it is would run on quiet processors: that is told.
+        (Err(error), Some(now)) if item.is_free() && !matches!(item, Item::Task { .. }) => {
+            Turned::Strayed(format!("`{wanted}` was not taken: {error}; it is `{now}`"))
+        }
         (Err(error), Some(now)) => {
             Turned::Refused(format!("`{wanted}` was not taken: {error}"), now)
         }

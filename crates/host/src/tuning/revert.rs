@@ -131,7 +131,7 @@ fn undo(mut entry: Entry, owner: &str, root: &Root, result: &mut Reverted) -> Op
                 return None;
             }
             Err(Failed::Strayed(now)) => {
-                let reason = format!("it was moved back to `{original}`, and is in `{now}` again");
+                let reason = format!("`{original}` was written, and it is `{now}` again");
                 result.strayed.push(problem(reason));
                 return None;
             }
@@ -141,7 +141,7 @@ fn undo(mut entry: Entry, owner: &str, root: &Root, result: &mut Reverted) -> Op
             let problem = problem(format!(
                 "it is `{now}` now, not the `{wanted}` of latlab; it was `{original}` before"
             ));
-            match item.is_free() || item.is_others_group() {
+            match item.is_free() {
                 true => result.strayed.push(problem),
                 false => result.foreign.push(problem),
             }

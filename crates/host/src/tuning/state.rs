@@ -25,7 +25,7 @@ pub struct Drift {
     pub found: String,
     /// For whom it was applied.
     pub owners: Vec<String>,
-    /// It is where a thread of others is, which may move at any time: a remark.
+    /// It is a thread's or a group's of others, who may change it at any time: a remark.
     pub strayed: bool,
 }
 

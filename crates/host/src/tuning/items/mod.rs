@@ -147,18 +147,21 @@ impl Item {
         }
     }
 
-    /// Whether its process may change it at any time, and is free to: where a thread of others is.
-    /// What such an item has instead of the wanted value is a remark, never an error.
+    /// Whether others may change it at any time, and are free to: where a thread of theirs is, which
+    /// processors a group of theirs asks for. What such an item has instead of the wanted value is a
+    /// remark, never an error: whether the partition is in force, its own files say.
     pub fn is_free(&self) -> bool {
-        let Item::Task { attribute, .. } = self else {
-            return false;
-        };
-        matches!(attribute, Attribute::Cpuset { .. } | Attribute::Pinning)
+        match self {
+            Item::Task { attribute, .. } => {
+                matches!(attribute, Attribute::Cpuset { .. } | Attribute::Pinning)
+            }
+            _ => self.is_others_group(),
+        }
     }
 
     /// Whether it is the processors of a control group of others, who may change or remove it, and make
     /// another one of its name.
-    pub fn is_others_group(&self) -> bool {
+    fn is_others_group(&self) -> bool {
         let Item::File { path, form } = self else {
             return false;
         };
