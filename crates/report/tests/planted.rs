@@ -150,9 +150,12 @@ fn what_a_run_names_is_read_from_inside_of_it_and_a_pipe_is_not_waited_for() {
     let whole = |run: &RunDir| {
         let (sender, receiver) = std::sync::mpsc::channel();
         let run = run.clone();
-        std::thread::spawn(move || sender.send(analyse(&run).map(|a| a.summary)));
+        std::thread::spawn(move || {
+            let summary = analyse(&run).map(|analysis| analysis.summary);
+            sender.send(Box::new(summary)).unwrap();
+        });
         let summary = receiver.recv_timeout(Duration::from_secs(60));
-        let summary = summary.expect("it answers").unwrap();
+        let summary = (*summary.expect("it answers")).unwrap();
         !serde_json::to_string(&summary)
             .unwrap()
             .contains("cannot open")
