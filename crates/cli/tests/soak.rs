@@ -12,6 +12,7 @@ mod sys;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write;
+use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -126,6 +127,7 @@ impl Counts {
             .collect();
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
         let places = mounts.lines().filter_map(|line| line.split(' ').nth(4));
+        let places = places.filter(|place| Path::new(place).starts_with(bench.root()));
         let queues = ["a", "b"].map(|node| bench.exec(steady, node, &["tc", "qdisc"]).good().out);
         Counts {
             steady: of_lab(bench, steady).into_iter().map(of).collect(),
