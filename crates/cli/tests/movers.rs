@@ -201,3 +201,61 @@ fn processes_of_others_that_change_their_groups_fail_no_tuning_no_lab_and_no_tri
         common::world::reap();
     });
 }
+
+/// A service manager that starts a service anew whenever it ends, in a group of its own, on version 2.
+const MANAGER: &str = r#"
+set -e
+mountpoint -q /sys/fs/cgroup || mount -t cgroup2 none /sys/fs/cgroup
+mkdir -p /tmp/units
+for n in 1 2 3; do
+    printf '[Unit]\nDefaultDependencies=no\nStartLimitIntervalSec=0\n[Service]\nExecStart=/bin/sh -c "echo >> /tmp/starts; sleep 0.0%d"\nRestart=always\nRestartSec=0\nSlice=movers-%d.slice\nAllowedCPUs=0-1\n' $n $n > /tmp/units/mover$n.service
+done
+printf '[Unit]\nDefaultDependencies=no\nWants=mover1.service mover2.service mover3.service\n' > /tmp/units/default.target
+unshare --pid --mount --fork --mount-proc env -i PATH="$PATH" container=lxc SYSTEMD_UNIT_PATH=/tmp/units \
+    /lib/systemd/systemd --system --log-target=console > /tmp/systemd.log 2>&1 &
+for second in $(seq 60); do
+    [ ! -d /sys/fs/cgroup/movers.slice ] || break
+    sleep 1
+done
+[ -d /sys/fs/cgroup/movers.slice ] || { cat /tmp/systemd.log; echo it manages nothing; exit 3; }
+quiet() {
+    LATLAB_STATE_DIR=/tmp/state /latlab/latlab tune "$@" > /tmp/out 2>&1 && return
+    echo "round $round: tune $*"
+    cat /tmp/out
+    exit 4
+}
+for round in $(seq ROUNDS); do
+    quiet apply --cpus 1 --knob cpuset=isolated --knob swappiness=1
+    [ "$(cat /sys/fs/cgroup/latlab.isolated/cpuset.cpus)" = 1 ]
+    quiet verify
+    quiet revert
+    [ ! -e /sys/fs/cgroup/latlab.isolated ]
+done
+starts=$(wc -l < /tmp/starts)
+[ "$starts" -gt ROUNDS ] || { echo only $starts services were started; exit 5; }
+echo ROUNDS rounds beside $starts services
+"#;
+
+#[test]
+fn in_a_guest_a_service_manager_fails_no_tuning() {
+    let there = Path::new("/lib/systemd/systemd").exists();
+    if !whole() || !there {
+        println!("skipped: boots a virtual machine: LATLAB_TEST_WHOLE=1, with systemd installed");
+        return;
+    }
+    enter("in_a_guest_a_service_manager_fails_no_tuning", |bench| {
+        let latlab = Path::new(env!("CARGO_BIN_EXE_latlab"));
+        let lab = format!(
+            "name: NAME\ntopology:\n  nodes: {{g: {{kind: vm, cpus: 2, memory: 512MiB, \
+             binds: [\"{}:/latlab:ro\"]}}}}\n",
+            latlab.parent().unwrap().display()
+        );
+        let lab = bench.deploy("manager", &lab);
+        let rounds = std::env::var("LATLAB_TEST_ROUNDS").unwrap_or("20".into());
+        let script = MANAGER.replace("ROUNDS", &rounds);
+        let done = bench.exec(&lab, "g", &["/bin/sh", "-c", &script]);
+        println!("{}", done.out);
+        assert_eq!(done.code, 0, "{done:#?}");
+        assert!(done.out.contains("rounds beside"), "{done:#?}");
+    });
+}
