@@ -9,7 +9,9 @@
 
 pub mod engine;
 pub mod rings;
+pub mod run_dirs;
 pub mod seeds;
+pub mod talks;
 pub mod targets;
 
 /// A parser under test.
@@ -141,6 +143,30 @@ pub const TARGETS: &[Target] = &[
         run: rings::guests,
         seeds: rings::guests_seeds,
         tokens: &[],
+    },
+    Target {
+        name: "run-directory",
+        run: run_dirs::run,
+        seeds: run_dirs::seeds,
+        tokens: &[],
+    },
+    Target {
+        name: "guest-channel",
+        run: talks::guest_channel,
+        seeds: talks::guest_seeds,
+        tokens: &["LLC1"],
+    },
+    Target {
+        name: "sealed-handshakes",
+        run: talks::sealed_handshakes,
+        seeds: talks::sealed_seeds,
+        tokens: &[],
+    },
+    Target {
+        name: "control-sessions",
+        run: talks::control_sessions,
+        seeds: talks::control_seeds,
+        tokens: seeds::OVERLAY_TOKENS,
     },
 ];
 

@@ -1,6 +1,5 @@
 //! `latlab compare`: two runs, cell by cell. Exit code 1 when a difference was found.
 
-use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -24,7 +23,7 @@ pub fn run(args: &Compare) -> Outcome {
         Format::Json => serde_json::to_string_pretty(&comparison)? + "\n",
         Format::Csv => compare::csv(&comparison),
     };
-    std::io::stdout().write_all(text.as_bytes())?;
+    crate::print::out(&text)?;
     Ok(match comparison.different().next() {
         None => ExitCode::SUCCESS,
         Some(_) => ExitCode::FAILURE,

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::io::{IsTerminal, Write as _, stdout};
+use std::io::{IsTerminal, stdout};
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
@@ -61,7 +61,7 @@ pub fn run(args: &DoctorArgs) -> Outcome {
         }
         Format::Json => serde_json::to_string_pretty(&facts)? + "\n",
     };
-    stdout().lock().write_all(text.as_bytes())?;
+    crate::print::out(&text)?;
     let ready = facts.readiness().iter().all(Readiness::is_ready);
     Ok(ExitCode::from(if ready { 0 } else { 1 }))
 }

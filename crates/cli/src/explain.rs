@@ -1,10 +1,10 @@
 //! `latlab explain`: why a run's slow packets were slow. Needs neither root nor the machine that
 //! measured.
 
-use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
+use latlab_report::csv_row;
 use latlab_report::explain::{self, Choice, ExplainError, Explanation, pcapng, perfetto, terminal};
 
 use crate::args::{Explain, Format};
@@ -46,7 +46,7 @@ pub fn run(args: &Explain) -> Outcome {
         }
         Format::Csv => csv(&explained),
     };
-    std::io::stdout().write_all(text.as_bytes())?;
+    crate::print::out(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -69,20 +69,30 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
 
 /// One line an explained packet.
 fn csv(explained: &[Explanation]) -> String {
-    let mut out = "cell,device,trial,flow,seq,in_ns,latency_ns,first,first_ns\n".to_string();
+    let mut out = csv_row(&[
+        "cell",
+        "device",
+        "trial",
+        "flow",
+        "seq",
+        "in_ns",
+        "latency_ns",
+        "first",
+        "first_ns",
+    ]);
     for one in explained {
         for (packet, trial) in one.attribution.worst.iter().zip(&one.of_trial) {
-            let first = packet.first.to_string().replace('"', "'");
-            out += &format!(
-                "{},{},{trial},{},{},{},{},\"{first}\",{}\n",
-                one.cell,
-                one.hop.device,
-                packet.passage.flow,
-                packet.passage.sequence,
-                packet.passage.in_ns,
-                packet.latency_ns(),
-                packet.first_ns,
-            );
+            out += &csv_row(&[
+                one.cell.clone(),
+                one.hop.device.clone(),
+                trial.to_string(),
+                packet.passage.flow.to_string(),
+                packet.passage.sequence.to_string(),
+                packet.passage.in_ns.to_string(),
+                packet.latency_ns().to_string(),
+                packet.first.to_string(),
+                packet.first_ns.to_string(),
+            ]);
         }
     }
     out

@@ -1,6 +1,5 @@
 //! `latlab forward`: latlab's layer-2 forwarder by hand, between two interfaces.
 
-use std::io::Write;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -49,19 +48,14 @@ pub fn run(args: &Forward) -> Outcome {
         .map_err(|e| anyhow::anyhow!("forward between {} and {}: {e}", args.first, args.second))
         .hint("did an interface go away?")?;
     let seconds = began.elapsed().as_secs_f64();
-    let mut out = std::io::stdout();
     match device.carried() {
-        Some((there, back)) => writeln!(
-            out,
+        Some((there, back)) => println!(
             "{there} frames from {} to {}, {back} back, {} dropped, in {seconds:.1} s",
             args.first,
             args.second,
             device.dropped()
-        )?,
-        None => writeln!(
-            out,
-            "forwarded for {seconds:.1} s; `ip -s link` counts the frames"
-        )?,
+        ),
+        None => println!("forwarded for {seconds:.1} s; `ip -s link` counts the frames"),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,7 +1,6 @@
 //! `latlab inspect`: the nodes of deployed labs.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::process::ExitCode;
 
 use latlab_host::dirs::Dirs;
@@ -45,7 +44,7 @@ pub fn print(rows: &[NodeRow], format: Format) -> Result<(), Failure> {
         Format::Csv => table::csv(&HEADER, &rows.iter().map(cells).collect::<Vec<_>>()),
         Format::Table => table::render(&HEADER, &rows.iter().map(cells).collect::<Vec<_>>()),
     };
-    std::io::stdout().write_all(text.as_bytes())?;
+    crate::print::out(&text)?;
     Ok(())
 }
 

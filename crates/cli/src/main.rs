@@ -5,6 +5,9 @@
 //! was asked about); 2 the input or the machine is at fault; 130 it was interrupted. `exec` passes on
 //! its command's own, with 126 and 127 for a command that cannot be run, as shells do.
 
+#[macro_use]
+mod print;
+
 mod args;
 mod compare;
 mod deploy;

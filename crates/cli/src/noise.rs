@@ -1,6 +1,5 @@
 //! `latlab noise`: what interrupts a processor that only wants to run, by cause.
 
-use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -96,7 +95,7 @@ pub fn run(args: &Noise) -> Outcome {
             out
         }
     };
-    std::io::stdout().write_all(text.as_bytes())?;
+    crate::print::out(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,6 +1,6 @@
 //! `latlab overlay`: speaks with an overlay's daemon.
 
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -129,9 +129,8 @@ fn say(client: &mut Client, line: &str) -> Outcome {
         .map_err(|error| Failure::new(error.to_string(), "look whether the daemon still runs"))?;
     match answer {
         Ok(lines) => {
-            let mut out = std::io::stdout().lock();
             for line in lines {
-                writeln!(out, "{line}")?;
+                crate::print::out(&format!("{line}\n"))?;
             }
             Ok(ExitCode::SUCCESS)
         }

@@ -1,7 +1,6 @@
 //! `latlab place`: where everything of a lab would run, and why there. Needs no root and changes
 //! nothing, also for a machine that is only described.
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use latlab_model::plan::{Blueprint, Share};
@@ -24,7 +23,7 @@ pub fn run(args: &Place) -> Outcome {
         Format::Csv => table::csv(&HEADER, &rows(&blueprint)),
         Format::Table => table::render(&HEADER, &rows(&blueprint)),
     };
-    std::io::stdout().write_all(text.as_bytes())?;
+    crate::print::out(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 

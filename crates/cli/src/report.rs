@@ -1,7 +1,7 @@
 //! `latlab report`: from a run directory to its table and its page. Needs neither root nor the
 //! machine that measured.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -21,7 +21,7 @@ pub fn run(args: &Report) -> Outcome {
             analyse(&dir).hint("the run directory is not whole; was it copied completely?")?;
         print(&analysis.summary, args.format)?;
     } else {
-        write_and_print(dir.root(), args.format)?;
+        write_and_print(&dir, args.format)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -45,9 +45,8 @@ fn damaged(dir: &RunDir) {
 }
 
 /// Computes the summary, writes it and the page beside the data, prints the table and the path.
-pub fn write_and_print(run: &Path, format: Format) -> Result<(), Failure> {
-    let dir = open(run)?;
-    let summary = conclude(&dir).hint(
+pub fn write_and_print(dir: &RunDir, format: Format) -> Result<(), Failure> {
+    let summary = conclude(dir).hint(
         "if the disk is full or read-only, `latlab report --print-only` writes nothing; else the run \
          directory is not whole",
     )?;
@@ -65,7 +64,7 @@ fn print(summary: &Summary, format: Format) -> Result<(), Failure> {
         Format::Json => serde_json::to_string_pretty(summary)? + "\n",
         Format::Csv => terminal::csv(summary),
     };
-    std::io::stdout().write_all(text.as_bytes())?;
+    crate::print::out(&text)?;
     Ok(())
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use latlab_host::dirs::Dirs;
 use latlab_measure::run::{Event, Options, Run};
+use latlab_model::diagnostic::plain_line;
 use latlab_model::plan::RunPlan;
 use latlab_model::results::TrialOutcome;
 
@@ -73,7 +74,7 @@ pub fn run(args: &args::Run) -> Outcome {
         let report = format!("latlab report --print-only {}", directory.display());
         failed(e).and_hint(format!("what was measured is kept: `{report}`"))
     })?;
-    report::write_and_print(dir.root(), args.format)?;
+    report::write_and_print(&dir, args.format)?;
     verdict(args, &outcome, plan.trials())
 }
 
@@ -121,9 +122,9 @@ fn show(bar: &ProgressBar, event: &Event<'_>) {
     match event {
         Event::Deploying(levels) => {
             let levels: Vec<String> = levels.iter().map(|(k, v)| format!("{k} {v}")).collect();
-            bar.set_message(format!("deploying {}", levels.join(", ")));
+            bar.set_message(plain_line(&format!("deploying {}", levels.join(", "))));
         }
-        Event::Begin(_, _, cell) => bar.set_message((*cell).to_string()),
+        Event::Begin(_, _, cell) => bar.set_message(plain_line(cell)),
         Event::End(trial) => {
             if let TrialOutcome::Failed { reason } = &trial.outcome {
                 bar.suspend(|| {

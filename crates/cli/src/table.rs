@@ -1,10 +1,14 @@
 //! Columns of text, as wide as their widest cell.
 
+use latlab_model::diagnostic::plain_line;
+use latlab_report::csv_row;
 use unicode::width;
 
 /// Renders rows below a header; the last column is not padded.
 pub fn render(header: &[&str], rows: &[Vec<String>]) -> String {
     let columns = header.len();
+    let plain = |row: &Vec<String>| row.iter().map(|cell| plain_line(cell)).collect();
+    let rows: &[Vec<String>] = &rows.iter().map(plain).collect::<Vec<_>>();
     let mut widths: Vec<usize> = header.iter().map(|h| width(h)).collect();
     for row in rows {
         for (w, cell) in widths.iter_mut().zip(row) {
@@ -31,18 +35,10 @@ pub fn render(header: &[&str], rows: &[Vec<String>]) -> String {
     out
 }
 
-/// Renders rows as CSV (RFC 4180).
+/// Renders rows as CSV.
 pub fn csv(header: &[&str], rows: &[Vec<String>]) -> String {
-    let cell = |text: &str| match text.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", text.replace('"', "\"\"")),
-        false => text.to_string(),
-    };
-    let line = |cells: Vec<String>| cells.join(",") + "\n";
-    let mut out = line(header.iter().map(|h| cell(h)).collect());
-    for row in rows {
-        out += &line(row.iter().map(|c| cell(c)).collect());
-    }
-    out
+    let rows = rows.iter().map(|row| csv_row(row));
+    csv_row(header) + &rows.collect::<String>()
 }
 
 mod unicode {

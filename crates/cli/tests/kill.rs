@@ -2,11 +2,12 @@
 //! `destroy --all -y` leaves nothing of latlab's behind and everything of others' where it was, and
 //! the next deployment works.
 //!
-//! A quick choice of moments by default, a hundred of them over VMs too with `LATLAB_TEST_WHOLE=1`.
-//! `LATLAB_TEST_SEED` repeats a run's choices.
+//! A quick choice of moments by default, over VMs too with `LATLAB_TEST_WHOLE=1`. `LATLAB_TEST_KILLS` is the
+//! number of kills (100 in CI, 1000 by hand), `LATLAB_TEST_SEED` repeats a run's choices.
 
 mod common;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -29,6 +30,45 @@ fn lab(kind: &str) -> String {
          - {{type: vxlan, endpoints: [\"c:eth2\", \"b:eth2\"]}}\n    \
          - {{endpoints: [\"h:lat1\", \"c:eth3\"]}}\n"
     )
+}
+
+/// What is tuned: settings that are the machine's, a held device, and groups with their threads.
+const TUNED: [&str; 10] = [
+    "swappiness=3",
+    "thp=never",
+    "ksm=on",
+    "compaction=5",
+    "cpu-dma-latency=20us",
+    "busy-poll=50us",
+    "socket-buffers=8MiB",
+    "huge-pages=4MiB",
+    "netdev-backlog=5000",
+    "dirty-writeback=15s",
+];
+
+/// Files that [`TUNED`] and the cpuset knob write.
+const SETTINGS: [&str; 9] = [
+    "/proc/sys/vm/swappiness",
+    "/sys/kernel/mm/transparent_hugepage/enabled",
+    "/sys/kernel/mm/ksm/run",
+    "/proc/sys/vm/compaction_proactiveness",
+    "/proc/sys/net/core/rmem_max",
+    "/proc/sys/vm/nr_hugepages",
+    "/proc/sys/net/core/netdev_max_backlog",
+    "/proc/sys/vm/dirty_writeback_centisecs",
+    "/sys/fs/cgroup/cpuset/cpuset.sched_load_balance",
+];
+
+fn settings() -> Vec<String> {
+    let read = |file| fs::read_to_string(file).unwrap_or_default();
+    SETTINGS.map(read).to_vec()
+}
+
+/// A lab on an overlay, and one that changes it while it runs: as often as its commands are kept up.
+fn overlay(bench: &Bench) -> String {
+    let text = "name: NAME\ntopology:\n  nodes: {a: {kind: native}, b: {kind: container}}\n  \
+                links: [{type: overlay, name: o, endpoints: [\"a:eth0\", \"b:eth0\"]}]\n";
+    bench.file("overlay", text)
 }
 
 fn study(bench: &Bench, kind: &str) -> String {
@@ -63,10 +103,6 @@ impl Chance {
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11
-    }
-
-    fn of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[(self.next() % all.len() as u64) as usize]
     }
 
     fn up_to(&mut self, most: Duration) -> Duration {
@@ -174,6 +210,150 @@ fn timed(bench: &Bench, args: &[&str]) -> Duration {
     begin.elapsed()
 }
 
+/// What is killed, in turns.
+const VERBS: [&str; 7] = [
+    "deploy", "run", "destroy", "tune", "revert", "overlay", "report",
+];
+
+/// What verbs need that deploy no lab of their own kind, and how long they take.
+struct Others {
+    overlay: String,
+    /// A finished run.
+    run: String,
+    settings: Vec<String>,
+    times: BTreeMap<&'static str, Duration>,
+}
+
+impl Others {
+    fn new(bench: &Bench, runs: &str) -> Others {
+        let complete = |run: &PathBuf| {
+            fs::read_to_string(run.join("manifest.json")).is_ok_and(|m| m.contains("\"complete\""))
+        };
+        let mut all = fs::read_dir(runs).unwrap().flatten().map(|e| e.path());
+        let run = all.find(complete).unwrap().display().to_string();
+        let mut others = Others {
+            overlay: overlay(bench),
+            run,
+            settings: settings(),
+            times: BTreeMap::new(),
+        };
+        bench.latlab(&["deploy", &others.overlay]).good();
+        bench.latlab(&["destroy", "--all", "-y"]).good();
+        for verb in ["tune", "revert", "overlay", "report"] {
+            let (mut child, _) = others.start(bench, verb);
+            let begin = Instant::now();
+            let status = child.wait().unwrap();
+            assert!(
+                status.code().is_some_and(|code| code <= 1),
+                "{verb}: {status}"
+            );
+            others.times.insert(verb, begin.elapsed());
+            bench.latlab(&["destroy", "--all", "-y"]).good();
+            bench.latlab(&["tune", "revert"]).good();
+        }
+        println!("{:.1?}", others.times);
+        others
+    }
+
+    fn tune() -> Vec<String> {
+        let mut words = vec!["tune".to_string(), "apply".into()];
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        if cpus > 1 {
+            let knob = "cpuset=isolated".into();
+            words.extend([
+                "--cpus".into(),
+                (cpus - 1).to_string(),
+                "--knob".into(),
+                knob,
+            ]);
+        }
+        let knobs = TUNED
+            .iter()
+            .flat_map(|knob| ["--knob".to_string(), (*knob).into()]);
+        words.extend(knobs);
+        words
+    }
+
+    /// Begins a verb, and says within which time it usually ends.
+    fn start(&self, bench: &Bench, verb: &str) -> (Child, Duration) {
+        let most = self.times.get(verb).copied().unwrap_or_default();
+        let tune = Others::tune();
+        let tune: Vec<&str> = tune.iter().map(String::as_str).collect();
+        let child = match verb {
+            "tune" => start(bench, &tune),
+            "revert" => {
+                // A knob that this machine refuses is 1.
+                assert!(bench.latlab(&tune).code <= 1);
+                start(bench, &["tune", "revert"])
+            }
+            "report" => start(bench, &["report", &self.run]),
+            _ => {
+                let lab = bench.name("overlay");
+                bench.latlab(&["deploy", &self.overlay]).good();
+                self.reconfigure(bench, &lab)
+            }
+        };
+        (child, most)
+    }
+
+    /// Fifty changes of the daemon's configuration, one after the other.
+    fn reconfigure(&self, bench: &Bench, lab: &str) -> Child {
+        let once = |n: u32| {
+            format!(
+                "begin\nadd network spare vni {}\ncommit\ndelete network spare\n",
+                4000 + n
+            )
+        };
+        let lines = bench.root().join("files/changes");
+        fs::write(&lines, (0..50).map(once).collect::<String>()).unwrap();
+        let mut command = bench.command(&["overlay", lab]);
+        let command = command.stdin(fs::File::open(lines).unwrap());
+        command
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap()
+    }
+
+    /// What was interrupted, once more.
+    fn repeat(&self, bench: &Bench, verb: &str, (file, name): (&str, &str)) {
+        match verb {
+            "tune" | "revert" => {
+                let (mut child, _) = self.start(bench, verb);
+                assert!(child.wait().unwrap().code().is_some_and(|code| code <= 1));
+            }
+            "report" => drop(bench.latlab(&["report", &self.run]).good()),
+            "destroy" => drop(bench.latlab(&["destroy", name]).good()),
+            "deploy" => {
+                bench.latlab(&["destroy", name]).good();
+                bench.latlab(&["deploy", file]).good();
+            }
+            "overlay" => {
+                let lab = bench.name("overlay");
+                // The line that was under way may be answered later than this one.
+                until("the daemon is reconfigured", || {
+                    bench.latlab(&["overlay", &lab, "delete", "network", "spare"]);
+                    self.reconfigure(bench, &lab).wait().unwrap().success()
+                });
+                bench
+                    .exec(&lab, "a", &["ping", "-c", "1", "-W", "5", "198.18.0.2"])
+                    .good();
+            }
+            _ => {}
+        }
+    }
+
+    fn assert_whole(&self, bench: &Bench, verb: &str) {
+        assert_eq!(settings(), self.settings, "{verb}");
+        assert!(!bench.root().join("state/tuning.json").exists(), "{verb}");
+        if verb == "report" {
+            let read = |file: &str| fs::read_to_string(format!("{}/{file}", self.run)).unwrap();
+            serde_json::from_str::<Value>(&read("summary.json")).unwrap();
+            assert!(read("report.html").ends_with("</html>\n"));
+        }
+    }
+}
+
 #[test]
 fn killed_at_any_moment_nothing_remains() {
     enter("killed_at_any_moment_nothing_remains", |bench| {
@@ -194,37 +374,53 @@ fn killed_at_any_moment_nothing_remains() {
             bench.assert_clean();
             usual.push((*kind, file, study, [deploy, run, destroy]));
         }
-        let rounds = if whole() { 100 } else { 12 };
-        let mut interrupted = 0;
+        let others = Others::new(bench, &runs);
+        let given = std::env::var("LATLAB_TEST_KILLS");
+        let rounds = match given.ok().and_then(|n| n.parse().ok()) {
+            Some(given) => given,
+            None if whole() => 100,
+            None => 14,
+        };
+        let (mut interrupted, mut by_verb) = (0, BTreeMap::<&str, usize>::new());
         for round in 0..rounds {
             let which = round % usual.len();
             let (kind, file, study, times) = &usual[which];
-            let verb = chance.of(&["deploy", "run", "destroy"]);
+            let verb = VERBS[round % VERBS.len()];
             let name = bench.name(kind);
             let (child, most) = match verb {
                 "deploy" => (start(bench, &["deploy", file]), times[0]),
                 "run" => (start(bench, &["run", study, "--runs", &runs]), times[1]),
-                _ => {
+                "destroy" => {
                     bench.latlab(&["deploy", file]).good();
                     (start(bench, &["destroy", &name]), times[2])
                 }
+                other => others.start(bench, other),
             };
             let moment = chance.up_to(most);
             let killed = kill_after(child, moment);
             interrupted += usize::from(killed);
+            *by_verb.entry(verb).or_default() += usize::from(killed);
             // Sometimes the cleaning up is killed too.
             let again = chance.next() % 3 == 0;
             if again {
-                kill_after(
-                    start(bench, &["destroy", "--all", "-y"]),
-                    chance.up_to(times[2]),
-                );
+                let cleaning: &[&str] = match verb {
+                    "tune" | "revert" => &["tune", "revert"],
+                    _ => &["destroy", "--all", "-y"],
+                };
+                kill_after(start(bench, cleaning), chance.up_to(times[2]));
             }
             println!("{round:3} {kind} {verb} killed after {moment:.1?}: {killed}, again: {again}");
+            // What was interrupted can be repeated, sometimes before anything is cleaned up.
+            if !again && chance.next() % 2 == 0 {
+                others.repeat(bench, verb, (file, &name));
+            }
             bench.latlab(&["destroy", "--all", "-y"]).good();
+            bench.latlab(&["tune", "revert"]).good();
             bench.assert_clean();
             bystander.assert_untouched();
+            others.assert_whole(bench, verb);
         }
+        println!("killed while it ran: {by_verb:?}");
         println!("{interrupted} of {rounds} were still running when killed");
         assert!(interrupted * 4 > rounds, "too few to mean anything");
         for (kind, file, _, _) in &usual {

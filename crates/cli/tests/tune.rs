@@ -12,7 +12,7 @@ mod common;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -233,7 +233,16 @@ fn groups(all: &mut BTreeMap<String, String>) {
         if !root.join("cpuset.cpus").exists() && !root.join("cgroup.controllers").exists() {
             continue;
         }
-        let mut left = vec![root];
+        // `cpuset` stays enabled for who relies on it meanwhile.
+        let handed = root.join("cgroup.subtree_control");
+        if let Ok(text) = fs::read_to_string(&handed) {
+            let words = text.split_whitespace().filter(|w| *w != "cpuset");
+            all.insert(
+                handed.display().to_string(),
+                words.collect::<Vec<_>>().join(" "),
+            );
+        }
+        let mut left: Vec<PathBuf> = vec![root];
         while let Some(dir) = left.pop() {
             let entries = fs::read_dir(&dir).into_iter().flatten().flatten();
             left.extend(entries.map(|e| e.path()).filter(|p| p.is_dir()));
@@ -243,7 +252,6 @@ fn groups(all: &mut BTreeMap<String, String>) {
                 "cpuset.cpu_exclusive",
                 "cpuset.sched_load_balance",
                 "cpuset.cpus.partition",
-                "cgroup.subtree_control",
             ] {
                 read(&dir.join(file), all);
             }
@@ -695,7 +703,8 @@ fn in_a_guest_a_partition_of_version_2_is_in_force_and_given_back() {
             // The workers of workqueues come and go, and cannot be moved.
             let threads = guest("pgrep -l -P 2 | grep -v kworker/ | cut -d' ' -f1").good();
             let threads = threads.out.replace('\n', " ");
-            let look = "cd /sys/fs/cgroup; cat cgroup.subtree_control cpuset.cpus.effective; ls -d */ 2>/dev/null; \
+            // Somebody relies on `cpuset` below the root as soon as it is enabled there: it stays enabled.
+            let look = "cd /sys/fs/cgroup; cat cpuset.cpus.effective; ls -d */ 2>/dev/null; \
                         grep Cpus_allowed_list /proc/1/status; cat /proc/sys/vm/swappiness";
             let look = &format!(
                 "{look}; for p in {pids} {threads}; do grep Cpus_allowed_list /proc/$p/status; done"
@@ -721,7 +730,12 @@ fn in_a_guest_a_partition_of_version_2_is_in_force_and_given_back() {
                 let others = guest("cat /sys/fs/cgroup/cpuset.cpus.effective").good().out;
                 assert_eq!(others.trim(), "0");
                 tune("verify").good();
+                let relies = "cd /sys/fs/cgroup && mkdir -p relies && echo +cpuset > relies/cgroup.subtree_control";
+                guest(relies).good();
                 tune("revert").good();
+                let enabled = guest("cat /sys/fs/cgroup/cgroup.subtree_control").good();
+                assert!(enabled.out.contains("cpuset"), "{enabled:?}");
+                guest("rmdir /sys/fs/cgroup/relies").good();
                 assert_eq!(guest(look).out, before, "{mode}");
             }
         },

@@ -23,6 +23,7 @@ use crate::trial::{self, Context, Measured};
 
 /// Kept free in the run directory, so that a full disk still takes the record of its being full.
 const RESERVE_BYTES: usize = 256 << 10;
+const RESERVE: &str = ".reserve";
 
 /// Why a run stopped early.
 #[derive(Debug, thiserror::Error)]
@@ -33,14 +34,6 @@ pub enum Error {
     /// The samples could not be written.
     #[error(transparent)]
     Samples(#[from] SamplesError),
-    /// A file could not be written.
-    #[error("cannot write {}", path.display())]
-    Io {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
     /// A lab could not be removed; going on would measure beside its remains.
     #[error("lab `{lab}` could not be removed")]
     Destroy {
@@ -198,7 +191,7 @@ impl<'a> Run<'a> {
         on_event: &mut dyn FnMut(&Event<'_>),
     ) -> Result<(RunDir, Outcome), Error> {
         let result = self.visits(on_event);
-        fs::remove_file(self.dir.root().join(".reserve")).ok();
+        self.dir.remove(RESERVE).ok();
         self.manifest.finished = Some(now());
         self.manifest.state = match &result {
             Ok(()) if self.outcome.interrupted => RunState::Incomplete {
@@ -322,7 +315,7 @@ impl<'a> Run<'a> {
         let stolen = match measured.stolen {
             Some(stretches) => {
                 let name = RunDir::stolen_name(number);
-                table::write_stretches(&self.dir.root().join(&name), &stretches)?;
+                table::write_stretches(self.dir.place(&name), &stretches)?;
                 Some(name)
             }
             None => None,
@@ -365,7 +358,7 @@ impl<'a> Run<'a> {
         if measured.samples.is_empty() && (timed.is_none() || measured.counters.sent == 0) {
             return Ok(None);
         }
-        let mut writer = SampleWriter::create(self.dir.samples_path(number))?;
+        let mut writer = SampleWriter::create(self.dir.place(&RunDir::samples_name(number)))?;
         writer.push_batch(&measured.samples)?;
         let mut written = Ok(());
         if let Some(timed) = timed {
@@ -384,8 +377,7 @@ impl<'a> Run<'a> {
     fn write_trace(&self, number: u32, recorded: forward::Recorded) -> Result<Trace, Error> {
         let mut trace = recorded.trace;
         trace.passages = RunDir::passages_name(number);
-        let root = self.dir.root();
-        let mut writer = table::PassageWriter::create(&root.join(&trace.passages))?;
+        let mut writer = table::PassageWriter::create(self.dir.place(&trace.passages))?;
         let mut written = Ok(());
         recorded.timed.each_passage(|passage| {
             if written.is_ok() {
@@ -396,7 +388,7 @@ impl<'a> Run<'a> {
         writer.finish()?;
         if !recorded.events.is_empty() {
             let name = RunDir::events_name(number);
-            table::write_events(&root.join(&name), &recorded.events)?;
+            table::write_events(self.dir.place(&name), &recorded.events)?;
             trace.events = Some(name);
         }
         Ok(trace)
@@ -419,11 +411,8 @@ impl<'a> Run<'a> {
 
 /// Writes what a run directory has from its first moment on.
 fn begin(dir: &RunDir, study: &str, manifest: &Manifest) -> Result<(), Error> {
-    let write = |path: PathBuf, bytes: &[u8]| {
-        fs::write(&path, bytes).map_err(|source| Error::Io { path, source })
-    };
-    write(dir.study_path(), study.as_bytes())?;
-    write(dir.root().join(".reserve"), &[0; RESERVE_BYTES])?;
+    dir.write("study.yaml", study.as_bytes())?;
+    dir.write(RESERVE, &[0; RESERVE_BYTES])?;
     Ok(dir.write_manifest(manifest)?)
 }
 

@@ -170,6 +170,29 @@ pub fn shown(name: &str) -> String {
     }
 }
 
+/// `text` for a terminal, which obeys characters that it does not show (ECMA-48), or shows what follows in
+/// another order (CVE-2021-42574): they become `\u001b`, as in JSON. Lines and tabs stay.
+pub fn plain(text: &str) -> String {
+    escaped(text, |c| !matches!(c, '\n' | '\t'))
+}
+
+/// The same for one line.
+pub fn plain_line(text: &str) -> String {
+    escaped(text, |_| true)
+}
+
+fn escaped(text: &str, also: impl Fn(char) -> bool) -> String {
+    let turns = |c| matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let mut all = String::with_capacity(text.len());
+    for c in text.chars() {
+        match (c.is_control() || turns(c)) && also(c) {
+            true => all += &format!("\\u{:04x}", u32::from(c)),
+            false => all.push(c),
+        }
+    }
+    all
+}
+
 /// Longest name in characters that [`shown`] leaves whole.
 const MAX_SHOWN: usize = 64;
 

@@ -44,7 +44,7 @@ pub fn render(summary: &Summary) -> Result<String, HtmlError> {
 /// As [`render`], and when the disk does not take it.
 pub fn write(run: &RunDir, summary: &Summary) -> Result<(), HtmlError> {
     Ok(write_atomically(
-        &run.report_path(),
+        run.place("report.html"),
         render(summary)?.as_bytes(),
     )?)
 }

@@ -40,6 +40,7 @@ use latlab_samples::{RunDirError, write_atomically};
 pub use compare::compare;
 pub use latlab_samples::RunDir;
 pub use summarise::{Analysis, SummariseError, analyse};
+pub use table::csv_row;
 
 /// Why a report could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -65,7 +66,7 @@ pub enum ReportError {
 /// When the manifest cannot be read or a file cannot be written.
 pub fn conclude(run: &RunDir) -> Result<Summary, ReportError> {
     let analysis = analyse(run)?;
-    write_atomically(&run.hlog_path(), &analysis.hlog)?;
+    write_atomically(run.place("latency.hlog"), &analysis.hlog)?;
     run.write_summary(&analysis.summary)?;
     html::write(run, &analysis.summary)?;
     Ok(analysis.summary)

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use anstyle::Style;
+use latlab_model::diagnostic::plain_line;
 
 use crate::terminal::{Look, WIDTH};
 
@@ -39,6 +40,7 @@ impl Table {
 
     /// Adds a row; the style, if any, is that of its last text.
     pub fn row(&mut self, texts: Vec<String>, style: Option<Style>) {
+        let texts = texts.into_iter().map(|text| plain_line(&text)).collect();
         self.rows.push((texts, style));
     }
 
@@ -136,9 +138,16 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// A line of CSV (RFC 4180): quoted where it must be.
-pub(crate) fn csv_row<S: AsRef<str>>(fields: &[S]) -> String {
+/// A line of CSV (RFC 4180): quoted where it must be. A text that a spreadsheet would take for a formula
+/// begins with an apostrophe (OWASP, CSV injection); numbers stay as they are.
+pub fn csv_row<S: AsRef<str>>(fields: &[S]) -> String {
     let quote = |field: &str| {
+        let formula = field.starts_with(['=', '+', '-', '@', '\t', '\r']);
+        let text = match formula && field.parse::<f64>().is_err() {
+            true => format!("'{field}"),
+            false => field.to_owned(),
+        };
+        let field = text.as_str();
         if field.contains([',', '"', '\n', '\r']) {
             format!("\"{}\"", field.replace('"', "\"\""))
         } else {
@@ -152,6 +161,25 @@ pub(crate) fn csv_row<S: AsRef<str>>(fields: &[S]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_that_is_a_formula_is_a_text_in_a_spreadsheet_and_numbers_are_numbers() {
+        let fields = [
+            "=cmd|'/c calc'!A0",
+            "@x",
+            "+1+2",
+            "-2+3",
+            "-5",
+            "+1.5e3",
+            "-",
+            "a=b",
+            "x,\"y\"",
+        ];
+        assert_eq!(
+            csv_row(&fields),
+            "'=cmd|'/c calc'!A0,'@x,'+1+2,'-2+3,-5,+1.5e3,'-,a=b,\"x,\"\"y\"\"\"\n"
+        );
+    }
 
     #[test]
     fn columns_line_up() {

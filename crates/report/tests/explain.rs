@@ -84,9 +84,9 @@ fn traced(scratch: &Scratch, events: &[Event]) -> RunDir {
         hwlat: Vec::new(),
         unknown: vec!["something is missing".into()],
     };
-    table::write_passages(&run.root().join(&trace.passages), &passages()).unwrap();
+    table::write_passages(run.root().join(&trace.passages), &passages()).unwrap();
     if let Some(name) = &trace.events {
-        table::write_events(&run.root().join(name), events).unwrap();
+        table::write_events(run.root().join(name), events).unwrap();
     }
     trial.trace = Some(trace);
     run.write_trial(&trial).unwrap();

@@ -590,7 +590,7 @@ fn steal_from_the_slowest(run: &RunDir, cells: &[&str]) {
         }
         assert!(!stretches.is_empty());
         let name = RunDir::stolen_name(planned.trial);
-        table::write_stretches(&run.root().join(&name), &stretches).unwrap();
+        table::write_stretches(run.root().join(&name), &stretches).unwrap();
         trial.stolen = Some(name);
         run.write_trial(&trial).unwrap();
     }

@@ -5,6 +5,7 @@
 //! of the documents are in [`latlab_model::results`]; here are the bytes and the paths.
 
 mod format;
+mod place;
 mod reader;
 mod run_dir;
 #[cfg(test)]
@@ -13,6 +14,7 @@ pub mod table;
 mod writer;
 
 pub use format::{Sample, SamplesError};
+pub use place::Place;
 pub use reader::SampleReader;
 pub use run_dir::{Damage, RunDir, RunDirError, write_atomically};
 pub use table::Passage;

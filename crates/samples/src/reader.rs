@@ -16,6 +16,7 @@ use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 
 use crate::format::{REQUIRED_COLUMNS, ROWS_AT_ONCE, Sample, SamplesError};
+use crate::place::Place;
 
 /// Reads one `samples.parquet`.
 pub struct SampleReader {
@@ -39,9 +40,10 @@ impl SampleReader {
     ///
     /// # Errors
     /// When it is missing, truncated, damaged, or holds something else.
-    pub fn open(path: impl Into<PathBuf>) -> Result<Self, SamplesError> {
-        let path = path.into();
-        let file = File::open(&path).map_err(|source| SamplesError::Io {
+    pub fn open(place: impl Into<Place>) -> Result<Self, SamplesError> {
+        let place = place.into();
+        let path = place.path().to_path_buf();
+        let file = place.open().map_err(|source| SamplesError::Io {
             action: "open",
             path: path.clone(),
             source,

@@ -5,14 +5,23 @@
 //! at any moment leaves each of them whole or absent, and a reader never sees half of one.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use latlab_model::results::{Manifest, Summary, Trial};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::io::Errno;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
+
+use crate::place::{Place, directory_below};
+
+/// A document is read whole; a run of a day has one of some hundred MiB.
+const MAX_DOCUMENT_BYTES: u64 = 1 << 30;
 
 /// Why a run directory could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -23,9 +32,21 @@ pub enum RunDirError {
         /// The directory that was named.
         path: PathBuf,
     },
-    /// There is a run already.
-    #[error("{path} holds a run already")]
+    /// There is something already.
+    #[error("{path} is there already")]
     Taken {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A symbolic link in the place of a run directory: it could be made to lead elsewhere at any time.
+    #[error("{path} is a symbolic link: name the run directory itself")]
+    Link {
+        /// The link.
+        path: PathBuf,
+    },
+    /// Somebody put another directory into the place of the one that was just made.
+    #[error("{path} was made for a run, and belongs to somebody else now")]
+    Swapped {
         /// The directory.
         path: PathBuf,
     },
@@ -82,19 +103,36 @@ pub enum Damage {
 #[derive(Debug, Clone)]
 pub struct RunDir {
     root: PathBuf,
+    directory: Arc<OwnedFd>,
 }
 
 impl RunDir {
     /// Makes a new one (the parents too).
     ///
     /// # Errors
-    /// When there is a run already, or the system refuses.
+    /// When something is there already, or the system refuses.
     pub fn create(root: impl Into<PathBuf>) -> Result<Self, RunDirError> {
-        let run = Self { root: root.into() };
-        if run.manifest_path().exists() {
-            return Err(RunDirError::Taken { path: run.root });
+        let root = root.into();
+        let failed = |path: &Path, source| RunDirError::Io {
+            action: "create",
+            path: path.to_owned(),
+            source,
+        };
+        if let Some(parent) = root.parent() {
+            fs::create_dir_all(parent).map_err(|e| failed(parent, e))?;
         }
-        make_dir(&run.root.join("trials"))?;
+        match fs::create_dir(&root) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+                return Err(RunDirError::Taken { path: root });
+            }
+            made => made.map_err(|e| failed(&root, e))?,
+        }
+        let run = Self::at(root)?;
+        let owner = rustix::fs::fstat(&run.directory).map(|found| found.st_uid);
+        if owner != Ok(rustix::process::geteuid().as_raw()) {
+            return Err(RunDirError::Swapped { path: run.root });
+        }
+        run.make_dir("trials")?;
         Ok(run)
     }
 
@@ -103,12 +141,97 @@ impl RunDir {
     /// # Errors
     /// When it has no manifest.
     pub fn open(root: impl Into<PathBuf>) -> Result<Self, RunDirError> {
-        let run = Self { root: root.into() };
-        if run.manifest_path().is_file() {
-            Ok(run)
-        } else {
-            Err(RunDirError::NotARun { path: run.root })
+        let root = root.into();
+        let missing = |e: &io::Error| {
+            matches!(
+                e.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+            )
+        };
+        let run = match Self::at(root.clone()) {
+            Err(RunDirError::Io { source, .. }) if missing(&source) => {
+                return Err(RunDirError::NotARun { path: root });
+            }
+            opened => opened?,
+        };
+        match run.place("manifest.json").open() {
+            Ok(_) => Ok(run),
+            Err(e) if missing(&e) => Err(RunDirError::NotARun { path: run.root }),
+            Err(source) => Err(RunDirError::Io {
+                action: "read",
+                path: run.manifest_path(),
+                source,
+            }),
         }
+    }
+
+    fn at(root: PathBuf) -> Result<Self, RunDirError> {
+        // Without a slash at the end, which would follow a link.
+        let plain: PathBuf = root.components().collect();
+        if fs::symlink_metadata(&plain).is_ok_and(|found| found.is_symlink()) {
+            return Err(RunDirError::Link { path: root });
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match rustix::fs::open(&plain, flags, Mode::empty()) {
+            Ok(directory) => Ok(Self {
+                root,
+                directory: Arc::new(directory),
+            }),
+            Err(errno) => Err(RunDirError::Io {
+                action: "open",
+                path: root,
+                source: errno.into(),
+            }),
+        }
+    }
+
+    /// A file of the run directory by its name in it.
+    #[must_use]
+    pub fn place(&self, name: &str) -> Place {
+        Place::new(&self.directory, &self.root, name)
+    }
+
+    /// Makes a file anew.
+    ///
+    /// # Errors
+    /// When the disk does not take it.
+    pub fn write(&self, name: &str, contents: &[u8]) -> Result<(), RunDirError> {
+        let place = self.place(name);
+        let written = place.create().and_then(|mut file| file.write_all(contents));
+        written.map_err(|source| RunDirError::Io {
+            action: "write",
+            path: place.path().to_owned(),
+            source,
+        })
+    }
+
+    /// Removes a file.
+    ///
+    /// # Errors
+    /// When it is not there, or the system refuses.
+    pub fn remove(&self, name: &str) -> io::Result<()> {
+        self.place(name).remove()
+    }
+
+    /// Makes a directory, unless it is there.
+    fn make_dir(&self, name: &str) -> Result<(), RunDirError> {
+        let parent = Path::new(name)
+            .parent()
+            .filter(|p| !p.as_os_str().is_empty());
+        let parent = directory_below(&self.directory, parent.unwrap_or(Path::new(".")));
+        let made = parent.and_then(|parent| {
+            let last = Path::new(name).file_name().unwrap_or_default();
+            match rustix::fs::mkdirat(&parent, last, Mode::from_raw_mode(0o777)) {
+                // What is there instead of a directory is found by who writes into it.
+                Ok(()) | Err(Errno::EXIST) => Ok(()),
+                Err(errno) => Err(errno.into()),
+            }
+        });
+        made.map_err(|source| RunDirError::Io {
+            action: "create",
+            path: self.root.join(name),
+            source,
+        })
     }
 
     /// The directory.
@@ -181,9 +304,9 @@ impl RunDir {
     /// # Errors
     /// When the system refuses.
     pub fn create_trial(&self, trial: u32) -> Result<PathBuf, RunDirError> {
-        let path = self.trial_dir(trial);
-        make_dir(&path)?;
-        Ok(path)
+        self.make_dir("trials")?;
+        self.make_dir(&trial_name(trial))?;
+        Ok(self.trial_dir(trial))
     }
 
     /// Reads `manifest.json`.
@@ -192,7 +315,7 @@ impl RunDir {
     /// When it is missing, malformed or of another format.
     pub fn read_manifest(&self) -> Result<Manifest, RunDirError> {
         let path = self.manifest_path();
-        let manifest: Manifest = read_json(&path, "manifest")?;
+        let manifest: Manifest = read_json(&self.place("manifest.json"), "manifest")?;
         check_format(&path, &manifest.format, Manifest::FORMAT)?;
         Ok(manifest)
     }
@@ -202,7 +325,7 @@ impl RunDir {
     /// # Errors
     /// When the disk does not take it.
     pub fn write_manifest(&self, manifest: &Manifest) -> Result<(), RunDirError> {
-        write_json(&self.manifest_path(), manifest)
+        write_json(self.place("manifest.json"), manifest)
     }
 
     /// Reads a trial's record; `None` when the trial never got as far.
@@ -210,7 +333,7 @@ impl RunDir {
     /// # Errors
     /// When it is there but cannot be read.
     pub fn read_trial(&self, trial: u32) -> Result<Option<Trial>, RunDirError> {
-        match read_json(&self.trial_path(trial), "trial") {
+        match read_json(&self.place(&record_name(trial)), "trial") {
             Err(RunDirError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
                 Ok(None)
             }
@@ -224,7 +347,7 @@ impl RunDir {
     /// When the disk does not take it.
     pub fn write_trial(&self, trial: &Trial) -> Result<(), RunDirError> {
         self.create_trial(trial.trial)?;
-        write_json(&self.trial_path(trial.trial), trial)
+        write_json(self.place(&record_name(trial.trial)), trial)
     }
 
     /// Reads `summary.json`.
@@ -233,7 +356,7 @@ impl RunDir {
     /// When it is missing, malformed or of another format.
     pub fn read_summary(&self) -> Result<Summary, RunDirError> {
         let path = self.summary_path();
-        let summary: Summary = read_json(&path, "summary")?;
+        let summary: Summary = read_json(&self.place("summary.json"), "summary")?;
         check_format(&path, &summary.format, Summary::FORMAT)?;
         Ok(summary)
     }
@@ -244,7 +367,7 @@ impl RunDir {
     /// # Errors
     /// When the disk does not take it.
     pub fn write_summary(&self, summary: &Summary) -> Result<(), RunDirError> {
-        write_bytes(&self.summary_path(), serde_json::to_vec(summary))
+        write_bytes(self.place("summary.json"), serde_json::to_vec(summary))
     }
 
     /// A file that a trial's record names, refused when it would leave the run directory: a record
@@ -252,13 +375,13 @@ impl RunDir {
     ///
     /// # Errors
     /// [`RunDirError::Outside`].
-    pub fn inside(&self, trial: u32, named: &str) -> Result<PathBuf, RunDirError> {
+    pub fn inside(&self, trial: u32, named: &str) -> Result<Place, RunDirError> {
         let relative = Path::new(named);
         let plain = relative
             .components()
             .all(|part| matches!(part, Component::Normal(_)));
         if plain && !named.is_empty() {
-            Ok(self.root.join(relative))
+            Ok(self.place(named))
         } else {
             Err(RunDirError::Outside {
                 path: self.trial_path(trial),
@@ -275,12 +398,12 @@ impl RunDir {
     /// When a file cannot be read.
     pub fn checksums(&self) -> Result<BTreeMap<String, String>, RunDirError> {
         let mut names = Vec::new();
-        if self.study_path().is_file() {
+        if self.place("study.yaml").open().is_ok() {
             names.push("study.yaml".to_owned());
         }
-        list(&self.root, "trials", &mut names)?;
+        self.list("trials", &mut names)?;
         let sum = |name: String| {
-            let digest = checksum(&self.root.join(&name))?;
+            let digest = checksum(&self.place(&name))?;
             Ok((name, digest))
         };
         names.into_iter().map(sum).collect()
@@ -292,13 +415,41 @@ impl RunDir {
             let plain = Path::new(name)
                 .components()
                 .all(|p| matches!(p, Component::Normal(_)));
-            match checksum(&self.root.join(name)) {
-                Ok(found) if plain && found == *expected => None,
+            if !plain {
+                return Some((name.clone(), Damage::Missing));
+            }
+            match checksum(&self.place(name)) {
+                Ok(found) if found == *expected => None,
                 Ok(_) => Some((name.clone(), Damage::Changed)),
                 Err(_) => Some((name.clone(), Damage::Missing)),
             }
         };
         checksums.iter().filter_map(judge).collect()
+    }
+
+    /// Adds every regular file below `relative`, in no particular order, symbolic links not followed.
+    fn list(&self, relative: &str, names: &mut Vec<String>) -> Result<(), RunDirError> {
+        let error = |source| RunDirError::Io {
+            action: "list",
+            path: self.root.join(relative),
+            source,
+        };
+        let directory = directory_below(&self.directory, Path::new(relative)).map_err(error)?;
+        let entries = Dir::new(directory).map_err(|e| error(e.into()))?;
+        for entry in entries {
+            let entry = entry.map_err(|e| error(e.into()))?;
+            let plain = entry.file_name().to_string_lossy();
+            let name = format!("{relative}/{plain}");
+            let kind = rustix::fs::statat(&self.directory, &name, AtFlags::SYMLINK_NOFOLLOW);
+            match kind.map(|found| FileType::from_raw_mode(found.st_mode)) {
+                _ if [".", ".."].contains(&&*plain) => {}
+                Ok(FileType::Directory) => self.list(&name, names)?,
+                Ok(FileType::RegularFile) => names.push(name),
+                Ok(_) => {}
+                Err(errno) => return Err(error(errno.into())),
+            }
+        }
+        Ok(())
     }
 }
 
@@ -307,71 +458,60 @@ impl RunDir {
 ///
 /// # Errors
 /// When the disk does not take it; the old contents are then still there.
-pub fn write_atomically(path: &Path, contents: &[u8]) -> Result<(), RunDirError> {
-    let error = |source| RunDirError::Io {
+pub fn write_atomically(place: impl Into<Place>, contents: &[u8]) -> Result<(), RunDirError> {
+    let place = place.into();
+    place.replace(contents).map_err(|source| RunDirError::Io {
         action: "write",
-        path: path.to_owned(),
+        path: place.path().to_owned(),
         source,
-    };
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let beside = path.with_file_name(format!(".{name}.new"));
-    let write = || {
-        let mut file = File::create(&beside)?;
-        file.write_all(contents)?;
-        file.sync_all()?;
-        fs::rename(&beside, path)?;
-        // The rename itself is durable only once the directory is.
-        File::open(
-            path.parent()
-                .filter(|p| !p.as_os_str().is_empty())
-                .unwrap_or(Path::new(".")),
-        )?
-        .sync_all()
-    };
-    write().map_err(|source| {
-        // Best effort: the write has failed, and what it left is of no use.
-        let _ = fs::remove_file(&beside);
-        error(source)
     })
+}
+
+fn record_name(trial: u32) -> String {
+    format!("{}/trial.json", trial_name(trial))
 }
 
 fn trial_name(trial: u32) -> String {
     format!("trials/{trial:04}")
 }
 
-fn make_dir(path: &Path) -> Result<(), RunDirError> {
-    fs::create_dir_all(path).map_err(|source| RunDirError::Io {
-        action: "create",
-        path: path.to_owned(),
-        source,
-    })
-}
-
-fn read_json<T: DeserializeOwned>(path: &Path, what: &'static str) -> Result<T, RunDirError> {
-    let bytes = fs::read(path).map_err(|source| RunDirError::Io {
+fn read_json<T: DeserializeOwned>(place: &Place, what: &'static str) -> Result<T, RunDirError> {
+    let read = || {
+        let mut bytes = Vec::new();
+        let file = place.open()?;
+        file.take(MAX_DOCUMENT_BYTES + 1).read_to_end(&mut bytes)?;
+        match bytes.len() as u64 > MAX_DOCUMENT_BYTES {
+            true => Err(io::Error::other(format!(
+                "it is larger than {} MiB",
+                MAX_DOCUMENT_BYTES >> 20
+            ))),
+            false => Ok(bytes),
+        }
+    };
+    let bytes = read().map_err(|source| RunDirError::Io {
         action: "read",
-        path: path.to_owned(),
+        path: place.path().to_owned(),
         source,
     })?;
     serde_json::from_slice(&bytes).map_err(|source| RunDirError::Malformed {
-        path: path.to_owned(),
+        path: place.path().to_owned(),
         what,
         source,
     })
 }
 
-fn write_json<T: Serialize>(path: &Path, document: &T) -> Result<(), RunDirError> {
-    write_bytes(path, serde_json::to_vec_pretty(document))
+fn write_json<T: Serialize>(place: Place, document: &T) -> Result<(), RunDirError> {
+    write_bytes(place, serde_json::to_vec_pretty(document))
 }
 
-fn write_bytes(path: &Path, json: serde_json::Result<Vec<u8>>) -> Result<(), RunDirError> {
+fn write_bytes(place: Place, json: serde_json::Result<Vec<u8>>) -> Result<(), RunDirError> {
     let mut bytes = json.map_err(|source| RunDirError::Io {
         action: "write",
-        path: path.to_owned(),
+        path: place.path().to_owned(),
         source: source.into(),
     })?;
     bytes.push(b'\n');
-    write_atomically(path, &bytes)
+    write_atomically(place, &bytes)
 }
 
 fn check_format(path: &Path, found: &str, expected: &'static str) -> Result<(), RunDirError> {
@@ -386,34 +526,13 @@ fn check_format(path: &Path, found: &str, expected: &'static str) -> Result<(), 
     }
 }
 
-/// Adds every regular file below `relative`, in no particular order, symbolic links not followed.
-fn list(root: &Path, relative: &str, names: &mut Vec<String>) -> Result<(), RunDirError> {
-    let path = root.join(relative);
-    let error = |source| RunDirError::Io {
-        action: "list",
-        path: path.clone(),
-        source,
-    };
-    for entry in fs::read_dir(&path).map_err(error)? {
-        let entry = entry.map_err(error)?;
-        let name = format!("{relative}/{}", entry.file_name().to_string_lossy());
-        let kind = entry.file_type().map_err(error)?;
-        if kind.is_dir() {
-            list(root, &name, names)?;
-        } else if kind.is_file() {
-            names.push(name);
-        }
-    }
-    Ok(())
-}
-
-fn checksum(path: &Path) -> Result<String, RunDirError> {
+fn checksum(place: &Place) -> Result<String, RunDirError> {
     let error = |source| RunDirError::Io {
         action: "read",
-        path: path.to_owned(),
+        path: place.path().to_owned(),
         source,
     };
-    let mut file = File::open(path).map_err(error)?;
+    let mut file = place.open().map_err(error)?;
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 1 << 16];
     loop {
@@ -444,10 +563,10 @@ mod tests {
     #[test]
     fn a_second_run_does_not_overwrite_the_first() {
         let scratch = Scratch::new("taken");
-        let run = RunDir::create(scratch.path()).unwrap();
+        let run = RunDir::create(scratch.path().join("run")).unwrap();
         fs::write(run.manifest_path(), "{}").unwrap();
         assert!(matches!(
-            RunDir::create(scratch.path()),
+            RunDir::create(scratch.path().join("run")),
             Err(RunDirError::Taken { .. })
         ));
     }
@@ -455,7 +574,7 @@ mod tests {
     #[test]
     fn garbage_is_an_error_that_names_the_file_and_the_place() {
         let scratch = Scratch::new("garbage");
-        let run = RunDir::create(scratch.path()).unwrap();
+        let run = RunDir::create(scratch.path().join("run")).unwrap();
         fs::write(run.manifest_path(), "{\"format\": 7").unwrap();
         let text = run.read_manifest().unwrap_err().to_string();
         assert!(
@@ -467,7 +586,7 @@ mod tests {
     #[test]
     fn a_trial_that_never_ran_is_no_error_but_a_broken_one_is() {
         let scratch = Scratch::new("trial");
-        let run = RunDir::create(scratch.path()).unwrap();
+        let run = RunDir::create(scratch.path().join("run")).unwrap();
         assert!(run.read_trial(3).unwrap().is_none());
         run.create_trial(3).unwrap();
         fs::write(run.trial_path(3), "no").unwrap();
@@ -480,7 +599,7 @@ mod tests {
     #[test]
     fn checksums_find_what_changed_and_what_is_gone() {
         let scratch = Scratch::new("sums");
-        let run = RunDir::create(scratch.path()).unwrap();
+        let run = RunDir::create(scratch.path().join("run")).unwrap();
         fs::write(run.study_path(), "abc").unwrap();
         run.create_trial(1).unwrap();
         fs::write(run.samples_path(1), "one").unwrap();
@@ -503,9 +622,8 @@ mod tests {
 
     #[test]
     fn a_record_cannot_point_outside_the_run() {
-        let run = RunDir {
-            root: PathBuf::from("/run"),
-        };
+        let scratch = Scratch::new("outside");
+        let run = RunDir::create(scratch.path().join("run")).unwrap();
         assert!(run.inside(1, "trials/0001/samples.parquet").is_ok());
         for named in ["", "/etc/passwd", "../x", "trials/../../x", "./x"] {
             assert!(run.inside(1, named).is_err(), "{named:?}");

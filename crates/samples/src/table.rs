@@ -22,6 +22,7 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{ColumnPath, Type};
 
 use crate::format::{FORMAT_KEY, ROWS_AT_ONCE, SamplesError};
+use crate::place::Place;
 use crate::reader::guarded;
 
 /// One packet's way through one device: from the tap before it to the tap behind it.
@@ -123,10 +124,11 @@ impl PassageWriter {
     ///
     /// # Errors
     /// When it cannot be made.
-    pub fn create(path: &Path) -> Result<Self, SamplesError> {
+    pub fn create(place: impl Into<Place>) -> Result<Self, SamplesError> {
+        let place = place.into();
         Ok(PassageWriter {
-            path: path.to_path_buf(),
-            file: create(path, &PASSAGES)?,
+            path: place.path().to_path_buf(),
+            file: create(&place, &PASSAGES)?,
             rows: Vec::new(),
         })
     }
@@ -180,8 +182,8 @@ impl PassageWriter {
 ///
 /// # Errors
 /// When the disk takes no more.
-pub fn write_passages(path: &Path, rows: &[Passage]) -> Result<(), SamplesError> {
-    let mut writer = PassageWriter::create(path)?;
+pub fn write_passages(place: impl Into<Place>, rows: &[Passage]) -> Result<(), SamplesError> {
+    let mut writer = PassageWriter::create(place)?;
     rows.iter().try_for_each(|row| writer.push(*row))?;
     writer.finish()
 }
@@ -190,9 +192,9 @@ pub fn write_passages(path: &Path, rows: &[Passage]) -> Result<(), SamplesError>
 ///
 /// # Errors
 /// When the file is not there, not whole, or something else.
-pub fn read_passages(path: &Path) -> Result<Vec<Passage>, SamplesError> {
+pub fn read_passages(place: impl Into<Place>) -> Result<Vec<Passage>, SamplesError> {
     let mut all = Vec::new();
-    each_passage(path, |passage| all.push(passage))?;
+    each_passage(place, |passage| all.push(passage))?;
     Ok(all)
 }
 
@@ -200,7 +202,10 @@ pub fn read_passages(path: &Path) -> Result<Vec<Passage>, SamplesError> {
 ///
 /// # Errors
 /// When the file is not there, not whole, or something else.
-pub fn each_passage(path: &Path, take: impl FnMut(Passage)) -> Result<(), SamplesError> {
+pub fn each_passage(
+    place: impl Into<Place>,
+    take: impl FnMut(Passage),
+) -> Result<(), SamplesError> {
     let passage = |n: &[i64], _: &[u8]| {
         Some(Passage {
             hop: u16::try_from(n[0]).ok()?,
@@ -220,28 +225,28 @@ pub fn each_passage(path: &Path, take: impl FnMut(Passage)) -> Result<(), Sample
             bytes: u32::try_from(n[11]).ok()?,
         })
     };
-    read(path, &PASSAGES, passage, take)
+    read(&place.into(), &PASSAGES, passage, take)
 }
 
 /// Writes stolen time.
 ///
 /// # Errors
 /// When the disk takes no more.
-pub fn write_stretches(path: &Path, rows: &[Stretch]) -> Result<(), SamplesError> {
+pub fn write_stretches(place: impl Into<Place>, rows: &[Stretch]) -> Result<(), SamplesError> {
     let number = |row: &Stretch, column: usize| match column {
         0 => row.cpu.into(),
         1 => row.since_ns,
         2 => row.until_ns,
         _ => row.stolen_ns,
     };
-    write_all(path, &STRETCHES, rows, number, |_| Vec::new())
+    write_all(&place.into(), &STRETCHES, rows, number, |_| Vec::new())
 }
 
 /// Reads stolen time.
 ///
 /// # Errors
 /// When the file is not there, not whole, or something else.
-pub fn read_stretches(path: &Path) -> Result<Vec<Stretch>, SamplesError> {
+pub fn read_stretches(place: impl Into<Place>) -> Result<Vec<Stretch>, SamplesError> {
     let stretch = |n: &[i64], _: &[u8]| {
         let stretch = Stretch {
             cpu: u16::try_from(n[0]).ok()?,
@@ -253,7 +258,7 @@ pub fn read_stretches(path: &Path) -> Result<Vec<Stretch>, SamplesError> {
         is_possible.then_some(stretch)
     };
     let mut all = Vec::new();
-    read(path, &STRETCHES, stretch, |one| all.push(one))?;
+    read(&place.into(), &STRETCHES, stretch, |one| all.push(one))?;
     Ok(all)
 }
 
@@ -261,7 +266,7 @@ pub fn read_stretches(path: &Path) -> Result<Vec<Stretch>, SamplesError> {
 ///
 /// # Errors
 /// When the disk takes no more.
-pub fn write_events(path: &Path, rows: &[Event]) -> Result<(), SamplesError> {
+pub fn write_events(place: impl Into<Place>, rows: &[Event]) -> Result<(), SamplesError> {
     let number = |row: &Event, column: usize| match column {
         0 => row.time_ns as i64,
         1 => row.steal_ns as i64,
@@ -275,14 +280,14 @@ pub fn write_events(path: &Path, rows: &[Event]) -> Result<(), SamplesError> {
         let end = row.text.iter().position(|&byte| byte == 0);
         row.text[..end.unwrap_or(TEXT_BYTES)].to_vec()
     };
-    write_all(path, &EVENTS, rows, number, text)
+    write_all(&place.into(), &EVENTS, rows, number, text)
 }
 
 /// Reads kernel events.
 ///
 /// # Errors
 /// When the file is not there, not whole, or something else.
-pub fn read_events(path: &Path) -> Result<Vec<Event>, SamplesError> {
+pub fn read_events(place: impl Into<Place>) -> Result<Vec<Event>, SamplesError> {
     let event = |n: &[i64], text: &[u8]| {
         let mut event = Event {
             time_ns: n[0] as u64,
@@ -299,7 +304,7 @@ pub fn read_events(path: &Path) -> Result<Vec<Event>, SamplesError> {
         Some(event)
     };
     let mut all = Vec::new();
-    read(path, &EVENTS, event, |event| all.push(event))?;
+    read(&place.into(), &EVENTS, event, |event| all.push(event))?;
     Ok(all)
 }
 
@@ -318,8 +323,11 @@ fn refused(path: &Path, source: ParquetError) -> SamplesError {
     }
 }
 
-fn create(path: &Path, layout: &Layout) -> Result<SerializedFileWriter<File>, SamplesError> {
-    let file = File::create(path).map_err(|source| io("create", path, source))?;
+fn create(place: &Place, layout: &Layout) -> Result<SerializedFileWriter<File>, SamplesError> {
+    let path = place.path();
+    let file = place
+        .create()
+        .map_err(|source| io("create", path, source))?;
     let schema = layout.schema().map_err(|source| refused(path, source))?;
     SerializedFileWriter::new(file, Arc::new(schema), Arc::new(layout.properties()))
         .map_err(|source| refused(path, source))
@@ -331,13 +339,14 @@ fn finish(path: &Path, file: SerializedFileWriter<File>) -> Result<(), SamplesEr
 }
 
 fn write_all<R>(
-    path: &Path,
+    place: &Place,
     layout: &Layout,
     rows: &[R],
     number: impl Fn(&R, usize) -> i64,
     text: impl Fn(&R) -> Vec<u8>,
 ) -> Result<(), SamplesError> {
-    let mut file = create(path, layout)?;
+    let path = place.path();
+    let mut file = create(place, layout)?;
     for rows in rows.chunks(ROWS_AT_ONCE) {
         let written = write_group(&mut file, layout, rows, &number, &text);
         written.map_err(|source| refused(path, source))?;
@@ -378,12 +387,13 @@ fn write_group<R>(
 }
 
 fn read<R>(
-    path: &Path,
+    place: &Place,
     layout: &Layout,
     row: impl Fn(&[i64], &[u8]) -> Option<R>,
     mut take: impl FnMut(R),
 ) -> Result<(), SamplesError> {
-    let file = File::open(path).map_err(|source| io("open", path, source))?;
+    let path = place.path();
+    let file = place.open().map_err(|source| io("open", path, source))?;
     let damaged = |source| SamplesError::Damaged {
         path: path.to_path_buf(),
         source,

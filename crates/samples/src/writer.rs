@@ -19,6 +19,7 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::ColumnPath;
 
 use crate::format::{FORMAT, FORMAT_KEY, ROWS_AT_ONCE, Sample, SamplesError, schema};
+use crate::place::Place;
 
 /// Writes one `samples.parquet`.
 pub struct SampleWriter {
@@ -33,9 +34,10 @@ impl SampleWriter {
     ///
     /// # Errors
     /// When it cannot be made.
-    pub fn create(path: impl Into<PathBuf>) -> Result<Self, SamplesError> {
-        let path = path.into();
-        let file = File::create(&path).map_err(|source| SamplesError::Io {
+    pub fn create(place: impl Into<Place>) -> Result<Self, SamplesError> {
+        let place = place.into();
+        let path = place.path().to_path_buf();
+        let file = place.create().map_err(|source| SamplesError::Io {
             action: "create",
             path: path.clone(),
             source,

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use latlab_fuzz::engine::{Corpus, Random, minimised};
-use latlab_fuzz::{TARGETS, Target, target};
+use latlab_fuzz::{TARGETS, Target, run_dirs, target};
 
 /// Refuses memory beyond a bound, so that a bomb ends its process and not the machine.
 struct Bounded;
@@ -126,6 +126,7 @@ fn parent(target: &Target) -> ExitCode {
         tell(target, &fs::read(&note).unwrap_or_default(), why);
     }
     fs::remove_file(&note).ok();
+    run_dirs::end(child.id());
     ExitCode::from(u8::from(died.is_some()))
 }
 
@@ -206,6 +207,7 @@ fn once(target: &Target, file: &Path) -> ExitCode {
     match fs::read(file) {
         Ok(input) => {
             (target.run)(&input);
+            run_dirs::end(std::process::id());
             println!("{}: good", target.name);
             ExitCode::SUCCESS
         }

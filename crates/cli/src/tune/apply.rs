@@ -90,6 +90,7 @@ fn outcome(k: &KnobResult) -> String {
         (k.already, "already so"),
         (k.fixed.len(), "fixed by the kernel"),
         (k.refused.len(), "refused"),
+        (k.strayed.len(), "moved by others"),
     ];
     let parts = parts.iter().filter(|(count, _)| *count > 0);
     let parts: Vec<String> = parts
@@ -101,7 +102,8 @@ fn outcome(k: &KnobResult) -> String {
 /// The first reason; `--format json` has all.
 fn remarks(k: &KnobResult) -> String {
     let problem = |p: &Problem| format!("{}: {}", p.item, p.reason);
-    let first = k.refused.first().or(k.fixed.first()).map(problem);
+    let first = k.refused.first().or(k.fixed.first());
+    let first = first.or(k.strayed.first()).map(problem);
     k.absent.clone().or(first).unwrap_or_default()
 }
 
@@ -125,6 +127,7 @@ pub fn revert(args: &Revert) -> Outcome {
 
 fn problems(reverted: &Reverted) -> Vec<Vec<String>> {
     let all = reverted.foreign.iter().chain(&reverted.failed);
+    let all = all.chain(&reverted.strayed);
     all.map(|p| vec![p.item.clone(), p.reason.clone()])
         .collect()
 }
@@ -136,6 +139,9 @@ fn text(reverted: &Reverted) -> String {
     }
     for p in &reverted.failed {
         line!(out, "not restored: {}: {}", p.item, p.reason);
+    }
+    for p in &reverted.strayed {
+        line!(out, "moved by others: {}: {}", p.item, p.reason);
     }
     let Reverted {
         restored,

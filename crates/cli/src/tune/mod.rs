@@ -19,7 +19,6 @@ mod show;
 mod verify;
 mod watch;
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -112,7 +111,7 @@ impl Place {
         let mut arguments = vec![verb, "--format", format];
         arguments.extend(more.iter().map(String::as_str));
         let (out, code) = lab.tune_inside(node, &arguments).map_err(explain)?;
-        std::io::stdout().write_all(&out)?;
+        crate::print::out(&String::from_utf8_lossy(&out))?;
         Ok(Some(ExitCode::from(code as u8)))
     }
 }
@@ -180,7 +179,7 @@ pub fn run(verb: &Tune) -> Outcome {
 
 /// Prints a text whole.
 fn say(text: &str) -> Result<(), Failure> {
-    Ok(std::io::stdout().write_all(text.as_bytes())?)
+    Ok(crate::print::out(text)?)
 }
 
 /// The kernel's files.

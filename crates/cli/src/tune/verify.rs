@@ -1,4 +1,5 @@
-//! `latlab tune verify`: is what was applied still in force?
+//! `latlab tune verify`: is what was applied still in force? Threads of others that moved since are listed,
+//! and are no reason to fail: they may move at any time.
 
 use std::process::ExitCode;
 
@@ -23,15 +24,22 @@ pub fn run(args: &Verify) -> Outcome {
             text(&d.knob),
             text(&d.item),
             text(&d.wanted),
-            text(&d.found),
+            match d.strayed {
+                true => format!("{} (moved by others)", d.found),
+                false => text(&d.found),
+            },
             d.owners.join(", "),
         ]
     };
     let rows: Vec<Vec<String>> = drift.iter().map(row).collect();
+    let (strayed, drift): (Vec<Drift>, Vec<Drift>) = drift.into_iter().partition(|d| d.strayed);
     let out = match args.format {
-        Format::Json => format!("{:#}\n", serde_json::json!({ "drift": drift })),
+        Format::Json => format!(
+            "{:#}\n",
+            serde_json::json!({ "drift": drift, "strayed": strayed })
+        ),
         Format::Csv => table::csv(&HEADER, &rows),
-        Format::Table if drift.is_empty() => "everything that was applied is in force\n".into(),
+        Format::Table if rows.is_empty() => "everything that was applied is in force\n".into(),
         Format::Table => table::render(&HEADER, &rows),
     };
     say(&out)?;

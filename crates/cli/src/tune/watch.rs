@@ -1,6 +1,5 @@
 //! `latlab tune watch`: who runs on processors that are to be quiet?
 
-use std::io::Write;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -65,14 +64,13 @@ pub fn run(args: &Watch) -> Outcome {
 }
 
 fn print(found: &[Intruder], json: bool) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
     for one in found {
         match json {
-            true => writeln!(out, "{}", serde_json::json!(one))?,
-            false => writeln!(out, "{one}")?,
+            true => crate::print::out(&format!("{}\n", serde_json::json!(one)))?,
+            false => crate::print::out(&format!("{one}\n"))?,
         }
     }
-    Ok(out.flush()?)
+    Ok(())
 }
 
 fn time(text: &str) -> Result<Duration, Failure> {

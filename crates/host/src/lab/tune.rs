@@ -95,7 +95,9 @@ impl Lab {
             reason: e.to_string(),
             hint: e.hint(),
         })?;
-        Ok(Some(drift.len() + self.drift_inside()?))
+        // A thread of others that moved is no setting; where it runs, the watch of the trial names it.
+        let drifted = drift.iter().filter(|drift| !drift.strayed).count();
+        Ok(Some(drifted + self.drift_inside()?))
     }
 }
 

@@ -14,6 +14,9 @@ use super::Error;
 /// How often a lock held by somebody else is tried again.
 const LOCK_RETRY: Duration = Duration::from_millis(10);
 
+/// Attempts to make a temporary file whose name others take again and again.
+const MAX_ATTEMPTS: usize = 100;
+
 /// Writes `bytes` to `path` so that after a crash or power cut the file has either its old content
 /// or all of the new: a temporary file beside it, synced, renamed over it, and the directory synced.
 pub fn write_atomically(path: &Path, bytes: &[u8], mode: u32) -> Result<(), Error> {
@@ -36,14 +39,26 @@ pub fn write_atomically(path: &Path, bytes: &[u8], mode: u32) -> Result<(), Erro
 }
 
 fn write_synced(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(mode)
-        .open(path)?;
+    let mut file = create_new(path, mode)?;
     file.write_all(bytes)?;
     file.sync_all()
+}
+
+/// Never through a name that is there: in a directory that others may write, a link would lead elsewhere
+/// (open(2), O_EXCL). One that a latlab with this pid left when it was killed is in nobody's use.
+fn create_new(path: &Path, mode: u32) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(mode);
+    for _ in 0..MAX_ATTEMPTS {
+        match options.open(path) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => match fs::remove_file(path) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+                _ => {}
+            },
+            opened => return opened,
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
 }
 
 /// Makes the names in `directory` durable.
@@ -110,6 +125,20 @@ mod tests {
             0o640
         );
         assert_eq!(fs::read_dir(&directory).unwrap().count(), 1);
+        fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_the_temporary_file_is_not_followed() {
+        let directory = directory("planted");
+        let (path, victim) = (directory.join("state.json"), directory.join("victim"));
+        fs::write(&victim, "kept").unwrap();
+        let temporary = directory.join(format!("state.json.{}.tmp", std::process::id()));
+        std::os::unix::fs::symlink(&victim, &temporary).unwrap();
+        write_atomically(&path, b"new", 0o600).unwrap();
+        assert_eq!(fs::read(&victim).unwrap(), b"kept");
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert!(fs::symlink_metadata(&path).unwrap().is_file());
         fs::remove_dir_all(&directory).unwrap();
     }
 

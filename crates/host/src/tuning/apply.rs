@@ -7,8 +7,8 @@ use super::{Change, Error, Root, Wish, plan_one};
 use crate::dirs::Dirs;
 use serde::Serialize;
 
-/// Threads are born while others are moved; so often is looked again.
-const ROUNDS: usize = 5;
+/// Sweeps over things that come, go and move while others are turned.
+const MAX_SWEEPS: usize = 5;
 
 /// What came of one thing that was to be turned, where it did not come as wanted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -39,6 +39,9 @@ pub struct KnobResult {
     pub fixed: Vec<Problem>,
     /// The kernel did not take these.
     pub refused: Vec<Problem>,
+    /// Threads and groups of others that changed again right after they were turned: a remark, no error.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub strayed: Vec<Problem>,
 }
 
 /// What came of it all.
@@ -105,6 +108,7 @@ pub fn apply(
             gone: 0,
             fixed: Vec::new(),
             refused: Vec::new(),
+            strayed: Vec::new(),
         };
         turn_all(&change.wishes, &mut held, root, &mut result);
         if change.knob.moves {
@@ -220,7 +224,9 @@ fn note(owner: &str, knob: &str, wishes: &[Wish], held: &mut Held, root: &Root) 
     }
 }
 
-/// Looks for what came meanwhile, journals it and turns it, until nothing comes.
+/// Looks for what came meanwhile, and for what did not come as wanted: groups of others are in the way of
+/// a partition for a moment only, and a thread that is not ours may move. Journals and turns all that,
+/// until nothing is left or [`MAX_SWEEPS`].
 fn again(
     owner: &str,
     change: &Change,
@@ -228,18 +234,19 @@ fn again(
     root: &Root,
     result: &mut KnobResult,
 ) -> Result<(), Error> {
-    for _ in 0..ROUNDS {
+    for _ in 0..MAX_SWEEPS {
         let Ok(now) = plan_one(change.knob, &change.wanted, &change.cores, root) else {
             break;
         };
-        let mut new = now.wishes;
-        new.retain(|wish| held.find(&wish.item).is_none() && !wish.holds());
-        let refused = |wish: &Wish| {
+        let fixed = |wish: &Wish| {
             let name = wish.item.to_string();
-            let problems = result.refused.iter().chain(&result.fixed);
-            problems.into_iter().any(|p| p.item == name)
+            result.fixed.iter().any(|p| p.item == name)
         };
-        new.retain(|wish| !refused(wish));
+        let mut new = now.wishes;
+        new.retain(|wish| !wish.holds() && !fixed(wish));
+        // What failed before and is not among these has gone, or has its value by now.
+        result.refused.clear();
+        result.strayed.clear();
         if new.is_empty() {
             break;
         }
@@ -271,6 +278,11 @@ fn turn_all(wishes: &[Wish], held: &mut Held, root: &Root, result: &mut KnobResu
                 result.refused.push(problem(reason));
                 forget(&wish.item, Some(&now), held);
             }
+            Turned::Strayed(reason) => {
+                result.strayed.push(problem(reason));
+                // Where it is now is its own choice, and nothing to undo.
+                forget(&wish.item, None, held);
+            }
         }
     }
 }
@@ -291,6 +303,7 @@ enum Turned {
     Gone,
     Fixed(String, Option<String>),
     Refused(String, String),
+    Strayed(String),
 }
 
 fn turn(wish: &Wish, root: &Root) -> Turned {
@@ -305,10 +318,17 @@ fn turn(wish: &Wish, root: &Root) -> Turned {
         (Err(error), now) if item.is_fixed(&error) => Turned::Fixed(error.to_string(), now),
         (_, None) => Turned::Gone,
         (Ok(()), Some(now)) if item.same(&now, wanted) => Turned::Now,
+        (Ok(()), Some(now)) if item.is_free() => {
+            Turned::Strayed(format!("`{wanted}` was written, and it is `{now}` again"))
+        }
         (Ok(()), Some(now)) => Turned::Refused(
             format!("`{wanted}` was written, and `{now}` is read back"),
             now,
         ),
+        // A thread that the kernel keeps where it is would run on quiet processors: that is told.
+        (Err(error), Some(now)) if item.is_free() && !matches!(item, Item::Task { .. }) => {
+            Turned::Strayed(format!("`{wanted}` was not taken: {error}; it is `{now}`"))
+        }
         (Err(error), Some(now)) => {
             Turned::Refused(format!("`{wanted}` was not taken: {error}"), now)
         }

@@ -20,6 +20,10 @@ pub struct Reverted {
     pub kept: usize,
     /// Somebody else changed these meanwhile; they were left alone and are not ours any more.
     pub foreign: Vec<Problem>,
+    /// Threads and groups of others that moved or changed meanwhile, as they are free to: a remark, not an
+    /// error.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub strayed: Vec<Problem>,
     /// These could not be restored; they stay in the journal, so that it can be tried again.
     pub failed: Vec<Problem>,
     /// Entries of an earlier boot that were forgotten: that kernel is gone, with all that was tuned.
@@ -117,6 +121,7 @@ fn undo(mut entry: Entry, owner: &str, root: &Root, result: &mut Reverted) -> Op
     };
     let failure = match item.read(root) {
         Ok(None) => None,
+        Ok(Some(_)) if item.stays() => None,
         // Goes with the group that it is in.
         Ok(Some(_)) if original == ABSENT && matches!(item, Item::File { .. }) => None,
         Ok(Some(now)) if item.same(&now, original) => None,
@@ -125,12 +130,21 @@ fn undo(mut entry: Entry, owner: &str, root: &Root, result: &mut Reverted) -> Op
                 result.restored += 1;
                 return None;
             }
-            Err(reason) => Some(reason),
+            Err(Failed::Strayed(now)) => {
+                let reason = format!("`{original}` was written, and it is `{now}` again");
+                result.strayed.push(problem(reason));
+                return None;
+            }
+            Err(Failed::Because(reason)) => Some(reason),
         },
         Ok(Some(now)) => {
-            result.foreign.push(problem(format!(
+            let problem = problem(format!(
                 "it is `{now}` now, not the `{wanted}` of latlab; it was `{original}` before"
-            )));
+            ));
+            match item.is_free() {
+                true => result.strayed.push(problem),
+                false => result.foreign.push(problem),
+            }
             return None;
         }
         Err(error) => Some(format!("it cannot be read: {error}")),
@@ -148,17 +162,27 @@ fn undo(mut entry: Entry, owner: &str, root: &Root, result: &mut Reverted) -> Op
     }
 }
 
-fn restore(entry: &Entry, root: &Root) -> Result<(), String> {
+/// Why an item does not have its original value again.
+enum Failed {
+    /// A thread of others moved on, to this value.
+    Strayed(String),
+    Because(String),
+}
+
+fn restore(entry: &Entry, root: &Root) -> Result<(), Failed> {
     let Entry { item, original, .. } = entry;
     let written = item.write(root, original);
     match (item.read(root), written) {
         // It vanished under our hands.
         (Ok(None), _) => Ok(()),
         (Ok(Some(now)), _) if item.same(&now, original) => Ok(()),
-        (_, Err(error)) => Err(format!("`{original}` was not taken: {error}")),
-        (Ok(Some(now)), Ok(())) => Err(format!(
+        (_, Err(error)) => Err(Failed::Because(format!(
+            "`{original}` was not taken: {error}"
+        ))),
+        (Ok(Some(now)), Ok(())) if item.is_free() => Err(Failed::Strayed(now)),
+        (Ok(Some(now)), Ok(())) => Err(Failed::Because(format!(
             "`{original}` was written, and `{now}` is read back"
-        )),
-        (Err(error), Ok(())) => Err(format!("it cannot be read: {error}")),
+        ))),
+        (Err(error), Ok(())) => Err(Failed::Because(format!("it cannot be read: {error}"))),
     }
 }

@@ -1,8 +1,11 @@
 //! Where the kernel's files are: `/`, or a tree that a test made.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+
+/// What execve(2) lets a program begin with is below 6 MiB.
+const MAX_ENVIRON_BYTES: u64 = 8 << 20;
 
 /// A root below which `proc`, `sys` and `dev` are found. System calls on threads always go to the
 /// running kernel.
@@ -30,6 +33,18 @@ impl Root {
     /// Its text.
     pub fn read(&self, path: impl AsRef<Path>) -> io::Result<String> {
         fs::read_to_string(self.path(path))
+    }
+
+    /// A process's variables, each ended by a zero byte: the first of them, as any user may declare
+    /// gigabytes (prctl(2), PR_SET_MM_ENV_END).
+    ///
+    /// # Errors
+    /// When the process is gone, or not to be seen.
+    pub fn environ(&self, pid: u32) -> io::Result<Vec<u8>> {
+        let file = fs::File::open(self.path(format!("/proc/{pid}/environ")))?;
+        let mut bytes = Vec::new();
+        file.take(MAX_ENVIRON_BYTES).read_to_end(&mut bytes)?;
+        Ok(bytes)
     }
 
     /// Whether it is there.

@@ -25,6 +25,8 @@ pub struct Drift {
     pub found: String,
     /// For whom it was applied.
     pub owners: Vec<String>,
+    /// It is a thread's or a group's of others, who may change it at any time: a remark.
+    pub strayed: bool,
 }
 
 /// One knob as it is.
@@ -120,10 +122,12 @@ fn drift(entry: &Entry, root: &Root) -> Option<Drift> {
                 }
                 format!("{activity}, {words}")
             }
+            // A file of a group that latlab made goes only with its controller.
+            Item::File { .. } if entry.original == super::ABSENT => super::ABSENT.to_string(),
             Item::File { .. } | Item::Task { .. } | Item::Nic { .. } => return None,
             _ => super::ABSENT.to_string(),
         },
-        Ok(Some(now)) if entry.item.same(&now, &entry.wanted) => return None,
+        Ok(Some(now)) if entry.item.suffices(&entry.wanted, &now) => return None,
         Ok(Some(now)) => now,
         Err(error) => error.to_string(),
     };
@@ -133,5 +137,6 @@ fn drift(entry: &Entry, root: &Root) -> Option<Drift> {
         wanted: entry.wanted.clone(),
         found,
         owners: entry.owners.clone(),
+        strayed: entry.item.is_free(),
     })
 }

@@ -449,3 +449,50 @@ fn a_death_between_two_divisions_is_finished_by_the_next_revert() {
     assert!(world.revert("lab a").is_good());
     assert_eq!(world.get(IRQ), "0-3");
 }
+
+/// `-cpuset` is EBUSY while others have it enabled below, and takes it from whoever relies on it.
+#[test]
+fn a_controller_that_was_enabled_stays_for_those_who_rely_on_it() {
+    let world = divided("enabled");
+    world.isolate("lab a", "3", "isolated").unwrap();
+    let mut held = journal::Held::take(&world.dirs(), &world.root()).unwrap();
+    let handed = |e: &&mut journal::Entry| e.item.to_string().ends_with("subtree_control");
+    let entry = held.journal.entries.iter_mut().find(handed).unwrap();
+    entry.original = "-cpuset".into();
+    held.sync().unwrap();
+    drop(held);
+    let reverted = world.revert("lab a");
+    assert!(reverted.is_good(), "{reverted:?}");
+    assert_eq!(world.get("cg/cgroup.subtree_control"), "cpuset");
+}
+
+/// Whoever owns a group may remove it and make another one of its name.
+#[test]
+fn groups_of_others_that_change_or_vanish_are_no_failure() {
+    let world = divided("others");
+    let changes = {
+        let mut profile = Profile::empty();
+        profile.cores = latlab_model::profile::Isolation::Isolated;
+        profile.want("cpuset", "isolated").unwrap();
+        let list = |text| CpuList::parse(text).unwrap();
+        let cores = Cores::new(&list("0-3"), &list("3")).unwrap();
+        plan(&profile, &cores, &world.root()).unwrap()
+    };
+    let (dirs, root) = (world.dirs(), world.root());
+    // Gone between the plan and its application.
+    fs::remove_dir_all(world.dir.join("cg/docker")).unwrap();
+    let applied = apply(USER, &changes, &dirs, &root, &mut |_, _, _| ()).unwrap();
+    assert!(applied.is_good(), "{applied:?}");
+    world.revert(USER);
+    world.set(OTHERS, "0-3\n");
+    world.isolate(USER, "3", "isolated").unwrap();
+    assert_eq!(world.get(OTHERS), "0-2");
+    world.set(OTHERS, "\n");
+    assert_eq!(world.drift(), [], "none of the quiet processors is theirs");
+    world.set(OTHERS, "1-3\n");
+    assert_eq!(world.drift().len(), 1);
+    let reverted = world.revert(USER);
+    assert!(reverted.is_good(), "{reverted:?}");
+    assert_eq!(reverted.strayed.len(), 1);
+    assert_eq!(world.get(OTHERS), "1-3");
+}

@@ -11,13 +11,12 @@ pub mod terminal;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::path::{Path, PathBuf};
 
 use hdrhistogram::Histogram;
 
 use latlab_model::results::{Hop, Manifest, Ruler, Trace, Trial};
 use latlab_samples::table;
-use latlab_samples::{Passage, RunDir, RunDirError, SamplesError};
+use latlab_samples::{Passage, Place, RunDir, RunDirError, SamplesError};
 use serde_json::{Value, json};
 
 use crate::attribution::{
@@ -104,7 +103,7 @@ pub struct Tables {
     pub trace: Trace,
     /// What was recorded, without the packets.
     pub capture: Capture,
-    passages: PathBuf,
+    passages: Place,
 }
 
 /// One device's slow packets in one trial.
@@ -136,11 +135,11 @@ impl Tables {
 }
 
 /// Hands over the packets of one device in the order of their arrival.
-fn arrivals(path: &Path, hop: usize, mut take: impl FnMut(&Passage)) -> Result<(), SamplesError> {
+fn arrivals(table: &Place, hop: usize, mut take: impl FnMut(&Passage)) -> Result<(), SamplesError> {
     let mut waiting: BinaryHeap<Reverse<(u64, u16, u32, usize)>> = BinaryHeap::new();
     let mut places: Vec<Passage> = Vec::new();
     let mut free: Vec<usize> = Vec::new();
-    table::each_passage(path, |packet| {
+    table::each_passage(table, |packet| {
         if usize::from(packet.hop) != hop {
             return;
         }
@@ -217,7 +216,7 @@ fn tables(run: &RunDir, number: u32) -> Result<Option<Tables>, ExplainError> {
 
 fn capture(run: &RunDir, number: u32, trace: &Trace) -> Result<Capture, ExplainError> {
     let events = match &trace.events {
-        Some(name) => table::read_events(&run.inside(number, name)?)?,
+        Some(name) => table::read_events(run.inside(number, name)?)?,
         None => Vec::new(),
     };
     // Where no events are, none were looked for.

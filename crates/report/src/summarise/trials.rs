@@ -247,7 +247,7 @@ fn read_stolen(run: &RunDir, record: &Trial) -> Result<Option<Stolen>, String> {
     let path = run
         .inside(record.trial, named)
         .map_err(|error| error.to_string())?;
-    let stretches = table::read_stretches(&path).map_err(|error| error.to_string())?;
+    let stretches = table::read_stretches(path).map_err(|error| error.to_string())?;
     Ok(Some(Stolen::new(&stretches)))
 }
 

@@ -6,6 +6,8 @@
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use super::ABSENT;
 use crate::tuning::root::Root;
@@ -13,8 +15,11 @@ use crate::tuning::root::Root;
 /// The value of a group that is there.
 pub const PRESENT: &str = "present";
 
-/// A process that forks while it is moved may leave a child behind; so it is tried again.
-const SWEEPS: usize = 50;
+/// A process that forks while it is moved may leave a child behind, one that ends is not moved and still
+/// counts, and others may move in: so it is tried again for as long.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// Between two sweeps.
+const PAUSE: Duration = Duration::from_millis(1);
 
 pub(super) fn read(root: &Root, path: &Path) -> Option<String> {
     Some(if root.has(path) { PRESENT } else { ABSENT }.to_string())
@@ -47,19 +52,21 @@ fn remove(group: &Path) -> io::Result<()> {
     if partition.exists() {
         fs::write(&partition, "member")?;
     }
-    for _ in 0..SWEEPS {
+    let end = Instant::now() + TIMEOUT;
+    loop {
         let ids = fs::read_to_string(group.join(members)).unwrap_or_default();
+        let mut stuck = None;
         for id in ids.lines() {
-            match fs::write(above.join(members), id) {
-                Err(e) if e.raw_os_error() != Some(libc::ESRCH) => return Err(e),
-                _ => {}
-            }
+            // One that cannot be moved now may end or move by itself.
+            stuck = fs::write(above.join(members), id).err().or(stuck);
         }
         match fs::remove_dir(group) {
-            Err(e) if e.raw_os_error() == Some(libc::EBUSY) && !ids.is_empty() => {}
+            Err(e) if e.raw_os_error() == Some(libc::EBUSY) && Instant::now() < end => {
+                thread::sleep(PAUSE);
+            }
+            Err(e) if e.raw_os_error() == Some(libc::EBUSY) => return Err(stuck.unwrap_or(e)),
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
             done => return done,
         }
     }
-    Err(io::Error::from_raw_os_error(libc::EBUSY))
 }

@@ -3,12 +3,13 @@
 //!
 //! latlab has no daemon, so a process that does nothing keeps the device open: `sleep infinity`,
 //! whose standard input it is. It is known by a variable in its environment that names this tuning
-//! and the device, never by its name, and so is one that was started by a latlab that died before
+//! and the device, and by having the device open: anybody may set the variable. So is one that was started by a latlab that died before
 //! it could note anything. The tuning's lock is held by such a child until it has that environment,
 //! because the lock's descriptor is closed by the same `execve`.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -77,15 +78,21 @@ fn end(root: &Root, device: &Path) -> io::Result<()> {
 /// The processes that hold the device for latlab, each with its value.
 fn holders(root: &Root, device: &Path) -> io::Result<Vec<(Process, String)>> {
     let mine = format!("{VARIABLE}={}=", root.path(device).display());
+    let identity = |path: &Path| fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
+    let wanted = identity(&root.path(device));
     let mut found = Vec::new();
     for pid in fs::read_dir("/proc")?
         .flatten()
         .filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok())
     {
         let value = || {
-            let environ = fs::read(format!("/proc/{pid}/environ")).ok()?;
+            let environ = Root::default().environ(pid).ok()?;
+            let held = identity(Path::new(&format!("/proc/{pid}/fd/0")));
             let mut all = environ.split(|b| *b == 0);
             let value = all.find_map(|v| v.strip_prefix(mine.as_bytes()))?;
+            if held != wanted {
+                return None;
+            }
             String::from_utf8(value.to_vec()).ok()
         };
         // The process is opened before its environment is read again, so that it is this one.
@@ -124,6 +131,18 @@ mod tests {
         }
         write(&root, device, ABSENT).unwrap();
         assert_eq!(read(&root, device).unwrap(), ABSENT);
+        // One that only says that it holds it.
+        let claim = format!("{}=20", dir.join("dev/wish").display());
+        let mut sleep = Command::new("sleep");
+        sleep.arg("600").env(VARIABLE, claim).stdin(Stdio::null());
+        let mut pretender = sleep.spawn().unwrap();
+        let comm = format!("/proc/{}/comm", pretender.id());
+        while fs::read_to_string(&comm).unwrap() != "sleep\n" {}
+        assert_eq!(read(&root, device).unwrap(), ABSENT);
+        write(&root, device, ABSENT).unwrap();
+        assert!(pretender.try_wait().unwrap().is_none(), "it was killed");
+        pretender.kill().unwrap();
+        pretender.wait().unwrap();
         fs::remove_dir_all(&dir).unwrap();
     }
 }

@@ -9,17 +9,22 @@ pub mod group;
 pub mod holder;
 pub mod nic;
 pub mod task;
+mod trust;
 
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use latlab_model::units::CpuList;
 use serde::{Deserialize, Serialize};
 
 use super::root::Root;
 use file::Form;
 use nic::Setting;
 use task::{Attribute, Task};
+
+/// Begins the names of control groups that latlab makes for the machine's tuning.
+const OURS: &str = "latlab.";
 
 /// The value of what is not there.
 pub const ABSENT: &str = "absent";
@@ -100,7 +105,7 @@ impl Item {
         }
     }
 
-    /// Whether it could be written, found out without writing.
+    /// Whether it could be written, found out without writing. What vanished is no obstacle.
     ///
     /// # Errors
     /// Why not.
@@ -111,6 +116,7 @@ impl Item {
             Item::Holder { device } => file::writable(root, device),
             Item::Task { .. } | Item::Nic { .. } => Ok(()),
         }
+        .or_else(|error| if is_gone(&error) { Ok(()) } else { Err(error) })
     }
 
     /// Whether two values are the same.
@@ -139,6 +145,43 @@ impl Item {
             } => task::was_rearranged(original, wanted, now),
             _ => self.same(wanted, now),
         }
+    }
+
+    /// Whether others may change it at any time, and are free to: where a thread of theirs is, which
+    /// processors a group of theirs asks for. What such an item has instead of the wanted value is a
+    /// remark, never an error: whether the partition is in force, its own files say.
+    pub fn is_free(&self) -> bool {
+        match self {
+            Item::Task { attribute, .. } => {
+                matches!(attribute, Attribute::Cpuset { .. } | Attribute::Pinning)
+            }
+            _ => self.is_others_group(),
+        }
+    }
+
+    /// Whether it is the processors of a control group of others, who may change or remove it, and make
+    /// another one of its name.
+    fn is_others_group(&self) -> bool {
+        let Item::File { path, form } = self else {
+            return false;
+        };
+        let mut names = path.iter().filter_map(|name| name.to_str());
+        let ours = |name: &str| name.starts_with(OURS);
+        *form == Form::List && path.ends_with("cpuset.cpus") && !names.any(ours)
+    }
+
+    /// Whether `now` is as good as what is wanted: a group that others left with fewer processors has none
+    /// of those that it was to lose.
+    pub fn suffices(&self, wanted: &str, now: &str) -> bool {
+        let list = |text: &str| CpuList::parse(text).unwrap_or_default();
+        let within = || list(now).iter().all(|cpu| list(wanted).contains(cpu));
+        self.same(now, wanted) || (self.is_others_group() && within())
+    }
+
+    /// Whether it stays as it was turned when nobody wants it any more: a controller may have been
+    /// enabled by somebody else meanwhile, and groups below it may use it.
+    pub fn stays(&self) -> bool {
+        matches!(self, Item::File { form, .. } if *form == Form::Cpuset)
     }
 
     /// Whether an error on writing says that nobody can turn this one: the kernel owns it.

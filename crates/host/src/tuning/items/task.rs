@@ -85,7 +85,8 @@ impl Task {
 
     /// A process of this name that started later.
     pub fn successor(&self, root: &Root) -> Option<Task> {
-        Task::processes(root).find(|task| task.name == self.name && task.start > self.start)
+        let later = |task: &Task| task.name == self.name && task.start > self.start;
+        Task::processes(root).find(|task| later(task) && task.is_trusted(root))
     }
 
     fn is_there(&self, root: &Root) -> bool {

@@ -33,7 +33,8 @@ pub const KNOB: Knob = Knob {
 const NOT_RUNNING: &str = "irqbalance does not run: nothing moves interrupts back";
 
 fn daemon(machine: &Machine<'_>) -> Option<Task> {
-    Task::processes(machine.root).find(|task| task.name == "irqbalance")
+    let root = machine.root;
+    Task::processes(root).find(|task| task.name == "irqbalance" && task.is_trusted(root))
 }
 
 fn activity(task: Task) -> Item {
@@ -42,11 +43,18 @@ fn activity(task: Task) -> Item {
 }
 
 fn banned(machine: &Machine<'_>, task: &Task) -> CpuList {
-    let environment = machine.root.read(format!("/proc/{}/environ", task.tid));
-    let environment = environment.unwrap_or_default();
-    let mut variables = environment.split('\0');
-    let value = variables.find_map(|v| v.strip_prefix(BANNED)?.strip_prefix('='));
-    value.and_then(CpuList::parse).unwrap_or_default()
+    let environment = machine.root.environ(task.tid).unwrap_or_default();
+    let mut variables = environment.split(|byte| *byte == 0);
+    let named = |v: &[u8]| {
+        v.strip_prefix(BANNED.as_bytes())?
+            .strip_prefix(b"=")
+            .map(<[u8]>::to_vec)
+    };
+    let value = variables.find_map(named);
+    let value = value.and_then(|value| String::from_utf8(value).ok());
+    value
+        .and_then(|value| CpuList::parse(&value))
+        .unwrap_or_default()
 }
 
 fn each(machine: &Machine<'_>, wanted: &Wanted) -> Result<Wishes, Why> {
@@ -72,8 +80,55 @@ mod tests {
         let stat = "4190001 (irqbalance) S 1 0 0 0 -1 64 0 0 0 0 0 0 0 0 20 0 1 0 77 0 0\n";
         Tree::new(&[
             ("/proc/4190001/stat", stat),
+            ("/proc/4190001/status", ROOT),
+            ("/proc/4190001/exe", ""),
             ("/proc/4190001/environ", environment),
         ])
+    }
+
+    /// A user's, a container's, one whose program others may write: each before the real one.
+    #[test]
+    fn only_a_daemon_of_root_is_stopped_whatever_others_call_themselves() {
+        use std::os::unix::fs::PermissionsExt;
+        let tree = tree("HOME=/\0");
+        let (path, root) = (|p: &str| tree.root().path(p), tree.root());
+        for (pid, status) in [
+            ("4180001", "Uid:\t4321\t4321\t4321\t4321\nNSpid:\t4180001\n"),
+            ("4180002", "Uid:\t0\t0\t0\t0\nNSpid:\t4180002\t1\n"),
+            ("4180003", "Uid:\t0\t0\t0\t0\nNSpid:\t4180003\n"),
+            ("4180004", ""),
+        ] {
+            let write = |file: &str, text: &str| {
+                let file = path(&format!("/proc/{pid}/{file}"));
+                std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+                std::fs::write(file, text).unwrap();
+            };
+            write(
+                "stat",
+                &root
+                    .read("/proc/4190001/stat")
+                    .unwrap()
+                    .replace("4190001", pid),
+            );
+            write("status", status);
+            write("exe", "");
+        }
+        let others = std::fs::Permissions::from_mode(0o666);
+        std::fs::set_permissions(path("/proc/4180003/exe"), others).unwrap();
+        let activity = "activity of thread 4190001 (irqbalance)";
+        tree.turns("irqbalance", "housekeeping", activity, "running", "stopped");
+    }
+
+    #[test]
+    fn an_environment_of_any_size_is_read_in_part_only() {
+        let tree = tree("");
+        let file = std::fs::File::create(tree.root().path("/proc/4190001/environ")).unwrap();
+        let place = 9 << 20;
+        let value = b"\0IRQBALANCE_BANNED_CPULIST=1-3\0";
+        std::os::unix::fs::FileExt::write_all_at(&file, value, place).unwrap();
+        assert_eq!(tree.root().environ(4_190_001).unwrap().len(), 8 << 20);
+        let activity = "activity of thread 4190001 (irqbalance)";
+        tree.turns("irqbalance", "housekeeping", activity, "running", "stopped");
     }
 
     #[test]

@@ -37,6 +37,7 @@ fn each(machine: &Machine<'_>, wanted: &Wanted) -> Result<Wishes, Why> {
     };
     let mut tasks = programs(machine);
     tasks.retain(|task| patterns.iter().any(|p| fits(p, &task.name)));
+    tasks.retain(|task| task.is_trusted(machine.root));
     let names = patterns.join(" or ");
     match tasks.is_empty() {
         true => Err(Why::Absent(format!("no program named {names} runs"))),
@@ -54,7 +55,15 @@ mod tests {
     #[test]
     fn programs_that_fit_are_wanted_unlimited() {
         let stat = "4190001 (qemu-system-x86) S 2 0 0 0 -1 64 0 0 0 0 0 0 0 0 20 0 1 0 77 0 0\n";
-        let tree = Tree::new(&[("/proc/4190001/stat", stat)]);
+        let users = stat.replace("4190001", "4190002");
+        let tree = Tree::new(&[
+            ("/proc/4190001/stat", stat),
+            ("/proc/4190001/status", ROOT),
+            ("/proc/4190001/exe", ""),
+            ("/proc/4190002/stat", &users),
+            ("/proc/4190002/status", "Uid:\t4321\t4321\t4321\t4321\n"),
+            ("/proc/4190002/exe", ""),
+        ]);
         let root = tree.root();
         let cores =
             latlab_model::profile::Cores::shared(&latlab_model::units::CpuList::new(vec![0]));

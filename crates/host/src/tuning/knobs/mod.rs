@@ -190,7 +190,7 @@ impl Knob {
 /// What the files of knobs share.
 mod prelude {
     #[cfg(test)]
-    pub(super) use super::testing::Tree;
+    pub(super) use super::testing::{ROOT, Tree};
     pub(super) use super::values::*;
     pub(super) use super::{Knob, Machine, Value, Why, Wishes};
     pub(super) use crate::tuning::items::Item;

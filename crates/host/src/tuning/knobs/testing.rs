@@ -9,6 +9,9 @@ use latlab_model::units::CpuList;
 
 use crate::tuning::{Change, Root, items::Item, plan};
 
+/// `/proc/PID/status` of a process of root.
+pub const ROOT: &str = "Uid:\t0\t0\t0\t0\n";
+
 /// A tree below a temporary directory, removed with it. Four processors, of which 2 and 3 are
 /// isolated.
 pub struct Tree {

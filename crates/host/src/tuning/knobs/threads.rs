@@ -31,7 +31,8 @@ fn each(machine: &Machine<'_>, wanted: &Wanted) -> Result<Wishes, Why> {
     };
     let mut wishes = Wishes::new();
     for task in Task::all(machine.root) {
-        if let Some(rule) = rules.iter().find(|r| fits(&r.pattern, &task.name)) {
+        let rule = rules.iter().find(|r| fits(&r.pattern, &task.name));
+        if let Some(rule) = rule.filter(|_| task.is_trusted(machine.root)) {
             wishes.push((policy(task), rule.policy.to_string()));
         }
     }
@@ -55,11 +56,37 @@ mod tests {
             format!("{tid} ({name}) S 2 0 0 0 -1 64 0 0 0 0 0 0 0 0 20 0 1 0 77 0 0\n")
         };
         let (one, two) = (stat(4_190_001, "worker/1"), stat(4_190_002, "worker/2"));
+        let (three, four) = (stat(4_190_003, "worker/1"), stat(4_190_004, "worker/2"));
+        let five = stat(4_190_005, "worker/5");
         let tree = Tree::new(&[
             ("/proc/4190001/stat", &one),
+            ("/proc/4190001/status", ROOT),
+            ("/proc/4190001/exe", ""),
             ("/proc/4190001/task/4190001/stat", ""),
             ("/proc/4190001/task/4190002/stat", ""),
             ("/proc/4190002/stat", &two),
+            ("/proc/4190002/status", ROOT),
+            ("/proc/4190002/exe", ""),
+            // A user's of the same name, and a container's of a lab.
+            ("/proc/4190003/stat", &three),
+            ("/proc/4190003/status", "Uid:\t4321\t4321\t4321\t4321\n"),
+            ("/proc/4190003/exe", ""),
+            ("/proc/4190003/task/4190003/stat", ""),
+            ("/proc/4190004/stat", &four),
+            (
+                "/proc/4190004/status",
+                "Uid:\t0\t0\t0\t0\nNSpid:\t4190004\t7\n",
+            ),
+            ("/proc/4190004/cgroup", "0::/latlab/lab/c\n"),
+            ("/proc/4190004/task/4190004/stat", ""),
+            // QEMU's of a lab, as a user without rights.
+            ("/proc/4190005/stat", &five),
+            (
+                "/proc/4190005/status",
+                "Uid:\t4321\t4321\t4321\t4321\nNSpid:\t4190005\n",
+            ),
+            ("/proc/4190005/cgroup", "0::/latlab/lab/v\n"),
+            ("/proc/4190005/task/4190005/stat", ""),
         ]);
         let root = tree.root();
         let cores =
@@ -74,7 +101,7 @@ mod tests {
             .unwrap();
         let wishes = each(&machine, &profile.knobs["threads"]).unwrap();
         let values: Vec<&str> = wishes.iter().map(|(_, value)| value.as_str()).collect();
-        assert_eq!(values, ["other:5", "fifo:2"]);
+        assert_eq!(values, ["other:5", "fifo:2", "other:5"]);
         Tree::lacks(
             "threads",
             "{worker/*: fifo:2}",

@@ -1,0 +1,82 @@
+//! The one place where text reaches the person. Text of guests, containers, peers and files of others is in
+//! much of it, and a terminal obeys what it is told by characters that are not shown: so they are shown.
+
+use std::io::{self, Write};
+
+use latlab_model::diagnostic::plain;
+
+/// Prints a text to the standard output.
+pub fn out(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(shown(text).as_bytes())?;
+    out.flush()
+}
+
+/// Prints a text to the standard error; there is nobody to tell when that fails.
+pub fn err(text: &str) {
+    let _ = io::stderr().write_all(shown(text).as_bytes());
+}
+
+/// Begins and ends what sets a colour (ECMA-48, SGR).
+const COLOUR: (&str, char) = ("\x1b[", 'm');
+
+/// Without characters that are not shown, but for the few colours that latlab itself writes.
+fn shown(text: &str) -> String {
+    let mut all = String::with_capacity(text.len());
+    let mut parts = text.split(COLOUR.0);
+    all += &plain(parts.next().unwrap_or_default());
+    for part in parts {
+        match part.split_once(COLOUR.1) {
+            Some((number, rest)) if is_colour(number) => {
+                all += &format!("{}{number}{}{}", COLOUR.0, COLOUR.1, plain(rest));
+            }
+            _ => all += &plain(&format!("{}{part}", COLOUR.0)),
+        }
+    }
+    all
+}
+
+/// Reset, bold, dim, or a colour of the letters.
+fn is_colour(number: &str) -> bool {
+    let number = number.parse::<u8>().ok().filter(|_| number.len() <= 2);
+    number.is_some_and(|n| matches!(n, 0..=2 | 30..=37 | 90..=97))
+}
+
+// These take the place of the standard library's, so that no line of this crate can go past this file. A
+// reader that went away has seen enough.
+macro_rules! print {
+    ($($text:tt)*) => { drop($crate::print::out(&format!($($text)*))) };
+}
+macro_rules! println {
+    ($($text:tt)*) => { drop($crate::print::out(&(format!($($text)*) + "\n"))) };
+}
+macro_rules! eprint {
+    ($($text:tt)*) => { $crate::print::err(&format!($($text)*)) };
+}
+macro_rules! eprintln {
+    ($($text:tt)*) => { $crate::print::err(&(format!($($text)*) + "\n")) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shown;
+
+    #[test]
+    fn what_a_terminal_would_obey_is_shown_and_colours_of_latlab_stay() {
+        // Title, clear, cursor, conceal, C1's CSI, DEL, a carriage return, right-to-left override.
+        let hostile = "\x1b]0;x\x07 \x1b[2J \x1b[1A \x1b[8mhidden \u{9b}31m \x7f \r \u{202e}abc";
+        let text = shown(hostile);
+        assert!(
+            !text.chars().any(|c| c.is_control() || c == '\u{202e}'),
+            "{text}"
+        );
+        assert!(text.contains("\\u001b]0;x\\u0007 \\u001b[2J"), "{text}");
+        let ours = "\x1b[1mbold\x1b[0m\ta\n\x1b[31mred\x1b[0m µ →\n";
+        assert_eq!(shown(ours), ours);
+        assert_eq!(shown("\x1b"), "\\u001b");
+        // In a string of JSON that is the same character.
+        let json = serde_json::json!(["\u{9b}\u{202e}\x7f"]).to_string();
+        let back: Vec<String> = serde_json::from_str(&shown(&json)).unwrap();
+        assert_eq!(back, ["\u{9b}\u{202e}\x7f"]);
+    }
+}

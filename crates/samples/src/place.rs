@@ -1,0 +1,175 @@
+//! A file of a run directory, reached from the directory's own descriptor: whoever may write the directory,
+//! or one above it, can put symbolic links, pipes and other directories in the way of a latlab that runs as
+//! root (CWE-59). What is written is a new file in a directory that no link led to; what is read is a regular
+//! file that no link leads out of (openat2(2), RESOLVE_BENEATH).
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+
+/// Attempts to make a file whose name others take again and again.
+const MAX_ATTEMPTS: usize = 100;
+
+/// Where a file is.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// The run directory, and the name from there; none for a path that a person named.
+    below: Option<(Arc<OwnedFd>, PathBuf)>,
+    path: PathBuf,
+}
+
+impl Place {
+    pub(crate) fn new(directory: &Arc<OwnedFd>, root: &Path, name: &str) -> Self {
+        Self {
+            below: Some((Arc::clone(directory), name.into())),
+            path: root.join(name),
+        }
+    }
+
+    /// For messages.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Opens it for reading.
+    pub(crate) fn open(&self) -> io::Result<File> {
+        let Some((directory, name)) = &self.below else {
+            return File::open(&self.path);
+        };
+        // Not blocking: a pipe without a writer would hold this process for ever.
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        let file = rustix::fs::openat2(directory, name, flags, Mode::empty(), beneath)?;
+        match FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) {
+            FileType::RegularFile => Ok(file.into()),
+            FileType::Directory => Err(io::ErrorKind::IsADirectory.into()),
+            _ => Err(io::Error::other("it is no regular file")),
+        }
+    }
+
+    /// Makes it anew, in place of what is there.
+    pub(crate) fn create(&self) -> io::Result<File> {
+        match self.parent()? {
+            Some((parent, name)) => create(&parent, &name),
+            None => File::create(&self.path),
+        }
+    }
+
+    /// Replaces it in one step: readers see the old contents or the new, also after a power failure.
+    pub(crate) fn replace(&self, contents: &[u8]) -> io::Result<()> {
+        let (parent, name) = match self.parent()? {
+            Some(found) => found,
+            None => {
+                let parent = self.path.parent().filter(|p| !p.as_os_str().is_empty());
+                let parent = File::open(parent.unwrap_or(Path::new(".")))?;
+                (parent.into(), file_name(&self.path)?)
+            }
+        };
+        let beside = PathBuf::from(format!(".{}.new", name.display()));
+        let write = || {
+            let mut file = create(&parent, &beside)?;
+            file.write_all(contents)?;
+            file.sync_all()?;
+            rustix::fs::renameat(&parent, &beside, &parent, &name)?;
+            // The rename itself is durable only once the directory is.
+            rustix::fs::fsync(&parent).map_err(io::Error::from)
+        };
+        let written = write();
+        if written.is_err() {
+            // Best effort: the write has failed, and what it left is of no use.
+            let _ = rustix::fs::unlinkat(&parent, &beside, AtFlags::empty());
+        }
+        written
+    }
+
+    /// Removes it.
+    pub(crate) fn remove(&self) -> io::Result<()> {
+        match self.parent()? {
+            Some((parent, name)) => {
+                rustix::fs::unlinkat(&parent, name, AtFlags::empty()).map_err(io::Error::from)
+            }
+            None => std::fs::remove_file(&self.path),
+        }
+    }
+
+    /// The directory that it is in, opened, and its name there.
+    fn parent(&self) -> io::Result<Option<(OwnedFd, PathBuf)>> {
+        let Some((directory, name)) = &self.below else {
+            return Ok(None);
+        };
+        let above = name.parent().filter(|p| !p.as_os_str().is_empty());
+        let opened = directory_below(directory, above.unwrap_or(Path::new(".")))?;
+        Ok(Some((opened, file_name(name)?)))
+    }
+}
+
+impl From<PathBuf> for Place {
+    /// As a person named it.
+    fn from(path: PathBuf) -> Self {
+        Self { below: None, path }
+    }
+}
+
+impl From<&PathBuf> for Place {
+    fn from(path: &PathBuf) -> Self {
+        path.clone().into()
+    }
+}
+
+impl From<&Path> for Place {
+    fn from(path: &Path) -> Self {
+        path.to_path_buf().into()
+    }
+}
+
+impl From<&str> for Place {
+    fn from(path: &str) -> Self {
+        PathBuf::from(path).into()
+    }
+}
+
+impl From<&Place> for Place {
+    fn from(place: &Place) -> Self {
+        place.clone()
+    }
+}
+
+/// Opens a directory of a run directory, to which no link leads.
+pub(crate) fn directory_below(directory: &OwnedFd, name: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let plain = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    Ok(rustix::fs::openat2(
+        directory,
+        name,
+        flags,
+        Mode::empty(),
+        plain,
+    )?)
+}
+
+fn file_name(path: &Path) -> io::Result<PathBuf> {
+    let name = path.file_name().map(PathBuf::from);
+    name.ok_or_else(|| io::ErrorKind::InvalidInput.into())
+}
+
+/// Never through a name that is there: a link would lead elsewhere, a second name of a file change it.
+fn create(parent: &OwnedFd, name: &Path) -> io::Result<File> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    for _ in 0..MAX_ATTEMPTS {
+        match rustix::fs::openat(parent, name, flags, Mode::from_raw_mode(0o666)) {
+            Ok(file) => return Ok(file.into()),
+            Err(Errno::EXIST) => match rustix::fs::unlinkat(parent, name, AtFlags::empty()) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(errno) => return Err(errno.into()),
+            },
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Err(Errno::EXIST.into())
+}
