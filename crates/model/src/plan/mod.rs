@@ -21,7 +21,7 @@ use crate::facts::Facts;
 use crate::profile::{Isolation, Profile, Wanted};
 use crate::results::{Topology, TopologyEndpoint, TopologyLink, TopologyNode};
 use crate::spec::{
-    Acceleration, Bind, Cable, Carrier, Impairment, Lab, LinkKind, Mac, NodeKind, Runtime,
+    Acceleration, Bind, Cable, Carrier, Impairment, Lab, LinkKind, Mac, NodeKind, Runtime, Security,
 };
 use crate::units::{Bytes, CpuList};
 
@@ -108,6 +108,9 @@ pub struct NodePlan {
     /// Which OCI runtime (containers).
     #[serde(default)]
     pub runtime: Runtime,
+    /// What it may do beyond the default (containers).
+    #[serde(default, skip_serializing_if = "Security::is_default")]
+    pub security: Security,
     /// Which kernel (VMs).
     pub kernel: String,
     /// Kernel parameters (VMs): its profile's, then its own.

@@ -9,6 +9,7 @@ mod node;
 mod noise;
 pub(crate) mod reader;
 pub mod schema;
+mod security;
 mod study;
 mod traffic;
 pub mod yaml;
@@ -20,6 +21,7 @@ pub use link::{Cable, Carrier, Endpoint, Impairment, Link, LinkKind, Mac};
 pub use measurement::{Measurement, Pin, Probe, Protocol, Target};
 pub use node::{Acceleration, Bind, NodeFields, NodeKind, Runtime};
 pub use noise::Noise;
+pub use security::{CAPABILITIES, Devices, Pids, Seccomp, Security};
 pub use study::{Combination, FactorSpec, LabSource, Level, Study};
 pub use traffic::{Arrival, Device, Polling, Via};
 
