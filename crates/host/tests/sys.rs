@@ -252,7 +252,12 @@ struct MemoryMap {
 fn declare_environment(bytes: usize) {
     const PR_SET_MM_MAP: u64 = 14;
     let stat = fs::read_to_string("/proc/self/stat").unwrap();
-    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    let fields: Vec<&str> = stat
+        .rsplit_once(')')
+        .unwrap()
+        .1
+        .split_whitespace()
+        .collect();
     // Numbered as in proc_pid_stat(5), which counts two fields before these.
     let field = |number: usize| fields[number - 3].parse::<u64>().unwrap();
     let access = libc::PROT_READ;
@@ -312,8 +317,15 @@ fn an_environment_of_half_a_gigabyte_costs_the_one_who_looks_for_labels_little()
     }
     let peak_kib = || {
         let status = fs::read_to_string("/proc/self/status").unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap()
+        let line = status
+            .lines()
+            .find(|line| line.starts_with("VmHWM:"))
+            .unwrap();
+        line.split_whitespace()
+            .nth(1)
+            .unwrap()
+            .parse::<u64>()
+            .unwrap()
     };
     let before = peak_kib();
     process::labelled("nobody").unwrap();

@@ -32,6 +32,9 @@ pub use discover::Version;
 pub use entry::Entry;
 pub use node::{CpuUsage, NodeCgroup};
 
+use crate::sys;
+use crate::sys::devices::{self, Device};
+
 /// First component of every group latlab makes.
 pub(crate) const TOP: &str = "latlab";
 
@@ -43,6 +46,11 @@ const CPU_PERIOD_US: u64 = 100_000;
 
 /// The smallest quota the kernel accepts, in microseconds for a period.
 const CPU_QUOTA_MIN_US: u64 = 1_000;
+
+/// What [`Limits::pids`] limits, in words.
+pub(crate) const PROCESSES: &str = "the number of processes";
+/// What [`Limits::devices`] limits, in words.
+pub(crate) const DEVICES: &str = "access to devices";
 
 /// Something the control groups refused.
 #[derive(Debug, thiserror::Error)]
@@ -65,6 +73,9 @@ pub enum Error {
         /// What would be accepted.
         reason: String,
     },
+    /// A system call failed.
+    #[error(transparent)]
+    Sys(#[from] sys::Error),
     /// A name cannot be a directory, or a journaled path is not one of ours.
     #[error("`{0}` does not name a control group of a node")]
     Name(String),
@@ -125,16 +136,19 @@ pub enum Controller {
     Pids,
     /// Stops all processes of a group (version 1 only; part of the core on version 2).
     Freezer,
+    /// Which devices (version 1 only; a BPF program on version 2).
+    Devices,
 }
 
 impl Controller {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Cpuset,
         Self::Cpu,
         Self::Cpuacct,
         Self::Memory,
         Self::Pids,
         Self::Freezer,
+        Self::Devices,
     ];
 
     /// The controllers that carry a limit a node can ask for.
@@ -150,6 +164,7 @@ impl Controller {
             Self::Memory => "memory",
             Self::Pids => "pids",
             Self::Freezer => "freezer",
+            Self::Devices => "devices",
         }
     }
 
@@ -180,6 +195,9 @@ pub struct Limits {
     pub memory_bytes: Option<u64>,
     /// Number of processes and threads.
     pub pids: Option<u64>,
+    /// Only the devices that every program expects ([`devices::COMMON`]), and these.
+    #[serde(default)]
+    pub devices: Option<Vec<Device>>,
 }
 
 impl Limits {
@@ -196,7 +214,10 @@ impl Limits {
             needs.push((Controller::Memory, "memory"));
         }
         if self.pids.is_some() {
-            needs.push((Controller::Pids, "the number of processes"));
+            needs.push((Controller::Pids, PROCESSES));
+        }
+        if self.devices.is_some() {
+            needs.push((Controller::Devices, DEVICES));
         }
         needs
     }
@@ -385,6 +406,9 @@ impl Cgroups {
                 continue;
             };
             let dir = self.place(root, lab, node, limits);
+            if let (Controller::Devices, true) = (controller, unified) {
+                devices::restrict(&dir, &allowed_devices(limits))?;
+            }
             for setting in settings(controller, unified, limits) {
                 let file = dir.join(setting.file);
                 if setting.optional && !file.exists() {
@@ -455,8 +479,22 @@ fn settings(controller: Controller, unified: bool, limits: &Limits) -> Vec<Setti
             }
         }
         Controller::Pids => vec![set("pids.max", limits.pids.unwrap_or_default().to_string())],
+        Controller::Devices if unified => Vec::new(),
+        // Everything is allowed in a new group; one rule a write.
+        Controller::Devices => std::iter::once(set("devices.deny", "a".to_owned()))
+            .chain(
+                allowed_devices(limits)
+                    .iter()
+                    .map(|device| set("devices.allow", device.rule())),
+            )
+            .collect(),
         Controller::Cpuacct | Controller::Freezer => Vec::new(),
     }
+}
+
+fn allowed_devices(limits: &Limits) -> Vec<Device> {
+    let own = limits.devices.iter().flatten();
+    devices::COMMON.iter().chain(own).copied().collect()
 }
 
 /// The quota for a period, never below what the kernel accepts. `check` bounds the number of
@@ -736,6 +774,7 @@ mod tests {
             cpuset: Some(CpuList::new(vec![1])),
             memory_bytes: Some(64 << 20),
             pids: Some(9),
+            devices: Some(Vec::new()),
         };
         let lines = |unified| -> Vec<String> {
             Controller::LIMITING
@@ -765,6 +804,13 @@ mod tests {
                 "pids.max=9"
             ]
         );
+        let devices = settings(Controller::Devices, false, &limits);
+        let rules: Vec<_> = devices
+            .iter()
+            .map(|s| format!("{}={}", s.file, s.value))
+            .collect();
+        assert_eq!(rules[..2], ["devices.deny=a", "devices.allow=c 1:3 rwm"]);
+        assert!(settings(Controller::Devices, true, &limits).is_empty());
         assert_eq!(quota_us(0.01), 1_000);
         assert_eq!(quota_us(1.5), 150_000);
     }

@@ -198,6 +198,17 @@ impl Error {
                 source: cgroup::Error::Occupied { .. },
                 ..
             } => "end them, or move them into a group of their own beside latlab's".into(),
+            Error::Cgroup {
+                source:
+                    cgroup::Error::Unavailable {
+                        what: cgroup::PROCESSES | cgroup::DEVICES,
+                        ..
+                    }
+                    | cgroup::Error::Sys(_),
+                ..
+            } => "a container does without where the lab says so: `security: {pids: unlimited, \
+                  devices: all}`"
+                .into(),
             Error::Cgroup { .. } => {
                 "`latlab doctor` says which limits this machine can enforce".into()
             }

@@ -265,7 +265,9 @@ fn label_of(pid: u32) -> Option<String> {
 pub fn environ(pid: u32) -> Option<Vec<u8>> {
     let file = fs::File::open(format!("/proc/{pid}/environ")).ok()?;
     let mut environ = Vec::new();
-    file.take(MAX_ENVIRON_BYTES).read_to_end(&mut environ).ok()?;
+    file.take(MAX_ENVIRON_BYTES)
+        .read_to_end(&mut environ)
+        .ok()?;
     Some(environ)
 }
 
@@ -379,7 +381,7 @@ mod tests {
             .spawn()
             .unwrap();
         let mut line = [0; 6];
-        io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut line).unwrap();
+        Read::read_exact(child.stdout.as_mut().unwrap(), &mut line).unwrap();
         let process = Process::of_pid(child.id()).unwrap().unwrap();
         assert!(!process.wait(Duration::from_millis(1)).unwrap());
         let survivors = stop(&[process], Duration::from_millis(50)).unwrap();

@@ -20,17 +20,18 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use rustix::fs::MemfdFlags;
+use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::pipe::PipeFlags;
 use rustix::process::{Signal, getpid, getppid};
 
 use super::Error;
 use super::process::{Exit, LAB_VARIABLE, Process};
+use super::seccomp::Filter;
 use crate::cgroup::Entry;
 
 /// What the child was doing when it failed, in the order of doing; told to the parent as an index.
-const STEPS: [&str; 8] = [
+const STEPS: [&str; 9] = [
     "tie to its parent",
     "join control group for",
     "enter network namespace for",
@@ -38,8 +39,12 @@ const STEPS: [&str; 8] = [
     "start a session for",
     "arrange descriptors for",
     CHANGE_DIRECTORY,
+    "confine",
     "execute",
 ];
+
+/// The step that an [`Executable::Launcher`] takes over.
+const EXECUTE: usize = STEPS.len() - 1;
 
 /// The one step whose failure is not about the program.
 const CHANGE_DIRECTORY: &str = "enter directory";
@@ -55,8 +60,38 @@ pub struct Spawn<'a> {
     root: Option<Root<'a>>,
     cgroup: Option<&'a Entry>,
     descriptors: Vec<(BorrowedFd<'a>, RawFd)>,
+    executable: Executable<'a>,
+    confinement: Confinement<'a>,
     session: bool,
     tied: bool,
+}
+
+/// Which file is executed.
+#[derive(Debug, Clone, Copy, Default)]
+pub enum Executable<'a> {
+    /// The program, by its path.
+    #[default]
+    Path,
+    /// This file in the place of the program.
+    File(BorrowedFd<'a>),
+    /// The agent in this file, which executes the program by its path.
+    ///
+    /// Until it has executed something, a child's `/proc/self/exe` is latlab's own binary. A program
+    /// of a hostile root whose first line is `#!/proc/self/exe` would be given that, together
+    /// with libraries from its own root (CVE-2019-5736). Of the agent in a sealed memory file there is nothing
+    /// to be had: it is linked statically, and cannot be written.
+    Launcher(BorrowedFd<'a>),
+}
+
+/// What a program gives up for good before it is executed.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Confinement<'a> {
+    /// What set-user-id programs and file capabilities would grant (kernel: no_new_privs).
+    pub no_new_privileges: bool,
+    /// System calls; only together with `no_new_privileges`.
+    pub filter: Option<&'a Filter>,
+    /// Real-time and raised priorities, which a resource limit could grant without a capability.
+    pub no_priority: bool,
 }
 
 /// A root directory in another process's mount namespace.
@@ -94,9 +129,23 @@ impl<'a> Spawn<'a> {
             root: None,
             cgroup: None,
             descriptors: Vec::new(),
+            executable: Executable::Path,
+            confinement: Confinement::default(),
             session: false,
             tied: false,
         }
+    }
+
+    /// Says which file is executed.
+    pub fn executable(mut self, executable: Executable<'a>) -> Self {
+        self.executable = executable;
+        self
+    }
+
+    /// Has it give up what it is not to have.
+    pub fn confine(mut self, confinement: Confinement<'a>) -> Self {
+        self.confinement = confinement;
+        self
     }
 
     /// Adds arguments.
@@ -268,8 +317,30 @@ impl<'a> Spawn<'a> {
                 Error::because("start", self.program.display(), kind, reason)
             })
         };
-        let program = text(find_program(&self.program)?.as_os_str())?;
-        let mut arguments = vec![text(self.program.as_os_str())?];
+        let given = self.descriptors.iter().chain(streams);
+        let mut moves: Vec<_> = given.map(|(from, to)| (from.as_raw_fd(), *to)).collect();
+        for standard in 0..3 {
+            if moves.iter().all(|&(_, to)| to != standard) {
+                moves.push((null.as_raw_fd(), standard));
+            }
+        }
+        // A launcher is told the number at which it reports, so that has one of its own.
+        let report_at = moves.iter().map(|&(_, to)| to + 1).max().unwrap_or(3);
+        let program = match self.executable {
+            Executable::Path => find_program(&self.program)?,
+            _ => self.program.clone(),
+        };
+        let mut arguments = Vec::new();
+        if let Executable::Launcher(_) = self.executable {
+            for word in ["latlab-agent", "launch"] {
+                arguments.push(text(OsStr::new(word))?);
+            }
+            for number in [report_at.to_string(), EXECUTE.to_string()] {
+                arguments.push(text(OsStr::new(&number))?);
+            }
+        }
+        arguments.push(text(self.program.as_os_str())?);
+        let program = text(program.as_os_str())?;
         for argument in &self.arguments {
             arguments.push(text(argument)?);
         }
@@ -279,13 +350,6 @@ impl<'a> Spawn<'a> {
             variable.push(b'=');
             variable.extend(value.as_bytes());
             environment.push(text(OsStr::from_bytes(&variable))?);
-        }
-        let given = self.descriptors.iter().chain(streams);
-        let mut moves: Vec<_> = given.map(|(from, to)| (from.as_raw_fd(), *to)).collect();
-        for standard in 0..3 {
-            if moves.iter().all(|&(_, to)| to != standard) {
-                moves.push((null.as_raw_fd(), standard));
-            }
         }
         Ok(Child {
             parent: getpid(),
@@ -300,9 +364,16 @@ impl<'a> Spawn<'a> {
             netns: self.netns,
             root: self.root,
             cgroup: self.cgroup,
-            floor: moves.iter().map(|&(_, to)| to + 1).max().unwrap_or(3),
+            floor: report_at + 1,
             moves,
             report: report.as_raw_fd(),
+            report_at,
+            file: match self.executable {
+                Executable::Path => None,
+                Executable::File(file) | Executable::Launcher(file) => Some(file.as_raw_fd()),
+            },
+            launches: matches!(self.executable, Executable::Launcher(_)),
+            confinement: self.confinement,
             session: self.session,
             tied: self.tied,
         })
@@ -377,6 +448,12 @@ struct Child<'a> {
     /// The first descriptor number above all targets.
     floor: RawFd,
     report: RawFd,
+    /// The number at which a launcher finds it.
+    report_at: RawFd,
+    /// What is executed in the place of the program's path.
+    file: Option<RawFd>,
+    launches: bool,
+    confinement: Confinement<'a>,
     session: bool,
     tied: bool,
 }
@@ -409,10 +486,8 @@ impl Child<'_> {
             4 if self.session => rustix::process::setsid().map(drop),
             4 => Ok(()),
             5 => self.arrange_descriptors(),
-            6 => self
-                .directory
-                .as_ref()
-                .map_or(Ok(()), rustix::process::chdir),
+            6 => self.enter_directory(),
+            7 => self.prepare_signals().and_then(|()| self.confine()),
             _ => self.execute(),
         }
     }
@@ -447,6 +522,21 @@ impl Child<'_> {
         rustix::process::chdir(c"/")
     }
 
+    /// In another root a name may lead through this process's own descriptors, some of which are
+    /// directories of the machine (CVE-2024-21626), so there no such link is followed.
+    fn enter_directory(&self) -> Result<(), Errno> {
+        let Some(directory) = &self.directory else {
+            return Ok(());
+        };
+        if self.root.is_none() {
+            return rustix::process::chdir(directory);
+        }
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::NO_MAGICLINKS;
+        let opened = rustix::fs::openat2(CWD, directory, flags, Mode::empty(), resolve)?;
+        rustix::process::fchdir(opened)
+    }
+
     /// Gives every descriptor its target number. First all move above the highest target, so that
     /// no target is overwritten while it is still somebody's source.
     fn arrange_descriptors(&mut self) -> Result<(), Errno> {
@@ -454,6 +544,14 @@ impl Child<'_> {
             self.moves[at].0 = self.above_targets(self.moves[at].0)?;
         }
         self.report = self.above_targets(self.report)?;
+        self.file = match self.file {
+            Some(file) => Some(self.above_targets(file)?),
+            None => None,
+        };
+        if self.launches {
+            // SAFETY: a number that is nobody's target and nobody's source. It is kept over execve.
+            check(unsafe { libc::dup2(self.report, self.report_at) })?;
+        }
         for &(from, to) in &self.moves {
             // SAFETY: plain numbers; whatever `to` was in this child is replaced on purpose.
             check(unsafe { libc::dup2(from, to) })?;
@@ -466,7 +564,7 @@ impl Child<'_> {
         check(unsafe { libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, self.floor) })
     }
 
-    fn execute(&self) -> Result<(), Errno> {
+    fn prepare_signals(&self) -> Result<(), Errno> {
         // SAFETY: the set is initialised by sigemptyset; all calls only change this process. What is
         // ignored would be inherited (SIGPIPE by every Rust program, SIGINT by whatever a script runs in
         // the background), and a shell cannot even trap it then. Numbers that are nobody's to set
@@ -482,13 +580,46 @@ impl Child<'_> {
         if !self.tied {
             rustix::process::set_parent_process_death_signal(None)?;
         }
-        // SAFETY: both arrays end with a null pointer and point into strings that `self` owns.
+        Ok(())
+    }
+
+    fn confine(&self) -> Result<(), Errno> {
+        if self.confinement.no_priority {
+            let none = libc::rlimit {
+                rlim_cur: 0,
+                rlim_max: 0,
+            };
+            for resource in [libc::RLIMIT_RTPRIO, libc::RLIMIT_NICE] {
+                // SAFETY: reads a local structure.
+                check(unsafe { libc::setrlimit(resource, &raw const none) })?;
+            }
+        }
+        if self.confinement.no_new_privileges {
+            rustix::thread::set_no_new_privs(true)?;
+        }
+        let filter = self.confinement.filter.map_or(Ok(()), Filter::install);
+        filter.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+    }
+
+    fn execute(&self) -> Result<(), Errno> {
+        let (arguments, environment) = (&self.arguments.pointers, &self.environment.pointers);
+        // SAFETY: both arrays end with a null pointer and point into strings that `self` owns, as is
+        // the path; the descriptor is a number that the kernel looks up.
         check(unsafe {
-            libc::execve(
-                self.program.as_ptr(),
-                self.arguments.pointers.as_ptr(),
-                self.environment.pointers.as_ptr(),
-            )
+            match self.file {
+                Some(file) => libc::execveat(
+                    file,
+                    c"".as_ptr(),
+                    arguments.as_ptr().cast(),
+                    environment.as_ptr().cast(),
+                    libc::AT_EMPTY_PATH,
+                ),
+                None => libc::execve(
+                    self.program.as_ptr(),
+                    arguments.as_ptr(),
+                    environment.as_ptr(),
+                ),
+            }
         })
         .map(drop)
     }
