@@ -461,7 +461,10 @@ impl NodePlan {
             facts.push(memory.to_string());
         }
         match self.kind {
-            NodeKind::Container => facts.push(self.runtime.to_string()),
+            NodeKind::Container => {
+                facts.push(self.runtime.to_string());
+                facts.extend(self.security.facts());
+            }
             NodeKind::Vm => facts.push(format!("{} kernel, {}", self.kernel, self.acceleration)),
             NodeKind::Native | NodeKind::Host => {}
         }

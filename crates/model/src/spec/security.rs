@@ -149,6 +149,26 @@ impl Security {
         *self == Security::default()
     }
 
+    /// What differs from the default, for people: shown wherever the node is.
+    pub fn facts(&self) -> Vec<String> {
+        let mut facts = Vec::new();
+        if !self.capabilities.is_empty() {
+            facts.push(format!("with {}", self.capabilities.join(", ")));
+        }
+        if self.seccomp == Seccomp::Unconfined {
+            facts.push("any system call".into());
+        }
+        match self.pids {
+            pids if pids == Pids::default() => {}
+            Pids::AtMost(limit) => facts.push(format!("{limit} processes")),
+            Pids::Unlimited => facts.push("any number of processes".into()),
+        }
+        if self.devices == Devices::All {
+            facts.push("all devices".into());
+        }
+        facts
+    }
+
     /// Reads `security:` of `o`, with the mark of the whole.
     pub(super) fn read(o: &mut Object<'_>, errors: &mut Diagnostics) -> Option<Spanned<Security>> {
         let what = format!("`security` of {}", o.what);
@@ -181,5 +201,38 @@ impl Security {
         };
         own.finish(errors);
         Some(Spanned::new(security, yaml.at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::Lab;
+
+    fn security(text: &str) -> Security {
+        let node = format!("{{kind: container, security: {text}}}");
+        let lab = format!("name: l\ntopology:\n  nodes:\n    a: {node}\n");
+        let lab = Lab::parse(&lab).unwrap_or_else(|errors| panic!("{}", errors.render("l")));
+        let written = lab.nodes[0].fields.security.as_ref();
+        written.map(|s| s.value.clone()).unwrap_or_default()
+    }
+
+    #[test]
+    fn what_is_granted_is_told() {
+        assert!(security("{}").is_default());
+        assert!(
+            security("{pids: 4096, seccomp: default}")
+                .facts()
+                .is_empty()
+        );
+        let all = "{capabilities: [CAP_SYS_NICE, bpf], seccomp: unconfined, pids: unlimited, devices: all}";
+        let expected = [
+            "with SYS_NICE, BPF",
+            "any system call",
+            "any number of processes",
+            "all devices",
+        ];
+        assert_eq!(security(all).facts(), expected);
+        assert_eq!(security("{pids: 9}").facts(), ["9 processes"]);
     }
 }
