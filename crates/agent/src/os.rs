@@ -96,7 +96,9 @@ pub fn install_filter(bytes: &[u8]) -> io::Result<()> {
     let result = unsafe {
         libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
         let mode = libc::SECCOMP_SET_MODE_FILTER;
-        libc::syscall(libc::SYS_seccomp, mode, 0, &raw const program)
+        // As for the host's own children: no slower than without the filter.
+        let flags = libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW;
+        libc::syscall(libc::SYS_seccomp, mode, flags, &raw const program)
     };
     match result {
         0 => Ok(()),

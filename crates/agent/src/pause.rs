@@ -20,6 +20,9 @@ const READY_FD: i32 = 3;
 /// The descriptor that the host's seccomp filter for the container is read from, where there is one.
 const FILTER_FD: i32 = 4;
 
+/// What to do on a kernel that has none.
+const WITHOUT: &str = "`security: {seccomp: unconfined}` does without";
+
 /// While ending: between two looks whether everybody is gone. Processes started from outside of
 /// the container are nobody's children in it, so their end cannot be waited for.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
@@ -36,7 +39,7 @@ pub fn run() -> Result<(), String> {
         };
         read(filter.into())
             .and_then(|bytes| os::install_filter(&bytes))
-            .map_err(|e| format!("cannot install the seccomp filter: {e}"))?;
+            .map_err(|e| format!("cannot install the seccomp filter ({WITHOUT}): {e}"))?;
     }
     let signals = os::signals(&[libc::SIGCHLD, libc::SIGTERM]);
     let signals = signals.map_err(|e| format!("cannot receive signals: {e}"))?;

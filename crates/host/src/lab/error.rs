@@ -249,7 +249,7 @@ fn io_hint(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::ENOSPC | libc::EDQUOT) => "free some space there and try again".into(),
         Some(libc::EROFS | libc::EACCES | libc::EPERM) => {
-            "it must be writable for root; LATLAB_STATE_DIR, LATLAB_RUN_DIR and LATLAB_CACHE_DIR \
+            "it is for root to read and write: try `sudo`; LATLAB_STATE_DIR, LATLAB_RUN_DIR and LATLAB_CACHE_DIR \
              name other places"
                 .into()
         }

@@ -414,3 +414,29 @@ fn agent() -> Result<PathBuf, Error> {
 fn has_journal(dirs: &Dirs, name: &str) -> Result<bool, Error> {
     Ok(Journal::read(dirs, name)?.is_some())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn containers_are_limited_unless_the_lab_says_otherwise() {
+        let text = "name: l\ntopology:\n  nodes:\n    \
+             plain: {kind: container}\n    \
+             free: {kind: container, security: {pids: unlimited, devices: all}}\n    \
+             native: {kind: native}\n";
+        let lab = latlab_model::spec::Lab::parse(text).expect("a lab");
+        let facts = latlab_model::facts::Facts {
+            tools: [("crun".to_string(), "1".to_string())].into(),
+            ..Default::default()
+        };
+        let plan = latlab_model::plan::plan(&lab, &facts).expect("a plan");
+        let of = |name: &str| {
+            let limits = limits(&plan, plan.node(name).expect("a node"));
+            (limits.pids, limits.devices)
+        };
+        assert_eq!(of("plain"), (Some(4096), Some(Vec::new())));
+        assert_eq!(of("free"), (None, None));
+        assert_eq!(of("native"), (None, None));
+    }
+}

@@ -122,7 +122,9 @@ pub(super) struct OciProcess {
     pub env: Vec<String>,
     cwd: String,
     capabilities: Capabilities,
+    #[serde(default)]
     no_new_privileges: bool,
+    #[serde(default)]
     rlimits: Vec<ResourceLimit>,
 }
 
