@@ -61,8 +61,7 @@ fn members<R: Read>(
     let meter = Meter::default();
     meter.allow_description();
     let mut tar = tar::Archive::new(meter.of(source));
-    let mut entries = tar.entries().map_err(|e| e.to_string())?;
-    while let Some(entry) = entries.next() {
+    for entry in tar.entries().map_err(|e| e.to_string())? {
         let mut entry = entry.map_err(|e| e.to_string())?;
         budget.take(&entry.path_bytes(), entry.size())?;
         check_name(&entry.link_name_bytes().unwrap_or_default())?;

@@ -60,6 +60,7 @@ fn errno() -> i32 {
     std::io::Error::last_os_error().raw_os_error().unwrap()
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 fn number(error: std::io::Error) -> i32 {
     error.raw_os_error().unwrap_or(0)
 }
@@ -269,10 +270,7 @@ fn listen_to_all_networks() -> Result<(), i32> {
 
 fn push_input() -> Result<(), i32> {
     let byte = b'x';
-    call(
-        libc::SYS_ioctl,
-        &[0, libc::TIOCSTI as u64, &raw const byte as u64],
-    )
+    call(libc::SYS_ioctl, &[0, libc::TIOCSTI, &raw const byte as u64])
 }
 
 fn set_namespace(kind: &str) -> Result<(), i32> {
