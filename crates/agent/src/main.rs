@@ -9,6 +9,7 @@ mod boot;
 mod clock;
 mod files;
 mod kernel_line;
+mod launch;
 mod log;
 mod network;
 mod os;
@@ -29,6 +30,8 @@ const USAGE: &str = "usage: latlab-agent COMMAND
   get PATH              write PATH to standard output
   within COMMAND...     run a command on the processors that the guest keeps quiet
   log PATH FORMER BYTES keep the newest of standard input in PATH, and BYTES from before it in FORMER
+  launch FD STEP PROGRAM ARGUMENT...
+                        execute a program; report a failure at descriptor FD
   clock-sync            answer the host's clock exchange over the shared page
   probe ...             run an end point of a measurement";
 
@@ -42,6 +45,9 @@ fn main() -> ExitCode {
     }
     if first == "probe" {
         return latlab_probe::main(std::env::args_os().skip(2));
+    }
+    if first == "launch" {
+        return finish(launch::run(std::env::args_os().skip(2)));
     }
     let rest: Vec<&str> = args.iter().skip(1).map(String::as_str).collect();
     let result = match rest.as_slice() {
@@ -58,6 +64,10 @@ fn main() -> ExitCode {
         ["clock-sync"] => clock::answer(),
         _ => Err(USAGE.into()),
     };
+    finish(result)
+}
+
+fn finish(result: Result<(), String>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {

@@ -1,6 +1,7 @@
 //! The two things neither std nor rustix offers safely: learning of ended children through a file
 //! descriptor, and atomic access to memory shared with the host. All `unsafe` of the agent is here.
 
+use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
@@ -53,6 +54,55 @@ pub fn inherited(fd: RawFd) -> io::Result<OwnedFd> {
             return Err(io::Error::from_raw_os_error(libc::EBADF));
         }
         Ok(OwnedFd::from_raw_fd(fd))
+    }
+}
+
+/// Executes a program, its path being the first of `arguments`, in the place of this process; returns
+/// why that failed. Rust ignores SIGPIPE, which a program would inherit.
+pub fn execute(arguments: &[CString]) -> io::Error {
+    let Some(program) = arguments.first() else {
+        return io::Error::from_raw_os_error(libc::ENOENT);
+    };
+    let pointers = arguments.iter().map(|argument| argument.as_ptr());
+    let pointers: Vec<_> = pointers.chain([std::ptr::null()]).collect();
+    unsafe extern "C" {
+        static environ: *const *const libc::c_char;
+    }
+    // SAFETY: the array ends with a null pointer and points into strings that outlive the call;
+    // `environ` is the C library's own, and this process has one thread.
+    unsafe {
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        libc::execve(program.as_ptr(), pointers.as_ptr(), environ);
+    }
+    io::Error::last_os_error()
+}
+
+/// Puts this process, and what it starts, under a seccomp filter in the kernel's own form
+/// (`struct sock_filter`, eight bytes each), for good.
+pub fn install_filter(bytes: &[u8]) -> io::Result<()> {
+    let instruction = |b: &[u8]| libc::sock_filter {
+        code: u16::from_ne_bytes([b[0], b[1]]),
+        jt: b[2],
+        jf: b[3],
+        k: u32::from_ne_bytes([b[4], b[5], b[6], b[7]]),
+    };
+    let mut filter: Vec<_> = bytes.chunks_exact(8).map(instruction).collect();
+    let program = libc::sock_fprog {
+        len: u16::try_from(filter.len()).unwrap_or(0),
+        filter: filter.as_mut_ptr(),
+    };
+    // SAFETY: the first call changes this process only; the kernel copies `len` instructions from a
+    // live vector.
+    let result = unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        let mode = libc::SECCOMP_SET_MODE_FILTER;
+        // As for the host's own children: no slower than without the filter.
+        let flags = libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW;
+        libc::syscall(libc::SYS_seccomp, mode, flags, &raw const program)
+    };
+    match result {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 

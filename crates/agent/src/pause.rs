@@ -4,7 +4,8 @@
 //! processors. It is the container's own copy of nothing: no shell, no library of the image is
 //! needed, so any directory can be a container's root.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
@@ -16,6 +17,12 @@ use crate::os;
 /// The descriptor on which the host waits for a byte.
 const READY_FD: i32 = 3;
 
+/// The descriptor that the host's seccomp filter for the container is read from, where there is one.
+const FILTER_FD: i32 = 4;
+
+/// What to do on a kernel that has none.
+const WITHOUT: &str = "`security: {seccomp: unconfined}` does without";
+
 /// While ending: between two looks whether everybody is gone. Processes started from outside of
 /// the container are nobody's children in it, so their end cannot be waited for.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
@@ -23,6 +30,17 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// Runs until SIGTERM; then asks every process of the container to end, and returns when none is
 /// left. The kernel ends those that do not, when this process is killed.
 pub fn run() -> Result<(), String> {
+    // Nothing of the container runs yet, so nothing runs without the filter. Whatever has that number
+    // later is none.
+    if let Ok(filter) = os::inherited(FILTER_FD) {
+        let read = |mut file: File| {
+            let mut bytes = Vec::new();
+            file.read_to_end(&mut bytes).map(|_| bytes)
+        };
+        read(filter.into())
+            .and_then(|bytes| os::install_filter(&bytes))
+            .map_err(|e| format!("cannot install the seccomp filter ({WITHOUT}): {e}"))?;
+    }
     let signals = os::signals(&[libc::SIGCHLD, libc::SIGTERM]);
     let signals = signals.map_err(|e| format!("cannot receive signals: {e}"))?;
     // Without somebody who waits, for example when run by hand, there is nobody to tell.

@@ -25,7 +25,7 @@ use latlab_host::images::{Cache, Image, prepare};
 use latlab_host::nodes::container::{self, Container, ContainerConfig};
 use latlab_host::nodes::session::{self, Session};
 use latlab_host::sys::{self, inside, mount};
-use latlab_model::spec::Runtime;
+use latlab_model::spec::{Runtime, Security};
 
 const ROUNDS: usize = 20;
 
@@ -38,6 +38,7 @@ const LIMITS: Limits = Limits {
     memory_nodes: None,
     memory_bytes: Some(256 << 20),
     pids: None,
+    devices: None,
 };
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
@@ -106,6 +107,7 @@ impl Bench {
             agent: agent.to_owned(),
             binds: Vec::new(),
             env: BTreeMap::new(),
+            security: Security::default(),
         };
         Ok(Self {
             scratch,
@@ -123,6 +125,7 @@ impl Bench {
         let container = Container {
             lab_id: self.config.lab_id.clone(),
             dir: self.config.dir.clone(),
+            agent: self.config.agent.clone(),
             process: running.process,
             cgroup: cgroup.clone(),
         };

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use latlab_host::cgroup::{Cgroups, Error, Limits, NodeCgroup};
+use latlab_host::sys::devices::Device;
 use latlab_host::sys::process::{Exit, Process};
 use latlab_host::sys::spawn::Spawn;
 
@@ -169,4 +170,49 @@ fn a_frozen_group_is_killed_one_by_one() {
         group.0.kill_all().unwrap();
         assert!(group.0.pids().unwrap().is_empty());
     });
+}
+
+/// By the BPF program of the unified tree, and where that is away by the controller of version 1.
+#[test]
+fn a_group_opens_the_common_devices_and_those_it_was_given() {
+    namespaces::enter(
+        "a_group_opens_the_common_devices_and_those_it_was_given",
+        || {
+            let log = Path::new("/dev/kmsg");
+            let given = Device::of_file(log).unwrap();
+            let mut tried = 0;
+            for unified in [true, false] {
+                let trees = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
+                if !unified {
+                    let tree = trees
+                        .iter()
+                        .find(|t| Path::new(t).join("cgroup.procs").exists());
+                    let Some(tree) = tree else { continue };
+                    rustix::mount::unmount(*tree, rustix::mount::UnmountFlags::DETACH).unwrap();
+                }
+                for (node, own) in [("common", None), ("given", Some(given))] {
+                    let limits = Limits {
+                        devices: Some(own.into_iter().collect()),
+                        ..Limits::default()
+                    };
+                    if Cgroups::discover().unwrap().check(&limits).is_err() {
+                        continue;
+                    }
+                    tried += 1;
+                    let group = Group::new(&format!("{node}-{unified}"), &limits);
+                    let open = |device: &str| {
+                        let shell = group.start(&format!("exec 3<{device}"));
+                        assert!(shell.wait(PATIENCE).unwrap());
+                        shell.collect().unwrap() == Some(Exit::Code(0))
+                    };
+                    for common in ["/dev/null", "/dev/zero", "/dev/urandom"] {
+                        assert!(open(common), "{common} in {node}, unified: {unified}");
+                    }
+                    let what = format!("{node}, unified: {unified}");
+                    assert_eq!(open("/dev/kmsg"), own.is_some(), "{what}");
+                }
+            }
+            assert!(tried > 0);
+        },
+    );
 }

@@ -23,7 +23,7 @@ use latlab_host::nodes::session::{Command, Exit, Session};
 use latlab_host::sys::process::Process;
 use latlab_host::sys::{inside, mount};
 use latlab_model::facts::Facts;
-use latlab_model::spec::{Bind, Runtime};
+use latlab_model::spec::{Bind, Runtime, Security};
 use latlab_model::units::CpuList;
 use rustix::mount::{MountFlags, UnmountFlags};
 
@@ -63,6 +63,7 @@ impl Node {
             agent: namespaces::agent(),
             binds: Vec::new(),
             env: BTreeMap::new(),
+            security: Security::default(),
         };
         Self {
             scratch,
@@ -79,6 +80,7 @@ impl Node {
         Container {
             lab_id: self.config.lab_id.clone(),
             dir: self.config.dir.clone(),
+            agent: self.config.agent.clone(),
             process: running.process,
             cgroup: self.cgroup.clone(),
         }
@@ -344,6 +346,7 @@ fn limits_hold_and_are_seen_from_inside() {
             cpuset: Some(CpuList::new(vec![0])),
             memory_bytes: Some(64 << 20),
             pids: Some(64),
+            devices: None,
         };
         let available = Cgroups::discover().unwrap();
         available.check(&limits).unwrap();

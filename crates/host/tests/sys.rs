@@ -238,3 +238,101 @@ fn children_of_a_killed_process_are_found_by_their_label_alone() {
         parent.collect().unwrap();
     });
 }
+
+/// What `prctl(2)` calls `struct prctl_mm_map`.
+#[repr(C)]
+struct MemoryMap {
+    addresses: [u64; 11],
+    auxv: u64,
+    auxv_size: u32,
+    exe_fd: i32,
+}
+
+/// Declares `bytes` of empty memory to be the environment of this process, as any process may.
+fn declare_environment(bytes: usize) {
+    const PR_SET_MM_MAP: u64 = 14;
+    let stat = fs::read_to_string("/proc/self/stat").unwrap();
+    let fields: Vec<&str> = stat
+        .rsplit_once(')')
+        .unwrap()
+        .1
+        .split_whitespace()
+        .collect();
+    // Numbered as in proc_pid_stat(5), which counts two fields before these.
+    let field = |number: usize| fields[number - 3].parse::<u64>().unwrap();
+    let access = libc::PROT_READ;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: a new mapping at an address of the kernel's choice, never unmapped.
+    let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, flags, -1, 0) } as u64;
+    // SAFETY: asks for the current end of the heap only.
+    let heap_end = unsafe { libc::sbrk(0) } as u64;
+    let map = MemoryMap {
+        addresses: [
+            field(26),
+            field(27),
+            field(45),
+            field(46),
+            field(47),
+            heap_end,
+            field(28),
+            field(48),
+            field(49),
+            start,
+            start + bytes as u64,
+        ],
+        auxv: 0,
+        auxv_size: 0,
+        exe_fd: -1,
+    };
+    let size = size_of::<MemoryMap>();
+    // SAFETY: the kernel reads the structure and changes this process's own bookkeeping only.
+    let set = unsafe { libc::prctl(libc::PR_SET_MM, PR_SET_MM_MAP, &raw const map, size, 0) };
+    assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
+}
+
+#[test]
+fn an_environment_of_half_a_gigabyte_costs_the_one_who_looks_for_labels_little() {
+    const CHILD: &str = "LATLAB_TEST_ENVIRONMENT";
+    const NAME: &str =
+        "an_environment_of_half_a_gigabyte_costs_the_one_who_looks_for_labels_little";
+    if std::env::var_os(CHILD).is_some() {
+        declare_environment(512 << 20);
+        println!("declared");
+        std::io::stdin().read_line(&mut String::new()).unwrap();
+        return;
+    }
+    let mut hostile = std::process::Command::new(std::env::current_exe().unwrap())
+        .args([NAME, "--exact", "--nocapture"])
+        .env(CHILD, "1")
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = std::io::BufReader::new(hostile.stdout.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("declared") {
+        line.clear();
+        let length = std::io::BufRead::read_line(&mut said, &mut line).unwrap();
+        assert_ne!(length, 0, "the hostile process ended");
+    }
+    let peak_kib = || {
+        let status = fs::read_to_string("/proc/self/status").unwrap();
+        let line = status
+            .lines()
+            .find(|line| line.starts_with("VmHWM:"))
+            .unwrap();
+        line.split_whitespace()
+            .nth(1)
+            .unwrap()
+            .parse::<u64>()
+            .unwrap()
+    };
+    let before = peak_kib();
+    process::labelled("nobody").unwrap();
+    let grown = peak_kib() - before;
+    let length = process::environ(hostile.id()).unwrap().len();
+    drop(hostile.stdin.take());
+    hostile.wait().unwrap();
+    assert!(grown < 64 << 10, "looking for labels took {grown} KiB");
+    assert_eq!(length, 8 << 20);
+}

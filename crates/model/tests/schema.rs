@@ -11,8 +11,8 @@ use std::collections::BTreeSet;
 
 use latlab_model::spec::yaml::{Value as Node, Yaml};
 use latlab_model::spec::{
-    Acceleration, Cable, Carrier, Device, Lab, LinkKind, NodeKind, Polling, Probe, Protocol,
-    Runtime, Study, schema,
+    Acceleration, Cable, Carrier, Device, Devices, Lab, LinkKind, NodeKind, Polling, Probe,
+    Protocol, Runtime, Seccomp, Study, schema,
 };
 use serde_json::{Map, Value, json};
 
@@ -146,6 +146,13 @@ fn the_keys_are_those_of_the_readers() {
             lab(format!("topology: {{defaults: {{{unknown}}}}}")),
         ),
         (
+            "security",
+            schemas.lab_def("security"),
+            lab(format!(
+                "topology: {{nodes: {{a: {{security: {{{unknown}}}}}}}}}"
+            )),
+        ),
+        (
             "link",
             schemas.lab_def("link"),
             lab(format!(
@@ -195,10 +202,13 @@ fn the_words_are_those_of_the_readers() {
     let schemas = Schemas::load();
     let fields = &schemas.lab_def("fields")["properties"];
     let link = &schemas.lab_def("link")["properties"];
+    let security = &schemas.lab_def("security")["properties"];
     let measurement = &schemas.study_def("measurement")["properties"];
     for (schema, words) in [
         (schemas.lab_def("kind"), NodeKind::WORDS),
         (&fields["runtime"], Runtime::WORDS),
+        (&security["seccomp"], Seccomp::WORDS),
+        (&security["devices"], Devices::WORDS),
         (&fields["acceleration"], Acceleration::WORDS),
         (&link["type"], LinkKind::WORDS),
         (&link["carrier"], Carrier::WORDS),

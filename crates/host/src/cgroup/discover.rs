@@ -86,6 +86,11 @@ pub(super) fn discover(mountinfo: &str) -> Found {
     } else {
         Version::None
     };
+    if found.unified.is_some() {
+        // A BPF program does it there, and one hierarchy less is to be joined.
+        found.on_own.remove(&Controller::Devices);
+        found.missing.remove(&Controller::Devices);
+    }
     explain_missing(&mounts, &mut found);
     found
 }
@@ -126,7 +131,8 @@ fn read_controllers(file: &Path) -> Vec<Controller> {
 
 /// Gives every controller that ended up nowhere a reason, and drops reasons that do not apply.
 fn explain_missing(mounts: &[Mount], found: &mut Found) {
-    for controller in Controller::LIMITING {
+    let devices = found.unified.is_none().then_some(Controller::Devices);
+    for controller in Controller::LIMITING.into_iter().chain(devices) {
         if found.on_unified.contains(&controller) || found.on_own.contains_key(&controller) {
             found.missing.remove(&controller);
             continue;

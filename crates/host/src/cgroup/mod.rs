@@ -20,6 +20,7 @@
 mod discover;
 mod entry;
 mod node;
+mod settings;
 
 use std::fs;
 use std::io;
@@ -32,6 +33,11 @@ pub use discover::Version;
 pub use entry::Entry;
 pub use node::{CpuUsage, NodeCgroup};
 
+use settings::{allowed_devices, settings};
+
+use crate::sys;
+use crate::sys::devices::{self, Device};
+
 /// First component of every group latlab makes.
 pub(crate) const TOP: &str = "latlab";
 
@@ -43,6 +49,11 @@ const CPU_PERIOD_US: u64 = 100_000;
 
 /// The smallest quota the kernel accepts, in microseconds for a period.
 const CPU_QUOTA_MIN_US: u64 = 1_000;
+
+/// What [`Limits::pids`] limits, in words.
+pub(crate) const PROCESSES: &str = "the number of processes";
+/// What [`Limits::devices`] limits, in words.
+pub(crate) const DEVICES: &str = "access to devices";
 
 /// Something the control groups refused.
 #[derive(Debug, thiserror::Error)]
@@ -65,6 +76,9 @@ pub enum Error {
         /// What would be accepted.
         reason: String,
     },
+    /// A system call failed.
+    #[error(transparent)]
+    Sys(#[from] sys::Error),
     /// A name cannot be a directory, or a journaled path is not one of ours.
     #[error("`{0}` does not name a control group of a node")]
     Name(String),
@@ -125,16 +139,19 @@ pub enum Controller {
     Pids,
     /// Stops all processes of a group (version 1 only; part of the core on version 2).
     Freezer,
+    /// Which devices (version 1 only; a BPF program on version 2).
+    Devices,
 }
 
 impl Controller {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Cpuset,
         Self::Cpu,
         Self::Cpuacct,
         Self::Memory,
         Self::Pids,
         Self::Freezer,
+        Self::Devices,
     ];
 
     /// The controllers that carry a limit a node can ask for.
@@ -150,6 +167,7 @@ impl Controller {
             Self::Memory => "memory",
             Self::Pids => "pids",
             Self::Freezer => "freezer",
+            Self::Devices => "devices",
         }
     }
 
@@ -180,6 +198,9 @@ pub struct Limits {
     pub memory_bytes: Option<u64>,
     /// Number of processes and threads.
     pub pids: Option<u64>,
+    /// Only the devices that every program expects ([`devices::COMMON`]), and these.
+    #[serde(default)]
+    pub devices: Option<Vec<Device>>,
 }
 
 impl Limits {
@@ -196,7 +217,10 @@ impl Limits {
             needs.push((Controller::Memory, "memory"));
         }
         if self.pids.is_some() {
-            needs.push((Controller::Pids, "the number of processes"));
+            needs.push((Controller::Pids, PROCESSES));
+        }
+        if self.devices.is_some() {
+            needs.push((Controller::Devices, DEVICES));
         }
         needs
     }
@@ -385,6 +409,9 @@ impl Cgroups {
                 continue;
             };
             let dir = self.place(root, lab, node, limits);
+            if let (Controller::Devices, true) = (controller, unified) {
+                devices::restrict(&dir, &allowed_devices(limits))?;
+            }
             for setting in settings(controller, unified, limits) {
                 let file = dir.join(setting.file);
                 if setting.optional && !file.exists() {
@@ -395,74 +422,6 @@ impl Cgroups {
         }
         Ok(())
     }
-}
-
-/// One value for one control file.
-struct Setting {
-    file: &'static str,
-    value: String,
-    /// The file exists only on some kernels and its absence takes nothing away.
-    optional: bool,
-}
-
-/// The values to write, in order, for what `limits` says about `controller`.
-fn settings(controller: Controller, unified: bool, limits: &Limits) -> Vec<Setting> {
-    let set = |file, value: String| Setting {
-        file,
-        value,
-        optional: false,
-    };
-    let maybe = |file, value: String| Setting {
-        file,
-        value,
-        optional: true,
-    };
-    match controller {
-        Controller::Cpuset => {
-            let list = limits
-                .cpuset
-                .as_ref()
-                .map(ToString::to_string)
-                .unwrap_or_default();
-            let memory = limits.memory_nodes.iter();
-            let mut settings = vec![set("cpuset.cpus", list)];
-            settings.extend(memory.map(|nodes| set("cpuset.mems", nodes.to_string())));
-            settings
-        }
-        Controller::Cpu => {
-            let quota = quota_us(limits.cpus.unwrap_or_default());
-            if unified {
-                vec![set("cpu.max", format!("{quota} {CPU_PERIOD_US}"))]
-            } else {
-                vec![
-                    set("cpu.cfs_period_us", CPU_PERIOD_US.to_string()),
-                    set("cpu.cfs_quota_us", quota.to_string()),
-                ]
-            }
-        }
-        Controller::Memory => {
-            let bytes = limits.memory_bytes.unwrap_or_default().to_string();
-            if unified {
-                vec![
-                    set("memory.max", bytes),
-                    maybe("memory.swap.max", "0".to_owned()),
-                ]
-            } else {
-                vec![
-                    set("memory.limit_in_bytes", bytes.clone()),
-                    maybe("memory.memsw.limit_in_bytes", bytes),
-                ]
-            }
-        }
-        Controller::Pids => vec![set("pids.max", limits.pids.unwrap_or_default().to_string())],
-        Controller::Cpuacct | Controller::Freezer => Vec::new(),
-    }
-}
-
-/// The quota for a period, never below what the kernel accepts. `check` bounds the number of
-/// processors, so the product fits.
-fn quota_us(cpus: f64) -> u64 {
-    ((cpus * CPU_PERIOD_US as f64).round() as u64).max(CPU_QUOTA_MIN_US)
 }
 
 /// Whether `name` is one ordinary path component that cannot hide or leave a directory.
@@ -582,6 +541,7 @@ fn write(file: &Path, value: &str) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
+    use super::settings::quota_us;
     use super::*;
 
     fn cgroups(mountinfo: &str) -> Cgroups {
@@ -736,6 +696,7 @@ mod tests {
             cpuset: Some(CpuList::new(vec![1])),
             memory_bytes: Some(64 << 20),
             pids: Some(9),
+            devices: Some(Vec::new()),
         };
         let lines = |unified| -> Vec<String> {
             Controller::LIMITING
@@ -765,6 +726,13 @@ mod tests {
                 "pids.max=9"
             ]
         );
+        let devices = settings(Controller::Devices, false, &limits);
+        let rules: Vec<_> = devices
+            .iter()
+            .map(|s| format!("{}={}", s.file, s.value))
+            .collect();
+        assert_eq!(rules[..2], ["devices.deny=a", "devices.allow=c 1:3 rwm"]);
+        assert!(settings(Controller::Devices, true, &limits).is_empty());
         assert_eq!(quota_us(0.01), 1_000);
         assert_eq!(quota_us(1.5), 150_000);
     }

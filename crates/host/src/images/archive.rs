@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
+use super::budget::{Meter, check_name};
+
 /// More members than any image has; bounds the memory that a hostile archive can take.
 const MAX_MEMBERS: usize = 1 << 16;
 
@@ -33,11 +35,17 @@ pub(super) struct Archive<R> {
 impl<R: Read + Seek> Archive<R> {
     /// Reads the table of contents.
     pub(super) fn read(source: R) -> Result<Self, String> {
-        let mut tar = tar::Archive::new(source);
+        let meter = Meter::default();
+        meter.allow_description();
+        let mut tar = tar::Archive::new(meter.of(source));
         let mut members = BTreeMap::new();
         let entries = tar.entries_with_seek().map_err(|e| e.to_string())?;
         for entry in entries {
             let entry = entry.map_err(|e| format!("not a tar file, or a damaged one: {e}"))?;
+            // Contents are skipped by seeking, so only descriptions are read here.
+            meter.allow_description();
+            check_name(&entry.path_bytes())?;
+            check_name(&entry.link_name_bytes().unwrap_or_default())?;
             let Some(name) = normal(&entry.path_bytes(), "") else {
                 continue;
             };
@@ -63,7 +71,7 @@ impl<R: Read + Seek> Archive<R> {
             }
         }
         Ok(Self {
-            source: tar.into_inner(),
+            source: tar.into_inner().into_inner(),
             members,
         })
     }

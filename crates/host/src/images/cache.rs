@@ -11,15 +11,23 @@
 use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, Mode, OFlags};
 
 use super::archive::Archive;
+use super::budget::Budget;
 use super::codec::{Hashing, decompress};
 use super::manifest::{self, Found, ImageConfig, LayerRef};
 use super::{Error, layer};
+
+/// Begins the name of a directory in which an image is unpacked.
+const UNPACKING: &str = ".unpack-";
+
+/// What may follow the last member of a layer: zeroes up to the end of a tape's record.
+const MAX_PADDING_BYTES: u64 = 16 << 20;
 
 /// The directory that holds the unpacked images.
 #[derive(Debug, Clone)]
@@ -67,15 +75,16 @@ impl Cache {
         name: &str,
         file: &Path,
     ) -> Result<(), Error> {
-        let work = self.dir.join(format!(".unpack-{name}"));
-        remove_all(&work)?;
+        self.sweep()?;
+        let work = self.dir.join(format!("{UNPACKING}{name}"));
         let root_path = work.join("rootfs");
         fs::create_dir_all(&root_path).map_err(Error::io("make", &root_path))?;
         let root = open_directory(&root_path)?;
+        let mut budget = Budget::in_free_space(&root_path)?;
         let result = found
             .layers
             .iter()
-            .try_for_each(|layer| unpack_layer(archive, layer, &root));
+            .try_for_each(|layer| unpack_layer(archive, layer, &root, &mut budget));
         if let Err(reason) = result {
             // The reason matters more than a rest that the next attempt removes.
             let _ = remove_all(&work);
@@ -87,6 +96,21 @@ impl Cache {
         // After a crash of the machine the name must not stand for half-written files.
         rustix::fs::syncfs(&root).map_err(|e| Error::io("write out", &work)(e.into()))?;
         fs::rename(&work, ready).map_err(Error::io("move into place", ready))
+    }
+
+    /// Removes what processes left that died while they unpacked; to be called under the lock.
+    fn sweep(&self) -> Result<(), Error> {
+        let entries = fs::read_dir(&self.dir).map_err(Error::io("list", &self.dir))?;
+        for entry in entries.flatten() {
+            if entry
+                .file_name()
+                .as_bytes()
+                .starts_with(UNPACKING.as_bytes())
+            {
+                remove_all(&entry.path())?;
+            }
+        }
+        Ok(())
     }
 
     /// Waits for its turn. Set-user-id programs of images are nobody's business on the host, hence
@@ -120,28 +144,36 @@ fn unpack_layer(
     archive: &mut Archive<File>,
     layer: &LayerRef,
     root: &OwnedFd,
+    budget: &mut Budget,
 ) -> Result<(), String> {
-    let whiteouts = verify(archive, layer)?;
+    // The second reading costs what the first one did, unless the file has changed meanwhile.
+    let mut again = budget.clone();
+    let whiteouts = verify(archive, layer, budget)?;
     layer::remove(root.as_fd(), &whiteouts)?;
     let source = decompress(archive.open(&layer.member)?).map_err(|e| e.to_string())?;
-    layer::extract(root.as_fd(), source)
+    layer::extract(root.as_fd(), source, &mut again)
 }
 
 /// First reading of a layer: both its digests are right, and these are its whiteouts.
-fn verify(archive: &mut Archive<File>, layer: &LayerRef) -> Result<Vec<layer::Whiteout>, String> {
+fn verify(
+    archive: &mut Archive<File>,
+    layer: &LayerRef,
+    budget: &mut Budget,
+) -> Result<Vec<layer::Whiteout>, String> {
     let damaged = |e: io::Error| format!("layer `{}`: {e}", layer.member);
     let mut packed = Hashing::new(archive.open(&layer.member)?);
     let mut unpacked = Hashing::new(decompress(&mut packed).map_err(damaged)?);
     let whiteouts =
-        layer::scan(&mut unpacked).map_err(|e| format!("layer `{}`: {e}", layer.member))?;
-    let diff_id = unpacked.finish().map_err(damaged)?;
+        layer::scan(&mut unpacked, budget).map_err(|e| format!("layer `{}`: {e}", layer.member))?;
+    let diff_id = unpacked.finish(MAX_PADDING_BYTES).map_err(damaged)?;
     if diff_id != layer.diff_id {
         return Err(format!(
             "layer {} unpacks to digest {diff_id}",
             layer.diff_id
         ));
     }
-    let digest = packed.finish().map_err(damaged)?;
+    // No more than the archive itself is long.
+    let digest = packed.finish(u64::MAX).map_err(damaged)?;
     match &layer.digest {
         Some(expected) if *expected != digest => {
             Err(format!("layer {expected} has digest {digest}"))

@@ -126,9 +126,12 @@ fn what_a_killed_process_left_is_replaced() {
     let half = ready.with_file_name(format!(".unpack-{name}"));
     fs::rename(ready, &half).unwrap();
     fs::write(half.join("rootfs/etc/rest"), "").unwrap();
+    let others = ready.with_file_name(".unpack-of-another-image");
+    fs::create_dir_all(others.join("rootfs")).unwrap();
     let (root, config) = scratch.cache().unpack(&file).unwrap();
     check_contents(&root, &config);
     assert!(!root.join("etc/rest").exists() && !half.exists());
+    assert!(!others.exists(), "nobody else would remove it");
 }
 
 #[test]

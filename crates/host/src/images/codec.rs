@@ -106,9 +106,14 @@ impl<R: Read> Hashing<R> {
         }
     }
 
-    /// Reads what is left and returns the digest of everything, `sha256:` and 64 digits.
-    pub(super) fn finish(mut self) -> io::Result<String> {
-        io::copy(&mut self, &mut io::sink())?;
+    /// Reads what is left, at most `max` bytes, and returns the digest of everything, `sha256:` and 64
+    /// digits.
+    pub(super) fn finish(mut self, max: u64) -> io::Result<String> {
+        let rest = io::copy(&mut (&mut self).take(max), &mut io::sink())?;
+        if rest == max && self.read(&mut [0])? > 0 {
+            let reason = format!("more than {max} bytes follow its last member");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+        }
         Ok(format_digest(&self.hash.finalize()))
     }
 }
@@ -186,9 +191,10 @@ mod tests {
         let mut one = [0];
         hashing.read_exact(&mut one).unwrap();
         assert_eq!(
-            hashing.finish().unwrap(),
+            hashing.finish(2).unwrap(),
             expected,
             "what was not read counts too"
         );
+        assert!(Hashing::new(&b"abc"[..]).finish(2).is_err());
     }
 }

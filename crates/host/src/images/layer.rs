@@ -22,6 +22,8 @@ use rustix::fs::{
 };
 use tar::EntryType;
 
+use super::budget::{Budget, Meter, Metered, check_name};
+
 /// Prefix of a member that removes the lower one of the rest of its name.
 const WHITEOUT: &[u8] = b".wh.";
 
@@ -40,35 +42,62 @@ pub(super) enum Whiteout {
     Contents(PathBuf),
 }
 
-/// First reading: the whiteouts.
-pub(super) fn scan(source: impl Read) -> Result<Vec<Whiteout>, String> {
+/// First reading: the whiteouts. Whether there is room for the layer is found here, too.
+pub(super) fn scan(source: impl Read, budget: &mut Budget) -> Result<Vec<Whiteout>, String> {
     let mut whiteouts = Vec::new();
-    let mut tar = tar::Archive::new(source);
-    for entry in tar.entries().map_err(|e| e.to_string())? {
-        let entry = entry.map_err(|e| e.to_string())?;
-        let Some(path) = clean(&entry.path_bytes())? else {
-            continue;
-        };
-        let Some(name) = path.file_name().map(OsStr::as_bytes) else {
-            continue;
-        };
-        let parent = path.parent().unwrap_or(Path::new(""));
-        if name == OPAQUE {
-            whiteouts.push(Whiteout::Contents(parent.to_owned()));
-        } else if name.starts_with(LEGACY) {
-            continue;
-        } else if let Some(hidden) = name.strip_prefix(WHITEOUT) {
-            // `.wh...` would name the directory itself or the one above.
-            if matches!(hidden, b"" | b"." | b"..") {
-                return Err(format!(
-                    "`{}` removes nothing that has a name",
-                    path.display()
-                ));
-            }
-            whiteouts.push(Whiteout::Path(parent.join(OsStr::from_bytes(hidden))));
-        }
-    }
+    members(source, budget, |path, _| {
+        whiteouts.extend(whiteout(path)?);
+        Ok(())
+    })?;
     Ok(whiteouts)
+}
+
+/// Calls `each` with every member that has a name, in their order, as long as the budget lasts.
+fn members<R: Read>(
+    source: R,
+    budget: &mut Budget,
+    mut each: impl FnMut(&Path, &mut tar::Entry<'_, Metered<R>>) -> Result<(), String>,
+) -> Result<(), String> {
+    let meter = Meter::default();
+    meter.allow_description();
+    let mut tar = tar::Archive::new(meter.of(source));
+    for entry in tar.entries().map_err(|e| e.to_string())? {
+        let mut entry = entry.map_err(|e| e.to_string())?;
+        budget.take(&entry.path_bytes(), entry.size())?;
+        check_name(&entry.link_name_bytes().unwrap_or_default())?;
+        meter.allow(entry.size());
+        if let Some(path) = clean(&entry.path_bytes())? {
+            each(&path, &mut entry)?;
+        }
+        // The reader would skip the rest together with reading the next description.
+        io::copy(&mut entry, &mut io::sink()).map_err(|e| e.to_string())?;
+        meter.allow_description();
+    }
+    Ok(())
+}
+
+/// What a member takes away from lower layers, by its name.
+fn whiteout(path: &Path) -> Result<Option<Whiteout>, String> {
+    let Some(name) = path.file_name().map(OsStr::as_bytes) else {
+        return Ok(None);
+    };
+    let parent = path.parent().unwrap_or(Path::new(""));
+    if name == OPAQUE {
+        return Ok(Some(Whiteout::Contents(parent.to_owned())));
+    }
+    let Some(hidden) = name.strip_prefix(WHITEOUT) else {
+        return Ok(None);
+    };
+    if name.starts_with(LEGACY) {
+        return Ok(None);
+    }
+    // `.wh...` would name the directory itself or the one above.
+    if matches!(hidden, b"" | b"." | b"..") {
+        let path = path.display();
+        return Err(format!("`{path}` removes nothing that has a name"));
+    }
+    let hidden = parent.join(OsStr::from_bytes(hidden));
+    Ok(Some(Whiteout::Path(hidden)))
 }
 
 /// Takes away from `root` what the scan found.
@@ -116,26 +145,23 @@ fn through_fd(dir: &OwnedFd) -> PathBuf {
 }
 
 /// Second reading: writes what the layer adds below `root`.
-pub(super) fn extract(root: BorrowedFd<'_>, source: impl Read) -> Result<(), String> {
+pub(super) fn extract(
+    root: BorrowedFd<'_>,
+    source: impl Read,
+    budget: &mut Budget,
+) -> Result<(), String> {
     let mut directories = Vec::new();
-    let mut tar = tar::Archive::new(source);
-    for entry in tar.entries().map_err(|e| e.to_string())? {
-        let mut entry = entry.map_err(|e| e.to_string())?;
-        let Some(path) = clean(&entry.path_bytes())? else {
-            continue;
-        };
-        if path
-            .file_name()
-            .is_some_and(|n| n.as_bytes().starts_with(WHITEOUT))
-        {
-            continue;
+    members(source, budget, |path, entry| {
+        let name = path.file_name().map(OsStr::as_bytes);
+        if name.is_some_and(|name| name.starts_with(WHITEOUT)) {
+            return Ok(());
         }
-        add(root, &path, &mut entry)
-            .map_err(|e| format!("cannot unpack `{}`: {e}", path.display()))?;
+        add(root, path, entry).map_err(|e| format!("cannot unpack `{}`: {e}", path.display()))?;
         if entry.header().entry_type().is_dir() {
-            directories.push((path, entry.header().mtime().unwrap_or(0)));
+            directories.push((path.to_owned(), entry.header().mtime().unwrap_or(0)));
         }
-    }
+        Ok(())
+    })?;
     // Adding to a directory touched its time, so those are set last.
     for (path, mtime) in directories {
         let set = open_dir(root, &path).and_then(|dir| set_time(&dir, OsStr::new("."), mtime));
@@ -270,6 +296,8 @@ fn write_file<R: Read>(
     Ok(())
 }
 
+/// Makes a FIFO, or the device 0:0 by which overlays mark what is removed. Images bring no other
+/// devices: those of a node come from its runtime.
 fn make_node<R: Read>(parent: &OwnedFd, name: &OsStr, entry: &tar::Entry<'_, R>) -> io::Result<()> {
     let header = entry.header();
     let kind = match header.entry_type() {
@@ -282,6 +310,9 @@ fn make_node<R: Read>(parent: &OwnedFd, name: &OsStr, entry: &tar::Entry<'_, R>)
     } else {
         let major = header.device_major()?.unwrap_or(0);
         let minor = header.device_minor()?.unwrap_or(0);
+        if (kind, major, minor) != (FileType::CharacterDevice, 0, 0) {
+            return Err(invalid("it is a device, which images may not bring"));
+        }
         rustix::fs::makedev(major, minor)
     };
     Ok(rustix::fs::mknodat(

@@ -25,8 +25,10 @@ impl Scratch {
     }
 
     fn apply(&self, layer: &[u8]) -> Result<(), String> {
-        remove(self.root.as_fd(), &scan(layer)?)?;
-        extract(self.root.as_fd(), layer)
+        let mut budget = Budget::of_bytes(1 << 20);
+        let mut again = budget.clone();
+        remove(self.root.as_fd(), &scan(layer, &mut budget)?)?;
+        extract(self.root.as_fd(), layer, &mut again)
     }
 
     fn text(&self, inside: &str) -> String {
@@ -219,9 +221,134 @@ fn a_file_replaces_a_link_instead_of_writing_through_it() {
 fn damaged_layers_are_errors() {
     let good = layer(&[Item::File("a", &"x".repeat(2000), 0o644)]);
     assert!(Scratch::new("cut").apply(&good[..1024]).is_err());
-    assert!(scan(&[0x55; 1024][..]).is_err());
+    assert!(scan(&[0x55; 1024][..], &mut Budget::of_bytes(0)).is_err());
     assert!(
-        scan(&[][..]).unwrap().is_empty(),
+        scan(&[][..], &mut Budget::of_bytes(0)).unwrap().is_empty(),
         "an empty layer changes nothing"
     );
+}
+
+/// A tar of one member whose header says `size`, with `bytes` after it.
+fn member(kind: EntryType, name: &str, size: u64, bytes: &[u8]) -> Vec<u8> {
+    let mut header = tar::Header::new_gnu();
+    header.set_path(name).unwrap();
+    header.set_entry_type(kind);
+    header.set_size(size);
+    header.set_mode(0o644);
+    header.set_uid(0);
+    header.set_gid(0);
+    header.set_cksum();
+    let mut tar = header.as_bytes().to_vec();
+    tar.extend_from_slice(bytes);
+    tar.resize(tar.len().next_multiple_of(512), 0);
+    tar
+}
+
+/// Nothing may be read of such a member: it has no end.
+struct Endless(Vec<u8>, usize);
+
+impl Read for Endless {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let given = self.0.get(self.1..).unwrap_or_default();
+        let length = given.len().min(buf.len());
+        buf[..length].copy_from_slice(&given[..length]);
+        let length = if length == 0 {
+            buf.fill(b'a');
+            buf.len()
+        } else {
+            length
+        };
+        self.1 += length;
+        assert!(self.1 < 16 << 20, "read on and on");
+        Ok(length)
+    }
+}
+
+#[test]
+fn descriptions_without_end_are_not_kept_in_memory() {
+    for kind in [
+        EntryType::GNULongName,
+        EntryType::GNULongLink,
+        EntryType::XHeader,
+    ] {
+        let bomb = Endless(member(kind, "long", 1 << 40, b""), 0);
+        let error = scan(bomb, &mut Budget::of_bytes(u64::MAX)).unwrap_err();
+        assert!(error.contains("describes a member"), "{kind:?}: {error}");
+    }
+}
+
+#[test]
+fn what_there_is_no_room_for_is_refused_before_it_is_read() {
+    for kind in [
+        EntryType::Regular,
+        EntryType::Directory,
+        EntryType::XGlobalHeader,
+    ] {
+        let bomb = Endless(member(kind, "large", 1 << 40, b""), 0);
+        let error = scan(bomb, &mut Budget::of_bytes(1 << 30)).unwrap_err();
+        assert!(error.contains("more than 1024 MiB"), "{kind:?}: {error}");
+    }
+    // A sparse file is as large as it says, however little of it there is.
+    let mut sparse = member(EntryType::GNUSparse, "sparse", 0, b"");
+    let octal = |number: u64| format!("{number:011o}\0");
+    sparse[386..398].copy_from_slice(octal((1 << 33) - 1).as_bytes());
+    sparse[398..410].copy_from_slice(octal(0).as_bytes());
+    sparse[483..495].copy_from_slice(octal((1 << 33) - 1).as_bytes());
+    let mut header = tar::Header::from_byte_slice(&sparse[..512]).clone();
+    header.set_cksum();
+    let error = scan(&header.as_bytes()[..], &mut Budget::of_bytes(1 << 30)).unwrap_err();
+    assert!(error.contains("more than 1024 MiB"), "{error}");
+}
+
+#[test]
+fn names_longer_than_a_path_and_members_without_number_are_refused() {
+    let name = [b"a/".repeat(3000), vec![0]].concat();
+    let mut tar = member(EntryType::GNULongName, "long", name.len() as u64, &name);
+    tar.extend(member(EntryType::Regular, "x", 0, b""));
+    let error = scan(&*tar, &mut Budget::of_bytes(0)).unwrap_err();
+    assert!(error.contains("longer than a path"), "{error}");
+    let one = member(EntryType::Regular, "x", 0, b"");
+    let many = Read::take(Repeated(one), 1_000_001 * 512);
+    let error = scan(many, &mut Budget::of_bytes(0)).unwrap_err();
+    assert!(error.contains("more members"), "{error}");
+}
+
+/// A member again and again.
+struct Repeated(Vec<u8>);
+
+impl Read for Repeated {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let length = buf.len().min(512);
+        buf[..length].copy_from_slice(&self.0[..length]);
+        self.0.rotate_left(length);
+        Ok(length)
+    }
+}
+
+#[test]
+fn images_bring_no_devices_but_whiteouts() {
+    let device = |kind, major, minor| {
+        let mut header = tar::Header::from_byte_slice(&member(kind, "dev", 0, b"")).clone();
+        header.set_device_major(major).unwrap();
+        header.set_device_minor(minor).unwrap();
+        header.set_uid(rustix::process::geteuid().as_raw().into());
+        header.set_gid(rustix::process::getegid().as_raw().into());
+        header.set_cksum();
+        header.as_bytes().to_vec()
+    };
+    let scratch = Scratch::new("devices");
+    for (kind, major, minor) in [
+        (EntryType::Block, 254, 0),
+        (EntryType::Block, 0, 0),
+        (EntryType::Char, 1, 1),
+        (EntryType::Char, 0, 1),
+    ] {
+        let error = scratch.apply(&device(kind, major, minor)).unwrap_err();
+        assert!(error.contains("images may not bring"), "{error}");
+        assert!(!scratch.at("dev").exists());
+    }
+    if rustix::process::geteuid().is_root() {
+        scratch.apply(&device(EntryType::Char, 0, 0)).unwrap();
+        assert_eq!(fs::symlink_metadata(scratch.at("dev")).unwrap().rdev(), 0);
+    }
 }

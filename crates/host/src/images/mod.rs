@@ -11,9 +11,11 @@
 //!   into a cache, under the digest of its manifest.
 //!
 //! Archives come from elsewhere, so every byte that enters the cache has been compared with the
-//! digest that names it, and every path of a layer is resolved inside the image's root.
+//! digest that names it, every path of a layer is resolved inside the image's root, and nothing is
+//! read or written beyond a budget.
 
 mod archive;
+mod budget;
 mod cache;
 mod codec;
 mod host;
@@ -154,7 +156,9 @@ pub mod fuzz {
 
     /// The bytes as a compressed layer, up to the list of what it would change.
     pub fn layer(bytes: &[u8]) {
-        let _ = super::codec::decompress(Cursor::new(bytes)).map(super::layer::scan);
+        let mut budget = super::budget::Budget::of_bytes(1 << 30);
+        let layer = super::codec::decompress(Cursor::new(bytes));
+        let _ = layer.map(|layer| super::layer::scan(layer, &mut budget));
     }
 }
 

@@ -7,6 +7,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -24,6 +26,7 @@ use crate::dirs::Dirs;
 use crate::journal::{self, Claim, Journal, Undo};
 use crate::links::{self, Network, Plug};
 use crate::nodes::container::{self, ContainerConfig};
+use crate::sys::devices::Device;
 use crate::sys::file::Lock;
 use crate::sys::mount;
 use crate::sys::process::ProcessId;
@@ -236,7 +239,11 @@ impl Lab {
         // Not made durable: after a power failure the lab is gone anyway, and the journal is what
         // removes it.
         let new = path.with_extension("new");
-        fs::write(&new, text)
+        // The plan holds the environment of the lab's commands, which may be secrets.
+        let mut options = fs::File::options();
+        let file = options.write(true).create(true).truncate(true).mode(0o600);
+        file.open(&new)
+            .and_then(|mut file| file.write_all(&text))
             .and_then(|()| fs::rename(&new, &path))
             .map_err(io("write", &path))
     }
@@ -313,9 +320,13 @@ impl Lab {
             node: node.name.clone(),
             source,
         };
-        let group =
-            self.groups
-                .create(&self.state.lab, &node.name, &limits(&self.state.plan, node));
+        let binds = prepared.binds(node);
+        let mut limits = limits(&self.state.plan, node);
+        if let Some(devices) = &mut limits.devices {
+            let sources = binds.iter().map(|bind| Path::new(&bind.source));
+            devices.extend(sources.filter_map(Device::of_file));
+        }
+        let group = self.groups.create(&self.state.lab, &node.name, &limits);
         let group = group.map_err(|source| Error::Cgroup {
             node: node.name.clone(),
             source,
@@ -332,8 +343,9 @@ impl Lab {
                     netns,
                     dir,
                     agent: self.agent.clone(),
-                    binds: prepared.binds(node),
+                    binds,
                     env: node.env.clone(),
+                    security: node.security.clone(),
                 };
                 let running = container::start(&config, &group).map_err(|e| failed(e.into()))?;
                 Ok(running.process)
@@ -349,7 +361,7 @@ impl Lab {
                     dir: &dir,
                     agent: &self.agent,
                     cache: self.dirs.cache(),
-                    binds: prepared.binds(node),
+                    binds,
                     cgroup: &group,
                 };
                 let plugs: Vec<Plug> = plugs.into_values().collect();

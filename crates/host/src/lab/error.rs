@@ -198,6 +198,17 @@ impl Error {
                 source: cgroup::Error::Occupied { .. },
                 ..
             } => "end them, or move them into a group of their own beside latlab's".into(),
+            Error::Cgroup {
+                source:
+                    cgroup::Error::Unavailable {
+                        what: cgroup::PROCESSES | cgroup::DEVICES,
+                        ..
+                    }
+                    | cgroup::Error::Sys(_),
+                ..
+            } => "a container does without where the lab says so: `security: {pids: unlimited, \
+                  devices: all}`"
+                .into(),
             Error::Cgroup { .. } => {
                 "`latlab doctor` says which limits this machine can enforce".into()
             }
@@ -238,7 +249,7 @@ fn io_hint(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::ENOSPC | libc::EDQUOT) => "free some space there and try again".into(),
         Some(libc::EROFS | libc::EACCES | libc::EPERM) => {
-            "it must be writable for root; LATLAB_STATE_DIR, LATLAB_RUN_DIR and LATLAB_CACHE_DIR \
+            "it is for root to read and write: try `sudo`; LATLAB_STATE_DIR, LATLAB_RUN_DIR and LATLAB_CACHE_DIR \
              name other places"
                 .into()
         }

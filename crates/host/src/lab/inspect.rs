@@ -19,7 +19,7 @@ pub fn list(dirs: &Dirs) -> Result<Vec<String>, Error> {
     Ok(journal::labs(dirs)?)
 }
 
-/// The nodes of a lab. Needs no root.
+/// The nodes of a lab. For root: the state holds the environment of the lab's commands.
 ///
 /// # Errors
 /// When there is no lab of that name.
@@ -34,7 +34,7 @@ pub fn inspect(dirs: &Dirs, name: &str) -> Result<Vec<NodeRow>, Error> {
     }
 }
 
-/// The plan a lab was made from. Needs no root.
+/// The plan a lab was made from. For root, as [`inspect`].
 ///
 /// # Errors
 /// When there is no lab of that name, or it did not get that far.

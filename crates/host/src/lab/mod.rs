@@ -29,7 +29,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use latlab_model::plan::{NodePlan, Plan};
-use latlab_model::spec::NodeKind;
+use latlab_model::spec::{Devices, NodeKind};
 use latlab_model::state::LabState;
 
 pub use crate::journal::exists;
@@ -185,6 +185,7 @@ impl Lab {
                 let container = Container {
                     lab_id: self.state.id.clone(),
                     dir: self.dirs.node(&self.state.lab, node),
+                    agent: self.agent.clone(),
                     process: self
                         .process(index)
                         .ok_or_else(|| failed(NEVER_CAME_UP.into()))?,
@@ -338,6 +339,7 @@ impl Lab {
 /// guest's; its control group confines QEMU to processors and otherwise only counts.
 fn limits(plan: &Plan, node: &NodePlan) -> Limits {
     let enforced = matches!(node.kind, NodeKind::Native | NodeKind::Container);
+    let container = (node.kind == NodeKind::Container).then_some(&node.security);
     let partition = tune::in_partition(plan, node);
     let cpuset = node.cpuset.as_ref().map(|set| match partition {
         // A group in the partition has processors of the partition only.
@@ -350,7 +352,10 @@ fn limits(plan: &Plan, node: &NodePlan) -> Limits {
         partition,
         memory_nodes: node.memory_nodes.clone(),
         memory_bytes: node.memory.filter(|_| enforced).map(|m| m.0),
-        pids: None,
+        pids: container.and_then(|s| s.pids.limit()),
+        devices: container
+            .filter(|s| s.devices == Devices::Default)
+            .map(|_| Vec::new()),
     }
 }
 
@@ -408,4 +413,30 @@ fn agent() -> Result<PathBuf, Error> {
 /// Journal of a lab, for those who only need to know that it exists.
 fn has_journal(dirs: &Dirs, name: &str) -> Result<bool, Error> {
     Ok(Journal::read(dirs, name)?.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn containers_are_limited_unless_the_lab_says_otherwise() {
+        let text = "name: l\ntopology:\n  nodes:\n    \
+             plain: {kind: container}\n    \
+             free: {kind: container, security: {pids: unlimited, devices: all}}\n    \
+             native: {kind: native}\n";
+        let lab = latlab_model::spec::Lab::parse(text).expect("a lab");
+        let facts = latlab_model::facts::Facts {
+            tools: [("crun".to_string(), "1".to_string())].into(),
+            ..Default::default()
+        };
+        let plan = latlab_model::plan::plan(&lab, &facts).expect("a plan");
+        let of = |name: &str| {
+            let limits = limits(&plan, plan.node(name).expect("a node"));
+            (limits.pids, limits.devices)
+        };
+        assert_eq!(of("plain"), (Some(4096), Some(Vec::new())));
+        assert_eq!(of("free"), (None, None));
+        assert_eq!(of("native"), (None, None));
+    }
 }

@@ -55,13 +55,24 @@ struct BpfRawTracepointOpen {
 }
 
 /// Calls `bpf(2)` with an attribute whose addresses are valid; the result is a descriptor.
-fn bpf<T>(command: c_int, attribute: &T) -> io::Result<OwnedFd> {
+pub(super) fn bpf<T>(command: c_int, attribute: &T) -> io::Result<OwnedFd> {
+    descriptor(call_bpf(command, attribute))
+}
+
+/// The same for a command that only succeeds or fails.
+pub(super) fn bpf_call<T>(command: c_int, attribute: &T) -> io::Result<()> {
+    match call_bpf(command, attribute) {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+fn call_bpf<T>(command: c_int, attribute: &T) -> c_long {
     let pointer: *const T = attribute;
     // SAFETY: the kernel reads `size_of::<T>()` bytes at `pointer`, which is a live reference, and
     // what the addresses in it point to, which the callers keep alive over the call. It writes
     // nothing: no log was asked for.
-    let fd = unsafe { libc::syscall(libc::SYS_bpf, command, pointer, size_of::<T>()) };
-    descriptor(fd)
+    unsafe { libc::syscall(libc::SYS_bpf, command, pointer, size_of::<T>()) }
 }
 
 /// Takes the result of a system call that makes a descriptor.

@@ -5,6 +5,8 @@
 //! that undoes it) is in the modules that call it. `unsafe` is allowed only here, in the few
 //! places that have no safe wrapper: leaving a namespace, `clone3`, `sched_setattr`, and ioctls.
 
+mod calls;
+pub mod devices;
 pub mod ethtool;
 pub mod feature;
 pub mod file;
@@ -13,6 +15,8 @@ pub mod mount;
 pub mod netns;
 pub mod process;
 pub mod sched;
+pub mod sealed;
+pub mod seccomp;
 pub mod shared;
 pub mod spawn;
 pub mod tap;

@@ -7,7 +7,7 @@
 //! [`LAB_VARIABLE`], which every process of a lab inherits. Nothing is ever found by name.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -23,6 +23,9 @@ pub const LAB_VARIABLE: &str = "LATLAB_LAB";
 
 /// After SIGKILL a process ends unless it is stuck in the kernel; it is not waited for longer.
 const KILL_PATIENCE: Duration = Duration::from_secs(5);
+
+/// No environment that a process was started with is larger (execve(2): three quarters of 8 MiB).
+const MAX_ENVIRON_BYTES: u64 = 8 << 20;
 
 /// A process, told apart from every other one since boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -167,8 +170,9 @@ pub fn labelled(id: &str) -> Result<Vec<Process>, Error> {
 
 /// Every process, except this one, that carries the label of any lab, with that lab's id.
 ///
-/// The environment read is the one the process started its program with: a label is there from
-/// `execve` on, and a program cannot lose it except by overwriting its own memory.
+/// The environment read is the one the process started its program with. A program that was
+/// started without the label (`env -i`), or has overwritten its own memory, is found by the node's
+/// control group only.
 pub fn all_labelled() -> Result<Vec<(String, Process)>, Error> {
     let entries = fs::read_dir("/proc").map_err(Error::of("list", "/proc"))?;
     let mut found = Vec::new();
@@ -250,7 +254,21 @@ fn has_no_memory(pid: u32) -> bool {
 
 /// The lab a process belongs to; `None` for strangers, kernel threads and what has ended.
 fn label_of(pid: u32) -> Option<String> {
-    find_label(&fs::read(format!("/proc/{pid}/environ")).ok()?)
+    find_label(&environ(pid)?)
+}
+
+/// The environment of a process, its variables separated by zero bytes; `None` if it has none that
+/// may be read.
+///
+/// Any process may declare gigabytes of its memory to be its environment (`PR_SET_MM_MAP`,
+/// prctl(2)), so the size has a limit, above the 6 MiB that execve(2) accepts.
+pub fn environ(pid: u32) -> Option<Vec<u8>> {
+    let file = fs::File::open(format!("/proc/{pid}/environ")).ok()?;
+    let mut environ = Vec::new();
+    file.take(MAX_ENVIRON_BYTES)
+        .read_to_end(&mut environ)
+        .ok()?;
+    Some(environ)
 }
 
 fn find_label(environ: &[u8]) -> Option<String> {
@@ -363,7 +381,7 @@ mod tests {
             .spawn()
             .unwrap();
         let mut line = [0; 6];
-        io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut line).unwrap();
+        Read::read_exact(child.stdout.as_mut().unwrap(), &mut line).unwrap();
         let process = Process::of_pid(child.id()).unwrap().unwrap();
         assert!(!process.wait(Duration::from_millis(1)).unwrap());
         let survivors = stop(&[process], Duration::from_millis(50)).unwrap();

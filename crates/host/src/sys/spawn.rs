@@ -25,24 +25,14 @@ use rustix::io::Errno;
 use rustix::pipe::PipeFlags;
 use rustix::process::{Signal, getpid, getppid};
 
+mod child;
+
+use child::{CHANGE_DIRECTORY, Child, EXECUTE, Pointers, STEPS};
+
 use super::Error;
 use super::process::{Exit, LAB_VARIABLE, Process};
+use super::seccomp::Filter;
 use crate::cgroup::Entry;
-
-/// What the child was doing when it failed, in the order of doing; told to the parent as an index.
-const STEPS: [&str; 8] = [
-    "tie to its parent",
-    "join control group for",
-    "enter network namespace for",
-    "enter root directory for",
-    "start a session for",
-    "arrange descriptors for",
-    CHANGE_DIRECTORY,
-    "execute",
-];
-
-/// The one step whose failure is not about the program.
-const CHANGE_DIRECTORY: &str = "enter directory";
 
 /// A process to be started. Standard input, output and error are `/dev/null` unless given.
 #[derive(Debug)]
@@ -55,8 +45,38 @@ pub struct Spawn<'a> {
     root: Option<Root<'a>>,
     cgroup: Option<&'a Entry>,
     descriptors: Vec<(BorrowedFd<'a>, RawFd)>,
+    executable: Executable<'a>,
+    confinement: Confinement<'a>,
     session: bool,
     tied: bool,
+}
+
+/// Which file is executed.
+#[derive(Debug, Clone, Copy, Default)]
+pub enum Executable<'a> {
+    /// The program, by its path.
+    #[default]
+    Path,
+    /// This file in the place of the program.
+    File(BorrowedFd<'a>),
+    /// The agent in this file, which executes the program by its path.
+    ///
+    /// Until it has executed something, a child's `/proc/self/exe` is latlab's own binary. A program
+    /// of a hostile root whose first line is `#!/proc/self/exe` would be given that, together
+    /// with libraries from its own root (CVE-2019-5736). Of the agent in a sealed memory file there is nothing
+    /// to be had: it is linked statically, and cannot be written.
+    Launcher(BorrowedFd<'a>),
+}
+
+/// What a program gives up for good before it is executed.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Confinement<'a> {
+    /// What set-user-id programs and file capabilities would grant (kernel: no_new_privs).
+    pub no_new_privileges: bool,
+    /// System calls; only together with `no_new_privileges`.
+    pub filter: Option<&'a Filter>,
+    /// Real-time and raised priorities, which a resource limit could grant without a capability.
+    pub no_priority: bool,
 }
 
 /// A root directory in another process's mount namespace.
@@ -94,9 +114,23 @@ impl<'a> Spawn<'a> {
             root: None,
             cgroup: None,
             descriptors: Vec::new(),
+            executable: Executable::Path,
+            confinement: Confinement::default(),
             session: false,
             tied: false,
         }
+    }
+
+    /// Says which file is executed.
+    pub fn executable(mut self, executable: Executable<'a>) -> Self {
+        self.executable = executable;
+        self
+    }
+
+    /// Has it give up what it is not to have.
+    pub fn confine(mut self, confinement: Confinement<'a>) -> Self {
+        self.confinement = confinement;
+        self
     }
 
     /// Adds arguments.
@@ -268,8 +302,30 @@ impl<'a> Spawn<'a> {
                 Error::because("start", self.program.display(), kind, reason)
             })
         };
-        let program = text(find_program(&self.program)?.as_os_str())?;
-        let mut arguments = vec![text(self.program.as_os_str())?];
+        let given = self.descriptors.iter().chain(streams);
+        let mut moves: Vec<_> = given.map(|(from, to)| (from.as_raw_fd(), *to)).collect();
+        for standard in 0..3 {
+            if moves.iter().all(|&(_, to)| to != standard) {
+                moves.push((null.as_raw_fd(), standard));
+            }
+        }
+        // A launcher is told the number at which it reports, so that has one of its own.
+        let report_at = moves.iter().map(|&(_, to)| to + 1).max().unwrap_or(3);
+        let program = match self.executable {
+            Executable::Path => find_program(&self.program)?,
+            _ => self.program.clone(),
+        };
+        let mut arguments = Vec::new();
+        if let Executable::Launcher(_) = self.executable {
+            for word in ["latlab-agent", "launch"] {
+                arguments.push(text(OsStr::new(word))?);
+            }
+            for number in [report_at.to_string(), EXECUTE.to_string()] {
+                arguments.push(text(OsStr::new(&number))?);
+            }
+        }
+        arguments.push(text(self.program.as_os_str())?);
+        let program = text(program.as_os_str())?;
         for argument in &self.arguments {
             arguments.push(text(argument)?);
         }
@@ -279,13 +335,6 @@ impl<'a> Spawn<'a> {
             variable.push(b'=');
             variable.extend(value.as_bytes());
             environment.push(text(OsStr::from_bytes(&variable))?);
-        }
-        let given = self.descriptors.iter().chain(streams);
-        let mut moves: Vec<_> = given.map(|(from, to)| (from.as_raw_fd(), *to)).collect();
-        for standard in 0..3 {
-            if moves.iter().all(|&(_, to)| to != standard) {
-                moves.push((null.as_raw_fd(), standard));
-            }
         }
         Ok(Child {
             parent: getpid(),
@@ -300,9 +349,16 @@ impl<'a> Spawn<'a> {
             netns: self.netns,
             root: self.root,
             cgroup: self.cgroup,
-            floor: moves.iter().map(|&(_, to)| to + 1).max().unwrap_or(3),
+            floor: report_at + 1,
             moves,
             report: report.as_raw_fd(),
+            report_at,
+            file: match self.executable {
+                Executable::Path => None,
+                Executable::File(file) | Executable::Launcher(file) => Some(file.as_raw_fd()),
+            },
+            launches: matches!(self.executable, Executable::Launcher(_)),
+            confinement: self.confinement,
             session: self.session,
             tied: self.tied,
         })
@@ -345,165 +401,6 @@ impl<'a> Spawn<'a> {
 
 /// `linux/sched.h`; too wide for the `c_int` that libc's flags are.
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
-
-/// C strings and the zero-terminated array of pointers to them that `execve` takes.
-struct Pointers {
-    _strings: Vec<CString>,
-    pointers: Vec<*const libc::c_char>,
-}
-
-impl Pointers {
-    fn new(strings: Vec<CString>) -> Self {
-        let pointers = strings.iter().map(|string| string.as_ptr());
-        let pointers = pointers.chain([std::ptr::null()]).collect();
-        Self {
-            _strings: strings,
-            pointers,
-        }
-    }
-}
-
-/// The child between `clone3` and `execve`: system calls only, no allocation, no lock.
-struct Child<'a> {
-    parent: rustix::process::Pid,
-    program: CString,
-    arguments: Pointers,
-    environment: Pointers,
-    directory: Option<CString>,
-    netns: Option<BorrowedFd<'a>>,
-    root: Option<Root<'a>>,
-    cgroup: Option<&'a Entry>,
-    moves: Vec<(RawFd, RawFd)>,
-    /// The first descriptor number above all targets.
-    floor: RawFd,
-    report: RawFd,
-    session: bool,
-    tied: bool,
-}
-
-impl Child<'_> {
-    fn run(&mut self) -> ! {
-        for step in 0..STEPS.len() {
-            if let Err(errno) = self.step(step) {
-                let mut report = [step as u8, 0, 0, 0, 0];
-                report[1..].copy_from_slice(&errno.raw_os_error().to_ne_bytes());
-                // SAFETY: writes from a local array to a descriptor number; if the parent is gone
-                // there is nobody to tell.
-                unsafe { libc::write(self.report, report.as_ptr().cast(), report.len()) };
-                break;
-            }
-        }
-        // SAFETY: ends this process at once, without running the parent's exit handlers.
-        unsafe { libc::_exit(127) }
-    }
-
-    fn step(&mut self, step: usize) -> Result<(), Errno> {
-        match step {
-            0 => self.tie(),
-            1 => self.join_cgroup(),
-            2 => self.netns.map_or(Ok(()), |netns| {
-                use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
-                move_into_link_name_space(netns, Some(LinkNameSpaceType::Network))
-            }),
-            3 => self.enter_root(),
-            4 if self.session => rustix::process::setsid().map(drop),
-            4 => Ok(()),
-            5 => self.arrange_descriptors(),
-            6 => self
-                .directory
-                .as_ref()
-                .map_or(Ok(()), rustix::process::chdir),
-            _ => self.execute(),
-        }
-    }
-
-    fn tie(&self) -> Result<(), Errno> {
-        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-        // The parent may have died before the request was made. In another process namespace it
-        // cannot be seen; but that namespace ends with the node, and we with it.
-        if self.root.is_some() || getppid() == Some(self.parent) {
-            Ok(())
-        } else {
-            Err(Errno::SRCH)
-        }
-    }
-
-    fn join_cgroup(&self) -> Result<(), Errno> {
-        let Some(entry) = self.cgroup else {
-            return Ok(());
-        };
-        let joined = entry.join(entry.unified().is_some());
-        joined.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
-    }
-
-    fn enter_root(&self) -> Result<(), Errno> {
-        let Some(root) = self.root else {
-            return Ok(());
-        };
-        use rustix::thread::{ThreadNameSpaceType, move_into_thread_name_spaces};
-        move_into_thread_name_spaces(root.process, ThreadNameSpaceType::MOUNT)?;
-        rustix::process::fchdir(root.directory)?;
-        rustix::process::chroot(c".")?;
-        rustix::process::chdir(c"/")
-    }
-
-    /// Gives every descriptor its target number. First all move above the highest target, so that
-    /// no target is overwritten while it is still somebody's source.
-    fn arrange_descriptors(&mut self) -> Result<(), Errno> {
-        for at in 0..self.moves.len() {
-            self.moves[at].0 = self.above_targets(self.moves[at].0)?;
-        }
-        self.report = self.above_targets(self.report)?;
-        for &(from, to) in &self.moves {
-            // SAFETY: plain numbers; whatever `to` was in this child is replaced on purpose.
-            check(unsafe { libc::dup2(from, to) })?;
-        }
-        Ok(())
-    }
-
-    fn above_targets(&self, descriptor: RawFd) -> Result<RawFd, Errno> {
-        // SAFETY: duplicates a descriptor number to a new one, closed again by execve.
-        check(unsafe { libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, self.floor) })
-    }
-
-    fn execute(&self) -> Result<(), Errno> {
-        // SAFETY: the set is initialised by sigemptyset; all calls only change this process. What is
-        // ignored would be inherited (SIGPIPE by every Rust program, SIGINT by whatever a script runs in
-        // the background), and a shell cannot even trap it then. Numbers that are nobody's to set
-        // are refused, which is all the same.
-        unsafe {
-            let mut none = std::mem::MaybeUninit::uninit();
-            libc::sigemptyset(none.as_mut_ptr());
-            libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut());
-            for signal in 1..=libc::SIGRTMAX() {
-                libc::signal(signal, libc::SIG_DFL);
-            }
-        }
-        if !self.tied {
-            rustix::process::set_parent_process_death_signal(None)?;
-        }
-        // SAFETY: both arrays end with a null pointer and point into strings that `self` owns.
-        check(unsafe {
-            libc::execve(
-                self.program.as_ptr(),
-                self.arguments.pointers.as_ptr(),
-                self.environment.pointers.as_ptr(),
-            )
-        })
-        .map(drop)
-    }
-}
-
-/// A C return value below zero is an error in `errno`.
-fn check(result: libc::c_int) -> Result<libc::c_int, Errno> {
-    if result >= 0 {
-        return Ok(result);
-    }
-    // SAFETY: errno's address is valid for the life of this thread.
-    Err(Errno::from_raw_os_error(unsafe {
-        *libc::__errno_location()
-    }))
-}
 
 /// The file to execute: the program itself if it has a slash, else the first match in `PATH`.
 fn find_program(program: &Path) -> Result<PathBuf, Error> {

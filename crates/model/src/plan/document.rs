@@ -10,7 +10,7 @@ use super::blueprint::Blueprint;
 use crate::profile::{Isolation, Profile, Wanted};
 use crate::results::{Topology, TopologyEndpoint, TopologyLink, TopologyNode};
 use crate::spec::{
-    Acceleration, Bind, Cable, Carrier, Impairment, LinkKind, Mac, NodeKind, Runtime,
+    Acceleration, Bind, Cable, Carrier, Impairment, LinkKind, Mac, NodeKind, Runtime, Security,
 };
 use crate::units::{Bytes, CpuList};
 
@@ -93,6 +93,9 @@ pub struct NodePlan {
     /// Which OCI runtime (containers).
     #[serde(default)]
     pub runtime: Runtime,
+    /// What it may do beyond the default (containers).
+    #[serde(default, skip_serializing_if = "Security::is_default")]
+    pub security: Security,
     /// Which kernel (VMs).
     pub kernel: String,
     /// Kernel parameters (VMs): its profile's, then its own.
@@ -443,7 +446,10 @@ impl NodePlan {
             facts.push(memory.to_string());
         }
         match self.kind {
-            NodeKind::Container => facts.push(self.runtime.to_string()),
+            NodeKind::Container => {
+                facts.push(self.runtime.to_string());
+                facts.extend(self.security.facts());
+            }
             NodeKind::Vm => facts.push(format!("{} kernel, {}", self.kernel, self.acceleration)),
             NodeKind::Native | NodeKind::Host => {}
         }

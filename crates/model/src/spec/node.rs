@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::name::check_name;
 use super::reader::{Object, words};
+use super::security::Security;
 use super::yaml::{Value, Yaml};
 use crate::diagnostic::{Diagnostics, Mark, Spanned, shown};
 use crate::profile;
@@ -98,6 +99,8 @@ pub struct NodeFields {
     pub teardown: Option<Spanned<String>>,
     /// `runtime:` for containers.
     pub runtime: Option<Spanned<Runtime>>,
+    /// `security:` for containers: what it may do beyond the default.
+    pub security: Option<Spanned<Security>>,
     /// `kernel:` for VMs: `standard`, `rt`, `cloud` or a path.
     pub kernel: Option<Spanned<String>>,
     /// `boot:` parameters on a VM's kernel command line.
@@ -115,6 +118,7 @@ const MIN_MEMORY: Bytes = Bytes(4 << 20);
 /// mistake, below `defaults` or another kind they simply do not apply.
 const KIND_ONLY: &[(&str, NodeKind)] = &[
     ("runtime", NodeKind::Container),
+    ("security", NodeKind::Container),
     ("kernel", NodeKind::Vm),
     ("boot", NodeKind::Vm),
     ("acceleration", NodeKind::Vm),
@@ -139,6 +143,7 @@ impl NodeFields {
             run: o.get("run", errors),
             teardown: o.get("teardown", errors),
             runtime: o.get("runtime", errors),
+            security: Security::read(&mut o, errors),
             kernel: o.get("kernel", errors),
             boot: read_boot(&mut o, errors),
             acceleration: o.get("acceleration", errors),
@@ -161,6 +166,7 @@ impl NodeFields {
     pub fn check_kind(&self, what: &str, kind: NodeKind, errors: &mut Diagnostics) {
         let places = [
             self.runtime.as_ref().map(|s| s.at),
+            self.security.as_ref().map(|s| s.at),
             self.kernel.as_ref().map(|s| s.at),
             self.boot.first().map(|s| s.at),
             self.acceleration.as_ref().map(|s| s.at),
@@ -201,6 +207,7 @@ impl NodeFields {
             run: self.run.or_else(|| below.run.clone()),
             teardown: self.teardown.or_else(|| below.teardown.clone()),
             runtime: self.runtime.or(below.runtime),
+            security: self.security.or_else(|| below.security.clone()),
             kernel: self.kernel.or_else(|| below.kernel.clone()),
             boot: list(self.boot, &below.boot),
             acceleration: self.acceleration.or(below.acceleration),

@@ -2,18 +2,23 @@
 //!
 //! Only what latlab needs of the specification is spelled out, as plain structures: the runtime
 //! is one of two we test with, and everything it does not see here keeps the kernel's default.
-//! Two things are left out on purpose. There are no control groups, because latlab has put the
-//! runtime itself into the node's group. And there are no resource limits (`rlimits`): a program
-//! in a container inherits the same ones as in a native node, or the two could not be compared.
+//! Three things are left out on purpose. There are no control groups, because latlab has put the
+//! runtime itself into the node's group. There are no resource limits (`rlimits`) but those on
+//! priorities: a program in a container inherits the same ones as in a native node, or the two could
+//! not be compared. And there is no seccomp filter: commands come without the runtime, so latlab makes
+//! the filter for them and for the first process alike (`sys::seccomp`).
 //! Source: OCI Runtime Specification 1.0.2.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 
-use latlab_model::spec::Bind;
+use latlab_model::spec::{Bind, CAPABILITIES, Seccomp, Security};
 use serde::{Deserialize, Serialize};
 
+use super::Error;
 use crate::images::RootView;
+use crate::sys::{devices, mount};
 
 /// Where the agent is inside every container.
 pub(super) const AGENT_INSIDE: &str = "/run/latlab/agent";
@@ -21,50 +26,58 @@ pub(super) const AGENT_INSIDE: &str = "/run/latlab/agent";
 /// Where programs are looked for when neither the image nor the lab says.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// What root may do inside: Docker's defaults, and what networks are made of (interfaces, raw
-/// sockets, XDP programs), pinned to processors and memory the way measurements need it. By kernel number, so
-/// that a command started later can be given the same.
-pub(super) const CAPABILITIES: [(u32, &str); 18] = [
-    (0, "CAP_CHOWN"),
-    (1, "CAP_DAC_OVERRIDE"),
-    (3, "CAP_FOWNER"),
-    (4, "CAP_FSETID"),
-    (5, "CAP_KILL"),
-    (6, "CAP_SETGID"),
-    (7, "CAP_SETUID"),
-    (8, "CAP_SETPCAP"),
-    (10, "CAP_NET_BIND_SERVICE"),
-    (12, "CAP_NET_ADMIN"),
-    (13, "CAP_NET_RAW"),
-    (14, "CAP_IPC_LOCK"),
-    (18, "CAP_SYS_CHROOT"),
-    (23, "CAP_SYS_NICE"),
-    (27, "CAP_MKNOD"),
-    (29, "CAP_AUDIT_WRITE"),
-    (31, "CAP_SETFCAP"),
-    (39, "CAP_BPF"),
-];
+/// What root may do inside, by kernel number: Docker's defaults without MKNOD (27), because devices
+/// come from the runtime only, and with NET_ADMIN (12), because a node is made to configure its own
+/// network. In the order of their numbers: CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID,
+/// SETPCAP, NET_BIND_SERVICE, NET_ADMIN, NET_RAW, SYS_CHROOT, AUDIT_WRITE, SETFCAP.
+const DEFAULT: [u32; 14] = [0, 1, 3, 4, 5, 6, 7, 8, 10, 12, 13, 18, 29, 31];
+
+/// What latlab's own probes get on top: locked memory (IPC_LOCK), a real-time priority and memory
+/// of a node (SYS_NICE), and XDP programs (BPF).
+pub(super) const PROBE: [u32; 3] = [14, SYS_NICE, 39];
+
+/// With it priorities are granted, so the resource limits that forbid them are not set.
+pub(super) const SYS_NICE: u32 = 23;
+
+/// Key of the annotation that says that there is no seccomp filter.
+const SECCOMP: &str = "org.latlab.seccomp";
+
+/// Key of the annotation that holds the image's working directory.
+const WORKING_DIRECTORY: &str = "org.latlab.cwd";
 
 /// Settings of the machine as a whole, which nodes may read only. `/proc/sys/net` stays writable:
 /// it belongs to the node's network namespace, and routers need it.
-const READ_ONLY: [&str; 10] = [
+const READ_ONLY: [&str; 16] = [
+    "/proc/acpi",
     "/proc/bus",
+    "/proc/driver",
     "/proc/fs",
     "/proc/irq",
+    "/proc/mtrr",
     "/proc/sysrq-trigger",
     "/proc/sys/abi",
+    "/proc/sys/crypto",
     "/proc/sys/debug",
     "/proc/sys/dev",
     "/proc/sys/fs",
     "/proc/sys/kernel",
+    "/proc/sys/sunrpc",
+    "/proc/sys/user",
     "/proc/sys/vm",
 ];
 
-/// Contents of the machine's memory and firmware.
-const MASKED: [&str; 4] = [
+/// Contents of the machine's memory and firmware, and what tells of the machine's other processes: as Docker
+/// and Podman mask them, without `/proc/interrupts`, which measurements read.
+const MASKED: [&str; 10] = [
+    "/proc/asound",
     "/proc/kcore",
     "/proc/keys",
+    "/proc/latency_stats",
+    "/proc/sched_debug",
+    "/proc/scsi",
     "/proc/timer_list",
+    "/proc/timer_stats",
+    "/sys/devices/virtual/powercap",
     "/sys/firmware",
 ];
 
@@ -81,6 +94,7 @@ pub(super) struct Input<'a> {
     pub binds: &'a [Bind],
     pub env: &'a BTreeMap<String, String>,
     pub label: (&'a str, &'a str),
+    pub security: &'a Security,
 }
 
 /// `config.json`.
@@ -92,6 +106,8 @@ pub(super) struct Config {
     root: Root,
     hostname: String,
     mounts: Vec<Mount>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    annotations: BTreeMap<String, String>,
     linux: Linux,
 }
 
@@ -104,8 +120,12 @@ pub(super) struct OciProcess {
     args: Vec<String>,
     /// `NAME=value`.
     pub env: Vec<String>,
-    pub cwd: String,
+    cwd: String,
     capabilities: Capabilities,
+    #[serde(default)]
+    no_new_privileges: bool,
+    #[serde(default)]
+    rlimits: Vec<ResourceLimit>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -119,6 +139,13 @@ struct Capabilities {
     bounding: Vec<String>,
     effective: Vec<String>,
     permitted: Vec<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct ResourceLimit {
+    r#type: String,
+    soft: u64,
+    hard: u64,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -166,16 +193,25 @@ struct Device {
 impl Config {
     /// The configuration for `input`.
     pub(super) fn new(input: &Input<'_>) -> Self {
-        let capabilities: Vec<String> = CAPABILITIES
+        let numbers = capabilities(input.security);
+        let capabilities: Vec<String> = numbers
             .iter()
-            .map(|(_, name)| (*name).to_owned())
+            .filter_map(|number| Some(format!("CAP_{}", CAPABILITIES.get(*number as usize)?)))
             .collect();
-        let image = &input.root.config;
-        let cwd = if image.working_dir.starts_with('/') {
-            &image.working_dir
-        } else {
-            "/"
+        // A resource limit of the caller's could grant what the capability is not there for.
+        let priorities: &[&str] = match numbers.contains(&SYS_NICE) {
+            true => &[],
+            false => &["RLIMIT_RTPRIO", "RLIMIT_NICE"],
         };
+        let unconfined = input.security.seccomp == Seccomp::Unconfined;
+        let image = &input.root.config;
+        let mut annotations = BTreeMap::new();
+        if unconfined {
+            annotations.insert(SECCOMP.to_owned(), Seccomp::Unconfined.to_string());
+        }
+        if image.working_dir.starts_with('/') {
+            annotations.insert(WORKING_DIRECTORY.to_owned(), image.working_dir.clone());
+        }
         Self {
             oci_version: "1.0.2".to_owned(),
             process: OciProcess {
@@ -183,18 +219,23 @@ impl Config {
                 user: User { uid: 0, gid: 0 },
                 args: vec![AGENT_INSIDE.to_owned(), "pause".to_owned()],
                 env: environment(input),
-                cwd: cwd.to_owned(),
+                // Not the image's: a runtime may have a directory of the machine open, and a name in
+                // /proc/self/fd would lead there (CVE-2024-21626).
+                cwd: "/".to_owned(),
                 capabilities: Capabilities {
                     bounding: capabilities.clone(),
                     effective: capabilities.clone(),
                     permitted: capabilities,
                 },
+                no_new_privileges: true,
+                rlimits: priorities.iter().map(|name| forbid(name)).collect(),
             },
             root: Root {
                 path: input.rootfs.to_owned(),
             },
             hostname: input.hostname.to_owned(),
             mounts: mounts(input),
+            annotations,
             linux: Linux {
                 namespaces: namespaces(input.netns),
                 devices: vec![tun()],
@@ -202,6 +243,59 @@ impl Config {
                 readonly_paths: READ_ONLY.iter().map(PathBuf::from).collect(),
             },
         }
+    }
+}
+
+impl Config {
+    /// The configuration of the container in the node's directory `dir`.
+    pub(super) fn read(dir: &Path) -> Result<Self, Error> {
+        let path = dir.join("bundle/config.json");
+        let json = fs::read(&path).map_err(Error::io("read", &path))?;
+        serde_json::from_slice(&json).map_err(|e| Error::io("understand", &path)(e.into()))
+    }
+
+    /// The capabilities of its programs, by number.
+    pub(super) fn capabilities(&self) -> Vec<u32> {
+        let number = |name: &String| {
+            let name = name.strip_prefix("CAP_")?;
+            CAPABILITIES.iter().position(|known| *known == name)
+        };
+        let bounding = &self.process.capabilities.bounding;
+        bounding
+            .iter()
+            .filter_map(number)
+            .map(|n| n as u32)
+            .collect()
+    }
+
+    /// Where its commands start.
+    pub(super) fn working_directory(&self) -> &str {
+        let own = self.annotations.get(WORKING_DIRECTORY);
+        own.map_or("/", String::as_str)
+    }
+
+    /// Whether a seccomp filter stands before its programs.
+    pub(super) fn is_filtered(&self) -> bool {
+        !self.annotations.contains_key(SECCOMP)
+    }
+}
+
+/// The default capabilities and those that the lab grants.
+fn capabilities(security: &Security) -> Vec<u32> {
+    let granted = |number: u32| {
+        let name = CAPABILITIES[number as usize];
+        DEFAULT.contains(&number) || security.capabilities.iter().any(|c| c == name)
+    };
+    (0..CAPABILITIES.len() as u32)
+        .filter(|n| granted(*n))
+        .collect()
+}
+
+fn forbid(limit: &str) -> ResourceLimit {
+    ResourceLimit {
+        r#type: limit.to_owned(),
+        soft: 0,
+        hard: 0,
     }
 }
 
@@ -318,11 +412,26 @@ fn mounts(input: &Input<'_>) -> Vec<Mount> {
     }
     let options = "bind,nosuid,nodev,ro";
     mounts.push(mount(AGENT_INSIDE, "bind", input.agent, options));
+    let recursive = mount::has_recursive_attributes();
     for bind in input.binds {
-        let options = if bind.read_only { "rbind,ro" } else { "rbind" };
-        mounts.push(mount(&bind.target, "bind", &bind.source, options));
+        mounts.push(bound(bind, recursive));
     }
     mounts
+}
+
+/// A bind. Devices are reached through it only if it is a device itself, which the lab names then.
+/// What is mounted below it follows where the kernel can do that in one step (Linux 5.12).
+fn bound(bind: &Bind, recursive: bool) -> Mount {
+    // Nothing is below a file, and crun takes such options for directories only.
+    let recursive = recursive && Path::new(&bind.source).is_dir();
+    let mut options = vec!["rbind"];
+    if devices::Device::of_file(Path::new(&bind.source)).is_none() {
+        options.push(if recursive { "rnodev" } else { "nodev" });
+    }
+    if bind.read_only {
+        options.push(if recursive { "rro" } else { "ro" });
+    }
+    mount(&bind.target, "bind", &bind.source, &options.join(","))
 }
 
 #[cfg(test)]
@@ -355,6 +464,7 @@ mod tests {
             binds: &binds,
             env: &env,
             label: ("LATLAB_LAB", "id"),
+            security: &Security::default(),
         })
     }
 
@@ -389,24 +499,16 @@ mod tests {
             }
         }
         let bind = config.mounts.last().unwrap();
-        assert_eq!(*bind, mount("/mnt/data", "bind", "/data", "rbind,ro"));
+        assert_eq!(*bind.destination, *Path::new("/mnt/data"));
     }
 
     #[test]
     fn the_working_directory_is_the_images_if_it_is_a_path() {
-        assert_eq!(build(|_, _| {}).process.cwd, "/");
-        assert_eq!(
-            build(|root, _| root.config.working_dir = "/srv".into())
-                .process
-                .cwd,
-            "/srv"
-        );
-        assert_eq!(
-            build(|root, _| root.config.working_dir = "srv".into())
-                .process
-                .cwd,
-            "/"
-        );
+        for (written, expected) in [("", "/"), ("/srv", "/srv"), ("srv", "/")] {
+            let config = build(|root, _| root.config.working_dir = written.into());
+            assert_eq!(config.working_directory(), expected);
+            assert_eq!(config.process.cwd, "/");
+        }
     }
 
     #[test]
@@ -422,12 +524,50 @@ mod tests {
                 .unwrap()["path"],
             "/lab/netns/server"
         );
-        assert_eq!(json["linux"]["readonlyPaths"][0], "/proc/bus");
+        assert_eq!(json["linux"]["readonlyPaths"][1], "/proc/bus");
+        assert_eq!(json["process"]["noNewPrivileges"], true);
+        assert_eq!(json["process"]["rlimits"][0]["hard"], 0);
         assert_eq!(json["linux"]["devices"][0]["fileMode"], 0o666);
         let bounding = json["process"]["capabilities"]["bounding"]
             .as_array()
             .unwrap();
         assert!(bounding.iter().any(|c| c == "CAP_NET_ADMIN"));
-        assert!(!bounding.iter().any(|c| c == "CAP_SYS_ADMIN"));
+        for absent in ["CAP_SYS_ADMIN", "CAP_MKNOD", "CAP_SYS_NICE", "CAP_BPF"] {
+            assert!(!bounding.iter().any(|c| c == absent), "{absent}");
+        }
+    }
+
+    #[test]
+    fn binds_of_directories_reach_no_devices_and_binds_of_devices_do() {
+        let bind = |source: &str, read_only| Bind {
+            source: source.into(),
+            target: "/inside".into(),
+            read_only,
+        };
+        let options = |bind: &Bind, recursive| bound(bind, recursive).options.join(",");
+        assert_eq!(options(&bind("/etc", true), false), "rbind,nodev,ro");
+        assert_eq!(options(&bind("/etc", true), true), "rbind,rnodev,rro");
+        assert_eq!(options(&bind("/etc", false), true), "rbind,rnodev");
+        assert_eq!(options(&bind("/dev/null", false), true), "rbind");
+    }
+
+    #[test]
+    fn capabilities_are_the_default_and_what_the_lab_grants() {
+        let names = |granted: &[&str]| -> Vec<&str> {
+            let security = Security {
+                capabilities: granted.iter().map(ToString::to_string).collect(),
+                ..Security::default()
+            };
+            let numbers = capabilities(&security);
+            numbers.iter().map(|n| CAPABILITIES[*n as usize]).collect()
+        };
+        let default = names(&[]);
+        let expected = "CHOWN DAC_OVERRIDE FOWNER FSETID KILL SETGID SETUID SETPCAP \
+                        NET_BIND_SERVICE NET_ADMIN NET_RAW SYS_CHROOT AUDIT_WRITE SETFCAP";
+        assert_eq!(default, expected.split(' ').collect::<Vec<_>>());
+        assert!(names(&["SYS_NICE"]).contains(&"SYS_NICE"));
+        assert_eq!(names(&["CHOWN"]), default);
+        let probe = PROBE.map(|number| CAPABILITIES[number as usize]);
+        assert_eq!(probe, ["IPC_LOCK", "SYS_NICE", "BPF"]);
     }
 }

@@ -1,23 +1,26 @@
 //! Running commands inside a container, without its runtime.
 //!
 //! A command is born in the node's control group, in the container's process namespace, and enters
-//! its mounts before the program is looked at. It gets the environment, directory and capabilities
-//! that the container was given. It is latlab's own child: its descriptors are the caller's, its
+//! its mounts before the program is looked at. It gets the environment, directory, capabilities and
+//! seccomp filter that the container was given. It is latlab's own child: its descriptors are the caller's, its
 //! status and signals need no go-between.
 
-use std::fs;
+use std::collections::BTreeMap;
+use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
 
-use super::config::{CAPABILITIES, Config};
+use super::config::{AGENT_INSIDE, Config, PROBE, SYS_NICE};
 use super::{Container, Error};
 use crate::nodes::piped::{PipedSession, Streams};
 use crate::nodes::session::Command;
-use crate::sys::inside;
 use crate::sys::process::Process;
-use crate::sys::spawn::{Root, Spawn};
+use crate::sys::seccomp::Filter;
+use crate::sys::spawn::{Confinement, Executable, Root, Spawn};
+use crate::sys::{inside, sealed};
 
 impl Container {
     /// Starts a command on the given descriptors. At a terminal it stays in the caller's session,
@@ -28,7 +31,7 @@ impl Container {
     pub fn spawn(&self, command: &Command, streams: Streams<'_>) -> Result<Process, Error> {
         let init = Process::open(self.process)?.ok_or(Error::Ended)?;
         let entry = self.cgroup.entry()?;
-        let config = self.read_config()?;
+        let config = Config::read(&self.dir)?;
         let root = self.open_root();
         // Held by pidfd and alive: then it was the container's root that was opened.
         if init.has_ended()? {
@@ -36,10 +39,30 @@ impl Container {
         }
         let root = root?;
         let environment = environment(&config, command);
-        let cwd = command.cwd.as_deref().unwrap_or(&config.process.cwd);
+        let cwd = command.cwd.as_deref();
+        let cwd = cwd.unwrap_or_else(|| config.working_directory());
         let program = find_program(root.as_fd(), command, &environment)?;
-        let keep = CAPABILITIES.map(|(number, _)| number);
-        inside::in_namespaces_of(init.as_fd(), &keep, || {
+        let agent = sealed_agent(&self.agent)?;
+        let mut capabilities = config.capabilities();
+        let filter = config.is_filtered().then(|| Filter::new(&capabilities));
+        let is_probe = command.argv.len() > 1 && command.argv[..2] == [AGENT_INSIDE, "probe"];
+        let (executable, confinement) = if is_probe {
+            // latlab's own, whatever lies at that path now. It sets itself a priority.
+            capabilities.extend(PROBE);
+            let confinement = Confinement {
+                no_new_privileges: true,
+                ..Confinement::default()
+            };
+            (Executable::File(agent.as_fd()), confinement)
+        } else {
+            let confinement = Confinement {
+                no_new_privileges: true,
+                filter: filter.as_ref(),
+                no_priority: !capabilities.contains(&SYS_NICE),
+            };
+            (Executable::Launcher(agent.as_fd()), confinement)
+        };
+        inside::in_namespaces_of(init.as_fd(), &capabilities, || {
             let mut spawn = Spawn::new(program, &self.lab_id)
                 .clean_environment()
                 .args(command.argv.get(1..).unwrap_or_default())
@@ -49,6 +72,8 @@ impl Container {
                     directory: root.as_fd(),
                 })
                 .cgroup(&entry)
+                .executable(executable)
+                .confine(confinement)
                 .descriptor(streams.stdin, 0)
                 .descriptor(streams.stdout, 1)
                 .descriptor(streams.stderr, 2);
@@ -70,12 +95,6 @@ impl Container {
         PipedSession::start(|streams| self.spawn(command, streams))
     }
 
-    fn read_config(&self) -> Result<Config, Error> {
-        let path = self.dir.join("bundle/config.json");
-        let json = fs::read(&path).map_err(Error::io("read", &path))?;
-        serde_json::from_slice(&json).map_err(|e| Error::io("understand", &path)(e.into()))
-    }
-
     /// The container's root as its first process sees it, which is more than its mount namespace
     /// says where the root could not be pivoted.
     fn open_root(&self) -> Result<OwnedFd, Error> {
@@ -84,6 +103,18 @@ impl Container {
         rustix::fs::openat(CWD, &path, flags, Mode::empty())
             .map_err(|e| Error::io("open", &path)(e.into()))
     }
+}
+
+/// The agent in a sealed memory file, copied once for all commands of this latlab.
+fn sealed_agent(path: &Path) -> Result<Arc<File>, Error> {
+    static COPIES: Mutex<BTreeMap<PathBuf, Arc<File>>> = Mutex::new(BTreeMap::new());
+    let mut copies = COPIES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(copy) = copies.get(path) {
+        return Ok(Arc::clone(copy));
+    }
+    let copy = Arc::new(sealed::program(path)?);
+    copies.insert(path.to_owned(), Arc::clone(&copy));
+    Ok(copy)
 }
 
 /// The container's environment with the command's own over it.

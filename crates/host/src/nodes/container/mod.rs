@@ -12,6 +12,11 @@
 //!   everywhere.
 //! - It works where the machine's `/` cannot be pivoted: in a chroot, or on an initramfs.
 //!
+//! The default of what a container may do is Docker's, with less (no device nodes) and more (its own
+//! network): capabilities, masked paths and the mounts' options are in `config.rs`, system calls in
+//! `sys::seccomp`, devices and numbers of processes in its control group. Nothing in it gets the host's
+//! binaries to execute or to hold: see `sys::spawn::Executable`.
+//!
 //! The first process is latlab's agent, bound into the container, so any image will do, down to an
 //! empty directory. It says when it runs, reaps orphans, and hands SIGTERM on.
 //!
@@ -30,7 +35,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use latlab_model::spec::{Bind, Runtime};
+use latlab_model::spec::{Bind, Runtime, Security};
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
@@ -80,6 +85,9 @@ pub enum Error {
         /// Why not.
         reason: String,
     },
+    /// The kernel did not put the first process under the filter.
+    #[error("the first process of the container runs without its seccomp filter")]
+    Unfiltered,
     /// The container is not there any more.
     #[error("the container has ended")]
     Ended,
@@ -121,6 +129,8 @@ pub struct ContainerConfig {
     pub binds: Vec<Bind>,
     /// Environment of its commands, over the image's.
     pub env: BTreeMap<String, String>,
+    /// What it may do beyond the default.
+    pub security: Security,
 }
 
 /// A container whose first process runs.
@@ -148,6 +158,8 @@ pub struct Container {
     pub lab_id: String,
     /// The node's own directory.
     pub dir: PathBuf,
+    /// The agent's binary on the machine, through which commands are started.
+    pub agent: PathBuf,
     /// Its first process.
     pub process: ProcessId,
     /// Its control group.

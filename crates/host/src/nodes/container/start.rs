@@ -10,14 +10,16 @@
 //! <dir>/runtime.log          what it wrote
 //! ```
 
-use std::fs::{self, File};
-use std::io::Read;
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::io::{Read, Seek, Write};
 use std::os::fd::AsFd;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use latlab_model::spec::Runtime;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::MemfdFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Signal;
 
@@ -26,6 +28,7 @@ use super::{ContainerConfig, Error, Running};
 use crate::cgroup::{Entry, NodeCgroup};
 use crate::sys;
 use crate::sys::process::{Exit, LAB_VARIABLE, Process};
+use crate::sys::seccomp::Filter;
 use crate::sys::spawn::Spawn;
 use crate::sys::{inside, mount};
 
@@ -36,6 +39,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// pass through.
 const READY_FD: i32 = 3;
 
+/// The descriptor from which the first process reads its seccomp filter.
+const FILTER_FD: i32 = 4;
+
 /// Name of the container among those in its runtime's state directory, where it is alone.
 const ID: &str = "node";
 
@@ -44,9 +50,15 @@ const CGROUP_ROOT: &str = "/sys/fs/cgroup";
 
 pub(super) fn start(config: &ContainerConfig, cgroup: &NodeCgroup) -> Result<Running, Error> {
     let dir = &config.dir;
+    // Set-user-id programs of its layer, and its environment, are for root's eyes only.
+    let private = |path: &Path| {
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+        made.and_then(|()| fs::set_permissions(path, Permissions::from_mode(0o700)))
+            .map_err(Error::io("make", path))
+    };
+    private(dir)?;
     for name in ["bundle", "layer", "rootfs", "runtime", "cgroup", "host"] {
-        let path = dir.join(name);
-        fs::create_dir_all(&path).map_err(Error::io("make", &path))?;
+        private(&dir.join(name))?;
     }
     write_config(config, cgroup)?;
     // Opened here, because the runtime's view of the groups is covered.
@@ -75,10 +87,29 @@ fn write_config(config: &ContainerConfig, cgroup: &NodeCgroup) -> Result<(), Err
         binds: &config.binds,
         env: &config.env,
         label: (LAB_VARIABLE, &config.lab_id),
+        security: &config.security,
     });
     let path = config.dir.join("bundle/config.json");
     let json = serde_json::to_vec(&document).expect("a document of texts and numbers");
-    fs::write(&path, json).map_err(Error::io("write", &path))
+    let mut options = File::options();
+    let file = options.write(true).create(true).truncate(true).mode(0o600);
+    file.open(&path)
+        .and_then(|mut file| file.write_all(&json))
+        .map_err(Error::io("write", &path))
+}
+
+/// The seccomp filter of the container, for its first process to read; `None` if it has none.
+fn filter(dir: &Path) -> Result<Option<File>, Error> {
+    let config = Config::read(dir)?;
+    if !config.is_filtered() {
+        return Ok(None);
+    }
+    let made = rustix::fs::memfd_create("latlab-filter", MemfdFlags::CLOEXEC);
+    let mut file = File::from(made.map_err(sys::Error::of("make", "a memory file"))?);
+    file.write_all(&Filter::new(&config.capabilities()).bytes())
+        .and_then(|()| file.rewind())
+        .map_err(sys::Error::of("write", "the seccomp filter"))?;
+    Ok(Some(file))
 }
 
 /// Mounts the image with a writable layer; true if the layer is in memory.
@@ -157,15 +188,25 @@ fn run_runtime(config: &ContainerConfig, entry: &Entry) -> Result<Process, Error
         Runtime::Runc => "runc",
     };
     let pid_file = dir.join("runtime/pid");
-    let runtime = Spawn::new(name, &config.lab_id)
-        .args(runtime_arguments(config.runtime, dir, &pid_file))
+    let filter = filter(dir)?;
+    let descriptors = 1 + u32::from(filter.is_some());
+    let mut runtime = Spawn::new(name, &config.lab_id)
+        .args(runtime_arguments(
+            config.runtime,
+            dir,
+            &pid_file,
+            descriptors,
+        ))
         .cgroup(entry)
         .session()
         .tied()
         .descriptor(log.as_fd(), 1)
         .descriptor(log.as_fd(), 2)
-        .descriptor(ready_inside.as_fd(), READY_FD)
-        .start()?;
+        .descriptor(ready_inside.as_fd(), READY_FD);
+    if let Some(filter) = &filter {
+        runtime = runtime.descriptor(filter.as_fd(), FILTER_FD);
+    }
+    let runtime = runtime.start()?;
     // From here on the only copies are the runtime's and the first process's.
     drop(ready_inside);
     let deadline = Instant::now() + PATIENCE;
@@ -190,13 +231,32 @@ fn run_runtime(config: &ContainerConfig, entry: &Entry) -> Result<Process, Error
         return Err(Error::Init(last_words(&log_path)));
     }
     let process = process.ok_or(Error::Ended)?;
+    if filter.is_some() && !is_filtered(pid) {
+        process.signal(Signal::KILL)?;
+        return Err(Error::Unfiltered);
+    }
     // When the node runs out of memory, whoever took it shall be killed, and not the process that
     // holds the node together. A machine whose root may not say so leaves it to the sizes.
     let _ = fs::write(format!("/proc/{pid}/oom_score_adj"), "-1000");
     Ok(process)
 }
 
-fn runtime_arguments(runtime: Runtime, dir: &Path, pid_file: &Path) -> Vec<PathBuf> {
+/// Whether a process is under a seccomp filter (proc_pid_status(5)).
+fn is_filtered(pid: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let mode = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Seccomp:"));
+    mode.is_some_and(|mode| mode.trim() == "2")
+}
+
+/// `descriptors` are handed down to the first process, from 3 on.
+fn runtime_arguments(
+    runtime: Runtime,
+    dir: &Path,
+    pid_file: &Path,
+    descriptors: u32,
+) -> Vec<PathBuf> {
     let mut arguments: Vec<PathBuf> = vec!["--root".into(), dir.join("runtime")];
     arguments.push(match runtime {
         // The node's group is made, and the runtime is in it.
@@ -204,7 +264,8 @@ fn runtime_arguments(runtime: Runtime, dir: &Path, pid_file: &Path) -> Vec<PathB
         // runc has no such option; of a rootless container it accepts that groups are read-only.
         Runtime::Runc => "--rootless=true".into(),
     });
-    arguments.extend(["run", "--detach", "--preserve-fds", "1", "--bundle"].map(PathBuf::from));
+    arguments.extend(["run", "--detach", "--preserve-fds"].map(PathBuf::from));
+    arguments.extend([descriptors.to_string().into(), "--bundle".into()]);
     arguments.push(dir.join("bundle"));
     arguments.extend(["--pid-file".into(), pid_file.to_owned(), ID.into()]);
     arguments

@@ -118,6 +118,11 @@ fn plan(lab: &Lab, node: &Node, place: Option<&NodePlace>, profile: Option<&Prof
         run: text(&fields.run),
         teardown: text(&fields.teardown),
         runtime: fields.runtime.map(|r| r.value).unwrap_or_default(),
+        security: fields
+            .security
+            .as_ref()
+            .map(|s| s.value.clone())
+            .unwrap_or_default(),
         kernel: text(&fields.kernel).unwrap_or_else(|| "standard".into()),
         boot,
         topology: None,

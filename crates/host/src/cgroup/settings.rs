@@ -1,0 +1,86 @@
+//! Limits as the kernel's files take them.
+
+use super::{CPU_PERIOD_US, CPU_QUOTA_MIN_US, Controller, Limits};
+use crate::sys::devices::{self, Device};
+
+/// One value for one control file.
+pub(super) struct Setting {
+    pub(super) file: &'static str,
+    pub(super) value: String,
+    /// The file exists only on some kernels and its absence takes nothing away.
+    pub(super) optional: bool,
+}
+
+/// The values to write, in order, for what `limits` says about `controller`.
+pub(super) fn settings(controller: Controller, unified: bool, limits: &Limits) -> Vec<Setting> {
+    let set = |file, value: String| Setting {
+        file,
+        value,
+        optional: false,
+    };
+    let maybe = |file, value: String| Setting {
+        file,
+        value,
+        optional: true,
+    };
+    match controller {
+        Controller::Cpuset => {
+            let list = limits
+                .cpuset
+                .as_ref()
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            let memory = limits.memory_nodes.iter();
+            let mut settings = vec![set("cpuset.cpus", list)];
+            settings.extend(memory.map(|nodes| set("cpuset.mems", nodes.to_string())));
+            settings
+        }
+        Controller::Cpu => {
+            let quota = quota_us(limits.cpus.unwrap_or_default());
+            if unified {
+                vec![set("cpu.max", format!("{quota} {CPU_PERIOD_US}"))]
+            } else {
+                vec![
+                    set("cpu.cfs_period_us", CPU_PERIOD_US.to_string()),
+                    set("cpu.cfs_quota_us", quota.to_string()),
+                ]
+            }
+        }
+        Controller::Memory => {
+            let bytes = limits.memory_bytes.unwrap_or_default().to_string();
+            if unified {
+                vec![
+                    set("memory.max", bytes),
+                    maybe("memory.swap.max", "0".to_owned()),
+                ]
+            } else {
+                vec![
+                    set("memory.limit_in_bytes", bytes.clone()),
+                    maybe("memory.memsw.limit_in_bytes", bytes),
+                ]
+            }
+        }
+        Controller::Pids => vec![set("pids.max", limits.pids.unwrap_or_default().to_string())],
+        Controller::Devices if unified => Vec::new(),
+        // Everything is allowed in a new group; one rule a write.
+        Controller::Devices => std::iter::once(set("devices.deny", "a".to_owned()))
+            .chain(
+                allowed_devices(limits)
+                    .iter()
+                    .map(|device| set("devices.allow", device.rule())),
+            )
+            .collect(),
+        Controller::Cpuacct | Controller::Freezer => Vec::new(),
+    }
+}
+
+pub(super) fn allowed_devices(limits: &Limits) -> Vec<Device> {
+    let own = limits.devices.iter().flatten();
+    devices::COMMON.iter().chain(own).copied().collect()
+}
+
+/// The quota for a period, never below what the kernel accepts. `check` bounds the number of
+/// processors, so the product fits.
+pub(super) fn quota_us(cpus: f64) -> u64 {
+    ((cpus * CPU_PERIOD_US as f64).round() as u64).max(CPU_QUOTA_MIN_US)
+}
