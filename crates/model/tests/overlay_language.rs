@@ -17,7 +17,8 @@ add link b vxlan 10.0.0.2
 add link c udp [fd00::2]:7000 local [fd00::1]:7000
 add link d sealed 10.0.0.3 key /etc/overlay.key peer 00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff
 add link e connect 10.0.0.4:5000 certificate a.pem certificate-key a.key authority ca.pem
-add link f listen 0.0.0.0:5000
+add link f listen 0.0.0.0:5000 peer 10.0.0.5
+add link i listen 0.0.0.0:5001 peer B.example certificate a.pem certificate-key a.key authority ca.pem
 add link g direct eth1 network quiet
 add route lan any 52:54:00:00:00:09 link b
 add route lan not-52:54:00:00:00:01 any interface v1 from link b
@@ -39,6 +40,7 @@ fn an_overlay_is_read_back_as_it_is_written() {
     let written = overlay.to_string();
     assert_eq!(parse_file(&written).expect("what was written"), overlay);
     assert_eq!(overlay.routes.len(), 3);
+    assert!(written.contains("add link i listen 0.0.0.0:5001 peer b.example certificate a.pem"));
     assert!(written.contains("add link b vxlan 10.0.0.2:4789 local 0.0.0.0:4789"));
 }
 
@@ -104,6 +106,14 @@ fn mistakes_say_where_and_what_to_do() {
         (
             "add link l listen 0.0.0.0:1 certificate a",
             "43: `certificate-key` is missing (add `certificate-key` and a PEM file)",
+        ),
+        (
+            "add link l listen 0.0.0.0:1",
+            "28: `peer` is missing (add `peer` and the other's address, or any (a name needs certificates))",
+        ),
+        (
+            "add link l listen 0.0.0.0:1 peer b.example",
+            "34: `b.example` cannot be the peer (write the other's address, or any (a name needs certificates))",
         ),
         (
             "add route lan any some interface v1",

@@ -36,4 +36,5 @@ pub mod kernel;
 pub mod links;
 pub mod ports;
 pub mod rings;
+mod strangers;
 pub mod tls;

@@ -161,7 +161,10 @@ fn hosts_are_joined_by_bare_frames() {
 
 #[test]
 fn hosts_are_joined_by_tcp() {
-    over_each("overlay-tcp", ["connect {R}:4795", "listen {L}:4795"]);
+    over_each(
+        "overlay-tcp",
+        ["connect {R}:4795", "listen {L}:4795 peer {R}"],
+    );
 }
 
 #[test]

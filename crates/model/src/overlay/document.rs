@@ -1,7 +1,7 @@
 //! The document: what there is.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use crate::spec::Mac;
@@ -183,6 +183,8 @@ pub enum LinkKind {
     Listen {
         /// Where it is awaited.
         local: SocketAddr,
+        /// Who may open it.
+        peer: Peer,
         /// Mutual TLS.
         tls: Option<Tls>,
     },
@@ -195,6 +197,17 @@ pub enum LinkKind {
         /// The network.
         network: String,
     },
+}
+
+/// Who may be at the other end of a connection that is awaited.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Peer {
+    /// Every host that can reach the address; under TLS, every host that the authority has signed.
+    Any,
+    /// The host of this address: the connection's source, or under TLS what its certificate names.
+    Address(IpAddr),
+    /// The host whose certificate names this (a DNS name among the subject alternative names).
+    Name(String),
 }
 
 /// Certificates of a mutually authenticated connection, in PEM files.

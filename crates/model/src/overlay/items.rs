@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use super::document::{
-    Interface, InterfaceKind, LinkKind, Network, PortName, Qualifier, Route, Switches, Tls,
+    Interface, InterfaceKind, LinkKind, Network, Peer, PortName, Qualifier, Route, Switches, Tls,
 };
 use super::language::{Mistake, UDP_PORT, VXLAN_PORT};
 use super::values::{
@@ -159,10 +159,7 @@ pub(super) fn link(words: Words) -> Result<LinkKind, Mistake> {
                 remote: at,
                 tls: tls(&mut options)?,
             },
-            "listen" => LinkKind::Listen {
-                local: at,
-                tls: tls(&mut options)?,
-            },
+            "listen" => listen(at, &mut options)?,
             _ => udp(&kind, at, &mut options, wanted, address)?,
         }
     };
@@ -206,6 +203,17 @@ fn udp(
             )?,
         },
     })
+}
+
+fn listen(local: SocketAddr, options: &mut Options) -> Result<LinkKind, Mistake> {
+    let tls = tls(options)?;
+    let wanted = match tls {
+        Some(_) => "the address or name in the other's certificate, or any",
+        None => "the other's address, or any (a name needs certificates)",
+    };
+    let read = |text: &str| Peer::parse(text).filter(|peer| tls.is_some() || !peer.is_name());
+    let peer = options.need("peer", wanted, read)?;
+    Ok(LinkKind::Listen { local, peer, tls })
 }
 
 fn tls(options: &mut Options) -> Result<Option<Tls>, Mistake> {
@@ -259,6 +267,32 @@ fn port(words: &mut Words) -> Result<PortName, Mistake> {
         "interface" => Ok(PortName::Interface(name(words, "interface")?)),
         "link" => Ok(PortName::Link(name(words, "link")?)),
         _ => Err(unknown("port", &kind, &["interface", "link"])),
+    }
+}
+
+impl Peer {
+    /// Reads `any`, an address, a DNS name (RFC 1123, section 2.1).
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Peer> {
+        if text == "any" {
+            return Some(Peer::Any);
+        }
+        if let Ok(address) = text.parse() {
+            return Some(Peer::Address(address));
+        }
+        let is_label = |label: &str| {
+            let fits = |c: char| c.is_ascii_alphanumeric() || c == '-';
+            (1..=63).contains(&label.len()) && label.chars().all(fits)
+        };
+        // All digits would be a mistyped address.
+        let is_name = text.len() <= 253
+            && text.split('.').all(is_label)
+            && text.contains(|c: char| c.is_ascii_alphabetic());
+        is_name.then(|| Peer::Name(text.to_ascii_lowercase()))
+    }
+
+    const fn is_name(&self) -> bool {
+        matches!(self, Peer::Name(_))
     }
 }
 

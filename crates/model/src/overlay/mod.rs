@@ -22,7 +22,7 @@ pub const HEADROOM_ALIAS: &str = "latlab overlay: room for headers, never up";
 
 pub use change::{Item, ItemName, Refusal};
 pub use document::{
-    Dispatch, Interface, InterfaceKind, Interrupts, Link, LinkKind, Mode, Network, Overlay,
+    Dispatch, Interface, InterfaceKind, Interrupts, Link, LinkKind, Mode, Network, Overlay, Peer,
     PortName, Qualifier, Route, Switches, Thresholds, Tls, Yield,
 };
 pub use language::{Command, ListWhat, Mistake};

@@ -5,8 +5,8 @@ use std::fmt::{Display, Formatter, Result};
 use std::path::Path;
 
 use super::document::{
-    Dispatch, Interface, InterfaceKind, Interrupts, LinkKind, Mode, Network, Overlay, PortName,
-    Qualifier, Route, Switches, Thresholds, Tls, Yield,
+    Dispatch, Interface, InterfaceKind, Interrupts, LinkKind, Mode, Network, Overlay, Peer,
+    PortName, Qualifier, Route, Switches, Thresholds, Tls, Yield,
 };
 use crate::units::Nanos;
 
@@ -116,8 +116,12 @@ impl Display for LinkKind {
             LinkKind::Connect { remote, tls } => {
                 write!(f, "connect {remote}{}", certificates(tls.as_ref()))
             }
-            LinkKind::Listen { local, tls } => {
-                write!(f, "listen {local}{}", certificates(tls.as_ref()))
+            LinkKind::Listen { local, peer, tls } => {
+                write!(
+                    f,
+                    "listen {local} peer {peer}{}",
+                    certificates(tls.as_ref())
+                )
             }
             LinkKind::Direct {
                 device,
@@ -127,6 +131,16 @@ impl Display for LinkKind {
                 let within = within(netns.as_deref());
                 write!(f, "direct {}{within} network {network}", word(device))
             }
+        }
+    }
+}
+
+impl Display for Peer {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self {
+            Peer::Any => f.write_str("any"),
+            Peer::Address(address) => write!(f, "{address}"),
+            Peer::Name(name) => f.write_str(name),
         }
     }
 }

@@ -7,8 +7,9 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use super::conversation::{Room, converse};
+use super::conversation::{FULL, Room, converse, spawn};
 use crate::daemon::Daemon;
+use crate::strangers::{ACCEPT_PAUSE, pause_after};
 
 /// A socket where commands are taken. Dropping it removes its file.
 #[derive(Debug)]
@@ -54,21 +55,30 @@ impl Local {
         &self.path
     }
 
-    /// Converses about a daemon, for ever.
-    ///
-    /// # Errors
-    ///
-    /// The socket fails.
-    pub fn serve(&self, daemon: &Arc<Mutex<Daemon>>) -> io::Result<()> {
+    /// Converses about a daemon, for ever. A client for whom there is no descriptor or thread at the moment waits or is
+    /// sent away; the next one finds the socket as it was.
+    pub fn serve(&self, daemon: &Arc<Mutex<Daemon>>) -> ! {
         let room = Room::default();
         loop {
-            let (mut stream, _) = self.listener.accept()?;
+            let mut stream = match self.listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    pause_after(&error).map(std::thread::sleep);
+                    continue;
+                }
+            };
             let Some(place) = room.enter() else {
-                let _ = stream.write_all(b"error 1: too many clients (close one)\n");
+                let _ = stream.write_all(FULL);
                 continue;
             };
             let daemon = Arc::clone(daemon);
-            place.spawn(move || converse(stream, daemon))?;
+            let work = move || {
+                let _place = place;
+                converse(stream, daemon)
+            };
+            if spawn(work).is_err() {
+                std::thread::sleep(ACCEPT_PAUSE);
+            }
         }
     }
 }
