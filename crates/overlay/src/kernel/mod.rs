@@ -10,6 +10,7 @@
 //! ```text
 //! container ─ cable ─► from_container ┬─ route known ─► the other container, or the wire
 //! wire, direct link ──► from_direct ──┴─ else ─► tap of the port ─► the daemon decides, and `keep`s it here
+//!                                       └─ at a wire also the host's stack: the host may use it for itself
 //! wire, VXLAN ────────► from_tunnel ──┬─ route known ─► the container
 //!                                     └─ else ─► the stack ─► the daemon's socket of that link
 //! the daemon ─► tap of the port ─► from_daemon ─► the container, or the wire of a direct link
@@ -173,8 +174,15 @@ impl KernelPath {
         Ok(())
     }
 
-    /// Takes away what would outlast the interfaces. The path stays where it is.
+    /// Takes away what would outlast the interfaces, and leaves the wires of direct links, which are the host's
+    /// own interfaces. The path stays at containers and tunnels.
     pub fn leave(&self) {
+        for port in self.ports().unwrap_or_default() {
+            if port.kind == PortKind::Direct {
+                // Without a daemon its program passes what it does not know, so a refusal harms nobody.
+                let _ = self.detach(&port);
+            }
+        }
         let headroom = self.headroom.lock().unwrap_or_else(PoisonError::into_inner);
         // Of use to nobody, and of no harm.
         let _ = headroom.give(&BTreeSet::new());
