@@ -167,8 +167,8 @@ fn hosts_are_joined_by_tcp() {
     );
 }
 
-#[test]
-fn hosts_are_joined_by_sealed_datagrams() {
+/// Runs `body` with what the two ends of a sealed link are told; the peer's private keys are in files meanwhile.
+fn sealed(body: impl FnOnce([&str; 2])) {
     let keys = [(), ()].map(|()| sealed::Identity::generate().expect("a key"));
     let files = [1, 2].map(|own| {
         std::env::temp_dir().join(format!("latlab-sealed-{}-{own}", std::process::id()))
@@ -183,10 +183,38 @@ fn hosts_are_joined_by_sealed_datagrams() {
             files[own].display()
         )
     };
-    over_each("overlay-sealed", [&link(0), &link(1)]);
+    body([&link(0), &link(1)]);
     for file in &files {
         std::fs::remove_file(file).expect("removed");
     }
+}
+
+#[test]
+fn hosts_are_joined_by_sealed_datagrams() {
+    sealed(|links| over_each("overlay-sealed", links));
+}
+
+/// From the peer's own address, as who forges it would.
+#[test]
+fn a_flood_of_forged_handshakes_does_not_keep_sealed_hosts_apart() {
+    const FLOOD: &str = "import os,socket,time
+s=socket.socket(2,2);m=b'L\\x03\\0\\0'+os.urandom(152)
+while 1:
+  for _ in range(100): s.sendto(m,('192.0.2.2',51789))
+  time.sleep(.004)";
+    sealed(|links| {
+        run("overlay-flood", |world| {
+            let two = Two::new(world);
+            let mut flood = world.command(&two.hosts[0], "python3 -c");
+            let _flood =
+                common::Running::start(flood.arg(FLOOD).stderr(std::process::Stdio::null()));
+            let daemons = two.taps_with(world, links);
+            common::eventually("the flood arrives", || {
+                daemons[1].counter("other", "dropped_unauthentic") > 10_000
+            });
+            world.at(&two.guests[0], "ping -c 5 -i 0.05 -W 20 10.7.0.2");
+        });
+    });
 }
 
 #[test]
