@@ -23,9 +23,11 @@
 //! - [`rings`]: the memory that a guest shares, and what it may do to it
 //! - [`tls`]: certificates, for links and for control
 //! - [`daemon`]: a configuration, and what is open because of it
+//! - [`confine`]: what the daemon may do of what root may
 //! - [`control`]: how the configuration is changed and looked at
 //! - [`kernel`]: the way past all this, for containers
 
+pub mod confine;
 pub mod control;
 pub mod daemon;
 pub mod dispatch;

@@ -51,6 +51,9 @@ struct Arguments {
     /// Certificate of the authority that signs the other hosts' (PEM).
     #[arg(long, value_name = "FILE", requires = "listen")]
     authority: Option<PathBuf>,
+    /// Keeps all that root may, without a filter of system calls: under debuggers and sanitizers.
+    #[arg(long)]
+    unconfined: bool,
     /// Only says whether the file is right.
     #[arg(long, requires = "config")]
     check: bool,
@@ -98,6 +101,13 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
             overlay.routes.len()
         );
         return Ok(());
+    }
+    if !arguments.unconfined {
+        latlab_overlay::confine::confine().map_err(|error| {
+            let message = format!("cannot confine the daemon: {error}");
+            let hint = "the kernel needs CONFIG_SECCOMP_FILTER; --unconfined goes without";
+            (message, hint.to_string())
+        })?;
     }
     // Asked for by the arguments' own rules.
     let control = arguments.control.clone().unwrap_or_default();

@@ -7,6 +7,9 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use rustix::fs::Mode;
+use rustix::process::umask;
+
 use super::conversation::{FULL, Room, converse, spawn};
 use crate::daemon::Daemon;
 use crate::strangers::{ACCEPT_PAUSE, pause_after};
@@ -41,7 +44,12 @@ impl Local {
             }
             fs::remove_file(path)?;
         }
-        let listener = UnixListener::bind(path)?;
+        // Nobody else finds it open in between. No other thread makes files meanwhile.
+        let before = umask(Mode::RWXG | Mode::RWXO);
+        let listener = UnixListener::bind(path);
+        umask(before);
+        let listener = listener?;
+        // What the file system makes of the mask is its own.
         fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
         Ok(Local {
             path: path.to_path_buf(),
