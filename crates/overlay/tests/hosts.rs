@@ -243,6 +243,22 @@ fn a_link_comes_and_goes_while_another_stays() {
     });
 }
 
+/// Datagrams are awaited at the address that leads to the other host, at no other of this host's.
+#[test]
+fn a_link_listens_at_the_address_that_leads_to_its_peer() {
+    run("overlay-local", |world| {
+        let two = Two::new(world);
+        let daemons = two.taps(world, "udp {R} networks lan");
+        world.at(&two.guests[0], "ping -c 2 -i 0.01 -W 20 10.7.0.2");
+        let bound = world.at(&two.hosts[0], "ss -ulnH sport = :51789");
+        assert!(bound.contains("192.0.2.1:51789"), "{bound}");
+        assert!(!bound.contains("0.0.0.0:51789"), "{bound}");
+        let mut client = daemons[0].client();
+        let nowhere = client.say("add link more udp 203.0.113.7").unwrap_err();
+        assert!(nowhere.contains("has to be a route"), "{nowhere}");
+    });
+}
+
 /// A link gives its place to another to the same host, again and again, and no frame is lost over it.
 fn a_link_is_replaced(world: &World, two: &Two, daemon: &Daemon, link: &str) {
     let [one, other] = &two.guests;

@@ -157,7 +157,7 @@ fn carriers(overlay: &mut Overlay, plan: &OverlayPlan, end: usize) -> Result<(),
             netns: None,
             network: NETWORK.into(),
         };
-        return overlay.add(Item::Link("wire".into(), Link { kind }));
+        return overlay.add(Item::Link("wire".into(), Link::new(kind)));
     }
     let at = |net: &IpNet, port: u16| SocketAddr::new(net.addr(), port);
     for (peer, address) in plan.underlay.iter().enumerate() {
@@ -168,14 +168,19 @@ fn carriers(overlay: &mut Overlay, plan: &OverlayPlan, end: usize) -> Result<(),
         let kind = match plan.carrier {
             Carrier::Udp => LinkKind::Udp {
                 remote: at(address, UDP_PORT),
-                local: at(own, UDP_PORT),
+                local: Some(at(own, UDP_PORT)),
             },
             _ => LinkKind::Vxlan {
                 remote: at(address, VXLAN_PORT),
-                local: at(own, VXLAN_PORT),
+                local: Some(at(own, VXLAN_PORT)),
             },
         };
-        overlay.add(Item::Link(format!("host{peer}"), Link { kind }))?;
+        // The other host gets nothing that is added here later.
+        let link = Link {
+            kind,
+            networks: BTreeSet::from([NETWORK.into()]),
+        };
+        overlay.add(Item::Link(format!("host{peer}"), link))?;
     }
     Ok(())
 }

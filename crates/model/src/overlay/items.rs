@@ -1,10 +1,11 @@
 //! Reads what follows the name of a thing in the control language.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::document::{
-    Interface, InterfaceKind, LinkKind, Network, Peer, PortName, Qualifier, Route, Switches, Tls,
+    Interface, InterfaceKind, Link, LinkKind, Network, Peer, PortName, Qualifier, Route, Switches,
+    Tls,
 };
 use super::language::{Mistake, UDP_PORT, VXLAN_PORT};
 use super::values::{
@@ -116,10 +117,10 @@ pub(super) fn interface(words: Words) -> Result<Interface, Mistake> {
     Ok(interface)
 }
 
-pub(super) fn link(words: Words) -> Result<LinkKind, Mistake> {
+pub(super) fn link(words: Words) -> Result<Link, Mistake> {
     let kinds = ["vxlan", "udp", "sealed", "connect", "listen", "direct"];
     let mut known = kinds.to_vec();
-    known.extend(["local", "key", "peer", "network", "netns"]);
+    known.extend(["local", "key", "peer", "network", "networks", "netns"]);
     known.extend(["certificate", "certificate-key", "authority"]);
     let mut options = words.options(&known)?;
     let Some((kind, place)) = options.one_of(&kinds) else {
@@ -163,8 +164,17 @@ pub(super) fn link(words: Words) -> Result<LinkKind, Mistake> {
             _ => udp(&kind, at, &mut options, wanted, address)?,
         }
     };
+    let networks = match kind.as_str() {
+        "direct" => None,
+        _ => options.get("networks", "names of networks, with commas", |text| {
+            text.split(',').map(valid_name).collect()
+        })?,
+    };
     options.done(&format!("a {kind} link"))?;
-    Ok(made)
+    Ok(Link {
+        kind: made,
+        networks: networks.unwrap_or_default(),
+    })
 }
 
 fn udp(
@@ -177,15 +187,6 @@ fn udp(
     let local = options.get("local", wanted, |text| {
         address(text).filter(|local| local.is_ipv4() == remote.is_ipv4())
     })?;
-    let port = match kind {
-        "vxlan" => VXLAN_PORT,
-        _ => UDP_PORT,
-    };
-    let anywhere = match remote {
-        SocketAddr::V4(_) => IpAddr::from([0, 0, 0, 0]),
-        SocketAddr::V6(_) => IpAddr::from([0; 16]),
-    };
-    let local = local.unwrap_or(SocketAddr::new(anywhere, port));
     Ok(match kind {
         "vxlan" => LinkKind::Vxlan { remote, local },
         "udp" => LinkKind::Udp { remote, local },

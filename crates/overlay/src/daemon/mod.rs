@@ -430,6 +430,7 @@ impl Spec {
             Spec::Interface(interface) => &interface.network,
             Spec::Link(Link {
                 kind: LinkKind::Direct { network, .. },
+                ..
             }) => network,
             Spec::Link(_) => return overlay.interfaces.values().any(is_veth),
         };
