@@ -259,6 +259,37 @@ fn a_link_listens_at_the_address_that_leads_to_its_peer() {
     });
 }
 
+/// An interface is ours by its label, not by its name.
+#[test]
+fn interfaces_of_others_with_our_names_stay() {
+    run("overlay-names", |world| {
+        let two = Two::new(world);
+        let [mut daemon, _other] = two.containers(world, "vxlan {R} local {L}");
+        let host = &two.hosts[0];
+        let room = || {
+            let said = world.at(host, "ip -o link show type bridge");
+            let name = said.split(": ").nth(1).map(str::to_owned);
+            name.filter(|name| name.starts_with("ovroom"))
+        };
+        common::eventually("containers are given room", || room().is_some());
+        let bridge = room().unwrap();
+        let pid = rustix::process::Pid::from_child(&daemon.process.0);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        daemon.process.0.wait().unwrap();
+        assert_eq!(room(), None);
+        // Somebody's, with the same name.
+        world.at(host, &format!("ip link add {bridge} type bridge"));
+        let before = world.at(host, &format!("ip -o link show {bridge}"));
+        let (config, socket) = (world.path("control1.conf"), world.path("control1"));
+        daemon = Daemon::start(&config, &socket, Some(host));
+        world.at(&two.guests[0], "ping -c 3 -i 0.01 -W 20 10.7.0.2");
+        let pid = rustix::process::Pid::from_child(&daemon.process.0);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        daemon.process.0.wait().unwrap();
+        assert_eq!(world.at(host, &format!("ip -o link show {bridge}")), before);
+    });
+}
+
 /// A link gives its place to another to the same host, again and again, and no frame is lost over it.
 fn a_link_is_replaced(world: &World, two: &Two, daemon: &Daemon, link: &str) {
     let [one, other] = &two.guests;
