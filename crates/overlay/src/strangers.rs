@@ -18,11 +18,11 @@ const MAX_ALL: usize = 64;
 /// After an error of accept(2): long enough not to spin, short enough for whoever waits.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// What to wait after an error of accept(2); nothing when it was only that connection's.
-pub(crate) fn pause_after(error: &io::Error) -> Option<Duration> {
+/// What to wait after an error of accept(2): nothing when it was only that connection's.
+pub(crate) fn pause_after(error: &io::Error) -> Duration {
     match error.kind() {
-        io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted => None,
-        _ => Some(ACCEPT_PAUSE),
+        io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted => Duration::ZERO,
+        _ => ACCEPT_PAUSE,
     }
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Strangers(Arc<Mutex<Waiting>>);
 /// The oldest first.
 #[derive(Debug, Default)]
 struct Waiting {
-    stranger: Vec<Stranger>,
+    all: Vec<Stranger>,
     next: u64,
 }
 
@@ -60,23 +60,19 @@ impl Strangers {
     pub fn enter(&self, socket: &TcpStream, from: IpAddr) -> io::Result<Place> {
         let (source, socket) = (site(from), socket.try_clone()?);
         let mut waiting = self.lock();
-        let of_source = waiting.stranger.iter().filter(|one| one.source == source);
-        let oldest = match (of_source.count(), waiting.stranger.len()) {
-            (MAX_SOURCE.., _) => waiting.stranger.iter().position(|one| one.source == source),
+        let of_source = waiting.all.iter().filter(|one| one.source == source);
+        let oldest = match (of_source.count(), waiting.all.len()) {
+            (MAX_SOURCE.., _) => waiting.all.iter().position(|one| one.source == source),
             (_, MAX_ALL..) => Some(0),
             _ => None,
         };
         if let Some(oldest) = oldest {
             // Its own thread finds the end of the connection.
-            let _ = waiting
-                .stranger
-                .remove(oldest)
-                .socket
-                .shutdown(Shutdown::Both);
+            let _ = waiting.all.remove(oldest).socket.shutdown(Shutdown::Both);
         }
         let number = waiting.next;
         waiting.next += 1;
-        waiting.stranger.push(Stranger {
+        waiting.all.push(Stranger {
             number,
             source,
             socket,
@@ -95,7 +91,7 @@ impl Strangers {
 impl Drop for Place {
     fn drop(&mut self) {
         let mut waiting = self.strangers.lock();
-        waiting.stranger.retain(|one| one.number != self.number);
+        waiting.all.retain(|one| one.number != self.number);
     }
 }
 
@@ -142,8 +138,8 @@ mod tests {
             .filter(|at| is_ended(*at))
             .count();
         assert_eq!(ended, 2 * (MAX_SOURCE + 1) - MAX_SOURCE);
-        assert_eq!(strangers.lock().stranger.len(), MAX_SOURCE + 1);
+        assert_eq!(strangers.lock().all.len(), MAX_SOURCE + 1);
         drop(places);
-        assert!(strangers.lock().stranger.is_empty());
+        assert!(strangers.lock().all.is_empty());
     }
 }

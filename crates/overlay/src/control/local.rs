@@ -71,7 +71,7 @@ impl Local {
             let mut stream = match self.listener.accept() {
                 Ok((stream, _)) => stream,
                 Err(error) => {
-                    pause_after(&error).map(std::thread::sleep);
+                    std::thread::sleep(pause_after(&error));
                     continue;
                 }
             };

@@ -61,7 +61,7 @@ impl Remote {
             let (socket, place) = match entered {
                 Ok(entered) => entered,
                 Err(error) => {
-                    pause_after(&error).map(std::thread::sleep);
+                    std::thread::sleep(pause_after(&error));
                     continue;
                 }
             };

@@ -104,13 +104,12 @@ impl Work {
             let welcomed = listener
                 .accept()
                 .and_then(|(socket, from)| self.welcome(socket, from.ip()));
-            let pause = match &welcomed {
-                Err(error) if error.kind() != io::ErrorKind::WouldBlock => pause_after(error),
-                _ => None,
-            };
-            if pause.is_some() {
+            match welcomed {
                 // The listener stays readable meanwhile, so it is not waited for.
-                self.attend(None, pause);
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => {
+                    self.attend(None, Some(pause_after(&error)));
+                }
+                _ => {}
             }
         }
     }
