@@ -63,8 +63,9 @@ add link b vxlan 10.0.0.2
 add link c udp [fd00::2]:7000 local [fd00::1]:7000
 add link d sealed 10.0.0.3 key /etc/k peer {key}
 add link e connect 10.0.0.4:5000 certificate a certificate-key b authority c
-add link f listen 0.0.0.0:5000
-add link g direct eth1 network quiet
+add link f listen 0.0.0.0:5000 peer 10.0.0.5
+add link g listen 0.0.0.0:5001 peer b.example certificate a certificate-key b authority c
+add link h direct eth1 network quiet
 add route lan any 52:54:00:00:00:09 link b
 add route lan not-52:54:00:00:00:01 none interface v1 from link b
 set interface v1 interrupts before-data

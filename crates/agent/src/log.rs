@@ -3,7 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Copies standard input to `path` until its end. A file that has `most` bytes takes the place of `former`, and the
 /// next one begins: so the newest is kept, at least `most` bytes of it and at most twice as many.
@@ -15,8 +15,7 @@ pub fn keep(path: &str, former: &str, most: &str) -> Result<(), String> {
 }
 
 fn copy(input: &mut impl Read, path: &Path, former: &Path, most: u64) -> io::Result<()> {
-    let mut file = File::create(path)?;
-    let mut length = 0;
+    let mut kept = Kept::create(path, former, most)?;
     let mut buffer = [0; 16 * 1024];
     loop {
         let read = match input.read(&mut buffer) {
@@ -25,14 +24,42 @@ fn copy(input: &mut impl Read, path: &Path, former: &Path, most: u64) -> io::Res
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => return Err(error),
         };
-        if length >= most {
-            fs::rename(path, former)?;
-            file = File::create(path)?;
-            length = 0;
+        kept.write(&buffer[..read])?;
+    }
+}
+
+/// The newest of something, in two files.
+pub struct Kept {
+    path: PathBuf,
+    former: PathBuf,
+    most: u64,
+    file: File,
+    length: u64,
+}
+
+impl Kept {
+    /// Begins a file that has at most `most` bytes, and what is written at once, before it takes the place of `former`.
+    pub fn create(path: &Path, former: &Path, most: u64) -> io::Result<Kept> {
+        Ok(Kept {
+            path: path.into(),
+            former: former.into(),
+            most,
+            file: File::create(path)?,
+            length: 0,
+        })
+    }
+
+    /// Keeps some more.
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.length >= self.most {
+            fs::rename(&self.path, &self.former)?;
+            self.file = File::create(&self.path)?;
+            self.length = 0;
         }
         // A full disk loses this part; the next may find room again.
-        let _ = file.write_all(&buffer[..read]);
-        length += read as u64;
+        let _ = self.file.write_all(bytes);
+        self.length += bytes.len() as u64;
+        Ok(())
     }
 }
 

@@ -15,6 +15,7 @@ mod network;
 mod os;
 mod pause;
 mod port;
+mod respawn;
 mod serve;
 mod session;
 mod within;
@@ -32,6 +33,8 @@ const USAGE: &str = "usage: latlab-agent COMMAND
   log PATH FORMER BYTES keep the newest of standard input in PATH, and BYTES from before it in FORMER
   launch FD STEP PROGRAM ARGUMENT...
                         execute a program; report a failure at descriptor FD
+  respawn DIR BYTES PROGRAM...
+                        run a daemon again when it ended by itself, its words kept in DIR/log
   clock-sync            answer the host's clock exchange over the shared page
   probe ...             run an end point of a measurement";
 
@@ -61,6 +64,9 @@ fn main() -> ExitCode {
         ["get", path] => files::get(path),
         ["within", program, arguments @ ..] => Err(within::run(program, arguments)),
         ["log", path, former, bytes] => log::keep(path, former, bytes),
+        ["respawn", directory, bytes, program, arguments @ ..] => {
+            respawn::run(directory, bytes, program, arguments)
+        }
         ["clock-sync"] => clock::answer(),
         _ => Err(USAGE.into()),
     };

@@ -1,14 +1,25 @@
-//! The two things neither std nor rustix offers safely: learning of ended children through a file
-//! descriptor, and atomic access to memory shared with the host. All `unsafe` of the agent is here.
+//! What neither std nor rustix offers safely: learning of ended children through a file descriptor, children that end
+//! with this process, and atomic access to memory shared with the host. All `unsafe` of the agent is here.
 
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags};
+use rustix::process::{Signal, set_parent_process_death_signal};
+
+/// Has the kernel kill what this command starts when this process ends.
+pub fn die_with_this_one(command: &mut Command) {
+    // SAFETY: one system call that allocates nothing, between fork and exec.
+    unsafe {
+        command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?));
+    }
+}
 
 /// Blocks SIGCHLD and returns a non-blocking descriptor that becomes readable when a child ends.
 /// Children started by std get an empty signal mask, so they do not inherit the block.

@@ -28,6 +28,9 @@ pub fn run(args: &Inspect) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     print(&rows, args.format)?;
+    for restart in names.iter().flat_map(|name| lab::restarts(&dirs, name)) {
+        eprintln!("note: {restart}");
+    }
     Ok(ExitCode::SUCCESS)
 }
 

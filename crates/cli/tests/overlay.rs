@@ -2,11 +2,10 @@
 
 mod common;
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{BufRead, BufReader};
-use std::os::fd::AsRawFd;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use common::{Bench, enter, labelled, tool, whole};
 
@@ -164,6 +163,7 @@ fn a_daemon_elsewhere_is_spoken_with_under_tls() {
         let program = Path::new(env!("CARGO_BIN_EXE_latlab")).with_file_name("latlab-overlay");
         let mut daemon = Command::new(program)
             .args(["--control", &file("control"), "--listen", "127.0.0.1:0"])
+            .args(["--allow", "127.0.0.1"])
             .args(files)
             .stdout(Stdio::piped())
             .spawn()
@@ -218,40 +218,6 @@ fn process(program: &str, mark: &str) -> u32 {
     found[0]
 }
 
-/// A daemon in the place of one that was killed; ends with its handle.
-struct Heir(Child);
-
-impl Heir {
-    fn of(daemon: u32) -> Heir {
-        let words = fs::read(format!("/proc/{daemon}/cmdline")).unwrap();
-        let words = common::text(&words);
-        let place = File::open(format!("/proc/{daemon}/ns/net")).unwrap();
-        kill_and_wait(daemon);
-        let inside = format!(
-            "--net=/proc/{}/fd/{}",
-            std::process::id(),
-            place.as_raw_fd()
-        );
-        let mut command = Command::new("nsenter");
-        command
-            .arg(inside)
-            .args(words.trim_end_matches('\0').split('\0'));
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let mut ready = String::new();
-        let said = child.stdout.take().unwrap();
-        BufReader::new(said).read_line(&mut ready).unwrap();
-        assert!(ready.starts_with("ready"), "{ready}");
-        Heir(child)
-    }
-}
-
-impl Drop for Heir {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// Kills a process of the lab, and waits until it is gone.
 fn kill_and_wait(pid: u32) {
     common::signal(pid, "KILL");
@@ -261,6 +227,55 @@ fn kill_and_wait(pid: u32) {
         let threads = fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
         threads == 0 || (threads == 1 && state.contains(") Z "))
     });
+}
+
+/// Kills the lab's only daemon; the one that was started in its place.
+fn restarted(bench: &Bench, lab: &str) -> u32 {
+    let before = process("latlab-overlay", "control");
+    kill_and_wait(before);
+    common::until("a new daemon answers", || {
+        bench.latlab(&["overlay", lab, "show"]).code == 0
+    });
+    let after = process("latlab-overlay", "control");
+    assert_ne!(before, after);
+    after
+}
+
+#[test]
+fn a_daemon_that_dies_is_started_again_and_the_lab_says_so() {
+    enter(
+        "a_daemon_that_dies_is_started_again_and_the_lab_says_so",
+        |bench| {
+            let name = bench.deploy("again", &lab("local", "veth"));
+            assert!(
+                !bench
+                    .latlab(&["inspect", &name])
+                    .good()
+                    .err
+                    .contains("note")
+            );
+            for _ in 0..5 {
+                restarted(bench, &name);
+            }
+            reach(bench, &name);
+            let said = bench.latlab(&["inspect", &name]).good().err;
+            let expected =
+                format!("note: the overlay daemon of {name}/l0 was started again 5 times; last, ");
+            assert!(said.starts_with(&expected), "{said}");
+            // Once more within the minute: it stays down, says so, and what the kernel knows goes on.
+            kill_and_wait(process("latlab-overlay", "control"));
+            common::until("it stays down", || {
+                bench
+                    .latlab(&["inspect", &name])
+                    .good()
+                    .err
+                    .contains("stays down")
+            });
+            reach(bench, &name);
+            bench.latlab(&["destroy", &name]).good();
+            bench.assert_clean();
+        },
+    );
 }
 
 /// Real guests under QEMU: the daemon dies without a word and comes back, then a guest does.
@@ -289,12 +304,8 @@ fn guests_survive_their_daemon_and_their_neighbours() {
             let before = [boot("v"), boot("w")];
             reach("v", "198.18.0.3");
             // QEMU calls again by itself, and its guests go on with the rings that they have.
-            let mut daemon = process("latlab-overlay", "control");
-            let mut heirs = Vec::new();
             for _ in 0..2 {
-                let heir = Heir::of(daemon);
-                daemon = heir.0.id();
-                heirs.push(heir);
+                restarted(bench, &lab);
                 reach("v", "198.18.0.3");
                 reach("w", "198.18.0.2");
                 reach("a", "198.18.0.2");

@@ -13,11 +13,13 @@ add interface v1 network lan vhost-user /run/v1.sock mac 52:54:00:00:00:01 mtu 9
 add interface v2 network lan vhost-user "/run/with blank.sock" client on queues 4 interrupts early cut-through off tx-coalesce 50us kick-coalesce 0s
 add interface t0 network quiet tap tap0 netns /run/netns/a queues 2
 add interface c0 network lan veth veth0 mac 02:00:00:00:00:01,02:00:00:00:00:02
-add link b vxlan 10.0.0.2
+add link b vxlan 10.0.0.2 networks quiet,lan
 add link c udp [fd00::2]:7000 local [fd00::1]:7000
+add link j udp 10.0.0.9 networks lan
 add link d sealed 10.0.0.3 key /etc/overlay.key peer 00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff
 add link e connect 10.0.0.4:5000 certificate a.pem certificate-key a.key authority ca.pem
-add link f listen 0.0.0.0:5000
+add link f listen 0.0.0.0:5000 peer 10.0.0.5
+add link i listen 0.0.0.0:5001 peer B.example certificate a.pem certificate-key a.key authority ca.pem
 add link g direct eth1 network quiet
 add route lan any 52:54:00:00:00:09 link b
 add route lan not-52:54:00:00:00:01 any interface v1 from link b
@@ -39,7 +41,8 @@ fn an_overlay_is_read_back_as_it_is_written() {
     let written = overlay.to_string();
     assert_eq!(parse_file(&written).expect("what was written"), overlay);
     assert_eq!(overlay.routes.len(), 3);
-    assert!(written.contains("add link b vxlan 10.0.0.2:4789 local 0.0.0.0:4789"));
+    assert!(written.contains("add link i listen 0.0.0.0:5001 peer b.example certificate a.pem"));
+    assert!(written.contains("add link b vxlan 10.0.0.2:4789 networks lan,quiet\n"));
 }
 
 #[test]
@@ -106,6 +109,14 @@ fn mistakes_say_where_and_what_to_do() {
             "43: `certificate-key` is missing (add `certificate-key` and a PEM file)",
         ),
         (
+            "add link l listen 0.0.0.0:1",
+            "29: `peer` is missing (add `peer` and the other's address, or any (a name needs certificates))",
+        ),
+        (
+            "add link l listen 0.0.0.0:1 peer b.example",
+            "34: `b.example` cannot be the peer (write the other's address, or any (a name needs certificates))",
+        ),
+        (
             "add route lan any some interface v1",
             "19: `some` cannot be the destination of a route (write `any`, `none`, a MAC address, or `not-` and one)",
         ),
@@ -162,7 +173,7 @@ fn what_does_not_fit_is_refused_and_nothing_changes() {
         ),
         (
             "add link x vxlan 10.0.0.2",
-            "link `b` is VXLAN from 0.0.0.0:4789 to 10.0.0.2:4789 already",
+            "link `b` is VXLAN to 10.0.0.2:4789 already",
         ),
         (
             "add route quiet any any interface v1",
@@ -171,6 +182,14 @@ fn what_does_not_fit_is_refused_and_nothing_changes() {
         (
             "add route lan any any link g",
             "link `g` carries the network `quiet` only",
+        ),
+        (
+            "add route quiet any any link j",
+            "link `j` does not carry the network `quiet`",
+        ),
+        (
+            "add link x udp 10.0.0.8 networks lan,lam",
+            "there is no network `lam` (did you mean `lan`?)",
         ),
         (
             "add route lan any any link b from link b",

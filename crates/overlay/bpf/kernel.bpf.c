@@ -24,13 +24,23 @@
 #include "routes.h"
 #include "vxlan.h"
 
-/* A frame that has no route, or that its route is not for: dropped or the daemon's. */
-static __always_inline int without_route(__u32 device, const struct ethernet *eth)
+/* Where a program stands. */
+enum hook {
+	AT_VETH,   /* the entrance of a container's end on this host */
+	AT_NETKIT, /* the exit of its end in the container: run by the sender, as if the frame were at this host's end */
+	AT_WIRE,   /* the entrance of a direct link's wire */
+};
+
+/* A frame that has no route, or that its route is not for: dropped or the daemon's. At a wire, the host's as well. */
+static __always_inline int without_route(struct __sk_buff *skb, enum hook hook, const struct ethernet *eth)
 {
+	__u32 device = skb->ifindex;
 	struct port *port = bpf_map_lookup_elem(&overlay_ports, &device);
 
 	if (!port)
 		return TC_ACT_UNSPEC;
+	if (hook == AT_WIRE)
+		return shared(skb, port);
 	if (!eth)
 		return drop(port->number, REASON_MALFORMED);
 	if (port->bound && !is_from(&eth->addresses, port->mac))
@@ -40,33 +50,26 @@ static __always_inline int without_route(__u32 device, const struct ethernet *et
 	return to_daemon(port);
 }
 
-/* Where a program stands. */
-enum hook {
-	AT_VETH,   /* the entrance of a container's end on this host */
-	AT_NETKIT, /* the exit of its end in the container: run by the sender, as if the frame were at this host's end */
-	AT_WIRE,   /* the entrance of a direct link's wire */
-};
-
 /* A route says that all has been looked at: the daemon makes none for an address that the port may not use, nor
  * from one link to another. */
 static __always_inline int forward(struct __sk_buff *skb, enum hook hook)
 {
 	const struct ethernet *front = front_of(skb, ETH_HLEN);
-	__u32 device = skb->ifindex, bytes = skb->len;
+	__u32 bytes = skb->len;
 	struct ethernet eth;
 	struct route *route;
 	int done;
 
 	if (!front)
-		return without_route(device, NULL);
+		return without_route(skb, hook, NULL);
 	eth = (struct ethernet){ .addresses = front->addresses, .protocol = front->protocol };
 	if (is_group(&eth.addresses))
-		return without_route(device, &eth);
-	route = route_of(device, &eth.addresses);
+		return without_route(skb, hook, &eth);
+	route = route_of(skb->ifindex, &eth.addresses);
 	if (!route || (route->longest && (skb->gso_size ? skb->gso_size + 54 : bytes) > route->longest))
-		return without_route(device, &eth);
+		return without_route(skb, hook, &eth);
 	if (route->egress == route->ingress)
-		return drop(route->ingress, REASON_LOOP);
+		return hook == AT_WIRE ? TC_ACT_UNSPEC : drop(route->ingress, REASON_LOOP);
 	if (route->way == WAY_LOCAL) {
 		count(route->ingress, route->egress, bytes);
 		/* What has not come in anywhere yet cannot be taken over into another namespace; it is sent there. */
@@ -77,10 +80,10 @@ static __always_inline int forward(struct __sk_buff *skb, enum hook hook)
 		return bpf_redirect(route->device, 0);
 	}
 	if (hook == AT_WIRE || route->way != WAY_VXLAN || skb->vlan_present)
-		return without_route(device, &eth);
+		return without_route(skb, hook, &eth);
 	done = encapsulate(skb, route, &eth);
 	if (done > 0)
-		return without_route(device, &eth);
+		return without_route(skb, hook, &eth);
 	if (done < 0)
 		return drop(route->ingress, REASON_REFUSED);
 	count(route->ingress, route->egress, bytes);
@@ -99,7 +102,8 @@ int from_netkit(struct __sk_buff *skb)
 	return forward(skb, AT_NETKIT);
 }
 
-/* From the wire of a direct link. None of its frames goes into a tunnel, and a program that writes headers has each
+/* From the wire of a direct link, which the host may use for itself: only what a route leads to a container is taken
+ * from its stack. None of its frames goes into a tunnel, and a program that writes headers has each
  * frame made writable first. */
 SEC("tc")
 int from_direct(struct __sk_buff *skb)

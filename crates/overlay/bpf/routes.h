@@ -2,6 +2,7 @@
 /* Which way a frame goes, and what is counted of it. */
 #pragma once
 
+#include <linux/if_packet.h>
 #include <linux/pkt_cls.h>
 
 #include "layout.h"
@@ -43,10 +44,24 @@ static __always_inline int to_daemon(const struct port *port)
 		counts->missed++;
 	if (port->tap)
 		return bpf_redirect(port->tap, 0);
-	/* A wire's frames have passed the daemon's packet socket already; the rest is the host's. */
-	if (port->kind == KIND_DIRECT)
-		return TC_ACT_UNSPEC;
 	return drop(port->number, REASON_DOWN);
+}
+
+/* A wire's frame that no route takes is the host's. The daemon gets a copy, which is lost when it is gone; of what is
+ * addressed to the host it gets none: it would spread that among the containers, as it does with unknown addresses.
+ * A daemon without a tap has a packet socket there, which has seen the frame already. */
+static __always_inline int shared(struct __sk_buff *skb, const struct port *port)
+{
+	struct counts *counts;
+
+	if (skb->pkt_type == PACKET_HOST)
+		return TC_ACT_UNSPEC;
+	counts = counts_of(port->number);
+	if (counts)
+		counts->missed++;
+	if (port->tap)
+		bpf_clone_redirect(skb, port->tap, 0);
+	return TC_ACT_UNSPEC;
 }
 
 static __always_inline bool is_from(const struct addresses *addresses, const __u8 *mac)

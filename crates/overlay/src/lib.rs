@@ -24,9 +24,11 @@
 //! - [`watchdog`]: sees whether the threads get on
 //! - [`tls`]: certificates, for links and for control
 //! - [`daemon`]: a configuration, and what is open because of it
+//! - [`confine`]: what the daemon may do of what root may
 //! - [`control`]: how the configuration is changed and looked at
 //! - [`kernel`]: the way past all this, for containers
 
+pub mod confine;
 pub mod control;
 pub mod daemon;
 pub mod dispatch;
@@ -37,5 +39,6 @@ pub mod kernel;
 pub mod links;
 pub mod ports;
 pub mod rings;
+mod strangers;
 pub mod tls;
 pub mod watchdog;

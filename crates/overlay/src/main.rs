@@ -6,11 +6,12 @@ use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, TryLockError};
+use std::time::{Duration, Instant};
 
 use clap::Parser;
-use latlab_model::overlay::Overlay;
 use latlab_model::overlay::language::parse_file;
+use latlab_model::overlay::{Overlay, Peer};
 use latlab_overlay::control::{Local, Remote};
 use latlab_overlay::daemon::Daemon;
 use latlab_overlay::links::udp::sealed;
@@ -23,8 +24,9 @@ use signal_hook::iterator::Signals;
 /// this host with each other and with other hosts.
 ///
 /// It is told what to do by a file of commands, and by the same commands over its control socket,
-/// for instance with `latlab overlay --control SOCKET list interfaces`. What it runs ends with it;
-/// it changes nothing else on the machine.
+/// for instance with `latlab overlay --control SOCKET list interfaces`. Taps, rings and links end
+/// with it. Containers keep the ways that the kernel knows, until their interfaces go; the wire of a
+/// direct link is given back to the host.
 #[derive(Debug, Parser)]
 #[command(name = "latlab-overlay", version, after_help = EXAMPLE)]
 struct Arguments {
@@ -34,10 +36,13 @@ struct Arguments {
     /// Unix socket where further commands are taken; only this user may open it.
     #[arg(long, value_name = "SOCKET", required_unless_present = "new_key")]
     control: Option<PathBuf>,
-    /// Takes commands from other hosts too, at this address, under mutual TLS: from whoever has a
-    /// certificate of the authority.
-    #[arg(long, value_name = "ADDRESS:PORT", requires_all = ["certificate", "key", "authority"])]
+    /// Takes commands from other hosts too, at this address, under mutual TLS: from those that --allow names.
+    #[arg(long, value_name = "ADDRESS:PORT", requires_all = ["allow", "certificate", "key", "authority"])]
     listen: Option<SocketAddr>,
+    /// The host that may give commands, by a name or address in its certificate; can be given several times. `any`
+    /// is every host that the authority has signed.
+    #[arg(long, value_name = "NAME|ADDRESS|any", requires = "listen", value_parser = peer)]
+    allow: Vec<Peer>,
     /// This host's certificate (PEM), which names the address above.
     #[arg(long, value_name = "FILE", requires = "listen")]
     certificate: Option<PathBuf>,
@@ -47,6 +52,9 @@ struct Arguments {
     /// Certificate of the authority that signs the other hosts' (PEM).
     #[arg(long, value_name = "FILE", requires = "listen")]
     authority: Option<PathBuf>,
+    /// Keeps all that root may, without a filter of system calls: under debuggers and sanitizers.
+    #[arg(long)]
+    unconfined: bool,
     /// Only says whether the file is right.
     #[arg(long, requires = "config")]
     check: bool,
@@ -75,6 +83,9 @@ fn main() -> ExitCode {
     }
 }
 
+/// How long a command may take that a signal to end interrupts.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// A line that says what failed, and one that says what to do.
 type Failure = (String, String);
 
@@ -92,6 +103,13 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
             overlay.routes.len()
         );
         return Ok(());
+    }
+    if !arguments.unconfined {
+        latlab_overlay::confine::confine().map_err(|error| {
+            let message = format!("cannot confine the daemon: {error}");
+            let hint = "the kernel needs CONFIG_SECCOMP_FILTER; --unconfined goes without";
+            (message, hint.to_string())
+        })?;
     }
     // Asked for by the arguments' own rules.
     let control = arguments.control.clone().unwrap_or_default();
@@ -121,12 +139,20 @@ fn listen(arguments: &Arguments) -> Result<Option<Remote>, Failure> {
         let hint = "give PEM files to --certificate, --key and --authority";
         (error.to_string(), hint.to_string())
     })?;
-    let remote = Remote::listen(address, credentials).map_err(|error| {
+    let accepting = credentials.accepting(&arguments.allow).map_err(|error| {
+        let hint = "name hosts as their certificates do, with --allow";
+        (error.to_string(), hint.to_string())
+    })?;
+    let remote = Remote::listen(address, accepting).map_err(|error| {
         let message = format!("cannot listen at {address}: {error}");
         let hint = "give an address of this host, and a free port, to --listen";
         (message, hint.to_string())
     })?;
     Ok(Some(remote))
+}
+
+fn peer(text: &str) -> Result<Peer, String> {
+    Peer::parse(text).ok_or_else(|| "no address, no DNS name, and not `any`".into())
 }
 
 fn new_key(file: &Path) -> Result<(), Failure> {
@@ -162,7 +188,7 @@ fn read(arguments: &Arguments) -> Result<Overlay, Failure> {
     })
 }
 
-/// Serves until a signal ends it. What the kernel was told stays in force.
+/// Serves until a signal ends it. What the kernel was told of containers stays in force.
 fn serve(local: &Local, remote: Option<&Remote>, daemon: Daemon) -> Result<(), Failure> {
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(|error| {
         let message = format!("cannot wait for signals: {error}");
@@ -170,9 +196,9 @@ fn serve(local: &Local, remote: Option<&Remote>, daemon: Daemon) -> Result<(), F
     })?;
     let daemon = Arc::new(Mutex::new(daemon));
     std::thread::scope(|scope| {
-        scope.spawn(|| complain("socket", local.serve(&daemon)));
+        scope.spawn(|| local.serve(&daemon));
         if let Some(remote) = remote {
-            scope.spawn(|| complain("address", remote.serve(&daemon)));
+            scope.spawn(|| remote.serve(&daemon));
         }
         // Whoever started us waits for this, or for the socket.
         match remote.map(Remote::address) {
@@ -180,18 +206,20 @@ fn serve(local: &Local, remote: Option<&Remote>, daemon: Daemon) -> Result<(), F
             _ => println!("ready"),
         }
         signals.forever().next();
-        // The threads above wait for clients for ever; one that is busy is not waited for.
-        if let Ok(daemon) = daemon.try_lock() {
-            daemon.leave();
-        }
+        leave(&daemon);
         drop(std::fs::remove_file(local.path()));
         std::process::exit(0)
     })
 }
 
-/// Commands are no longer taken there; what the daemon carries goes on.
-fn complain(place: &str, served: std::io::Result<()>) {
-    if let Err(error) = served {
-        eprintln!("error: the control {place} failed: {error}");
+/// Gives back what is the host's. A command that is being carried out is waited for, but not for ever.
+fn leave(daemon: &Mutex<Daemon>) {
+    let end = Instant::now() + LEAVE_TIMEOUT;
+    while Instant::now() < end {
+        match daemon.try_lock() {
+            Ok(daemon) => return daemon.leave(),
+            Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner().leave(),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(10)),
+        }
     }
 }

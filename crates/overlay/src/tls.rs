@@ -1,21 +1,28 @@
 //! Mutual TLS, from certificates in files: who is trusted is whoever the authority has signed.
 //!
 //! TLS 1.3 only; both sides are of this kind. A server's certificate has to name the address that it
-//! was reached at (a subject alternative name), a client's is only asked to be signed.
+//! was reached at (a subject alternative name, RFC 9525), a client's one of those that are expected
+//! ([`Credentials::accepting`]): what the authority has signed for one host does not take another's place.
 
 use std::io;
 use std::net::{IpAddr, TcpStream};
 use std::ops::DerefMut;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use latlab_model::overlay::Peer;
+use rustix::net::sockopt;
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::client::verify_server_name;
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::server::WebPkiClientVerifier;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
 use rustls::{
-    ClientConfig, ClientConnection, ConnectionCommon, RootCertStore, ServerConfig,
-    ServerConnection, SideData,
+    CertificateError, ClientConfig, ClientConnection, ConnectionCommon, DigitallySignedStruct,
+    DistinguishedName, RootCertStore, ServerConfig, ServerConnection, SideData, SignatureScheme,
 };
 
 /// This host's certificate and whom it trusts.
@@ -23,6 +30,29 @@ use rustls::{
 pub struct Credentials {
     client: Arc<ClientConfig>,
     server: Arc<ServerConfig>,
+    own: Arc<Own>,
+}
+
+/// What a server is made from.
+#[derive(Debug)]
+struct Own {
+    certificate: PathBuf,
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+    provider: Arc<CryptoProvider>,
+    signed: Arc<dyn ClientCertVerifier>,
+}
+
+impl Own {
+    fn server(&self, verifier: Arc<dyn ClientCertVerifier>) -> io::Result<Arc<ServerConfig>> {
+        let server = ServerConfig::builder_with_provider(self.provider.clone())
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .map_err(io::Error::other)?
+            .with_client_cert_verifier(verifier)
+            .with_single_cert(self.chain.clone(), self.key.clone_key())
+            .map_err(|error| bad(&self.certificate, &error.to_string()))?;
+        Ok(Arc::new(server))
+    }
 }
 
 impl Credentials {
@@ -34,7 +64,7 @@ impl Credentials {
     pub fn read(certificate: &Path, key: &Path, authority: &Path) -> io::Result<Credentials> {
         let chain = certificates(certificate)?;
         let private =
-            || PrivateKeyDer::from_pem_file(key).map_err(|error| bad(key, &error.to_string()));
+            PrivateKeyDer::from_pem_file(key).map_err(|error| bad(key, &error.to_string()))?;
         let mut roots = RootCertStore::empty();
         for trusted in certificates(authority)? {
             roots
@@ -43,24 +73,46 @@ impl Credentials {
         }
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let roots = Arc::new(roots);
-        let verifier = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone())
+        let signed = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone())
             .build()
             .map_err(|error| bad(authority, &error.to_string()))?;
-        let server = ServerConfig::builder_with_provider(provider.clone())
-            .with_protocol_versions(&[&rustls::version::TLS13])
-            .map_err(io::Error::other)?
-            .with_client_cert_verifier(verifier)
-            .with_single_cert(chain.clone(), private()?)
-            .map_err(|error| bad(certificate, &error.to_string()))?;
-        let client = ClientConfig::builder_with_provider(provider)
+        let client = ClientConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(&[&rustls::version::TLS13])
             .map_err(io::Error::other)?
             .with_root_certificates(roots)
-            .with_client_auth_cert(chain, private()?)
+            .with_client_auth_cert(chain.clone(), private.clone_key())
             .map_err(|error| bad(certificate, &error.to_string()))?;
+        let own = Own {
+            certificate: certificate.to_path_buf(),
+            chain,
+            key: private,
+            provider,
+            signed: signed.clone(),
+        };
         Ok(Credentials {
             client: Arc::new(client),
-            server: Arc::new(server),
+            server: own.server(signed)?,
+            own: Arc::new(own),
+        })
+    }
+
+    /// The same, accepting connections from these hosts only.
+    ///
+    /// # Errors
+    ///
+    /// A name that no certificate can have.
+    pub fn accepting(&self, peers: &[Peer]) -> io::Result<Credentials> {
+        if peers.contains(&Peer::Any) {
+            return Ok(self.clone());
+        }
+        let names = peers.iter().map(name_of).collect::<io::Result<_>>()?;
+        let verifier = Named {
+            signed: self.own.signed.clone(),
+            names,
+        };
+        Ok(Credentials {
+            server: self.own.server(Arc::new(verifier))?,
+            ..self.clone()
         })
     }
 
@@ -82,6 +134,89 @@ impl Credentials {
     pub fn accept(&self) -> io::Result<ServerConnection> {
         ServerConnection::new(self.server.clone()).map_err(io::Error::other)
     }
+}
+
+fn name_of(peer: &Peer) -> io::Result<ServerName<'static>> {
+    match peer {
+        Peer::Address(address) => Ok(ServerName::IpAddress((*address).into())),
+        Peer::Name(name) => ServerName::try_from(name.clone())
+            .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, format!("{name} is no name"))),
+        Peer::Any => Err(io::Error::other("any is no name")),
+    }
+}
+
+/// Accepts those whom the authority has signed for one of these names.
+#[derive(Debug)]
+struct Named {
+    signed: Arc<dyn ClientCertVerifier>,
+    names: Vec<ServerName<'static>>,
+}
+
+impl ClientCertVerifier for Named {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.signed.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        let verified = self
+            .signed
+            .verify_client_cert(end_entity, intermediates, now)?;
+        let certificate = ParsedCertificate::try_from(end_entity)?;
+        let is_one = |name: &ServerName<'_>| verify_server_name(&certificate, name).is_ok();
+        match self.names.iter().any(is_one) {
+            true => Ok(verified),
+            false => Err(CertificateError::NotValidForName.into()),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.signed
+            .verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.signed
+            .verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.signed.supported_verify_schemes()
+    }
+}
+
+/// How long a connection may be silent before it is asked, how often it is asked, and how long what was sent may stay
+/// unacknowledged (tcp(7)): a host that has gone without a word is noticed within this.
+const KEEPALIVE: Duration = Duration::from_secs(5);
+const KEEPALIVE_PROBES: u32 = 3;
+const USER_TIMEOUT_MS: u32 = 20_000;
+
+/// Has the kernel end a connection whose other side is gone.
+///
+/// # Errors
+///
+/// None for a socket of TCP.
+pub fn watch_over(socket: &TcpStream) -> io::Result<()> {
+    sockopt::set_socket_keepalive(socket, true)?;
+    sockopt::set_tcp_keepidle(socket, KEEPALIVE)?;
+    sockopt::set_tcp_keepintvl(socket, KEEPALIVE)?;
+    sockopt::set_tcp_keepcnt(socket, KEEPALIVE_PROBES)?;
+    sockopt::set_tcp_user_timeout(socket, USER_TIMEOUT_MS)?;
+    Ok(())
 }
 
 /// Carries out a handshake on a blocking socket; all of it may take `patience`, however slowly the

@@ -20,8 +20,10 @@ fn start(world: &World, authority: &Authority, name: &str) -> (Daemon, SocketAdd
     world.sh("ip link set lo up");
     world.sh(&format!("ip address add {HOST}/32 dev lo"));
     let config = world.path("config");
-    std::fs::write(&config, "add network lan vni 7\n").unwrap();
+    let link = format!("add link peer listen {HOST}:4795 peer any");
+    std::fs::write(&config, format!("add network lan vni 7\n{link}\n")).unwrap();
     let mut arguments = vec!["--listen".to_string(), format!("{HOST}:0")];
+    arguments.extend(["--allow".to_string(), GUEST.to_string()]);
     for (option, file) in [
         ("--certificate", format!("{name}.pem")),
         ("--key", format!("{name}.key")),
@@ -79,6 +81,10 @@ fn strangers_learn_and_change_nothing() {
         let (daemon, address) = start(world, &ours, HOST);
         let before = daemon.tell("show");
 
+        // Signed by the same authority, but not one of those that may control.
+        let another = ours.credentials(HOST, &ours);
+        let refused = Client::connect_tls(address, &another).err();
+        assert!(refused.is_some(), "another host's certificate was let in");
         // Signed by somebody else: the daemon refuses the client, or the client the daemon.
         for credentials in [
             theirs.credentials(GUEST, &ours),
@@ -139,5 +145,60 @@ fn a_daemon_that_is_not_at_its_address_is_not_believed() {
             refused.to_string().contains("not valid for name"),
             "{refused}"
         );
+    });
+}
+
+/// Time of the processors that a process has used, in clock ticks (proc_pid_stat(5)).
+fn cpu_ticks(pid: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
+    fields[11..13]
+        .iter()
+        .map(|ticks| ticks.parse::<u64>().unwrap())
+        .sum()
+}
+
+#[test]
+fn a_daemon_without_descriptors_neither_spins_nor_goes_deaf() {
+    use rustix::process::{Pid, Resource, Rlimit, prlimit};
+    run("control-descriptors", |world| {
+        let ours = Authority::new("control-descriptors");
+        let (daemon, address) = start(world, &ours, HOST);
+        let pid = daemon.process.0.id();
+        let rustix_pid = Pid::from_child(&daemon.process.0);
+        let open = std::fs::read_dir(format!("/proc/{pid}/fd"))
+            .unwrap()
+            .count() as u64;
+        let own = rustix::process::getrlimit(Resource::Nofile);
+        let none_left = Rlimit {
+            current: Some(open),
+            ..own
+        };
+        prlimit(Some(rustix_pid), Resource::Nofile, none_left).unwrap();
+        let link: SocketAddr = format!("{HOST}:4795").parse().unwrap();
+        let local: Vec<_> = (0..8)
+            .map(|_| std::os::unix::net::UnixStream::connect(&daemon.socket).unwrap())
+            .collect();
+        let remote: Vec<_> = [address, link]
+            .into_iter()
+            .flat_map(|to| (0..8).map(move |_| TcpStream::connect(to).unwrap()))
+            .collect();
+        // The kernel has accepted them all; the daemon cannot take one.
+        let ticks = cpu_ticks(pid);
+        std::thread::sleep(Duration::from_secs(1));
+        let spent = cpu_ticks(pid) - ticks;
+        let second = rustix::param::clock_ticks_per_second();
+        assert!(spent < second / 4, "{spent} of {second} ticks went into it");
+        prlimit(Some(rustix_pid), Resource::Nofile, own).unwrap();
+        drop((local, remote));
+        assert!(!daemon.tell("show").is_empty());
+        eventually("other hosts are served again", || {
+            Client::connect_tls(address, &ours.credentials(GUEST, &ours)).is_ok()
+        });
+        eventually("the link takes connections again", || {
+            let mut garbage = TcpStream::connect(link).unwrap();
+            garbage.write_all(&[0xff; 64]).unwrap();
+            daemon.counter("peer", "dropped_malformed") > 0
+        });
     });
 }

@@ -122,6 +122,26 @@ fn a_number_that_is_no_network_here_is_dropped() {
 }
 
 #[test]
+fn a_link_carries_the_networks_that_it_names_and_no_others() {
+    let text = LEARNING.replace(
+        "link m vxlan 10.0.0.3",
+        "link m vxlan 10.0.0.3 networks other",
+    );
+    let mut switch = Switch::new(&text);
+    assert_eq!(
+        switch.local("a", mac(1), BROADCAST),
+        ports(&["b", "c", "l"])
+    );
+    assert_eq!(switch.local("x", mac(2), BROADCAST), ports(&["l", "m"]));
+    // The other host may name a network that was not meant for it: nothing gets in, nothing is learned.
+    let nowhere = Err(DropReason::NoRoute);
+    assert_eq!(switch.send("m", 7, mac(1), BROADCAST), nowhere);
+    assert_eq!(switch.send("m", 7, mac(9), mac(1)), nowhere);
+    assert_eq!(switch.local("b", mac(3), mac(1)), ports(&["a"]));
+    assert_eq!(switch.send("m", 8, mac(9), mac(2)), ports(&["x"]));
+}
+
+#[test]
 fn a_bound_address_is_its_owners_alone() {
     let bound = LEARNING.replace("tap tb", "tap tb mac 02:00:00:00:00:02");
     let mut switch = Switch::new(&bound);

@@ -161,11 +161,14 @@ fn hosts_are_joined_by_bare_frames() {
 
 #[test]
 fn hosts_are_joined_by_tcp() {
-    over_each("overlay-tcp", ["connect {R}:4795", "listen {L}:4795"]);
+    over_each(
+        "overlay-tcp",
+        ["connect {R}:4795", "listen {L}:4795 peer {R}"],
+    );
 }
 
-#[test]
-fn hosts_are_joined_by_sealed_datagrams() {
+/// Runs `body` with what the two ends of a sealed link are told; the peer's private keys are in files meanwhile.
+fn sealed(body: impl FnOnce([&str; 2])) {
     let keys = [(), ()].map(|()| sealed::Identity::generate().expect("a key"));
     let files = [1, 2].map(|own| {
         std::env::temp_dir().join(format!("latlab-sealed-{}-{own}", std::process::id()))
@@ -180,10 +183,38 @@ fn hosts_are_joined_by_sealed_datagrams() {
             files[own].display()
         )
     };
-    over_each("overlay-sealed", [&link(0), &link(1)]);
+    body([&link(0), &link(1)]);
     for file in &files {
         std::fs::remove_file(file).expect("removed");
     }
+}
+
+#[test]
+fn hosts_are_joined_by_sealed_datagrams() {
+    sealed(|links| over_each("overlay-sealed", links));
+}
+
+/// From the peer's own address, as who forges it would.
+#[test]
+fn a_flood_of_forged_handshakes_does_not_keep_sealed_hosts_apart() {
+    const FLOOD: &str = "import os,socket,time
+s=socket.socket(2,2);m=b'L\\x03\\0\\0'+os.urandom(152)
+while 1:
+  for _ in range(100): s.sendto(m,('192.0.2.2',51789))
+  time.sleep(.004)";
+    sealed(|links| {
+        run("overlay-flood", |world| {
+            let two = Two::new(world);
+            let mut flood = world.command(&two.hosts[0], "python3 -c");
+            let _flood =
+                common::Running::start(flood.arg(FLOOD).stderr(std::process::Stdio::null()));
+            let daemons = two.taps_with(world, links);
+            common::eventually("the flood arrives", || {
+                daemons[1].counter("other", "dropped_unauthentic") > 10_000
+            });
+            world.at(&two.guests[0], "ping -c 5 -i 0.05 -W 20 10.7.0.2");
+        });
+    });
 }
 
 #[test]
@@ -209,6 +240,53 @@ fn a_link_comes_and_goes_while_another_stays() {
             "{refused}"
         );
         world.at(&two.guests[0], "ping -c 2 -i 0.01 -W 20 10.7.0.2");
+    });
+}
+
+/// Datagrams are awaited at the address that leads to the other host, at no other of this host's.
+#[test]
+fn a_link_listens_at_the_address_that_leads_to_its_peer() {
+    run("overlay-local", |world| {
+        let two = Two::new(world);
+        let daemons = two.taps(world, "udp {R} networks lan");
+        world.at(&two.guests[0], "ping -c 2 -i 0.01 -W 20 10.7.0.2");
+        let bound = world.at(&two.hosts[0], "ss -ulnH sport = :51789");
+        assert!(bound.contains("192.0.2.1:51789"), "{bound}");
+        assert!(!bound.contains("0.0.0.0:51789"), "{bound}");
+        let mut client = daemons[0].client();
+        let nowhere = client.say("add link more udp 203.0.113.7").unwrap_err();
+        assert!(nowhere.contains("has to be a route"), "{nowhere}");
+    });
+}
+
+/// An interface is ours by its label, not by its name.
+#[test]
+fn interfaces_of_others_with_our_names_stay() {
+    run("overlay-names", |world| {
+        let two = Two::new(world);
+        let [mut daemon, _other] = two.containers(world, "vxlan {R} local {L}");
+        let host = &two.hosts[0];
+        let room = || {
+            let said = world.at(host, "ip -o link show type bridge");
+            let name = said.split(": ").nth(1).map(str::to_owned);
+            name.filter(|name| name.starts_with("ovroom"))
+        };
+        common::eventually("containers are given room", || room().is_some());
+        let bridge = room().unwrap();
+        let pid = rustix::process::Pid::from_child(&daemon.process.0);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        daemon.process.0.wait().unwrap();
+        assert_eq!(room(), None);
+        // Somebody's, with the same name.
+        world.at(host, &format!("ip link add {bridge} type bridge"));
+        let before = world.at(host, &format!("ip -o link show {bridge}"));
+        let (config, socket) = (world.path("control1.conf"), world.path("control1"));
+        daemon = Daemon::start(&config, &socket, Some(host));
+        world.at(&two.guests[0], "ping -c 3 -i 0.01 -W 20 10.7.0.2");
+        let pid = rustix::process::Pid::from_child(&daemon.process.0);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        daemon.process.0.wait().unwrap();
+        assert_eq!(world.at(host, &format!("ip -o link show {bridge}")), before);
     });
 }
 

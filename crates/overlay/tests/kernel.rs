@@ -13,7 +13,7 @@ use common::{Running, World, eventually, run};
 use etherparse::{IpHeaders, Ipv6Extensions, Ipv6FlowLabel, Ipv6Header, PacketBuilder};
 use latlab_host::nodes::vm::qemu::Share;
 use latlab_overlay::endpoints::{DropReason, PortId};
-use latlab_overlay::kernel::{KernelPath, Key, Origin, ROUTES, Review, Route, Way};
+use latlab_overlay::kernel::{KernelPath, Key, Origin, Port, PortKind, ROUTES, Review, Route, Way};
 use latlab_wire::channel::ExitStatus;
 use underlay::{Raw, ethernet, mac_of, on};
 
@@ -623,6 +623,61 @@ fn the_path_outlives_whoever_made_it_and_is_found_again() {
     });
 }
 
+/// Anybody with `CAP_BPF` can make maps that say that they are this daemon's: a container, for one.
+#[test]
+fn maps_that_no_program_at_an_interface_uses_are_not_adopted() {
+    run("kernel-decoy", |world| {
+        let (mut one, two) = underlay::pair(world, 1500);
+        let (a, b) = (one.container("a", 1, LAN), two.container("b", 2, LAN));
+        underlay::tunnel(&one, &a, &two, &b, LAN);
+        let ports = one.path.ports().unwrap();
+        // Same name, same namespace, the same programs, at no interface; some of them older than the path.
+        let decoy = || on(&one.namespace, || KernelPath::open("decoy", ROUTES)).unwrap();
+        let decoys: Vec<_> = (0..3).map(|_| decoy()).collect();
+        assert!(decoys.iter().all(|(_, was_there)| !was_there));
+        one.abandon();
+        let found = on(&one.namespace, || KernelPath::open("test", ROUTES)).unwrap();
+        assert!(found.1, "the real one is found");
+        assert_eq!(found.0.ports().unwrap(), ports);
+    });
+}
+
+/// Before Linux 6.6 programs are filters, which have numbers: nobody's is overwritten or taken away.
+#[test]
+fn paths_on_one_wire_leave_each_others_programs_alone() {
+    run("kernel-neighbours", |world| {
+        let (one, two) = underlay::pair(world, 1500);
+        let (a, b) = (one.container("a", 1, LAN), two.container("b", 2, LAN));
+        underlay::direct(&one, &a, &two, &b, LAN);
+        ping(world, &a.namespace, "10.7.0.2", 56);
+        let other = on(&one.namespace, || KernelPath::open("other", ROUTES))
+            .unwrap()
+            .0;
+        let port = Port {
+            id: PortId(77),
+            device: one.wire,
+            kind: PortKind::Tunnel,
+            network: 0,
+            tap: None,
+            mac: None,
+            floods: None,
+        };
+        for _ in 0..2 {
+            on(&one.namespace, || other.attach(&port)).unwrap();
+            ping(world, &a.namespace, "10.7.0.2", 56);
+            assert!(
+                on(&one.namespace, || KernelPath::open("other", ROUTES))
+                    .unwrap()
+                    .1
+            );
+            on(&one.namespace, || other.detach(&port)).unwrap();
+            ping(world, &a.namespace, "10.7.0.2", 56);
+            // Twice is as good as once.
+            on(&one.namespace, || other.detach(&port)).unwrap();
+        }
+    });
+}
+
 /// Whether the kernel has places for programs that are no filters (Linux 6.6).
 fn has_places() -> bool {
     let release = rustix::system::uname()
@@ -739,7 +794,7 @@ fn routes_end_with_their_port_and_only_containers_are_containers() {
         one.at("ip link add x type veth peer name y");
         let index = underlay::link(&one.namespace, "x").index;
         let refused = on(&one.namespace, || {
-            one.path.attach(&latlab_overlay::kernel::Port {
+            one.path.attach(&Port {
                 device: index,
                 ..a.port
             })
@@ -754,7 +809,7 @@ fn routes_end_with_their_port_and_only_containers_are_containers() {
             // Made from inside the container, so that this host has the end without a say.
             one.far_end("wrong", &a.namespace);
             let index = underlay::link(&one.namespace, "wrong").index;
-            let wrong = latlab_overlay::kernel::Port {
+            let wrong = Port {
                 device: index,
                 ..a.port
             };

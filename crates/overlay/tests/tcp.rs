@@ -10,9 +10,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use authority::Authority;
+use latlab_model::overlay::Peer;
 use latlab_overlay::endpoints::{Counters, DropReason};
 use latlab_overlay::links::tcp::{self, Role, Spec};
-use latlab_overlay::tls::Credentials;
+use latlab_overlay::tls::{self, Credentials};
 use space::{LINK, Space, Switch, addresses, everything, pair};
 
 const LISTEN: &str = "192.0.2.2:4795";
@@ -24,15 +25,15 @@ fn switch(
     mtu: u16,
 ) -> (Switch, Arc<Counters>) {
     let counters = Arc::new(Counters::default());
+    let origin = match role {
+        Role::Connect(_) => 1,
+        Role::Listen(..) => 2,
+    };
     let spec = Spec {
         id: LINK,
         role,
         tls,
-        origin: if matches!(role, Role::Connect(_)) {
-            1
-        } else {
-            2
-        },
+        origin,
         counters: counters.clone(),
     };
     let switch = Switch::start(space, "tap0", mtu, 7, move || tcp::open(spec).unwrap());
@@ -41,7 +42,28 @@ fn switch(
 
 fn roles() -> (Role, Role) {
     let at: SocketAddr = LISTEN.parse().unwrap();
-    (Role::Connect(at), Role::Listen(at))
+    (Role::Connect(at), Role::Listen(at, Peer::Any))
+}
+
+/// The listening side that takes one host only.
+fn listen_for(peer: &str) -> Role {
+    Role::Listen(LISTEN.parse().unwrap(), Peer::parse(peer).unwrap())
+}
+
+/// The credentials of the two ends; the second accepts the first only.
+fn ends(authority: &Authority) -> [Option<Credentials>; 2] {
+    let [a, b] = ["192.0.2.1", "192.0.2.2"].map(|host| authority.credentials(host, authority));
+    let peer = Peer::parse("192.0.2.1").unwrap();
+    [Some(a), Some(b.accepting(&[peer]).unwrap())]
+}
+
+/// The established connections of the link's listener, as their other ends.
+fn connections(b: &Space) -> Vec<String> {
+    let said = b.shell("ss -tnH state established sport = :4795");
+    let lines = said.lines();
+    lines
+        .filter_map(|line| line.split_whitespace().nth(3).map(str::to_owned))
+        .collect()
 }
 
 /// Waits until frames pass.
@@ -160,8 +182,8 @@ fn it_comes_back_when_either_side_was_away() {
     }
     let (a, b) = pair(1500);
     let (connect, listen) = roles();
-    let mut one = switch(&a, connect, None, 1500);
-    let mut two = switch(&b, listen, None, 1500);
+    let mut one = switch(&a, connect.clone(), None, 1500);
+    let mut two = switch(&b, listen.clone(), None, 1500);
     addresses(&a, "tap0", 1, 1500);
     addresses(&b, "tap0", 2, 1500);
     comes_up(&a);
@@ -223,4 +245,87 @@ fn strangers_do_not_disturb() {
     }
     comes_up(&a);
     assert!(is_seen());
+}
+
+/// What the authority has signed for one host does not take another's place.
+#[test]
+fn another_hosts_certificate_does_not_take_the_peers_place() {
+    if !space::can("tls") {
+        return;
+    }
+    let authority = Authority::new("place");
+    let (a, b) = pair(1500);
+    let [a_tls, b_tls] = ends(&authority);
+    let (_one, _) = switch(&a, roles().0, a_tls, 1500);
+    let (_two, counters) = switch(&b, listen_for("192.0.2.1"), b_tls, 1500);
+    addresses(&a, "tap0", 1, 1500);
+    addresses(&b, "tap0", 2, 1500);
+    comes_up(&a);
+    let before = connections(&b);
+    assert_eq!(before.len(), 1, "{before:?}");
+    // From the peer's own address, with a good certificate, of the other host.
+    let intruder = authority.credentials("192.0.2.2", &authority);
+    let let_in = a.run(move || {
+        let socket = TcpStream::connect(LISTEN).unwrap();
+        let mut shaken = intruder.connect("192.0.2.2".parse().unwrap()).unwrap();
+        tls::shake(&mut shaken, &socket, Duration::from_secs(60)).unwrap();
+        socket
+            .set_read_timeout(Some(Duration::from_secs(60)))
+            .unwrap();
+        // A client of TLS 1.3 hears now whether it was let in.
+        let mut stream = rustls::StreamOwned::new(shaken, socket);
+        stream.read(&mut [0; 1]).map_err(|error| error.to_string())
+    });
+    assert!(let_in.is_err(), "{let_in:?}");
+    a.shell("ping -n -c 3 -i 0.05 -W 20 198.51.100.2");
+    assert_eq!(connections(&b), before, "the peer was thrown out");
+    assert_eq!(counters.dropped(DropReason::Malformed), 0);
+    // A peer that vanishes without a word is noticed: a timer watches whenever nothing is on its way.
+    let begin = Instant::now();
+    while !b
+        .shell("ss -tnoH state established sport = :4795")
+        .contains("keepalive")
+    {
+        assert!(begin.elapsed() < Duration::from_secs(60), "nobody watches");
+    }
+}
+
+/// Hosts without a key take all places that there are, again and again; the peer finds one.
+#[test]
+fn strangers_do_not_keep_the_peer_out() {
+    if !space::can("tls") {
+        return;
+    }
+    let authority = Authority::new("crowd");
+    for tls in [false, true] {
+        let (a, b) = pair(1500);
+        a.ip("address add 192.0.2.3/24 dev wire");
+        let [a_tls, b_tls] = match tls {
+            true => ends(&authority),
+            false => [None, None],
+        };
+        let (_two, _) = switch(&b, listen_for("192.0.2.1"), b_tls, 1500);
+        // Silent connections from another address, replaced as soon as they are closed.
+        const CROWD: &str = "import socket
+crowd = []
+while True:
+    for s in list(crowd):
+        try:
+            if not s.recv(1): raise OSError
+        except BlockingIOError: continue
+        except OSError: s.close(); crowd.remove(s)
+    if len(crowd) < 50:
+        s = socket.create_connection((\"192.0.2.2\", 4795), 60, (\"192.0.2.3\", 0))
+        s.setblocking(False); crowd.append(s)";
+        let _crowd = a.start(&format!("python3 -c '{CROWD}'"));
+        let begin = Instant::now();
+        while !b.shell("ss -tnH sport = :4795").contains("192.0.2.3") {
+            assert!(begin.elapsed() < Duration::from_secs(60), "nobody comes");
+        }
+        let (_one, _) = switch(&a, roles().0, a_tls, 1500);
+        addresses(&a, "tap0", 1, 1500);
+        addresses(&b, "tap0", 2, 1500);
+        comes_up(&a);
+        a.shell("ping -n -c 5 -i 0.05 -W 20 198.51.100.2");
+    }
 }

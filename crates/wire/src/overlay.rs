@@ -42,14 +42,16 @@
 //!      8  | counter                                                               |
 //! ```
 //!
-//! **The handshake** ([`Handshake`], 12 bytes, then a message of Noise_IK). *Sender* is the number by
+//! **The handshake** ([`Handshake`], 12 bytes, then the sender's time in nanoseconds (8 bytes), a message of Noise_IK and an
+//! HMAC-SHA-256 over the sender's public key and all before it). *Sender* is the number by
 //! which who sends this wants the session to be called; *receiver* is 0 in the first message and the
 //! first one's *sender* in the second.
 //!
 //! ```text
 //!           0        1        2        3        4        5        6        7
 //!      0  | 'L'    |0x03,4  | 0               | sender                            |
-//!      8  | receiver                          |
+//!      8  | receiver                          | time                              |
+//!     16  | time, continued                   | Noise ...                         |
 //! ```
 //!
 //! **Over TCP** every frame is one record: the length of what follows (4 bytes), then the private form.
@@ -257,7 +259,7 @@ impl Handshake {
     /// Size in bytes.
     pub const BYTES: usize = 12;
 
-    /// Reads a datagram: its header and the Noise message.
+    /// Reads a datagram: its header and the rest.
     ///
     /// # Errors
     ///

@@ -34,6 +34,29 @@ pub fn inspect(dirs: &Dirs, name: &str) -> Result<Vec<NodeRow>, Error> {
     }
 }
 
+/// What is to be said of a lab's overlay daemons that ended by themselves: which, how often it was started again, and
+/// why. For root, as [`inspect`].
+#[must_use]
+pub fn restarts(dirs: &Dirs, name: &str) -> Vec<String> {
+    let daemons = std::fs::read_dir(dirs.run(name).join("overlay"));
+    let mut said: Vec<String> = daemons
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|daemon| {
+            let told = std::fs::read_to_string(daemon.path().join("restarts")).ok()?;
+            let (count, last) = told.trim_end().split_once(' ')?;
+            let link = daemon.file_name();
+            let link = link.to_string_lossy();
+            Some(format!(
+                "the overlay daemon of {name}/{link} was started again {count} times; last, {last}"
+            ))
+        })
+        .collect();
+    said.sort();
+    said
+}
+
 /// The plan a lab was made from. For root, as [`inspect`].
 ///
 /// # Errors

@@ -36,7 +36,7 @@ pub use crate::journal::exists;
 pub use deploy::{Options, Step};
 pub use destroy::{Removed, destroy};
 pub use error::Error;
-pub use inspect::{inspect, list, plan_of};
+pub use inspect::{inspect, list, plan_of, restarts};
 pub use scripts::RunScripts;
 pub use taken::{given_cpus, taken_cpus};
 

@@ -89,8 +89,8 @@ pub enum Error {
         /// What it said.
         log: Vec<String>,
     },
-    /// The overlay's daemon is not where it should be.
-    #[error("link `{link}` needs latlab-overlay, which is not at {}", path.display())]
+    /// The overlay's daemon, or what keeps it running, is not where it should be.
+    #[error("link `{link}` needs a program of latlab's that is not at {}", path.display())]
     NoOverlay {
         /// Which link.
         link: String,
@@ -150,7 +150,7 @@ impl Error {
                     .into()
             }
             Self::NoOverlay { .. } => {
-                "build it (`cargo build --workspace`), or say where it is with LATLAB_OVERLAY"
+                "build it (`cargo build --workspace`), or say where it is with LATLAB_OVERLAY or LATLAB_AGENT"
                     .into()
             }
             Self::Rules { .. } => "`latlab doctor` says whether nftables works here".into(),

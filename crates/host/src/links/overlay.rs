@@ -10,9 +10,13 @@
 //! lab says `cable: netkit`, an end of a netkit pair. What the daemon is told is written beside its control socket, in the lab's volatile directory, below
 //! `overlay/`. It carries the lab's label, so removing the lab's processes ends it, and everything
 //! that it holds in the kernel lives in the link's namespaces.
+//!
+//! The agent's binary runs it (`respawn`): keeps the newest that it prints, and starts it again from its configuration
+//! when it ended by itself, a few times a minute at most. What was changed by `latlab overlay` meanwhile is lost then.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::ffi::OsStr;
+use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -37,6 +41,9 @@ use crate::sys::spawn::Spawn;
 /// The one network of the link.
 const NETWORK: &str = "lan";
 const VNI: u32 = 1;
+
+/// How much of what a daemon says is kept at least; at most twice as much.
+const LOG_BYTES: u64 = 1 << 20;
 
 /// How long the daemon may take to answer.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -157,7 +164,7 @@ fn carriers(overlay: &mut Overlay, plan: &OverlayPlan, end: usize) -> Result<(),
             netns: None,
             network: NETWORK.into(),
         };
-        return overlay.add(Item::Link("wire".into(), Link { kind }));
+        return overlay.add(Item::Link("wire".into(), Link::new(kind)));
     }
     let at = |net: &IpNet, port: u16| SocketAddr::new(net.addr(), port);
     for (peer, address) in plan.underlay.iter().enumerate() {
@@ -168,14 +175,19 @@ fn carriers(overlay: &mut Overlay, plan: &OverlayPlan, end: usize) -> Result<(),
         let kind = match plan.carrier {
             Carrier::Udp => LinkKind::Udp {
                 remote: at(address, UDP_PORT),
-                local: at(own, UDP_PORT),
+                local: Some(at(own, UDP_PORT)),
             },
             _ => LinkKind::Vxlan {
                 remote: at(address, VXLAN_PORT),
-                local: at(own, VXLAN_PORT),
+                local: Some(at(own, VXLAN_PORT)),
             },
         };
-        overlay.add(Item::Link(format!("host{peer}"), Link { kind }))?;
+        // The other host gets nothing that is added here later.
+        let link = Link {
+            kind,
+            networks: BTreeSet::from([NETWORK.into()]),
+        };
+        overlay.add(Item::Link(format!("host{peer}"), link))?;
     }
     Ok(())
 }
@@ -203,24 +215,30 @@ fn program(link: &Wiring<'_>) -> Result<PathBuf, Error> {
 /// Starts the daemon and waits until it answers, which is when its ports are there.
 fn start(link: &Wiring<'_>, program: &Path, site: &Site, directory: &Path) -> Result<(), Error> {
     let log_path = directory.join("log");
-    let log = File::create(&log_path).map_err(|source| Error::File {
-        link: link.plan().name.clone(),
-        path: log_path.clone(),
-        source,
-    })?;
     let socket = directory.join("control");
-    let arguments = [
+    let config = directory.join("config");
+    let bytes = LOG_BYTES.to_string();
+    let arguments: [&OsStr; 8] = [
+        "respawn".as_ref(),
+        directory.as_os_str(),
+        bytes.as_ref(),
+        program.as_os_str(),
         "--config".as_ref(),
-        directory.join("config").as_os_str(),
+        config.as_os_str(),
         "--control".as_ref(),
         socket.as_os_str(),
-    ]
-    .map(ToOwned::to_owned);
-    let daemon = Spawn::new(program, &link.network.lab_id)
+    ];
+    let agent = tools::ours("latlab-agent", "LATLAB_AGENT");
+    if !agent.is_file() {
+        return Err(Error::NoOverlay {
+            link: link.plan().name.clone(),
+            path: agent,
+        });
+    }
+    let daemon = Spawn::new(agent, &link.network.lab_id)
         .args(arguments)
         .netns(site.netns.as_fd())
         .session()
-        .descriptor(log.as_fd(), 2)
         .start()
         .map_err(link.failed())?;
     let end = Instant::now() + PATIENCE;

@@ -1,5 +1,6 @@
 //! What may be changed in the document, and what is refused.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::document::{
@@ -126,9 +127,10 @@ impl Overlay {
                 "delete what is in it first",
             );
         }
-        let on_link = self.links.iter().find(
-            |(_, link)| matches!(&link.kind, LinkKind::Direct { network, .. } if network == name),
-        );
+        let on_link = self.links.iter().find(|(_, link)| {
+            link.networks.contains(name)
+                || matches!(&link.kind, LinkKind::Direct { network, .. } if network == name)
+        });
         if let Some((user, _)) = on_link {
             return refuse(
                 format!("network `{name}` still is on the link `{user}`"),
@@ -174,6 +176,9 @@ impl Overlay {
         if let LinkKind::Direct { network, .. } = &link.kind {
             self.must_have_network(network)?;
         }
+        for network in &link.networks {
+            self.must_have_network(network)?;
+        }
         let same = self
             .links
             .iter()
@@ -213,6 +218,15 @@ impl Overlay {
                                 "nothing passes from one network to another",
                             );
                         }
+                    }
+                    if !link.carries(&route.network) {
+                        return refuse(
+                            format!(
+                                "link `{name}` does not carry the network `{}`",
+                                route.network
+                            ),
+                            "name it among the link's `networks`",
+                        );
                     }
                 }
             }
@@ -310,13 +324,17 @@ impl InterfaceKind {
     }
 }
 
+fn from(local: Option<SocketAddr>) -> String {
+    local.map_or_else(String::new, |local| format!("from {local} "))
+}
+
 impl LinkKind {
     /// What tells a link from every other, in words.
     fn claims(&self) -> String {
         match self {
-            LinkKind::Vxlan { remote, local } => format!("VXLAN from {local} to {remote}"),
+            LinkKind::Vxlan { remote, local } => format!("VXLAN {}to {remote}", from(*local)),
             LinkKind::Udp { remote, local } | LinkKind::Sealed { remote, local, .. } => {
-                format!("UDP from {local} to {remote}")
+                format!("UDP {}to {remote}", from(*local))
             }
             LinkKind::Connect { remote, .. } => format!("TCP to {remote}"),
             LinkKind::Listen { local, .. } => format!("TCP at {local}"),

@@ -1,7 +1,7 @@
 //! The document: what there is.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use crate::spec::Mac;
@@ -142,6 +142,29 @@ pub enum Interrupts {
 pub struct Link {
     /// What carries the frames.
     pub kind: LinkKind,
+    /// The networks that pass, none others in either direction; empty: all of this host's. A direct link has one
+    /// anyway, and none here.
+    pub networks: BTreeSet<String>,
+}
+
+impl Link {
+    /// A link that carries all networks, or the one of a direct link.
+    #[must_use]
+    pub fn new(kind: LinkKind) -> Link {
+        Link {
+            kind,
+            networks: BTreeSet::new(),
+        }
+    }
+
+    /// Whether frames of a network pass.
+    #[must_use]
+    pub fn carries(&self, network: &str) -> bool {
+        match &self.kind {
+            LinkKind::Direct { network: own, .. } => own == network,
+            _ => self.networks.is_empty() || self.networks.contains(network),
+        }
+    }
 }
 
 /// What carries the frames to another host.
@@ -151,22 +174,22 @@ pub enum LinkKind {
     Vxlan {
         /// The other host.
         remote: SocketAddr,
-        /// This one.
-        local: SocketAddr,
+        /// This one; none: the source address of the route to the other, and the form's own port.
+        local: Option<SocketAddr>,
     },
     /// UDP in this daemon's own format: large frames stay whole, checksums stay uncomputed.
     Udp {
         /// The other host.
         remote: SocketAddr,
-        /// This one.
-        local: SocketAddr,
+        /// This one; none: the source address of the route to the other, and the form's own port.
+        local: Option<SocketAddr>,
     },
     /// As `udp`, encrypted and authenticated.
     Sealed {
         /// The other host.
         remote: SocketAddr,
-        /// This one.
-        local: SocketAddr,
+        /// This one; none: the source address of the route to the other, and the form's own port.
+        local: Option<SocketAddr>,
         /// File with this host's private key.
         key: PathBuf,
         /// The other host's public key, in hexadecimal.
@@ -183,6 +206,8 @@ pub enum LinkKind {
     Listen {
         /// Where it is awaited.
         local: SocketAddr,
+        /// Who may open it.
+        peer: Peer,
         /// Mutual TLS.
         tls: Option<Tls>,
     },
@@ -195,6 +220,17 @@ pub enum LinkKind {
         /// The network.
         network: String,
     },
+}
+
+/// Who may be at the other end of a connection that is awaited.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Peer {
+    /// Every host that can reach the address; under TLS, every host that the authority has signed.
+    Any,
+    /// The host of this address: the connection's source, or under TLS what its certificate names.
+    Address(IpAddr),
+    /// The host whose certificate names this (a DNS name among the subject alternative names).
+    Name(String),
 }
 
 /// Certificates of a mutually authenticated connection, in PEM files.

@@ -1,10 +1,11 @@
 //! Reads what follows the name of a thing in the control language.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::document::{
-    Interface, InterfaceKind, LinkKind, Network, PortName, Qualifier, Route, Switches, Tls,
+    Interface, InterfaceKind, Link, LinkKind, Network, Peer, PortName, Qualifier, Route, Switches,
+    Tls,
 };
 use super::language::{Mistake, UDP_PORT, VXLAN_PORT};
 use super::values::{
@@ -116,10 +117,10 @@ pub(super) fn interface(words: Words) -> Result<Interface, Mistake> {
     Ok(interface)
 }
 
-pub(super) fn link(words: Words) -> Result<LinkKind, Mistake> {
+pub(super) fn link(words: Words) -> Result<Link, Mistake> {
     let kinds = ["vxlan", "udp", "sealed", "connect", "listen", "direct"];
     let mut known = kinds.to_vec();
-    known.extend(["local", "key", "peer", "network", "netns"]);
+    known.extend(["local", "key", "peer", "network", "networks", "netns"]);
     known.extend(["certificate", "certificate-key", "authority"]);
     let mut options = words.options(&known)?;
     let Some((kind, place)) = options.one_of(&kinds) else {
@@ -159,15 +160,21 @@ pub(super) fn link(words: Words) -> Result<LinkKind, Mistake> {
                 remote: at,
                 tls: tls(&mut options)?,
             },
-            "listen" => LinkKind::Listen {
-                local: at,
-                tls: tls(&mut options)?,
-            },
+            "listen" => listen(at, &mut options)?,
             _ => udp(&kind, at, &mut options, wanted, address)?,
         }
     };
+    let networks = match kind.as_str() {
+        "direct" => None,
+        _ => options.get("networks", "names of networks, with commas", |text| {
+            text.split(',').map(valid_name).collect()
+        })?,
+    };
     options.done(&format!("a {kind} link"))?;
-    Ok(made)
+    Ok(Link {
+        kind: made,
+        networks: networks.unwrap_or_default(),
+    })
 }
 
 fn udp(
@@ -180,15 +187,6 @@ fn udp(
     let local = options.get("local", wanted, |text| {
         address(text).filter(|local| local.is_ipv4() == remote.is_ipv4())
     })?;
-    let port = match kind {
-        "vxlan" => VXLAN_PORT,
-        _ => UDP_PORT,
-    };
-    let anywhere = match remote {
-        SocketAddr::V4(_) => IpAddr::from([0, 0, 0, 0]),
-        SocketAddr::V6(_) => IpAddr::from([0; 16]),
-    };
-    let local = local.unwrap_or(SocketAddr::new(anywhere, port));
     Ok(match kind {
         "vxlan" => LinkKind::Vxlan { remote, local },
         "udp" => LinkKind::Udp { remote, local },
@@ -206,6 +204,17 @@ fn udp(
             )?,
         },
     })
+}
+
+fn listen(local: SocketAddr, options: &mut Options) -> Result<LinkKind, Mistake> {
+    let tls = tls(options)?;
+    let wanted = match tls {
+        Some(_) => "the address or name in the other's certificate, or any",
+        None => "the other's address, or any (a name needs certificates)",
+    };
+    let read = |text: &str| Peer::parse(text).filter(|peer| tls.is_some() || !peer.is_name());
+    let peer = options.need("peer", wanted, read)?;
+    Ok(LinkKind::Listen { local, peer, tls })
 }
 
 fn tls(options: &mut Options) -> Result<Option<Tls>, Mistake> {
@@ -259,6 +268,32 @@ fn port(words: &mut Words) -> Result<PortName, Mistake> {
         "interface" => Ok(PortName::Interface(name(words, "interface")?)),
         "link" => Ok(PortName::Link(name(words, "link")?)),
         _ => Err(unknown("port", &kind, &["interface", "link"])),
+    }
+}
+
+impl Peer {
+    /// Reads `any`, an address, a DNS name (RFC 1123, section 2.1).
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Peer> {
+        if text == "any" {
+            return Some(Peer::Any);
+        }
+        if let Ok(address) = text.parse() {
+            return Some(Peer::Address(address));
+        }
+        let is_label = |label: &str| {
+            let fits = |c: char| c.is_ascii_alphanumeric() || c == '-';
+            (1..=63).contains(&label.len()) && label.chars().all(fits)
+        };
+        // All digits would be a mistyped address.
+        let is_name = text.len() <= 253
+            && text.split('.').all(is_label)
+            && text.contains(|c: char| c.is_ascii_alphabetic());
+        is_name.then(|| Peer::Name(text.to_ascii_lowercase()))
+    }
+
+    const fn is_name(&self) -> bool {
+        matches!(self, Peer::Name(_))
     }
 }
 

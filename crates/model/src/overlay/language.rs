@@ -3,7 +3,7 @@
 #![doc = concat!("```text\n", include_str!("help.txt"), "```")]
 
 use super::change::{Item, ItemName, Refusal, missing};
-use super::document::{Dispatch, Interface, InterfaceKind, Link, Network, Overlay};
+use super::document::{Dispatch, Interface, InterfaceKind, Network, Overlay};
 use super::items::{SWITCHES, interface, link, network, route, switches};
 use super::values::{MODES, YIELDS, cpus, mode, name, switch, yields};
 use super::words::{Words, split, unknown};
@@ -225,7 +225,7 @@ fn add(mut words: Words) -> Result<Item, Mistake> {
         }
         "link" => {
             let name = name(&mut words, "link")?;
-            Ok(Item::Link(name, Link { kind: link(words)? }))
+            Ok(Item::Link(name, link(words)?))
         }
         "route" => Ok(Item::Route(route(words)?)),
         _ => Err(unknown("thing", &thing, THINGS)),

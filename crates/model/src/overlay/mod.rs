@@ -5,7 +5,7 @@
 //! - A **network** is one Ethernet, known on the wire by its number (VXLAN's VNI). Nothing ever
 //!   passes from one to another.
 //! - An **interface** is a place on this host where a guest is plugged in; it is in one network.
-//! - A **link** leads to another host and carries all networks (a `direct` one carries one).
+//! - A **link** leads to another host and carries all networks, or those that it names (a `direct` one carries one).
 //! - A **route** says, for frames of a network from some source to some destination, where they go.
 
 mod change;
@@ -22,7 +22,7 @@ pub const HEADROOM_ALIAS: &str = "latlab overlay: room for headers, never up";
 
 pub use change::{Item, ItemName, Refusal};
 pub use document::{
-    Dispatch, Interface, InterfaceKind, Interrupts, Link, LinkKind, Mode, Network, Overlay,
+    Dispatch, Interface, InterfaceKind, Interrupts, Link, LinkKind, Mode, Network, Overlay, Peer,
     PortName, Qualifier, Route, Switches, Thresholds, Tls, Yield,
 };
 pub use language::{Command, ListWhat, Mistake};

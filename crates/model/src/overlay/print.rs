@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 use std::fmt::{Display, Formatter, Result};
+use std::net::SocketAddr;
 use std::path::Path;
 
 use super::document::{
-    Dispatch, Interface, InterfaceKind, Interrupts, LinkKind, Mode, Network, Overlay, PortName,
-    Qualifier, Route, Switches, Thresholds, Tls, Yield,
+    Dispatch, Interface, InterfaceKind, Interrupts, Link, LinkKind, Mode, Network, Overlay, Peer,
+    PortName, Qualifier, Route, Switches, Thresholds, Tls, Yield,
 };
 use crate::units::Nanos;
 
@@ -21,7 +22,7 @@ impl Display for Overlay {
             writeln!(f, "add interface {name} {interface}")?;
         }
         for (name, link) in &self.links {
-            writeln!(f, "add link {name} {}", link.kind)?;
+            writeln!(f, "add link {name} {link}")?;
         }
         for route in &self.routes {
             writeln!(f, "add route {route}")?;
@@ -96,11 +97,22 @@ impl Display for Interface {
     }
 }
 
+impl Display for Link {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        write!(f, "{}", self.kind)?;
+        if self.networks.is_empty() {
+            return Ok(());
+        }
+        let networks: Vec<&str> = self.networks.iter().map(String::as_str).collect();
+        write!(f, " networks {}", networks.join(","))
+    }
+}
+
 impl Display for LinkKind {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
-            LinkKind::Vxlan { remote, local } => write!(f, "vxlan {remote} local {local}"),
-            LinkKind::Udp { remote, local } => write!(f, "udp {remote} local {local}"),
+            LinkKind::Vxlan { remote, local } => write!(f, "vxlan {remote}{}", at(*local)),
+            LinkKind::Udp { remote, local } => write!(f, "udp {remote}{}", at(*local)),
             LinkKind::Sealed {
                 remote,
                 local,
@@ -109,15 +121,20 @@ impl Display for LinkKind {
             } => {
                 write!(
                     f,
-                    "sealed {remote} local {local} key {} peer {peer}",
+                    "sealed {remote}{} key {} peer {peer}",
+                    at(*local),
                     path(key)
                 )
             }
             LinkKind::Connect { remote, tls } => {
                 write!(f, "connect {remote}{}", certificates(tls.as_ref()))
             }
-            LinkKind::Listen { local, tls } => {
-                write!(f, "listen {local}{}", certificates(tls.as_ref()))
+            LinkKind::Listen { local, peer, tls } => {
+                write!(
+                    f,
+                    "listen {local} peer {peer}{}",
+                    certificates(tls.as_ref())
+                )
             }
             LinkKind::Direct {
                 device,
@@ -127,6 +144,16 @@ impl Display for LinkKind {
                 let within = within(netns.as_deref());
                 write!(f, "direct {}{within} network {network}", word(device))
             }
+        }
+    }
+}
+
+impl Display for Peer {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self {
+            Peer::Any => f.write_str("any"),
+            Peer::Address(address) => write!(f, "{address}"),
+            Peer::Name(name) => f.write_str(name),
         }
     }
 }
@@ -218,6 +245,10 @@ impl Display for Interrupts {
             Interrupts::BeforeData => "before-data",
         })
     }
+}
+
+fn at(local: Option<SocketAddr>) -> String {
+    local.map_or_else(String::new, |local| format!(" local {local}"))
 }
 
 fn certificates(tls: Option<&Tls>) -> String {

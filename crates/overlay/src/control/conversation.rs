@@ -7,6 +7,9 @@ use std::sync::{Arc, Mutex};
 use super::session::Session;
 use crate::daemon::Daemon;
 
+/// What a client hears that finds no room.
+pub(super) const FULL: &[u8] = b"error 1: too many clients (close one)\n";
+
 /// Most conversations at once, for each place where the daemon listens.
 const MAX_CLIENTS: usize = 32;
 
@@ -14,7 +17,7 @@ const MAX_CLIENTS: usize = 32;
 const MAX_LINE: u64 = 4097;
 
 /// The conversations that go on at one place.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Room(Arc<AtomicUsize>);
 
 /// One of them; dropped when it is over.
@@ -29,21 +32,18 @@ impl Room {
     }
 }
 
-impl Place {
-    /// Converses on a thread of its own.
-    ///
-    /// # Errors
-    ///
-    /// No thread can be started.
-    pub fn spawn(self, work: impl FnOnce() -> io::Result<()> + Send + 'static) -> io::Result<()> {
-        let thread = std::thread::Builder::new().name("control".into());
-        let converse = move || {
-            // A client that hangs up has said all that it wanted.
-            let _ = work();
-            drop(self);
-        };
-        thread.spawn(converse).map(drop)
-    }
+/// Converses on a thread of its own.
+///
+/// # Errors
+///
+/// No thread can be started; the connection is closed then.
+pub(super) fn spawn(work: impl FnOnce() -> io::Result<()> + Send + 'static) -> io::Result<()> {
+    let thread = std::thread::Builder::new().name("control".into());
+    let converse = move || {
+        // A client that hangs up has said all that it wanted.
+        let _ = work();
+    };
+    thread.spawn(converse).map(drop)
 }
 
 impl Drop for Place {

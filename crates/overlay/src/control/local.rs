@@ -7,8 +7,12 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use super::conversation::{Room, converse};
+use rustix::fs::Mode;
+use rustix::process::umask;
+
+use super::conversation::{FULL, Room, converse, spawn};
 use crate::daemon::Daemon;
+use crate::strangers::{ACCEPT_PAUSE, pause_after};
 
 /// A socket where commands are taken. Dropping it removes its file.
 #[derive(Debug)]
@@ -40,7 +44,12 @@ impl Local {
             }
             fs::remove_file(path)?;
         }
-        let listener = UnixListener::bind(path)?;
+        // Nobody else finds it open in between. No other thread makes files meanwhile.
+        let before = umask(Mode::RWXG | Mode::RWXO);
+        let listener = UnixListener::bind(path);
+        umask(before);
+        let listener = listener?;
+        // What the file system makes of the mask is its own.
         fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
         Ok(Local {
             path: path.to_path_buf(),
@@ -54,21 +63,30 @@ impl Local {
         &self.path
     }
 
-    /// Converses about a daemon, for ever.
-    ///
-    /// # Errors
-    ///
-    /// The socket fails.
-    pub fn serve(&self, daemon: &Arc<Mutex<Daemon>>) -> io::Result<()> {
+    /// Converses about a daemon, for ever. A client for whom there is no descriptor or thread at the moment waits or is
+    /// sent away; the next one finds the socket as it was.
+    pub fn serve(&self, daemon: &Arc<Mutex<Daemon>>) -> ! {
         let room = Room::default();
         loop {
-            let (mut stream, _) = self.listener.accept()?;
+            let mut stream = match self.listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    std::thread::sleep(pause_after(&error));
+                    continue;
+                }
+            };
             let Some(place) = room.enter() else {
-                let _ = stream.write_all(b"error 1: too many clients (close one)\n");
+                let _ = stream.write_all(FULL);
                 continue;
             };
             let daemon = Arc::clone(daemon);
-            place.spawn(move || converse(stream, daemon))?;
+            let work = move || {
+                let _place = place;
+                converse(stream, daemon)
+            };
+            if spawn(work).is_err() {
+                std::thread::sleep(ACCEPT_PAUSE);
+            }
         }
     }
 }

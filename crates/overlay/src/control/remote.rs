@@ -1,23 +1,23 @@
 //! Commands from other hosts: TCP under mutual TLS, and never without.
 //!
-//! Whoever has a certificate of the authority may do all that a client of the Unix socket may. A
-//! stranger costs a thread for as long as a handshake may take, in a room of its own: those who are on
-//! this host are never kept out by it.
+//! A host whose certificate names one of those that may control does all that a client of the Unix socket may. A
+//! stranger costs a thread for as long as a handshake may take, at places of its own ([`crate::strangers`]):
+//! those who may control, here or from there, are not kept out by it.
 
-use std::io;
+use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use rustix::net::sockopt::set_socket_keepalive;
 use rustls::StreamOwned;
 
-use super::conversation::{Room, converse};
+use super::conversation::{FULL, Room, converse, spawn};
 use crate::daemon::Daemon;
+use crate::strangers::{ACCEPT_PAUSE, Place, Strangers, pause_after};
 use crate::tls::{self, Credentials};
 
 /// All that a stranger may take to say who it is.
-const PATIENCE: Duration = Duration::from_secs(3);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// An address where commands are taken.
 #[derive(Debug)]
@@ -27,7 +27,8 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// Listens at an address; port 0 takes any that is free.
+    /// Listens at an address; port 0 takes any that is free. Served is whoever these credentials accept
+    /// ([`Credentials::accepting`]).
     ///
     /// # Errors
     ///
@@ -49,38 +50,47 @@ impl Remote {
         self.listener.local_addr()
     }
 
-    /// Converses about a daemon, for ever.
-    ///
-    /// # Errors
-    ///
-    /// The socket fails.
-    pub fn serve(&self, daemon: &Arc<Mutex<Daemon>>) -> io::Result<()> {
-        let room = Room::default();
+    /// Converses about a daemon, for ever. Who finds no descriptor or thread at the moment is sent away.
+    pub fn serve(&self, daemon: &Arc<Mutex<Daemon>>) -> ! {
+        let (room, strangers) = (Room::default(), Strangers::default());
         loop {
-            let (stream, _) = match self.listener.accept() {
-                Ok(accepted) => accepted,
-                // It hung up before its turn; the socket is as good as it was (accept(2)).
-                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
-                Err(error) => return Err(error),
+            let entered = self.listener.accept().and_then(|(socket, from)| {
+                let place = strangers.enter(&socket, from.ip())?;
+                Ok((socket, place))
+            });
+            let (socket, place) = match entered {
+                Ok(entered) => entered,
+                Err(error) => {
+                    std::thread::sleep(pause_after(&error));
+                    continue;
+                }
             };
-            // Who finds no room hears nothing: TLS begins with its own words.
-            let Some(place) = room.enter() else { continue };
-            let (daemon, credentials) = (Arc::clone(daemon), self.credentials.clone());
-            place.spawn(move || welcome(stream, &credentials, daemon))?;
+            let (room, credentials, daemon) =
+                (room.clone(), self.credentials.clone(), Arc::clone(daemon));
+            if spawn(move || welcome(socket, place, &credentials, &room, daemon)).is_err() {
+                std::thread::sleep(ACCEPT_PAUSE);
+            }
         }
     }
 }
 
 fn welcome(
     socket: TcpStream,
+    stranger: Place,
     credentials: &Credentials,
+    room: &Room,
     daemon: Arc<Mutex<Daemon>>,
 ) -> io::Result<()> {
     let mut tls = credentials.accept()?;
-    tls::shake(&mut tls, &socket, PATIENCE)?;
+    tls::shake(&mut tls, &socket, HANDSHAKE_TIMEOUT)?;
+    drop(stranger);
     socket.set_nodelay(true)?;
     socket.set_read_timeout(None)?;
     // A host that has gone without a word does not hold its place for ever.
-    set_socket_keepalive(&socket, true)?;
-    converse(StreamOwned::new(tls, socket), daemon)
+    tls::watch_over(&socket)?;
+    let mut stream = StreamOwned::new(tls, socket);
+    match room.enter() {
+        Some(_place) => converse(stream, daemon),
+        None => stream.write_all(FULL),
+    }
 }

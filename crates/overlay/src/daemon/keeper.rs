@@ -11,7 +11,7 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use latlab_netlink::Handle;
 
@@ -21,6 +21,10 @@ use crate::forwarding::{Decider, Learned, Table};
 use crate::kernel::{
     Counts, Ends, Error, KernelPath, Key, Mac, Origin, Port, PortKind, Review, Route, Way,
 };
+
+/// A review of many routes takes its time, and what any port sends can call for one: of the time, at most this part is
+/// spent on reviews, one in so many.
+const SHARE: u32 = 10;
 
 /// How often moves are looked for, and how many of those looks make a whole review.
 const TICK: Duration = Duration::from_millis(100);
@@ -34,7 +38,7 @@ const REVIEWS: u32 = 60;
 const VXLAN_BYTES: u32 = 50;
 
 /// Counted under this number: what belongs to a wire and not to one of its links.
-const WIRE: PortId = PortId(4095);
+const WIRE: PortId = PortId(super::MAX_PORTS);
 
 /// Where the kernel finds a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -313,11 +317,13 @@ fn review(current: &Current, learned: &Arc<Learned>, anew: bool) -> Result<(), E
 
 fn watch(current: &Mutex<Current>, learned: &Arc<Learned>, is_over: &AtomicBool) {
     let (mut moves, mut ticks, mut reviews) = (learned.moves(), 0, 0);
+    let mut rest_until = Instant::now();
     while !is_over.load(Ordering::Acquire) {
         std::thread::sleep(TICK);
         ticks += 1;
         let now = learned.moves();
-        if now == moves && ticks < TICKS {
+        let begun = Instant::now();
+        if (now == moves && ticks < TICKS) || begun < rest_until {
             continue;
         }
         (moves, ticks) = (now, 0);
@@ -339,6 +345,8 @@ fn watch(current: &Mutex<Current>, learned: &Arc<Learned>, is_over: &AtomicBool)
         drop(known);
         // What fails now is tried again in a second.
         let _ = review(&current, learned, reviews == 0);
+        let ended = Instant::now();
+        rest_until = ended + (ended - begun) * (SHARE - 1);
     }
 }
 

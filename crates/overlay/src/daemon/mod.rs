@@ -23,8 +23,8 @@ pub use open::Failed;
 use open::{Opened, Opener};
 pub use report::Statistics;
 
-/// Most interfaces and links together.
-const MAX_PORTS: u16 = 4096;
+/// Most interfaces and links together. The number after them is that of wires ([`keeper`]).
+const MAX_PORTS: u16 = 4095;
 
 /// What is open for an interface or a link.
 struct Port {
@@ -78,6 +78,9 @@ pub enum Error {
     /// The kernel's path could not be changed.
     #[error(transparent)]
     Kernel(#[from] crate::kernel::Error),
+    /// The configuration is in force, but something that belongs to it could not be done.
+    #[error("the change is in force, but {0}")]
+    Partly(Box<Error>),
     /// Dispatchers could not be started.
     #[error("cannot start the dispatchers: {0}")]
     Dispatchers(std::io::Error),
@@ -94,6 +97,9 @@ impl Error {
             Error::Refused(refusal) => refusal.hint.clone(),
             Error::Failed(failed) => failed.hint(),
             Error::Kernel(_) => "`latlab doctor` says whether BPF works here".into(),
+            Error::Partly(_) => {
+                "restart the daemon: it makes everything anew from its configuration".into()
+            }
             Error::Changed => "look at it with `show`, and begin again".into(),
             Error::Dispatchers(_) => "name processors that exist with `set dispatch cpus`".into(),
             Error::Gone(_) => "restart the daemon, and report this with its last messages".into(),
@@ -162,7 +168,16 @@ impl Daemon {
             false => None,
         };
         let opened = self.open(&overlay, &after, &added, &gone)?;
-        // From here on nothing can fail but by a dispatcher's death.
+        if let Err(error) = self.start_keeper() {
+            for (_, port, _) in opened {
+                self.opener.close(port.id, port.opened, false);
+            }
+            return Err(error);
+        }
+        // From here on it goes through to the end: the first thing that fails is told, when all else is done.
+        let mut trouble = Ok(());
+        let mut note =
+            |done: Result<(), Error>| trouble = std::mem::replace(&mut trouble, Ok(())).and(done);
         let mut leaving = Vec::new();
         for name in &gone {
             leaving.extend(self.ports.remove(name));
@@ -179,9 +194,10 @@ impl Daemon {
             self.ports.insert(name, port);
         }
         if let Some(dispatchers) = dispatchers {
-            self.move_to(dispatchers)?;
+            note(self.move_to(dispatchers));
         }
-        let snapshot = self.snapshot_kept(&overlay)?;
+        let (snapshot, kept) = self.snapshot_kept(&overlay);
+        note(kept);
         for dispatcher in &self.dispatchers {
             dispatcher.install(Arc::clone(&snapshot));
             dispatcher.set_manner(manner(&overlay));
@@ -193,16 +209,17 @@ impl Daemon {
         }
         self.settle(&before);
         for dispatcher in &self.dispatchers {
-            dispatcher.sync()?;
+            note(dispatcher.sync().map_err(Error::from));
         }
         if let Some(keeper) = &self.keeper {
-            keeper.confirm()?;
+            note(keeper.confirm().map_err(Error::from));
         }
         // Nobody sends to them any more.
         for mut port in leaving {
             self.hand_over(&mut port);
             for (dispatcher, key) in &port.inputs {
-                drop(self.dispatchers[*dispatcher].detach(*key)?);
+                let detached = self.dispatchers[*dispatcher].detach(*key);
+                note(detached.map(drop).map_err(Error::from));
             }
             let has_heir = inherited.contains(&port.id);
             self.opener.close(port.id, port.opened, has_heir);
@@ -210,7 +227,7 @@ impl Daemon {
                 self.learned.forget(port.id);
             }
         }
-        Ok(())
+        trouble.map_err(|error| Error::Partly(Box::new(error)))
     }
 
     fn start_dispatchers(&self, overlay: &Overlay) -> Result<Vec<Dispatcher>, Error> {
@@ -312,23 +329,32 @@ impl Daemon {
         }
     }
 
-    /// A snapshot whose decisions the kernel follows too, where it can.
-    fn snapshot_kept(&mut self, overlay: &Overlay) -> Result<Arc<Snapshot>, Error> {
-        let mut snapshot = self.snapshot(overlay);
+    /// Starts to keep the kernel's path, from when there is one.
+    fn start_keeper(&mut self) -> Result<(), Error> {
         if let (None, Some(path)) = (&self.keeper, self.opener.kernel_path()) {
             let learned = Arc::clone(&self.learned);
             let keeper = Keeper::start(path, learned).map_err(Error::Dispatchers)?;
             self.keeper = Some(keeper);
         }
+        Ok(())
+    }
+
+    /// A snapshot whose decisions the kernel follows too, where it can; and what the kernel did not take.
+    fn snapshot_kept(&mut self, overlay: &Overlay) -> (Arc<Snapshot>, Result<(), Error>) {
+        let mut snapshot = self.snapshot(overlay);
+        let mut kept = Ok(());
         if let Some(keeper) = &self.keeper {
             let places = self.ports.iter().filter_map(|(name, port)| {
                 let place = port.opened.place(overlay.links.get(name))?;
                 Some((port.id, place))
             });
             let table = Arc::clone(&snapshot.table);
-            snapshot.settled = Some(keeper.install(table, places.collect())?);
+            match keeper.install(table, places.collect()) {
+                Ok(settled) => snapshot.settled = Some(settled),
+                Err(error) => kept = Err(error.into()),
+            }
         }
-        Ok(Arc::new(snapshot))
+        (Arc::new(snapshot), kept)
     }
 
     fn snapshot(&self, overlay: &Overlay) -> Snapshot {
@@ -395,17 +421,20 @@ impl Daemon {
 
     /// Moves every input to other dispatchers. Frames wait where they are meanwhile.
     fn move_to(&mut self, dispatchers: Vec<Dispatcher>) -> Result<(), Error> {
+        let mut moved = Ok(());
         for port in self.ports.values_mut() {
             for (queue, place) in port.inputs.iter_mut().enumerate() {
-                let input = self.dispatchers[place.0].detach(place.1)?;
+                let input = self.dispatchers[place.0].detach(place.1);
                 place.0 = (usize::from(port.id.0) + queue) % dispatchers.len();
-                if let Some(input) = input {
-                    dispatchers[place.0].attach(input);
+                match input {
+                    Ok(Some(input)) => dispatchers[place.0].attach(input),
+                    Ok(None) => {}
+                    Err(gone) => moved = Err(gone.into()),
                 }
             }
         }
         self.dispatchers = dispatchers;
-        Ok(())
+        moved
     }
 }
 
@@ -431,6 +460,7 @@ impl Spec {
             Spec::Interface(interface) => &interface.network,
             Spec::Link(Link {
                 kind: LinkKind::Direct { network, .. },
+                ..
             }) => network,
             Spec::Link(_) => return overlay.interfaces.values().any(is_veth),
         };

@@ -110,14 +110,11 @@ impl Decider {
         seen: bool,
     ) -> Option<PortId> {
         let network = self.table.network(vni)?;
-        let is_there = match self.table.kind(ingress)? {
-            PortKind::Interface { network: own } | PortKind::Direct { network: own } => {
-                own == network
-            }
-            PortKind::Link => true,
-        };
         let (source, destination) = (address(source), address(destination));
-        if !is_there || is_group(source) || !self.table.may_use(network, ingress, source) {
+        if !self.table.carries(ingress, network)
+            || is_group(source)
+            || !self.table.may_use(network, ingress, source)
+        {
             return None;
         }
         let net = &self.table.nets[usize::from(network)];
@@ -215,6 +212,9 @@ impl Decider {
     fn look_up(&mut self, key: Key, network: u16, way: (PortId, Address, Address)) -> Kept {
         let (ingress, source, destination) = way;
         let net = &self.table.nets[usize::from(network)];
+        if !self.table.carries(ingress, network) {
+            return self.keep(key, KEPT, Kept::Nowhere);
+        }
         // A group never sends (IEEE 802.3, 3.2.3): who claims to be one lies.
         if is_group(source) || !self.table.may_use(network, ingress, source) {
             return self.keep(key, KEPT, Kept::Spoofed);

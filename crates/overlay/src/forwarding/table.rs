@@ -33,7 +33,7 @@ pub enum PortKind {
         /// Index of the network.
         network: u16,
     },
-    /// The way to another host, for all networks.
+    /// The way to another host, for all networks or some ([`Table::carries`]).
     Link,
     /// Raw frames of one network.
     Direct {
@@ -115,6 +115,8 @@ pub struct Table {
     pub(super) ports: Vec<Option<Port>>,
     pub(super) nets: Vec<Net>,
     by_vni: HashMap<u32, u16>,
+    /// The networks of links that do not carry all.
+    carried: HashMap<PortId, Vec<u16>>,
 }
 
 /// Which rules are asked for.
@@ -172,7 +174,14 @@ impl Table {
                 table.nets[usize::from(network)].members.push(id);
             } else {
                 table.put(id, PortKind::Link, false);
-                table.nets.iter_mut().for_each(|net| net.members.push(id));
+                let carried = (0..).zip(&names).filter(|(_, name)| link.carries(name));
+                let carried: Vec<u16> = carried.map(|(number, _)| number).collect();
+                for number in &carried {
+                    table.nets[usize::from(*number)].members.push(id);
+                }
+                if !link.networks.is_empty() {
+                    table.carried.insert(id, carried);
+                }
             }
         }
         for route in &overlay.routes {
@@ -200,6 +209,20 @@ impl Table {
 
     pub(super) fn port(&self, port: PortId) -> Option<&Port> {
         self.ports.get(usize::from(port.0))?.as_ref()
+    }
+
+    /// Whether frames of a network come and go at a port.
+    pub(super) fn carries(&self, port: PortId, network: u16) -> bool {
+        match self.kind(port) {
+            Some(PortKind::Interface { network: own } | PortKind::Direct { network: own }) => {
+                own == network
+            }
+            Some(PortKind::Link) => {
+                let carried = self.carried.get(&port);
+                carried.is_none_or(|carried| carried.contains(&network))
+            }
+            None => false,
+        }
     }
 
     fn put(&mut self, id: PortId, kind: PortKind, is_bound: bool) {

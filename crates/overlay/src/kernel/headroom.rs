@@ -11,7 +11,9 @@
 use std::collections::BTreeSet;
 
 use latlab_model::overlay::HEADROOM_ALIAS;
-use latlab_netlink::{Bridge, Error, Handle, Interface, LinkChange, LinkKind, NewLink, Vxlan};
+use latlab_netlink::{
+    Bridge, Error, Handle, Interface, Link, LinkChange, LinkKind, NewLink, Vxlan,
+};
 
 use super::object::Owner;
 
@@ -29,10 +31,7 @@ pub(super) struct Headroom {
 
 impl Headroom {
     pub fn of(owner: &Owner) -> Headroom {
-        // FNV-1a: the same after a restart, and short enough for a name.
-        let hash = owner.name.iter().fold(0x811c_9dc5_u32, |hash, &byte| {
-            (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
-        });
+        let hash = owner.hash();
         Headroom {
             bridge: format!("ovroom{hash:08x}"),
             tunnel: format!("ovneed{hash:08x}"),
@@ -44,7 +43,14 @@ impl Headroom {
     pub fn give(&self, containers: &BTreeSet<u32>) -> Result<(), Error> {
         let mut handle = Handle::open()?;
         let links = handle.links()?;
-        let bridge = links.iter().find(|link| link.name == self.bridge);
+        // What has such a name and not our label is somebody else's.
+        let is_ours = |link: &&Link| link.alias.as_deref() == Some(HEADROOM_ALIAS);
+        let named = |name: &str| links.iter().find(move |link| link.name == name);
+        let both = [named(&self.bridge), named(&self.tunnel)];
+        if both.iter().flatten().any(|link| !is_ours(link)) {
+            return Ok(());
+        }
+        let bridge = both[0];
         let bridge = match (bridge, containers.is_empty()) {
             (None, true) => return Ok(()),
             (Some(_), true) => return self.remove(&mut handle),
@@ -65,7 +71,7 @@ impl Headroom {
 
     fn make(&self, handle: &mut Handle) -> Result<u32, Error> {
         let label = |name: &str| LinkChange::of(name).alias(HEADROOM_ALIAS).request();
-        // Whoever was killed while doing this may have left half of it.
+        // Who was killed while doing this may have left half of it, with the label (`give` has looked).
         let _ = handle.apply(&latlab_netlink::delete(&self.tunnel));
         let kind = LinkKind::Bridge(Bridge::default());
         let bridge = NewLink::new(Interface::new(&self.bridge), kind).request();

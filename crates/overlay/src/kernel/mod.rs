@@ -10,6 +10,7 @@
 //! ```text
 //! container ─ cable ─► from_container ┬─ route known ─► the other container, or the wire
 //! wire, direct link ──► from_direct ──┴─ else ─► tap of the port ─► the daemon decides, and `keep`s it here
+//!                                       └─ at a wire also the host's stack: the host may use it for itself
 //! wire, VXLAN ────────► from_tunnel ──┬─ route known ─► the container
 //!                                     └─ else ─► the stack ─► the daemon's socket of that link
 //! the daemon ─► tap of the port ─► from_daemon ─► the container, or the wire of a direct link
@@ -52,6 +53,9 @@ use object::{Maps, Owner, Programs};
 /// How many routes are kept when nothing else is said: 5 MiB of them.
 pub const ROUTES: u32 = 65_536;
 
+/// Routes that one call brings: more than one bucket of the map ever holds, which the call cannot divide.
+const BATCH: u32 = 4096;
+
 /// What becomes of a route that is looked at again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Review {
@@ -70,6 +74,8 @@ pub struct KernelPath {
     programs: Programs,
     /// The number of the next change.
     next_change: AtomicU32,
+    /// What its filters are called where programs cannot stand by themselves.
+    handle: u32,
     /// One at a time: a wire may be found while a container is attached.
     headroom: Mutex<Headroom>,
 }
@@ -86,7 +92,8 @@ impl KernelPath {
     /// A kernel without BPF, or a path of another version.
     pub fn open(name: &str, room: u32) -> Result<(KernelPath, bool), Error> {
         let owner = Owner::here(name)?;
-        let found = object::find(&owner)?;
+        let handle = owner.hash().max(1);
+        let found = object::find(&owner, handle)?;
         let was_there = found.is_some();
         let (maps, programs) = object::load(&owner, found, room.max(1))?;
         let last = read(&maps.changes, &0u32.to_ne_bytes(), CHANGE)?;
@@ -96,6 +103,7 @@ impl KernelPath {
             programs,
             next_change: AtomicU32::new(last.unwrap_or(0).wrapping_add(1)),
             headroom: Mutex::new(Headroom::of(&owner)),
+            handle,
         };
         path.changed()?;
         if was_there {
@@ -124,7 +132,7 @@ impl KernelPath {
 
     fn put(&self, port: &Port) -> Result<(), Error> {
         let (program, hook) = self.program(port)?;
-        attach::attach(program, hook)
+        attach::attach(program, hook, self.handle)
     }
 
     /// Puts the path at an interface of the calling thread's network namespace, or changes what is
@@ -152,7 +160,11 @@ impl KernelPath {
                 &port.tap_bytes(),
                 PORTS,
             )?;
-            attach::attach(self.programs.from_daemon.as_fd(), Hook::Entrance(tap))?;
+            attach::attach(
+                self.programs.from_daemon.as_fd(),
+                Hook::Entrance(tap),
+                self.handle,
+            )?;
         }
         self.give_headroom()
     }
@@ -173,8 +185,15 @@ impl KernelPath {
         Ok(())
     }
 
-    /// Takes away what would outlast the interfaces. The path stays where it is.
+    /// Takes away what would outlast the interfaces, and leaves the wires of direct links, which are the host's
+    /// own interfaces. The path stays at containers and tunnels.
     pub fn leave(&self) {
+        for port in self.ports().unwrap_or_default() {
+            if port.kind == PortKind::Direct {
+                // Without a daemon its program passes what it does not know, so a refusal harms nobody.
+                let _ = self.detach(&port);
+            }
+        }
         let headroom = self.headroom.lock().unwrap_or_else(PoisonError::into_inner);
         // Of use to nobody, and of no harm.
         let _ = headroom.give(&BTreeSet::new());
@@ -187,9 +206,13 @@ impl KernelPath {
     /// The kernel's refusal.
     pub fn detach(&self, port: &Port) -> Result<(), Error> {
         let (program, hook) = self.program(port)?;
-        attach::detach(program, hook)?;
+        attach::detach(program, hook, self.handle)?;
         if let Some(tap) = port.tap {
-            attach::detach(self.programs.from_daemon.as_fd(), Hook::Entrance(tap))?;
+            attach::detach(
+                self.programs.from_daemon.as_fd(),
+                Hook::Entrance(tap),
+                self.handle,
+            )?;
         }
         self.forget_port(port)?;
         self.give_headroom()
@@ -277,20 +300,25 @@ impl KernelPath {
         &self,
         mut decide: impl FnMut(&Key, &Route, bool) -> Review,
     ) -> Result<(), Error> {
-        // All keys first: a walk over a map that changes starts over.
-        let keys: Vec<Vec<u8>> = self.maps.routes.keys().collect();
-        for bytes in keys {
-            let value = read(&self.maps.routes, &bytes, ROUTE)?;
-            let parsed = value.as_deref().and_then(Route::parse);
-            let (Some(key), Some((route, used))) = (Key::parse(&bytes), parsed) else {
+        // All first, many at a call: a walk over a map that changes starts over.
+        let entries = self
+            .maps
+            .routes
+            .lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY)
+            .map_err(|error| failed(ROUTE, &error))?;
+        let entries: Vec<(Vec<u8>, Vec<u8>)> = entries.collect();
+        for (bytes, value) in entries {
+            let (Some(key), Some((route, used))) = (Key::parse(&bytes), Route::parse(&value))
+            else {
                 continue;
             };
             match decide(&key, &route, used) {
                 Review::Keep => {}
-                Review::Replace(new) => self.keep(&key, &new)?,
-                Review::Forget => self.forget(&key)?,
+                Review::Replace(new) => write(&self.maps.routes, &bytes, &new.to_bytes(), ROUTE)?,
+                Review::Forget => remove(&self.maps.routes, &bytes, ROUTE)?,
             }
         }
+        // Once for all of them: each number has every processor look all its routes up anew.
         // A route that had to make room for others is not among the keys, but may still be at hand somewhere.
         self.changed()
     }

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use libbpf_rs::query::{MapInfoIter, ProgInfoIter, ProgInfoQueryOptions};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder};
 
+use super::attach::{self, Hook};
 use super::error::Error;
 use super::layout::{NAME_BYTES, STATE_BYTES, State, VERSION};
 use latlab_bpf::{listen, said};
@@ -47,6 +48,13 @@ pub(super) struct Owner {
 }
 
 impl Owner {
+    /// A number of it that is the same after a restart (FNV-1a).
+    pub fn hash(&self) -> u32 {
+        self.name.iter().fold(0x811c_9dc5_u32, |hash, &byte| {
+            (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+        })
+    }
+
     /// That of the calling thread's network namespace.
     pub fn here(name: &str) -> Result<Owner, Error> {
         let mut bytes = [0; NAME_BYTES];
@@ -66,8 +74,9 @@ impl Owner {
     }
 }
 
-/// The maps of this owner, if programs of its still are at interfaces.
-pub(super) fn find(owner: &Owner) -> Result<Option<Maps>, Error> {
+/// The maps of this owner, if programs of its still are at interfaces. Anybody with `CAP_BPF` can make maps that look like
+/// them, a container for one; but nobody without `CAP_NET_ADMIN` here has a program at an interface of this namespace.
+pub(super) fn find(owner: &Owner, handle: u32) -> Result<Option<Maps>, Error> {
     for info in MapInfoIter::default() {
         if info.ty != MapType::Array
             || info.value_size as usize != STATE_BYTES
@@ -89,6 +98,9 @@ pub(super) fn find(owner: &Owner) -> Result<Option<Maps>, Error> {
         let Some(maps) = siblings(info.id, map) else {
             continue;
         };
+        if !are_in_force(&maps, info.id, handle) {
+            continue;
+        }
         if state.version != VERSION {
             let name = String::from_utf8_lossy(&state.name);
             return Err(Error::OtherVersion {
@@ -98,6 +110,19 @@ pub(super) fn find(owner: &Owner) -> Result<Option<Maps>, Error> {
         return Ok(Some(maps));
     }
     Ok(None)
+}
+
+/// Whether a program with these maps stands at an interface that they name, of this namespace.
+fn are_in_force(maps: &Maps, state_id: u32, handle: u32) -> bool {
+    maps.ports.keys().any(|key| {
+        let device = key.try_into().map(u32::from_ne_bytes);
+        device.is_ok_and(|device| {
+            let hooks = [Hook::Entrance(device), Hook::FarExit(device)];
+            hooks
+                .into_iter()
+                .any(|hook| attach::is_there(hook, (state_id, maps.state.as_fd()), handle))
+        })
+    })
 }
 
 /// The maps that are used by the same programs as this one.

@@ -30,7 +30,9 @@ impl Failed {
 
     pub(super) fn new(way: &Way<'_>, error: &io::Error, hint: &'static str) -> Failed {
         let hint = match error.kind() {
-            io::ErrorKind::PermissionDenied => "the daemon has to run as root for this",
+            io::ErrorKind::PermissionDenied => {
+                "the daemon has to run as root for this, and root has to be allowed by the file's own mode"
+            }
             _ => hint,
         };
         Failed::because(way, error.to_string(), hint)

@@ -218,12 +218,15 @@ impl Opened {
                 _,
                 Some(LinkKind::Vxlan {
                     remote: SocketAddr::V4(remote),
-                    local: SocketAddr::V4(local),
+                    ..
                 }),
-            ) => Some(Place::Tunnel {
-                remote: *remote,
-                local: *local,
-            }),
+            ) => match self {
+                Opened::Tunnel(key) => key.local_v4().map(|local| Place::Tunnel {
+                    remote: *remote,
+                    local,
+                }),
+                _ => None,
+            },
             _ => None,
         }
     }

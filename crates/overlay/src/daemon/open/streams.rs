@@ -13,10 +13,10 @@ use crate::tls::Credentials;
 pub(super) fn open(way: &Way<'_>, kind: &LinkKind, origin: u64) -> Result<Made, Failed> {
     let (role, tls) = match kind {
         LinkKind::Connect { remote, tls } => (Role::Connect(*remote), tls),
-        LinkKind::Listen { local, tls } => (Role::Listen(*local), tls),
+        LinkKind::Listen { local, peer, tls } => (Role::Listen(*local, peer.clone()), tls),
         _ => unreachable!("asked for a link over TCP only"),
     };
-    let opened = credentials(tls.as_ref()).and_then(|tls| {
+    let opened = credentials(tls.as_ref(), &role).and_then(|tls| {
         tcp::open(tcp::Spec {
             id: way.id,
             role,
@@ -34,7 +34,11 @@ pub(super) fn open(way: &Way<'_>, kind: &LinkKind, origin: u64) -> Result<Made, 
     })
 }
 
-fn credentials(tls: Option<&Tls>) -> io::Result<Option<Credentials>> {
-    let read = |tls: &Tls| Credentials::read(&tls.certificate, &tls.key, &tls.authority);
-    tls.map(read).transpose()
+fn credentials(tls: Option<&Tls>, role: &Role) -> io::Result<Option<Credentials>> {
+    let Some(tls) = tls else { return Ok(None) };
+    let credentials = Credentials::read(&tls.certificate, &tls.key, &tls.authority)?;
+    Ok(Some(match role {
+        Role::Listen(_, peer) => credentials.accepting(std::slice::from_ref(peer))?,
+        Role::Connect(_) => credentials,
+    }))
 }

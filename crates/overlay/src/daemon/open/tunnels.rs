@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use latlab_model::overlay::LinkKind;
+use latlab_model::overlay::language::{UDP_PORT, VXLAN_PORT};
 
 use super::{Failed, Made, Opened, Way, boxed};
 use crate::endpoints::{Counters, DropReason, PortId};
@@ -18,6 +19,16 @@ use crate::links::udp::{Endpoint, Form, Spec, sealed};
 pub(in crate::daemon) struct TunnelKey {
     local: SocketAddr,
     form: FormKey,
+}
+
+impl TunnelKey {
+    /// This end's address, if it is one of IPv4.
+    pub(in crate::daemon) fn local_v4(&self) -> Option<SocketAddrV4> {
+        match self.local {
+            SocketAddr::V4(local) => Some(local),
+            SocketAddr::V6(_) => None,
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,13 +62,14 @@ impl Tunnels {
 
     /// Opens a link, and the sockets of its tunnel end if it is the first there.
     pub fn open(&mut self, way: &Way<'_>, kind: &LinkKind) -> Result<Made, Failed> {
-        let hint = "name an address of this host with `local`, and a port that nobody else uses";
+        let hint = "name an address of this host with `local`, and a port that nobody else uses; without \
+                    `local` there has to be a route to the other host";
         self.try_open(way, kind)
             .map_err(|error| Failed::new(way, &error, hint))
     }
 
     fn try_open(&mut self, way: &Way<'_>, kind: &LinkKind) -> io::Result<Made> {
-        let (remote, key) = ends(kind).ok_or_else(|| io::Error::other("not a link over UDP"))?;
+        let (remote, key) = ends(kind)?;
         let peer = match kind {
             LinkKind::Sealed { peer, .. } => sealed::parse_key(peer),
             _ => None,
@@ -99,7 +111,7 @@ impl Tunnels {
 
     /// The link that leads to the same host from the same tunnel end.
     pub fn holder(&self, kind: &LinkKind) -> Option<PortId> {
-        let (remote, key) = ends(kind)?;
+        let (remote, key) = ends(kind).ok()?;
         self.open.get(&key)?.endpoint.holder(remote.ip())
     }
 
@@ -134,17 +146,32 @@ impl Tunnels {
 }
 
 /// The other host of a link over UDP, and the tunnel end that it begins at.
-fn ends(kind: &LinkKind) -> Option<(SocketAddr, TunnelKey)> {
-    let (remote, local, form) = match kind {
-        LinkKind::Vxlan { remote, local } => (remote, local, FormKey::Vxlan),
-        LinkKind::Udp { remote, local } => (remote, local, FormKey::Private),
+fn ends(kind: &LinkKind) -> io::Result<(SocketAddr, TunnelKey)> {
+    let (remote, local, form, port) = match kind {
+        LinkKind::Vxlan { remote, local } => (remote, local, FormKey::Vxlan, VXLAN_PORT),
+        LinkKind::Udp { remote, local } => (remote, local, FormKey::Private, UDP_PORT),
         LinkKind::Sealed {
             remote, local, key, ..
-        } => (remote, local, FormKey::Sealed(key.clone())),
-        _ => return None,
+        } => (remote, local, FormKey::Sealed(key.clone()), UDP_PORT),
+        _ => return Err(io::Error::other("not a link over UDP")),
     };
-    let local = *local;
-    Some((*remote, TunnelKey { local, form }))
+    let local = match local {
+        Some(local) => *local,
+        // At no other address: the hosts of other networks have no business there.
+        None => SocketAddr::new(source_address(*remote)?, port),
+    };
+    Ok((*remote, TunnelKey { local, form }))
+}
+
+/// The address from which datagrams to a host leave: asked of the kernel, without sending anything.
+fn source_address(remote: SocketAddr) -> io::Result<IpAddr> {
+    let anywhere: IpAddr = match remote {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = UdpSocket::bind((anywhere, 0))?;
+    socket.connect(remote)?;
+    Ok(socket.local_addr()?.ip())
 }
 
 fn form_of(key: &FormKey) -> io::Result<Form> {

@@ -5,22 +5,24 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use latlab_model::overlay::Peer;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::stream::Stream;
 use super::{Role, Shared};
+use crate::strangers::{Place, Strangers, pause_after};
 use crate::tls;
 
 /// How long the other side may take to answer, and for its part of a handshake.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Between attempts: at first, and at most.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
-/// Handshakes with strangers at once; more are refused.
-const GUESTS: usize = 4;
+/// A connection that ends sooner was refused: in TLS 1.3 a client hears that after its handshake (RFC 8446, section 2).
+const MIN_LIFE: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct Keeper {
@@ -35,7 +37,7 @@ impl Keeper {
         let work = Work {
             shared: shared.clone(),
             stop: stop.clone(),
-            guests: Arc::default(),
+            strangers: Strangers::default(),
         };
         let name = format!("tcp-{}", shared.spec.id.0);
         let thread = std::thread::Builder::new()
@@ -67,7 +69,7 @@ impl Drop for Keeper {
 struct Work {
     shared: Arc<Shared>,
     stop: Arc<AtomicBool>,
-    guests: Arc<AtomicUsize>,
+    strangers: Strangers,
 }
 
 impl Work {
@@ -83,9 +85,12 @@ impl Work {
                 }
                 self.shared.install(stream)
             });
+            let begun = Instant::now();
             if opened.is_ok() {
-                pause = BACK_OFF.0;
                 while !self.stop.load(Relaxed) && self.attend(None, None) {}
+            }
+            if opened.is_ok() && begun.elapsed() >= MIN_LIFE {
+                pause = BACK_OFF.0;
             } else {
                 self.attend(None, Some(pause));
                 pause = (pause * 2).min(BACK_OFF.1);
@@ -96,8 +101,15 @@ impl Work {
     fn listen(&self, listener: &TcpListener) {
         while !self.stop.load(Relaxed) {
             self.attend(Some(listener), None);
-            if let Ok((socket, from)) = listener.accept() {
-                self.welcome(socket, from);
+            let welcomed = listener
+                .accept()
+                .and_then(|(socket, from)| self.welcome(socket, from.ip()));
+            match welcomed {
+                // The listener stays readable meanwhile, so it is not waited for.
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => {
+                    self.attend(None, Some(pause_after(&error)));
+                }
+                _ => {}
             }
         }
     }
@@ -133,39 +145,37 @@ impl Work {
 
     /// Takes a connection into use when its handshake is over, on a thread of its own: a stranger who
     /// says nothing keeps nobody waiting.
-    fn welcome(&self, socket: TcpStream, from: SocketAddr) {
+    fn welcome(&self, socket: TcpStream, from: IpAddr) -> io::Result<()> {
         let shared = self.shared.clone();
-        if shared.spec.tls.is_none() && !may_replace(&shared, from.ip()) {
-            return;
+        if shared.spec.tls.is_none() && !may_come(&shared, from.to_canonical()) {
+            return Ok(());
         }
-        if self.guests.fetch_add(1, Relaxed) >= GUESTS {
-            self.guests.fetch_sub(1, Relaxed);
-            return;
-        }
-        let (guests, stop) = (self.guests.clone(), self.stop.clone());
+        let place = self.strangers.enter(&socket, from)?;
+        let stop = self.stop.clone();
         let work = move || {
-            let accepted = accept(&shared, socket);
+            let accepted = accept(&shared, socket, place);
             if let (Ok(stream), false) = (accepted, stop.load(Relaxed)) {
                 // Without a place in the set it would never be read; the other side tries again.
                 shared.install(stream).ok();
                 shared.wake();
             }
-            guests.fetch_sub(1, Relaxed);
         };
-        let started = std::thread::Builder::new()
+        std::thread::Builder::new()
             .name("tcp-guest".into())
-            .spawn(work);
-        if started.is_err() {
-            self.guests.fetch_sub(1, Relaxed);
-        }
+            .spawn(work)
+            .map(drop)
     }
 }
 
-fn may_replace(shared: &Shared, newcomer: IpAddr) -> bool {
+/// Whether a host may open a connection without a certificate.
+fn may_come(shared: &Shared, newcomer: IpAddr) -> bool {
+    if let Role::Listen(_, Peer::Address(peer)) = shared.spec.role {
+        return peer.to_canonical() == newcomer;
+    }
     let current = shared.lock();
     let peer = current.as_ref().map(|stream| stream.socket().peer_addr());
     match peer {
-        Some(Ok(peer)) => peer.ip() == newcomer,
+        Some(Ok(peer)) => peer.ip().to_canonical() == newcomer,
         // None, or one that has ended and was not yet noticed.
         _ => true,
     }
@@ -173,6 +183,7 @@ fn may_replace(shared: &Shared, newcomer: IpAddr) -> bool {
 
 fn open(shared: &Shared, to: SocketAddr) -> io::Result<Stream> {
     let socket = TcpStream::connect_timeout(&to, PATIENCE)?;
+    tls::watch_over(&socket)?;
     let Some(credentials) = &shared.spec.tls else {
         return Stream::new(socket, None);
     };
@@ -181,12 +192,14 @@ fn open(shared: &Shared, to: SocketAddr) -> io::Result<Stream> {
     Stream::new(socket, Some(tls.into()))
 }
 
-fn accept(shared: &Shared, socket: TcpStream) -> io::Result<Stream> {
+fn accept(shared: &Shared, socket: TcpStream, place: Place) -> io::Result<Stream> {
     socket.set_nonblocking(false)?;
+    tls::watch_over(&socket)?;
     let Some(credentials) = &shared.spec.tls else {
         return Stream::new(socket, None);
     };
     let mut tls = credentials.accept()?;
     tls::shake(&mut tls, &socket, PATIENCE)?;
+    drop(place);
     Stream::new(socket, Some(tls.into()))
 }

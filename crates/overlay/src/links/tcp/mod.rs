@@ -15,6 +15,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use latlab_model::overlay::Peer;
 use latlab_wire::overlay::{Carried, MAX_FRAME_BYTES, record_bytes};
 use rustix::event::{EventfdFlags, epoll, eventfd};
 
@@ -32,13 +33,14 @@ const INBOX_BYTES: usize = 8 * (MAX_FRAME_BYTES + 64);
 const LENGTH_BYTES: usize = 4;
 
 /// Which side opens the connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Role {
     /// This one, to there.
     Connect(SocketAddr),
-    /// The other one, to here. Without TLS anybody may; while a connection lives, only its own host
+    /// The other one, to here. Without TLS a peer is known by its source address, under TLS the credentials say who
+    /// may ([`Credentials::accepting`]). Where that is `any` and there is no TLS, only the host of a connection that lives
     /// can replace it.
-    Listen(SocketAddr),
+    Listen(SocketAddr, Peer),
 }
 
 /// A TCP link as it is configured.
@@ -63,9 +65,9 @@ pub struct Spec {
 ///
 /// An address that cannot be listened at.
 pub fn open(spec: Spec) -> io::Result<(Receiver, Transmitter)> {
-    let listener = match spec.role {
+    let listener = match &spec.role {
         Role::Connect(_) => None,
-        Role::Listen(at) => {
+        Role::Listen(at, _) => {
             let listener = TcpListener::bind(at)?;
             listener.set_nonblocking(true)?;
             Some(listener)

@@ -11,121 +11,41 @@
 //! - Sessions are renewed after a time and a number of datagrams ([`Policy`]), and when a peer has been
 //!   silent for long while it was sent to: it may have forgotten them.
 //! - **Replays** are found by a window of 2048 counters behind the largest one (RFC 6479). A handshake
-//!   carries the time of its sender, and only later ones are believed.
+//!   carries the time of its sender, and only later ones are believed; but when the peer has been silent for
+//!   as long as makes us begin anew, its clock may have gone back, and any time is.
+//! - **Floods** of forged handshakes cost one HMAC each: every handshake carries one over itself, under a key that
+//!   only the two hosts can compute (Diffie-Hellman of their long-term keys). It does what WireGuard's mac1 and cookies do
+//!   (whitepaper, sections 5.3 and 5.4), and more: there a flooder may know the key of mac1, because a server does not
+//!   know who will come. The limit of [`ANSWER_EVERY`] comes behind it, so strangers cannot use it up.
 //! - Whatever is not authentic is dropped and counted, and changes nothing.
 
-use std::io;
+mod identity;
+
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use latlab_wire::overlay::{Handshake, Sealed};
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
-use snow::params::DHChoice;
-use snow::resolvers::{CryptoResolver, DefaultResolver};
+use ring::hmac;
 use snow::{Builder, HandshakeState};
 
 use super::lock;
 use crate::frames::Arena;
+pub use identity::{Identity, hexadecimal, parse_key};
 
 const NOISE: &str = "Noise_IK_25519_ChaChaPoly_BLAKE2s";
 /// Both sides must speak of the same thing.
-const PROLOGUE: &[u8] = b"latlab overlay, sealed, 1";
-/// Longest message of the handshake.
+const PROLOGUE: &[u8] = b"latlab overlay, sealed, 2";
+/// The HMAC at the end of a handshake.
+const MAC_BYTES: usize = 32;
+/// Longest datagram of the handshake.
 const MAX_MESSAGE: usize = 256;
 
-/// Handshakes of one peer are answered at most this often.
+/// Handshakes of one peer that are its own and new are answered at most this often.
 const ANSWER_EVERY: Duration = Duration::from_millis(20);
-
-/// This host's key pair.
-#[derive(Clone)]
-pub struct Identity {
-    private: [u8; 32],
-    public: [u8; 32],
-}
-
-impl std::fmt::Debug for Identity {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Identity {}", hexadecimal(&self.public))
-    }
-}
-
-impl Identity {
-    /// A new one, by chance.
-    ///
-    /// # Errors
-    ///
-    /// A system without random numbers.
-    pub fn generate() -> io::Result<Identity> {
-        let pair = builder().generate_keypair().map_err(io::Error::other)?;
-        let (Some(private), Some(public)) = (key_of(&pair.private), key_of(&pair.public)) else {
-            return Err(io::Error::other("a key of another length"));
-        };
-        Ok(Identity { private, public })
-    }
-
-    /// The one whose private key is in a file, in hexadecimal.
-    ///
-    /// # Errors
-    ///
-    /// A file that cannot be read or holds something else.
-    pub fn read(file: &Path) -> io::Result<Identity> {
-        let text = std::fs::read_to_string(file)?;
-        let private = parse_key(text.trim()).ok_or_else(|| {
-            io::Error::new(
-                io::ErrorKind::InvalidData,
-                "not a key of 64 hexadecimal digits",
-            )
-        })?;
-        let dh = DefaultResolver.resolve_dh(&DHChoice::Curve25519);
-        let mut dh = dh.ok_or_else(|| io::Error::other("no Curve25519"))?;
-        dh.set(&private);
-        let public = key_of(dh.pubkey()).ok_or_else(|| io::Error::other("a long key"))?;
-        Ok(Identity { private, public })
-    }
-
-    /// What peers are told.
-    #[must_use]
-    pub fn public(&self) -> [u8; 32] {
-        self.public
-    }
-
-    /// What the file holds: the private key in hexadecimal.
-    #[must_use]
-    pub fn private_text(&self) -> String {
-        hexadecimal(&self.private)
-    }
-}
-
-fn key_of(bytes: &[u8]) -> Option<[u8; 32]> {
-    bytes.try_into().ok()
-}
-
-/// A key in hexadecimal.
-#[must_use]
-pub fn parse_key(text: &str) -> Option<[u8; 32]> {
-    if text.len() != 64 || !text.is_ascii() {
-        return None;
-    }
-    let mut key = [0; 32];
-    for (byte, digits) in key.iter_mut().zip(text.as_bytes().chunks(2)) {
-        *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
-    }
-    Some(key)
-}
-
-/// A key as people pass it on.
-#[must_use]
-pub fn hexadecimal(key: &[u8; 32]) -> String {
-    use std::fmt::Write;
-    key.iter().fold(String::new(), |mut text, byte| {
-        write!(text, "{byte:02x}").expect("a string takes everything");
-        text
-    })
-}
 
 /// When sessions are renewed.
 #[derive(Debug, Clone, Copy)]
@@ -233,8 +153,9 @@ struct State {
     pending: Option<Pending>,
     tried: Option<Instant>,
     heard: Option<Instant>,
-    /// The time in the last handshake that was believed.
+    /// The time in the last handshake that was believed, and when that was.
     their_time: u64,
+    believed: Option<Instant>,
     /// When the peer last began a handshake.
     answered: Option<Instant>,
 }
@@ -243,7 +164,10 @@ struct State {
 pub struct Sealing {
     identity: Arc<Identity>,
     peer: [u8; 32],
+    mac: hmac::Key,
     policy: Policy,
+    /// The time, in nanoseconds since 1970.
+    clock: fn() -> u64,
     state: Mutex<State>,
 }
 
@@ -258,9 +182,11 @@ impl Sealing {
     #[must_use]
     pub fn new(identity: Arc<Identity>, peer: [u8; 32], policy: Policy) -> Sealing {
         Sealing {
+            mac: identity.mac_key(&peer),
             identity,
             peer,
             policy,
+            clock: nanoseconds,
             state: Mutex::default(),
         }
     }
@@ -316,7 +242,7 @@ impl Sealing {
 
     fn begin(&self, state: &mut State, now: Instant) -> Option<Vec<u8>> {
         let noise = builder()
-            .local_private_key(&self.identity.private)
+            .local_private_key(self.identity.private())
             .and_then(|builder| builder.remote_public_key(&self.peer))
             .and_then(Builder::build_initiator);
         let mut pending = Pending {
@@ -328,18 +254,36 @@ impl Sealing {
             sender: pending.ours,
             receiver: 0,
         };
-        let time = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
-        let time = u64::try_from(time.as_nanos()).ok()?;
-        let mut message = vec![0; MAX_MESSAGE];
-        message[..Handshake::BYTES].copy_from_slice(&header.encode());
-        let len = pending
-            .noise
-            .write_message(&time.to_be_bytes(), &mut message[Handshake::BYTES..])
-            .ok()?;
-        message.truncate(Handshake::BYTES + len);
+        let message = self.message(header, &mut pending.noise)?;
         state.pending = Some(pending);
         state.tried = Some(now);
         Some(message)
+    }
+
+    /// A handshake's datagram: header, time, the Noise message, HMAC.
+    fn message(&self, header: Handshake, noise: &mut HandshakeState) -> Option<Vec<u8>> {
+        let time = (self.clock)().to_be_bytes();
+        let mut message = header.encode().to_vec();
+        message.extend(time);
+        let start = message.len();
+        message.resize(MAX_MESSAGE, 0);
+        // The time once more, where Noise vouches for it.
+        let len = noise.write_message(&time, &mut message[start..]).ok()?;
+        message.truncate(start + len);
+        let mac = hmac::sign(&self.mac, &from(&self.identity.public(), &message));
+        message.extend_from_slice(mac.as_ref());
+        Some(message)
+    }
+
+    /// The time and the Noise message of a handshake's datagram that comes from the peer.
+    fn authentic<'a>(&self, datagram: &'a [u8]) -> Option<(u64, &'a [u8])> {
+        if datagram.len() > MAX_MESSAGE {
+            return None;
+        }
+        let (said, mac) = datagram.split_at(datagram.len().checked_sub(MAC_BYTES)?);
+        hmac::verify(&self.mac, &from(&self.peer, said), mac).ok()?;
+        let (time, message) = said.get(Handshake::BYTES..)?.split_first_chunk()?;
+        Some((u64::from_be_bytes(*time), message))
     }
 
     /// Opens the datagrams of a message in place. Afterwards `parts` lists what was in them; how many
@@ -351,8 +295,8 @@ impl Sealing {
         let (mut refused, mut answer) = (0, None);
         parts.retain_mut(|part| {
             let datagram = &mut bytes[part.clone()];
-            if let Ok((header, message)) = Handshake::parse(datagram) {
-                match self.handshake(state, header, message, now) {
+            if let Ok((header, _)) = Handshake::parse(datagram) {
+                match self.handshake(state, header, datagram, now) {
                     Some(message) => answer = Some(message),
                     None => refused += 1,
                 }
@@ -403,13 +347,14 @@ impl Sealing {
         &self,
         state: &mut State,
         header: Handshake,
-        message: &[u8],
+        datagram: &[u8],
         now: Instant,
     ) -> Option<Vec<u8>> {
+        let (time, message) = self.authentic(datagram)?;
         if header.answer {
             self.finish(state, header, message, now)
         } else {
-            self.respond(state, header, message, now)
+            self.respond(state, header, (time, message), now)
         }
     }
 
@@ -425,8 +370,8 @@ impl Sealing {
         if pending.ours != header.receiver {
             return None;
         }
-        // A forged answer spoils the state that reads it, and with it the handshake, which is then
-        // begun again: who can forge the sender's address can do no more than that.
+        // An answer that Noise refuses spoils the state that reads it, and with it the handshake, which is then begun
+        // again. Only the peer can send such a one.
         let mut pending = state.pending.take()?;
         let mut payload = [0; MAX_MESSAGE];
         pending.noise.read_message(message, &mut payload).ok()?;
@@ -443,41 +388,56 @@ impl Sealing {
         &self,
         state: &mut State,
         header: Handshake,
-        message: &[u8],
+        (claimed, message): (u64, &[u8]),
         now: Instant,
     ) -> Option<Vec<u8>> {
-        // Each costs more than a thousand datagrams do; whoever forges them gets no more than this.
+        let is_long_ago = |then: Option<Instant>| {
+            then.is_none_or(|then| now.duration_since(then) >= self.policy.silence)
+        };
+        let may_be_back = is_long_ago(state.heard) && is_long_ago(state.believed);
+        if claimed <= state.their_time && !may_be_back {
+            return None;
+        }
+        // Each costs more than a thousand datagrams do.
         let answered = state.answered.replace(now);
         if answered.is_some_and(|then| now.duration_since(then) < ANSWER_EVERY) {
             state.answered = answered;
             return None;
         }
         let mut noise = builder()
-            .local_private_key(&self.identity.private)
+            .local_private_key(self.identity.private())
             .and_then(Builder::build_responder)
             .ok()?;
         let mut payload = [0; MAX_MESSAGE];
         let len = noise.read_message(message, &mut payload).ok()?;
         let time = u64::from_be_bytes(payload[..len].try_into().ok()?);
-        if noise.get_remote_static() != Some(&self.peer[..]) || time <= state.their_time {
+        if noise.get_remote_static() != Some(&self.peer[..]) || time != claimed {
             return None;
         }
         state.their_time = time;
+        state.believed = Some(now);
         let ours = number();
         let answer = Handshake {
             answer: true,
             sender: ours,
             receiver: header.sender,
         };
-        let mut reply = vec![0; MAX_MESSAGE];
-        reply[..Handshake::BYTES].copy_from_slice(&answer.encode());
-        let len = noise
-            .write_message(&[], &mut reply[Handshake::BYTES..])
-            .ok()?;
-        reply.truncate(Handshake::BYTES + len);
+        let reply = self.message(answer, &mut noise)?;
         state.next = Session::new(noise, ours, header.sender, false, now);
         Some(reply)
     }
+}
+
+/// What the HMAC of a datagram is of: its sender too, so that what is sent back to its sender is not taken for the other's.
+fn from(sender: &[u8; 32], datagram: &[u8]) -> Vec<u8> {
+    [&sender[..], datagram].concat()
+}
+
+fn nanoseconds() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| {
+        u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+    })
 }
 
 /// What a session is called: by chance, so that nobody who does not see the datagrams can name it.

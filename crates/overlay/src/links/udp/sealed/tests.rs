@@ -234,7 +234,11 @@ fn a_peer_that_forgot_is_spoken_to_anew() {
 fn strangers_and_repeated_handshakes_get_no_answer() {
     let (mut a, mut b) = End::pair(Policy::default());
     let (mut stranger, _) = End::pair(Policy::default());
-    stranger.sealing.peer = b.sealing.identity.public();
+    stranger.sealing = Sealing::new(
+        stranger.sealing.identity.clone(),
+        b.sealing.identity.public(),
+        Policy::default(),
+    );
     stranger.seal("");
     let handshake = stranger.sent().remove(0);
     assert_eq!(b.open(&handshake), (None, true));
@@ -246,6 +250,60 @@ fn strangers_and_repeated_handshakes_get_no_answer() {
     std::thread::sleep(ANSWER_EVERY);
     assert_eq!(b.open(&handshake), (None, true), "a replay");
     assert!(b.out.is_empty());
+}
+
+/// Forged handshakes use up nothing that the peer's own need, and a forged answer spoils no handshake.
+#[test]
+fn floods_of_forged_handshakes_starve_nobody() {
+    let (mut a, mut b) = End::pair(Policy::default());
+    let mut random = Random(3);
+    assert!(!a.seal(""));
+    let genuine = a.sent().remove(0);
+    let mut forge = |like: &[u8], to: &mut End| {
+        for _ in 0..200 {
+            let mut forged = like.to_vec();
+            let behind = Handshake::BYTES as u64;
+            let at = behind + random.below(like.len() as u64 - behind);
+            forged[at as usize] ^= 1 << random.below(8);
+            assert_eq!(to.open(&forged), (None, true));
+        }
+    };
+    forge(&genuine, &mut b);
+    // What comes back to its sender is not taken for the peer's either.
+    assert_eq!(a.open(&genuine), (None, true));
+    assert!(!b.open(&genuine).1, "the peer was starved");
+    let answer = b.sent().remove(0);
+    forge(&answer, &mut a);
+    assert!(!a.open(&answer).1, "the handshake was spoiled");
+    settle(&mut a, &mut b);
+    passes(&mut b, &mut a, "here");
+}
+
+/// A peer that comes back with an older clock is believed once it has been missed, and not before: till then it could be
+/// a replay.
+#[test]
+fn a_peer_whose_clock_went_back_is_believed_when_it_was_missed() {
+    let (mut a, mut b) = talking(Policy::default());
+    let mut restarted = End {
+        sealing: Sealing::new(
+            a.sealing.identity.clone(),
+            a.sealing.peer,
+            Policy::default(),
+        ),
+        out: Vec::new(),
+    };
+    restarted.sealing.clock = || 1_000_000_000;
+    passes(&mut a, &mut b, "alive");
+    std::thread::sleep(ANSWER_EVERY);
+    restarted.seal("");
+    let early = restarted.sent().remove(0);
+    assert_eq!(b.open(&early), (None, true));
+    // It was missed for long enough.
+    b.sealing.policy.silence = Duration::ZERO;
+    assert!(!b.open(&early).1);
+    b.sealing.policy.silence = Policy::default().silence;
+    settle(&mut restarted, &mut b);
+    passes(&mut restarted, &mut b, "back");
 }
 
 #[test]

@@ -1,0 +1,130 @@
+//! Who the two ends of a sealed link are.
+
+use std::io;
+use std::path::Path;
+
+use ring::hmac;
+use snow::params::DHChoice;
+use snow::resolvers::{CryptoResolver, DefaultResolver};
+
+use super::{builder, number};
+
+/// What the key of the handshakes' HMAC is derived with.
+const MAC_LABEL: &[u8] = b"latlab overlay, sealed, 2: handshakes";
+
+/// This host's key pair.
+#[derive(Clone)]
+pub struct Identity {
+    private: [u8; 32],
+    public: [u8; 32],
+}
+
+impl std::fmt::Debug for Identity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Identity {}", hexadecimal(&self.public))
+    }
+}
+
+impl Identity {
+    /// A new one, by chance.
+    ///
+    /// # Errors
+    ///
+    /// A system without random numbers.
+    pub fn generate() -> io::Result<Identity> {
+        let pair = builder().generate_keypair().map_err(io::Error::other)?;
+        let (Some(private), Some(public)) = (key_of(&pair.private), key_of(&pair.public)) else {
+            return Err(io::Error::other("a key of another length"));
+        };
+        Ok(Identity { private, public })
+    }
+
+    /// The one whose private key is in a file, in hexadecimal.
+    ///
+    /// # Errors
+    ///
+    /// A file that cannot be read or holds something else.
+    pub fn read(file: &Path) -> io::Result<Identity> {
+        let text = std::fs::read_to_string(file)?;
+        let private = parse_key(text.trim()).ok_or_else(|| {
+            io::Error::new(
+                io::ErrorKind::InvalidData,
+                "not a key of 64 hexadecimal digits",
+            )
+        })?;
+        let dh = DefaultResolver.resolve_dh(&DHChoice::Curve25519);
+        let mut dh = dh.ok_or_else(|| io::Error::other("no Curve25519"))?;
+        dh.set(&private);
+        let public = key_of(dh.pubkey()).ok_or_else(|| io::Error::other("a long key"))?;
+        Ok(Identity { private, public })
+    }
+
+    pub(super) fn private(&self) -> &[u8; 32] {
+        &self.private
+    }
+
+    /// The key under which handshakes between this host and a peer are authenticated.
+    pub(super) fn mac_key(&self, peer: &[u8; 32]) -> hmac::Key {
+        let mut shared = [0; 32];
+        let secret = DefaultResolver
+            .resolve_dh(&DHChoice::Curve25519)
+            .and_then(|mut dh| {
+                dh.set(&self.private);
+                dh.dh(peer, &mut shared).ok()
+            });
+        if secret.is_none() {
+            // No handshake with such a peer succeeds either; nobody is to know its key.
+            shared = random();
+        }
+        let derived = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &shared), MAC_LABEL);
+        hmac::Key::new(hmac::HMAC_SHA256, derived.as_ref())
+    }
+
+    /// What peers are told.
+    #[must_use]
+    pub fn public(&self) -> [u8; 32] {
+        self.public
+    }
+
+    /// What the file holds: the private key in hexadecimal.
+    #[must_use]
+    pub fn private_text(&self) -> String {
+        hexadecimal(&self.private)
+    }
+}
+
+fn key_of(bytes: &[u8]) -> Option<[u8; 32]> {
+    bytes.try_into().ok()
+}
+
+/// A key in hexadecimal.
+#[must_use]
+pub fn parse_key(text: &str) -> Option<[u8; 32]> {
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    let mut key = [0; 32];
+    for (byte, digits) in key.iter_mut().zip(text.as_bytes().chunks(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+    }
+    Some(key)
+}
+
+/// A key as people pass it on.
+#[must_use]
+pub fn hexadecimal(key: &[u8; 32]) -> String {
+    use std::fmt::Write;
+    key.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").expect("a string takes everything");
+        text
+    })
+}
+
+/// A key that nobody knows.
+fn random() -> [u8; 32] {
+    let mut bytes = [0; 32];
+    for word in bytes.chunks_mut(4) {
+        word.copy_from_slice(&number().to_ne_bytes());
+    }
+    bytes
+}
