@@ -1,13 +1,16 @@
-//! The two things neither std nor rustix offers safely: learning of ended children through a file
-//! descriptor, and atomic access to memory shared with the host. All `unsafe` of the agent is here.
+//! What neither std nor rustix offers safely: learning of ended children through a file descriptor,
+//! atomic access to memory shared with the host, new namespaces, and restricted mounts. All `unsafe` of the
+//! agent is here.
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags};
+pub use rustix::mount::MountAttrFlags as MountAttributes;
+use rustix::thread::UnshareFlags;
 
 /// Blocks SIGCHLD and returns a non-blocking descriptor that becomes readable when a child ends.
 /// Children started by std get an empty signal mask, so they do not inherit the block.
@@ -53,6 +56,53 @@ pub fn inherited(fd: RawFd) -> io::Result<OwnedFd> {
             return Err(io::Error::from_raw_os_error(libc::EBADF));
         }
         Ok(OwnedFd::from_raw_fd(fd))
+    }
+}
+
+/// Gives the process mounts, a network, IPC and a host name of its own.
+pub fn leave_namespaces() -> io::Result<()> {
+    let flags = UnshareFlags::NEWNS | UnshareFlags::NEWNET | UnshareFlags::NEWIPC;
+    // SAFETY: the descriptor table stays shared; the process has one thread.
+    unsafe { rustix::thread::unshare_unsafe(flags | UnshareFlags::NEWUTS) }?;
+    Ok(())
+}
+
+/// `struct mount_attr` of `mount_setattr(2)`.
+#[repr(C)]
+struct MountAttr {
+    attr_set: u64,
+    attr_clr: u64,
+    propagation: u64,
+    userns_fd: u64,
+}
+
+/// Adds attributes to a mount, with `recursive` to those below it too (Linux 5.12, `mount_setattr(2)`).
+pub fn restrict_mount(
+    mount: BorrowedFd<'_>,
+    attributes: MountAttributes,
+    recursive: bool,
+) -> io::Result<()> {
+    let attr = MountAttr {
+        attr_set: u64::from(attributes.bits()),
+        attr_clr: 0,
+        propagation: 0,
+        userns_fd: 0,
+    };
+    let recursive = if recursive { libc::AT_RECURSIVE } else { 0 };
+    // SAFETY: the path is empty and static; the kernel reads one structure of the size that is told.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            mount.as_raw_fd(),
+            c"".as_ptr(),
+            libc::AT_EMPTY_PATH | recursive,
+            &raw const attr,
+            size_of::<MountAttr>(),
+        )
+    };
+    match done {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 

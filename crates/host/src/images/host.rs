@@ -73,6 +73,7 @@ pub(super) fn view() -> Result<RootView, Error> {
             .map(PathBuf::from)
             .filter(|d| d.exists())
             .collect(),
+        of_host: true,
         config: ImageConfig::default(),
     })
 }

@@ -336,6 +336,7 @@ mod tests {
             submounts: vec![PathBuf::from("/usr"), PathBuf::from("/var")],
             fresh: vec![PathBuf::from("/run"), PathBuf::from("/tmp")],
             hidden: vec![PathBuf::from("/var/lib/latlab")],
+            of_host: true,
             config: ImageConfig::default(),
         };
         let mut env = BTreeMap::new();
