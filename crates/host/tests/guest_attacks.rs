@@ -112,11 +112,12 @@ const DEVICES: [(&str, &str); 2] = [
 ];
 
 /// Raw bytes into the channel's port that init holds open: another program cannot open it, but root takes it over.
-const PORT: &str = r#"perl -e 'my $p = syscall(434, 1, 0); my $n = 0; for my $f (glob("/proc/1/fd/*")) {
+const PORT: &str = r#"setsid perl -e 'my $p = syscall(434, 1, 0); my $n = 0;
+    my $g = pack("C*", map { int(rand(256)) } 1 .. 4096); for my $f (glob("/proc/1/fd/*")) {
     next unless (readlink($f) // "") =~ /vport/; $f =~ /(\d+)$/; my $d = syscall(438, $p, $1 + 0, 0);
-    next if $d < 0; open(my $o, ">&=", $d); binmode $o; $n++;
-    syswrite($o, pack("C*", map { int(rand(256)) } 1 .. 4096)) for 1 .. 64; syswrite($o, "\e]0;title\a\e[2J") }
-    exit($n == 0)' > /dev/null 2>&1 &"#;
+    next if $d < 0; open(my $o, ">&=", $d); $n++;
+    syswrite($o, $g) for 1 .. 64; syswrite($o, "\e]0;title\a\e[2J") }
+    open(my $t, ">", "/run/taken"); print $t $n' > /dev/null 2> /run/why &"#;
 
 /// A directory of the host's with things to attack; gone with the test.
 struct Target(PathBuf);
@@ -313,7 +314,8 @@ fn port(guest: &Guest, channel: Channel) {
     println!("the channel beside garbage: {said:?}");
     drop(channel);
     let again = guest.vm().channel(Duration::from_secs(60)).unwrap();
-    assert_eq!(text(&again, "echo reached"), "reached\n");
+    let taken = text(&again, "sleep 1; cat /run/taken /run/why");
+    assert_eq!(taken, "8", "ports that were taken over");
 }
 
 #[test]
