@@ -21,14 +21,14 @@ type Attack = fn(&mut Agent);
 /// What the agent does once a process was asked for.
 const WAYS: [(&str, Attack); 14] = [
     ("noise instead of frames", |agent| {
-        agent.raw(&noise(300_000))
+        agent.raw(&noise(300_000));
     }),
     ("a frame longer than any", |agent| {
         agent.raw(b"LLC1\x05\0\xff\xff\x01\0\0\0");
         agent.raw(&noise(70_000));
     }),
     ("half a frame, then silence", |agent| {
-        agent.raw(b"LLC1\x05\0\x40\0\x01\0")
+        agent.raw(b"LLC1\x05\0\x40\0\x01\0");
     }),
     ("an exit of sessions that nobody started", |agent| {
         (1000..3000).for_each(|session| agent.exit(session));
@@ -51,7 +51,7 @@ const WAYS: [(&str, Attack); 14] = [
         }
     }),
     ("greetings over and over", |agent| {
-        (0..2000).for_each(|_| agent.greet(0))
+        (0..2000).for_each(|_| agent.greet(0));
     }),
     ("a host's own messages", |agent| {
         agent.say(&Message::PowerOff);
@@ -69,7 +69,7 @@ const WAYS: [(&str, Attack); 14] = [
             agent.say(&Message::Pong {
                 token,
                 guest_monotonic_ns: 0,
-            })
+            });
         });
     }),
     ("the end of streams twice, and no exit", |agent| {
