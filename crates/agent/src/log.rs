@@ -1,17 +1,38 @@
-//! Keeps a log of bounded size from an endless stream. The host gives it what a guest prints: in a plain file, a guest
-//! that prints for ever would fill the host's disk.
+//! Keeps logs of bounded size from endless streams. The host gives it what a guest, its QEMU and its file servers
+//! print: in a plain file, a guest that has them print for ever would fill the host's memory (`/run`).
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Copies standard input to `path` until its end. A file that has `most` bytes takes the place of `former`, and the
-/// next one begins: so the newest is kept, at least `most` bytes of it and at most twice as many.
-pub fn keep(path: &str, former: &str, most: &str) -> Result<(), String> {
-    let bytes = most.parse();
-    let bytes = bytes.map_err(|_| format!("log {path}: '{most}' is not a number of bytes"))?;
-    copy(&mut io::stdin(), Path::new(path), Path::new(former), bytes)
-        .map_err(|error| format!("log {path}: {error}"))
+use crate::os;
+
+/// Copies from descriptors to files until each one's end; four words each: descriptor, path, former, bytes. A file
+/// that has this many bytes takes the place of the former, and the next one begins: so the newest is kept, at
+/// least these bytes of it and at most twice as many.
+pub fn keep(logs: &[&str]) -> Result<(), String> {
+    let mut threads = Vec::new();
+    for log in logs.chunks(4) {
+        let [fd, path, former, most] = log else {
+            return Err("log takes four words for each".into());
+        };
+        let wrong = |word: &str| format!("log {path}: '{word}' makes no sense");
+        let bytes = most.parse().map_err(|_| wrong(most))?;
+        let fd = fd.parse().map_err(|_| wrong(fd))?;
+        let mut input = os::inherited(fd)
+            .map(File::from)
+            .map_err(|_| wrong("descriptor"))?;
+        let (path, former) = (PathBuf::from(path), PathBuf::from(former));
+        threads.push(std::thread::spawn(move || {
+            copy(&mut input, &path, &former, bytes)
+                .map_err(|error| format!("log {}: {error}", path.display()))
+        }));
+    }
+    let ended = threads.into_iter().map(|thread| match thread.join() {
+        Ok(result) => result,
+        Err(panic) => std::panic::resume_unwind(panic),
+    });
+    ended.collect()
 }
 
 fn copy(input: &mut impl Read, path: &Path, former: &Path, most: u64) -> io::Result<()> {

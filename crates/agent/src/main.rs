@@ -7,6 +7,7 @@
 
 mod boot;
 mod clock;
+mod confine;
 mod files;
 mod kernel_line;
 mod launch;
@@ -30,11 +31,14 @@ const USAGE: &str = "usage: latlab-agent COMMAND
   put PATH [MODE]       write standard input to PATH, then give it MODE (octal, default 644)
   get PATH              write PATH to standard output
   within COMMAND...     run a command on the processors that the guest keeps quiet
-  log PATH FORMER BYTES keep the newest of standard input in PATH, and BYTES from before it in FORMER
   launch FD STEP PROGRAM ARGUMENT...
                         execute a program; report a failure at descriptor FD
   respawn DIR BYTES PROGRAM...
                         run a daemon again when it ended by itself, its words kept in DIR/log
+  log FD PATH FORMER BYTES ...
+                        keep the newest of what comes from FD in PATH, and BYTES from before it in FORMER
+  confine ... -- COMMAND...
+                        run a guest's server where it sees and may do nothing else (on the host)
   clock-sync            answer the host's clock exchange over the shared page
   probe ...             run an end point of a measurement";
 
@@ -50,7 +54,11 @@ fn main() -> ExitCode {
         return latlab_probe::main(std::env::args_os().skip(2));
     }
     if first == "launch" {
-        return finish(launch::run(std::env::args_os().skip(2)));
+        return ended(launch::run(std::env::args_os().skip(2)));
+    }
+    if first == "confine" {
+        let result = confine::run(std::env::args_os().skip(2));
+        return ended(result.map_err(|error| error.to_string()));
     }
     let rest: Vec<&str> = args.iter().skip(1).map(String::as_str).collect();
     let result = match rest.as_slice() {
@@ -63,17 +71,17 @@ fn main() -> ExitCode {
         ["put", path, mode] => files::put(path, mode),
         ["get", path] => files::get(path),
         ["within", program, arguments @ ..] => Err(within::run(program, arguments)),
-        ["log", path, former, bytes] => log::keep(path, former, bytes),
+        ["log", logs @ ..] => log::keep(logs),
         ["respawn", directory, bytes, program, arguments @ ..] => {
             respawn::run(directory, bytes, program, arguments)
         }
         ["clock-sync"] => clock::answer(),
         _ => Err(USAGE.into()),
     };
-    finish(result)
+    ended(result)
 }
 
-fn finish(result: Result<(), String>) -> ExitCode {
+fn ended(result: Result<(), String>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {

@@ -1,10 +1,11 @@
 //! What neither std nor rustix offers safely: learning of ended children through a file descriptor, children that end
-//! with this process, and atomic access to memory shared with the host. All `unsafe` of the agent is here.
+//! with this process, atomic access to memory shared with the host, new namespaces, and restricted mounts. All `unsafe`
+//! of the agent is here.
 
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::ptr::NonNull;
@@ -12,6 +13,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags};
 use rustix::process::{Signal, set_parent_process_death_signal};
+use rustix::thread::UnshareFlags;
+
+pub use rustix::mount::MountAttrFlags as MountAttributes;
 
 /// Has the kernel kill what this command starts when this process ends.
 pub fn die_with_this_one(command: &mut Command) {
@@ -112,6 +116,53 @@ pub fn install_filter(bytes: &[u8]) -> io::Result<()> {
         libc::syscall(libc::SYS_seccomp, mode, flags, &raw const program)
     };
     match result {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Gives the process mounts, a network, IPC and a host name of its own.
+pub fn leave_namespaces() -> io::Result<()> {
+    let flags = UnshareFlags::NEWNS | UnshareFlags::NEWNET | UnshareFlags::NEWIPC;
+    // SAFETY: the descriptor table stays shared; the process has one thread.
+    unsafe { rustix::thread::unshare_unsafe(flags | UnshareFlags::NEWUTS) }?;
+    Ok(())
+}
+
+/// `struct mount_attr` of `mount_setattr(2)`.
+#[repr(C)]
+struct MountAttr {
+    attr_set: u64,
+    attr_clr: u64,
+    propagation: u64,
+    userns_fd: u64,
+}
+
+/// Adds attributes to a mount, with `recursive` to those below it too (Linux 5.12, `mount_setattr(2)`).
+pub fn restrict_mount(
+    mount: BorrowedFd<'_>,
+    attributes: MountAttributes,
+    recursive: bool,
+) -> io::Result<()> {
+    let attr = MountAttr {
+        attr_set: u64::from(attributes.bits()),
+        attr_clr: 0,
+        propagation: 0,
+        userns_fd: 0,
+    };
+    let recursive = if recursive { libc::AT_RECURSIVE } else { 0 };
+    // SAFETY: the path is empty and static; the kernel reads one structure of the size that is told.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            mount.as_raw_fd(),
+            c"".as_ptr(),
+            libc::AT_EMPTY_PATH | recursive,
+            &raw const attr,
+            size_of::<MountAttr>(),
+        )
+    };
+    match done {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }

@@ -22,7 +22,7 @@ use latlab_host::nodes::vm::accel::Accelerator;
 use latlab_host::nodes::vm::clock::{self, ClockOffset};
 use latlab_host::nodes::vm::initramfs;
 use latlab_host::nodes::vm::kernel::{self, Kernel};
-use latlab_host::nodes::vm::qemu::{PROGRAM, VmConfig};
+use latlab_host::nodes::vm::qemu::{Access, PROGRAM, Share, VmConfig};
 use latlab_wire::channel::Exec;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -86,7 +86,7 @@ fn config(parts: &Parts, dir: &Path) -> Result<VmConfig<'static>> {
         agent: parts.agent.clone(),
         boot_parameters: Vec::new(),
         nics: Vec::new(),
-        root_dir: "/".into(),
+        root: Share::new("/", "/", Access::Everybody),
         shares: Vec::new(),
         dir: dir.to_owned(),
         accelerator: Accelerator::Tcg,

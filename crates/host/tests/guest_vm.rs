@@ -11,7 +11,7 @@ use latlab_host::nodes::vm::accel;
 use latlab_host::nodes::vm::channel::{Channel, Error as ChannelError};
 use latlab_host::nodes::vm::clock::{self, ClockOffset};
 use latlab_host::nodes::vm::kernel::{self, Transport};
-use latlab_host::nodes::vm::qemu::Share;
+use latlab_host::nodes::vm::qemu::{Access, Share};
 use latlab_host::nodes::vm::{Error, initramfs};
 use latlab_host::sys::netns::{self, NetNs};
 use latlab_host::sys::process::Process;
@@ -410,11 +410,9 @@ fn a_cloud_guest_reaches_its_image_over_virtiofs_and_shares_are_writable() {
     std::fs::write(shared.join("from-host"), "hello guest\n").unwrap();
     for which in ["cloud", "standard"] {
         let guest = Guest::boot(which, |config| {
-            config.shares.push(Share {
-                source: shared.clone(),
-                target: "/mnt/lab".into(),
-                writable: true,
-            });
+            config
+                .shares
+                .push(Share::new(&shared, "/mnt/lab", Access::Write));
             let expected = if which == "cloud" {
                 Transport::VirtioFs
             } else {

@@ -17,6 +17,10 @@ use latlab_wire::samples::{Decoder, Message, Ready, Record, Report, SampleKind};
 const SETUP: Duration = Duration::from_secs(30);
 /// SIGKILL, which nothing survives.
 const KILL: i32 = 9;
+/// How long a process may take to end after its output did, or after it was killed.
+const EXIT: Duration = Duration::from_secs(10);
+/// Records of a probe that was not told how many it will have; some 200 MB.
+const MAX_RECORDS: u64 = 4 << 20;
 /// A command's output is read up to here; even iperf3's of many streams is far below.
 const MOST_OUTPUT: u64 = 64 << 20;
 
@@ -101,7 +105,7 @@ pub struct EndPoint {
     stdin: Option<Box<dyn std::io::Write + Send>>,
     events: Receiver<Event>,
     reader: Option<JoinHandle<Result<Output, ReadError>>>,
-    errors: Option<JoinHandle<String>>,
+    errors: Receiver<String>,
 }
 
 enum ReadError {
@@ -115,6 +119,20 @@ impl EndPoint {
     /// # Errors
     /// When it cannot be started there.
     pub fn start(lab: &Lab, node: &str, args: &[String]) -> Result<EndPoint, Error> {
+        EndPoint::start_with_room(lab, node, args, MAX_RECORDS)
+    }
+
+    /// The same for a probe that hands over this many records at most, as its rate and duration have it. One that sends
+    /// more is not ours, or not well: it is not listened to any more, for it would fill the host's memory.
+    ///
+    /// # Errors
+    /// As [`EndPoint::start`].
+    pub fn start_with_room(
+        lab: &Lab,
+        node: &str,
+        args: &[String],
+        max_records: u64,
+    ) -> Result<EndPoint, Error> {
         let what = format!("probe {}", args.first().map_or("", String::as_str));
         let mut argv = vec![lab.agent(node), "probe".to_string()];
         argv.extend_from_slice(args);
@@ -132,18 +150,19 @@ impl EndPoint {
         let (send, events) = channel();
         let reader = std::thread::spawn(move || {
             let result = stdout.map_or(Ok(Output::default()), |s| {
-                read(s, &mut |ready| {
+                read(s, max_records, &mut |ready| {
                     drop(send.send(Event::Ready(Box::new(ready))));
                 })
             });
             drop(send.send(Event::End));
             result
         });
-        let errors = std::thread::spawn(move || {
+        let (say, errors) = channel();
+        std::thread::spawn(move || {
             let mut text = Vec::new();
             // A few lines say it all; a probe that floods its standard error is not listened to.
             stderr.map(|s| s.take(1 << 16).read_to_end(&mut text));
-            String::from_utf8_lossy(&text).trim().to_string()
+            drop(say.send(String::from_utf8_lossy(&text).trim().to_string()));
         });
         let signal = session.signaller();
         Ok(EndPoint {
@@ -154,7 +173,7 @@ impl EndPoint {
             stdin,
             events,
             reader: Some(reader),
-            errors: Some(errors),
+            errors,
         })
     }
 
@@ -202,18 +221,28 @@ impl EndPoint {
 
     fn collect(&mut self) -> Result<Output, Error> {
         let result = self.reader.take().map(JoinHandle::join);
-        let errors = self
-            .errors
-            .take()
-            .and_then(|t| t.join().ok())
-            .unwrap_or_default();
-        let exit = self.session.wait();
+        if matches!(result, Some(Ok(Err(_)))) {
+            // It may have more to say, for ever.
+            (self.signal)(KILL).ok();
+        }
+        let exit = match self.session.wait_for(EXIT) {
+            Ok(Some(exit)) => Ok(exit),
+            Ok(None) => {
+                (self.signal)(KILL).ok();
+                Err(format!(
+                    "it did not end within {} s after its output",
+                    EXIT.as_secs()
+                ))
+            }
+            Err(source) => Err(source.to_string()),
+        };
+        let errors = self.errors.recv_timeout(EXIT).unwrap_or_default();
         match result {
             Some(Ok(Ok(output))) => match exit {
                 Ok(exit) if exit.success() => Ok(output),
                 Ok(exit) if errors.is_empty() => Err(self.said(exit.to_string())),
                 Ok(_) => Err(self.said(errors)),
-                Err(source) => Err(self.said(source.to_string())),
+                Err(reason) => Err(self.said(reason)),
             },
             Some(Ok(Err(ReadError::Said(message)))) => Err(self.said(message)),
             // Text instead of messages means that something else than a probe answered.
@@ -252,12 +281,16 @@ impl Drop for EndPoint {
         if self.reader.is_some() {
             // It may have ended already; then there is nothing to signal.
             (self.signal)(KILL).ok();
-            self.session.wait().ok();
+            self.session.wait_for(EXIT).ok();
         }
     }
 }
 
-fn read(mut stream: impl Read, on_ready: &mut dyn FnMut(Ready)) -> Result<Output, ReadError> {
+fn read(
+    mut stream: impl Read,
+    max_records: u64,
+    on_ready: &mut dyn FnMut(Ready),
+) -> Result<Output, ReadError> {
     let mut decoder = Decoder::new();
     let mut output = Output::default();
     let mut said = None;
@@ -272,9 +305,15 @@ fn read(mut stream: impl Read, on_ready: &mut dyn FnMut(Ready)) -> Result<Output
         while let Some(message) = decoder.next_message().map_err(ReadError::Wire)? {
             match message {
                 Message::Ready(ready) => on_ready(ready),
-                Message::Samples(s) => output
-                    .records
-                    .extend(s.records.into_iter().map(|r| (s.kind, r))),
+                Message::Samples(s) => {
+                    let all = output.records.len() + s.records.len();
+                    if all as u64 > max_records {
+                        let said = format!("it sent more than {max_records} records");
+                        return Err(ReadError::Said(said));
+                    }
+                    let records = s.records.into_iter().map(|r| (s.kind, r));
+                    output.records.extend(records);
+                }
                 Message::Report(report) => output.report = Some(*report),
                 Message::Error(text) => said = Some(text),
                 Message::Progress(_) => {}
@@ -300,9 +339,36 @@ pub(crate) fn output(session: &mut dyn Session, patience: Duration) -> Option<St
     });
     let text = output.recv_timeout(patience).ok();
     match text {
-        Some(_) => drop(session.wait()),
+        Some(_) => drop(session.wait_for(patience)),
         // A node that hangs would not say that it ended either.
         None => drop((session.signaller())(KILL)),
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use latlab_wire::samples::encode_samples;
+
+    /// The same bytes over and over.
+    struct Endless(Vec<u8>, usize);
+
+    impl Read for Endless {
+        fn read(&mut self, target: &mut [u8]) -> std::io::Result<usize> {
+            let count = (&self.0[self.1..]).read(target)?;
+            self.1 = (self.1 + count) % self.0.len();
+            Ok(count)
+        }
+    }
+
+    #[test]
+    fn a_probe_that_sends_records_for_ever_is_cut_off() {
+        let mut block = Vec::new();
+        encode_samples(SampleKind::Sink, &[Record::default(); 100], &mut block);
+        match read(Endless(block, 0), 1_050, &mut |_| ()) {
+            Err(ReadError::Said(text)) => assert_eq!(text, "it sent more than 1050 records"),
+            _ => panic!("taken for a result"),
+        }
+    }
 }

@@ -83,7 +83,7 @@ pub(crate) fn sink(
 ) -> Result<(EndPoint, u16), Error> {
     let mut args = strings(&["sink", "--bind", bind, "--max-packets", &room.to_string()]);
     args.extend(pin::argument(pins.receiver));
-    let mut sink = EndPoint::start(context.lab, node, &args)?;
+    let mut sink = EndPoint::start_with_room(context.lab, node, &args, room)?;
     let ready = sink.ready()?;
     Ok((sink, ready.local.map_or(0, |a| a.port())))
 }
@@ -120,21 +120,21 @@ pub(crate) fn send(
         "--via",
         via.word(),
     ]);
+    let mean = rate * (duration_ms + warmup_ms).div_ceil(1_000);
+    // The source makes room for ten standard deviations of the number of bursts and some more,
+    // for the warm-up and for the rest (`schedule::Plan::most_packets`).
+    let burst = u64::from(m.burst.max(1));
+    let spread = 10 * burst * ((mean / burst).isqrt() + 10);
+    let packets = mean + 2 * spread + 1_000;
     if m.probe == Probe::Forward {
         // Whether the machine has it was asked before; the probe's own limit is for guests.
-        let mean = rate * (duration_ms + warmup_ms).div_ceil(1_000);
-        // The source makes room for ten standard deviations of the number of bursts and some more,
-        // for the warm-up and for the rest (`schedule::Plan::most_packets`).
-        let burst = u64::from(m.burst);
-        let spread = 10 * burst * ((mean / burst).isqrt() + 10);
-        let packets = mean + 2 * spread + 1_000;
         args.extend(strings(&[
             "--max-memory",
             &(packets * RECORD_BYTES).to_string(),
         ]));
     }
     args.extend(pin::argument(pins.sender));
-    let source = EndPoint::start(context.lab, node, &args)?;
+    let source = EndPoint::start_with_room(context.lab, node, &args, packets)?;
     source.finish(Duration::from_millis(duration_ms + warmup_ms) + AFTER)
 }
 

@@ -128,7 +128,9 @@ pub(crate) fn ask(
         args.extend(strings(&["--connect", "no"]));
     }
     args.extend(pin::argument(pins.sender));
-    let client = EndPoint::start(context.lab, node, &args)?;
+    // No exchange takes less than a microsecond.
+    let room = duration_ms * 1_000 + u64::from(warmup);
+    let client = EndPoint::start_with_room(context.lab, node, &args, room)?;
     client.finish(Duration::from_millis(duration_ms) + AFTER)
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use common::flow::{Flow, passes};
 use common::{Running, World, eventually, run};
 use etherparse::{IpHeaders, Ipv6Extensions, Ipv6FlowLabel, Ipv6Header, PacketBuilder};
-use latlab_host::nodes::vm::qemu::Share;
+use latlab_host::nodes::vm::qemu::{Access, Share};
 use latlab_overlay::endpoints::{DropReason, PortId};
 use latlab_overlay::kernel::{KernelPath, Key, Origin, Port, PortKind, ROUTES, Review, Route, Way};
 use latlab_wire::channel::ExitStatus;
@@ -939,11 +939,11 @@ fn the_distributions_kernel_does_the_same() {
     let guest = guests::Guest::boot(&which, |config| {
         config.memory_bytes = 2 << 30;
         config.vcpus = 2;
-        config.shares.push(Share {
-            source: target.to_path_buf(),
-            target: target.display().to_string(),
-            writable: false,
-        });
+        config.shares.push(Share::new(
+            target,
+            target.display().to_string(),
+            Access::Read,
+        ));
     });
     let channel = guest.channel();
     let kernel = guests::text(&channel, "uname -r");

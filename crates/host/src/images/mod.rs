@@ -109,8 +109,10 @@ pub struct RootView {
     /// Directories that start empty in every node, as seen inside: what describes the machine's
     /// present boot is not part of its image.
     pub fresh: Vec<PathBuf>,
-    /// Directories that are to be covered, as seen inside: latlab's own files.
+    /// Files and directories that are to be covered, as seen inside: what is not for every user of the machine.
     pub hidden: Vec<PathBuf>,
+    /// Whether these are the machine's own files, of which a node gets what every user of the machine may read.
+    pub of_host: bool,
     /// What the image says about the processes started in it.
     pub config: ImageConfig,
 }
@@ -138,6 +140,7 @@ impl RootView {
             submounts: Vec::new(),
             fresh: Vec::new(),
             hidden: Vec::new(),
+            of_host: false,
             config,
         }
     }

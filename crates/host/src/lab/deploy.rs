@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs;
+use std::fs::{self, OpenOptions, Permissions};
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -96,6 +96,13 @@ fn lock(dirs: &Dirs) -> Result<Lock, Error> {
     Lock::take(&path, PATIENCE)?.ok_or(Error::Busy(PATIENCE))
 }
 
+/// A directory that only root enters, also one that was made before.
+fn private(directory: &Path) -> Result<(), Error> {
+    fs::create_dir_all(directory)
+        .and_then(|()| fs::set_permissions(directory, Permissions::from_mode(0o700)))
+        .map_err(io("create", directory))
+}
+
 fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
     let path = path.to_path_buf();
     move |source| Error::Io {
@@ -160,6 +167,7 @@ impl Lab {
             boot_id: boot_id()?,
         };
         let _one_at_a_time = lock(dirs)?;
+        private(&dirs.labs())?;
         let claim = Claim::new(dirs, &plan.lab)?;
         let mut lab = Lab {
             dirs: dirs.clone(),
@@ -207,7 +215,10 @@ impl Lab {
         }
         told(Step::Network);
         let run = self.dirs.run(&self.state.lab);
-        fs::create_dir_all(&run).map_err(io("create", &run))?;
+        // Sockets, logs, consoles, what nodes write and set-user-ID files among it are root's business.
+        for directory in [self.dirs.run_root(), &run] {
+            private(directory)?;
+        }
         let namespaces = self.dirs.namespaces(&self.state.lab);
         fs::create_dir_all(&namespaces).map_err(io("create", &namespaces))?;
         mount::make_private(&namespaces)?;
@@ -239,11 +250,20 @@ impl Lab {
         // Not made durable: after a power failure the lab is gone anyway, and the journal is what
         // removes it.
         let new = path.with_extension("new");
-        // The plan holds the environment of the lab's commands, which may be secrets.
-        let mut options = fs::File::options();
-        let file = options.write(true).create(true).truncate(true).mode(0o600);
-        file.open(&new)
-            .and_then(|mut file| file.write_all(&text))
+        // It holds the nodes' environments. Another file's mode would stay.
+        let written = fs::remove_file(&new).or_else(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => Ok(()),
+            _ => Err(error),
+        });
+        let open = || {
+            OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(&new)
+        };
+        written
+            .and_then(|()| open()?.write_all(&text))
             .and_then(|()| fs::rename(&new, &path))
             .map_err(io("write", &path))
     }

@@ -1,7 +1,7 @@
 //! From a planned VM to a guest whose agent answers and whose addresses are usable.
 
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use latlab_model::plan::{NodePlace, NodePlan};
@@ -17,7 +17,7 @@ use crate::nodes::vm::accel::Accelerator;
 use crate::nodes::vm::channel::Channel;
 use crate::nodes::vm::initramfs;
 use crate::nodes::vm::kernel::Kernel;
-use crate::nodes::vm::qemu::{Nic, Served, Share, VmConfig};
+use crate::nodes::vm::qemu::{Access, Nic, Served, Share, VmConfig};
 use crate::nodes::vm::{self, Vm, pin};
 use crate::sys::process::ProcessId;
 
@@ -85,7 +85,7 @@ impl Guest<'_> {
                     },
                 })
                 .collect(),
-            root_dir: self.root.dir.clone(),
+            root: self.image(self.root.dir.clone(), "/".into()),
             shares: self.shares()?,
             dir: self.dir.to_path_buf(),
             accelerator: match self.node.acceleration {
@@ -107,16 +107,31 @@ impl Guest<'_> {
         Ok((vm.id(), channel))
     }
 
+    /// A part of the image at its place in the guest.
+    fn image(&self, source: PathBuf, target: String) -> Share {
+        let access = match self.root.of_host {
+            true => Access::Everybody,
+            false => Access::Read,
+        };
+        let covered = self.root.fresh.iter().chain(&self.root.hidden);
+        let covered = covered.filter_map(|path| path.strip_prefix(&target).ok());
+        let covered = covered.map(Path::to_owned).collect();
+        Share {
+            covered,
+            ..Share::new(source, target, access)
+        }
+    }
+
     fn shares(&self) -> Result<Vec<Share>, session::Error> {
-        let below = self.root.submounts.iter().map(|mount| Share {
-            source: mount.clone(),
-            target: mount.display().to_string(),
-            writable: false,
-        });
-        let bound = self.binds.iter().map(|bind| Share {
-            source: bind.source.clone().into(),
-            target: bind.target.clone(),
-            writable: !bind.read_only,
+        let below = self.root.submounts.iter();
+        let below = below.map(|mount| self.image(mount.clone(), mount.display().to_string()));
+        let bound = self.binds.iter().map(|bind| {
+            let access = if bind.read_only {
+                Access::Read
+            } else {
+                Access::Write
+            };
+            Share::new(&bind.source, &bind.target, access)
         });
         let inside = self.inside.as_ref();
         let inside = inside

@@ -17,7 +17,7 @@ use serde_json::Value;
 use super::{Error, Lab};
 use crate::nodes::session;
 use crate::nodes::vm::channel::{Channel, Finished};
-use crate::nodes::vm::qemu::Share;
+use crate::nodes::vm::qemu::{Access, Share};
 
 const PROGRAM: &str = "latlab";
 const PROFILE: &str = "profile.yaml";
@@ -47,11 +47,7 @@ impl Inside {
         fs::copy(&program, source.join(PROGRAM)).map_err(failed(&program))?;
         let profile = source.join(PROFILE);
         fs::write(&profile, self.profile.document()).map_err(failed(&profile))?;
-        Ok(Share {
-            source,
-            target: DIRECTORY.into(),
-            writable: false,
-        })
+        Ok(Share::new(source, DIRECTORY, Access::Everybody))
     }
 
     /// Turns the guest's knobs and sees that they are in force.

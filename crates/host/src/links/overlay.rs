@@ -103,6 +103,10 @@ impl Switch<'_> {
         fs::create_dir_all(&directory).map_err(failed(&directory))?;
         let (vms, others): (Vec<End<'_>>, Vec<End<'_>>) =
             ends.map(|end| link.end(end)).partition(End::is_vm);
+        for end in &vms {
+            let own = directory.join(attach::port(end));
+            fs::create_dir_all(&own).map_err(failed(&own))?;
+        }
         let ports: Vec<(End<'_>, String)> = others
             .into_iter()
             .map(|end| (end, attach::port(&end)))
@@ -122,7 +126,8 @@ impl Switch<'_> {
             }
             for end in &vms {
                 let port = attach::port(end);
-                let socket = directory.join(format!("{port}.sock"));
+                // A directory of its own, which is all that its QEMU sees of this one.
+                let socket = directory.join(&port).join("socket");
                 let kind = InterfaceKind::VhostUser {
                     socket: socket.clone(),
                     client: false,

@@ -86,10 +86,20 @@ impl Session for PipedSession {
     }
 
     fn wait(&mut self) -> Result<Exit, Error> {
-        while !self.process.wait(LONG)? {}
+        loop {
+            if let Some(exit) = self.wait_for(LONG)? {
+                return Ok(exit);
+            }
+        }
+    }
+
+    fn wait_for(&mut self, patience: Duration) -> Result<Option<Exit>, Error> {
+        if !self.process.wait(patience)? {
+            return Ok(None);
+        }
         match self.process.collect()? {
-            Some(process::Exit::Code(code)) => Ok(Exit::Code(code)),
-            Some(process::Exit::Signal(signal)) => Ok(Exit::Signal(signal)),
+            Some(process::Exit::Code(code)) => Ok(Some(Exit::Code(code))),
+            Some(process::Exit::Signal(signal)) => Ok(Some(Exit::Signal(signal))),
             None => Err("the command's status was collected by somebody else".into()),
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
+use std::time::Duration;
 
 /// What to run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -150,4 +151,9 @@ pub trait Session: Send {
     /// # Errors
     /// When the node went away before the command ended.
     fn wait(&mut self) -> Result<Exit, Error>;
+    /// Waits until it ends, but no longer than this; `None` then.
+    ///
+    /// # Errors
+    /// As [`Session::wait`].
+    fn wait_for(&mut self, patience: Duration) -> Result<Option<Exit>, Error>;
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 use latlab_host::nodes::vm::accel::Accelerator;
 use latlab_host::nodes::vm::channel::Channel;
 use latlab_host::nodes::vm::kernel;
-use latlab_host::nodes::vm::qemu::{Nic, Served, VmConfig};
+use latlab_host::nodes::vm::qemu::{Access, Nic, Served, Share, VmConfig};
 use latlab_host::nodes::vm::{Vm, initramfs};
 use latlab_model::plan::GuestMemory;
 use latlab_wire::channel::{Exec, ExitStatus};
@@ -73,7 +73,7 @@ impl Guest {
             agent: agent(),
             boot_parameters: Vec::new(),
             nics: Vec::new(),
-            root_dir: "/".into(),
+            root: Share::new("/", "/", Access::Everybody),
             shares: Vec::new(),
             dir: dir.clone(),
             accelerator: Accelerator::Tcg,

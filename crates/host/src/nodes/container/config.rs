@@ -239,7 +239,7 @@ impl Config {
             linux: Linux {
                 namespaces: namespaces(input.netns),
                 devices: vec![tun()],
-                masked_paths: MASKED.iter().map(PathBuf::from).collect(),
+                masked_paths: masked(input),
                 readonly_paths: READ_ONLY.iter().map(PathBuf::from).collect(),
             },
         }
@@ -389,6 +389,27 @@ const DEVICE_MOUNTS: [[&str; 4]; 4] = [
     ["/dev/mqueue", "mqueue", "mqueue", "nosuid,noexec,nodev"],
 ];
 
+/// What is hidden of the image. The runtime masks it, and does so last; so what the lab binds something into is left to
+/// [`emptied`], and what it binds something over is covered by that.
+fn masked(input: &Input<'_>) -> Vec<PathBuf> {
+    let is_free = |path: &&PathBuf| !targets(input).any(|target| target.starts_with(path));
+    let image = input.root.hidden.iter().filter(is_free).cloned();
+    MASKED.iter().map(PathBuf::from).chain(image).collect()
+}
+
+/// Hidden directories that the lab binds something into.
+fn emptied<'a>(input: &'a Input<'_>) -> impl Iterator<Item = &'a PathBuf> {
+    let below = |path: &&PathBuf| {
+        let mut targets = targets(input);
+        targets.any(|target| target.starts_with(path) && target != path.as_path())
+    };
+    input.root.hidden.iter().filter(move |path| below(path))
+}
+
+fn targets<'a>(input: &'a Input<'_>) -> impl Iterator<Item = &'a Path> {
+    input.binds.iter().map(|bind| Path::new(&bind.target))
+}
+
 /// Everything mounted over the root, outer before inner. What belongs to the image is there already.
 fn mounts(input: &Input<'_>) -> Vec<Mount> {
     let row = |[destination, kind, source, options]: &[&str; 4]| {
@@ -406,9 +427,9 @@ fn mounts(input: &Input<'_>) -> Vec<Mount> {
         let options = format!("nosuid,nodev,mode={mode}");
         mounts.push(mount(fresh, "tmpfs", "tmpfs", &options));
     }
-    for hidden in &input.root.hidden {
-        let options = "nosuid,nodev,noexec,ro,mode=000,size=4k";
-        mounts.push(mount(hidden, "tmpfs", "tmpfs", options));
+    for directory in emptied(input) {
+        let options = "nosuid,nodev,noexec,mode=755,size=64k";
+        mounts.push(mount(directory, "tmpfs", "tmpfs", options));
     }
     let options = "bind,nosuid,nodev,ro";
     mounts.push(mount(AGENT_INSIDE, "bind", input.agent, options));
@@ -445,6 +466,7 @@ mod tests {
             submounts: vec![PathBuf::from("/usr"), PathBuf::from("/var")],
             fresh: vec![PathBuf::from("/run"), PathBuf::from("/tmp")],
             hidden: vec![PathBuf::from("/var/lib/latlab")],
+            of_host: true,
             config: ImageConfig::default(),
         };
         let mut env = BTreeMap::new();
@@ -509,6 +531,24 @@ mod tests {
             assert_eq!(config.working_directory(), expected);
             assert_eq!(config.process.cwd, "/");
         }
+    }
+
+    #[test]
+    fn what_is_hidden_is_masked_unless_the_lab_binds_something_there() {
+        let config = build(|root, _| {
+            root.hidden = ["/etc/shadow", "/mnt", "/mnt/data"]
+                .map(PathBuf::from)
+                .into();
+        });
+        let masked = |path: &str| config.linux.masked_paths.contains(&PathBuf::from(path));
+        assert!(masked("/etc/shadow") && !masked("/mnt") && !masked("/mnt/data"));
+        let mounted = |path: &str| {
+            config
+                .mounts
+                .iter()
+                .any(|m| m.destination == Path::new(path))
+        };
+        assert!(mounted("/mnt") && !mounted("/etc/shadow"));
     }
 
     #[test]

@@ -45,6 +45,9 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(2);
 /// A stream that takes nothing for this long is dead: the guest is stopped, or its agent hangs.
 const WRITE_PATIENCE: Duration = Duration::from_secs(30);
 
+/// What [`Channel::run`] collects of each stream: a guest must not fill the host's memory.
+const MAX_OUTPUT: u64 = 16 << 20;
+
 /// What can go wrong between the host and a guest's agent.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -106,6 +109,9 @@ pub enum Error {
         /// In the agent's words.
         message: String,
     },
+    /// A process that was run for its output does not stop writing.
+    #[error("a process in the guest wrote more than {} MiB and was killed", MAX_OUTPUT >> 20)]
+    TooMuch,
     /// The request does not fit.
     #[error(transparent)]
     TooLong(#[from] latlab_wire::channel::TooLong),
@@ -319,7 +325,7 @@ impl Channel {
     /// Runs a process to its end with `input` on its standard input.
     ///
     /// # Errors
-    /// When it cannot be started, or does not end within `patience` (it is then killed).
+    /// When it cannot be started, does not end within `patience`, or writes more than [`MAX_OUTPUT`] (it is then killed).
     pub fn run(&self, exec: Exec, input: &[u8], patience: Duration) -> Result<Finished, Error> {
         let mut session = self.exec(exec)?;
         let (stdin, stdout, stderr) = (
@@ -335,11 +341,16 @@ impl Channel {
                 }
             });
             let collect = |output: Option<Output>| {
+                let handle = session.handle.clone();
                 scope.spawn(move || {
                     let mut bytes = Vec::new();
                     if let Some(mut output) = output {
                         // A closed channel shows in the wait below.
-                        let _ = output.read_to_end(&mut bytes);
+                        let _ = output.by_ref().take(MAX_OUTPUT + 1).read_to_end(&mut bytes);
+                        if bytes.len() as u64 > MAX_OUTPUT {
+                            let _ = handle.signal(9);
+                            handle.abandon();
+                        }
                     }
                     bytes
                 })
@@ -357,6 +368,9 @@ impl Channel {
                     .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             };
             let (stdout, stderr) = (joined(stdout), joined(stderr));
+            if stdout.len().max(stderr.len()) as u64 > MAX_OUTPUT {
+                return Err(Error::TooMuch);
+            }
             Ok(Finished {
                 status: status?,
                 stdout,

@@ -1,11 +1,13 @@
-//! Keeping and reading what a guest's kernel said last. Its serial console goes to a file, which outlives the
-//! guest and is the only witness when nothing else answers. The file must not grow for as long as the guest
-//! prints, and QEMU knows no bound for one: so QEMU writes into a pipe, and the agent's binary, run on the host
-//! beside it, keeps the newest. Were it gone, QEMU would drop what the guest prints; the guest goes on.
+//! Keeping and reading what a guest's kernel, its QEMU and its file servers said last. The serial console goes to a
+//! file, which outlives the guest and is the only witness when nothing else answers. No such file may grow for as
+//! long as a guest prints, or has QEMU or virtiofsd warn: they lie in memory (`/run`), and none of these programs
+//! knows a bound for one. So they write into pipes, and the agent's binary, run on the host beside them, keeps the
+//! newest. Were it gone, QEMU would drop what the guest prints; the guest goes on.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 
 use rustix::pipe::PipeFlags;
@@ -21,6 +23,10 @@ use crate::sys::spawn::Spawn;
 const PANIC: &str = "Kernel panic - not syncing";
 /// How many bytes of the newest are kept at least; at most twice as many, and what is read at once.
 const KEPT_BYTES: u64 = 8 << 20;
+/// The same of what QEMU or a file server says, which is a few lines unless something is wrong.
+const SAID_BYTES: u64 = 256 << 10;
+/// The number under which the keeper inherits the first pipe.
+const FIRST_FD: RawFd = 3;
 /// How much of the log's end is looked at.
 const TAIL_BYTES: u64 = 64 * 1024;
 /// How many lines an error shows.
@@ -31,23 +37,53 @@ pub(super) fn former(path: &Path) -> PathBuf {
     path.with_extension("log.old")
 }
 
-/// Starts what keeps a guest's console. It ends with the last holder of the pipe, which is for QEMU.
+/// A log that is to be kept: its file, and how many bytes.
+pub(super) struct Log {
+    path: PathBuf,
+    kept_bytes: u64,
+}
+
+impl Log {
+    /// What the guest prints on its console.
+    pub(super) fn of_console(dir: &Path) -> Self {
+        let (path, kept_bytes) = (console_path(dir), KEPT_BYTES);
+        Self { path, kept_bytes }
+    }
+
+    /// What a program of ours beside the guest says.
+    pub(super) fn of_program(path: PathBuf) -> Self {
+        let kept_bytes = SAID_BYTES;
+        Self { path, kept_bytes }
+    }
+}
+
+/// Starts what keeps a guest's logs, and returns a pipe for each. It ends with the last holder of a pipe.
 pub(super) fn keep(
     config: &VmConfig<'_>,
     cgroup: Option<&cgroup::Entry>,
-) -> Result<(Process, OwnedFd), Error> {
-    let (output, input) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)
-        .map_err(sys::Error::of("make", "the console's pipe"))?;
-    let path = console_path(&config.dir);
+    logs: &[Log],
+) -> Result<(Process, Vec<OwnedFd>), Error> {
     let mut spawn = Spawn::new(&config.agent, &config.lab)
-        .args(["log".as_ref(), path.as_os_str(), former(&path).as_os_str()])
-        .args([KEPT_BYTES.to_string()])
-        .session()
-        .descriptor(output.as_fd(), 0);
+        .args(["log"])
+        .session();
+    let (mut outputs, mut inputs) = (Vec::new(), Vec::new());
+    for _ in logs {
+        let (output, input) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)
+            .map_err(sys::Error::of("make", "the pipe of a log"))?;
+        outputs.push(output);
+        inputs.push(input);
+    }
+    for ((log, output), number) in logs.iter().zip(&outputs).zip(FIRST_FD..) {
+        let (number_text, most) = (number.to_string(), log.kept_bytes.to_string());
+        spawn = spawn
+            .descriptor(output.as_fd(), number)
+            .args([OsStr::new(&number_text), log.path.as_os_str()])
+            .args([former(&log.path).as_os_str(), OsStr::new(&most)]);
+    }
     if let Some(cgroup) = cgroup {
         spawn = spawn.cgroup(cgroup);
     }
-    Ok((spawn.start()?, input))
+    Ok((spawn.start()?, inputs))
 }
 
 /// The last lines of the log, without control characters; empty if there is no log.

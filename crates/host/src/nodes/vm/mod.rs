@@ -7,6 +7,7 @@
 //!   [`initramfs`] pack what the guest needs before it sees its image;
 //! - [`accel`] proves by a boot whether KVM works, or says why not;
 //! - [`qemu`] writes the command line, [`Vm`] starts it and watches it, [`qmp`] controls it;
+//! - `confine` says what its servers on the host may see and do;
 //! - [`pin`] puts its threads where the blueprint says;
 //! - [`channel`] runs commands in it; [`clock`] compares its clock with the host's.
 //!
@@ -20,6 +21,7 @@ pub mod accel;
 pub mod bzimage;
 pub mod channel;
 pub mod clock;
+mod confine;
 mod console;
 pub mod initramfs;
 pub mod kernel;
@@ -29,9 +31,11 @@ pub mod qemu;
 pub mod qmp;
 mod virtiofs;
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -42,8 +46,8 @@ use serde_json::json;
 use crate::cgroup;
 use crate::sys;
 use crate::sys::process::{Exit, Process, ProcessId};
-use crate::sys::spawn::Spawn;
 use channel::Channel;
+use console::Log;
 use kernel::Transport;
 use qemu::VmConfig;
 use qmp::Qmp;
@@ -194,18 +198,33 @@ impl Vm {
     pub fn start(config: &VmConfig<'_>, cgroup: Option<&cgroup::Entry>) -> Result<Self, Error> {
         check(config)?;
         make_dir(&config.dir)?;
+        let mut logs = vec![Log::of_console(&config.dir)];
+        logs.push(Log::of_program(qemu::log_path(&config.dir)));
+        if config.kernel.transport == Transport::VirtioFs {
+            let paths = (0..config.all_shares().len()).map(|i| virtiofs::log_path(&config.dir, i));
+            logs.extend(paths.map(Log::of_program));
+        }
+        let (keeper, pipes) = console::keep(config, cgroup, &logs)?;
         let helpers = match config.kernel.transport {
             Transport::NineP => virtiofs::Servers::default(),
-            Transport::VirtioFs => virtiofs::Servers::start(config, cgroup)?,
+            Transport::VirtioFs => virtiofs::Servers::start(config, cgroup, &pipes[2..])?,
         };
-        let (keeper, console) = console::keep(config, cgroup)?;
-        let log = open_log(&qemu::log_path(&config.dir))?;
-        let mut spawn = Spawn::new(qemu::PROGRAM, &config.lab)
+        let sockets = listen(&config.dir)?;
+        for nic in &config.nics {
+            nic.let_in()?;
+        }
+        let (console, log) = (&pipes[0], &pipes[1]);
+        let mut spawn = config
+            .place()?
+            .spawn(&config.agent, &config.lab, qemu::PROGRAM)
             .args(config.arguments())
             .session()
             .descriptor(console.as_fd(), qemu::CONSOLE_FD)
             .descriptor(log.as_fd(), 1)
             .descriptor(log.as_fd(), 2);
+        for (socket, number) in sockets.iter().zip(qemu::CONTROL_FD..) {
+            spawn = spawn.descriptor(socket.as_fd(), number);
+        }
         for (tap, number) in config.descriptors() {
             spawn = spawn.descriptor(tap, number);
         }
@@ -400,6 +419,22 @@ fn check(config: &VmConfig<'_>) -> Result<(), Error> {
     Ok(())
 }
 
+/// The sockets at which QEMU is controlled and its guest reached, in the order of its descriptors. They are made here,
+/// so that QEMU need not be able to write to the guest's directory.
+fn listen(dir: &Path) -> Result<Vec<UnixListener>, Error> {
+    let ports = (0..channel::PORTS).map(|i| channel::socket_path(dir, i));
+    let paths = std::iter::once(qemu::qmp_path(dir)).chain(ports);
+    paths
+        .map(|path| {
+            UnixListener::bind(&path).map_err(|source| Error::Io {
+                action: "listen at",
+                path,
+                source,
+            })
+        })
+        .collect()
+}
+
 /// Makes the guest's directory and the page QEMU and the clock exchange share. What a former guest of
 /// the same name left there must not speak for the new one.
 fn make_dir(dir: &Path) -> Result<(), Error> {
@@ -411,7 +446,9 @@ fn make_dir(dir: &Path) -> Result<(), Error> {
             source,
         }
     };
-    fs::create_dir_all(dir).map_err(failed("make directory", dir))?;
+    fs::create_dir_all(dir)
+        .and_then(|()| fs::set_permissions(dir, Permissions::from_mode(0o700)))
+        .map_err(failed("make directory", dir))?;
     let mut stale: Vec<_> = (0..channel::PORTS)
         .map(|i| channel::socket_path(dir, i))
         .collect();
@@ -433,18 +470,6 @@ fn make_dir(dir: &Path) -> Result<(), Error> {
     File::create(&path)
         .and_then(|file| file.set_len(clock_page::PAGE_BYTES as u64))
         .map_err(failed("make the clock page", &path))
-}
-
-fn open_log(path: &Path) -> Result<File, Error> {
-    File::options()
-        .create(true)
-        .append(true)
-        .open(path)
-        .map_err(|source| Error::Io {
-            action: "open",
-            path: path.to_owned(),
-            source,
-        })
 }
 
 #[cfg(test)]

@@ -9,23 +9,48 @@
 //! lab and in another run on the same machine: a serial console into a log, a virtio-serial bus with the
 //! channel's ports, the page for the clock exchange, the image's share.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::fs::Permissions;
 use std::os::fd::{BorrowedFd, RawFd};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use latlab_model::plan::{GuestMemory, GuestTopology};
 use latlab_wire::channel::{clock_page, port_name};
 
+use super::Error;
 use super::accel::Accelerator;
-use super::channel::{PORTS, socket_path};
+use super::channel::PORTS;
+use super::confine::{self, Place};
 use super::kernel::{Kernel, Transport};
 
 /// The program.
 pub const PROGRAM: &str = "qemu-system-x86_64";
 /// The number under which QEMU inherits the pipe that its guest's console goes to.
 pub const CONSOLE_FD: RawFd = 9;
+/// The number under which it inherits its listening control socket; those of the channel's ports follow.
+pub const CONTROL_FD: RawFd = CONSOLE_FD + 1;
 /// The first number under which QEMU inherits a tap.
-const FIRST_FD: RawFd = CONSOLE_FD + 1;
+const FIRST_FD: RawFd = CONTROL_FD + 1 + PORTS as RawFd;
+
+/// Where things are in QEMU's place.
+const KERNEL: &str = "/boot/kernel";
+const INITRAMFS: &str = "/boot/initramfs";
+const CLOCK: &str = "/clock";
+
+fn export(index: usize) -> String {
+    format!("/export/{index}")
+}
+
+fn virtiofs_inside(index: usize) -> String {
+    format!("/sockets/fs{index}")
+}
+
+/// The directory of a card's socket: who serves it may be restarted, and makes a new socket then.
+fn card_inside(index: usize) -> String {
+    format!("/cards/{index}")
+}
 
 /// Parameters every guest's kernel gets, each because it was measured to matter.
 const KERNEL_PARAMETERS: &[&str] = &[
@@ -67,6 +92,20 @@ pub enum Served<'a> {
 }
 
 impl Nic<'_> {
+    /// Lets QEMU, which is not root, connect to the socket of who serves the card. The directories above keep everybody
+    /// else away.
+    pub(super) fn let_in(&self) -> Result<(), Error> {
+        let Served::VhostUser(socket) = &self.served else {
+            return Ok(());
+        };
+        let opened = std::fs::set_permissions(socket, Permissions::from_mode(0o666));
+        opened.map_err(|source| Error::Io {
+            action: "open to QEMU",
+            path: socket.to_path_buf(),
+            source,
+        })
+    }
+
     /// The taps that QEMU inherits for it.
     fn taps(&self) -> &[BorrowedFd<'_>] {
         match &self.served {
@@ -83,8 +122,38 @@ pub struct Share {
     pub source: PathBuf,
     /// Where it appears, absolute and without white space.
     pub target: String,
-    /// Whether the guest may change it.
-    pub writable: bool,
+    /// What the guest may do there.
+    pub access: Access,
+    /// What is there empty for the guest, as paths below the directory.
+    pub covered: Vec<PathBuf>,
+}
+
+/// What a guest may do in a directory of the host's. The host's kernel sees to it: whatever the guest or its servers
+/// do, the mount is read-only and the server has no right to more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Read what every user of the host may read; what is mounted below does not show.
+    Everybody,
+    /// Read all of it, with what is mounted below.
+    Read,
+    /// Change it, as the host's root.
+    Write,
+}
+
+impl Share {
+    /// A directory of which nothing is covered.
+    pub fn new(source: impl Into<PathBuf>, target: impl Into<String>, access: Access) -> Self {
+        Self {
+            source: source.into(),
+            target: target.into(),
+            access,
+            covered: Vec::new(),
+        }
+    }
+
+    fn is_writable(&self) -> bool {
+        self.access == Access::Write
+    }
 }
 
 /// What a guest is to be.
@@ -106,14 +175,14 @@ pub struct VmConfig<'a> {
     pub kernel: Kernel,
     /// From [`super::initramfs::prepare`].
     pub initramfs: PathBuf,
-    /// The agent's binary, which keeps the console's log on the host.
+    /// The agent's binary, which on the host keeps the logs and confines the guest's servers.
     pub agent: PathBuf,
     /// Words for the kernel's command line, after ours, so that they win.
     pub boot_parameters: Vec<String>,
     /// Network cards, in order.
     pub nics: Vec<Nic<'a>>,
-    /// The directory that becomes the guest's root, read-only under a writable layer in memory.
-    pub root_dir: PathBuf,
+    /// What becomes the guest's root, under a writable layer in memory.
+    pub root: Share,
     /// More directories.
     pub shares: Vec<Share>,
     /// Where sockets, console and logs go; made if absent. Its path must be short enough for sockets.
@@ -150,18 +219,51 @@ pub fn log_path(dir: &Path) -> PathBuf {
 impl VmConfig<'_> {
     /// All shares: the root, the kernel's modules where `modprobe` looks for them, then the lab's.
     pub fn all_shares(&self) -> Vec<Share> {
-        let read_only = |source: &Path, target| Share {
-            source: source.to_owned(),
-            target,
-            writable: false,
-        };
-        let mut shares = vec![read_only(&self.root_dir, "/".to_owned())];
+        let mut shares = vec![self.root.clone()];
         if let Some(modules) = &self.kernel.modules {
             let target = format!("/lib/modules/{}", self.kernel.release);
-            shares.push(read_only(modules, target));
+            shares.push(Share::new(modules, target, Access::Everybody));
         }
         shares.extend(self.shares.iter().cloned());
         shares
+    }
+
+    /// What QEMU sees of the host, and the capabilities it keeps there.
+    pub(super) fn place(&self) -> Result<Place, Error> {
+        let mut place = Place::new(&self.dir, "qemu", true)?;
+        place.file(&self.kernel.image, KERNEL);
+        place.file(&self.initramfs, INITRAMFS);
+        place.own(&clock_path(&self.dir), CLOCK);
+        if self.accelerator == Accelerator::Kvm {
+            place.device("/dev/kvm");
+        }
+        let mut kept = BTreeSet::new();
+        for (index, share) in self.all_shares().iter().enumerate() {
+            match self.kernel.transport {
+                Transport::NineP => {
+                    place.share(share, &export(index));
+                    kept.extend(confine::capabilities(share.access));
+                }
+                Transport::VirtioFs => {
+                    place.file(&virtiofs_socket(&self.dir, index), virtiofs_inside(index));
+                }
+            }
+        }
+        if self.memory.locked {
+            kept.insert(confine::capability::IPC_LOCK);
+        }
+        kept.into_iter().for_each(|one| place.keep(one));
+        for (index, nic) in self.nics.iter().enumerate() {
+            match &nic.served {
+                Served::Taps { vhost, .. } if *vhost => place.device("/dev/vhost-net"),
+                Served::Taps { .. } => {}
+                Served::VhostUser(socket) => {
+                    let directory = socket.parent().unwrap_or(Path::new("/"));
+                    place.directory(directory, card_inside(index));
+                }
+            }
+        }
+        Ok(place)
     }
 
     /// Which tap QEMU inherits under which number.
@@ -183,7 +285,7 @@ impl VmConfig<'_> {
             Transport::VirtioFs => "latlab.fs=virtiofs".into(),
         });
         for (index, share) in self.all_shares().iter().enumerate().skip(1) {
-            let access = if share.writable { "rw" } else { "ro" };
+            let access = if share.is_writable() { "rw" } else { "ro" };
             words.push(format!(
                 "latlab.share=share{index}:{access}:{}",
                 share.target
@@ -197,8 +299,8 @@ impl VmConfig<'_> {
     pub fn arguments(&self) -> Vec<OsString> {
         let mut line = Line::default();
         self.machine(&mut line);
-        line.option("-kernel", self.kernel.image.as_os_str());
-        line.option("-initrd", self.initramfs.as_os_str());
+        line.option("-kernel", KERNEL);
+        line.option("-initrd", INITRAMFS);
         line.option("-append", self.kernel_line());
         self.consoles(&mut line);
         for (index, share) in self.all_shares().iter().enumerate() {
@@ -208,14 +310,9 @@ impl VmConfig<'_> {
         for (index, nic) in self.nics.iter().enumerate() {
             fd = network_card(&mut line, index, nic, fd, self.accelerator);
         }
-        line.option("-object", {
-            let size = clock_page::PAGE_BYTES;
-            let mut object = OsString::from(format!(
-                "memory-backend-file,id=clock,size={size},share=on,mem-path="
-            ));
-            object.push(escaped(&clock_path(&self.dir)));
-            object
-        });
+        let size = clock_page::PAGE_BYTES;
+        let object = format!("memory-backend-file,id=clock,size={size},share=on,mem-path={CLOCK}");
+        line.option("-object", object);
         line.option("-device", "ivshmem-plain,memdev=clock");
         line.0
     }
@@ -225,6 +322,12 @@ impl VmConfig<'_> {
             line.0.push(flag.into());
         }
         line.option("-display", "none");
+        // System calls that no guest's devices need are not there for whoever takes QEMU over (seccomp). Its threads
+        // are put on processors from outside.
+        line.option(
+            "-sandbox",
+            "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
+        );
         // Thread names make the vCPUs recognisable in the host's tools.
         line.option(
             "-name",
@@ -300,19 +403,16 @@ impl VmConfig<'_> {
         line.option("-add-fd", format!("fd={CONSOLE_FD},set=1"));
         line.option("-chardev", "file,id=console,append=on,path=/dev/fdset/1");
         line.option("-serial", "chardev:console");
-        line.path(
-            "-chardev",
-            "socket,id=qmp,server=on,wait=off,path=",
-            &qmp_path(&self.dir),
-        );
+        let listening = |id: &str, fd| format!("socket,id={id},server=on,wait=off,fd={fd}");
+        line.option("-chardev", listening("qmp", CONTROL_FD));
         line.option("-mon", "chardev=qmp,mode=control");
         line.option(
             "-device",
             format!("virtio-serial-pci,max_ports={}", PORTS + 1),
         );
         for index in 0..PORTS {
-            let socket = format!("socket,id=port{index},server=on,wait=off,path=");
-            line.path("-chardev", &socket, &socket_path(&self.dir, index));
+            let fd = CONTROL_FD + 1 + index as RawFd;
+            line.option("-chardev", listening(&format!("port{index}"), fd));
             let name = port_name(index);
             line.option(
                 "-device",
@@ -331,21 +431,24 @@ impl VmConfig<'_> {
             Transport::NineP => {
                 // A writable share keeps the guest's root as the host's root: the same files, the same
                 // owners, as in a container's bind mount. Devices below one export are told apart.
-                let access = if share.writable {
+                let access = if share.is_writable() {
                     "security_model=passthrough"
                 } else {
                     "security_model=none,readonly=on"
                 };
-                let start = format!("local,id=fs{index},{access},multidevs=remap,path=");
-                line.path("-fsdev", &start, &share.source);
+                let path = export(index);
+                line.option(
+                    "-fsdev",
+                    format!("local,id=fs{index},{access},multidevs=remap,path={path}"),
+                );
                 line.option(
                     "-device",
                     format!("virtio-9p-pci,fsdev=fs{index},mount_tag={tag}"),
                 );
             }
             Transport::VirtioFs => {
-                let start = format!("socket,id=fs{index},path=");
-                line.path("-chardev", &start, &virtiofs_socket(&self.dir, index));
+                let path = virtiofs_inside(index);
+                line.option("-chardev", format!("socket,id=fs{index},path={path}"));
                 line.option(
                     "-device",
                     format!("vhost-user-fs-pci,chardev=fs{index},tag={tag}"),
@@ -376,8 +479,9 @@ fn network_card(
         }
         Served::VhostUser(socket) => {
             // Who serves the rings may be restarted: QEMU calls again, every second.
+            let path = Path::new(&card_inside(index)).join(socket.file_name().unwrap_or_default());
             let start = format!("socket,id=net{index},reconnect=1,path=");
-            line.path("-chardev", &start, socket);
+            line.path("-chardev", &start, &path);
             let netdev = format!("vhost-user,id=net{index},chardev=net{index}");
             line.option("-netdev", netdev);
         }
@@ -458,12 +562,8 @@ mod tests {
             agent: "/a/latlab-agent".into(),
             boot_parameters: vec!["isolcpus=1".into()],
             nics: Vec::new(),
-            root_dir: "/".into(),
-            shares: vec![Share {
-                source: "/data,1".into(),
-                target: "/mnt/data".into(),
-                writable: true,
-            }],
+            root: Share::new("/", "/", Access::Everybody),
+            shares: vec![Share::new("/data,1", "/mnt/data", Access::Write)],
             dir: "/run/x".into(),
             accelerator: Accelerator::Tcg,
         }
@@ -479,12 +579,14 @@ mod tests {
     }
 
     #[test]
-    fn shares_reach_the_guest_by_tag_and_commas_survive() {
+    fn shares_reach_the_guest_by_tag() {
         let line = text(&config(Transport::NineP));
-        assert!(
-            line.contains("local,id=fs0,security_model=none,readonly=on,multidevs=remap,path=/ ")
-        );
-        assert!(line.contains(",path=/data,,1 -device virtio-9p-pci,fsdev=fs2,mount_tag=share2"));
+        assert!(line.contains(
+            "local,id=fs0,security_model=none,readonly=on,multidevs=remap,path=/export/0 "
+        ));
+        assert!(line.contains(
+            "security_model=passthrough,multidevs=remap,path=/export/2 -device virtio-9p-pci,fsdev=fs2,mount_tag=share2"
+        ));
         assert!(line.contains(
             "latlab.share=share1:ro:/lib/modules/6.1 latlab.share=share2:rw:/mnt/data isolcpus=1"
         ));
@@ -564,12 +666,12 @@ mod tests {
             .iter()
             .map(|(_, number)| *number)
             .collect();
-        assert_eq!(numbers, [10, 11, 12]);
+        assert_eq!(numbers, [19, 20, 21]);
         let line = text(&config);
         assert!(line.contains(
-            "tap,id=net0,fds=10 -device virtio-net-pci,netdev=net0,mac=02:00:00:00:00:0a"
+            "tap,id=net0,fds=19 -device virtio-net-pci,netdev=net0,mac=02:00:00:00:00:0a"
         ));
-        assert!(line.contains("tap,id=net1,fds=11:12,vhost=on"));
+        assert!(line.contains("tap,id=net1,fds=20:21,vhost=on"));
         assert!(line.contains("mac=02:00:00:00:00:0b,romfile=,mq=on,vectors=6"));
     }
 }

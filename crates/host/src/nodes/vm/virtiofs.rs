@@ -1,20 +1,26 @@
 //! Serving directories to guests whose kernel has no 9p (the distributions' cloud kernels): one
 //! `virtiofsd` process a share, started before QEMU, which connects to its socket and takes it along when
 //! it ends.
+//!
+//! A server has a place of its own ([`super::confine`]) that holds its share and nothing else of the host's. What it may
+//! do there follows from the share alone, so a writable share beside the host's root opens nothing in that.
 
 use std::ffi::OsString;
-use std::fs;
-use std::os::fd::AsFd;
-use std::path::Path;
-use std::time::{Duration, Instant};
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::process::Signal;
 
-use super::qemu::{VmConfig, virtiofs_socket};
-use super::{Error, console, open_log};
+use super::Error;
+use super::confine::{self, Place, capability};
+use super::qemu::{Access, Share, VmConfig, virtiofs_socket};
 use crate::cgroup;
 use crate::sys::process::Process;
-use crate::sys::spawn::Spawn;
 
 /// Where distributions put it. Debian 12 has QEMU's own, later releases a package of its own.
 const PROGRAMS: [&str; 3] = [
@@ -22,18 +28,26 @@ const PROGRAMS: [&str; 3] = [
     "/usr/lib/qemu/virtiofsd",
     "/usr/bin/virtiofsd",
 ];
-/// How long a server may take to make its socket.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The number under which a server inherits its listening socket.
+const SOCKET_FD: i32 = 3;
+/// Where its directory is in its place.
+const EXPORT: &str = "/export";
 
 /// Running servers, ended when dropped: a guest that could not be started leaves none.
 #[derive(Debug, Default)]
 pub(super) struct Servers(Vec<Process>);
 
+/// Where the server of share `index` says what is wrong.
+pub(super) fn log_path(dir: &Path, index: usize) -> PathBuf {
+    dir.join(format!("fs{index}.log"))
+}
+
 impl Servers {
-    /// Starts a server for each share and waits for its socket.
+    /// Starts a server for each share, each with its log. Its socket listens already: QEMU may come at any time.
     pub(super) fn start(
         config: &VmConfig<'_>,
         cgroup: Option<&cgroup::Entry>,
+        logs: &[OwnedFd],
     ) -> Result<Self, Error> {
         let Some(program) = PROGRAMS.into_iter().find(|path| Path::new(path).exists()) else {
             return Err(Error::NoVirtiofsd {
@@ -42,38 +56,21 @@ impl Servers {
             });
         };
         let mut servers = Self::default();
-        for (index, share) in config.all_shares().iter().enumerate() {
-            let socket = virtiofs_socket(&config.dir, index);
-            // Of a former guest of this name; its absence is as good.
-            let _ = fs::remove_file(&socket);
-            let log_path = config.dir.join(format!("fs{index}.log"));
-            let log = open_log(&log_path)?;
-            let mut spawn = Spawn::new(program, &config.lab)
-                .args(arguments(program, &socket, &share.source))
+        for ((index, share), log) in config.all_shares().iter().enumerate().zip(logs) {
+            let socket = listen(&virtiofs_socket(&config.dir, index))?;
+            let mut spawn = place(&config.dir, index, share, program)?
+                .spawn(&config.agent, &config.lab, program)
+                .args(arguments(program, share.access))
                 .session()
+                .descriptor(socket.as_fd(), SOCKET_FD)
                 .descriptor(log.as_fd(), 1)
                 .descriptor(log.as_fd(), 2);
             if let Some(cgroup) = cgroup {
                 spawn = spawn.cgroup(cgroup);
             }
             servers.0.push(spawn.start()?);
-            servers.wait_for(&socket, &log_path, config)?;
         }
         Ok(servers)
-    }
-
-    fn wait_for(&self, socket: &Path, log: &Path, config: &VmConfig<'_>) -> Result<(), Error> {
-        let deadline = Instant::now() + PATIENCE;
-        while !socket.exists() {
-            let ended = self.0.last().map_or(Ok(true), Process::has_ended)?;
-            if ended || Instant::now() > deadline {
-                let said = console::last_lines(log);
-                let (name, how) = (config.name.clone(), "its virtiofsd did not start".into());
-                return Err(Error::GuestEnded { name, how, said });
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        Ok(())
     }
 
     /// They now belong to a running guest.
@@ -93,23 +90,82 @@ impl Drop for Servers {
     }
 }
 
-/// QEMU's own server and the later one take the directory in different words. The sandbox is a change
-/// of root: the default, a pivot, fails where the directory is the machine's root itself.
-fn arguments(program: &str, socket: &Path, source: &Path) -> Vec<OsString> {
-    let with = |start: &str, path: &Path| {
-        let mut word = OsString::from(start);
-        word.push(path);
-        word
+/// Listens at a path. QEMU, which is another user, connects; the guest's directory keeps everybody else away.
+fn listen(path: &Path) -> Result<UnixListener, Error> {
+    // Of a former guest of this name.
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(failed("remove", path)(error));
+        }
+        _ => {}
+    }
+    let listener = UnixListener::bind(path).map_err(failed("listen at", path))?;
+    fs::set_permissions(path, Permissions::from_mode(0o666)).map_err(failed("open", path))?;
+    Ok(listener)
+}
+
+fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+    let path = path.to_owned();
+    move |source| Error::Io {
+        action,
+        path,
+        source,
+    }
+}
+
+/// QEMU's own server changes its root and empties its bounding set, and then has given up the privileges for both,
+/// before it hears a word of the guest's; the later one can be told that it is confined already.
+/// One that writes acts as the user that the guest names, for which it must be root.
+fn place(dir: &Path, index: usize, share: &Share, program: &str) -> Result<Place, Error> {
+    let writes = share.access == Access::Write;
+    let mut place = Place::new(dir, &format!("fs{index}"), !writes)?;
+    place.share(share, EXPORT);
+    let kept = confine::capabilities(share.access).iter().copied();
+    kept.for_each(|one| place.keep(one));
+    place.keep(capability::FOWNER);
+    if writes {
+        place.keep(capability::SETUID);
+        place.keep(capability::SETGID);
+    }
+    if is_qemus(program) {
+        place.keep(capability::SYS_CHROOT);
+        place.keep(capability::SETPCAP);
+    }
+    Ok(place)
+}
+
+fn is_qemus(program: &str) -> bool {
+    program.starts_with("/usr/lib/qemu")
+}
+
+/// QEMU's own server and the later one take the same in different words. Both would take capabilities that they do
+/// not have here, unless told which.
+fn arguments(program: &str, access: Access) -> Vec<OsString> {
+    let capabilities = match access {
+        Access::Everybody => "-chown:-dac_override:-fsetid:-setgid:-setuid:-mknod:-setfcap",
+        Access::Read => {
+            "+dac_read_search:-chown:-dac_override:-fsetid:-setgid:-setuid:-mknod:-setfcap"
+        }
+        Access::Write => "-mknod:-setfcap",
     };
-    let socket = with("--socket-path=", socket);
-    let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
-    let mut line = vec![socket];
-    if program.starts_with("/usr/lib/qemu") {
-        line.extend(words(&["-o", "sandbox=chroot", "-o", "cache=always", "-o"]));
-        line.push(with("source=", source));
-    } else {
-        line.extend(words(&["--sandbox=chroot", "--cache=always"]));
-        line.push(with("--shared-dir=", source));
+    let options = ["cache=always".to_owned(), format!("modcaps={capabilities}")];
+    let (sandbox, source, sign) = match is_qemus(program) {
+        true => ("sandbox=chroot", "source", "-o"),
+        false => ("sandbox=none", "shared-dir", ""),
+    };
+    let all = [sandbox.to_owned(), format!("{source}={EXPORT}")]
+        .into_iter()
+        .chain(options);
+    let mut line = vec![
+        format!("--fd={SOCKET_FD}").into(),
+        // Raised before it starts.
+        "--rlimit-nofile=0".into(),
+    ];
+    for option in all {
+        match sign {
+            "" => line.push(format!("--{option}").into()),
+            sign => line.extend([sign.into(), option.into()]),
+        }
     }
     line
 }

@@ -15,6 +15,11 @@ use crate::nodes::session;
 /// Consumed output is reported in portions of this.
 const CREDIT_BYTES: u32 = WINDOW_BYTES / 4;
 
+/// One of the agent's own programs ends within this once its work is done.
+const TOOL_TIMEOUT: Duration = Duration::from_secs(20);
+/// What such a program may say of a failure.
+const MAX_WORDS: u64 = 64 << 10;
+
 /// One session, between its user and the reader thread.
 pub(super) struct Shared {
     state: Mutex<SessionState>,
@@ -105,6 +110,23 @@ impl Shared {
         self.changed.notify_all();
     }
 
+    /// As [`Shared::wait`], or until the deadline.
+    fn wait_until<'a>(
+        &self,
+        state: MutexGuard<'a, SessionState>,
+        deadline: Option<Instant>,
+    ) -> io::Result<MutexGuard<'a, SessionState>> {
+        let Some(deadline) = deadline else {
+            return Ok(self.wait(state));
+        };
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let waited = self.changed.wait_timeout(state, left);
+        Ok(waited.unwrap_or_else(PoisonError::into_inner).0)
+    }
+
     fn wait<'a>(&self, state: MutexGuard<'a, SessionState>) -> MutexGuard<'a, SessionState> {
         self.changed
             .wait(state)
@@ -189,6 +211,7 @@ impl Session {
         let output = |stream| Output {
             handle: handle.clone(),
             stream,
+            deadline: None,
         };
         Self {
             stdin: Some(Input {
@@ -231,15 +254,17 @@ impl Session {
         self.handle.wait_for(patience, "with the process's end")
     }
 
-    /// Ends one of the agent's own small programs: its words on failure become the error.
+    /// Ends one of the agent's own small programs, which has nothing more to do: its words on failure become the error.
     pub(super) fn finish_tool(mut self) -> Result<(), Error> {
         drop((self.stdin.take(), self.stdout.take()));
         let mut words = String::new();
+        let deadline = Instant::now() + TOOL_TIMEOUT;
         if let Some(mut stderr) = self.stderr.take() {
-            // A closed channel shows in the wait.
-            let _ = stderr.read_to_string(&mut words);
+            stderr.deadline = Some(deadline);
+            // A closed channel, or one that says nothing, shows in the wait.
+            let _ = stderr.take(MAX_WORDS).read_to_string(&mut words);
         }
-        match self.wait()? {
+        match self.wait_for(deadline.saturating_duration_since(Instant::now()))? {
             ExitStatus::Code(0) => Ok(()),
             status => {
                 let words = words.trim().trim_start_matches("latlab-agent: ");
@@ -310,6 +335,8 @@ impl Drop for Input {
 pub struct Output {
     handle: Handle,
     stream: Stream,
+    /// When reading fails.
+    deadline: Option<Instant>,
 }
 
 impl Read for Output {
@@ -325,7 +352,7 @@ impl Read for Output {
             if state.output(self.stream).ended {
                 return Ok(0);
             }
-            state = self.handle.shared.wait(state);
+            state = self.handle.shared.wait_until(state, self.deadline)?;
         }
         let running = state.result.is_none();
         let buffer = state.output(self.stream);
@@ -391,10 +418,22 @@ impl session::Session for Session {
     }
 
     fn wait(&mut self) -> Result<session::Exit, session::Error> {
-        Ok(match Session::wait(self)? {
-            ExitStatus::Code(code) => session::Exit::Code(code.into()),
-            ExitStatus::Signal(signal) => session::Exit::Signal(signal.into()),
-        })
+        Ok(exit_of(Session::wait(self)?))
+    }
+
+    fn wait_for(&mut self, patience: Duration) -> Result<Option<session::Exit>, session::Error> {
+        match Session::wait_for(self, patience) {
+            Ok(status) => Ok(Some(exit_of(status))),
+            Err(Error::Silent { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn exit_of(status: ExitStatus) -> session::Exit {
+    match status {
+        ExitStatus::Code(code) => session::Exit::Code(code.into()),
+        ExitStatus::Signal(signal) => session::Exit::Signal(signal.into()),
     }
 }
 

@@ -1,0 +1,87 @@
+//! What is the business of root only: on the host that of a lab, in a node that of the host.
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use common::{Bench, enter};
+
+#[test]
+fn other_users_do_not_read_a_labs_environment_nor_enter_its_directories() {
+    const NAME: &str = "other_users_do_not_read_a_labs_environment_nor_enter_its_directories";
+    enter(NAME, |bench| {
+        // As a latlab before this one left it.
+        fs::create_dir_all(bench.run_dir()).unwrap();
+        fs::set_permissions(bench.run_dir(), fs::Permissions::from_mode(0o755)).unwrap();
+        let lab = bench.deploy(
+            "private",
+            "name: NAME\ntopology:\n  nodes: {a: {kind: native, env: {TOKEN: secret}}}\n",
+        );
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+        let state = bench.labs().join(&lab).join("state.json");
+        assert!(fs::read_to_string(&state).unwrap().contains("secret"));
+        assert_eq!(format!("{:o}", mode(&state)), "600");
+        for directory in [bench.run_dir(), bench.run_dir().join(&lab), bench.labs()] {
+            let shown = directory.display().to_string();
+            assert_eq!(format!("{:o}", mode(&directory)), "700", "{shown}");
+        }
+        bench.latlab(&["destroy", &lab]).good();
+        bench.assert_clean();
+    });
+}
+
+/// Files of the host's that are there for the test only.
+struct Secrets(PathBuf);
+
+impl Secrets {
+    fn new() -> Self {
+        let dir = PathBuf::from(format!("/srv/latlab-secrets-{}", std::process::id()));
+        fs::create_dir_all(dir.join("closed")).unwrap();
+        for (name, mode) in [
+            ("private", 0o600),
+            ("public", 0o644),
+            ("closed/inner", 0o644),
+        ] {
+            fs::write(dir.join(name), "secret\n").unwrap();
+            fs::set_permissions(dir.join(name), fs::Permissions::from_mode(mode)).unwrap();
+        }
+        fs::set_permissions(dir.join("closed"), fs::Permissions::from_mode(0o750)).unwrap();
+        Self(dir)
+    }
+}
+
+impl Drop for Secrets {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).unwrap();
+    }
+}
+
+#[test]
+fn a_container_of_the_hosts_files_gets_those_that_are_for_everyone() {
+    const NAME: &str = "a_container_of_the_hosts_files_gets_those_that_are_for_everyone";
+    enter(NAME, container);
+}
+
+fn container(bench: &Bench) {
+    let secrets = Secrets::new();
+    let here = secrets.0.display();
+    let lab = bench.deploy(
+        "covered",
+        "name: NAME\ntopology:\n  nodes: {a: {kind: container}}\n",
+    );
+    let attack = format!(
+        "cat {here}/public; for f in /etc/shadow /etc/gshadow /etc/shadow- {here}/private {here}/closed/inner; do \
+         grep -qs . $f && echo GOT $f; done; ls -A /root {here}/closed; echo mine > /root/x && cat /root/x"
+    );
+    let said = bench.exec(&lab, "a", &["sh", "-c", &attack]).good();
+    let lists = format!("/root:\n\n{here}/closed:\n");
+    let either = [
+        format!("secret\n{lists}mine\n"),
+        format!("secret\n{here}/closed:\n\n/root:\nmine\n"),
+    ];
+    assert!(either.contains(&said.out), "{said:?}");
+    bench.latlab(&["destroy", &lab]).good();
+    bench.assert_clean();
+}
