@@ -87,7 +87,7 @@ fn kin(program: BorrowedFd<'_>, hook: Hook) -> Result<Option<(u32, OwnedFd)>, Er
 pub(super) fn is_there(hook: Hook, (map, map_file): (u32, BorrowedFd<'_>), handle: u32) -> bool {
     let has_it = |id: &u32| maps_of(*id).is_some_and(|maps| maps.contains(&map));
     match sys::standing(hook) {
-        Ok(ids) => ids.iter().any(|id| has_it(id)),
+        Ok(ids) => ids.iter().any(has_it),
         Err(Errno::INVAL) if matches!(hook, Hook::Entrance(_)) => {
             tc(map_file, hook.device(), handle)
                 .query()

@@ -46,7 +46,7 @@ pub enum Meeting {
 
 impl Meeting {
     /// Listens at a path. A socket that nobody listens at any more is the rest of a daemon that was
-    /// killed, and replaced.
+    /// killed, and replaced by one of the same mode: a monitor of another user was let in there.
     ///
     /// # Errors
     ///
@@ -58,8 +58,11 @@ impl Meeting {
                 if refused != Some(io::ErrorKind::ConnectionRefused) {
                     return Err(error);
                 }
+                let permissions = std::fs::metadata(path)?.permissions();
                 std::fs::remove_file(path)?;
-                bind(path).map(Meeting::Listen)
+                let socket = bind(path)?;
+                std::fs::set_permissions(path, permissions)?;
+                Ok(Meeting::Listen(socket))
             }
             other => other.map(Meeting::Listen),
         }
