@@ -10,7 +10,7 @@ use latlab_report::graph;
 
 use crate::args::{Drawing, Graph};
 use crate::deploy::explain;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, need_root};
 use crate::files::{self, Machine, Source};
 
 pub fn run(args: &Graph) -> Outcome {
@@ -22,6 +22,10 @@ pub fn run(args: &Graph) -> Outcome {
             Err(unusable) => return unusable.outcome(),
         }
     } else {
+        need_root(
+            "graph",
+            "no such file is there, and a deployed lab's state is for root",
+        )?;
         let missing = |e: lab::Error| match e {
             lab::Error::NoLab(name) => Failure::new(
                 format!("`{name}` is neither a file nor a deployed lab"),

@@ -10,10 +10,14 @@ use latlab_model::units::Bytes;
 
 use crate::args::{Format, Inspect};
 use crate::deploy::explain;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, need_root};
 use crate::table;
 
 pub fn run(args: &Inspect) -> Outcome {
+    need_root(
+        "inspect",
+        "the state of a lab holds its environment variables",
+    )?;
     let dirs = Dirs::from_env();
     let names = match &args.lab {
         Some(name) => vec![name.clone()],

@@ -3,13 +3,14 @@
 
 mod common;
 
-use common::{enter, whole};
+use common::{enter, fetch, whole};
 
 #[test]
 fn noise_uses_the_tracers_of_a_real_time_kernel() {
     if !whole() {
         return;
     }
+    fetch("rt");
     enter("noise_uses_the_tracers_of_a_real_time_kernel", |bench| {
         // The guest has the host's root, but not the directories that tests are built in.
         let here = std::path::Path::new(env!("CARGO_BIN_EXE_latlab")).parent();

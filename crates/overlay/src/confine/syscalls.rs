@@ -62,6 +62,7 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_getdents64,
     libc::SYS_getcwd,
     libc::SYS_unlinkat,
+    libc::SYS_fchmod,
     libc::SYS_fchmodat,
     libc::SYS_umask,
     // Sockets; `socket` is below.
