@@ -201,7 +201,7 @@ fn a_guest_whose_buffers_are_of_one_byte_is_given_up() {
 /// A page of a disk's or of FUSE's file comes when somebody else likes, and a dispatcher would wait for it.
 #[test]
 fn a_guest_whose_memory_is_a_file_of_a_disk_is_refused() {
-    let hub = Hub::new("disk", 1);
+    let mut hub = Hub::new("disk", 1);
     let vm = Vm::connect(&hub.socket(0), PLAIN);
     let path =
         PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("memory-{}", std::process::id()));
@@ -216,8 +216,11 @@ fn a_guest_whose_memory_is_a_file_of_a_disk_is_refused() {
     let mut region = vm.region();
     region.mmap_handle = file.as_raw_fd();
     assert!(vm.monitor.set_mem_table(&[region]).is_err());
-    let trouble = hub.port(0).trouble().unwrap_or_default();
-    assert!(trouble.contains("its file is not memory"), "{trouble}");
+    // The connection ends before its reason is noted.
+    hub.until("the reason is told", |hub| {
+        let trouble = hub.port(0).trouble().unwrap_or_default();
+        trouble.contains("its file is not memory")
+    });
 }
 
 /// Headers that cannot be: the frame is dropped, the ring goes on.
