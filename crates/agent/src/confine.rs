@@ -46,8 +46,8 @@ const PROGRAMS: [&str; 10] = [
 const LIBRARIES: &str = "/etc/ld.so.cache";
 /// Devices that belong to nobody.
 const DEVICES: [&str; 3] = ["/dev/null", "/dev/zero", "/dev/urandom"];
-/// What covers a directory, and what covers a file, in the place.
-const EMPTY: [&str; 2] = ["empty/directory", "empty/file"];
+/// Where the empty directories and files are that cover others, in the place.
+const EMPTY: &str = "empty";
 
 /// Why a server was not started.
 #[derive(Debug, thiserror::Error)]
@@ -167,12 +167,10 @@ impl Place {
         let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
         let mounted = mount("latlab", &self.root, "tmpfs", flags, Some(c"mode=755"));
         step(mounted, "mount tmpfs at", &self.root)?;
-        for directory in ["dev", "proc", "etc", EMPTY[0]] {
+        for directory in ["dev", "proc", "etc", EMPTY] {
             let directory = self.root.join(directory);
             step(fs::create_dir_all(&directory), "make", &directory)?;
         }
-        let file = self.root.join(EMPTY[1]);
-        step(File::create(&file), "make", &file)?;
         self.programs(program)?;
         for device in DEVICES {
             self.device(Path::new(device), 0o666)?;
@@ -285,18 +283,24 @@ impl Place {
         attach(&tree, &target)
     }
 
-    /// Covers what is there. Paths come from the host's own list; a link in one leads to nothing inside.
+    /// Covers what is there. Paths come from the host's own list; a link in one leads to nothing inside. Each cover is
+    /// an inode of its own: two directories of one inode are one to a 9p client, mounts on them included.
     fn cover(&self, inside: &Path) -> Result<(), Error> {
         let target = self.at(inside);
         let Ok(found) = fs::symlink_metadata(&target) else {
             return Ok(());
         };
-        let empty = match found.is_dir() {
-            true => EMPTY[0],
-            false if found.is_symlink() => return Ok(()),
-            false => EMPTY[1],
-        };
-        let empty = self.root.join(empty);
+        if found.is_symlink() {
+            return Ok(());
+        }
+        let covers = self.root.join(EMPTY);
+        let empty = covers.join(inside.strip_prefix("/").unwrap_or(inside));
+        if found.is_dir() {
+            step(fs::create_dir_all(&empty), "make", &empty)?;
+        } else {
+            self.make_parent(&empty)?;
+            step(File::create(&empty), "make", &empty)?;
+        }
         let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
         let tree = step(open_tree(CWD, &empty, flags), "clone", &empty)?;
         let attributes = MountAttributes::MOUNT_ATTR_RDONLY
