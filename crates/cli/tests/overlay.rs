@@ -11,7 +11,11 @@ use common::{Bench, enter, labelled, tool, whole};
 
 /// A process, a container and, where all of it is asked for, a virtual machine on one overlay.
 fn lab(carrier: &str, cable: &str) -> String {
-    let (guest, end) = match whole() {
+    lab_with(whole(), carrier, cable)
+}
+
+fn lab_with(guest: bool, carrier: &str, cable: &str) -> String {
+    let (guest, end) = match guest {
         true => (", v: {kind: vm, memory: 256MiB}", ", \"v:eth0\""),
         false => ("", ""),
     };
@@ -29,8 +33,11 @@ fn has_netkit() -> bool {
 }
 
 fn reach(bench: &Bench, lab: &str) {
-    let others = if whole() { 3 } else { 2 };
-    for node in 2..=others {
+    reach_up_to(if whole() { 3 } else { 2 }, bench, lab);
+}
+
+fn reach_up_to(last: u32, bench: &Bench, lab: &str) {
+    for node in 2..=last {
         let address = format!("198.18.0.{node}");
         bench
             .exec(
@@ -246,7 +253,7 @@ fn a_daemon_that_dies_is_started_again_and_the_lab_says_so() {
     enter(
         "a_daemon_that_dies_is_started_again_and_the_lab_says_so",
         |bench| {
-            let name = bench.deploy("again", &lab("local", "veth"));
+            let name = bench.deploy("again", &lab_with(false, "local", "veth"));
             assert!(
                 !bench
                     .latlab(&["inspect", &name])
@@ -257,7 +264,7 @@ fn a_daemon_that_dies_is_started_again_and_the_lab_says_so() {
             for _ in 0..5 {
                 restarted(bench, &name);
             }
-            reach(bench, &name);
+            reach_up_to(2, bench, &name);
             let said = bench.latlab(&["inspect", &name]).good().err;
             let expected =
                 format!("note: the overlay daemon of {name}/l0 was started again 5 times; last, ");
@@ -271,7 +278,7 @@ fn a_daemon_that_dies_is_started_again_and_the_lab_says_so() {
                     .err
                     .contains("stays down")
             });
-            reach(bench, &name);
+            reach_up_to(2, bench, &name);
             bench.latlab(&["destroy", &name]).good();
             bench.assert_clean();
         },
@@ -324,7 +331,14 @@ fn guests_survive_their_daemon_and_their_neighbours() {
                 Some(number.unwrap_or(0_u32))
             };
             assert_eq!(number(), Some(1));
-            kill_and_wait(process("qemu-system-x86_64", "nodes/w/"));
+            let nodes = bench.latlab(&["inspect", &lab, "-f", "json"]).good().out;
+            let nodes: serde_json::Value = serde_json::from_str(&nodes).unwrap();
+            let w = nodes[&lab]
+                .as_array()
+                .unwrap()
+                .iter()
+                .find(|n| n["name"] == "w");
+            kill_and_wait(u32::try_from(w.unwrap()["pid"].as_u64().unwrap()).unwrap());
             let mut last = 1;
             while let Some(next) = number() {
                 assert_eq!(next, last + 1, "an echo is missing");
