@@ -57,7 +57,7 @@ pub fn enter(name: &str, body: impl FnOnce(&Bench)) {
 /// Fetches a kernel of the distribution's into the cache, before a test goes where there is no network.
 pub fn fetch(kernel: &str) {
     if std::env::var_os("LATLAB_TEST_INSIDE").is_none() && rustix::process::geteuid().is_root() {
-        let cache = std::path::Path::new("/var/cache/latlab/kernels");
+        let cache = Path::new("/var/cache/latlab/kernels");
         latlab_host::nodes::vm::kernel::resolve(kernel, cache, &mut |_| {}).unwrap();
     }
 }
