@@ -58,7 +58,7 @@ impl Hosts {
         let local = format!("192.0.2.{own}");
         let tcp = |port| match at {
             0 => format!("connect {remote}:{port}"),
-            _ => format!("listen {local}:{port}"),
+            _ => format!("listen {local}:{port} peer {remote}"),
         };
         let file = |name: &str| self.authority.file(name).display().to_string();
         let tls = format!(

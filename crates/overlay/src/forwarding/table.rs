@@ -33,7 +33,7 @@ pub enum PortKind {
         /// Index of the network.
         network: u16,
     },
-    /// The way to another host, for all networks or some ([`Table::carries`]).
+    /// The way to another host, for all networks or some (`Table::carries`).
     Link,
     /// Raw frames of one network.
     Direct {

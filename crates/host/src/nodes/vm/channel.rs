@@ -325,7 +325,7 @@ impl Channel {
     /// Runs a process to its end with `input` on its standard input.
     ///
     /// # Errors
-    /// When it cannot be started, does not end within `patience`, or writes more than [`MAX_OUTPUT`] (it is then killed).
+    /// When it cannot be started, does not end within `patience`, or writes more than `MAX_OUTPUT` (it is then killed).
     pub fn run(&self, exec: Exec, input: &[u8], patience: Duration) -> Result<Finished, Error> {
         let mut session = self.exec(exec)?;
         let (stdin, stdout, stderr) = (

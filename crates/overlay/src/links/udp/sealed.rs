@@ -16,7 +16,7 @@
 //! - **Floods** of forged handshakes cost one HMAC each: every handshake carries one over itself, under a key that
 //!   only the two hosts can compute (Diffie-Hellman of their long-term keys). It does what WireGuard's mac1 and cookies do
 //!   (whitepaper, sections 5.3 and 5.4), and more: there a flooder may know the key of mac1, because a server does not
-//!   know who will come. The limit of [`ANSWER_EVERY`] comes behind it, so strangers cannot use it up.
+//!   know who will come. The limit of `ANSWER_EVERY` comes behind it, so strangers cannot use it up.
 //! - Whatever is not authentic is dropped and counted, and changes nothing.
 
 mod identity;
