@@ -18,7 +18,7 @@ use crate::os;
 /// A daemon that ends more often than this in [`WINDOW`] stays down.
 const MAX_RESTARTS: usize = 5;
 const WINDOW: Duration = Duration::from_secs(60);
-/// Before each start but the first: whoever removes the lab ends this process meanwhile.
+/// Before each start but the first: `destroy` ends this process meanwhile.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// The exit code of a daemon whose configuration is wrong: starting it again would not help.

@@ -24,7 +24,7 @@ const STUDY: &str = "name: movers\nlab:\n  name: NAME\n  tuning: isolated\n  top
                      measurements: [{name: rr, probe: rr, protocol: udp, from: a, to: b, duration: 500ms}]\n\
                      replicates: 1\n";
 
-/// The hierarchy whose groups decide on processors, and the file that a member is written to.
+/// The hierarchy whose cgroups decide on CPUs, and the file that a member is written to.
 fn hierarchy() -> Option<(PathBuf, &'static str)> {
     let mut all = common::world::hierarchies().into_iter();
     all.find_map(|root| {
@@ -84,7 +84,7 @@ impl Movers {
             child.and_then(|mut c| c.wait()).ok();
             1
         });
-        // Groups come and go too, and want all processors.
+        // Cgroups come and go too, and ask for all CPUs.
         let (above, passing) = (
             root.to_path_buf(),
             root.join(format!("movers-c-{}", namespaces::id())),
@@ -129,7 +129,7 @@ impl Drop for Movers {
     }
 }
 
-/// All of the root's processors, where they may be had.
+/// All CPUs of the root cgroup, where the kernel grants them.
 fn widen(root: &Path, group: &Path) {
     for file in ["cpuset.mems", "cpuset.cpus"] {
         if let Ok(all) = fs::read_to_string(root.join(file)) {

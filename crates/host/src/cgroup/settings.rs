@@ -80,7 +80,7 @@ pub(super) fn allowed_devices(limits: &Limits) -> Vec<Device> {
 }
 
 /// The quota for a period, never below what the kernel accepts. `check` bounds the number of
-/// processors, so the product fits.
+/// CPUs, so the product fits.
 pub(super) fn quota_us(cpus: f64) -> u64 {
     ((cpus * CPU_PERIOD_US as f64).round() as u64).max(CPU_QUOTA_MIN_US)
 }

@@ -49,7 +49,7 @@ impl Budget {
         Ok(budget)
     }
 
-    /// A budget of so many bytes for files.
+    /// A budget with this number of bytes for files.
     pub(super) fn of_bytes(bytes: u64) -> Self {
         Self {
             entries: MAX_ENTRIES,

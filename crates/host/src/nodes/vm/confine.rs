@@ -1,7 +1,7 @@
 //! What a guest's servers on the host (QEMU, virtiofsd) may see and do: nearly nothing. The agent's binary makes the
 //! place and then becomes the server (`latlab-agent confine`; crates/agent/src/confine.rs says what a place is).
 //!
-//! Both programs are taken to be the guest's as soon as they run: whoever finds a hole in a device model is where
+//! Both programs are taken to be the guest's as soon as they run: an attacker who finds a hole in a device model is where
 //! they are. So the rules are in the kernel and not in the servers' options. Exports are read-only mounts, the
 //! process has a user of its own, and these capabilities are all that remain, in any set:
 //!

@@ -322,7 +322,7 @@ impl VmConfig<'_> {
             line.0.push(flag.into());
         }
         line.option("-display", "none");
-        // System calls that no guest's devices need are not there for whoever takes QEMU over (seccomp). Its threads
+        // System calls that no guest's devices need are denied to an attacker inside QEMU (seccomp). Its threads
         // are put on processors from outside.
         line.option(
             "-sandbox",
