@@ -595,7 +595,7 @@ pub fn overlay_frames() -> Vec<Vec<u8>> {
 
 /// One datagram of each form, and a frame in two slices.
 pub fn overlay_links() -> Vec<Vec<u8>> {
-    use latlab_wire::overlay::{Carried, Handshake, Sealed, Vxlan};
+    use latlab_wire::overlay::{PrivateHeader, Handshake, Sealed, Vxlan};
     let framed = |datagrams: &[Vec<u8>]| {
         let each = datagrams.iter().map(|datagram| {
             let length = u16::try_from(datagram.len()).expect("short").to_le_bytes();
@@ -604,7 +604,7 @@ pub fn overlay_links() -> Vec<Vec<u8>> {
         each.collect::<Vec<_>>().concat()
     };
     let carried = |offset: u32, slice: &[u8]| {
-        let header = Carried {
+        let header = PrivateHeader {
             hops: 2,
             network: 7,
             origin: 99,

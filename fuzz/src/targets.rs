@@ -22,7 +22,7 @@ use latlab_overlay::endpoints::PortId;
 use latlab_overlay::frames::{Arena, Batch, Gso, Headers, Offload, Segment, uncompleted};
 use latlab_overlay::links;
 use latlab_samples::SampleReader;
-use latlab_wire::overlay::{Carried, Handshake, Sealed, Vxlan, record_bytes};
+use latlab_wire::overlay::{PrivateHeader, Handshake, Sealed, Vxlan, record_bytes};
 use latlab_wire::{channel as wire_channel, probe, samples};
 
 /// The machines that the model's tests plan for.
@@ -508,7 +508,7 @@ pub fn overlay_links(data: &[u8]) -> u64 {
             assert_eq!(frame.len() + Vxlan::BYTES, datagram.len());
             kinds.insert(0);
         }
-        if let Ok((header, slice)) = Carried::parse(datagram) {
+        if let Ok((header, slice)) = PrivateHeader::parse(datagram) {
             assert!(header.offset as usize + slice.len() <= header.whole as usize);
             // Reserved bytes are not looked at.
             let again = header.encode();

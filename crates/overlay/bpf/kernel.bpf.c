@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* The path inside the kernel: frames between containers and to other hosts' containers.
  *
- * It is the daemon's route cache, in front of the daemon. A frame whose way is known goes it at once; every
- * other frame goes to the daemon as if this were not here (a port's to its tap, a tunnel's to its socket),
- * and the daemon then says here how the next one goes. So nothing is decided here that was not decided
- * there, and when the daemon is gone what was decided stays in force.
+ * The programs are the daemon's route cache. A frame with a known route takes it at once. Every other frame goes to the
+ * daemon as without these programs: a port's to its tap, a tunnel's to its socket. The daemon then stores the route for
+ * the next one. All decisions are the daemon's, and stay in force when it is gone.
  *
- * Frames stay whole: a large frame of TCP is one frame all the way, its checksum is left to whom it was left
- * to. A tunnel's headers are written and taken off here, because the kernel's own tunnel device costs more
- * than all the rest of the way (routing, netfilter, a socket's lookup, one more queue).
+ * Large TCP frames stay whole, and their checksums are left to compute. The programs write and remove a tunnel's
+ * headers themselves, because the kernel's tunnel device costs more than the rest of the path (routing, netfilter, a
+ * socket lookup, one more queue).
  *
- * layout.h is what daemon and programs share, routes.h finds a frame's way, vxlan.h has the tunnel's headers.
+ * layout.h: structures shared with the daemon; routes.h: route lookup; vxlan.h: tunnel headers.
  */
 #include <stdbool.h>
 #include <linux/bpf.h>
@@ -24,14 +23,14 @@
 #include "routes.h"
 #include "vxlan.h"
 
-/* Where a program stands. */
+/* Attach point of a program. */
 enum hook {
-	AT_VETH,   /* the entrance of a container's end on this host */
-	AT_NETKIT, /* the exit of its end in the container: run by the sender, as if the frame were at this host's end */
-	AT_WIRE,   /* the entrance of a direct link's wire */
+	AT_VETH,   /* ingress of a container's end on this host */
+	AT_NETKIT, /* egress of the end in the container: run by the sender */
+	AT_UPLINK, /* ingress of a direct link's uplink */
 };
 
-/* A frame that has no route, or that its route is not for: dropped or the daemon's. At a wire, the host's as well. */
+/* A frame without a usable route: dropped, or the daemon's. At an uplink, also the host's. */
 static __always_inline int without_route(struct __sk_buff *skb, enum hook hook, const struct ethernet *eth)
 {
 	__u32 device = skb->ifindex;
@@ -39,7 +38,7 @@ static __always_inline int without_route(struct __sk_buff *skb, enum hook hook, 
 
 	if (!port)
 		return TC_ACT_UNSPEC;
-	if (hook == AT_WIRE)
+	if (hook == AT_UPLINK)
 		return shared(skb, port);
 	if (!eth)
 		return drop(port->number, REASON_MALFORMED);
@@ -50,8 +49,7 @@ static __always_inline int without_route(struct __sk_buff *skb, enum hook hook, 
 	return to_daemon(port);
 }
 
-/* A route says that all has been looked at: the daemon makes none for an address that the port may not use, nor
- * from one link to another. */
+/* The daemon has checked every route: none is for an address that the port may not use, nor from one link to another. */
 static __always_inline int forward(struct __sk_buff *skb, enum hook hook)
 {
 	const struct ethernet *front = front_of(skb, ETH_HLEN);
@@ -69,17 +67,17 @@ static __always_inline int forward(struct __sk_buff *skb, enum hook hook)
 	if (!route || (route->longest && (skb->gso_size ? skb->gso_size + 54 : bytes) > route->longest))
 		return without_route(skb, hook, &eth);
 	if (route->egress == route->ingress)
-		return hook == AT_WIRE ? TC_ACT_UNSPEC : drop(route->ingress, REASON_LOOP);
-	if (route->way == WAY_LOCAL) {
+		return hook == AT_UPLINK ? TC_ACT_UNSPEC : drop(route->ingress, REASON_LOOP);
+	if (route->action == ACTION_LOCAL) {
 		count(route->ingress, route->egress, bytes);
-		/* What has not come in anywhere yet cannot be taken over into another namespace; it is sent there. */
+		/* bpf_redirect_peer takes only frames that have come in at an interface; at a netkit's egress none has. */
 		return hook == AT_NETKIT ? bpf_redirect(route->device, 0) : bpf_redirect_peer(route->device, 0);
 	}
-	if (route->way == WAY_DIRECT) {
+	if (route->action == ACTION_DIRECT) {
 		count(route->ingress, route->egress, bytes);
 		return bpf_redirect(route->device, 0);
 	}
-	if (hook == AT_WIRE || route->way != WAY_VXLAN || skb->vlan_present)
+	if (hook == AT_UPLINK || route->action != ACTION_VXLAN || skb->vlan_present)
 		return without_route(skb, hook, &eth);
 	done = encapsulate(skb, route, &eth);
 	if (done > 0)
@@ -102,16 +100,15 @@ int from_netkit(struct __sk_buff *skb)
 	return forward(skb, AT_NETKIT);
 }
 
-/* From the wire of a direct link, which the host may use for itself: only what a route leads to a container is taken
- * from its stack. None of its frames goes into a tunnel, and a program that writes headers has each
- * frame made writable first. */
+/* From the uplink of a direct link, which the host may use too: only frames with a route to a container bypass its
+ * stack. A separate program: one that writes tunnel headers has each frame made writable first. */
 SEC("tc")
 int from_direct(struct __sk_buff *skb)
 {
-	return forward(skb, AT_WIRE);
+	return forward(skb, AT_UPLINK);
 }
 
-/* From the daemon's tap of a port: the daemon has decided, this is the last step. */
+/* From the daemon's tap of a port to the port itself. */
 SEC("tc")
 int from_daemon(struct __sk_buff *skb)
 {
@@ -124,7 +121,7 @@ int from_daemon(struct __sk_buff *skb)
 	return tap->into_container ? bpf_redirect_peer(tap->device, 0) : bpf_redirect(tap->device, 0);
 }
 
-/* From the wire of tunnels. Whatever is not known for sure goes on to the stack, and so to the daemon. */
+/* From the uplink of tunnels. Frames without an exact match go to the stack, and so to the daemon. */
 SEC("tc")
 int from_tunnel(struct __sk_buff *skb)
 {
@@ -147,7 +144,7 @@ int from_tunnel(struct __sk_buff *skb)
 		return TC_ACT_UNSPEC;
 	inner = (struct ethernet){ .addresses = own->addresses, .protocol = own->protocol };
 	route = route_of(FROM_TUNNEL | bpf_ntohl(tunnel->vni) >> 8, &inner.addresses);
-	if (!route || route->way != WAY_LOCAL || route->remote != tunnel->ip.saddr ||
+	if (!route || route->action != ACTION_LOCAL || route->remote != tunnel->ip.saddr ||
 	    route->local != tunnel->ip.daddr || route->local_port != tunnel->udp.dest)
 		return TC_ACT_UNSPEC;
 	congested = (tunnel->ip.tos & 3) == 3;
@@ -156,7 +153,7 @@ int from_tunnel(struct __sk_buff *skb)
 	done = decapsulate(skb, &inner);
 	if (done < 0)
 		return drop(route->ingress, REASON_REFUSED);
-	/* RFC 6040: who was told of congestion on the way must hear it, or lose the packet. */
+	/* RFC 6040: congestion marks of the outer header are passed on, or the packet is dropped. */
 	if (congested && !done && !bpf_skb_ecn_set_ce(skb))
 		return drop(route->ingress, REASON_MALFORMED);
 	count(route->ingress, route->egress, bytes);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* Which way a frame goes, and what is counted of it. */
+/* Route lookup and counters. */
 #pragma once
 
 #include <linux/if_packet.h>
@@ -47,9 +47,9 @@ static __always_inline int to_daemon(const struct port *port)
 	return drop(port->number, REASON_DOWN);
 }
 
-/* A wire's frame that no route takes is the host's. The daemon gets a copy, which is lost when it is gone; of what is
- * addressed to the host it gets none: it would spread that among the containers, as it does with unknown addresses.
- * A daemon without a tap has a packet socket there, which has seen the frame already. */
+/* An uplink's frame without a route is the host's, and the daemon gets a copy. It gets none of frames to the host's own
+ * address: it would flood them to the containers as unknown. A daemon without a tap has a packet socket there, which
+ * has seen the frame already. */
 static __always_inline int shared(struct __sk_buff *skb, const struct port *port)
 {
 	struct counts *counts;
@@ -71,7 +71,6 @@ static __always_inline bool is_from(const struct addresses *addresses, const __u
 	return left[0] == right[0] && left[1] == right[1] && left[2] == right[2];
 }
 
-/* To more than one. */
 static __always_inline bool is_group(const struct addresses *addresses)
 {
 	return *(const __u8 *)addresses & 1;
@@ -90,51 +89,45 @@ static __always_inline bool same_key(const struct key *a, const struct key *b)
 	       a->addresses.words[1] == b->addresses.words[1] && a->addresses.words[2] == b->addresses.words[2];
 }
 
-/* The route of a key, if the daemon has said it and still stands by it. */
-static __always_inline struct route *believed(const struct key *key)
+/* The current route of a key. */
+static __always_inline struct route *lookup_live(const struct key *key)
 {
-	struct route *route;
-	struct state *state;
-	__u32 zero = 0;
+	struct route *route = bpf_map_lookup_elem(&overlay_routes, key);
 
-	route = bpf_map_lookup_elem(&overlay_routes, key);
-	state = bpf_map_lookup_elem(&overlay_state, &zero);
-	if (!route || !state || (__s32)(route->generation - state->floor) < 0)
-		return NULL;
-	/* Only the first time, so that the processors can share the line. */
-	if (!route->used)
+	/* Only the first time, so that CPUs can share the cache line. */
+	if (route && !route->used)
 		route->used = 1;
 	return route;
 }
 
-/* A frame's way, if there is one. */
+/* The route of a frame, from this CPU's cache if it is current. */
 static __always_inline struct route *route_of(__u32 origin, const struct addresses *addresses)
 {
-	struct near_route *near;
+	struct cached_route *cached;
 	struct route *route;
 	__u32 *changes;
 	__u32 at = 0, seen;
 	struct key key = { .origin = origin, .addresses = *addresses };
 
 	changes = bpf_map_lookup_elem(&overlay_changes, &at);
-	at = mix(origin ^ addresses->words[0], addresses->words[1], addresses->words[2]) % NEAR_ROUTES;
-	near = bpf_map_lookup_elem(&overlay_near, &at);
-	if (!changes || !near || is_interrupted)
-		return believed(&key);
-	/* Before the look: what changes meanwhile changes the number again. */
+	at = mix(origin ^ addresses->words[0], addresses->words[1], addresses->words[2]) % CACHED_ROUTES;
+	cached = bpf_map_lookup_elem(&overlay_near, &at);
+	if (!changes || !cached || is_preemptible)
+		return lookup_live(&key);
+	/* Before the lookup: a change meanwhile has another number. */
 	seen = *(volatile __u32 *)changes;
-	if (near->changes == seen && same_key(&near->key, &key))
-		return &near->route;
-	route = believed(&key);
+	if (cached->changes == seen && same_key(&cached->key, &key))
+		return &cached->route;
+	route = lookup_live(&key);
 	if (!route)
 		return NULL;
-	near->changes = seen;
-	near->key = key;
-	near->route = *route;
+	cached->changes = seen;
+	cached->key = key;
+	cached->route = *route;
 	return route;
 }
 
-/* A bucket of frames that is filled as time goes by. Two processors may now and then let one more through. */
+/* A token bucket. Two CPUs may occasionally let one frame more through. */
 static __always_inline bool floods_too_much(struct port *port)
 {
 	__u64 now, more;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* A tunnel's headers: written in front of an inner frame (RFC 7348), and taken off. */
+/* Writes and removes the tunnel headers of an inner frame (RFC 7348). */
 #pragma once
 
 #include <linux/if_ether.h>
@@ -23,13 +23,13 @@
 #define KEEP_SUM BPF_F_ADJ_ROOM_NO_CSUM_RESET
 #define WHOLE (BPF_F_ADJ_ROOM_FIXED_GSO | KEEP_SUM)
 
-/* A frame's own header, of ETH_HLEN bytes: the structure's last two are the packet's. */
+/* An Ethernet header of ETH_HLEN bytes; the structure's last two belong to the packet. */
 struct ethernet {
 	struct addresses addresses;
 	__be16 protocol;
 };
 
-/* What is between the outer Ethernet header and the inner frame. */
+/* Headers between the outer Ethernet header and the inner frame. */
 struct tunnel {
 	struct iphdr ip;
 	struct udphdr udp;
@@ -43,7 +43,7 @@ struct tunnel {
 #define BEGIN(skb) ((void *)(long)*(volatile __u32 *)&(skb)->data)
 #define END(skb) ((void *)(long)*(volatile __u32 *)&(skb)->data_end)
 
-/* The frame's first bytes in one piece, as they nearly always are: a call per look costs more than the look. */
+/* The frame's first bytes, which are nearly always contiguous: a helper call costs more than reading them. */
 static __always_inline void *front_of(struct __sk_buff *skb, __u32 bytes)
 {
 	void *front = BEGIN(skb);
@@ -65,19 +65,18 @@ static __always_inline __u16 fold(__u64 sum)
 	return sum;
 }
 
-/* What is looked at in an inner packet. */
+/* Parsed fields of an inner packet. */
 struct inner {
 	__u8 protocol;
 	__u8 tos;
 	bool summed; /* its checksum is right, or will be when it reaches a wire */
 	__u32 flow;  /* the same for all packets of a flow */
-	/* What all its bytes behind the Ethernet header sum up to, without looking at the data: a right
-	 * checksum makes data and pseudo header sum up to nothing (local checksum offload, one level up). */
+	/* Sum of all bytes behind the Ethernet header, without reading the data: with a valid checksum, data and
+	 * pseudo header sum up to nothing (local checksum offload, one level up). */
 	__u64 sum;
 };
 
-/* `at`: where the network header ends. What is too short for its own protocol has no checksum to rely on,
- * and goes as it is: it is not a switch's to judge. */
+/* `at`: end of the network header. A packet too short for its protocol has no usable checksum and passes unchanged. */
 static __always_inline void look_into_payload(struct __sk_buff *skb, __u32 at, struct inner *inner)
 {
 	const void *front = NULL;
@@ -117,7 +116,7 @@ static __always_inline int look_into_v4(struct __sk_buff *skb, struct inner *inn
 					  bpf_htons(bpf_ntohs(ip->tot_len) - sizeof(*ip)));
 	whole = ip->ihl == 5 && !(ip->frag_off & FRAGMENT);
 	inner->summed = whole && ip->protocol != IPPROTO_ICMPV6 && bpf_ntohs(ip->tot_len) == skb->len - ETH_HLEN;
-	/* Of a datagram in pieces only the first one has ports, and all go one way. */
+	/* Only the first fragment has ports, and all fragments take one path. */
 	if (whole)
 		look_into_payload(skb, at, inner);
 	return 0;
@@ -141,14 +140,14 @@ static __always_inline int look_into_v6(struct __sk_buff *skb, struct inner *inn
 	return 0;
 }
 
-/* Writes what is in front of an inner frame of `bytes`, and that frame's own header. */
+/* Writes the outer headers of an inner frame of `bytes`, and the inner Ethernet header. */
 static __always_inline int write_front(struct __sk_buff *skb, const struct route *route, const struct ethernet *eth,
 				       const struct inner *inner, __u32 bytes)
 {
 	const __u32 udp_bytes = bytes + sizeof(struct tunnel) - sizeof(struct iphdr);
 	const __u32 ip_bytes = bytes + sizeof(struct tunnel);
-	/* RFC 7348: entropy for paths and queues. Connected sockets bring a hash of their flow along; to have
-	 * the kernel compute others' means to take the packet apart once more. */
+	/* RFC 7348: entropy for paths and queues. Frames of connected sockets carry a flow hash; having the kernel
+	 * compute others' would parse the packet once more. */
 	const __u32 flow = skb->hash ? skb->hash : inner->flow;
 	const __u64 ends = (__u64)route->local + route->remote;
 	void *front = front_of(skb, OUTER_BYTES + ETH_HLEN);
@@ -195,7 +194,7 @@ static __always_inline int write_front(struct __sk_buff *skb, const struct route
 	return 0;
 }
 
-/* Makes room and writes what is in front of the inner frame. Positive: not for this program, and untouched. */
+/* Makes room for the outer headers and writes them. Positive: not for this program, and unchanged. */
 static __always_inline int encapsulate(struct __sk_buff *skb, const struct route *route, const struct ethernet *eth)
 {
 	const __u64 marks = BPF_F_ADJ_ROOM_ENCAP_L3_IPV4 | BPF_F_ADJ_ROOM_ENCAP_L4_UDP |
@@ -206,10 +205,10 @@ static __always_inline int encapsulate(struct __sk_buff *skb, const struct route
 	if (skb->protocol == bpf_htons(ETH_P_IP) || skb->protocol == bpf_htons(ETH_P_IPV6)) {
 		if (skb->protocol == bpf_htons(ETH_P_IP) ? look_into_v4(skb, &inner) : look_into_v6(skb, &inner))
 			return -1;
-		/* Datagrams to be cut up would reach their socket marked as a tunnel's, and be refused. */
+		/* UDP GSO datagrams would reach their socket marked as a tunnel's, and be refused. */
 		if (skb->gso_size && inner.protocol != IPPROTO_TCP)
 			return 1;
-		/* Who cuts a frame up cannot be asked from here for checksums of the pieces. */
+		/* A program cannot request outer checksums of the segments. */
 		if (skb->gso_size)
 			inner.summed = false;
 		/* A frame that came out of a tunnel and was forwarded is still marked as one, with headers
@@ -225,8 +224,7 @@ static __always_inline int encapsulate(struct __sk_buff *skb, const struct route
 	return write_front(skb, route, eth, &inner, bytes);
 }
 
-/* A large frame whose inner packet is large too. The other kind is a row of datagrams that belong to the
- * daemon's socket (UDP_GRO): only the first one's inner packet is at its beginning. */
+/* A GSO frame with one large inner packet. The other kind, joined datagrams (UDP_GRO), belongs to the daemon's socket. */
 static __always_inline bool is_one_packet(struct __sk_buff *skb, __be16 protocol)
 {
 	const __u32 at = OUTER_BYTES + ETH_HLEN;
@@ -241,8 +239,8 @@ static __always_inline bool is_one_packet(struct __sk_buff *skb, __be16 protocol
 	return false;
 }
 
-/* Takes off what is in front of the inner frame. Positive: the kernel still takes the frame for a packet
- * of the outer protocol, so that it has to come in anew, through a device. */
+/* Removes the outer headers. Positive: the kernel still takes the frame for a packet of the outer protocol, so it must
+ * enter again, through a device. */
 static __always_inline int decapsulate(struct __sk_buff *skb, const struct ethernet *inner)
 {
 	int anew = 1;
@@ -257,7 +255,7 @@ static __always_inline int decapsulate(struct __sk_buff *skb, const struct ether
 	} else if (bpf_skb_adjust_room(skb, -(int)OUTER_BYTES, BPF_ADJ_ROOM_MAC, WHOLE)) {
 		return -1;
 	}
-	/* What a card has verified was the outer checksum first. */
+	/* A NIC has verified the outer checksum first. */
 	bpf_csum_level(skb, BPF_CSUM_LEVEL_DEC);
 	if (bpf_skb_store_bytes(skb, 0, inner, ETH_HLEN, 0))
 		return -1;

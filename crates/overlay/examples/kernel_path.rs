@@ -22,7 +22,8 @@ use std::os::fd::AsFd;
 use latlab_netlink::{Handle, Interface, LinkChange, LinkKind, MacAddress, NewLink};
 use latlab_overlay::endpoints::{DropReason, PortId};
 use latlab_overlay::kernel::{
-    Ends, KernelPath, Key, Mac, Origin, Port, PortKind, ROUTES, Route, Way,
+    Action, KernelPath, KernelPort, KernelPortKind, Mac, Origin, ROUTES, Route, RouteKey,
+    TunnelEnds,
 };
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -61,13 +62,13 @@ fn obey(path: &KernelPath, links: &mut Handle, words: &[&str]) -> Outcome<()> {
             Ok(links.apply_all(&[pair.request(), up])?)
         }
         kind @ ("container" | "direct" | "tunnel") => {
-            let port = Port {
+            let port = KernelPort {
                 id: PortId(word(1)?.parse()?),
                 device: links.link_index(word(2)?)?,
                 kind: match kind {
-                    "container" => PortKind::Container,
-                    "direct" => PortKind::Direct,
-                    _ => PortKind::Tunnel,
+                    "container" => KernelPortKind::Container,
+                    "direct" => KernelPortKind::Direct,
+                    _ => KernelPortKind::Tunnel,
                 },
                 network: words.get(3).map_or(Ok(0), |word| word.parse())?,
                 tap: None,
@@ -79,17 +80,17 @@ fn obey(path: &KernelPath, links: &mut Handle, words: &[&str]) -> Outcome<()> {
         kind => {
             let network = word(1)?.parse()?;
             let device = links.link_index(word(6)?)?;
-            let ends = || -> Outcome<Ends> {
+            let ends = || -> Outcome<TunnelEnds> {
                 let (remote, local) = (word(7)?.parse()?, word(8)?.parse()?);
-                Ok(Ends { remote, local })
+                Ok(TunnelEnds { remote, local })
             };
-            let way = match kind {
-                "local" => Way::Local {
+            let action = match kind {
+                "local" => Action::Local {
                     device,
                     from: words.get(7).map(|_| ends()).transpose()?,
                 },
-                "wire" => Way::Direct { device },
-                "vxlan" => Way::Vxlan {
+                "wire" => Action::Direct { device },
+                "vxlan" => Action::Vxlan {
                     device,
                     ends: ends()?,
                     remote_mac: mac(word(9)?)?,
@@ -98,11 +99,11 @@ fn obey(path: &KernelPath, links: &mut Handle, words: &[&str]) -> Outcome<()> {
                 _ => return Err("no such command".into()),
             };
             let ingress = PortId(word(4)?.parse()?);
-            let origin = match way {
-                Way::Local { from: Some(_), .. } => Origin::Tunnel(network),
+            let origin = match action {
+                Action::Local { from: Some(_), .. } => Origin::Tunnel(network),
                 _ => Origin::Device(device_of(path, ingress)?),
             };
-            let key = Key {
+            let key = RouteKey {
                 origin,
                 source: mac(word(2)?)?,
                 destination: mac(word(3)?)?,
@@ -111,11 +112,10 @@ fn obey(path: &KernelPath, links: &mut Handle, words: &[&str]) -> Outcome<()> {
                 network,
                 ingress,
                 egress: PortId(word(5)?.parse()?),
-                way,
+                action,
                 longest: None,
-                generation: path.floor()?,
             };
-            Ok(path.keep(&key, &route)?)
+            Ok(path.store(&key, &route)?)
         }
     }
 }

@@ -13,7 +13,7 @@ use latlab_model::overlay::Switches;
 use latlab_model::units::Nanos;
 use latlab_overlay::endpoints::{Counters, DropReason, PortId, Receive, Transmit};
 use latlab_overlay::frames::Batch;
-use latlab_overlay::ports::vhost_user::{Receiver, Sender, Settings, VhostUser};
+use latlab_overlay::ports::vhost_user::{Receiver, Sender, VhostUser, VhostUserConfig};
 
 /// Frames a pass.
 const BATCH: usize = 32;
@@ -30,7 +30,7 @@ fn main() -> io::Result<()> {
     let mut ports = Vec::new();
     for (id, socket) in (0..).zip(sockets) {
         let counters = Arc::new(Counters::default());
-        let settings = Settings {
+        let settings = VhostUserConfig {
             id: PortId(id),
             socket: socket.into(),
             client: false,

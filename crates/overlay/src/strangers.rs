@@ -1,24 +1,26 @@
-//! Connections whose other side has not said yet who it is.
+//! Connections of peers that have not authenticated yet.
 //!
-//! A handshake may take seconds, so strangers who say nothing must not hold the places of a peer. Each source has a few
-//! places, all sources together have more. When they are taken, the oldest connection is ended: a peer needs milliseconds
-//! for its handshake, so only a flood of [`MAX_ALL`] connections within those keeps it out, and it tries again.
+//! A handshake may take seconds, so silent strangers must not block a peer. Each source has a few slots, all sources
+//! together have more. When they are taken, the oldest connection is ended. A peer needs milliseconds for its handshake,
+//! so only a flood of [`MAX_ALL`] connections within those delays it, and it tries again.
 //!
-//! Errors of accept(2) pass as well: a process without descriptors has some again later. Whoever accepts pauses and goes on.
+//! Errors of accept(2), such as a lack of descriptors, are temporary: the acceptor pauses and continues.
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, Shutdown, TcpStream};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-/// Handshakes under way with one source, and with all.
+use crate::sync::lock;
+
+/// Maximum number of concurrent handshakes with one source, and with all.
 const MAX_SOURCE: usize = 4;
 const MAX_ALL: usize = 64;
 
-/// After an error of accept(2): long enough not to spin, short enough for whoever waits.
+/// Pause after an error of accept(2): long enough not to spin, short enough for waiting peers.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// What to wait after an error of accept(2): nothing when it was only that connection's.
+/// Pause after an error of accept(2); none if it concerned only that connection.
 pub(crate) fn pause_after(error: &io::Error) -> Duration {
     match error.kind() {
         io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted => Duration::ZERO,
@@ -30,7 +32,7 @@ pub(crate) fn pause_after(error: &io::Error) -> Duration {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Strangers(Arc<Mutex<Waiting>>);
 
-/// The oldest first.
+/// Connections, oldest first.
 #[derive(Debug, Default)]
 struct Waiting {
     all: Vec<Stranger>,
@@ -44,20 +46,20 @@ struct Stranger {
     socket: TcpStream,
 }
 
-/// A connection's place, until it is dropped.
+/// A connection's slot, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct StrangerSlot {
     strangers: Strangers,
     number: u64,
 }
 
 impl Strangers {
-    /// Gives a connection a place. If it takes that of another, that one's socket is shut down.
+    /// Gives a connection a slot; shuts down the connection that had it.
     ///
     /// # Errors
     ///
-    /// No descriptor is left.
-    pub fn enter(&self, socket: &TcpStream, from: IpAddr) -> io::Result<Place> {
+    /// No descriptors are left.
+    pub fn enter(&self, socket: &TcpStream, from: IpAddr) -> io::Result<StrangerSlot> {
         let (source, socket) = (site(from), socket.try_clone()?);
         let mut waiting = self.lock();
         let of_source = waiting.all.iter().filter(|one| one.source == source);
@@ -67,7 +69,7 @@ impl Strangers {
             _ => None,
         };
         if let Some(oldest) = oldest {
-            // Its own thread finds the end of the connection.
+            // Its thread notices the end of the connection.
             let _ = waiting.all.remove(oldest).socket.shutdown(Shutdown::Both);
         }
         let number = waiting.next;
@@ -77,25 +79,25 @@ impl Strangers {
             source,
             socket,
         });
-        Ok(Place {
+        Ok(StrangerSlot {
             strangers: self.clone(),
             number,
         })
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 
-impl Drop for Place {
+impl Drop for StrangerSlot {
     fn drop(&mut self) {
         let mut waiting = self.strangers.lock();
         waiting.all.retain(|one| one.number != self.number);
     }
 }
 
-/// What counts as one source: an address, or an IPv6 network of one site (RFC 6177).
+/// The source of an address: itself, or the IPv6 network of its site (RFC 6177).
 fn site(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => {
@@ -114,16 +116,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_of_a_source_makes_room_and_no_other() {
+    fn only_the_oldest_connection_of_a_source_is_evicted() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let at = listener.local_addr().unwrap();
         let strangers = Strangers::default();
         let mut ends = Vec::new();
-        let mut places = Vec::new();
+        let mut slots = Vec::new();
         let mut come = |from: &str| {
             let far = TcpStream::connect(at).unwrap();
             let (near, _) = listener.accept().unwrap();
-            places.push(strangers.enter(&near, from.parse().unwrap()).unwrap());
+            slots.push(strangers.enter(&near, from.parse().unwrap()).unwrap());
             far.set_nonblocking(true).unwrap();
             ends.push((far, near));
         };
@@ -139,7 +141,7 @@ mod tests {
             .count();
         assert_eq!(ended, 2 * (MAX_SOURCE + 1) - MAX_SOURCE);
         assert_eq!(strangers.lock().all.len(), MAX_SOURCE + 1);
-        drop(places);
+        drop(slots);
         assert!(strangers.lock().all.is_empty());
     }
 }

@@ -1,8 +1,8 @@
-//! Mutual TLS, from certificates in files: who is trusted is whoever the authority has signed.
+//! Mutual TLS with certificates from files: hosts are trusted if the authority has signed their certificates.
 //!
-//! TLS 1.3 only; both sides are of this kind. A server's certificate has to name the address that it
-//! was reached at (a subject alternative name, RFC 9525), a client's one of those that are expected
-//! ([`Credentials::accepting`]): what the authority has signed for one host does not take another's place.
+//! TLS 1.3 only; both sides are this program. A server's certificate has to name its address (a subject alternative name,
+//! RFC 9525), a client's one of the expected names ([`Credentials::accepting`]). A certificate for one host therefore
+//! cannot impersonate another.
 
 use std::io;
 use std::net::{IpAddr, TcpStream};
@@ -25,7 +25,7 @@ use rustls::{
     DistinguishedName, RootCertStore, ServerConfig, ServerConnection, SideData, SignatureScheme,
 };
 
-/// This host's certificate and whom it trusts.
+/// This host's certificate, and its authority.
 #[derive(Debug, Clone)]
 pub struct Credentials {
     client: Arc<ClientConfig>,
@@ -33,7 +33,7 @@ pub struct Credentials {
     own: Arc<Own>,
 }
 
-/// What a server is made from.
+/// Parts of a server's configuration.
 #[derive(Debug)]
 struct Own {
     certificate: PathBuf,
@@ -56,11 +56,7 @@ impl Own {
 }
 
 impl Credentials {
-    /// Reads them from PEM files.
-    ///
-    /// # Errors
-    ///
-    /// A file that cannot be read or does not hold what it should; the message names it.
+    /// Reads PEM files; errors name the file.
     pub fn read(certificate: &Path, key: &Path, authority: &Path) -> io::Result<Credentials> {
         let chain = certificates(certificate)?;
         let private =
@@ -96,7 +92,7 @@ impl Credentials {
         })
     }
 
-    /// The same, accepting connections from these hosts only.
+    /// The same credentials, accepting connections from these hosts only.
     ///
     /// # Errors
     ///
@@ -116,21 +112,13 @@ impl Credentials {
         })
     }
 
-    /// The beginning of a connection to the host with that address.
-    ///
-    /// # Errors
-    ///
-    /// None that a valid configuration makes.
+    /// Starts a connection to the host with this address.
     pub fn connect(&self, to: IpAddr) -> io::Result<ClientConnection> {
         let name = ServerName::IpAddress(to.into());
         ClientConnection::new(self.client.clone(), name).map_err(io::Error::other)
     }
 
-    /// The beginning of a connection from somebody.
-    ///
-    /// # Errors
-    ///
-    /// None that a valid configuration makes.
+    /// Starts a connection from a host.
     pub fn accept(&self) -> io::Result<ServerConnection> {
         ServerConnection::new(self.server.clone()).map_err(io::Error::other)
     }
@@ -145,7 +133,7 @@ fn name_of(peer: &Peer) -> io::Result<ServerName<'static>> {
     }
 }
 
-/// Accepts those whom the authority has signed for one of these names.
+/// Accepts certificates that the authority has signed for one of these names.
 #[derive(Debug)]
 struct Named {
     signed: Arc<dyn ClientCertVerifier>,
@@ -168,9 +156,10 @@ impl ClientCertVerifier for Named {
             .verify_client_cert(end_entity, intermediates, now)?;
         let certificate = ParsedCertificate::try_from(end_entity)?;
         let is_one = |name: &ServerName<'_>| verify_server_name(&certificate, name).is_ok();
-        match self.names.iter().any(is_one) {
-            true => Ok(verified),
-            false => Err(CertificateError::NotValidForName.into()),
+        if self.names.iter().any(is_one) {
+            Ok(verified)
+        } else {
+            Err(CertificateError::NotValidForName.into())
         }
     }
 
@@ -199,18 +188,14 @@ impl ClientCertVerifier for Named {
     }
 }
 
-/// How long a connection may be silent before it is asked, how often it is asked, and how long what was sent may stay
-/// unacknowledged (tcp(7)): a host that has gone without a word is noticed within this.
+/// Keepalive idle time and interval, number of probes, and timeout of unacknowledged bytes (tcp(7)): a host that vanished
+/// is noticed within this.
 const KEEPALIVE: Duration = Duration::from_secs(5);
 const KEEPALIVE_PROBES: u32 = 3;
 const USER_TIMEOUT_MS: u32 = 20_000;
 
-/// Has the kernel end a connection whose other side is gone.
-///
-/// # Errors
-///
-/// None for a socket of TCP.
-pub fn watch_over(socket: &TcpStream) -> io::Result<()> {
+/// Has the kernel end a connection whose peer vanished.
+pub fn enable_keepalive(socket: &TcpStream) -> io::Result<()> {
     sockopt::set_socket_keepalive(socket, true)?;
     sockopt::set_tcp_keepidle(socket, KEEPALIVE)?;
     sockopt::set_tcp_keepintvl(socket, KEEPALIVE)?;
@@ -219,19 +204,18 @@ pub fn watch_over(socket: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Carries out a handshake on a blocking socket; all of it may take `patience`, however slowly the
-/// other side speaks. The socket's read timeout is the caller's to set again.
+/// Completes a handshake on a blocking socket within `timeout`, however slow the peer is. Changes the socket's timeouts.
 ///
 /// # Errors
 ///
-/// The other side is not who it should be, does not speak TLS, hangs up or is silent.
-pub fn shake<C, S>(tls: &mut C, mut socket: &TcpStream, patience: Duration) -> io::Result<()>
+/// The peer is not accepted, does not speak TLS, hangs up or times out.
+pub fn handshake<C, S>(tls: &mut C, mut socket: &TcpStream, timeout: Duration) -> io::Result<()>
 where
     C: DerefMut<Target = ConnectionCommon<S>>,
     S: SideData,
 {
-    let end = Instant::now() + patience;
-    socket.set_write_timeout(Some(patience))?;
+    let end = Instant::now() + timeout;
+    socket.set_write_timeout(Some(timeout))?;
     loop {
         while tls.wants_write() {
             tls.write_tls(&mut socket)?;
@@ -248,7 +232,7 @@ where
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         if let Err(refused) = tls.process_new_packets() {
-            // The other side is told why, if it listens still.
+            // Sends the alert, if the peer still listens.
             let _ = tls.write_tls(&mut socket);
             return Err(io::Error::other(refused));
         }

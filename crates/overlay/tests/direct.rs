@@ -12,7 +12,7 @@ fn switch(space: &Space) -> (Switch, Arc<Counters>) {
     let counters = Arc::new(Counters::default());
     let counted = counters.clone();
     let switch = Switch::start(space, "tap0", 1500, 7, move || {
-        direct::open(&direct::Spec {
+        direct::open(&direct::DirectConfig {
             id: LINK,
             device: "wire",
             netns: None,
@@ -55,14 +55,14 @@ fn an_interface_that_is_not_there_is_refused() {
     }
     let space = Space::new();
     let refused = space.run(|| {
-        let spec = direct::Spec {
+        let config = direct::DirectConfig {
             id: LINK,
             device: "nowhere0",
             netns: None,
             network: 7,
             counters: Arc::default(),
         };
-        direct::open(&spec).err().map(|error| error.kind())
+        direct::open(&config).err().map(|error| error.kind())
     });
     // ENODEV
     assert!(refused.is_some(), "{refused:?}");

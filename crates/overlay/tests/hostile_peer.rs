@@ -7,10 +7,10 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use latlab_overlay::endpoints::{Counters, DropReason, PortId, Receive};
+use latlab_overlay::endpoints::{Counters, DropReason, PortId, Receive, Wakeup};
 use latlab_overlay::frames::{Batch, NETWORK_UNKNOWN};
-use latlab_overlay::links::udp::{Endpoint, Form, Receiver, Spec};
-use latlab_wire::overlay::{Carried, Vxlan};
+use latlab_overlay::links::udp::{Endpoint, Form, Receiver, UdpLinkConfig};
+use latlab_wire::overlay::{PrivateHeader, Vxlan};
 use space::Space;
 
 const GOOD: PortId = PortId(4);
@@ -42,7 +42,7 @@ impl Stage {
         for (id, side) in [(GOOD, &good), (BAD, &bad)] {
             let remote = side.0.local_addr().unwrap();
             let counters = side.1.clone();
-            let spec = Spec {
+            let spec = UdpLinkConfig {
                 id,
                 remote,
                 counters,
@@ -91,7 +91,7 @@ fn vxlan(network: u32, frame: &[u8]) -> Vec<u8> {
 }
 
 fn slice(number: u32, whole: usize, offset: usize, bytes: &[u8]) -> Vec<u8> {
-    let header = Carried {
+    let header = PrivateHeader {
         hops: 3,
         network: 9,
         origin: 77,
@@ -231,14 +231,14 @@ fn links_come_and_go_without_loss_on_others() {
         let good = frame(200, 3);
         for round in 0..1000_u32 {
             let remote: SocketAddr = format!("127.0.1.{}:9", round % 200 + 1).parse().unwrap();
-            let spec = Spec {
+            let spec = UdpLinkConfig {
                 id: PortId(100),
                 remote,
                 counters: Arc::default(),
                 key: None,
             };
             stage.endpoint.add(spec.clone()).unwrap();
-            let other = Spec {
+            let other = UdpLinkConfig {
                 id: PortId(101),
                 ..spec
             };

@@ -13,7 +13,9 @@ use common::{Running, World, eventually, run};
 use etherparse::{IpHeaders, Ipv6Extensions, Ipv6FlowLabel, Ipv6Header, PacketBuilder};
 use latlab_host::nodes::vm::qemu::{Access, Share};
 use latlab_overlay::endpoints::{DropReason, PortId};
-use latlab_overlay::kernel::{KernelPath, Key, Origin, Port, PortKind, ROUTES, Review, Route, Way};
+use latlab_overlay::kernel::{
+    Action, KernelPath, KernelPort, KernelPortKind, Origin, ROUTES, Review, Route, RouteKey,
+};
 use latlab_wire::channel::ExitStatus;
 use underlay::{Raw, ethernet, mac_of, on};
 
@@ -308,30 +310,30 @@ fn a_changed_route_is_followed_by_the_next_frame() {
             let arrived = |end: &Raw| end.drain().iter().filter(|f| is_it(f)).count();
             [arrived(&ends[0]), arrived(&ends[1])]
         };
-        let key = Key {
+        let key = RouteKey {
             origin: Origin::Device(a.port.device),
             source: a.mac,
             destination: b.mac,
         };
         let to_b = one.path.route(&key).unwrap().unwrap();
-        let way = Way::Local {
+        let action = Action::Local {
             device: c.port.device,
             from: None,
         };
         let to_c = Route {
             egress: c.port.id,
-            way,
+            action,
             ..to_b
         };
         assert_eq!(next(), [5, 0]);
-        one.path.keep(&key, &to_c).unwrap();
+        one.path.store(&key, &to_c).unwrap();
         assert_eq!(next(), [0, 5]);
         one.path.review(|_, _, _| Review::Replace(to_b)).unwrap();
         assert_eq!(next(), [5, 0]);
         // A route that was replaced, or is asked for anew, has not been used before a frame follows it.
         let was_used = || {
             let mut used = false;
-            let look = |of: &Key, _: &Route, is_used| {
+            let look = |of: &RouteKey, _: &Route, is_used| {
                 used |= *of == key && is_used;
                 Review::Keep
             };
@@ -339,15 +341,11 @@ fn a_changed_route_is_followed_by_the_next_frame() {
             used
         };
         assert!(was_used());
-        one.path.keep(&key, &to_b).unwrap();
+        one.path.store(&key, &to_b).unwrap();
         assert!(!was_used());
         assert_eq!(next(), [5, 0]);
         assert!(was_used());
-        one.path.set_floor(to_b.generation + 1).unwrap();
-        assert_eq!(next(), [0, 0]);
-        one.path.set_floor(to_b.generation).unwrap();
-        assert_eq!(next(), [5, 0]);
-        one.path.forget(&key).unwrap();
+        one.forget(&key);
         assert_eq!(next(), [0, 0]);
     });
 }
@@ -653,10 +651,10 @@ fn paths_on_one_wire_leave_each_others_programs_alone() {
         let other = on(&one.namespace, || KernelPath::open("other", ROUTES))
             .unwrap()
             .0;
-        let port = Port {
+        let port = KernelPort {
             id: PortId(77),
             device: one.wire,
-            kind: PortKind::Tunnel,
+            kind: KernelPortKind::Tunnel,
             network: 0,
             tap: None,
             mac: None,
@@ -721,13 +719,13 @@ fn a_thousand_changes_lose_nothing_of_other_flows() {
         underlay::tunnel(&one, &a, &two, &b, LAN);
         let c = one.container("c", 3, LAN);
         let flood = Flow::start(&a.namespace, &b.namespace, "10.7.0.2");
-        let untouched = Key {
+        let untouched = RouteKey {
             origin: Origin::Device(a.port.device),
             source: a.mac,
             destination: b.mac,
         };
         for count in 0..1_000u32 {
-            let key = Key {
+            let key = RouteKey {
                 origin: Origin::Device(c.port.device),
                 source: c.mac,
                 destination: mac_of(1000 + count % 50),
@@ -736,13 +734,12 @@ fn a_thousand_changes_lose_nothing_of_other_flows() {
                 network: LAN,
                 ingress: c.port.id,
                 egress: PortId(2),
-                way: Way::Direct { device: one.wire },
+                action: Action::Direct { device: one.wire },
                 longest: None,
-                generation: one.path.floor().unwrap(),
             };
-            one.path.keep(&key, &route).unwrap();
+            one.path.store(&key, &route).unwrap();
             if count % 3 == 0 {
-                one.path.forget(&key).unwrap();
+                one.forget(&key);
             }
             if count % 20 == 0 {
                 on(&one.namespace, || {
@@ -751,24 +748,15 @@ fn a_thousand_changes_lose_nothing_of_other_flows() {
                 });
             }
             if count % 100 == 0 {
-                // All that is to stay is of the next generation before older ones are disbelieved.
-                let next = one.path.floor().unwrap() + 1;
                 one.path
-                    .review(|_, route, _| {
-                        Review::Replace(Route {
-                            generation: next,
-                            ..*route
-                        })
-                    })
+                    .review(|_, route, _| Review::Replace(*route))
                     .unwrap();
-                one.path.set_floor(next).unwrap();
             }
         }
         assert!(one.path.route(&untouched).unwrap().is_some());
         assert!(flood.finish() > 0);
-        // A route that was left behind is not believed any more: its frames are the daemon's again.
-        let next = one.path.floor().unwrap() + 1;
-        one.path.set_floor(next).unwrap();
+        // Frames of a forgotten route are the daemon's again.
+        one.forget(&untouched);
         let missed = one.path.counts(a.port.id).unwrap().missed;
         let output = world.try_at(&a.namespace, "ping -c 1 -W 1 10.7.0.2");
         assert!(!output.status.success());
@@ -782,7 +770,7 @@ fn routes_end_with_their_port_and_only_containers_are_containers() {
         let (one, two) = underlay::pair(world, 1500);
         let (a, b) = (one.container("a", 1, LAN), two.container("b", 2, LAN));
         underlay::tunnel(&one, &a, &two, &b, LAN);
-        let key = Key {
+        let key = RouteKey {
             origin: Origin::Tunnel(LAN),
             source: b.mac,
             destination: a.mac,
@@ -794,7 +782,7 @@ fn routes_end_with_their_port_and_only_containers_are_containers() {
         one.at("ip link add x type veth peer name y");
         let index = underlay::link(&one.namespace, "x").index;
         let refused = on(&one.namespace, || {
-            one.path.attach(&Port {
+            one.path.attach(&KernelPort {
                 device: index,
                 ..a.port
             })
@@ -809,7 +797,7 @@ fn routes_end_with_their_port_and_only_containers_are_containers() {
             // Made from inside the container, so that this host has the end without a say.
             one.far_end("wrong", &a.namespace);
             let index = underlay::link(&one.namespace, "wrong").index;
-            let wrong = Port {
+            let wrong = KernelPort {
                 device: index,
                 ..a.port
             };

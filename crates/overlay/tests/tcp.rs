@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use authority::Authority;
 use latlab_model::overlay::Peer;
 use latlab_overlay::endpoints::{Counters, DropReason};
-use latlab_overlay::links::tcp::{self, Role, Spec};
+use latlab_overlay::links::tcp::{self, Role, TcpConfig};
 use latlab_overlay::tls::{self, Credentials};
 use space::{LINK, Space, Switch, addresses, everything, pair};
 
@@ -29,7 +29,7 @@ fn switch(
         Role::Connect(_) => 1,
         Role::Listen(..) => 2,
     };
-    let spec = Spec {
+    let spec = TcpConfig {
         id: LINK,
         role,
         tls,
@@ -268,7 +268,7 @@ fn another_hosts_certificate_does_not_take_the_peers_place() {
     let let_in = a.run(move || {
         let socket = TcpStream::connect(LISTEN).unwrap();
         let mut shaken = intruder.connect("192.0.2.2".parse().unwrap()).unwrap();
-        tls::shake(&mut shaken, &socket, Duration::from_secs(60)).unwrap();
+        tls::handshake(&mut shaken, &socket, Duration::from_secs(60)).unwrap();
         socket
             .set_read_timeout(Some(Duration::from_secs(60)))
             .unwrap();

@@ -10,7 +10,7 @@ use std::time::Duration;
 use latlab_overlay::endpoints::{Counters, DropReason, Receive, Transmit};
 use latlab_overlay::frames::{Batch, Gso, Offload, Segment};
 use latlab_overlay::links::udp::sealed::Identity;
-use latlab_overlay::links::udp::{Endpoint, Form, Spec};
+use latlab_overlay::links::udp::{Endpoint, Form, UdpLinkConfig};
 use space::{LINK, Space, Switch, addresses, as_cards_do, everything, pair};
 
 const NETWORK: u32 = 0x12_3456;
@@ -50,7 +50,7 @@ fn switch(
         let endpoint = Endpoint::new(form, local, origin, strangers);
         let id = LINK;
         endpoint
-            .add(Spec {
+            .add(UdpLinkConfig {
                 id,
                 remote,
                 counters,
@@ -111,7 +111,7 @@ fn a_frame_cut_into_more_than_one_message_takes_is_joined_whole() {
         let ends = ["127.0.0.1:4789", "127.0.0.2:4789"].map(|end| end.parse().unwrap());
         let [(_, mut sends), (mut receives, _)] = [0, 1].map(|at| {
             let endpoint = Endpoint::new(Form::Vxlan, ends[at], 1, Arc::default());
-            let spec = Spec {
+            let spec = UdpLinkConfig {
                 id: LINK,
                 remote: ends[1 - at],
                 counters: Arc::default(),

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use latlab_model::overlay::{Interrupts, Switches};
 use latlab_model::units::Nanos;
-use latlab_overlay::endpoints::{DropReason, Receive};
+use latlab_overlay::endpoints::{Coalesce, DropReason, Receive, ReceiveHalf, Wakeup};
 use latlab_overlay::frames::{Batch, Frame};
 use latlab_overlay::rings::driver::{Buffer, Guest};
 use vhost::vhost_user::VhostUserFrontend;
@@ -538,10 +538,10 @@ fn who_sent_a_large_segment_is_told_later_and_only_if_it_wants_to_know_then() {
         a.send(&frame(number, LARGE));
         assert_eq!(hub.pass(), 1);
         assert_eq!(hub.pass(), 0, "and again, as before a dispatcher sleeps");
-        assert_eq!(hub.sleeps(0).owes(), wait);
+        assert_eq!(hub.sleeps(0).completion_due(), wait);
         assert_eq!(hub.counters[0].interrupts.load(Relaxed), before);
-        hub.sleeps(0).tell();
-        assert_eq!(hub.sleeps(0).owes(), None);
+        hub.sleeps(0).notify();
+        assert_eq!(hub.sleeps(0).completion_due(), None);
         let now = hub.counters[0].interrupts.load(Relaxed);
         assert_eq!(now, told, "frame {number}, which wants {wants}");
     }
@@ -559,14 +559,14 @@ fn who_sends_more_or_little_or_much_is_told_at_the_next_look() {
     a.send(&frame(1, LARGE));
     hub.pass();
     assert_eq!(a.interrupts(), 1, "more");
-    hub.sleeps(0).tell();
+    hub.sleeps(0).notify();
     assert_eq!(a.interrupts(), 1);
     for (frames, bytes) in [(1, 60), (12, LARGE), (33, 200)] {
         (0..frames).for_each(|number| a.send(&frame(number, bytes)));
         let receiver = hub.sleeps(0);
         assert_eq!(receiver.receive(&mut Batch::new(64)), frames as usize);
         receiver.complete();
-        assert_eq!(receiver.owes(), None, "{frames} of {bytes}");
+        assert_eq!(receiver.completion_due(), None, "{frames} of {bytes}");
         assert_eq!(a.interrupts(), 0);
         hub.pass();
         assert_eq!(a.interrupts(), 1, "{frames} of {bytes}");
@@ -623,7 +623,7 @@ fn a_sleeping_dispatcher_is_woken_by_a_kick() {
     let mut hub = Hub::new("sleep", 1);
     let mut a = Vm::connect(&hub.socket(0), EVENTS);
     hub.pass();
-    let readable = |receiver: &dyn Receive| {
+    let readable = |receiver: &dyn ReceiveHalf| {
         let wakeup = receiver.wakeup();
         let mut fds = [rustix::event::PollFd::new(
             &wakeup,

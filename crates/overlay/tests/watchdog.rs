@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use latlab_model::overlay::{Mode, Yield};
-use latlab_overlay::dispatch::{Dispatcher, Input, InputKey, Manner, Snapshot};
-use latlab_overlay::endpoints::{Counters, Receive};
+use latlab_overlay::dispatch::{DispatchPolicy, Dispatcher, Input, InputKey, Snapshot};
+use latlab_overlay::endpoints::{Coalesce, Counters, Receive, Wakeup};
 use latlab_overlay::frames::Batch;
 use latlab_overlay::watchdog::{EXIT_CODE, guard_process};
 use rustix::event::{EventfdFlags, eventfd};
@@ -29,7 +29,11 @@ impl Receive for Culprit {
     }
 
     fn complete(&mut self) {}
+}
 
+impl Coalesce for Culprit {}
+
+impl Wakeup for Culprit {
     fn wakeup(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }
@@ -64,12 +68,12 @@ fn a_daemon_with_a_culprit() {
         return;
     };
     guard_process();
-    let manner = Manner {
+    let policy = DispatchPolicy {
         idle: Yield::Immediate,
         realtime: false,
     };
     let snapshot = Arc::new(Snapshot::default());
-    let dispatcher = Dispatcher::start(3, None, manner, snapshot, Arc::default()).unwrap();
+    let dispatcher = Dispatcher::start(3, None, policy, snapshot, Arc::default()).unwrap();
     let does = match role.as_str() {
         "spins" => spins,
         "waits" => waits,

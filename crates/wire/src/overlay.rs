@@ -7,7 +7,7 @@
 //!      0  | 0x08   | reserved                 | network                  | 0      |
 //! ```
 //!
-//! **The private form** ([`Carried`], 40 bytes), between daemons of this kind. VXLAN has no room for two
+//! **The private form** ([`PrivateHeader`], 40 bytes), between daemons of this kind. VXLAN has no room for two
 //! things that it carries. One is a frame still to be segmented (GSO) whose checksum is still to be computed,
 //! described by the 10 bytes of `struct virtio_net_hdr` (virtio 1.2, 5.1.6). The other is a frame larger than
 //! the path's MTU, in slices.
@@ -128,7 +128,7 @@ impl Vxlan {
 
 /// The private form's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Carried {
+pub struct PrivateHeader {
     /// How many more daemons may send the frame on.
     pub hops: u8,
     /// The network, 24 bits.
@@ -145,7 +145,7 @@ pub struct Carried {
     pub offload: [u8; 10],
 }
 
-impl Carried {
+impl PrivateHeader {
     /// Size in bytes.
     pub const BYTES: usize = 40;
 
@@ -154,7 +154,7 @@ impl Carried {
     /// # Errors
     ///
     /// Anything that an honest sender does not send.
-    pub fn parse(datagram: &[u8]) -> Result<(Carried, &[u8]), Error> {
+    pub fn parse(datagram: &[u8]) -> Result<(PrivateHeader, &[u8]), Error> {
         if datagram.len() < Self::BYTES {
             return Err(Error::Truncated);
         }
@@ -163,7 +163,7 @@ impl Carried {
         }
         let mut offload = [0; 10];
         offload.copy_from_slice(&datagram[28..38]);
-        let carried = Carried {
+        let carried = PrivateHeader {
             hops: datagram[2],
             network: u32_at(datagram, 4),
             origin: u64_at(datagram, 8),
@@ -302,7 +302,7 @@ pub fn record_bytes(stream: &[u8]) -> Result<Option<usize>, Error> {
         return Ok(None);
     }
     let len = u32_at(stream, 0) as usize;
-    if (Carried::BYTES + 14..=Carried::BYTES + MAX_FRAME_BYTES).contains(&len) {
+    if (PrivateHeader::BYTES + 14..=PrivateHeader::BYTES + MAX_FRAME_BYTES).contains(&len) {
         Ok(Some(len))
     } else {
         Err(Error::Length)
@@ -328,8 +328,8 @@ mod tests {
         assert_eq!(Vxlan::parse(&datagram[..7]), Err(Error::Truncated));
     }
 
-    fn carried() -> Carried {
-        Carried {
+    fn carried() -> PrivateHeader {
+        PrivateHeader {
             hops: 3,
             network: 77,
             origin: 0x0102_0304_0506_0708,
@@ -347,7 +347,7 @@ mod tests {
         assert_eq!(datagram[..8], [b'L', 1, 3, 0, 0, 0, 0, 77]);
         assert_eq!(datagram[28..40], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 0, 0]);
         assert_eq!(
-            Carried::parse(&datagram),
+            PrivateHeader::parse(&datagram),
             Ok((carried(), &[1_u8, 2, 3, 4][..]))
         );
     }
@@ -355,17 +355,21 @@ mod tests {
     #[test]
     fn a_slice_beyond_its_frame_is_refused() {
         let mut datagram = carried().encode().to_vec();
-        assert_eq!(Carried::parse(&datagram), Err(Error::Length), "empty");
+        assert_eq!(PrivateHeader::parse(&datagram), Err(Error::Length), "empty");
         datagram.extend([0; 5]);
         assert_eq!(
-            Carried::parse(&datagram),
+            PrivateHeader::parse(&datagram),
             Err(Error::Length),
             "one too many"
         );
         datagram[24..28].fill(0xff);
-        assert_eq!(Carried::parse(&datagram), Err(Error::Length), "far beyond");
+        assert_eq!(
+            PrivateHeader::parse(&datagram),
+            Err(Error::Length),
+            "far beyond"
+        );
         datagram[20..24].fill(0xff);
-        assert_eq!(Carried::parse(&datagram), Err(Error::Length), "giant");
+        assert_eq!(PrivateHeader::parse(&datagram), Err(Error::Length), "giant");
     }
 
     #[test]
@@ -386,7 +390,7 @@ mod tests {
             };
             let datagram = handshake.encode();
             assert_eq!(Handshake::parse(&datagram), Ok((handshake, &[][..])));
-            assert_eq!(Carried::parse(&datagram), Err(Error::Truncated));
+            assert_eq!(PrivateHeader::parse(&datagram), Err(Error::Truncated));
         }
     }
 

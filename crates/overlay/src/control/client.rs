@@ -1,4 +1,4 @@
-//! The other side of a conversation: what `latlab overlay` speaks with.
+//! The client of a daemon, as `latlab overlay` uses it.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -10,59 +10,49 @@ use rustls::StreamOwned;
 
 use crate::tls::{self, Credentials};
 
-/// A daemon answers at once; one that does not has died in the middle.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Timeout of an answer; a live daemon answers at once.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// To reach another host, and for its part of a handshake.
-const REACH: Duration = Duration::from_secs(5);
+/// Timeout of a connection to another host, and of its handshake.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 trait Stream: Read + Write + Send {}
 impl<T: Read + Write + Send> Stream for T {}
 
-/// A conversation with a daemon.
+/// A connection to a daemon.
 pub struct Client {
     stream: BufReader<Box<dyn Stream>>,
 }
 
-/// What the daemon did not do, and why.
+/// An error answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// Where in the line it went wrong, from 1.
+    /// Column of the error in the line, from 1.
     pub column: usize,
-    /// What went wrong.
     pub message: String,
-    /// What to do.
     pub hint: String,
 }
 
 impl Client {
-    /// Speaks with a daemon on this host.
-    ///
-    /// # Errors
-    ///
-    /// Nobody listens at the socket, or this user may not open it.
+    /// Connects to a daemon on this host.
     pub fn connect(socket: &Path) -> io::Result<Client> {
         let stream = UnixStream::connect(socket)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
         Ok(Client::over(stream))
     }
 
-    /// Speaks with a daemon on another host.
-    ///
-    /// # Errors
-    ///
-    /// Nobody listens there; one side is not who the other's authority has signed.
+    /// Connects to a daemon on another host, and authenticates.
     pub fn connect_tls(address: SocketAddr, credentials: &Credentials) -> io::Result<Client> {
-        let socket = TcpStream::connect_timeout(&address, REACH)?;
+        let socket = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)?;
         let mut tls = credentials.connect(address.ip())?;
-        tls::shake(&mut tls, &socket, REACH)?;
+        tls::handshake(&mut tls, &socket, CONNECT_TIMEOUT)?;
         socket.set_nodelay(true)?;
-        socket.set_read_timeout(Some(PATIENCE))?;
+        socket.set_read_timeout(Some(ANSWER_TIMEOUT))?;
         let mut client = Client::over(StreamOwned::new(tls, socket));
-        // In TLS 1.3 a client learns only from the first answer whether it was let in (RFC 8446, 2):
-        // an empty line asks for one.
-        let let_in = client.say("")?;
-        let_in.map_err(|refusal| io::Error::other(refusal.message))?;
+        // In TLS 1.3 a client learns only from the first answer whether it was accepted (RFC 8446, 2): an empty line
+        // requests one.
+        let accepted = client.say("")?;
+        accepted.map_err(|refusal| io::Error::other(refusal.message))?;
         Ok(client)
     }
 
@@ -72,11 +62,11 @@ impl Client {
         }
     }
 
-    /// Says a line; the lines of the answer, or why not.
+    /// Sends a line; returns the lines of the answer.
     ///
     /// # Errors
     ///
-    /// The daemon hung up or is silent.
+    /// The daemon hung up or timed out.
     pub fn say(&mut self, line: &str) -> io::Result<Result<Vec<String>, Refusal>> {
         let stream = self.stream.get_mut();
         stream.write_all(format!("{line}\n").as_bytes())?;
@@ -127,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_is_read_as_it_is_written() {
+    fn refusals_are_parsed_as_they_are_formatted() {
         for text in [
             "error 5: no link `x` (`list links` says which)",
             "error 1: it (the daemon) is gone (restart it)",

@@ -1,4 +1,4 @@
-//! A conversation over any stream, and how many there may be at once.
+//! Sessions over a stream, and their number.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,52 +7,47 @@ use std::sync::{Arc, Mutex};
 use super::session::Session;
 use crate::daemon::Daemon;
 
-/// What a client hears that finds no room.
+/// Answer to a client beyond the maximum.
 pub(super) const FULL: &[u8] = b"error 1: too many clients (close one)\n";
 
-/// Most conversations at once, for each place where the daemon listens.
+/// Maximum number of concurrent clients per listener.
 const MAX_CLIENTS: usize = 32;
 
-/// Longest line, its end included.
+/// Maximum length of a line, its end included.
 const MAX_LINE: u64 = 4097;
 
-/// The conversations that go on at one place.
+/// The clients of one listener.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Room(Arc<AtomicUsize>);
+pub(super) struct Clients(Arc<AtomicUsize>);
 
-/// One of them; dropped when it is over.
+/// A client's slot, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Place(Arc<AtomicUsize>);
+pub(super) struct ClientSlot(Arc<AtomicUsize>);
 
-impl Room {
-    /// A place, unless all are taken.
-    pub fn enter(&self) -> Option<Place> {
-        let place = Place(Arc::clone(&self.0));
-        (self.0.fetch_add(1, Ordering::Relaxed) < MAX_CLIENTS).then_some(place)
+impl Clients {
+    pub fn enter(&self) -> Option<ClientSlot> {
+        let slot = ClientSlot(Arc::clone(&self.0));
+        (self.0.fetch_add(1, Ordering::Relaxed) < MAX_CLIENTS).then_some(slot)
     }
 }
 
-/// Converses on a thread of its own.
-///
-/// # Errors
-///
-/// No thread can be started; the connection is closed then.
+/// Serves a client on a dedicated thread. If none can be started, the connection is closed.
 pub(super) fn spawn(work: impl FnOnce() -> io::Result<()> + Send + 'static) -> io::Result<()> {
     let thread = std::thread::Builder::new().name("control".into());
     let converse = move || {
-        // A client that hangs up has said all that it wanted.
+        // A client may hang up at any time.
         let _ = work();
     };
     thread.spawn(converse).map(drop)
 }
 
-impl Drop for Place {
+impl Drop for ClientSlot {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// Answers every line until the other hangs up.
+/// Answers every line until the client hangs up.
 pub(super) fn converse(stream: impl Read + Write, daemon: Arc<Mutex<Daemon>>) -> io::Result<()> {
     let mut session = Session::new(daemon);
     let mut stream = BufReader::new(stream);
@@ -64,7 +59,7 @@ pub(super) fn converse(stream: impl Read + Write, daemon: Arc<Mutex<Daemon>>) ->
             return Ok(());
         }
         if read as u64 == MAX_LINE && line.last() != Some(&b'\n') {
-            // What follows is in the middle of a line: nothing of it can be understood.
+            // The rest of the line cannot be parsed.
             let refusal = b"error 1: the line is too long (it has at most 4096 bytes)\n";
             stream.get_mut().write_all(refusal)?;
             return stream.get_mut().flush();

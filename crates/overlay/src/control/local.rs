@@ -1,4 +1,4 @@
-//! Commands from this host: a Unix socket.
+//! Commands from this host, over a Unix socket.
 
 use std::fs;
 use std::io::{self, Write};
@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex};
 use rustix::fs::Mode;
 use rustix::process::umask;
 
-use super::conversation::{FULL, Room, converse, spawn};
+use super::conversation::{Clients, FULL, converse, spawn};
 use crate::daemon::Daemon;
 use crate::strangers::{ACCEPT_PAUSE, pause_after};
 
-/// A socket where commands are taken. Dropping it removes its file.
+/// A listening socket. Dropping it removes its file.
 #[derive(Debug)]
 pub struct Local {
     path: PathBuf,
@@ -22,12 +22,11 @@ pub struct Local {
 }
 
 impl Local {
-    /// Listens at a socket that only this user may open.
+    /// Listens at a socket that only this user may open. The socket of a daemon that was killed is replaced.
     ///
     /// # Errors
     ///
-    /// A file that is in the way; a socket that another daemon answers at. One that nobody answers at
-    /// is what a killed daemon has left, and is replaced.
+    /// Another kind of file at this path, or a socket where a daemon answers.
     pub fn listen(path: &Path) -> io::Result<Local> {
         if let Ok(found) = fs::symlink_metadata(path) {
             if !found.file_type().is_socket() {
@@ -44,12 +43,12 @@ impl Local {
             }
             fs::remove_file(path)?;
         }
-        // Nobody else finds it open in between. No other thread makes files meanwhile.
+        // The mask closes it from the start. No other thread makes files meanwhile.
         let before = umask(Mode::RWXG | Mode::RWXO);
         let listener = UnixListener::bind(path);
         umask(before);
         let listener = listener?;
-        // What the file system makes of the mask is its own.
+        // Some file systems ignore the mask.
         fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
         Ok(Local {
             path: path.to_path_buf(),
@@ -57,16 +56,14 @@ impl Local {
         })
     }
 
-    /// Where it listens.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Converses about a daemon, for ever. A client for whom there is no descriptor or thread at the moment waits or is
-    /// sent away; the next one finds the socket as it was.
+    /// Serves clients for ever. Without descriptors or threads a client waits or is refused, and later ones are served.
     pub fn serve(&self, daemon: &Arc<Mutex<Daemon>>) -> ! {
-        let room = Room::default();
+        let clients = Clients::default();
         loop {
             let mut stream = match self.listener.accept() {
                 Ok((stream, _)) => stream,
@@ -75,13 +72,13 @@ impl Local {
                     continue;
                 }
             };
-            let Some(place) = room.enter() else {
+            let Some(slot) = clients.enter() else {
                 let _ = stream.write_all(FULL);
                 continue;
             };
             let daemon = Arc::clone(daemon);
             let work = move || {
-                let _place = place;
+                let _slot = slot;
                 converse(stream, daemon)
             };
             if spawn(work).is_err() {

@@ -1,9 +1,8 @@
-//! Control: the line language (`latlab_model::overlay::language`) over a Unix socket, and over TCP
-//! under mutual TLS.
+//! Control: the line language (`latlab_model::overlay::language`) over a Unix socket, and over TCP under mutual TLS.
 //!
-//! An answer is any number of lines that begin with a blank, and one that does not: `ok`, or
-//! `error COLUMN: MESSAGE (HINT)`. Between `begin` and `commit` commands change a draft; `commit` puts
-//! it into effect at once or, if anything of it fails, not at all.
+//! An answer is any number of lines that begin with a space, and a last one that does not: `ok`, or
+//! `error COLUMN: MESSAGE (HINT)`. Between `begin` and `commit` commands change a draft; `commit` installs all of it or,
+//! after any error, none.
 
 mod client;
 mod conversation;

@@ -1,8 +1,7 @@
-//! Commands from other hosts: TCP under mutual TLS, and never without.
+//! Commands from other hosts, over TCP under mutual TLS only.
 //!
-//! A host whose certificate names one of those that may control does all that a client of the Unix socket may. A
-//! stranger costs a thread for as long as a handshake may take, at places of its own ([`crate::strangers`]):
-//! those who may control, here or from there, are not kept out by it.
+//! A host with an accepted certificate has all rights of a client of the Unix socket. A stranger costs a thread for the
+//! duration of a handshake, in slots of its own ([`crate::strangers`]), so it cannot block authorized clients.
 
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -11,15 +10,14 @@ use std::time::Duration;
 
 use rustls::StreamOwned;
 
-use super::conversation::{FULL, Room, converse, spawn};
+use super::conversation::{Clients, FULL, converse, spawn};
 use crate::daemon::Daemon;
-use crate::strangers::{ACCEPT_PAUSE, Place, Strangers, pause_after};
+use crate::strangers::{ACCEPT_PAUSE, StrangerSlot, Strangers, pause_after};
 use crate::tls::{self, Credentials};
 
-/// All that a stranger may take to say who it is.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// An address where commands are taken.
+/// A listening address.
 #[derive(Debug)]
 pub struct Remote {
     listener: TcpListener,
@@ -27,12 +25,8 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// Listens at an address; port 0 takes any that is free. Served is whoever these credentials accept
+    /// Listens at an address (port 0: any free one) for hosts that these credentials accept
     /// ([`Credentials::accepting`]).
-    ///
-    /// # Errors
-    ///
-    /// The address is not this host's, or is taken.
     pub fn listen(address: SocketAddr, credentials: Credentials) -> io::Result<Remote> {
         let listener = TcpListener::bind(address)?;
         Ok(Remote {
@@ -41,33 +35,31 @@ impl Remote {
         })
     }
 
-    /// Where it listens.
-    ///
-    /// # Errors
-    ///
-    /// The socket fails.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Converses about a daemon, for ever. Who finds no descriptor or thread at the moment is sent away.
+    /// Serves clients for ever. Without descriptors or threads a client is refused, and later ones are served.
     pub fn serve(&self, daemon: &Arc<Mutex<Daemon>>) -> ! {
-        let (room, strangers) = (Room::default(), Strangers::default());
+        let (clients, strangers) = (Clients::default(), Strangers::default());
         loop {
             let entered = self.listener.accept().and_then(|(socket, from)| {
-                let place = strangers.enter(&socket, from.ip())?;
-                Ok((socket, place))
+                let slot = strangers.enter(&socket, from.ip())?;
+                Ok((socket, slot))
             });
-            let (socket, place) = match entered {
+            let (socket, slot) = match entered {
                 Ok(entered) => entered,
                 Err(error) => {
                     std::thread::sleep(pause_after(&error));
                     continue;
                 }
             };
-            let (room, credentials, daemon) =
-                (room.clone(), self.credentials.clone(), Arc::clone(daemon));
-            if spawn(move || welcome(socket, place, &credentials, &room, daemon)).is_err() {
+            let (clients, credentials, daemon) = (
+                clients.clone(),
+                self.credentials.clone(),
+                Arc::clone(daemon),
+            );
+            if spawn(move || welcome(socket, slot, &credentials, &clients, daemon)).is_err() {
                 std::thread::sleep(ACCEPT_PAUSE);
             }
         }
@@ -76,21 +68,21 @@ impl Remote {
 
 fn welcome(
     socket: TcpStream,
-    stranger: Place,
+    stranger: StrangerSlot,
     credentials: &Credentials,
-    room: &Room,
+    clients: &Clients,
     daemon: Arc<Mutex<Daemon>>,
 ) -> io::Result<()> {
     let mut tls = credentials.accept()?;
-    tls::shake(&mut tls, &socket, HANDSHAKE_TIMEOUT)?;
+    tls::handshake(&mut tls, &socket, HANDSHAKE_TIMEOUT)?;
     drop(stranger);
     socket.set_nodelay(true)?;
     socket.set_read_timeout(None)?;
-    // A host that has gone without a word does not hold its place for ever.
-    tls::watch_over(&socket)?;
+    // A host that vanished does not hold its slot for ever.
+    tls::enable_keepalive(&socket)?;
     let mut stream = StreamOwned::new(tls, socket);
-    match room.enter() {
-        Some(_place) => converse(stream, daemon),
+    match clients.enter() {
+        Some(_slot) => converse(stream, daemon),
         None => stream.write_all(FULL),
     }
 }

@@ -1,30 +1,30 @@
-//! One client's conversation: lines in, answers out. Knows nothing of sockets.
+//! A client's session: lines in, answers out, independent of sockets.
 
 use std::fmt::Write;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use latlab_model::overlay::language::parse;
 use latlab_model::overlay::{Command, ListWhat, Overlay};
 
 use crate::daemon::{Daemon, Error};
+use crate::sync::lock;
 
-/// What commands change until they are committed.
+/// Uncommitted changes.
 struct Draft {
     overlay: Overlay,
     revision: u64,
 }
 
-/// A conversation.
+/// A client's session.
 pub struct Session {
     daemon: Arc<Mutex<Daemon>>,
     draft: Option<Draft>,
 }
 
-/// An answer's lines, or what went wrong.
+/// An answer's lines, or an error's column, message and hint.
 type Answer = Result<String, (usize, String, String)>;
 
 impl Session {
-    /// A conversation about this daemon.
     #[must_use]
     pub const fn new(daemon: Arc<Mutex<Daemon>>) -> Session {
         Session {
@@ -49,9 +49,8 @@ impl Session {
     }
 
     fn daemon(&self) -> MutexGuard<'_, Daemon> {
-        // A conversation that died in the middle has left the daemon in one piece: it changes its
-        // state only after everything that can fail.
-        self.daemon.lock().unwrap_or_else(PoisonError::into_inner)
+        // After a panic the daemon is consistent: it changes its state only after all steps that can fail.
+        lock(&self.daemon)
     }
 
     fn carry_out(&mut self, line: &str) -> Answer {
@@ -76,10 +75,11 @@ impl Session {
                 let statistics = self
                     .daemon()
                     .statistics()
-                    .map_err(|gone| failed(&gone.into()))?;
-                Ok(match openmetrics {
-                    true => statistics.openmetrics(),
-                    false => statistics.text(),
+                    .map_err(|died| failed(&died.into()))?;
+                Ok(if openmetrics {
+                    statistics.openmetrics()
+                } else {
+                    statistics.text()
                 })
             }
             Some(Command::Matrix) => self.matrix(),
@@ -125,7 +125,7 @@ impl Session {
 
     fn matrix(&self) -> Answer {
         let daemon = self.daemon();
-        let matrix = daemon.matrix().map_err(|gone| failed(&gone.into()))?;
+        let matrix = daemon.matrix().map_err(|died| failed(&died.into()))?;
         let mut out = String::new();
         for (vni, source, destination, carried) in matrix.pairs() {
             let network = match daemon.overlay().0.network_of(vni) {
@@ -166,7 +166,7 @@ fn list(overlay: &Overlay, what: ListWhat, daemon: &Daemon) -> String {
         ListWhat::Interfaces => {
             for (name, interface) in &overlay.interfaces {
                 let _ = write!(out, "{name} {interface}");
-                // As a comment: the line still says the interface and nothing else.
+                // As a comment, so that the line stays a valid command.
                 if let Some(trouble) = daemon.trouble(name) {
                     let _ = write!(out, " # trouble: {}", trouble.replace('\n', " "));
                 }

@@ -1,14 +1,14 @@
-//! What the daemon counts, as text and for OpenMetrics.
+//! The daemon's statistics, as text and for OpenMetrics.
 
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::Daemon;
-use crate::dispatch::Gone;
+use super::state::Daemon;
+use crate::dispatch::Died;
 use crate::endpoints::{Counters, DropReason};
 use crate::forwarding::Matrix;
 
-/// A counter: its name, what it counts, and where it is.
+/// A counter: name, help text and value.
 type Metric = (&'static str, &'static str, fn(&Counters) -> u64);
 
 const METRICS: [Metric; 11] = [
@@ -41,14 +41,13 @@ const METRICS: [Metric; 11] = [
     }),
 ];
 
-/// Everything that is counted at one moment.
+/// All counters at one moment.
 #[derive(Debug)]
 pub struct Statistics {
-    /// By port: kind, name, counters by name, drops by reason.
     ports: Vec<PortStatistics>,
     hits: u64,
     misses: u64,
-    /// Datagrams from hosts that no link leads to.
+    /// Datagrams from hosts without a link.
     strangers: u64,
 }
 
@@ -57,7 +56,7 @@ struct PortStatistics {
     kind: &'static str,
     name: String,
     values: [u64; METRICS.len()],
-    /// Of the frames that came in, those that never left the kernel.
+    /// Received frames that never left the kernel.
     in_kernel: u64,
     drops: [u64; DropReason::ALL.len()],
 }
@@ -68,7 +67,7 @@ impl Daemon {
     /// # Errors
     ///
     /// A dispatcher has died.
-    pub fn statistics(&self) -> Result<Statistics, Gone> {
+    pub fn statistics(&self) -> Result<Statistics, Died> {
         let mut statistics = Statistics {
             ports: Vec::new(),
             hits: 0,
@@ -77,7 +76,7 @@ impl Daemon {
         };
         for (name, port) in &self.ports {
             let counters = &port.output.counters;
-            let in_kernel = self.keeper.as_ref().map(|keeper| keeper.counts(port.id));
+            let in_kernel = self.offload.as_ref().map(|offload| offload.counts(port.id));
             let in_kernel = in_kernel.unwrap_or_default();
             let kernel_values = [
                 in_kernel.received_frames,
@@ -90,9 +89,10 @@ impl Daemon {
                 *value += more;
             }
             statistics.ports.push(PortStatistics {
-                kind: match self.overlay.links.contains_key(name) {
-                    true => "link",
-                    false => "interface",
+                kind: if self.overlay.links.contains_key(name) {
+                    "link"
+                } else {
+                    "interface"
                 },
                 name: name.clone(),
                 values,
@@ -109,18 +109,18 @@ impl Daemon {
         Ok(statistics)
     }
 
-    /// Why the last ring or connection of an interface was ended, when that was the other side's mistake.
+    /// Why the last ring or connection of an interface was ended, if that was the peer's error.
     #[must_use]
     pub fn trouble(&self, name: &str) -> Option<String> {
         self.ports.get(name)?.output.counters.trouble()
     }
 
-    /// Who sent how much to whom.
+    /// Traffic by source and destination.
     ///
     /// # Errors
     ///
     /// A dispatcher has died.
-    pub fn matrix(&self) -> Result<Matrix, Gone> {
+    pub fn matrix(&self) -> Result<Matrix, Died> {
         let mut sum = Matrix::default();
         for dispatcher in &self.dispatchers {
             sum.merge(&dispatcher.matrix()?);
@@ -130,7 +130,7 @@ impl Daemon {
 }
 
 impl Statistics {
-    /// One line a port: what is not zero.
+    /// One line per port, without zeros.
     #[must_use]
     pub fn text(&self) -> String {
         let mut out = String::new();
@@ -203,7 +203,7 @@ impl Statistics {
 }
 
 impl PortStatistics {
-    // Names hold letters, digits, dots, dashes and underscores only: nothing has to be escaped.
+    // Names hold letters, digits, dots, dashes and underscores only, so no escaping is needed.
     fn labels(&self) -> String {
         format!("{}=\"{}\"", self.kind, self.name)
     }

@@ -1,180 +1,169 @@
-//! The handle of a dispatcher: what control asks for happens between two batches.
+//! The handle of a dispatcher thread.
 
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
 use latlab_model::overlay::Mode;
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
+use super::input::{Input, InputKey};
 use super::pass::Pass;
-use super::worker::{CONTROL, Worker};
-use super::{Input, InputKey, Manner, Snapshot};
+use super::policy::DispatchPolicy;
+use super::request::{CONTROL, Request, Requests};
+use super::snapshot::Snapshot;
+use super::worker::Worker;
 use crate::forwarding::{Learned, Matrix};
 use crate::watchdog::Beat;
-
-/// What control asks of a dispatcher.
-pub(super) enum Order {
-    Install(Arc<Snapshot>),
-    Attach(Box<Input>),
-    Detach(InputKey, Sender<Option<Input>>),
-    SetMode(InputKey, Mode),
-    SetManner(Manner),
-    Matrix(Sender<Matrix>),
-    Hits(Sender<(u64, u64)>),
-    Sync(Sender<()>),
-    Stop,
-}
 
 /// A dispatcher thread. Dropping the handle stops it.
 #[derive(Debug)]
 pub struct Dispatcher {
-    orders: Sender<Order>,
-    has_orders: Arc<AtomicBool>,
+    requests: Sender<Request>,
+    is_pending: Arc<AtomicBool>,
     wakeup: OwnedFd,
     thread: Option<JoinHandle<()>>,
 }
 
-/// The dispatcher's thread has ended, which it does only by dying.
+/// The dispatcher's thread has panicked.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
 #[error("a dispatcher has died")]
-pub struct Gone;
+pub struct Died;
 
 impl Dispatcher {
-    /// Starts a dispatcher, on this processor if one is given.
+    /// Starts a dispatcher, pinned to a CPU if one is given.
     ///
     /// # Errors
     ///
-    /// What the kernel refused: descriptors, a thread, the processor.
+    /// No descriptors or threads left; a CPU that does not exist.
     pub fn start(
         number: u16,
         cpu: Option<u32>,
-        manner: Manner,
+        policy: DispatchPolicy,
         snapshot: Arc<Snapshot>,
         learned: Arc<Learned>,
     ) -> io::Result<Dispatcher> {
-        let (orders, received) = channel();
-        let has_orders = Arc::new(AtomicBool::new(false));
+        let (sender, queue) = channel();
+        let is_pending = Arc::new(AtomicBool::new(false));
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let wakeup = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        // Edge-triggered: nobody has to read it.
+        // Edge-triggered, so it is never read.
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
         epoll::add(&epoll, &wakeup, epoll::EventData::new_u64(CONTROL), flags)?;
-        let (placed, on_processor) = channel();
-        let flag = Arc::clone(&has_orders);
+        let (report, started) = channel();
+        let requests = Requests {
+            queue,
+            is_pending: Arc::clone(&is_pending),
+        };
         let thread = std::thread::Builder::new()
             .name(format!("dispatch-{number}"))
             .spawn(move || {
-                let at_work = cpu.map_or(Ok(()), |cpu| {
+                let pinned = cpu.map_or(Ok(()), |cpu| {
                     let mut cpus = CpuSet::new();
                     cpus.set(cpu as usize);
                     sched_setaffinity(None, &cpus)
                 });
-                let failed = at_work.is_err();
-                let _ = placed.send(at_work);
+                let failed = pinned.is_err();
+                let _ = report.send(pinned);
                 if failed {
                     return;
                 }
-                let seed = seed(number);
-                // All dispatchers tell the same time: they share what they learn.
+                // Dispatchers share learned addresses, and so their clock.
                 let start = learned.start();
-                let pass = Pass::new(snapshot, learned, seed);
+                let pass = Pass::new(snapshot, learned, seed(number));
                 let beat = Beat::start(format!("dispatcher {number}"));
-                Worker::new(pass, (received, flag), epoll, start, manner, beat).run();
+                Worker::new(pass, requests, epoll, start, policy, beat).run();
             })?;
-        on_processor.recv().map_err(io::Error::other)??;
+        started.recv().map_err(io::Error::other)??;
         Ok(Dispatcher {
-            orders,
-            has_orders,
+            requests: sender,
+            is_pending,
             wakeup,
             thread: Some(thread),
         })
     }
 
-    /// Works by this snapshot from the next batch on.
+    /// Installs a snapshot, from the next batch on.
     pub fn install(&self, snapshot: Arc<Snapshot>) {
-        self.order(Order::Install(snapshot));
+        self.send(Request::Install(snapshot));
     }
 
-    /// Takes over an input.
     pub fn attach(&self, input: Input) {
-        self.order(Order::Attach(Box::new(input)));
+        self.send(Request::Attach(Box::new(input)));
     }
 
-    /// Takes an input back; none if it never had it.
+    /// Takes an input back, if the dispatcher has it.
     ///
     /// # Errors
     ///
-    /// The thread is gone.
-    pub fn detach(&self, key: InputKey) -> Result<Option<Input>, Gone> {
-        self.ask(|taken| Order::Detach(key, taken))
+    /// The dispatcher has died, here as below.
+    pub fn detach(&self, key: InputKey) -> Result<Option<Input>, Died> {
+        self.ask(|taken| Request::Detach(key, taken))
     }
 
-    /// Changes when an input is looked at.
     pub fn set_mode(&self, key: InputKey, mode: Mode) {
-        self.order(Order::SetMode(key, mode));
+        self.send(Request::SetMode(key, mode));
     }
 
-    /// Changes how it works.
-    pub fn set_manner(&self, manner: Manner) {
-        self.order(Order::SetManner(manner));
+    pub fn set_policy(&self, policy: DispatchPolicy) {
+        self.send(Request::SetPolicy(policy));
     }
 
-    /// Who sent how much to whom.
+    /// Traffic by source and destination.
     ///
     /// # Errors
     ///
-    /// The thread is gone.
-    pub fn matrix(&self) -> Result<Matrix, Gone> {
-        self.ask(Order::Matrix)
+    /// See [`Dispatcher::detach`].
+    pub fn matrix(&self) -> Result<Matrix, Died> {
+        self.ask(Request::Matrix)
     }
 
-    /// Frames decided by the cache and not by it.
+    /// Cache hits and misses.
     ///
     /// # Errors
     ///
-    /// The thread is gone.
-    pub fn hits_and_misses(&self) -> Result<(u64, u64), Gone> {
-        self.ask(Order::Hits)
+    /// See [`Dispatcher::detach`].
+    pub fn hits_and_misses(&self) -> Result<(u64, u64), Died> {
+        self.ask(Request::Hits)
     }
 
-    /// Returns when everything asked for before has been done.
+    /// Returns when all earlier requests have been served.
     ///
     /// # Errors
     ///
-    /// The thread is gone.
-    pub fn sync(&self) -> Result<(), Gone> {
-        self.ask(Order::Sync)
+    /// See [`Dispatcher::detach`].
+    pub fn sync(&self) -> Result<(), Died> {
+        self.ask(Request::Sync)
     }
 
-    fn ask<T>(&self, order: impl FnOnce(Sender<T>) -> Order) -> Result<T, Gone> {
-        let (answer, answered): (Sender<T>, Receiver<T>) = channel();
-        self.order(order(answer));
-        answered.recv().map_err(|_| Gone)
+    fn ask<T>(&self, request: impl FnOnce(Sender<T>) -> Request) -> Result<T, Died> {
+        let (answer, answered) = channel();
+        self.send(request(answer));
+        answered.recv().map_err(|_| Died)
     }
 
-    fn order(&self, order: Order) {
-        // A dead dispatcher is noticed by whoever waits for its answer.
-        let _ = self.orders.send(order);
-        self.has_orders.store(true, Ordering::Release);
+    fn send(&self, request: Request) {
+        // `ask` notices a dead dispatcher.
+        let _ = self.requests.send(request);
+        self.is_pending.store(true, Ordering::Release);
         let _ = rustix::io::write(&self.wakeup, &1_u64.to_ne_bytes());
     }
 }
 
 impl Drop for Dispatcher {
     fn drop(&mut self) {
-        self.order(Order::Stop);
+        self.send(Request::Stop);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 }
 
-/// A number that nobody outside knows, from the hasher that the standard library seeds.
+/// A secret seed, from the hasher that the standard library seeds.
 fn seed(number: u16) -> u64 {
     use std::hash::BuildHasher;
     std::hash::RandomState::new().hash_one(number)

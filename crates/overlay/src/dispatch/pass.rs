@@ -1,25 +1,23 @@
-//! One pass: a batch from where it is received to everywhere it goes.
+//! One pass: a batch, from receiving to sending.
 
 use std::sync::Arc;
 
-use super::Snapshot;
-use crate::endpoints::{DropReason, PortId, Receive};
+use super::port_state::BUDGET;
+use super::snapshot::Snapshot;
+use crate::endpoints::{DropReason, PortId, ReceiveHalf};
 use crate::forwarding::{Decider, Learned, Verdict};
 use crate::frames::Batch;
+use crate::sync::lock;
 
-/// Frames of a batch: enough to share the cost of a system call or of a cache miss, few enough that
-/// the first does not wait for the last (and that their heads stay in the first-level cache).
+/// Frames of a batch: enough to share the cost of a system call or of a cache miss, few enough that the first does not
+/// wait for the last and their heads stay in the L1 cache.
 const BATCH: usize = 32;
 
-/// Frames of one port before the next has its turn.
-pub(super) const TURN: u64 = 256;
-
-/// What carries frames from input to outputs.
 pub(super) struct Pass {
     snapshot: Arc<Snapshot>,
     decider: Decider,
     batch: Batch,
-    /// Frames by output, and the outputs that have some.
+    /// Frames by output, and the outputs in use.
     lists: Vec<Vec<u16>>,
     touched: Vec<PortId>,
 }
@@ -38,7 +36,6 @@ impl Pass {
         pass
     }
 
-    /// Works by this from now on.
     pub fn install(&mut self, snapshot: Arc<Snapshot>) {
         self.decider.install(Arc::clone(&snapshot.table));
         let ports = snapshot.ports.len().max(self.lists.len());
@@ -50,8 +47,8 @@ impl Pass {
         &mut self.decider
     }
 
-    /// Takes what an input has, at most a batch, where it goes; returns how many frames that were.
-    pub fn run(&mut self, input: &mut dyn Receive, now: u64) -> usize {
+    /// Forwards at most one batch from an input; returns the number of frames.
+    pub fn run(&mut self, input: &mut dyn ReceiveHalf, now: u64) -> usize {
         self.batch.clear();
         let received = input.receive(&mut self.batch);
         if received > 0 {
@@ -62,15 +59,15 @@ impl Pass {
         received
     }
 
-    /// The same until nothing is left, or it has had its turn; returns how many frames that were, and whether nothing is
-    /// left.
-    pub fn run_out(&mut self, input: &mut dyn Receive, now: u64) -> (u64, bool) {
-        let mut came = 0;
+    /// Forwards batches until the input is empty or its budget is used up; returns the number of frames, and whether the
+    /// input is empty.
+    pub fn drain(&mut self, input: &mut dyn ReceiveHalf, now: u64) -> (u64, bool) {
+        let mut received = 0;
         loop {
             let frames = self.run(input, now) as u64;
-            came += frames;
-            if frames == 0 || came >= TURN {
-                return (came, frames == 0);
+            received += frames;
+            if frames == 0 || received >= BUDGET {
+                return (received, frames == 0);
             }
         }
     }
@@ -104,9 +101,9 @@ impl Pass {
             }
             self.batch.frames_mut()[at].network = network;
         }
-        for decision in self.decider.take_fresh() {
-            if let Some(settled) = &self.snapshot.settled {
-                settled.settled(&decision);
+        for (flow, egress) in self.decider.drain_new() {
+            if let Some(offload) = &self.snapshot.offload {
+                offload.learned(&flow, egress);
             }
         }
     }
@@ -115,12 +112,7 @@ impl Pass {
         for port in self.touched.drain(..) {
             let list = &mut self.lists[usize::from(port.0)];
             if let Some(output) = self.snapshot.port(port) {
-                // A poisoned lock means that another dispatcher died in it; the port's own state
-                // is checked by the port.
-                let mut transmit = output
-                    .transmit
-                    .lock()
-                    .unwrap_or_else(std::sync::PoisonError::into_inner);
+                let mut transmit = lock(&output.transmit);
                 transmit.transmit(&self.batch, list);
                 transmit.flush();
             }

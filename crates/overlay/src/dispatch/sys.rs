@@ -1,20 +1,20 @@
-//! The calling thread's place among the others of its processor.
+//! Scheduling policy of the calling thread.
 
 use std::io;
 
-/// The least of the real-time priorities: before every ordinary thread, behind everything that somebody
-/// has given a place by hand.
-const LEAST: libc::c_int = 1;
+/// Lowest real-time priority: above every SCHED_OTHER thread, below all priorities that an administrator assigns.
+const MIN_PRIORITY: libc::c_int = 1;
 
-/// Makes the calling thread a real-time one, or one like others.
+/// Switches the calling thread to SCHED_FIFO, or back to SCHED_OTHER.
 ///
 /// # Errors
 ///
-/// Not allowed: it takes `CAP_SYS_NICE`, and a control group that has real-time to give.
+/// Not permitted: it takes `CAP_SYS_NICE`, and a cgroup with real-time runtime.
 pub fn set_realtime(on: bool) -> io::Result<()> {
-    let (policy, sched_priority) = match on {
-        true => (libc::SCHED_FIFO, LEAST),
-        false => (libc::SCHED_OTHER, 0),
+    let (policy, sched_priority) = if on {
+        (libc::SCHED_FIFO, MIN_PRIORITY)
+    } else {
+        (libc::SCHED_OTHER, 0)
     };
     let parameter = libc::sched_param { sched_priority };
     // SAFETY: the kernel reads the structure, which lives until the call is over.

@@ -1,10 +1,9 @@
-//! A dispatcher's own memory of decisions: of fixed size, so that inventing addresses costs only
-//! those who do it.
+//! A dispatcher's private cache of verdicts. Its size is fixed, so a guest that invents addresses evicts only entries.
 
 use super::table::Address;
-use crate::endpoints::PortId;
+use crate::endpoints::port_id::PortId;
 
-/// What a decision is about.
+/// Ingress port, network and addresses of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Key {
     high: u64,
@@ -33,58 +32,53 @@ impl Key {
     }
 }
 
-/// A decision as it is kept: where to, as one port or as a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kept {
-    /// One port.
+pub(super) enum CachedVerdict {
     One(PortId),
-    /// Nowhere: there is no route.
-    Nowhere,
-    /// Not allowed: the source address belongs to another port.
+    NoRoute,
+    /// The source address belongs to another port.
     Spoofed,
-    /// Many: the number of a list.
+    /// The index of a list of ports.
     Many(u16),
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Entry {
+struct CacheEntry {
     key: Key,
     generation: u32,
     until: u32,
-    kept: Kept,
-    traffic: Carried,
+    verdict: CachedVerdict,
+    traffic: FlowCounters,
 }
 
-/// Frames and bytes that followed a decision.
+/// Frames and bytes that took a cached verdict.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Carried {
-    /// Frames.
+pub struct FlowCounters {
     pub frames: u64,
-    /// Bytes.
     pub bytes: u64,
 }
 
 const WAYS: usize = 4;
 const SETS: usize = 1024;
 
-/// 4096 decisions.
+/// A set-associative cache of 4096 verdicts.
 #[derive(Debug)]
 pub(super) struct Cache {
-    entries: Vec<Entry>,
-    /// Which of a set is replaced next.
+    entries: Vec<CacheEntry>,
+    /// The way of a set that is evicted next.
     turn: u8,
-    /// Mixed into the place of a key, so that nobody outside knows which keys collide.
+    /// Mixed into the hash of a key, so that a guest cannot choose keys that collide.
     seed: u64,
 }
 
 impl Cache {
     pub fn new(seed: u64) -> Cache {
-        let empty = Entry {
+        let empty = CacheEntry {
             key: Key::default(),
             generation: 0,
             until: 0,
-            kept: Kept::Nowhere,
-            traffic: Carried::default(),
+            verdict: CachedVerdict::NoRoute,
+            traffic: FlowCounters::default(),
         };
         Cache {
             entries: vec![empty; WAYS * SETS],
@@ -99,31 +93,36 @@ impl Cache {
         (folded >> 54) as usize % SETS * WAYS
     }
 
-    /// The decision about a key, if it is of this generation and not too old, for a frame of so
-    /// many bytes. Generation 0 is none.
+    /// The verdict about a key, if it belongs to this generation and has not expired. Counts a frame of `bytes` bytes.
+    /// No verdict belongs to generation 0.
     #[inline]
-    pub fn find(&mut self, key: Key, generation: u32, now: u32, bytes: u32) -> Option<Kept> {
+    pub fn find(
+        &mut self,
+        key: Key,
+        generation: u32,
+        now: u32,
+        bytes: u32,
+    ) -> Option<CachedVerdict> {
         let first = self.set(key);
         let entry = self.entries[first..first + WAYS].iter_mut().find(|entry| {
             entry.key == key && entry.generation == generation && now < entry.until
         })?;
         entry.traffic.frames += 1;
         entry.traffic.bytes += u64::from(bytes);
-        Some(entry.kept)
+        Some(entry.verdict)
     }
 
-    /// Keeps a decision until a second that is not in it any more; returns what followed the one
-    /// that had its place.
-    pub fn keep(
+    /// Inserts a verdict that expires at second `until`; returns the counters of the evicted one.
+    pub fn insert(
         &mut self,
         key: Key,
         generation: u32,
         until: u32,
-        kept: Kept,
-    ) -> Option<(Key, Carried)> {
+        verdict: CachedVerdict,
+    ) -> Option<(Key, FlowCounters)> {
         let first = self.set(key);
         let set = &mut self.entries[first..first + WAYS];
-        let place = set
+        let way = set
             .iter()
             .position(|entry| entry.key == key)
             .or_else(|| set.iter().position(|entry| entry.generation != generation))
@@ -131,21 +130,21 @@ impl Cache {
                 self.turn = self.turn.wrapping_add(1);
                 usize::from(self.turn) % WAYS
             });
-        let before = set[place];
-        set[place] = Entry {
+        let before = set[way];
+        set[way] = CacheEntry {
             key,
             generation,
             until,
-            kept,
-            traffic: Carried::default(),
+            verdict,
+            traffic: FlowCounters::default(),
         };
         (before.traffic.frames > 0).then_some((before.key, before.traffic))
     }
 
-    /// Takes what followed the decisions since it was last asked.
-    pub fn take_traffic(&mut self) -> impl Iterator<Item = (Key, Carried)> + '_ {
-        let carried = self.entries.iter_mut().filter(|e| e.traffic.frames > 0);
-        carried.map(|entry| (entry.key, std::mem::take(&mut entry.traffic)))
+    /// Takes the counters of all verdicts.
+    pub fn take_traffic(&mut self) -> impl Iterator<Item = (Key, FlowCounters)> + '_ {
+        let used = self.entries.iter_mut().filter(|e| e.traffic.frames > 0);
+        used.map(|entry| (entry.key, std::mem::take(&mut entry.traffic)))
     }
 }
 
@@ -154,11 +153,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_decision_is_found_in_its_generation_and_time_only() {
+    fn verdicts_expire_with_their_generation_and_time() {
         let mut cache = Cache::new(12345);
         let key = Key::new(PortId(1), 2, 0x0200_0000_0001, 0x0200_0000_0002);
-        cache.keep(key, 1, 10, Kept::One(PortId(9)));
-        assert_eq!(cache.find(key, 1, 9, 64), Some(Kept::One(PortId(9))));
+        cache.insert(key, 1, 10, CachedVerdict::One(PortId(9)));
+        assert_eq!(
+            cache.find(key, 1, 9, 64),
+            Some(CachedVerdict::One(PortId(9)))
+        );
         assert_eq!(cache.find(key, 1, 10, 64), None);
         assert_eq!(cache.find(key, 2, 0, 64), None);
         let other = Key::new(PortId(1), 3, 0x0200_0000_0001, 0x0200_0000_0002);
@@ -166,13 +168,18 @@ mod tests {
     }
 
     #[test]
-    fn it_never_grows() {
+    fn the_cache_never_grows() {
         let mut cache = Cache::new(1);
         for source in 0..100_000 {
-            cache.keep(Key::new(PortId(0), 0, source, 5), 1, 10, Kept::Nowhere);
+            cache.insert(
+                Key::new(PortId(0), 0, source, 5),
+                1,
+                10,
+                CachedVerdict::NoRoute,
+            );
         }
         let last = Key::new(PortId(0), 0, 99_999, 5);
-        assert_eq!(cache.find(last, 1, 0, 64), Some(Kept::Nowhere));
+        assert_eq!(cache.find(last, 1, 0, 64), Some(CachedVerdict::NoRoute));
         assert_eq!(cache.entries.len(), WAYS * SETS);
     }
 }

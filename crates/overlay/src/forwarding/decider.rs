@@ -1,34 +1,25 @@
-//! A dispatcher's decisions.
+//! Decides where frames go, for one dispatcher.
 
 use std::sync::Arc;
 
-use super::cache::{Cache, Carried, Kept, Key};
+use super::cache::{Cache, CachedVerdict, FlowCounters, Key};
+use super::flow::Flow;
 use super::learned::Learned;
 use super::limit::Limit;
 use super::matrix::Matrix;
-use super::table::{Address, PortKind, Table, Which, address, is_group, mac};
-use crate::dispatch::Decision;
-use crate::endpoints::{DropReason, PortId};
+use super::table::{PortKind, Query, RuleClass, Table, address, is_group, mac};
+use super::verdict::Verdict;
+use crate::endpoints::DropReason;
+use crate::endpoints::port_id::PortId;
 use crate::frames::Frame;
 
-/// Where a frame goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict<'a> {
-    /// To this port.
-    One(PortId),
-    /// To all these.
-    Many(&'a [PortId]),
-    /// Nowhere.
-    Drop(DropReason),
-}
+/// Maximum lifetime of a cached verdict, in seconds; shorter where addresses age faster.
+const MAX_LIFETIME: u32 = 60;
 
-/// How long a decision is kept at most, in seconds; shorter when addresses age faster.
-const KEPT: u32 = 60;
-
-/// Most lists of ports that are kept; then all are forgotten.
+/// Maximum number of lists of ports; the cache is flushed when it is reached.
 const MAX_LISTS: usize = 1024;
 
-/// Decides for one dispatcher.
+/// Table, learned addresses and cache of one dispatcher.
 #[derive(Debug)]
 pub struct Decider {
     table: Arc<Table>,
@@ -38,19 +29,18 @@ pub struct Decider {
     generation: u32,
     moves: u32,
     lists: Vec<Box<[PortId]>>,
-    /// Decisions that were made since they were last taken, and that last.
-    fresh: Vec<Decision>,
+    /// Flows that were decided since they were last drained, and that can be offloaded.
+    new: Vec<(Flow, PortId)>,
     scratch: Vec<PortId>,
     limits: Vec<Limit>,
     now: u64,
     seconds: u32,
-    /// Frames decided by the cache, and not.
     hits: u64,
     misses: u64,
 }
 
 impl Decider {
-    /// A decider that knows nothing yet. `seed` is random.
+    /// A decider with an empty cache. `seed` is random.
     #[must_use]
     pub fn new(table: Arc<Table>, learned: Arc<Learned>, seed: u64) -> Decider {
         Decider {
@@ -61,7 +51,7 @@ impl Decider {
             matrix: Matrix::default(),
             generation: 1,
             lists: Vec::new(),
-            fresh: Vec::new(),
+            new: Vec::new(),
             scratch: Vec::new(),
             limits: Vec::new(),
             now: 0,
@@ -71,86 +61,80 @@ impl Decider {
         }
     }
 
-    /// Takes a new table; what was decided by the old one is forgotten.
+    /// Installs a new table and flushes the cache.
     pub fn install(&mut self, table: Arc<Table>) {
         self.collect();
         self.table = table;
-        self.forget();
+        self.flush();
     }
 
-    /// Begins a batch at this time, in nanoseconds since the switch started.
+    /// Begins a batch at `now`, in ns since the switch started.
     pub fn begin(&mut self, now: u64) {
         self.now = now;
         self.seconds = u32::try_from(now / 1_000_000_000).unwrap_or(u32::MAX);
         let moves = self.learned.moves();
         if moves != self.moves {
             self.moves = moves;
-            self.forget();
+            self.flush();
         }
     }
 
-    /// Frames decided by the cache and not by it.
+    /// Cache hits and misses.
     #[must_use]
     pub const fn hits_and_misses(&self) -> (u64, u64) {
         (self.hits, self.misses)
     }
 
-    /// The decisions that were made since this was last asked, and that last.
-    pub fn take_fresh(&mut self) -> impl Iterator<Item = Decision> + '_ {
-        self.fresh.drain(..)
+    /// Drains the flows that were decided since the last call and can be offloaded, with their egress ports.
+    pub fn drain_new(&mut self) -> impl Iterator<Item = (Flow, PortId)> + '_ {
+        self.new.drain(..)
     }
 
-    /// Where frames go by what is known now, if that is one port and lasts: (where they come in, their
-    /// network's number, their sender, their receiver). `seen` says that one has come, which keeps
-    /// the sender's address known.
+    /// The egress port of a flow, if it can be offloaded. `is_used`: a frame of the flow has passed, which keeps its
+    /// source address from ageing.
     #[must_use]
-    pub fn settled(
-        &mut self,
-        (ingress, vni, source, destination): (PortId, u32, [u8; 6], [u8; 6]),
-        seen: bool,
-    ) -> Option<PortId> {
-        let network = self.table.network(vni)?;
-        let (source, destination) = (address(source), address(destination));
-        if !self.table.carries(ingress, network)
-            || is_group(source)
-            || !self.table.may_use(network, ingress, source)
-        {
+    pub fn egress(&mut self, flow: &Flow, is_used: bool) -> Option<PortId> {
+        let network = self.table.network(flow.network)?;
+        let query = Query {
+            ingress: flow.ingress,
+            source: address(flow.source),
+            destination: address(flow.destination),
+        };
+        if !self.table.carries(query.ingress, network) || self.is_spoofed(network, query) {
             return None;
         }
-        let net = &self.table.nets[usize::from(network)];
-        if seen && net.learning {
-            self.learned
-                .learn(vni, source, ingress, self.seconds, net.age_seconds);
+        if is_used {
+            self.learn(network, query);
         }
         let mut outputs = Vec::new();
-        let is_settled = self.outputs(network, (ingress, source, destination), &mut outputs);
+        let is_known = self.outputs(network, query, &mut outputs);
         match outputs.as_slice() {
-            [one] if is_settled => Some(*one),
+            [one] if is_known => Some(*one),
             _ => None,
         }
     }
 
-    /// Who sent how much to whom, since this decider began.
+    /// Traffic by source and destination since this decider was made.
     #[must_use]
     pub fn matrix(&mut self) -> &Matrix {
         self.collect();
         &self.matrix
     }
 
-    /// Moves what the cache counted into the matrix. Networks have other numbers in another table.
+    /// Moves the cache's counters into the matrix: network indexes change with the table.
     fn collect(&mut self) {
-        for (key, carried) in self.cache.take_traffic() {
-            self.matrix.add(&self.table, key, carried);
+        for (key, traffic) in self.cache.take_traffic() {
+            self.matrix.add(&self.table, key, traffic);
         }
     }
 
-    fn forget(&mut self) {
-        // Generation 0 is no generation: it is what empty entries have.
+    fn flush(&mut self) {
+        // Empty entries have generation 0.
         self.generation = self.generation.wrapping_add(1).max(1);
         self.lists.clear();
     }
 
-    /// The network of a frame, if it may be in it.
+    /// The index of a frame's network.
     fn network(&self, frame: &Frame) -> Result<u16, DropReason> {
         match self.table.kind(frame.ingress) {
             Some(PortKind::Interface { network } | PortKind::Direct { network }) => Ok(network),
@@ -159,7 +143,7 @@ impl Decider {
         }
     }
 
-    /// Where a frame goes, and in which network (its VNI).
+    /// The VNI of a frame and its verdict.
     #[inline]
     pub fn decide(&mut self, frame: &Frame) -> (u32, Verdict<'_>) {
         let network = match self.network(frame) {
@@ -167,35 +151,39 @@ impl Decider {
             Err(reason) => return (0, Verdict::Drop(reason)),
         };
         let vni = self.table.nets[usize::from(network)].vni;
-        let (source, destination) = (address(frame.source()), address(frame.destination()));
-        let key = Key::new(frame.ingress, network, source, destination);
-        let kept = match self
+        let query = Query {
+            ingress: frame.ingress,
+            source: address(frame.source()),
+            destination: address(frame.destination()),
+        };
+        let key = Key::new(query.ingress, network, query.source, query.destination);
+        let cached = match self
             .cache
             .find(key, self.generation, self.seconds, frame.len)
         {
-            Some(kept) => {
+            Some(verdict) => {
                 self.hits += 1;
-                kept
+                verdict
             }
             None => {
                 self.misses += 1;
-                let carried = Carried {
+                let traffic = FlowCounters {
                     frames: 1,
                     bytes: u64::from(frame.len),
                 };
-                self.matrix.add(&self.table, key, carried);
-                self.look_up(key, network, (frame.ingress, source, destination))
+                self.matrix.add(&self.table, key, traffic);
+                self.look_up(key, network, query)
             }
         };
-        let is_for_many = is_group(destination) || matches!(kept, Kept::Many(_));
-        if is_for_many && !self.admits(frame.ingress, network) {
+        let is_flooded = is_group(query.destination) || matches!(cached, CachedVerdict::Many(_));
+        if is_flooded && !self.admits(frame.ingress, network) {
             return (vni, Verdict::Drop(DropReason::Limited));
         }
-        let verdict = match kept {
-            Kept::One(port) => Verdict::One(port),
-            Kept::Many(list) => Verdict::Many(&self.lists[usize::from(list)]),
-            Kept::Nowhere => Verdict::Drop(DropReason::NoRoute),
-            Kept::Spoofed => Verdict::Drop(DropReason::Spoofed),
+        let verdict = match cached {
+            CachedVerdict::One(port) => Verdict::One(port),
+            CachedVerdict::Many(list) => Verdict::Many(&self.lists[usize::from(list)]),
+            CachedVerdict::NoRoute => Verdict::Drop(DropReason::NoRoute),
+            CachedVerdict::Spoofed => Verdict::Drop(DropReason::Spoofed),
         };
         (vni, verdict)
     }
@@ -209,106 +197,120 @@ impl Decider {
         self.limits[at].admits(rate, self.now)
     }
 
-    fn look_up(&mut self, key: Key, network: u16, way: (PortId, Address, Address)) -> Kept {
-        let (ingress, source, destination) = way;
+    /// Whether the source address is a group's, which never sends (IEEE 802.3, 3.2.3), or not the port's to use.
+    fn is_spoofed(&self, network: u16, query: Query) -> bool {
+        is_group(query.source) || !self.table.may_use(network, query.ingress, query.source)
+    }
+
+    fn learn(&self, network: u16, query: Query) {
         let net = &self.table.nets[usize::from(network)];
-        if !self.table.carries(ingress, network) {
-            return self.keep(key, KEPT, Kept::Nowhere);
-        }
-        // A group never sends (IEEE 802.3, 3.2.3): who claims to be one lies.
-        if is_group(source) || !self.table.may_use(network, ingress, source) {
-            return self.keep(key, KEPT, Kept::Spoofed);
-        }
-        let (age, vni) = (net.age_seconds, net.vni);
         if net.learning {
+            let (now, age) = (self.seconds, net.age_seconds);
             self.learned
-                .learn(net.vni, source, ingress, self.seconds, age);
+                .learn(net.vni, query.source, query.ingress, now, age);
         }
+    }
+
+    fn look_up(&mut self, key: Key, network: u16, query: Query) -> CachedVerdict {
+        if !self.table.carries(query.ingress, network) {
+            return self.insert(key, MAX_LIFETIME, CachedVerdict::NoRoute);
+        }
+        if self.is_spoofed(network, query) {
+            return self.insert(key, MAX_LIFETIME, CachedVerdict::Spoofed);
+        }
+        self.learn(network, query);
+        let net = &self.table.nets[usize::from(network)];
+        let (age, vni) = (net.age_seconds, net.vni);
         let mut outputs = std::mem::take(&mut self.scratch);
         outputs.clear();
-        let is_settled = self.outputs(network, way, &mut outputs);
-        let kept = match outputs.as_slice() {
-            [] => Kept::Nowhere,
-            [one] => Kept::One(*one),
+        let is_known = self.outputs(network, query, &mut outputs);
+        let verdict = match outputs.as_slice() {
+            [] => CachedVerdict::NoRoute,
+            [one] => CachedVerdict::One(*one),
             many => {
                 if self.lists.len() >= MAX_LISTS {
-                    self.forget();
+                    self.flush();
                 }
                 self.list(many)
             }
         };
         self.scratch = outputs;
-        // An unknown destination may be known with the next frame: that is not kept. The source is
-        // to be seen again before it ages, so that its address stays known.
-        if let (true, Kept::One(egress)) = (is_settled, kept) {
-            self.fresh.push(Decision {
-                ingress,
+        if let (true, CachedVerdict::One(egress)) = (is_known, verdict) {
+            let flow = Flow {
+                ingress: query.ingress,
                 network: vni,
-                source: mac(source),
-                destination: mac(destination),
-                egress,
-            });
+                source: mac(query.source),
+                destination: mac(query.destination),
+            };
+            self.new.push((flow, egress));
         }
-        match is_settled || is_group(destination) {
-            true => self.keep(key, KEPT.min(age / 4).max(1), kept),
-            false => kept,
+        // An unknown destination may be learned with the next frame, so it is not cached. Entries expire before the
+        // source's address ages, so that it is learned again.
+        if is_known || is_group(query.destination) {
+            self.insert(key, MAX_LIFETIME.min(age / 4).max(1), verdict)
+        } else {
+            verdict
         }
     }
 
-    /// The number of this list of ports.
-    fn list(&mut self, ports: &[PortId]) -> Kept {
+    /// The index of this list of ports.
+    fn list(&mut self, ports: &[PortId]) -> CachedVerdict {
         let known = self.lists.iter().position(|list| **list == *ports);
         let at = known.unwrap_or_else(|| {
             self.lists.push(ports.into());
             self.lists.len() - 1
         });
-        Kept::Many(u16::try_from(at).unwrap_or_default())
+        CachedVerdict::Many(u16::try_from(at).unwrap_or_default())
     }
 
-    fn keep(&mut self, key: Key, seconds: u32, kept: Kept) -> Kept {
+    fn insert(&mut self, key: Key, seconds: u32, verdict: CachedVerdict) -> CachedVerdict {
         let until = self.seconds.saturating_add(seconds);
-        let before = self.cache.keep(key, self.generation, until, kept);
-        if let Some((key, carried)) = before {
-            self.matrix.add(&self.table, key, carried);
+        let evicted = self.cache.insert(key, self.generation, until, verdict);
+        if let Some((key, traffic)) = evicted {
+            self.matrix.add(&self.table, key, traffic);
         }
-        kept
+        verdict
     }
 
-    /// Collects where a frame goes; true if the destination is known to be there.
-    fn outputs(
-        &self,
-        network: u16,
-        way: (PortId, Address, Address),
-        outputs: &mut Vec<PortId>,
-    ) -> bool {
-        let (ingress, _, destination) = way;
+    /// Collects the egress ports of a frame; true if the destination is known.
+    fn outputs(&self, network: u16, query: Query, outputs: &mut Vec<PortId>) -> bool {
         let net = &self.table.nets[usize::from(network)];
-        if self.table.matching(network, Which::Exact, way, outputs) {
+        let is_group = is_group(query.destination);
+        if self
+            .table
+            .matching(network, RuleClass::Exact, query, outputs)
+        {
             return true;
         }
-        if net.learning && !is_group(destination) {
+        if net.learning && !is_group {
             let learned = || {
                 self.learned
-                    .find(net.vni, destination, self.seconds, net.age_seconds)
+                    .find(net.vni, query.destination, self.seconds, net.age_seconds)
             };
-            if let Some(port) = self.table.owner(network, destination).or_else(learned) {
-                // Known to be where it came from, or beyond another link: it need not go anywhere.
-                if self.table.may_pass(ingress, port) {
+            let owner = self.table.owner(network, query.destination);
+            if let Some(port) = owner.or_else(learned) {
+                // A destination at the ingress port, or beyond another link, is not forwarded to.
+                if self.table.may_pass(query.ingress, port) {
                     outputs.push(port);
                 }
                 return true;
             }
         }
-        let floods = net.learning && is_group(destination);
-        if !floods && self.table.matching(network, Which::General, way, outputs) {
+        let floods = net.learning && is_group;
+        if !floods
+            && self
+                .table
+                .matching(network, RuleClass::General, query, outputs)
+        {
             return !net.learning;
         }
         if net.learning {
             let members = net.members.iter().copied();
-            outputs.extend(members.filter(|port| self.table.may_pass(ingress, *port)));
+            outputs.extend(members.filter(|port| self.table.may_pass(query.ingress, *port)));
         }
         if outputs.is_empty() {
-            self.table.matching(network, Which::Otherwise, way, outputs);
+            self.table
+                .matching(network, RuleClass::Otherwise, query, outputs);
         }
         !net.learning
     }

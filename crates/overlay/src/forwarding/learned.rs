@@ -1,4 +1,4 @@
-//! Where addresses were seen: shared by all dispatchers, asked only when a cache does not know.
+//! The learned addresses, shared by all dispatchers and read only on a cache miss.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -6,16 +6,16 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Instant;
 
 use super::table::Address;
-use crate::endpoints::PortId;
+use crate::endpoints::port_id::PortId;
 
-/// Most addresses of one port: a guest that invents addresses fills its own share only.
+/// Maximum number of addresses of one port: a guest that invents addresses fills its own share only.
 const MAX_OF_PORT: u32 = 4096;
 
-/// Most addresses of all.
+/// Maximum number of addresses of all ports.
 const MAX: usize = 1 << 16;
 
-/// Most moves of addresses to one port in a second. Each makes every dispatcher decide anew, so two ports
-/// that claim one address by turns would take the caches from everybody.
+/// Maximum number of moves of addresses to one port in a second. Each move invalidates every dispatcher's cache, so
+/// two ports that claim one address by turns would slow down all others.
 const MAX_MOVES: u32 = 256;
 
 #[derive(Debug, Clone, Copy)]
@@ -24,11 +24,11 @@ struct Seen {
     at: u32,
 }
 
-/// What one port has of the table.
+/// The part of the table that one port uses.
 #[derive(Debug, Default, Clone, Copy)]
 struct Share {
     addresses: u32,
-    /// Moves to it, in this second.
+    /// Moves to the port in this second.
     moves: u32,
     second: u32,
 }
@@ -52,19 +52,19 @@ impl Share {
 struct Known {
     by_address: HashMap<(u32, Address), Seen>,
     of_port: HashMap<PortId, Share>,
-    /// When old addresses were last looked for.
+    /// The second of the last sweep.
     swept: Option<u32>,
 }
 
 impl Known {
-    /// Whether there is room for one address more of a port.
+    /// Whether there is room for another address of a port.
     fn has_room(&self, port: PortId) -> bool {
         let own = self.of_port.get(&port).map_or(0, |share| share.addresses);
         own < MAX_OF_PORT && self.by_address.len() < MAX
     }
 
-    /// Whether to note this would change anything: most frames are answered here, under a lock that all
-    /// dispatchers may have at once, however many addresses a port invents.
+    /// Whether learning this would change anything. Most frames end here, under a lock that all dispatchers can hold
+    /// at once, however many addresses a port invents.
     fn is_news(&self, key: (u32, Address), port: PortId, now: u32) -> bool {
         match self.by_address.get(&key) {
             Some(seen) if seen.port == port => seen.at != now,
@@ -76,8 +76,7 @@ impl Known {
         }
     }
 
-    /// What has not been heard of for long makes room. A sweep takes as long as the table is large, so there
-    /// is one in a second at most.
+    /// Drops addresses older than `age`. A sweep visits the whole table, so there is at most one per second.
     fn sweep(&mut self, now: u32, age: u32) {
         if self.swept == Some(now) {
             return;
@@ -98,15 +97,13 @@ impl Known {
     }
 }
 
-/// Learned addresses of all networks. Networks are known by their VNI here, which stays when the
-/// table is compiled anew. Times are whole seconds since the switch started.
+/// Learned addresses of all networks. Networks are identified by VNI, which survives a new table. Times are whole
+/// seconds since the switch started.
 #[derive(Debug)]
 pub struct Learned {
-    /// When the switch started: what all times count from.
     start: Instant,
     known: RwLock<Known>,
-    /// Counts the moves of addresses from one port to another: cached decisions from before one are
-    /// stale.
+    /// Moves of addresses from one port to another: cached verdicts from before a move are stale.
     moves: AtomicU32,
 }
 
@@ -121,25 +118,25 @@ impl Default for Learned {
 }
 
 impl Learned {
-    /// When the switch started.
+    /// The start of the switch, which all times count from.
     #[must_use]
     pub const fn start(&self) -> Instant {
         self.start
     }
 
-    /// Nanoseconds since then.
+    /// Nanoseconds since the start.
     #[must_use]
     pub fn now(&self) -> u64 {
         u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// How many moves there were.
+    /// The number of moves.
     #[must_use]
     pub fn moves(&self) -> u32 {
         self.moves.load(Relaxed)
     }
 
-    /// Notes that an address was seen at a port.
+    /// Learns that an address was seen at a port.
     pub(super) fn learn(&self, vni: u32, source: Address, port: PortId, now: u32, age: u32) {
         let key = (vni, source);
         if !self.read().is_news(key, port, now) {
@@ -149,7 +146,7 @@ impl Learned {
         if !known.by_address.contains_key(&key) && !known.has_room(port) {
             known.sweep(now, age);
         }
-        // Another dispatcher may have had the lock meanwhile.
+        // Another dispatcher may have held the lock meanwhile.
         if !known.is_news(key, port, now) {
             return;
         }
@@ -174,7 +171,7 @@ impl Learned {
         }
     }
 
-    // No panic leaves a table that cannot be used, and a switch that does not learn any more would not say so.
+    // The table is valid after any panic, and a switch that stops learning would not report it.
     fn read(&self) -> RwLockReadGuard<'_, Known> {
         self.known.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -183,7 +180,7 @@ impl Learned {
         self.known.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where an address is, if it was heard of within `age` seconds.
+    /// The port of an address, if it was seen within `age` seconds.
     pub(super) fn find(
         &self,
         vni: u32,
@@ -196,12 +193,12 @@ impl Learned {
         (now.saturating_sub(seen.at) <= age).then_some(seen.port)
     }
 
-    /// Makes every dispatcher decide anew about what it has decided.
-    pub fn doubt(&self) {
+    /// Invalidates the caches of all dispatchers.
+    pub fn invalidate(&self) {
         self.moves.fetch_add(1, Relaxed);
     }
 
-    /// Forgets what was learned at a port that is gone.
+    /// Forgets the addresses of a port that is gone.
     pub fn forget(&self, port: PortId) {
         let mut known = self.write();
         known.by_address.retain(|_, seen| seen.port != port);
@@ -215,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_that_invents_addresses_fills_its_own_share_only() {
+    fn invented_addresses_fill_only_the_share_of_their_port() {
         let learned = Learned::default();
         for source in 0..u64::from(MAX_OF_PORT) * 2 {
             learned.learn(1, source * 2, PortId(1), 0, 300);
@@ -223,19 +220,19 @@ mod tests {
         learned.learn(1, 0x10_0000_0000, PortId(2), 0, 300);
         assert_eq!(learned.find(1, 0x10_0000_0000, 0, 300), Some(PortId(2)));
         assert_eq!(learned.find(1, u64::from(MAX_OF_PORT) * 2, 0, 300), None);
-        // Once the invented ones are old, they make room.
+        // Expired addresses make room.
         learned.learn(1, 0x20_0000_0000, PortId(1), 1000, 300);
         assert_eq!(learned.find(1, 0x20_0000_0000, 1000, 300), Some(PortId(1)));
     }
 
     #[test]
-    fn two_ports_that_claim_one_address_by_turns_are_believed_a_limited_number_of_times() {
+    fn moves_of_one_address_between_two_ports_are_limited() {
         let learned = Learned::default();
         for turn in 0..10_000 {
             learned.learn(1, 2, PortId(turn % 2), 7, 300);
         }
         assert!(learned.moves() <= 2 * MAX_MOVES, "{}", learned.moves());
-        // One that moves in the next second is believed at once.
+        // The limit is per second.
         let holder = learned.find(1, 2, 7, 300).unwrap();
         let other = PortId(1 - holder.0);
         learned.learn(1, 2, other, 8, 300);
@@ -243,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_move_is_noticed_and_age_ends_belief() {
+    fn moves_are_counted_and_addresses_expire() {
         let learned = Learned::default();
         learned.learn(1, 2, PortId(1), 0, 300);
         learned.learn(1, 2, PortId(1), 5, 300);

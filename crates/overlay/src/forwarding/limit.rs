@@ -1,23 +1,24 @@
-//! How many frames for everybody a port may send.
+//! The limit of broadcasts, multicasts and unknown destinations of a port.
 
-/// A token bucket: a second's worth may come at once. Times are in nanoseconds.
+/// A token bucket that holds one second's worth. Times are in ns.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Limit {
-    /// Billionths of a frame that may still pass.
+    /// Tokens, in billionths of a frame.
     level: u64,
     last: u64,
 }
 
 impl Limit {
-    /// Whether one more may pass now, at `rate` frames per second.
+    /// Takes a token if there is one, at `rate` frames per second.
     pub fn admits(&mut self, rate: u32, now: u64) -> bool {
         const FRAME: u64 = 1_000_000_000;
         let full = u64::from(rate) * FRAME;
         let elapsed = now.saturating_sub(self.last).min(FRAME);
-        // Before the first frame the bucket is as good as full.
-        let gained = match self.last {
-            0 => full,
-            _ => u64::from(rate) * elapsed,
+        // The bucket is full before the first frame.
+        let gained = if self.last == 0 {
+            full
+        } else {
+            u64::from(rate) * elapsed
         };
         self.last = now.max(1);
         self.level = (self.level + gained).min(full);
@@ -34,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_of_frames_at_once_and_then_the_rate() {
+    fn one_second_of_burst_then_the_rate() {
         let mut limit = Limit::default();
         let at_once = (0..50).filter(|_| limit.admits(10, 1_000)).count();
         assert_eq!(at_once, 10);

@@ -1,21 +1,21 @@
-//! Who sends how much to whom: VNET's monitoring, from which traffic is placed and rerouted.
+//! Traffic by source and destination: VNET's monitoring, on which placement and rerouting are based.
 
 use std::collections::HashMap;
 
 use latlab_model::spec::Mac;
 
-use super::cache::{Carried, Key};
+use super::cache::{FlowCounters, Key};
 use super::table::{self, Address, Table};
 
-/// Most pairs that are told apart. Whoever invents addresses only fills the rest.
+/// Maximum number of pairs that are counted apart. Further (invented) addresses go to the rest.
 const MAX_PAIRS: usize = 1 << 14;
 
 /// Frames and bytes by network, source and destination.
 #[derive(Debug, Clone, Default)]
 pub struct Matrix {
-    pairs: HashMap<(u32, Mac, Mac), Carried>,
-    /// What did not fit.
-    rest: Carried,
+    pairs: HashMap<(u32, Mac, Mac), FlowCounters>,
+    /// Traffic of all other pairs.
+    rest: FlowCounters,
 }
 
 fn mac(address: Address) -> Mac {
@@ -23,22 +23,23 @@ fn mac(address: Address) -> Mac {
 }
 
 impl Matrix {
-    pub(super) fn add(&mut self, table: &Table, key: Key, carried: Carried) {
+    pub(super) fn add(&mut self, table: &Table, key: Key, carried: FlowCounters) {
         let vni = table.vni(key.network()).unwrap_or_default();
         self.count((vni, mac(key.source()), mac(key.destination())), carried);
     }
 
-    fn count(&mut self, pair: (u32, Mac, Mac), carried: Carried) {
+    fn count(&mut self, pair: (u32, Mac, Mac), carried: FlowCounters) {
         let is_full = self.pairs.len() >= MAX_PAIRS && !self.pairs.contains_key(&pair);
-        let sum = match is_full {
-            true => &mut self.rest,
-            false => self.pairs.entry(pair).or_default(),
+        let sum = if is_full {
+            &mut self.rest
+        } else {
+            self.pairs.entry(pair).or_default()
         };
         sum.frames += carried.frames;
         sum.bytes += carried.bytes;
     }
 
-    /// Adds what another dispatcher counted.
+    /// Adds the counts of another dispatcher.
     pub fn merge(&mut self, other: &Matrix) {
         for (pair, carried) in &other.pairs {
             self.count(*pair, *carried);
@@ -47,9 +48,9 @@ impl Matrix {
         self.rest.bytes += other.rest.bytes;
     }
 
-    /// The pairs: VNI, source, destination and what was sent, the most bytes first.
+    /// The pairs as (VNI, source, destination, traffic), most bytes first.
     #[must_use]
-    pub fn pairs(&self) -> Vec<(u32, Mac, Mac, Carried)> {
+    pub fn pairs(&self) -> Vec<(u32, Mac, Mac, FlowCounters)> {
         let mut pairs: Vec<_> = self
             .pairs
             .iter()
@@ -66,9 +67,9 @@ impl Matrix {
         pairs
     }
 
-    /// What belongs to pairs that are not told apart.
+    /// Traffic of pairs that are not counted apart.
     #[must_use]
-    pub const fn rest(&self) -> Carried {
+    pub const fn rest(&self) -> FlowCounters {
         self.rest
     }
 }

@@ -1,25 +1,28 @@
-//! Where a frame goes.
+//! Forwarding decisions.
 //!
-//! The configuration is compiled into a [`Table`], which never changes; a change of configuration is
-//! a new table, which the dispatchers take between two batches. Where addresses are is learned into
-//! [`Learned`], which all dispatchers share. In front of both, each dispatcher has a cache of its
-//! own, bounded, so that the usual frame costs one look (VNET/P's routing cache, Cui 2013, 5.1.2).
-//! [`Decider`] is the three together.
+//! The configuration is compiled into an immutable [`Table`]. A change of configuration makes a new table, which the
+//! dispatchers take between two batches. Addresses are learned into [`Learned`], which all dispatchers share. In front
+//! of both, each dispatcher has a private, bounded cache, so that most frames cost one lookup (VNET/P's routing cache,
+//! Cui 2013, 5.1.2). [`Decider`] combines the three.
 //!
-//! In a network that learns, in this order: a route for exactly this destination; where the address
-//! is bound or was learned; a route for many; flooding; a route for what nobody else wants. In one that does not
-//! learn, routes alone. Never back to where a frame came from, and never from one link to another
-//! unless a route names the link it came from (split horizon).
+//! Precedence in a learning network: a route for exactly this destination; the port where the address is bound or was
+//! learned; a general route; flooding; a fallback route. In a network without learning, routes alone decide. Frames
+//! never return to the port they came from, and never go from one link to another unless a route names the link they
+//! came from (split horizon).
 
 mod cache;
 mod decider;
+mod flow;
 mod learned;
 mod limit;
 mod matrix;
 mod table;
+mod verdict;
 
-pub use cache::Carried;
-pub use decider::{Decider, Verdict};
+pub use cache::FlowCounters;
+pub use decider::Decider;
+pub use flow::{Flow, FlowSink};
 pub use learned::Learned;
 pub use matrix::Matrix;
 pub use table::{PortKind, Table};
+pub use verdict::Verdict;

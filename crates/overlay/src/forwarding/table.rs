@@ -1,55 +1,47 @@
-//! The configuration, compiled: what may be looked up, and nothing that changes.
+//! The compiled configuration: immutable lookup tables.
 
 use std::collections::HashMap;
 
 use latlab_model::overlay::{LinkKind, Overlay, PortName, Qualifier, Route};
 
-use crate::endpoints::PortId;
+use crate::endpoints::port_id::PortId;
 
 /// An Ethernet address in the lower 48 bits.
 pub(super) type Address = u64;
 
-/// An address as a number.
 pub(super) const fn address(mac: [u8; 6]) -> Address {
     u64::from_be_bytes([0, 0, mac[0], mac[1], mac[2], mac[3], mac[4], mac[5]])
 }
 
-/// A number as an address.
 pub(super) const fn mac(address: Address) -> [u8; 6] {
     let bytes = address.to_be_bytes();
     [bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7]]
 }
 
-/// Whether it is a group's: the lowest bit of the first byte (IEEE 802.3, 3.2.3).
+/// Whether an address is a group's: the lowest bit of the first byte (IEEE 802.3, 3.2.3).
 pub(super) const fn is_group(address: Address) -> bool {
     address >> 40 & 1 == 1
 }
 
-/// What a port is.
+/// Kind of a port, by which it is forwarded to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PortKind {
-    /// A guest's, in one network.
-    Interface {
-        /// Index of the network.
-        network: u16,
-    },
-    /// The way to another host, for all networks or some (`Table::carries`).
+    /// A guest's interface, in the network with this index.
+    Interface { network: u16 },
+    /// A tunnel to another host, for all networks or some (`Table::carries`).
     Link,
-    /// Raw frames of one network.
-    Direct {
-        /// Index of the network.
-        network: u16,
-    },
+    /// Raw frames of the network with this index.
+    Direct { network: u16 },
 }
 
 #[derive(Debug)]
-pub(super) struct Port {
+pub(super) struct TablePort {
     pub kind: PortKind,
-    /// Whether it may use bound addresses only.
+    /// Whether the port may only use bound addresses.
     pub is_bound: bool,
 }
 
-/// How many routes match by how specific they are: destination first, then source.
+/// A route.
 #[derive(Debug)]
 struct Rule {
     source: Match,
@@ -63,7 +55,7 @@ enum Match {
     Is(Address),
     Not(Address),
     Any,
-    /// Only when no other rule matches.
+    /// Matches only if no other rule does.
     Otherwise,
 }
 
@@ -85,7 +77,7 @@ impl Match {
         }
     }
 
-    /// How specific it is.
+    /// Specificity: higher ranks win.
     const fn rank(self) -> u8 {
         match self {
             Match::Is(_) => 3,
@@ -102,37 +94,45 @@ pub(super) struct Net {
     pub learning: bool,
     pub flood: u32,
     pub age_seconds: u32,
-    /// Where a frame for everybody goes.
+    /// Destinations of a broadcast.
     pub members: Vec<PortId>,
     exact: HashMap<Address, Vec<Rule>>,
     general: Vec<Rule>,
     bound: HashMap<Address, PortId>,
 }
 
-/// Everything that is configured, by small numbers.
+/// The compiled configuration, indexed by small numbers.
 #[derive(Debug, Default)]
 pub struct Table {
-    pub(super) ports: Vec<Option<Port>>,
+    pub(super) ports: Vec<Option<TablePort>>,
     pub(super) nets: Vec<Net>,
     by_vni: HashMap<u32, u16>,
     /// The networks of links that do not carry all.
     carried: HashMap<PortId, Vec<u16>>,
 }
 
-/// Which rules are asked for.
+/// The fields of a frame that rules match.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Query {
+    pub ingress: PortId,
+    pub source: Address,
+    pub destination: Address,
+}
+
+/// Class of rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Which {
-    /// For exactly this destination.
+pub(super) enum RuleClass {
+    /// Rules for exactly this destination.
     Exact,
-    /// For many.
+    /// Rules for several destinations.
     General,
-    /// For what no other rule is for.
+    /// Fallback rules.
     Otherwise,
 }
 
 impl Table {
-    /// Compiles a configuration; `ids` says which number each interface and link has. Those without
-    /// one are not there yet and are left out.
+    /// Compiles a configuration; `ids` maps interfaces and links to port numbers. Those without a number are not open
+    /// and are left out.
     #[must_use]
     pub fn compile(overlay: &Overlay, ids: &HashMap<String, PortId>) -> Table {
         let names: Vec<&String> = overlay.networks.keys().collect();
@@ -190,28 +190,26 @@ impl Table {
         table
     }
 
-    /// The network with this number on the wire.
+    /// The index of the network with this VNI.
     #[must_use]
     pub fn network(&self, vni: u32) -> Option<u16> {
         self.by_vni.get(&vni).copied()
     }
 
-    /// The number on the wire of a network.
     pub(super) fn vni(&self, network: u16) -> Option<u32> {
         self.nets.get(usize::from(network)).map(|net| net.vni)
     }
 
-    /// What a port is.
     #[must_use]
     pub fn kind(&self, port: PortId) -> Option<PortKind> {
         self.port(port).map(|port| port.kind)
     }
 
-    pub(super) fn port(&self, port: PortId) -> Option<&Port> {
+    pub(super) fn port(&self, port: PortId) -> Option<&TablePort> {
         self.ports.get(usize::from(port.0))?.as_ref()
     }
 
-    /// Whether frames of a network come and go at a port.
+    /// Whether a port carries frames of a network.
     pub(super) fn carries(&self, port: PortId, network: u16) -> bool {
         match self.kind(port) {
             Some(PortKind::Interface { network: own } | PortKind::Direct { network: own }) => {
@@ -230,7 +228,7 @@ impl Table {
         if self.ports.len() <= at {
             self.ports.resize_with(at + 1, || None);
         }
-        self.ports[at] = Some(Port { kind, is_bound });
+        self.ports[at] = Some(TablePort { kind, is_bound });
     }
 
     fn add_rule(&mut self, network: u16, route: &Route, ids: &HashMap<String, PortId>) {
@@ -260,40 +258,41 @@ impl Table {
         )
     }
 
-    /// Whether a frame that came in at `ingress` may leave at `to` without a route that says so.
+    /// Whether a frame from `ingress` may leave at `to` without a route that names both (split horizon).
     pub(super) fn may_pass(&self, ingress: PortId, to: PortId) -> bool {
         to != ingress && !(self.is_link(ingress) && self.is_link(to))
     }
 
-    /// Appends where the most specific of the rules asked for lead; true if any matched.
+    /// Appends the destinations of the most specific matching rules of a class; true if any matched.
     pub(super) fn matching(
         &self,
         network: u16,
-        which: Which,
-        (ingress, source, destination): (PortId, Address, Address),
+        class: RuleClass,
+        query: Query,
         outputs: &mut Vec<PortId>,
     ) -> bool {
         let net = &self.nets[usize::from(network)];
-        let rules: &[Rule] = match which {
-            Which::Exact => net.exact.get(&destination).map_or(&[], Vec::as_slice),
-            Which::General | Which::Otherwise => &net.general,
+        let rules: &[Rule] = match class {
+            RuleClass::Exact => net.exact.get(&query.destination).map_or(&[], Vec::as_slice),
+            RuleClass::General | RuleClass::Otherwise => &net.general,
         };
         let otherwise =
             |rule: &Rule| rule.source == Match::Otherwise || rule.destination == Match::Otherwise;
         let start = outputs.len();
         let mut best = (0, 0);
         for rule in rules {
-            let asked = match which {
-                Which::Exact => true,
-                Which::General => !otherwise(rule),
-                Which::Otherwise => otherwise(rule),
+            let is_asked = match class {
+                RuleClass::Exact => true,
+                RuleClass::General => !otherwise(rule),
+                RuleClass::Otherwise => otherwise(rule),
             };
             let passes = match rule.from {
-                Some(from) => from == ingress && rule.to != ingress,
-                None => self.may_pass(ingress, rule.to),
+                Some(from) => from == query.ingress && rule.to != query.ingress,
+                None => self.may_pass(query.ingress, rule.to),
             };
-            let matches = rule.source.matches(source) && rule.destination.matches(destination);
-            if !asked || !passes || !matches {
+            let matches =
+                rule.source.matches(query.source) && rule.destination.matches(query.destination);
+            if !is_asked || !passes || !matches {
                 continue;
             }
             let rank = (rule.destination.rank(), rule.source.rank());
@@ -308,12 +307,12 @@ impl Table {
         outputs.len() > start
     }
 
-    /// Who has this address for itself.
+    /// The port that an address is bound to.
     pub(super) fn owner(&self, network: u16, address: Address) -> Option<PortId> {
         self.nets[usize::from(network)].bound.get(&address).copied()
     }
 
-    /// Whether this source address may be used at this port of this network.
+    /// Whether a port may send from this source address.
     pub(super) fn may_use(&self, network: u16, ingress: PortId, source: Address) -> bool {
         match self.owner(network, source) {
             Some(owner) => owner == ingress,

@@ -3,7 +3,7 @@
 use super::checksum::Sum;
 use super::offload::Offload;
 use super::sys::Segment;
-use crate::endpoints::PortId;
+use crate::endpoints::port_id::PortId;
 
 /// How much of a frame is copied at once: Ethernet, two VLAN tags, IPv6 and a full TCP header fit,
 /// and so does a whole small frame.

@@ -1,14 +1,13 @@
-//! Putting programs at interfaces. For what comes in: by themselves (tcx) from Linux 6.6 on, as a filter
-//! (`clsact`, direct action) before. For what the other end of a netkit pair sends: at this end's peer.
+//! Attaches programs to interfaces: at the ingress through tcx (Linux 6.6) or, on older kernels, a filter (`clsact`,
+//! direct action); at the egress of a netkit's peer through netkit.
 //!
-//! Either belongs to the interface, not to this process: it stays when the process goes, and goes when
-//! the interface does. Replacing one is atomic, no frame passes in between. Putting the first one there
-//! is not, with `clsact`: the kernel takes the interface's queue away for as long as readers of it may
-//! take, and loses what is sent meanwhile, whoever sends it. So that is only the second choice. For the same reason the
-//! `clsact` stays when the last filter has gone; others may have come to use it, too.
+//! Attached programs belong to the interface, not to this process: they stay when the process ends, and end with the
+//! interface. Replacing one is atomic. Adding the first `clsact` is not: the kernel removes the interface's queue for an
+//! RCU grace period, and frames sent meanwhile are lost. So filters are only the second choice. For the same reason, and
+//! because other programs may use it by then, the `clsact` stays when the last filter is gone.
 //!
-//! A filter has a priority and a handle of its own, so that none of others is overwritten, and is taken away only if it
-//! still is a program of this owner.
+//! A filter has a distinct priority and handle, so it overwrites no other program's, and is removed only if it still is
+//! this owner's program.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -16,18 +15,19 @@ use libbpf_rs::{TC_INGRESS, TcHook, TcHookBuilder};
 use rustix::io::Errno;
 
 use super::error::Error;
-use super::sys;
-pub(super) use super::sys::Hook;
+use super::sys::{self, Hook};
 use latlab_bpf::{listen, said};
 
-/// The priority of filters: behind those that a person numbers, before those that the kernel does (from 49152 down).
+/// Priority of filters: after those that an administrator numbers, before automatic ones (from 49152 down).
 const PRIORITY: u32 = 27_745;
 
-/// Puts the program there, instead of the one of the same owner that may be there.
+/// Attaches a program, and replaces the one of the same owner if there is one.
 pub(super) fn attach(program: BorrowedFd<'_>, hook: Hook, handle: u32) -> Result<(), Error> {
     let device = hook.device();
-    match stand(program, hook) {
-        Err(Errno::INVAL) if hook == Hook::Entrance(device) => filter(program, device, handle),
+    match attach_direct(program, hook) {
+        Err(Errno::INVAL) if hook == Hook::Ingress(device) => {
+            attach_filter(program, device, handle)
+        }
         other => other.map_err(|errno| Error::Attach {
             action: "put a program at",
             device,
@@ -36,12 +36,14 @@ pub(super) fn attach(program: BorrowedFd<'_>, hook: Hook, handle: u32) -> Result
     }
 }
 
-/// Takes it away. An interface that is gone has none any more.
+/// Detaches a program. An interface that is gone has none.
 pub(super) fn detach(program: BorrowedFd<'_>, hook: Hook, handle: u32) -> Result<(), Error> {
     let device = hook.device();
-    match leave(program, hook) {
+    match detach_direct(program, hook) {
         Err(Errno::NODEV) => Ok(()),
-        Err(Errno::INVAL) if hook == Hook::Entrance(device) => unfilter(program, device, handle),
+        Err(Errno::INVAL) if hook == Hook::Ingress(device) => {
+            detach_filter(program, device, handle)
+        }
         other => other.map_err(|errno| Error::Attach {
             action: "take the program from",
             device,
@@ -50,28 +52,27 @@ pub(super) fn detach(program: BorrowedFd<'_>, hook: Hook, handle: u32) -> Result
     }
 }
 
-fn stand(program: BorrowedFd<'_>, hook: Hook) -> Result<(), Errno> {
-    let (own, old) = (sys::info(program)?, kin(program, hook)?);
+fn attach_direct(program: BorrowedFd<'_>, hook: Hook) -> Result<(), Errno> {
+    let (own, old) = (sys::info(program)?, own_program(program, hook)?);
     match old {
         Some((id, _)) if id == own.id => Ok(()),
-        Some((_, old)) => sys::put(program, hook, Some(old.as_fd())),
-        None => sys::put(program, hook, None),
+        Some((_, old)) => sys::attach(program, hook, Some(old.as_fd())),
+        None => sys::attach(program, hook, None),
     }
 }
 
-fn leave(program: BorrowedFd<'_>, hook: Hook) -> Result<(), Errno> {
-    match kin(program, hook)? {
-        Some((_, old)) => sys::take(old.as_fd(), hook),
+fn detach_direct(program: BorrowedFd<'_>, hook: Hook) -> Result<(), Errno> {
+    match own_program(program, hook)? {
+        Some((_, old)) => sys::detach(old.as_fd(), hook),
         None => Ok(()),
     }
 }
 
-/// The program there that shares a map with this one: of the same owner, perhaps of a daemon
-/// before.
-fn kin(program: BorrowedFd<'_>, hook: Hook) -> Result<Option<(u32, OwnedFd)>, Errno> {
+/// The attached program that shares a map with this one: it is of the same owner, perhaps a previous daemon's.
+fn own_program(program: BorrowedFd<'_>, hook: Hook) -> Result<Option<(u32, OwnedFd)>, Errno> {
     let own = sys::info(program)?;
-    for id in sys::standing(hook)? {
-        // One that goes away meanwhile is nobody's.
+    for id in sys::attached(hook)? {
+        // It may be detached meanwhile.
         let Ok(other) = sys::program(id) else {
             continue;
         };
@@ -83,12 +84,12 @@ fn kin(program: BorrowedFd<'_>, hook: Hook) -> Result<Option<(u32, OwnedFd)>, Er
     Ok(None)
 }
 
-/// Whether a program with this map is there; the map as its number, and opened.
-pub(super) fn is_there(hook: Hook, (map, map_file): (u32, BorrowedFd<'_>), handle: u32) -> bool {
+/// Whether a program with this map (its id, and opened) is attached.
+pub(super) fn is_attached(hook: Hook, (map, map_file): (u32, BorrowedFd<'_>), handle: u32) -> bool {
     let has_it = |id: &u32| maps_of(*id).is_some_and(|maps| maps.contains(&map));
-    match sys::standing(hook) {
+    match sys::attached(hook) {
         Ok(ids) => ids.iter().any(has_it),
-        Err(Errno::INVAL) if matches!(hook, Hook::Entrance(_)) => {
+        Err(Errno::INVAL) if matches!(hook, Hook::Ingress(_)) => {
             tc(map_file, hook.device(), handle)
                 .query()
                 .is_ok_and(|id| has_it(&id))
@@ -109,7 +110,7 @@ fn is_kin(program: BorrowedFd<'_>, id: u32) -> bool {
     maps_of(id).is_some_and(|maps| maps.iter().any(|map| own.contains(map)))
 }
 
-/// A filter of ours. Asking for one and taking it away make no use of the program.
+/// Our filter at an interface. Queries and removals do not use the program.
 fn tc(program: BorrowedFd<'_>, device: u32, handle: u32) -> TcHook {
     TcHookBuilder::new(program)
         .ifindex(i32::try_from(device).unwrap_or(i32::MAX))
@@ -119,7 +120,7 @@ fn tc(program: BorrowedFd<'_>, device: u32, handle: u32) -> TcHook {
         .hook(TC_INGRESS)
 }
 
-fn filter(program: BorrowedFd<'_>, device: u32, handle: u32) -> Result<(), Error> {
+fn attach_filter(program: BorrowedFd<'_>, device: u32, handle: u32) -> Result<(), Error> {
     listen();
     let refused = |reason: String| Error::Attach {
         action: "put a filter at",
@@ -144,8 +145,8 @@ fn filter(program: BorrowedFd<'_>, device: u32, handle: u32) -> Result<(), Error
     attached.map(drop).map_err(|error| refused(said(&error)))
 }
 
-fn unfilter(program: BorrowedFd<'_>, device: u32, handle: u32) -> Result<(), Error> {
-    // None, or somebody else's: ours has gone already.
+fn detach_filter(program: BorrowedFd<'_>, device: u32, handle: u32) -> Result<(), Error> {
+    // No filter, or another program's: ours is gone already.
     let mut there = tc(program, device, handle);
     if !there.query().is_ok_and(|id| is_kin(program, id)) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What a container's interface on this host is an end of, and so where frames that the container sends are first seen.
+//! Kinds of cables to containers, and where a container's frames are first seen.
 
 use latlab_netlink::{Handle, Link};
 
@@ -7,28 +7,25 @@ use super::error::Error;
 /// A pair of interfaces, one of them in a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cable {
-    /// Frames are queued, and come in at this end when this host's processor gets round to them.
+    /// Frames are queued, and enter at this end in a softirq of this host.
     Veth,
-    /// The sender's processor runs the program (Linux 6.7): no queue in between.
+    /// The sender runs the program (Linux 6.7), without a queue in between.
     Netkit,
 }
 
-/// The cable at this interface, wherever its other end is. One that is gone has nothing at either hook.
+/// The cable at this interface, wherever its other end is. An interface that is gone counts as veth.
 pub(super) fn at(device: u32) -> Result<Cable, Error> {
     let is_netkit = look(device)?.is_some_and(|link| link.netkit.is_some());
-    Ok(match is_netkit {
-        true => Cable::Netkit,
-        false => Cable::Veth,
+    Ok(if is_netkit {
+        Cable::Netkit
+    } else {
+        Cable::Veth
     })
 }
 
-/// Only the host's end of a cable whose other end is in another network namespace will do:
-/// `bpf_redirect_peer` silently drops what it cannot take there.
-///
-/// # Errors
-///
-/// Another kind of interface, or one that is gone.
-pub(super) fn must_lead_elsewhere(device: u32) -> Result<(), Error> {
+/// Checks that this is the host's end of a cable into another network namespace: elsewhere `bpf_redirect_peer` silently
+/// drops frames.
+pub(super) fn check_is_container(device: u32) -> Result<(), Error> {
     let Some(link) = look(device)?.filter(|link| link.parent_netns.is_some()) else {
         return Err(Error::NoContainer(device));
     };

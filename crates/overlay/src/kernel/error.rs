@@ -1,53 +1,34 @@
-//! Why a container's frames do not stay in the kernel.
-
-/// What went wrong, and with what.
+//! Errors of the kernel path.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The kernel takes no such programs.
     #[error("cannot load the kernel path: {0}")]
     Load(String),
-    /// Its maps cannot be read or written.
     #[error("cannot {action} of the kernel path: {reason}")]
     Map {
-        /// What was tried.
         action: &'static str,
-        /// Why not.
         reason: String,
     },
-    /// A program could not be put at an interface, or taken away.
     #[error("cannot {action} interface #{device}: {reason}")]
     Attach {
-        /// What was tried.
         action: &'static str,
-        /// The interface's number.
         device: u32,
-        /// Why not.
         reason: String,
     },
-    /// The interface is no end of a pair whose other end is elsewhere.
     #[error("interface #{0} is no veth or netkit whose other end is in another network namespace")]
     NoContainer(u32),
-    /// The interface is an end of a netkit pair that carries packets without Ethernet headers.
     #[error("interface #{0} is a netkit of mode l3, which carries no Ethernet frames")]
     NoFrames(u32),
-    /// The interface is the wrong end of a netkit pair: its programs belong to the other one.
     #[error(
         "interface #{0} is the peer of its netkit pair, and programs are put at the primary end only"
     )]
     NotPrimary(u32),
-    /// Another version of this program left a kernel path.
     #[error("the kernel path `{name}` was made by another version of this program")]
-    OtherVersion {
-        /// Its name.
-        name: String,
-    },
-    /// The name does not fit.
+    OtherVersion { name: String },
     #[error("the name `{0}` is longer than {most} bytes", most = super::layout::NAME_BYTES)]
     Name(String),
 }
 
 impl Error {
-    /// What to do about it.
     #[must_use]
     pub fn hint(&self) -> &'static str {
         match self {

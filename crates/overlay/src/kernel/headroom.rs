@@ -1,12 +1,12 @@
-//! Room for a tunnel's headers in front of what containers send.
+//! Headroom for tunnel headers in front of containers' datagrams.
 //!
-//! A socket leaves as much room in front of a datagram as the interface that it goes to asks for. A veth asks
-//! for none, and so each datagram is moved to where there is some: for a small one that is a quarter of the
-//! program's time, a large one is copied. The kernel knows one way to make a veth ask (`ndo_set_rx_headroom`):
-//! to be in a bridge beside a device that needs room. So there is a bridge for nothing else. It and the vxlan
-//! device in it are never up: its ports are disabled and forward nothing, and no socket is open.
+//! A socket leaves as much headroom in front of a datagram as the outgoing interface requests. A veth requests none, so
+//! the program has to move each datagram: for a small one that takes a quarter of its time, a large one is copied. The
+//! kernel has one way to make a veth request headroom (`ndo_set_rx_headroom`): a bridge with a device that needs it. So
+//! there is a bridge for this purpose only. It and its vxlan device are never up: nothing is forwarded, and no socket is
+//! open.
 //!
-//! Without it all works as well, only slower; so nothing fails for want of it.
+//! Headroom is an optimization, so no failure here is an error of the path.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use latlab_netlink::{
 
 use super::object::Owner;
 
-/// No tunnel is opened at it: "discard".
+/// The discard port: no tunnel is opened there.
 const PORT: u16 = 9;
 
 /// The bridge of one kernel path.
@@ -25,7 +25,7 @@ const PORT: u16 = 9;
 pub(super) struct Headroom {
     bridge: String,
     tunnel: String,
-    /// No two vxlan devices of a namespace have the same network and port.
+    /// Unique, because vxlan devices of a namespace must differ in VNI or port.
     vni: u32,
 }
 
@@ -39,11 +39,11 @@ impl Headroom {
         }
     }
 
-    /// Gives room to these interfaces, and to no others.
+    /// Gives headroom to exactly these interfaces.
     pub fn give(&self, containers: &BTreeSet<u32>) -> Result<(), Error> {
         let mut handle = Handle::open()?;
         let links = handle.links()?;
-        // What has such a name and not our label is somebody else's.
+        // Interfaces with these names and without our alias belong to another program.
         let is_ours = |link: &&Link| link.alias.as_deref() == Some(HEADROOM_ALIAS);
         let named = |name: &str| links.iter().find(move |link| link.name == name);
         let both = [named(&self.bridge), named(&self.tunnel)];
@@ -59,7 +59,7 @@ impl Headroom {
         };
         for link in &links {
             let master = match (link.master, containers.contains(&link.index)) {
-                // One that is somebody else's port stays it.
+                // Ports of other bridges stay there.
                 (None, true) => bridge,
                 (Some(master), false) if master == bridge && link.name != self.tunnel => 0,
                 _ => continue,
@@ -71,7 +71,7 @@ impl Headroom {
 
     fn make(&self, handle: &mut Handle) -> Result<u32, Error> {
         let label = |name: &str| LinkChange::of(name).alias(HEADROOM_ALIAS).request();
-        // Who was killed while doing this may have left half of it, with the label (`give` has looked).
+        // A killed daemon may have left half of it, with the alias (checked in `give`).
         let _ = handle.apply(&latlab_netlink::delete(&self.tunnel));
         let kind = LinkKind::Bridge(Bridge::default());
         let bridge = NewLink::new(Interface::new(&self.bridge), kind).request();
@@ -89,7 +89,7 @@ impl Headroom {
         let tunnel = NewLink::new(Interface::new(&self.tunnel), kind).master(bridge);
         let made = handle.apply_all(&[tunnel.request(), label(&self.tunnel)]);
         if made.is_err() {
-            // One without the other would be of no use.
+            // One is useless without the other.
             let _ = self.remove(handle);
         }
         made.map(|()| bridge)

@@ -1,6 +1,4 @@
-//! The bytes that daemon and kernel programs share (`bpf/layout.h`).
-//!
-//! Written and read field by field, so that nothing depends on how a compiler lays structures out.
+//! The bytes that daemon and BPF programs share (`bpf/layout.h`), written and read field by field.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -9,16 +7,15 @@ use crate::endpoints::{DropReason, PortId};
 /// An Ethernet address.
 pub type Mac = [u8; 6];
 
-/// Changes with every change of a layout or of how programs are put at interfaces: programs of one
-/// version never meet maps of another.
-pub(super) const VERSION: u32 = 6;
-/// Room for a kernel path's name.
+/// Changes with every layout and every way of attaching programs, so that programs never meet maps of another version.
+pub(super) const VERSION: u32 = 7;
+/// Maximum length of a kernel path's name.
 pub(super) const NAME_BYTES: usize = 48;
 
 pub(super) const STATE_BYTES: usize = 64;
 pub(super) const PORT_BYTES: usize = 48;
 pub(super) const KEY_BYTES: usize = 16;
-pub(super) const ROUTE_BYTES: usize = 44;
+pub(super) const ROUTE_BYTES: usize = 40;
 const DROPS: usize = DropReason::ALL.len();
 pub(super) const COUNTS_BYTES: usize = 8 * (5 + DROPS);
 
@@ -51,13 +48,12 @@ impl Fields<'_> {
     }
 }
 
-/// Whose a kernel path is, and from which generation on its routes are believed.
+/// Owner of a kernel path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct State {
     pub namespace: u64,
     pub name: [u8; NAME_BYTES],
     pub version: u32,
-    pub floor: u32,
 }
 
 impl State {
@@ -65,7 +61,7 @@ impl State {
         let mut bytes = self.namespace.to_ne_bytes().to_vec();
         bytes.extend(self.name);
         bytes.extend(self.version.to_ne_bytes());
-        bytes.extend(self.floor.to_ne_bytes());
+        bytes.extend([0; 4]);
         bytes
     }
 
@@ -75,61 +71,55 @@ impl State {
             namespace: fields.u64(),
             name: fields.take(),
             version: fields.u32(),
-            floor: fields.u32(),
         })
     }
 }
 
-/// What is at an interface.
+/// Kind of an interface with a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PortKind {
-    /// A container's cable.
+pub enum KernelPortKind {
+    /// The host's end of a container's veth or netkit pair.
     Container,
-    /// A wire that carries one network's frames as they are.
+    /// An uplink that carries one network's frames unencapsulated.
     Direct,
-    /// A wire that carries VXLAN, beside whatever else.
+    /// An uplink that carries VXLAN beside other traffic.
     Tunnel,
 }
 
-/// Broadcasts and multicasts that a port may send.
+/// Limit of a port's broadcasts and multicasts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
-    /// In the long run.
     pub per_second: u32,
-    /// At once.
     pub burst: u32,
 }
 
-/// An interface with a program of ours.
+/// An interface with one of our programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Port {
-    /// The number under which it is counted and that routes name.
+pub struct KernelPort {
+    /// Number in routes and counters.
     pub id: PortId,
-    /// The interface: a container's end on this host, or a wire.
+    /// Interface index of a container's end on this host, or of an uplink.
     pub device: u32,
-    /// What it is.
-    pub kind: PortKind,
-    /// The network (VNI) of its frames; of no meaning for a tunnel's wire.
+    pub kind: KernelPortKind,
+    /// VNI; unused for an uplink of tunnels.
     pub network: u32,
-    /// The daemon's tap: takes what has no route here, and what comes out of it leaves through the
-    /// interface.
+    /// The daemon's tap: takes frames without a route; the daemon's frames leave through the interface.
     pub tap: Option<u32>,
-    /// The only source address that it may use.
+    /// The only permitted source address.
     pub mac: Option<Mac>,
-    /// Limit of broadcasts and multicasts.
     pub floods: Option<Rate>,
 }
 
 const KIND_TAP: u8 = 4;
 
-impl Port {
-    /// The entry under the interface's number, or under that of its tap.
+impl KernelPort {
+    /// The map entry of the interface, or of its tap.
     fn entry(&self, is_tap: bool) -> Vec<u8> {
         let kind = match self.kind {
             _ if is_tap => KIND_TAP,
-            PortKind::Container => 1,
-            PortKind::Direct => 2,
-            PortKind::Tunnel => 3,
+            KernelPortKind::Container => 1,
+            KernelPortKind::Direct => 2,
+            KernelPortKind::Tunnel => 3,
         };
         let floods = self.floods.unwrap_or(Rate {
             per_second: 0,
@@ -141,7 +131,7 @@ impl Port {
         bytes.extend(self.id.0.to_ne_bytes());
         bytes.extend([kind, u8::from(self.mac.is_some())]);
         bytes.extend(self.mac.unwrap_or_default());
-        bytes.extend([u8::from(self.kind == PortKind::Container), 0]);
+        bytes.extend([u8::from(self.kind == KernelPortKind::Container), 0]);
         for word in [floods.per_second, floods.burst, floods.burst, 0] {
             bytes.extend(word.to_ne_bytes());
         }
@@ -157,22 +147,22 @@ impl Port {
         self.entry(true)
     }
 
-    /// A port, unless the entry is a tap's.
-    pub(super) fn parse(bytes: &[u8]) -> Option<Port> {
+    /// The port of an entry, unless that is a tap's.
+    pub(super) fn parse(bytes: &[u8]) -> Option<KernelPort> {
         let mut fields = Fields(bytes.get(..PORT_BYTES)?);
         let (network, device, tap) = (fields.u32(), fields.u32(), fields.u32());
         let id = PortId(fields.u16());
         let kind = match fields.u8() {
-            1 => PortKind::Container,
-            2 => PortKind::Direct,
-            3 => PortKind::Tunnel,
+            1 => KernelPortKind::Container,
+            2 => KernelPortKind::Direct,
+            3 => KernelPortKind::Tunnel,
             _ => return None,
         };
         let is_bound = fields.u8() != 0;
         let mac = fields.take();
         fields.take::<2>();
         let (per_second, burst) = (fields.u32(), fields.u32());
-        Some(Port {
+        Some(KernelPort {
             id,
             device,
             kind,
@@ -184,16 +174,16 @@ impl Port {
     }
 }
 
-/// Where frames come from.
+/// Origin of frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Origin {
-    /// An interface, by its number: a container's end on this host, or the wire of a direct link.
+    /// Index of a container's end on this host, or of the uplink of a direct link.
     Device(u32),
-    /// Tunnels, by the network (VNI) that their frames name.
+    /// All tunnels, by the VNI of their frames.
     Tunnel(u32),
 }
 
-/// Set in a tunnel's network; no interface has such a number.
+/// Set in a tunnel's VNI; interface indexes are below.
 const FROM_TUNNEL: u32 = 1 << 31;
 
 impl Origin {
@@ -205,25 +195,23 @@ impl Origin {
     }
 
     fn parse(number: u32) -> Origin {
-        match number & FROM_TUNNEL {
-            0 => Origin::Device(number),
-            _ => Origin::Tunnel(number & !FROM_TUNNEL),
+        if number & FROM_TUNNEL == 0 {
+            Origin::Device(number)
+        } else {
+            Origin::Tunnel(number & !FROM_TUNNEL)
         }
     }
 }
 
-/// Which frames a route is for.
+/// The frames that a route is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Key {
-    /// Where they come from.
+pub struct RouteKey {
     pub origin: Origin,
-    /// The sender.
     pub source: Mac,
-    /// The receiver.
     pub destination: Mac,
 }
 
-impl Key {
+impl RouteKey {
     pub(super) fn to_bytes(self) -> [u8; KEY_BYTES] {
         let mut bytes = [0; KEY_BYTES];
         bytes[..4].copy_from_slice(&self.origin.number().to_ne_bytes());
@@ -232,9 +220,9 @@ impl Key {
         bytes
     }
 
-    pub(super) fn parse(bytes: &[u8]) -> Option<Key> {
+    pub(super) fn parse(bytes: &[u8]) -> Option<RouteKey> {
         let mut fields = Fields(bytes.get(..KEY_BYTES)?);
-        Some(Key {
+        Some(RouteKey {
             origin: Origin::parse(fields.u32()),
             destination: fields.take(),
             source: fields.take(),
@@ -244,76 +232,63 @@ impl Key {
 
 /// The two ends of a VXLAN tunnel over IPv4.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ends {
-    /// The other host, and where it listens.
+pub struct TunnelEnds {
+    /// The other host.
     pub remote: SocketAddrV4,
-    /// This one.
+    /// This host.
     pub local: SocketAddrV4,
 }
 
-/// Where frames go.
+/// What the programs do with a route's frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
-    /// Into a container of this host.
+pub enum Action {
+    /// Deliver to the container behind `device`; `from` is the tunnel of frames from another host.
     Local {
-        /// The container's end on this host.
         device: u32,
-        /// The tunnel that they come out of, when they come from another host.
-        from: Option<Ends>,
+        from: Option<TunnelEnds>,
     },
-    /// Through a wire, as they are.
-    Direct {
-        /// The wire.
-        device: u32,
-    },
-    /// Through a wire, in VXLAN.
+    /// Send through an uplink, unencapsulated.
+    Direct { device: u32 },
+    /// Send through an uplink, in VXLAN.
     Vxlan {
-        /// The wire.
         device: u32,
-        /// Between whom.
-        ends: Ends,
-        /// Ethernet address of the next hop.
+        ends: TunnelEnds,
+        /// Address of the next hop.
         remote_mac: Mac,
-        /// Ethernet address of the wire.
+        /// Address of the uplink.
         local_mac: Mac,
     },
 }
 
-/// What was decided about a key.
+/// A decision about a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Route {
-    /// The network (VNI).
+    /// VNI.
     pub network: u32,
-    /// The port or link that such frames come from.
     pub ingress: PortId,
-    /// The port or link that they go to.
     pub egress: PortId,
-    /// How.
-    pub way: Way,
-    /// Longest frame, Ethernet header included, that goes this way; others go to the daemon.
+    pub action: Action,
+    /// Maximum frame length, Ethernet header included; longer frames go to the daemon.
     pub longest: Option<u16>,
-    /// When it was decided, counted by the daemon.
-    pub generation: u32,
 }
 
 impl Route {
     pub(super) fn to_bytes(self) -> Vec<u8> {
-        let nobody = Ends {
+        let none = TunnelEnds {
             remote: SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0),
             local: SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0),
         };
-        let (way, device, ends, macs) = match self.way {
-            Way::Local { device, from } => (1, device, from.unwrap_or(nobody), [[0; 6]; 2]),
-            Way::Direct { device } => (2, device, nobody, [[0; 6]; 2]),
-            Way::Vxlan {
+        let (action, device, ends, macs) = match self.action {
+            Action::Local { device, from } => (1, device, from.unwrap_or(none), [[0; 6]; 2]),
+            Action::Direct { device } => (2, device, none, [[0; 6]; 2]),
+            Action::Vxlan {
                 device,
                 ends,
                 remote_mac,
                 local_mac,
             } => (3, device, ends, [remote_mac, local_mac]),
         };
-        let mut bytes = self.generation.to_ne_bytes().to_vec();
-        bytes.extend([way, 0]);
+        let mut bytes = vec![action, 0];
         bytes.extend(self.ingress.0.to_ne_bytes());
         bytes.extend(self.egress.0.to_ne_bytes());
         bytes.extend(self.longest.unwrap_or(0).to_ne_bytes());
@@ -327,28 +302,27 @@ impl Route {
         bytes
     }
 
-    /// The route, and whether a frame has gone that way since it was last asked.
+    /// The route, and whether it was used since it was written.
     pub(super) fn parse(bytes: &[u8]) -> Option<(Route, bool)> {
         let mut fields = Fields(bytes.get(..ROUTE_BYTES)?);
-        let generation = fields.u32();
-        let (way, used) = (fields.u8(), fields.u8() != 0);
+        let (action, used) = (fields.u8(), fields.u8() != 0);
         let (ingress, egress) = (PortId(fields.u16()), PortId(fields.u16()));
         let longest = fields.u16();
         let (network, device) = (fields.u32(), fields.u32());
         let addresses = [fields.take::<4>(), fields.take::<4>()].map(Ipv4Addr::from);
         let ports = [fields.take(), fields.take()].map(u16::from_be_bytes);
         let (remote_mac, local_mac) = (fields.take(), fields.take());
-        let ends = Ends {
+        let ends = TunnelEnds {
             remote: SocketAddrV4::new(addresses[0], ports[0]),
             local: SocketAddrV4::new(addresses[1], ports[1]),
         };
-        let way = match way {
-            1 => Way::Local {
+        let action = match action {
+            1 => Action::Local {
                 device,
                 from: (!addresses[0].is_unspecified()).then_some(ends),
             },
-            2 => Way::Direct { device },
-            3 => Way::Vxlan {
+            2 => Action::Direct { device },
+            3 => Action::Vxlan {
                 device,
                 ends,
                 remote_mac,
@@ -360,38 +334,33 @@ impl Route {
             network,
             ingress,
             egress,
-            way,
+            action,
             longest: (longest != 0).then_some(longest),
-            generation,
         };
         Some((route, used))
     }
 }
 
-/// What the kernel programs counted about a port or link.
+/// The programs' counters of a port or link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// Frames that came from it and went their way in the kernel.
+    /// Frames from the port that were forwarded in the kernel.
     pub received_frames: u64,
-    /// Their bytes.
     pub received_bytes: u64,
-    /// Frames that went to it.
     pub sent_frames: u64,
-    /// Their bytes.
     pub sent_bytes: u64,
-    /// Frames from it that went to the daemon.
+    /// Frames from the port that went to the daemon.
     pub missed: u64,
     dropped: [u64; DROPS],
 }
 
 impl Counts {
-    /// Frames from it that were dropped, by reason.
     #[must_use]
     pub fn dropped(&self, reason: DropReason) -> u64 {
         self.dropped[reason as usize]
     }
 
-    /// Adds what one processor counted.
+    /// Adds the counters of one CPU.
     pub(super) fn add(&mut self, bytes: &[u8]) {
         if bytes.len() < COUNTS_BYTES {
             return;
@@ -414,15 +383,15 @@ impl Counts {
 mod tests {
     use super::*;
 
-    fn ends() -> Ends {
-        Ends {
+    fn ends() -> TunnelEnds {
+        TunnelEnds {
             remote: "10.0.0.2:4789".parse().unwrap(),
             local: "10.0.0.1:4790".parse().unwrap(),
         }
     }
 
     #[test]
-    fn the_programs_count_by_the_same_reasons() {
+    fn programs_count_the_same_drop_reasons() {
         let source = include_str!("../../bpf/layout.h");
         let line = format!("\tREASONS = {DROPS},");
         assert!(source.lines().any(|known| known == line), "{line}");
@@ -430,8 +399,12 @@ mod tests {
 
     #[test]
     fn ports_are_read_back() {
-        for kind in [PortKind::Container, PortKind::Direct, PortKind::Tunnel] {
-            let port = Port {
+        for kind in [
+            KernelPortKind::Container,
+            KernelPortKind::Direct,
+            KernelPortKind::Tunnel,
+        ] {
+            let port = KernelPort {
                 id: PortId(7),
                 device: 12,
                 kind,
@@ -444,9 +417,9 @@ mod tests {
                 }),
             };
             assert_eq!(port.to_bytes().len(), PORT_BYTES);
-            assert_eq!(Port::parse(&port.to_bytes()), Some(port));
+            assert_eq!(KernelPort::parse(&port.to_bytes()), Some(port));
             assert_eq!(
-                Port::parse(&port.tap_bytes()),
+                KernelPort::parse(&port.tap_bytes()),
                 None,
                 "a tap is no port of its own"
             );
@@ -455,31 +428,30 @@ mod tests {
 
     #[test]
     fn routes_are_read_back() {
-        let ways = [
-            Way::Local {
+        let actions = [
+            Action::Local {
                 device: 3,
                 from: None,
             },
-            Way::Local {
+            Action::Local {
                 device: 3,
                 from: Some(ends()),
             },
-            Way::Direct { device: 4 },
-            Way::Vxlan {
+            Action::Direct { device: 4 },
+            Action::Vxlan {
                 device: 5,
                 ends: ends(),
                 remote_mac: [1; 6],
                 local_mac: [2; 6],
             },
         ];
-        for way in ways {
+        for action in actions {
             let route = Route {
                 network: 42,
                 ingress: PortId(1),
                 egress: PortId(2),
-                way,
+                action,
                 longest: Some(1514),
-                generation: 9,
             };
             assert_eq!(route.to_bytes().len(), ROUTE_BYTES);
             assert_eq!(Route::parse(&route.to_bytes()), Some((route, false)));
@@ -493,12 +465,12 @@ mod tests {
             Origin::Tunnel(0),
             Origin::Tunnel(0x00ff_ffff),
         ] {
-            let key = Key {
+            let key = RouteKey {
                 origin,
                 source: [2, 0, 0, 0, 0, 1],
                 destination: [2, 0, 0, 0, 0, 2],
             };
-            assert_eq!(Key::parse(&key.to_bytes()), Some(key));
+            assert_eq!(RouteKey::parse(&key.to_bytes()), Some(key));
         }
     }
 }

@@ -1,17 +1,17 @@
-//! Loading the programs; finding the maps that a daemon before this one left behind.
+//! Loads the programs, and finds the maps of a previous daemon.
 //!
-//! Nothing is pinned in a file system: a program lives as long as it is at an interface, and its maps
-//! as long as the program. So what a killed daemon leaves is exactly what still works, and it is found
-//! by asking the kernel for maps of our name and layout that carry our own name and namespace.
+//! Nothing is pinned: a program lives while it is attached, and its maps as long as the program. A killed daemon
+//! therefore leaves exactly the state that still works. Its maps are found by their name, layout, owner and namespace.
 
 use std::os::fd::{AsFd, OwnedFd};
 
 use libbpf_rs::query::{MapInfoIter, ProgInfoIter, ProgInfoQueryOptions};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder};
 
-use super::attach::{self, Hook};
+use super::attach;
 use super::error::Error;
 use super::layout::{NAME_BYTES, STATE_BYTES, State, VERSION};
+use super::sys::Hook;
 use latlab_bpf::{listen, said};
 
 const STATE: &str = "overlay_state";
@@ -20,7 +20,7 @@ const ROUTES: &str = "overlay_routes";
 const CHANGES: &str = "overlay_changes";
 const COUNTS: &str = "overlay_counts";
 
-/// What the programs and the daemon share.
+/// Maps that programs and daemon share.
 #[derive(Debug)]
 pub(super) struct Maps {
     pub state: MapHandle,
@@ -30,7 +30,7 @@ pub(super) struct Maps {
     pub counts: MapHandle,
 }
 
-/// The programs, ready to be put at interfaces.
+/// The loaded programs.
 #[derive(Debug)]
 pub(super) struct Programs {
     pub from_container: OwnedFd,
@@ -40,7 +40,7 @@ pub(super) struct Programs {
     pub from_tunnel: OwnedFd,
 }
 
-/// Which kernel path is meant: no two daemons of a network namespace have the same name.
+/// Identity of a kernel path: daemons of one network namespace have different names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Owner {
     pub namespace: u64,
@@ -48,14 +48,14 @@ pub(super) struct Owner {
 }
 
 impl Owner {
-    /// A number of it that is the same after a restart (FNV-1a).
+    /// A hash that survives a restart (FNV-1a).
     pub fn hash(&self) -> u32 {
         self.name.iter().fold(0x811c_9dc5_u32, |hash, &byte| {
             (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
         })
     }
 
-    /// That of the calling thread's network namespace.
+    /// The owner of this name in the calling thread's network namespace.
     pub fn here(name: &str) -> Result<Owner, Error> {
         let mut bytes = [0; NAME_BYTES];
         match bytes.get_mut(..name.len()) {
@@ -74,8 +74,8 @@ impl Owner {
     }
 }
 
-/// The maps of this owner, if programs of its still are at interfaces. Anybody with `CAP_BPF` can make maps that look like
-/// them, a container for one; but nobody without `CAP_NET_ADMIN` here has a program at an interface of this namespace.
+/// The maps of this owner, if its programs are still attached. Any process with `CAP_BPF`, such as a container, can make
+/// maps that look alike; attaching a program in this namespace takes `CAP_NET_ADMIN` here.
 pub(super) fn find(owner: &Owner, handle: u32) -> Result<Option<Maps>, Error> {
     for info in MapInfoIter::default() {
         if info.ty != MapType::Array
@@ -84,7 +84,7 @@ pub(super) fn find(owner: &Owner, handle: u32) -> Result<Option<Maps>, Error> {
         {
             continue;
         }
-        // It may vanish while it is looked at; then it was nobody's.
+        // A map may vanish meanwhile.
         let Ok(map) = MapHandle::from_map_id(info.id) else {
             continue;
         };
@@ -112,20 +112,20 @@ pub(super) fn find(owner: &Owner, handle: u32) -> Result<Option<Maps>, Error> {
     Ok(None)
 }
 
-/// Whether a program with these maps stands at an interface that they name, of this namespace.
+/// Whether a program with these maps is attached to an interface that they name, in this namespace.
 fn are_in_force(maps: &Maps, state_id: u32, handle: u32) -> bool {
     maps.ports.keys().any(|key| {
         let device = key.try_into().map(u32::from_ne_bytes);
         device.is_ok_and(|device| {
-            let hooks = [Hook::Entrance(device), Hook::FarExit(device)];
+            let hooks = [Hook::Ingress(device), Hook::NetkitPeer(device)];
             hooks
                 .into_iter()
-                .any(|hook| attach::is_there(hook, (state_id, maps.state.as_fd()), handle))
+                .any(|hook| attach::is_attached(hook, (state_id, maps.state.as_fd()), handle))
         })
     })
 }
 
-/// The maps that are used by the same programs as this one.
+/// The maps of the programs that use this one.
 fn siblings(state_id: u32, state: MapHandle) -> Option<Maps> {
     let options = ProgInfoQueryOptions::default().include_map_ids(true);
     let mut programs = ProgInfoIter::with_query_opts(options);
@@ -154,7 +154,7 @@ fn siblings(state_id: u32, state: MapHandle) -> Option<Maps> {
     })
 }
 
-/// Loads the programs: on the maps of `found`, or on new ones with room for so many routes.
+/// Loads the programs, with the maps of `found` or with new ones for `room` routes.
 pub(super) fn load(
     owner: &Owner,
     found: Option<Maps>,
@@ -181,7 +181,7 @@ pub(super) fn load(
             None if name == ROUTES => map.set_max_entries(room).map_err(failed)?,
             None if name.ends_with(".rodata") => {
                 if let Some(value) = map.initial_value_mut() {
-                    value[0] = u8::from(is_interrupted());
+                    value[0] = u8::from(is_preemptible());
                 }
             }
             None => {}
@@ -209,7 +209,6 @@ pub(super) fn load(
         namespace: owner.namespace,
         name: owner.name,
         version: VERSION,
-        floor: 0,
     };
     maps.state
         .update(&0u32.to_ne_bytes(), &state.to_bytes(), MapFlags::ANY)
@@ -217,8 +216,8 @@ pub(super) fn load(
     Ok((maps, programs))
 }
 
-/// Whether this kernel lets a soft interrupt be interrupted by another of the same processor (`PREEMPT_RT`).
-fn is_interrupted() -> bool {
+/// Whether softirqs preempt each other on one CPU (`PREEMPT_RT`).
+fn is_preemptible() -> bool {
     std::fs::read_to_string("/sys/kernel/realtime").is_ok_and(|text| text.trim() == "1")
 }
 

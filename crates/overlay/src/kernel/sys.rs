@@ -1,35 +1,35 @@
-//! Programs at an interface by themselves (tcx, Linux 6.6; netkit, 6.7), which libbpf's safe bindings leave
-//! out: they know links, and a link goes with the process that made it.
+//! Attaching programs to interfaces without a BPF link (tcx, Linux 6.6; netkit, 6.7). libbpf's safe bindings only have
+//! links, which end with their process.
 
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use libbpf_sys::{BPF_F_REPLACE, BPF_NETKIT_PEER, BPF_TCX_INGRESS};
 use rustix::io::Errno;
 
-/// Most programs of one interface that are looked at.
-const MOST: usize = 64;
+/// Maximum number of programs of one interface, and of maps of one program.
+const MAX_IDS: usize = 64;
 
-/// Where a program stands.
+/// Attach point of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hook {
-    /// What comes in at this interface.
-    Entrance(u32),
-    /// What the other end of this netkit pair sends. The other end has no say in it.
-    FarExit(u32),
+    /// Ingress of this interface.
+    Ingress(u32),
+    /// Egress of this netkit's peer, which has no control over it.
+    NetkitPeer(u32),
 }
 
 impl Hook {
-    /// The interface under which the kernel keeps it.
+    /// Index of the interface that the kernel attaches to.
     pub fn device(self) -> u32 {
         match self {
-            Hook::Entrance(device) | Hook::FarExit(device) => device,
+            Hook::Ingress(device) | Hook::NetkitPeer(device) => device,
         }
     }
 
     fn kind(self) -> libbpf_sys::bpf_attach_type {
         match self {
-            Hook::Entrance(_) => BPF_TCX_INGRESS,
-            Hook::FarExit(_) => BPF_NETKIT_PEER,
+            Hook::Ingress(_) => BPF_TCX_INGRESS,
+            Hook::NetkitPeer(_) => BPF_NETKIT_PEER,
         }
     }
 
@@ -38,11 +38,10 @@ impl Hook {
     }
 }
 
-/// What the kernel says of a program.
+/// A program's id and maps.
 #[derive(Debug, Default)]
 pub(super) struct Info {
     pub id: u32,
-    /// The maps that it uses.
     pub maps: Vec<u32>,
 }
 
@@ -53,50 +52,41 @@ fn checked(result: i32) -> Result<i32, Errno> {
     }
 }
 
-/// The programs that stand there by themselves, as their numbers.
+/// Ids of the programs attached at a hook.
 ///
 /// # Errors
 ///
-/// `INVAL` from a kernel that has no such thing, `NODEV` for an interface that is gone.
-pub(super) fn standing(hook: Hook) -> Result<Vec<u32>, Errno> {
-    let mut ids = [0_u32; MOST];
+/// `INVAL` from a kernel without this kind of hook, `NODEV` for an interface that is gone.
+pub(super) fn attached(hook: Hook) -> Result<Vec<u32>, Errno> {
+    let mut ids = [0_u32; MAX_IDS];
     let mut options = libbpf_sys::bpf_prog_query_opts {
         sz: size_of::<libbpf_sys::bpf_prog_query_opts>() as libbpf_sys::size_t,
         prog_ids: ids.as_mut_ptr(),
         ..Default::default()
     };
-    options.__bindgen_anon_1.count = MOST as u32;
+    options.__bindgen_anon_1.count = MAX_IDS as u32;
     // SAFETY: the options name their own size and an array of `count` numbers; both live through the call.
     checked(unsafe {
         libbpf_sys::bpf_prog_query_opts(hook.index(), hook.kind(), &raw mut options)
     })?;
     // SAFETY: both members of the union are the same number.
     let count = unsafe { options.__bindgen_anon_1.count } as usize;
-    Ok(ids[..count.min(MOST)].to_vec())
+    Ok(ids[..count.min(MAX_IDS)].to_vec())
 }
 
-/// A program by its number.
-///
-/// # Errors
-///
-/// None of that number, any more.
+/// Opens a program by its id.
 pub(super) fn program(id: u32) -> Result<OwnedFd, Errno> {
     // SAFETY: no pointers.
     let fd = checked(unsafe { libbpf_sys::bpf_prog_get_fd_by_id(id) })?;
-    // SAFETY: a descriptor that the kernel just made and nobody else owns.
+    // SAFETY: a descriptor that the kernel just made and no other object owns.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// What the kernel says of a program.
-///
-/// # Errors
-///
-/// No program.
 pub(super) fn info(program: BorrowedFd<'_>) -> Result<Info, Errno> {
-    let mut maps = [0_u32; MOST];
+    let mut maps = [0_u32; MAX_IDS];
     let mut info = libbpf_sys::bpf_prog_info {
         map_ids: maps.as_mut_ptr() as u64,
-        nr_map_ids: MOST as u32,
+        nr_map_ids: MAX_IDS as u32,
         ..Default::default()
     };
     let mut length = size_of_val(&info) as u32;
@@ -105,29 +95,24 @@ pub(super) fn info(program: BorrowedFd<'_>) -> Result<Info, Errno> {
     checked(unsafe {
         libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &raw mut info, &raw mut length)
     })?;
-    let count = (info.nr_map_ids as usize).min(MOST);
+    let count = (info.nr_map_ids as usize).min(MAX_IDS);
     Ok(Info {
         id: info.id,
         maps: maps[..count].to_vec(),
     })
 }
 
-/// Puts a program there, where it stays until it is taken away or the interface
-/// goes; in the place of another, without a frame in between, when one is named.
-///
-/// # Errors
-///
-/// The kernel's refusal.
-pub(super) fn put(
+/// Attaches a program until it is detached or the interface is deleted; atomically replaces another if one is given.
+pub(super) fn attach(
     program: BorrowedFd<'_>,
     hook: Hook,
-    instead_of: Option<BorrowedFd<'_>>,
+    replaces: Option<BorrowedFd<'_>>,
 ) -> Result<(), Errno> {
     let mut options = libbpf_sys::bpf_prog_attach_opts {
         sz: size_of::<libbpf_sys::bpf_prog_attach_opts>() as libbpf_sys::size_t,
         ..Default::default()
     };
-    if let Some(old) = instead_of {
+    if let Some(old) = replaces {
         options.flags = BPF_F_REPLACE;
         options.__bindgen_anon_1.replace_prog_fd = old.as_raw_fd();
     }
@@ -143,12 +128,7 @@ pub(super) fn put(
     .map(drop)
 }
 
-/// Takes a program away from there.
-///
-/// # Errors
-///
-/// The kernel's refusal.
-pub(super) fn take(program: BorrowedFd<'_>, hook: Hook) -> Result<(), Errno> {
+pub(super) fn detach(program: BorrowedFd<'_>, hook: Hook) -> Result<(), Errno> {
     // SAFETY: without options there is no pointer that the kernel would follow.
     checked(unsafe {
         libbpf_sys::bpf_prog_detach_opts(

@@ -1,11 +1,9 @@
-//! Raw frames on an interface of this host: the link of two hosts that share an Ethernet, and the way
-//! out of the overlay to what is not in it.
+//! Raw frames on an interface of this host: the link of two hosts that share an Ethernet, and the exit from the overlay.
 //!
-//! A packet socket with a virtio-net header (`PACKET_VNET_HDR`), so that large frames stay whole and
-//! checksums uncomputed as far as the interface can, one system call a batch. The interface is put into
-//! promiscuous mode as long as the link is open, because frames for guests are not addressed to it, and
-//! what leaves through the socket does not come back. The kernel takes VLAN tags out of what it
-//! receives; they are put back.
+//! A packet socket with virtio-net headers (`PACKET_VNET_HDR`): large frames stay whole and checksums uncomputed if the
+//! interface supports it, with one system call per batch. The interface is promiscuous while the link is open, because
+//! frames for guests are not addressed to it. Sent frames do not come back. The kernel removes VLAN tags from received
+//! frames; they are restored.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,46 +12,43 @@ use std::sync::Arc;
 
 use super::netns;
 use super::sys::{self, Buffer, Inbox, Outbox};
-use crate::endpoints::{Counters, DropReason, PortId, Receive, Transmit};
+use crate::endpoints::{Coalesce, Counters, DropReason, PortId, Receive, Transmit, Wakeup};
 use crate::frames::{Arena, Batch, Gso, Headers, Offload};
 
-/// Messages of one call.
+/// Messages per call.
 const MESSAGES: usize = 32;
-/// The largest frame with its header.
+/// Maximum frame length, with its header.
 const MESSAGE_BYTES: usize = 66 << 10;
-/// Where a VLAN tag belongs, and its size.
+/// Offset and length of a VLAN tag.
 const TAG_AT: usize = 12;
 const TAG_BYTES: usize = 4;
 
-/// A direct link as it is configured.
+/// Configuration of a direct link.
 #[derive(Debug, Clone)]
-pub struct Spec<'a> {
-    /// Its number.
+pub struct DirectConfig<'a> {
     pub id: PortId,
-    /// The interface.
     pub device: &'a str,
-    /// A file that is the network namespace where it lives; the caller's if there is none.
+    /// File of the interface's network namespace; the caller's without one.
     pub netns: Option<&'a Path>,
-    /// The network whose frames pass.
+    /// VNI of the frames.
     pub network: u32,
-    /// What is counted about it.
     pub counters: Arc<Counters>,
 }
 
-/// Opens a direct link: what receives, and what sends.
+/// Opens a direct link.
 ///
 /// # Errors
 ///
-/// An interface that is not there, or a caller without the capability (`CAP_NET_RAW`).
-pub fn open(spec: &Spec<'_>) -> io::Result<(Receiver, Transmitter)> {
-    let socket = netns::inside(spec.netns, || sys::packet_socket(spec.device))??;
-    super::udp::enlarge(socket.as_fd());
+/// An unknown interface, or no `CAP_NET_RAW`.
+pub fn open(config: &DirectConfig<'_>) -> io::Result<(Receiver, Transmitter)> {
+    let socket = netns::inside(config.netns, || sys::packet_socket(config.device))??;
+    super::udp::enlarge_buffers(socket.as_fd());
     let socket = Arc::new(socket);
     let receiver = Receiver {
         socket: socket.clone(),
-        id: spec.id,
-        network: spec.network,
-        counters: spec.counters.clone(),
+        id: config.id,
+        network: config.network,
+        counters: config.counters.clone(),
         inbox: Inbox::new(MESSAGES, MESSAGE_BYTES),
         tags: Buffer::new(MESSAGES * TAG_BYTES),
         messages: 0,
@@ -62,8 +57,8 @@ pub fn open(spec: &Spec<'_>) -> io::Result<(Receiver, Transmitter)> {
     };
     let transmitter = Transmitter {
         socket,
-        network: spec.network,
-        counters: spec.counters.clone(),
+        network: config.network,
+        counters: config.counters.clone(),
         arena: Arena::new(),
         outbox: Outbox::new(),
     };
@@ -78,7 +73,7 @@ pub struct Receiver {
     network: u32,
     counters: Arc<Counters>,
     inbox: Inbox,
-    /// VLAN tags that belong into the messages.
+    /// VLAN tags to be restored in the messages.
     tags: Buffer,
     messages: usize,
     next: usize,
@@ -131,7 +126,7 @@ impl Receive for Receiver {
     fn receive(&mut self, batch: &mut Batch) -> usize {
         if self.next == self.messages && !self.borrowed {
             self.next = 0;
-            // One that the kernel cannot describe in a header (a tunnel's) is an error in its place.
+            // The kernel reports an error for a frame that no virtio-net header describes (a tunnel's).
             self.messages = self.inbox.receive(self.socket.as_fd()).unwrap_or_else(|_| {
                 self.counters.drop_frames(DropReason::Malformed, 1);
                 0
@@ -156,7 +151,11 @@ impl Receive for Receiver {
     fn complete(&mut self) {
         self.borrowed = false;
     }
+}
 
+impl Coalesce for Receiver {}
+
+impl Wakeup for Receiver {
     fn wakeup(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
@@ -186,7 +185,7 @@ impl Transmit for Transmitter {
                 self.counters.drop_frames(DropReason::Unknown, 1);
                 continue;
             }
-            // The kernel insists on the length of the headers of what it is to cut.
+            // The kernel requires the header length of frames that it segments.
             let headers = match frame.offload.gso {
                 Gso::None => 0,
                 _ => Headers::parse(frame.head()).map_or(0, |read| read.payload),

@@ -1,19 +1,19 @@
-//! What outside bytes reach first, for the fuzz targets.
+//! Parsers of outside bytes, for the fuzz targets.
 
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use latlab_wire::overlay::Carried;
+use latlab_wire::overlay::PrivateHeader;
 
 use super::udp::{Outcome, Reassembly};
 
-/// Puts datagrams of the private form together; returns the frames that became whole.
+/// Reassembles datagrams of the private form; returns the frames that became whole.
 pub fn reassemble<'a>(datagrams: impl IntoIterator<Item = &'a [u8]>) -> Vec<Vec<u8>> {
     let mut reassembly = Reassembly::default();
     let mut frames = Vec::new();
     let now = Instant::now();
     for (nth, datagram) in datagrams.into_iter().enumerate() {
-        let Ok((header, slice)) = Carried::parse(datagram) else {
+        let Ok((header, slice)) = PrivateHeader::parse(datagram) else {
             continue;
         };
         let from = SocketAddr::from(([192, 0, 2, 1], u16::from(header.hops % 4)));

@@ -1,7 +1,7 @@
-//! Ports: the ways in which guests are plugged in. One kind a folder.
+//! Ports of guests, one folder per kind.
 //!
 //! - [`vhost_user`]: a virtual machine, by the rings in its memory
-//! - [`tap`]: a network interface of the kernel whose other side is this daemon
+//! - [`tap`]: a network interface of the kernel
 
 pub mod tap;
 pub mod vhost_user;

@@ -1,5 +1,4 @@
-//! A hostile guest against a ring. Each case is one thing that a driver may try; those that were
-//! mistakes in other people's devices carry their numbers.
+//! A hostile guest against a ring. Each case is one attack; vulnerabilities of other devices carry their CVE numbers.
 
 use super::chain::{Chain, Direction};
 use super::deliver::{Buffers, Delivery, Outgoing};
@@ -33,7 +32,7 @@ impl Bench {
         self.driver.describe(&self.guest, index, buffer);
     }
 
-    /// What the device makes of the chain that begins at `head`.
+    /// The device's result for the chain from `head`.
     fn send(&mut self, head: u16) -> Result<u16, Fault> {
         self.driver.offer(&self.guest, head);
         assert_eq!(self.queue.ready(), Ok(1));
@@ -59,7 +58,7 @@ impl Bench {
 const BUFFER: u64 = Guest::START + 0x1_0000;
 
 #[test]
-fn a_correct_chain_is_followed_and_given_back() {
+fn a_correct_chain_is_followed_and_used() {
     let mut it = bench();
     it.describe(3, Buffer::read(BUFFER, 12).then(5));
     it.describe(5, Buffer::read(BUFFER + 4096, 60));
@@ -80,7 +79,7 @@ fn a_correct_chain_is_followed_and_given_back() {
 }
 
 #[test]
-fn a_chain_in_a_table_of_its_own_is_followed() {
+fn a_chain_in_an_indirect_table_is_followed() {
     let mut it = bench();
     let table = [
         Buffer::read(BUFFER, 12).then(1),
@@ -134,7 +133,7 @@ fn a_table_of_half_descriptors_none_or_with_a_successor_is_refused() {
 }
 
 #[test]
-fn a_table_that_lies_askew_or_outside_is_refused() {
+fn a_misaligned_or_outside_table_is_refused() {
     let mut it = bench();
     it.describe(0, Buffer::table(BUFFER + 1, 16));
     assert_eq!(it.send(0), Err(Fault::Indirect));
@@ -185,7 +184,7 @@ fn an_address_that_wraps_is_refused() {
     assert_eq!(it.receive(60), Err(Fault::Address));
 }
 
-/// CVE-2020-10725: a length of zero gave an address that nobody had checked.
+/// CVE-2020-10725: a length of zero gave an unchecked address.
 #[test]
 fn a_buffer_of_no_bytes_is_refused() {
     let mut it = bench();
@@ -237,7 +236,7 @@ fn an_index_that_jumps_is_refused() {
 }
 
 #[test]
-fn an_index_may_pass_its_end() {
+fn an_index_may_wrap_around() {
     let it = bench();
     let position = Position {
         available: u16::MAX,
@@ -249,7 +248,7 @@ fn an_index_may_pass_its_end() {
     assert_eq!(queue.ready(), Ok(2));
 }
 
-/// The guest changes a descriptor after it was checked: what was read once stays.
+/// The guest changes a descriptor after its check.
 #[test]
 fn a_descriptor_that_changes_later_is_not_read_again() {
     let mut it = bench();
@@ -275,7 +274,7 @@ fn a_frame_is_spread_over_small_buffers_and_says_how_many() {
 }
 
 #[test]
-fn a_frame_for_which_there_is_too_little_leaves_the_buffers() {
+fn a_frame_without_enough_buffers_leaves_them() {
     let mut it = bench();
     it.describe(0, Buffer::write(BUFFER, 40));
     it.driver.offer(&it.guest, 0);
@@ -287,7 +286,6 @@ fn a_frame_for_which_there_is_too_little_leaves_the_buffers() {
     assert_eq!(it.driver.used(&it.guest), Some((0, 40)));
 }
 
-/// Buffers over the ring itself, over each other, and the same one twice: the guest only hurts itself.
 #[test]
 fn a_frame_that_lacked_buffers_is_taken_as_soon_as_there_are_enough() {
     let mut bench = bench();
@@ -327,6 +325,7 @@ fn a_frame_does_not_take_more_chains_than_a_driver_would_need() {
     assert_eq!(bench.receive(200), Ok(Delivery::Done), "this one fits");
 }
 
+/// Buffers over the ring itself, over each other, and the same one twice: the guest only harms itself.
 #[test]
 fn buffers_over_the_ring_stay_inside_the_guest() {
     let mut it = bench();
@@ -336,14 +335,14 @@ fn buffers_over_the_ring_stay_inside_the_guest() {
         it.driver.offer(&it.guest, head);
     }
     for _ in 0..4 {
-        // The frame is written over the descriptors: what follows is garbage, and found to be.
+        // The frame overwrites the descriptors, which are garbage from then on.
         if it.receive(1000).is_err() {
             return;
         }
     }
 }
 
-/// A frame that crosses from one region into the next, and one that would have to cross a hole.
+/// A buffer across two adjacent regions, and one across a hole.
 #[test]
 fn buffers_cross_regions_but_no_holes() {
     let guest = Guest::new(1 << 20).unwrap();
@@ -369,7 +368,7 @@ fn buffers_cross_regions_but_no_holes() {
 }
 
 #[test]
-fn rings_that_cannot_be_are_refused() {
+fn invalid_setups_are_refused() {
     let it = bench();
     let good = it.driver.setup();
     let refused = |setup: Setup| Queue::new(setup, it.guest.memory(), None).unwrap_err();
@@ -422,7 +421,7 @@ fn rings_that_cannot_be_are_refused() {
     }
 }
 
-/// The monitor makes its file shorter while the rings run: zeroes instead of SIGBUS, and a mark.
+/// The VMM truncates its file while the rings run: zeros instead of SIGBUS, and a mark.
 #[test]
 fn memory_that_is_truncated_under_the_ring_is_noticed() {
     let mut it = bench();
@@ -437,7 +436,7 @@ fn memory_that_is_truncated_under_the_ring_is_noticed() {
 }
 
 #[test]
-fn interrupts_are_raised_once_for_what_was_asked() {
+fn interrupts_are_raised_once_per_request() {
     let mut it = bench();
     it.describe(0, Buffer::write(BUFFER, 2000));
     for _ in 0..4 {
@@ -455,7 +454,7 @@ fn interrupts_are_raised_once_for_what_was_asked() {
 }
 
 #[test]
-fn who_arms_sees_what_came_meanwhile() {
+fn arming_detects_chains_that_came_meanwhile() {
     let mut it = bench();
     assert_eq!(it.queue.arm(), Ok(false));
     assert_eq!(it.driver.wanted(&it.guest), 0);

@@ -1,17 +1,17 @@
-//! A chain of buffers: followed once, descriptor by descriptor, everything checked.
+//! A chain of buffers, followed once with every descriptor checked.
 
 use super::fault::Fault;
 use super::layout::{DESCRIPTOR, Descriptor, INDIRECT, NEXT, WRITE};
 use super::memory::Lookup;
 use super::sys::Place;
 
-/// Longest frame of a guest: 64 KiB of IP, Ethernet with two VLAN tags, and the virtio header.
-pub const MOST_BYTES: u32 = 65535 + 22 + 12;
+/// Maximum length of a guest's frame: 64 KiB of IP, Ethernet with two VLAN tags, and the virtio header.
+const MAX_BYTES: u32 = 65535 + 22 + 12;
 
-/// Most descriptors of a chain, as in QEMU: what a guest may make one frame cost.
-const MOST_DESCRIPTORS: u16 = 1024;
+/// Maximum number of descriptors of a chain, as in QEMU: it bounds the cost of one frame.
+const MAX_DESCRIPTORS: u16 = 1024;
 
-/// Who reads and who writes.
+/// Direction of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// The guest sends: we read.
@@ -20,17 +20,14 @@ pub enum Direction {
     ToGuest,
 }
 
-/// A stretch of a chain, with its guest-physical address for the log of written pages.
+/// A contiguous part of a chain, with its guest-physical address for the log of written pages.
 #[derive(Debug, Clone, Copy)]
 pub struct Piece {
-    /// Where it is mapped.
     pub place: Place,
-    /// Where the guest has it.
     pub guest: u64,
 }
 
-/// The buffers of one chain, or of several that hold one frame. Used again for every frame, so that
-/// nothing is allocated.
+/// The buffers of one chain, or of several that hold one frame. Reused for every frame, so nothing is allocated.
 #[derive(Debug, Default)]
 pub struct Chain {
     pieces: Vec<Piece>,
@@ -38,27 +35,24 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// In order.
     #[inline]
     pub fn pieces(&self) -> &[Piece] {
         &self.pieces
     }
 
-    /// Bytes of all of them.
     #[inline]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Empties it.
     #[inline]
     pub fn clear(&mut self) {
         self.pieces.clear();
         self.bytes = 0;
     }
 
-    /// Appends what follows from a first descriptor in `table`, which has `size` entries. No more
-    /// descriptors than that are a chain (virtio 1.2, 2.7.5.3.1), so a loop ends too.
+    /// Appends the chain of a first descriptor in `table`, which has `size` entries. A chain has no more descriptors than
+    /// that (virtio 1.2, 2.7.5.3.1), so loops end too.
     #[inline]
     pub(super) fn follow(
         &mut self,
@@ -73,7 +67,7 @@ impl Chain {
             return self.follow_indirect(first, size, indirect, direction, lookup);
         }
         let mut descriptor = first;
-        let mut left = size.min(MOST_DESCRIPTORS);
+        let mut left = size.min(MAX_DESCRIPTORS);
         loop {
             self.take(descriptor, direction, lookup)?;
             if !descriptor.has(NEXT) {
@@ -105,7 +99,7 @@ impl Chain {
             return Err(Fault::Empty);
         }
         self.bytes += u64::from(descriptor.len);
-        if direction == Direction::FromGuest && self.bytes > u64::from(MOST_BYTES) {
+        if direction == Direction::FromGuest && self.bytes > u64::from(MAX_BYTES) {
             return Err(Fault::Giant);
         }
         let pieces = &mut self.pieces;
@@ -117,7 +111,7 @@ impl Chain {
     fn follow_indirect(
         &mut self,
         outer: Descriptor,
-        most: u16,
+        max: u16,
         negotiated: bool,
         direction: Direction,
         lookup: &mut Lookup,
@@ -132,7 +126,7 @@ impl Chain {
         };
         let mut table = None;
         lookup.find(outer.address, outer.len, |place, _| {
-            // Drivers allocate a table in one piece; one across regions is nobody's.
+            // Drivers allocate a table in one piece, never across regions.
             table = match table {
                 None => Some(Ok(place)),
                 Some(_) => Some(Err(Fault::Indirect)),
@@ -143,7 +137,7 @@ impl Chain {
             return Err(Fault::Indirect);
         }
         let mut next = 0;
-        for _ in 0..entries.min(most).min(MOST_DESCRIPTORS) {
+        for _ in 0..entries.min(max).min(MAX_DESCRIPTORS) {
             let at = usize::from(next) * DESCRIPTOR;
             let descriptor = Descriptor::new(table.load_descriptor(at));
             self.take(descriptor, direction, lookup)?;

@@ -1,45 +1,43 @@
-//! A frame into a guest's buffers: as many chains as it needs, when the guest can merge them.
+//! Copies a frame into a guest's buffers: into several chains if the guest can merge them.
 
 use super::chain::{Chain, Direction, Piece};
 use super::dirty::DirtyLog;
 use super::fault::Fault;
 use super::queue::Queue;
+use super::sys::Place;
 use crate::frames::Segment;
 
-/// Most chains, and most pieces of them, for one frame: what a guest may make a frame to it cost. The longest
-/// frame takes 43 chains of a driver that sizes its buffers for Ethernet, and 129 of 512 bytes.
+/// Maximum number of chains and pieces of one frame, which bounds its cost. The longest frame takes 43 chains of a driver
+/// with buffers for Ethernet, and 129 of 512 bytes.
 const MAX_CHAINS: usize = 256;
 const MAX_PIECES: usize = 1024;
 
-/// What became of a frame.
+/// Result of a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
-    /// It is in the guest's memory, and noted as used.
+    /// The frame is in the guest's memory, and its chains are used.
     Done,
-    /// The guest offers too few buffers.
     NoBuffer,
-    /// The next buffer is too small, and the guest cannot merge buffers.
+    /// The next buffer is too small, and the guest does not merge buffers.
     TooLong,
-    /// The guest's buffers are so small that the frame would take too many of them.
+    /// The buffers are so small that the frame would take too many.
     Cramped,
 }
 
 /// A frame to deliver.
 #[derive(Debug, Clone, Copy)]
 pub struct Outgoing<'a> {
-    /// The virtio header; of twelve bytes the last two are the number of buffers, filled in here.
+    /// The virtio header; the last two of 12 bytes are the number of buffers, filled in here.
     pub header: [u8; 12],
-    /// How many of its bytes the guest expects: ten or twelve.
+    /// Length of the header for this guest: 10 or 12.
     pub header_bytes: usize,
-    /// The frame's first bytes.
     pub head: &'a [u8],
-    /// And the rest.
     pub rest: &'a [Segment],
-    /// Bytes of both.
+    /// Length of head and rest.
     pub bytes: u32,
 }
 
-/// The buffers of one frame; used again for every frame.
+/// The buffers of one frame; reused for every frame.
 #[derive(Debug, Default)]
 pub struct Buffers {
     chain: Chain,
@@ -48,11 +46,7 @@ pub struct Buffers {
 }
 
 impl Buffers {
-    /// Copies a frame into the next buffers of a ring. The guest sees it when the ring is published.
-    ///
-    /// # Errors
-    ///
-    /// What the guest did wrong with its ring.
+    /// Copies a frame into the next buffers of a ring. The guest sees it once the ring is published.
     #[inline]
     pub fn deliver(
         &mut self,
@@ -67,7 +61,7 @@ impl Buffers {
             other => return Ok(other),
         }
         // A ring has at most 32768 chains.
-        let header = with_buffers(frame.header, self.heads.len() as u16);
+        let header = with_buffer_count(frame.header, self.heads.len() as u16);
         let mut writer = Writer::new(self.chain.pieces());
         writer.write_header(&header, frame.header_bytes);
         writer.write(frame.head);
@@ -75,7 +69,7 @@ impl Buffers {
             writer.write_segment(segment);
         }
         if let Some(log) = log {
-            note(self.chain.pieces(), need, log);
+            log_written(self.chain.pieces(), need, log);
         }
         let mut left = need;
         for &(head, bytes) in &self.heads {
@@ -120,10 +114,10 @@ impl Buffers {
     }
 }
 
-/// A header with the number of buffers in it; as one number, because a whole that is read waits for the part that was
-/// just written.
+/// Inserts the number of buffers into a header. As one number, because reading the whole waits for a part that was just
+/// written (store forwarding).
 #[inline]
-fn with_buffers(header: [u8; 12], buffers: u16) -> [u8; 12] {
+fn with_buffer_count(header: [u8; 12], buffers: u16) -> [u8; 12] {
     let [rest @ .., _, _] = header;
     let mut all = [0; 16];
     all[..10].copy_from_slice(&rest);
@@ -133,9 +127,8 @@ fn with_buffers(header: [u8; 12], buffers: u16) -> [u8; 12] {
     header
 }
 
-/// Notes the first `bytes` bytes of the pieces as written: before the guest, or its copy on another
-/// host, can see them.
-fn note(pieces: &[Piece], bytes: u64, log: &DirtyLog) {
+/// Logs the first `bytes` bytes of the pieces as written, before the guest or its copy on another host can see them.
+fn log_written(pieces: &[Piece], bytes: u64, log: &DirtyLog) {
     let mut left = bytes;
     for piece in pieces {
         let here = left.min(piece.place.bytes() as u64);
@@ -147,11 +140,11 @@ fn note(pieces: &[Piece], bytes: u64, log: &DirtyLog) {
     }
 }
 
-/// Writes through pieces, one after the other.
+/// Writes into pieces, one after the other.
 #[derive(Debug)]
 struct Writer<'a> {
     pieces: &'a [Piece],
-    /// How much of the first piece is written.
+    /// Bytes written to the first piece.
     at: usize,
 }
 
@@ -162,7 +155,7 @@ impl<'a> Writer<'a> {
 
     /// The next place to write to; the caller has gathered enough.
     #[inline]
-    fn next(&mut self) -> Option<super::Place> {
+    fn next(&mut self) -> Option<Place> {
         while let Some(piece) = self.pieces.first() {
             if self.at < piece.place.bytes() {
                 return Some(piece.place.part(self.at, usize::MAX));
@@ -173,7 +166,7 @@ impl<'a> Writer<'a> {
         None
     }
 
-    /// Writes the header's first bytes; mostly it lies in one piece, and has twelve.
+    /// Writes the header; mostly it has 12 bytes and fits one piece.
     #[inline]
     fn write_header(&mut self, header: &[u8; 12], bytes: usize) {
         match self.pieces.first() {

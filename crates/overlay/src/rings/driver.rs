@@ -1,7 +1,6 @@
-//! The other side of a ring: a guest's memory and a driver that can do anything, right or wrong.
+//! A guest's memory and a driver that can do anything, right or wrong, for tests, fuzzing and measurements.
 //!
-//! For tests, fuzzing and measurements. One driver for all of them, so that what a fuzzer finds can be
-//! written down as a test.
+//! They share one driver, so that a fuzzer's finding becomes a test.
 
 use std::fs::File;
 use std::io;
@@ -16,7 +15,7 @@ use super::memory::{Location, Memory};
 use super::queue::Setup;
 use super::sys::Region;
 
-/// A guest's memory: one region of a file, at addresses that have nothing to do with each other.
+/// A guest's memory: one region of a file, at unrelated guest and VMM addresses.
 #[derive(Debug)]
 pub struct Guest {
     file: File,
@@ -27,14 +26,10 @@ pub struct Guest {
 impl Guest {
     /// The guest-physical address of the first byte.
     pub const START: u64 = 0x10_0000;
-    /// The monitor's address of the first byte.
+    /// The VMM's address of the first byte.
     pub const USER: u64 = 0x7f00_0000_0000;
 
-    /// A guest with so many bytes of memory, all zero.
-    ///
-    /// # Errors
-    ///
-    /// No memory.
+    /// A guest with `bytes` bytes of zeros.
     pub fn new(bytes: u64) -> io::Result<Guest> {
         let file = File::from(memfd_create("guest", MemfdFlags::CLOEXEC)?);
         file.set_len(bytes)?;
@@ -49,30 +44,28 @@ impl Guest {
         })
     }
 
-    /// The file, to be shared.
     #[must_use]
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// Where it is.
     #[must_use]
     pub fn location(&self) -> Location {
         self.location
     }
 
-    /// As the device maps it.
+    /// The memory as the device maps it.
     ///
     /// # Panics
     ///
-    /// When it cannot be mapped a second time.
+    /// If it cannot be mapped a second time.
     #[must_use]
     pub fn memory(&self) -> Arc<Memory> {
         let memory = Memory::default().with(self.location, &self.file, 0);
         Arc::new(memory.expect("mapped once already"))
     }
 
-    /// Writes; what lies outside is left out.
+    /// Writes bytes; those outside are ignored.
     pub fn write(&self, at: u64, bytes: &[u8]) {
         let at = at.wrapping_sub(Guest::START) as usize;
         if let Some(place) = self.region.place(at, bytes.len()) {
@@ -80,7 +73,7 @@ impl Guest {
         }
     }
 
-    /// Reads; zeroes where nothing is.
+    /// Reads bytes; zeros outside.
     #[must_use]
     pub fn read(&self, at: u64, bytes: usize) -> Vec<u8> {
         let mut to = vec![0; bytes];
@@ -100,18 +93,15 @@ impl Guest {
 /// A descriptor to be written.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Buffer {
-    /// Guest-physical address.
     pub address: u64,
-    /// Bytes.
     pub len: u32,
     /// `NEXT`, `WRITE`, `INDIRECT`.
     pub flags: u16,
-    /// The next one.
     pub next: u16,
 }
 
 impl Buffer {
-    /// For the device to read.
+    /// A buffer for the device to read.
     #[must_use]
     pub fn read(address: u64, len: u32) -> Buffer {
         Buffer {
@@ -121,7 +111,7 @@ impl Buffer {
         }
     }
 
-    /// For the device to write.
+    /// A buffer for the device to write.
     #[must_use]
     pub fn write(address: u64, len: u32) -> Buffer {
         Buffer {
@@ -130,7 +120,7 @@ impl Buffer {
         }
     }
 
-    /// A table of descriptors.
+    /// An indirect table.
     #[must_use]
     pub fn table(address: u64, len: u32) -> Buffer {
         Buffer {
@@ -139,7 +129,7 @@ impl Buffer {
         }
     }
 
-    /// And then that one.
+    /// Chains another descriptor.
     #[must_use]
     pub fn then(self, next: u16) -> Buffer {
         Buffer {
@@ -149,7 +139,6 @@ impl Buffer {
         }
     }
 
-    /// Its sixteen bytes.
     #[must_use]
     pub fn bytes(self) -> [u8; DESCRIPTOR] {
         let mut bytes = [0; DESCRIPTOR];
@@ -161,7 +150,7 @@ impl Buffer {
     }
 }
 
-/// A ring, the driver's side.
+/// The driver's side of a ring.
 #[derive(Debug)]
 pub struct Driver {
     size: u16,
@@ -188,13 +177,13 @@ impl Driver {
         }
     }
 
-    /// The first address behind it.
+    /// The first free address behind the ring.
     #[must_use]
     pub fn end(&self) -> u64 {
         (self.used + layout::used_bytes(self.size) as u64).next_multiple_of(4096)
     }
 
-    /// As the monitor describes it.
+    /// The ring's setup, as the VMM sends it.
     #[must_use]
     pub fn setup(&self) -> Setup {
         let user = |at| at - Guest::START + Guest::USER;
@@ -228,25 +217,25 @@ impl Driver {
         guest.write(self.available + INDEX as u64, &index.to_le_bytes());
     }
 
-    /// Wants no interrupts, or does (without event index).
+    /// Suppresses interrupts, or not (without event index).
     pub fn quiet(&self, guest: &Guest, quiet: bool) {
         let flags = u16::from(quiet) * NO_INTERRUPT;
         guest.write(self.available + FLAGS as u64, &flags.to_le_bytes());
     }
 
-    /// Wants an interrupt when the used index passes this (with event index).
+    /// Requests an interrupt when the used index passes `index` (with event index).
     pub fn want(&self, guest: &Guest, index: u16) {
         let at = self.available + ENTRIES as u64 + 2 * u64::from(self.size);
         guest.write(at, &index.to_le_bytes());
     }
 
-    /// Whether the device asks to be kicked (without event index).
+    /// Whether the device requests kicks (without event index).
     #[must_use]
     pub fn asks_for_kicks(&self, guest: &Guest) -> bool {
         guest.read_u16(self.used + FLAGS as u64) & NO_NOTIFY == 0
     }
 
-    /// Where the device wants to be kicked (with event index).
+    /// The index at which the device requests a kick (with event index).
     #[must_use]
     pub fn wanted(&self, guest: &Guest) -> u16 {
         guest.read_u16(self.used + ENTRIES as u64 + 8 * u64::from(self.size))

@@ -1,8 +1,8 @@
-//! Numbers of the split ring (virtio 1.2, 2.7).
+//! Layout of the split ring (virtio 1.2, 2.7).
 
-/// The buffer goes on in another descriptor.
+/// The chain continues in another descriptor.
 pub const NEXT: u16 = 1;
-/// The device writes to it, else it reads.
+/// The device writes the buffer; otherwise it reads.
 pub const WRITE: u16 = 2;
 /// The buffer holds a table of descriptors.
 pub const INDIRECT: u16 = 4;
@@ -10,19 +10,17 @@ pub const INDIRECT: u16 = 4;
 /// Bytes of a descriptor.
 pub const DESCRIPTOR: usize = 16;
 
-/// The device wants no kicks (used ring's flags).
+/// The device suppresses kicks (used ring's flags).
 pub const NO_NOTIFY: u16 = 1;
-/// The driver wants no interrupts (available ring's flags).
+/// The driver suppresses interrupts (available ring's flags).
 pub const NO_INTERRUPT: u16 = 1;
 
-/// Most entries of a ring.
-pub const MOST_ENTRIES: u32 = 32768;
+/// Maximum number of entries of a ring.
+pub const MAX_ENTRIES: u32 = 32768;
 
-/// Where in the available and used rings things lie.
+/// Offsets in the available and used rings: flags, the index after the last entry, and the first entry.
 pub const FLAGS: usize = 0;
-/// The index after the last entry.
 pub const INDEX: usize = 2;
-/// The first entry.
 pub const ENTRIES: usize = 4;
 
 /// Bytes of the available ring, with the word for the used event at its end.
@@ -38,18 +36,15 @@ pub const fn used_bytes(size: u16) -> usize {
 /// A descriptor, read once.
 #[derive(Debug, Clone, Copy)]
 pub struct Descriptor {
-    /// Guest-physical address.
     pub address: u64,
-    /// Bytes.
     pub len: u32,
     /// `NEXT`, `WRITE`, `INDIRECT`.
     pub flags: u16,
-    /// The descriptor after this one, when `NEXT` is set.
+    /// The next descriptor, if `NEXT` is set.
     pub next: u16,
 }
 
 impl Descriptor {
-    /// From its two words.
     #[inline]
     pub const fn new([address, rest]: [u64; 2]) -> Descriptor {
         Descriptor {
@@ -67,8 +62,8 @@ impl Descriptor {
     }
 }
 
-/// Whether the other side asked for a notification when the index passed `event` (virtio 1.2,
-/// 2.7.7.2): on the way from `old` to `new`.
+/// Whether the index has passed `event` between `old` and `new`, so that the peer wants a notification (virtio 1.2,
+/// 2.7.7.2).
 pub const fn passed(event: u16, new: u16, old: u16) -> bool {
     new.wrapping_sub(event).wrapping_sub(1) < new.wrapping_sub(old)
 }
@@ -78,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_is_passed_once_also_round_the_end() {
+    fn an_event_is_passed_once_even_across_the_wraparound() {
         assert!(passed(5, 6, 5));
         assert!(!passed(5, 5, 4));
         assert!(!passed(5, 7, 6));

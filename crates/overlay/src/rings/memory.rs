@@ -1,7 +1,7 @@
-//! A guest's memory: regions of files that its monitor shares, and the two ways to name a byte in it.
+//! A guest's memory: regions of files that its VMM shares.
 //!
-//! Descriptors hold guest-physical addresses, ring addresses are the monitor's own virtual ones. A
-//! table of regions never changes: hot-plug makes a new one that shares what stays.
+//! Descriptors hold guest-physical addresses, ring addresses are the VMM's virtual ones. A table of regions is immutable:
+//! hot-plug makes a new one that shares the regions that stay.
 
 use std::fs::File;
 use std::io;
@@ -10,46 +10,35 @@ use std::sync::Arc;
 use super::fault::Fault;
 use super::sys::{Area, Place, Region};
 
-/// Most regions, as many as file descriptors fit into one message (and QEMU's default of slots).
-pub const MOST_REGIONS: usize = 32;
+/// Maximum number of regions: the file descriptors that fit into one message, and QEMU's default of slots.
+pub const MAX_REGIONS: usize = 32;
 
-/// Where a region lies, in the words of the protocol.
+/// Location of a region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Location {
     /// Guest-physical address.
     pub guest: u64,
-    /// The monitor's virtual address.
+    /// The VMM's virtual address.
     pub user: u64,
-    /// Bytes.
     pub len: u64,
 }
 
-/// Why a region is not taken.
+/// Errors of a region.
 #[derive(Debug, thiserror::Error)]
 pub enum MemoryError {
-    /// Cannot be mapped.
     #[error("cannot map the guest's memory at {guest:#x}: {source}")]
-    Map {
-        /// Its guest-physical address.
-        guest: u64,
-        /// The reason.
-        source: io::Error,
-    },
-    /// Its end is beyond the last address.
+    Map { guest: u64, source: io::Error },
     #[error("the region at {0:#x} goes beyond the last address")]
     Wraps(u64),
-    /// It lies over another.
     #[error("the region at {0:#x} overlaps another")]
     Overlaps(u64),
-    /// Too many.
-    #[error("more than {MOST_REGIONS} regions")]
+    #[error("more than {MAX_REGIONS} regions")]
     TooMany,
-    /// To be removed, but not there.
     #[error("there is no region at {0:#x}")]
     Missing(u64),
 }
 
-/// All regions of one guest.
+/// All regions of a guest.
 #[derive(Debug, Clone, Default)]
 pub struct Memory {
     /// By guest-physical address.
@@ -57,11 +46,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// The same memory and one region more.
-    ///
-    /// # Errors
-    ///
-    /// See [`MemoryError`].
+    /// The same memory with another region.
     pub fn with(&self, at: Location, file: &File, offset: u64) -> Result<Memory, MemoryError> {
         let end = |start: u64| start.checked_add(at.len);
         let (Some(guest_end), Some(user_end)) = (end(at.guest), end(at.user)) else {
@@ -74,7 +59,7 @@ impl Memory {
         if !self.regions.iter().all(beside) {
             return Err(MemoryError::Overlaps(at.guest));
         }
-        if self.regions.len() == MOST_REGIONS {
+        if self.regions.len() == MAX_REGIONS {
             return Err(MemoryError::TooMany);
         }
         let region = Region::new(file, offset, at.len).map_err(|source| MemoryError::Map {
@@ -87,11 +72,7 @@ impl Memory {
         Ok(Memory { regions })
     }
 
-    /// The same memory without one region.
-    ///
-    /// # Errors
-    ///
-    /// When it is not there.
+    /// The same memory without a region.
     pub fn without(&self, at: Location) -> Result<Memory, MemoryError> {
         let index = self.regions.iter().position(|(other, _)| *other == at);
         let index = index.ok_or(MemoryError::Missing(at.guest))?;
@@ -100,13 +81,13 @@ impl Memory {
         Ok(Memory { regions })
     }
 
-    /// Whether some of it was truncated by its owner.
+    /// Whether its owner has truncated a region.
     #[must_use]
     pub fn lost(&self) -> bool {
         self.regions.iter().any(|(_, region)| region.lost())
     }
 
-    /// A ring's part, by the monitor's address; within one region.
+    /// Memory of a ring, by the VMM's address; within one region.
     pub fn area(&self, user: u64, len: usize, align: usize) -> Option<Area> {
         let holds = |l: &Location| user >= l.user && user - l.user < l.len;
         let (location, region) = self.regions.iter().find(|(l, _)| holds(l))?;
@@ -118,13 +99,6 @@ impl Memory {
         )
     }
 
-    /// The guest-physical address of a byte that the monitor names.
-    pub fn guest_address(&self, user: u64) -> Option<u64> {
-        let holds = |l: &Location| user >= l.user && user - l.user < l.len;
-        let (location, _) = self.regions.iter().find(|(l, _)| holds(l))?;
-        Some(location.guest + (user - location.user))
-    }
-
     /// The region that holds a guest-physical address.
     fn holding(&self, guest: u64) -> Option<&(Location, Arc<Region>)> {
         let after = self.regions.partition_point(|(l, _)| l.guest <= guest);
@@ -133,17 +107,16 @@ impl Memory {
     }
 }
 
-/// A memory with the region that was found last: a guest's buffers mostly lie in the same one.
+/// A memory with its last region cached: most buffers of a guest are in the same one.
 #[derive(Debug)]
 pub struct Lookup {
     memory: Arc<Memory>,
     last: Location,
-    /// The whole of the last region.
+    /// The whole last region.
     place: Option<Place>,
 }
 
 impl Lookup {
-    /// Looks nothing up yet.
     pub fn new(memory: Arc<Memory>) -> Lookup {
         Lookup {
             memory,
@@ -156,17 +129,15 @@ impl Lookup {
         }
     }
 
-    /// The memory.
     pub fn memory(&self) -> &Arc<Memory> {
         &self.memory
     }
 
-    /// Calls `take` with the places of `len` bytes from `guest` on, each with its address: one, or more
-    /// where they cross regions.
+    /// Calls `take` with the places of `len` bytes from `guest` on, and their addresses: one, or several across regions.
     ///
     /// # Errors
     ///
-    /// When not all of it is the guest's memory; what was taken before is then not to be used.
+    /// Not all of it is the guest's memory; places that were taken before are invalid then.
     #[inline]
     pub fn find(
         &mut self,
@@ -193,7 +164,7 @@ impl Lookup {
         }
     }
 
-    /// Where an address probably is: only to be prefetched.
+    /// The probable place of an address, for a prefetch.
     #[inline]
     pub fn hint(&self, guest: u64) -> Option<*const u8> {
         let inside = guest.wrapping_sub(self.last.guest);

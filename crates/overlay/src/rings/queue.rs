@@ -1,9 +1,8 @@
-//! A split ring, the device's side (virtio 1.2, 2.7).
+//! The device's side of a split ring (virtio 1.2, 2.7).
 //!
-//! All that the guest could change between a check and its use is read once and kept: ring addresses
-//! and size when the ring is set up, the available index once per batch, each descriptor once. Used
-//! entries wait in a shadow and are published together, so that the guest's processor and ours do not
-//! fight for the cache line at every frame.
+//! Values that the guest could change between check and use are read once and stored: addresses and size at setup, the
+//! available index once per batch, each descriptor once. Used entries wait in a shadow and are published together, so
+//! that the guest's CPU and ours do not contend for the cache line at every frame.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,44 +14,40 @@ use super::layout::{self, DESCRIPTOR, Descriptor, ENTRIES, FLAGS, INDEX};
 use super::memory::{Lookup, Memory};
 use super::sys::{Area, barrier, prefetch, prefetch_write};
 
-/// A ring as the monitor describes it.
+/// Setup of a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Setup {
-    /// Entries, a power of two.
+    /// Number of entries, a power of two.
     pub size: u16,
-    /// The monitor's virtual addresses of the descriptor table,
+    /// The VMM's virtual addresses of the descriptor table, the available and the used ring.
     pub descriptors: u64,
-    /// the available ring
     pub available: u64,
-    /// and the used ring.
     pub used: u64,
-    /// The guest tells at which index it wants to be told (VIRTIO_F_EVENT_IDX).
+    /// Notifications are requested by index (VIRTIO_F_EVENT_IDX).
     pub event_index: bool,
-    /// Chains may lie in tables of their own (VIRTIO_F_INDIRECT_DESC).
+    /// Chains may be in indirect tables (VIRTIO_F_INDIRECT_DESC).
     pub indirect: bool,
 }
 
-/// Where a ring goes on.
+/// Position of a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
-    /// The next available entry to take.
+    /// The next available entry.
     pub available: u16,
     /// The used index that the guest sees.
     pub used: u16,
 }
 
-/// A ring that cannot be.
+/// Errors of a setup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SetupError {
-    /// Zero, too large or no power of two.
     #[error("a ring of {0} entries")]
     Size(u32),
-    /// Not aligned, or not in the guest's memory.
-    #[error("the {0} lie outside of the guest's memory, or askew")]
+    #[error("the {0} are misaligned or outside the guest's memory")]
     Place(&'static str),
 }
 
-/// A ring at work.
+/// A running ring.
 #[derive(Debug)]
 pub struct Queue {
     size: u16,
@@ -62,35 +57,31 @@ pub struct Queue {
     available: Area,
     used: Area,
     lookup: Lookup,
-    /// The next available entry to take, and the index up to which there are some.
+    /// The next available entry, and the available index.
     next: u16,
     seen: u16,
-    /// The used index that the guest sees, and what it does not see yet.
+    /// The used index that the guest sees, and the entries that it does not see yet.
     published: u16,
     shadow: Vec<u64>,
-    /// The used index at which the guest was last asked whether it wants to be told.
-    asked: u16,
+    /// The used index up to which the guest was signalled, or did not want to be.
+    signalled: u16,
     log: Option<UsedLog>,
-    /// Up to which index the chains were once too few for a frame, and the bytes that they hold together.
+    /// The available index at which the chains were too few for a frame, and their bytes.
     lack: Option<(u16, u64)>,
-    /// Heads and first descriptors that were read already, from this available entry on.
+    /// Heads and first descriptors that were read ahead, from `ahead_from` on.
     ahead: Vec<(u16, Descriptor)>,
     ahead_from: u16,
 }
 
-/// Most chains that are read ahead.
-const AHEAD: u16 = 32;
+/// Maximum number of chains that are read ahead.
+const MAX_AHEAD: u16 = 32;
 /// Bytes of a cache line, and of the longer virtio header.
 const LINE: usize = 64;
 const HEADER: usize = 12;
 
 impl Queue {
-    /// Sets a ring up; without a position, where the used ring in the guest's memory says: entries are
-    /// used in order, so that is where the last device stopped, however it ended.
-    ///
-    /// # Errors
-    ///
-    /// See [`SetupError`].
+    /// Sets a ring up; without a position, at the used index in the guest's memory: entries are used in order, so that is
+    /// where the last device stopped, however it ended.
     pub fn new(
         setup: Setup,
         memory: Arc<Memory>,
@@ -126,22 +117,21 @@ impl Queue {
             seen: position.available,
             published: position.used,
             shadow: Vec::with_capacity(usize::from(size)),
-            asked: position.used,
+            signalled: position.used,
             log: None,
             lack: None,
-            ahead: Vec::with_capacity(AHEAD.into()),
+            ahead: Vec::with_capacity(MAX_AHEAD.into()),
             ahead_from: position.available,
         };
         queue.disarm();
         Ok(queue)
     }
 
-    /// From now on the used ring's pages are noted in a migration's log too.
+    /// Logs the used ring's pages for a migration from now on.
     pub fn set_log(&mut self, log: Option<UsedLog>) {
         self.log = log;
     }
 
-    /// Where it stands.
     #[must_use]
     pub fn position(&self) -> Position {
         Position {
@@ -150,17 +140,12 @@ impl Queue {
         }
     }
 
-    /// The guest's memory.
     #[must_use]
     pub fn memory(&self) -> &Arc<Memory> {
         self.lookup.memory()
     }
 
-    /// How many chains wait, looking at the guest's index when none is known to.
-    ///
-    /// # Errors
-    ///
-    /// An index that jumped.
+    /// The number of waiting chains; reads the guest's index if none is known.
     #[inline]
     pub fn ready(&mut self) -> Result<u16, Fault> {
         match self.seen.wrapping_sub(self.next) {
@@ -169,17 +154,13 @@ impl Queue {
         }
     }
 
-    /// How many chains wait now.
-    ///
-    /// # Errors
-    ///
-    /// An index that jumped.
+    /// Reads the guest's index; returns the number of waiting chains.
     #[inline]
     pub fn look(&mut self) -> Result<u16, Fault> {
-        // What the guest wrote before it advanced the index is read after.
+        // Acquire: entries and descriptors are read after the index.
         let index = self.available.load_u16(INDEX, Ordering::Acquire);
         let ready = index.wrapping_sub(self.next);
-        // Those taken and not yet given back take up entries too.
+        // Chains that are taken and not yet used occupy entries too.
         if usize::from(ready) + self.shadow.len() > usize::from(self.size) {
             return Err(Fault::IndexJump);
         }
@@ -187,9 +168,8 @@ impl Queue {
         Ok(ready)
     }
 
-    /// Reads the next chains' heads and first descriptors, and fetches the beginnings of their buffers
-    /// into the cache, all at once: one after the other, each frame would wait for lines that the guest's
-    /// processor has. At most those that are known to wait.
+    /// Reads the heads and first descriptors of known waiting chains, and prefetches their buffers, all at once. One after
+    /// the other, each frame would wait for cache lines of the guest's CPU.
     #[inline]
     pub fn warm(&mut self, direction: Direction, chains: u16) {
         let table = self.descriptors.place();
@@ -198,9 +178,9 @@ impl Queue {
         let entry = ENTRIES + 8 * usize::from(self.published & (self.size - 1));
         prefetch_write(self.used.place().address().wrapping_add(entry));
         let known = self.seen.wrapping_sub(self.next);
-        for ahead in 0..chains.min(known).min(AHEAD) {
+        for ahead in 0..chains.min(known).min(MAX_AHEAD) {
             let head = self.head(self.next.wrapping_add(ahead));
-            // A head that cannot be is for `pop` to find.
+            // `pop` reports invalid heads.
             if head >= self.size {
                 return;
             }
@@ -213,7 +193,7 @@ impl Queue {
                         prefetch(second);
                     }
                     Direction::ToGuest => {
-                        // A header alone in its line is compared, and mostly not written.
+                        // A header alone in its line is compared, and rarely written.
                         if start as usize % LINE >= LINE - HEADER {
                             prefetch(start);
                         } else {
@@ -234,14 +214,14 @@ impl Queue {
         self.available.load_u16(at, Ordering::Relaxed)
     }
 
-    /// The next chain's head and first descriptor; none where the head is outside of the table.
+    /// The next chain's head and first descriptor; none if the head is outside the table.
     #[inline]
     fn first(&mut self) -> Option<(u16, Descriptor)> {
         let known = usize::from(self.next.wrapping_sub(self.ahead_from));
         if let Some(&first) = self.ahead.get(known) {
             return Some(first);
         }
-        // Or indexes that come round again would find it.
+        // Otherwise wrapped indexes would find it.
         self.ahead.clear();
         let head = self.head(self.next);
         let at = usize::from(head) * DESCRIPTOR;
@@ -251,12 +231,7 @@ impl Queue {
         })
     }
 
-    /// Takes the next chain, appended to `chain`; [`Queue::ready`] has said that there is one. Returns
-    /// its head, by which it is given back.
-    ///
-    /// # Errors
-    ///
-    /// A chain that cannot be.
+    /// Appends the next chain, which [`Queue::ready`] has announced, to `chain`; returns its head.
     #[inline]
     pub fn pop(&mut self, direction: Direction, chain: &mut Chain) -> Result<u16, Fault> {
         let (head, first) = self.first().ok_or(Fault::Index)?;
@@ -273,18 +248,13 @@ impl Queue {
         Ok(head)
     }
 
-    /// All that wait hold `bytes` together: the next frame need not walk them to find that out again, and
-    /// the one after it.
+    /// Stores that all waiting chains hold `bytes` together, so that later frames do not walk them again.
     #[cold]
     pub fn lacks(&mut self, bytes: u64) {
         self.lack = Some((self.seen, bytes));
     }
 
     /// Whether all chains that wait are known to hold less than `need` bytes.
-    ///
-    /// # Errors
-    ///
-    /// An index that jumped.
     #[inline]
     pub fn is_known_to_lack(&mut self, need: u64) -> Result<bool, Fault> {
         match self.lack {
@@ -303,18 +273,18 @@ impl Queue {
         Ok(false)
     }
 
-    /// Gives the last `chains` back unused, as if they had not been taken.
+    /// Returns the last `chains` unused.
     pub fn rewind(&mut self, chains: u16) {
         self.next = self.next.wrapping_sub(chains);
     }
 
-    /// Notes a chain as used, with the bytes written to it.
+    /// Marks a chain as used, with the bytes written to it.
     #[inline]
     pub fn push(&mut self, head: u16, written: u32) {
         self.shadow.push(u64::from(head) | u64::from(written) << 32);
     }
 
-    /// Shows the guest all that is used.
+    /// Publishes the used entries to the guest.
     pub fn publish(&mut self) {
         if self.shadow.is_empty() {
             return;
@@ -333,24 +303,24 @@ impl Queue {
         if let Some(log) = &self.log {
             log.written(INDEX, 2);
         }
-        // What was written before, the guest sees before it sees the index.
+        // Release: the guest sees entries and data before the index.
         self.used.store_u16(INDEX, index, Ordering::Release);
     }
 
-    /// Whether something was published since the guest was last asked whether it wants to be told.
+    /// Whether published entries are not signalled yet.
     #[must_use]
-    pub const fn owes(&self) -> bool {
-        self.asked != self.published
+    pub const fn has_unsignalled(&self) -> bool {
+        self.signalled != self.published
     }
 
-    /// Whether the guest wants to be told of what was published since it was last asked.
+    /// Whether the guest wants an interrupt for the entries published since the last call.
     pub fn wants_interrupt(&mut self) -> bool {
-        let (old, new) = (self.asked, self.published);
+        let (old, new) = (self.signalled, self.published);
         if old == new {
             return false;
         }
-        self.asked = new;
-        // The index must be out before the guest's wish is read: else both sides go to sleep.
+        self.signalled = new;
+        // The index must be visible before the guest's event index is read, or both sides could sleep.
         barrier();
         if self.event_index {
             let at = ENTRIES + 2 * usize::from(self.size);
@@ -362,11 +332,7 @@ impl Queue {
         }
     }
 
-    /// Asks for a kick at the next chain. True when one is there already.
-    ///
-    /// # Errors
-    ///
-    /// An index that jumped.
+    /// Requests a kick for the next chain. True if one is waiting already.
     pub fn arm(&mut self) -> Result<bool, Fault> {
         if self.event_index {
             let at = ENTRIES + 8 * usize::from(self.size);
@@ -374,13 +340,12 @@ impl Queue {
         } else {
             self.used.store_u16(FLAGS, 0, Ordering::Relaxed);
         }
-        // The wish must be out before the index is read.
+        // The request must be visible before the index is read.
         barrier();
         Ok(self.look()? > 0)
     }
 
-    /// No kicks, please: as every ring begins. With event indexes a wish can only be left behind, where
-    /// the guest comes round again after 65535 chains.
+    /// Suppresses kicks (the initial state). With event indexes the guest may still kick once per 65535 chains.
     pub fn disarm(&mut self) {
         if self.event_index {
             let at = ENTRIES + 8 * usize::from(self.size);

@@ -1,23 +1,23 @@
-//! Where a ring waits between passes, and where it is stopped.
+//! Ownership of a ring between passes, and its stop.
 //!
-//! A dispatcher checks a ring out for as long as it, or frames that lie in its guest's memory, are in
-//! use, and gives it back. Whoever wants to change a ring (its memory, its addresses) asks for it, and
-//! has it when it was given back: the stop command and its acknowledgement in one, which also works
-//! while no dispatcher looks at the port at all.
+//! A dispatcher checks a ring out while it uses the ring or frames in the guest's memory, and returns it. A thread that
+//! changes a ring (memory, addresses) requests it, and has it once it is returned: stop command and acknowledgement in
+//! one. That also works while no dispatcher polls the port.
 //!
-//! That costs dispatchers one exchange each way; only who stops a ring waits at a lock. Who looks at a ring
-//! again and again keeps it, and asks at each look whether it is wanted.
+//! Each way costs one atomic exchange, and only the thread that stops a ring blocks. A polling dispatcher keeps the ring
+//! and checks a flag.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::sys::{Handover, Taken};
+use crate::sync::lock;
 
-/// The place of a `T` that one may have at a time.
+/// A `T` that one thread at a time may check out.
 #[derive(Debug)]
 pub struct Slot<T> {
     place: Handover<T>,
-    /// Whether somebody waits to stop it.
+    /// Whether a thread waits to stop it.
     wanted: AtomicBool,
     stopping: Mutex<()>,
     back: Condvar,
@@ -36,34 +36,33 @@ impl<T> Default for Slot<T> {
 
 impl<T> Slot<T> {
     fn lock(&self) -> MutexGuard<'_, ()> {
-        // Nothing is left half-done under this lock, so a panic elsewhere does not spoil it.
-        self.stopping.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.stopping)
     }
 
-    /// Whether somebody waits to stop it: who has it should give it back.
+    /// Whether a thread waits to stop it: the holder should return it.
     #[inline]
     pub fn is_wanted(&self) -> bool {
         self.wanted.load(Ordering::SeqCst)
     }
 
-    /// Checks it out; none while there is none, it is out or wanted for a change.
+    /// Checks it out; none if there is none, it is out, or wanted for a change.
     #[inline]
     pub fn take(&self) -> Option<Box<T>> {
         if self.is_wanted() {
             return None;
         }
         match self.place.check_out() {
-            Taken::It(it) => Some(it),
+            Taken::Value(it) => Some(it),
             Taken::Nothing | Taken::Out => None,
         }
     }
 
-    /// As [`Slot::take`], but waits for another dispatcher that has it for the moment.
+    /// As [`Slot::take`], but waits for another dispatcher to return it.
     #[inline]
     pub fn wait(&self) -> Option<Box<T>> {
         while !self.is_wanted() {
             match self.place.check_out() {
-                Taken::It(it) => return Some(it),
+                Taken::Value(it) => return Some(it),
                 Taken::Nothing => return None,
                 Taken::Out => std::thread::yield_now(),
             }
@@ -71,18 +70,18 @@ impl<T> Slot<T> {
         None
     }
 
-    /// Gives back what was checked out.
+    /// Returns it.
     #[inline]
     pub fn give_back(&self, it: Box<T>) {
         self.place.put(it);
         if self.is_wanted() {
-            // Who wants it has looked and found it out, and sleeps when this lock is free.
+            // The stopping thread has found it out, and sleeps once this lock is free.
             drop(self.lock());
             self.back.notify_all();
         }
     }
 
-    /// Uses it without checking it out for longer than the call. None as in [`Slot::take`].
+    /// Checks it out for one call. None as in [`Slot::take`].
     pub fn with<R>(&self, work: impl FnOnce(&mut T) -> R) -> Option<R> {
         let mut it = self.take()?;
         let result = work(&mut it);
@@ -90,13 +89,13 @@ impl<T> Slot<T> {
         Some(result)
     }
 
-    /// Stops it: waits until it is given back, and takes it for good.
+    /// Stops it: waits until it is returned, and removes it.
     pub fn stop(&self) -> Option<Box<T>> {
         let mut guard = self.lock();
         self.wanted.store(true, Ordering::SeqCst);
         let it = loop {
             match self.place.remove() {
-                Taken::It(it) => break Some(it),
+                Taken::Value(it) => break Some(it),
                 Taken::Nothing => break None,
                 Taken::Out => {
                     let waited = self.back.wait(guard);
@@ -108,7 +107,7 @@ impl<T> Slot<T> {
         it
     }
 
-    /// Puts one in; one that was there before is stopped.
+    /// Inserts one; a previous one is stopped.
     pub fn start(&self, it: Box<T>) {
         drop(self.stop());
         self.place.put(it);
@@ -121,7 +120,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn who_wants_to_change_it_waits_until_it_is_back() {
+    fn stopping_waits_until_it_is_returned() {
         let slot = Arc::new(Slot::default());
         slot.start(Box::new(7));
         let mine = slot.take().unwrap();

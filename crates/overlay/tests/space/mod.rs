@@ -13,7 +13,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use latlab_overlay::endpoints::{Counters, PortId, Receive, Transmit};
+use latlab_overlay::endpoints::{Counters, PortId, ReceiveHalf, Transmit};
 use latlab_overlay::frames::Batch;
 use latlab_overlay::ports::tap;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -180,13 +180,13 @@ impl Switch {
         make: impl FnOnce() -> (R, T) + Send + 'static,
     ) -> Switch
     where
-        R: Receive + 'static,
+        R: ReceiveHalf + 'static,
         T: Transmit + 'static,
     {
         let counters = Arc::new(Counters::default());
         let tap_counters = counters.clone();
         let (halves, (taps, sender)) = space.run(move || {
-            let spec = tap::Spec {
+            let spec = tap::TapConfig {
                 id: TAP,
                 device: name,
                 netns: None,
@@ -235,7 +235,7 @@ impl Drop for Switch {
 
 fn mover(
     stop: Arc<AtomicBool>,
-    mut from: Box<dyn Receive>,
+    mut from: Box<dyn ReceiveHalf>,
     mut to: Box<dyn Transmit>,
     network: u32,
 ) -> JoinHandle<()> {

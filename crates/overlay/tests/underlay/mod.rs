@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use latlab_netlink::{Interface, LinkChange, LinkKind, MacAddress, NewLink};
 use latlab_overlay::endpoints::PortId;
 use latlab_overlay::kernel::{
-    Ends, KernelPath, Key, Mac, Origin, Port, PortKind, ROUTES, Route, Way,
+    Action, KernelPath, KernelPort, KernelPortKind, Mac, Origin, ROUTES, Review, Route, RouteKey,
+    TunnelEnds,
 };
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
@@ -82,7 +83,7 @@ pub struct Container {
     pub mac: Mac,
     pub address: String,
     pub address6: String,
-    pub port: Port,
+    pub port: KernelPort,
 }
 
 /// Two hosts.
@@ -162,10 +163,10 @@ impl<'a> Host<'a> {
             mac,
             address,
             address6,
-            port: Port {
+            port: KernelPort {
                 id: PortId(number),
                 device: link(&self.namespace, name).index,
-                kind: PortKind::Container,
+                kind: KernelPortKind::Container,
                 network: 0,
                 tap: None,
                 mac: Some(mac),
@@ -204,17 +205,17 @@ impl<'a> Host<'a> {
         });
     }
 
-    fn ends(&self, other: &Host<'_>) -> Ends {
+    fn ends(&self, other: &Host<'_>) -> TunnelEnds {
         let at = |number: u8| SocketAddrV4::new([10, 9, 0, number].into(), 4789);
-        Ends {
+        TunnelEnds {
             remote: at(other.number),
             local: at(self.number),
         }
     }
 
     /// A wire under the path.
-    fn wire(&self, id: PortId, kind: PortKind, network: u32) {
-        let port = Port {
+    fn wire(&self, id: PortId, kind: KernelPortKind, network: u32) {
+        let port = KernelPort {
             id,
             device: self.wire,
             kind,
@@ -226,13 +227,22 @@ impl<'a> Host<'a> {
         on(&self.namespace, || self.path.attach(&port)).unwrap();
     }
 
-    fn keep(&self, key: (u32, Mac, Mac), ingress: PortId, egress: PortId, way: Way) {
+    /// Deletes a route.
+    pub fn forget(&self, key: &RouteKey) {
+        let decide = |other: &RouteKey, _: &Route, _| match other == key {
+            true => Review::Delete,
+            false => Review::Keep,
+        };
+        self.path.review(decide).unwrap();
+    }
+
+    fn keep(&self, key: (u32, Mac, Mac), ingress: PortId, egress: PortId, action: Action) {
         let (network, source, destination) = key;
-        let origin = match way {
-            Way::Local { from: Some(_), .. } => Origin::Tunnel(network),
+        let origin = match action {
+            Action::Local { from: Some(_), .. } => Origin::Tunnel(network),
             _ => Origin::Device(self.device_of(ingress)),
         };
-        let key = Key {
+        let key = RouteKey {
             origin,
             source,
             destination,
@@ -241,11 +251,10 @@ impl<'a> Host<'a> {
             network,
             ingress,
             egress,
-            way,
+            action,
             longest: None,
-            generation: self.path.floor().unwrap(),
         };
-        self.path.keep(&key, &route).unwrap();
+        self.path.store(&key, &route).unwrap();
     }
 
     fn device_of(&self, id: PortId) -> u32 {
@@ -283,20 +292,20 @@ pub fn tunnel_one_side(
     far: &Mac,
     network: u32,
 ) {
-    host.wire(PortId(0), PortKind::Tunnel, 0);
+    host.wire(PortId(0), KernelPortKind::Tunnel, 0);
     let ends = host.ends(other);
-    let way = Way::Vxlan {
+    let action = Action::Vxlan {
         device: host.wire,
         ends,
         remote_mac: [2, 0, 0, 1, 0, other.number],
         local_mac: [2, 0, 0, 1, 0, host.number],
     };
-    host.keep((network, own.mac, *far), own.port.id, LINK, way);
-    let way = Way::Local {
+    host.keep((network, own.mac, *far), own.port.id, LINK, action);
+    let action = Action::Local {
         device: own.port.device,
         from: Some(ends),
     };
-    host.keep((network, *far, own.mac), LINK, own.port.id, way);
+    host.keep((network, *far, own.mac), LINK, own.port.id, action);
 }
 
 /// Two containers through VXLAN.
@@ -310,14 +319,14 @@ pub fn tunnel(one: &Host<'_>, a: &Container, two: &Host<'_>, b: &Container, netw
 /// Two containers over the wire as it is.
 pub fn direct(one: &Host<'_>, a: &Container, two: &Host<'_>, b: &Container, network: u32) {
     for (host, own, far) in [(one, a, b), (two, b, a)] {
-        host.wire(LINK, PortKind::Direct, network);
-        let way = Way::Direct { device: host.wire };
-        host.keep((network, own.mac, far.mac), own.port.id, LINK, way);
-        let way = Way::Local {
+        host.wire(LINK, KernelPortKind::Direct, network);
+        let action = Action::Direct { device: host.wire };
+        host.keep((network, own.mac, far.mac), own.port.id, LINK, action);
+        let action = Action::Local {
             device: own.port.device,
             from: None,
         };
-        host.keep((network, far.mac, own.mac), LINK, own.port.id, way);
+        host.keep((network, far.mac, own.mac), LINK, own.port.id, action);
         acquaint(host, own, far);
         // Both have room for whole frames of the wire.
         host.world.at(
@@ -346,11 +355,16 @@ fn name_of(host: &Host<'_>, container: &Container) -> String {
 /// Two containers of one host.
 pub fn local(host: &Host<'_>, a: &Container, b: &Container, network: u32) {
     for (own, far) in [(a, b), (b, a)] {
-        let way = Way::Local {
+        let action = Action::Local {
             device: far.port.device,
             from: None,
         };
-        host.keep((network, own.mac, far.mac), own.port.id, far.port.id, way);
+        host.keep(
+            (network, own.mac, far.mac),
+            own.port.id,
+            far.port.id,
+            action,
+        );
         acquaint(host, own, far);
     }
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use latlab_model::overlay::Switches;
 use latlab_overlay::endpoints::{Counters, PortId, Receive, Transmit};
 use latlab_overlay::frames::Batch;
-use latlab_overlay::ports::vhost_user::{Receiver, Sender, Settings, VhostUser};
+use latlab_overlay::ports::vhost_user::{Receiver, Sender, VhostUser, VhostUserConfig};
 use latlab_overlay::rings::driver::{Buffer, Driver, Guest};
 use vhost::vhost_user::message::{VhostUserHeaderFlag, VhostUserProtocolFeatures};
 use vhost::vhost_user::{Frontend, VhostUserFrontend};
@@ -244,7 +244,7 @@ impl Hub {
     }
 
     fn open(&self, id: u16, counters: &Arc<Counters>) -> VhostUser {
-        let settings = Settings {
+        let settings = VhostUserConfig {
             id: PortId(id),
             socket: self.socket(id),
             client: self.client,

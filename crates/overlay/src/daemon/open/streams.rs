@@ -5,32 +5,38 @@ use std::sync::Arc;
 
 use latlab_model::overlay::{LinkKind, Tls};
 
-use super::{Failed, Made, Opened, Way};
-use crate::links::tcp::{self, Role};
+use super::context::PortContext;
+use super::error::OpenError;
+use super::port::{OpenPort, PortHandle};
+use crate::links::tcp::{self, Role, TcpConfig};
 use crate::tls::Credentials;
 
-/// Opens a link. `origin` is what this daemon calls itself.
-pub(super) fn open(way: &Way<'_>, kind: &LinkKind, origin: u64) -> Result<Made, Failed> {
+/// Opens a link. `origin` is this daemon's number.
+pub(super) fn open(
+    context: &PortContext<'_>,
+    kind: &LinkKind,
+    origin: u64,
+) -> Result<OpenPort, OpenError> {
     let (role, tls) = match kind {
         LinkKind::Connect { remote, tls } => (Role::Connect(*remote), tls),
         LinkKind::Listen { local, peer, tls } => (Role::Listen(*local, peer.clone()), tls),
-        _ => unreachable!("asked for a link over TCP only"),
+        _ => unreachable!("called for links over TCP only"),
     };
     let opened = credentials(tls.as_ref(), &role).and_then(|tls| {
-        tcp::open(tcp::Spec {
-            id: way.id,
+        tcp::open(TcpConfig {
+            id: context.id,
             role,
             tls,
             origin,
-            counters: Arc::clone(&way.counters),
+            counters: Arc::clone(&context.counters),
         })
     });
     let hint = "look at the certificates, and who else listens there: `ss -ltnp`";
-    let (receiver, sender) = opened.map_err(|error| Failed::new(way, &error, hint))?;
-    Ok(Made {
+    let (receiver, sender) = opened.map_err(|error| OpenError::new(context, &error, hint))?;
+    Ok(OpenPort {
         receivers: vec![Box::new(receiver)],
         sender: Box::new(sender),
-        opened: Opened::Halves,
+        handle: PortHandle::None,
     })
 }
 

@@ -1,53 +1,32 @@
-//! Links over UDP. All that begin at one address in one form share its sockets, one a dispatcher.
+//! Links over UDP. All links from one address in one form share its sockets, one per dispatcher.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, UdpSocket};
-use std::path::PathBuf;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use latlab_model::overlay::LinkKind;
 use latlab_model::overlay::language::{UDP_PORT, VXLAN_PORT};
 
-use super::{Failed, Made, Opened, Way, boxed};
+use super::context::PortContext;
+use super::error::OpenError;
+use super::port::{OpenPort, PortHandle, boxed};
+use super::tunnel_key::{FormKey, TunnelKey};
+use crate::daemon::source_address::source_address;
 use crate::endpoints::{Counters, DropReason, PortId};
-use crate::links::udp::{Endpoint, Form, Spec, sealed};
-
-/// What tells one tunnel end of this host from another.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::daemon) struct TunnelKey {
-    local: SocketAddr,
-    form: FormKey,
-}
-
-impl TunnelKey {
-    /// This end's address, if it is one of IPv4.
-    pub(in crate::daemon) fn local_v4(&self) -> Option<SocketAddrV4> {
-        match self.local {
-            SocketAddr::V4(local) => Some(local),
-            SocketAddr::V6(_) => None,
-        }
-    }
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum FormKey {
-    Vxlan,
-    Private,
-    Sealed(PathBuf),
-}
+use crate::links::udp::{Endpoint, Form, UdpLinkConfig, sealed};
 
 struct Tunnel {
     endpoint: Arc<Endpoint>,
     links: usize,
 }
 
-/// The tunnel ends of this host.
+/// The tunnel endpoints of this host.
 pub(super) struct Tunnels {
     open: BTreeMap<TunnelKey, Tunnel>,
     strangers: Arc<Counters>,
-    /// What this daemon calls itself, to notice frames that come back.
+    /// This daemon's number, to detect frames that return.
     origin: u64,
 }
 
@@ -60,24 +39,28 @@ impl Tunnels {
         }
     }
 
-    /// Opens a link, and the sockets of its tunnel end if it is the first there.
-    pub fn open(&mut self, way: &Way<'_>, kind: &LinkKind) -> Result<Made, Failed> {
-        let hint = "name an address of this host with `local`, and a port that nobody else uses; without \
+    /// Opens a link, and the sockets of its tunnel endpoint with the first link.
+    pub fn open(
+        &mut self,
+        context: &PortContext<'_>,
+        kind: &LinkKind,
+    ) -> Result<OpenPort, OpenError> {
+        let hint = "name an address of this host with `local`, and a port that is free; without \
                     `local` there has to be a route to the other host";
-        self.try_open(way, kind)
-            .map_err(|error| Failed::new(way, &error, hint))
+        self.try_open(context, kind)
+            .map_err(|error| OpenError::new(context, &error, hint))
     }
 
-    fn try_open(&mut self, way: &Way<'_>, kind: &LinkKind) -> io::Result<Made> {
+    fn try_open(&mut self, context: &PortContext<'_>, kind: &LinkKind) -> io::Result<OpenPort> {
         let (remote, key) = ends(kind)?;
         let peer = match kind {
             LinkKind::Sealed { peer, .. } => sealed::parse_key(peer),
             _ => None,
         };
-        let spec = Spec {
-            id: way.id,
+        let config = UdpLinkConfig {
+            id: context.id,
             remote,
-            counters: Arc::clone(&way.counters),
+            counters: Arc::clone(&context.counters),
             key: peer,
         };
         let mut receivers = Vec::new();
@@ -87,42 +70,42 @@ impl Tunnels {
                 let form = form_of(&key.form)?;
                 let strangers = Arc::clone(&self.strangers);
                 let endpoint = Endpoint::new(form, key.local, self.origin, strangers);
-                for _ in 0..way.dispatchers {
+                for _ in 0..context.dispatchers {
                     receivers.push(endpoint.receiver()?);
                 }
                 endpoint
             }
         };
-        endpoint.add(spec)?;
-        let sender = endpoint.transmitter(way.id).inspect_err(|_| {
-            endpoint.remove(way.id);
+        endpoint.add(config)?;
+        let sender = endpoint.transmitter(context.id).inspect_err(|_| {
+            endpoint.remove(context.id);
         })?;
         let tunnel = self
             .open
             .entry(key.clone())
             .or_insert(Tunnel { endpoint, links: 0 });
         tunnel.links += 1;
-        Ok(Made {
+        Ok(OpenPort {
             receivers: boxed(receivers),
             sender: Box::new(sender),
-            opened: Opened::Tunnel(key),
+            handle: PortHandle::Tunnel(key),
         })
     }
 
-    /// The link that leads to the same host from the same tunnel end.
+    /// The link to the same host from the same tunnel endpoint.
     pub fn holder(&self, kind: &LinkKind) -> Option<PortId> {
         let (remote, key) = ends(kind).ok()?;
         self.open.get(&key)?.endpoint.holder(remote.ip())
     }
 
-    /// A link takes the place of the one with its number, which is to be closed as one that has an heir.
+    /// A link replaces the one with its number, which is closed with `has_heir`.
     pub fn inherit(&self, id: PortId, key: &TunnelKey) {
         if let Some(tunnel) = self.open.get(key) {
             tunnel.endpoint.inherit(id);
         }
     }
 
-    /// Closes a link, and its tunnel end with the last. What has an heir leaves its number to it.
+    /// Closes a link, and its tunnel endpoint with the last. An heir keeps its number.
     pub fn close(&mut self, id: PortId, key: &TunnelKey, has_heir: bool) {
         if let Some(tunnel) = self.open.get_mut(key) {
             if !has_heir {
@@ -135,7 +118,7 @@ impl Tunnels {
         }
     }
 
-    /// What this daemon calls itself.
+    /// This daemon's number.
     pub const fn origin(&self) -> u64 {
         self.origin
     }
@@ -145,7 +128,7 @@ impl Tunnels {
     }
 }
 
-/// The other host of a link over UDP, and the tunnel end that it begins at.
+/// The other host of a link over UDP, and its tunnel endpoint here.
 fn ends(kind: &LinkKind) -> io::Result<(SocketAddr, TunnelKey)> {
     let (remote, local, form, port) = match kind {
         LinkKind::Vxlan { remote, local } => (remote, local, FormKey::Vxlan, VXLAN_PORT),
@@ -157,21 +140,10 @@ fn ends(kind: &LinkKind) -> io::Result<(SocketAddr, TunnelKey)> {
     };
     let local = match local {
         Some(local) => *local,
-        // At no other address: the hosts of other networks have no business there.
+        // Only the address towards the peer, so that hosts of other networks cannot reach it.
         None => SocketAddr::new(source_address(*remote)?, port),
     };
     Ok((*remote, TunnelKey { local, form }))
-}
-
-/// The address from which datagrams to a host leave: asked of the kernel, without sending anything.
-fn source_address(remote: SocketAddr) -> io::Result<IpAddr> {
-    let anywhere: IpAddr = match remote {
-        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
-    let socket = UdpSocket::bind((anywhere, 0))?;
-    socket.connect(remote)?;
-    Ok(socket.local_addr()?.ip())
 }
 
 fn form_of(key: &FormKey) -> io::Result<Form> {

@@ -1,5 +1,4 @@
-//! Containers: their frames stay in the kernel as far as it knows the way ([`crate::kernel`]); what it
-//! does not know comes through a tap, one for each.
+//! Containers: frames with a route stay in the kernel ([`crate::kernel`]); others come through a tap per container.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,8 +6,10 @@ use std::sync::Arc;
 use latlab_model::overlay::Interface;
 use latlab_netlink::Handle;
 
-use super::{Failed, Made, Opened, Way, boxed};
-use crate::kernel::{KernelPath, Mac, Port, PortKind, ROUTES, Rate};
+use super::context::PortContext;
+use super::error::OpenError;
+use super::port::{OpenPort, PortHandle, boxed};
+use crate::kernel::{KernelPath, KernelPort, KernelPortKind, Mac, ROUTES, Rate};
 use crate::ports::tap;
 
 /// The containers' interfaces.
@@ -20,7 +21,7 @@ pub(super) struct Veths {
 impl Veths {
     pub fn new(name: &str) -> Veths {
         use std::hash::{DefaultHasher, Hash, Hasher};
-        // The kernel has room for a short name only, and this one is a path.
+        // The kernel path's name is short, and this one is a file's path.
         let mut hasher = DefaultHasher::new();
         name.hash(&mut hasher);
         Veths {
@@ -32,104 +33,108 @@ impl Veths {
     /// Opens a container's interface in the daemon's own namespace.
     pub fn open(
         &mut self,
-        way: &Way<'_>,
-        spec: &Interface,
+        context: &PortContext<'_>,
+        config: &Interface,
         device: &str,
         netns: Option<&Path>,
-    ) -> Result<Made, Failed> {
+    ) -> Result<OpenPort, OpenError> {
         if netns.is_some() {
             let reason = "a veth is served in the daemon's own namespace only".into();
             let hint = "start the daemon in that namespace (`ip netns exec`), or use a tap there";
-            return Err(Failed::because(way, reason, hint));
+            return Err(OpenError::because(context, reason, hint));
         }
-        let mut bound = spec.macs.iter();
-        // Of several, the daemon knows which; in the kernel every route has its source.
+        let mut bound = config.macs.iter();
+        // Of several bound addresses the daemon checks the source, and every route in the kernel has one.
         let mac = match (bound.next(), bound.next()) {
             (Some(mac), None) => Some(mac.0),
             _ => None,
         };
         let hint = "name the host's end of a veth (or netkit, mode l2) pair whose other end is in a container";
-        self.put(way, device, (PortKind::Container, mac), hint)
+        self.attach(context, device, (KernelPortKind::Container, mac), hint)
     }
 
-    /// Opens a direct link: a wire whose frames containers get without the daemon.
-    pub fn open_wire(&mut self, way: &Way<'_>, device: &str) -> Result<Made, Failed> {
-        let hint = "name an interface that is there: `ip link`";
-        self.put(way, device, (PortKind::Direct, None), hint)
-    }
-
-    /// Puts the path at an interface, with a tap for what it does not know.
-    fn put(
+    /// Opens a direct link, whose frames reach containers without the daemon.
+    pub fn open_uplink(
         &mut self,
-        way: &Way<'_>,
+        context: &PortContext<'_>,
         device: &str,
-        (kind, mac): (PortKind, Option<Mac>),
+    ) -> Result<OpenPort, OpenError> {
+        let hint = "name an interface that is there: `ip link`";
+        self.attach(context, device, (KernelPortKind::Direct, None), hint)
+    }
+
+    /// Attaches the path to an interface, with a tap for frames without a route.
+    fn attach(
+        &mut self,
+        context: &PortContext<'_>,
+        device: &str,
+        (kind, mac): (KernelPortKind, Option<Mac>),
         hint: &'static str,
-    ) -> Result<Made, Failed> {
-        let failed = |error: &dyn std::fmt::Display| Failed::because(way, error.to_string(), hint);
+    ) -> Result<OpenPort, OpenError> {
+        let failed =
+            |error: &dyn std::fmt::Display| OpenError::because(context, error.to_string(), hint);
         let mut links = Handle::open().map_err(|error| failed(&error))?;
         let link = links.link(device).map_err(|error| failed(&error))?;
         let link = link.ok_or_else(|| failed(&format!("there is no interface {device}")))?;
         let tap_name = format!("ov{}", link.index);
-        let tap = tap::Spec {
-            id: way.id,
+        let tap = tap::TapConfig {
+            id: context.id,
             device: &tap_name,
             netns: None,
             queues: 1,
-            // As large as anything that the interface can send.
             mtu: u16::try_from(link.mtu_bytes).unwrap_or(u16::MAX),
-            counters: Arc::clone(&way.counters),
+            counters: Arc::clone(&context.counters),
         };
-        let (receivers, sender) = tap::open(&tap)
-            .map_err(|error| Failed::new(way, &error, "look who has made the tap: `ip -d link`"))?;
+        let (receivers, sender) = tap::open(&tap).map_err(|error| {
+            OpenError::new(context, &error, "look who has made the tap: `ip -d link`")
+        })?;
         let tap = links
             .link_index(&tap_name)
             .map_err(|error| failed(&error))?;
-        let floods = way.network.map(|network| Rate {
+        let floods = context.network.map(|network| Rate {
             per_second: network.flood,
             burst: network.flood,
         });
-        let port = Port {
-            id: way.id,
+        let port = KernelPort {
+            id: context.id,
             device: link.index,
             kind,
-            network: way.vni(),
+            network: context.vni(),
             tap: Some(tap),
             mac,
-            // What comes from other hosts was limited there.
-            floods: floods.filter(|_| kind == PortKind::Container),
+            // Frames from other hosts were limited there.
+            floods: floods.filter(|_| kind == KernelPortKind::Container),
         };
-        let path = self.open_path(way)?;
+        let path = self.open_path(context)?;
         path.attach(&port).map_err(|error| failed(&error))?;
-        Ok(Made {
+        Ok(OpenPort {
             receivers: boxed(receivers),
             sender: Box::new(sender),
-            opened: Opened::InKernel(port),
+            handle: PortHandle::InKernel(port),
         })
     }
 
-    /// The path, once it is open.
     pub fn path(&self) -> Option<Arc<KernelPath>> {
         self.path.clone()
     }
 
-    fn open_path(&mut self, way: &Way<'_>) -> Result<Arc<KernelPath>, Failed> {
+    fn open_path(&mut self, context: &PortContext<'_>) -> Result<Arc<KernelPath>, OpenError> {
         if let Some(path) = &self.path {
             return Ok(Arc::clone(path));
         }
         let (path, _) = KernelPath::open(&self.name, ROUTES).map_err(|error| {
             let hint = "`latlab doctor` says whether BPF works here; a tap needs none";
-            Failed::because(way, error.to_string(), hint)
+            OpenError::because(context, error.to_string(), hint)
         })?;
         let path = Arc::new(path);
         self.path = Some(Arc::clone(&path));
         Ok(path)
     }
 
-    /// Takes the kernel's path away from a container's interface.
-    pub fn close(&mut self, port: &Port) {
+    /// Detaches the kernel path from an interface.
+    pub fn close(&mut self, port: &KernelPort) {
         if let Some(path) = &self.path {
-            // An interface that is gone has taken everything along.
+            // An interface that is gone has no programs.
             let _ = path.detach(port);
         }
     }

@@ -1,10 +1,9 @@
-//! Memory that batches borrow parts of.
+//! Memory of a link that batches borrow from.
 
 use std::ops::Range;
 
 use crate::frames::Segment;
 
-/// Memory of a link's own that batches borrow parts of.
 #[derive(Debug)]
 pub struct Buffer(*mut [u8]);
 
@@ -12,31 +11,28 @@ pub struct Buffer(*mut [u8]);
 unsafe impl Send for Buffer {}
 
 impl Buffer {
-    /// So many bytes.
     pub fn new(len: usize) -> Buffer {
         Buffer(Box::into_raw(vec![0; len].into_boxed_slice()))
     }
 
-    /// Bytes.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// A part of it, to be written. Parts that batches borrow are not asked for.
+    /// A part to be written. The caller never writes a part that a batch borrows.
     pub fn part_mut(&mut self, part: Range<usize>) -> &mut [u8] {
         assert!(part.start <= part.end && part.end <= self.len());
         // SAFETY: inside of the memory, which is ours alone but for what batches copy from.
         unsafe { std::slice::from_raw_parts_mut(self.0.cast::<u8>().add(part.start), part.len()) }
     }
 
-    /// A part of it, to be read.
     pub fn part(&self, part: Range<usize>) -> &[u8] {
         assert!(part.start <= part.end && part.end <= self.len());
         // SAFETY: as above.
         unsafe { std::slice::from_raw_parts(self.0.cast::<u8>().add(part.start), part.len()) }
     }
 
-    /// A part of it, for a batch. Whoever calls this keeps that part until the batch is complete.
+    /// A part for a batch. The caller leaves it unchanged until the batch is complete.
     pub fn segment(&self, part: Range<usize>) -> Segment {
         let bytes = self.part(part);
         // SAFETY: kept by the receiving half that calls this.

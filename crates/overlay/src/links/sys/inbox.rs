@@ -1,4 +1,4 @@
-//! Messages received, many in one call.
+//! Received messages, many per call.
 
 use std::io;
 use std::mem::{size_of, zeroed};
@@ -10,30 +10,29 @@ use libc::{c_int, iovec, mmsghdr, msghdr, sockaddr_storage};
 
 use crate::frames::Segment;
 
-use super::{Control, length, read_address};
+use super::address::read_address;
+use super::socket::{Control, length};
 
-/// What one message brought.
+/// A received message.
 #[derive(Debug, Clone, Copy)]
 pub struct Message {
-    /// Bytes.
     pub len: usize,
-    /// Length of each datagram in it but the last, when the kernel joined several (`UDP_GRO`).
+    /// Length of each datagram in it but the last, if the kernel joined several (`UDP_GRO`).
     pub each: usize,
-    /// The VLAN tag (its type and its value) that the kernel took out, from a packet socket.
+    /// Type and value of the VLAN tag that the kernel removed (packet sockets).
     pub vlan: Option<(u16, u16)>,
-    /// Whether it was longer than the room for it.
     pub truncated: bool,
 }
 
-/// Messages received by one call, in memory that is never given back.
+/// Messages received by one call, in memory that is reused.
 pub struct Inbox {
-    /// A boxed slice, as a pointer: parts of it are borrowed by batches while others are changed.
+    /// A boxed slice, as a pointer: batches borrow parts of it while others are written.
     memory: *mut [u8],
     each: usize,
     names: Vec<sockaddr_storage>,
     controls: Vec<Control>,
-    /// Pointed to by `headers`; rewritten by nobody.
-    _stretches: Vec<iovec>,
+    /// Pointed to by `headers`, and never rewritten.
+    _iovecs: Vec<iovec>,
     headers: Vec<mmsghdr>,
 }
 
@@ -50,19 +49,19 @@ impl Inbox {
                 each,
                 names: vec![zeroed(); count],
                 controls: vec![Control([0; 64]); count],
-                _stretches: vec![zeroed(); count],
+                _iovecs: vec![zeroed(); count],
                 headers: vec![zeroed(); count],
             }
         };
         let start = inbox.memory.cast::<u8>();
         for number in 0..count {
-            inbox._stretches[number] = iovec {
+            inbox._iovecs[number] = iovec {
                 // SAFETY: inside of the memory just allocated.
                 iov_base: unsafe { start.add(number * each) }.cast(),
                 iov_len: each,
             };
             let header = &mut inbox.headers[number].msg_hdr;
-            header.msg_iov = &raw mut inbox._stretches[number];
+            header.msg_iov = &raw mut inbox._iovecs[number];
             header.msg_iovlen = 1;
             header.msg_name = (&raw mut inbox.names[number]).cast();
             header.msg_control = (&raw mut inbox.controls[number]).cast();
@@ -70,12 +69,12 @@ impl Inbox {
         inbox
     }
 
-    /// Fills it with what has arrived; returns how many messages that are. Never waits.
+    /// Receives messages; returns their number. Never blocks.
     pub fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
         self.receive_behind(0, socket)
     }
 
-    /// As [`Inbox::receive`], but leaves the first messages as they are.
+    /// As [`Inbox::receive`], after the first messages, which stay.
     pub fn receive_behind(&mut self, first: usize, socket: BorrowedFd<'_>) -> io::Result<usize> {
         let headers = &mut self.headers[first..];
         for message in headers.iter_mut() {
@@ -104,12 +103,10 @@ impl Inbox {
         }
     }
 
-    /// Who sent a message.
     pub fn from(&self, number: usize) -> SocketAddr {
         read_address(&self.names[number])
     }
 
-    /// What a message is.
     pub fn message(&self, number: usize) -> Message {
         let header = &self.headers[number];
         let len = header.msg_len as usize;
@@ -125,17 +122,17 @@ impl Inbox {
         message
     }
 
-    /// A message's memory, all of it.
+    /// A message's whole buffer.
     pub fn bytes(&self, number: usize) -> &[u8] {
         assert!(number < self.headers.len());
         // SAFETY: the memory has that many messages; the kernel only writes to it in `receive`.
         unsafe { std::slice::from_raw_parts(self.start(number), self.each) }
     }
 
-    /// A message's memory, to change it before anything of it is borrowed.
+    /// A message's whole buffer, to be changed before a batch borrows from it.
     pub fn bytes_mut(&mut self, number: usize) -> &mut [u8] {
         assert!(number < self.headers.len());
-        // SAFETY: as above, and nobody has a reference to this message.
+        // SAFETY: as above, and no reference to this message exists.
         unsafe { std::slice::from_raw_parts_mut(self.start(number), self.each) }
     }
 
@@ -144,8 +141,7 @@ impl Inbox {
         unsafe { self.memory.cast::<u8>().add(number * self.each) }
     }
 
-    /// A part of a message, for a batch. Whoever calls this keeps the inbox as it is until that batch
-    /// is complete.
+    /// A part of a message, for a batch. The caller leaves the inbox unchanged until that batch is complete.
     pub fn segment(&self, number: usize, part: Range<usize>) -> Segment {
         let bytes = &self.bytes(number)[part];
         // SAFETY: the memory lives as long as the inbox, which its owner (a receiving half) keeps and
@@ -167,7 +163,7 @@ impl std::fmt::Debug for Inbox {
     }
 }
 
-/// Reads what the kernel says beside a message.
+/// Reads a message's control messages.
 ///
 /// # Safety
 ///

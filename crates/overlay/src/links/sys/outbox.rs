@@ -1,4 +1,4 @@
-//! Frames to be sent, many in one call.
+//! Frames to be sent, many per call.
 
 use std::io;
 use std::mem::zeroed;
@@ -9,30 +9,30 @@ use libc::{iovec, mmsghdr, msghdr};
 use crate::endpoints::{Counters, DropReason};
 use crate::frames::Arena;
 
-use super::{Address, Control, MAX_DATAGRAM};
+use super::address::Address;
+use super::socket::{Control, MAX_DATAGRAM};
 
-/// Most datagrams in one call of UDP segmentation (`UDP_MAX_SEGMENTS` of the oldest kernels).
+/// Maximum number of datagrams in one message of UDP segmentation (`UDP_MAX_SEGMENTS` of the oldest kernels).
 const MAX_RUN: usize = 64;
-/// Most stretches of memory in one message (`UIO_MAXIOV`).
-const MAX_STRETCHES: usize = 1024;
+/// Maximum number of iovecs in one message (`UIO_MAXIOV`).
+const MAX_IOVECS: usize = 1024;
 
-/// What became of what was to be sent.
+/// Result of sending an arena.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Report {
-    /// Datagrams that the kernel took, and their bytes.
+    /// Sent datagrams, and their bytes.
     pub sent: (u64, u64),
-    /// Datagrams for which the socket had no room.
+    /// Datagrams without room in the socket.
     pub full: u64,
-    /// Datagrams longer than the path takes.
+    /// Datagrams longer than the path MTU.
     pub too_long: u64,
-    /// Datagrams refused for another reason.
     pub refused: u64,
-    /// What is known of the path is no longer true.
+    /// The path MTU has changed.
     pub stale: bool,
 }
 
 impl Report {
-    /// Counts it; `overhead` is what the link put in front of every frame.
+    /// Adds the result to counters; `overhead`: bytes of the link's header per frame.
     pub fn count(&self, counters: &Counters, overhead: usize) {
         let (datagrams, bytes) = self.sent;
         counters
@@ -50,18 +50,17 @@ impl Report {
     }
 }
 
-/// Pieces of an arena that leave as one message: datagrams of one length, the last may be shorter.
+/// Pieces of an arena that leave as one message: datagrams of equal length, except a shorter last one.
 #[derive(Debug, Clone, Copy)]
 struct Run {
     pieces: (usize, usize),
     each: usize,
     bytes: usize,
-    stretches: (usize, usize),
+    iovecs: (usize, usize),
 }
 
-/// Sends arenas.
 pub struct Outbox {
-    stretches: Vec<iovec>,
+    iovecs: Vec<iovec>,
     controls: Vec<Control>,
     headers: Vec<mmsghdr>,
     runs: Vec<Run>,
@@ -77,19 +76,17 @@ impl std::fmt::Debug for Outbox {
 }
 
 impl Outbox {
-    /// An empty one.
     pub fn new() -> Outbox {
         Outbox {
-            stretches: Vec::new(),
+            iovecs: Vec::new(),
             controls: Vec::new(),
             headers: Vec::new(),
             runs: Vec::new(),
         }
     }
 
-    /// Sends every piece of the arena as a datagram; neighbours of equal length that have at most
-    /// `segment` bytes in one message that the kernel (or the card) cuts (`UDP_SEGMENT`). No address
-    /// for a socket that needs none. Never waits.
+    /// Sends every piece of the arena as a datagram. Neighbours of equal length, at most `segment` bytes, leave in one
+    /// message that the kernel or the NIC segments (`UDP_SEGMENT`). Packet sockets need no address. Never blocks.
     pub fn send(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -121,8 +118,7 @@ impl Outbox {
         report
     }
 
-    /// Notes why a message did not leave, and sends its datagrams one by one where that may help.
-    /// Whether there is a point in going on with the next.
+    /// Counts a failed message, or sends its datagrams one by one. True if the next message is worth trying.
     fn failed(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -142,7 +138,7 @@ impl Outbox {
                     .sum::<u64>();
                 return false;
             }
-            // The path has become narrower than the datagrams, or the device cannot cut them.
+            // The path MTU has shrunk, or the device cannot segment.
             Some(libc::EMSGSIZE | libc::EINVAL | libc::EIO) if pieces > 1 => {
                 report.stale = true;
                 self.one_by_one(socket, arena, at, report);
@@ -164,15 +160,15 @@ impl Outbox {
         report: &mut Report,
     ) {
         let run = self.runs[at];
-        let mut stretch = run.stretches.0;
+        let mut first = run.iovecs.0;
         for piece in run.pieces.0..run.pieces.1 {
             let count = 1 + arena.rest(piece).len();
             let mut header = self.headers[at];
-            header.msg_hdr.msg_iov = &raw mut self.stretches[stretch];
+            header.msg_hdr.msg_iov = &raw mut self.iovecs[first];
             header.msg_hdr.msg_iovlen = count;
             header.msg_hdr.msg_control = std::ptr::null_mut();
             header.msg_hdr.msg_controllen = 0;
-            stretch += count;
+            first += count;
             let error = match send_some(socket, std::slice::from_mut(&mut header)) {
                 Ok(_) => {
                     report.sent.0 += 1;
@@ -189,32 +185,32 @@ impl Outbox {
         }
     }
 
-    /// Writes the list of stretches and divides it into runs.
+    /// Builds the iovecs and divides them into runs.
     fn gather(&mut self, arena: &Arena, segment: usize) {
-        self.stretches.clear();
+        self.iovecs.clear();
         self.runs.clear();
         for piece in 0..arena.len() {
             let (head, rest) = (arena.head(piece), arena.rest(piece));
             let bytes = arena.bytes(piece);
-            let first = self.stretches.len();
-            self.stretches.push(stretch(head.as_ptr(), head.len()));
-            let rest = rest.iter().map(|s| stretch(s.as_ptr(), s.len()));
-            self.stretches.extend(rest);
-            let end = self.stretches.len();
+            let first = self.iovecs.len();
+            self.iovecs.push(iovec_of(head.as_ptr(), head.len()));
+            let rest = rest.iter().map(|s| iovec_of(s.as_ptr(), s.len()));
+            self.iovecs.extend(rest);
+            let end = self.iovecs.len();
             if let Some(run) = self.runs.last_mut() {
                 let count = run.pieces.1 - run.pieces.0;
-                // A shorter one is the last of its run.
+                // A shorter piece ends its run.
                 let open = run.bytes == count * run.each;
                 if open
                     && bytes <= run.each
                     && run.each <= segment
                     && count < MAX_RUN
                     && run.bytes + bytes <= MAX_DATAGRAM
-                    && end - run.stretches.0 <= MAX_STRETCHES
+                    && end - run.iovecs.0 <= MAX_IOVECS
                 {
                     run.pieces.1 = piece + 1;
                     run.bytes += bytes;
-                    run.stretches.1 = end;
+                    run.iovecs.1 = end;
                     continue;
                 }
             }
@@ -222,12 +218,12 @@ impl Outbox {
                 pieces: (piece, piece + 1),
                 each: bytes,
                 bytes,
-                stretches: (first, end),
+                iovecs: (first, end),
             });
         }
     }
 
-    /// Writes the messages' headers over the runs.
+    /// Builds the message headers of the runs.
     fn address(&mut self, to: Option<&Address>) {
         self.headers.clear();
         self.controls.clear();
@@ -240,8 +236,8 @@ impl Outbox {
                 message.msg_name = (&raw const to.storage).cast_mut().cast();
                 message.msg_namelen = to.len;
             }
-            message.msg_iov = &raw mut self.stretches[run.stretches.0];
-            message.msg_iovlen = run.stretches.1 - run.stretches.0;
+            message.msg_iov = &raw mut self.iovecs[run.iovecs.0];
+            message.msg_iovlen = run.iovecs.1 - run.iovecs.0;
             if run.pieces.1 - run.pieces.0 > 1 {
                 write_segment_size(message, control, run.each);
             }
@@ -250,43 +246,43 @@ impl Outbox {
     }
 }
 
-/// Writes pieces of an arena to a stream, from `first` on. Which piece follows the last that was
-/// offered, and how many bytes were taken of those.
+/// Writes pieces of an arena to a stream, from `first` on. Returns the first piece that was not offered, and the number
+/// of bytes written.
 ///
 /// # Errors
 ///
-/// The kernel's, and a first piece of more stretches than one call takes: a call with nothing to write
-/// would succeed, and its caller come again for ever.
+/// The kernel's, and a piece with more iovecs than one call takes: writing nothing would succeed, and the caller would
+/// retry for ever.
 pub fn write_pieces(
     socket: BorrowedFd<'_>,
     arena: &Arena,
     first: usize,
 ) -> io::Result<(usize, usize)> {
-    let mut stretches = [stretch(std::ptr::null(), 0); MAX_STRETCHES];
+    let mut iovecs = [iovec_of(std::ptr::null(), 0); MAX_IOVECS];
     let (mut count, mut piece) = (0, first);
     while piece < arena.len() {
         let rest = arena.rest(piece);
-        if count + 1 + rest.len() > MAX_STRETCHES {
+        if count + 1 + rest.len() > MAX_IOVECS {
             break;
         }
         let head = arena.head(piece);
-        stretches[count] = stretch(head.as_ptr(), head.len());
+        iovecs[count] = iovec_of(head.as_ptr(), head.len());
         count += 1;
         for segment in rest {
-            stretches[count] = stretch(segment.as_ptr(), segment.len());
+            iovecs[count] = iovec_of(segment.as_ptr(), segment.len());
             count += 1;
         }
         piece += 1;
     }
     if count == 0 {
-        let what = format!("nothing to write, or more than {MAX_STRETCHES} stretches in a piece");
+        let what = format!("nothing to write, or more than {MAX_IOVECS} iovecs in a piece");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
     }
     // SAFETY: all zeros is a message header.
     let mut message: msghdr = unsafe { zeroed() };
-    message.msg_iov = stretches.as_mut_ptr();
+    message.msg_iov = iovecs.as_mut_ptr();
     message.msg_iovlen = count;
-    // SAFETY: the stretches lead into an arena that is borrowed, and into memory that is mapped until
+    // SAFETY: the iovecs lead into an arena that is borrowed, and into memory that is mapped until
     // the batch is complete.
     let sent = unsafe {
         libc::sendmsg(
@@ -301,7 +297,7 @@ pub fn write_pieces(
     }
 }
 
-fn stretch(start: *const u8, len: usize) -> iovec {
+fn iovec_of(start: *const u8, len: usize) -> iovec {
     iovec {
         iov_base: start.cast_mut().cast(),
         iov_len: len,
@@ -323,11 +319,11 @@ fn write_segment_size(message: &mut msghdr, control: &mut Control, each: usize) 
     }
 }
 
-/// Sends the first messages; returns how many left, or why the first did not.
+/// Sends messages; returns how many left, or the error of the first.
 fn send_some(socket: BorrowedFd<'_>, headers: &mut [mmsghdr]) -> io::Result<usize> {
     let count = u32::try_from(headers.len()).unwrap_or(u32::MAX);
     loop {
-        // SAFETY: the headers were written over stretches of an arena that is still borrowed, and
+        // SAFETY: the headers were written over iovecs of an arena that is still borrowed, and
         // whose borrowed memory is mapped until the batch is complete.
         let sent = unsafe {
             libc::sendmmsg(

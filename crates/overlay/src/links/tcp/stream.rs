@@ -1,4 +1,4 @@
-//! A connection that is there, plain or under TLS, and what of it could not be sent yet.
+//! An open connection, plain or under TLS, with its unsent bytes.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -10,15 +10,15 @@ use rustls::Connection;
 use crate::frames::Arena;
 use crate::links::sys;
 
-/// What is encrypted at once.
+/// Bytes encrypted at once.
 const CHUNK: usize = 16 << 10;
 
 #[derive(Debug)]
 pub(super) struct Stream {
     socket: Arc<TcpStream>,
     tls: Option<Box<Connection>>,
-    /// The rest of a record that the socket took a part of (plain; TLS has a buffer of its own).
-    left: Vec<u8>,
+    /// The record that the socket took a part of (plain only; TLS has a buffer of its own).
+    unsent: Vec<u8>,
     sent: usize,
     scratch: Vec<u8>,
     pub epoch: u64,
@@ -39,7 +39,7 @@ impl Stream {
         Ok(Stream {
             socket: Arc::new(socket),
             tls,
-            left: Vec::new(),
+            unsent: Vec::new(),
             sent: 0,
             scratch: Vec::new(),
             epoch: 0,
@@ -50,15 +50,15 @@ impl Stream {
         &self.socket
     }
 
-    /// Whether something waits for room in the socket.
-    pub fn has_left(&self) -> bool {
+    /// Whether bytes wait for room in the socket.
+    pub fn has_unsent(&self) -> bool {
         match &self.tls {
             Some(tls) => tls.wants_write(),
-            None => self.sent < self.left.len(),
+            None => self.sent < self.unsent.len(),
         }
     }
 
-    /// Reads some bytes; none at the end of the connection.
+    /// Reads some bytes; zero at the end of the connection.
     pub fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         let mut socket = &*self.socket;
         let Some(tls) = &mut self.tls else {
@@ -76,8 +76,8 @@ impl Stream {
         }
     }
 
-    /// Sends what is left, then the pieces of the arena; how many of those were taken. One is taken
-    /// when it is sent or what remains of it is kept.
+    /// Sends unsent bytes, then the pieces of the arena; returns how many pieces were taken. A piece is taken if it is
+    /// sent, or its rest is stored.
     pub fn write(&mut self, arena: &Arena) -> io::Result<usize> {
         if !self.flush()? {
             return Ok(0);
@@ -100,7 +100,7 @@ impl Stream {
                 if sent == 0 {
                     return Ok(piece);
                 }
-                copy(arena, piece, &mut self.left);
+                copy(arena, piece, &mut self.unsent);
                 self.sent = sent;
                 return Ok(piece + 1);
             }
@@ -123,13 +123,13 @@ impl Stream {
         Ok(arena.len())
     }
 
-    /// Sends what is left; whether that is all gone.
+    /// Sends unsent bytes; returns whether all are sent.
     pub fn flush(&mut self) -> io::Result<bool> {
         let mut socket = &*self.socket;
-        while self.has_left() {
+        while self.has_unsent() {
             let done = match &mut self.tls {
                 Some(tls) => tls.write_tls(&mut socket).map(|_| 0),
-                None => socket.write(&self.left[self.sent..]),
+                None => socket.write(&self.unsent[self.sent..]),
             };
             match done {
                 Ok(len) => self.sent += len,
@@ -138,13 +138,13 @@ impl Stream {
                 Err(error) => return Err(error),
             }
         }
-        self.left.clear();
+        self.unsent.clear();
         self.sent = 0;
         Ok(true)
     }
 }
 
-/// A piece's bytes in one place.
+/// Copies a piece into contiguous memory.
 fn copy(arena: &Arena, piece: usize, to: &mut Vec<u8>) {
     to.clear();
     to.extend_from_slice(arena.head(piece));

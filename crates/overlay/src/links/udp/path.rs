@@ -1,4 +1,4 @@
-//! What is known of the way to a peer: how large a datagram may be.
+//! The path MTU to a peer.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,16 +7,16 @@ use std::time::{Duration, Instant};
 
 use crate::links::sys;
 
-/// How long an answer is believed. The kernel learns of narrower paths at once and fragments
-/// meanwhile, so being late costs speed and no frames.
-const BELIEVED: Duration = Duration::from_secs(1);
-/// What every path has to carry (RFC 8200, section 5), for when the kernel does not know.
-const LEAST: usize = 1280;
+/// Lifetime of an answer. The kernel learns of narrower paths at once and fragments meanwhile, so a late refresh costs
+/// speed and no frames.
+const LIFETIME: Duration = Duration::from_secs(1);
+/// MTU that every path carries (RFC 8200, section 5), if the kernel knows none.
+const MIN_MTU: usize = 1280;
 
-/// What a datagram over IPv6 over Ethernet carries, for the time before anybody asked.
+/// Payload of a datagram over IPv6 over Ethernet: the default.
 pub const ETHERNET: usize = 1500 - 48;
 
-/// A connected socket that never sends: the kernel tells through it what it knows of the route.
+/// A connected socket that never sends, through which the kernel reports the route's MTU.
 #[derive(Debug)]
 pub struct Path {
     probe: OwnedFd,
@@ -26,7 +26,7 @@ pub struct Path {
 }
 
 impl Path {
-    /// The path from `probe`, a socket of the same address as those that send.
+    /// The path from `probe`, a socket of the same address as the sending ones.
     pub fn new(probe: OwnedFd, remote: SocketAddr) -> Path {
         let mut path = Path {
             probe,
@@ -38,23 +38,22 @@ impl Path {
         path
     }
 
-    /// Largest payload of a UDP datagram that is not fragmented.
+    /// Maximum payload of a UDP datagram that is not fragmented.
     pub fn payload(&self) -> usize {
         self.payload
     }
 
-    /// Asks the kernel again when the answer is old.
+    /// Asks the kernel again if the answer has expired.
     pub fn refresh(&mut self) {
-        if self.asked.elapsed() >= BELIEVED {
+        if self.asked.elapsed() >= LIFETIME {
             self.ask();
         }
     }
 
-    /// Asks the kernel.
     pub fn ask(&mut self) {
         self.asked = Instant::now();
         let headers = if self.remote.is_ipv4() { 28 } else { 48 };
-        let mtu = self.mtu().unwrap_or(LEAST).clamp(68, 65_535);
+        let mtu = self.mtu().unwrap_or(MIN_MTU).clamp(68, 65_535);
         self.payload = mtu - headers;
     }
 
@@ -67,6 +66,6 @@ impl Path {
             (libc::IPPROTO_IPV6, libc::IPV6_MTU)
         };
         let mtu = sys::get(self.probe.as_fd(), level, option)?;
-        Ok(usize::try_from(mtu).unwrap_or(LEAST))
+        Ok(usize::try_from(mtu).unwrap_or(MIN_MTU))
     }
 }

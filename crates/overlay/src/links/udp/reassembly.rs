@@ -1,59 +1,59 @@
-//! Frames that come in slices, put together again: bounded in number, bytes and time.
+//! Reassembly of sliced frames, bounded in number, bytes and time.
 //!
-//! Most never come here: when all slices of a frame were received by one call, in order, the frame is
-//! borrowed from where they lie. What comes late, in another order or with a gap is copied.
+//! Most frames do not need it: if one call received all slices in order, the frame is borrowed in place. Slices that are
+//! late, reordered or after a gap are copied.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use latlab_wire::overlay::{Carried, MAX_FRAME_BYTES, MAX_SLICES};
+use latlab_wire::overlay::{MAX_FRAME_BYTES, MAX_SLICES, PrivateHeader};
 
 use crate::frames::Segment;
 use crate::links::sys::Buffer;
 
-/// Frames under way from all peers together; each takes 64 KiB.
-const MOST: usize = 32;
-/// Frames under way from one address.
-const MOST_OF_ONE: usize = 8;
-/// How long the slices of a frame may take. They leave in one call.
-const PATIENCE: Duration = Duration::from_millis(200);
+/// Maximum number of incomplete frames of all peers; each takes 64 KiB.
+const MAX_FRAMES: usize = 32;
+/// Maximum number of incomplete frames from one address.
+const MAX_OF_ADDRESS: usize = 8;
+/// Timeout of a frame. Its slices leave in one call.
+const TIMEOUT: Duration = Duration::from_millis(200);
 
-/// A frame of which some slices are there.
+/// An incomplete frame.
 #[derive(Debug)]
-struct Entry {
+struct Partial {
     from: SocketAddr,
-    header: Carried,
+    header: PrivateHeader,
     began: Instant,
-    /// What is there: stretches in order that neither overlap nor touch.
-    there: Vec<(usize, usize)>,
+    /// Received ranges in order, which neither overlap nor touch.
+    received: Vec<(usize, usize)>,
     buffer: Buffer,
 }
 
-/// What a slice led to.
+/// Result of adding a slice.
 #[derive(Debug)]
 pub enum Outcome {
-    /// Others are awaited.
+    /// Slices are missing.
     Waiting,
-    /// It was the last. The memory stays as it is until [`Reassembly::complete`].
-    Whole(Carried, Segment),
-    /// It contradicts what is there: overlaps it, or belongs to a frame of another length.
+    /// The frame is complete. Its memory stays unchanged until [`Reassembly::complete`].
+    Whole(PrivateHeader, Segment),
+    /// The slice overlaps others, or belongs to a frame of another length.
     Refused,
 }
 
-/// Frames under way to one receiver.
+/// Incomplete frames of one receiver.
 #[derive(Debug, Default)]
 pub struct Reassembly {
-    entries: Vec<Entry>,
+    entries: Vec<Partial>,
     delivered: Vec<Buffer>,
     free: Vec<Buffer>,
 }
 
 impl Reassembly {
-    /// Takes a slice. `lost` is told of the sender of every frame that is given up for it.
+    /// Adds a slice. Calls `lost` with the sender of every frame that is evicted for it.
     pub fn add(
         &mut self,
         from: SocketAddr,
-        header: &Carried,
+        header: &PrivateHeader,
         slice: &[u8],
         now: Instant,
         mut lost: impl FnMut(SocketAddr),
@@ -66,11 +66,11 @@ impl Reassembly {
             Some(at) => at,
             None => {
                 self.make_room(from, now, &mut lost);
-                self.entries.push(Entry {
+                self.entries.push(Partial {
                     from,
                     header: *header,
                     began: now,
-                    there: Vec::new(),
+                    received: Vec::new(),
                     buffer: self
                         .free
                         .pop()
@@ -82,21 +82,21 @@ impl Reassembly {
         let entry = &mut self.entries[at];
         let start = header.offset as usize;
         let end = start + slice.len();
-        let same = Carried {
+        let same = PrivateHeader {
             offset: 0,
             hops: 0,
             ..*header
-        } == Carried {
+        } == PrivateHeader {
             offset: 0,
             hops: 0,
             ..entry.header
         };
-        if !same || !note(&mut entry.there, start, end) {
+        if !same || !add_range(&mut entry.received, start, end) {
             return Outcome::Refused;
         }
         entry.buffer.part_mut(start..end).copy_from_slice(slice);
         let whole = header.whole as usize;
-        if entry.there != [(0, whole)] {
+        if entry.received != [(0, whole)] {
             return Outcome::Waiting;
         }
         let entry = self.entries.swap_remove(at);
@@ -105,25 +105,24 @@ impl Reassembly {
         Outcome::Whole(entry.header, segment)
     }
 
-    /// Frames delivered have been sent or dropped.
+    /// Delivered frames have been sent or dropped.
     pub fn complete(&mut self) {
         self.free.append(&mut self.delivered);
-        self.free.truncate(MOST);
+        self.free.truncate(MAX_FRAMES);
     }
 
-    /// Gives up what has waited too long.
+    /// Evicts frames that have timed out.
     pub fn expire(&mut self, now: Instant, mut lost: impl FnMut(SocketAddr)) {
         let mut at = 0;
         while at < self.entries.len() {
-            if now.duration_since(self.entries[at].began) >= PATIENCE {
-                self.give_up(at, &mut lost);
+            if now.duration_since(self.entries[at].began) >= TIMEOUT {
+                self.evict(at, &mut lost);
             } else {
                 at += 1;
             }
         }
     }
 
-    /// Whether nothing is under way.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -131,50 +130,50 @@ impl Reassembly {
     fn make_room(&mut self, from: SocketAddr, now: Instant, lost: &mut impl FnMut(SocketAddr)) {
         self.expire(now, &mut *lost);
         let of_one = self.entries.iter().filter(|entry| entry.from == from);
-        let oldest = if of_one.count() >= MOST_OF_ONE {
+        let oldest = if of_one.count() >= MAX_OF_ADDRESS {
             self.oldest(|entry| entry.from == from)
-        } else if self.entries.len() >= MOST {
+        } else if self.entries.len() >= MAX_FRAMES {
             self.oldest(|_| true)
         } else {
             None
         };
         if let Some(at) = oldest {
-            self.give_up(at, lost);
+            self.evict(at, lost);
         }
     }
 
-    fn oldest(&self, which: impl Fn(&Entry) -> bool) -> Option<usize> {
+    fn oldest(&self, which: impl Fn(&Partial) -> bool) -> Option<usize> {
         let of_those = (0..self.entries.len()).filter(|at| which(&self.entries[*at]));
         of_those.min_by_key(|at| self.entries[*at].began)
     }
 
-    fn give_up(&mut self, at: usize, lost: &mut impl FnMut(SocketAddr)) {
+    fn evict(&mut self, at: usize, lost: &mut impl FnMut(SocketAddr)) {
         let entry = self.entries.swap_remove(at);
         lost(entry.from);
         self.free.push(entry.buffer);
     }
 }
 
-/// Adds a stretch; false when something of it is there already, or it would be one too many.
-fn note(there: &mut Vec<(usize, usize)>, start: usize, end: usize) -> bool {
-    let at = there.partition_point(|stretch| stretch.1 < start);
-    // `at` is the first that ends at or behind the start.
-    let touches_before = there.get(at).is_some_and(|stretch| stretch.1 == start);
+/// Adds a range; false if it overlaps others, or there are too many.
+fn add_range(received: &mut Vec<(usize, usize)>, start: usize, end: usize) -> bool {
+    let at = received.partition_point(|range| range.1 < start);
+    // `at` is the first range that ends at or behind the start.
+    let touches_before = received.get(at).is_some_and(|range| range.1 == start);
     let next = if touches_before { at + 1 } else { at };
-    let touches_behind = match there.get(next) {
-        Some(stretch) if stretch.0 < end => return false,
-        Some(stretch) => stretch.0 == end,
+    let touches_behind = match received.get(next) {
+        Some(range) if range.0 < end => return false,
+        Some(range) => range.0 == end,
         None => false,
     };
     match (touches_before, touches_behind) {
         (true, true) => {
-            there[at].1 = there[next].1;
-            there.remove(next);
+            received[at].1 = received[next].1;
+            received.remove(next);
         }
-        (true, false) => there[at].1 = end,
-        (false, true) => there[at].0 = start,
-        (false, false) if there.len() >= MAX_SLICES => return false,
-        (false, false) => there.insert(at, (start, end)),
+        (true, false) => received[at].1 = end,
+        (false, true) => received[at].0 = start,
+        (false, false) if received.len() >= MAX_SLICES => return false,
+        (false, false) => received.insert(at, (start, end)),
     }
     true
 }
@@ -188,8 +187,8 @@ mod tests {
         SocketAddr::from(([192, 0, 2, 1], port))
     }
 
-    fn header(number: u32, whole: usize, offset: usize) -> Carried {
-        Carried {
+    fn header(number: u32, whole: usize, offset: usize) -> PrivateHeader {
+        PrivateHeader {
             hops: 1,
             network: 1,
             origin: 2,
@@ -201,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn in_any_order_the_frame_is_whole_with_its_last_slice() {
+    fn the_last_slice_completes_a_frame_in_any_order() {
         let mut random = Random(99);
         let mut reassembly = Reassembly::default();
         let now = Instant::now();
@@ -234,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_overlaps_is_refused_and_what_was_there_stays() {
+    fn overlapping_slices_are_refused_and_change_nothing() {
         let mut reassembly = Reassembly::default();
         let now = Instant::now();
         let mut add = |offset: usize, bytes: &[u8]| {
@@ -264,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_that_never_end_are_given_up_by_number_and_by_time() {
+    fn incomplete_frames_are_evicted_by_number_and_by_time() {
         let mut reassembly = Reassembly::default();
         let now = Instant::now();
         let mut lost = 0;
@@ -273,16 +272,16 @@ mod tests {
                 lost += 1;
             });
         }
-        assert_eq!(lost, 1000 - MOST_OF_ONE);
+        assert_eq!(lost, 1000 - MAX_OF_ADDRESS);
         for port in 2..1002 {
             reassembly.add(sender(port), &header(0, 300, 0), &[0; 100], now, |_| {
                 lost += 1;
             });
         }
-        assert_eq!(lost, 2000 - MOST);
-        let later = now + PATIENCE;
+        assert_eq!(lost, 2000 - MAX_FRAMES);
+        let later = now + TIMEOUT;
         reassembly.expire(later, |_| lost += 1);
         assert_eq!(lost, 2000);
-        assert!(reassembly.is_empty() && reassembly.free.len() <= MOST);
+        assert!(reassembly.is_empty() && reassembly.free.len() <= MAX_FRAMES);
     }
 }

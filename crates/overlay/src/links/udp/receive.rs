@@ -1,5 +1,6 @@
 //! The receiving half of an endpoint: one socket, many peers.
 
+use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -7,17 +8,20 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-use latlab_wire::overlay::{Carried, Vxlan};
+use latlab_wire::overlay::{PrivateHeader, Vxlan};
 
+use super::endpoint::{Endpoint, Form, PeersView, UdpLink};
 use super::reassembly::{Outcome, Reassembly};
-use super::{Endpoint, Form, Link, View};
-use crate::endpoints::{DropReason, Receive};
+use super::sealed::send_handshake;
+use super::socket::socket;
+use crate::endpoints::{Coalesce, DropReason, Receive, Wakeup};
 use crate::frames::{Batch, Gso, Joiner, Offload, Segment, uncompleted};
-use crate::links::sys::Inbox;
+use crate::links::sys::{self, Inbox};
+use crate::sync::lock;
 
-/// Messages of one call. Each may be many datagrams that the kernel joined.
+/// Messages per call. Each may be many datagrams that the kernel joined.
 const MESSAGES: usize = 32;
-/// Room for each: the largest that the kernel joins.
+/// Bytes per message: the maximum that the kernel joins.
 const MESSAGE_BYTES: usize = 1 << 16;
 
 /// A dispatcher's receiving half.
@@ -25,29 +29,43 @@ const MESSAGE_BYTES: usize = 1 << 16;
 pub struct Receiver {
     endpoint: Arc<Endpoint>,
     socket: Arc<OwnedFd>,
-    view: View,
+    view: PeersView,
     inbox: Inbox,
-    /// Messages of the last call, and the one that is being delivered.
+    /// Messages of the last call, and the next one to be opened.
     messages: usize,
     message: usize,
     from: SocketAddr,
-    link: Option<Arc<Link>>,
-    /// The datagrams of that message, and how many are delivered.
+    link: Option<Arc<UdpLink>>,
+    /// Datagrams of the open message, and the number of delivered ones.
     parts: Vec<Range<usize>>,
     delivered: usize,
-    /// Batches borrow from the inbox.
+    /// A batch borrows from the inbox.
     borrowed: bool,
     reassembly: Reassembly,
-    /// What VXLAN carries was cut for it.
+    /// Joins TCP segments that were cut for VXLAN.
     joiner: Joiner,
-    /// When the last batch was received, while slices are awaited.
+    /// Time of the last batch, while slices are awaited.
     now: Instant,
 }
 
+impl Endpoint {
+    /// A dispatcher's receiving half, for all links.
+    ///
+    /// # Errors
+    ///
+    /// An address that is not this host's, or that another program uses (such as the kernel's vxlan device).
+    pub fn receiver(self: &Arc<Endpoint>) -> io::Result<Receiver> {
+        let socket = Arc::new(socket(self.local)?);
+        sys::set(socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO, 1)?;
+        lock(&self.sockets).push(socket.clone());
+        Ok(Receiver::new(self.clone(), socket))
+    }
+}
+
 impl Receiver {
-    pub(super) fn new(endpoint: Arc<Endpoint>, socket: Arc<OwnedFd>) -> Receiver {
+    fn new(endpoint: Arc<Endpoint>, socket: Arc<OwnedFd>) -> Receiver {
         Receiver {
-            view: View::new(&endpoint),
+            view: PeersView::new(&endpoint),
             from: endpoint.local,
             endpoint,
             socket,
@@ -64,8 +82,8 @@ impl Receiver {
         }
     }
 
-    /// Whether more of a frame has arrived that was cut into more than one message takes: its end follows
-    /// at its heels, and joined it costs the guest one frame and not two.
+    /// Receives the rest of a frame whose segments exceed one message: its tail arrives in the next message, and joined it
+    /// costs the guest one frame instead of two.
     fn continues(&mut self) -> bool {
         if !self.joiner.awaits_more() || self.messages == MESSAGES {
             return false;
@@ -77,11 +95,11 @@ impl Receiver {
         self.messages > before
     }
 
-    fn left(&self) -> bool {
+    fn has_undelivered(&self) -> bool {
         self.delivered < self.parts.len() || self.message < self.messages
     }
 
-    /// Finds the next message's link and its datagrams.
+    /// Opens the next message: finds its link and its datagrams.
     fn open(&mut self, batch: &mut Batch) {
         let number = self.message;
         self.message += 1;
@@ -91,7 +109,7 @@ impl Receiver {
         let from = self.inbox.from(number);
         if self.link.is_none() || from.ip() != self.from.ip() {
             self.joiner.end(batch);
-            self.link = self.view.table.links.get(&from.ip()).cloned();
+            self.link = self.view.peers.links.get(&from.ip()).cloned();
         }
         self.from = from;
         let starts = (0..message.len).step_by(message.each);
@@ -113,19 +131,19 @@ impl Receiver {
         if let Some(sealing) = &link.sealing {
             let socket = self.socket.as_fd();
             let bytes = self.inbox.bytes_mut(number);
-            let (false_ones, answer) = sealing.open(bytes, &mut self.parts);
-            if false_ones > 0 {
-                link.spec
+            let (refused, answer) = sealing.open(bytes, &mut self.parts);
+            if refused > 0 {
+                link.config
                     .counters
-                    .drop_frames(DropReason::Unauthentic, false_ones);
+                    .drop_frames(DropReason::Unauthentic, refused);
             }
             if let Some(answer) = answer {
-                super::sealed::send(socket, &answer, from);
+                send_handshake(socket, &answer, from);
             }
         }
     }
 
-    /// Delivers what is left of the open message, as far as there is room.
+    /// Delivers datagrams of the open message while there is room.
     fn deliver(&mut self, batch: &mut Batch) {
         let Some(link) = self.link.clone() else {
             return;
@@ -143,16 +161,16 @@ impl Receiver {
                     bytes += len as u64;
                     self.borrowed = true;
                 }
-                Err(reason) => link.spec.counters.drop_frames(reason, 1),
+                Err(reason) => link.config.counters.drop_frames(reason, 1),
             }
         }
         if frames > 0 {
-            link.spec.counters.received.add(frames, bytes);
+            link.config.counters.received.add(frames, bytes);
         }
     }
 
-    /// The next datagram is a frame in VXLAN's form. Its length, or why it is none.
-    fn vxlan(&mut self, link: &Link, batch: &mut Batch) -> Result<usize, DropReason> {
+    /// Delivers the next datagram as VXLAN; returns the frame's length.
+    fn vxlan(&mut self, link: &UdpLink, batch: &mut Batch) -> Result<usize, DropReason> {
         let part = self.parts[self.delivered].clone();
         self.delivered += 1;
         let number = self.message - 1;
@@ -166,21 +184,21 @@ impl Receiver {
             return Ok(frame.len());
         }
         self.joiner.end(batch);
-        let offload = left_to_do(frame, link.payload.load(Relaxed));
+        let offload = implied_offload(frame, link.payload.load(Relaxed));
         batch
-            .push(link.spec.id, network, offload, [segment])
+            .push(link.config.id, network, offload, [segment])
             .map_err(|_| DropReason::Malformed)?;
         self.joiner.begin(frame, &offload);
         Ok(frame.len())
     }
 
-    /// The next datagram is a frame in the private form, or a slice of one. The frame's length; zero
-    /// when more slices are needed.
-    fn private(&mut self, link: &Link, batch: &mut Batch) -> Result<usize, DropReason> {
+    /// Delivers the next datagram as a frame in the private form, or as a slice of one; returns the frame's length, or
+    /// zero while slices are missing.
+    fn private(&mut self, link: &UdpLink, batch: &mut Batch) -> Result<usize, DropReason> {
         let part = self.parts[self.delivered].clone();
         let number = self.message - 1;
         let datagram = &self.inbox.bytes(number)[part.clone()];
-        let read = Carried::parse(datagram);
+        let read = PrivateHeader::parse(datagram);
         self.delivered += 1;
         let (header, slice) = read.map_err(|_| DropReason::Malformed)?;
         if header.origin == self.endpoint.origin {
@@ -194,13 +212,13 @@ impl Receiver {
                 let inbox = &self.inbox;
                 let pieces = self.parts[first..first + parts]
                     .iter()
-                    .map(|part| inbox.segment(number, part.start + Carried::BYTES..part.end));
+                    .map(|part| inbox.segment(number, part.start + PrivateHeader::BYTES..part.end));
                 let pushed = push(link, batch, &header, offload, pieces);
                 self.delivered = first + parts;
                 return pushed;
             }
         }
-        let counters = |_| link.spec.counters.drop_frames(DropReason::Incomplete, 1);
+        let counters = |_| link.config.counters.drop_frames(DropReason::Incomplete, 1);
         match self
             .reassembly
             .add(self.from, &header, slice, self.now, counters)
@@ -211,32 +229,31 @@ impl Receiver {
         }
     }
 
-    /// How many of the datagrams from the current one on make the whole frame, when they lie there in
-    /// order.
-    fn following(&self, number: usize, first: &Carried, len: usize) -> Option<usize> {
-        let mut there = len;
+    /// The number of consecutive datagrams, from the current one on, that make up the whole frame in order.
+    fn following(&self, number: usize, first: &PrivateHeader, len: usize) -> Option<usize> {
+        let mut joined = len;
         let mut parts = 1;
-        while there < first.whole as usize {
+        while joined < first.whole as usize {
             let part = self.parts.get(self.delivered - 1 + parts)?.clone();
             let datagram = &self.inbox.bytes(number)[part];
-            let (header, slice) = Carried::parse(datagram).ok()?;
-            let expected = Carried {
-                offset: u32::try_from(there).ok()?,
+            let (header, slice) = PrivateHeader::parse(datagram).ok()?;
+            let expected = PrivateHeader {
+                offset: u32::try_from(joined).ok()?,
                 ..*first
             };
             if header != expected {
                 return None;
             }
-            there += slice.len();
+            joined += slice.len();
             parts += 1;
         }
         Some(parts)
     }
 }
 
-/// What VXLAN does not say: over a virtual wire the kernel's device sends frames with checksums left to
-/// compute, and TCP's whole, longer than the wire takes. `payload` is what the wire does take.
-fn left_to_do(frame: &[u8], payload: usize) -> Offload {
+/// The offloads that a VXLAN header cannot describe. Over a virtual link the kernel's device sends frames with
+/// uncomputed checksums, and TCP frames longer than `payload`, the link's maximum.
+fn implied_offload(frame: &[u8], payload: usize) -> Offload {
     let Some((headers, offset)) = uncompleted(frame) else {
         return Offload::default();
     };
@@ -254,14 +271,14 @@ fn left_to_do(frame: &[u8], payload: usize) -> Offload {
 
 /// Puts a frame of the private form into the batch.
 fn push(
-    link: &Link,
+    link: &UdpLink,
     batch: &mut Batch,
-    header: &Carried,
+    header: &PrivateHeader,
     offload: Offload,
     pieces: impl IntoIterator<Item = Segment>,
 ) -> Result<usize, DropReason> {
     batch
-        .push(link.spec.id, header.network, offload, pieces)
+        .push(link.config.id, header.network, offload, pieces)
         .map_err(|_| DropReason::Malformed)?;
     if let Some(frame) = batch.last_mut() {
         frame.hops = header.hops;
@@ -272,36 +289,34 @@ fn push(
 
 impl Receive for Receiver {
     fn receive(&mut self, batch: &mut Batch) -> usize {
-        if !self.left() && !self.borrowed {
+        if !self.has_undelivered() && !self.borrowed {
             self.view.refresh(&self.endpoint);
             self.link = None;
             self.message = 0;
-            // An error is one that the kernel reports once (an ICMP message), or for ever; both are
-            // seen by nobody but a peer that does not answer.
+            // Errors are reported once (an ICMP message) or for ever; either way the peer is not reachable.
             self.messages = self.inbox.receive(self.socket.as_fd()).unwrap_or(0);
             if self.messages > 0 {
                 self.now = Instant::now();
             }
             if !self.reassembly.is_empty() {
                 self.now = Instant::now();
-                let table = &self.view.table;
+                let peers = &self.view.peers;
                 self.reassembly.expire(self.now, |from| {
-                    if let Some(link) = table.links.get(&from.ip()) {
-                        link.spec.counters.drop_frames(DropReason::Incomplete, 1);
+                    if let Some(link) = peers.links.get(&from.ip()) {
+                        link.config.counters.drop_frames(DropReason::Incomplete, 1);
                     }
                 });
             }
         }
         let before = batch.frames().len();
-        while batch.room() > 0 && (self.left() || self.continues()) {
+        while batch.room() > 0 && (self.has_undelivered() || self.continues()) {
             if self.delivered == self.parts.len() {
                 self.open(batch);
             }
             self.deliver(batch);
         }
         self.joiner.end(batch);
-        // Segments that were joined are one frame: counted apart they would make every wake-up look as if it
-        // brought so much that polling is worth while.
+        // Joined segments count as one frame. Counted apart, every wakeup would seem to justify polling.
         batch.frames().len() - before
     }
 
@@ -309,14 +324,18 @@ impl Receive for Receiver {
         self.borrowed = false;
         self.reassembly.complete();
     }
+}
 
+impl Coalesce for Receiver {}
+
+impl Wakeup for Receiver {
     fn wakeup(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
     fn arm(&mut self) -> bool {
-        // The socket itself is what wakes; only what was taken from it already must be told.
-        self.left()
+        // The socket stays readable; only messages that were taken from it already matter.
+        self.has_undelivered()
     }
 
     fn disarm(&mut self) {}

@@ -5,15 +5,21 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use latlab_wire::overlay::{Carried, MAX_SLICES, Sealed, Vxlan};
+use latlab_wire::overlay::{MAX_SLICES, PrivateHeader, Sealed, Vxlan};
 
+use super::endpoint::{Endpoint, Form, UdpLink};
 use super::path::Path;
-use super::{Endpoint, Form, Link};
-use crate::endpoints::{DropReason, Transmit};
+use super::sealed::send_handshake;
+use super::socket::socket;
+use crate::endpoints::{DropReason, PortId, Transmit};
 use crate::frames::{Arena, Batch, Frame, Gso, Headers};
 use crate::links::sys::{Address, MAX_DATAGRAM, Outbox, Report};
+use crate::sync::lock;
 
-/// One of the sockets that a dispatcher sends from, with what is to leave through it.
+/// Sockets per dispatcher and link.
+pub const SOURCE_PORTS: usize = 4;
+
+/// One of a dispatcher's sockets, with the frames that leave through it.
 #[derive(Debug)]
 struct Lane {
     socket: Arc<OwnedFd>,
@@ -25,30 +31,58 @@ struct Lane {
 #[derive(Debug)]
 pub struct Transmitter {
     endpoint: Arc<Endpoint>,
-    link: Arc<Link>,
+    link: Arc<UdpLink>,
     to: Address,
     path: Path,
     lanes: Vec<Lane>,
-    /// Sealed datagrams, whole.
+    /// Encrypted datagrams.
     cipher: Arena,
 }
 
+impl Endpoint {
+    /// A dispatcher's sending half of a link.
+    ///
+    /// # Errors
+    ///
+    /// An unknown link; in the sealed form, an endpoint without a receiver.
+    pub fn transmitter(self: &Arc<Endpoint>, id: PortId) -> io::Result<Transmitter> {
+        let link = self.newest_link(id);
+        let missing = |what| io::Error::new(io::ErrorKind::NotFound, what);
+        let link = link.ok_or_else(|| missing("no such link"))?;
+        let sockets = if link.sealing.is_some() {
+            let sockets = lock(&self.sockets);
+            vec![
+                sockets
+                    .first()
+                    .ok_or_else(|| missing("no receiver"))?
+                    .clone(),
+            ]
+        } else {
+            let mut from = self.local;
+            from.set_port(0);
+            let sockets = (0..SOURCE_PORTS).map(|_| socket(from).map(Arc::new));
+            sockets.collect::<io::Result<_>>()?
+        };
+        Transmitter::new(self.clone(), link, sockets)
+    }
+}
+
 impl Transmitter {
-    pub(super) fn new(
+    fn new(
         endpoint: Arc<Endpoint>,
-        link: Arc<Link>,
+        link: Arc<UdpLink>,
         sockets: Vec<Arc<OwnedFd>>,
     ) -> io::Result<Transmitter> {
         let mut from = endpoint.local;
         from.set_port(0);
-        let remote = link.spec.remote;
+        let remote = link.config.remote;
         let lane = |socket| Lane {
             socket,
             arena: Arena::new(),
             outbox: Outbox::new(),
         };
         Ok(Transmitter {
-            path: Path::new(super::socket(from)?, remote),
+            path: Path::new(socket(from)?, remote),
             to: remote.into(),
             lanes: sockets.into_iter().map(lane).collect(),
             cipher: Arena::new(),
@@ -57,7 +91,7 @@ impl Transmitter {
         })
     }
 
-    /// Largest datagram in front of what the form adds to it.
+    /// Maximum datagram, without what the form adds to it.
     fn room(&self) -> usize {
         let sealed = match self.endpoint.form {
             Form::Sealed(_) => Sealed::BYTES + Sealed::TAG_BYTES,
@@ -74,14 +108,14 @@ impl Transmitter {
             Form::Vxlan => vxlan(arena, batch, frame, room),
             Form::Private | Form::Sealed(_) => {
                 let number = self.link.number.fetch_add(1, Relaxed);
-                let header = carried(frame, self.endpoint.origin, number)?;
+                let header = private_header(frame, self.endpoint.origin, number)?;
                 slices(arena, batch, frame, header, room)
             }
         }
     }
 
     fn count(&mut self, report: Report, overhead: usize) {
-        report.count(&self.link.spec.counters, overhead);
+        report.count(&self.link.config.counters, overhead);
         if report.stale {
             self.path.ask();
         }
@@ -95,7 +129,7 @@ impl Transmit for Transmitter {
         for &number in which {
             let frame = &batch.frames()[usize::from(number)];
             if let Err(reason) = self.add(batch, frame) {
-                self.link.spec.counters.drop_frames(reason, 1);
+                self.link.config.counters.drop_frames(reason, 1);
             }
         }
         let link = self.link.clone();
@@ -113,13 +147,13 @@ impl Transmit for Transmitter {
                 (Form::Sealed(_), Some(sealing)) => {
                     self.cipher.clear();
                     let sealed = sealing.seal(arena, &mut self.cipher, |handshake| {
-                        super::sealed::send(socket.as_fd(), handshake, link.spec.remote);
+                        send_handshake(socket.as_fd(), handshake, link.config.remote);
                     });
                     if !sealed {
                         let lost = arena.len() as u64;
-                        link.spec.counters.drop_frames(DropReason::Down, lost);
+                        link.config.counters.drop_frames(DropReason::Down, lost);
                     }
-                    let overhead = Carried::BYTES + Sealed::BYTES + Sealed::TAG_BYTES;
+                    let overhead = PrivateHeader::BYTES + Sealed::BYTES + Sealed::TAG_BYTES;
                     let cipher = &self.cipher;
                     (
                         outbox.send(socket.as_fd(), Some(to), cipher, path),
@@ -129,7 +163,7 @@ impl Transmit for Transmitter {
                 (form, _) => {
                     let overhead = match form {
                         Form::Vxlan => Vxlan::BYTES,
-                        _ => Carried::BYTES,
+                        _ => PrivateHeader::BYTES,
                     };
                     (outbox.send(socket.as_fd(), Some(to), arena, path), overhead)
                 }
@@ -140,7 +174,7 @@ impl Transmit for Transmitter {
     }
 }
 
-/// VXLAN: complete frames only, so large ones are cut here.
+/// VXLAN: large frames are segmented and checksums computed.
 fn vxlan(arena: &mut Arena, batch: &Batch, frame: &Frame, room: usize) -> Result<(), DropReason> {
     let prefix = Vxlan {
         network: frame.network,
@@ -155,9 +189,9 @@ fn vxlan(arena: &mut Arena, batch: &Batch, frame: &Frame, room: usize) -> Result
     }
     let asked = usize::from(frame.offload.gso_size);
     let headers = Headers::parse(frame.head()).map_or(frame.head().len(), |read| read.payload);
-    // Smaller segments than the sender asked for are as good to TCP, and better than fragments.
-    let most = room.saturating_sub(Vxlan::BYTES + headers);
-    let size = if most >= 256 { asked.min(most) } else { asked };
+    // TCP accepts smaller segments than requested, and they are better than fragments.
+    let max = room.saturating_sub(Vxlan::BYTES + headers);
+    let size = if max >= 256 { asked.min(max) } else { asked };
     if size + headers + Vxlan::BYTES > MAX_DATAGRAM {
         return Err(DropReason::TooLong);
     }
@@ -167,23 +201,23 @@ fn vxlan(arena: &mut Arena, batch: &Batch, frame: &Frame, room: usize) -> Result
 }
 
 /// The private header of a frame.
-pub(in crate::links) fn carried(
+pub(in crate::links) fn private_header(
     frame: &Frame,
     origin: u64,
     number: u32,
-) -> Result<Carried, DropReason> {
+) -> Result<PrivateHeader, DropReason> {
     if frame.hops == 0 {
         return Err(DropReason::Loop);
     }
     if frame.len as usize > latlab_wire::overlay::MAX_FRAME_BYTES {
         return Err(DropReason::TooLong);
     }
-    // A hint for who cuts the frame; zero where the headers are none that are cut.
+    // A hint for segmentation; zero for other headers.
     let headers = match frame.offload.gso {
         Gso::None => 0,
         _ => Headers::parse(frame.head()).map_or(0, |read| read.payload),
     };
-    Ok(Carried {
+    Ok(PrivateHeader {
         hops: frame.hops - 1,
         network: frame.network,
         origin: if frame.origin == 0 {
@@ -198,17 +232,17 @@ pub(in crate::links) fn carried(
     })
 }
 
-/// The private form: the frame as it is, in as few slices as the path allows.
+/// The private form: the frame unchanged, in as few slices as the path allows.
 fn slices(
     arena: &mut Arena,
     batch: &Batch,
     frame: &Frame,
-    mut header: Carried,
+    mut header: PrivateHeader,
     room: usize,
 ) -> Result<(), DropReason> {
     let whole = frame.len as usize;
-    let most = room.saturating_sub(Carried::BYTES) & !7;
-    let each = most.max(whole.div_ceil(MAX_SLICES)).max(64);
+    let max = room.saturating_sub(PrivateHeader::BYTES) & !7;
+    let each = max.max(whole.div_ceil(MAX_SLICES)).max(64);
     let mut from = 0;
     while from < whole {
         let to = (from + each).min(whole);

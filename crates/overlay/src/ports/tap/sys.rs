@@ -1,4 +1,4 @@
-//! The system calls of a tap, and the memory that they read and write.
+//! System calls of a tap, and the memory that they read and write.
 
 use std::fs::File;
 use std::io;
@@ -37,7 +37,7 @@ pub(super) fn open(
             &format!("cannot open the namespace {}", path.display()),
         )
     })?;
-    // A thread may change its own namespace and nobody else's; this one ends with that.
+    // Only a thread's own namespace can be changed, so this thread ends afterwards.
     std::thread::scope(|scope| {
         let inside = scope.spawn(|| {
             let kind = Some(LinkNameSpaceType::Network);
@@ -94,7 +94,7 @@ fn open_here(device: &str, queues: u16, mtu: u16) -> io::Result<Vec<OwnedFd>> {
     Ok(opened)
 }
 
-/// Sets the largest packet, and the interface up.
+/// Sets the MTU, and the interface up.
 fn set_up(device: &str, mtu: u16) -> io::Result<()> {
     // SAFETY: no pointers.
     let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
@@ -133,13 +133,13 @@ fn ioctl(fd: &OwnedFd, call: c_ulong, argument: *mut c_void) -> io::Result<()> {
     }
 }
 
-/// A frame that was read, behind its header.
+/// A frame, with its virtio-net header.
 pub(super) type Frame = ([u8; Offload::BYTES], Segment);
 
-/// The interface of a queue is gone.
-pub(super) struct Gone;
+/// The interface of a queue was deleted.
+pub(super) struct Deleted;
 
-/// Where frames are read to. They stay there until their slot is read again.
+/// Buffers of frames, which stay until their slot is read again.
 pub(super) struct Slots {
     memory: Box<[u8]>,
 }
@@ -151,10 +151,10 @@ impl std::fmt::Debug for Slots {
 }
 
 impl Slots {
-    /// As many as a batch has frames.
+    /// As many slots as a batch has frames.
     pub const COUNT: usize = 32;
 
-    /// The largest IP packet, its Ethernet header with two tags, and the offload header before them.
+    /// The longest IP packet, an Ethernet header with two tags, and the virtio-net header.
     const SIZE: usize = 65_535 + 22 + Offload::BYTES;
 
     pub fn new() -> Slots {
@@ -163,16 +163,16 @@ impl Slots {
         }
     }
 
-    /// Reads the next frame into a slot; none when there is none.
+    /// Reads the next frame into a slot, if there is one.
     ///
     /// # Errors
     ///
-    /// The interface is gone, which reads as `EBADFD` from then on.
-    pub fn read(&mut self, slot: usize, fd: &OwnedFd) -> Result<Option<Frame>, Gone> {
+    /// The interface was deleted: reads fail with `EBADFD` from then on.
+    pub fn read(&mut self, slot: usize, fd: &OwnedFd) -> Result<Option<Frame>, Deleted> {
         let memory = &mut self.memory[slot * Self::SIZE..][..Self::SIZE];
         let read = match rustix::io::read(fd, &mut *memory) {
             Ok(read) => read,
-            Err(rustix::io::Errno::BADFD) => return Err(Gone),
+            Err(rustix::io::Errno::BADFD) => return Err(Deleted),
             Err(_) => return Ok(None),
         };
         let Some((header, frame)) = memory[..read].split_first_chunk::<{ Offload::BYTES }>() else {
@@ -185,7 +185,7 @@ impl Slots {
     }
 }
 
-/// A frame in pieces, for one system call.
+/// The iovecs of a frame, for one system call.
 pub(super) struct Gather {
     pieces: Vec<iovec>,
 }
@@ -204,7 +204,7 @@ impl Gather {
         Gather { pieces: Vec::new() }
     }
 
-    /// Writes the frame that lies in `heads` and then in `rest` with one system call.
+    /// Writes the frame in `heads` and `rest` with one system call.
     pub fn write(&mut self, fd: &OwnedFd, heads: [&[u8]; 2], rest: &[Segment]) -> io::Result<()> {
         let heads = heads.map(|head| (head.as_ptr(), head.len()));
         let rest = rest.iter().map(|segment| (segment.as_ptr(), segment.len()));

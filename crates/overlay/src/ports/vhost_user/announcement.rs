@@ -1,21 +1,21 @@
-//! The frame that says where a guest is now, when it came from another host and cannot say it itself
-//! (VIRTIO_NET_F_GUEST_ANNOUNCE): a reverse ARP request (RFC 903), as QEMU sends for other devices.
+//! Announces a migrated guest that cannot do so itself (VIRTIO_NET_F_GUEST_ANNOUNCE): a reverse ARP request (RFC 903), as
+//! QEMU sends for other devices.
 
 use super::shared::Shared;
 use super::sys;
 use crate::frames::{Batch, NETWORK_UNKNOWN, Offload};
 
-/// Bytes of the smallest Ethernet frame, without check sequence.
+/// Minimum length of an Ethernet frame, without check sequence.
 const FRAME: usize = 60;
 
-/// Announcements of a batch; kept for it, although they fit into a frame's head.
+/// The announcement in a batch.
 #[derive(Debug, Default)]
 pub struct Announcement {
     frame: Vec<u8>,
 }
 
 impl Announcement {
-    /// Sends what the monitor asked for, as if the guest had.
+    /// Sends queued announcements as frames of the guest.
     pub fn announce(&mut self, port: &Shared, batch: &mut Batch) {
         for address in port.announcements() {
             if batch.room() == 0 {

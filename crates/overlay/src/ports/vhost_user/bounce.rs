@@ -1,20 +1,19 @@
-//! The buffer that frames are copied through when cut-through forwarding is off: a guest's packet into
-//! the switch, and from there to its destination, as before the paper's 4.3. To be measured against.
+//! Copies of frames while cut-through forwarding is off: from the guest into the switch, and from there to the destination
+//! (Cui 2013, before 4.3). A baseline for measurements.
 
-use super::receiver::Body;
+use super::body::Body;
 use super::sys;
 use crate::frames::Segment;
 
 /// Copies of a batch's frames, kept until it is complete.
 #[derive(Debug, Default)]
 pub struct Bounce {
-    /// One buffer a frame: they must not move while the batch borrows them.
+    /// One buffer per frame: they must not move while the batch borrows them.
     buffers: Vec<Vec<u8>>,
     used: usize,
 }
 
 impl Bounce {
-    /// Copies a frame of `bytes` bytes.
     pub fn copy(&mut self, body: &mut Body<'_>, bytes: usize) -> Segment {
         if self.used == self.buffers.len() {
             self.buffers.push(Vec::new());
@@ -29,7 +28,6 @@ impl Bounce {
         sys::borrow(&buffer[..at])
     }
 
-    /// The batch is complete.
     pub fn clear(&mut self) {
         self.used = 0;
     }

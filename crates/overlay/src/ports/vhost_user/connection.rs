@@ -1,13 +1,13 @@
-//! The thread that speaks with the monitor: waits for it or calls it, serves it, and starts over.
+//! The thread that serves the VMM: waits for it or connects to it, serves it, and starts over.
 //!
-//! One thread a port, blocking: a monitor that sends half a message keeps nobody waiting but itself.
+//! One blocking thread per port: a VMM that sends half a message delays only itself.
 
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, fchmod};
@@ -17,44 +17,43 @@ use vhost::vhost_user::{BackendReqHandler, Error};
 use super::device::Device;
 use super::messages;
 use super::shared::Shared;
+use crate::sync::lock;
 
-/// How long until the next attempt after a call that failed or a conversation that ended, and after a
-/// connection that could not be accepted (no more descriptors, for instance).
-const AGAIN: Timespec = Timespec {
+/// Pause after a failed connection attempt, after a connection that ended, and after an error of accept(2), such as a
+/// lack of descriptors.
+const RETRY_PAUSE: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 200_000_000,
 };
 
-/// How long a monitor stays away that has made an eventfd block: a dispatcher stood still for up to two ticks of
-/// the watchdog.
-const BANISHED: Timespec = Timespec {
+/// Pause after a VMM that made an eventfd block, which stops a dispatcher for up to two ticks of the watchdog.
+const BLOCKING_PAUSE: Timespec = Timespec {
     tv_sec: 60,
     tv_nsec: 0,
 };
 
-/// Connections that wait until they are accepted; one monitor is served at a time.
+/// Pending connections; one VMM is served at a time.
 const BACKLOG: i32 = 16;
 
-/// Who calls whom.
+/// Direction of the connection.
 #[derive(Debug)]
-pub enum Meeting {
-    /// The monitor connects.
+pub enum Rendezvous {
     Listen(UnixListener),
-    /// We do, as often as it takes.
-    Call(PathBuf),
+    /// Connects, with retries.
+    Connect(PathBuf),
 }
 
-impl Meeting {
-    /// Listens at a path. A socket that nobody listens at any more is the rest of a daemon that was
-    /// killed, and replaced by one of the same mode: a monitor of another user was let in there.
+impl Rendezvous {
+    /// Listens at a path. The socket of a daemon that was killed is replaced, with its mode: it may admit a VMM of another
+    /// user.
     ///
     /// # Errors
     ///
-    /// Somebody listens there, or something else is there.
-    pub fn listen(path: &Path) -> io::Result<Meeting> {
+    /// A process listens there, or another kind of file exists.
+    pub fn listen(path: &Path) -> io::Result<Rendezvous> {
         match bind(path) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                let refused = call(path).err().map(|e| e.kind());
+                let refused = connect(path).err().map(|e| e.kind());
                 if refused != Some(io::ErrorKind::ConnectionRefused) {
                     return Err(error);
                 }
@@ -62,15 +61,15 @@ impl Meeting {
                 std::fs::remove_file(path)?;
                 let socket = bind(path)?;
                 std::fs::set_permissions(path, permissions)?;
-                Ok(Meeting::Listen(socket))
+                Ok(Rendezvous::Listen(socket))
             }
-            other => other.map(Meeting::Listen),
+            other => other.map(Rendezvous::Listen),
         }
     }
 }
 
-/// A listening socket that others than its user and group cannot open, whatever the umask. Linux makes the
-/// file with the socket's own mode, less the umask, so there is no moment at which it is open (unix(7)).
+/// A listening socket for its user and group only, whatever the umask. Linux makes the file with the socket's own mode,
+/// less the umask, so it is never open to others (unix(7)).
 fn bind(path: &Path) -> io::Result<UnixListener> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -80,8 +79,8 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
     Ok(socket.into())
 }
 
-/// Connects without waiting: a socket whose queue is full is as good as one where nobody listens.
-fn call(path: &Path) -> io::Result<UnixStream> {
+/// Connects without blocking: a full queue counts as a refusal.
+fn connect(path: &Path) -> io::Result<UnixStream> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     net::connect(&socket, &SocketAddrUnix::new(path)?)?;
@@ -90,55 +89,49 @@ fn call(path: &Path) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
-/// Serves one monitor after the other, until `end` becomes readable.
+/// Serves one VMM after the other, until `end` becomes readable.
 pub fn serve(
     port: &Arc<Shared>,
-    meeting: &Meeting,
+    rendezvous: &Rendezvous,
     end: &OwnedFd,
     current: &Mutex<Option<UnixStream>>,
 ) {
-    while let Some(stream) = meet(meeting, end) {
+    while let Some(stream) = next_stream(rendezvous, end) {
         *lock(current) = stream.try_clone().ok();
         port.connected.store(true, Relaxed);
-        let reason = converse(port, stream, end);
+        let reason = serve_one(port, stream, end);
         port.connected.store(false, Relaxed);
         *lock(current) = None;
         if let Err(error) = reason {
             port.note(format!("connection: {error}"));
         }
-        // A monitor that hangs up at once is not called all the time, and one that blocks a dispatcher until
-        // the watchdog ends that does so rarely.
-        let wait = match meeting {
-            _ if port.is_cut() => &BANISHED,
-            Meeting::Call(_) => &AGAIN,
-            Meeting::Listen(_) => continue,
+        // A pause bounds the rate of connections to a VMM that hangs up at once, or that blocks dispatchers.
+        let wait = match rendezvous {
+            _ if port.is_cut() => &BLOCKING_PAUSE,
+            Rendezvous::Connect(_) => &RETRY_PAUSE,
+            Rendezvous::Listen(_) => continue,
         };
         if pause(end, wait) {
             return;
         }
-        port.forgive();
+        port.clear_cut();
     }
 }
 
-pub fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The next monitor; none at the end.
-fn meet(meeting: &Meeting, end: &OwnedFd) -> Option<UnixStream> {
+/// The next VMM's connection; none at the end.
+fn next_stream(rendezvous: &Rendezvous, end: &OwnedFd) -> Option<UnixStream> {
     loop {
-        match meeting {
-            Meeting::Call(path) => {
-                if let Ok(stream) = call(path) {
+        match rendezvous {
+            Rendezvous::Connect(path) => {
+                if let Ok(stream) = connect(path) {
                     return Some(stream);
                 }
             }
-            Meeting::Listen(listener) => {
+            Rendezvous::Listen(listener) => {
                 let mut fds = [
                     PollFd::new(end, PollFlags::IN),
                     PollFd::new(listener, PollFlags::IN),
                 ];
-                // An interrupted call only looks again.
                 let _ = poll(&mut fds, None);
                 if !fds[0].revents().is_empty() {
                     return None;
@@ -152,21 +145,21 @@ fn meet(meeting: &Meeting, end: &OwnedFd) -> Option<UnixStream> {
                 }
             }
         }
-        if pause(end, &AGAIN) {
+        if pause(end, &RETRY_PAUSE) {
             return None;
         }
     }
 }
 
-/// Waits before the next attempt; true at the end.
+/// Pauses before the next attempt; true at the end.
 fn pause(end: &OwnedFd, wait: &Timespec) -> bool {
     let mut fds = [PollFd::new(end, PollFlags::IN)];
     let _ = poll(&mut fds, Some(wait));
     !fds[0].revents().is_empty()
 }
 
-/// Speaks with a monitor until it hangs up, or makes a mistake.
-fn converse(port: &Arc<Shared>, stream: UnixStream, end: &OwnedFd) -> Result<(), Error> {
+/// Serves a VMM until it hangs up or makes an error.
+fn serve_one(port: &Arc<Shared>, stream: UnixStream, end: &OwnedFd) -> Result<(), Error> {
     let device = Arc::new(Mutex::new(Device::new(Arc::clone(port))));
     let socket = stream.try_clone().map_err(Error::SocketError)?;
     let mut crate_handler = BackendReqHandler::from_stream(stream, Arc::clone(&device));

@@ -1,7 +1,7 @@
-//! What the monitor says, put into effect: the device's side of the vhost-user protocol.
+//! The device's side of the vhost-user protocol: the VMM's messages, put into effect.
 //!
-//! A message that touches a ring at work stops the ring, changes it and starts it again where it was;
-//! only then the monitor gets its acknowledgement (REPLY_ACK).
+//! A message about a running ring stops the ring, changes it and restarts it at its position. The acknowledgement
+//! (REPLY_ACK) comes last.
 
 use std::fs::File;
 use std::io;
@@ -20,23 +20,23 @@ use super::features::{Features, OFFERED};
 use super::shared::{Ring, Shared};
 use super::vring::{Addresses, Vring};
 use crate::rings::{
-    DirtyLog, Location, MOST_ENTRIES, MOST_REGIONS, Memory, Queue, Setup, Slot, UsedLog,
+    DirtyLog, Location, MAX_ENTRIES, MAX_REGIONS, Memory, Queue, Setup, Slot, UsedLog,
 };
 
-/// One connection's device.
+/// The device of one connection.
 pub struct Device {
     port: Arc<Shared>,
     features: Features,
-    /// Protocol features that were acknowledged.
+    /// Acknowledged protocol features.
     protocol: u64,
     memory: Arc<Memory>,
     log: Option<Arc<DirtyLog>>,
     rings: Vec<Vring>,
-    /// The virtio device status, for a monitor that asks for it.
+    /// Virtio device status.
     status: u8,
 }
 
-/// An error with the reason, which the connection's end is noted with.
+/// An error that ends the connection with this reason.
 fn refuse(reason: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     Error::ReqHandlerError(io::Error::other(reason))
 }
@@ -44,7 +44,6 @@ fn refuse(reason: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error 
 const NOT_OFFERED: Error = Error::InvalidOperation("not offered");
 
 impl Device {
-    /// A device that nothing is known of yet.
     pub fn new(port: Arc<Shared>) -> Device {
         let rings = port
             .pairs
@@ -61,18 +60,17 @@ impl Device {
         }
     }
 
-    /// Whether acknowledgements are wanted where a message asks for one.
+    /// Whether acknowledgements were negotiated.
     pub fn acknowledges(&self) -> bool {
         self.protocol & VhostUserProtocolFeatures::REPLY_ACK.bits() != 0
     }
 
-    /// The virtio device status.
     pub fn status(&self) -> u8 {
         self.status
     }
 
-    /// The monitor tells the status. None of it left means a reset of the driver's side: rings halt, and
-    /// keep their positions, which QEMU before 8.1 asks for only afterwards.
+    /// Sets the virtio device status. Zero resets the driver's side: rings halt and keep their positions, which QEMU before
+    /// 8.1 requests only afterwards.
     pub fn set_status(&mut self, status: u8) {
         self.status = status;
         if status == 0 {
@@ -80,18 +78,17 @@ impl Device {
         }
     }
 
-    /// Whether the guest's MTU is not above the port's.
     pub fn takes_mtu(&self, mtu: u64) -> bool {
         mtu <= self.port.mtu.into()
     }
 
-    /// The guest came here from another host and cannot say so itself.
+    /// Announces a migrated guest that cannot do so itself.
     pub fn announce(&self, address: [u8; 6]) {
         self.port.announce(address);
     }
 
-    /// Resets the virtio device: its rings, features and status. What belongs to the connection stays:
-    /// protocol features, memory, and the descriptors for interrupts, which QEMU sends only once.
+    /// Resets the virtio device: rings, features and status. The connection's state stays: protocol features, memory, and
+    /// the eventfds for interrupts, which QEMU sends only once.
     fn reset(&mut self) {
         for index in 0..self.rings.len() {
             self.halt(index);
@@ -99,13 +96,13 @@ impl Device {
             self.rings[index].call = before.call;
             self.rings[index].error = before.error;
         }
-        self.spread();
+        self.count_enabled();
         self.features = Features::default();
         self.status = 0;
     }
 
     fn slot(&self, index: usize) -> &Slot<Ring> {
-        // Even rings are those that the guest receives from (virtio 1.2, 5.1.2).
+        // The guest receives from even rings (virtio 1.2, 5.1.2).
         let pair = &self.port.pairs[index / 2];
         match index % 2 {
             0 => &pair.to_guest,
@@ -120,24 +117,23 @@ impl Device {
             .ok_or(Error::InvalidParam)
     }
 
-    /// Stops a ring until it is set up again, and keeps the position where it stood.
+    /// Stops a ring until it is set up again, and stores its position.
     fn halt(&mut self, index: usize) {
         self.rings[index].started = false;
         if let Some(mut ring) = self.slot(index).stop() {
-            ring.tell(&self.port);
+            ring.notify(&self.port);
             self.rings[index].base = ring.queue.position().available;
         }
-        self.silence(index);
+        self.remove_kick(index);
     }
 
-    fn silence(&mut self, index: usize) {
+    fn remove_kick(&mut self, index: usize) {
         if let Some(kick) = self.rings[index].kick.take() {
             self.port.pairs[index / 2].doorbell.remove(&kick);
         }
     }
 
-    /// Stops a ring and starts it again with what is known now: where it stood, or, when it did not
-    /// work before, where the guest's used ring says.
+    /// Restarts a ring with its present setup: at its position or, if it did not run, at the guest's used index.
     fn refresh(&mut self, index: usize) -> Result<()> {
         let was = self.slot(index).stop();
         if let Some(was) = &was {
@@ -160,9 +156,9 @@ impl Device {
         let log = self.log.clone().filter(|_| self.features.logs());
         let used_log = log.clone().zip(at.log);
         queue.set_log(used_log.map(|(log, guest)| UsedLog { log, guest }));
-        // What it was to be told by the ring before, or by a daemon that was killed.
+        // An interrupt may be pending, from the previous ring or from a daemon that was killed.
         let is_behind = match &was {
-            Some(ring) if ring.call.is_some() => ring.queue.owes(),
+            Some(ring) if ring.call.is_some() => ring.queue.has_unsignalled(),
             _ => queue.position().used != 0,
         };
         let mut ring = Box::new(Ring {
@@ -180,7 +176,7 @@ impl Device {
             ring.interrupt(&self.port);
         }
         self.slot(index).start(ring);
-        // Frames may wait already, and a dispatcher that sleeps was told that there is no ring.
+        // Frames may be queued already, and a sleeping dispatcher found no ring.
         self.port.pairs[index / 2].doorbell.ring();
         Ok(())
     }
@@ -189,19 +185,19 @@ impl Device {
         (0..self.rings.len()).try_for_each(|index| self.refresh(index))
     }
 
-    /// Counts the pairs over which frames are spread.
-    fn spread(&self) {
+    /// Counts the pairs over which flows are spread.
+    fn count_enabled(&self) {
         let enabled = self.rings.chunks(2).take_while(|pair| pair[0].enabled);
         let pairs = u16::try_from(enabled.count()).unwrap_or(u16::MAX);
         self.port.enabled_pairs.store(pairs, Relaxed);
     }
 
-    /// Takes another memory: every ring is stopped while what it points to changes.
-    fn remember(&mut self, memory: Memory) -> Result<()> {
+    /// Replaces the guest's memory and restarts every ring.
+    fn set_memory(&mut self, memory: Memory) -> Result<()> {
         self.memory = Arc::new(memory);
         for index in 0..self.rings.len() {
             if let Err(error) = self.refresh(index) {
-                // Its addresses will be told anew; until then it rests.
+                // The ring stays stopped until the VMM sends its addresses again.
                 self.port.note(format!("ring {index}: {error}"));
             }
         }
@@ -217,8 +213,8 @@ fn location(region: &VhostUserMemoryRegion) -> Location {
     }
 }
 
-/// An event descriptor of the monitor: an eventfd, because a write to something else could do anything. That it
-/// does not block is the monitor's to change at any time (see `crate::watchdog`).
+/// Checks that a descriptor of the VMM is an eventfd: a write to any other file could have any effect. The VMM may make it
+/// block at any time (see `crate::watchdog`).
 fn event(file: File) -> Result<Arc<OwnedFd>> {
     let fd = OwnedFd::from(file);
     let name = super::descriptors::name(&fd).map_err(Error::ReqHandlerError)?;
@@ -234,7 +230,7 @@ impl VhostUserBackendReqHandlerMut for Device {
         Ok(())
     }
 
-    /// Deprecated: the protocol has back ends disable rings, and nothing more.
+    /// Deprecated: the protocol requires backends only to disable rings.
     fn reset_owner(&mut self) -> Result<()> {
         self.reset();
         Ok(())
@@ -254,7 +250,7 @@ impl VhostUserBackendReqHandlerMut for Device {
         if !self.features.enables_rings() {
             self.rings.iter_mut().for_each(|ring| ring.enabled = true);
         }
-        self.spread();
+        self.count_enabled();
         self.refresh_all()
     }
 
@@ -269,14 +265,14 @@ impl VhostUserBackendReqHandlerMut for Device {
             let mapped = memory.with(location(region), file, region.mmap_offset);
             memory = mapped.map_err(refuse)?;
         }
-        self.remember(memory).map(|()| None)
+        self.set_memory(memory).map(|()| None)
     }
 
     fn set_vring_num(&mut self, index: u32, num: u32) -> Result<()> {
         let index = self.index(index)?;
         let size = u16::try_from(num).ok();
-        let size = size.filter(|s| s.is_power_of_two() && u32::from(*s) <= MOST_ENTRIES);
-        // A ring at work keeps the size that its memory was checked for.
+        let size = size.filter(|s| s.is_power_of_two() && u32::from(*s) <= MAX_ENTRIES);
+        // A running ring keeps the size for which its memory was checked.
         if self.rings[index].started {
             return Err(refuse(format!("a new size for ring {index} at work")));
         }
@@ -305,8 +301,8 @@ impl VhostUserBackendReqHandlerMut for Device {
     }
 
     fn set_vring_base(&mut self, index: u32, base: u32) -> Result<()> {
-        // A ring that starts goes on where the used index in the guest's memory says, since entries are
-        // used in order; so it does after a device that was killed and could not be asked.
+        // A ring starts at the used index in the guest's memory, since entries are used in order: that also works after a
+        // device that was killed.
         let index = self.index(index)?;
         self.rings[index].base = base as u16;
         Ok(())
@@ -315,7 +311,7 @@ impl VhostUserBackendReqHandlerMut for Device {
     fn get_vring_base(&mut self, index: u32) -> Result<VhostUserVringState> {
         let at = self.index(index)?;
         self.halt(at);
-        self.spread();
+        self.count_enabled();
         let base = self.rings[at].base;
         Ok(VhostUserVringState::new(index, base.into()))
     }
@@ -323,8 +319,8 @@ impl VhostUserBackendReqHandlerMut for Device {
     fn set_vring_kick(&mut self, index: u8, fd: Option<File>) -> Result<()> {
         let index = self.index(index.into())?;
         let kick = fd.map(event).transpose()?;
-        self.silence(index);
-        // What the guest receives from needs no kicks: there is nothing to do for new buffers.
+        self.remove_kick(index);
+        // New receive buffers need no kicks.
         if let Some(kick) = kick.filter(|_| index % 2 == 1) {
             let bell = &self.port.pairs[index / 2].doorbell;
             bell.add(&kick).map_err(Error::ReqHandlerError)?;
@@ -369,12 +365,12 @@ impl VhostUserBackendReqHandlerMut for Device {
     fn set_vring_enable(&mut self, index: u32, enable: bool) -> Result<()> {
         let index = self.index(index)?;
         self.rings[index].enabled = enable;
-        self.spread();
+        self.count_enabled();
         self.refresh(index)
     }
 
     fn get_max_mem_slots(&mut self) -> Result<u64> {
-        Ok(MOST_REGIONS as u64)
+        Ok(MAX_REGIONS as u64)
     }
 
     fn add_mem_region(
@@ -386,12 +382,12 @@ impl VhostUserBackendReqHandlerMut for Device {
         let memory = self
             .memory
             .with(location(region), &file, region.mmap_offset);
-        self.remember(memory.map_err(refuse)?).map(|()| None)
+        self.set_memory(memory.map_err(refuse)?).map(|()| None)
     }
 
     fn remove_mem_region(&mut self, region: &VhostUserSingleMemoryRegion) -> Result<()> {
         let memory = self.memory.without(location(region));
-        self.remember(memory.map_err(refuse)?)
+        self.set_memory(memory.map_err(refuse)?)
     }
 
     fn set_log_base(&mut self, log: &VhostUserLog, file: File) -> Result<()> {
@@ -446,6 +442,6 @@ impl Drop for Device {
     fn drop(&mut self) {
         (0..self.rings.len()).for_each(|index| self.halt(index));
         self.rings.clear();
-        self.spread();
+        self.count_enabled();
     }
 }

@@ -1,8 +1,7 @@
-//! What becomes readable when a guest kicks: one descriptor that stays, whatever the monitor hands in.
+//! A descriptor that becomes readable when a guest kicks, and outlives the VMM's eventfds.
 //!
-//! The monitor's event descriptors come and go with reconnections, and they are the monitor's: it may
-//! make them block or pass something that is no event at all. So they are never read. They lie in an
-//! epoll set, edge-triggered: each write makes the set readable, and asking the set clears it.
+//! The VMM replaces its eventfds with each connection, and may make them block. So they are never read. They are in an
+//! edge-triggered epoll set: each write makes the set readable, and waiting on the set clears it.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,7 +12,7 @@ use rustix::event::{EventfdFlags, epoll, eventfd};
 const NUDGE: u64 = 0;
 const KICK: u64 = 1;
 
-/// A set of events.
+/// An epoll set of kicks.
 #[derive(Debug)]
 pub struct Doorbell {
     set: OwnedFd,
@@ -21,11 +20,6 @@ pub struct Doorbell {
 }
 
 impl Doorbell {
-    /// Nobody rings yet.
-    ///
-    /// # Errors
-    ///
-    /// No more file descriptors.
     pub fn new() -> io::Result<Doorbell> {
         let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let nudge = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
@@ -36,28 +30,23 @@ impl Doorbell {
 
     /// Wakes the dispatcher for another reason than a kick.
     pub fn ring(&self) {
-        // It is readable already if this would block.
+        // The eventfd is readable already if this would block.
         let _ = rustix::io::write(&self.nudge, &1u64.to_ne_bytes());
     }
 
-    /// From now on this rings too.
-    ///
-    /// # Errors
-    ///
-    /// What cannot be waited for.
+    /// Adds a kick's eventfd.
     pub fn add(&self, kick: &Arc<OwnedFd>) -> io::Result<()> {
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
         epoll::add(&self.set, kick, epoll::EventData::new_u64(KICK), flags)?;
         Ok(())
     }
 
-    /// Not any more.
+    /// Removes a kick's eventfd.
     pub fn remove(&self, kick: &Arc<OwnedFd>) {
-        // It is in the set, or was never accepted there.
         let _ = epoll::delete(&self.set, kick);
     }
 
-    /// Clears it; returns how many kicks that were (several in a row are one).
+    /// Clears the set; returns the number of kicks (several writes to one eventfd are one).
     pub fn clear(&self) -> u64 {
         let mut events = [epoll::Event {
             flags: epoll::EventFlags::empty(),

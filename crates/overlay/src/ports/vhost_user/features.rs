@@ -1,8 +1,7 @@
-//! What a vhost-user port offers, and what a guest took of it.
+//! Features that a vhost-user port offers, and those that a guest accepted.
 //!
-//! The set is fixed: it depends on nothing but the program, because a guest that was started with one
-//! set cannot live with a smaller one after the daemon was restarted (Open vSwitch's commit a5669fd51:
-//! an endless loop of reconnections).
+//! The offered set is fixed in the program: a guest that was started with one set cannot reconnect to a restarted daemon
+//! with a smaller one (Open vSwitch's commit a5669fd51: an endless loop of reconnections).
 
 use crate::frames::{Gso, Offload};
 
@@ -26,7 +25,7 @@ const STATUS: u64 = bit(16);
 const CTRL_VQ: u64 = bit(17);
 const GUEST_ANNOUNCE: u64 = bit(21);
 const MQ: u64 = bit(22);
-/// The monitor wants written pages noted (VHOST_F_LOG_ALL).
+/// Written pages are logged (VHOST_F_LOG_ALL).
 const LOG_ALL: u64 = bit(26);
 const ANY_LAYOUT: u64 = bit(27);
 const INDIRECT_DESC: u64 = bit(28);
@@ -39,8 +38,8 @@ const GUEST_USO4: u64 = bit(54);
 const GUEST_USO6: u64 = bit(55);
 const HOST_USO: u64 = bit(56);
 
-/// All that is offered. `STATUS`, `CTRL_VQ` and `GUEST_ANNOUNCE` are the monitor's work; it asks
-/// whether the port can live with them.
+/// Offered features. `STATUS`, `CTRL_VQ` and `GUEST_ANNOUNCE` are implemented by the VMM, which requires the port's
+/// consent.
 pub const OFFERED: u64 = CSUM
     | GUEST_CSUM
     | MTU
@@ -66,12 +65,12 @@ pub const OFFERED: u64 = CSUM
     | GUEST_USO6
     | HOST_USO;
 
-/// What was negotiated.
+/// Negotiated features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Features(u64);
 
 impl Features {
-    /// What the monitor acknowledged; none when some of it was not offered.
+    /// Acknowledged features; none if some were not offered.
     #[must_use]
     pub fn new(bits: u64) -> Option<Features> {
         (bits & !OFFERED == 0).then_some(Features(bits))
@@ -91,37 +90,36 @@ impl Features {
         }
     }
 
-    /// Whether a frame may lie in several buffers.
+    /// Whether a frame may span several buffers.
     #[must_use]
     pub const fn mergeable(self) -> bool {
         self.has(MRG_RXBUF)
     }
 
-    /// Whether notifications are asked for by index.
+    /// Whether notifications are requested by index.
     #[must_use]
     pub const fn event_index(self) -> bool {
         self.has(EVENT_IDX)
     }
 
-    /// Whether chains may lie in tables of their own.
+    /// Whether chains may be in indirect tables.
     #[must_use]
     pub const fn indirect(self) -> bool {
         self.has(INDIRECT_DESC)
     }
 
-    /// Whether written pages are to be noted.
     #[must_use]
     pub const fn logs(self) -> bool {
         self.has(LOG_ALL)
     }
 
-    /// Whether rings are disabled until they are enabled.
+    /// Whether rings start disabled.
     #[must_use]
     pub const fn enables_rings(self) -> bool {
         self.has(PROTOCOL_FEATURES)
     }
 
-    /// Whether the guest may send a frame that leaves this to do.
+    /// Whether the guest may send frames with this offload.
     #[must_use]
     pub const fn may_send(self, offload: &Offload) -> bool {
         let sums = offload.checksum.is_none() || self.has(CSUM);
@@ -134,13 +132,13 @@ impl Features {
         sums && cuts && (!offload.ecn || self.has(HOST_ECN))
     }
 
-    /// Whether the guest takes frames without a checksum.
+    /// Whether the guest accepts uncomputed checksums.
     #[must_use]
     pub const fn takes_partial(self) -> bool {
         self.has(GUEST_CSUM)
     }
 
-    /// Whether the guest takes such a large frame whole.
+    /// Whether the guest accepts such a large frame.
     #[must_use]
     pub const fn takes_whole(self, offload: &Offload) -> bool {
         let kind = match offload.gso {
@@ -158,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_offered_is_not_taken() {
+    fn features_that_were_not_offered_are_refused() {
         assert_eq!(Features::new(1 << 34), None, "packed rings");
         let modern = Features::new(VERSION_1).unwrap();
         assert_eq!(modern.header_bytes(), 12);
@@ -166,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_frame_goes_to_who_takes_it() {
+    fn large_frames_need_the_receivers_features() {
         let large = Offload {
             gso: Gso::Tcp4,
             ecn: true,

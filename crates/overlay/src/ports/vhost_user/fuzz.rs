@@ -1,4 +1,4 @@
-//! Ports without a monitor, for the fuzz targets and for tests: what one guest sends, the other receives.
+//! Ports without a VMM, for fuzz targets and tests: one guest's frames go to the other.
 
 use std::io;
 use std::sync::Arc;
@@ -8,8 +8,9 @@ use latlab_model::overlay::Switches;
 
 use super::doorbell::Doorbell;
 use super::features::Features;
+use super::receiver::Receiver;
+use super::sender::Sender;
 use super::shared::{Pair, Ring, Shared};
-use super::{Receiver, Sender};
 use crate::endpoints::{Counters, PortId};
 use crate::rings::{Queue, Slot};
 
@@ -27,7 +28,7 @@ fn ring(queue: Queue, index: usize, features: Features) -> Box<Ring> {
     })
 }
 
-/// A port with so many pairs that have no rings yet.
+/// A port with `pairs` pairs without rings.
 fn port(number: u16, pairs: usize) -> io::Result<Arc<Shared>> {
     let pair = |_| {
         Ok(Pair {
@@ -41,8 +42,8 @@ fn port(number: u16, pairs: usize) -> io::Result<Arc<Shared>> {
     Shared::new(PortId(number), counters, pairs?, 1500).map(Arc::new)
 }
 
-/// The way to a guest that receives from these rings, of which so many are enabled; none where a
-/// feature was not offered.
+/// The sending half to a guest with these rings, of which `enabled` pairs are enabled; none with a feature that was not
+/// offered.
 #[must_use]
 pub fn receives(queues: Vec<Queue>, enabled: u16, features: u64) -> Option<Sender> {
     let port = port(1, queues.len()).ok()?;
@@ -55,11 +56,7 @@ pub fn receives(queues: Vec<Queue>, enabled: u16, features: u64) -> Option<Sende
     Some(Sender::new(port))
 }
 
-/// Joins the ring that one guest sends through with the ring that another receives from.
-///
-/// # Errors
-///
-/// No more file descriptors.
+/// Joins one guest's transmit ring with another's receive ring.
 pub fn joined(
     from: (Queue, u64),
     to: (Queue, u64),

@@ -1,10 +1,10 @@
-//! Messages that the `vhost` crate does not know of: taken from the socket before it looks.
+//! Messages that the `vhost` crate does not support, taken from the socket before it reads.
 //!
-//! And one that it is too strict about: QEMU 7.2 enables rings before it has set the features when it
-//! calls again, which the protocol allows as soon as protocol features are *offered*.
+//! And one that it rejects wrongly: on reconnection QEMU 7.2 enables rings before it has set the features, which the
+//! protocol permits as soon as protocol features are *offered*.
 //!
-//! All of them carry one number or nothing (vhost-user protocol, "front-end message types"), and none
-//! a file descriptor that we would want.
+//! All of them carry one number or nothing (vhost-user protocol, "front-end message types"), and no file descriptor that
+//! we need.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -32,7 +32,7 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-/// Handles the next message if it is one of these; false leaves it to the crate. Waits for one.
+/// Waits for the next message and handles it if it is one of these; false leaves it to the crate.
 pub fn handle(stream: &UnixStream, device: &mut Device) -> io::Result<bool> {
     let mut header = [0; HEADER];
     let (peeked, _) = recv(stream, &mut header, RecvFlags::PEEK)?;
@@ -79,7 +79,7 @@ pub fn handle(stream: &UnixStream, device: &mut Device) -> io::Result<bool> {
             answer(stream, request, device.status().into())?;
             return Ok(true);
         }
-        // Nobody is told that the log changed: who reads it looks at its bits.
+        // Changes of the log are not signalled: the VMM polls its bits.
         _ => {}
     }
     if wants_reply {

@@ -1,4 +1,4 @@
-//! What a guest sends, into a batch.
+//! The receiving half: a guest's frames, into a batch.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -6,47 +6,48 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::announcement::Announcement;
+use super::body::Body;
 use super::bounce::Bounce;
 use super::shared::{Pair, Ring, Shared};
-use crate::endpoints::{DropReason, Receive, add_alone};
-use crate::frames::{Batch, HEAD, MAX_SEGMENTS, NETWORK_UNKNOWN, Offload, Segment};
-use crate::rings::{Chain, Direction, Fault, Piece};
+use crate::endpoints::{Coalesce, DropReason, Receive, Wakeup, add_unshared};
+use crate::frames::{Batch, HEAD, MAX_SEGMENTS, NETWORK_UNKNOWN, Offload};
+use crate::rings::{Chain, Direction, Fault};
 
 /// The receiving half of a pair of rings.
 #[derive(Debug)]
 pub struct Receiver {
     port: Arc<Shared>,
     pair: usize,
-    /// The ring while it is checked out: from the first frame until the batch is complete; while somebody looks
-    /// at it again and again, until it is wanted for a change.
+    /// The ring while it is checked out: until the batch is complete or, while a dispatcher polls, until it is wanted for a
+    /// change.
     ring: Option<Box<Ring>>,
-    /// Whether somebody looks at it again and again, as from [`Receive::disarm`] to [`Receive::arm`].
-    attended: bool,
+    /// Whether a dispatcher polls: from [`Wakeup::disarm`] to [`Wakeup::arm`].
+    is_polled: bool,
     chain: Chain,
     bounce: Bounce,
     announcement: Announcement,
     armed: bool,
-    /// What the guest has back, and was not asked yet whether it wants to be told.
-    owed: Option<Owed>,
+    /// Used chains without a completion interrupt yet.
+    unsignalled: Option<Unsignalled>,
 }
 
-/// Chains of a guest, and their bytes.
+/// Used chains, and their bytes.
 #[derive(Debug, Default, Clone, Copy)]
-struct Owed {
+struct Unsignalled {
     chains: u64,
     bytes: u64,
 }
 
-impl Owed {
-    /// Whether the guest may be told later: of a large segment, which others follow. It is less than half of what a
-    /// Linux socket may have under way, so no program stands still for it. Of a small frame a guest is told while it
-    /// waits for the answer: later it would find that out when the answer is there, and that would take longer.
+impl Unsignalled {
+    /// Whether the completion interrupt may wait: after a large segment, which others follow. It is less than half of a
+    /// Linux socket's bytes in flight, so it blocks no program. Small frames are signalled at once: otherwise the guest
+    /// frees them on the reply's critical path.
     fn may_wait(self) -> bool {
         self.chains <= 32 && (4 << 10..=68 << 10).contains(&self.bytes)
     }
 }
 
-/// What a pass received.
+/// Counts of a pass.
 #[derive(Default)]
 struct Pass {
     chains: u64,
@@ -57,18 +58,17 @@ struct Pass {
 }
 
 impl Receiver {
-    /// For one pair of the port.
     pub(super) fn new(port: Arc<Shared>, pair: usize) -> Receiver {
         Receiver {
             port,
             pair,
             ring: None,
-            attended: false,
+            is_polled: false,
             chain: Chain::default(),
             bounce: Bounce::default(),
             announcement: Announcement::default(),
             armed: false,
-            owed: None,
+            unsignalled: None,
         }
     }
 
@@ -105,7 +105,7 @@ impl Receiver {
         Ok(pass)
     }
 
-    /// Takes the frame that lies in the chain.
+    /// Pushes the frame in the chain to the batch.
     #[inline]
     fn take(&mut self, ring: &Ring, batch: &mut Batch, pass: &mut Pass, bounce: bool) {
         let header_bytes = ring.features.header_bytes();
@@ -118,7 +118,7 @@ impl Receiver {
             pass.malformed += 1;
             return;
         };
-        // Many pieces are the guest's choice, and would be every receiver's work.
+        // The guest chooses the number of pieces, and every receiver would pay for it.
         let pushed = if bounce || self.chain.pieces().len() > MAX_SEGMENTS {
             pass.copied += bytes as u64;
             let copy = self.bounce.copy(&mut body, bytes);
@@ -139,9 +139,9 @@ impl Receiver {
     fn count(&self, pass: &Pass) {
         let counters = self.port.counters();
         if pass.frames > 0 {
-            // Each pair has a receiver, and those may be with several dispatchers.
+            // Receivers of several pairs may belong to several dispatchers.
             let add = match self.port.pairs.len() {
-                1 => add_alone,
+                1 => add_unshared,
                 _ => |counter: &AtomicU64, more| _ = counter.fetch_add(more, Relaxed),
             };
             add(&counters.received.frames, pass.frames);
@@ -154,20 +154,20 @@ impl Receiver {
         }
     }
 
-    /// Asks the guest whether it wants to know what it was given back, if more has come since or if that cannot wait.
-    fn ask(&mut self, ring: &mut Ring) {
-        if self.owed.is_some() {
-            // The guest's wish lies beside its index, and that line is fetched from its processor now: asked before,
-            // it would have been once more.
+    /// Sends the completion interrupt if more frames have come, or if it cannot wait.
+    fn signal_if_due(&mut self, ring: &mut Ring) {
+        if self.unsignalled.is_some() {
+            // The guest's event index shares a cache line with its available index, which is fetched now: read earlier, the
+            // line would be fetched twice.
             let more = ring.queue.look().is_ok_and(|ready| ready > 0);
-            if more || self.owes().is_none() {
-                self.owed = None;
-                ring.tell(&self.port);
+            if more || self.completion_due().is_none() {
+                self.unsignalled = None;
+                ring.notify(&self.port);
             }
         }
     }
 
-    fn hear(&mut self) {
+    fn clear_doorbell(&mut self) {
         let kicks = self.rings().doorbell.clear();
         if kicks > 0 {
             self.port.counters().kicks.fetch_add(kicks, Relaxed);
@@ -180,7 +180,7 @@ impl Receive for Receiver {
         let before = batch.frames().len();
         if self.armed {
             self.armed = false;
-            self.hear();
+            self.clear_doorbell();
         }
         if self.pair == 0 {
             self.announcement.announce(&self.port, batch);
@@ -190,7 +190,7 @@ impl Receive for Receiver {
             return batch.frames().len() - before;
         };
         if ring.works(&self.port) {
-            self.ask(&mut ring);
+            self.signal_if_due(&mut ring);
             let pass = match self.drain(&mut ring, batch) {
                 Ok(pass) => pass,
                 Err((pass, fault)) => {
@@ -200,9 +200,9 @@ impl Receive for Receiver {
             };
             self.count(&pass);
             if pass.chains > 0 {
-                let owed = self.owed.get_or_insert_default();
-                owed.chains += pass.chains;
-                owed.bytes += pass.bytes;
+                let unsignalled = self.unsignalled.get_or_insert_default();
+                unsignalled.chains += pass.chains;
+                unsignalled.bytes += pass.bytes;
             }
         }
         self.ring = Some(ring);
@@ -214,49 +214,53 @@ impl Receive for Receiver {
         let Some(mut ring) = self.ring.take() else {
             return;
         };
-        // Of a ring with a mistake nothing more is shown to the guest; the monitor starts it afresh.
+        // A ring with a fault publishes nothing more; the VMM restarts it.
         if ring.fault.is_none() {
             ring.queue.publish();
         }
         let slot = &self.rings().from_guest;
-        if self.attended && !slot.is_wanted() {
+        if self.is_polled && !slot.is_wanted() {
             self.ring = Some(ring);
         } else {
             slot.give_back(ring);
         }
     }
+}
 
-    fn owes(&self) -> Option<u64> {
+impl Coalesce for Receiver {
+    fn completion_due(&self) -> Option<u64> {
         let wait = self.port.tx_coalesce();
-        let waits = |owed: Owed| (owed.may_wait() && wait > 0).then_some(wait);
-        self.owed.and_then(waits)
+        let waits = |unsignalled: Unsignalled| (unsignalled.may_wait() && wait > 0).then_some(wait);
+        self.unsignalled.and_then(waits)
     }
 
-    fn tell(&mut self) {
-        // Of a ring that somebody stops meanwhile, that one tells.
-        self.owed = None;
+    fn notify(&mut self) {
+        // A thread that stops the ring meanwhile notifies.
+        self.unsignalled = None;
         let port = Arc::clone(&self.port);
         match &mut self.ring {
-            Some(ring) => ring.tell(&port),
-            None => _ = self.rings().from_guest.with(|ring| ring.tell(&port)),
+            Some(ring) => ring.notify(&port),
+            None => _ = self.rings().from_guest.with(|ring| ring.notify(&port)),
         }
     }
 
-    fn gathers(&self) -> Option<u64> {
+    fn coalesce_window(&self) -> Option<u64> {
         Some(self.port.kick_coalesce()).filter(|time| *time > 0)
     }
+}
 
+impl Wakeup for Receiver {
     fn wakeup(&self) -> BorrowedFd<'_> {
         self.rings().doorbell.as_fd()
     }
 
     fn arm(&mut self) -> bool {
-        self.hear();
+        self.clear_doorbell();
         self.armed = true;
-        self.attended = false;
+        self.is_polled = false;
         self.complete();
-        if self.owed.is_some() && self.owes().is_none() {
-            self.tell();
+        if self.unsignalled.is_some() && self.completion_due().is_none() {
+            self.notify();
         }
         let armed = self.rings().from_guest.with(|ring| {
             if !ring.works(&self.port) {
@@ -267,31 +271,31 @@ impl Receive for Receiver {
                 false
             })
         });
-        // A ring that is started later rings the bell.
+        // A ring that is started later rings the doorbell.
         armed.unwrap_or(false)
     }
 
     fn disarm(&mut self) {
         if self.armed {
             self.armed = false;
-            self.hear();
+            self.clear_doorbell();
         }
-        self.attended = false;
+        self.is_polled = false;
         self.complete();
         self.rings().from_guest.with(|ring| ring.queue.disarm());
-        self.attended = true;
+        self.is_polled = true;
     }
 }
 
 impl Drop for Receiver {
     fn drop(&mut self) {
-        self.attended = false;
+        self.is_polled = false;
         self.complete();
-        self.tell();
+        self.notify();
     }
 }
 
-/// A header that was read; none when it cannot be.
+/// Parses a header; none if it is invalid.
 #[inline]
 fn offload_of(header: &[u8; 12], bytes: usize) -> Option<Offload> {
     let (classic, _) = header.split_first_chunk::<{ Offload::BYTES }>()?;
@@ -299,61 +303,7 @@ fn offload_of(header: &[u8; 12], bytes: usize) -> Option<Offload> {
         return Some(Offload::default());
     }
     let mut offload = Offload::parse(classic, bytes).ok()?;
-    // That is the device's to say, never the driver's.
+    // Only the device may set this flag, never the driver.
     offload.verified = false;
     Some(offload)
-}
-
-/// A chain behind its header.
-#[derive(Clone)]
-pub(super) struct Body<'a> {
-    pieces: &'a [Piece],
-    at: usize,
-}
-
-impl<'a> Body<'a> {
-    /// Reads a header of ten or twelve bytes once, over as many pieces as it lies in (CVE-2022-2132 in
-    /// DPDK); none when the chain ends in it.
-    #[inline]
-    fn after(pieces: &'a [Piece], header_bytes: usize) -> Option<([u8; 12], Body<'a>)> {
-        let first = pieces.first()?.place;
-        match first.read_header() {
-            Some(header) if header_bytes == 12 && first.bytes() > 12 => {
-                Some((header, Body { pieces, at: 12 }))
-            }
-            _ => Body::after_pieces(pieces, header_bytes),
-        }
-    }
-
-    #[cold]
-    fn after_pieces(pieces: &'a [Piece], header_bytes: usize) -> Option<([u8; 12], Body<'a>)> {
-        let mut header = [0; 12];
-        let mut body = Body { pieces, at: 0 };
-        let mut read = 0;
-        while read < header_bytes {
-            let place = body.pieces.first()?.place;
-            let here = place.part(body.at, usize::MAX);
-            let here = here.read(&mut header[read..header_bytes]);
-            read += here;
-            body.at += here;
-            if body.at == place.bytes() {
-                body.pieces = &body.pieces[1..];
-                body.at = 0;
-            }
-        }
-        Some((header, body))
-    }
-}
-
-impl Iterator for Body<'_> {
-    type Item = Segment;
-
-    #[inline]
-    fn next(&mut self) -> Option<Segment> {
-        let (first, rest) = self.pieces.split_first()?;
-        let segment = first.place.part(self.at, usize::MAX).segment();
-        self.pieces = rest;
-        self.at = 0;
-        Some(segment)
-    }
 }

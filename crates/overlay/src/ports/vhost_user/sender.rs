@@ -1,4 +1,4 @@
-//! Frames of a batch, into a guest's buffers.
+//! The sending half: frames of a batch, into a guest's buffers.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -6,36 +6,36 @@ use std::sync::atomic::Ordering::Relaxed;
 use latlab_model::overlay::Interrupts;
 
 use super::shared::{Ring, Shared};
-use crate::endpoints::{Counters, DropReason, Transmit, add_alone};
+use crate::endpoints::{Counters, DropReason, Transmit, add_unshared};
 use crate::frames::{Arena, Batch, Frame, Gso, Headers, Offload};
 use crate::rings::{Buffers, Delivery, Direction, Fault, Outgoing};
 
-/// Most frames in a row that are dropped for the smallness of the guest's buffers; no driver's are like that.
+/// Maximum number of consecutive frames that do not fit because of tiny buffers, which no real driver offers.
 const MAX_CRAMPED: u16 = 64;
 
-/// Ethernet's header and two VLAN tags, beyond the MTU.
+/// Bytes beyond the MTU: the Ethernet header and two VLAN tags.
 const LINK_BYTES: u32 = 14 + 8;
 
-/// The sending half. A guest with several pairs of rings has its flows spread over those that are
-/// enabled, so that several of its processors receive; the frames of one flow stay in order.
+/// The sending half. Flows are spread over the enabled pairs of rings, so that several of the guest's CPUs receive; frames
+/// of one flow stay in order.
 #[derive(Debug)]
 pub struct Sender {
     port: Arc<Shared>,
     work: Work,
-    /// The rings that are checked out, by pair: from the first frame of a pass until the flush.
+    /// Rings that are checked out, by pair: from the first frame of a pass until the flush.
     held: Vec<Option<Box<Ring>>>,
     /// Frames by pair, while they are spread.
     lists: Vec<Vec<u16>>,
 }
 
-/// What is used again for every frame, so that nothing is allocated.
+/// Memory that is reused for every frame.
 #[derive(Debug, Default)]
 struct Work {
     buffers: Buffers,
     arena: Arena,
 }
 
-/// What a pass sent.
+/// Counts of a pass.
 #[derive(Default)]
 struct Pass {
     frames: u64,
@@ -45,7 +45,6 @@ struct Pass {
 }
 
 impl Sender {
-    /// For the port's dispatchers, one at a time.
     pub(super) fn new(port: Arc<Shared>) -> Sender {
         Sender {
             work: Work::default(),
@@ -102,7 +101,7 @@ impl Transmit for Sender {
     fn flush(&mut self) {
         for (held, pair) in self.held.iter_mut().zip(&self.port.pairs) {
             if let Some(mut ring) = held.take() {
-                ring.tell(&self.port);
+                ring.notify(&self.port);
                 pair.to_guest.give_back(ring);
             }
         }
@@ -116,13 +115,13 @@ impl Drop for Sender {
 }
 
 impl Pass {
-    /// Counts what became of so many frames; those of which nothing is known found no ring at work.
+    /// Adds the results of `frames` frames; the rest found no running ring.
     fn count(&self, counters: &Counters, frames: u64) {
         if self.frames > 0 {
-            // One dispatcher at a time has the sender.
-            add_alone(&counters.sent.frames, self.frames);
-            add_alone(&counters.sent.bytes, self.bytes);
-            add_alone(&counters.sent.copied, self.bytes);
+            // One dispatcher at a time holds the sender.
+            add_unshared(&counters.sent.frames, self.frames);
+            add_unshared(&counters.sent.bytes, self.bytes);
+            add_unshared(&counters.sent.copied, self.bytes);
         }
         for (frames, reason) in [
             (self.too_long, DropReason::TooLong),
@@ -139,9 +138,9 @@ impl Pass {
     }
 }
 
-/// Sends frames through a ring; `first` is whether none was before in this pass.
+/// Sends frames through a ring; `first`: the first of this pass.
 ///
-/// What is counted is written where it is: a copy would wait for all that was written to the guest.
+/// Counts in place: a copy would wait for all stores to the guest's memory.
 fn send(
     port: &Shared,
     work: &mut Work,
@@ -150,7 +149,7 @@ fn send(
     (batch, which): (&Batch, &[u16]),
     pass: &mut Pass,
 ) -> Result<(), Fault> {
-    // Only the first frame of a pass is announced early; what follows waits for the flush.
+    // Only the first frame of a pass is signalled early; later ones wait for the flush.
     let mut early = false;
     match port.interrupts() {
         Interrupts::Early => early = first,
@@ -170,7 +169,7 @@ fn send(
                 if early {
                     early = false;
                     ring.queue.publish();
-                    ring.tell(port);
+                    ring.notify(port);
                 }
             }
             Delivery::NoBuffer => pass.no_buffer += 1,
@@ -188,7 +187,7 @@ fn send(
     Ok(())
 }
 
-/// A frame as it is, or in the form that the guest has asked for.
+/// Delivers a frame unchanged, or adapted to the features of the guest.
 #[inline]
 fn deliver(
     port: &Shared,
@@ -223,7 +222,7 @@ fn deliver(
         .deliver(&mut ring.queue, mergeable, outgoing, log)
 }
 
-/// Does here what the receiver did not offer to: sums, and cuts large frames.
+/// Computes checksums and segments, for a guest without the features.
 #[cold]
 fn adapt(
     work: &mut Work,
@@ -260,7 +259,7 @@ fn adapt(
     Ok(Delivery::Done)
 }
 
-/// Bytes of a large frame's headers, which its receiver wants to know.
+/// Header length of a large frame, for the virtio header.
 fn headers_of(frame: &Frame) -> u16 {
     match frame.offload.gso {
         Gso::None => 0,
@@ -280,7 +279,7 @@ mod tests {
     const SIZE: u16 = 256;
 
     #[test]
-    fn flows_are_spread_over_the_pairs_that_are_enabled_and_stay_whole() {
+    fn flows_are_spread_over_enabled_pairs_and_stay_in_order() {
         let guest = Guest::new(4 << 20).unwrap();
         let mut at = Guest::START;
         let mut drivers = Vec::new();
@@ -297,7 +296,7 @@ mod tests {
         let queues = drivers
             .iter()
             .map(|d| Queue::new(d.setup(), guest.memory(), None).unwrap());
-        // The third pair is there, but the guest has not enabled it.
+        // The third pair exists, but is not enabled.
         let mut sender = fuzz::receives(queues.collect(), 2, 1 << 32 | 1 << 15).unwrap();
         let mut batch = Batch::new(128);
         for number in 0..128_u8 {
@@ -333,6 +332,6 @@ mod tests {
         );
         assert_eq!(seen[2].0, 0);
         let both = (0..16).filter(|flow| seen[0].1[*flow] && seen[1].1[*flow]);
-        assert_eq!(both.count(), 0, "a flow takes one way");
+        assert_eq!(both.count(), 0, "one pair per flow");
     }
 }

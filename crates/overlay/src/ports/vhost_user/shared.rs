@@ -1,9 +1,9 @@
-//! What the two sides of a port share: the thread that speaks with the monitor, and the dispatchers.
+//! State that the VMM's thread and the dispatchers share.
 
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use latlab_model::overlay::{Interrupts, Switches};
 use rustix::event::{EventfdFlags, eventfd};
@@ -12,33 +12,32 @@ use super::doorbell::Doorbell;
 use super::features::Features;
 use crate::endpoints::{Counters, PortId};
 use crate::rings::{DirtyLog, Fault, Queue, Slot};
+use crate::sync::lock;
 use crate::watchdog::notify;
 
-/// A ring at work, with all that a dispatcher needs beside it.
+/// A running ring.
 #[derive(Debug)]
 pub struct Ring {
-    /// Its number, as the monitor counts.
+    /// The VMM's number.
     pub index: usize,
-    /// The ring.
     pub queue: Queue,
-    /// What was negotiated.
     pub features: Features,
-    /// Whether the guest's driver is there; what a disabled ring sends is discarded.
+    /// Whether the driver is ready; frames of a disabled ring are discarded.
     pub enabled: bool,
-    /// Interrupts the guest.
+    /// Eventfd that interrupts the guest.
     pub call: Option<Arc<OwnedFd>>,
-    /// Tells the monitor that the ring was stopped.
+    /// Eventfd that reports a fault to the VMM.
     pub error: Option<Arc<OwnedFd>>,
-    /// Where written pages are noted while the guest migrates.
+    /// Log of written pages while the guest migrates.
     pub log: Option<Arc<DirtyLog>>,
-    /// Frames in a row for which the guest's buffers were too small.
+    /// Consecutive frames that tiny buffers could not hold.
     pub cramped: u16,
-    /// Why it does not work any more.
+    /// Why the ring was stopped.
     pub fault: Option<Fault>,
 }
 
 impl Ring {
-    /// Whether frames can pass.
+    /// Whether the ring runs; stops it if memory was truncated.
     pub fn works(&mut self, port: &Shared) -> bool {
         if self.fault.is_none() {
             let log_lost = self.log.as_ref().is_some_and(|log| log.lost());
@@ -49,27 +48,26 @@ impl Ring {
         self.fault.is_none()
     }
 
-    /// Stops it and tells the monitor.
+    /// Stops the ring and reports the fault to the VMM.
     #[cold]
     pub fn stop(&mut self, port: &Shared, fault: Fault) {
         self.fault = Some(fault);
         port.note(format!("ring {}: {fault}", self.index));
         if let Some(error) = self.error.as_deref().filter(|_| !port.is_cut()) {
-            // A monitor that does not listen learns it another way.
             if notify(error).is_err() {
                 port.cut();
             }
         }
     }
 
-    /// Interrupts the guest if it wants to know of what was published.
-    pub fn tell(&mut self, port: &Shared) {
+    /// Interrupts the guest, unless it suppresses that.
+    pub fn notify(&mut self, port: &Shared) {
         if self.fault.is_none() && self.queue.wants_interrupt() {
             self.interrupt(port);
         }
     }
 
-    /// Interrupts the guest.
+    /// Interrupts the guest unconditionally.
     pub fn interrupt(&mut self, port: &Shared) {
         let Some(call) = self.call.as_deref().filter(|_| !port.is_cut()) else {
             return;
@@ -85,47 +83,38 @@ impl Ring {
 /// A pair of rings.
 #[derive(Debug)]
 pub struct Pair {
-    /// The ring that the guest receives from.
     pub to_guest: Slot<Ring>,
-    /// The ring that the guest sends through.
     pub from_guest: Slot<Ring>,
-    /// Readable when the guest has sent.
+    /// Readable after a kick.
     pub doorbell: Doorbell,
 }
 
-/// The port.
+/// State of a port.
 #[derive(Debug)]
 pub struct Shared {
-    /// Its number.
     pub id: PortId,
     counters: Arc<Counters>,
-    /// Its rings, as many as it may have.
     pub pairs: Vec<Pair>,
-    /// How many of them are enabled: frames are spread over those.
+    /// Number of enabled pairs, over which flows are spread.
     pub enabled_pairs: AtomicU16,
-    /// Whether somebody is connected.
     pub connected: AtomicBool,
-    /// The monitor has made an eventfd block: none of it is written to any more, and it is hung up on.
+    /// The VMM has made an eventfd block: none of its eventfds is written any more, and its connection is ended.
     cut: AtomicBool,
-    /// Readable from then on.
+    /// Readable once `cut` is set.
     pub cuts: OwnedFd,
-    /// Largest packet, without the Ethernet header.
+    /// Without the Ethernet header.
     pub mtu: u16,
     interrupts: AtomicU8,
     cut_through: AtomicBool,
     tx_coalesce: AtomicU64,
     kick_coalesce: AtomicU64,
-    /// Addresses to announce: guests that came here from another host and cannot do it themselves.
+    /// Addresses of migrated guests that cannot announce themselves.
     announce: Mutex<Vec<[u8; 6]>>,
     announcing: AtomicBool,
 }
 
 impl Shared {
-    /// A port that nobody is connected to.
-    ///
-    /// # Errors
-    ///
-    /// No more file descriptors.
+    /// A port without a connection.
     pub fn new(
         id: PortId,
         counters: Arc<Counters>,
@@ -152,32 +141,30 @@ impl Shared {
         Ok(shared)
     }
 
-    /// Has the connection ended.
+    /// Ends the connection.
     #[cold]
     pub fn cut(&self) {
         self.cut.store(true, Relaxed);
-        // It is readable already if this would block.
+        // The eventfd is readable already if this would block.
         let _ = rustix::io::write(&self.cuts, &1_u64.to_ne_bytes());
     }
 
-    /// Whether the connection is to end.
     #[inline]
     pub fn is_cut(&self) -> bool {
         self.cut.load(Relaxed)
     }
 
-    /// Another monitor may be better.
-    pub fn forgive(&self) {
+    /// Permits the next connection.
+    pub fn clear_cut(&self) {
         let _ = rustix::io::read(&self.cuts, &mut [0; 8]);
         self.cut.store(false, Relaxed);
     }
 
-    /// Its counters.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// Changes how the rings are served, from the next batch on.
+    /// Changes the switches, from the next batch on.
     pub fn set(&self, switches: Switches) {
         let code = match switches.interrupts {
             Interrupts::Batch => 0,
@@ -190,7 +177,6 @@ impl Shared {
         self.kick_coalesce.store(switches.kick_coalesce.0, Relaxed);
     }
 
-    /// When the guest is interrupted.
     pub fn interrupts(&self) -> Interrupts {
         match self.interrupts.load(Relaxed) {
             0 => Interrupts::Batch,
@@ -199,25 +185,25 @@ impl Shared {
         }
     }
 
-    /// Whether frames go from ring to ring with one copy.
+    /// Whether frames pass from ring to ring with one copy.
     pub fn cut_through(&self) -> bool {
         self.cut_through.load(Relaxed)
     }
 
-    /// For how many nanoseconds the guest may not be told that a large segment has left.
+    /// How long the completion interrupt of a large segment may be delayed, in ns.
     pub fn tx_coalesce(&self) -> u64 {
         self.tx_coalesce.load(Relaxed)
     }
 
-    /// For how many nanoseconds frames may be gathered without a kick.
+    /// How long kicks may be suppressed, in ns.
     pub fn kick_coalesce(&self) -> u64 {
         self.kick_coalesce.load(Relaxed)
     }
 
-    /// Has an address announced by the first pair's receiver.
+    /// Queues an address for the first pair's receiver to announce.
     pub fn announce(&self, address: [u8; 6]) {
-        let mut waiting = self.announce.lock().unwrap_or_else(PoisonError::into_inner);
-        // A monitor asks once for each device; one that asks for ever is not obeyed.
+        let mut waiting = lock(&self.announce);
+        // A VMM asks once per device; the limit bounds a hostile one.
         if waiting.len() < 16 {
             waiting.push(address);
         }
@@ -228,22 +214,21 @@ impl Shared {
         }
     }
 
-    /// Addresses to announce now.
+    /// Takes the addresses to be announced.
     pub fn announcements(&self) -> Vec<[u8; 6]> {
         if !self.announcing.load(Relaxed) {
             return Vec::new();
         }
         self.announcing.store(false, Relaxed);
-        let mut waiting = self.announce.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = lock(&self.announce);
         std::mem::take(&mut *waiting)
     }
 
-    /// Notes why something was ended.
+    /// Counts and stores a fault.
     pub fn note(&self, trouble: String) {
         self.counters.note(trouble);
     }
 
-    /// Why the last ring or connection was ended.
     pub fn trouble(&self) -> Option<String> {
         self.counters.trouble()
     }

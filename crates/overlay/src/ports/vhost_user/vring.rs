@@ -1,39 +1,31 @@
-//! One ring as the monitor has described it so far.
+//! A ring's setup, from the VMM's messages so far.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// Addresses of a ring, in the monitor's own memory.
+/// Addresses of a ring, in the VMM's address space.
 #[derive(Debug, Clone, Copy)]
 pub struct Addresses {
-    /// The descriptor table.
     pub descriptors: u64,
-    /// The available ring.
     pub available: u64,
-    /// The used ring.
     pub used: u64,
-    /// The guest-physical address of the used ring, when writes to it are to be logged.
+    /// Guest-physical address of the used ring, if writes to it are logged.
     pub log: Option<u64>,
 }
 
-/// What was said of a ring. It works when size, addresses and kick were; a kick without a descriptor
-/// is one that we must look for ourselves.
+/// Setup of a ring. It runs once size, addresses and kick are set; a kick without a descriptor means polling.
 #[derive(Debug, Default)]
 pub struct Vring {
-    /// Entries.
     pub size: Option<u16>,
-    /// Where it is.
     pub addresses: Option<Addresses>,
-    /// The next available entry while it is stopped, as the monitor told or as it stood at its halt.
+    /// Next available entry while stopped, from the VMM or from the last halt.
     pub base: u16,
-    /// Whether a kick was set, which starts it.
+    /// Whether a kick was set, which starts the ring.
     pub started: bool,
-    /// The guest's kicks.
     pub kick: Option<Arc<OwnedFd>>,
-    /// Our interrupts.
     pub call: Option<Arc<OwnedFd>>,
-    /// The monitor is told here when the ring is stopped.
+    /// Reports faults to the VMM.
     pub error: Option<Arc<OwnedFd>>,
-    /// Whether the guest's driver is there.
+    /// Whether the driver is ready.
     pub enabled: bool,
 }

@@ -1,12 +1,12 @@
-//! A ring's own memory: descriptors, available and used entries.
+//! Memory of a ring: descriptors, available and used entries.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
 
 use super::mapping::{Place, Region};
 
-/// A stretch of a region, checked once and aligned, with the region kept alive: what makes cached
-/// ring pointers safe is that pointer *and* length stay together.
+/// A part of a region, checked once and aligned, which keeps the region alive. Cached ring pointers are safe because
+/// pointer *and* length stay together.
 #[derive(Debug, Clone)]
 pub struct Area {
     start: *mut u8,
@@ -21,8 +21,7 @@ unsafe impl Send for Area {}
 unsafe impl Sync for Area {}
 
 impl Area {
-    /// `len` bytes of a region from `at` on; none unless all of it is inside, and its address a
-    /// multiple of `align`.
+    /// `len` bytes of a region from `at` on; none unless all of it is inside, and aligned to `align`.
     pub fn new(region: &Arc<Region>, at: usize, len: usize, align: usize) -> Option<Area> {
         let place = region.place(at, len)?;
         let start = place.address().cast_mut();
@@ -34,7 +33,7 @@ impl Area {
         })
     }
 
-    /// The stretch itself, as a table of descriptors.
+    /// The area as a table of descriptors.
     #[inline]
     pub fn place(&self) -> Place {
         self.place
@@ -47,7 +46,7 @@ impl Area {
         unsafe { self.start.add(at) }
     }
 
-    /// Reads a little-endian word that the other side writes.
+    /// Reads a little-endian word that the guest writes.
     #[inline]
     pub fn load_u16(&self, at: usize, order: Ordering) -> u16 {
         // SAFETY: inside, mapped; the areas are aligned to two bytes and `at` is even (asserted).
@@ -55,7 +54,7 @@ impl Area {
         u16::from_le(word.load(order))
     }
 
-    /// Writes a little-endian word that the other side reads.
+    /// Writes a little-endian word that the guest reads.
     #[inline]
     pub fn store_u16(&self, at: usize, value: u16, order: Ordering) {
         // SAFETY: as in `load_u16`.
@@ -76,7 +75,7 @@ impl Area {
         unsafe { self.at(at, 8).cast::<u64>().write_unaligned(value.to_le()) };
     }
 
-    /// Sets bits of a byte that others change too: the log of written pages.
+    /// Sets bits of a byte that other threads change too: the log of written pages.
     pub fn set_bits(&self, at: usize, bits: u8) {
         // SAFETY: inside and mapped.
         let byte = unsafe { &*self.at(at, 1).cast::<AtomicU8>() };

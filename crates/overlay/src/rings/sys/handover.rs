@@ -1,26 +1,24 @@
-//! A thing that one may have at a time, handed over by exchanging a pointer: one atomic operation to
-//! take it, one to give it back.
+//! A value that one thread at a time owns, handed over by exchanging a pointer: one atomic operation to take it, one to
+//! return it.
 
 use std::marker::PhantomData;
 use std::ptr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// Where the thing lies: a pointer to it, null when there is none, [`out`] while somebody has it.
+/// A pointer to the value: null if there is none, [`out`] while it is taken.
 #[derive(Debug)]
 pub struct Handover<T> {
     at: AtomicPtr<T>,
-    /// It owns a `T` that goes from thread to thread, as in a mutex.
+    /// Owns a `T` that moves between threads, as in a mutex.
     _owns: PhantomData<Mutex<Box<T>>>,
 }
 
-/// What taking it gave.
+/// Result of taking the value.
 pub enum Taken<T> {
-    /// The thing.
-    It(Box<T>),
-    /// There is none.
+    Value(Box<T>),
     Nothing,
-    /// Somebody has it.
+    /// Another thread has it.
     Out,
 }
 
@@ -39,13 +37,13 @@ impl<T> Default for Handover<T> {
 }
 
 impl<T> Handover<T> {
-    /// Takes it for a while: it is to be [`Handover::put`] back.
+    /// Takes the value, to be [`Handover::put`] back.
     #[inline]
     pub fn check_out(&self) -> Taken<T> {
         self.take(out())
     }
 
-    /// Takes it for good.
+    /// Takes the value for good.
     pub fn remove(&self) -> Taken<T> {
         self.take(ptr::null_mut())
     }
@@ -66,14 +64,17 @@ impl<T> Handover<T> {
             return Taken::Out;
         }
         // SAFETY: `put` made this pointer from a box, and the exchange has left it to us alone.
-        Taken::It(unsafe { Box::from_raw(it) })
+        Taken::Value(unsafe { Box::from_raw(it) })
     }
 
-    /// Puts one there, in the place of the one that was taken.
+    /// Puts a value in place of the one that was taken.
     #[inline]
     pub fn put(&self, it: Box<T>) {
         let before = self.at.swap(Box::into_raw(it), Ordering::SeqCst);
-        debug_assert!(before.is_null() || before == out(), "two in one place");
+        debug_assert!(
+            before.is_null() || before == out(),
+            "two values in one place"
+        );
     }
 }
 

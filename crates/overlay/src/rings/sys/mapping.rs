@@ -8,13 +8,13 @@ use std::os::unix::fs::MetadataExt;
 use super::truncation::Watch;
 use crate::frames::Segment;
 
-/// Memory that a guest shares, mapped for as long as this lives.
+/// Memory that a guest shares, mapped while this lives.
 #[derive(Debug)]
 pub struct Region {
-    /// What is mapped, in whole pages of the file's size.
+    /// The mapping, in whole pages of the file's page size.
     map: *mut u8,
     map_len: usize,
-    /// Where the region begins in it.
+    /// Start of the region in the mapping.
     start: *mut u8,
     len: usize,
     watch: Option<Watch>,
@@ -31,7 +31,7 @@ impl Region {
     ///
     /// # Errors
     ///
-    /// A file that is too short or lies on a disk or another program, and what mmap says.
+    /// A file that is too short, or not in memory; errors of mmap.
     pub fn new(file: &File, offset: u64, len: u64) -> io::Result<Region> {
         let invalid = |what| io::Error::new(io::ErrorKind::InvalidInput, what);
         if !is_memory(file)? {
@@ -45,7 +45,7 @@ impl Region {
         if len == 0 {
             return Err(invalid("it is empty"));
         }
-        // A huge page file wants both ends on its own pages.
+        // A hugetlbfs file needs both ends on huge pages.
         let page = about.blksize().max(4096);
         let from = offset / page * page;
         let map_len = (end - from).checked_next_multiple_of(page);
@@ -68,7 +68,7 @@ impl Region {
             return Err(io::Error::last_os_error());
         }
         let watch = Watch::new(map as usize, map_len).inspect_err(|_| {
-            // SAFETY: mapped above, and nobody knows of it yet.
+            // SAFETY: mapped above, and no place refers to it yet.
             unsafe { libc::munmap(map, map_len) };
         })?;
         let map = map.cast::<u8>();
@@ -82,12 +82,11 @@ impl Region {
         })
     }
 
-    /// Bytes.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether its file was truncated: what is read since then are zeroes.
+    /// Whether its file was truncated: reads give zeros since then.
     pub fn lost(&self) -> bool {
         self.watch.as_ref().is_some_and(Watch::lost)
     }
@@ -105,25 +104,25 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // The order matters: a fault after the watch's end is somebody else's.
+        // The watch first: it must not cover another mapping's address.
         self.watch = None;
-        // SAFETY: mapped in `new`, and everybody who holds a place in it holds the region.
+        // SAFETY: mapped in `new`, and every holder of a place in it holds the region.
         unsafe { libc::munmap(self.map.cast(), self.map_len) };
     }
 }
 
-/// Whether a file's pages are memory and nothing else. Those of a disk or of FUSE come when a device or another
-/// program likes, and an access would wait for that inside the kernel.
+/// Whether a file's pages are always in memory. An access to pages of a disk or of FUSE would block in the kernel until a
+/// device or another program provides them.
 fn is_memory(file: &File) -> io::Result<bool> {
     const HUGETLBFS_MAGIC: i64 = 0x9584_58f6;
-    // A kernel without tmpfs has its memory files there (mm/shmem.c).
+    // A kernel without tmpfs has its memory files in ramfs (mm/shmem.c).
     const RAMFS_MAGIC: i64 = 0x8584_58f6;
     const TMPFS_MAGIC: i64 = 0x0102_1994;
     let kind = rustix::fs::fstatfs(file)?.f_type;
     Ok([TMPFS_MAGIC, HUGETLBFS_MAGIC, RAMFS_MAGIC].contains(&(kind as i64)))
 }
 
-/// A stretch of a `Region`, bounds checked. Whoever keeps one keeps the region too.
+/// A bounds-checked part of a `Region`. Its holder keeps the region too.
 #[derive(Debug, Clone, Copy)]
 pub struct Place {
     start: *mut u8,
@@ -134,7 +133,6 @@ pub struct Place {
 unsafe impl Send for Place {}
 
 impl Place {
-    /// Bytes.
     #[inline]
     pub fn bytes(self) -> usize {
         self.len
@@ -157,19 +155,19 @@ impl Place {
         self.start
     }
 
-    /// As borrowed memory of a frame. The ring stays checked out, and with it the region, until the
-    /// frame's batch is complete.
+    /// The place as borrowed memory of a frame. The ring stays checked out, and with it the region, until the frame's batch
+    /// is complete.
     #[inline]
     pub fn segment(self) -> Segment {
         // SAFETY: the promise above; `crate::rings::slot` keeps it.
         unsafe { Segment::new(self.start, self.len) }
     }
 
-    /// Reads sixteen bytes, each once: a descriptor. The guest may write meanwhile; then some of each.
+    /// Reads a descriptor, each of its 16 bytes once. If the guest writes meanwhile, the result may mix both values.
     ///
     /// # Panics
     ///
-    /// When they are not inside, or not aligned to eight bytes: who walks a table has checked both.
+    /// If it is not inside, or not aligned to 8 bytes: callers have checked both.
     #[inline]
     pub fn load_descriptor(self, at: usize) -> [u64; 2] {
         assert!(at + 16 <= self.len, "a descriptor outside of its table");
@@ -181,7 +179,7 @@ impl Place {
         unsafe { [from.read_volatile(), from.add(1).read_volatile()] }.map(u64::from_le)
     }
 
-    /// Copies into the guest's memory; returns how many bytes fitted.
+    /// Copies into the guest's memory; returns the number of bytes that fit.
     #[inline]
     pub fn write(self, from: &[u8]) -> usize {
         let len = self.len.min(from.len());
@@ -190,8 +188,8 @@ impl Place {
         len
     }
 
-    /// Writes a virtio header of twelve bytes, unless it is there already: a cache line that nobody writes stays with
-    /// both processors. False where it does not fit.
+    /// Writes a virtio header of 12 bytes unless it is there already: an unwritten cache line stays shared between both
+    /// CPUs. False if it does not fit.
     #[inline]
     pub fn write_header(self, header: [u8; 12]) -> bool {
         let before = self.read_header();
@@ -202,14 +200,14 @@ impl Place {
         before.is_some()
     }
 
-    /// Reads a virtio header of twelve bytes, each once; none where it does not lie in here wholly.
+    /// Reads a virtio header of 12 bytes, each once; none if it does not fit.
     #[inline]
     pub fn read_header(self) -> Option<[u8; 12]> {
         if self.len < 12 {
             return None;
         }
-        // Volatile, as in `load_descriptor`; in as large words as the guest's alignment allows. Put together
-        // as one number: who reads an array as a whole waits for the pieces that were written to it.
+        // Volatile, as in `load_descriptor`, in words as large as the guest's alignment permits. Assembled as one number:
+        // reading an array as a whole would wait for the stores of its parts (store forwarding).
         let mut all = 0;
         if self.start.cast::<u32>().is_aligned() {
             for word in 0..3 {
@@ -233,14 +231,14 @@ impl Place {
         all.to_le_bytes().first_chunk().copied()
     }
 
-    /// Copies borrowed memory into the guest's; returns how many bytes fitted.
+    /// Copies borrowed memory into the guest's; returns the number of bytes that fit.
     #[inline]
     pub fn write_segment(self, from: Segment) -> usize {
         // SAFETY: the place is mapped and writable for its length.
         unsafe { from.copy_to_raw(self.start, self.len) }
     }
 
-    /// Copies out of the guest's memory; returns how many bytes there were.
+    /// Copies from the guest's memory; returns the number of bytes.
     #[inline]
     pub fn read(self, to: &mut [u8]) -> usize {
         self.segment().copy_to(to)

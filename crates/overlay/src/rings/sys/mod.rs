@@ -1,8 +1,7 @@
-//! Memory shared with a guest: mapped, bounded, read and written by address. The only unsafe code of
-//! rings.
+//! Memory shared with a guest: mapped, bounded, read and written by address. The only unsafe code of rings.
 //!
-//! Nothing here becomes a reference, because the guest may write at any moment. Whoever holds an
-//! [`Area`] or a [`Region`] has checked its bounds once; every access is inside them.
+//! It never becomes a reference, because the guest may write at any moment. The bounds of an [`Area`] or a [`Region`] are
+//! checked once, and every access is inside them.
 
 mod area;
 mod handover;
@@ -13,7 +12,7 @@ pub use area::Area;
 pub use handover::{Handover, Taken};
 pub use mapping::{Place, Region};
 
-/// Tells the processor that this address will be read soon.
+/// Prefetches a cache line to be read.
 #[inline]
 pub(super) fn prefetch(at: *const u8) {
     #[cfg(target_arch = "x86_64")]
@@ -25,12 +24,11 @@ pub(super) fn prefetch(at: *const u8) {
     let _ = at;
 }
 
-/// Tells the processor that this address will be written soon: else its cache line is fetched twice
-/// from the guest's processor, once to be read and once to be ours.
+/// Prefetches a cache line to be written. Otherwise it would be fetched twice from the guest's CPU: shared, then exclusive.
 #[inline]
 pub(super) fn prefetch_write(at: *const u8) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: as above; processors that do not know the instruction do nothing.
+    // SAFETY: as above; CPUs without the instruction do nothing.
     unsafe {
         std::arch::asm!("prefetchw [{at}]", at = in(reg) at, options(nostack, preserves_flags, readonly));
     }
@@ -38,12 +36,12 @@ pub(super) fn prefetch_write(at: *const u8) {
     let _ = at;
 }
 
-/// What was written before is seen by others before what follows is read. The same as a fence, by an
-/// instruction that does not also wait for what was begun to be read.
+/// A full barrier: earlier stores are visible before later loads. Cheaper than a fence, which also waits for loads in
+/// flight.
 #[inline]
 pub(super) fn barrier() {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: adds nothing to a word of the stack; the processor's manual makes it a full barrier, and
+    // SAFETY: adds nothing to a word of the stack; the CPU's manual makes it a full barrier, and
     // for the compiler it touches all memory.
     unsafe {
         std::arch::asm!("lock or dword ptr [rsp - 64], 0");

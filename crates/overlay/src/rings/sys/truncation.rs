@@ -1,9 +1,7 @@
-//! A peer that makes its file shorter under a mapping: SIGBUS at the next access, here the end of one
-//! port instead of the end of the daemon.
+//! A VMM that truncates its file under a mapping: the next access raises SIGBUS, which ends one port instead of the daemon.
 //!
-//! QEMU seals its memory files against that, DPDK and others do not, and a test of the seals would
-//! refuse them. So the handler puts zeroes in place of the whole mapping and marks it; the access goes
-//! on, and the ring notices the mark at its next pass.
+//! QEMU seals its memory files against that, DPDK and others do not, so requiring seals would refuse them. The handler
+//! replaces the whole mapping by zeros and marks it. The access continues, and the ring notices the mark at its next pass.
 
 use std::io;
 use std::ops::Range;
@@ -11,14 +9,14 @@ use std::ptr;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, fence};
 
-/// Most mappings at a time in the process.
-const MOST: usize = 4096;
+/// Maximum number of mappings in the process.
+const MAX_MAPPINGS: usize = 4096;
 
 /// A mapping that the handler knows. A length of zero: free.
 ///
-/// Start and length are two words, and an entry is used again: its version is odd while they change, and who
-/// reads the same even one before and after has read words that belong together.
-struct Entry {
+/// A seqlock, because start and length are two words and entries are reused: the version is odd while they change. A
+/// reader that finds the same even version before and after has read a consistent pair.
+struct Mapping {
     version: AtomicUsize,
     start: AtomicUsize,
     len: AtomicUsize,
@@ -26,18 +24,18 @@ struct Entry {
     lost: AtomicBool,
 }
 
-static ENTRIES: [Entry; MOST] = [const {
-    Entry {
+static ENTRIES: [Mapping; MAX_MAPPINGS] = [const {
+    Mapping {
         version: AtomicUsize::new(0),
         start: AtomicUsize::new(0),
         len: AtomicUsize::new(0),
         taken: AtomicBool::new(false),
         lost: AtomicBool::new(false),
     }
-}; MOST];
+}; MAX_MAPPINGS];
 
-impl Entry {
-    /// Changes both words; one thread at a time, which has taken the entry.
+impl Mapping {
+    /// Changes both words; only the thread that has taken the entry.
     fn set(&self, start: usize, len: usize) {
         let version = self.version.load(Ordering::Relaxed);
         self.version
@@ -49,7 +47,7 @@ impl Entry {
             .store(version.wrapping_add(2), Ordering::Release);
     }
 
-    /// Both words as they were set together; nothing while they change.
+    /// A consistent range; empty while it changes.
     fn range(&self) -> Range<usize> {
         let version = self.version.load(Ordering::Acquire);
         let start = self.start.load(Ordering::Relaxed);
@@ -60,16 +58,16 @@ impl Entry {
     }
 }
 
-/// Who handled the signal before.
+/// The previous handler.
 static PREVIOUS: AtomicPtr<libc::sigaction> = AtomicPtr::new(ptr::null_mut());
 static INSTALL: Once = Once::new();
 
-/// A mapping's place in the handler's list.
+/// A mapping's entry in the handler's list.
 #[derive(Debug)]
 pub struct Watch(usize);
 
 impl Watch {
-    /// From now on a fault in `start..start + len` is survived.
+    /// Survives faults in `start..start + len` from now on.
     pub fn new(start: usize, len: usize) -> io::Result<Watch> {
         INSTALL.call_once(install);
         let free = ENTRIES
@@ -84,7 +82,7 @@ impl Watch {
         Ok(Watch(index))
     }
 
-    /// Whether a fault happened: the memory is no longer the guest's.
+    /// Whether a fault has happened: the memory is no longer the guest's.
     pub fn lost(&self) -> bool {
         ENTRIES[self.0].lost.load(Ordering::Relaxed)
     }
@@ -112,12 +110,12 @@ fn install() {
     unsafe { libc::sigaction(libc::SIGBUS, &action, previous) };
 }
 
-/// Only atomics and system calls: all that is allowed in a handler.
+/// Signal handler: only atomics and system calls are permitted.
 extern "C" fn handle(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     // SAFETY: the kernel passes a valid siginfo, with an address for SIGBUS.
     let at = unsafe { (*info).si_addr() } as usize;
     for entry in &ENTRIES {
-        // The faulting thread holds its region, so the entry that it looks for does not change meanwhile.
+        // The faulting thread holds its region, so its entry does not change meanwhile.
         let range = entry.range();
         if range.contains(&at) {
             // SAFETY: the range is a mapping of ours (its watch ends before it is unmapped), and a
@@ -138,7 +136,7 @@ extern "C" fn handle(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c
             }
         }
     }
-    // Not ours: whoever was there before gets it when the instruction faults again.
+    // Not ours: the previous handler gets it when the instruction faults again.
     let previous = PREVIOUS.load(Ordering::Acquire);
     // SAFETY: `previous` was filled by `install` and is never freed.
     unsafe { libc::sigaction(libc::SIGBUS, previous, ptr::null_mut()) };
@@ -148,10 +146,10 @@ extern "C" fn handle(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c
 mod tests {
     use super::*;
 
-    /// Two mappings use one entry by turns, while somebody looks for a fault between them.
+    /// Two mappings use one entry by turns while a reader checks it.
     #[test]
-    fn words_of_two_mappings_are_never_taken_for_one() {
-        let entry = Entry {
+    fn words_of_two_mappings_are_never_mixed() {
+        let entry = Mapping {
             version: AtomicUsize::new(0),
             start: AtomicUsize::new(0),
             len: AtomicUsize::new(0),

@@ -1,4 +1,4 @@
-//! Who the two ends of a sealed link are.
+//! Key pairs of hosts.
 
 use std::io;
 use std::path::Path;
@@ -7,9 +7,9 @@ use ring::hmac;
 use snow::params::DHChoice;
 use snow::resolvers::{CryptoResolver, DefaultResolver};
 
-use super::{builder, number};
+use super::noise::{builder, random_u32};
 
-/// What the key of the handshakes' HMAC is derived with.
+/// Label for deriving the handshakes' HMAC key.
 const MAC_LABEL: &[u8] = b"latlab overlay, sealed, 2: handshakes";
 
 /// This host's key pair.
@@ -26,11 +26,7 @@ impl std::fmt::Debug for Identity {
 }
 
 impl Identity {
-    /// A new one, by chance.
-    ///
-    /// # Errors
-    ///
-    /// A system without random numbers.
+    /// Generates a key pair.
     pub fn generate() -> io::Result<Identity> {
         let pair = builder().generate_keypair().map_err(io::Error::other)?;
         let (Some(private), Some(public)) = (key_of(&pair.private), key_of(&pair.public)) else {
@@ -39,11 +35,7 @@ impl Identity {
         Ok(Identity { private, public })
     }
 
-    /// The one whose private key is in a file, in hexadecimal.
-    ///
-    /// # Errors
-    ///
-    /// A file that cannot be read or holds something else.
+    /// Reads a private key, in hexadecimal, from a file.
     pub fn read(file: &Path) -> io::Result<Identity> {
         let text = std::fs::read_to_string(file)?;
         let private = parse_key(text.trim()).ok_or_else(|| {
@@ -73,20 +65,19 @@ impl Identity {
                 dh.dh(peer, &mut shared).ok()
             });
         if secret.is_none() {
-            // No handshake with such a peer succeeds either; nobody is to know its key.
+            // No handshake with such a peer succeeds either, so a secret key is as good.
             shared = random();
         }
         let derived = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &shared), MAC_LABEL);
         hmac::Key::new(hmac::HMAC_SHA256, derived.as_ref())
     }
 
-    /// What peers are told.
     #[must_use]
     pub fn public(&self) -> [u8; 32] {
         self.public
     }
 
-    /// What the file holds: the private key in hexadecimal.
+    /// The private key in hexadecimal.
     #[must_use]
     pub fn private_text(&self) -> String {
         hexadecimal(&self.private)
@@ -97,7 +88,7 @@ fn key_of(bytes: &[u8]) -> Option<[u8; 32]> {
     bytes.try_into().ok()
 }
 
-/// A key in hexadecimal.
+/// Parses a key in hexadecimal.
 #[must_use]
 pub fn parse_key(text: &str) -> Option<[u8; 32]> {
     if text.len() != 64 || !text.is_ascii() {
@@ -110,7 +101,7 @@ pub fn parse_key(text: &str) -> Option<[u8; 32]> {
     Some(key)
 }
 
-/// A key as people pass it on.
+/// Formats a key in hexadecimal.
 #[must_use]
 pub fn hexadecimal(key: &[u8; 32]) -> String {
     use std::fmt::Write;
@@ -120,11 +111,11 @@ pub fn hexadecimal(key: &[u8; 32]) -> String {
     })
 }
 
-/// A key that nobody knows.
+/// A random key.
 fn random() -> [u8; 32] {
     let mut bytes = [0; 32];
     for word in bytes.chunks_mut(4) {
-        word.copy_from_slice(&number().to_ne_bytes());
+        word.copy_from_slice(&random_u32().to_ne_bytes());
     }
     bytes
 }

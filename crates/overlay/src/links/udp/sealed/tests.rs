@@ -1,9 +1,18 @@
-//! Two ends without a network between: datagrams are handed over, lost, repeated, changed.
+//! Two ends without a network in between: datagrams are delivered, lost, repeated and changed.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use latlab_wire::overlay::Handshake;
+
+use super::sealing::ANSWER_INTERVAL;
+use super::window::Window;
 use super::*;
+use crate::frames::Arena;
 use crate::frames::random::Random;
+use crate::sync::lock;
 
-/// One end, and what it wants to send.
+/// One end, with its outgoing datagrams.
 struct End {
     sealing: Sealing,
     out: Vec<Vec<u8>>,
@@ -19,7 +28,7 @@ impl End {
         (end(&a, &b), end(&b, &a))
     }
 
-    /// Seals a text; false while there are no keys.
+    /// Encrypts a text; false while there are no keys.
     fn seal(&mut self, text: &str) -> bool {
         let (mut plain, mut cipher) = (Arena::new(), Arena::new());
         plain.write(|bytes| bytes.extend_from_slice(text.as_bytes()));
@@ -32,7 +41,7 @@ impl End {
         sealed
     }
 
-    /// Opens a datagram: what was in it, and whether it was refused.
+    /// Decrypts a datagram: its text, and whether it was refused.
     fn open(&mut self, datagram: &[u8]) -> (Option<String>, bool) {
         let mut bytes = datagram.to_vec();
         let mut parts = vec![0..bytes.len(); 1];
@@ -49,8 +58,8 @@ impl End {
     }
 }
 
-/// Hands over until nobody has anything to say.
-fn settle(a: &mut End, b: &mut End) {
+/// Delivers until neither end has anything to send.
+fn exchange(a: &mut End, b: &mut End) {
     while !(a.out.is_empty() && b.out.is_empty()) {
         for datagram in a.sent() {
             assert!(!b.open(&datagram).1);
@@ -64,7 +73,7 @@ fn settle(a: &mut End, b: &mut End) {
 fn talking(policy: Policy) -> (End, End) {
     let (mut a, mut b) = End::pair(policy);
     assert!(!a.seal("too early"));
-    settle(&mut a, &mut b);
+    exchange(&mut a, &mut b);
     (a, b)
 }
 
@@ -91,7 +100,7 @@ fn both_ends_can_send_after_one_round_trip() {
 fn both_ends_may_begin_at_once() {
     let (mut a, mut b) = End::pair(Policy::default());
     assert!(!a.seal("") && !b.seal(""));
-    settle(&mut a, &mut b);
+    exchange(&mut a, &mut b);
     for _ in 0..3 {
         passes(&mut a, &mut b, "there");
         passes(&mut b, &mut a, "back");
@@ -151,7 +160,7 @@ fn datagrams_may_overtake_each_other_within_the_window() {
 }
 
 #[test]
-fn the_window_knows_every_counter() {
+fn the_window_tracks_every_counter() {
     let mut random = Random(31);
     for _ in 0..20 {
         let mut window = Window::new();
@@ -168,7 +177,7 @@ fn the_window_knows_every_counter() {
                 "{counter} of {highest}"
             );
             if new {
-                window.note(counter);
+                window.mark(counter);
                 seen.insert(counter);
                 highest = highest.max(counter);
             }
@@ -187,22 +196,22 @@ fn keys_are_renewed_by_count_and_nothing_is_lost() {
     let first = number_of(&a);
     for round in 0..60 {
         passes(&mut a, &mut b, &round.to_string());
-        // As long as a network takes, and as the answers are held back against floods.
+        // Answers are rate-limited.
         if round >= 50 {
-            std::thread::sleep(ANSWER_EVERY);
+            std::thread::sleep(ANSWER_INTERVAL);
         }
-        settle(&mut a, &mut b);
+        exchange(&mut a, &mut b);
     }
     assert_ne!(number_of(&a), first);
     passes(&mut b, &mut a, "back");
 }
 
 #[test]
-fn keys_end_with_their_time() {
+fn keys_expire() {
     let (mut a, mut b) = talking(Policy::default());
     a.seal("in time");
     let late = a.sent().remove(0);
-    // It is over at once, without a wait that a busy machine would make longer.
+    // Expired at once: a busy machine would prolong a wait.
     for end in [&mut a, &mut b] {
         end.sealing.policy.expire = Duration::ZERO;
     }
@@ -211,7 +220,7 @@ fn keys_end_with_their_time() {
 }
 
 #[test]
-fn a_peer_that_forgot_is_spoken_to_anew() {
+fn a_peer_that_lost_its_keys_gets_a_new_handshake() {
     let policy = Policy {
         silence: Duration::ZERO,
         retry: Duration::ZERO,
@@ -222,11 +231,11 @@ fn a_peer_that_forgot_is_spoken_to_anew() {
         sealing: Sealing::new(b.sealing.identity.clone(), b.sealing.peer, policy),
         out: Vec::new(),
     };
-    a.seal("to nobody");
+    a.seal("lost");
     for datagram in a.sent() {
         again.open(&datagram);
     }
-    settle(&mut a, &mut again);
+    exchange(&mut a, &mut again);
     passes(&mut a, &mut again, "there you are");
 }
 
@@ -244,17 +253,17 @@ fn strangers_and_repeated_handshakes_get_no_answer() {
     assert_eq!(b.open(&handshake), (None, true));
     a.seal("");
     let handshake = a.sent().remove(0);
-    std::thread::sleep(ANSWER_EVERY);
+    std::thread::sleep(ANSWER_INTERVAL);
     assert!(!b.open(&handshake).1);
     assert_eq!(b.sent().len(), 1);
-    std::thread::sleep(ANSWER_EVERY);
+    std::thread::sleep(ANSWER_INTERVAL);
     assert_eq!(b.open(&handshake), (None, true), "a replay");
     assert!(b.out.is_empty());
 }
 
-/// Forged handshakes use up nothing that the peer's own need, and a forged answer spoils no handshake.
+/// Forged handshakes do not consume the peer's rate limit, and a forged answer invalidates no handshake.
 #[test]
-fn floods_of_forged_handshakes_starve_nobody() {
+fn floods_of_forged_handshakes_do_not_starve_the_peer() {
     let (mut a, mut b) = End::pair(Policy::default());
     let mut random = Random(3);
     assert!(!a.seal(""));
@@ -269,20 +278,19 @@ fn floods_of_forged_handshakes_starve_nobody() {
         }
     };
     forge(&genuine, &mut b);
-    // What comes back to its sender is not taken for the peer's either.
+    // A reflected handshake is not taken for the peer's.
     assert_eq!(a.open(&genuine), (None, true));
     assert!(!b.open(&genuine).1, "the peer was starved");
     let answer = b.sent().remove(0);
     forge(&answer, &mut a);
     assert!(!a.open(&answer).1, "the handshake was spoiled");
-    settle(&mut a, &mut b);
+    exchange(&mut a, &mut b);
     passes(&mut b, &mut a, "here");
 }
 
-/// A peer that comes back with an older clock is believed once it has been missed, and not before: till then it could be
-/// a replay.
+/// A restarted peer with an older clock is accepted after its silence, and not before: until then it could be a replay.
 #[test]
-fn a_peer_whose_clock_went_back_is_believed_when_it_was_missed() {
+fn a_peer_whose_clock_went_back_is_accepted_after_silence() {
     let (mut a, mut b) = talking(Policy::default());
     let mut restarted = End {
         sealing: Sealing::new(
@@ -294,20 +302,20 @@ fn a_peer_whose_clock_went_back_is_believed_when_it_was_missed() {
     };
     restarted.sealing.clock = || 1_000_000_000;
     passes(&mut a, &mut b, "alive");
-    std::thread::sleep(ANSWER_EVERY);
+    std::thread::sleep(ANSWER_INTERVAL);
     restarted.seal("");
     let early = restarted.sent().remove(0);
     assert_eq!(b.open(&early), (None, true));
-    // It was missed for long enough.
+    // The silence is long enough.
     b.sealing.policy.silence = Duration::ZERO;
     assert!(!b.open(&early).1);
     b.sealing.policy.silence = Policy::default().silence;
-    settle(&mut restarted, &mut b);
+    exchange(&mut restarted, &mut b);
     passes(&mut restarted, &mut b, "back");
 }
 
 #[test]
-fn a_key_is_read_as_it_is_written() {
+fn keys_are_parsed_as_they_are_formatted() {
     let identity = Identity::generate().unwrap();
     let file = std::env::temp_dir().join(format!("latlab-key-{}", std::process::id()));
     std::fs::write(&file, identity.private_text() + "\n").unwrap();

@@ -1,5 +1,4 @@
-//! The thread that opens a connection, and another when it has ended, and sends what a dispatcher had
-//! to leave.
+//! The thread that opens connections, replaces those that end, and sends what a dispatcher had to leave.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -12,41 +11,42 @@ use std::time::{Duration, Instant};
 use latlab_model::overlay::Peer;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::config::Role;
+use super::shared::Shared;
 use super::stream::Stream;
-use super::{Role, Shared};
-use crate::strangers::{Place, Strangers, pause_after};
+use crate::strangers::{StrangerSlot, Strangers, pause_after};
 use crate::tls;
 
-/// How long the other side may take to answer, and for its part of a handshake.
-const PATIENCE: Duration = Duration::from_secs(3);
-/// Between attempts: at first, and at most.
+/// Timeout of a connection attempt, and of a handshake.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
+/// Pause between attempts: first and maximum.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
-/// A connection that ends sooner was refused: in TLS 1.3 a client hears that after its handshake (RFC 8446, section 2).
+/// A connection that ends sooner was refused: in TLS 1.3 a client learns that after its handshake (RFC 8446, section 2).
 const MIN_LIFE: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
-pub(super) struct Keeper {
+pub(super) struct Reconnector {
     shared: Arc<Shared>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Keeper {
-    pub fn start(shared: Arc<Shared>, listener: Option<TcpListener>) -> io::Result<Keeper> {
+impl Reconnector {
+    pub fn start(shared: Arc<Shared>, listener: Option<TcpListener>) -> io::Result<Reconnector> {
         let stop = Arc::new(AtomicBool::new(false));
         let work = Work {
             shared: shared.clone(),
             stop: stop.clone(),
             strangers: Strangers::default(),
         };
-        let name = format!("tcp-{}", shared.spec.id.0);
+        let name = format!("tcp-{}", shared.config.id.0);
         let thread = std::thread::Builder::new()
             .name(name)
             .spawn(move || match listener {
                 Some(listener) => work.listen(&listener),
                 None => work.connect(),
             })?;
-        Ok(Keeper {
+        Ok(Reconnector {
             shared,
             stop,
             thread: Some(thread),
@@ -54,12 +54,12 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for Reconnector {
     fn drop(&mut self) {
         self.stop.store(true, Relaxed);
-        self.shared.wake();
+        self.shared.wake_reconnector();
         if let Some(thread) = self.thread.take() {
-            // A connection that is being opened ends with its patience; nobody waits for that.
+            // Not joined: a connection attempt may take until its timeout.
             drop(thread);
         }
         *self.shared.lock() = None;
@@ -74,7 +74,7 @@ struct Work {
 
 impl Work {
     fn connect(&self) {
-        let Role::Connect(to) = self.shared.spec.role else {
+        let Role::Connect(to) = self.shared.config.role else {
             return;
         };
         let mut pause = BACK_OFF.0;
@@ -105,7 +105,7 @@ impl Work {
                 .accept()
                 .and_then(|(socket, from)| self.welcome(socket, from.ip()));
             match welcomed {
-                // The listener stays readable meanwhile, so it is not waited for.
+                // The listener stays readable, so waiting for it would not pause.
                 Err(error) if error.kind() != io::ErrorKind::WouldBlock => {
                     self.attend(None, Some(pause_after(&error)));
                 }
@@ -114,13 +114,13 @@ impl Work {
         }
     }
 
-    /// Waits until there is something to do, and sends what is left. Whether there is a connection.
+    /// Waits for work and sends unsent bytes; returns whether there is a connection.
     fn attend(&self, listener: Option<&TcpListener>, pause: Option<Duration>) -> bool {
-        let (there, blocked) = match &*self.shared.lock() {
-            Some(stream) => (true, stream.has_left().then(|| stream.socket().clone())),
+        let (is_connected, blocked) = match &*self.shared.lock() {
+            Some(stream) => (true, stream.has_unsent().then(|| stream.socket().clone())),
             None => (false, None),
         };
-        if !there && listener.is_none() && pause.is_none() {
+        if !is_connected && listener.is_none() && pause.is_none() {
             return false;
         }
         let mut wanted = vec![PollFd::new(&self.shared.wake, PollFlags::IN)];
@@ -143,21 +143,20 @@ impl Work {
         current.is_some()
     }
 
-    /// Takes a connection into use when its handshake is over, on a thread of its own: a stranger who
-    /// says nothing keeps nobody waiting.
+    /// Installs a connection after its handshake, on a dedicated thread: a silent stranger delays no other peer.
     fn welcome(&self, socket: TcpStream, from: IpAddr) -> io::Result<()> {
         let shared = self.shared.clone();
-        if shared.spec.tls.is_none() && !may_come(&shared, from.to_canonical()) {
+        if shared.config.tls.is_none() && !may_come(&shared, from.to_canonical()) {
             return Ok(());
         }
-        let place = self.strangers.enter(&socket, from)?;
+        let slot = self.strangers.enter(&socket, from)?;
         let stop = self.stop.clone();
         let work = move || {
-            let accepted = accept(&shared, socket, place);
+            let accepted = accept(&shared, socket, slot);
             if let (Ok(stream), false) = (accepted, stop.load(Relaxed)) {
-                // Without a place in the set it would never be read; the other side tries again.
+                // A connection that does not fit into the epoll set is dropped, and the peer tries again.
                 shared.install(stream).ok();
-                shared.wake();
+                shared.wake_reconnector();
             }
         };
         std::thread::Builder::new()
@@ -169,37 +168,37 @@ impl Work {
 
 /// Whether a host may open a connection without a certificate.
 fn may_come(shared: &Shared, newcomer: IpAddr) -> bool {
-    if let Role::Listen(_, Peer::Address(peer)) = shared.spec.role {
+    if let Role::Listen(_, Peer::Address(peer)) = shared.config.role {
         return peer.to_canonical() == newcomer;
     }
     let current = shared.lock();
     let peer = current.as_ref().map(|stream| stream.socket().peer_addr());
     match peer {
         Some(Ok(peer)) => peer.ip().to_canonical() == newcomer,
-        // None, or one that has ended and was not yet noticed.
+        // No connection, or one that has ended unnoticed.
         _ => true,
     }
 }
 
 fn open(shared: &Shared, to: SocketAddr) -> io::Result<Stream> {
-    let socket = TcpStream::connect_timeout(&to, PATIENCE)?;
-    tls::watch_over(&socket)?;
-    let Some(credentials) = &shared.spec.tls else {
+    let socket = TcpStream::connect_timeout(&to, HANDSHAKE_TIMEOUT)?;
+    tls::enable_keepalive(&socket)?;
+    let Some(credentials) = &shared.config.tls else {
         return Stream::new(socket, None);
     };
     let mut tls = credentials.connect(to.ip())?;
-    tls::shake(&mut tls, &socket, PATIENCE)?;
+    tls::handshake(&mut tls, &socket, HANDSHAKE_TIMEOUT)?;
     Stream::new(socket, Some(tls.into()))
 }
 
-fn accept(shared: &Shared, socket: TcpStream, place: Place) -> io::Result<Stream> {
+fn accept(shared: &Shared, socket: TcpStream, slot: StrangerSlot) -> io::Result<Stream> {
     socket.set_nonblocking(false)?;
-    tls::watch_over(&socket)?;
-    let Some(credentials) = &shared.spec.tls else {
+    tls::enable_keepalive(&socket)?;
+    let Some(credentials) = &shared.config.tls else {
         return Stream::new(socket, None);
     };
     let mut tls = credentials.accept()?;
-    tls::shake(&mut tls, &socket, PATIENCE)?;
-    drop(place);
+    tls::handshake(&mut tls, &socket, HANDSHAKE_TIMEOUT)?;
+    drop(slot);
     Stream::new(socket, Some(tls.into()))
 }

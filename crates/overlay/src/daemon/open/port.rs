@@ -1,0 +1,78 @@
+//! An open port.
+
+use std::net::SocketAddr;
+
+use latlab_model::overlay::{Interface, InterfaceKind, Link, LinkKind};
+
+use super::tunnel_key::TunnelKey;
+use crate::daemon::route_offload::Attachment;
+use crate::endpoints::{ReceiveHalf, Transmit};
+use crate::kernel::{KernelPort, KernelPortKind};
+use crate::ports::vhost_user::VhostUser;
+
+pub(in crate::daemon) type Receivers = Vec<Box<dyn ReceiveHalf>>;
+
+/// A port, open and not yet attached.
+pub(in crate::daemon) struct OpenPort {
+    pub receivers: Receivers,
+    pub sender: Box<dyn Transmit>,
+    pub handle: PortHandle,
+}
+
+/// Resources of a port beside its two halves.
+pub(in crate::daemon) enum PortHandle {
+    None,
+    /// The connection to a VMM.
+    VhostUser(VhostUser),
+    /// An interface of the kernel path.
+    InKernel(KernelPort),
+    /// A share of a tunnel endpoint's sockets. One of its links has the receiving halves, and hands them over when it is
+    /// removed.
+    Tunnel(TunnelKey),
+}
+
+impl PortHandle {
+    /// How the kernel path reaches the port, if it can.
+    pub fn attachment(&self, link: Option<&Link>) -> Option<Attachment> {
+        match (self, link.map(|link| &link.kind)) {
+            (PortHandle::InKernel(port), _) => Some(match port.kind {
+                KernelPortKind::Container => Attachment::Container {
+                    device: port.device,
+                },
+                _ => Attachment::Direct {
+                    device: port.device,
+                },
+            }),
+            (
+                _,
+                Some(LinkKind::Vxlan {
+                    remote: SocketAddr::V4(remote),
+                    ..
+                }),
+            ) => match self {
+                PortHandle::Tunnel(key) => key.local_v4().map(|local| Attachment::Tunnel {
+                    remote: *remote,
+                    local,
+                }),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Applies the settings that `set interface` may change.
+    pub fn apply(&self, interface: &Interface) {
+        if let (PortHandle::VhostUser(port), InterfaceKind::VhostUser { switches, .. }) =
+            (self, &interface.kind)
+        {
+            port.set(*switches);
+        }
+    }
+}
+
+pub(super) fn boxed<R: ReceiveHalf + 'static>(receivers: Vec<R>) -> Receivers {
+    let boxed = receivers
+        .into_iter()
+        .map(|receive| Box::new(receive) as Box<dyn ReceiveHalf>);
+    boxed.collect()
+}

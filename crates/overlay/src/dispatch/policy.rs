@@ -1,0 +1,11 @@
+//! How a dispatcher works, whatever its ports are.
+
+use latlab_model::overlay::Yield;
+
+/// Idle strategy and scheduling of a dispatcher.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DispatchPolicy {
+    pub idle: Yield,
+    /// Runs under SCHED_FIFO within its budget (`rt_budget`).
+    pub realtime: bool,
+}

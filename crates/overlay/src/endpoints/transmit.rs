@@ -1,0 +1,13 @@
+//! The sending half of a port.
+
+use crate::frames::Batch;
+
+/// Sends frames.
+pub trait Transmit: Send {
+    /// Sends the frames of the batch that `which` lists, in order. Never blocks: frames without room are dropped and
+    /// counted.
+    fn transmit(&mut self, batch: &Batch, which: &[u16]);
+
+    /// Ends a pass: sends the notification that was held back (Cui 2013, 4.2: the end-of-coalescing notification).
+    fn flush(&mut self) {}
+}

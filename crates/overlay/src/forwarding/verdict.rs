@@ -1,0 +1,12 @@
+//! Verdicts about frames.
+
+use crate::endpoints::DropReason;
+use crate::endpoints::port_id::PortId;
+
+/// Destination of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict<'a> {
+    One(PortId),
+    Many(&'a [PortId]),
+    Drop(DropReason),
+}

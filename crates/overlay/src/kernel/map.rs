@@ -1,0 +1,39 @@
+//! Access to the programs' maps.
+
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+
+use super::error::Error;
+
+pub(super) fn failed(action: &'static str, error: &libbpf_rs::Error) -> Error {
+    Error::Map {
+        action,
+        reason: error.to_string(),
+    }
+}
+
+pub(super) fn write(
+    map: &MapHandle,
+    key: &[u8],
+    value: &[u8],
+    action: &'static str,
+) -> Result<(), Error> {
+    map.update(key, value, MapFlags::ANY)
+        .map_err(|error| failed(action, &error))
+}
+
+pub(super) fn read(
+    map: &MapHandle,
+    key: &[u8],
+    action: &'static str,
+) -> Result<Option<Vec<u8>>, Error> {
+    map.lookup(key, MapFlags::ANY)
+        .map_err(|error| failed(action, &error))
+}
+
+/// Deletes an entry if it exists.
+pub(super) fn remove(map: &MapHandle, key: &[u8], action: &'static str) -> Result<(), Error> {
+    match map.delete(key) {
+        Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => Err(failed(action, &error)),
+        _ => Ok(()),
+    }
+}

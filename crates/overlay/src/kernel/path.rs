@@ -1,0 +1,289 @@
+//! Attaching the programs, and storing their routes.
+
+use std::collections::BTreeSet;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use libbpf_rs::{MapCore, MapFlags};
+
+use super::attach;
+use super::cable::{self, Cable};
+use super::error::Error;
+use super::headroom::Headroom;
+use super::layout::{Action, Counts, KernelPort, KernelPortKind, Route, RouteKey};
+use super::map::{failed, read, remove, write};
+use super::object::{self, Maps, Owner, Programs};
+use super::sys::Hook;
+use crate::endpoints::PortId;
+use crate::sync::lock;
+
+/// Default number of routes: 5 MiB.
+pub const ROUTES: u32 = 65_536;
+
+/// Routes per lookup call: more than one bucket of the map ever holds, which the call cannot divide.
+const BATCH: u32 = 4096;
+
+/// Result of a route's review.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Review {
+    Keep,
+    Replace(Route),
+    /// Delete the route: the next frame goes to the daemon.
+    Delete,
+}
+
+/// The programs and maps of one daemon.
+#[derive(Debug)]
+pub struct KernelPath {
+    maps: Maps,
+    programs: Programs,
+    /// Number of the next change.
+    next_change: AtomicU32,
+    /// Handle of the filters, on kernels without tcx.
+    handle: u32,
+    /// Serialized: an uplink may be found while a container is attached.
+    headroom: Mutex<Headroom>,
+}
+
+impl KernelPath {
+    /// Continues with the path of a previous daemon of this name in this network namespace, or makes a new one for
+    /// `room` routes. Also returns whether there was one.
+    ///
+    /// Attached programs are replaced by this version's. The taps of the previous daemon are gone with it:
+    /// [`KernelPath::attach`] each port again with its new tap.
+    ///
+    /// # Errors
+    ///
+    /// A kernel without BPF, or a path of another version. Elsewhere the kernel's errors.
+    pub fn open(name: &str, room: u32) -> Result<(KernelPath, bool), Error> {
+        let owner = Owner::here(name)?;
+        let handle = owner.hash().max(1);
+        let found = object::find(&owner, handle)?;
+        let was_there = found.is_some();
+        let (maps, programs) = object::load(&owner, found, room.max(1))?;
+        let last = read(&maps.changes, &0u32.to_ne_bytes(), CHANGE)?;
+        let last = last.and_then(|bytes| Some(u32::from_ne_bytes(bytes.try_into().ok()?)));
+        let path = KernelPath {
+            maps,
+            programs,
+            next_change: AtomicU32::new(last.unwrap_or(0).wrapping_add(1)),
+            headroom: Mutex::new(Headroom::of(&owner)),
+            handle,
+        };
+        path.invalidate()?;
+        if was_there {
+            for port in path.ports()? {
+                // The interface is gone, and its programs with it.
+                if path.put(&port).is_err() {
+                    path.forget_port(&port)?;
+                }
+            }
+        }
+        Ok((path, was_there))
+    }
+
+    /// The program of a port, and its attach point.
+    fn program(&self, port: &KernelPort) -> Result<(BorrowedFd<'_>, Hook), Error> {
+        let (program, at): (_, fn(u32) -> Hook) = match port.kind {
+            KernelPortKind::Container => match cable::at(port.device)? {
+                Cable::Veth => (&self.programs.from_container, Hook::Ingress),
+                Cable::Netkit => (&self.programs.from_netkit, Hook::NetkitPeer),
+            },
+            KernelPortKind::Direct => (&self.programs.from_direct, Hook::Ingress),
+            KernelPortKind::Tunnel => (&self.programs.from_tunnel, Hook::Ingress),
+        };
+        Ok((program.as_fd(), at(port.device)))
+    }
+
+    fn put(&self, port: &KernelPort) -> Result<(), Error> {
+        let (program, hook) = self.program(port)?;
+        attach::attach(program, hook, self.handle)
+    }
+
+    /// Attaches the path to an interface of the calling thread's network namespace, or updates its entry.
+    ///
+    /// # Errors
+    ///
+    /// A container's interface whose other end is not in another namespace.
+    pub fn attach(&self, port: &KernelPort) -> Result<(), Error> {
+        if port.kind == KernelPortKind::Container {
+            cable::check_is_container(port.device)?;
+        }
+        // The entry first: without it the program would let frames pass.
+        write(
+            &self.maps.ports,
+            &port.device.to_ne_bytes(),
+            &port.to_bytes(),
+            PORTS,
+        )?;
+        self.put(port)?;
+        if let Some(tap) = port.tap {
+            write(
+                &self.maps.ports,
+                &tap.to_ne_bytes(),
+                &port.tap_bytes(),
+                PORTS,
+            )?;
+            attach::attach(
+                self.programs.from_daemon.as_fd(),
+                Hook::Ingress(tap),
+                self.handle,
+            )?;
+        }
+        self.give_headroom()
+    }
+
+    /// Gives containers headroom for tunnel headers, if there are tunnels.
+    fn give_headroom(&self) -> Result<(), Error> {
+        let headroom = lock(&self.headroom);
+        let ports = self.ports()?;
+        let of_kind = |kind| ports.iter().filter(move |port| port.kind == kind);
+        let containers: BTreeSet<u32> = match of_kind(KernelPortKind::Tunnel).next() {
+            Some(_) => of_kind(KernelPortKind::Container)
+                .map(|port| port.device)
+                .collect(),
+            None => BTreeSet::new(),
+        };
+        // Headroom is an optimization.
+        let _ = headroom.give(&containers);
+        Ok(())
+    }
+
+    /// Detaches from the uplinks of direct links, which are the host's own interfaces, and removes the headroom. The path
+    /// stays at containers and tunnels.
+    pub fn leave(&self) {
+        for port in self.ports().unwrap_or_default() {
+            if port.kind == KernelPortKind::Direct {
+                // Without a daemon the program passes unknown frames, so a failure is harmless.
+                let _ = self.detach(&port);
+            }
+        }
+        let headroom = lock(&self.headroom);
+        // A remaining bridge is harmless.
+        let _ = headroom.give(&BTreeSet::new());
+    }
+
+    /// Detaches the path from an interface, and deletes all routes that begin or end there.
+    pub fn detach(&self, port: &KernelPort) -> Result<(), Error> {
+        let (program, hook) = self.program(port)?;
+        attach::detach(program, hook, self.handle)?;
+        if let Some(tap) = port.tap {
+            attach::detach(
+                self.programs.from_daemon.as_fd(),
+                Hook::Ingress(tap),
+                self.handle,
+            )?;
+        }
+        self.forget_port(port)?;
+        self.give_headroom()
+    }
+
+    fn forget_port(&self, port: &KernelPort) -> Result<(), Error> {
+        for entry in [Some(port.device), port.tap].into_iter().flatten() {
+            remove(&self.maps.ports, &entry.to_ne_bytes(), PORTS)?;
+        }
+        // Links share an uplink of tunnels, and none has its number.
+        let is_its = |route: &Route| match port.kind {
+            KernelPortKind::Tunnel => device_of(route) == port.device,
+            _ => route.ingress == port.id || route.egress == port.id,
+        };
+        self.review(|_, route, _| {
+            if is_its(route) {
+                Review::Delete
+            } else {
+                Review::Keep
+            }
+        })
+    }
+
+    /// The interfaces that the path is attached to.
+    pub fn ports(&self) -> Result<Vec<KernelPort>, Error> {
+        let mut ports = Vec::new();
+        for key in self.maps.ports.keys() {
+            let value = read(&self.maps.ports, &key, PORTS)?;
+            ports.extend(value.and_then(|bytes| KernelPort::parse(&bytes)));
+        }
+        ports.sort_by_key(|port: &KernelPort| port.device);
+        Ok(ports)
+    }
+
+    /// Stores a route: frames of this key bypass the daemon from now on. Never blocks, so dispatchers may call it.
+    pub fn store(&self, key: &RouteKey, route: &Route) -> Result<(), Error> {
+        write(&self.maps.routes, &key.to_bytes(), &route.to_bytes(), ROUTE)?;
+        self.invalidate()
+    }
+
+    /// Invalidates the cached routes of all CPUs. Every change has a number of its own, so a route cached before it is
+    /// never taken for a later one.
+    fn invalidate(&self) -> Result<(), Error> {
+        let number = self.next_change.fetch_add(1, Ordering::Relaxed);
+        let bytes = number.to_ne_bytes();
+        write(&self.maps.changes, &0u32.to_ne_bytes(), &bytes, CHANGE)
+    }
+
+    /// The route of a key.
+    pub fn route(&self, key: &RouteKey) -> Result<Option<Route>, Error> {
+        let value = read(&self.maps.routes, &key.to_bytes(), ROUTE)?;
+        Ok(value
+            .and_then(|bytes| Route::parse(&bytes))
+            .map(|(route, _)| route))
+    }
+
+    /// Reviews all routes, one by one, while frames follow them: a route that is kept or replaced serves every frame
+    /// meanwhile. `decide` also learns whether the route was used since it was written, which keeps learned addresses
+    /// alive; replaced routes count as unused again.
+    pub fn review(
+        &self,
+        mut decide: impl FnMut(&RouteKey, &Route, bool) -> Review,
+    ) -> Result<(), Error> {
+        // Read all of them first, in large calls: a walk over a map that changes starts over.
+        let entries = self
+            .maps
+            .routes
+            .lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY)
+            .map_err(|error| failed(ROUTE, &error))?;
+        let entries: Vec<(Vec<u8>, Vec<u8>)> = entries.collect();
+        for (bytes, value) in entries {
+            let (Some(key), Some((route, used))) = (RouteKey::parse(&bytes), Route::parse(&value))
+            else {
+                continue;
+            };
+            match decide(&key, &route, used) {
+                Review::Keep => {}
+                Review::Replace(new) => write(&self.maps.routes, &bytes, &new.to_bytes(), ROUTE)?,
+                Review::Delete => remove(&self.maps.routes, &bytes, ROUTE)?,
+            }
+        }
+        // Once for all. Even without a change: a route that the LRU map evicted may still be in a CPU's cache.
+        self.invalidate()
+    }
+
+    /// The counters of a port or link, summed over CPUs.
+    pub fn counts(&self, id: PortId) -> Result<Counts, Error> {
+        let key = u32::from(id.0).to_ne_bytes();
+        let values = self.maps.counts.lookup_percpu(&key, MapFlags::ANY);
+        let mut counts = Counts::default();
+        for value in values
+            .map_err(|error| failed(COUNTS, &error))?
+            .into_iter()
+            .flatten()
+        {
+            counts.add(&value);
+        }
+        Ok(counts)
+    }
+}
+
+const PORTS: &str = "use the ports";
+const ROUTE: &str = "use the routes";
+const CHANGE: &str = "say that routes have changed";
+const COUNTS: &str = "read the counters";
+
+fn device_of(route: &Route) -> u32 {
+    match route.action {
+        Action::Local { device, .. } | Action::Direct { device } | Action::Vxlan { device, .. } => {
+            device
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! The port's handle.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use latlab_model::overlay::Switches;
+use rustix::event::{EventfdFlags, eventfd};
+
+use super::connection::{self, Rendezvous};
+use super::doorbell::Doorbell;
+use super::receiver::Receiver;
+use super::sender::Sender;
+use super::shared::{Pair, Shared};
+use crate::endpoints::{Counters, PortId};
+use crate::sync::lock;
+
+/// Configuration of a port.
+#[derive(Debug, Clone)]
+pub struct VhostUserConfig {
+    pub id: PortId,
+    /// Path of the VMM's socket.
+    pub socket: PathBuf,
+    /// Whether the daemon connects to the VMM instead of listening.
+    pub client: bool,
+    /// Maximum number of ring pairs.
+    pub queues: u16,
+    /// Without the Ethernet header.
+    pub mtu: u16,
+    pub switches: Switches,
+}
+
+/// A port. Dropping it hangs up; halves that dispatchers still hold have no peer then.
+#[derive(Debug)]
+pub struct VhostUser {
+    shared: Arc<Shared>,
+    config: VhostUserConfig,
+    end: Arc<OwnedFd>,
+    /// The connection, shut down on drop.
+    current: Arc<Mutex<Option<UnixStream>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl VhostUser {
+    /// Opens a port; guests may connect and disconnect from now on.
+    ///
+    /// # Errors
+    ///
+    /// A socket that cannot be listened at; too many file descriptors or threads.
+    pub fn open(config: VhostUserConfig, counters: Arc<Counters>) -> io::Result<VhostUser> {
+        let pair = |_| {
+            Ok(Pair {
+                to_guest: Default::default(),
+                from_guest: Default::default(),
+                doorbell: Doorbell::new()?,
+            })
+        };
+        let pairs: io::Result<Vec<Pair>> = (0..config.queues.max(1)).map(pair).collect();
+        let shared = Shared::new(config.id, counters, pairs?, config.mtu)?;
+        let shared = Arc::new(shared);
+        shared.set(config.switches);
+        let rendezvous = if config.client {
+            Rendezvous::Connect(config.socket.clone())
+        } else {
+            Rendezvous::listen(&config.socket)?
+        };
+        let end = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
+        let current = Arc::new(Mutex::new(None));
+        let thread = std::thread::Builder::new()
+            .name(format!("port {}", config.id.0))
+            .spawn({
+                let (shared, end, current) =
+                    (Arc::clone(&shared), Arc::clone(&end), Arc::clone(&current));
+                move || connection::serve(&shared, &rendezvous, &end, &current)
+            })?;
+        Ok(VhostUser {
+            shared,
+            config,
+            end,
+            current,
+            thread: Some(thread),
+        })
+    }
+
+    /// The receiving half of a pair of rings.
+    ///
+    /// # Panics
+    ///
+    /// If the port has no such pair.
+    #[must_use]
+    pub fn receiver(&self, pair: usize) -> Receiver {
+        assert!(pair < self.shared.pairs.len(), "a pair that was not set up");
+        Receiver::new(Arc::clone(&self.shared), pair)
+    }
+
+    #[must_use]
+    pub fn sender(&self) -> Sender {
+        Sender::new(Arc::clone(&self.shared))
+    }
+
+    /// Changes the switches, from the next batch on.
+    pub fn set(&self, switches: Switches) {
+        self.shared.set(switches);
+    }
+
+    /// Whether a VMM is connected.
+    #[must_use]
+    pub fn connected(&self) -> bool {
+        self.shared.connected.load(Relaxed)
+    }
+
+    /// Why the last ring or connection was ended, if that was the peer's error.
+    #[must_use]
+    pub fn trouble(&self) -> Option<String> {
+        self.shared.trouble()
+    }
+}
+
+impl Drop for VhostUser {
+    fn drop(&mut self) {
+        // The eventfd is readable from now on; a write cannot fail.
+        let _ = rustix::io::write(&self.end, &1u64.to_ne_bytes());
+        if let Some(stream) = lock(&self.current).as_ref() {
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+        }
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        if !self.config.client {
+            let _ = std::fs::remove_file(&self.config.socket);
+        }
+    }
+}
