@@ -23,24 +23,24 @@ use signal_hook::iterator::Signals;
 /// One Ethernet for guests and hosts: joins virtual machines (vhost-user), taps and containers on
 /// this host with each other and with other hosts.
 ///
-/// It is told what to do by a file of commands, and by the same commands over its control socket,
-/// for instance with `latlab overlay --control SOCKET list interfaces`. Taps, rings and links end
-/// with it. Containers keep the ways that the kernel knows, until their interfaces go; the wire of a
-/// direct link is given back to the host.
+/// Commands come from a file, and over its control socket, for instance with `latlab overlay --control
+/// SOCKET list interfaces`. Taps, rings and links end with it. Containers keep the routes that the
+/// kernel knows, until their interfaces are deleted; the interface of a direct link is given back to
+/// the host.
 #[derive(Debug, Parser)]
 #[command(name = "latlab-overlay", version, after_help = EXAMPLE)]
 struct Arguments {
-    /// File of commands that the overlay begins with.
+    /// File of commands for the start.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Unix socket where further commands are taken; only this user may open it.
-    #[arg(long, value_name = "SOCKET", required_unless_present = "new_key")]
+    /// Unix socket for further commands; only this user may open it.
+    #[arg(long, value_name = "SOCKET", required_unless_present_any = ["new_key", "check"])]
     control: Option<PathBuf>,
-    /// Takes commands from other hosts too, at this address, under mutual TLS: from those that --allow names.
+    /// Address for commands from other hosts, under mutual TLS: from those that --allow names.
     #[arg(long, value_name = "ADDRESS:PORT", requires_all = ["allow", "certificate", "key", "authority"])]
     listen: Option<SocketAddr>,
-    /// The host that may give commands, by a name or address in its certificate; can be given several times. `any`
-    /// is every host that the authority has signed.
+    /// Host that may give commands, by a name or address in its certificate; repeatable. `any` is every
+    /// host that the authority has signed.
     #[arg(long, value_name = "NAME|ADDRESS|any", requires = "listen", value_parser = peer)]
     allow: Vec<Peer>,
     /// This host's certificate (PEM), which names the address above.
@@ -52,14 +52,14 @@ struct Arguments {
     /// Certificate of the authority that signs the other hosts' (PEM).
     #[arg(long, value_name = "FILE", requires = "listen")]
     authority: Option<PathBuf>,
-    /// Keeps all that root may, without a filter of system calls: under debuggers and sanitizers.
+    /// Keep all privileges, without a system call filter: for debuggers and sanitizers.
     #[arg(long)]
     unconfined: bool,
-    /// Only says whether the file is right.
+    /// Check the file and exit; needs no --control.
     #[arg(long, requires = "config")]
     check: bool,
-    /// Only writes a new private key for sealed links into a file, and prints the public one, which
-    /// the other host needs.
+    /// Write a new private key for sealed links to a file, print the public key, which the other host
+    /// needs, and exit.
     #[arg(long, value_name = "FILE", exclusive = true)]
     new_key: Option<PathBuf>,
 }
@@ -83,10 +83,10 @@ fn main() -> ExitCode {
     }
 }
 
-/// How long a command may take that a signal to end interrupts.
+/// Maximum wait for a running command after a signal to end.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A line that says what failed, and one that says what to do.
+/// Message and hint of an error.
 type Failure = (String, String);
 
 fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -111,7 +111,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
             (message, hint.to_string())
         })?;
     }
-    // Asked for by the arguments' own rules.
+    // Required by the arguments' rules.
     let control = arguments.control.clone().unwrap_or_default();
     let remote = listen(arguments)?;
     let local = Local::listen(&control).map_err(|error| {
@@ -125,7 +125,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
     serve(&local, remote.as_ref(), daemon)
 }
 
-/// The place for other hosts' commands, if one is asked for.
+/// Listens for other hosts' commands if configured.
 fn listen(arguments: &Arguments) -> Result<Option<Remote>, Failure> {
     let (Some(address), Some(certificate), Some(key), Some(authority)) = (
         arguments.listen,
@@ -188,7 +188,7 @@ fn read(arguments: &Arguments) -> Result<Overlay, Failure> {
     })
 }
 
-/// Serves until a signal ends it. What the kernel was told of containers stays in force.
+/// Serves until a signal. Containers' routes in the kernel stay in force.
 fn serve(local: &Local, remote: Option<&Remote>, daemon: Daemon) -> Result<(), Failure> {
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(|error| {
         let message = format!("cannot wait for signals: {error}");
@@ -200,7 +200,7 @@ fn serve(local: &Local, remote: Option<&Remote>, daemon: Daemon) -> Result<(), F
         if let Some(remote) = remote {
             scope.spawn(|| remote.serve(&daemon));
         }
-        // Whoever started us waits for this, or for the socket.
+        // The parent process waits for this line, or for the socket.
         match remote.map(Remote::address) {
             Some(Ok(address)) => println!("ready at {address}"),
             _ => println!("ready"),
@@ -212,7 +212,7 @@ fn serve(local: &Local, remote: Option<&Remote>, daemon: Daemon) -> Result<(), F
     })
 }
 
-/// Gives back what is the host's. A command that is being carried out is waited for, but not for ever.
+/// Gives back the host's interfaces, after a running command or a timeout.
 fn leave(daemon: &Mutex<Daemon>) {
     let end = Instant::now() + LEAVE_TIMEOUT;
     while Instant::now() < end {
