@@ -1,5 +1,5 @@
-//! What is the same for all of latlab's programs in the kernel: how build scripts compile them ([`compile`]), and,
-//! with the feature `warnings`, libbpf's reason when the kernel refuses one.
+//! Compilation of latlab's BPF programs in build scripts ([`compile`]) and, with the feature `warnings`, the reasons of
+//! libbpf when the kernel refuses a program.
 
 mod compile;
 #[cfg(feature = "warnings")]

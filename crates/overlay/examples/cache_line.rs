@@ -1,5 +1,5 @@
-//! How long a cache line takes from one processor to another and back. Benchmarks ask before and after a figure,
-//! because a virtual machine's processors may share a core at one time and not at another.
+//! Round-trip time of a cache line between two CPUs. Benchmarks measure it before and after a figure, because a virtual
+//! machine's CPUs may share a core at one time and not at another.
 //!
 //!     cache_line CPU CPU
 //!

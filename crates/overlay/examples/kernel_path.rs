@@ -46,77 +46,96 @@ fn main() -> Outcome<()> {
 }
 
 fn obey(path: &KernelPath, links: &mut Handle, words: &[&str]) -> Outcome<()> {
-    let word = |at: usize| words.get(at).copied().ok_or("a word is missing");
+    let line = Line(words);
     match words[0] {
         "counts" => {
-            let counts = path.counts(PortId(word(1)?.parse()?))?;
+            let counts = path.counts(PortId(line.word(1)?.parse()?))?;
             println!("{counts:?} spoofed {}", counts.dropped(DropReason::Spoofed));
             Ok(())
         }
-        "netkit" => {
-            let (inside, mtu) = (File::open(word(2)?)?, Some(word(3)?.parse()?));
-            let other = Interface::new("eth0").netns(inside.as_fd()).mtu(mtu);
-            let other = other.mac(Some(MacAddress(mac(word(4)?)?)));
-            let pair = NewLink::new(Interface::new(word(1)?).mtu(mtu), LinkKind::Netkit(other));
-            let up = LinkChange::of(word(1)?).up(true).request();
-            Ok(links.apply_all(&[pair.request(), up])?)
-        }
-        kind @ ("container" | "direct" | "tunnel") => {
-            let port = KernelPort {
-                id: PortId(word(1)?.parse()?),
-                device: links.link_index(word(2)?)?,
-                kind: match kind {
-                    "container" => KernelPortKind::Container,
-                    "direct" => KernelPortKind::Direct,
-                    _ => KernelPortKind::Tunnel,
-                },
-                network: words.get(3).map_or(Ok(0), |word| word.parse())?,
-                tap: None,
-                mac: words.get(4).map(|word| mac(word)).transpose()?,
-                floods: None,
-            };
-            Ok(path.attach(&port)?)
-        }
-        kind => {
-            let network = word(1)?.parse()?;
-            let device = links.link_index(word(6)?)?;
-            let ends = || -> Outcome<TunnelEnds> {
-                let (remote, local) = (word(7)?.parse()?, word(8)?.parse()?);
-                Ok(TunnelEnds { remote, local })
-            };
-            let action = match kind {
-                "local" => Action::Local {
-                    device,
-                    from: words.get(7).map(|_| ends()).transpose()?,
-                },
-                "wire" => Action::Direct { device },
-                "vxlan" => Action::Vxlan {
-                    device,
-                    ends: ends()?,
-                    remote_mac: mac(word(9)?)?,
-                    local_mac: mac(word(10)?)?,
-                },
-                _ => return Err("no such command".into()),
-            };
-            let ingress = PortId(word(4)?.parse()?);
-            let origin = match action {
-                Action::Local { from: Some(_), .. } => Origin::Tunnel(network),
-                _ => Origin::Device(device_of(path, ingress)?),
-            };
-            let key = RouteKey {
-                origin,
-                source: mac(word(2)?)?,
-                destination: mac(word(3)?)?,
-            };
-            let route = Route {
-                network,
-                ingress,
-                egress: PortId(word(5)?.parse()?),
-                action,
-                longest: None,
-            };
-            Ok(path.store(&key, &route)?)
-        }
+        "netkit" => make_netkit(links, &line),
+        "container" | "direct" | "tunnel" => Ok(path.attach(&line.port(links)?)?),
+        _ => store_route(path, links, &line),
+    }
+}
+
+fn make_netkit(links: &mut Handle, line: &Line<'_>) -> Outcome<()> {
+    let (inside, mtu) = (File::open(line.word(2)?)?, Some(line.word(3)?.parse()?));
+    let other = Interface::new("eth0").netns(inside.as_fd()).mtu(mtu);
+    let other = other.mac(Some(MacAddress(mac(line.word(4)?)?)));
+    let name = line.word(1)?;
+    let pair = NewLink::new(Interface::new(name).mtu(mtu), LinkKind::Netkit(other));
+    let up = LinkChange::of(name).up(true).request();
+    Ok(links.apply_all(&[pair.request(), up])?)
+}
+
+fn store_route(path: &KernelPath, links: &mut Handle, line: &Line<'_>) -> Outcome<()> {
+    let network = line.word(1)?.parse()?;
+    let action = line.action(links.link_index(line.word(6)?)?)?;
+    let ingress = PortId(line.word(4)?.parse()?);
+    let origin = match action {
+        Action::Local { from: Some(_), .. } => Origin::Tunnel(network),
+        _ => Origin::Device(device_of(path, ingress)?),
+    };
+    let key = RouteKey {
+        origin,
+        source: mac(line.word(2)?)?,
+        destination: mac(line.word(3)?)?,
+    };
+    let route = Route {
+        network,
+        ingress,
+        egress: PortId(line.word(5)?.parse()?),
+        action,
+        longest: None,
+    };
+    Ok(path.store(&key, &route)?)
+}
+
+/// The words of a command.
+struct Line<'a>(&'a [&'a str]);
+
+impl Line<'_> {
+    fn word(&self, at: usize) -> Result<&str, &'static str> {
+        self.0.get(at).copied().ok_or("a word is missing")
+    }
+
+    fn port(&self, links: &mut Handle) -> Outcome<KernelPort> {
+        Ok(KernelPort {
+            id: PortId(self.word(1)?.parse()?),
+            device: links.link_index(self.word(2)?)?,
+            kind: match self.word(0)? {
+                "container" => KernelPortKind::Container,
+                "direct" => KernelPortKind::Direct,
+                _ => KernelPortKind::Tunnel,
+            },
+            network: self.0.get(3).map_or(Ok(0), |word| word.parse())?,
+            tap: None,
+            mac: self.0.get(4).map(|word| mac(word)).transpose()?,
+            floods: None,
+        })
+    }
+
+    fn ends(&self) -> Outcome<TunnelEnds> {
+        let (remote, local) = (self.word(7)?.parse()?, self.word(8)?.parse()?);
+        Ok(TunnelEnds { remote, local })
+    }
+
+    fn action(&self, device: u32) -> Outcome<Action> {
+        Ok(match self.word(0)? {
+            "local" => Action::Local {
+                device,
+                from: self.0.get(7).map(|_| self.ends()).transpose()?,
+            },
+            "wire" => Action::Direct { device },
+            "vxlan" => Action::Vxlan {
+                device,
+                ends: self.ends()?,
+                remote_mac: mac(self.word(9)?)?,
+                local_mac: mac(self.word(10)?)?,
+            },
+            _ => return Err("no such command".into()),
+        })
     }
 }
 

@@ -36,7 +36,7 @@ fn main() -> io::Result<()> {
             client: false,
             queues: 1,
             mtu: 1500,
-            // Nobody here knows the time.
+            // This example has no clock.
             switches: Switches {
                 tx_coalesce: Nanos(0),
                 ..Switches::default()

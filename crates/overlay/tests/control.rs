@@ -1,5 +1,5 @@
-//! Control over TCP: those whom the authority has signed are served as at the Unix socket; nobody else
-//! learns or changes anything, or keeps the others waiting.
+//! Control over TCP: hosts with a certificate of the authority are served as at the Unix socket; strangers learn and change
+//! nothing, and delay no other host.
 
 mod authority;
 mod common;
@@ -85,7 +85,7 @@ fn strangers_learn_and_change_nothing() {
         let another = ours.credentials(HOST, &ours);
         let refused = Client::connect_tls(address, &another).err();
         assert!(refused.is_some(), "another host's certificate was let in");
-        // Signed by somebody else: the daemon refuses the client, or the client the daemon.
+        // Signed by another authority: the daemon refuses the client, or the client the daemon.
         for credentials in [
             theirs.credentials(GUEST, &ours),
             ours.credentials(GUEST, &theirs),
@@ -133,7 +133,7 @@ fn strangers_learn_and_change_nothing() {
 }
 
 #[test]
-fn a_daemon_that_is_not_at_its_address_is_not_believed() {
+fn a_daemon_at_another_address_is_refused() {
     run("control-name", |world| {
         let ours = Authority::new("control-name");
         let (_daemon, address) = start(world, &ours, GUEST);
@@ -148,7 +148,7 @@ fn a_daemon_that_is_not_at_its_address_is_not_believed() {
     });
 }
 
-/// Time of the processors that a process has used, in clock ticks (proc_pid_stat(5)).
+/// CPU time of a process, in clock ticks (proc_pid_stat(5)).
 fn cpu_ticks(pid: u32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();

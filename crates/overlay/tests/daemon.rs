@@ -103,7 +103,7 @@ fn a_change_takes_effect_at_once_or_not_at_all() {
             client.say("commit").unwrap_err(),
             "error 1: nothing has begun (say `begin` first)"
         );
-        // Somebody else's change in between is not overwritten.
+        // Another client's change in between is not overwritten.
         client.say("begin").unwrap();
         client.say("add network other vni 8").unwrap();
         daemon.tell("add network third vni 9");
@@ -111,7 +111,7 @@ fn a_change_takes_effect_at_once_or_not_at_all() {
             client.say("commit").unwrap_err(),
             "error 1: the configuration was changed meanwhile (look at it with `show`, and begin again)"
         );
-        // What is deleted is gone, and what stays has not noticed.
+        // A deleted interface is gone, and others do not notice.
         daemon.tell("delete interface b");
         assert!(!world.try_at(&a, "ping -c 1 -W 1 10.7.0.2").status.success());
         for mode in ["guest", "vmm", "adaptive"] {
@@ -127,7 +127,7 @@ fn a_change_takes_effect_at_once_or_not_at_all() {
 }
 
 #[test]
-fn garbage_on_the_control_socket_harms_nobody() {
+fn garbage_on_the_control_socket_is_harmless() {
     use std::io::{Read, Write};
     run("overlay-garbage", |world| {
         let (daemon, a, _b) = two_hosts(world, "");
@@ -142,7 +142,7 @@ fn garbage_on_the_control_socket_harms_nobody() {
                     random.to_le_bytes()[0]
                 })
                 .collect();
-            // It may hang up in the middle.
+            // The daemon may hang up in the middle.
             let _ = stream.write_all(&garbage);
             let _ = stream.shutdown(std::net::Shutdown::Write);
             let _ = stream.read_to_end(&mut Vec::new());

@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use common::run;
 use vm::{PLAIN, Vm};
 
-/// What is gathered lies so long: long enough that the daemon has slept by then if it does not gather.
-const GATHERED: Duration = Duration::from_millis(100);
-const PATIENCE: Duration = Duration::from_millis(50);
+/// Coalescing window: long enough that a daemon without coalescing sleeps within it.
+const WINDOW: Duration = Duration::from_millis(100);
+const TIMEOUT: Duration = Duration::from_millis(50);
 
-/// Of a guest that sends on, 64 take a kick each before the daemon knows that it does, and 8 after each pause.
+/// A one-way sender kicks for each of its first 64 frames, and for 8 after each pause.
 const FRAMES: u32 = 120;
-const MOST: u32 = 110;
-const FEW: u32 = 100;
+const MIN_MANY: u32 = 110;
+const MAX_FEW: u32 = 100;
 const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
 
 /// Sends a frame as a driver does, once the daemon has had time to sleep; true if that took a kick.
@@ -25,7 +25,7 @@ fn send(from: &mut Vm, to_other: bool, number: u32) -> bool {
         true => MACS,
         false => [MACS[1], MACS[0]],
     };
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while !from.from_guest.asks_for_kicks(&from.guest) && Instant::now() < end {
         std::thread::yield_now();
     }
@@ -70,7 +70,7 @@ fn kicks(guests: &mut [Vm; 2], answered: bool) -> u32 {
 }
 
 #[test]
-fn who_sends_on_is_gathered_and_who_waits_for_answers_is_not() {
+fn one_way_senders_are_coalesced_and_requests_are_not() {
     run("overlay-gathering", |world| {
         let sockets = ["a", "b"].map(|name| world.path(&format!("{name}.sock")));
         let mut config = String::from("add network lan vni 7\n");
@@ -78,17 +78,17 @@ fn who_sends_on_is_gathered_and_who_waits_for_answers_is_not() {
             config += &format!(
                 "add interface {name} network lan vhost-user {} kick-coalesce {}ms\n",
                 socket.display(),
-                GATHERED.as_millis()
+                WINDOW.as_millis()
             );
         }
         let daemon = world.daemon("control", &config);
         let mut guests = sockets.each_ref().map(|socket| Vm::connect(socket, PLAIN));
         let mut kicks = |answered| kicks(&mut guests, answered);
-        let many = |kicks: u32, what: &str| assert!(kicks >= MOST, "{kicks} kicks, {what}");
+        let many = |kicks: u32, what: &str| assert!(kicks >= MIN_MANY, "{kicks} kicks, {what}");
         // Both are known from here on.
         many(kicks(true), "of one who waits");
         let few = kicks(false);
-        assert!(few <= FEW, "{few} kicks, gathered");
+        assert!(few <= MAX_FEW, "{few} kicks, gathered");
         many(kicks(true), "of one who waits again");
         daemon.tell("set dispatch mode guest");
         many(kicks(false), "guest-driven");

@@ -89,7 +89,7 @@ fn a_network_that_learns_is_a_switch() {
     assert_eq!(switch.local("a", mac(1), mac(9)), all);
     assert_eq!(switch.send("l", 7, mac(9), mac(1)), ports(&["a"]));
     assert_eq!(switch.local("a", mac(1), mac(9)), ports(&["l"]));
-    // It moves, and the cached decision moves with it.
+    // A moved address invalidates the cached verdict.
     let others = ports(&["a", "b", "l", "m"]);
     assert_eq!(switch.local("c", mac(9), BROADCAST), others);
     switch.decider.begin(1_000_000_001);
@@ -97,7 +97,7 @@ fn a_network_that_learns_is_a_switch() {
 }
 
 #[test]
-fn what_comes_from_a_link_goes_to_no_link() {
+fn frames_from_a_link_go_to_no_link() {
     let mut switch = Switch::new(LEARNING);
     let local = ports(&["a", "b", "c"]);
     assert_eq!(switch.send("l", 7, mac(9), BROADCAST), local);
@@ -150,7 +150,7 @@ fn a_bound_address_is_its_owners_alone() {
     assert_eq!(switch.send("l", 7, mac(2), BROADCAST), spoofed);
     assert_eq!(switch.local("b", mac(7), BROADCAST), spoofed);
     assert_eq!(switch.local("b", BROADCAST, mac(1)), spoofed);
-    // It need not have spoken to be found.
+    // A bound address is known without having sent.
     assert_eq!(switch.local("a", mac(1), mac(2)), ports(&["b"]));
 }
 
@@ -180,7 +180,7 @@ fn the_most_specific_route_wins_and_equals_share() {
 }
 
 #[test]
-fn none_takes_what_nobody_else_wants() {
+fn fallback_rules_apply_when_no_other_rule_does() {
     let mut switch = Switch::new(
         "add network n vni 1 learning off
          add interface a network n tap ta
@@ -196,7 +196,7 @@ fn none_takes_what_nobody_else_wants() {
 }
 
 #[test]
-fn frames_for_everybody_are_limited_and_others_are_not() {
+fn broadcasts_are_limited_and_other_frames_are_not() {
     let mut switch = Switch::new(&LEARNING.replace("vni 7", "vni 7 flood 5"));
     let all = switch.local("b", mac(2), BROADCAST);
     assert_eq!(all, ports(&["a", "c", "l", "m"]));
@@ -269,7 +269,7 @@ impl Random {
     }
 }
 
-/// What the rules say, without tables: which outputs are the most specific ones.
+/// The outputs of the most specific rules, without tables.
 fn reference(
     overlay: &Overlay,
     net: &str,
@@ -352,7 +352,7 @@ fn invented(number: u64) -> [u8; 6] {
     [2, b[3], b[4], b[5], b[6], b[7]]
 }
 
-/// As long as the table is full of addresses that are in use, one that is new costs its sender and nobody else.
+/// While the table is full of live addresses, a new one costs only its sender.
 #[test]
 fn a_guest_that_invents_addresses_does_not_slow_the_switch_down() {
     let ports_of = |port| format!("add interface p{port} network lan tap t{port}\n");

@@ -83,7 +83,7 @@ fn arp(source: [u8; 6], says: [u8; 6]) -> Vec<u8> {
 fn a_guest_speaks_as_itself_only_and_is_heard_in_its_own_network_only() {
     run("overlay-hostile-guests", |world| {
         let mut stage = Stage::new(world);
-        // As another, as a group, as nobody, as one that it has made up.
+        // As another guest, as a group, as zero, as an invented address.
         let mut spoofed = vec![
             frame(PEER, VICTIM, &[8, 0], 1),
             frame(ALL, VICTIM, &[8, 0], 2),
@@ -129,7 +129,7 @@ fn a_guest_speaks_as_itself_only_and_is_heard_in_its_own_network_only() {
         });
         assert_eq!(heard.len(), 4, "{heard:?}");
         assert!(heard.iter().all(|frame| frame[6..12] == HOSTILE));
-        // It has not taken the victim's place, and nothing has left the network.
+        // The victim's address has not moved, and nothing has left the network.
         stage.the_victim_hears_its_peer(9);
         while let Some((_, frame)) = stage.hostile.receive() {
             assert_ne!(frame[..6], VICTIM);
@@ -144,7 +144,7 @@ fn a_guest_that_floods_takes_nothing_from_its_neighbours() {
     run("overlay-flood", |world| {
         let mut stage = Stage::new(world);
         for number in 0..100 {
-            // Half to everybody, half to nobody that is known, as fast as its ring takes them.
+            // Half to broadcast, half to an unknown address, as fast as the ring takes them.
             for more in 0..32 {
                 let to = if more % 2 == 0 {
                     ALL

@@ -16,7 +16,7 @@ use space::Space;
 const GOOD: PortId = PortId(4);
 const BAD: PortId = PortId(5);
 
-/// What came: its link, its network, its bytes.
+/// Link, network and bytes of a received frame.
 type Arrived = (PortId, u32, Vec<u8>);
 
 /// An endpoint on loopback with two peers, and what it counts.

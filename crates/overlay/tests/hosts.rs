@@ -109,8 +109,7 @@ fn everything_passes(world: &World, from: &Path, to: &Path) {
     for more in ["", "-R", "-u -b 50M -l 1000"] {
         let line = format!("iperf3 -c 10.7.0.2 -t 1 -p 5201 -J {more}");
         let mut said = String::new();
-        // The server may not have noticed yet that the run before is over, and on a busy machine its
-        // own patience may end: then it says why, and is asked again.
+        // The server may not have noticed the end of the previous run, or may time out on a busy machine: retried.
         common::eventually("iperf3 comes to an end", || {
             said = world.at(from, &line);
             !said.contains("\"error\":")
@@ -277,7 +276,7 @@ fn interfaces_of_others_with_our_names_stay() {
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
         daemon.process.0.wait().unwrap();
         assert_eq!(room(), None);
-        // Somebody's, with the same name.
+        // Another program's bridge, with the same name.
         world.at(host, &format!("ip link add {bridge} type bridge"));
         let before = world.at(host, &format!("ip -o link show {bridge}"));
         let (config, socket) = (world.path("control1.conf"), world.path("control1"));
@@ -356,7 +355,7 @@ fn kernel_over(name: &str, link: &str) {
         first.process.0.kill().unwrap();
         first.process.0.wait().unwrap();
         world.at(&two.guests[0], "ping -c 20 -i 0.01 -W 20 10.7.0.2");
-        // And whoever comes next goes on with it.
+        // The next daemon continues with it.
         let config = world.path("control1.conf");
         let socket = world.path("control1");
         *first = Daemon::start(&config, &socket, Some(&two.hosts[0]));

@@ -36,7 +36,7 @@ fn bulk(world: &World, from: &std::path::Path, to: &std::path::Path, address: &s
         .chars()
         .take_while(char::is_ascii_digit)
         .collect();
-    // What was still on its way when the sender had sent everything is not in it.
+    // Bytes in flight when the sender ended are not counted.
     let arrived: u64 = digits.parse().unwrap();
     assert!(arrived > 50_000_000, "{arrived} bytes to {address}");
 }
@@ -64,7 +64,7 @@ fn frames_stay_whole_through_vxlan() {
             let counts = host.path.counts(port).unwrap();
             assert!(counts.received_frames > 10 && counts.sent_frames > 10);
             for reason in DropReason::ALL {
-                // Without a daemon nobody takes multicasts (IPv6's own, at start).
+                // Without a daemon multicasts are dropped (IPv6's own, at start).
                 if reason != DropReason::Down {
                     assert_eq!(counts.dropped(reason), 0, "{reason:?}");
                 }
@@ -157,7 +157,7 @@ fn as_part(mut frame: Vec<u8>, place: u16, protocol: u8) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_shorter_than_its_protocol_goes_too() {
+fn packets_shorter_than_their_protocol_pass_too() {
     run("kernel-short", |world| {
         let (one, two) = underlay::pair(world, 1500);
         let (a, b) = (one.container("a", 1, LAN), two.container("b", 2, LAN));
@@ -267,7 +267,7 @@ fn containers_of_one_host_speak_without_a_wire() {
         underlay::local(&one, &a, &b, LAN);
         ping(world, &a.namespace, "10.7.0.2", 56);
         bulk(world, &a.namespace, &b.namespace, "10.7.0.2");
-        // Tagged, and of a type that nobody knows.
+        // Tagged, and of an unknown type.
         let (from, to) = (
             Raw::open(&a.namespace, "eth0"),
             Raw::open(&b.namespace, "eth0"),
@@ -288,7 +288,7 @@ fn containers_of_one_host_speak_without_a_wire() {
     });
 }
 
-/// Every processor has the last routes at hand; none may follow one that is over.
+/// Every CPU caches its last routes, and must not follow a stale one.
 #[test]
 fn a_changed_route_is_followed_by_the_next_frame() {
     run("kernel-change", |world| {
@@ -305,7 +305,7 @@ fn a_changed_route_is_followed_by_the_next_frame() {
             for _ in 0..5 {
                 from.send(&underlay::ipv4_frame(&b.mac, &a.mac, mark.as_bytes()));
             }
-            // What they say back has it at its end, too.
+            // ICMP errors end with the mark, too.
             let is_it = |f: &Vec<u8>| f.starts_with(&b.mac) && f.ends_with(mark.as_bytes());
             let arrived = |end: &Raw| end.drain().iter().filter(|f| is_it(f)).count();
             [arrived(&ends[0]), arrived(&ends[1])]
@@ -355,7 +355,7 @@ fn containers_of_a_tunnel_have_room_for_its_headers() {
     run("kernel-headroom", |world| {
         let (one, two) = underlay::pair(world, 1500);
         let (a, b) = (one.container("a", 1, LAN), two.container("b", 2, LAN));
-        // Somebody else's port.
+        // A port of another bridge.
         one.at("ip link add lan type bridge");
         let c = one.container("c", 3, LAN);
         one.at("ip link set dev c master lan");
@@ -580,7 +580,7 @@ fn networks_never_leak() {
 }
 
 #[test]
-fn the_path_outlives_whoever_made_it_and_is_found_again() {
+fn the_path_outlives_its_daemon_and_is_found_again() {
     run("kernel-adopt", |world| {
         let (mut one, two) = underlay::pair(world, 1500);
         let (a, b) = (one.container("a", 1, LAN), two.container("b", 2, LAN));
@@ -621,7 +621,7 @@ fn the_path_outlives_whoever_made_it_and_is_found_again() {
     });
 }
 
-/// Anybody with `CAP_BPF` can make maps that say that they are this daemon's: a container, for one.
+/// Any process with `CAP_BPF`, such as a container, can make maps that claim to be this daemon's.
 #[test]
 fn maps_that_no_program_at_an_interface_uses_are_not_adopted() {
     run("kernel-decoy", |world| {
@@ -640,7 +640,7 @@ fn maps_that_no_program_at_an_interface_uses_are_not_adopted() {
     });
 }
 
-/// Before Linux 6.6 programs are filters, which have numbers: nobody's is overwritten or taken away.
+/// Before Linux 6.6 programs are filters with numbers: no other program's is overwritten or removed.
 #[test]
 fn paths_on_one_wire_leave_each_others_programs_alone() {
     run("kernel-neighbours", |world| {
@@ -911,9 +911,8 @@ fn containers_of_one_daemon_and_changes_under_load() {
     });
 }
 
-/// What this machine's kernel takes is not what another one takes: all of the above once more with the
-/// distribution's, which may be older (filters instead of programs by themselves, another verifier), and with
-/// netkit for containers where it has that.
+/// All of the above once more with the distribution's kernel, which may be older (filters instead of tcx, another verifier),
+/// and with netkit for containers if it supports that.
 #[test]
 fn the_distributions_kernel_does_the_same() {
     if !guests::asked_for() {

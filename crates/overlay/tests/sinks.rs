@@ -110,7 +110,7 @@ fn next(vm: &mut Vm, what: &str) -> Vec<u8> {
     }
 }
 
-/// A frame for everybody that lies in one byte after the other.
+/// A broadcast in segments of one byte.
 fn send_in_pieces(vm: &mut Vm) -> Vec<u8> {
     let mut frame: Vec<u8> = (0..BYTES).map(|at| (at % 251) as u8).collect();
     frame[..14].copy_from_slice(&[255, 255, 255, 255, 255, 255, 2, 0, 0, 0, 0, 1, 0x88, 0xb5]);
@@ -130,7 +130,7 @@ fn send_in_pieces(vm: &mut Vm) -> Vec<u8> {
 }
 
 #[test]
-fn a_frame_in_1024_pieces_reaches_every_kind_of_sink_and_stops_nobody() {
+fn a_frame_in_1024_pieces_reaches_every_kind_of_sink_and_blocks_none() {
     run("overlay-sinks", |world| {
         let hosts = Hosts::new(world);
         let daemons = [0, 1].map(|at| hosts.daemon(world, at));

@@ -125,7 +125,7 @@ fn tls_carries_everything() {
 }
 
 #[test]
-fn who_another_authority_signed_is_refused_by_either_side() {
+fn certificates_of_another_authority_are_refused_by_either_side() {
     if !space::can("tls") {
         return;
     }
@@ -176,7 +176,7 @@ fn a_file_that_holds_something_else_is_named() {
 }
 
 #[test]
-fn it_comes_back_when_either_side_was_away() {
+fn a_link_returns_after_either_side_was_away() {
     if !space::can("tcp") {
         return;
     }
@@ -203,7 +203,7 @@ fn it_comes_back_when_either_side_was_away() {
     drop((one, two));
 }
 
-/// Whatever a stranger sends, he is thrown out or waits, and the link goes on.
+/// Strangers are disconnected or wait, whatever they send, and the link continues.
 #[test]
 fn strangers_do_not_disturb() {
     if !space::can("tcp") {
@@ -236,8 +236,7 @@ fn strangers_do_not_disturb() {
             let mut stranger = TcpStream::connect(LISTEN).unwrap();
             stranger.write_all(&[0xff; 64]).unwrap();
         });
-        // The listener may be busy when it comes, and the real one may come back before anybody has read: then
-        // there is nothing to see of it.
+        // The listener may be busy, and the peer may return before the stranger's bytes are read: then it goes unnoticed.
         let moment = Instant::now() + Duration::from_secs(1);
         while !is_seen() && Instant::now() < moment {
             std::thread::sleep(Duration::from_millis(10));
@@ -247,7 +246,7 @@ fn strangers_do_not_disturb() {
     assert!(is_seen());
 }
 
-/// What the authority has signed for one host does not take another's place.
+/// A certificate for one host does not impersonate another.
 #[test]
 fn another_hosts_certificate_does_not_take_the_peers_place() {
     if !space::can("tls") {

@@ -15,7 +15,7 @@ use space::{LINK, Space, Switch, addresses, as_cards_do, everything, pair};
 
 const NETWORK: u32 = 0x12_3456;
 
-/// What a link counts, and what belonged to none.
+/// Counters of a link, and of strangers.
 #[derive(Default, Clone)]
 struct Counted {
     link: Arc<Counters>,
@@ -90,7 +90,7 @@ fn the_kernels_vxlan_device_is_understood_and_understands() {
     assert_eq!(counted.drops(), []);
 }
 
-/// A TCP segment of an Ethernet frame's headers and so much payload, to be cut.
+/// A TCP frame with `payload` bytes, to be segmented.
 fn large(payload: usize) -> Vec<u8> {
     let mut frame = vec![0; 54 + payload];
     frame[..14].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0]);
@@ -152,7 +152,7 @@ fn a_frame_cut_into_more_than_one_message_takes_is_joined_whole() {
     assert!(whole);
 }
 
-/// What tshark finds in a capture that a filter selects.
+/// tshark's lines for a capture and a filter.
 fn dissected(space: &Space, file: &Path, filter: &str) -> String {
     let checks = "-o ip.check_checksum:TRUE -o tcp.check_checksum:TRUE -o udp.check_checksum:TRUE";
     space.shell(&format!(
@@ -271,7 +271,7 @@ fn the_sealed_form_carries_the_same() {
     let (_two, counted_b) = switch(&b, sealed(&key_b), (remote, local), peers.1, 9000);
     addresses(&a, "tap0", 1, 9000);
     addresses(&b, "tap0", 2, 9000);
-    // The first frames wait for nobody: they are lost while there are no keys yet.
+    // The first frames are lost while there are no keys.
     let agreed = || a.attempt("ping -n -c 20 -i 0.02 -W 1 198.51.100.2");
     assert!((0..30).any(|_| agreed().status.success()), "no keys");
     everything(&a, &b, "tap0", 9000);

@@ -47,7 +47,7 @@ fn frames_go_from_guest_to_guest_unchanged() {
     }
 }
 
-/// What a hostile guest may do to its own rings, each by name, and what is said of it.
+/// An attack on a guest's own rings: its name, its steps, and the reported fault.
 type Attack = (&'static str, fn(&mut Vm), &'static str);
 
 const ATTACKS: &[Attack] = &[
@@ -148,7 +148,7 @@ const ATTACKS: &[Attack] = &[
 ];
 
 #[test]
-fn a_hostile_guest_stops_its_own_rings_and_nobody_elses() {
+fn a_hostile_guest_stops_only_its_own_rings() {
     let mut hub = Hub::new("hostile", 3);
     let mut a = Vm::connect(&hub.socket(0), PLAIN);
     let mut b = Vm::connect(&hub.socket(1), PLAIN);
@@ -198,7 +198,7 @@ fn a_guest_whose_buffers_are_of_one_byte_is_given_up() {
     assert_eq!(hub.counters[2].received.frames.load(Relaxed), 0);
 }
 
-/// A page of a disk's or of FUSE's file comes when somebody else likes, and a dispatcher would wait for it.
+/// A page of a disk's or of FUSE's file may take any time to arrive, and a dispatcher would block on it.
 #[test]
 fn a_guest_whose_memory_is_a_file_of_a_disk_is_refused() {
     let mut hub = Hub::new("disk", 1);
@@ -274,7 +274,7 @@ fn a_header_in_pieces_is_one() {
 /// DPDK's commit 285e6b8b18: a checksum's place was checked, and read again to be used. Here a guest
 /// rewrites header and addresses all the time; what was checked and decided about is what is sent.
 #[test]
-fn what_changes_while_it_is_read_is_read_once() {
+fn memory_that_changes_meanwhile_is_read_once() {
     const AT: u64 = Guest::START + (3 << 20);
     const BYTES: usize = 200;
     let (mut hub, mut a, mut b) = Hub::pair("rewritten", OFFLOADS);
@@ -368,7 +368,7 @@ fn a_guest_goes_on_when_the_daemon_was_killed() {
     for _ in 0..3 {
         exchange(&mut hub, &mut a, &mut b, 50);
         hub.restart(0);
-        // Sent while nobody was there.
+        // Sent without a daemon.
         a.send(&frame(77, 99));
         a.reconnect(&hub.socket(0), EVENTS);
         let mut came = None;
@@ -395,7 +395,7 @@ fn a_monitor_that_listens_is_called_again_and_again() {
     let calls = hub.socket(1);
     drop(two);
     std::fs::remove_file(&calls).unwrap();
-    // Nobody listens for a while; the other guest does not notice. A frame may still reach the ring of the guest
+    // No process listens for a while; the other guest does not notice. A frame may still reach the ring of the guest
     // that hung up: only the next ones find the port down.
     hub.until("dropped", |hub| {
         let down = hub.counters[1].dropped(DropReason::Down) > 0;
@@ -409,8 +409,8 @@ fn a_monitor_that_listens_is_called_again_and_again() {
     exchange(&mut hub, &mut a, &mut b, 20);
 }
 
-/// Memory is plugged in and out, rings are stopped and started, while frames flow: by rings that are given
-/// back after each look, and by those that are kept from one to the next.
+/// Memory is plugged in and out, rings are stopped and started, while frames flow: by rings that are returned
+/// after each poll, and by those that are kept between polls.
 #[test]
 fn memory_changes_under_running_rings() {
     for kept in [false, true] {
@@ -449,12 +449,12 @@ fn memory_changes(kept: bool) {
             exchange(&mut hub, &mut a, &mut b, 50);
         }
     });
-    // Who does not look any more has said so.
+    // A dispatcher that stops polling arms its ports.
     (0..2).for_each(|port| _ = hub.sleeps(port).arm());
 }
 
 #[test]
-fn what_a_disabled_ring_sends_is_discarded() {
+fn frames_of_a_disabled_ring_are_discarded() {
     let (mut hub, mut a, mut b) = Hub::pair("disabled", PLAIN);
     a.monitor.set_vring_enable(1, false).unwrap();
     a.send(&frame(1, 60));
@@ -529,7 +529,7 @@ fn early_interrupts_come_with_the_first_frame_and_again_at_the_end() {
 }
 
 #[test]
-fn who_sent_a_large_segment_is_told_later_and_only_if_it_wants_to_know_then() {
+fn the_completion_of_a_large_segment_is_delayed_and_may_be_suppressed() {
     let (mut hub, mut a, _b) = Hub::pair("coalesce", EVENTS);
     let wait = Some(Switches::default().tx_coalesce.0);
     for (number, wants, told) in [(0, 0, 1), (1, 2, 1), (2, 2, 2)] {
@@ -551,7 +551,7 @@ fn who_sent_a_large_segment_is_told_later_and_only_if_it_wants_to_know_then() {
 const LARGE: usize = 6000;
 
 #[test]
-fn who_sends_more_or_little_or_much_is_told_at_the_next_look() {
+fn other_completions_are_sent_at_the_next_poll() {
     let (mut hub, mut a, _b) = Hub::pair("next-look", PLAIN);
     a.send(&frame(0, LARGE));
     hub.pass();
@@ -587,7 +587,7 @@ fn who_sends_more_or_little_or_much_is_told_at_the_next_look() {
 }
 
 #[test]
-fn who_is_owed_something_is_told_when_its_ring_is_stopped_and_by_the_next_daemon() {
+fn pending_completions_are_sent_on_a_stop_and_by_the_next_daemon() {
     let (mut hub, mut a, _b) = Hub::pair("owed", PLAIN);
     a.send(&frame(1, LARGE));
     hub.pass();

@@ -78,10 +78,10 @@ fn connects(from: &Path, to: &Path, address: &str) {
     });
     let address = address.parse().unwrap();
     let mut stream = on(from, || {
-        TcpStream::connect_timeout(&address, common::PATIENCE)
+        TcpStream::connect_timeout(&address, common::TIMEOUT)
     })
     .unwrap();
-    stream.set_read_timeout(Some(common::PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(common::TIMEOUT)).unwrap();
     stream.write_all(b"ping").unwrap();
     let mut word = [0; 4];
     stream.read_exact(&mut word).unwrap();
@@ -123,7 +123,7 @@ fn a_direct_link_leaves_the_host_its_own_wire() {
         for end in [Signal::TERM, Signal::KILL] {
             segment.container_reaches_out(world);
             segment.host_has_its_wire(world, "beside the daemon");
-            // What is the host's alone is no business of the containers.
+            // Frames of the host's own address do not reach containers.
             let [before] = daemon.counters("c0", ["sent_frames"]);
             world.at(&segment.other, "ping -n -c 50 -i 0.002 -W 20 192.0.2.1");
             let [after] = daemon.counters("c0", ["sent_frames"]);
@@ -133,7 +133,7 @@ fn a_direct_link_leaves_the_host_its_own_wire() {
             signal(&daemon, end);
             daemon.process.0.wait().unwrap();
             if end == Signal::KILL {
-                // What was decided stays in force.
+                // Routes stay in force.
                 world.at(&segment.container, "ping -n -c 3 -i 0.05 -W 20 10.7.0.2");
             }
             segment.host_has_its_wire(world, &format!("after {end:?}"));

@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_and_leaves_the_buffer() {
+    fn messages_that_do_not_fit_are_refused_and_leave_the_buffer() {
         let mut out = b"before".to_vec();
         for argument in [MAX_PAYLOAD, 70_000] {
             let exec = Exec {

@@ -97,7 +97,6 @@ pub struct Vxlan {
 }
 
 impl Vxlan {
-    /// Size in bytes.
     pub const BYTES: usize = 8;
 
     /// Reads a datagram: its header and the frame.
@@ -146,7 +145,6 @@ pub struct PrivateHeader {
 }
 
 impl PrivateHeader {
-    /// Size in bytes.
     pub const BYTES: usize = 40;
 
     /// Reads a datagram: its header and the slice, which lies inside of the frame.
@@ -204,12 +202,10 @@ impl PrivateHeader {
 pub struct Sealed {
     /// Which keys, as the receiver calls them.
     pub session: u32,
-    /// The nonce.
     pub counter: u64,
 }
 
 impl Sealed {
-    /// Size in bytes.
     pub const BYTES: usize = 16;
     /// Size of the tag at the end.
     pub const TAG_BYTES: usize = 16;
@@ -247,7 +243,6 @@ impl Sealed {
 /// The header of a handshake's message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Handshake {
-    /// Whether it answers.
     pub answer: bool,
     /// The sender's index of the session.
     pub sender: u32,
@@ -256,7 +251,6 @@ pub struct Handshake {
 }
 
 impl Handshake {
-    /// Size in bytes.
     pub const BYTES: usize = 12;
 
     /// Reads a datagram: its header and the rest.

@@ -124,7 +124,6 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
         self.buffer.as_mut()[field::MAGIC].copy_from_slice(&PACKET_MAGIC.to_be_bytes());
     }
 
-    /// Writes the flow.
     pub fn set_flow(&mut self, flow: u16) {
         self.buffer.as_mut()[field::FLOW].copy_from_slice(&flow.to_be_bytes());
     }

@@ -195,7 +195,6 @@ impl Record {
 /// A block of records of one kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Samples {
-    /// Their origin.
     pub kind: SampleKind,
     /// The records, in the order they were taken.
     pub records: Vec<Record>,
@@ -206,9 +205,7 @@ pub struct Samples {
 pub enum Message {
     /// Set up; peers may start.
     Ready(Ready),
-    /// A phase begins.
     Progress(Progress),
-    /// Records.
     Samples(Samples),
     /// The end of a run.
     Report(Box<Report>),

@@ -39,7 +39,6 @@ pub struct TapRecord {
     pub time_ns: u64,
     /// The packet's number in its flow.
     pub sequence: u32,
-    /// Its flow.
     pub flow: u16,
     /// On which CPU the tap ran.
     pub cpu: u16,
@@ -78,9 +77,7 @@ pub struct Stolen {
     pub since_ns: u64,
     /// The reading that found it.
     pub until_ns: u64,
-    /// How much.
     pub stolen_ns: u64,
-    /// From which CPU.
     pub cpu: u16,
 }
 
@@ -107,16 +104,13 @@ pub enum EventKind {
     Wakeup = 2,
     /// The handler of interrupt `a` begins.
     IrqEntry = 3,
-    /// The handler ends.
     IrqExit = 4,
     /// Softirq `a` begins; `detail` is 1 if it began before, at an unknown time.
     SoftirqEntry = 5,
-    /// The softirq ends.
     SoftirqExit = 6,
     /// An interrupt without a number begins: `detail` is a [`vector`], and of the local timer's `a` says for
     /// how many ns it was due.
     VectorEntry = 7,
-    /// The interrupt ends.
     VectorExit = 8,
     /// A timer's function at address `b` begins.
     HrtimerEntry = 9,
@@ -184,16 +178,12 @@ pub mod vector {
     pub const THERMAL: u8 = 7;
 }
 
-/// One kernel event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
-    /// When.
     pub time_ns: u64,
     /// Time that the hypervisor had taken from this CPU until then; 0 where it does not say.
     pub steal_ns: u64,
-    /// On which CPU.
     pub cpu: u16,
-    /// The kind.
     pub kind: EventKind,
     /// See the kinds.
     pub detail: u8,

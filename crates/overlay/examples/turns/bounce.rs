@@ -1,4 +1,4 @@
-//! How far apart two processors are at the moment.
+//! The present distance of two CPUs.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,15 +14,15 @@ const TRIPS: u64 = 100;
 struct Line(AtomicU64);
 static LINE: Line = Line(AtomicU64::new(0));
 
-/// Somebody at the other processor to hand a cache line to, who sleeps otherwise.
+/// A thread at the other CPU that returns a cache line, and sleeps otherwise.
 pub struct Bounce {
     ask: Sender<()>,
     done: Receiver<()>,
 }
 
 impl Bounce {
-    /// Starts a thread at that processor, and sleeps until it is there: a thread begins at its parent's
-    /// processor, and would never leave it while a real-time parent spins there.
+    /// Starts a thread at that CPU, and sleeps until it is there: a thread starts at its parent's CPU, and would never leave
+    /// it while a real-time parent spins there.
     pub fn start(cpu: usize) -> io::Result<Bounce> {
         let ((ask, asked), (say, done)) = (channel(), channel());
         let (arrive, arrived) = channel();
@@ -42,7 +42,7 @@ impl Bounce {
         Ok(Bounce { ask, done })
     }
 
-    /// Nanoseconds from the calling thread's processor to the other and back.
+    /// Nanoseconds from the calling thread's CPU to the other and back.
     pub fn measure(&self) -> u64 {
         LINE.0.store(0, Ordering::Release);
         if self.ask.send(()).is_err() {
@@ -70,7 +70,7 @@ fn pass(number: u64) {
     LINE.0.store(number + 1, Ordering::Release);
 }
 
-/// From now on the calling thread is at that processor.
+/// Pins the calling thread to a CPU.
 pub fn pin(cpu: usize) -> io::Result<()> {
     let mut set = rustix::thread::CpuSet::new();
     set.set(cpu);

@@ -10,19 +10,19 @@ use std::time::{Duration, Instant};
 use super::Outcome;
 use super::bounce::pin;
 
-/// Of a request and of its response.
+/// Length of a request and of its response.
 const REQUEST_BYTES: usize = 64;
-/// Round trips of one turn, behind those that nobody looks at.
+/// Round trips of one turn, and of its warm-up.
 const TRIPS: usize = 256;
 const WARM_UP_TRIPS: usize = 32;
-/// How long a turn of a stream is, behind that in which it finds its pace.
+/// Duration of a stream's turn, and of its warm-up.
 const STREAM: Duration = Duration::from_millis(25);
 const WARM_UP: Duration = Duration::from_millis(8);
-/// What one call of a stream of TCP writes and reads.
+/// Bytes per call of a TCP stream.
 const CHUNK_BYTES: usize = 128 * 1024;
 const UDP_HEADERS: usize = 28;
-/// For a datagram that was lost, and a connection that stands still.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Timeout of a lost datagram or a stalled connection.
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// As netperf calls them.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -136,8 +136,8 @@ impl Test {
         let socket = if matches!(self, Test::TcpRr | Test::TcpStream) {
             let stream = TcpStream::connect(to)?;
             stream.set_nodelay(true)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            stream.set_write_timeout(Some(PATIENCE))?;
+            stream.set_read_timeout(Some(TIMEOUT))?;
+            stream.set_write_timeout(Some(TIMEOUT))?;
             Socket::Tcp(stream)
         } else {
             let any: IpAddr = if to.is_ipv4() {
@@ -147,7 +147,7 @@ impl Test {
             };
             let socket = UdpSocket::bind((any, 0))?;
             socket.connect(to)?;
-            socket.set_read_timeout(Some(PATIENCE))?;
+            socket.set_read_timeout(Some(TIMEOUT))?;
             Socket::Udp(socket)
         };
         Ok(Client {
@@ -198,7 +198,7 @@ impl Client {
         let took = self.send_for(STREAM)?;
         let arrived = self.arrived.load(Ordering::Relaxed) - arrived;
         let worked = busy()? - worked;
-        // What is on its way belongs to nobody's turn.
+        // Bytes in flight belong to no turn.
         let mut last = u64::MAX;
         while last != self.arrived.load(Ordering::Relaxed) {
             last = self.arrived.load(Ordering::Relaxed);
@@ -224,12 +224,12 @@ impl Client {
     }
 }
 
-/// Seconds that all processors together have worked.
+/// Busy seconds of all CPUs together.
 fn busy() -> Outcome<f64> {
     let text = std::fs::read_to_string("/proc/stat")?;
     let words = text.lines().next().unwrap_or_default().split_whitespace();
     let ticks: Vec<f64> = words.skip(1).filter_map(|word| word.parse().ok()).collect();
-    // user, nice, system, (idle, waiting,) hard and soft interrupts.
+    // user, nice, system, (idle, iowait,) hardirq and softirq.
     let [user, nice, system, _, _, hard, soft, ..] = ticks[..] else {
         return Err("/proc/stat is of another form".into());
     };

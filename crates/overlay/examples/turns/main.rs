@@ -1,15 +1,14 @@
-//! Several ways through a network in turn, some milliseconds each, so that whatever a machine does to one way
-//! it does to all. For `bench/overlay-containers`.
+//! Several network paths in turn, some milliseconds each, so that disturbances of the machine affect all paths alike.
+//! For `bench/overlay-containers`.
 //!
 //!     turns tcp-rr|udp-rr|tcp-stream|udp-stream CLIENT-CPU SERVER-CPU SECONDS WAY...
 //!
 //! A WAY is CLIENT-NETNS,SERVER-NETNS,ADDRESS,MTU: names of `ip netns`, the server's address, and the longest
-//! packet. All clients are on one processor and all servers on another, or on the same one.
+//! packet. All clients are on one CPU and all servers on another, or on the same one.
 //!
-//! Prints a line a round: how many nanoseconds a cache line took from one processor to the other and back,
-//! before and after (0: it is one processor), and of each way the median round trip of 64 bytes in nanoseconds
-//! (`-rr`), or how many bytes a second arrived and how many seconds all processors worked for a GB (`-stream`).
-//! Each round has an order of its own.
+//! Prints a line per round. It begins with the round-trip time of a cache line between both CPUs in ns, before and after
+//! (0: one CPU). Then follows for each WAY the median round trip of 64 bytes in ns (`-rr`), or bytes per second and busy
+//! seconds of all CPUs per GB (`-stream`). Each round has a random order.
 
 mod bounce;
 mod ends;

@@ -13,13 +13,12 @@ const KEPT: CapabilitySet = CapabilitySet::NET_ADMIN
     .union(CapabilitySet::SYS_ADMIN)
     .union(CapabilitySet::SYS_NICE);
 
-/// Drops all but these, as far as they were there.
 pub fn drop_others() -> io::Result<()> {
     clear_ambient_capability_set()?;
     let now = capabilities(None)?;
     if now.effective.contains(CapabilitySet::SETPCAP) {
         for capability in CapabilitySet::all().iter() {
-            // Those that the kernel does not know are not there.
+            // The kernel may not know all of them.
             let _ = remove_capability_from_bounding_set(capability);
         }
     }

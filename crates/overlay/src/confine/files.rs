@@ -1,4 +1,4 @@
-//! Which files can be opened, by Landlock: rules for a thread and what it starts, which nobody can take back.
+//! Files that can be opened, by Landlock: irrevocable rules for a thread and its children.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;

@@ -22,8 +22,8 @@ fn checked(result: libc::c_long) -> io::Result<i32> {
 }
 
 /// Has the kernel ask a program before each system call of this process from now on. Speculation stays as it is: before
-/// Linux 5.16 a filter would otherwise slow down all code (Documentation/userspace-api/spec_ctrl.rst), and no code of
-/// others runs here.
+/// Linux 5.16 a filter would otherwise slow down all code (Documentation/userspace-api/spec_ctrl.rst), and no foreign code
+/// runs here.
 pub fn filter(program: &[sock_filter]) -> io::Result<()> {
     let len = u16::try_from(program.len()).map_err(io::Error::other)?;
     let program = libc::sock_fprog {
@@ -54,7 +54,7 @@ pub fn ruleset(handled: u64) -> io::Result<OwnedFd> {
             0,
         )
     })?;
-    // SAFETY: a descriptor that the kernel just made and nobody else owns.
+    // SAFETY: a descriptor that the kernel just made and no other object owns.
     Ok(unsafe { OwnedFd::from_raw_fd(rules) })
 }
 

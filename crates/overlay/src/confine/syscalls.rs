@@ -83,7 +83,7 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_brk,
     libc::SYS_mincore,
     libc::SYS_membarrier,
-    // Threads, their signals and processors.
+    // Threads, their signals and CPUs.
     libc::SYS_set_robust_list,
     libc::SYS_rseq,
     libc::SYS_gettid,
@@ -114,7 +114,7 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_exit_group,
 ];
 
-/// What this architecture has of an older kind.
+/// Older system calls of this architecture.
 #[cfg(target_arch = "x86_64")]
 const OLDER: &[c_long] = &[
     libc::SYS_epoll_wait,
@@ -136,13 +136,13 @@ const OLDER: &[c_long] = &[libc::SYS_set_tid_address];
 
 /// A rule about the lower half of an argument.
 enum Argument {
-    /// It is one of these.
+    /// One of these.
     Is(usize, &'static [u32]),
-    /// It is none of these.
+    /// None of these.
     IsNot(usize, &'static [u32]),
-    /// It has all bits of the first mask and none of the second.
+    /// All bits of the first mask and none of the second.
     Bits(usize, u32, u32),
-    /// It is this process.
+    /// This process.
     IsOwn(usize),
 }
 
@@ -185,7 +185,7 @@ const CONDITIONAL: &[(c_long, Argument)] = &[
             ],
         ),
     ),
-    // Nothing is typed into the terminal of whoever started the daemon.
+    // TIOCSTI types into the terminal of the parent process.
     (
         libc::SYS_ioctl,
         Argument::IsNot(1, &[libc::TIOCSTI as u32, TIOCLINUX]),

@@ -24,7 +24,6 @@ pub struct Client {
     stream: BufReader<Box<dyn Stream>>,
 }
 
-/// An error answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// Column of the error in the line, from 1.

@@ -17,7 +17,6 @@ use crate::tls::{self, Credentials};
 
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// A listening address.
 #[derive(Debug)]
 pub struct Remote {
     listener: TcpListener,

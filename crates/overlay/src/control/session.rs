@@ -9,7 +9,6 @@ use latlab_model::overlay::{Command, ListWhat, Overlay};
 use crate::daemon::{Daemon, Error};
 use crate::sync::lock;
 
-/// Uncommitted changes.
 struct Draft {
     overlay: Overlay,
     revision: u64,

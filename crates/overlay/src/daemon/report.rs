@@ -33,7 +33,7 @@ const METRICS: [Metric; 11] = [
     ("copied_bytes", "Bytes copied in user space", |c| c.copied()),
     (
         "faults",
-        "Rings and connections ended for the other side's mistakes",
+        "Rings and connections ended for the peer's errors",
         |c| c.faults.load(Relaxed),
     ),
     ("slow_rounds", "Looks of a dispatcher that took long", |c| {

@@ -41,12 +41,11 @@ pub(super) struct Poll {
     pub window: Option<u64>,
 }
 
-/// What a wakeup requires.
+/// Reaction to a wakeup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Woken {
     /// Nothing: the port is being polled.
     Ignored,
-    /// Disarm the wakeup.
     Disarm,
     /// Arm and disarm it: the guest kicked before it saw the suppression.
     Rearm,

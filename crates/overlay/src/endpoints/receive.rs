@@ -4,7 +4,6 @@ use std::os::fd::BorrowedFd;
 
 use crate::frames::Batch;
 
-/// Receives frames.
 pub trait Receive {
     /// Appends the frames that have arrived to the batch, in order and at most as many as fit; returns their number.
     /// Malformed frames are dropped and counted.

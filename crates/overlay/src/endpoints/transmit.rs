@@ -2,7 +2,6 @@
 
 use crate::frames::Batch;
 
-/// Sends frames.
 pub trait Transmit: Send {
     /// Sends the frames of the batch that `which` lists, in order. Never blocks: frames without room are dropped and
     /// counted.

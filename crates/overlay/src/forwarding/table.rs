@@ -41,7 +41,6 @@ pub(super) struct TablePort {
     pub is_bound: bool,
 }
 
-/// A route.
 #[derive(Debug)]
 struct Rule {
     source: Match,

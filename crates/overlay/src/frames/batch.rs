@@ -1,48 +1,44 @@
-//! A batch: the frames of one pass, in two arenas that are never given back.
+//! A batch: the frames of one pass, in two arenas that are reused.
 
 use super::checksum::Sum;
 use super::offload::Offload;
 use super::sys::Segment;
 use crate::endpoints::port_id::PortId;
 
-/// How much of a frame is copied at once: Ethernet, two VLAN tags, IPv6 and a full TCP header fit,
-/// and so does a whole small frame.
+/// Bytes of a frame that are copied: Ethernet, two VLAN tags, IPv6 and a full TCP header fit, or a whole small frame.
 pub const HEAD: usize = 128;
 
-/// Most stretches of borrowed memory behind a frame's head. Sinks hand them to the kernel in one call, which
-/// takes at most 1024 with their own headers (`UIO_MAXIOV`, writev(2)).
+/// Maximum number of borrowed segments behind a frame's head. Senders pass them to the kernel in one call, which takes at
+/// most 1024 with their headers (`UIO_MAXIOV`, writev(2)).
 pub const MAX_SEGMENTS: usize = 512;
 
-/// How many links a frame may pass, as IPv4's hosts choose it (RFC 1700).
+/// Maximum number of links that a frame may pass, as for IPv4's TTL (RFC 1700).
 pub const HOPS: u8 = 64;
 
-/// The network of a frame whose way in does not say (an interface's frames get theirs from the
-/// dispatcher).
+/// VNI of an interface's frame before the dispatcher sets it.
 pub const NETWORK_UNKNOWN: u32 = u32::MAX;
 
-/// A frame on its way. The layout keeps what every frame needs in the first cache line.
+/// A frame. The fields that every frame needs are in the first cache line.
 #[derive(Debug, Clone)]
 pub struct Frame {
-    /// Bytes of the whole frame, Ethernet header included, frame check sequence not.
+    /// Length with the Ethernet header, without the frame check sequence.
     pub len: u32,
-    /// The network (VXLAN's VNI) in which it travels.
+    /// VNI.
     pub network: u32,
-    /// Where it came in.
     pub ingress: PortId,
     head_len: u16,
     first_segment: u32,
     segments: u16,
-    /// How many more links it may pass (a link's private header carries that on).
+    /// Links that the frame may still pass (transmitted in a link's private header).
     pub hops: u8,
-    /// The daemon that it entered the overlay at, or 0 when that is not known or it is this one.
+    /// Number of the daemon where the frame entered the overlay; 0: unknown or this one.
     pub origin: u64,
-    /// What the sender left to do.
     pub offload: Offload,
     head: [u8; HEAD],
 }
 
 impl Frame {
-    /// The first bytes, as they were when the frame was received.
+    /// The copied first bytes.
     #[must_use]
     pub fn head(&self) -> &[u8] {
         &self.head[..usize::from(self.head_len)]
@@ -52,7 +48,6 @@ impl Frame {
         &mut self.head[..usize::from(self.head_len)]
     }
 
-    /// The destination address.
     #[must_use]
     pub fn destination(&self) -> [u8; 6] {
         [
@@ -65,7 +60,6 @@ impl Frame {
         ]
     }
 
-    /// The source address.
     #[must_use]
     pub fn source(&self) -> [u8; 6] {
         [
@@ -79,28 +73,23 @@ impl Frame {
     }
 }
 
-/// Frames of one pass, in the order in which they came.
-///
-/// Every frame has at least an Ethernet header ([`Batch::push`] refuses shorter ones), so addresses
-/// can be read without asking.
+/// Frames of one pass, in order of arrival. [`Batch::push`] refuses frames without an Ethernet header, so addresses can
+/// be read unchecked.
 #[derive(Debug)]
 pub struct Batch {
-    /// Places of frames, written again and again: what a frame does not use of its head is not cleared,
-    /// which would cost as much as the copy of a small frame.
-    places: Vec<Frame>,
-    /// How many of them hold a frame.
+    /// Reused frames. Unused bytes of a head are not cleared, which would cost as much as the copy of a small frame.
+    slots: Vec<Frame>,
     used: usize,
     segments: Vec<Segment>,
 }
 
-/// A frame that a batch does not take.
+/// Why a batch refuses a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unfit {
-    /// Too short to have addresses and a type.
     #[error("shorter than an Ethernet header")]
     TooShort,
-    /// Its receiver has to copy it into one buffer first.
-    #[error("in more than {MAX_SEGMENTS} stretches of memory")]
+    /// The receiver has to copy the frame into one buffer first.
+    #[error("in more than {MAX_SEGMENTS} segments of memory")]
     TooManySegments,
 }
 
@@ -121,45 +110,42 @@ impl Batch {
             head: [0; HEAD],
         };
         Batch {
-            places: vec![empty; room],
+            slots: vec![empty; room],
             used: 0,
             segments: Vec::with_capacity(room * 4),
         }
     }
 
-    /// How many frames still fit.
+    /// Number of frames that still fit.
     #[must_use]
     pub fn room(&self) -> usize {
-        self.places.len() - self.used
+        self.slots.len() - self.used
     }
 
-    /// The frames.
     #[must_use]
     pub fn frames(&self) -> &[Frame] {
-        &self.places[..self.used]
+        &self.slots[..self.used]
     }
 
-    /// The frames, to give those of an interface their network.
     pub fn frames_mut(&mut self) -> &mut [Frame] {
-        &mut self.places[..self.used]
+        &mut self.slots[..self.used]
     }
 
-    /// The frame that came last, for a link that knows where it has been.
+    /// The last frame, for a link's hops and origin.
     pub fn last_mut(&mut self) -> Option<&mut Frame> {
         self.frames_mut().last_mut()
     }
 
-    /// What follows the frame's head, in the sender's memory.
+    /// The frame's bytes behind the head, in the sender's memory.
     #[must_use]
     pub fn rest(&self, frame: &Frame) -> &[Segment] {
         let first = frame.first_segment as usize;
         &self.segments[first..first + usize::from(frame.segments)]
     }
 
-    /// Makes the last frame longer; false when it has [`MAX_SEGMENTS`] already. Its headers say nothing of
-    /// that until somebody writes it there.
+    /// Appends to the last frame, unless it has [`MAX_SEGMENTS`] already. The caller updates its headers.
     pub(super) fn extend_last(&mut self, segment: Segment) -> bool {
-        let frame = self.places[..self.used].last_mut();
+        let frame = self.slots[..self.used].last_mut();
         let Some(frame) = frame.filter(|frame| usize::from(frame.segments) < MAX_SEGMENTS) else {
             return false;
         };
@@ -170,7 +156,7 @@ impl Batch {
         true
     }
 
-    /// Adds the last frame's bytes from an offset in its head on to a sum.
+    /// Adds the last frame's bytes, from an offset in its head on, to a sum.
     pub(super) fn sum_last(&self, from: usize, sum: &mut Sum) {
         if let Some(frame) = self.frames().last() {
             sum.add(frame.head().get(from..).unwrap_or_default());
@@ -180,13 +166,13 @@ impl Batch {
         }
     }
 
-    /// Forgets all frames; called when every one has been sent or dropped.
+    /// Removes all frames, once every one has been sent or dropped.
     pub fn clear(&mut self) {
         self.used = 0;
         self.segments.clear();
     }
 
-    /// Takes a frame that lies in `pieces`, in order, and copies its head.
+    /// Adds the frame in `pieces`, in order, and copies its head.
     ///
     /// # Errors
     ///
@@ -194,7 +180,7 @@ impl Batch {
     ///
     /// # Panics
     ///
-    /// When there is no room; who receives asks first.
+    /// If there is no room.
     #[inline]
     pub fn push(
         &mut self,
@@ -205,7 +191,7 @@ impl Batch {
     ) -> Result<(), Unfit> {
         assert!(self.room() > 0, "a batch is never filled beyond its room");
         let first_segment = self.segments.len();
-        let frame = &mut self.places[self.used];
+        let frame = &mut self.slots[self.used];
         let mut head = 0;
         let mut len = 0;
         for piece in pieces {
@@ -221,9 +207,10 @@ impl Batch {
         let (Ok(len), true, true) = (u32::try_from(len), segments <= MAX_SEGMENTS, head >= 14)
         else {
             self.segments.truncate(first_segment);
-            return Err(match segments <= MAX_SEGMENTS {
-                true => Unfit::TooShort,
-                false => Unfit::TooManySegments,
+            return Err(if segments <= MAX_SEGMENTS {
+                Unfit::TooShort
+            } else {
+                Unfit::TooManySegments
             });
         };
         (frame.len, frame.network, frame.ingress) = (len, network, ingress);

@@ -1,26 +1,23 @@
-//! The Internet checksum (RFC 1071), over bytes that lie in pieces.
+//! The Internet checksum (RFC 1071), over scattered bytes.
 //!
-//! Words are summed in the machine's byte order: the sum of swapped words is the swapped sum (RFC 1071,
-//! 2 (B)), so nothing is swapped on the way and the result is stored as it is.
+//! Words are summed in the machine's byte order: the sum of swapped words is the swapped sum (RFC 1071, 2 (B)), so the
+//! result is stored unswapped.
 
 use super::sys::{Segment, sum_of};
 
-/// A sum under way.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sum {
     total: u64,
-    /// Whether an odd number of bytes has been added: the next one is the second of its word.
+    /// Whether an odd number of bytes was added: the next one is the second of its word.
     odd: bool,
 }
 
 impl Sum {
-    /// Adds bytes.
     pub fn add(&mut self, bytes: &[u8]) {
         self.take(sum_of(bytes), bytes.len());
     }
 
-    /// Adds what lies in somebody else's memory. It is read once; who changes it meanwhile gets a
-    /// wrong sum and nothing else.
+    /// Adds borrowed memory, read once: a guest that changes it meanwhile only gets a wrong sum.
     pub fn add_segment(&mut self, segment: Segment) {
         self.take(segment.sum(), segment.len());
     }
@@ -40,20 +37,19 @@ impl Sum {
         self.odd ^= len % 2 == 1;
     }
 
-    /// The sum's complement, as it is stored.
+    /// The complement, as stored in a header.
     #[must_use]
     pub fn finish(self) -> [u8; 2] {
         (!fold(self.total)).to_ne_bytes()
     }
 
-    /// As it is stored by who leaves the rest to others: the sum itself, not its complement.
+    /// The sum itself, as stored in a header whose checksum is left to compute.
     #[must_use]
     pub fn partial(self) -> [u8; 2] {
         fold(self.total).to_ne_bytes()
     }
 
-    /// As [`Sum::finish`], but a zero becomes 0xffff, which means the same, and which UDP does not take
-    /// for "no checksum" (RFC 768).
+    /// As [`Sum::finish`], with 0xffff instead of zero, which in UDP means "no checksum" (RFC 768).
     #[must_use]
     pub fn finish_nonzero(self) -> [u8; 2] {
         match self.finish() {
@@ -62,7 +58,7 @@ impl Sum {
         }
     }
 
-    /// Whether the bytes, their checksum among them, are what was sent.
+    /// Whether bytes that include their checksum are valid.
     #[must_use]
     pub fn is_valid(self) -> bool {
         fold(self.total) == 0xffff
@@ -102,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn in_pieces_of_any_length_it_is_the_same() {
+    fn pieces_of_any_length_give_the_same_sum() {
         let mut random = Random(7);
         let bytes = random.bytes(3000);
         for _ in 0..500 {
@@ -120,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sum_of_zero_is_stored_as_ones_where_zero_says_something() {
+    fn zero_is_stored_as_ones_where_it_has_a_meaning() {
         let mut sum = Sum::default();
         sum.add(&[0xff, 0xff]);
         assert_eq!(sum.finish(), [0, 0]);

@@ -1,11 +1,10 @@
-//! Which flow a frame belongs to: frames of one stay in order, so they take one way.
+//! Flow hashes: frames of one flow stay in order, so they take one path.
 
 use super::batch::Frame;
 use super::headers::Headers;
 
 impl Frame {
-    /// A number below 2³² that frames of one flow share: of their Ethernet addresses, and of their IP
-    /// addresses and ports where they have such.
+    /// A hash below 2³² of the Ethernet addresses, and of IP addresses and ports if there are any.
     #[must_use]
     pub fn flow(&self) -> u64 {
         let head = self.head();

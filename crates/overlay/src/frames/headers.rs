@@ -1,26 +1,25 @@
-//! Where a frame's headers end: Ethernet with VLAN tags, IPv4 or IPv6, TCP or UDP.
+//! Offsets of a frame's headers: Ethernet with VLAN tags, IPv4 or IPv6, TCP or UDP.
 //!
-//! Only what software segmentation needs to know. What cannot be cut (a fragment, a tunnel) is
-//! refused with its reason, never guessed at.
+//! Only as needed for software segmentation. Frames that cannot be segmented (fragments, tunnels) are refused with a
+//! reason.
 
 use super::checksum::Sum;
 
-/// Why a frame is not cut or completed.
+/// Why a frame is not segmented or its checksum not computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Refused {
-    /// Headers end beyond the frame, or beyond what a sane sender uses.
+    /// Headers beyond the frame, or longer than any sane sender's.
     #[error("headers that do not fit the frame")]
     Headers,
-    /// Neither TCP nor UDP over IP, or not what the offload header says.
+    /// Neither TCP nor UDP over IP, or not the offload header's protocol.
     #[error("not the protocol that is to be cut")]
     Protocol,
-    /// A part of a datagram cannot be cut again.
     #[error("a fragment")]
     Fragment,
-    /// The checksum to complete is not the one of the outermost transport header.
+    /// The checksum is not that of the outermost transport header.
     #[error("a tunnel inside, which only its sender can cut")]
     Tunnel,
-    /// More pieces than [`super::MAX_PIECES`]: a few bytes of a guest's would become many frames.
+    /// More pieces than [`super::MAX_PIECES`]: a few bytes would become many frames.
     #[error("too many pieces")]
     TooMany,
 }
@@ -28,15 +27,11 @@ pub enum Refused {
 /// A frame's layout, as offsets from its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Headers {
-    /// Where the IP header starts.
     pub network: usize,
-    /// Where the TCP or UDP header starts.
     pub transport: usize,
-    /// Where the payload starts.
     pub payload: usize,
-    /// Whether it is IPv6.
     pub ipv6: bool,
-    /// Whether it is TCP; UDP otherwise.
+    /// TCP; UDP otherwise.
     pub tcp: bool,
 }
 
@@ -47,7 +42,7 @@ const IPV6: u16 = 0x86dd;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-/// Two tags are in use (802.1ad); a third would be an attempt at something.
+/// Two tags are in use (802.1ad).
 const MAX_TAGS: usize = 2;
 const MAX_EXTENSIONS: usize = 4;
 
@@ -63,11 +58,11 @@ fn u8_at(bytes: &[u8], at: usize) -> Result<u8, Refused> {
 }
 
 impl Headers {
-    /// Reads the beginning of a frame.
+    /// Parses the headers of a frame.
     ///
     /// # Errors
     ///
-    /// What is not TCP or UDP over IP with all headers inside of `bytes`.
+    /// Frames other than TCP or UDP over IP, with all headers within `bytes`.
     pub fn parse(bytes: &[u8]) -> Result<Headers, Refused> {
         let mut at = 12;
         let mut tags = 0;
@@ -109,15 +104,14 @@ impl Headers {
 }
 
 impl Headers {
-    /// Where the IP packet ends, as its header says. `head` is what these headers were read from.
+    /// End of the IP packet by its length field. `head` holds these headers.
     pub(super) fn end(&self, head: &[u8]) -> usize {
         let (at, more) = if self.ipv6 { (4, 40) } else { (2, 0) };
         let at = self.network + at;
         self.network + more + usize::from(u16::from_be_bytes([head[at], head[at + 1]]))
     }
 
-    /// The sum of the pseudo header, with `behind` bytes from the transport header on (RFC 9293, 3.1;
-    /// RFC 8200, 8.1).
+    /// Sum of the pseudo header, with `behind` bytes from the transport header on (RFC 9293, 3.1; RFC 8200, 8.1).
     pub(super) fn pseudo(&self, head: &[u8], behind: usize) -> Sum {
         let addresses = if self.ipv6 { 8..40 } else { 12..20 };
         let mut sum = Sum::default();
@@ -127,7 +121,7 @@ impl Headers {
         sum
     }
 
-    /// Writes what depends on the frame's length into the IP header.
+    /// Writes the length into the IP header, and its checksum.
     pub(super) fn set_end(&self, head: &mut [u8], end: usize) {
         let (network, transport) = (self.network, self.transport);
         if self.ipv6 {
@@ -148,10 +142,9 @@ pub(super) fn put(bytes: &mut [u8], at: usize, number: usize) {
     bytes[at..at + 2].copy_from_slice(&low[low.len() - 2..]);
 }
 
-/// Where the checksum of a frame is still to be computed although nothing says so: who sent it left
-/// that to a card which was not there, as Linux does with what goes through a veth. Such a checksum is
-/// the sum of the pseudo header alone. One in 65536 complete ones looks alike, and computing those
-/// again gives what they are.
+/// Headers and offset of a checksum that is left to compute although no offload header says so, as in Linux' frames
+/// through a veth. Such a checksum is the sum of the pseudo header alone. One in 65536 valid ones looks alike, and
+/// computing it again gives the same value.
 #[must_use]
 pub fn uncompleted(frame: &[u8]) -> Option<(Headers, u16)> {
     let headers = Headers::parse(frame).ok()?;
@@ -162,7 +155,7 @@ pub fn uncompleted(frame: &[u8]) -> Option<(Headers, u16)> {
     (frame[at..at + 2] == partial).then_some((headers, offset))
 }
 
-/// Whether it is IPv6 (no), the protocol, and where that starts.
+/// Whether it is IPv6 (no), the protocol, and the offset of its header.
 fn ipv4(bytes: &[u8], at: usize) -> Result<(bool, u8, usize), Refused> {
     let first = u8_at(bytes, at)?;
     let length = usize::from(first & 0xf) * 4;
@@ -215,7 +208,7 @@ mod tests {
         for _ in 0..200_000 {
             let len = random.below(160) as usize;
             let mut bytes = random.bytes(len);
-            // Far enough to be looked at.
+            // Valid up to the IP version.
             if len > 15 {
                 bytes[12..14].copy_from_slice(
                     &[0x0800_u16, 0x86dd, 0x8100, 0x88a8][random.below(4) as usize].to_be_bytes(),

@@ -1,10 +1,8 @@
-//! Joins TCP segments that arrive one after the other into one large frame: segmentation undone, so
-//! that what follows (a tap's write, a guest's ring, the receiver's stack) is done once and not
-//! forty times.
+//! Joins consecutive TCP segments into one large frame, so that a tap's write, a guest's ring or the receiver's stack
+//! handles one frame instead of forty.
 //!
-//! The rules are those of the kernel's receive offload (`tcp_gro_receive`): cutting a joined frame again
-//! gives the frames that it was made of, and a segment whose checksum is wrong is never joined, for
-//! the large frame's would hide that.
+//! The rules are those of the kernel's receive offload (`tcp_gro_receive`). Segmenting a joined frame gives the original
+//! frames, and a segment with a wrong checksum is never joined, because the large frame's would hide that.
 
 use std::ops::Range;
 
@@ -19,10 +17,10 @@ const PSH: u8 = 0x08;
 const ACK: u8 = 0x10;
 const ECE: u8 = 0x40;
 
-/// Longest IP packet.
-const LONGEST: usize = 0xffff;
+/// Maximum length of an IP packet.
+const MAX_PACKET: usize = 0xffff;
 
-/// The flow to which the batch's last frame belongs.
+/// Joins frames to a batch's last one.
 #[derive(Debug, Default)]
 pub struct Joiner {
     last: Option<Last>,
@@ -32,22 +30,21 @@ pub struct Joiner {
 #[derive(Debug)]
 struct Last {
     headers: Headers,
-    /// The first segment's head, as it came.
+    /// The first segment's original head.
     head: [u8; HEAD],
-    /// Whether the first segment's checksum is right, or left to compute by whoever sent it.
-    sound: bool,
-    /// Payload of every segment but the last.
+    /// Whether the first segment's checksum is valid, or left to compute.
+    is_valid: bool,
+    /// Payload of every segment except the last.
     size: usize,
-    /// Segments in it.
     count: u16,
-    /// Payload of all of them.
+    /// Payload of all segments.
     payload: usize,
-    /// FIN and PSH of the last: nothing comes after them.
+    /// FIN and PSH of the last segment, which end the frame.
     ending: u8,
 }
 
 impl Joiner {
-    /// The batch's last frame is this one: more may follow it.
+    /// Starts joining to the batch's last frame, which is this one.
     pub fn begin(&mut self, frame: &[u8], offload: &Offload) {
         self.last = match offload.gso {
             Gso::None => Last::of(frame, offload),
@@ -55,7 +52,7 @@ impl Joiner {
         };
     }
 
-    /// Whether the batch's last frame was cut, and its last segment is not the end: more is on its way.
+    /// Whether the batch's last frame is joined and does not end: more segments are under way.
     #[must_use]
     pub fn awaits_more(&self) -> bool {
         let is_open = |last: &Last| last.ending == 0 && last.payload % last.size == 0;
@@ -64,8 +61,7 @@ impl Joiner {
             .is_some_and(|last| last.count > 1 && is_open(last))
     }
 
-    /// Joins a frame, which lies in `segment` too, to the batch's last one if it continues it; whether
-    /// it does.
+    /// Joins a frame, which is also in `segment`, to the batch's last one if it continues it; returns whether it does.
     pub fn join(
         &mut self,
         batch: &mut Batch,
@@ -86,16 +82,16 @@ impl Joiner {
         let Some(payload) = last.continued_by(frame) else {
             return false;
         };
-        if !is_right(frame, &last.headers) {
+        if !is_valid(frame, &last.headers) {
             return false;
         }
-        if !last.sound {
+        if !last.is_valid {
             // The pseudo header first: the rest may have an odd number of bytes.
             let behind = last.headers.payload - last.headers.transport + last.payload;
             let mut sum = last.headers.pseudo(&last.head, behind);
             batch.sum_last(last.headers.transport, &mut sum);
-            last.sound = sum.is_valid();
-            if !last.sound {
+            last.is_valid = sum.is_valid();
+            if !last.is_valid {
                 self.last = None;
                 return false;
             }
@@ -109,8 +105,7 @@ impl Joiner {
         true
     }
 
-    /// Writes into the headers of the batch's last frame what it has become. Nothing is joined to it
-    /// any more.
+    /// Updates the headers of the batch's last frame, and ends joining to it.
     pub fn end(&mut self, batch: &mut Batch) {
         let Some(last) = self.last.take() else { return };
         if last.count == 1 {
@@ -148,10 +143,10 @@ impl Last {
         }
         let payload = payload_of(frame, &headers)?;
         let flags = frame[headers.transport + 13];
-        if !header_is_right(frame, &headers) {
+        if !header_is_valid(frame, &headers) {
             return None;
         }
-        // One that ends a message is the last of its kind; CWR, SYN and the like are for one alone.
+        // FIN and PSH end a frame; CWR, SYN and others are never joined.
         if payload.is_empty() || flags & !ECE != ACK {
             return None;
         }
@@ -161,7 +156,7 @@ impl Last {
         Some(Last {
             headers,
             head,
-            sound: offload.checksum.is_some(),
+            is_valid: offload.checksum.is_some(),
             size: payload.len(),
             count: 1,
             payload: payload.len(),
@@ -169,7 +164,7 @@ impl Last {
         })
     }
 
-    /// The payload of a frame that is what comes next.
+    /// The payload of a frame that continues this one.
     fn continued_by(&self, frame: &[u8]) -> Option<Range<usize>> {
         let Headers {
             network,
@@ -179,7 +174,7 @@ impl Last {
             ..
         } = self.headers;
         let (head, ending) = (&self.head, self.ending);
-        // All that is compared lies before the payload.
+        // All compared bytes precede the payload.
         if frame.len() <= payload || ending != 0 || self.payload % self.size != 0 {
             return None;
         }
@@ -214,28 +209,28 @@ impl Last {
             return None;
         }
         let range = payload_of(frame, &self.headers)?;
-        let fits = payload - network + self.payload + range.len() <= LONGEST;
+        let fits = payload - network + self.payload + range.len() <= MAX_PACKET;
         let fitting = !range.is_empty() && range.len() <= self.size && fits;
         fitting.then_some(range)
     }
 }
 
-/// Where the payload lies, if the IP header's length is the frame's: nothing is behind it.
+/// Range of the payload, if the IP length matches the frame's.
 fn payload_of(frame: &[u8], headers: &Headers) -> Option<Range<usize>> {
     let end = headers.end(frame);
     (end == frame.len()).then_some(headers.payload..end)
 }
 
-/// Whether IPv4's checksum is right; IPv6 has none.
-fn header_is_right(frame: &[u8], headers: &Headers) -> bool {
+/// Whether IPv4's checksum is valid; IPv6 has none.
+fn header_is_valid(frame: &[u8], headers: &Headers) -> bool {
     let mut sum = Sum::default();
     sum.add(&frame[headers.network..headers.transport]);
     headers.ipv6 || sum.is_valid()
 }
 
-/// Whether a segment's checksums are right, or TCP's is left to compute.
-fn is_right(frame: &[u8], headers: &Headers) -> bool {
-    if !header_is_right(frame, headers) {
+/// Whether a segment's checksums are valid, or TCP's is left to compute.
+fn is_valid(frame: &[u8], headers: &Headers) -> bool {
+    if !header_is_valid(frame, headers) {
         return false;
     }
     let mut sum = headers.pseudo(frame, frame.len() - headers.transport);

@@ -1,9 +1,8 @@
-//! Frames on their way through the switch.
+//! Frames in the switch.
 //!
-//! A frame is never copied as a whole before it is known where it goes. Its first bytes (all the
-//! headers that the switch looks at) are copied once into the batch, because a hostile guest may
-//! change its memory while it is read: what was checked is what is sent. The rest stays where the
-//! sender has it and is borrowed until the batch is complete.
+//! A frame is never copied as a whole before its destination is known. Its first bytes, with all headers that the switch
+//! reads, are copied once into the batch: a hostile guest may change its memory meanwhile, and the checked bytes must be
+//! the sent ones. The rest stays in the sender's memory, borrowed until the batch is complete.
 
 mod batch;
 mod checksum;

@@ -1,45 +1,39 @@
-//! What a sender left to the device: checksums not yet computed, segments not yet cut.
+//! Offloads of a frame: checksums and segmentation that the sender left to the device.
 //!
-//! `struct virtio_net_hdr` (virtio 1.2, 5.1.6), the form in which rings, taps and packet sockets all
-//! speak of it. It comes from a guest, so it is read once and checked against the frame before
-//! anybody believes it.
+//! `struct virtio_net_hdr` (virtio 1.2, 5.1.6), as in rings, taps and packet sockets. A guest's header is read once and
+//! checked against the frame before use.
 
-/// What a large frame is to be cut into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Gso {
-    /// It is not large.
     #[default]
     None,
-    /// TCP over IPv4.
     Tcp4,
-    /// TCP over IPv6.
     Tcp6,
     /// UDP datagrams of equal size.
     Udp,
 }
 
-/// A frame's offloads, checked.
+/// Checked offloads of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Offload {
-    /// What the frame is to be cut into.
     pub gso: Gso,
-    /// Whether the sender marked congestion (TCP's ECN with segmentation).
+    /// Congestion mark (TCP's ECN with segmentation).
     pub ecn: bool,
-    /// The payload of each piece, in bytes; zero without segmentation.
+    /// Payload of each segment, in bytes; zero without segmentation.
     pub gso_size: u16,
-    /// Where the bytes to sum start and how far from there the sum belongs, when it is not computed.
+    /// Start of the bytes to sum, and offset of the sum from there, if the checksum is left to compute.
     pub checksum: Option<(u16, u16)>,
-    /// Whether the checksums were verified by somebody trusted.
+    /// Whether the kernel or a NIC has verified the checksums.
     pub verified: bool,
 }
 
-/// Why a header is not believed.
+/// Why a header is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum OffloadError {
-    /// The checksum would be read or written beyond the frame (CVE-2024-11614 in DPDK).
+    /// CVE-2024-11614 in DPDK.
     #[error("the checksum lies outside the frame")]
     Checksum,
-    /// An unknown kind of segmentation, or pieces without a size.
+    /// Unknown kind, or no segment size.
     #[error("unknown segmentation")]
     Segmentation,
 }
@@ -52,14 +46,10 @@ const GSO_UDP_L4: u8 = 5;
 const GSO_ECN: u8 = 0x80;
 
 impl Offload {
-    /// Length of the header in its classic form, without the count of buffers.
+    /// Length of the header without the number of buffers.
     pub const BYTES: usize = 10;
 
-    /// Reads a header that belongs to a frame of `frame` bytes.
-    ///
-    /// # Errors
-    ///
-    /// What cannot be true for such a frame.
+    /// Parses the header of a frame of `frame` bytes.
     pub fn parse(header: &[u8; Self::BYTES], frame: usize) -> Result<Offload, OffloadError> {
         let word = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
         let gso = match header[1] & !GSO_ECN {
@@ -87,7 +77,7 @@ impl Offload {
         })
     }
 
-    /// Writes the header; `headers` is the length of the frame's headers, a hint for who cuts it.
+    /// Encodes the header; `headers`: length of the frame's headers, a hint for segmentation.
     #[must_use]
     #[inline]
     pub fn encode(&self, headers: u16) -> [u8; Self::BYTES] {
@@ -108,7 +98,7 @@ impl Offload {
         if self.gso != Gso::None && self.ecn {
             kind |= GSO_ECN;
         }
-        // As one number: who reads as a whole what was written in pieces waits for them, frame by frame.
+        // As one number: reading the whole would wait for the stores of its parts (store forwarding), for every frame.
         let all = u128::from(u16::from_le_bytes([flags, kind]))
             | u128::from(headers) << 16
             | u128::from(self.gso_size) << 32
@@ -118,12 +108,6 @@ impl Offload {
         bytes.copy_from_slice(&all.to_le_bytes()[..Self::BYTES]);
         bytes
     }
-
-    /// Whether nothing is left to do: any receiver can take the frame as it is.
-    #[must_use]
-    pub fn is_complete(&self) -> bool {
-        self.gso == Gso::None && self.checksum.is_none()
-    }
 }
 
 #[cfg(test)]
@@ -131,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_header_is_read_back() {
+    fn headers_are_parsed_as_they_are_encoded() {
         let offload = Offload {
             gso: Gso::Tcp6,
             ecn: true,

@@ -4,7 +4,6 @@
 pub struct Random(pub u64);
 
 impl Random {
-    /// The next number.
     pub fn bits(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -17,7 +16,6 @@ impl Random {
         self.bits() % end
     }
 
-    /// Some bytes.
     pub fn bytes(&mut self, len: usize) -> Vec<u8> {
         (0..len).map(|_| (self.bits() >> 32) as u8).collect()
     }

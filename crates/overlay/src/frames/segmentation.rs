@@ -1,14 +1,11 @@
-//! What a network card would do for a frame whose receiver cannot: complete its checksum, cut it
-//! into segments.
+//! Software checksums and segmentation, for receivers without these offloads.
 //!
-//! The result lies in an [`Arena`] of the caller's: for each piece the headers, newly written, and a
-//! list of the borrowed stretches of memory with its payload, ready for an iovec. Payload is read once,
-//! for the checksum, and never copied (but for the few bytes that came with the head). The arena keeps
-//! its memory, so that nothing is allocated once it has grown to what the traffic needs.
+//! The result is in the caller's [`Arena`]: for each piece new headers, and a list of the borrowed memory of its payload,
+//! ready for an iovec. Payload is read once, for the checksum, and never copied (except the few bytes in the head). The
+//! arena reuses its memory, so nothing is allocated once it has grown.
 //!
-//! As Linux does it (`tcp_gso_segment`, `__udp_gso_segment`): sequence numbers and IPv4 identifications
-//! count up, FIN and PSH stay with the last segment and CWR with the first, every length and checksum
-//! is written anew.
+//! The rules are Linux' (`tcp_gso_segment`, `__udp_gso_segment`): sequence numbers and IPv4 identifications count up, FIN
+//! and PSH stay with the last segment and CWR with the first, every length and checksum is rewritten.
 
 use std::ops::Range;
 
@@ -18,13 +15,13 @@ use super::headers::{Headers, Refused, put};
 use super::offload::Gso;
 use super::sys::Segment;
 
-/// Most pieces of one frame: 64 KiB in segments of 64 bytes.
+/// Maximum number of pieces of one frame: 64 KiB in segments of 64 bytes.
 pub const MAX_PIECES: usize = 1024;
 
-/// Headers that are longer than [`HEAD`] are looked at up to here.
+/// Maximum length of headers that exceed [`HEAD`].
 const MAX_HEADERS: usize = 2 * HEAD;
 
-/// Pieces of frames, one after the other, each with a head of its own and a borrowed rest.
+/// Pieces of frames, each with its own head and a borrowed rest.
 #[derive(Debug, Default)]
 pub struct Arena {
     bytes: Vec<u8>,
@@ -40,52 +37,49 @@ struct Piece {
 }
 
 impl Arena {
-    /// An empty arena.
     #[must_use]
     pub fn new() -> Arena {
         Arena::default()
     }
 
-    /// Forgets all pieces and keeps the memory.
+    /// Removes all pieces and keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.segments.clear();
         self.pieces.clear();
     }
 
-    /// How many pieces there are.
     #[must_use]
     pub fn len(&self) -> usize {
         self.pieces.len()
     }
 
-    /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
 
-    /// The head of a piece: the prefix that was asked for, and the beginning of the frame.
+    /// The head of a piece: prefix and start of the frame.
     #[must_use]
     pub fn head(&self, piece: usize) -> &[u8] {
         let (from, to) = self.pieces[piece].head;
         &self.bytes[from as usize..to as usize]
     }
 
-    /// What follows the head, in the memory that the batch borrows.
+    /// The rest of a piece, in the memory that the batch borrows.
     #[must_use]
     pub fn rest(&self, piece: usize) -> &[Segment] {
         let (from, to) = self.pieces[piece].rest;
         &self.segments[from as usize..to as usize]
     }
 
-    /// Bytes of a piece, the prefix among them.
+    /// Length of a piece, with the prefix.
     #[must_use]
     pub fn bytes(&self, piece: usize) -> usize {
         self.pieces[piece].len as usize
     }
 
-    /// Adds a frame as it is, its checksum left as the sender left it.
+    /// Adds an unchanged frame, with its offloads.
     pub fn add(&mut self, prefix: &[u8], batch: &Batch, frame: &Frame) {
         let start = self.begin(prefix);
         self.bytes.extend_from_slice(frame.head());
@@ -94,7 +88,7 @@ impl Arena {
         self.end(start, first, prefix.len() + frame.len as usize);
     }
 
-    /// Adds a part of a frame, as it is.
+    /// Adds an unchanged part of a frame.
     pub fn slice(&mut self, prefix: &[u8], batch: &Batch, frame: &Frame, part: Range<usize>) {
         let start = self.begin(prefix);
         let head = frame.head();
@@ -106,7 +100,7 @@ impl Arena {
         self.end(start, first, prefix.len() + part.len());
     }
 
-    /// Adds a piece that has no borrowed rest: what `write` appends.
+    /// Adds a piece without a borrowed rest: the bytes that `write` appends.
     pub fn write(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let start = self.bytes.len();
         write(&mut self.bytes);
@@ -114,11 +108,11 @@ impl Arena {
         self.end(start, first, self.bytes.len() - start);
     }
 
-    /// Adds a frame that is not to be cut, with its checksum completed.
+    /// Adds an unsegmented frame with its checksum computed.
     ///
     /// # Errors
     ///
-    /// A checksum too far inside, or beyond the frame.
+    /// A checksum beyond [`MAX_HEADERS`] or the frame.
     pub fn complete(&mut self, prefix: &[u8], batch: &Batch, frame: &Frame) -> Result<(), Refused> {
         let Some((from, offset)) = frame.offload.checksum else {
             self.add(prefix, batch, frame);
@@ -142,7 +136,7 @@ impl Arena {
             sum.add_segment(*segment);
         }
         let at = start + prefix.len() + field;
-        // Only in UDP a zero means that there is none; its sum is in the seventh byte (RFC 768).
+        // Zero means "no checksum" only in UDP, whose sum is at offset 6 (RFC 768).
         let is_udp = offset == 6;
         self.bytes[at..at + 2].copy_from_slice(&if is_udp {
             sum.finish_nonzero()
@@ -153,13 +147,8 @@ impl Arena {
         Ok(())
     }
 
-    /// Cuts a frame with segmentation into pieces with `size` bytes of payload (the sender's
-    /// [`gso_size`](super::Offload::gso_size), or less for TCP), each behind a copy of `prefix`.
-    /// Returns how many pieces that are. Nothing is added on an error.
-    ///
-    /// # Errors
-    ///
-    /// What cannot be cut.
+    /// Segments a frame into pieces with `size` bytes of payload (the sender's [`gso_size`](super::Offload::gso_size), or
+    /// less for TCP), each behind a copy of `prefix`; returns their number. Adds nothing on an error.
     pub fn cut(
         &mut self,
         prefix: &[u8],
@@ -179,7 +168,7 @@ impl Arena {
         if size == 0 || count > MAX_PIECES {
             return Err(Refused::TooMany);
         }
-        // What of the payload came with the head.
+        // The part of the payload in the head.
         let close = &frame.head()[header.len().min(frame.head().len())..];
         let mut far = Payload::new(batch, frame, header.len().max(frame.head().len()));
         for number in 0..count {
@@ -206,10 +195,10 @@ impl Arena {
         Ok(count)
     }
 
-    /// Writes what differs from piece to piece.
+    /// Writes the fields that differ between pieces.
     #[expect(
         clippy::too_many_arguments,
-        reason = "all of what makes one piece differ"
+        reason = "the fields that differ between pieces"
     )]
     fn finish_piece(
         &mut self,
@@ -266,8 +255,7 @@ impl Arena {
     }
 }
 
-/// The frame's headers: the head, which was copied when it came, and a little more of frames with
-/// longer ones, copied now and once.
+/// The frame's headers: the copied head and, for longer headers, more bytes copied now and once.
 fn header_of(batch: &Batch, frame: &Frame) -> ([u8; MAX_HEADERS], usize) {
     let mut header = [0; MAX_HEADERS];
     let head = frame.head();
@@ -279,7 +267,7 @@ fn header_of(batch: &Batch, frame: &Frame) -> ([u8; MAX_HEADERS], usize) {
     (header, len)
 }
 
-/// The layout of a frame that is what its offload header says.
+/// The headers of a frame, if they match its offload header.
 fn checked(frame: &Frame, header: &[u8]) -> Result<Headers, Refused> {
     let headers = Headers::parse(header)?;
     let as_said = match frame.offload.gso {
@@ -313,14 +301,14 @@ fn segment_of_tcp(header: &mut [u8], number: usize, from: usize, last: bool) {
     }
 }
 
-/// What follows a frame's headers in borrowed memory, taken in order.
+/// A frame's bytes behind its headers in borrowed memory, taken in order.
 struct Payload<'a> {
     segments: &'a [Segment],
     skip: usize,
 }
 
 impl<'a> Payload<'a> {
-    /// From `offset` in the frame on, which is in or behind the head.
+    /// From `offset` in the frame on, which is at or behind the end of the head.
     fn new(batch: &'a Batch, frame: &Frame, offset: usize) -> Payload<'a> {
         Payload {
             segments: batch.rest(frame),
@@ -328,7 +316,7 @@ impl<'a> Payload<'a> {
         }
     }
 
-    /// Adds the next `len` bytes to `to`, or what is left of them.
+    /// Adds the next `len` bytes, or the rest, to `to`.
     fn take(&mut self, to: &mut Vec<Segment>, mut len: usize) {
         while let Some(first) = self.segments.first() {
             let part = first.slice(self.skip, len);

@@ -1,9 +1,9 @@
-//! Borrowed memory of somebody else: the only unsafe code of frames.
+//! Borrowed memory: the only unsafe code of frames.
 
-/// A stretch of memory that belongs to a guest or to a receive buffer and that nobody here may turn
-/// into a reference: a guest may write to it at any moment, so it is only ever copied from.
+/// Memory of a guest or of a receive buffer. It never becomes a reference, because a guest may write to it at any moment:
+/// it is only copied from.
 ///
-/// Whoever makes one promises that it stays mapped until the batch that holds it is complete.
+/// Its maker promises that it stays mapped until the batch that holds it is complete.
 #[derive(Debug, Clone, Copy)]
 pub struct Segment {
     start: *const u8,
@@ -23,7 +23,7 @@ impl Segment {
         Segment { start, len }
     }
 
-    /// A segment of memory that is never given back.
+    /// A segment of memory that is never freed.
     #[must_use]
     pub fn of(bytes: &'static [u8]) -> Segment {
         Segment {
@@ -32,19 +32,16 @@ impl Segment {
         }
     }
 
-    /// Bytes.
     #[must_use]
     pub const fn len(self) -> usize {
         self.len
     }
 
-    /// Whether it holds nothing.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.len == 0
     }
 
-    /// Where it starts, for an iovec.
     #[must_use]
     pub const fn as_ptr(self) -> *const u8 {
         self.start
@@ -62,7 +59,7 @@ impl Segment {
         }
     }
 
-    /// Copies the beginning into `to`; returns how many bytes that were.
+    /// Copies the start into `to`; returns the number of bytes.
     #[inline]
     pub fn copy_to(self, to: &mut [u8]) -> usize {
         let len = self.len.min(to.len());
@@ -71,21 +68,20 @@ impl Segment {
         len
     }
 
-    /// Copies all of it behind what is there.
     pub fn append_to(self, to: &mut Vec<u8>) {
         let at = to.len();
         to.resize(at + self.len, 0);
         self.copy_to(&mut to[at..]);
     }
 
-    /// The sum of its 16-bit words in the machine's byte order; see [`super::checksum`].
+    /// The sum of 16-bit words in the machine's byte order; see [`super::checksum`].
     #[must_use]
     pub(super) fn sum(self) -> u64 {
         // SAFETY: the maker promised that the segment is mapped.
         unsafe { sum_raw(self.start, self.len) }
     }
 
-    /// Copies the beginning, at most `room` bytes, to `to`; returns how many bytes that were.
+    /// Copies the start, at most `room` bytes, to `to`; returns the number of bytes.
     ///
     /// # Safety
     ///
@@ -100,9 +96,8 @@ impl Segment {
     }
 }
 
-/// Copies; the two may overlap. Small frames are most of all frames, and a call of the C library's
-/// function for 64 bytes takes as long as the copy: so up to 128 bytes go through registers, all of
-/// them read before the first is written.
+/// Copies; both may overlap. Most frames are small, and the call of the C library's function for 64 bytes takes as long as
+/// the copy. So up to 128 bytes go through registers, all of them read before the first is written.
 ///
 /// # Safety
 ///
@@ -150,8 +145,7 @@ pub(super) fn sum_of(bytes: &[u8]) -> u64 {
 
 /// As [`sum_of`], without a reference: a guest may write meanwhile.
 ///
-/// Pairs of 32-bit words are added to 64 bits, which compilers turn into vector instructions and which
-/// cannot overflow before 16 GiB.
+/// Adds pairs of 32-bit words in 64 bits, which compilers vectorize and which cannot overflow below 16 GiB.
 ///
 /// # Safety
 ///

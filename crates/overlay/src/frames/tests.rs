@@ -7,7 +7,7 @@ use super::random::Random;
 use super::*;
 use crate::endpoints::PortId;
 
-/// What a frame is made of, drawn by chance.
+/// A random frame.
 struct Drawn {
     bytes: Vec<u8>,
     headers: usize,
@@ -275,7 +275,7 @@ fn fill_lengths(bytes: &mut [u8], start: usize, behind: u16) {
 }
 
 #[test]
-fn what_cannot_be_cut_is_refused_with_its_reason() {
+fn unsegmentable_frames_are_refused_with_a_reason() {
     let mut random = Random(23);
     let mut arena = Arena::new();
     let mut refused = |change: &dyn Fn(&mut Drawn), wanted: fn(&Drawn) -> bool| {
@@ -327,7 +327,7 @@ fn draw_stream(random: &mut Random) -> Drawn {
         if drawn.offload.gso == Gso::Udp || drawn.headers > HEAD || pieces > MAX_PIECES {
             continue;
         }
-        // Of FIN and PSH, which only the last piece keeps, any.
+        // Any FIN and PSH, which only the last piece keeps.
         drawn.bytes[transport + 13] = 0x10 | (random.bits() as u8 & 0x49);
         return drawn;
     }
@@ -372,7 +372,7 @@ fn pieces_of(arena: &mut Arena, batch: &Batch, number: usize) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn what_was_cut_is_joined_and_cut_again_the_same() {
+fn joining_reverses_segmentation() {
     let mut random = Random(0x901d);
     let mut arena = Arena::new();
     let mut joined = 0;
@@ -419,7 +419,7 @@ fn a_stream_of_tiny_segments_is_joined_into_frames_that_one_system_call_takes() 
 }
 
 #[test]
-fn what_does_not_follow_or_is_damaged_is_not_joined() {
+fn unrelated_or_damaged_segments_are_not_joined() {
     let mut random = Random(77);
     let mut arena = Arena::new();
     for _ in 0..2000 {

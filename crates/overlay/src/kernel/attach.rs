@@ -72,7 +72,7 @@ fn detach_direct(program: BorrowedFd<'_>, hook: Hook) -> Result<(), Errno> {
 fn own_program(program: BorrowedFd<'_>, hook: Hook) -> Result<Option<(u32, OwnedFd)>, Errno> {
     let own = sys::info(program)?;
     for id in sys::attached(hook)? {
-        // It may be detached meanwhile.
+        // A program may be detached meanwhile.
         let Ok(other) = sys::program(id) else {
             continue;
         };

@@ -4,7 +4,6 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 use crate::endpoints::{DropReason, PortId};
 
-/// An Ethernet address.
 pub type Mac = [u8; 6];
 
 /// Changes with every layout and every way of attaching programs, so that programs never meet maps of another version.
@@ -239,7 +238,7 @@ pub struct TunnelEnds {
     pub local: SocketAddrV4,
 }
 
-/// What the programs do with a route's frames.
+/// Action of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// Deliver to the container behind `device`; `from` is the tunnel of frames from another host.

@@ -30,7 +30,6 @@ pub(super) struct Maps {
     pub counts: MapHandle,
 }
 
-/// The loaded programs.
 #[derive(Debug)]
 pub(super) struct Programs {
     pub from_container: OwnedFd,

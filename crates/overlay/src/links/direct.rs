@@ -15,7 +15,6 @@ use super::sys::{self, Buffer, Inbox, Outbox};
 use crate::endpoints::{Coalesce, Counters, DropReason, PortId, Receive, Transmit, Wakeup};
 use crate::frames::{Arena, Batch, Gso, Headers, Offload};
 
-/// Messages per call.
 const MESSAGES: usize = 32;
 /// Maximum frame length, with its header.
 const MESSAGE_BYTES: usize = 66 << 10;
@@ -65,7 +64,6 @@ pub fn open(config: &DirectConfig<'_>) -> io::Result<(Receiver, Transmitter)> {
     Ok((receiver, transmitter))
 }
 
-/// The receiving half.
 #[derive(Debug)]
 pub struct Receiver {
     socket: Arc<OwnedFd>,
@@ -167,7 +165,6 @@ impl Wakeup for Receiver {
     fn disarm(&mut self) {}
 }
 
-/// The sending half.
 #[derive(Debug)]
 pub struct Transmitter {
     socket: Arc<OwnedFd>,

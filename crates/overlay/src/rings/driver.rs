@@ -1,6 +1,6 @@
 //! A guest's memory and a driver that can do anything, right or wrong, for tests, fuzzing and measurements.
 //!
-//! They share one driver, so that a fuzzer's finding becomes a test.
+//! One driver serves all, so that a fuzzer's finding becomes a test.
 
 use std::fs::File;
 use std::io;
@@ -197,7 +197,6 @@ impl Driver {
         }
     }
 
-    /// Writes a descriptor.
     pub fn describe(&self, guest: &Guest, index: u16, buffer: Buffer) {
         let at = self.descriptors + u64::from(index) * DESCRIPTOR as u64;
         guest.write(at, &buffer.bytes());

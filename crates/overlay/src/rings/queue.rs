@@ -47,7 +47,6 @@ pub enum SetupError {
     Place(&'static str),
 }
 
-/// A running ring.
 #[derive(Debug)]
 pub struct Queue {
     size: u16,

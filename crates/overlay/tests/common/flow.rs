@@ -16,9 +16,9 @@ use std::time::Duration;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use super::PATIENCE;
+use super::TIMEOUT;
 
-/// Datagrams on their way at once.
+/// Datagrams in flight.
 const BURST: u64 = 32;
 
 /// A flow, until it is ended.
@@ -51,7 +51,7 @@ impl Flow {
                 let burst = sent..sent + BURST;
                 exchange(&sender, &receiver, burst);
                 sent += BURST;
-                // The changes want the processor as well.
+                // The changes need the CPU as well.
                 std::thread::sleep(Duration::from_millis(2));
             }
             sent
@@ -76,7 +76,7 @@ pub fn passes(from: &Path, to: &Path, address: &str) {
 fn pair(from: &Path, to: &Path, address: &str) -> (UdpSocket, UdpSocket) {
     let (sender, receiver) = (socket(from, "0.0.0.0"), socket(to, address));
     sender.connect(receiver.local_addr().unwrap()).unwrap();
-    receiver.set_read_timeout(Some(PATIENCE)).unwrap();
+    receiver.set_read_timeout(Some(TIMEOUT)).unwrap();
     (sender, receiver)
 }
 

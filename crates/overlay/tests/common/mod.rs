@@ -18,8 +18,8 @@ use latlab_overlay::control;
 use rustix::mount::{MountFlags, MountPropagationFlags};
 use rustix::thread::UnshareFlags;
 
-/// Longest wait for anything that must happen: long, because a busy machine is not a fault.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+/// Maximum wait for an event: long, because a busy machine is not a fault.
+pub const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Where a test lives.
 pub struct World {
@@ -166,7 +166,7 @@ pub fn is_unconfined() -> bool {
 pub struct Daemon {
     pub process: Running,
     pub socket: PathBuf,
-    /// What it said when it began to serve.
+    /// The line that reports it ready.
     pub ready: String,
 }
 
@@ -254,11 +254,11 @@ impl Client {
     }
 }
 
-/// Waits until something is so.
+/// Waits for a condition.
 pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while !is_so() {
-        assert!(Instant::now() < end, "{what}: not within {PATIENCE:?}");
+        assert!(Instant::now() < end, "{what}: not within {TIMEOUT:?}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -318,7 +318,7 @@ pub fn everything(a: &Space, b: &Space, device: &str, mtu: u32) {
     ping(b, "-c 3 2001:db8:1::1");
     ping(a, &format!("-c 3 -M do -s {v4} 198.51.100.2"));
     ping(a, &format!("-c 3 -M do -s {v6} 2001:db8:1::2"));
-    // Multicast: everybody on the LAN answers to all-nodes.
+    // Multicast: every host on the LAN answers to all-nodes.
     ping(a, "-c 2 -I tap0 ff02::1");
     bulk(a, b, "198.51.100.2", 8_000_000);
     bulk(a, b, "2001:db8:1::2", 4_000_000);

@@ -147,7 +147,7 @@ impl<'a> Host<'a> {
     }
 
     fn plain(&self, name: &str, number: u16, mac: Mac) -> Container {
-        // What VXLAN adds fits the wire.
+        // VXLAN's headers fit the uplink's MTU.
         let mtu = self.mtu - 50;
         let namespace = self
             .world
@@ -430,12 +430,12 @@ pub fn is_vxlan(frame: &[u8], port: u16) -> bool {
         && frame[36..38] == port.to_be_bytes()
 }
 
-/// What its IPv4 header adds up to: zero.
+/// Sum of the IPv4 header: zero if valid.
 pub fn ipv4_sum(frame: &[u8]) -> u16 {
     !fold(words(&frame[14..34]))
 }
 
-/// What its UDP datagram adds up to: zero, also when it says that it has no checksum.
+/// Sum of the UDP datagram: zero if valid, or without a checksum.
 pub fn udp_sum(frame: &[u8]) -> u16 {
     if frame[40..42] == [0, 0] {
         return 0;
@@ -467,7 +467,7 @@ impl Raw {
         let index = link(namespace, device).index;
         on(namespace, || {
             let protocol = (libc::ETH_P_ALL as u16).to_be();
-            // SAFETY: plain system calls; the descriptor is new and nobody else's.
+            // SAFETY: plain system calls; the descriptor is new and has no other owner.
             let socket = unsafe {
                 let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
                 let fd = libc::socket(libc::AF_PACKET, kind, i32::from(protocol));

@@ -174,7 +174,7 @@ impl Vm {
         self.send_with([0; 12], frame);
     }
 
-    /// What arrived: header and frame, over as many buffers as it took.
+    /// A received header and frame, over all its buffers.
     pub fn receive(&mut self) -> Option<(Vec<u8>, Vec<u8>)> {
         let mut bytes = Vec::new();
         let mut left = 1;
@@ -263,7 +263,7 @@ impl Hub {
         self.ports[usize::from(id)].as_ref().unwrap()
     }
 
-    /// The daemon was killed and started again, as far as this port is concerned.
+    /// Restarts the port, as when the daemon is killed and started again.
     pub fn restart(&mut self, id: u16) {
         let at = usize::from(id);
         self.ports[at] = None;

@@ -104,7 +104,6 @@ pub enum Message {
     Data {
         /// The session they belong to.
         session: u32,
-        /// Which stream.
         stream: Stream,
         /// At most [`MAX_PAYLOAD`](super::MAX_PAYLOAD) bytes.
         data: Vec<u8>,
@@ -113,32 +112,24 @@ pub enum Message {
     End {
         /// The session it belongs to.
         session: u32,
-        /// Which stream.
         stream: Stream,
     },
     /// The receiver of a stream has consumed this many bytes of it.
     Credit {
         /// The session it belongs to.
         session: u32,
-        /// Which stream.
         stream: Stream,
         /// Bytes that may be sent beyond what was allowed before.
         bytes: u32,
     },
     /// Host: send a signal to the session's process group.
     Signal {
-        /// The session.
         session: u32,
         /// Signal number as on the guest.
         signal: u8,
     },
     /// Agent: the process ended and all its output was sent. The session is over.
-    Exit {
-        /// The session.
-        session: u32,
-        /// How it ended.
-        status: ExitStatus,
-    },
+    Exit { session: u32, status: ExitStatus },
     /// Host: set the network up. Answered by `Done` or `Failed` with the same session number.
     Network {
         /// Number of this request.

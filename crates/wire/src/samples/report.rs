@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Probe {
-    /// Answers requests.
     RrServer,
     /// Sends requests, one in flight.
     RrClient,
@@ -22,7 +21,6 @@ pub enum Probe {
     Source,
     /// Holds every packet for a known time.
     Forward,
-    /// Reads the clock.
     Clock,
 }
 
@@ -42,7 +40,6 @@ pub enum Protocol {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ready {
-    /// Which probe speaks.
     pub probe: Probe,
     /// Its own address: where it listens, or where it sends from.
     pub local: Option<SocketAddr>,
@@ -77,11 +74,9 @@ pub enum Phase {
     Emitting,
 }
 
-/// A phase begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Progress {
-    /// The phase.
     pub phase: Phase,
     /// How long it should take, where that is known, in ns.
     pub expected_ns: Option<u64>,
@@ -93,7 +88,6 @@ pub struct Progress {
 pub struct Report {
     /// Begin of the measured window.
     pub started_ns: u64,
-    /// Its end.
     pub ended_ns: u64,
     /// The probe's counters.
     pub counters: Counters,
@@ -123,13 +117,11 @@ pub enum Counters {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RrServerCounters {
-    /// Requests answered.
     pub answered: u64,
     /// Messages that were no request.
     pub malformed: u64,
     /// Answers the kernel did not take.
     pub not_sent: u64,
-    /// TCP connections served.
     pub connections: u64,
     /// TCP connections closed at once because too many were open.
     pub refused_connections: u64,
@@ -164,7 +156,6 @@ pub struct RrClientCounters {
     pub response_bytes: u32,
     /// Transactions in the warm-up.
     pub warm_up: u64,
-    /// Transactions measured.
     pub transactions: u64,
     /// Measured transactions that were answered.
     pub answered: u64,
@@ -178,7 +169,6 @@ pub struct RrClientCounters {
     pub unmatched: u64,
     /// Errors the network reported, such as port unreachable.
     pub network_errors: u64,
-    /// Why it stopped.
     pub stopped_by: StoppedBy,
 }
 
@@ -211,7 +201,6 @@ pub struct SinkCounters {
     pub duplicates: u64,
     /// Recorded packets that came after a later one of their flow (RFC 4737).
     pub reordered: u64,
-    /// Flows seen.
     pub flows: u32,
     /// Where the receive times were taken.
     pub stamp: Stamp,
@@ -269,7 +258,6 @@ pub struct SourceCounters {
     pub arrival: Arrival,
     /// From which seed; it matters only where chance does.
     pub seed: u64,
-    /// The first flow.
     pub flow: u16,
     /// How many flows took turns, from the first on.
     pub flows: u16,
@@ -359,21 +347,14 @@ pub struct Health {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Quantiles {
-    /// Number of samples.
     pub count: u64,
     /// Smallest; 0 without samples, as all below.
     pub min_ns: u64,
-    /// Median.
     pub p50_ns: Option<u64>,
-    /// 90th percentile.
     pub p90_ns: Option<u64>,
-    /// 99th percentile.
     pub p99_ns: Option<u64>,
-    /// 99.9th percentile.
     pub p999_ns: Option<u64>,
-    /// 99.99th percentile.
     pub p9999_ns: Option<u64>,
-    /// Largest.
     pub max_ns: u64,
 }
 

@@ -6,7 +6,7 @@ use latlab_model::overlay::Network;
 
 use crate::endpoints::{Counters, PortId};
 
-/// What every kind of port is made from.
+/// Common parameters of all kinds of ports.
 pub(in crate::daemon) struct PortContext<'a> {
     pub name: &'a str,
     pub id: PortId,

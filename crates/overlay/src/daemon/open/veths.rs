@@ -44,7 +44,7 @@ impl Veths {
             return Err(OpenError::because(context, reason, hint));
         }
         let mut bound = config.macs.iter();
-        // Of several bound addresses the daemon checks the source, and every route in the kernel has one.
+        // The daemon checks several bound addresses; every route in the kernel has one source.
         let mac = match (bound.next(), bound.next()) {
             (Some(mac), None) => Some(mac.0),
             _ => None,

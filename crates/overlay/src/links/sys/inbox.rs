@@ -13,7 +13,6 @@ use crate::frames::Segment;
 use super::address::read_address;
 use super::socket::{Control, length};
 
-/// A received message.
 #[derive(Debug, Clone, Copy)]
 pub struct Message {
     pub len: usize,

@@ -18,7 +18,6 @@ const MAX_OF_ADDRESS: usize = 8;
 /// Timeout of a frame. Its slices leave in one call.
 const TIMEOUT: Duration = Duration::from_millis(200);
 
-/// An incomplete frame.
 #[derive(Debug)]
 struct Partial {
     from: SocketAddr,

@@ -35,7 +35,6 @@ pub struct Transmitter {
     to: Address,
     path: Path,
     lanes: Vec<Lane>,
-    /// Encrypted datagrams.
     cipher: Arena,
 }
 

@@ -175,7 +175,7 @@ fn serve_one(port: &Arc<Shared>, stream: UnixStream, end: &OwnedFd) -> Result<()
         }
         if port.is_cut() {
             let what =
-                "the monitor made an eventfd block and filled it; none is taken for a minute";
+                "the VMM made an eventfd block and filled it; no VMM is accepted for a minute";
             return Err(Error::SocketError(io::Error::other(what)));
         }
         if fds[1].revents().is_empty() {

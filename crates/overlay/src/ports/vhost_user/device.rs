@@ -32,7 +32,6 @@ pub struct Device {
     memory: Arc<Memory>,
     log: Option<Arc<DirtyLog>>,
     rings: Vec<Vring>,
-    /// Virtio device status.
     status: u8,
 }
 
@@ -219,7 +218,7 @@ fn event(file: File) -> Result<Arc<OwnedFd>> {
     let fd = OwnedFd::from(file);
     let name = super::descriptors::name(&fd).map_err(Error::ReqHandlerError)?;
     if name != "anon_inode:[eventfd]" {
-        return Err(refuse(format!("the monitor passed {name} as an eventfd")));
+        return Err(refuse(format!("the VMM passed {name} as an eventfd")));
     }
     rustix::io::ioctl_fionbio(&fd, true).map_err(|e| Error::ReqHandlerError(e.into()))?;
     Ok(Arc::new(fd))

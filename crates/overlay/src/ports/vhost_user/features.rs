@@ -65,7 +65,6 @@ pub const OFFERED: u64 = CSUM
     | GUEST_USO6
     | HOST_USO;
 
-/// Negotiated features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Features(u64);
 

@@ -15,7 +15,6 @@ use crate::rings::{DirtyLog, Fault, Queue, Slot};
 use crate::sync::lock;
 use crate::watchdog::notify;
 
-/// A running ring.
 #[derive(Debug)]
 pub struct Ring {
     /// The VMM's number.

@@ -1,6 +1,6 @@
 //! Memory shared with a guest: mapped, bounded, read and written by address. The only unsafe code of rings.
 //!
-//! It never becomes a reference, because the guest may write at any moment. The bounds of an [`Area`] or a [`Region`] are
+//! Shared memory never becomes a reference, because the guest may write at any moment. The bounds of an [`Area`] or a [`Region`] are
 //! checked once, and every access is inside them.
 
 mod area;

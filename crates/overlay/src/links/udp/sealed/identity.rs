@@ -111,7 +111,6 @@ pub fn hexadecimal(key: &[u8; 32]) -> String {
     })
 }
 
-/// A random key.
 fn random() -> [u8; 32] {
     let mut bytes = [0; 32];
     for word in bytes.chunks_mut(4) {
