@@ -62,7 +62,6 @@ const NUMBERS: &[&str] = &[
     "NaN",
 ];
 
-/// Inputs worth changing.
 pub struct Corpus {
     inputs: Vec<Vec<u8>>,
     answers: HashSet<u64>,
@@ -84,7 +83,6 @@ impl Corpus {
         &self.inputs
     }
 
-    /// Different answers seen.
     pub fn answers(&self) -> usize {
         self.answers.len()
     }
@@ -169,10 +167,7 @@ pub fn minimised(input: &[u8], fails: impl Fn(&[u8]) -> bool) -> Vec<u8> {
         while start < best.len() {
             let mut shorter = best.clone();
             shorter.drain(start..(start + size).min(best.len()));
-            match fails(&shorter) {
-                true => best = shorter,
-                false => start += size,
-            }
+            if fails(&shorter) { best = shorter } else { start += size }
         }
         size /= 2;
     }

@@ -27,7 +27,6 @@ pub struct Target {
     pub tokens: &'static [&'static str],
 }
 
-/// Every target.
 pub const TARGETS: &[Target] = &[
     Target {
         name: "lab",

@@ -206,10 +206,7 @@ impl Two {
 
     /// Whose step it is changes the memory of that guest.
     fn by_guest(&mut self, step: &Step) -> bool {
-        let (guest, driver) = match step.by_sender {
-            true => &mut self.sender,
-            false => &mut self.receiver,
-        };
+        let (guest, driver) = if step.by_sender { &mut self.sender } else { &mut self.receiver };
         step.by_guest(guest, driver)
     }
 

@@ -275,7 +275,6 @@ pub fn units() -> Vec<Vec<u8>> {
     texts.map(|t| t.as_bytes().to_vec()).to_vec()
 }
 
-/// Plans and facts.
 pub fn documents() -> Vec<Vec<u8>> {
     let folders = ["crates/model/tests/golden", "crates/model/tests/facts"];
     files(&folders, ".json")
@@ -397,7 +396,6 @@ pub fn probe_output() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Both headers.
 pub fn probe_header() -> Vec<Vec<u8>> {
     let mut packet = vec![0; probe::HEADER_BYTES];
     let repr = probe::PacketRepr {

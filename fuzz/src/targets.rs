@@ -122,14 +122,14 @@ pub fn lab(data: &[u8]) -> u64 {
     answer(machines.collect::<Vec<_>>())
 }
 
-/// A profile of tuning, on a machine of four processors.
+/// A profile of tuning, on a machine of four CPUs.
 pub fn profile(data: &[u8]) -> u64 {
     let text = String::from_utf8_lossy(data);
     let profile = match Profile::parse(&text, &|_| None) {
         Ok(profile) => profile,
         Err(errors) => return check_mistakes(&errors, &text),
     };
-    // What is accepted has no contradictions, and never isolates every processor.
+    // What is accepted has no contradictions, and never isolates every CPU.
     assert!(profile.check().is_ok());
     let online = CpuList::new((0..4).collect());
     match profile.cores_of(&online, None) {

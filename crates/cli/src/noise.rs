@@ -38,10 +38,10 @@ pub fn run(args: &Noise) -> Outcome {
                 let text = format!("{point} could not be recorded: {reason}");
                 capture.unknown.push(text);
             }
-            let looks = spun
+            let windows = spun
                 .iter()
-                .flat_map(|one| hwlat::looks(one, &recorded.events));
-            capture.hwlat = hwlat::found(&looks.collect::<Vec<_>>());
+                .flat_map(|one| hwlat::spin_windows(one, &recorded.events));
+            capture.hwlat = hwlat::found(&windows.collect::<Vec<_>>());
             capture.events = recorded.events;
         }
         Err(error) => capture

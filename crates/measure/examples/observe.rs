@@ -7,8 +7,8 @@
 //! room for N packets; what is off does not stand anywhere. It answers `ready` when they are loaded, and begins.
 //!
 //! At the end of its input, or of the time, it says of every window what word it had and between which times (ns)
-//! it was, and between which times the hypervisor took one of the processors: that it watches all the time,
-//! by a look whenever a processor changes tasks and at its tick, never at a packet.
+//! it was, and between which times the hypervisor took one of the CPUs: that it watches all the time,
+//! by a look whenever a CPU changes tasks and at its tick, never at a packet.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -23,7 +23,7 @@ use latlab_trace::steal::Watch;
 use latlab_trace::taps::{Point, Side, Tap};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Events of one processor.
+/// Events of one CPU.
 const EVENTS: u32 = 1 << 19;
 
 #[derive(Default)]
@@ -99,16 +99,18 @@ impl Observer {
     fn change(&mut self, tapped: bool, recorded: bool) -> Result<(), Box<dyn Error>> {
         if tapped != self.is_tapped {
             for (netns, tap) in &mut self.taps {
-                match tapped {
-                    true => netns.run(|| tap.resume())??,
-                    false => netns.run(|| tap.suspend())??,
+                if tapped {
+                    netns.run(|| tap.resume())??;
+                } else {
+                    netns.run(|| tap.suspend())??;
                 }
             }
         }
         if recorded != self.is_recorded {
-            match recorded {
-                true => self.recorder.resume(),
-                false => self.recorder.suspend(),
+            if recorded {
+                self.recorder.resume();
+            } else {
+                self.recorder.suspend();
             }
         }
         (self.is_tapped, self.is_recorded) = (tapped, recorded);

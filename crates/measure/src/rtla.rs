@@ -24,7 +24,6 @@ pub struct Traced {
     pub tracer: String,
     /// How rtla was asked.
     pub command: String,
-    /// Its table.
     pub output: String,
 }
 
@@ -42,7 +41,7 @@ fn of_list(listed: &str) -> Vec<&'static str> {
     WANTED.into_iter().filter(has).collect()
 }
 
-/// Runs one for a time on some processors; the error says in words why it could not.
+/// Runs one for a time on some CPUs; the error says in words why it could not.
 ///
 /// # Errors
 /// When rtla is not there or fails.

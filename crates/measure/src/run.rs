@@ -18,8 +18,10 @@ use latlab_model::results::{Manifest, RunState, Trace, Trial, TrialOutcome};
 use latlab_model::spec::{Measurement, Study};
 use latlab_samples::{RunDir, RunDirError, SampleWriter, SamplesError, table};
 
-use crate::forward;
-use crate::trial::{self, Context, Measured};
+use crate::context::Context;
+use crate::error::{self, one_line};
+use crate::measured::{Measured, Recorded};
+use crate::trial;
 
 /// Kept free in the run directory, so that a full disk still takes the record of its being full.
 const RESERVE_BYTES: usize = 256 << 10;
@@ -37,9 +39,7 @@ pub enum Error {
     /// A lab could not be removed; going on would measure beside its remains.
     #[error("lab `{lab}` could not be removed")]
     Destroy {
-        /// Which.
         lab: String,
-        /// Why.
         source: Box<lab::Error>,
     },
 }
@@ -95,7 +95,6 @@ pub enum Event<'a> {
     Deploying(&'a BTreeMap<String, String>),
     /// A trial begins: its number, out of how many, its cell.
     Begin(u32, usize, &'a str),
-    /// It ended.
     End(&'a Trial),
 }
 
@@ -104,7 +103,6 @@ pub enum Event<'a> {
 pub struct Outcome {
     /// Trials that gave a result.
     pub measured: u32,
-    /// Trials that failed.
     pub failed: u32,
     /// Trials that gave a result on a machine that did not keep up.
     pub overloaded: u32,
@@ -202,7 +200,7 @@ impl<'a> Run<'a> {
             },
             Ok(()) => RunState::Complete,
             Err(error) => RunState::Incomplete {
-                reason: chain(error),
+                reason: one_line(error),
             },
         };
         if result.is_ok() {
@@ -252,7 +250,7 @@ impl<'a> Run<'a> {
             }
             Err(error) => {
                 self.outcome.kept = self.options.keep;
-                return self.fail_all(visit, &chain(&error), on_event);
+                return self.fail_all(visit, &one_line(&error), on_event);
             }
         };
         let before = self.outcome.failed;
@@ -286,6 +284,7 @@ impl<'a> Run<'a> {
             ));
             let started = now();
             let result = run_one(lab, &self.plan.measurements[measurement]);
+            let result = result.map_err(|error| one_line(&error));
             let record = self.record(number, cell, visit.replicate, started, result)?;
             on_event(&Event::End(&record));
         }
@@ -299,16 +298,11 @@ impl<'a> Run<'a> {
         cell: usize,
         replicate: u32,
         started: String,
-        result: Result<Measured, trial::Error>,
+        result: Result<Measured, String>,
     ) -> Result<Trial, Error> {
         let (measured, outcome) = match result {
             Ok(measured) => (measured, TrialOutcome::Measured),
-            Err(error) => (
-                Measured::default(),
-                TrialOutcome::Failed {
-                    reason: chain(&error),
-                },
-            ),
+            Err(reason) => (Measured::default(), TrialOutcome::Failed { reason }),
         };
         self.dir.create_trial(number)?;
         let samples = self.write_samples(number, &measured)?;
@@ -374,7 +368,7 @@ impl<'a> Run<'a> {
     }
 
     /// Writes what taps and the flight recorder saw.
-    fn write_trace(&self, number: u32, recorded: forward::Recorded) -> Result<Trace, Error> {
+    fn write_trace(&self, number: u32, recorded: Recorded) -> Result<Trace, Error> {
         let mut trace = recorded.trace;
         trace.passages = RunDir::passages_name(number);
         let mut writer = table::PassageWriter::create(self.dir.place(&trace.passages))?;
@@ -401,8 +395,8 @@ impl<'a> Run<'a> {
         on_event: &mut dyn FnMut(&Event<'_>),
     ) -> Result<(), Error> {
         for &(number, cell, _) in &visit.trials {
-            let failed = trial::Error::Lab(reason.to_string());
-            let record = self.record(number, cell, visit.replicate, now(), Err(failed))?;
+            let failed = Err(reason.to_string());
+            let record = self.record(number, cell, visit.replicate, now(), failed)?;
             on_event(&Event::End(&record));
         }
         Ok(())
@@ -417,14 +411,12 @@ fn begin(dir: &RunDir, study: &str, manifest: &Manifest) -> Result<(), Error> {
 }
 
 /// Measures once, with the nodes' `run` scripts beside it.
-fn run_one(lab: &Lab, measurement: &Measurement) -> Result<Measured, trial::Error> {
-    let _scripts = lab
-        .run_scripts()
-        .map_err(|e| trial::Error::Lab(chain(&e)))?;
+fn run_one(lab: &Lab, measurement: &Measurement) -> Result<Measured, error::Error> {
+    let _scripts = lab.run_scripts()?;
     let result = Context::new(lab, measurement).and_then(|context| trial::measure(&context));
-    // A probe that lost its node says no more than that it was ended.
+    // The error of a probe whose node died says only that the probe ended.
     result.map_err(|error| match lab.check_nodes() {
-        Err(dead) => trial::Error::Lab(chain(&dead)),
+        Err(dead) => dead.into(),
         Ok(()) => error,
     })
 }
@@ -456,19 +448,4 @@ fn versions(facts: &Facts) -> BTreeMap<String, String> {
     let mut versions = facts.tools.clone();
     versions.insert("latlab".into(), env!("CARGO_PKG_VERSION").into());
     versions
-}
-
-/// An error and its causes in one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let next = cause.to_string();
-        // Transparent errors repeat their cause.
-        if !text.ends_with(&next) {
-            text = format!("{text}: {next}");
-        }
-        source = cause.source();
-    }
-    text
 }

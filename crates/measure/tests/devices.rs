@@ -10,7 +10,9 @@ use std::io::Read;
 
 use latlab_host::lab::Lab;
 use latlab_host::nodes::session::Command;
-use latlab_measure::trial::{self, Context, Measured};
+use latlab_measure::context::Context;
+use latlab_measure::measured::Measured;
+use latlab_measure::trial;
 use latlab_model::spec::{Measurement, Study};
 
 const RATE: u64 = 2000;

@@ -5,10 +5,10 @@
 //! began and ended, and the device's own clock shows when it did not run.
 //!
 //! How many are named rightly depends on what else the machine does: somebody else's program that has the
-//! processor meanwhile is, rightly, named too. So a test run asks for the most, a few times if need be,
+//! CPU meanwhile is, rightly, named too. So a test run asks for the most, a few times if need be,
 //! and an idle machine (`LATLAB_TEST_STRICT=1`) for 95 of a hundred, once. Where others had the device's
-//! processor for long each time, that is said, and names alone are asked for: how long a disturbance was
-//! that had to share its processor, its injector cannot say.
+//! CPU for long each time, that is said, and names alone are asked for: how long a disturbance was
+//! that had to share its CPU, its injector cannot say.
 
 #[path = "../../host/tests/namespaces/mod.rs"]
 mod namespaces;
@@ -27,7 +27,7 @@ const RATE: u64 = 10_000;
 const DURATION: Duration = Duration::from_secs(3);
 /// Windows until one is as injected; a wrong attribution is wrong in each.
 const ATTEMPTS: usize = 4;
-/// A machine whose other programs had more of the device's processor is too busy to judge lengths.
+/// A machine whose other programs had more of the device's CPU is too busy to judge lengths.
 const BUSY: f64 = 0.05;
 /// A packet that took no longer was not delayed.
 const DELAYED_NS: u64 = 50_000;
@@ -50,7 +50,7 @@ struct Score {
     right_length: usize,
     others: std::collections::BTreeMap<String, usize>,
     lengths: Vec<(u64, u64)>,
-    /// The part of the window that others had the device's processor for.
+    /// The part of the window that others had the device's CPU for.
     foreign: f64,
 }
 
@@ -83,7 +83,7 @@ impl Score {
         score
     }
 
-    /// Those that other programs kept from their processor for longest.
+    /// Those that other programs kept from their CPU for longest.
     fn waited_for_others(&self) -> usize {
         let waits = self
             .others
@@ -122,9 +122,10 @@ impl Score {
 
     fn are_names_right(&self) -> bool {
         // On a busy machine other programs delay packets too, and are rightly named.
-        let (share, foreign) = match strict() {
-            true => (95, 0),
-            false => (50, self.waited_for_others()),
+        let (share, foreign) = if strict() {
+            (95, 0)
+        } else {
+            (50, self.waited_for_others())
         };
         self.named * 100 >= (self.delayed - foreign) * share
     }
@@ -154,7 +155,7 @@ impl Score {
     }
 }
 
-/// When the hypervisor had the device's processor, as far as packets were in the device.
+/// When the hypervisor had the device's CPU, as far as packets were in the device.
 fn stolen(worst: &[Explained]) -> Vec<(u64, u64)> {
     let pieces = worst.iter().flat_map(|one| &one.pieces);
     let stolen = pieces.filter(|piece| piece.cause == Cause::Steal);
@@ -307,9 +308,9 @@ fn what_a_ring_has_long_overwritten_is_still_named() {
             score.print(injection, &truths);
             // Every packet wrote an event.
             assert!(
-                window.fates.entered > 3 * u64::from(RING),
+                window.counters.entered > 3 * u64::from(RING),
                 "{:?}",
-                window.fates
+                window.counters
             );
             let mut explained = 0;
             for one in &window.attribution.worst {
@@ -364,7 +365,7 @@ fn packets_of_others_are_counted_and_never_timed() {
             }
         });
         assert!(window.foreign >= OTHERS, "{}", window.foreign);
-        assert!(window.fates.entered <= RATE, "{:?}", window.fates);
+        assert!(window.counters.entered <= RATE, "{:?}", window.counters);
         assert!(window.capture.passages.iter().all(|p| p.flow == 1));
     });
 }

@@ -3,8 +3,8 @@
 //! A forwarder in the middle node holds every packet for a known time and records how long it really
 //! held it. What is measured with a hold of D, less what is measured with a hold of nothing, must be
 //! D: within 5 µs and 1 % at the median. That is about the numbers being right, so everything that
-//! would add the machine's other business to them is kept away: the end points run at a real-time
-//! priority, the forwarder on a processor of its own, and the receiver's stamp is its kernel's.
+//! would add the machine's other business to them is kept away: the endpoints run at a real-time
+//! priority, the forwarder on a CPU of its own, and the receiver's stamp is its kernel's.
 //!
 //! Where the machine is so busy that even this does not help, the comparison is repeated, a few
 //! times: a wrong ruler is wrong every time.
@@ -19,7 +19,7 @@ use std::thread;
 use std::time::Duration;
 
 use latlab_host::lab::Lab;
-use latlab_measure::endpoint::{EndPoint, Output};
+use latlab_measure::endpoint::{Endpoint, Output};
 use latlab_measure::packets;
 use latlab_wire::samples::{Record, SampleKind, flags};
 
@@ -39,8 +39,8 @@ const RATE: &str = "1000";
 const DURATION_MS: &str = "500";
 /// Comparisons until one is within the limits.
 const ATTEMPTS: usize = 6;
-/// After its window an end point only hands over its records.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// After its window an endpoint only hands over its records.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 #[test]
 fn an_injected_delay_is_found() {
@@ -115,7 +115,7 @@ fn measure(lab: &Lab, hold_ns: u64) -> (i64, i64) {
     let start = |node: &str, cpu: &str, args: &[&str]| {
         let mut all: Vec<String> = args.iter().map(ToString::to_string).collect();
         all.extend(["--cpu", cpu, "--fifo", "50"].map(String::from));
-        EndPoint::start(lab, node, &all).unwrap()
+        Endpoint::start(lab, node, &all).unwrap()
     };
     let mut sink = start(
         "server",
@@ -134,11 +134,11 @@ fn measure(lab: &Lab, hold_ns: u64) -> (i64, i64) {
     let arguments = ["source", "--to", &to, "--rate", RATE];
     let window = ["--duration-ms", DURATION_MS, "--warmup-ms", "100"];
     let source = start("client", &near, &[&arguments[..], &window].concat());
-    let sent = source.finish(PATIENCE).unwrap();
+    let sent = source.finish(TIMEOUT).unwrap();
     // The last is still held; the forwarder sends what it has before it ends.
     thread::sleep(Duration::from_millis(20));
-    let held = forward.stop(PATIENCE).unwrap();
-    let received = sink.stop(PATIENCE).unwrap();
+    let held = forward.stop(TIMEOUT).unwrap();
+    let received = sink.stop(TIMEOUT).unwrap();
     judge(&sent, &held, &received)
 }
 
@@ -177,14 +177,14 @@ fn median(mut values: Vec<i64>) -> i64 {
     values[values.len() / 2]
 }
 
-/// The address of an end point that `from` sends to, once it listens.
-fn reach(lab: &Lab, from: &str, to: &str, end: &mut EndPoint) -> String {
+/// The address of an endpoint that `from` sends to, once it listens.
+fn reach(lab: &Lab, from: &str, to: &str, end: &mut Endpoint) -> String {
     let port = end.ready().unwrap().local.unwrap().port();
     let reach = lab.plan().reach(from, to, None, false).unwrap();
     SocketAddr::new(reach.address, port).to_string()
 }
 
-/// Two processors, for the end points and for the forwarder; one and the same where there is one.
+/// Two CPUs, for the endpoints and for the forwarder; one and the same where there is one.
 fn processors() -> (String, String) {
     let allowed = rustix::thread::sched_getaffinity(None).unwrap();
     let all: Vec<usize> = (0..1024).filter(|&cpu| allowed.is_set(cpu)).collect();

@@ -24,7 +24,6 @@ use crate::text::{plural, quantity, ratio, some_of};
 pub struct Unlike {
     /// Identifier of the first run.
     pub first: String,
-    /// Of the second.
     pub second: String,
     /// Why not, one clause each.
     pub reasons: Vec<String>,
@@ -64,7 +63,6 @@ impl RunComparison {
 /// One cell in two runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CellComparison {
-    /// The cell's identifier.
     pub id: String,
     /// `median latency`, or a metric's title.
     pub quantity: String,
@@ -72,11 +70,9 @@ pub struct CellComparison {
     pub unit: String,
     /// In the first run.
     pub first: f64,
-    /// In the second.
     pub second: f64,
     /// Replicates of the two.
     pub replicates: (usize, usize),
-    /// Second over first.
     pub ratio: f64,
     /// Its 95 % interval.
     pub ratio_ci95: Option<(f64, f64)>,

@@ -27,18 +27,12 @@ const SIGNIFICANT_DIGITS: u8 = 3;
 pub enum HlogError {
     /// A histogram could not be encoded.
     #[error("cannot encode the histogram of {tag}: {what}")]
-    Encode {
-        /// The trial.
-        tag: String,
-        /// What went wrong.
-        what: String,
-    },
+    Encode { tag: String, what: String },
     /// The log is not one.
     #[error("cannot read histogram {number} of the log: {what}")]
     Malformed {
         /// Which entry, from 1.
         number: usize,
-        /// What is wrong.
         what: String,
     },
 }
@@ -48,7 +42,6 @@ pub enum HlogError {
 pub struct Tagged {
     /// `cell#replicate`; empty when there is none.
     pub tag: String,
-    /// Nanoseconds.
     pub histogram: Histogram<u64>,
 }
 

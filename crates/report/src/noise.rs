@@ -1,4 +1,4 @@
-//! What interrupted a processor that only wanted to run, by cause.
+//! What interrupted a CPU that only wanted to run, by cause.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,12 +8,10 @@ use serde::Serialize;
 use crate::attribution::{Capture, Cause, Remedy, interruptions, remedy};
 use crate::text::nanos;
 
-/// What a thread that only reads its clock saw on one processor.
+/// What a thread that only reads its clock saw on one CPU.
 #[derive(Debug, Clone, Copy)]
 pub struct Spinner<'a> {
-    /// The processor.
     pub cpu: u16,
-    /// The thread.
     pub task: u32,
     /// How long it ran, in ns.
     pub runtime_ns: u64,
@@ -21,10 +19,8 @@ pub struct Spinner<'a> {
     pub gaps: &'a [(u64, u64)],
 }
 
-/// One processor's noise.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Noise {
-    /// The processor.
     pub cpu: u16,
     /// How long it was watched, in ns.
     pub runtime_ns: u64,
@@ -32,26 +28,18 @@ pub struct Noise {
     pub noise_ns: u64,
     /// The part that was left, 0 to 1.
     pub available: f64,
-    /// The longest interruption.
     pub max_ns: u64,
     /// The causes, the one with the longest interruption first.
     pub causes: Vec<Row>,
 }
 
-/// One cause.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
-    /// Its words.
     pub cause: String,
-    /// Its kind.
     pub kind: &'static str,
-    /// Interruptions.
     pub count: u64,
-    /// Their time together.
     pub total_ns: u64,
-    /// The longest.
     pub max_ns: u64,
-    /// What addresses it.
     pub remedy: Option<Remedy>,
 }
 

@@ -1,8 +1,8 @@
-//! Sets aside what the hypervisor underneath took from the processors of an exchange.
+//! Sets aside what the hypervisor underneath took from the CPUs of an exchange.
 //!
-//! What is known is how much was taken between two looks at a processor's counter, not where in between.
+//! What is known is how much was taken between two looks at a CPU's counter, not where in between.
 //! So an exchange is relieved of what was taken within it wherever that lay: of the least overlap. Where
-//! several processors lost time at once, only the one that lost most counts. What is set aside is
+//! several CPUs lost time at once, only the one that lost most counts. What is set aside is
 //! therefore never more than was stolen while the exchange was under way, and mostly the whole of it,
 //! because the looks lie within the exchange.
 
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use latlab_samples::table::Stretch;
 
-/// Stolen time by processor, in the order of time.
+/// Stolen time by CPU, in the order of time.
 #[derive(Debug, Clone, Default)]
 pub struct Stolen(BTreeMap<u16, Vec<Stretch>>);
 
@@ -28,7 +28,7 @@ impl Stolen {
         Stolen(all)
     }
 
-    /// How much was certainly taken from one processor between two times.
+    /// How much was certainly taken from one CPU between two times.
     #[must_use]
     pub fn within(&self, from_ns: i64, to_ns: i64) -> i64 {
         let of_cpu = |stretches: &Vec<Stretch>| -> i64 {

@@ -143,9 +143,10 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
 pub fn csv_row<S: AsRef<str>>(fields: &[S]) -> String {
     let quote = |field: &str| {
         let formula = field.starts_with(['=', '+', '-', '@', '\t', '\r']);
-        let text = match formula && field.parse::<f64>().is_err() {
-            true => format!("'{field}"),
-            false => field.to_owned(),
+        let text = if formula && field.parse::<f64>().is_err() {
+            format!("'{field}")
+        } else {
+            field.to_owned()
         };
         let field = text.as_str();
         if field.contains([',', '"', '\n', '\r']) {

@@ -20,7 +20,6 @@ pub const WIDTH: usize = 100;
 /// Percentiles of the table beyond the median.
 const TAIL: [f64; 3] = [0.99, 0.999, 0.9999];
 
-/// How to write.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Look {
     /// With colours: for a terminal, unless the user asked for none.
@@ -45,7 +44,6 @@ impl Look {
     }
 }
 
-/// The whole summary.
 pub fn render(summary: &Summary, look: Look) -> String {
     let mut out = heading(summary, look);
     for group in &summary.groups {
@@ -101,9 +99,10 @@ fn tails(summary: &Summary, look: Look) -> String {
             None,
         );
     }
-    match summary.tails.is_empty() {
-        true => String::new(),
-        false => format!("\n{}", table.render(look)),
+    if summary.tails.is_empty() {
+        String::new()
+    } else {
+        format!("\n{}", table.render(look))
     }
 }
 

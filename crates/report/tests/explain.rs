@@ -11,7 +11,7 @@ use synthetic::{Plan, Scratch};
 
 const HOG_NS: (u64, u64) = (5_000_000, 6_000_000);
 
-/// A forwarder on processor 1 that another task keeps from running for a millisecond.
+/// A forwarder on CPU 1 that another task keeps from running for a millisecond.
 fn passages() -> Vec<Passage> {
     let mut free = 0;
     let packet = |sequence: u32| {
@@ -221,7 +221,7 @@ fn the_capture_is_pcapng() {
     assert_eq!(kinds.iter().filter(|&&kind| kind == 6).count(), 4000);
 }
 
-/// Taps on several processors number packets almost, but not quite, in the order of their time.
+/// Taps on several CPUs number packets almost, but not quite, in the order of their time.
 #[test]
 fn packets_out_of_order_are_explained_alike() {
     let scratch = Scratch::new("explain-shuffled");

@@ -63,9 +63,10 @@ fn links_in_the_place_of_results_and_of_their_temporary_files_are_replaced_not_f
         let plant = |name: &str| {
             let path = bench.path(name);
             fs::remove_file(&path).ok();
-            match hard {
-                true => fs::hard_link(&bench.victim, &path).unwrap(),
-                false => symlink(&bench.victim, &path).unwrap(),
+            if hard {
+                fs::hard_link(&bench.victim, &path).unwrap();
+            } else {
+                symlink(&bench.victim, &path).unwrap();
             }
         };
         results

@@ -50,43 +50,21 @@ pub enum SamplesError {
     Io {
         /// `create`, `open`, `flush`.
         action: &'static str,
-        /// The file.
         path: PathBuf,
-        /// The system's answer.
         source: std::io::Error,
     },
     /// Writing failed part-way (a full disk, most often).
     #[error("cannot write samples to {path}")]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// What Parquet says.
-        source: ParquetError,
-    },
+    Write { path: PathBuf, source: ParquetError },
     /// The file is not Parquet, was cut short (its footer is written last), or is damaged.
     #[error("cannot read samples of {path}: the file is truncated or damaged")]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// What Parquet says.
-        source: ParquetError,
-    },
+    Damaged { path: PathBuf, source: ParquetError },
     /// It is a Parquet file of something else.
     #[error("{path} holds no samples: {what}")]
-    Foreign {
-        /// The file.
-        path: PathBuf,
-        /// What differs.
-        what: String,
-    },
+    Foreign { path: PathBuf, what: String },
     /// A sequence number or arrival beyond what a signed 64-bit column can hold.
     #[error("cannot write sample {seq} to {path}: out of range")]
-    Range {
-        /// The file.
-        path: PathBuf,
-        /// The sample.
-        seq: u64,
-    },
+    Range { path: PathBuf, seq: u64 },
 }
 
 /// The schema of a new file.

@@ -31,7 +31,6 @@ impl Place {
         }
     }
 
-    /// For messages.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -88,7 +87,6 @@ impl Place {
         written
     }
 
-    /// Removes it.
     pub(crate) fn remove(&self) -> io::Result<()> {
         match self.parent()? {
             Some((parent, name)) => {

@@ -34,36 +34,23 @@ pub enum RunDirError {
     },
     /// There is something already.
     #[error("{path} is there already")]
-    Taken {
-        /// The directory.
-        path: PathBuf,
-    },
+    Taken { path: PathBuf },
     /// A symbolic link in the place of a run directory: it could be made to lead elsewhere at any time.
     #[error("{path} is a symbolic link: name the run directory itself")]
-    Link {
-        /// The link.
-        path: PathBuf,
-    },
+    Link { path: PathBuf },
     /// Somebody put another directory into the place of the one that was just made.
     #[error("{path} was made for a run, and belongs to somebody else now")]
-    Swapped {
-        /// The directory.
-        path: PathBuf,
-    },
-    /// The system refused.
+    Swapped { path: PathBuf },
     #[error("cannot {action} {path}")]
     Io {
         /// `create`, `read`, `write`, `list`.
         action: &'static str,
-        /// File or directory.
         path: PathBuf,
-        /// The system's answer.
         source: io::Error,
     },
     /// A document is not what it should be.
     #[error("cannot read {path}: not a {what} ({source})")]
     Malformed {
-        /// The file.
         path: PathBuf,
         /// `manifest`, `trial`, `summary`.
         what: &'static str,
@@ -73,21 +60,13 @@ pub enum RunDirError {
     /// A document of another version or kind.
     #[error("cannot read {path}: its format is {found:?}, this latlab reads {expected:?}")]
     Format {
-        /// The file.
         path: PathBuf,
-        /// What it says.
         found: String,
-        /// What is understood.
         expected: &'static str,
     },
     /// A document names a file outside the run directory.
     #[error("{path} names {named:?}, which is not inside the run directory")]
-    Outside {
-        /// The document.
-        path: PathBuf,
-        /// What it names.
-        named: String,
-    },
+    Outside { path: PathBuf, named: String },
 }
 
 /// What became of a file since its checksum was taken.
@@ -234,7 +213,6 @@ impl RunDir {
         })
     }
 
-    /// The directory.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -480,12 +458,13 @@ fn read_json<T: DeserializeOwned>(place: &Place, what: &'static str) -> Result<T
         let mut bytes = Vec::new();
         let file = place.open()?;
         file.take(MAX_DOCUMENT_BYTES + 1).read_to_end(&mut bytes)?;
-        match bytes.len() as u64 > MAX_DOCUMENT_BYTES {
-            true => Err(io::Error::other(format!(
+        if bytes.len() as u64 > MAX_DOCUMENT_BYTES {
+            Err(io::Error::other(format!(
                 "it is larger than {} MiB",
                 MAX_DOCUMENT_BYTES >> 20
-            ))),
-            false => Ok(bytes),
+            )))
+        } else {
+            Ok(bytes)
         }
     };
     let bytes = read().map_err(|source| RunDirError::Io {

@@ -30,7 +30,6 @@ use crate::reader::guarded;
 pub struct Passage {
     /// Which pair of taps, counted from 0 along the way.
     pub hop: u16,
-    /// The packet's flow.
     pub flow: u16,
     /// Its number in the flow.
     pub sequence: u32,
@@ -38,9 +37,9 @@ pub struct Passage {
     pub in_ns: u64,
     /// When it came out; `None` if it did not.
     pub out_ns: Option<u64>,
-    /// The processor on which it went in.
+    /// The CPU on which it went in.
     pub in_cpu: u16,
-    /// The processor on which it came out.
+    /// The CPU on which it came out.
     pub out_cpu: u16,
     /// The task that was running there when it went in; 0 is none.
     pub in_task: u32,
@@ -62,10 +61,9 @@ impl Passage {
     }
 }
 
-/// Time that the hypervisor took from one processor, somewhere between two looks at its counter.
+/// Time that the hypervisor took from one CPU, somewhere between two looks at its counter.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stretch {
-    /// The processor.
     pub cpu: u16,
     /// The look before, in ns since the start of the measurement.
     pub since_ns: i64,
@@ -139,9 +137,10 @@ impl PassageWriter {
     /// When a full row group cannot be written.
     pub fn push(&mut self, row: Passage) -> Result<(), SamplesError> {
         self.rows.push(row);
-        match self.rows.len() >= ROWS_AT_ONCE {
-            true => self.flush(),
-            false => Ok(()),
+        if self.rows.len() >= ROWS_AT_ONCE {
+            self.flush()
+        } else {
+            Ok(())
         }
     }
 

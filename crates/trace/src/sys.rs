@@ -129,7 +129,6 @@ impl Drop for Shared {
 pub enum SoftwareEvent {
     /// A page fault that needed no disk has been dealt with.
     MinorFault = 5,
-    /// One that did.
     MajorFault = 6,
 }
 
@@ -198,9 +197,10 @@ pub fn interface_index(name: &str) -> Option<i32> {
 /// When the kernel cannot (before Linux 6.6), or will not.
 pub fn attach_tcx(program: impl AsFd, interface: i32, egress: bool) -> Result<OwnedFd, Errno> {
     use std::os::fd::AsRawFd;
-    let side = match egress {
-        true => libbpf_sys::BPF_TCX_EGRESS,
-        false => libbpf_sys::BPF_TCX_INGRESS,
+    let side = if egress {
+        libbpf_sys::BPF_TCX_EGRESS
+    } else {
+        libbpf_sys::BPF_TCX_INGRESS
     };
     // SAFETY: without options there is no pointer that the kernel would follow.
     let fd = unsafe {

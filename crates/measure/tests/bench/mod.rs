@@ -16,14 +16,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use latlab_host::sys::netns::NetNs;
-use latlab_measure::forward::{Reader, Seat};
+use latlab_measure::forward::{Reader, ReaderCpu};
 use latlab_measure::hwlat;
 use latlab_netlink::{Address, Handle, Interface, LinkChange, LinkKind, Neighbour, NewLink};
 use latlab_probe::Layer2;
 use latlab_report::attribution::{self, Attribution, Capture, Hole};
 use latlab_samples::Passage;
 use latlab_trace::recorder::{Recorder, Settings, Wanted, around};
-use latlab_trace::taps::matching::{self, Fates};
+use latlab_trace::taps::matching::{self, HopCounters};
 use latlab_trace::taps::{Point, Side, Tap};
 use latlab_wire::probe::{HEADER_BYTES, Packet, PacketRepr};
 use latlab_wire::trace::{Event, EventKind};
@@ -32,7 +32,6 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 /// The generator and everything that is not the device.
 pub const NEAR: usize = 0;
-/// The device.
 pub const FAR: usize = 1;
 /// A turn of the device's loop that takes longer was interrupted.
 pub const GAP_NS: u64 = 20_000;
@@ -56,7 +55,7 @@ pub fn pin(cpu: usize) {
     sched_setaffinity(None, &set).unwrap();
 }
 
-/// Where the kernel gives every session an equal part of a processor, a thread's niceness counts within
+/// Where the kernel gives every session an equal part of a CPU, a thread's niceness counts within
 /// its own only: so this test becomes one, before the others.
 fn own_session() {
     static ONCE: std::sync::Once = std::sync::Once::new();
@@ -111,9 +110,9 @@ pub fn address(netns: &NetNs, name: &str, address: &str) {
 
 /// Client, device and server, each in a namespace.
 pub struct Bench {
-    /// What the recorder keeps of each processor.
+    /// What the recorder keeps of each CPU.
     pub events_per_cpu: u32,
-    /// Somebody reads while it records.
+    /// The rings are read while the recorder runs.
     pub follow: bool,
     pub client: NetNs,
     pub device: NetNs,
@@ -124,7 +123,7 @@ pub struct Bench {
 pub struct Window {
     pub attribution: Attribution,
     pub capture: Capture,
-    pub fates: Fates,
+    pub counters: HopCounters,
     /// Events that were overwritten before they were read.
     pub overwritten: u64,
     /// Frames of others that the first tap saw.
@@ -144,7 +143,7 @@ pub struct Gap {
 
 impl Window {
     /// The part of the window's time that tasks other than the device and those named `own`, and a
-    /// hypervisor, had the device's processor for.
+    /// hypervisor, had the device's CPU for.
     pub fn foreign_share(&self, own: &str) -> f64 {
         let attribution::Device::Task { pid, .. } = self.attribution.device else {
             return 1.0;
@@ -238,14 +237,14 @@ impl Bench {
         let follower = recorder.follow(&[before.live(), behind.live()], Wanted::default());
         let reader = self
             .follow
-            .then(|| Reader::start(follower, Seat::Beside(NEAR as u32)).unwrap());
-        let look = |device: &Forwarder| {
+            .then(|| Reader::start(follower, ReaderCpu::Shared(NEAR as u32)).unwrap());
+        let spin = |device: &Forwarder| {
             device.signal(Signal::STOP);
-            let looks = hwlat::look(&recorder, &[NEAR as u16, FAR as u16]);
+            let spun = hwlat::spin_recorded(&recorder, &[NEAR as u16, FAR as u16]);
             device.signal(Signal::CONT);
-            looks
+            spun
         };
-        let mut looks = look(device);
+        let mut spun = spin(device);
         recorder.forget();
         recorder.start();
         let begin = now_ns() + 50_000_000;
@@ -259,11 +258,11 @@ impl Bench {
             stop.store(true, Ordering::Relaxed);
         });
         recorder.stop();
-        looks.extend(look(device));
+        spun.extend(spin(device));
         let follower = reader.and_then(Reader::stop);
         let before = self.client.run(|| before.detach()).unwrap().unwrap();
         let behind = self.server.run(|| behind.detach()).unwrap().unwrap();
-        let (passages, fates) = matching::matched(0, &before, &behind);
+        let (passages, counters) = matching::matched(0, &before, &behind);
         let recorded = match follower {
             Some(follower) => {
                 let (windows, tasks) = slowest(&passages);
@@ -280,21 +279,21 @@ impl Bench {
                 .collect(),
             watched: watched.map(|w| (w.cpu, w.complete_from_ns)).collect(),
             steal_known: recorded.gaps.steal_known,
-            hwlat: hwlat::found(&looks),
+            hwlat: hwlat::found(&spun),
             unknown: Vec::new(),
             events: recorded.events,
         };
         eprintln!(
             "  {} packets, {} lost, {} events, {:?}",
-            fates.entered,
-            fates.lost,
+            counters.entered,
+            counters.lost,
             capture.events.len(),
             recorded.gaps
         );
         Window {
             attribution: attribution::attribute(&capture, attribution::WORST),
             capture,
-            fates,
+            counters,
             overwritten: recorded.gaps.processors.iter().map(|w| w.overwritten).sum(),
             foreign: before.foreign,
             gaps: device.gaps(),
@@ -359,7 +358,6 @@ fn drain(socket: &UdpSocket, stop: &AtomicBool) {
     }
 }
 
-/// The forwarder's process.
 pub struct Forwarder {
     child: Child,
     input: ChildStdin,

@@ -46,7 +46,7 @@ pub enum Injection {
 
 /// Two stretches of one disturbance with less in between are one.
 const APART_NS: u64 = 100_000;
-/// The name of the tasks that take the device's processor.
+/// The name of the tasks that take the device's CPU.
 pub const HOG: &str = "latlab-hog";
 
 impl Injection {
@@ -129,7 +129,7 @@ impl Injection {
         if self != Injection::Stop {
             return exact.collect();
         }
-        // Continued, it may still have to wait for its processor.
+        // Continued, it may still have to wait for its CPU.
         exact
             .map(|gap| {
                 let continued = injected
@@ -186,14 +186,15 @@ fn hog(begin: u64, end: u64, realtime: bool) -> Vec<Truth> {
         .name(HOG.into())
         .spawn(move || {
             bench::pin(FAR);
-            match realtime {
-                true => sys::set_fifo(10),
-                false => bench::insist(),
+            if realtime {
+                sys::set_fifo(10);
+            } else {
+                bench::insist();
             }
             let mut all = Vec::new();
             for (at, length) in Times::new(begin, end) {
                 sleep_until(at);
-                // It says itself when it had the processor.
+                // It says itself when it had the CPU.
                 let until = now_ns() + length;
                 let mut begin_ns = now_ns();
                 let mut last = begin_ns;
@@ -237,7 +238,7 @@ fn stop(device: &Forwarder, begin: u64, end: u64) -> Vec<Truth> {
     all
 }
 
-/// Packets of another link, whose receiving side is given to the device's processor. Each is for many
+/// Packets of another link, whose receiving side is given to the device's CPU. Each is for many
 /// sockets, so that it takes a while.
 fn flood(begin: u64, end: u64) -> Vec<Truth> {
     const SOCKETS: usize = 100;
@@ -271,7 +272,7 @@ fn flood(begin: u64, end: u64) -> Vec<Truth> {
     all
 }
 
-/// Timers of another program that expire one after the other on the device's processor.
+/// Timers of another program that expire one after the other on the device's CPU.
 fn timers(begin: u64, end: u64) -> Vec<Truth> {
     const COUNT: usize = 900;
     const APART_NS: u64 = 3_000;
@@ -317,7 +318,7 @@ fn faults(device: &mut Forwarder, begin: u64, end: u64) -> Vec<Truth> {
     all
 }
 
-/// A control group that gives the device a fifth of a processor, for a while.
+/// A cgroup that gives the device a fifth of a CPU, for a while.
 fn throttle(device: &Forwarder, begin: u64, end: u64) -> Vec<Truth> {
     let group = Group::new();
     group.add(device.pid());
@@ -352,9 +353,10 @@ impl Group {
         let path = PathBuf::from(root).join(format!("latlab-test-{}", crate::namespaces::id()));
         fs::create_dir(&path).unwrap();
         // Against whatever else the machine does; the largest that there is.
-        let weight = match unified {
-            true => ("cpu.weight", "10000"),
-            false => ("cpu.shares", "262144"),
+        let weight = if unified {
+            ("cpu.weight", "10000")
+        } else {
+            ("cpu.shares", "262144")
         };
         fs::write(path.join(weight.0), weight.1).unwrap();
         Group { path, unified }

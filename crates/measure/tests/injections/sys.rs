@@ -35,7 +35,7 @@ pub fn expire_at(timer: &OwnedFd, ns: u64) {
     timerfd_settime(timer, TimerfdTimerFlags::ABSTIME, &once).unwrap();
 }
 
-/// Has packets received by this interface handled on these processors. The setting is a file of the
+/// Has packets received by this interface handled on these CPUs. The setting is a file of the
 /// namespace's own sysfs, which has to be mounted for that.
 pub fn steer(interface: &str, processors: u64) {
     // SAFETY: this thread alone gets a new mount namespace, and ends soon.

@@ -28,7 +28,7 @@ impl Scratch {
         Scratch { root, dirs }
     }
 
-    /// Deploys a lab. Its name is made unlike any other's, because control groups carry it.
+    /// Deploys a lab. Its name is made unlike any other's, because cgroups carry it.
     pub fn deploy(&self, topology: &str) -> Lab {
         let name = format!("test-{}", namespaces::id());
         let text = format!("name: {name}\ntopology:\n{topology}");
@@ -40,7 +40,7 @@ impl Scratch {
 }
 
 impl Drop for Scratch {
-    /// After a failure too: control groups would outlive the namespaces.
+    /// After a failure too: cgroups would outlive the namespaces.
     fn drop(&mut self) {
         for name in lab::list(&self.dirs).unwrap_or_default() {
             lab::destroy(&self.dirs, &name).ok();

@@ -14,7 +14,6 @@ pub struct Blame {
     pub quantile: f64,
     /// The latency there, in ns; here of the least slow that was explained.
     pub latency_ns: u64,
-    /// Packets beyond it.
     pub beyond: usize,
     /// Of them, how many were explained: the slowest.
     pub explained: usize,
@@ -24,10 +23,8 @@ pub struct Blame {
     pub rows: Vec<BlameRow>,
 }
 
-/// One cause.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BlameRow {
-    /// Which.
     pub cause: Cause,
     /// Its part of the time, 0 to 1.
     pub share: f64,
@@ -35,7 +32,6 @@ pub struct BlameRow {
     pub time_ns: u64,
     /// Packets that it is the first cause of.
     pub first_of: usize,
-    /// What addresses it.
     pub remedy: Option<Remedy>,
 }
 

@@ -13,43 +13,41 @@ pub enum Cause {
     Delivery,
     /// The device works on packets that came before.
     Queueing,
-    /// The device could run and another task has its processor.
+    /// The device could run and another task has its CPU.
     Waiting {
-        /// That task's name.
         task: String,
         /// It runs with a real-time policy.
         realtime: bool,
     },
-    /// A hard interrupt with a number.
+    /// A hardirq with a number.
     HardIrq(String),
-    /// A soft interrupt, by the kernel's number.
+    /// A softirq, by the kernel's number.
     SoftIrq(u32),
     /// The scheduler's periodic tick.
     Tick,
     /// Another timer: the function it calls.
     Timer(String),
-    /// An interrupt from another processor.
+    /// An interrupt from another CPU.
     Ipi(u8),
-    /// A non-maskable interrupt.
     Nmi,
     /// Memory that was not there when it was touched.
     PageFault,
     /// The device's task is stopped by a signal or a debugger.
     Stopped,
-    /// The device's control group has used up its share of processor time.
+    /// The device's cgroup has used up its share of CPU time.
     Throttled,
     /// The device's task sleeps although there is a packet for it.
     Asleep,
-    /// The device's task was woken and its idle processor comes back.
+    /// The device's task was woken and its idle CPU comes back.
     IdleExit,
-    /// The hypervisor underneath has the processor.
+    /// The hypervisor underneath has the CPU.
     Steal,
-    /// What is underneath the kernel has the processor and does not tell, as it does every so often.
+    /// What is underneath the kernel has the CPU and does not tell, as it does every so often.
     Hwlat {
         /// From one time to the next.
         period_us: u32,
     },
-    /// The device's virtual processor is outside its guest.
+    /// The device's virtual CPU is outside its guest.
     VmExit,
     /// Work on one packet took far longer than usual and nothing was seen to happen.
     Unexplained,
@@ -57,7 +55,7 @@ pub enum Cause {
     NotRecorded,
 }
 
-/// The kernel's soft interrupts, in the order of their numbers.
+/// The kernel's softirqs, in the order of their numbers.
 const SOFT: [&str; 10] = [
     "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU",
 ];
@@ -105,7 +103,7 @@ impl Cause {
         )
     }
 
-    /// Somebody or something else has the processor that the device wants.
+    /// Somebody or something else has the CPU that the device wants.
     #[must_use]
     pub fn takes_the_processor(&self) -> bool {
         let is_taken = matches!(

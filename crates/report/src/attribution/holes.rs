@@ -14,18 +14,15 @@ use super::timeline::State;
 /// A time of which something is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hole {
-    /// Of this processor.
     pub cpu: u16,
-    /// From when on.
     pub from_ns: u64,
-    /// Until when.
     pub to_ns: u64,
     /// Events were lost; else they were not kept.
     pub is_lost: bool,
 }
 
 impl Hole {
-    /// Those of a processor: times (ns) in which events were lost, and in which they were not kept.
+    /// Those of a CPU: times (ns) in which events were lost, and in which they were not kept.
     #[must_use]
     pub fn of_processor(cpu: u16, lost: &[(u64, u64)], not_kept: &[(u64, u64)]) -> Vec<Hole> {
         let lost = lost.iter().map(|&time| (time, true));
@@ -43,9 +40,9 @@ impl Hole {
 /// All of them, ready to be asked.
 #[derive(Debug, Default)]
 pub struct Holes {
-    /// On any processor, in order and apart from each other.
+    /// On any CPU, in order and apart from each other.
     any: Vec<(u64, u64)>,
-    /// Where events were lost, by processor.
+    /// Where events were lost, by CPU.
     lost: BTreeMap<u16, Vec<(u64, u64)>>,
 }
 
@@ -65,7 +62,7 @@ impl Holes {
         }
     }
 
-    /// Those of one processor in which events were lost, in order.
+    /// Those of one CPU in which events were lost, in order.
     pub fn lost(&self, cpu: u16) -> &[(u64, u64)] {
         self.lost.get(&cpu).map_or(&[], Vec::as_slice)
     }
@@ -124,7 +121,7 @@ impl Holes {
             .collect()
     }
 
-    /// The first loss that may have ended a state. Who runs goes on until its own processor says otherwise.
+    /// The first loss that may have ended a state. Who runs goes on until its own CPU says otherwise.
     fn first_against(&self, state: State, from: u64, until: u64) -> Option<(u64, u64)> {
         let first = |holes: &[(u64, u64)]| {
             let next = holes.partition_point(|hole| hole.1 <= from);
@@ -171,7 +168,7 @@ mod tests {
         let holes = Holes::of(&[hole(0, 100, 150, true), hole(1, 300, 320, true)]);
         let (asleep, running) = (State::Asleep, State::Running(1));
         let all = |states: &[(u64, State)], outs: &[(u64, u16)]| holes.doubt(states.to_vec(), outs);
-        // Only its own processor can end its running.
+        // Only its own CPU can end its running.
         let states = [(10, asleep), (50, running), (200, asleep), (250, running)];
         let doubted = [
             (10, asleep),

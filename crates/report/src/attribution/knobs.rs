@@ -5,7 +5,6 @@ use super::Cause;
 /// What to do about a cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct Remedy {
-    /// In words.
     pub words: &'static str,
     /// The knobs of `latlab tune` and the boot parameters that do it, the best first; none where there
     /// is nothing to turn on this machine.

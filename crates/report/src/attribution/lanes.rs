@@ -1,4 +1,4 @@
-//! What ran on which processor, for drawing: the tasks that had it, and what came upon them.
+//! What ran on which CPU, for drawing: the tasks that had it, and what came upon them.
 
 use latlab_samples::Passage;
 
@@ -9,10 +9,9 @@ use super::{Capture, Cause};
 
 const NOT_KNOWN: &str = "not known";
 
-/// One processor between two instants.
+/// One CPU between two instants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lane {
-    /// Its number.
     pub cpu: u16,
     /// Who had it, each from an instant on until the next.
     pub tasks: Vec<(u64, String)>,
@@ -41,7 +40,7 @@ impl Lane {
     }
 }
 
-/// What is known of all processors, ready to be asked.
+/// What is known of all CPUs, ready to be asked.
 pub struct Lanes<'a> {
     timelines: Timelines,
     stolen: Stolen,

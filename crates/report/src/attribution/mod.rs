@@ -5,14 +5,14 @@
 //!
 //! ```text
 //! survey     which packets are the slowest, what work on one usually costs, what the device is
-//! timeline   what each processor did, and what state the device's task was in, at every instant
-//! steal      when the hypervisor underneath had taken a processor away
+//! timeline   what each CPU did, and what state the device's task was in, at every instant
+//! steal      when the hypervisor underneath had taken a CPU away
 //! holes      times of which events are missing
 //! server     what the device as a whole was held up by, at every instant of a stretch of time
 //! split      each packet's time between its taps, cut along those
 //! track      those with running sums, so that a thousand packets of one queue cost no more than one
 //! blame      over all packets: which cause owns how much of the tail
-//! lanes      what ran on which processor meanwhile, for drawing
+//! lanes      what ran on which CPU meanwhile, for drawing
 //! ```
 //!
 //! A device is served first in, first out. While it works on an earlier packet, a later one queues
@@ -24,7 +24,7 @@
 //! The rules that keep it honest: time for which nothing was recorded is `not recorded`; work on one
 //! packet that takes far longer than usual while nothing is seen to happen is `unexplained`; neither
 //! is ever given to a cause that merely was near. But for one: what threads that did nothing else saw
-//! interrupting this very processor at regular times before and after, with no event, has what work took
+//! interrupting this very CPU at regular times before and after, with no event, has what work took
 //! longer at just those times in between.
 
 mod blame;
@@ -63,13 +63,13 @@ pub struct Capture {
     pub passages: Vec<Passage>,
     /// Kernel events around the slowest, in the order of time.
     pub events: Vec<Event>,
-    /// Processors whose events are there, each with the time from which on they are complete.
+    /// CPUs whose events are there, each with the time from which on they are complete.
     pub watched: Vec<(u16, u64)>,
     /// Times after that of which something is missing all the same.
     pub holes: Vec<Hole>,
     /// The hypervisor says what it takes away.
     pub steal_known: bool,
-    /// What interrupts the processors regularly and is no event.
+    /// What interrupts the CPUs regularly and is no event.
     pub hwlat: Vec<Hwlat>,
     /// What could not be recorded, to be said with every answer.
     pub unknown: Vec<String>,
@@ -164,7 +164,7 @@ fn device(survey: &Survey, events: &[Event]) -> (Device, (u64, u16)) {
     (device, context.first)
 }
 
-/// What took each of the times `gaps` from a task that wants to run on one processor: causes with their
+/// What took each of the times `gaps` from a task that wants to run on one CPU: causes with their
 /// part of it, in ns. One in which nothing is seen may have been an interrupt's way in, or come as regularly
 /// as what is known to be underneath the kernel.
 #[must_use]

@@ -16,7 +16,7 @@ const APART_NS: u64 = 100_000;
 /// A timer's interrupt says how long its way in was. Longer ones are not its way: somebody kept interrupts
 /// off.
 const WAY_IN_NS: u64 = 50_000;
-/// Packets that a soft interrupt of the device's own sending takes: its own, and one that just came.
+/// Packets that a softirq of the device's own sending takes: its own, and one that just came.
 const OWN_PACKETS: u32 = 2;
 
 /// A stretch of time and what it was spent on.
@@ -25,7 +25,7 @@ pub struct Span {
     pub start_ns: u64,
     pub end_ns: u64,
     pub cause: Cause,
-    /// The processor it was spent on or waited for, where that is known.
+    /// The CPU it was spent on or waited for, where that is known.
     pub cpu: Option<u16>,
 }
 
@@ -52,11 +52,8 @@ impl Span {
 /// The same interruption, possibly in pieces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Episode {
-    /// What it is.
     pub cause: Cause,
-    /// When it began.
     pub start_ns: u64,
-    /// When it ended.
     pub end_ns: u64,
     /// Of this, the time that it really had.
     pub active_ns: u64,
@@ -67,7 +64,7 @@ pub struct Server<'a> {
     pub timelines: Timelines,
     pub stolen: Stolen,
     pub states: Vec<(u64, State)>,
-    /// For how long each of a processor's timer interrupts was due when it began.
+    /// For how long each of a CPU's timer interrupts was due when it began.
     late: BTreeMap<(u16, u64), u32>,
     holes: Holes,
     capture: &'a Capture,
@@ -102,7 +99,7 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// A task of which is known that it runs on one processor, but for the times `gaps`.
+    /// A task of which is known that it runs on one CPU, but for the times `gaps`.
     pub fn of_runner(capture: &'a Capture, task: u32, cpu: u16, gaps: &[(u64, u64)]) -> Server<'a> {
         let holes = Holes::of(&capture.holes);
         Server {
@@ -115,7 +112,7 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// What interrupts processors regularly and is no event.
+    /// What interrupts CPUs regularly and is no event.
     pub fn hwlat(&self) -> &'a [Hwlat] {
         &self.capture.hwlat
     }
@@ -126,7 +123,7 @@ impl<'a> Server<'a> {
         (late_ns <= WAY_IN_NS).then(|| begin_ns.saturating_sub(late_ns))
     }
 
-    /// The interrupt that was on its way to a processor between two instants.
+    /// The interrupt that was on its way to a CPU between two instants.
     pub fn on_its_way(&self, cpu: u16, from: u64, to: u64) -> Option<Cause> {
         let mut later = self.late.range((cpu, from)..=(cpu, u64::MAX));
         let (&(_, begin), _) = later.next()?;
@@ -189,7 +186,7 @@ impl<'a> Server<'a> {
         self.holes.blind(spans)
     }
 
-    /// What the kernel did with a packet on one processor, which it got in the context of `sender`.
+    /// What the kernel did with a packet on one CPU, which it got in the context of `sender`.
     pub fn of_kernel(&self, cpu: u16, sender: u32, from: u64, to: u64) -> Vec<Span> {
         let mut spans = Vec::new();
         self.on(cpu, from, to, &mut spans, |step| {
@@ -240,7 +237,7 @@ impl<'a> Server<'a> {
         found.map(|&(at, _)| at).filter(|&at| at < to)
     }
 
-    /// Cuts a stretch of one processor's time along its steps and what was stolen from it.
+    /// Cuts a stretch of one CPU's time along its steps and what was stolen from it.
     fn on(
         &self,
         cpu: u16,
@@ -299,20 +296,20 @@ impl<'a> Server<'a> {
         push(spans, held.within(at, to));
     }
 
-    /// What interrupts the task on a processor, if anything does.
+    /// What interrupts the task on a CPU, if anything does.
     fn interrupting(&self, step: &Step) -> Option<Cause> {
         let name = |index: usize| self.timelines.names.get(index).cloned().unwrap_or_default();
         match step.top {
             Top::Task => None,
             Top::Fault => Some(Cause::PageFault),
-            // What it sends is carried on in a soft interrupt of its own making.
+            // What it sends is carried on in a softirq of its own making.
             Top::Soft {
                 number: 2 | 3,
                 of_irq: false,
                 polled,
                 ..
             } if polled <= OWN_PACKETS => None,
-            // That may run when a hard interrupt ends, which has nothing to do with it, as long as it
+            // That may run when a hardirq ends, which has nothing to do with it, as long as it
             // takes none but the device's own.
             Top::Soft {
                 number: 3,
@@ -328,14 +325,14 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// Who has the processor that somebody else could use.
+    /// Who has the CPU that somebody else could use.
     fn holding(&self, step: &Step, woken: bool) -> Cause {
         match step.task {
             None => Cause::NotRecorded,
             Some(0) => match self.interrupting(step) {
                 Some(cause) => cause,
                 None if woken => Cause::IdleExit,
-                // It could run, the processor is free, and still it does not: only a limit does that.
+                // It could run, the CPU is free, and still it does not: only a limit does that.
                 None => Cause::Throttled,
             },
             Some(task) => match self.interrupting(step) {
@@ -400,7 +397,7 @@ pub fn push(spans: &mut Vec<Span>, span: Span) {
 /// another task or an interrupt of another kind, is one all the same.
 pub fn episodes(spans: &[Span]) -> Vec<Episode> {
     let mut all: Vec<Episode> = Vec::new();
-    // For how long something else had taken the processor, in all, at the end of each episode.
+    // For how long something else had taken the CPU, in all, at the end of each episode.
     let mut taken_at: Vec<u64> = Vec::new();
     let mut taken = 0;
     for span in spans {

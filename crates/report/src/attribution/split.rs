@@ -16,10 +16,8 @@ const WAY_NS: u64 = 5_000;
 /// What comes at regular times may take so many times as long as the longest that was seen.
 const LONGER: u64 = 2;
 
-/// One packet, explained.
 #[derive(Debug, Clone)]
 pub struct Explained {
-    /// Its way.
     pub passage: Passage,
     /// Its time between the taps, without gap or overlap. In a long queue there would be thousands: then
     /// neighbours are joined, and have their parts.
@@ -202,12 +200,12 @@ impl<'a> Stretch<'a> {
         spans
     }
 
-    /// On which processors the kernel had a packet, and from when to when.
+    /// On which CPUs the kernel had a packet, and from when to when.
     fn ways(&self, packet: &Passage, out: u64) -> Vec<(u16, u64, u64)> {
         if packet.in_cpu == packet.out_cpu {
             return vec![(packet.in_cpu, packet.in_ns, out)];
         }
-        // It changes processors when the other begins to receive.
+        // It changes CPUs when the other begins to receive.
         let received = self.server.timelines.received.get(&packet.out_cpu);
         let over = received.and_then(|all| {
             let next = all.partition_point(|&(begin, _)| begin < packet.in_ns);
@@ -228,7 +226,7 @@ impl<'a> Stretch<'a> {
     }
 
     /// Notes where a packet's work was more than usual: after interrupts and while they were due, when the
-    /// processor is known to be interrupted from underneath, and else at its end. `raw` is its own time.
+    /// CPU is known to be interrupted from underneath, and else at its end. `raw` is its own time.
     fn find_unusual(&mut self, at: usize, raw: &[Span]) {
         let own = self.own_from(at);
         let is_work = |span: &Span| {
@@ -350,7 +348,7 @@ impl<'a> Stretch<'a> {
         self.conclude(at, delivery, &[(&self.track, begin, out)])
     }
 
-    /// What the kernel did depends on the processor and on who sent, so packets that have these in common
+    /// What the kernel did depends on the CPU and on who sent, so packets that have these in common
     /// share a track.
     fn by_kernel(&self, members: Vec<usize>) -> Vec<(usize, Explained)> {
         let mut alike: BTreeMap<(u32, u16, u16), Vec<usize>> = BTreeMap::new();

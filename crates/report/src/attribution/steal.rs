@@ -1,8 +1,8 @@
-//! When the hypervisor underneath had taken a processor away.
+//! When the hypervisor underneath had taken a CPU away.
 //!
-//! Every event and every tap notes how much time was taken from its processor until then. What was
+//! Every event and every tap notes how much time was taken from its CPU until then. What was
 //! taken between two of them is exact in length, not in place: it is laid at the end, because a
-//! processor that comes back first meets the interrupts that waited for it.
+//! CPU that comes back first meets the interrupts that waited for it.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,9 @@ use latlab_wire::trace::Event;
 /// that was.
 const LONGEST_NS: u64 = 20_000_000;
 
-/// Stretches of time that were taken, by processor, in order and apart from each other.
+/// Stretches of time that were taken, by CPU, in order and apart from each other.
 pub type Stolen = BTreeMap<u16, Vec<(u64, u64)>>;
 
-/// Finds them.
 pub fn stolen(events: &[Event], packets: &[&Passage]) -> Stolen {
     // Packets only have the low half, so only that is compared.
     let mut readings: BTreeMap<u16, Vec<(u64, u32)>> = BTreeMap::new();
@@ -41,7 +40,7 @@ pub fn stolen(events: &[Event], packets: &[&Passage]) -> Stolen {
         .collect()
 }
 
-/// The same for one processor of which it is known when its task did not run: what was taken lies in
+/// The same for one CPU of which it is known when its task did not run: what was taken lies in
 /// those times, in the longest first.
 pub fn stolen_within(events: &[Event], cpu: u16, gaps: &[(u64, u64)]) -> Stolen {
     let of_cpu = events.iter().filter(|event| event.cpu == cpu);

@@ -54,7 +54,6 @@ pub(super) struct Context {
     pub first: (u64, u16),
 }
 
-/// The first look.
 pub struct Survey {
     most: usize,
     queue: Queue,

@@ -1,4 +1,4 @@
-//! What each processor did and what state a task was in, as steps in time.
+//! What each CPU did and what state a task was in, as steps in time.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,14 +12,14 @@ const STOPPED: u16 = 4 | 8;
 /// Kernel priorities below are real time.
 const REALTIME_BELOW: u16 = 100;
 
-/// What runs on a processor, above its task.
+/// What runs on a CPU, above its task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Top {
     /// Nothing: the task itself.
     Task,
     /// The task's page fault.
     Fault,
-    /// A soft interrupt: its number, whether it came with a hard interrupt, how many packets it took,
+    /// A softirq: its number, whether it came with a hardirq, how many packets it took,
     /// and how many of those were the device's own.
     Soft {
         number: u32,
@@ -27,7 +27,7 @@ pub enum Top {
         polled: u32,
         own: u32,
     },
-    /// A hard interrupt: index of its name.
+    /// A hardirq: index of its name.
     Irq(usize),
     /// The local timer, calling nothing but the tick.
     Tick,
@@ -37,7 +37,7 @@ pub enum Top {
     Vector(u8),
 }
 
-/// A processor's state from an instant on.
+/// A CPU's state from an instant on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
     pub at_ns: u64,
@@ -46,7 +46,7 @@ pub struct Step {
     pub top: Top,
 }
 
-/// What a processor did.
+/// What a CPU did.
 #[derive(Debug, Default)]
 pub struct Processor {
     pub steps: Vec<Step>,
@@ -61,12 +61,11 @@ impl Processor {
     }
 }
 
-/// A task's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     Unknown,
     Running(u16),
-    /// Could run, on this processor; `woken` from sleep, otherwise preempted.
+    /// Could run, on this CPU; `woken` from sleep, otherwise preempted.
     Runnable {
         cpu: u16,
         woken: bool,
@@ -83,7 +82,7 @@ pub struct Task {
     pub realtime: bool,
 }
 
-/// When packets passed taps, by processor and in order: of a soft interrupt that a task's own sending made,
+/// When packets passed taps, by CPU and in order: of a softirq that a task's own sending made,
 /// that is all that tells when it began.
 #[derive(Debug, Default)]
 pub struct Marks {
@@ -131,7 +130,7 @@ pub struct Timelines {
     pub processors: BTreeMap<u16, Processor>,
     pub tasks: HashMap<u32, Task>,
     pub names: Vec<String>,
-    /// When each soft interrupt for received packets ended, by processor: begin and end.
+    /// When each softirq for received packets ended, by CPU: begin and end.
     pub received: BTreeMap<u16, Vec<(u64, u64)>>,
 }
 
@@ -145,7 +144,7 @@ pub fn name_of(events: &[Event], pid: u32) -> String {
     events.iter().find(tells).map_or(String::new(), Event::text)
 }
 
-/// What is under way on one processor while its events are read.
+/// What is under way on one CPU while its events are read.
 #[derive(Default)]
 struct Stack {
     /// Losses that are behind us.
@@ -155,12 +154,12 @@ struct Stack {
     task: Option<u32>,
     faulting: std::collections::HashSet<u32>,
     soft: Option<Top>,
-    /// Where the running soft interrupt's steps begin.
+    /// Where the running softirq's steps begin.
     soft_from: usize,
     soft_at: u64,
     hard: Option<Top>,
     hard_from: usize,
-    /// The last event was the end of a hard interrupt, or of a soft one that came with it.
+    /// The last event was the end of a hardirq, or of a soft one that came with it.
     after_irq: bool,
 }
 
@@ -174,7 +173,7 @@ impl Stack {
 }
 
 impl Timelines {
-    /// Reads the events, which must be in the order of time. `marks` tell when a soft interrupt began that
+    /// Reads the events, which must be in the order of time. `marks` tell when a softirq began that
     /// nobody looked at.
     pub fn of(events: &[Event], marks: &Marks, holes: &Holes) -> Timelines {
         let mut all = Timelines::default();
@@ -211,8 +210,8 @@ impl Timelines {
         });
     }
 
-    /// Says of every soft interrupt how many of the device's packets came out in it. `outs` are their
-    /// times by processor, in order.
+    /// Says of every softirq how many of the device's packets came out in it. `outs` are their
+    /// times by CPU, in order.
     pub fn count_own(&mut self, outs: &BTreeMap<u16, Vec<u64>>) {
         for (cpu, received) in &self.received {
             let (Some(outs), Some(processor)) = (outs.get(cpu), self.processors.get_mut(cpu))
@@ -251,7 +250,7 @@ impl Timelines {
             }
             EventKind::Wakeup => {
                 self.tasks.entry(event.a).or_default().name = event.text();
-                // It says nothing of what this processor does, nor ends an interrupt.
+                // It says nothing of what this CPU does, nor ends an interrupt.
                 return;
             }
             EventKind::FaultEntry => {
@@ -338,7 +337,7 @@ impl Timelines {
 }
 
 /// The states of one task, each from an instant on. `seen` are instants at which it is known to run
-/// somewhere: a task that never leaves its processor has no event of its own.
+/// somewhere: a task that never leaves its CPU has no event of its own.
 pub fn states(events: &[Event], pid: u32, seen: &[(u64, u16)]) -> Vec<(u64, State)> {
     let mut all: Vec<(u64, State)> = Vec::new();
     for event in events {

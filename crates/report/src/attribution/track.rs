@@ -24,13 +24,11 @@ pub type Costs = BTreeMap<Cause, u64>;
 /// A piece of a packet's time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
-    /// When it began.
     pub start_ns: u64,
-    /// When it ended.
     pub end_ns: u64,
     /// What it was spent on; of several joined, what had most of it.
     pub cause: Cause,
-    /// The processor it was spent on or waited for, where that is known.
+    /// The CPU it was spent on or waited for, where that is known.
     pub cpu: Option<u16>,
     /// Of several joined, what each cause had of it; else empty.
     pub parts: Vec<(Cause, u64)>,

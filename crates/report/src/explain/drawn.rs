@@ -11,7 +11,7 @@ use crate::attribution::{
 };
 use crate::stats::{CURVE_POINTS, tidy};
 
-/// What processors did is drawn for the slowest packets, up to so many steps a device and cell: half a
+/// What CPUs did is drawn for the slowest packets, up to so many steps a device and cell: half a
 /// megabyte of the page.
 const STEPS: usize = 40_000;
 /// And up to so many in the whole page.
@@ -19,7 +19,7 @@ const ALL_STEPS: usize = 600_000;
 /// The page has so many slices of packets in all, eight megabytes, those of the slowest packets first.
 const ALL_SLICES: usize = 600_000;
 
-/// What the processors did while the slowest packets were under way, from the slowest on.
+/// What the CPUs did while the slowest packets were under way, from the slowest on.
 pub fn scenes(
     capture: &Capture,
     attribution: &Attribution,
@@ -234,7 +234,7 @@ fn began(one: &Explanation, trial: u32) -> u64 {
     part.map_or(0, |part| part.began_ns)
 }
 
-/// What the processors did while packets that are still among the slowest were under way, and where to
+/// What the CPUs did while packets that are still among the slowest were under way, and where to
 /// find it by a packet's trial and time.
 fn stretches(
     one: &Explanation,

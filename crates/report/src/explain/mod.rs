@@ -27,7 +27,7 @@ use crate::summarise::sum;
 pub use drawn::tails;
 
 /// Packets are written in the order in which the first tap numbered them, which is that of their time
-/// but for those that came on different processors at once. As many as this are put into order.
+/// but for those that came on different CPUs at once. As many as this are put into order.
 const REORDER: usize = 1 << 16;
 
 /// The tails that are asked about; 0 is everything that was explained.
@@ -45,7 +45,6 @@ pub enum ExplainError {
     /// There is nothing to explain.
     #[error("{run} has no trial through taps{which}")]
     Nothing {
-        /// The run.
         run: String,
         /// What was asked for.
         which: String,
@@ -55,20 +54,16 @@ pub enum ExplainError {
 /// What is to be explained.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Choice {
-    /// Only this cell.
     pub cell: Option<String>,
-    /// Only this trial.
     pub trial: Option<u32>,
 }
 
 /// The slow packets of one device in one cell, over all its trials.
 #[derive(Debug)]
 pub struct Explanation {
-    /// The cell.
     pub cell: String,
     /// Which device, and between which taps; its counters are those of all trials.
     pub hop: Hop,
-    /// The trials.
     pub trials: Vec<Part>,
     /// Its slowest packets, explained.
     pub attribution: Attribution,
@@ -81,7 +76,6 @@ pub struct Explanation {
 /// What one trial has to say beside its packets.
 #[derive(Debug)]
 pub struct Part {
-    /// The trial.
     pub trial: u32,
     /// When its first packet came.
     pub began_ns: u64,
@@ -91,13 +85,11 @@ pub struct Part {
     pub overwritten: u64,
     /// The taps' own error.
     pub ruler: Option<Ruler>,
-    /// What the processors did while its slowest packets were under way: from, to, and who.
+    /// What the CPUs did while its slowest packets were under way: from, to, and who.
     pub scenes: Vec<(u64, u64, Vec<Lane>)>,
 }
 
-/// One trial's tables.
 pub struct Tables {
-    /// The trial.
     pub trial: Trial,
     /// What it says of its tables.
     pub trace: Trace,
@@ -108,7 +100,6 @@ pub struct Tables {
 
 /// One device's slow packets in one trial.
 pub struct Looked {
-    /// The packets.
     pub attribution: Attribution,
     /// What was found at the first look.
     pub survey: Survey,

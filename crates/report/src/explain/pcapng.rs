@@ -1,4 +1,4 @@
-//! The slow packets for Wireshark: pcapng (draft-ietf-opsawg-pcapng) with time stamps in nanoseconds,
+//! The slow packets for Wireshark: pcapng (draft-ietf-opsawg-pcapng) with timestamps in nanoseconds,
 //! one interface a tap, each packet's causes as its comment.
 //!
 //! The taps keep a packet's identity, not its bytes, so the frames are rebuilt as far as they are

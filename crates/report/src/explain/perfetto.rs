@@ -1,5 +1,5 @@
 //! A timeline for ui.perfetto.dev: packets as slices, split into their causes, above what the
-//! processors did. The format is the Trace Event Format (JSON), times in microseconds.
+//! CPUs did. The format is the Trace Event Format (JSON), times in microseconds.
 
 use serde_json::{Map, Value, json};
 
@@ -8,7 +8,7 @@ use crate::attribution::Explained;
 use latlab_samples::RunDir;
 use latlab_wire::trace::{Event, EventKind};
 
-/// Writes the slowest packets of the chosen trials, each with the processors around it.
+/// Writes the slowest packets of the chosen trials, each with the CPUs around it.
 ///
 /// # Errors
 /// When the run directory is not whole, or nothing in it went through taps.
@@ -70,16 +70,17 @@ fn packets(worst: &[Explained], process: u64, all: &mut Vec<Value>) {
             let parts: Map<String, Value> = parts
                 .map(|(cause, ns)| (cause.to_string(), json!(ns)))
                 .collect();
-            let args = match parts.is_empty() {
-                true => json!({"processor": piece.cpu}),
-                false => json!({"processor": piece.cpu, "ns of each": parts}),
+            let args = if parts.is_empty() {
+                json!({"processor": piece.cpu})
+            } else {
+                json!({"processor": piece.cpu, "ns of each": parts})
             };
             all.push(slice(&name, process, line as u64, from, to, &args));
         }
     }
 }
 
-/// Tasks on one line a processor, interrupts on another.
+/// Tasks on one line a CPU, interrupts on another.
 fn processors(events: &[Event], process: u64, all: &mut Vec<Value>) {
     let mut tasks: std::collections::BTreeMap<u16, (u64, String)> = Default::default();
     let mut open: std::collections::BTreeMap<u16, Interrupts> = Default::default();
@@ -111,7 +112,7 @@ fn processors(events: &[Event], process: u64, all: &mut Vec<Value>) {
     }
 }
 
-/// What is under way on a processor, by class: since when, and its name.
+/// What is under way on a CPU, by class: since when, and its name.
 #[derive(Default)]
 struct Interrupts([Vec<(u64, String)>; 5]);
 

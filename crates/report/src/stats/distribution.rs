@@ -61,17 +61,14 @@ impl<'a> Pooled<'a> {
         (!parts.is_empty()).then_some(Self { parts })
     }
 
-    /// The trials' slices.
     pub fn parts(&self) -> &[&'a [i64]] {
         &self.parts
     }
 
-    /// Number of samples.
     pub fn count(&self) -> u64 {
         self.parts.iter().map(|part| part.len() as u64).sum()
     }
 
-    /// Smallest.
     pub fn min(&self) -> i64 {
         self.parts
             .iter()
@@ -80,7 +77,6 @@ impl<'a> Pooled<'a> {
             .unwrap_or_default()
     }
 
-    /// Largest.
     pub fn max(&self) -> i64 {
         self.parts
             .iter()

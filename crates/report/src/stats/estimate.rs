@@ -31,7 +31,6 @@ pub const MIN_REPLICATES: usize = 3;
 pub struct Estimate {
     /// The statistic of all samples, or the median of all trials' values.
     pub value: f64,
-    /// Replicates behind it.
     pub replicates: usize,
     /// Whether `error` is of the logarithm.
     logarithmic: bool,

@@ -43,7 +43,6 @@ pub struct Evidence {
 pub struct Tail {
     /// `p99.9`, or `sd`.
     pub of: String,
-    /// Over all samples.
     pub value: f64,
     /// With its uncertainty; `None` with fewer than three replicates.
     pub estimate: Option<Estimate>,
@@ -356,7 +355,6 @@ fn adjust<'t>(tails: impl Iterator<Item = &'t mut TailRatio>) {
 
 /// Two cells' evidence, put together.
 pub(crate) struct Pair {
-    /// First over second.
     pub ratio: f64,
     /// Its 95 % interval.
     pub ci95: Option<(f64, f64)>,

@@ -40,7 +40,6 @@ pub enum SummariseError {
 
 /// All that follows from a run.
 pub struct Analysis {
-    /// What is shown.
     pub summary: Summary,
     /// What comparisons between runs need beyond it, by cell.
     pub evidence: BTreeMap<String, Evidence>,

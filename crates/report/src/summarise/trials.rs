@@ -20,7 +20,6 @@ const WRAP_TOLERANCE_NS: i64 = 5_000_000;
 /// A trial as read.
 #[derive(Debug, Clone)]
 pub(crate) struct TrialData {
-    /// As drawn.
     pub summary: TrialSummary,
     /// Its record, when that could be read.
     pub record: Option<Trial>,
@@ -39,11 +38,9 @@ pub(crate) struct TrialData {
 /// Latencies once stolen time is set aside.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Aside {
-    /// Sorted.
     pub sorted: Vec<i64>,
     /// Exchanges that lost time.
     pub exchanges: u64,
-    /// How much.
     pub stolen_ns: u64,
 }
 
@@ -54,7 +51,6 @@ pub(crate) struct SampleFacts {
     pub rows: u64,
     /// Rows with a latency.
     pub received: u64,
-    /// Latencies below zero.
     pub negative: u64,
     /// Neighbours 2³² ns apart.
     pub wraps: u64,

@@ -28,11 +28,9 @@ pub struct Plan {
     pub links: Vec<&'static str>,
     /// `rr-udp`, `packets`, `stream-tcp`.
     pub measurements: Vec<&'static str>,
-    /// Trials a cell.
     pub replicates: u32,
     /// Transactions or packets a trial.
     pub samples: u64,
-    /// Of everything.
     pub seed: u64,
     /// With a failed trial, overload and losses.
     pub faults: bool,
@@ -484,7 +482,6 @@ impl Scratch {
         Self(path)
     }
 
-    /// Where it is.
     pub fn path(&self) -> &std::path::Path {
         &self.0
     }

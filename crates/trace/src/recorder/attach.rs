@@ -53,7 +53,6 @@ const TOGETHER: &[&[&str]] = &[
 /// The settings of a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// On which CPUs.
     pub cpus: Vec<u16>,
     /// How many of the newest events to keep for each; rounded up to a power of two.
     pub events_per_cpu: u32,

@@ -75,13 +75,11 @@ pub struct Follower {
     most_kept: usize,
 }
 
-/// The next step.
 enum At {
     /// Nothing, until a ring is half full.
     Rest,
     /// This pair of taps, up to a time.
     Packets(usize, u64),
-    /// This ring.
     Events(usize),
 }
 
@@ -235,10 +233,10 @@ impl Follower {
 
     /// After how long without anything to do the rings want to be looked at again.
     #[must_use]
-    pub fn patience(&self) -> Duration {
-        let patience =
+    pub fn poll_interval(&self) -> Duration {
+        let poll_interval =
             Duration::from_nanos(self.rings.size * 1_000_000_000 / EVENTS_PER_SECOND / 8);
-        patience.clamp(Duration::from_millis(1), Duration::from_millis(250))
+        poll_interval.clamp(Duration::from_millis(1), Duration::from_millis(250))
     }
 
     /// Does a little, some microseconds long; whether there is more to do at once. `now_ns` is the time of the

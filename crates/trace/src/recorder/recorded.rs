@@ -25,10 +25,8 @@ pub struct Gaps {
     pub steal_known: bool,
 }
 
-/// One watched CPU.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Watched {
-    /// Its number.
     pub cpu: u16,
     /// Nothing is known of it before.
     pub complete_from_ns: u64,

@@ -28,9 +28,10 @@ impl Words {
     /// Those of the running kernel.
     pub fn of_this_kernel() -> Words {
         // Other architectures have them elsewhere.
-        match cfg!(target_arch = "x86_64") {
-            true => Words::found().unwrap_or_default(),
-            false => Words::default(),
+        if cfg!(target_arch = "x86_64") {
+            Words::found().unwrap_or_default()
+        } else {
+            Words::default()
         }
     }
 

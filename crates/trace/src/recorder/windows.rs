@@ -106,7 +106,6 @@ impl WindowFilter {
         self.count
     }
 
-    /// Nothing is kept.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0
@@ -150,9 +149,10 @@ impl WindowFilter {
             }
             self.leave();
         }
-        match self.depth.after(&event) {
-            true => self.open.push_back((self.number, event)),
-            false => self.open.clear(),
+        if self.depth.after(&event) {
+            self.open.push_back((self.number, event));
+        } else {
+            self.open.clear();
         }
         if self.open.len() > MAX_BEYOND {
             self.open.pop_front();

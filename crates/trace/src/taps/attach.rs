@@ -44,7 +44,6 @@ pub enum Side {
 pub struct Point {
     /// The interface, in the network namespace it is in.
     pub interface: String,
-    /// Which way.
     pub side: Side,
 }
 
@@ -236,9 +235,10 @@ fn load(room: u32, side: Side) -> Result<libbpf_rs::Object, Error> {
     const WITH_TYPES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tap.bpf.o"));
     const WITHOUT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tap-without-types.bpf.o"));
     // Such a kernel does not say what a hypervisor takes; packets can be timed all the same.
-    let object = match crate::has_types() {
-        true => WITH_TYPES,
-        false => WITHOUT,
+    let object = if crate::has_types() {
+        WITH_TYPES
+    } else {
+        WITHOUT
     };
     listen();
     let failed = |error: libbpf_rs::Error| refused(said(&error));

@@ -10,7 +10,6 @@ use latlab_wire::trace::{TAP_RECORD_BYTES, TapRecord};
 
 use crate::sys::Shared;
 
-/// A tap's memory.
 #[derive(Clone)]
 pub struct Live {
     records: Arc<Shared>,

@@ -52,7 +52,6 @@ impl Records {
         }
     }
 
-    /// There are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

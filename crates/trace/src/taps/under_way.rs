@@ -44,7 +44,6 @@ pub struct UnderWay {
 }
 
 impl UnderWay {
-    /// Between two taps.
     #[must_use]
     pub fn new(before: Live, behind: Live) -> UnderWay {
         UnderWay {

@@ -92,7 +92,7 @@ fn many_short_interrupts_own_their_way_in_and_out() {
     assert!(held > 5);
 }
 
-/// A worker that has the processor in the middle of a storm of interrupts is interrupted by it too.
+/// A worker that has the CPU in the middle of a storm of interrupts is interrupted by it too.
 #[test]
 fn a_storm_upon_another_task_is_the_same_storm() {
     let mut events = vec![switch(1, 0, 0, DEVICE, "forwarder")];
@@ -128,7 +128,7 @@ fn an_interruption_that_is_interrupted_is_one() {
     assert_eq!(episode.active_ns, 800_000, "its own time only");
 }
 
-/// The device itself had its processor in between.
+/// The device itself had its CPU in between.
 #[test]
 fn interruptions_with_the_device_at_work_in_between_are_two() {
     let events = vec![

@@ -12,7 +12,7 @@ const DEVICE: u32 = 100;
 const SENDER: u32 = 50;
 const HOG: u32 = 200;
 
-/// Packets that come on processor 0 every 100 µs and are carried on by a program on processor 1 that
+/// Packets that come on CPU 0 every 100 µs and are carried on by a program on CPU 1 that
 /// takes 5 µs for each.
 fn steady(count: u32) -> Vec<Passage> {
     (0..count)
@@ -180,7 +180,7 @@ fn stopping_and_throttling_differ_from_waiting() {
         switch(TO, HOG, 1, DEVICE, "forwarder"),
     ];
     assert_named(events, FROM, TO, &Cause::Throttled);
-    // An older kernel does not say so, but a free processor does.
+    // An older kernel does not say so, but a free CPU does.
     let events = vec![
         switch(FROM, DEVICE, 0, 0, "swapper/1"),
         switch(TO, 0, 0, DEVICE, "forwarder"),

@@ -17,8 +17,8 @@ fn long_work_that_nothing_interrupts_is_unexplained() {
     assert!(blame.unexplained() > 0.8, "{blame:?}");
 }
 
-/// What interrupts this processor at just that time, seen before and after, has it; at another time, or on
-/// another processor, it has not.
+/// What interrupts this CPU at just that time, seen before and after, has it; at another time, or on
+/// another CPU, it has not.
 #[test]
 fn long_work_at_the_time_of_what_is_underneath_is_that() {
     let marker = event(1, 1, EventKind::FaultExit);
@@ -56,7 +56,7 @@ fn long_work_at_the_time_of_what_is_underneath_is_that() {
 #[test]
 fn what_was_not_recorded_gets_no_cause() {
     let device = switch(1, 0, 0, DEVICE, "forwarder");
-    // Nothing of the device's processor.
+    // Nothing of the device's CPU.
     let mut nothing = capture(held_up(FROM, TO), vec![device]);
     nothing.watched = vec![(0, 0)];
     // Or only what came after the ring was full.

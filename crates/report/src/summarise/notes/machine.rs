@@ -36,7 +36,7 @@ pub(super) fn not_kvm(context: &Context<'_>) -> Option<Note> {
         .then(|| note(Severity::Caution, "no-kvm", text, Vec::new()))
 }
 
-/// What interrupts processors from underneath the kernel, at regular times.
+/// What interrupts CPUs from underneath the kernel, at regular times.
 pub(super) fn hwlat(context: &Context<'_>) -> Option<Note> {
     let of = |trial: &'_ TrialData| {
         let trace = trial
@@ -147,7 +147,7 @@ pub(super) fn unstable(context: &Context<'_>) -> Option<Note> {
     (!cells.is_empty()).then(|| note(Severity::Caution, "unstable", text, cells))
 }
 
-/// Processors of the lab's own on which something else ran.
+/// CPUs of the lab's own on which something else ran.
 pub(super) fn invaded(context: &Context<'_>) -> Option<Note> {
     let intruders = |trial: &TrialData| trial.record.as_ref().map_or(0, |r| r.intruders.len());
     let trials = context.trials_where(|trial| intruders(trial) > 0);
