@@ -29,7 +29,7 @@ const TESTPMD_READY: &str = "Press enter to exit";
 
 /// Devices and routes of one trial.
 pub(crate) struct Devices {
-    // They end in this order: first the routes that lead to the devices.
+    // Fields are dropped in this order: routes before the devices they lead to.
     routes: Vec<Script>,
     kernels: Vec<Script>,
     own: Vec<(String, Endpoint)>,

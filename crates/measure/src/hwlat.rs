@@ -12,7 +12,7 @@ use latlab_model::results::Hwlat;
 use latlab_trace::recorder::Recorder;
 use latlab_wire::trace::Event;
 
-use crate::osnoise::{self, Spun};
+use crate::osnoise::{self, SpinRecord};
 
 /// Spinning time: ten times the longest period.
 const DURATION: Duration = Duration::from_millis(100);
@@ -52,7 +52,7 @@ pub fn spin_recorded(recorder: &Recorder, cpus: &[u16]) -> Vec<SpinWindow> {
 
 /// Windows of a spinner thread, at most [`MAX_WINDOW_NS`] long. `events` are in the order of time.
 #[must_use]
-pub fn spin_windows(spun: &Spun, events: &[Event]) -> Vec<SpinWindow> {
+pub fn spin_windows(spun: &SpinRecord, events: &[Event]) -> Vec<SpinWindow> {
     let own: Vec<&Event> = events.iter().filter(|e| e.cpu == spun.cpu).collect();
     let is_silent = |gap: &(u64, u64)| {
         let next = own.partition_point(|event| event.time_ns < gap.0);
@@ -193,8 +193,8 @@ mod tests {
         }
     }
 
-    fn spun(window: (u64, u64), gaps: Vec<(u64, u64)>) -> Spun {
-        Spun {
+    fn spun(window: (u64, u64), gaps: Vec<(u64, u64)>) -> SpinRecord {
+        SpinRecord {
             cpu: 1,
             task: 9,
             window,

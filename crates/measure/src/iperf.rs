@@ -1,5 +1,5 @@
-//! The parts of iperf3's JSON that are used. The text comes from a program of another project, in a
-//! node, so every field is optional and nothing in it is trusted to be there.
+//! The used parts of iperf3's JSON. The text comes from a foreign program in a node, so every field is
+//! optional and none is trusted to be there.
 
 use serde::Deserialize;
 

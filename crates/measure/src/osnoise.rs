@@ -18,7 +18,7 @@ const MAX_EVENTS: u32 = 1 << 22;
 const EVENTS_PER_SECOND: f64 = 100_000.0;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Spun {
+pub struct SpinRecord {
     pub cpu: u16,
     /// Thread id.
     pub task: u32,
@@ -56,7 +56,7 @@ pub fn run(
     cpus: &[u16],
     duration: Duration,
     threshold_ns: u64,
-) -> Result<(Vec<Spun>, Result<Recorded, latlab_trace::Error>), Error> {
+) -> Result<(Vec<SpinRecord>, Result<Recorded, latlab_trace::Error>), Error> {
     let events = duration.as_secs_f64() * EVENTS_PER_SECOND;
     let recorder = Recorder::load(&Settings {
         cpus: cpus.to_vec(),
@@ -75,7 +75,7 @@ pub(crate) fn spin_on(
     cpus: &[u16],
     duration: Duration,
     threshold_ns: u64,
-) -> Vec<Result<Spun, Error>> {
+) -> Vec<Result<SpinRecord, Error>> {
     std::thread::scope(|scope| {
         let threads: Vec<_> = cpus
             .iter()
@@ -93,7 +93,7 @@ fn now_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-fn spin(cpu: u16, duration: Duration, threshold_ns: u64) -> Result<Spun, Error> {
+fn spin(cpu: u16, duration: Duration, threshold_ns: u64) -> Result<SpinRecord, Error> {
     pin_thread(cpu.into()).map_err(|errno| Error::Cpu(cpu, errno))?;
     let task = rustix::thread::gettid().as_raw_nonzero().get() as u32;
     // Touched before, so that page faults are no noise.
@@ -118,7 +118,7 @@ fn spin(cpu: u16, duration: Duration, threshold_ns: u64) -> Result<Spun, Error> 
         }
         last = now;
     }
-    Ok(Spun {
+    Ok(SpinRecord {
         cpu,
         task,
         window: (begin, last),

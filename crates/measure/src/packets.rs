@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_sent_is_accounted_for() {
+    fn every_sent_packet_is_accounted_for() {
         use SampleKind::{Sink, Source};
         let sent = Output {
             records: vec![

@@ -1,8 +1,8 @@
 //! Runs a study: deploys each lab, measures in the planned order, writes the run directory.
 //!
-//! The manifest is written first, marked as running, and last, marked as complete; whatever stops a
-//! run in between leaves what was measured and a directory that says it is not whole. A trial that
-//! fails is recorded and the run goes on; a disk that takes no more ends it.
+//! The manifest is written first, as running, and last, as complete. A run that stops in between leaves its
+//! results and a directory that is marked incomplete. A trial that fails is recorded and the run goes on; a
+//! full disk ends it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,20 +23,17 @@ use crate::error::{self, one_line};
 use crate::measured::{Measured, Recorded};
 use crate::trial;
 
-/// Kept free in the run directory, so that a full disk still takes the record of its being full.
+/// Reserved in the run directory, so that a full disk still takes the record of its being full.
 const RESERVE_BYTES: usize = 256 << 10;
 const RESERVE: &str = ".reserve";
 
-/// Why a run stopped early.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The run directory could not be written.
     #[error(transparent)]
     RunDir(#[from] RunDirError),
-    /// The samples could not be written.
     #[error(transparent)]
     Samples(#[from] SamplesError),
-    /// A lab could not be removed; going on would measure beside its remains.
+    /// The next lab would be measured beside the remains.
     #[error("lab `{lab}` could not be removed")]
     Destroy {
         lab: String,
@@ -45,7 +42,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// One line that says what to do; `runs` is where run directories are made.
+    /// A hint in one line; `runs` is where run directories are made.
     pub fn hint(&self, runs: &Path) -> String {
         if let Error::Destroy { lab, .. } = self {
             return format!("`latlab destroy {lab}`, then run the study again");
@@ -60,7 +57,7 @@ impl Error {
     }
 }
 
-/// The system's own answer among the causes of an error.
+/// The system error among the causes of an error.
 fn system_error<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e io::Error> {
     let mut next = Some(error);
     while let Some(error) = next {
@@ -78,7 +75,6 @@ fn system_error<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e 
     None
 }
 
-/// What to do besides measuring.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// The lab's file, or the study's where the lab is in it: images and binds are relative to its
@@ -88,31 +84,27 @@ pub struct Options {
     pub keep: bool,
 }
 
-/// What happens, for a progress display.
+/// Progress of a run.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// A lab is being deployed for a visit.
     Deploying(&'a BTreeMap<String, String>),
-    /// A trial begins: its number, out of how many, its cell.
+    /// A trial begins: its number, the number of trials, its cell.
     Begin(u32, usize, &'a str),
     End(&'a Trial),
 }
 
-/// How a run ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Trials that gave a result.
     pub measured: u32,
     pub failed: u32,
-    /// Trials that gave a result on a machine that did not keep up.
+    /// Trials with a result from an overloaded machine.
     pub overloaded: u32,
-    /// It was told to stop.
     pub interrupted: bool,
-    /// The lab left for inspection.
+    /// A lab was left for inspection.
     pub kept: bool,
 }
 
-/// A run in progress.
 pub struct Run<'a> {
     dirs: &'a Dirs,
     dir: RunDir,
@@ -160,7 +152,7 @@ impl<'a> Run<'a> {
             checksums: BTreeMap::new(),
         };
         if let Err(error) = begin(&dir, text, &manifest) {
-            // Made a moment ago, by us alone, and nobody could open it as a run.
+            // A directory without a manifest is no run, and is ours alone.
             fs::remove_dir_all(dir.root()).ok();
             return Err(error);
         }
@@ -175,7 +167,6 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Where the results go.
     pub fn directory(&self) -> &Path {
         self.dir.root()
     }
@@ -291,7 +282,6 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Writes one trial down.
     fn record(
         &mut self,
         number: u32,
@@ -367,7 +357,7 @@ impl<'a> Run<'a> {
         Ok(Some(RunDir::samples_name(number)))
     }
 
-    /// Writes what taps and the flight recorder saw.
+    /// Writes the data of taps and flight recorder.
     fn write_trace(&self, number: u32, recorded: Recorded) -> Result<Trace, Error> {
         let mut trace = recorded.trace;
         trace.passages = RunDir::passages_name(number);
@@ -403,7 +393,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Writes what a run directory has from its first moment on.
+/// Writes the first files of a run directory.
 fn begin(dir: &RunDir, study: &str, manifest: &Manifest) -> Result<(), Error> {
     dir.write("study.yaml", study.as_bytes())?;
     dir.write(RESERVE, &[0; RESERVE_BYTES])?;
@@ -421,7 +411,7 @@ fn run_one(lab: &Lab, measurement: &Measurement) -> Result<Measured, error::Erro
     })
 }
 
-/// A directory of its own for this run: study and time, and a number where two begin in one second.
+/// Makes the run's directory, named by study and time, with a number if two runs begin in one second.
 fn claim(runs: &Path, study: &str) -> Result<(String, RunDir), Error> {
     let stamp = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S");
     let mut id = format!("{study}-{stamp}");

@@ -14,7 +14,7 @@ pub enum Error {
         to: String,
         reason: String,
     },
-    /// The kernel describes no types of its own, so that its structures cannot be read.
+    /// The kernel has no BTF, so that its structures cannot be read.
     #[error("this kernel does not describe its types (/sys/kernel/btf/vmlinux is missing)")]
     NoTypes,
     /// No such interface here.

@@ -1,10 +1,10 @@
 //! Reads the flight recorder's rings while it records, where a run is longer than they are.
 //!
-//! Recording must not disturb a measured CPU. The reader runs on the lowest free (housekeeping) CPU, at most
-//! 50 % of the time. If only the sender's CPU is free, it takes at most 10 % of that, in turns of 20 µs: a
-//! generator that keeps its schedule by polling leaves no idle time, and a packet is then late by at most a
-//! turn, which its recorded lateness shows. If the sender's CPU is measured too (the kernel forwards packets
-//! in the sender's context), nothing is read, and the newest events are kept.
+//! The reader must not disturb a measured CPU. It runs on the lowest free (housekeeping) CPU, at most 50 % of
+//! the time. If only the sender's CPU is free, it takes at most 10 % of that, in turns of 20 µs. A generator that
+//! keeps its schedule by polling leaves no idle time, so a packet is late by at most a turn, which its recorded
+//! lateness shows. If the sender's CPU is measured too (the kernel forwards packets in the sender's context),
+//! nothing is read, and the newest events are kept.
 
 use std::collections::BTreeSet;
 use std::io;

@@ -14,7 +14,7 @@ const FOREIGN_PART: u64 = 100;
 pub(super) fn note_recorder(gaps: &recorder::Gaps, trace: &mut Trace) {
     trace.steal_known = gaps.steal_known;
     trace.watched = gaps
-        .processors
+        .cpus
         .iter()
         .map(|one| WatchedCpu {
             cpu: one.cpu,

@@ -1,9 +1,10 @@
-//! A timeline for ui.perfetto.dev: packets as slices, split into their causes, above what the
-//! CPUs did. The format is the Trace Event Format (JSON), times in microseconds.
+//! A timeline for ui.perfetto.dev: packets as slices, divided by cause, above the CPUs' timelines. The format
+//! is the Trace Event Format (JSON), times in microseconds.
 
 use serde_json::{Map, Value, json};
 
-use super::{Choice, ExplainError, each};
+use super::error::ExplainError;
+use super::tables::{Choice, each};
 use crate::attribution::Explained;
 use latlab_samples::RunDir;
 use latlab_wire::trace::{Event, EventKind};
@@ -20,12 +21,12 @@ pub fn trace(run: &RunDir, choice: &Choice) -> Result<Value, ExplainError> {
             let process = u64::from(tables.trial.trial) * 100 + hop as u64;
             let title = format!("trial {}: packets through {name}", tables.trial.trial);
             all.push(named("process_name", process, 0, &title));
-            packets(&tables.look(hop)?.attribution.worst, process, &mut all);
+            packets(&tables.attribute(hop)?.attribution.worst, process, &mut all);
         }
         let process = u64::from(tables.trial.trial) * 100 + 99;
-        let title = format!("trial {}: processors", tables.trial.trial);
+        let title = format!("trial {}: CPUs", tables.trial.trial);
         all.push(named("process_name", process, 0, &title));
-        processors(&tables.capture.events, process, &mut all);
+        cpu_lines(&tables.capture.events, process, &mut all);
         Ok(())
     })?;
     Ok(json!({"traceEvents": all, "displayTimeUnit": "ns"}))
@@ -42,7 +43,7 @@ fn slice(name: &str, process: u64, thread: u64, from: u64, to: u64, args: &Value
     })
 }
 
-/// Packets that overlap in time go on lines of their own.
+/// Packets that overlap in time go on separate lines.
 fn packets(worst: &[Explained], process: u64, all: &mut Vec<Value>) {
     let mut sorted: Vec<&Explained> = worst.iter().collect();
     sorted.sort_by_key(|one| one.passage.in_ns);
@@ -71,9 +72,9 @@ fn packets(worst: &[Explained], process: u64, all: &mut Vec<Value>) {
                 .map(|(cause, ns)| (cause.to_string(), json!(ns)))
                 .collect();
             let args = if parts.is_empty() {
-                json!({"processor": piece.cpu})
+                json!({"CPU": piece.cpu})
             } else {
-                json!({"processor": piece.cpu, "ns of each": parts})
+                json!({"CPU": piece.cpu, "ns of each": parts})
             };
             all.push(slice(&name, process, line as u64, from, to, &args));
         }
@@ -81,7 +82,7 @@ fn packets(worst: &[Explained], process: u64, all: &mut Vec<Value>) {
 }
 
 /// Tasks on one line a CPU, interrupts on another.
-fn processors(events: &[Event], process: u64, all: &mut Vec<Value>) {
+fn cpu_lines(events: &[Event], process: u64, all: &mut Vec<Value>) {
     let mut tasks: std::collections::BTreeMap<u16, (u64, String)> = Default::default();
     let mut open: std::collections::BTreeMap<u16, Interrupts> = Default::default();
     for event in events {
@@ -112,12 +113,13 @@ fn processors(events: &[Event], process: u64, all: &mut Vec<Value>) {
     }
 }
 
-/// What is under way on a CPU, by class: since when, and its name.
+/// Events under way on a CPU, by class: begin and name.
 #[derive(Default)]
 struct Interrupts([Vec<(u64, String)>; 5]);
 
 impl Interrupts {
-    /// What an event ends. A timer's function ends where the next one of its interrupt begins, or with that.
+    /// Classes that an event ends. A timer's function ends where the next one of its interrupt begins, or
+    /// with the interrupt.
     fn after(&mut self, event: &Event) -> Vec<(u64, String)> {
         let Some((class, begins)) = class(event.kind) else {
             return Vec::new();
@@ -139,7 +141,7 @@ impl Interrupts {
         over
     }
 
-    /// When the interrupt began that is under way above all others.
+    /// Begin of the innermost interrupt under way.
     fn innermost(&self) -> u64 {
         let last = |class: usize| self.0[class].last().map(|(from, _)| *from);
         [IRQ, SOFT, VECTOR]

@@ -1,4 +1,4 @@
-//! From what two taps saw to each packet's path between them.
+//! Matches the records of two taps to each packet's passage between them.
 
 use std::collections::HashMap;
 
@@ -11,37 +11,37 @@ use super::records::{Records, Seen};
 /// this much too long, because a 32-bit timestamp wrapped. Ours have 64 bits and cannot.
 pub const WRAP_NS: u64 = 1 << 32;
 
-/// The counters of the packets between two taps.
+/// Counters of the packets between two taps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HopCounters {
-    /// Seen by the first tap.
+    /// Packets at the first tap.
     pub entered: u64,
     /// Packets also seen by the second.
     pub left: u64,
     /// Packets not seen by the second.
     pub lost: u64,
-    /// Seen again by either tap.
+    /// Repeated at either tap.
     pub duplicated: u64,
-    /// Left after a later one of their flow.
+    /// Left after a later packet of their flow.
     pub reordered: u64,
-    /// Seen by the second tap and never by the first.
+    /// At the second tap only.
     pub unmatched: u64,
-    /// Changed on the slot.
+    /// Changed between the taps.
     pub corrupted: u64,
-    /// Between the taps for 2^32 ns or more, or for less than nothing: no latency at all.
+    /// Packets with a latency of 2^32 ns or more, or below 0, which is none.
     pub impossible: u64,
-    /// Seen by a tap that had no room left.
+    /// Packets without room in a tap's records.
     pub no_room: u64,
 }
 
-/// Where a packet that left is found among the records behind; 0 is nowhere.
+/// Index of a packet's record behind the device plus 1; 0: none.
 type Slot = u32;
-/// A record before that is a duplicate.
+/// A duplicate at the first tap.
 const DUPLICATE: Slot = Slot::MAX;
 /// The order of arrival of a packet that was not counted, or never arrived.
 const UNCOUNTED: u32 = u32::MAX;
 
-/// Which record behind a device belongs to which before it: eight bytes a packet, whatever their number.
+/// Pairs of records before and behind a device: eight bytes a packet, at any number of packets.
 #[derive(Debug)]
 pub struct Matching {
     /// The counters of the packets.
@@ -50,8 +50,8 @@ pub struct Matching {
     ranks: Vec<u32>,
 }
 
-/// Finds a record by its identity. Sequence numbers are dense as long as nothing but our own generator
-/// made them; whatever else there is goes into a map.
+/// Finds a record by its identity. Sequence numbers are dense if only our generator sends; others go into a
+/// map.
 struct Index {
     dense: Vec<u32>,
     sparse: HashMap<(u16, u32), u32>,
@@ -91,8 +91,8 @@ impl Index {
 }
 
 impl Matching {
-    /// Matches what the taps before and behind a device saw. Only packets that are `counted` have a
-    /// place in the order of arrival.
+    /// Matches the records before and behind a device. Only packets that are `counted` have a place in the
+    /// order of arrival.
     #[must_use]
     pub fn new(before: &Seen, behind: &Seen, counted: impl Fn(&TapRecord) -> bool) -> Matching {
         let mut counters = HopCounters {
@@ -154,8 +154,8 @@ impl Matching {
         }
     }
 
-    /// Hands over every packet's path in the order of the first tap's records, with its place in the
-    /// order of arrival. `hop` goes into every passage.
+    /// Hands over every packet's passage in the order of the first tap's records, with its place in the order
+    /// of arrival.
     pub fn each(
         &self,
         hop: u16,
@@ -195,7 +195,7 @@ impl Matching {
     }
 }
 
-/// Matches, and hands over all slots at once.
+/// Matches, and collects all passages.
 #[must_use]
 pub fn matched(hop: u16, before: &Seen, behind: &Seen) -> (Vec<Passage>, HopCounters) {
     let matching = Matching::new(before, behind, |_| true);
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_counted_has_a_place_in_the_order_of_arrival() {
+    fn only_counted_packets_have_a_place_in_the_order_of_arrival() {
         let before = seen((0..4).map(|n| record(1, n, 100 + u64::from(n))).collect());
         let behind = seen([0, 3, 1, 2].map(|n| record(1, n, 500)).to_vec());
         let matching = Matching::new(&before, &behind, |record| record.sequence > 0);
