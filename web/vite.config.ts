@@ -5,7 +5,7 @@
 
 import { defineConfig, type Plugin } from 'vite';
 
-/** What latlab replaces with the summary; see the README. */
+/** The placeholder that latlab replaces with the summary; see the README. */
 const PLACEHOLDER = '<script id="summary" type="application/json">/*latlab-summary*/</script>';
 
 function singleFile(): Plugin {

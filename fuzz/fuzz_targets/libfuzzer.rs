@@ -1,4 +1,4 @@
-//! The front for cargo-fuzz: `LATLAB_FUZZ_TARGET=lab cargo +nightly fuzz run --features libfuzzer
+//! The front end for cargo-fuzz: `LATLAB_FUZZ_TARGET=lab cargo +nightly fuzz run --features libfuzzer
 //! libfuzzer`. One binary holds all targets, because each is one function.
 
 #![no_main]

@@ -1,4 +1,4 @@
-//! Changing inputs at random, and keeping those that are answered in a new way.
+//! Random changes of inputs, keeping inputs with a new answer.
 
 use std::collections::HashSet;
 
@@ -15,7 +15,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `end`; 0 when there is none.
+    /// A number below `end`; 0 if `end` is 0.
     pub fn below(&mut self, end: usize) -> usize {
         (self.bits() % end.max(1) as u64) as usize
     }
@@ -35,11 +35,11 @@ impl Random {
     }
 }
 
-/// Longest input: most mistakes of parsers show in short ones, and short ones are fast.
+/// Longest input: most mistakes of parsers show in short ones, which are fast.
 const MAX_BYTES: usize = 16 << 10;
-/// Most inputs that are kept.
+/// Inputs kept at most.
 const MAX_INPUTS: usize = 2000;
-/// Numbers at which something usually changes.
+/// Numbers at common limits.
 const NUMBERS: &[&str] = &[
     "0",
     "-1",
@@ -62,7 +62,6 @@ const NUMBERS: &[&str] = &[
     "NaN",
 ];
 
-/// Inputs worth changing.
 pub struct Corpus {
     inputs: Vec<Vec<u8>>,
     answers: HashSet<u64>,
@@ -84,12 +83,11 @@ impl Corpus {
         &self.inputs
     }
 
-    /// Different answers seen.
     pub fn answers(&self) -> usize {
         self.answers.len()
     }
 
-    /// Notes how `input` was answered, and keeps it when nothing was answered so before.
+    /// Records the answer to `input`, and keeps the input if the answer is new.
     pub fn note(&mut self, input: &[u8], answer: u64) {
         if self.answers.insert(answer) && self.inputs.len() < MAX_INPUTS {
             self.inputs.push(input.to_vec());
@@ -122,7 +120,7 @@ impl Corpus {
             }
             2 => input.truncate(at),
             3 => drop(input.drain(part)),
-            // A part twice, or many times: lists that grow, brackets that nest.
+            // Repeats a part: lists grow, brackets nest.
             4 => {
                 let copy = input[part.clone()].repeat(1 + random.below(64));
                 input.splice(part.end..part.end, copy);
@@ -169,9 +167,10 @@ pub fn minimised(input: &[u8], fails: impl Fn(&[u8]) -> bool) -> Vec<u8> {
         while start < best.len() {
             let mut shorter = best.clone();
             shorter.drain(start..(start + size).min(best.len()));
-            match fails(&shorter) {
-                true => best = shorter,
-                false => start += size,
+            if fails(&shorter) {
+                best = shorter
+            } else {
+                start += size
             }
         }
         size /= 2;

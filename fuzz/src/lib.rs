@@ -1,11 +1,11 @@
 //! Fuzz targets for every parser of outside data, and a small engine that runs them on stable Rust.
 //!
-//! A target is a function that takes any bytes and must come back: without a panic, soon, and with
-//! little memory. Two fronts run the same functions. `fuzz-bounded` needs nothing but this crate: CI
-//! runs it for a few seconds a target, on any machine. `fuzz_targets/libfuzzer.rs` is for cargo-fuzz,
-//! whose coverage finds what chance does not, but needs nightly Rust.
+//! A target is a function of any bytes that must return: without a panic, soon, and with little memory. Two
+//! front ends run the same functions. `fuzz-bounded` needs only this crate: CI runs it for a few seconds a
+//! target, on any machine. `fuzz_targets/libfuzzer.rs` is for cargo-fuzz, whose coverage goes deeper than
+//! chance, but needs nightly Rust.
 //!
-//! What a target finds becomes a named case in the tests of the crate that it was found in.
+//! A finding becomes a named case in the tests of its crate.
 
 pub mod engine;
 pub mod rings;
@@ -13,13 +13,13 @@ pub mod run_dirs;
 pub mod seeds;
 pub mod talks;
 pub mod targets;
+mod tokens;
 
 /// A parser under test.
 pub struct Target {
-    /// Its name on the command line.
     pub name: &'static str,
-    /// Feeds it. What is returned stands for *how* the input was answered: an input with a new answer
-    /// is kept and changed further, which takes the place of coverage.
+    /// Runs the parser. The result stands for *how* the input was answered: an input with a new answer is
+    /// kept and changed further, in place of coverage.
     pub run: fn(&[u8]) -> u64,
     /// Good inputs, to start from.
     pub seeds: fn() -> Vec<Vec<u8>>,
@@ -27,43 +27,42 @@ pub struct Target {
     pub tokens: &'static [&'static str],
 }
 
-/// Every target.
 pub const TARGETS: &[Target] = &[
     Target {
         name: "lab",
         run: targets::lab,
         seeds: seeds::labs,
-        tokens: seeds::YAML_TOKENS,
+        tokens: tokens::YAML_TOKENS,
     },
     Target {
         name: "study",
         run: targets::study,
         seeds: seeds::studies,
-        tokens: seeds::YAML_TOKENS,
+        tokens: tokens::YAML_TOKENS,
     },
     Target {
         name: "profile",
         run: targets::profile,
         seeds: seeds::profiles,
-        tokens: seeds::YAML_TOKENS,
+        tokens: tokens::YAML_TOKENS,
     },
     Target {
         name: "overlay-language",
         run: targets::overlay_language,
         seeds: seeds::overlay_language,
-        tokens: seeds::OVERLAY_TOKENS,
+        tokens: tokens::OVERLAY_TOKENS,
     },
     Target {
         name: "units",
         run: targets::units,
         seeds: seeds::units,
-        tokens: seeds::UNIT_TOKENS,
+        tokens: tokens::UNIT_TOKENS,
     },
     Target {
         name: "documents",
         run: targets::documents,
         seeds: seeds::documents,
-        tokens: seeds::JSON_TOKENS,
+        tokens: tokens::JSON_TOKENS,
     },
     Target {
         name: "channel",
@@ -75,7 +74,7 @@ pub const TARGETS: &[Target] = &[
         name: "probe-output",
         run: targets::probe_output,
         seeds: seeds::probe_output,
-        tokens: seeds::JSON_TOKENS,
+        tokens: tokens::JSON_TOKENS,
     },
     Target {
         name: "probe-header",
@@ -93,19 +92,19 @@ pub const TARGETS: &[Target] = &[
         name: "image-archive",
         run: targets::image_archive,
         seeds: seeds::image_archive,
-        tokens: seeds::ARCHIVE_TOKENS,
+        tokens: tokens::ARCHIVE_TOKENS,
     },
     Target {
         name: "image-layer",
         run: targets::image_layer,
         seeds: seeds::image_layer,
-        tokens: seeds::ARCHIVE_TOKENS,
+        tokens: tokens::ARCHIVE_TOKENS,
     },
     Target {
         name: "iperf3",
         run: targets::iperf3,
         seeds: seeds::iperf3,
-        tokens: seeds::JSON_TOKENS,
+        tokens: tokens::JSON_TOKENS,
     },
     Target {
         name: "overlay-frames",
@@ -166,11 +165,10 @@ pub const TARGETS: &[Target] = &[
         name: "control-sessions",
         run: talks::control_sessions,
         seeds: talks::control_seeds,
-        tokens: seeds::OVERLAY_TOKENS,
+        tokens: tokens::OVERLAY_TOKENS,
     },
 ];
 
-/// The target of that name.
 pub fn target(name: &str) -> Option<&'static Target> {
     TARGETS.iter().find(|t| t.name == name)
 }

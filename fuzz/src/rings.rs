@@ -1,8 +1,8 @@
-//! Guests that do anything to their rings, and a device that must survive it.
+//! Hostile guests on their rings, and a device that must survive them.
 //!
-//! The input is a list of steps of sixteen bytes: what a guest does, or that the device looks. [`run`]
-//! is one ring, where all that the device is handed must lie in the guest's memory; [`guests`] are two
-//! ports, where a batch must stay what it was when it was received, whatever is written meanwhile.
+//! The input is a list of steps of sixteen bytes: an action of a guest, or a poll of the device. [`run`] is
+//! one ring, where every buffer of the device must lie in the guest's memory. [`guests`] are two ports, where
+//! a received batch must not change, whatever the guests write meanwhile.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -26,7 +26,7 @@ struct Machine {
     buffers: Buffers,
 }
 
-/// Feeds the steps; what the device found out, in order, is the answer.
+/// Runs the steps; the device's results, in order, are the answer.
 pub fn run(data: &[u8]) -> u64 {
     let Ok(guest) = Guest::new(MEMORY) else {
         return 0;
@@ -47,7 +47,7 @@ pub fn run(data: &[u8]) -> u64 {
         match machine.step(step) {
             Ok(Some(result)) => result.hash(&mut found),
             Ok(None) => {}
-            // A ring with a mistake is not looked at again.
+            // A faulty ring is not polled again.
             Err(fault) => {
                 fault.to_string().hash(&mut found);
                 break;
@@ -57,13 +57,13 @@ pub fn run(data: &[u8]) -> u64 {
     found.finish()
 }
 
-/// What a step of sixteen bytes says: a number, an address and a descriptor.
+/// A step of sixteen bytes: a number, an address and a descriptor.
 struct Step {
     what: u8,
     index: u16,
     address: u64,
     buffer: Buffer,
-    /// Whether it is the sending guest's, where there are two.
+    /// Applies to the sending guest, of two.
     by_sender: bool,
 }
 
@@ -93,12 +93,12 @@ impl Step {
         }
     }
 
-    /// Which descriptor it is about.
+    /// Index of the step's descriptor.
     fn at(&self) -> u16 {
         u16::from(self.what >> 3) % SIZE
     }
 
-    /// What a guest can do to its memory; false when the step says something else.
+    /// Changes the guest's memory; false if the step is another action.
     fn by_guest(&self, guest: &Guest, driver: &mut Driver) -> bool {
         match self.what % 8 {
             0 => driver.describe(guest, self.at(), self.buffer),
@@ -124,7 +124,7 @@ impl Machine {
         }
     }
 
-    /// The device takes a chain, reads all of it and gives it back.
+    /// The device takes a chain, reads all of it and returns it.
     fn send(&mut self) -> Result<Option<u8>, Fault> {
         if self.queue.ready()? == 0 {
             return Ok(None);
@@ -172,12 +172,12 @@ struct Two {
     batch: Batch,
 }
 
-/// All that can be negotiated about frames and rings.
+/// All negotiable features of frames and rings.
 const EVERYTHING: u64 =
     0b11 | 0b11 << 7 | 0b111 << 11 | 1 << 15 | 0b11 << 28 | 1 << 30 | 1 << 32 | 0b111 << 54;
 
 impl Two {
-    /// The first byte says what each of them negotiates.
+    /// The first byte is the features of each guest.
     fn new(about: u8) -> Option<Two> {
         let guest = || {
             let guest = Guest::new(MEMORY).ok()?;
@@ -204,16 +204,17 @@ impl Two {
         })
     }
 
-    /// Whose step it is changes the memory of that guest.
+    /// A step changes the memory of its own guest.
     fn by_guest(&mut self, step: &Step) -> bool {
-        let (guest, driver) = match step.by_sender {
-            true => &mut self.sender,
-            false => &mut self.receiver,
+        let (guest, driver) = if step.by_sender {
+            &mut self.sender
+        } else {
+            &mut self.receiver
         };
         step.by_guest(guest, driver)
     }
 
-    /// A pass; what guests do `meanwhile` happens between receiving and sending.
+    /// A pass; the guests' actions of `meanwhile` happen between receiving and sending.
     fn pass(&mut self, meanwhile: &[Step]) -> usize {
         self.batch.clear();
         let received = self.receive.receive(&mut self.batch);
@@ -240,7 +241,7 @@ impl Two {
     }
 }
 
-/// Feeds two ports: the first byte says how they are, then follow steps.
+/// Runs two ports: the first byte is their configuration, then follow steps.
 pub fn guests(data: &[u8]) -> u64 {
     let Some((&about, steps)) = data.split_first() else {
         return 0;
@@ -260,7 +261,7 @@ pub fn guests(data: &[u8]) -> u64 {
         }
         match step.what % 8 {
             4 | 5 => two.pass(&[]).hash(&mut found),
-            // What comes next happens during the pass, and once more after it.
+            // The next steps happen during the pass, and once more after it.
             6 => two
                 .pass(&steps[nth + 1..steps.len().min(nth + 3)])
                 .hash(&mut found),
@@ -273,7 +274,7 @@ pub fn guests(data: &[u8]) -> u64 {
     found.finish()
 }
 
-/// What a step is made of, for seeds.
+/// Encodes a step, for seeds.
 fn step(what: u8, flags: u8, index: u16, len: u32, address: u64) -> Vec<u8> {
     let mut step = vec![what, flags];
     step.extend(index.to_le_bytes());
@@ -282,7 +283,7 @@ fn step(what: u8, flags: u8, index: u16, len: u32, address: u64) -> Vec<u8> {
     step
 }
 
-/// A frame that goes through, and one whose header is rewritten on the way.
+/// A frame that passes, and one whose header is rewritten on the way.
 pub fn guests_seeds() -> Vec<Vec<u8>> {
     let (other, write) = (4, 2 << 4);
     let through = |pass: u8| {
@@ -300,12 +301,12 @@ pub fn guests_seeds() -> Vec<Vec<u8>> {
         .concat()
     };
     let mut large = through(4);
-    // The header of a TCP segment to be cut: needs its sum, TCP over IPv4.
+    // The header of a TCP segment to be cut: needs its checksum, TCP over IPv4.
     large.splice(1..1, step(3, 0, 0x0010, 0x0000_0022, 0x2000));
     vec![through(4), through(6), large]
 }
 
-/// A correct guest of each sort, to start from.
+/// Correct guests of each kind, as seeds.
 pub fn seeds() -> Vec<Vec<u8>> {
     let (next, write, indirect) = (1 << 4, 2 << 4, 4 << 4);
     vec![

@@ -1,5 +1,5 @@
-//! Run directories that came from elsewhere, as `report`, `explain` and `compare` read them: a real one, made
-//! small, whose documents and tables the input changes.
+//! Foreign run directories, as `report`, `explain` and `compare` read them: a small real one, whose documents
+//! and tables the input changes.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fs;
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 #[path = "../../crates/report/tests/synthetic/mod.rs"]
 mod synthetic;
 
-/// The directory of this process, and what is in it.
+/// The directory of this process, and its files.
 struct Base {
     root: PathBuf,
     files: Vec<(String, Vec<u8>)>,
@@ -70,17 +70,6 @@ fn make(root: &Path) {
         .filter_map(|n: u8| Some((n, EventKind::from_number(n % 20)?)))
         .map(|(n, kind)| event(u64::from(n) * 10_000, kind, n.into(), u64::from(n) * 100))
         .collect();
-    let passages: Vec<Passage> = (0..40)
-        .map(|n: u32| Passage {
-            sequence: n,
-            in_ns: u64::from(n) * 10_000,
-            out_ns: (n != 7).then_some(u64::from(n) * 10_000 + 900 + u64::from(n % 5) * 20_000),
-            in_task: 100,
-            out_task: 200,
-            bytes: 64,
-            ..Passage::default()
-        })
-        .collect();
     let stretches = [Stretch {
         cpu: 0,
         since_ns: 10,
@@ -92,7 +81,7 @@ fn make(root: &Path) {
         RunDir::events_name(number),
         RunDir::stolen_name(number),
     ];
-    table::write_passages(run.place(&names[0]), &passages).expect("passages");
+    table::write_passages(run.place(&names[0]), &passages()).expect("passages");
     table::write_events(run.place(&names[1]), &events).expect("events");
     table::write_stretches(run.place(&names[2]), &stretches).expect("stretches");
     let watched = |cpu| WatchedCpu {
@@ -117,6 +106,20 @@ fn make(root: &Path) {
     latlab_report::conclude(&run).expect("a report");
 }
 
+fn passages() -> Vec<Passage> {
+    (0..40)
+        .map(|n: u32| Passage {
+            sequence: n,
+            in_ns: u64::from(n) * 10_000,
+            out_ns: (n != 7).then_some(u64::from(n) * 10_000 + 900 + u64::from(n % 5) * 20_000),
+            in_task: 100,
+            out_task: 200,
+            bytes: 64,
+            ..Passage::default()
+        })
+        .collect()
+}
+
 fn collect(root: &Path, relative: &Path, files: &mut Vec<(String, Vec<u8>)>) {
     for entry in fs::read_dir(root.join(relative))
         .expect("a directory")
@@ -135,7 +138,7 @@ fn collect(root: &Path, relative: &Path, files: &mut Vec<(String, Vec<u8>)>) {
     }
 }
 
-/// What a place of a document is replaced by.
+/// Replacement of a value in a document.
 fn values() -> [Value; 20] {
     [
         json!(null),
@@ -161,7 +164,7 @@ fn values() -> [Value; 20] {
     ]
 }
 
-/// The place with that number, in the order of the text.
+/// The value with that number, in the order of the text.
 fn at<'v>(value: &'v mut Value, number: &mut usize) -> Option<&'v mut Value> {
     if *number == 0 {
         return Some(value);
@@ -189,12 +192,12 @@ impl Input<'_> {
     }
 }
 
-/// Changes one file as the input says.
+/// Changes one file by the input.
 fn edit(input: &mut Input<'_>, files: &[(String, Vec<u8>)], bytes: &mut Vec<u8>) {
     let operation = input.byte() % 8;
     let place = input.word();
     match operation {
-        // Most of what can be wrong is in the documents.
+        // Most mistakes are possible in the documents.
         0..=3 => {
             let Ok(mut document) = serde_json::from_slice::<Value>(bytes) else {
                 return edit_bytes(input, place, bytes);
@@ -231,7 +234,7 @@ fn count_places(value: &Value, count: &mut usize) {
 }
 
 fn edit_bytes(input: &mut Input<'_>, place: usize, bytes: &mut [u8]) {
-    // Tables have what describes them at their end.
+    // The footer of a table is at its end.
     let from = match place % 2 {
         0 => place / 2 % (bytes.len() + 1),
         _ => bytes.len() - (place / 2 % 512).min(bytes.len()),
@@ -242,7 +245,7 @@ fn edit_bytes(input: &mut Input<'_>, place: usize, bytes: &mut [u8]) {
     }
 }
 
-/// A run directory, changed.
+/// A changed run directory.
 pub fn run(data: &[u8]) -> u64 {
     let mut input = Input(data);
     let mut changed = Vec::new();
@@ -275,7 +278,7 @@ pub fn run(data: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// Everything that is done with a run directory, by what was said.
+/// Reads a run directory in every way; the answers.
 fn read(root: &Path) -> Vec<String> {
     let letters = |text: String| -> String {
         text.chars()
@@ -338,7 +341,7 @@ fn read(root: &Path) -> Vec<String> {
 /// The page as built.
 const EMPTY_PAGE: &str = include_str!("../../web/dist/report.html");
 
-/// One edit of each sort.
+/// One edit of each kind.
 pub fn seeds() -> Vec<Vec<u8>> {
     let files = BASE.files.len() as u8;
     let mut seeds = vec![Vec::new()];

@@ -1,4 +1,4 @@
-//! Good inputs to start from: what latlab ships, what its tests hold, and what its own encoders write.
+//! Seeds: files that latlab ships, cases of its tests, and output of its encoders.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,48 +7,7 @@ use latlab_samples::{Sample, SampleWriter};
 use latlab_wire::channel::{self, Exec, Message, NetworkConfig, Stream};
 use latlab_wire::{probe, samples};
 
-/// Words of the overlay's control language.
-pub const OVERLAY_TOKENS: &[&str] = &[
-    "add ",
-    "delete ",
-    "set ",
-    "network ",
-    "interface ",
-    "link ",
-    "route ",
-    "vni ",
-    "vhost-user ",
-    "tap ",
-    "veth ",
-    "vxlan ",
-    "udp ",
-    "sealed ",
-    "connect ",
-    "listen ",
-    "direct ",
-    "local ",
-    "from ",
-    "any ",
-    "none ",
-    "not-",
-    "02:00:00:00:00:01",
-    "10.0.0.2",
-    "[fd00::2]:1",
-    "netns ",
-    "mac ",
-    "mtu ",
-    "mode ",
-    "adaptive:rate=2/1/1ms",
-    "dispatch ",
-    "idle ",
-    "timed:1us",
-    "cpus ",
-    "\"",
-    "#",
-    "begin",
-];
-
-/// A configuration with every kind of thing, and its commands one by one.
+/// A configuration with every kind of object, and its commands one by one.
 pub fn overlay_language() -> Vec<Vec<u8>> {
     let key = "00112233445566778899aabbccddeeff".repeat(2);
     let whole = format!(
@@ -79,133 +38,12 @@ delete link c
         .collect()
 }
 
-/// Words of labs and studies.
-pub const YAML_TOKENS: &[&str] = &[
-    "name: ",
-    "topology: ",
-    "nodes: ",
-    "links: ",
-    "defaults: ",
-    "kinds: ",
-    "kind: native",
-    "kind: vm",
-    "kind: container",
-    "kind: host",
-    "endpoints: ",
-    "type: bridge",
-    "type: nat",
-    "type: vxlan",
-    "type: macvlan",
-    "mtu: ",
-    "subnets: ",
-    "10.0.0.0/30",
-    "fd00::/127",
-    "0.0.0.0/0",
-    "::/0",
-    "255.255.255.255/32",
-    "mac: ",
-    "isolate: true",
-    "cpuset: ",
-    "0-8191",
-    "vni: ",
-    "delay: 1ms",
-    "jitter: 1ms",
-    "loss: 1%",
-    "rate: 1Gbit",
-    "factors: ",
-    "levels: ",
-    "path: ",
-    "topology.links.0",
-    "measurements: ",
-    "probe: ",
-    "from: ",
-    "to: ",
-    "replicates: ",
-    "baseline: ",
-    "&a ",
-    "*a",
-    "<<: ",
-    "? ",
-    "!!str ",
-    "---\n",
-    "|\n",
-    ">-\n",
-    "%YAML 1.2\n",
-    "[",
-    "]",
-    "{",
-    "}",
-    "- ",
-    ": ",
-    "\t",
-    "\"",
-    "'",
-    "#",
-    "\u{feff}",
-    "\u{0}",
-    "\u{85}",
-    "\u{2028}",
-    "~",
-];
-/// Units and what stands between.
-pub const UNIT_TOKENS: &[&str] = &[
-    "ns", "us", "µs", "ms", "s", "min", "KiB", "MiB", "GiB", "TB", "bit", "Gbit", "/s", "bps", "-",
-    ",", "_", ".", "\n", " ", "8191",
-];
-/// What JSON is made of.
-pub const JSON_TOKENS: &[&str] = &[
-    "null",
-    "true",
-    "{",
-    "}",
-    "[",
-    "]",
-    ":",
-    ",",
-    "\"",
-    "\\u0000",
-    "\\ud800",
-    "1e999",
-    "-0",
-    "{}",
-    "[]",
-    "\"end\":",
-    "\"sum\":",
-    "\"nodes\":",
-    "\"links\":",
-    "\"type\":",
-    "lp",
-];
-/// Names inside images, and the first bytes of compressed data.
-pub const ARCHIVE_TOKENS: &[&str] = &[
-    "index.json",
-    "manifest.json",
-    "oci-layout",
-    "blobs/sha256/",
-    "../",
-    "/",
-    ".wh.",
-    ".wh..wh..opq",
-    "ustar\u{0}00",
-    "\u{1f}\u{8b}\u{8}",
-    "path=",
-    "linkpath=",
-    "SCHILY.xattr.",
-    "GNU.sparse.",
-    "L",
-    "K",
-    "x",
-    "g",
-    "00000000777\u{0}",
-    "77777777777\u{0}",
-];
-
 /// A path inside the repository.
 fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
 }
 
-/// The files of these folders whose names end so, in the order of their names.
+/// Files of these folders with this ending, in the order of their names.
 fn files(folders: &[&str], ending: &str) -> Vec<(String, Vec<u8>)> {
     let mut found = Vec::new();
     for folder in folders {
@@ -248,7 +86,7 @@ pub fn studies() -> Vec<Vec<u8>> {
     yaml(true)
 }
 
-/// Profiles of tuning: those that come with latlab, and one with every kind of value.
+/// Profiles of tuning: the built-in ones, and one with every kind of value.
 pub fn profiles() -> Vec<Vec<u8>> {
     let all = "name: all\nextends: isolated\ncores: 2-3\nknobs:\n  thp: leave\n  irq-affinity: 0-1\n  \
                huge-pages: 64MiB\n  busy-read: 50us\n  rt-throttling: off\n  memory-lock: [qemu-*, x]\n  \
@@ -275,7 +113,6 @@ pub fn units() -> Vec<Vec<u8>> {
     texts.map(|t| t.as_bytes().to_vec()).to_vec()
 }
 
-/// Plans and facts.
 pub fn documents() -> Vec<Vec<u8>> {
     let folders = ["crates/model/tests/golden", "crates/model/tests/facts"];
     files(&folders, ".json")
@@ -284,7 +121,7 @@ pub fn documents() -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// One frame of each sort, and all of them in a row.
+/// One frame of each kind, and all of them in a row.
 pub fn channel() -> Vec<Vec<u8>> {
     let exec = Exec {
         argv: vec!["sh".into(), "-c".into(), "true".into()],
@@ -292,22 +129,6 @@ pub fn channel() -> Vec<Vec<u8>> {
         cwd: Some("/".into()),
         uid: Some(0),
         detach: false,
-    };
-    let config = NetworkConfig {
-        interfaces: vec![channel::Interface {
-            mac: [2, 0, 0, 0, 0, 1],
-            name: "eth0".into(),
-            mtu: Some(1500),
-            addresses: vec![
-                ([10, 0, 0, 1].into(), 24),
-                ([0xfd00, 0, 0, 0, 0, 0, 0, 1].into(), 64),
-            ],
-        }],
-        routes: vec![channel::Route {
-            destination: ([0, 0, 0, 0].into(), 0),
-            gateway: Some([10, 0, 0, 254].into()),
-            interface: Some("eth0".into()),
-        }],
     };
     let (session, stream) = (7, Stream::Stdout);
     let status = channel::ExitStatus::Signal(9);
@@ -339,7 +160,10 @@ pub fn channel() -> Vec<Vec<u8>> {
             signal: 15,
         },
         Message::Exit { session, status },
-        Message::Network { session, config },
+        Message::Network {
+            session,
+            config: network(),
+        },
         Message::Done { session },
         Message::Failed {
             session,
@@ -361,6 +185,25 @@ pub fn channel() -> Vec<Vec<u8>> {
     let mut seeds: Vec<Vec<u8>> = messages.iter().map(frame).collect();
     seeds.push(seeds.concat());
     seeds
+}
+
+fn network() -> NetworkConfig {
+    NetworkConfig {
+        interfaces: vec![channel::Interface {
+            mac: [2, 0, 0, 0, 0, 1],
+            name: "eth0".into(),
+            mtu: Some(1500),
+            addresses: vec![
+                ([10, 0, 0, 1].into(), 24),
+                ([0xfd00, 0, 0, 0, 0, 0, 0, 1].into(), 64),
+            ],
+        }],
+        routes: vec![channel::Route {
+            destination: ([0, 0, 0, 0].into(), 0),
+            gateway: Some([10, 0, 0, 254].into()),
+            interface: Some("eth0".into()),
+        }],
+    }
 }
 
 /// A block of records, an error, and both.
@@ -397,7 +240,6 @@ pub fn probe_output() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Both headers.
 pub fn probe_header() -> Vec<Vec<u8>> {
     let mut packet = vec![0; probe::HEADER_BYTES];
     let repr = probe::PacketRepr {
@@ -417,7 +259,7 @@ pub fn probe_header() -> Vec<Vec<u8>> {
     vec![packet, request]
 }
 
-/// A small file as latlab writes it.
+/// A small file in latlab's format.
 pub fn samples_file() -> Vec<Vec<u8>> {
     let path = std::env::temp_dir().join(format!("latlab-fuzz-seed-{}", std::process::id()));
     let write = || -> Result<Vec<u8>, Box<dyn std::error::Error>> {
@@ -465,7 +307,7 @@ fn tar(entries: &[(&str, u8, &[u8])]) -> Vec<u8> {
     archive
 }
 
-/// A layer with a file, a folder, a link, a whiteout and a name of the long sort.
+/// A layer with a file, a folder, a link, a whiteout and a long name.
 pub fn image_layer() -> Vec<Vec<u8>> {
     let long = "a-long-name/".repeat(12) + "file\0";
     vec![
@@ -486,7 +328,7 @@ pub fn image_layer() -> Vec<Vec<u8>> {
     ]
 }
 
-/// The same as `docker save` packs it, and as OCI lays it out.
+/// The layer as `docker save` packs it, and in OCI layout.
 pub fn image_archive() -> Vec<Vec<u8>> {
     let layer = tar(&[("etc/hostname", b'0', b"box\n")]);
     let docker = br#"[{"Config":"config.json","RepoTags":["box:1"],"Layers":["layer.tar"]}]"#;
@@ -517,7 +359,7 @@ pub fn iperf3() -> Vec<Vec<u8>> {
     texts.map(|t| t.as_bytes().to_vec()).to_vec()
 }
 
-/// Texts as the kernel and tools publish them.
+/// Texts of the kernel and of tools.
 pub fn kernel_texts() -> Vec<Vec<u8>> {
     let texts = [
         "processor\t: 0\nmodel name\t: AMD EPYC\nphysical id\t: 0\ncore id\t: 0\nflags\t: fpu hypervisor\n\nprocessor\t: 1\n",
@@ -532,7 +374,7 @@ pub fn kernel_texts() -> Vec<Vec<u8>> {
         "kernel/net/sched/sch_netem.ko\nkernel/net/sched/sch_netem.ko.xz: a.ko b.ko\n",
     ];
     let mut seeds = texts.map(|t| t.as_bytes().to_vec()).to_vec();
-    // The head of a bzImage that holds nothing.
+    // The head of an empty bzImage.
     let mut image = vec![0; 0x400];
     image[0x1f1] = 1;
     image[0x1fe..0x200].copy_from_slice(&[0x55, 0xaa]);
@@ -546,7 +388,7 @@ pub fn kernel_texts() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// TCP and UDP, whole and with partial checksums, behind `virtio_net_hdr`.
+/// TCP and UDP, with full and partial checksums, behind `virtio_net_hdr`.
 pub fn overlay_frames() -> Vec<Vec<u8>> {
     let ethernet = [[2; 6], [4; 6]].concat();
     let ipv4 = |protocol: u8, behind: u8| {

@@ -1,5 +1,5 @@
-//! Conversations with an end that may say anything: a guest's agent, a peer with and without the keys, and
-//! several clients of the overlay's daemon at once.
+//! Conversations with a hostile end: a guest's agent, a peer with and without the keys, and several clients
+//! of the overlay's daemon at once.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -19,7 +19,7 @@ use latlab_wire::channel::{
     Decoder, Exec, ExitStatus, Message, PREAMBLE_BYTES, Stream, VERSION, encode,
 };
 
-/// Nothing here is waited for longer: an end that said all it has to say hangs up.
+/// Timeout: an end hangs up when its input is used up.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 fn answer(of: impl Hash) -> u64 {
@@ -45,7 +45,7 @@ impl<'d> Input<'d> {
     }
 }
 
-/// What a guest says next: a message of the protocol, often for a session that is there, or any bytes.
+/// A guest's next message: of the protocol, often for an existing session, or any bytes.
 fn guest_says(input: &mut Input<'_>, nonce: u64) -> Vec<u8> {
     let kind = input.byte();
     let session = u32::from(input.byte() % 5);
@@ -100,12 +100,12 @@ fn guest_says(input: &mut Input<'_>, nonce: u64) -> Vec<u8> {
         }
     };
     let mut encoded = Vec::new();
-    // What does not fit says nothing.
+    // A message that does not fit is dropped.
     let _ = encode(&message, &mut encoded);
     encoded
 }
 
-/// A guest's agent on the other end of the channel: greets as it should, or not, then says anything to two
+/// A guest's agent on the other end of the channel: greets correctly or not, then sends anything to two
 /// sessions, and hangs up.
 pub fn guest_channel(data: &[u8]) -> u64 {
     let (host, mut guest) = UnixStream::pair().expect("a pair of sockets");
@@ -147,7 +147,7 @@ pub fn guest_channel(data: &[u8]) -> u64 {
                 return;
             }
         }
-        // What the host still says is read, so that it is not kept from its end.
+        // The host's remaining messages are read, so that it can end.
         drop(guest.shutdown(std::net::Shutdown::Write));
         while matches!(guest.read(&mut buffer), Ok(1..)) {}
     });
@@ -175,7 +175,7 @@ fn host_side(host: UnixStream) -> Vec<String> {
         detach: false,
     };
     let mut said = Vec::new();
-    // The second while the first goes on, and not read.
+    // The second session starts while the first goes on, unread.
     let second = channel.exec(exec());
     match channel.run(exec(), b"input", TIMEOUT) {
         Ok(done) => said.push(format!("{:?} {}", done.status, done.stdout.len().min(9))),
@@ -192,7 +192,7 @@ fn host_side(host: UnixStream) -> Vec<String> {
     said
 }
 
-/// A conversation of each sort.
+/// A conversation of each kind.
 pub fn guest_seeds() -> Vec<Vec<u8>> {
     vec![
         vec![0, 0, 2, 1, 0, 5, 3, 2, 0, 0, 3, 1, 0, 0],
@@ -208,7 +208,7 @@ pub fn guest_seeds() -> Vec<Vec<u8>> {
 static IDENTITIES: LazyLock<[Arc<Identity>; 3]> =
     LazyLock::new(|| [(), (), ()].map(|()| Arc::new(Identity::generate().expect("keys"))));
 
-/// One end of a sealed link, and what it has sent.
+/// One end of a sealed link, and the frames it has sent.
 struct End {
     sealing: Sealing,
     sent: Vec<Vec<u8>>,
@@ -249,8 +249,9 @@ impl End {
     }
 }
 
-/// Two ends of a sealed link and a stranger with keys of its own, over a network that loses, repeats, reorders,
-/// changes and makes up datagrams. What an end believes was said by the other one, and once.
+/// Two ends of a sealed link and a stranger with different keys, over a network that loses, repeats,
+/// reorders, changes and invents datagrams. Every frame that an end accepts was sent by the other one, and is
+/// accepted once.
 pub fn sealed_handshakes(data: &[u8]) -> u64 {
     let mut input = Input(data);
     let mut ends = [End::new(0, 1), End::new(1, 0), End::new(2, 0)];
@@ -273,7 +274,7 @@ pub fn sealed_handshakes(data: &[u8]) -> u64 {
                 }
             }
             2 if !wire.is_empty() => {
-                // Changed on its way.
+                // Changed in transit.
                 let index = which % wire.len();
                 let datagram = &mut wire[index].1;
                 let place = usize::from(input.byte()) % datagram.len().max(1);
@@ -289,7 +290,7 @@ pub fn sealed_handshakes(data: &[u8]) -> u64 {
             _ if !wire.is_empty() => {
                 let index = which % wire.len();
                 let (sender, datagram) = wire[index].clone();
-                // The stranger's and its copies reach the first end.
+                // The stranger's datagrams and its copies reach the first end.
                 let to = usize::from(sender == 0);
                 let (texts, refused) = ends[to].open(&datagram);
                 for text in texts {
@@ -312,7 +313,7 @@ pub fn sealed_handshakes(data: &[u8]) -> u64 {
     answer((answers, believed.map(|all| all.len())))
 }
 
-/// Handshakes that come through, with replays, changes and a stranger.
+/// Handshakes that succeed, with replays, changes and a stranger.
 pub fn sealed_seeds() -> Vec<Vec<u8>> {
     let whole = [0, 0, 4, 0, 4, 0, 4, 0, 0, 0, 4, 0, 0, 1, 4, 0];
     let replayed = [
@@ -329,8 +330,8 @@ pub fn sealed_seeds() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Several clients, each line of whom is preceded by a digit that says whose it is. Nothing is opened: what would
-/// open a socket or an interface is left out.
+/// Several clients; a digit before each line names its client. Commands that would open a socket or an
+/// interface are left out.
 pub fn control_sessions(data: &[u8]) -> u64 {
     const CLIENTS: usize = 4;
     let text = String::from_utf8_lossy(data);
@@ -380,7 +381,7 @@ pub fn control_sessions(data: &[u8]) -> u64 {
     answer(answers)
 }
 
-/// Drafts that cross each other.
+/// Conflicting drafts.
 pub fn control_seeds() -> Vec<Vec<u8>> {
     [
         "0begin\n1begin\n0add network a vni 1\n1add network a vni 2\n0commit\n1commit\n1abort\n2show\n",

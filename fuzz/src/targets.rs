@@ -1,4 +1,4 @@
-//! The targets. Besides coming back, each checks what the parser promises about what it accepts.
+//! The targets. Each must return, and checks the parser's promises about accepted input.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeSet, HashSet};
@@ -25,7 +25,7 @@ use latlab_samples::SampleReader;
 use latlab_wire::overlay::{PrivateHeader, Handshake, Sealed, Vxlan, record_bytes};
 use latlab_wire::{channel as wire_channel, probe, samples};
 
-/// The machines that the model's tests plan for.
+/// The machines of the model's planning tests.
 static MACHINES: LazyLock<[Facts; 2]> = LazyLock::new(|| {
     [
         include_str!("../../crates/model/tests/facts/small.json"),
@@ -40,8 +40,7 @@ fn answer(of: impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// A message without what it quotes from the input, so that two spellings of one mistake are one
-/// answer.
+/// A message without quotations from the input, so that two spellings of one mistake are one answer.
 fn words(message: &str) -> String {
     let outside = message
         .split(['`', '"'])
@@ -54,7 +53,7 @@ fn words(message: &str) -> String {
     letters.take(60).collect()
 }
 
-/// Mistakes stand somewhere in the text, and each is two lines.
+/// A mistake has a place in the text, and two lines.
 fn check_mistakes(errors: &Diagnostics, text: &str) -> u64 {
     // YAML's line breaks, a lone carriage return among them.
     let lines = text.replace("\r\n", "\n").matches(['\n', '\r']).count() + 2;
@@ -122,14 +121,14 @@ pub fn lab(data: &[u8]) -> u64 {
     answer(machines.collect::<Vec<_>>())
 }
 
-/// A profile of tuning, on a machine of four processors.
+/// A profile of tuning, on a machine of four CPUs.
 pub fn profile(data: &[u8]) -> u64 {
     let text = String::from_utf8_lossy(data);
     let profile = match Profile::parse(&text, &|_| None) {
         Ok(profile) => profile,
         Err(errors) => return check_mistakes(&errors, &text),
     };
-    // What is accepted has no contradictions, and never isolates every processor.
+    // An accepted profile has no contradictions, and never isolates every CPU.
     assert!(profile.check().is_ok());
     let online = CpuList::new((0..4).collect());
     match profile.cores_of(&online, None) {
@@ -176,8 +175,8 @@ pub fn study(data: &[u8]) -> u64 {
     }
 }
 
-/// Commands of the overlay. What is accepted is written so that it is read back; a mistake stands in
-/// its line; a refusal changes nothing.
+/// Commands of the overlay. An accepted command is written so that it reads back; a mistake has its line; a
+/// refusal changes nothing.
 pub fn overlay_language(data: &[u8]) -> u64 {
     let text = String::from_utf8_lossy(data);
     let mut overlay = Overlay::default();
@@ -204,7 +203,7 @@ pub fn overlay_language(data: &[u8]) -> u64 {
     answer((answers, overlay.interfaces.len(), overlay.links.len()))
 }
 
-/// Quantities as people write them.
+/// Quantities in human spelling.
 pub fn units(data: &[u8]) -> u64 {
     let text = String::from_utf8_lossy(data);
     let [mut nanos, mut bytes, mut bits, mut cpus] = [0, 0, 0, 0];
@@ -258,14 +257,14 @@ pub fn documents(data: &[u8]) -> u64 {
         read::<Trial>(data),
         read::<Summary>(data),
     ];
-    // The parser's own words tell how far it came.
+    // The parser's message tells its progress.
     let error = serde_json::from_slice::<Plan>(data)
         .err()
         .map(|e| e.to_string());
     answer((read, words(&error.unwrap_or_default())))
 }
 
-/// The command channel between host and guest, in pieces; what is accepted is encoded alike.
+/// The command channel between host and guest, in pieces; accepted input encodes to the same bytes.
 pub fn channel(data: &[u8]) -> u64 {
     let piece = data.first().map_or(1, |b| usize::from(*b) + 1);
     let mut decoder = wire_channel::Decoder::default();
@@ -299,7 +298,7 @@ pub fn channel(data: &[u8]) -> u64 {
     answer((kinds, rest.is_empty(), decoder.garbage_bytes() > 0))
 }
 
-/// What a probe writes, in pieces.
+/// The output of a probe, in pieces.
 pub fn probe_output(data: &[u8]) -> u64 {
     let piece = data.first().map_or(1, |b| usize::from(*b) + 1);
     let mut decoder = samples::Decoder::new();
@@ -319,7 +318,7 @@ pub fn probe_output(data: &[u8]) -> u64 {
     answer((kinds, decoder.finish().is_ok()))
 }
 
-/// The headers inside packets; what is accepted is written alike.
+/// The headers inside packets; accepted ones encode to the same bytes.
 pub fn probe_header(data: &[u8]) -> u64 {
     let packet = probe::Packet::new_checked(data).and_then(|view| probe::PacketRepr::parse(&view));
     if let Ok(repr) = &packet {
@@ -332,7 +331,7 @@ pub fn probe_header(data: &[u8]) -> u64 {
     if let Ok(repr) = &transaction {
         let mut bytes = [0; probe::HEADER_BYTES];
         repr.emit(&mut probe::Transaction::new_unchecked(&mut bytes[..]));
-        // The reserved byte is not looked at.
+        // The reserved byte is ignored.
         bytes[3] = data[3];
         assert_eq!(bytes, data[..probe::HEADER_BYTES]);
     }
@@ -344,7 +343,7 @@ pub fn probe_header(data: &[u8]) -> u64 {
     ))
 }
 
-/// The bytes as a file that `use_it` is given; it lies in memory where the machine allows it.
+/// The bytes as a file for `use_it`, in memory if possible.
 fn with_file<T>(data: &[u8], use_it: impl FnOnce(&std::path::Path) -> T) -> T {
     let memory = std::path::Path::new("/dev/shm");
     let folder = if memory.is_dir() {
@@ -359,7 +358,7 @@ fn with_file<T>(data: &[u8], use_it: impl FnOnce(&std::path::Path) -> T) -> T {
     result
 }
 
-/// Raw samples of a run directory that came from elsewhere.
+/// Raw samples of a foreign run directory.
 pub fn samples_file(data: &[u8]) -> u64 {
     with_file(data, |path| {
         let read = SampleReader::open(path).and_then(SampleReader::read_all);
@@ -374,7 +373,7 @@ pub fn samples_file(data: &[u8]) -> u64 {
     })
 }
 
-/// An image as people download them.
+/// A downloaded image.
 pub fn image_archive(data: &[u8]) -> u64 {
     images::fuzz::archive(data);
     answer(data.len() / 512)
@@ -399,14 +398,14 @@ pub fn iperf3(data: &[u8]) -> u64 {
                 result.retransmits.is_some()
             )
         }
-        // An `error` in the report is passed on as it is: any text is the same answer.
+        // An `error` in the report is passed on unchanged: any text is the same answer.
         Err(error) if error.starts_with("it") => error,
         Err(_) => "iperf3's own words".into(),
     });
     answer(said.map(|w| words(&w)))
 }
 
-/// What the kernel and tools tell, and a kernel's file.
+/// Texts of the kernel and tools, and a kernel image.
 pub fn kernel_texts(data: &[u8]) -> u64 {
     let text = String::from_utf8_lossy(data);
     let (first, rest) = text.split_once('\n').unwrap_or((&text, ""));
@@ -451,7 +450,7 @@ pub fn overlay_frames(data: &[u8]) -> u64 {
         return answer((layout.is_ok(), partial));
     };
     let mut batch = Batch::new(1);
-    // In two stretches, divided where the input says.
+    // In two stretches, divided by the input.
     let middle = usize::from(header[9]) * 8 % frame.len().max(1);
     let pieces = [&frame[..middle], &frame[middle..]].map(|part| {
         // SAFETY: the input outlives the batch, which ends with this function.
@@ -491,7 +490,7 @@ pub fn overlay_frames(data: &[u8]) -> u64 {
     ))
 }
 
-/// What peers send, as datagrams behind a length each: every header, and slices put together.
+/// Messages of peers, as datagrams behind a length each: every header, and reassembled slices.
 pub fn overlay_links(data: &[u8]) -> u64 {
     let mut datagrams = Vec::new();
     let mut rest = data;
@@ -510,7 +509,7 @@ pub fn overlay_links(data: &[u8]) -> u64 {
         }
         if let Ok((header, slice)) = PrivateHeader::parse(datagram) {
             assert!(header.offset as usize + slice.len() <= header.whole as usize);
-            // Reserved bytes are not looked at.
+            // Reserved bytes are ignored.
             let again = header.encode();
             assert_eq!(again[4..38], datagram[4..38]);
             kinds.insert(1 + u64::from(header.offset == 0));

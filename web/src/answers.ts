@@ -4,18 +4,18 @@ import { duration, quantity, ratio, ratioRange } from './format';
 import { cellsOf, type Model } from './model';
 import type { Cell, Comparison, Group, Verdict } from './summary';
 
-/** What is said about one cell of a group. */
+/** The answer about one cell of a group. */
 export interface Answer {
   cell: Cell;
-  /** The figure that the eye should find: `1.02×`; empty where there is none. */
+  /** The main figure: `1.02×`; empty where there is none. */
   figure: string;
-  /** What the figure is of: `of native`. */
+  /** The figure's reference: `of native`. */
   of: string;
-  /** What follows, in a word or three; empty where nothing was compared. */
+  /** The verdict in a few words; empty where nothing was compared. */
   verdict: string;
   /** The rest of the sentence, clause by clause. */
   clauses: string[];
-  /** What takes away from it: `software emulation`. */
+  /** Caveats: `software emulation`. */
   remarks: string[];
 }
 
@@ -78,7 +78,7 @@ export function isTheSame({ comparison }: Cell): boolean {
   );
 }
 
-/** Beyond chance alone; yet no difference if not as one of as many as were made, or not by ranks. */
+/** Beyond chance alone, but not after correction for the number of comparisons, or not by ranks. */
 function leavesOneOut(comparison?: Pick<Comparison, 'ratio_ci95'>): boolean {
   const [low, high] = comparison?.ratio_ci95 ?? [1, 1];
   return low > 1 || high < 1;
@@ -87,7 +87,7 @@ function leavesOneOut(comparison?: Pick<Comparison, 'ratio_ci95'>): boolean {
 /** The largest p-value of a difference that is claimed. */
 const CHANCE = 0.05;
 
-/** The farthest tail that differs beyond chance: what the typical value does not show. */
+/** The farthest tail that differs beyond chance, which the typical value does not show. */
 function beyond({ tails }: Comparison): string[] {
   const differs = tails?.filter(({ of, p_value }) => of !== 'sd' && (p_value ?? 1) <= CHANCE);
   const tail = differs?.at(-1);

@@ -138,7 +138,7 @@ export function ratio(value: Maybe): string {
   return isNumber(value) ? `${factor(value)}×` : NONE;
 }
 
-/** Of a factor of tens of thousands no more than three digits mean anything. */
+/** A factor of tens of thousands has three digits at most. */
 function factor(value: number): string {
   return Math.abs(value) < 10_000 ? significant(value) : count(Number(value.toPrecision(3)));
 }

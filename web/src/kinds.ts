@@ -1,5 +1,5 @@
-// How a kind of cause looks: colour and marker together tell them apart, so that neither is the only
-// cue. What is no disturbance is quiet; what nobody knows has the colour of the text.
+// Looks of the kinds of causes: colour and marker together tell them apart, so that neither is the only
+// cue. Ordinary work is faint; unknown causes have the colour of the text.
 
 import {
   symbolCircle,
@@ -38,12 +38,11 @@ const KINDS: Record<string, KindLook> = {
   'idle-exit': { color: series(2), marker: symbolCircle, label: 'idle exit' },
   steal: { color: series(6), marker: symbolCircle, label: 'hypervisor steal' },
   hwlat: { color: series(6), marker: symbolDiamond, label: 'hypervisor or firmware' },
-  'vm-exit': { color: series(6), marker: symbolSquare, label: 'VM exit' },
   unexplained: { color: 'var(--ink)', marker: symbolCross, label: 'unexplained' },
   'not-recorded': { color: 'var(--ink)', marker: symbolWye, label: 'not recorded' },
 };
 
-/** The look of a kind; one that this page does not know looks like what nobody knows. */
+/** The look of a kind; a kind from a newer latlab looks like an unknown cause. */
 export function kindLook(kind: string): KindLook {
   return KINDS[kind] ?? { color: 'var(--ink)', marker: symbolStar, label: kind };
 }

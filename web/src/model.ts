@@ -1,5 +1,5 @@
-// What the page derives from the summary once: which series there are, which cells and trials
-// belong to what, and the numbers that more than one plot needs.
+// Data derived from the summary once: the series, the cells and trials of each group, and numbers that
+// several plots need.
 //
 // A *series* is what keeps its colour everywhere: the levels of the baseline's factors (`native`,
 // `container`, `vm`). A cell is one series within one group.

@@ -1,4 +1,4 @@
-// What the reader has chosen: measurement, levels, hidden series, what is highlighted. One store for
+// The reader's choices: measurement, levels, hidden series, highlights. One store for
 // the whole page, because the point of the legend is that every plot obeys it. Changes are grouped
 // into one call of the listeners per animation frame.
 
@@ -15,7 +15,7 @@ export class State {
   readonly hiddenSeries = new Set<string>();
   /** Series under the pointer or the keyboard focus, in the legend or in a plot. */
   hoverSeries: string | null = null;
-  /** Cell pinned by a chip of the honesty box. */
+  /** Cell pinned by a chip of a caveat. */
   pinnedCell: string | null = null;
   theme: Theme = 'auto';
 

@@ -30,7 +30,7 @@ export interface Summary {
   cells: Cell[];
   /** In the order in which they ran. */
   trials: TrialSummary[];
-  /** Why the slowest packets were slow, for measurements through taps. */
+  /** Causes of the slowest packets, for measurements through taps. */
   tails: Tail[];
   topologies: Topology[];
   notes: Note[];
@@ -90,7 +90,7 @@ export interface Cell {
   topology: number;
   /** Trials that entered the statistics. */
   replicates: number;
-  /** Of those, how many failed a check. */
+  /** Those of them with a failed check. */
   overloaded: number;
   counters: Counters;
   latency?: Latency;
@@ -115,7 +115,7 @@ export interface Latency {
   curve_sound_to: number;
   /** `(ns, fraction)`, rising. */
   cdf: Pair[];
-  /** The same without the time that the hypervisor underneath took. */
+  /** Values without the time that the hypervisor underneath stole. */
   steal_aside?: StealAside;
 }
 
@@ -168,9 +168,9 @@ export interface Comparison {
   ratio_ci95?: Pair;
   p_value?: number;
   verdict: Verdict;
-  /** Of what lies beyond the median. */
+  /** Ratios beyond the median. */
   tails: TailRatio[];
-  /** The same with stolen time set aside on both sides. */
+  /** Ratios with stolen time set aside on both sides. */
   tails_steal_aside?: TailRatio[];
 }
 
@@ -232,7 +232,7 @@ export interface Tail {
   cell: string;
   /** The node, or the link. */
   device: string;
-  /** The program that carries packets on; absent when that is the kernel itself. */
+  /** The program that forwards packets; absent if the kernel does. */
   program?: string;
   before: string;
   behind: string;
@@ -250,7 +250,7 @@ export interface Tail {
   ruler?: Ruler;
   unknown: string[];
   causes: CauseInfo[];
-  /** By percentile; the last, at 0, is all that was explained. */
+  /** By percentile; the last, at 0, covers all explained packets. */
   blames: Blame[];
   /** The slowest first. */
   worst: SlowPacket[];
@@ -282,7 +282,7 @@ export interface Blame {
   rows: { cause: number; share: number; time_ns: number; first_of: number }[];
 }
 
-/** A piece of a packet's time; of several joined, with what each cause had of it, the largest first. */
+/** A piece of a packet's time; a joined one with the time of each cause, the largest first. */
 export type Slice = [
   cause: number,
   ns: number,
@@ -304,7 +304,7 @@ export type SlowPacket = [
   pieces: Slice[],
 ];
 
-/** What the processors did while slow packets were under way. */
+/** CPU timelines around slow packets. */
 export interface Stretch {
   trial: number;
   at_ns: number;
@@ -318,7 +318,7 @@ export interface Lane {
   cpu: number;
   /** Since the stretch's begin, and whose name; each lasts until the next. */
   tasks: [at: number, name: number][];
-  /** What came upon it: begin, end, name. */
+  /** Interrupts: begin, end, name. */
   upon: [from: number, to: number, name: number][];
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use latlab_host::dirs::Dirs;
 use latlab_host::lab::{self, Lab};
+use latlab_measure::error::one_line;
 
 use crate::args::Deploy;
 use crate::failure::{Failure, INTERRUPTED, Outcome, need_root};
@@ -66,16 +67,7 @@ pub fn run(args: &Deploy) -> Outcome {
 
 /// A failed lab operation with its hint.
 pub fn explain(error: &lab::Error) -> Failure {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        let next = cause.to_string();
-        if !text.ends_with(&next) {
-            text = format!("{text}: {next}");
-        }
-        source = cause.source();
-    }
-    Failure::new(text, error.hint())
+    Failure::new(one_line(error), error.hint())
 }
 
 fn spinner(nodes: usize) -> ProgressBar {

@@ -21,14 +21,9 @@ pub fn run(args: &Noise) -> Outcome {
     match recorded {
         Ok(recorded) => {
             capture.steal_known = recorded.gaps.steal_known;
-            let watched = recorded.gaps.processors.iter();
+            let watched = recorded.gaps.cpus.iter();
             capture.watched = watched.map(|one| (one.cpu, one.complete_from_ns)).collect();
-            for one in recorded
-                .gaps
-                .processors
-                .iter()
-                .filter(|p| p.overwritten > 0)
-            {
+            for one in recorded.gaps.cpus.iter().filter(|p| p.overwritten > 0) {
                 capture.unknown.push(format!(
                     "the ring of processor {} was full: {} older events are lost",
                     one.cpu, one.overwritten
@@ -38,10 +33,10 @@ pub fn run(args: &Noise) -> Outcome {
                 let text = format!("{point} could not be recorded: {reason}");
                 capture.unknown.push(text);
             }
-            let looks = spun
+            let windows = spun
                 .iter()
-                .flat_map(|one| hwlat::looks(one, &recorded.events));
-            capture.hwlat = hwlat::found(&looks.collect::<Vec<_>>());
+                .flat_map(|one| hwlat::spin_windows(one, &recorded.events));
+            capture.hwlat = hwlat::found(&windows.collect::<Vec<_>>());
             capture.events = recorded.events;
         }
         Err(error) => capture
@@ -126,7 +121,11 @@ fn duration(text: &str) -> Result<Duration, Failure> {
 }
 
 /// The kernel's own tracers, one after the other, where it has them.
-fn of_the_kernel(cpus: &[u16], duration: Duration, unknown: &mut Vec<String>) -> Vec<rtla::Traced> {
+fn of_the_kernel(
+    cpus: &[u16],
+    duration: Duration,
+    unknown: &mut Vec<String>,
+) -> Vec<rtla::TracerOutput> {
     let one = |tracer: &'static str| match rtla::trace(tracer, cpus, duration) {
         Ok(traced) => Some(traced),
         Err(reason) => {

@@ -1,14 +1,15 @@
-//! Puts taps and the flight recorder into the kernel's way and takes them out again, window after window: what
-//! `bench/observer` compares.
+//! Attaches taps and the flight recorder and detaches them, window after window, for `bench/observer` to
+//! compare.
 //!
-//! `observe [--tap NETNS:INTERFACE:ingress|egress]... [--record CPU,CPU] --packets N --seconds S --settle-ms MS
-//! --window-ms MS`; NETNS is a name of `ip netns`. Each line of its input is a word and says what a window is to
-//! be measured with: `taps`, `recorder`, `both`; every other word means nothing at all. Both are loaded once, with
-//! room for N packets; what is off does not stand anywhere. It answers `ready` when they are loaded, and begins.
+//! `observe [--tap NETNS:INTERFACE:ingress|egress]... [--record CPU,CPU] --packets N --seconds S --settle-ms
+//! MS --window-ms MS`; NETNS is a name of `ip netns`. Each line of the input is a word that selects a
+//! window's instruments: `taps`, `recorder`, `both`; every other word selects none. Both are loaded once,
+//! with room for N packets, and are detached when off. The program prints `ready` when they are loaded, and
+//! begins.
 //!
-//! At the end of its input, or of the time, it says of every window what word it had and between which times (ns)
-//! it was, and between which times the hypervisor took one of the processors: that it watches all the time,
-//! by a look whenever a processor changes tasks and at its tick, never at a packet.
+//! At the end of its input, or of the time, it prints each window's word, begin and end (ns), and the times
+//! at which the hypervisor took one of the CPUs. Steal is watched all the time, at context switches and ticks
+//! and never at a packet.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -23,7 +24,7 @@ use latlab_trace::steal::Watch;
 use latlab_trace::taps::{Point, Side, Tap};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Events of one processor.
+/// Events of one CPU.
 const EVENTS: u32 = 1 << 19;
 
 #[derive(Default)]
@@ -36,7 +37,7 @@ struct Options {
     window: Duration,
 }
 
-/// What watches, and what of it stands where packets pass.
+/// The instruments, and whether each is attached.
 struct Observer {
     taps: Vec<(NetNs, Tap)>,
     recorder: Recorder,
@@ -99,16 +100,18 @@ impl Observer {
     fn change(&mut self, tapped: bool, recorded: bool) -> Result<(), Box<dyn Error>> {
         if tapped != self.is_tapped {
             for (netns, tap) in &mut self.taps {
-                match tapped {
-                    true => netns.run(|| tap.resume())??,
-                    false => netns.run(|| tap.suspend())??,
+                if tapped {
+                    netns.run(|| tap.resume())??;
+                } else {
+                    netns.run(|| tap.suspend())??;
                 }
             }
         }
         if recorded != self.is_recorded {
-            match recorded {
-                true => self.recorder.resume(),
-                false => self.recorder.suspend(),
+            if recorded {
+                self.recorder.resume();
+            } else {
+                self.recorder.suspend();
             }
         }
         (self.is_tapped, self.is_recorded) = (tapped, recorded);

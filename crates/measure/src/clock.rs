@@ -1,27 +1,27 @@
-//! One clock for both ends. Native and container nodes share the host's; a guest has its own, and
-//! its offset is measured before and after the trial and taken as linear between.
+//! One clock for both endpoints. Native and container nodes share the host's. A guest's clock is compared
+//! with it before and after the trial; in between, its offset is interpolated linearly.
 
 use latlab_host::lab::Lab;
 use latlab_model::results::ClockMap;
 
-use crate::trial::Error;
+use crate::error::Error;
 
-/// A comparison no worse than this is not repeated: a one-way time has other errors of that size.
+/// Error below which a comparison is not repeated: a one-way time has other errors of that size.
 const GOOD_NS: u64 = 5_000;
-/// Comparisons at most. Where the guest's processor and the one that asks take turns on a busy
-/// machine, each round trip costs a turn of the scheduler; a moment later there may be two free.
-const ATTEMPTS: usize = 3;
+/// Comparisons at most. On a busy machine the vCPU's thread and the asking thread may share a CPU, and each
+/// round trip costs a scheduling delay; a moment later two CPUs may be free.
+const MAX_ATTEMPTS: usize = 3;
 
 /// Offset of the receiver's clock to the sender's at one moment: `sender = receiver + offset`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offset {
     offset_ns: i64,
     error_ns: u64,
-    /// When, on the sender's clock.
+    /// Time of the comparison on the sender's clock.
     at_ns: i64,
 }
 
-/// Compares the two clocks; `None` when the two nodes share one.
+/// Compares the clocks of two nodes; `None` when they share one.
 ///
 /// # Errors
 /// When a guest does not answer.
@@ -46,14 +46,14 @@ pub fn compare(lab: &Lab, sender: &str, receiver: &str) -> Result<Option<Offset>
     }))
 }
 
-/// Asks until the error is small, a few times, and keeps the answer with the smallest. `None`, for
-/// which there is nothing to compare, ends it at once.
+/// The comparison with the smallest error of a few, of which a good one is the last. `None`, from nodes with
+/// one clock, is final.
 fn best<T, E>(
     ask: impl Fn() -> Result<Option<T>, E>,
     error_ns: impl Fn(&T) -> u64,
 ) -> Result<Option<T>, E> {
     let mut best = ask()?;
-    for _ in 1..ATTEMPTS {
+    for _ in 1..MAX_ATTEMPTS {
         let Some(found) = &best else { break };
         if error_ns(found) <= GOOD_NS {
             break;

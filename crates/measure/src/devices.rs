@@ -1,9 +1,8 @@
-//! Devices under test that a measurement brings with it, and the routes that lead through them.
+//! Devices under test that a measurement starts, and the routes that lead through them.
 //!
-//! Each is one process in its node that sets up, says that it is ready, waits for the end of its input,
-//! and undoes what it did. So it ends with the trial, and also when latlab does not live to see that. The
-//! kernel's own forwarders are shell scripts, because what they take is the words that an administrator
-//! would type; latlab's are probes.
+//! Each is one process in its node that sets up, reports that it is ready, waits for the end of its input,
+//! and reverts its changes. So it ends with the trial, or with latlab. The kernel's forwarders are shell
+//! scripts with the commands that an administrator would type; latlab's are probes.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::IpAddr;
@@ -14,32 +13,31 @@ use latlab_host::nodes::session::{Command, Session, Signaller};
 use latlab_model::plan::Plan;
 use latlab_model::spec::Device;
 
-use crate::endpoint::{EndPoint, Output};
+use crate::context::Context;
+use crate::endpoint::{Endpoint, KILL, Output, strings};
+use crate::error::Error;
 use crate::pin::{self, Pins};
-use crate::rr::strings;
-use crate::trial::{Context, Error};
 
-/// How long one may take to be ready: a guest under software emulation loads modules, DPDK clears memory.
-const SETUP: Duration = Duration::from_secs(60);
-/// How long one may take to undo what it did.
-const END: Duration = Duration::from_secs(20);
-const KILL: i32 = 9;
-/// What a script says when it has set up.
+/// A guest under software emulation loads modules, DPDK clears memory.
+const SETUP_TIMEOUT: Duration = Duration::from_secs(60);
+/// Timeout for a script to revert its changes.
+const END_TIMEOUT: Duration = Duration::from_secs(20);
+/// Output of a script that has set up.
 const READY: &str = "latlab: ready";
-/// What `dpdk-testpmd` says when it forwards.
+/// Output of `dpdk-testpmd` that forwards.
 const TESTPMD_READY: &str = "Press enter to exit";
 
-/// Everything on the way that is only there for one trial.
+/// Devices and routes of one trial.
 pub(crate) struct Devices {
-    // In this order they end: first the routes that lead to the devices.
-    routes: Vec<Held>,
-    kernels: Vec<Held>,
-    own: Vec<(String, EndPoint)>,
+    // Fields are dropped in this order: routes before the devices they lead to.
+    routes: Vec<Script>,
+    kernels: Vec<Script>,
+    own: Vec<(String, Endpoint)>,
 }
 
 impl Devices {
-    /// Starts the device in each node of the way, and leads packets through them.
-    pub(crate) fn start(context: &Context<'_>, way: &[&str], pins: Pins) -> Result<Devices, Error> {
+    /// Starts the device in each node between the endpoints, and routes packets through them.
+    pub(crate) fn start(context: &Context<'_>, pins: Pins) -> Result<Devices, Error> {
         let mut devices = Devices {
             routes: Vec::new(),
             kernels: Vec::new(),
@@ -48,7 +46,8 @@ impl Devices {
         if context.measurement.device == Device::Lab {
             return Ok(devices);
         }
-        for nodes in way.windows(3) {
+        let path = context.path();
+        for nodes in path.windows(3) {
             let plan = context.lab.plan();
             let sides = plan
                 .joined(nodes[0], nodes[1])
@@ -58,8 +57,8 @@ impl Devices {
             };
             devices.start_one(context, nodes[1], (near, far), pins)?;
         }
-        for (node, script) in routes(context, way) {
-            devices.routes.push(Held::start(context, &node, &script)?);
+        for (node, script) in routes(context, &path) {
+            devices.routes.push(Script::start(context, &node, &script)?);
         }
         Ok(devices)
     }
@@ -83,30 +82,30 @@ impl Devices {
                 let mut args = strings(&["layer2", "--in", near, "--out", far]);
                 args.extend(strings(&["--by", by, "--poll", poll]));
                 args.extend(pin::argument(pins.receiver));
-                let mut device = EndPoint::start(context.lab, node, &args)?;
+                let mut device = Endpoint::start(context.lab, node, &args)?;
                 device.ready()?;
                 self.own.push((node.to_string(), device));
                 return Ok(());
             }
         };
-        self.kernels.push(Held::start(context, node, &script)?);
+        self.kernels.push(Script::start(context, node, &script)?);
         Ok(())
     }
 
-    /// Ends them all; what latlab's own say of themselves.
-    pub(crate) fn stop(self, patience: Duration) -> Result<Vec<(String, Output)>, Error> {
+    /// Ends all devices; the output of latlab's own.
+    pub(crate) fn stop(self, timeout: Duration) -> Result<Vec<(String, Output)>, Error> {
         for held in self.routes.into_iter().chain(self.kernels) {
             held.stop()?;
         }
         let mut outputs = Vec::new();
         for (node, device) in self.own {
-            outputs.push((node, device.stop(patience)?));
+            outputs.push((node, device.stop(timeout)?));
         }
         Ok(outputs)
     }
 }
 
-/// Sets up, says so, waits, undoes.
+/// Sets up, reports it, waits for the end of input, reverts.
 fn script(set_up: &str, undo: &str) -> String {
     format!("set -e\ntrap '{undo}' EXIT\n{set_up}\necho '{READY}'\ncat >/dev/null\n")
 }
@@ -122,9 +121,10 @@ fn bridge(near: &str, far: &str) -> String {
 }
 
 fn forwarding(ipv6: bool, more: &str) -> String {
-    let file = match ipv6 {
-        true => "/proc/sys/net/ipv6/conf/all/forwarding",
-        false => "/proc/sys/net/ipv4/ip_forward",
+    let file = if ipv6 {
+        "/proc/sys/net/ipv6/conf/all/forwarding"
+    } else {
+        "/proc/sys/net/ipv4/ip_forward"
     };
     let family = if ipv6 { "ip6" } else { "ip" };
     let table = match more {
@@ -144,8 +144,8 @@ fn masquerade(ipv6: bool, far: &str) -> String {
     )
 }
 
-/// DPDK's forwarder over packet sockets, in huge pages where the machine has some to spare. It keeps a
-/// thread that only waits beside the one that forwards; both are put on the device's processor.
+/// DPDK's forwarder over packet sockets, in huge pages if enough are free. Its main thread only waits; both it
+/// and the forwarding thread are put on the device's CPU.
 fn testpmd(near: &str, far: &str, cpu: Option<u32>) -> String {
     let cpu = cpu.unwrap_or(0);
     format!(
@@ -158,21 +158,21 @@ fn testpmd(near: &str, far: &str, cpu: Option<u32>) -> String {
     )
 }
 
-/// What each node must be told so that packets of this measurement go through the devices, and answers
-/// come back the same way.
-fn routes(context: &Context<'_>, way: &[&str]) -> Vec<(String, String)> {
+/// A script for each node that routes packets of this measurement through the devices, and responses back the
+/// same way.
+fn routes(context: &Context<'_>, path: &[&str]) -> Vec<(String, String)> {
     let plan = context.lab.plan();
     let ipv6 = context.measurement.ip == 6;
-    let last = way.len() - 1;
+    let last = path.len() - 1;
     let (there, back) = (
-        address(plan, way[last], way[last - 1], ipv6),
-        address(plan, way[0], way[1], ipv6),
+        address(plan, path[last], path[last - 1], ipv6),
+        address(plan, path[0], path[1], ipv6),
     );
     let routes_itself = context.measurement.device.routes();
     let mut all = Vec::new();
-    for (at, node) in way.iter().enumerate() {
+    for (at, node) in path.iter().enumerate() {
         let is_end = at == 0 || at == last;
-        // A device on layer 2 has no part in it.
+        // A device on layer 2 needs no routes.
         if !is_end && !routes_itself {
             continue;
         }
@@ -182,7 +182,7 @@ fn routes(context: &Context<'_>, way: &[&str]) -> Vec<(String, String)> {
                 leg(
                     plan,
                     node,
-                    way[at + 1],
+                    path[at + 1],
                     to,
                     routes_itself && at + 1 < last,
                     ipv6,
@@ -191,7 +191,9 @@ fn routes(context: &Context<'_>, way: &[&str]) -> Vec<(String, String)> {
         }
         if at > 0 {
             lines.extend(
-                back.and_then(|to| leg(plan, node, way[at - 1], to, routes_itself && at > 1, ipv6)),
+                back.and_then(|to| {
+                    leg(plan, node, path[at - 1], to, routes_itself && at > 1, ipv6)
+                }),
             );
         }
         let set_up: Vec<String> = lines
@@ -210,7 +212,7 @@ fn routes(context: &Context<'_>, way: &[&str]) -> Vec<(String, String)> {
     all
 }
 
-/// `to`, from `node` towards `next`: through it, or as a neighbour.
+/// Route from `node` to `to`: via `next`, or on its link.
 fn leg(
     plan: &Plan,
     node: &str,
@@ -220,12 +222,11 @@ fn leg(
     ipv6: bool,
 ) -> Option<String> {
     let (interface, _) = plan.joined(node, next)?;
-    match through {
-        true => {
-            let hop = plan.reach(node, next, None, ipv6)?.address;
-            Some(format!("{to} via {hop} dev {interface}"))
-        }
-        false => Some(format!("{to} dev {interface}")),
+    if through {
+        let hop = plan.reach(node, next, None, ipv6)?.address;
+        Some(format!("{to} via {hop} dev {interface}"))
+    } else {
+        Some(format!("{to} dev {interface}"))
     }
 }
 
@@ -234,8 +235,8 @@ fn address(plan: &Plan, node: &str, neighbour: &str, ipv6: bool) -> Option<IpAdd
     Some(plan.reach(neighbour, node, None, ipv6)?.address)
 }
 
-/// A script in a node that holds something until its input ends.
-struct Held {
+/// A script in a node whose changes last until its input ends.
+struct Script {
     node: String,
     session: Box<dyn Session>,
     signal: Signaller,
@@ -245,13 +246,9 @@ struct Held {
     ended: bool,
 }
 
-impl Held {
-    fn start(context: &Context<'_>, node: &str, script: &str) -> Result<Held, Error> {
-        let lab = |error: latlab_host::lab::Error| Error::Lab(error.to_string());
-        let mut session = context
-            .lab
-            .start(node, &Command::shell(script))
-            .map_err(lab)?;
+impl Script {
+    fn start(context: &Context<'_>, node: &str, script: &str) -> Result<Script, Error> {
+        let mut session = context.lab.start(node, &Command::shell(script))?;
         let stdin = session.take_stdin();
         let stdout = session.take_stdout();
         let stderr = session.take_stderr();
@@ -267,7 +264,7 @@ impl Held {
                     break;
                 }
             }
-            // Whoever waited has gone.
+            // The receiver may be gone.
             drop(send.send(None));
         });
         let errors = std::thread::spawn(move || {
@@ -276,7 +273,7 @@ impl Held {
             String::from_utf8_lossy(&text).trim().to_string()
         });
         let signal = session.signaller();
-        let mut held = Held {
+        let mut held = Script {
             node: node.into(),
             session,
             signal,
@@ -290,7 +287,7 @@ impl Held {
     }
 
     fn ready(&mut self) -> Result<(), Error> {
-        let end = Instant::now() + SETUP;
+        let end = Instant::now() + SETUP_TIMEOUT;
         let mut last = String::new();
         loop {
             let left = end.saturating_duration_since(Instant::now());
@@ -306,7 +303,11 @@ impl Held {
                     let reason = errors.filter(|text| !text.is_empty()).unwrap_or(last);
                     return Err(self.failed(reason));
                 }
-                Err(_) => return Err(self.failed(format!("not ready after {} s", SETUP.as_secs()))),
+                Err(_) => {
+                    return Err(
+                        self.failed(format!("not ready after {} s", SETUP_TIMEOUT.as_secs()))
+                    );
+                }
             }
         }
     }
@@ -318,7 +319,7 @@ impl Held {
         }
     }
 
-    /// Ends its input and waits until it has undone what it did.
+    /// Closes the script's input and waits until it has reverted its changes.
     fn stop(mut self) -> Result<(), Error> {
         self.end()
     }
@@ -328,17 +329,19 @@ impl Held {
             return Ok(());
         }
         self.stdin.take();
-        let end = Instant::now() + END;
+        let end = Instant::now() + END_TIMEOUT;
         loop {
             let left = end.saturating_duration_since(Instant::now());
             match self.said.recv_timeout(left) {
                 Ok(Some(_)) => {}
                 Ok(None) => break,
                 Err(_) => {
-                    // It may have ended this moment.
+                    // A script that has just ended cannot be signalled.
                     (self.signal)(KILL).ok();
                     drop(self.session.wait());
-                    return Err(self.failed(format!("it did not end within {} s", END.as_secs())));
+                    return Err(
+                        self.failed(format!("it did not end within {} s", END_TIMEOUT.as_secs()))
+                    );
                 }
             }
         }
@@ -353,8 +356,8 @@ impl Held {
     }
 }
 
-impl Drop for Held {
-    /// After a failure elsewhere: what it holds is given back all the same.
+impl Drop for Script {
+    /// Reverts the changes after a failure elsewhere too.
     fn drop(&mut self) {
         self.end().ok();
     }

@@ -1,7 +1,7 @@
-//! One end of a measurement: a probe running inside a node, and what it said.
+//! An endpoint of a measurement: a probe running inside a node, and its output.
 //!
-//! Its output is read by a thread of its own until it ends, so a probe can never block on a full
-//! pipe, and every wait has an end: a node that dies or a probe that hangs becomes an error.
+//! A thread reads the output to its end, so a probe can never block on a full pipe. Every wait has a
+//! timeout: a node that dies or a probe that hangs becomes an error.
 
 use std::io::Read;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -12,76 +12,53 @@ use latlab_host::lab::Lab;
 use latlab_host::nodes::session::{Command, Session, Signaller};
 use latlab_wire::samples::{Decoder, Message, Ready, Record, Report, SampleKind};
 
-/// How long a probe may take to set up: a guest under software emulation is slow, and touching
-/// memory for millions of records takes seconds there.
-const SETUP: Duration = Duration::from_secs(30);
-/// SIGKILL, which nothing survives.
-const KILL: i32 = 9;
-/// How long a process may take to end after its output did, or after it was killed.
-const EXIT: Duration = Duration::from_secs(10);
-/// Records of a probe that was not told how many it will have; some 200 MB.
+/// A guest under software emulation is slow: touching memory for millions of records takes seconds there.
+const SETUP_TIMEOUT: Duration = Duration::from_secs(30);
+/// SIGKILL.
+pub(crate) const KILL: i32 = 9;
+/// Timeout of a process after the end of its output, or after SIGKILL.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Record limit of a probe whose number of records is unknown; some 200 MB.
 const MAX_RECORDS: u64 = 4 << 20;
-/// A command's output is read up to here; even iperf3's of many streams is far below.
-const MOST_OUTPUT: u64 = 64 << 20;
+/// Limit on a command's output; even iperf3's with many streams is far below.
+const MAX_OUTPUT: u64 = 64 << 20;
 
-/// Why an end point gave no result.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The command could not be started.
     #[error("node `{node}`: cannot start {what}: {source}")]
     Start {
-        /// Where.
         node: String,
-        /// What.
         what: String,
-        /// Why.
         source: latlab_host::nodes::session::Error,
     },
-    /// The probe itself says that it failed.
     #[error("node `{node}`: {what}: {message}")]
     Probe {
-        /// Where.
         node: String,
-        /// What.
         what: String,
-        /// Its words.
         message: String,
     },
-    /// It did not do its next step in time.
     #[error("node `{node}`: {what} did not {step} within {} s; is the node alive?", after.as_secs())]
     Late {
-        /// Where.
         node: String,
-        /// What.
         what: String,
-        /// What was awaited.
         step: &'static str,
-        /// How long.
         after: Duration,
     },
-    /// Its output cannot be read.
     #[error("node `{node}`: {what}: {source}")]
     Output {
-        /// Where.
         node: String,
-        /// What.
         what: String,
-        /// Why.
         source: latlab_wire::samples::Error,
     },
 }
 
-/// What a probe left.
 #[derive(Debug, Default)]
 pub struct Output {
-    /// Its records by kind, in order.
     pub records: Vec<(SampleKind, Record)>,
-    /// Its report.
     pub report: Option<Report>,
 }
 
 impl Output {
-    /// The records of one kind.
     pub fn of(&self, kind: SampleKind) -> impl Iterator<Item = &Record> {
         self.records
             .iter()
@@ -90,14 +67,14 @@ impl Output {
     }
 }
 
-/// What the reading thread passes on.
+/// Message of the reading thread.
 enum Event {
     Ready(Box<Ready>),
     End,
 }
 
 /// A probe running in a node.
-pub struct EndPoint {
+pub struct Endpoint {
     node: String,
     what: String,
     session: Box<dyn Session>,
@@ -113,26 +90,26 @@ enum ReadError {
     Wire(latlab_wire::samples::Error),
 }
 
-impl EndPoint {
+impl Endpoint {
     /// Starts `latlab-agent probe ARGS` in `node`.
     ///
     /// # Errors
     /// When it cannot be started there.
-    pub fn start(lab: &Lab, node: &str, args: &[String]) -> Result<EndPoint, Error> {
-        EndPoint::start_with_room(lab, node, args, MAX_RECORDS)
+    pub fn start(lab: &Lab, node: &str, args: &[String]) -> Result<Endpoint, Error> {
+        Endpoint::start_with_limit(lab, node, args, MAX_RECORDS)
     }
 
-    /// The same for a probe that hands over this many records at most, as its rate and duration have it. One that sends
-    /// more is not ours, or not well: it is not listened to any more, for it would fill the host's memory.
+    /// As `start`, with a limit on records that follows from rate and duration. Reading stops beyond it: a
+    /// faulty or foreign program would fill the host's memory.
     ///
     /// # Errors
-    /// As [`EndPoint::start`].
-    pub fn start_with_room(
+    /// As [`Endpoint::start`].
+    pub fn start_with_limit(
         lab: &Lab,
         node: &str,
         args: &[String],
         max_records: u64,
-    ) -> Result<EndPoint, Error> {
+    ) -> Result<Endpoint, Error> {
         let what = format!("probe {}", args.first().map_or("", String::as_str));
         let mut argv = vec![lab.agent(node), "probe".to_string()];
         argv.extend_from_slice(args);
@@ -160,12 +137,12 @@ impl EndPoint {
         let (say, errors) = channel();
         std::thread::spawn(move || {
             let mut text = Vec::new();
-            // A few lines say it all; a probe that floods its standard error is not listened to.
+            // A probe may flood its standard error; the first lines have the reason.
             stderr.map(|s| s.take(1 << 16).read_to_end(&mut text));
             drop(say.send(String::from_utf8_lossy(&text).trim().to_string()));
         });
         let signal = session.signaller();
-        Ok(EndPoint {
+        Ok(Endpoint {
             node: node.into(),
             what,
             session,
@@ -177,27 +154,27 @@ impl EndPoint {
         })
     }
 
-    /// Waits until it is set up.
+    /// Waits until the probe is set up.
     ///
     /// # Errors
-    /// When it fails or does not get there.
+    /// When the probe fails, or is not ready in time.
     pub fn ready(&mut self) -> Result<Ready, Error> {
-        match self.events.recv_timeout(SETUP) {
+        match self.events.recv_timeout(SETUP_TIMEOUT) {
             Ok(Event::Ready(ready)) => Ok(*ready),
             Ok(Event::End) | Err(RecvTimeoutError::Disconnected) => match self.collect() {
                 Err(error) => Err(error),
                 Ok(_) => Err(self.said("it ended before it was ready".into())),
             },
-            Err(RecvTimeoutError::Timeout) => Err(self.late("get ready", SETUP)),
+            Err(RecvTimeoutError::Timeout) => Err(self.late("get ready", SETUP_TIMEOUT)),
         }
     }
 
-    /// Waits until it ends by itself.
+    /// Waits until the probe ends by itself.
     ///
     /// # Errors
-    /// When it fails, or does not end within `patience`.
-    pub fn finish(mut self, patience: Duration) -> Result<Output, Error> {
-        let deadline = Instant::now() + patience;
+    /// When the probe fails, or does not end within `timeout`.
+    pub fn finish(mut self, timeout: Duration) -> Result<Output, Error> {
+        let deadline = Instant::now() + timeout;
         loop {
             match self
                 .events
@@ -205,38 +182,38 @@ impl EndPoint {
             {
                 Ok(Event::Ready(_)) => {}
                 Ok(Event::End) | Err(RecvTimeoutError::Disconnected) => return self.collect(),
-                Err(RecvTimeoutError::Timeout) => return Err(self.late("end", patience)),
+                Err(RecvTimeoutError::Timeout) => return Err(self.late("end", timeout)),
             }
         }
     }
 
-    /// Ends its input, which asks it to stop, and waits until it did.
+    /// Closes the probe's input, which asks it to stop, and waits for its end.
     ///
     /// # Errors
-    /// As [`EndPoint::finish`].
-    pub fn stop(mut self, patience: Duration) -> Result<Output, Error> {
+    /// As [`Endpoint::finish`].
+    pub fn stop(mut self, timeout: Duration) -> Result<Output, Error> {
         self.stdin.take();
-        self.finish(patience)
+        self.finish(timeout)
     }
 
     fn collect(&mut self) -> Result<Output, Error> {
         let result = self.reader.take().map(JoinHandle::join);
         if matches!(result, Some(Ok(Err(_)))) {
-            // It may have more to say, for ever.
+            // A faulty probe may write for ever.
             (self.signal)(KILL).ok();
         }
-        let exit = match self.session.wait_for(EXIT) {
+        let exit = match self.session.wait_for(EXIT_TIMEOUT) {
             Ok(Some(exit)) => Ok(exit),
             Ok(None) => {
                 (self.signal)(KILL).ok();
                 Err(format!(
                     "it did not end within {} s after its output",
-                    EXIT.as_secs()
+                    EXIT_TIMEOUT.as_secs()
                 ))
             }
             Err(source) => Err(source.to_string()),
         };
-        let errors = self.errors.recv_timeout(EXIT).unwrap_or_default();
+        let errors = self.errors.recv_timeout(EXIT_TIMEOUT).unwrap_or_default();
         match result {
             Some(Ok(Ok(output))) => match exit {
                 Ok(exit) if exit.success() => Ok(output),
@@ -245,7 +222,7 @@ impl EndPoint {
                 Err(reason) => Err(self.said(reason)),
             },
             Some(Ok(Err(ReadError::Said(message)))) => Err(self.said(message)),
-            // Text instead of messages means that something else than a probe answered.
+            // Text instead of messages comes from another program than a probe.
             Some(Ok(Err(ReadError::Wire(_)))) if !errors.is_empty() => Err(self.said(errors)),
             Some(Ok(Err(ReadError::Wire(source)))) => Err(Error::Output {
                 node: self.node.clone(),
@@ -274,14 +251,14 @@ impl EndPoint {
     }
 }
 
-impl Drop for EndPoint {
-    /// An end point that is not needed any more is ended, whatever the reason.
+impl Drop for Endpoint {
+    /// Ends the probe.
     fn drop(&mut self) {
         self.stdin.take();
         if self.reader.is_some() {
-            // It may have ended already; then there is nothing to signal.
+            // A probe that has ended already cannot be signalled.
             (self.signal)(KILL).ok();
-            self.session.wait_for(EXIT).ok();
+            self.session.wait_for(EXIT_TIMEOUT).ok();
         }
     }
 }
@@ -296,7 +273,7 @@ fn read(
     let mut said = None;
     let mut buffer = vec![0; 1 << 16];
     loop {
-        // A stream that breaks is a stream that ended; the exit status says why.
+        // A broken stream counts as ended; the exit status says why.
         let count = stream.read(&mut buffer).unwrap_or(0);
         if count == 0 {
             break;
@@ -327,23 +304,28 @@ fn read(
     Ok(output)
 }
 
-/// What a command says until it ends. None when it has not ended by then: it is killed.
-pub(crate) fn output(session: &mut dyn Session, patience: Duration) -> Option<String> {
+/// A command's output until its end; `None` after the timeout, when it is killed.
+pub(crate) fn output(session: &mut dyn Session, timeout: Duration) -> Option<String> {
     drop(session.take_stdin());
     let (send, output) = channel();
     let stdout = session.take_stdout();
     std::thread::spawn(move || {
         let mut text = String::new();
-        stdout.map(|s| s.take(MOST_OUTPUT).read_to_string(&mut text));
+        stdout.map(|s| s.take(MAX_OUTPUT).read_to_string(&mut text));
         send.send(text).ok();
     });
-    let text = output.recv_timeout(patience).ok();
+    let text = output.recv_timeout(timeout).ok();
     match text {
-        Some(_) => drop(session.wait_for(patience)),
-        // A node that hangs would not say that it ended either.
+        Some(_) => drop(session.wait_for(timeout)),
+        // A node that hangs would not report the command's end either.
         None => drop((session.signaller())(KILL)),
     }
     text
+}
+
+/// Words of a command line.
+pub(crate) fn strings(words: &[&str]) -> Vec<String> {
+    words.iter().map(ToString::to_string).collect()
 }
 
 #[cfg(test)]

@@ -1,42 +1,47 @@
-//! The floor: the same probe, sizes and node, over the sender's own loopback, and the cost of its
-//! clock. What a result shows beyond this is the link's and the peer's doing; what it shows below
-//! is nothing.
+//! The floor: the same probe and sizes over the sender's loopback, and the cost of its clock. Latency
+//! above the floor belongs to the link and the peer; latency below it is no latency.
+
+use std::time::Duration;
 
 use latlab_model::results::Floor;
 use latlab_model::spec::{Protocol, Via};
 use latlab_wire::samples::{Counters, SampleKind, flags};
 
-use crate::endpoint::{EndPoint, Error, Output};
-use crate::trial::Context;
-use crate::{packets, pin::Pins, rr};
+use crate::context::Context;
+use crate::endpoint::{Endpoint, Error, Output, strings};
+use crate::percentile::percentile;
+use crate::pin::Pins;
+use crate::probes::{self, Load};
 
 /// Short, because it is repeated beside every measurement.
 const DURATION_MS: u64 = 150;
-/// Packets a second at most: at a rate that the loopback does not carry either, its queue would be measured.
-const CALM: u64 = 10_000;
+const WARMUP_TRANSACTIONS: u32 = 20;
+const WARMUP_MS: u64 = 20;
+const MAX_PACKETS: u64 = 1 << 20;
+/// Packets per second at most: a rate that the loopback cannot carry would measure its queue.
+const MAX_RATE: u64 = 10_000;
 /// Clock reads; about a millisecond.
 const READS: &str = "20000";
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+const CLOCK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Floor of request/response.
 pub(crate) fn rr(context: &Context<'_>) -> Result<Floor, Error> {
     let node = context.sender();
     let loopback = loopback(context);
     let pins = Pins::of_floor(context);
-    let output = match context.measurement.protocol {
-        Protocol::Icmp => rr::ask(context, node, loopback, DURATION_MS, 20, pins)?,
-        _ => {
-            let (server, port) = rr::serve(context, node, &bracket(loopback, 0), pins)?;
-            let output = rr::ask(
-                context,
-                node,
-                &bracket(loopback, port),
-                DURATION_MS,
-                20,
-                pins,
-            )?;
-            server.stop(std::time::Duration::from_secs(10))?;
-            output
-        }
+    let ask = |to: &str| {
+        let sender = pins.sender;
+        probes::rr_client(context, node, to, DURATION_MS, WARMUP_TRANSACTIONS, sender)
+    };
+    let output = if context.measurement.protocol == Protocol::Icmp {
+        ask(loopback)?
+    } else {
+        let bind = socket_address(loopback, 0);
+        let (server, port) = probes::rr_server(context, node, &bind, pins.receiver)?;
+        let output = ask(&socket_address(loopback, port))?;
+        server.stop(STOP_TIMEOUT)?;
+        output
     };
     let latencies = output
         .of(SampleKind::Rr)
@@ -50,18 +55,18 @@ pub(crate) fn packets(context: &Context<'_>) -> Result<Floor, Error> {
     let node = context.sender();
     let loopback = loopback(context);
     let pins = Pins::of_floor(context);
-    let (sink, port) = packets::sink(context, node, &bracket(loopback, 0), 1 << 20, pins)?;
-    let sent = packets::send(
-        context,
-        node,
-        // Nothing but a socket reaches a local address.
-        (&bracket(loopback, port), Via::Socket),
-        context.measurement.rate.min(CALM),
-        DURATION_MS,
-        20,
-        pins,
-    )?;
-    let received = sink.stop(std::time::Duration::from_secs(10))?;
+    let bind = socket_address(loopback, 0);
+    let (sink, port) = probes::sink(context, node, &bind, MAX_PACKETS, pins.receiver)?;
+    let load = Load {
+        to: &socket_address(loopback, port),
+        // Only a socket reaches a local address.
+        via: Via::Socket,
+        rate: context.measurement.rate.min(MAX_RATE),
+        duration_ms: DURATION_MS,
+        warmup_ms: WARMUP_MS,
+    };
+    let sent = probes::send(context, &load, pins.sender)?;
+    let received = sink.stop(STOP_TIMEOUT)?;
     let begin = sent.report.as_ref().map_or(0, |r| r.started_ns);
     let latencies = received
         .of(SampleKind::Sink)
@@ -72,15 +77,9 @@ pub(crate) fn packets(context: &Context<'_>) -> Result<Floor, Error> {
 
 fn with_clock(context: &Context<'_>, mut latencies: Vec<u64>) -> Result<Floor, Error> {
     latencies.sort_unstable();
-    let at = |p: f64| {
-        let index = (latencies.len() as f64 * p) as usize;
-        latencies
-            .get(index.min(latencies.len().saturating_sub(1)))
-            .map_or(0.0, |v| *v as f64)
-    };
     let mut floor = Floor {
-        median_ns: at(0.5),
-        p99_ns: at(0.99),
+        median_ns: percentile(&latencies, 0.5),
+        p99_ns: percentile(&latencies, 0.99),
         samples: latencies.len() as u64,
         ..Floor::default()
     };
@@ -93,9 +92,8 @@ fn with_clock(context: &Context<'_>, mut latencies: Vec<u64>) -> Result<Floor, E
 }
 
 fn clock(context: &Context<'_>) -> Result<Output, Error> {
-    let args = rr::strings(&["clock", "--reads", READS]);
-    EndPoint::start(context.lab, context.sender(), &args)?
-        .finish(std::time::Duration::from_secs(30))
+    let args = strings(&["clock", "--reads", READS]);
+    Endpoint::start(context.lab, context.sender(), &args)?.finish(CLOCK_TIMEOUT)
 }
 
 fn loopback(context: &Context<'_>) -> &'static str {
@@ -105,7 +103,7 @@ fn loopback(context: &Context<'_>) -> &'static str {
     }
 }
 
-fn bracket(address: &str, port: u16) -> String {
+fn socket_address(address: &str, port: u16) -> String {
     if address.contains(':') {
         format!("[{address}]:{port}")
     } else {

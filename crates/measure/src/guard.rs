@@ -1,5 +1,4 @@
-//! Watches the processors that belong to the lab alone while a trial runs, from a thread of latlab's
-//! own, which runs elsewhere.
+//! Watches the lab's dedicated CPUs for intruders while a trial runs, from a thread on another CPU.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -10,16 +9,15 @@ use latlab_host::lab::Lab;
 use latlab_host::watch::{Home, Watcher};
 use latlab_model::results::{Intruder, IntruderKind};
 
-/// Between two looks: whoever stays this long is seen, whoever comes and goes within may be missed.
+/// Polling interval: a task that stays this long is seen, a shorter one may be missed.
 const INTERVAL: Duration = Duration::from_millis(250);
 
 type Seen = BTreeMap<(IntruderKind, String, u32, u32), Intruder>;
 
-/// A watch over the lab's own processors, if it has any.
+/// A watch over the lab's dedicated CPUs, if it has any.
 pub(crate) struct Guard(Option<(Sender<()>, JoinHandle<Seen>)>);
 
 impl Guard {
-    /// Begins.
     pub fn begin(lab: &Lab) -> Guard {
         let plan = lab.plan();
         let cpus = plan.blueprint.given();
@@ -40,7 +38,7 @@ impl Guard {
         Guard(Some((stop, thread)))
     }
 
-    /// Ends, with all that ran there and does not belong to the lab.
+    /// Ends, with all that ran there from outside the lab.
     pub fn end(self) -> Vec<Intruder> {
         let Some((stop, thread)) = self.0 else {
             return Vec::new();
@@ -71,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_seen_twice_is_one_intruder() {
+    fn repeated_sightings_are_one_intruder() {
         let one = |ns| Intruder {
             kind: IntruderKind::Process,
             name: "x".into(),

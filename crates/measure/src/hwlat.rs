@@ -1,11 +1,10 @@
-//! What interrupts processors from underneath the kernel, at regular times: a hypervisor's own timer, a
-//! firmware's.
+//! Periodic interruptions from underneath the kernel: a hypervisor's timer, or a firmware's.
 //!
-//! The kernel has a tracer for it, hwlat, that keeps interrupts off while it reads its clock. Here threads
-//! read theirs as they are ([`crate::osnoise`]), for a moment before a window and after it, and the flight
-//! recorder says whether the kernel had anything to do with what interrupted them. Where it had not, and it
-//! comes back at the same time of every period, it was there in between as well. A hypervisor tells what it
-//! gives to others ([`latlab_trace::steal`]), not what it takes for itself.
+//! The kernel's hwlat tracer keeps interrupts off while it reads its clock. Here spinner threads read theirs
+//! with interrupts on ([`crate::osnoise`]), for a moment before a window and after it. The flight recorder
+//! says whether a kernel event explains an interruption. If none does, and it returns at the same time of
+//! every period, it was there in the window as well. A hypervisor reports the time that it gives to others
+//! ([`latlab_trace::steal`]), not the time that it takes for itself.
 
 use std::time::Duration;
 
@@ -13,56 +12,53 @@ use latlab_model::results::Hwlat;
 use latlab_trace::recorder::Recorder;
 use latlab_wire::trace::Event;
 
-use crate::osnoise::{self, Spun};
+use crate::osnoise::{self, SpinRecord};
 
-/// How long a look is: ten times the longest period.
-const LOOK: Duration = Duration::from_millis(100);
-/// A step of the clock that is shorter is no interruption: a busy neighbour on the same core makes some.
+/// Spinning time: ten times the longest period.
+const DURATION: Duration = Duration::from_millis(100);
+/// A shorter step of the clock is no interruption: a busy sibling hyperthread causes some.
 const THRESHOLD_NS: u64 = 3_000;
-/// The periods that are looked for, the shortest first: of the rates at which kernels tick (`CONFIG_HZ`:
-/// 1000, 300, 250, 100).
+/// Periods of the tick rates of kernels (`CONFIG_HZ`: 1000, 300, 250, 100), the shortest first.
 const PERIODS_NS: [u64; 4] = [1_000_000, 3_333_333, 4_000_000, 10_000_000];
-/// So much do clocks drift apart between two looks at most, in parts in a million.
-const DRIFT: u64 = 2;
-/// It is seen this often at least, and in so many of a hundred periods: at other times the kernel has
-/// something to do with it, too.
-const LEAST: usize = 5;
-const MOST_PERIODS_PERCENT: u64 = 70;
-/// No look is longer: within it the clocks' drift does not count.
-const LONGEST_NS: u64 = 1_000_000_000;
+/// Maximum drift of two clocks between two windows.
+const MAX_DRIFT_PPM: u64 = 2;
+/// Occurrences required in a window, and the share of its periods: in the others a kernel event may coincide.
+const MIN_COUNT: usize = 5;
+const MIN_PERIODS_PERCENT: u64 = 70;
+/// Longest window, within which clock drift is negligible.
+const MAX_WINDOW_NS: u64 = 1_000_000_000;
 
-/// What was seen of one processor within a short time.
+/// Interruptions of one CPU within a short time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Look {
+pub struct SpinWindow {
     cpu: u16,
     window: (u64, u64),
-    /// When it stood still and the kernel did nothing there.
+    /// Begin and end of each interruption without a kernel event.
     silent: Vec<(u64, u64)>,
 }
 
-/// Looks at these processors now, which nobody else should need meanwhile; those that this process may not
-/// use are left out. `recorder` watches them, and does not record before or afterwards.
+/// Spins on these CPUs, which should otherwise be idle, with `recorder` recording. CPUs that this process may
+/// not use are left out.
 #[must_use]
-pub fn look(recorder: &Recorder, cpus: &[u16]) -> Vec<Look> {
+pub fn spin_recorded(recorder: &Recorder, cpus: &[u16]) -> Vec<SpinWindow> {
     let mark = recorder.mark();
     recorder.start();
-    let spun = osnoise::spin_on(cpus, LOOK, THRESHOLD_NS);
+    let spun = osnoise::spin_on(cpus, DURATION, THRESHOLD_NS);
     recorder.stop();
     let events = recorder.since(&mark);
     let spun = spun.into_iter().flatten();
-    spun.flat_map(|spun| looks(&spun, &events)).collect()
+    spun.flat_map(|spun| spin_windows(&spun, &events)).collect()
 }
 
-/// What a thread that only reads its clock saw, in pieces that are short enough. `events` are in the order
-/// of time.
+/// Windows of a spinner thread, at most [`MAX_WINDOW_NS`] long. `events` are in the order of time.
 #[must_use]
-pub fn looks(spun: &Spun, events: &[Event]) -> Vec<Look> {
+pub fn spin_windows(spun: &SpinRecord, events: &[Event]) -> Vec<SpinWindow> {
     let own: Vec<&Event> = events.iter().filter(|e| e.cpu == spun.cpu).collect();
     let is_silent = |gap: &(u64, u64)| {
         let next = own.partition_point(|event| event.time_ns < gap.0);
         let behind = own.get(next);
         let before = next.checked_sub(1).map(|last| own[last].steal_ns);
-        // What was taken is known at the next event.
+        // The next event tells the steal time.
         let is_taken = match (before, behind) {
             (Some(before), Some(behind)) => behind.steal_ns != before,
             _ => false,
@@ -74,9 +70,9 @@ pub fn looks(spun: &Spun, events: &[Event]) -> Vec<Look> {
     let (mut from, end) = spun.window;
     let mut all = Vec::new();
     while from < end {
-        let to = (from + LONGEST_NS).min(end);
+        let to = (from + MAX_WINDOW_NS).min(end);
         let begins = |gap: &&(u64, u64)| (from..to).contains(&gap.0);
-        all.push(Look {
+        all.push(SpinWindow {
             cpu: spun.cpu,
             window: (from, to),
             silent: silent.iter().filter(begins).copied().collect(),
@@ -86,16 +82,16 @@ pub fn looks(spun: &Spun, events: &[Event]) -> Vec<Look> {
     all
 }
 
-/// What came back regularly, from looks in the order of time.
+/// Periodic interruptions, from windows in the order of time.
 #[must_use]
-pub fn found(looks: &[Look]) -> Vec<Hwlat> {
+pub fn found(spin_windows: &[SpinWindow]) -> Vec<Hwlat> {
     let (mut done, mut going_on): (Vec<Hwlat>, Vec<Hwlat>) = Default::default();
-    let mut cpus: Vec<u16> = looks.iter().map(|look| look.cpu).collect();
+    let mut cpus: Vec<u16> = spin_windows.iter().map(|window| window.cpu).collect();
     cpus.sort_unstable();
     cpus.dedup();
     for cpu in cpus {
-        for look in looks.iter().filter(|look| look.cpu == cpu) {
-            let mut here = regular(look);
+        for window in spin_windows.iter().filter(|window| window.cpu == cpu) {
+            let mut here = regular(window);
             let mut still = Vec::new();
             for mut one in going_on {
                 match here.iter().position(|next| continues(&one, next)) {
@@ -116,35 +112,36 @@ pub fn found(looks: &[Look]) -> Vec<Hwlat> {
     done
 }
 
-/// Whether what was seen later is the same as before.
+/// Whether a later interruption continues an earlier one in phase.
 fn continues(before: &Hwlat, later: &Hwlat) -> bool {
     let (Some(&last), Some(&next)) = (before.begins_ns.last(), later.begins_ns.first()) else {
         return false;
     };
     let apart = next.saturating_sub(last);
     let off = distance(apart, before.period_ns);
-    before.period_ns == later.period_ns && off <= 2 * Hwlat::JITTER_NS + apart * DRIFT / 1_000_000
+    before.period_ns == later.period_ns
+        && off <= 2 * Hwlat::JITTER_NS + apart * MAX_DRIFT_PPM / 1_000_000
 }
 
-/// How far a time is from the nearest multiple of a period.
+/// Distance of a time from the nearest multiple of a period.
 fn distance(ns: u64, period_ns: u64) -> u64 {
     let past = ns % period_ns;
     past.min(period_ns - past)
 }
 
-/// What comes back within one look. A shorter period comes first: what it explains is no longer one.
-fn regular(look: &Look) -> Vec<Hwlat> {
-    let mut rest = look.silent.clone();
+/// Periodic interruptions of one window. Shorter periods come first and take their multiples.
+fn regular(spun: &SpinWindow) -> Vec<Hwlat> {
+    let mut rest = spun.silent.clone();
     let mut all = Vec::new();
     for period_ns in PERIODS_NS {
-        let periods = (look.window.1 - look.window.0) / period_ns;
-        let least = LEAST.max((periods * MOST_PERIODS_PERCENT / 100) as usize);
-        while let Some(begin) = densest(&rest, period_ns, least) {
+        let periods = (spun.window.1 - spun.window.0) / period_ns;
+        let min = MIN_COUNT.max((periods * MIN_PERIODS_PERCENT / 100) as usize);
+        while let Some(begin) = densest(&rest, period_ns, min) {
             let is_it =
                 |gap: &(u64, u64)| distance(gap.0.abs_diff(begin), period_ns) <= Hwlat::JITTER_NS;
             let own = rest.iter().filter(|gap| is_it(gap));
             all.push(Hwlat {
-                cpu: look.cpu,
+                cpu: spun.cpu,
                 period_ns,
                 begins_ns: vec![begin],
                 longest_ns: own.map(|gap| gap.1 - gap.0).max().unwrap_or(0),
@@ -155,13 +152,12 @@ fn regular(look: &Look) -> Vec<Hwlat> {
     all
 }
 
-/// A begin in the middle of those that lie closest together, laid over each other by a period; `None` if
-/// these are fewer than `least`.
-fn densest(gaps: &[(u64, u64)], period_ns: u64, least: usize) -> Option<u64> {
+/// The middle begin of the densest cluster of begins modulo a period; `None` if it has fewer than `min`.
+fn densest(gaps: &[(u64, u64)], period_ns: u64, min: usize) -> Option<u64> {
     let mut laid: Vec<(u64, u64)> = gaps.iter().map(|gap| (gap.0 % period_ns, gap.0)).collect();
     laid.sort_unstable();
     let count = laid.len();
-    // What is at a period's end is near what is at its beginning.
+    // The end of a period is near its beginning.
     laid.extend_from_within(..);
     laid[count..].iter_mut().for_each(|one| one.0 += period_ns);
     let mut best = (0, 0);
@@ -173,7 +169,7 @@ fn densest(gaps: &[(u64, u64)], period_ns: u64, least: usize) -> Option<u64> {
         best = best.max((end - first, first));
     }
     let (most, first) = best;
-    (most >= least).then(|| laid[first + most / 2].1)
+    (most >= min).then(|| laid[first + most / 2].1)
 }
 
 #[cfg(test)]
@@ -197,8 +193,8 @@ mod tests {
         }
     }
 
-    fn spun(window: (u64, u64), gaps: Vec<(u64, u64)>) -> Spun {
-        Spun {
+    fn spun(window: (u64, u64), gaps: Vec<(u64, u64)>) -> SpinRecord {
+        SpinRecord {
             cpu: 1,
             task: 9,
             window,
@@ -208,7 +204,7 @@ mod tests {
         }
     }
 
-    /// A standstill at `phase` of every period, and now and then one at no time in particular.
+    /// An interruption at `phase` of every period, and irregular ones.
     fn gaps(window: (u64, u64), phase: u64, period: u64) -> Vec<(u64, u64)> {
         let mut all = Vec::new();
         for number in window.0 / period..window.1 / period {
@@ -221,45 +217,52 @@ mod tests {
         all
     }
 
-    /// What is found by two looks five seconds apart, of what comes at these phases of 10 ms.
+    /// Finds interruptions of period 10 ms in two windows five seconds apart, with these phases.
     fn before_and_after(phases: [u64; 2]) -> Vec<Hwlat> {
         let windows = [(0, 100 * MS), (5_000 * MS, 5_100 * MS)];
         let both = windows.iter().zip(phases);
-        let seen = both.flat_map(|(&at, phase)| looks(&spun(at, gaps(at, phase, 10 * MS)), &[]));
+        let seen =
+            both.flat_map(|(&at, phase)| spin_windows(&spun(at, gaps(at, phase, 10 * MS)), &[]));
         found(&seen.collect::<Vec<_>>())
     }
 
     #[test]
-    fn what_comes_back_in_silence_is_found() {
+    fn periodic_interruptions_without_events_are_found() {
         // The hypervisor's clock is slower by a millionth.
         let found = before_and_after([400_000, 405_000]);
         assert_eq!(found.len(), 1, "{found:?}");
         let one = &found[0];
         assert_eq!((one.cpu, one.period_ns), (1, 10 * MS));
         assert_eq!(one.longest_ns, 26_000);
-        // In between it was there as well, half the drift later.
+        // In between, half of the drift has passed.
         let between = one.last_begin(2_505 * MS).unwrap();
         assert!(between.abs_diff(2_500 * MS + 402_500) < 500, "{between}");
     }
 
     #[test]
-    fn the_shortest_period_is_the_period() {
+    fn the_shortest_fitting_period_is_reported() {
         let window = (0, 100 * MS);
-        let found = found(&looks(&spun(window, gaps(window, 70_000, 4 * MS)), &[]));
+        let found = found(&spin_windows(
+            &spun(window, gaps(window, 70_000, 4 * MS)),
+            &[],
+        ));
         let periods: Vec<u64> = found.iter().map(|one| one.period_ns).collect();
         assert_eq!(periods, [4 * MS]);
     }
 
     #[test]
-    fn what_the_kernel_did_is_not_underneath_it() {
+    fn interruptions_with_a_kernel_event_are_not_reported() {
         let window = (0, 100 * MS);
         let ticks = gaps(window, 400_000, 10 * MS);
         let events: Vec<Event> = ticks.iter().map(|gap| event(gap.0 + 900, 1, 0)).collect();
-        assert_eq!(found(&looks(&spun(window, ticks.clone()), &events)), []);
+        assert_eq!(
+            found(&spin_windows(&spun(window, ticks.clone()), &events)),
+            []
+        );
         let elsewhere: Vec<Event> = ticks.iter().map(|gap| event(gap.0 + 900, 0, 0)).collect();
-        let found_there = found(&looks(&spun(window, ticks.clone()), &elsewhere));
-        assert_eq!(found_there.len(), 1, "another processor's events");
-        // What the hypervisor says that it took is told by that.
+        let found_there = found(&spin_windows(&spun(window, ticks.clone()), &elsewhere));
+        assert_eq!(found_there.len(), 1, "events of another CPU");
+        // Steal that the hypervisor reports explains the interruption.
         let between = |gap: &(u64, u64)| {
             [
                 event(gap.0.saturating_sub(900), 1, gap.0),
@@ -267,23 +270,23 @@ mod tests {
             ]
         };
         let stolen: Vec<Event> = ticks.iter().flat_map(between).collect();
-        assert_eq!(found(&looks(&spun(window, ticks), &stolen)), []);
+        assert_eq!(found(&spin_windows(&spun(window, ticks), &stolen)), []);
     }
 
     #[test]
-    fn a_period_has_no_end() {
+    fn clusters_wrap_around_the_end_of_a_period() {
         let window = (0, 100 * MS);
-        // Now shortly before the period is over, now shortly after it began.
+        // Alternately shortly before the end of a period and shortly after its begin.
         let gaps = (1..10).map(|n| {
             let begin = n * 10 * MS + 1_000 * (n % 2);
             (begin - 500, begin + 9_000)
         });
-        let found = found(&looks(&spun(window, gaps.collect()), &[]));
+        let found = found(&spin_windows(&spun(window, gaps.collect()), &[]));
         assert_eq!(found.len(), 1, "{found:?}");
     }
 
     #[test]
-    fn what_comes_at_no_time_in_particular_is_not_found() {
+    fn irregular_interruptions_are_not_found() {
         let window = (0, 1_000 * MS);
         let mut state = 1u64;
         let random = (0..1_000).map(|_| {
@@ -295,11 +298,11 @@ mod tests {
         });
         let mut gaps: Vec<(u64, u64)> = random.collect();
         gaps.sort_unstable();
-        assert_eq!(found(&looks(&spun(window, gaps), &[])), []);
+        assert_eq!(found(&spin_windows(&spun(window, gaps), &[])), []);
     }
 
     #[test]
-    fn what_was_seen_only_before_is_not_taken_for_what_is_there_after() {
+    fn interruptions_out_of_phase_are_not_joined() {
         let found = before_and_after([400_000, 800_000]);
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(found.iter().all(|one| one.last_begin(2_500 * MS).is_none()));

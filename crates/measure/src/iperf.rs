@@ -1,5 +1,5 @@
-//! The parts of iperf3's JSON that are used. The text comes from a program of another project, in a
-//! node, so every field is optional and nothing in it is trusted to be there.
+//! The used parts of iperf3's JSON. The text comes from a foreign program in a node, so every field is
+//! optional and none is trusted to be there.
 
 use serde::Deserialize;
 
@@ -29,7 +29,7 @@ struct End {
     cpu_utilization_percent: Cpu,
 }
 
-/// iperf3's own `getrusage` over wall time: 100 is one processor.
+/// iperf3's own `getrusage` over wall time: 100 is one CPU.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Cpu {
@@ -120,7 +120,7 @@ mod tests {
         let r = parse(tcp, false).unwrap();
         assert_eq!((r.bytes, r.retransmits), (999_999_000, Some(3)));
         assert_eq!(r.intervals, [(0.5, 8e9)]);
-        // Half a processor for a second over 1e9 bytes.
+        // Half a CPU for a second over 1e9 bytes.
         assert!((r.cpu_ns_per_byte["sender-process"] - 0.5).abs() < 1e-5);
         let udp = r#"{"end":{"sum":{"bytes":1000,"seconds":1,"bits_per_second":8000,"lost_percent":2.5}}}"#;
         assert_eq!(parse(udp, true).unwrap().lost_fraction, Some(0.025));

@@ -1,27 +1,31 @@
-//! Sends, times and records: runs the measurements of a study on deployed labs and writes the run
-//! directory.
+//! Runs the measurements of a study on deployed labs and writes the run directory.
 //!
-//! The end points run inside the nodes (`latlab-probe`, started through the node's session) and
-//! hand over their raw samples when the measured window is over; nothing here runs in that window.
-//! One file a kind of measurement: [`rr`], [`packets`], `stream`, [`forward`]. Beside each the ruler itself is
-//! measured ([`floor`], [`ruler`]), the machine is asked whether it kept up ([`checks`]) and what interrupts it
-//! from underneath ([`hwlat`]), and where sender and receiver have different clocks, one is mapped to the other
-//! ([`clock`]).
+//! The endpoints run inside the nodes (`latlab-probe`, started through the node's session) and hand over
+//! their raw samples when the measured window is over; no code of this crate runs in the window. Each kind of
+//! measurement has a file: [`rr`], [`packets`], `stream`, [`forward`]. Beside each, the ruler itself is
+//! measured ([`floor`], [`ruler`]), the machine is checked for overload ([`checks`]) and for interruptions from
+//! underneath the kernel ([`hwlat`]), and a receiver's different clock is mapped to the sender's ([`clock`]).
 
+mod affinity;
 pub mod checks;
 pub mod clock;
+pub mod context;
+mod cpu_times;
 mod devices;
 pub mod endpoint;
+pub mod error;
 pub mod floor;
 pub mod forward;
 mod guard;
 pub mod hwlat;
 pub mod iperf;
+pub mod measured;
 mod noise;
 pub mod osnoise;
 pub mod packets;
+mod percentile;
 mod pin;
-mod processors;
+mod probes;
 pub mod rr;
 pub mod rtla;
 pub mod ruler;

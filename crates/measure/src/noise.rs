@@ -1,8 +1,7 @@
 //! The load beside a measurement that the study asks for: see [`Noise`].
 //!
-//! One instance a processor of the machine, bound to it where latlab may run there. Where a tuning
-//! keeps processors for the lab, latlab itself may not, and the instances share what is left: that is
-//! the effect to be measured.
+//! One instance a CPU, pinned to it if latlab may run there. Where a tuning dedicates CPUs to the lab, latlab
+//! may not, and the instances share the rest: that effect is to be measured.
 
 use std::fs;
 use std::io;
@@ -16,12 +15,13 @@ use latlab_host::sys::process::LAB_VARIABLE;
 use latlab_model::spec::{Measurement, Noise};
 use latlab_model::units::CpuList;
 use rustix::process::{Pid, Signal, kill_process};
-use rustix::thread::{CpuSet, sched_setaffinity};
 
-/// What stress-ng may take to start its workers.
-const START: Duration = Duration::from_secs(10);
-/// Added to the measurement's own time, it bounds the life of a stress-ng whose latlab was killed.
-const AFTER: Duration = Duration::from_secs(120);
+use crate::affinity::pin_thread;
+
+/// Timeout for stress-ng to start its workers.
+const START_TIMEOUT: Duration = Duration::from_secs(10);
+/// Added to the measurement's time, bounds the life of a stress-ng whose latlab was killed.
+const GRACE: Duration = Duration::from_secs(120);
 
 /// Running load, ended when it is dropped.
 pub(crate) struct Running {
@@ -31,18 +31,18 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Starts what `measurement` asks for and waits until it runs.
+    /// Starts the noise of `measurement` and waits until it runs.
     ///
     /// # Errors
-    /// When stress-ng is missing, or ends at once; its own words are in the error.
+    /// When stress-ng is missing, or ends at once; the error quotes it.
     pub fn start(measurement: &Measurement, lab: &str) -> io::Result<Running> {
         let mut running = Running {
             stop: Arc::new(AtomicBool::new(false)),
             spinning: Vec::new(),
             children: Vec::new(),
         };
-        let life = Duration::from_nanos(measurement.duration.0 + measurement.warmup.0) + AFTER;
-        for cpu in processors(&measurement.noise)? {
+        let life = Duration::from_nanos(measurement.duration.0 + measurement.warmup.0) + GRACE;
+        for cpu in online_cpus(&measurement.noise)? {
             match &measurement.noise {
                 Noise::None => {}
                 Noise::Spin => running.spin(cpu),
@@ -56,7 +56,7 @@ impl Running {
     fn spin(&mut self, cpu: u32) {
         let stop = Arc::clone(&self.stop);
         self.spinning.push(std::thread::spawn(move || {
-            bind(cpu);
+            pin_thread(cpu).ok();
             while !stop.load(Ordering::Relaxed) {
                 std::hint::spin_loop();
             }
@@ -73,7 +73,7 @@ impl Running {
         let mut command = Command::new("stress-ng");
         command.args(options).arg("--quiet");
         command.args(["--timeout", &life.as_secs().to_string()]);
-        // `latlab destroy` ends it, should this process not live to do so.
+        // `latlab destroy` ends it, if this process dies before.
         command.env(LAB_VARIABLE, lab);
         command
             .stdin(Stdio::null())
@@ -81,7 +81,7 @@ impl Running {
             .stderr(Stdio::null());
         // A child inherits the affinity of the thread that starts it; this thread keeps its own.
         let started = std::thread::spawn(move || {
-            bind(cpu);
+            pin_thread(cpu).ok();
             command.spawn()
         });
         let child = started
@@ -96,7 +96,7 @@ impl Running {
     }
 
     fn wait_for_workers(&mut self) -> io::Result<()> {
-        let deadline = Instant::now() + START;
+        let deadline = Instant::now() + START_TIMEOUT;
         for child in &mut self.children {
             let workers = format!("/proc/{0}/task/{0}/children", child.id());
             while fs::read_to_string(&workers).unwrap_or_default().is_empty() {
@@ -119,8 +119,8 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         for child in &self.children {
-            // It ends its workers itself.
-            kill_process(pid_of(child), Signal::TERM).ok();
+            // stress-ng ends its workers itself.
+            kill_process(Pid::from_child(child), Signal::TERM).ok();
         }
         for child in &mut self.children {
             child.wait().ok();
@@ -131,24 +131,13 @@ impl Drop for Running {
     }
 }
 
-fn pid_of(child: &Child) -> Pid {
-    Pid::from_child(child)
-}
-
-/// Binds this thread to a processor, or leaves it where it may run.
-fn bind(cpu: u32) {
-    let mut set = CpuSet::new();
-    set.set(cpu as usize);
-    sched_setaffinity(None, &set).ok();
-}
-
-/// Processors of the machine, in use or kept free; none when there is no noise to make.
-fn processors(noise: &Noise) -> io::Result<Vec<u32>> {
+/// Online CPUs; none when there is no noise to make.
+fn online_cpus(noise: &Noise) -> io::Result<Vec<u32>> {
     if *noise == Noise::None {
         return Ok(Vec::new());
     }
     let text = fs::read_to_string("/sys/devices/system/cpu/online")?;
     let list = CpuList::parse(text.trim());
-    let list = list.ok_or_else(|| io::Error::other("cannot read the list of processors"))?;
+    let list = list.ok_or_else(|| io::Error::other("cannot read the list of CPUs"))?;
     Ok(list.iter().collect())
 }

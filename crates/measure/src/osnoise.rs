@@ -1,72 +1,66 @@
-//! What interrupts a processor that only wants to run: a thread on each that does nothing but read its
-//! clock, and the flight recorder beside it.
+//! Interruptions of a CPU-bound thread: one spinner thread a CPU that only reads its clock, and the flight
+//! recorder beside it.
 //!
-//! As the kernel's osnoise tracer, but from user space, so that it runs where that tracer is not built
-//! in, and sees what a program sees. A step of the clock longer than the threshold is an interruption;
-//! what it was is concluded elsewhere, from the events.
+//! The method of the kernel's osnoise tracer, but from user space: it works where that tracer is not built
+//! in, and sees what a program sees. A step of the clock longer than the threshold is an interruption; the
+//! report concludes its cause from the events.
 
 use std::time::Duration;
 
 use latlab_trace::recorder::{Recorded, Recorder, Settings};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// Interruptions kept for one processor at most: 16 MiB of them.
-const MOST_GAPS: usize = 1 << 20;
-/// Events kept for one processor at most, and how many are made room for in a second.
-const MOST_EVENTS: u32 = 1 << 22;
+use crate::affinity::{allowed_cpus, pin_thread};
+
+/// Interruptions kept for one CPU at most: 16 MiB of them.
+const MAX_GAPS: usize = 1 << 20;
+/// Events kept for one CPU at most, and those made room for in a second.
+const MAX_EVENTS: u32 = 1 << 22;
 const EVENTS_PER_SECOND: f64 = 100_000.0;
 
-/// What one processor's thread saw.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Spun {
-    /// The processor.
+pub struct SpinRecord {
     pub cpu: u16,
-    /// The thread, as the kernel counts.
+    /// Thread id.
     pub task: u32,
-    /// From when to when it ran, in ns of the monotonic clock.
+    /// Begin and end in ns of the monotonic clock.
     pub window: (u64, u64),
-    /// When it did not.
+    /// Begin and end of each interruption.
     pub gaps: Vec<(u64, u64)>,
-    /// Further interruptions, for which there was no room.
+    /// Further interruptions that were not kept.
     pub no_room: u64,
     /// The shortest step of the clock.
     pub step_ns: u64,
 }
 
-/// Why there is nothing to say.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A processor that this process may not use.
-    #[error("cannot run on processor {0}: {1}")]
-    Processor(u16, rustix::io::Errno),
-    /// A thread did not come to its end.
-    #[error("the thread on processor {0} ended before its time")]
+    #[error("cannot run on CPU {0}: {1}")]
+    Cpu(u16, rustix::io::Errno),
+    #[error("the thread on CPU {0} ended before its time")]
     Thread(u16),
 }
 
-/// The processors that this process may use.
+/// The CPUs that this process may use.
 #[must_use]
 pub fn allowed() -> Vec<u16> {
-    let own = sched_getaffinity(None).unwrap_or_default();
-    (0..1024u16)
-        .filter(|&cpu| own.is_set(usize::from(cpu)))
-        .collect()
+    let all = allowed_cpus().into_iter();
+    all.filter_map(|cpu| u16::try_from(cpu).ok()).collect()
 }
 
-/// Spins on `cpus` for a time. The recorder's failure is told in its place: the interruptions are then
-/// known, and their causes are not.
+/// Spins on `cpus` for a time. Without the recorder, whose error is returned in its place, the interruptions
+/// are known and their causes are not.
 ///
 /// # Errors
-/// When a processor cannot be used.
+/// When a CPU cannot be used.
 pub fn run(
     cpus: &[u16],
     duration: Duration,
     threshold_ns: u64,
-) -> Result<(Vec<Spun>, Result<Recorded, latlab_trace::Error>), Error> {
+) -> Result<(Vec<SpinRecord>, Result<Recorded, latlab_trace::Error>), Error> {
     let events = duration.as_secs_f64() * EVENTS_PER_SECOND;
     let recorder = Recorder::load(&Settings {
         cpus: cpus.to_vec(),
-        events_per_cpu: (events as u32).clamp(1 << 16, MOST_EVENTS),
+        events_per_cpu: (events as u32).clamp(1 << 16, MAX_EVENTS),
     });
     if let Ok(recorder) = &recorder {
         recorder.start();
@@ -76,12 +70,12 @@ pub fn run(
     Ok((spun, recorder.map(Recorder::finish)))
 }
 
-/// Spins on `cpus` for a time, whoever records it.
+/// Spins on `cpus` for a time, without a recorder.
 pub(crate) fn spin_on(
     cpus: &[u16],
     duration: Duration,
     threshold_ns: u64,
-) -> Vec<Result<Spun, Error>> {
+) -> Vec<Result<SpinRecord, Error>> {
     std::thread::scope(|scope| {
         let threads: Vec<_> = cpus
             .iter()
@@ -99,14 +93,12 @@ fn now_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-fn spin(cpu: u16, duration: Duration, threshold_ns: u64) -> Result<Spun, Error> {
-    let mut set = CpuSet::new();
-    set.set(usize::from(cpu));
-    sched_setaffinity(None, &set).map_err(|errno| Error::Processor(cpu, errno))?;
+fn spin(cpu: u16, duration: Duration, threshold_ns: u64) -> Result<SpinRecord, Error> {
+    pin_thread(cpu.into()).map_err(|errno| Error::Cpu(cpu, errno))?;
     let task = rustix::thread::gettid().as_raw_nonzero().get() as u32;
-    // Touched before, so that its pages are no noise of their own.
+    // Touched before, so that page faults are no noise.
     let room = duration.as_nanos() / u128::from(threshold_ns.max(1));
-    let mut gaps = vec![(1, 1); (room as usize).min(MOST_GAPS)];
+    let mut gaps = vec![(1, 1); (room as usize).min(MAX_GAPS)];
     gaps.clear();
     let (mut no_room, mut step_ns) = (0, u64::MAX);
     let begin = now_ns();
@@ -126,7 +118,7 @@ fn spin(cpu: u16, duration: Duration, threshold_ns: u64) -> Result<Spun, Error> 
         }
         last = now;
     }
-    Ok(Spun {
+    Ok(SpinRecord {
         cpu,
         task,
         window: (begin, last),

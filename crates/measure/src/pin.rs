@@ -1,36 +1,33 @@
-//! Which processor each end point runs on; see [`Pin`] for why that is not left to the scheduler.
+//! The CPU of each endpoint; see [`Pin`] for why it is not left to the scheduler.
 //!
-//! Inside a guest the number is of a virtual processor. Its threads on the host are placed by the
-//! lab's plan, or by the scheduler.
+//! Inside a guest the number is of a vCPU. Its threads on the host are placed by the lab's plan, or by the
+//! scheduler.
 
 use latlab_host::lab::Lab;
 use latlab_model::spec::{NodeKind, Pin};
-use rustix::thread::sched_getaffinity;
 
-use crate::trial::Context;
+use crate::affinity::allowed_cpus;
+use crate::context::Context;
 
-/// Processors of the two ends; `None` where the scheduler chooses.
+/// CPUs of the two ends; `None` where the scheduler chooses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Pins {
-    /// Of the end that sends first.
     pub sender: Option<u32>,
-    /// Of the other.
     pub receiver: Option<u32>,
 }
 
 impl Pins {
-    /// For the ends of a measurement.
     pub fn of(context: &Context<'_>) -> Pins {
         Pins::between(context, context.sender(), context.receiver())
     }
 
-    /// For both ends in the sender's node, as the floor is measured.
+    /// Both endpoints are in the sender's node, as for the floor.
     pub fn of_floor(context: &Context<'_>) -> Pins {
         Pins::between(context, context.sender(), context.sender())
     }
 
-    /// For a device under test and the end that sends through it. The device chooses first, so that it is
-    /// on the same processor whether or not it has one of its own.
+    /// `receiver` is the device under test. It chooses before the sender, so that it runs on the same CPU
+    /// whether or not it has a dedicated one.
     pub fn of_device(context: &Context<'_>, device: &str) -> Pins {
         let swapped = Pins::between(context, device, context.sender());
         Pins {
@@ -40,7 +37,10 @@ impl Pins {
     }
 
     fn between(context: &Context<'_>, from: &str, to: &str) -> Pins {
-        let (from, to) = (Seat::of(context.lab, from), Seat::of(context.lab, to));
+        let (from, to) = (
+            NodeCpus::of(context.lab, from),
+            NodeCpus::of(context.lab, to),
+        );
         choose(context.measurement.pin, &from, &to)
     }
 }
@@ -50,15 +50,15 @@ pub(crate) fn argument(cpu: Option<u32>) -> Vec<String> {
     cpu.map_or(Vec::new(), |cpu| vec!["--cpu".into(), cpu.to_string()])
 }
 
-/// Where a node's programs may run.
-struct Seat {
-    /// The guest whose processors these are; the host's otherwise.
+/// CPUs that a node's programs may use.
+struct NodeCpus {
+    /// The guest whose vCPUs these are; `None` for CPUs of the host.
     guest: Option<String>,
     cpus: Vec<u32>,
 }
 
-impl Seat {
-    fn of(lab: &Lab, name: &str) -> Seat {
+impl NodeCpus {
+    fn of(lab: &Lab, name: &str) -> NodeCpus {
         let node = lab.plan().nodes.iter().find(|n| n.name == name);
         let is_guest = node.is_some_and(|n| n.kind == NodeKind::Vm);
         let cpus = match node {
@@ -68,32 +68,25 @@ impl Seat {
             },
             Some(node) => match &node.cpuset {
                 Some(set) => set.iter().collect(),
-                None => own_cpus(),
+                None => allowed_cpus().into_iter().collect(),
             },
             None => Vec::new(),
         };
-        Seat {
+        NodeCpus {
             guest: is_guest.then(|| name.to_string()),
             cpus,
         }
     }
 }
 
-/// Processors of latlab itself, which a node that is not confined inherits.
-fn own_cpus() -> Vec<u32> {
-    sched_getaffinity(None).map_or(Vec::new(), |set| {
-        (0..1024).filter(|c| set.is_set(*c as usize)).collect()
-    })
-}
-
-/// The highest numbers first: the host's own interrupts and kernel threads live on the lowest.
-fn choose(pin: Pin, from: &Seat, to: &Seat) -> Pins {
+/// Takes the highest numbers first: the host's interrupts and kernel threads run on the lowest.
+fn choose(pin: Pin, from: &NodeCpus, to: &NodeCpus) -> Pins {
     if pin == Pin::Free {
         return Pins::default();
     }
-    let last = |seat: &Seat| seat.cpus.iter().copied().max();
+    let last = |cpus_of: &NodeCpus| cpus_of.cpus.iter().copied().max();
     if from.guest != to.guest {
-        // Processors of two machines: neither apart nor together means anything.
+        // On two machines, apart and together mean nothing.
         return Pins {
             sender: last(from),
             receiver: last(to),
@@ -116,41 +109,41 @@ fn choose(pin: Pin, from: &Seat, to: &Seat) -> Pins {
 mod tests {
     use super::*;
 
-    fn seat(guest: Option<&str>, cpus: &[u32]) -> Seat {
-        Seat {
+    fn cpus_of(guest: Option<&str>, cpus: &[u32]) -> NodeCpus {
+        NodeCpus {
             guest: guest.map(str::to_string),
             cpus: cpus.to_vec(),
         }
     }
 
-    fn chosen(pin: Pin, from: &Seat, to: &Seat) -> (Option<u32>, Option<u32>) {
+    fn chosen(pin: Pin, from: &NodeCpus, to: &NodeCpus) -> (Option<u32>, Option<u32>) {
         let pins = choose(pin, from, to);
         (pins.sender, pins.receiver)
     }
 
     #[test]
-    fn ends_are_apart_where_there_are_two_processors() {
-        let (all, one) = (seat(None, &[0, 1, 2, 3]), seat(None, &[0]));
+    fn endpoints_are_apart_where_there_are_two_cpus() {
+        let (all, one) = (cpus_of(None, &[0, 1, 2, 3]), cpus_of(None, &[0]));
         assert_eq!(chosen(Pin::Apart, &all, &all), (Some(3), Some(2)));
         assert_eq!(chosen(Pin::Apart, &one, &one), (Some(0), Some(0)));
         assert_eq!(chosen(Pin::Apart, &all, &one), (Some(3), Some(0)));
         assert_eq!(chosen(Pin::Apart, &one, &all), (Some(0), Some(3)));
-        let (first, second) = (seat(None, &[0]), seat(None, &[1]));
+        let (first, second) = (cpus_of(None, &[0]), cpus_of(None, &[1]));
         assert_eq!(chosen(Pin::Apart, &second, &first), (Some(1), Some(0)));
     }
 
     #[test]
-    fn ends_are_together_where_they_may_be() {
-        let (all, low) = (seat(None, &[0, 1, 2, 3]), seat(None, &[0, 1]));
+    fn endpoints_are_together_where_possible() {
+        let (all, low) = (cpus_of(None, &[0, 1, 2, 3]), cpus_of(None, &[0, 1]));
         assert_eq!(chosen(Pin::Together, &all, &low), (Some(1), Some(1)));
-        let high = seat(None, &[2, 3]);
+        let high = cpus_of(None, &[2, 3]);
         assert_eq!(chosen(Pin::Together, &low, &high), (Some(1), Some(3)));
         assert_eq!(chosen(Pin::Free, &all, &low), (None, None));
     }
 
     #[test]
-    fn processors_of_a_guest_are_its_own() {
-        let (host, guest) = (seat(None, &[0, 1]), seat(Some("vm"), &[0, 1]));
+    fn vcpus_are_not_shared_with_the_host() {
+        let (host, guest) = (cpus_of(None, &[0, 1]), cpus_of(Some("vm"), &[0, 1]));
         assert_eq!(chosen(Pin::Apart, &host, &guest), (Some(1), Some(1)));
         assert_eq!(chosen(Pin::Apart, &guest, &guest), (Some(1), Some(0)));
     }

@@ -3,54 +3,53 @@
 //! Latency is the sender's round trip: request sent to response received, one clock. Message sizes
 //! default to Felter 2014's (100 B and 200 B).
 //!
-//! A UDP client does not connect its socket, as sockperf's does not and a server's, which answers
-//! many, cannot: each send looks its route up. A connected one is 5 % faster over a veth, so results
-//! of the two must not be mixed.
+//! A UDP client does not connect its socket: sockperf's does not either, and a server, which answers many
+//! clients, cannot. Each send therefore looks its route up. A connected socket is 5 % faster over a veth, so
+//! results of the two must not be mixed.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use latlab_model::results::Counters;
 use latlab_model::spec::Protocol;
 use latlab_samples::Sample;
 use latlab_wire::samples::{self, Report, SampleKind, flags};
 
-use crate::endpoint::{EndPoint, Error, Output};
-use crate::pin::{self, Pins};
-use crate::trial::{self, Context, Measured, node_record};
-use crate::{checks, floor, steal};
+use crate::context::Context;
+use crate::endpoint::Output;
+use crate::error::Error;
+use crate::measured::Measured;
+use crate::pin::Pins;
+use crate::probes::{self, HANDOVER_TIMEOUT};
+use crate::{floor, steal};
 
-/// After its window a client only has to hand over its records.
-const AFTER: Duration = Duration::from_secs(60);
 /// Transactions before the window: caches, neighbour tables and connection tracking settle.
 const WARMUP: u32 = 200;
 
 /// Measures once.
 ///
 /// # Errors
-/// When an end point fails.
-pub fn measure(context: &Context<'_>) -> Result<Measured, trial::Error> {
+/// When an endpoint fails.
+pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
     let m = context.measurement;
+    let (sender, receiver) = (context.sender(), context.receiver());
     let floor = floor::rr(context)?;
     let pins = Pins::of(context);
     let server = match m.protocol {
         Protocol::Icmp => None,
-        _ => Some(serve(context, context.receiver(), &context.any(0), pins)?),
+        _ => {
+            let bind = context.any(0);
+            Some(probes::rr_server(context, receiver, &bind, pins.receiver)?)
+        }
     };
     let to = match &server {
         Some((_, port)) => SocketAddr::new(context.reach.address, *port).to_string(),
         None => context.reach.address.to_string(),
     };
     let watch = steal::Watch::begin(context, pins);
-    let output = ask(
-        context,
-        context.sender(),
-        &to,
-        m.duration.0.div_ceil(1_000_000),
-        WARMUP,
-        pins,
-    )?;
-    let served = server.map(|(s, _)| s.stop(AFTER)).transpose()?;
+    let duration_ms = m.duration.0.div_ceil(1_000_000);
+    let output = probes::rr_client(context, sender, &to, duration_ms, WARMUP, pins.sender)?;
+    let served = server.map(|(server, _)| server.stop(HANDOVER_TIMEOUT));
+    let served = served.transpose()?;
     let mut measured = Measured {
         floor: Some(floor),
         ..Measured::default()
@@ -59,83 +58,12 @@ pub fn measure(context: &Context<'_>) -> Result<Measured, trial::Error> {
         measured.stolen = watch.end(report.started_ns);
         measured.samples = to_samples(&output, report);
         measured.counters = counters(report);
-        measured
-            .nodes
-            .push(node_record(context.sender(), "sender", report));
-        measured.checks.extend(checks::of_report("sender", report));
     }
-    if let Some(report) = served.as_ref().and_then(|o| o.report.as_ref()) {
-        measured
-            .nodes
-            .push(node_record(context.receiver(), "receiver", report));
-        measured
-            .checks
-            .extend(checks::of_report("receiver", report));
+    measured.add_endpoint("sender", sender, &output);
+    if let Some(served) = &served {
+        measured.add_endpoint("receiver", receiver, served);
     }
     Ok(measured)
-}
-
-/// Starts a server in `node` and returns it with its port.
-pub(crate) fn serve(
-    context: &Context<'_>,
-    node: &str,
-    bind: &str,
-    pins: Pins,
-) -> Result<(EndPoint, u16), Error> {
-    let m = context.measurement;
-    let mut args = strings(&[
-        "rr-server",
-        "--proto",
-        m.protocol.word(),
-        "--bind",
-        bind,
-        "--response-bytes",
-        &m.response.to_string(),
-    ]);
-    args.extend(pin::argument(pins.receiver));
-    let mut server = EndPoint::start(context.lab, node, &args)?;
-    let ready = server.ready()?;
-    let port = ready.local.map_or(0, |a| a.port());
-    Ok((server, port))
-}
-
-/// Runs a client in `node` against `to` for a time.
-pub(crate) fn ask(
-    context: &Context<'_>,
-    node: &str,
-    to: &str,
-    duration_ms: u64,
-    warmup: u32,
-    pins: Pins,
-) -> Result<Output, Error> {
-    let m = context.measurement;
-    let mut args = strings(&[
-        "rr-client",
-        "--proto",
-        m.protocol.word(),
-        "--to",
-        to,
-        "--duration-ms",
-        &duration_ms.to_string(),
-        "--request-bytes",
-        &m.request.to_string(),
-        "--response-bytes",
-        &m.response.to_string(),
-        "--warmup",
-        &warmup.to_string(),
-    ]);
-    if m.protocol == Protocol::Udp {
-        args.extend(strings(&["--connect", "no"]));
-    }
-    args.extend(pin::argument(pins.sender));
-    // No exchange takes less than a microsecond.
-    let room = duration_ms * 1_000 + u64::from(warmup);
-    let client = EndPoint::start_with_room(context.lab, node, &args, room)?;
-    client.finish(Duration::from_millis(duration_ms) + AFTER)
-}
-
-pub(crate) fn strings(words: &[&str]) -> Vec<String> {
-    words.iter().map(ToString::to_string).collect()
 }
 
 /// Records as samples: times relative to the begin of the measured window.
@@ -152,7 +80,7 @@ fn to_samples(output: &Output, report: &Report) -> Vec<Sample> {
             arrival += i64::from(received_ns.is_some());
             Sample {
                 seq: seq as u64,
-                // A closed loop has no schedule: it is due when it is sent.
+                // A closed loop has no schedule: a request is due when it is sent.
                 intended_ns: sent_ns,
                 sent_ns,
                 received_ns,
@@ -169,8 +97,7 @@ fn counters(report: &Report) -> Counters {
             sent: c.transactions,
             received: c.answered,
             lost: c.lost,
-            // An answer that came after it was given up is no second answer, but it is not lost
-            // on the wire either; it is counted as unmatched.
+            // A response after its timeout is neither a duplicate nor lost on the wire: unmatched.
             duplicated: c.duplicates,
             unmatched: c.unmatched + c.late,
             ..Counters::default()

@@ -1,8 +1,8 @@
-//! The kernel's own tracers of noise, through rtla, where the kernel has them: `osnoise` (what interrupts
-//! a kernel thread that only wants to run) and `timerlat` (how late a timer's thread is).
+//! The kernel's noise tracers, through rtla: `osnoise` (interruptions of a CPU-bound kernel thread) and
+//! `timerlat` (lateness of a timer's thread).
 //!
-//! They see from inside the kernel what ours sees as a program does, so the two are shown side by side,
-//! each in its own words.
+//! These tracers see from inside the kernel what ours sees as a program does, so results are shown side by
+//! side, unchanged.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,18 +17,17 @@ const TRACERS: [&str; 2] = [
 ];
 const WANTED: [&str; 2] = ["osnoise", "timerlat"];
 
-/// What one tracer said.
+/// Output of one tracer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Traced {
+pub struct TracerOutput {
     /// `osnoise` or `timerlat`.
     pub tracer: String,
-    /// How rtla was asked.
+    /// The command line.
     pub command: String,
-    /// Its table.
     pub output: String,
 }
 
-/// Which of the two the running kernel has.
+/// The tracers that the running kernel has.
 #[must_use]
 pub fn tracers() -> Vec<&'static str> {
     let listed = TRACERS
@@ -42,11 +41,11 @@ fn of_list(listed: &str) -> Vec<&'static str> {
     WANTED.into_iter().filter(has).collect()
 }
 
-/// Runs one for a time on some processors; the error says in words why it could not.
+/// Runs a tracer for a time on some CPUs; the error is in words.
 ///
 /// # Errors
 /// When rtla is not there or fails.
-pub fn trace(tracer: &str, cpus: &[u16], duration: Duration) -> Result<Traced, String> {
+pub fn trace(tracer: &str, cpus: &[u16], duration: Duration) -> Result<TracerOutput, String> {
     let cpus: Vec<String> = cpus.iter().map(ToString::to_string).collect();
     let seconds = duration.as_secs().max(1);
     let (cpus, duration) = (cpus.join(","), format!("{seconds}s"));
@@ -65,7 +64,7 @@ pub fn trace(tracer: &str, cpus: &[u16], duration: Duration) -> Result<Traced, S
         let first = said.lines().next().unwrap_or("it said nothing");
         return Err(format!("rtla {tracer} failed: {first}"));
     }
-    Ok(Traced {
+    Ok(TracerOutput {
         tracer: tracer.to_owned(),
         command: format!("rtla {}", arguments.join(" ")),
         output: String::from_utf8_lossy(&output.stdout).into_owned(),

@@ -1,8 +1,8 @@
-//! The taps' own error: packets between two taps with an empty wire in between, where there is nothing
-//! to measure. What a result shows beyond this is the device's; what it shows below is nothing.
+//! The ruler: the taps' own error, measured with packets between two taps on an empty wire. Latency above
+//! it is the device's; latency below it is no latency.
 //!
-//! Measured beside every forward run, right before its window, from the processor that sends in it:
-//! the machine is then in the state in which it will measure.
+//! The ruler is measured beside every forward run, right before its window and from the sender's CPU, so that
+//! the machine is in the same state.
 
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
@@ -11,37 +11,33 @@ use latlab_host::links::wire::Wire;
 use latlab_model::results::{Ruler, samples_needed};
 use latlab_trace::taps::{Point, Side, Tap};
 use latlab_wire::probe::{HEADER_BYTES, Packet, PacketRepr};
-use rustix::thread::{CpuSet, sched_setaffinity};
 
-/// As many as the 99.99th percentile needs, and some that are not counted: the first resolve the
-/// neighbour's address.
-const WARM_UP: u32 = 2_000;
-/// Time between two packets: less than a device's, so that the ruler is not better than what it is
-/// laid at.
-const APART: Duration = Duration::from_micros(5);
+use crate::affinity::pin_thread;
+use crate::percentile::percentile;
+
+/// Packets that are not counted: the first resolve the neighbour's address.
+const WARMUP_PACKETS: u32 = 2_000;
+/// Time between two packets: less than a device's, so that the ruler does not look better than a result.
+const INTERVAL: Duration = Duration::from_micros(5);
 /// The discard port (RFC 863).
 const PORT: u16 = 9;
 
-/// Why there is no ruler.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The wire.
     #[error(transparent)]
     Wire(#[from] latlab_host::sys::Error),
-    /// A tap.
     #[error(transparent)]
     Tap(#[from] latlab_trace::Error),
-    /// The packets.
     #[error("cannot send over an empty wire: {0}")]
     Send(#[from] std::io::Error),
 }
 
-/// Measures it, sending from `cpu` where that is given and allowed.
+/// Measures the taps' error, sending from `cpu` if given and allowed.
 ///
 /// # Errors
-/// When there can be no wire or no tap.
+/// When the wire or a tap cannot be made.
 pub fn measure(cpu: Option<u32>) -> Result<Ruler, Error> {
-    let packets = WARM_UP + samples_needed(0.9999) as u32;
+    let packets = WARMUP_PACKETS + samples_needed(0.9999) as u32;
     let wire = Wire::new()?;
     let tap = |side| {
         let point = Point {
@@ -53,52 +49,40 @@ pub fn measure(cpu: Option<u32>) -> Result<Ruler, Error> {
     let before = wire.near.run(|| tap(Side::Egress))??;
     let behind = wire.far.run(|| tap(Side::Ingress))??;
     let (from, to) = wire.addresses(PORT);
-    // Nobody reads it; without it every packet would be answered.
+    // Without a socket every packet would be answered with an ICMP error.
     let _sink = wire.far.run(|| UdpSocket::bind(to))??;
     let sent = wire.near.run(|| -> std::io::Result<()> {
         let socket = UdpSocket::bind(from)?;
         socket.connect(to)?;
-        pin(cpu);
+        // This thread ends with the sending. A CPU that is not available leaves the scheduler's choice.
+        cpu.map(pin_thread);
         send(&socket, packets)
     })?;
     let before = wire.near.run(|| before.detach())??;
     let behind = wire.far.run(|| behind.detach())??;
     sent?;
-    let (passages, fates) = latlab_trace::taps::matching::matched(0, &before, &behind);
-    let counted = passages.iter().filter(|one| one.sequence >= WARM_UP);
+    let (passages, counters) = latlab_trace::taps::matching::matched(0, &before, &behind);
+    let counted = passages.iter().filter(|one| one.sequence >= WARMUP_PACKETS);
     let latencies = counted.filter_map(latlab_samples::Passage::latency_ns);
-    Ok(ruler(latencies.collect(), fates.lost))
+    Ok(ruler(latencies.collect(), counters.lost))
 }
 
 fn ruler(mut latencies: Vec<u64>, lost: u64) -> Ruler {
     latencies.sort_unstable();
     let count = latencies.len() as u64;
-    let at = |p: f64| {
-        let rank = ((count as f64 * p) as usize).min(latencies.len().saturating_sub(1));
-        latencies.get(rank).map_or(0.0, |ns| *ns as f64)
-    };
     Ruler {
-        median_ns: at(0.5),
-        p9999_ns: (count >= samples_needed(0.9999)).then(|| at(0.9999)),
+        median_ns: percentile(&latencies, 0.5),
+        p9999_ns: (count >= samples_needed(0.9999)).then(|| percentile(&latencies, 0.9999)),
         samples: count,
         lost,
     }
-}
-
-/// The thread ends with the sending, so nothing has to be undone.
-fn pin(cpu: Option<u32>) {
-    let Some(cpu) = cpu else { return };
-    let mut set = CpuSet::new();
-    set.set(cpu as usize);
-    // One that is not to be had leaves the scheduler's choice.
-    sched_setaffinity(None, &set).ok();
 }
 
 fn send(socket: &UdpSocket, packets: u32) -> std::io::Result<()> {
     let mut payload = [0; HEADER_BYTES];
     let begin = Instant::now();
     for sequence in 0..packets {
-        let due = APART * sequence;
+        let due = INTERVAL * sequence;
         while begin.elapsed() < due {
             std::hint::spin_loop();
         }

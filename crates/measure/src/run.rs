@@ -1,8 +1,8 @@
 //! Runs a study: deploys each lab, measures in the planned order, writes the run directory.
 //!
-//! The manifest is written first, marked as running, and last, marked as complete; whatever stops a
-//! run in between leaves what was measured and a directory that says it is not whole. A trial that
-//! fails is recorded and the run goes on; a disk that takes no more ends it.
+//! The manifest is written first, as running, and last, as complete. A run that stops in between leaves its
+//! results and a directory that is marked incomplete. A trial that fails is recorded and the run goes on; a
+//! full disk ends it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,34 +18,31 @@ use latlab_model::results::{Manifest, RunState, Trace, Trial, TrialOutcome};
 use latlab_model::spec::{Measurement, Study};
 use latlab_samples::{RunDir, RunDirError, SampleWriter, SamplesError, table};
 
-use crate::forward;
-use crate::trial::{self, Context, Measured};
+use crate::context::Context;
+use crate::error::{self, one_line};
+use crate::measured::{Measured, Recorded};
+use crate::trial;
 
-/// Kept free in the run directory, so that a full disk still takes the record of its being full.
+/// Reserved in the run directory, so that a full disk still takes the record of its being full.
 const RESERVE_BYTES: usize = 256 << 10;
 const RESERVE: &str = ".reserve";
 
-/// Why a run stopped early.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The run directory could not be written.
     #[error(transparent)]
     RunDir(#[from] RunDirError),
-    /// The samples could not be written.
     #[error(transparent)]
     Samples(#[from] SamplesError),
-    /// A lab could not be removed; going on would measure beside its remains.
+    /// The next lab would be measured beside the remains.
     #[error("lab `{lab}` could not be removed")]
     Destroy {
-        /// Which.
         lab: String,
-        /// Why.
         source: Box<lab::Error>,
     },
 }
 
 impl Error {
-    /// One line that says what to do; `runs` is where run directories are made.
+    /// A hint in one line; `runs` is where run directories are made.
     pub fn hint(&self, runs: &Path) -> String {
         if let Error::Destroy { lab, .. } = self {
             return format!("`latlab destroy {lab}`, then run the study again");
@@ -60,7 +57,7 @@ impl Error {
     }
 }
 
-/// The system's own answer among the causes of an error.
+/// The system error among the causes of an error.
 fn system_error<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e io::Error> {
     let mut next = Some(error);
     while let Some(error) = next {
@@ -78,7 +75,6 @@ fn system_error<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e 
     None
 }
 
-/// What to do besides measuring.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// The lab's file, or the study's where the lab is in it: images and binds are relative to its
@@ -88,33 +84,27 @@ pub struct Options {
     pub keep: bool,
 }
 
-/// What happens, for a progress display.
+/// Progress of a run.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// A lab is being deployed for a visit.
     Deploying(&'a BTreeMap<String, String>),
-    /// A trial begins: its number, out of how many, its cell.
+    /// A trial begins: its number, the number of trials, its cell.
     Begin(u32, usize, &'a str),
-    /// It ended.
     End(&'a Trial),
 }
 
-/// How a run ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Trials that gave a result.
     pub measured: u32,
-    /// Trials that failed.
     pub failed: u32,
-    /// Trials that gave a result on a machine that did not keep up.
+    /// Trials with a result from an overloaded machine.
     pub overloaded: u32,
-    /// It was told to stop.
     pub interrupted: bool,
-    /// The lab left for inspection.
+    /// A lab was left for inspection.
     pub kept: bool,
 }
 
-/// A run in progress.
 pub struct Run<'a> {
     dirs: &'a Dirs,
     dir: RunDir,
@@ -162,7 +152,7 @@ impl<'a> Run<'a> {
             checksums: BTreeMap::new(),
         };
         if let Err(error) = begin(&dir, text, &manifest) {
-            // Made a moment ago, by us alone, and nobody could open it as a run.
+            // A directory without a manifest is no run, and is ours alone.
             fs::remove_dir_all(dir.root()).ok();
             return Err(error);
         }
@@ -177,7 +167,6 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Where the results go.
     pub fn directory(&self) -> &Path {
         self.dir.root()
     }
@@ -202,7 +191,7 @@ impl<'a> Run<'a> {
             },
             Ok(()) => RunState::Complete,
             Err(error) => RunState::Incomplete {
-                reason: chain(error),
+                reason: one_line(error),
             },
         };
         if result.is_ok() {
@@ -252,7 +241,7 @@ impl<'a> Run<'a> {
             }
             Err(error) => {
                 self.outcome.kept = self.options.keep;
-                return self.fail_all(visit, &chain(&error), on_event);
+                return self.fail_all(visit, &one_line(&error), on_event);
             }
         };
         let before = self.outcome.failed;
@@ -286,29 +275,24 @@ impl<'a> Run<'a> {
             ));
             let started = now();
             let result = run_one(lab, &self.plan.measurements[measurement]);
+            let result = result.map_err(|error| one_line(&error));
             let record = self.record(number, cell, visit.replicate, started, result)?;
             on_event(&Event::End(&record));
         }
         Ok(())
     }
 
-    /// Writes one trial down.
     fn record(
         &mut self,
         number: u32,
         cell: usize,
         replicate: u32,
         started: String,
-        result: Result<Measured, trial::Error>,
+        result: Result<Measured, String>,
     ) -> Result<Trial, Error> {
         let (measured, outcome) = match result {
             Ok(measured) => (measured, TrialOutcome::Measured),
-            Err(error) => (
-                Measured::default(),
-                TrialOutcome::Failed {
-                    reason: chain(&error),
-                },
-            ),
+            Err(reason) => (Measured::default(), TrialOutcome::Failed { reason }),
         };
         self.dir.create_trial(number)?;
         let samples = self.write_samples(number, &measured)?;
@@ -373,8 +357,8 @@ impl<'a> Run<'a> {
         Ok(Some(RunDir::samples_name(number)))
     }
 
-    /// Writes what taps and the flight recorder saw.
-    fn write_trace(&self, number: u32, recorded: forward::Recorded) -> Result<Trace, Error> {
+    /// Writes the data of taps and flight recorder.
+    fn write_trace(&self, number: u32, recorded: Recorded) -> Result<Trace, Error> {
         let mut trace = recorded.trace;
         trace.passages = RunDir::passages_name(number);
         let mut writer = table::PassageWriter::create(self.dir.place(&trace.passages))?;
@@ -401,15 +385,15 @@ impl<'a> Run<'a> {
         on_event: &mut dyn FnMut(&Event<'_>),
     ) -> Result<(), Error> {
         for &(number, cell, _) in &visit.trials {
-            let failed = trial::Error::Lab(reason.to_string());
-            let record = self.record(number, cell, visit.replicate, now(), Err(failed))?;
+            let failed = Err(reason.to_string());
+            let record = self.record(number, cell, visit.replicate, now(), failed)?;
             on_event(&Event::End(&record));
         }
         Ok(())
     }
 }
 
-/// Writes what a run directory has from its first moment on.
+/// Writes the first files of a run directory.
 fn begin(dir: &RunDir, study: &str, manifest: &Manifest) -> Result<(), Error> {
     dir.write("study.yaml", study.as_bytes())?;
     dir.write(RESERVE, &[0; RESERVE_BYTES])?;
@@ -417,19 +401,17 @@ fn begin(dir: &RunDir, study: &str, manifest: &Manifest) -> Result<(), Error> {
 }
 
 /// Measures once, with the nodes' `run` scripts beside it.
-fn run_one(lab: &Lab, measurement: &Measurement) -> Result<Measured, trial::Error> {
-    let _scripts = lab
-        .run_scripts()
-        .map_err(|e| trial::Error::Lab(chain(&e)))?;
+fn run_one(lab: &Lab, measurement: &Measurement) -> Result<Measured, error::Error> {
+    let _scripts = lab.run_scripts()?;
     let result = Context::new(lab, measurement).and_then(|context| trial::measure(&context));
-    // A probe that lost its node says no more than that it was ended.
+    // The error of a probe whose node died says only that the probe ended.
     result.map_err(|error| match lab.check_nodes() {
-        Err(dead) => trial::Error::Lab(chain(&dead)),
+        Err(dead) => dead.into(),
         Ok(()) => error,
     })
 }
 
-/// A directory of its own for this run: study and time, and a number where two begin in one second.
+/// Makes the run's directory, named by study and time, with a number if two runs begin in one second.
 fn claim(runs: &Path, study: &str) -> Result<(String, RunDir), Error> {
     let stamp = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S");
     let mut id = format!("{study}-{stamp}");
@@ -456,19 +438,4 @@ fn versions(facts: &Facts) -> BTreeMap<String, String> {
     let mut versions = facts.tools.clone();
     versions.insert("latlab".into(), env!("CARGO_PKG_VERSION").into());
     versions
-}
-
-/// An error and its causes in one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let next = cause.to_string();
-        // Transparent errors repeat their cause.
-        if !text.ends_with(&next) {
-            text = format!("{text}: {next}");
-        }
-        source = cause.source();
-    }
-    text
 }

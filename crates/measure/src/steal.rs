@@ -1,9 +1,8 @@
-//! Watches, while a window is measured, when the hypervisor underneath takes the processors of the two
-//! ends away, so that the report can set that time aside.
+//! Steal time of the two endpoints' CPUs while a window is measured, so that the report can set it aside.
 //!
-//! It costs those processors a look at a counter whenever they change tasks. Only where both ends are
-//! known to run is it worth anything: what was stolen from a processor that took no part in the exchange
-//! must not be set aside. A virtual machine's processors are those that its threads may use.
+//! The watch costs those CPUs the reading of a counter at each context switch. It needs both endpoints'
+//! CPUs: steal from a CPU outside the exchange must not be set aside. The CPUs of a virtual machine are those
+//! that its threads may use.
 
 use std::collections::BTreeSet;
 
@@ -11,22 +10,20 @@ use latlab_model::spec::NodeKind;
 use latlab_samples::table::Stretch;
 use latlab_trace::steal;
 
+use crate::context::Context;
 use crate::pin::Pins;
-use crate::trial::Context;
 
-/// The watch, if there is anything to watch.
 pub(crate) struct Watch(Option<steal::Watch>);
 
 impl Watch {
-    /// Begins. A kernel that takes no such program leaves the time unknown, which the summary then
-    /// says by its absence.
+    /// Begins. If the kernel refuses the program, the time stays unknown, and the summary has none.
     pub fn begin(context: &Context<'_>, pins: Pins) -> Watch {
         let watched =
-            processors(context, pins).and_then(|cpus| steal::Watch::begin(&cpus).ok().flatten());
+            endpoint_cpus(context, pins).and_then(|cpus| steal::Watch::begin(&cpus).ok().flatten());
         Watch(watched)
     }
 
-    /// Ends, with what was taken in times since `start_ns`; `None` where that is not known, or not whole.
+    /// Ends, with times relative to `start_ns`; `None` where steal is unknown or was recorded in part.
     pub fn end(self, start_ns: u64) -> Option<Vec<Stretch>> {
         let taken = self.0?.end().filter(|taken| taken.no_room == 0)?;
         let since = |ns: u64| ns as i64 - start_ns as i64;
@@ -40,9 +37,9 @@ impl Watch {
     }
 }
 
-/// The host's processors on which the two ends run, as far as that is certain. A guest that asks has a
-/// clock of its own, on which nothing of the host's can be laid.
-fn processors(context: &Context<'_>, pins: Pins) -> Option<BTreeSet<u16>> {
+/// The host's CPUs of the two endpoints, if certain. A guest as the sender has a clock to which the host's
+/// times do not apply.
+fn endpoint_cpus(context: &Context<'_>, pins: Pins) -> Option<BTreeSet<u16>> {
     let nodes = &context.lab.plan().nodes;
     let ends = [
         (context.sender(), pins.sender),
@@ -55,9 +52,10 @@ fn processors(context: &Context<'_>, pins: Pins) -> Option<BTreeSet<u16>> {
         if is_guest && at == 0 {
             return None;
         }
-        let cpus: Vec<u32> = match is_guest {
-            true => node.cpuset.as_ref()?.iter().collect(),
-            false => vec![pin?],
+        let cpus: Vec<u32> = if is_guest {
+            node.cpuset.as_ref()?.iter().collect()
+        } else {
+            vec![pin?]
         };
         for cpu in cpus {
             all.insert(u16::try_from(cpu).ok()?);

@@ -1,9 +1,8 @@
-//! Bulk transfer by iperf3, with the CPU time that each byte cost on either side.
+//! Bulk transfer by iperf3, with the CPU time per byte on either side.
 //!
-//! It is counted twice. `sender` and `receiver` come from the node's control group, which counts
-//! everything done in the node's name: iperf3, its system calls, and for a VM the whole of QEMU; where
-//! there is no control group there is no such number. `sender-process` and `receiver-process` are
-//! iperf3's own accounting, which inside a guest sees only the guest.
+//! CPU time is counted twice. `sender` and `receiver` come from the node's cgroup, if it has one: iperf3, its
+//! system calls, and for a VM the whole of QEMU. `sender-process` and `receiver-process` are iperf3's own
+//! accounting, which inside a guest sees only the guest.
 
 use std::io::{BufRead, BufReader, Read};
 use std::sync::mpsc::channel;
@@ -12,19 +11,18 @@ use std::time::Duration;
 use latlab_host::nodes::session::{Command, Session};
 use latlab_model::spec::Protocol;
 
-use crate::endpoint;
+use crate::context::Context;
+use crate::endpoint::{self, KILL, strings};
+use crate::error::Error;
 use crate::iperf;
-use crate::rr::strings;
-use crate::trial::{Context, Error, Measured};
+use crate::measured::Measured;
 
 /// iperf3's usual port; every node has its own network namespace.
 const PORT: &str = "5201";
 /// A guest under software emulation takes seconds to load a program over 9p.
-const START: Duration = Duration::from_secs(20);
-/// What iperf3 may take beyond its time.
-const AFTER: Duration = Duration::from_secs(30);
-/// SIGKILL.
-const KILL: i32 = 9;
+const START_TIMEOUT: Duration = Duration::from_secs(20);
+/// Grace period of iperf3 beyond its duration.
+const GRACE: Duration = Duration::from_secs(30);
 
 /// Measures once.
 ///
@@ -80,7 +78,7 @@ impl Server {
         let mut stderr = session.take_stderr();
         drop(session.take_stdin());
         let (send, listening) = channel();
-        // It reads on to the end, so that the server never blocks on a full pipe.
+        // Reads to the end, so that the server never blocks on a full pipe.
         std::thread::spawn(move || {
             for line in stdout
                 .map(BufReader::new)
@@ -92,7 +90,7 @@ impl Server {
                 }
             }
         });
-        if listening.recv_timeout(START).is_ok() {
+        if listening.recv_timeout(START_TIMEOUT).is_ok() {
             return Ok(Server(session));
         }
         (session.signaller())(KILL).ok();
@@ -123,16 +121,17 @@ fn start(context: &Context<'_>, node: &str, argv: Vec<String>) -> Result<Box<dyn
     let started = context.lab.start(node, &Command::new(argv));
     started.map_err(|e| {
         let text = e.to_string();
-        match text.contains("No such file") || text.contains("not found") {
-            true => Error::MissingTool {
+        if text.contains("No such file") || text.contains("not found") {
+            Error::MissingTool {
                 node: node.into(),
                 tool: "iperf3",
                 package: "iperf3",
-            },
-            false => Error::Iperf {
+            }
+        } else {
+            Error::Iperf {
                 node: node.into(),
                 message: text,
-            },
+            }
         }
     })
 }
@@ -157,10 +156,10 @@ fn client(context: &Context<'_>) -> Result<String, Error> {
         argv.extend(strings(&["--bitrate", &rate.0.to_string()]));
     }
     let mut session = start(context, context.sender(), argv)?;
-    let patience = Duration::from_nanos(m.duration.0 + m.warmup.0) + AFTER;
-    let text = endpoint::output(&mut *session, patience);
+    let timeout = Duration::from_nanos(m.duration.0 + m.warmup.0) + GRACE;
+    let text = endpoint::output(&mut *session, timeout);
     text.ok_or_else(|| Error::Iperf {
         node: context.sender().into(),
-        message: format!("no result within {} s", patience.as_secs()),
+        message: format!("no result within {} s", timeout.as_secs()),
     })
 }

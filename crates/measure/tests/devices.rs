@@ -1,5 +1,5 @@
-//! Every device under test really forwards: packets of a measurement pass it from tap to tap, and what it
-//! set up is gone when the trial is over.
+//! Every device under test forwards: packets of a measurement pass it from tap to tap, and its changes are
+//! reverted when the trial is over.
 
 #[path = "../../host/tests/namespaces/mod.rs"]
 mod namespaces;
@@ -10,7 +10,9 @@ use std::io::Read;
 
 use latlab_host::lab::Lab;
 use latlab_host::nodes::session::Command;
-use latlab_measure::trial::{self, Context, Measured};
+use latlab_measure::context::Context;
+use latlab_measure::measured::Measured;
+use latlab_measure::trial;
 use latlab_model::spec::{Measurement, Study};
 
 const RATE: u64 = 2000;
@@ -28,7 +30,7 @@ fn topology(device: &str) -> String {
     )
 }
 
-/// The measurement that a study would have.
+/// The measurement of a study.
 fn measurement(words: &str) -> Measurement {
     let text = format!(
         "name: t\nlab:\n  name: t\n  topology:\n    nodes:\n      client: {{kind: native}}\n      \
@@ -46,7 +48,7 @@ fn measure(lab: &Lab, words: &str) -> Measured {
     trial::measure(&context).unwrap_or_else(|error| panic!("{words}: {error}"))
 }
 
-/// Nearly everything that entered came out again; what a machine at its limit may lose is no fault here.
+/// Nearly all packets that entered came out again; a loaded machine may lose a few.
 fn forwards(lab: &Lab, words: &str) -> Measured {
     let measured = measure(lab, words);
     let counters = &measured.counters;
@@ -64,7 +66,7 @@ fn forwards(lab: &Lab, words: &str) -> Measured {
     measured
 }
 
-/// What a command in a node says.
+/// Output of a command in a node.
 fn said(lab: &Lab, node: &str, command: &str) -> String {
     let mut session = lab.start(node, &Command::shell(command)).unwrap();
     drop(session.take_stdin());
@@ -78,7 +80,7 @@ fn said(lab: &Lab, node: &str, command: &str) -> String {
     text
 }
 
-/// What a device may change in a node.
+/// State of a node that a device may change.
 fn state(lab: &Lab) -> Vec<String> {
     let shown = |node, command| said(lab, node, command);
     let mut all = vec![
@@ -123,7 +125,7 @@ fn every_device_forwards_natively() {
             flows.insert(passage.flow);
         });
         assert_eq!(flows.len(), 16);
-        // An application's own sockets, with checksums that the kernel leaves to a card.
+        // Sockets of an application, with checksum offload.
         let sockets = "probe: forward, through: device, device: af-packet, via: socket, flows: 4";
         forwards(&lab, sockets);
         lab.destroy().unwrap();
@@ -215,7 +217,7 @@ fn devices_forward_in_a_guest() {
     }
     namespaces::enter("devices_forward_in_a_guest", || {
         let scratch = labs::Scratch::new();
-        // Kernels are fetched once for all.
+        // Kernels are fetched once for all tests.
         std::os::unix::fs::symlink("/var/cache/latlab", scratch.root.join("cache")).unwrap();
         let lab = scratch.deploy(&topology("kind: vm"));
         for device in ["bridge", "route", "nat", "af-packet", "af-xdp", "xdp"] {

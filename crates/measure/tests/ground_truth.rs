@@ -1,14 +1,13 @@
-//! The causes against a known truth: what was injected is what is named.
+//! Attribution against ground truth: the injected disturbance is the named cause.
 //!
 //! Each disturbance is injected alone, at random times, and must be the first cause of the packets it
-//! delayed, with its length. The truth does not come from the recorder: the injector knows when it
-//! began and ended, and the device's own clock shows when it did not run.
+//! delayed, with its length. The truth does not come from the recorder: the injector knows its begin and end,
+//! and the device's own clock shows when the device did not run.
 //!
-//! How many are named rightly depends on what else the machine does: somebody else's program that has the
-//! processor meanwhile is, rightly, named too. So a test run asks for the most, a few times if need be,
-//! and an idle machine (`LATLAB_TEST_STRICT=1`) for 95 of a hundred, once. Where others had the device's
-//! processor for long each time, that is said, and names alone are asked for: how long a disturbance was
-//! that had to share its processor, its injector cannot say.
+//! On a shared machine other programs delay packets too, and are rightly named. A test run therefore requires
+//! a majority, with retries; an idle machine (`LATLAB_TEST_STRICT=1`) must reach 95 % at once. If other
+//! programs had the device's CPU for long each time, the test says so and checks names alone: an injector
+//! does not know the length of a disturbance that shared its CPU.
 
 #[path = "../../host/tests/namespaces/mod.rs"]
 mod namespaces;
@@ -27,30 +26,30 @@ const RATE: u64 = 10_000;
 const DURATION: Duration = Duration::from_secs(3);
 /// Windows until one is as injected; a wrong attribution is wrong in each.
 const ATTEMPTS: usize = 4;
-/// A machine whose other programs had more of the device's processor is too busy to judge lengths.
+/// A machine whose other programs had more of the device's CPU is too busy to judge lengths.
 const BUSY: f64 = 0.05;
-/// A packet that took no longer was not delayed.
+/// Packets with less latency were not delayed.
 const DELAYED_NS: u64 = 50_000;
 
 /// The tests here disturb each other.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Whether nothing else runs on this machine.
+/// Whether this machine is idle otherwise.
 fn strict() -> bool {
     std::env::var_os("LATLAB_TEST_STRICT").is_some()
 }
 
-/// How the packets that one disturbance delayed were named.
+/// Attributions of the packets that one disturbance delayed.
 #[derive(Default)]
 struct Score {
     delayed: usize,
-    /// Held up by the hypervisor for most of their time, as it says itself: not by what was injected.
+    /// Packets delayed by the hypervisor for most of their time, by its own steal counter.
     stolen: usize,
     named: usize,
     right_length: usize,
     others: std::collections::BTreeMap<String, usize>,
     lengths: Vec<(u64, u64)>,
-    /// The part of the window that others had the device's processor for.
+    /// Part of the window that other programs had the device's CPU.
     foreign: f64,
 }
 
@@ -83,7 +82,7 @@ impl Score {
         score
     }
 
-    /// Those that other programs kept from their processor for longest.
+    /// Packets that other programs delayed for longest.
     fn waited_for_others(&self) -> usize {
         let waits = self
             .others
@@ -92,7 +91,7 @@ impl Score {
         waits.map(|(_, packets)| packets).sum()
     }
 
-    /// The interruption that was found, against everything injected that it covers.
+    /// The interruption that was found, against all injections within it.
     fn judge_length(
         &mut self,
         one: &Explained,
@@ -107,7 +106,7 @@ impl Score {
             let right: u64 = own.map(|t| t.end_ns - t.begin_ns).sum();
             (episode.end_ns - episode.start_ns, right)
         } else if *injection == Injection::Flood {
-            // The device's clock does not tell what the hypervisor took meanwhile; this is told apart.
+            // The device's clock does not show steal; steal is subtracted separately.
             let had = own.map(|t| t.end_ns - t.begin_ns - t.overlap(stolen));
             (episode.active_ns, had.sum())
         } else {
@@ -122,9 +121,10 @@ impl Score {
 
     fn are_names_right(&self) -> bool {
         // On a busy machine other programs delay packets too, and are rightly named.
-        let (share, foreign) = match strict() {
-            true => (95, 0),
-            false => (50, self.waited_for_others()),
+        let (share, foreign) = if strict() {
+            (95, 0)
+        } else {
+            (50, self.waited_for_others())
         };
         self.named * 100 >= (self.delayed - foreign) * share
     }
@@ -139,7 +139,7 @@ impl Score {
         println!(
             "{:<32} {:3} times, {:5} packets delayed ({} by the \
              hypervisor instead), {:6.2} % named, {:6.2} % of them with the \
-             right length; others had the processor for {:.1} %, were named {:?}; \
+             right length; others had the CPU for {:.1} %, were named {:?}; \
              lengths (us, right and found) {:?}",
             injection.name(),
             truths.len(),
@@ -154,7 +154,7 @@ impl Score {
     }
 }
 
-/// When the hypervisor had the device's processor, as far as packets were in the device.
+/// Times at which the hypervisor had the device's CPU while packets were in the device.
 fn stolen(worst: &[Explained]) -> Vec<(u64, u64)> {
     let pieces = worst.iter().flat_map(|one| &one.pieces);
     let stolen = pieces.filter(|piece| piece.cause == Cause::Steal);
@@ -176,8 +176,8 @@ fn score(injection: Injection, test: &str) -> Score {
 }
 
 #[test]
-fn what_is_injected_is_what_is_named() {
-    const NAME: &str = "what_is_injected_is_what_is_named";
+fn the_injected_disturbance_is_the_named_cause() {
+    const NAME: &str = "the_injected_disturbance_is_the_named_cause";
     if bench::device() {
         return;
     }
@@ -243,7 +243,7 @@ fn without_a_disturbance_little_is_unexplained() {
     });
 }
 
-/// A ring that is far too small keeps the newest events only: of what was before, nothing is said.
+/// A ring that is too small keeps the newest events only; earlier time is reported as unknown.
 #[test]
 fn before_a_full_ring_begins_nothing_is_blamed() {
     const NAME: &str = "before_a_full_ring_begins_nothing_is_blamed";
@@ -275,11 +275,11 @@ fn before_a_full_ring_begins_nothing_is_blamed() {
     });
 }
 
-/// A ring that is overwritten many times while the run goes on: what delayed packets at its begin is named
-/// all the same, because somebody reads it in time.
+/// A ring that is overwritten many times during the run: causes at its begin are named all the same, because
+/// the reader takes them in time.
 #[test]
-fn what_a_ring_has_long_overwritten_is_still_named() {
-    const NAME: &str = "what_a_ring_has_long_overwritten_is_still_named";
+fn causes_of_overwritten_events_are_still_named() {
+    const NAME: &str = "causes_of_overwritten_events_are_still_named";
     const RING: u32 = 1 << 15;
     if bench::device() {
         return;
@@ -307,9 +307,9 @@ fn what_a_ring_has_long_overwritten_is_still_named() {
             score.print(injection, &truths);
             // Every packet wrote an event.
             assert!(
-                window.fates.entered > 3 * u64::from(RING),
+                window.counters.entered > 3 * u64::from(RING),
                 "{:?}",
-                window.fates
+                window.counters
             );
             let mut explained = 0;
             for one in &window.attribution.worst {
@@ -330,7 +330,7 @@ fn what_a_ring_has_long_overwritten_is_still_named() {
             let named = score.delayed >= 50 && score.named * 2 >= score.delayed - foreign;
             (named && explained >= 2500, lost > 0)
         };
-        // On a machine that does not let the reader run, what it has not read is overwritten and so told.
+        // If the machine does not let the reader run, unread events are overwritten and reported so.
         let mut left = ATTEMPTS;
         let mut last = judge();
         while !last.0 && left > 1 {
@@ -342,7 +342,7 @@ fn what_a_ring_has_long_overwritten_is_still_named() {
     });
 }
 
-/// Frames without our numbers are counted, and no time of theirs is taken for ours.
+/// Foreign frames are counted, and their times do not count as ours.
 #[test]
 fn packets_of_others_are_counted_and_never_timed() {
     const NAME: &str = "packets_of_others_are_counted_and_never_timed";
@@ -359,12 +359,12 @@ fn packets_of_others_are_counted_and_never_timed() {
             let bind = || std::net::UdpSocket::bind("10.9.0.1:0");
             let socket = bench.client.run(bind).unwrap().unwrap();
             for number in 0..OTHERS {
-                // As long as ours, and as numbered; only the mark is another's.
+                // Our length and numbering; only the mark differs.
                 socket.send_to(&number.to_be_bytes(), "10.9.0.2:9").ok();
             }
         });
         assert!(window.foreign >= OTHERS, "{}", window.foreign);
-        assert!(window.fates.entered <= RATE, "{:?}", window.fates);
+        assert!(window.counters.entered <= RATE, "{:?}", window.counters);
         assert!(window.capture.passages.iter().all(|p| p.flow == 1));
     });
 }

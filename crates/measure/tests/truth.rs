@@ -1,13 +1,12 @@
-//! The ruler against a known truth: a one-way delay of known size is found as what it is.
+//! The ruler against ground truth: a one-way delay of known size is measured as such.
 //!
-//! A forwarder in the middle node holds every packet for a known time and records how long it really
-//! held it. What is measured with a hold of D, less what is measured with a hold of nothing, must be
-//! D: within 5 µs and 1 % at the median. That is about the numbers being right, so everything that
-//! would add the machine's other business to them is kept away: the end points run at a real-time
-//! priority, the forwarder on a processor of its own, and the receiver's stamp is its kernel's.
+//! A forwarder in the middle node holds every packet for a known time and records the actual time. Latency
+//! with a hold of D minus latency with a hold of 0 must be D, within 5 µs and 1 % at the median. The test is
+//! about correct numbers, so it is shielded from the machine's load: the endpoints run at a real-time
+//! priority, the forwarder on a dedicated CPU, and the receiver uses its kernel's timestamp.
 //!
-//! Where the machine is so busy that even this does not help, the comparison is repeated, a few
-//! times: a wrong ruler is wrong every time.
+//! On a machine that is too busy even for this, the comparison is repeated a few times: a wrong ruler is
+//! wrong every time.
 
 #[path = "../../host/tests/namespaces/mod.rs"]
 mod namespaces;
@@ -19,7 +18,7 @@ use std::thread;
 use std::time::Duration;
 
 use latlab_host::lab::Lab;
-use latlab_measure::endpoint::{EndPoint, Output};
+use latlab_measure::endpoint::{Endpoint, Output};
 use latlab_measure::packets;
 use latlab_wire::samples::{Record, SampleKind, flags};
 
@@ -34,13 +33,13 @@ const LAB: &str = "
 ";
 
 const HOLDS_NS: [u64; 3] = [100_000, 1_000_000, 10_000_000];
-/// Packets a second, and for how long.
+/// Packets a second, and duration.
 const RATE: &str = "1000";
 const DURATION_MS: &str = "500";
 /// Comparisons until one is within the limits.
 const ATTEMPTS: usize = 6;
-/// After its window an end point only hands over its records.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// After its window an endpoint only hands over its records.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 #[test]
 fn an_injected_delay_is_found() {
@@ -61,14 +60,14 @@ fn an_injected_delay_is_found() {
     });
 }
 
-/// What was found of one hold, in nanoseconds.
+/// Results of one hold, in nanoseconds.
 #[derive(Debug)]
 struct Found {
     hold: u64,
     /// Median latency beyond that of no hold.
     by_median: i64,
-    /// The same of what remains of each packet's latency when the time that the forwarder recorded
-    /// for that very packet is taken off; 0 when all is right.
+    /// Median of each packet's latency minus the hold that the forwarder recorded for it; 0 when all is
+    /// right.
     beyond_record: i64,
 }
 
@@ -109,13 +108,13 @@ fn compare(lab: &Lab) -> Vec<Found> {
     found.into()
 }
 
-/// Median latency, and median of latency less the recorded hold.
+/// Median latency, and median of latency minus the recorded hold.
 fn measure(lab: &Lab, hold_ns: u64) -> (i64, i64) {
-    let (near, far) = processors();
+    let (near, far) = two_cpus();
     let start = |node: &str, cpu: &str, args: &[&str]| {
         let mut all: Vec<String> = args.iter().map(ToString::to_string).collect();
         all.extend(["--cpu", cpu, "--fifo", "50"].map(String::from));
-        EndPoint::start(lab, node, &all).unwrap()
+        Endpoint::start(lab, node, &all).unwrap()
     };
     let mut sink = start(
         "server",
@@ -134,11 +133,11 @@ fn measure(lab: &Lab, hold_ns: u64) -> (i64, i64) {
     let arguments = ["source", "--to", &to, "--rate", RATE];
     let window = ["--duration-ms", DURATION_MS, "--warmup-ms", "100"];
     let source = start("client", &near, &[&arguments[..], &window].concat());
-    let sent = source.finish(PATIENCE).unwrap();
-    // The last is still held; the forwarder sends what it has before it ends.
+    let sent = source.finish(TIMEOUT).unwrap();
+    // The last packets are still held; the forwarder sends them before it ends.
     thread::sleep(Duration::from_millis(20));
-    let held = forward.stop(PATIENCE).unwrap();
-    let received = sink.stop(PATIENCE).unwrap();
+    let held = forward.stop(TIMEOUT).unwrap();
+    let received = sink.stop(TIMEOUT).unwrap();
     judge(&sent, &held, &received)
 }
 
@@ -156,7 +155,7 @@ fn judge(sent: &Output, held: &Output, received: &Output) -> (i64, i64) {
         .filter(|r| !r.has(flags::KERNEL_STAMP))
         .count() as u64;
     assert_eq!(unheard, 0, "every packet has its kernel's stamp");
-    // The forwarder's records have the packets' order; the warm-up comes first.
+    // The forwarder's records are in the order of packets; the warm-up comes first.
     let held: Vec<&Record> = held.of(SampleKind::Forward).collect();
     let skipped = held.len() - measured.samples.len();
     let latencies: Vec<i64> = measured
@@ -177,15 +176,15 @@ fn median(mut values: Vec<i64>) -> i64 {
     values[values.len() / 2]
 }
 
-/// The address of an end point that `from` sends to, once it listens.
-fn reach(lab: &Lab, from: &str, to: &str, end: &mut EndPoint) -> String {
+/// The address of an endpoint that `from` sends to, once it listens.
+fn reach(lab: &Lab, from: &str, to: &str, end: &mut Endpoint) -> String {
     let port = end.ready().unwrap().local.unwrap().port();
     let reach = lab.plan().reach(from, to, None, false).unwrap();
     SocketAddr::new(reach.address, port).to_string()
 }
 
-/// Two processors, for the end points and for the forwarder; one and the same where there is one.
-fn processors() -> (String, String) {
+/// CPUs for the endpoints and for the forwarder; the same where there is one.
+fn two_cpus() -> (String, String) {
     let allowed = rustix::thread::sched_getaffinity(None).unwrap();
     let all: Vec<usize> = (0..1024).filter(|&cpu| allowed.is_set(cpu)).collect();
     let (first, last) = (all[0], all[all.len() - 1]);

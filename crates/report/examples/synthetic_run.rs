@@ -1,5 +1,5 @@
-//! Writes a made-up run directory and its report, so that the table and the page can be looked at
-//! on any machine, without root:
+//! Writes a synthetic run directory and its report, so that the table and the page can be viewed on any
+//! machine, without root:
 //!
 //! ```text
 //! cargo run -p latlab-report --example synthetic_run -- /tmp/made-up [replicates [samples]]

@@ -1,56 +1,53 @@
-//! Two runs, cell by cell: did something change between them?
+//! Comparison of two runs, cell by cell.
 //!
-//! Only like is compared with like. A measurement of the same name that was defined differently, or
-//! runs without a cell in common, are refused outright; another machine or another acceleration is
-//! refused unless the user insists, and is then said beside the result. What may well be the very
-//! thing under test (kernel, versions, the lab's details) is listed, never refused.
+//! Only like is compared with like. Runs whose measurements of one name differ in definition, or that have no
+//! cell in common, are refused. A different machine or acceleration is refused unless the user insists, and
+//! is then printed with the result. Differences that may be under test (kernel, versions, the lab's details)
+//! are listed, never refused.
 //!
-//! Both runs are read from their raw samples, not from their summaries: the interval of a ratio
-//! needs the replicates behind it, and a stale summary must not take part.
+//! Both runs are read from their raw samples, not from their summaries: the interval of a ratio needs the
+//! replicates, and a stale summary must not take part.
 
 use serde::Serialize;
 
 use latlab_model::results::{Cell, Summary, TailRatio, Topology, Verdict};
 
 use crate::stats::{Claim, judge, tidy};
+use crate::style::{Look, WIDTH};
 use crate::summarise::{Analysis, Evidence, Pair};
 use crate::table::{Align, Table, csv_row, wrap};
-use crate::terminal::{Look, WIDTH, style_of, verdict};
+use crate::terminal::{style_of, verdict};
 use crate::text::{plural, quantity, ratio, some_of};
 
-/// Two runs that must not be compared.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{first} and {second} cannot be compared: {}", reasons.join("; "))]
 pub struct Unlike {
     /// Identifier of the first run.
     pub first: String,
-    /// Of the second.
     pub second: String,
-    /// Why not, one clause each.
+    /// One clause each.
     pub reasons: Vec<String>,
-    /// Whether insisting would help.
+    /// The user may insist.
     pub forceable: bool,
 }
 
-/// What comparing two runs found.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RunComparison {
     /// Always [`RunComparison::FORMAT`].
     pub format: &'static str,
-    /// Identifier of the run that is compared with.
     pub first: String,
     /// Identifier of the run whose ratio to the first is given.
     pub second: String,
-    /// What differs between the runs beside what was measured.
+    /// Differences between the runs beside the results.
     pub differences: Vec<String>,
     /// Cells of both, in the first run's order.
     pub cells: Vec<CellComparison>,
-    /// Cells that only one of them has, or that have nothing to compare.
+    /// Cells of only one run, or without a result to compare.
     pub left_out: Vec<String>,
 }
 
 impl RunComparison {
-    /// Name and version of this document's shape.
+    /// Name and version of the document's format.
     pub const FORMAT: &'static str = "latlab.comparison/1";
 
     /// Cells in which a difference was found.
@@ -64,7 +61,6 @@ impl RunComparison {
 /// One cell in two runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CellComparison {
-    /// The cell's identifier.
     pub id: String,
     /// `median latency`, or a metric's title.
     pub quantity: String,
@@ -72,19 +68,17 @@ pub struct CellComparison {
     pub unit: String,
     /// In the first run.
     pub first: f64,
-    /// In the second.
     pub second: f64,
     /// Replicates of the two.
     pub replicates: (usize, usize),
-    /// Second over first.
     pub ratio: f64,
-    /// Its 95 % interval.
+    /// 95 % interval of the ratio.
     pub ratio_ci95: Option<(f64, f64)>,
     /// Two-sided Mann–Whitney U test on the replicates' values.
     pub p_value: Option<f64>,
-    /// Of the second run, against the first; corrected for the number of cells.
+    /// Verdict on the second run against the first, corrected for the number of cells.
     pub verdict: Verdict,
-    /// Ratios of what lies beyond the median, where both have enough samples.
+    /// Ratios beyond the median, where both have enough samples.
     pub tails: Vec<TailRatio>,
 }
 
@@ -163,7 +157,7 @@ struct Common<'a> {
     pair: Pair,
 }
 
-/// Cells that both runs have results of, and the identifiers of all others.
+/// Cells with results in both runs, and the identifiers of all others.
 fn common_cells<'a>(first: &'a Analysis, second: &'a Analysis) -> (Vec<Common<'a>>, Vec<String>) {
     let (mut common, mut left_out) = (Vec::new(), Vec::new());
     for cell in &first.summary.cells {
@@ -190,7 +184,7 @@ fn common_cells<'a>(first: &'a Analysis, second: &'a Analysis) -> (Vec<Common<'a
     (common, left_out)
 }
 
-/// Measurements of the same name that are not the same, and factors that set another field.
+/// Measurements of one name with different definitions, and factors that set different fields.
 fn definitions(a: &Summary, b: &Summary) -> Vec<String> {
     let mut reasons = Vec::new();
     for one in &a.measurements {
@@ -216,7 +210,7 @@ fn definitions(a: &Summary, b: &Summary) -> Vec<String> {
     reasons
 }
 
-/// Differences of the machine that make times incomparable unless the user knows better.
+/// Differences of the machine that make times incomparable unless the user insists.
 fn machines(a: &Summary, b: &Summary) -> Vec<String> {
     let (one, two) = (&a.host, &b.host);
     let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "none".to_owned());

@@ -1,11 +1,9 @@
-//! `latency.hlog`: an HdrHistogram interval log with one histogram a trial, tagged
-//! `cell#replicate`, which HistogramLogAnalyzer and its kin open as it is; and `.hgrm`, the
-//! percentile table that plotting sites take.
+//! `latency.hlog`: an HdrHistogram interval log with one histogram a trial, tagged `cell#replicate`, as
+//! HistogramLogAnalyzer opens it.
 //!
-//! The report uses neither: its numbers are exact and come from the samples. A histogram keeps
-//! three significant digits, and it cannot hold a negative latency, which is counted as 0.
+//! The report does not use it: its numbers are exact and come from the samples. A histogram keeps three
+//! significant digits and cannot hold a negative latency, which counts as 0.
 
-use std::fmt::Write;
 use std::time::Duration;
 
 use base64::Engine;
@@ -16,39 +14,30 @@ use hdrhistogram::serialization::interval_log::{
 };
 use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
 
-use crate::summarise::TrialData;
+use crate::summarise::trials::TrialData;
 use crate::time::unix_seconds;
 
 /// Significant decimal digits of every histogram.
 const SIGNIFICANT_DIGITS: u8 = 3;
 
-/// Why a histogram log could not be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum HlogError {
     /// A histogram could not be encoded.
     #[error("cannot encode the histogram of {tag}: {what}")]
-    Encode {
-        /// The trial.
-        tag: String,
-        /// What went wrong.
-        what: String,
-    },
-    /// The log is not one.
+    Encode { tag: String, what: String },
+    /// The text is no histogram log.
     #[error("cannot read histogram {number} of the log: {what}")]
     Malformed {
-        /// Which entry, from 1.
+        /// Number of the entry, from 1.
         number: usize,
-        /// What is wrong.
         what: String,
     },
 }
 
-/// One histogram of a log, as read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tagged {
     /// `cell#replicate`; empty when there is none.
     pub tag: String,
-    /// Nanoseconds.
     pub histogram: Histogram<u64>,
 }
 
@@ -107,7 +96,7 @@ pub(crate) fn log(run_started: &str, mut lines: Vec<Line>) -> Vec<u8> {
 /// # Errors
 /// When it is not a histogram log, or an entry is damaged.
 pub fn read(log: &[u8]) -> Result<Vec<Tagged>, HlogError> {
-    // The column titles are customary, but not what the parser knows.
+    // The customary column titles are unknown to the parser.
     let titles = log
         .split_inclusive(|&byte| byte == b'\n')
         .filter(|line| !line.starts_with(b"\""));
@@ -137,37 +126,6 @@ pub fn read(log: &[u8]) -> Result<Vec<Tagged>, HlogError> {
     Ok(all)
 }
 
-/// The percentile table of a histogram in the shape of `outputPercentileDistribution`, values
-/// divided by `scale` (1000 for microseconds).
-pub fn percentile_table(histogram: &Histogram<u64>, scale: f64) -> String {
-    let mut table = format!(
-        "{:>12} {:>14} {:>10} {:>14}\n\n",
-        "Value", "Percentile", "TotalCount", "1/(1-Percentile)"
-    );
-    let mut seen = 0;
-    for step in histogram.iter_quantiles(5) {
-        seen += step.count_since_last_iteration();
-        let value = step.value_iterated_to() as f64 / scale;
-        let p = step.quantile_iterated_to();
-        let reciprocal = if p < 1.0 {
-            format!("{:14.2}", 1.0 / (1.0 - p))
-        } else {
-            format!("{:>14}", "inf")
-        };
-        // Writing to a String cannot fail.
-        let _ = writeln!(table, "{value:12.3} {p:14.12} {seen:10} {reciprocal}");
-    }
-    let _ = writeln!(
-        table,
-        "#[Mean    = {:12.3}, StdDeviation   = {:12.3}]\n#[Max     = {:12.3}, Total count    = {:12}]",
-        histogram.mean() / scale,
-        histogram.stdev() / scale,
-        histogram.max() as f64 / scale,
-        histogram.len(),
-    );
-    table
-}
-
 fn histogram(sorted: &[i64]) -> Result<Histogram<u64>, String> {
     let mut histogram = Histogram::new(SIGNIFICANT_DIGITS).map_err(|source| source.to_string())?;
     for equal in sorted.chunk_by(|a, b| a == b) {
@@ -194,22 +152,6 @@ fn tag(cell: &str, replicate: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_table_ends_at_the_largest_value() {
-        let histogram = histogram(&[1_000, 2_000, 3_000, 1_000_000]).unwrap();
-        let table = percentile_table(&histogram, 1_000.0);
-        let rows: Vec<Vec<&str>> = table
-            .lines()
-            .skip(2)
-            .map(|line| line.split_whitespace().collect())
-            .collect();
-        assert_eq!(rows[0], ["1.000", "0.000000000000", "1", "1.00"]);
-        let last = rows.iter().rfind(|row| !row[0].starts_with('#')).unwrap();
-        assert_eq!(&last[1..], ["1.000000000000", "4", "inf"]);
-        // Three significant digits.
-        assert!((last[0].parse::<f64>().unwrap() / 1_000.0 - 1.0).abs() < 1e-3);
-    }
 
     #[test]
     fn negative_latencies_are_counted_at_zero() {

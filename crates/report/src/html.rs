@@ -1,9 +1,8 @@
 //! `report.html`: the page that `web/` builds, with the summary put into it.
 //!
-//! The page is one file without a network access of its own; the summary goes into its data element
-//! as JSON. Inside a script element HTML ends at the first `</script`, whatever the type says, and
-//! changes its rules at `<!--`; so every `<` becomes the JSON escape `\u003c`, which cannot start
-//! either and reads back as the same text.
+//! The page is one file without network access; the summary goes into its data element as JSON. Inside a
+//! script element HTML ends at the first `</script`, whatever the type says, and changes its rules at `<!--`;
+//! so every `<` becomes the JSON escape `\u003c`, which can start neither and reads back as the same text.
 
 use latlab_model::results::Summary;
 use latlab_samples::{RunDir, RunDirError, write_atomically};
@@ -13,15 +12,11 @@ const PAGE: &str = include_str!("../../../web/dist/report.html");
 /// Where the summary goes.
 const PLACEHOLDER: &str = "/*latlab-summary*/";
 
-/// Why there is no page.
 #[derive(Debug, thiserror::Error)]
 pub enum HtmlError {
-    /// The embedded page is not what this code expects.
+    /// The embedded page has not exactly one place for the summary.
     #[error("cannot draw the report: the page has {found} places for the summary instead of one")]
-    Page {
-        /// How many there are.
-        found: usize,
-    },
+    Page { found: usize },
     /// The summary cannot be written as JSON.
     #[error("cannot draw the report: {0}")]
     Json(#[from] serde_json::Error),

@@ -1,8 +1,8 @@
-//! Everything that concludes and draws: from a run directory to its summary, its table, its page,
-//! and from two runs to what changed.
+//! Conclusions and drawings: from a run directory to its summary, its table, its page, and from two runs to
+//! their differences.
 //!
-//! Nothing here needs root, looks at the machine, or touches anything but the run directory, so a
-//! report can be made on another machine and years later. The usual ways in:
+//! This crate needs no root and reads nothing but the run directory, so a report can be made on another
+//! machine and years later. The usual entry points:
 //!
 //! ```text
 //! conclude(run)                      latency.hlog, summary.json, report.html from the raw files
@@ -15,6 +15,7 @@ extern crate self as latlab_report;
 
 pub mod attribution;
 pub mod compare;
+mod counters;
 pub mod explain;
 pub mod graph;
 pub mod hlog;
@@ -22,14 +23,15 @@ pub mod html;
 pub mod noise;
 pub mod stats;
 pub mod steal;
+pub mod style;
 pub mod summarise;
 mod table;
 pub mod terminal;
 pub mod text;
 mod time;
 
-/// The run that tests and the example make up; it lives beside the tests because it is no part of
-/// the product.
+/// The synthetic run of tests and the example; it lives beside the tests because it is no part of the
+/// product.
 #[cfg(test)]
 #[path = "../tests/synthetic/mod.rs"]
 mod synthetic;
@@ -42,22 +44,18 @@ pub use latlab_samples::RunDir;
 pub use summarise::{Analysis, SummariseError, analyse};
 pub use table::csv_row;
 
-/// Why a report could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
-    /// There is nothing to conclude from.
     #[error(transparent)]
     Summarise(#[from] SummariseError),
-    /// A result cannot be written.
     #[error(transparent)]
     RunDir(#[from] RunDirError),
-    /// The page cannot be drawn.
     #[error(transparent)]
     Html(#[from] html::HtmlError),
 }
 
 /// Computes everything from the raw files of a run and writes `latency.hlog`, `summary.json` and
-/// `report.html` beside them. Doing it again changes not a byte.
+/// `report.html` beside them. Repeated, it gives the same bytes.
 ///
 /// The manifest must be in its last state (complete, with checksums) before: it is part of the
 /// summary.

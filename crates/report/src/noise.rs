@@ -1,4 +1,4 @@
-//! What interrupted a processor that only wanted to run, by cause.
+//! Interruptions of a CPU-bound thread, by cause.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,56 +8,44 @@ use serde::Serialize;
 use crate::attribution::{Capture, Cause, Remedy, interruptions, remedy};
 use crate::text::nanos;
 
-/// What a thread that only reads its clock saw on one processor.
+/// Record of a spinner thread on one CPU.
 #[derive(Debug, Clone, Copy)]
 pub struct Spinner<'a> {
-    /// The processor.
     pub cpu: u16,
-    /// The thread.
     pub task: u32,
-    /// How long it ran, in ns.
+    /// Run time, in ns.
     pub runtime_ns: u64,
-    /// When it did not.
+    /// Begin and end of each interruption.
     pub gaps: &'a [(u64, u64)],
 }
 
-/// One processor's noise.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Noise {
-    /// The processor.
     pub cpu: u16,
-    /// How long it was watched, in ns.
+    /// Length of the record, in ns.
     pub runtime_ns: u64,
-    /// How much of that it was interrupted.
+    /// Interrupted part of it.
     pub noise_ns: u64,
-    /// The part that was left, 0 to 1.
+    /// Share of the rest, 0 to 1.
     pub available: f64,
-    /// The longest interruption.
     pub max_ns: u64,
     /// The causes, the one with the longest interruption first.
     pub causes: Vec<Row>,
 }
 
-/// One cause.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
-    /// Its words.
     pub cause: String,
-    /// Its kind.
     pub kind: &'static str,
-    /// Interruptions.
     pub count: u64,
-    /// Their time together.
     pub total_ns: u64,
-    /// The longest.
     pub max_ns: u64,
-    /// What addresses it.
     pub remedy: Option<Remedy>,
 }
 
-/// Names every interruption. One belongs to the cause that had most of it; the way in and out of an
-/// interrupt is no event, so that a short one is a little longer than what is seen of it. One in which
-/// nothing is seen is unexplained, or comes from underneath the kernel if it comes as regularly as others.
+/// Names every interruption by the cause with the most time in it. Entry and exit of an interrupt have no
+/// events, so a short one is a little longer than its events. An interruption without an event is
+/// unexplained, or comes from underneath the kernel if it is in phase with others.
 #[must_use]
 pub fn noise(capture: &Capture, spinner: &Spinner<'_>) -> Noise {
     let mut causes: BTreeMap<Cause, (u64, u64, u64)> = BTreeMap::new();

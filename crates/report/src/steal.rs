@@ -1,21 +1,20 @@
-//! Sets aside what the hypervisor underneath took from the processors of an exchange.
+//! Sets aside the time that the hypervisor underneath stole from the CPUs of an exchange.
 //!
-//! What is known is how much was taken between two looks at a processor's counter, not where in between.
-//! So an exchange is relieved of what was taken within it wherever that lay: of the least overlap. Where
-//! several processors lost time at once, only the one that lost most counts. What is set aside is
-//! therefore never more than was stolen while the exchange was under way, and mostly the whole of it,
-//! because the looks lie within the exchange.
+//! The steal between two readings of a CPU's counter is known, its place is not. So an exchange is relieved
+//! of the least overlap with it, wherever the steal lay. Of several CPUs that lost time at once, only the one
+//! that lost most counts. The time set aside is therefore never more than was stolen during the exchange, and
+//! mostly all of it, because the readings lie within the exchange.
 
 use std::collections::BTreeMap;
 
 use latlab_samples::table::Stretch;
 
-/// Stolen time by processor, in the order of time.
+/// Stolen time by CPU, in the order of time.
 #[derive(Debug, Clone, Default)]
 pub struct Stolen(BTreeMap<u16, Vec<Stretch>>);
 
 impl Stolen {
-    /// Of a trial's table, in any order.
+    /// Reads a trial's table, in any order.
     #[must_use]
     pub fn new(stretches: &[Stretch]) -> Stolen {
         let mut all: BTreeMap<u16, Vec<Stretch>> = BTreeMap::new();
@@ -28,7 +27,7 @@ impl Stolen {
         Stolen(all)
     }
 
-    /// How much was certainly taken from one processor between two times.
+    /// Least time stolen from one CPU between two times.
     #[must_use]
     pub fn within(&self, from_ns: i64, to_ns: i64) -> i64 {
         let of_cpu = |stretches: &Vec<Stretch>| -> i64 {
@@ -46,7 +45,7 @@ impl Stolen {
     }
 }
 
-/// The overlap is least with the stolen time at one of the two ends of the stretch.
+/// The overlap is least with the steal at one end of the stretch.
 fn least_overlap(stretch: &Stretch, from_ns: i64, to_ns: i64) -> i64 {
     let (since, until) = (stretch.since_ns, stretch.until_ns);
     let taken = stretch.stolen_ns.min(until.saturating_sub(since));
@@ -68,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_within_is_set_aside_whole() {
+    fn steal_within_an_exchange_is_set_aside_whole() {
         let stolen = Stolen::new(&[stretch(0, 110, 190, 70)]);
         assert_eq!(stolen.within(100, 200), 70);
         assert_eq!(stolen.within(0, 100), 0);
@@ -76,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_across_a_border_is_set_aside_only_where_it_is_certain() {
+    fn steal_across_a_border_is_set_aside_only_where_certain() {
         // 70 somewhere in 80..180: at least 50 of them after 100, at least 50 before 160.
         let stolen = Stolen::new(&[stretch(0, 80, 180, 70)]);
         assert_eq!(stolen.within(100, 200), 50);
@@ -87,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn of_processors_the_one_that_lost_most_counts() {
+    fn the_cpu_that_lost_most_counts() {
         let stolen = Stolen::new(&[
             stretch(0, 150, 160, 10),
             stretch(0, 110, 120, 5),

@@ -1,20 +1,19 @@
-//! Tables of text, as plain as they can be: columns of one width, two spaces between, no lines.
+//! Plain text tables: aligned columns, two spaces between, no lines.
 
 use std::fmt::Write;
 
 use anstyle::Style;
 use latlab_model::diagnostic::plain_line;
 
-use crate::terminal::{Look, WIDTH};
+use crate::style::{Look, WIDTH};
 
-/// On which side of its column a text stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Align {
     Left,
     Right,
 }
 
-/// The first column gives way to this width when the whole is too wide: `container !`.
+/// The first column is never narrower when the whole is too wide: `container !`.
 const NAME_WIDTH: usize = 11;
 
 /// A table being filled.
@@ -50,7 +49,7 @@ impl Table {
         let mut out = self.line(&titles, &widths, look, Some(Style::new().dimmed()), true);
         for (texts, style) in &self.rows {
             let mut texts = texts.clone();
-            // A name that does not fit stands on a line of its own: shortened, two could look alike.
+            // A name that is too long stands on a separate line: shortened, two could look alike.
             if let Some(name) = texts.first_mut().filter(|name| length(name) > widths[0]) {
                 let _ = writeln!(out, "{INDENT}{}", std::mem::take(name));
             }
@@ -59,7 +58,7 @@ impl Table {
         out
     }
 
-    /// As wide as the widest text; the first column gives way when the whole is too wide.
+    /// Each column has the width of its widest text; the first gives way when the whole is too wide.
     fn widths(&self) -> Vec<usize> {
         let widest = |column: usize| {
             let texts = self.rows.iter().filter_map(|(texts, _)| texts.get(column));
@@ -138,14 +137,15 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// A line of CSV (RFC 4180): quoted where it must be. A text that a spreadsheet would take for a formula
-/// begins with an apostrophe (OWASP, CSV injection); numbers stay as they are.
+/// A line of CSV (RFC 4180), quoted where needed. A text that a spreadsheet would take for a formula begins
+/// with an apostrophe (OWASP, CSV injection); numbers stay as they are.
 pub fn csv_row<S: AsRef<str>>(fields: &[S]) -> String {
     let quote = |field: &str| {
         let formula = field.starts_with(['=', '+', '-', '@', '\t', '\r']);
-        let text = match formula && field.parse::<f64>().is_err() {
-            true => format!("'{field}"),
-            false => field.to_owned(),
+        let text = if formula && field.parse::<f64>().is_err() {
+            format!("'{field}")
+        } else {
+            field.to_owned()
         };
         let field = text.as_str();
         if field.contains([',', '"', '\n', '\r']) {

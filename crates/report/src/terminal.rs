@@ -1,7 +1,7 @@
 //! The summary as a table for people, at most 100 columns wide, and as CSV for programs.
 //!
-//! A latency cell shows its median with the 95 % interval, the tail as far as the samples carry it,
-//! and what follows from the comparison. Where a number is missing, the table says why.
+//! A latency cell shows its median with the 95 % interval, the tail as far out as the samples suffice, and
+//! the verdict. Where a number is missing, the table gives the reason.
 
 use std::fmt::Write;
 
@@ -11,41 +11,14 @@ use latlab_model::results::{
 };
 
 use crate::stats::SIGNIFICANCE;
+pub use crate::style::Look;
+use crate::style::WIDTH;
 use crate::table::{Align, Table, wrap};
 use crate::text::{count, nanos, percentile, plural, ratio, with_interval};
-
-/// Columns of the output.
-pub const WIDTH: usize = 100;
 
 /// Percentiles of the table beyond the median.
 const TAIL: [f64; 3] = [0.99, 0.999, 0.9999];
 
-/// How to write.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Look {
-    /// With colours: for a terminal, unless the user asked for none.
-    pub colour: bool,
-}
-
-impl Look {
-    pub(crate) fn paint(self, style: Style, text: &str) -> String {
-        if self.colour && !text.is_empty() {
-            format!("{style}{text}{style:#}")
-        } else {
-            text.to_owned()
-        }
-    }
-
-    fn dim(self, text: &str) -> String {
-        self.paint(Style::new().dimmed(), text)
-    }
-
-    pub(crate) fn bold(self, text: &str) -> String {
-        self.paint(Style::new().bold(), text)
-    }
-}
-
-/// The whole summary.
 pub fn render(summary: &Summary, look: Look) -> String {
     let mut out = heading(summary, look);
     for group in &summary.groups {
@@ -63,8 +36,8 @@ pub fn render(summary: &Summary, look: Look) -> String {
     out
 }
 
-/// For each device between taps: how much of its slow packets' time is explained, by what most of all,
-/// and what the taps themselves show.
+/// For each device between taps: the explained share of its slow packets' time, the main cause, and the taps'
+/// own error.
 fn tails(summary: &Summary, look: Look) -> String {
     let mut table = Table::new(&[
         ("slowest", Align::Left),
@@ -101,9 +74,10 @@ fn tails(summary: &Summary, look: Look) -> String {
             None,
         );
     }
-    match summary.tails.is_empty() {
-        true => String::new(),
-        false => format!("\n{}", table.render(look)),
+    if summary.tails.is_empty() {
+        String::new()
+    } else {
+        format!("\n{}", table.render(look))
     }
 }
 
@@ -120,7 +94,7 @@ fn heading(summary: &Summary, look: Look) -> String {
         plural(host.cores as usize, "core"),
         host.kernel
     );
-    // A study without VMs does not ask how they would run.
+    // A study without VMs does not mention acceleration.
     let mut nodes = summary.topologies.iter().flat_map(|t| &t.nodes);
     if nodes.any(|node| node.kind == "vm") {
         let _ = write!(machine, " · VMs by {}", host.acceleration);
@@ -216,8 +190,7 @@ fn latency_table(rows: &[Row<'_>], look: Look) -> String {
     table.render(look) + &look.dim(&legend(rows, starved)) + &tail_table(rows, look)
 }
 
-/// What lies beyond the median, against the baseline's. Of many cells, those where nothing differs are only
-/// named.
+/// Comparisons beyond the median with the baseline. Of many cells, those without a difference are only named.
 fn tail_table(rows: &[Row<'_>], look: Look) -> String {
     let mut table = Table::new(&[
         ("tails", Align::Left),
@@ -265,7 +238,7 @@ fn tail_table(rows: &[Row<'_>], look: Look) -> String {
     out
 }
 
-/// Groups of more cells leave out what shows no difference.
+/// Larger groups leave out rows without a difference.
 const MANY: usize = 8;
 
 fn differs(tail: &TailRatio) -> bool {
@@ -321,7 +294,7 @@ fn name(cell: &Cell) -> String {
     format!("{}{emulated}{overloaded}", cell.label)
 }
 
-/// What the marks of a table mean, as far as it has any.
+/// Legend of the marks in a table.
 fn legend(rows: &[Row<'_>], starved: bool) -> String {
     let marks = [
         (
@@ -363,7 +336,7 @@ fn comparison(comparison: Option<&Comparison>) -> [String; 2] {
     let shown = ratio_with(comparison.ratio, comparison.ratio_ci95);
     let is_one_in = |(low, high): (f64, f64)| low <= 1.0 && high >= 1.0;
     let words = match comparison.verdict {
-        // Beyond chance alone, but not as one of as many as were made.
+        // Beyond chance alone, but not after correction for the number of comparisons.
         Verdict::NoDifference if !comparison.ratio_ci95.is_none_or(is_one_in) => "not proven",
         other => verdict(other),
     };

@@ -1,6 +1,6 @@
 //! Numbers and lists as people read them.
 
-/// A quantity with its interval, the unit said once: `22.0 Gbit/s [21.3, 22.7]`.
+/// A quantity with its interval, the unit once: `22.0 Gbit/s [21.3, 22.7]`.
 pub fn with_interval(value: f64, interval: Option<(f64, f64)>, unit: &str) -> String {
     let shown = quantity(value, unit);
     let Some((low, high)) = interval else {
@@ -23,7 +23,7 @@ pub fn nanos(ns: f64) -> String {
 pub fn quantity(value: f64, unit: &str) -> String {
     if let Some(units) = units(unit) {
         let (name, size) = pick(value, units);
-        // Rounded before it is scaled, as the unit was picked.
+        // Rounded before scaling, as the unit was picked.
         return format!("{} {name}", digits(three_digits(value) / size));
     }
     match unit {
@@ -49,7 +49,7 @@ pub fn digits(value: f64) -> String {
     format!("{rounded:.places$}")
 }
 
-/// A ratio: three significant digits, two below a tenth, where nobody reads a third.
+/// A ratio: three significant digits, two below a tenth, where a third tells nothing.
 pub fn ratio(value: f64) -> String {
     if value.abs() < 0.1 {
         // Leading zeros would make the narrowest numbers the widest.
@@ -120,8 +120,7 @@ fn units(unit: &str) -> Option<&'static [(&'static str, f64)]> {
     }
 }
 
-/// The largest unit that leaves at least one before the point; by the value as it will be shown, so
-/// that 999.9 ns is 1.00 µs.
+/// The largest unit with at least one before the point, by the rounded value, so that 999.9 ns is 1.00 µs.
 fn pick(value: f64, units: &'static [(&'static str, f64)]) -> (&'static str, f64) {
     let fits = |unit: &&(&str, f64)| three_digits(value).abs() >= unit.1;
     *units.iter().rev().find(fits).unwrap_or(&units[0])

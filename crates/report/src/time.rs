@@ -1,5 +1,5 @@
-//! Reading a moment in time as the documents write it (RFC 3339). A run has a handful of them and
-//! needs nothing else of a calendar.
+//! Parses timestamps as the documents write them (RFC 3339). A run has a handful of them and needs no
+//! calendar library.
 
 /// Seconds since 1970-01-01T00:00:00Z; `None` when the text is not a time.
 pub(crate) fn unix_seconds(text: &str) -> Option<f64> {

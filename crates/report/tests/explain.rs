@@ -1,4 +1,4 @@
-//! From saved tables to the answer: the same whoever asks, and nothing said that is not known.
+//! From saved tables to the answer: deterministic, with no claim beyond the record.
 
 mod synthetic;
 
@@ -11,7 +11,7 @@ use synthetic::{Plan, Scratch};
 
 const HOG_NS: (u64, u64) = (5_000_000, 6_000_000);
 
-/// A forwarder on processor 1 that another task keeps from running for a millisecond.
+/// A forwarder on CPU 1 that another task delays for a millisecond.
 fn passages() -> Vec<Passage> {
     let mut free = 0;
     let packet = |sequence: u32| {
@@ -101,7 +101,7 @@ fn hog() -> [Event; 2] {
 }
 
 #[test]
-fn who_had_the_processor_is_named_and_owns_the_tail() {
+fn the_task_that_had_the_cpu_is_named_and_owns_the_tail() {
     let scratch = Scratch::new("explain-hog");
     let run = traced(&scratch, &hog());
     let all = explain(&run, &Choice::default()).unwrap();
@@ -113,14 +113,14 @@ fn who_had_the_processor_is_named_and_owns_the_tail() {
     assert_eq!(json["worst"][0]["first"], "waiting for a CPU: hog");
     assert_eq!(json["worst"][0]["latency_ns"], 1_004_000);
     assert_eq!(json["worst"].as_array().unwrap().len(), 5);
-    // Asked again, the same.
+    // Repeated, the same.
     let again = explain(&run, &Choice::default()).unwrap();
     assert_eq!(terminal::render(&again[0], 3), text);
 }
 
-/// What was seen underneath the kernel is in the trial's record, and that is enough elsewhere.
+/// Periodic interruptions are in the trial's record, so another machine sees them too.
 #[test]
-fn what_is_underneath_is_named_from_the_record_and_noted() {
+fn periodic_stalls_are_named_from_the_record_and_noted() {
     let scratch = Scratch::new("explain-hwlat");
     let run = traced(&scratch, &[switch(1, 0, 100, "forwarder")]);
     let number = run.read_manifest().unwrap().order[0].trial;
@@ -198,10 +198,10 @@ fn the_timeline_has_every_packet_whole() {
     let packets = events.iter().filter(|e| e["args"]["seq"].is_u64()).count();
     assert_eq!(packets, 2000);
     assert!(named("waiting for a CPU: hog") > 10);
-    assert_eq!(named("hog (200)"), 1, "on its processor");
+    assert_eq!(named("hog (200)"), 1, "on its CPU");
 }
 
-/// Every block says its length twice, and they are all there is.
+/// Every block has its length at both ends, and there is nothing in between.
 #[test]
 fn the_capture_is_pcapng() {
     let scratch = Scratch::new("explain-pcapng");
@@ -221,7 +221,7 @@ fn the_capture_is_pcapng() {
     assert_eq!(kinds.iter().filter(|&&kind| kind == 6).count(), 4000);
 }
 
-/// Taps on several processors number packets almost, but not quite, in the order of their time.
+/// Taps on several CPUs number packets almost, but not quite, in the order of their time.
 #[test]
 fn packets_out_of_order_are_explained_alike() {
     let scratch = Scratch::new("explain-shuffled");
@@ -239,7 +239,7 @@ fn packets_out_of_order_are_explained_alike() {
     assert_eq!(whole(), sorted);
 }
 
-/// Makes the run one of so many times the packets, one copy behind the other.
+/// Multiplies the packets of a run, one copy behind the other.
 fn lengthen(run: &RunDir, copies: u32) {
     let number = run.read_manifest().unwrap().order[0].trial;
     let path = run.root().join(RunDir::passages_name(number));
@@ -260,7 +260,7 @@ fn lengthen(run: &RunDir, copies: u32) {
     writer.finish().unwrap();
 }
 
-/// Ten times the packets, the same number of them explained: the page grows by nothing.
+/// Ten times the packets, the same number of them explained: the page does not grow.
 #[test]
 fn the_page_does_not_grow_with_the_packets() {
     let scratch = Scratch::new("explain-size");
@@ -277,7 +277,7 @@ fn the_page_does_not_grow_with_the_packets() {
     assert!(many < some + some / 4, "{some} bytes, then {many}");
 }
 
-/// Of a tail of more packets than are explained, the percentile is told and not the least slow of those.
+/// If a tail has more packets than are explained, its percentile is printed, and not the fastest of those.
 #[test]
 fn a_tail_of_more_packets_than_are_explained_is_said_to_be_one() {
     let scratch = Scratch::new("explain-part");
@@ -295,6 +295,6 @@ fn a_tail_of_more_packets_than_are_explained_is_said_to_be_one() {
     let text = terminal::render(&all[0], 0);
     let said = text.matches("6000 packets, of which only the 5000 slowest are explained");
     assert_eq!(said.count(), 1, "{text}");
-    // The others have their causes.
+    // The other packets have their causes.
     assert_eq!(text.matches("first of").count(), blames.len() - 1);
 }

@@ -1,5 +1,5 @@
-//! A run directory that others may write, with links, pipes and second names where latlab as root writes and
-//! reads: nothing outside of it is changed or read, and nothing is waited for.
+//! A run directory that other users may write, with links, pipes and second names where latlab as root writes
+//! and reads: nothing outside of it is changed or read, and no pipe blocks.
 
 mod synthetic;
 
@@ -15,7 +15,7 @@ use synthetic::{Plan, Scratch};
 
 const KEPT: &str = "only root may write this";
 
-/// A run, and a file beside it that is not its own.
+/// A run, and a file outside of it.
 struct Bench {
     scratch: Scratch,
     run: RunDir,
@@ -63,9 +63,10 @@ fn links_in_the_place_of_results_and_of_their_temporary_files_are_replaced_not_f
         let plant = |name: &str| {
             let path = bench.path(name);
             fs::remove_file(&path).ok();
-            match hard {
-                true => fs::hard_link(&bench.victim, &path).unwrap(),
-                false => symlink(&bench.victim, &path).unwrap(),
+            if hard {
+                fs::hard_link(&bench.victim, &path).unwrap();
+            } else {
+                symlink(&bench.victim, &path).unwrap();
             }
         };
         results
@@ -81,7 +82,7 @@ fn links_in_the_place_of_results_and_of_their_temporary_files_are_replaced_not_f
         bench.run.write_manifest(&manifest).unwrap();
         conclude(&bench.run).unwrap();
         bench.assert_kept();
-        // What a run writes once, and what may be left of it.
+        // Files that a run writes once, and those that an interrupted write may leave.
         for name in ["study.yaml", ".reserve", "trials/0001/samples.parquet"] {
             plant(name);
             bench.run.write(name, b"new").unwrap();
@@ -141,7 +142,7 @@ fn a_run_directory_that_is_a_link_is_refused_and_one_that_is_swapped_stays_the_o
 }
 
 #[test]
-fn what_a_run_names_is_read_from_inside_of_it_and_a_pipe_is_not_waited_for() {
+fn files_are_read_inside_the_run_directory_and_pipes_do_not_block() {
     let bench = Bench::new("outside");
     let samples = bench.path("trials/0001/samples.parquet");
     let outside = bench.scratch.path().join("samples.parquet");

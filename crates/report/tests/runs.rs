@@ -1,4 +1,4 @@
-//! Whole run directories: what is concluded from them, also when they are damaged.
+//! Whole run directories and their summaries, also of damaged ones.
 
 mod synthetic;
 
@@ -433,7 +433,7 @@ fn the_same_study_run_again_agrees() {
 fn a_slower_second_run_is_found() {
     let scratch = Scratch::new("slower");
     let one = analyse(&Plan::small().write(scratch.path().join("one"))).unwrap();
-    // The same cells, but measured over links that are slower by a third and more.
+    // The same cells over links that are slower by a third and more.
     let plan = Plan {
         links: vec!["nat"],
         kinds: vec!["native", "container"],
@@ -464,7 +464,7 @@ fn a_slower_second_run_is_found() {
     );
 }
 
-/// Calls one level by the name of another, in all documents of a run.
+/// Renames a level in all documents of a run.
 fn rename_levels(run: &RunDir, from: &str, to: &str) {
     let (from, to) = (format!("link={from}"), format!("link={to}"));
     let numbers: Vec<u32> = run
@@ -568,10 +568,10 @@ fn trials_that_disagree_are_named() {
     assert_eq!(note.cells, [CELL]);
 }
 
-/// What the slowest exchanges take beyond this is made stolen time.
+/// Latency of the slowest exchanges beyond this becomes stolen time.
 const LIMIT_NS: i64 = 13_000;
 
-/// Takes the excess of the slowest exchanges away as stolen, in all trials of some cells.
+/// Marks the excess of the slowest exchanges as stolen, in all trials of some cells.
 fn steal_from_the_slowest(run: &RunDir, cells: &[&str]) {
     let planned = run.read_manifest().unwrap().order;
     for planned in planned.iter().filter(|p| cells.contains(&p.cell.as_str())) {
@@ -624,7 +624,7 @@ fn stolen_time_is_set_aside_beside_the_plain_figures() {
         let (was, is) = (was.latency.unwrap(), is.latency.unwrap());
         assert_eq!((was.sd_ns, &was.quantiles), (is.sd_ns, &is.quantiles));
         let aside = is.steal_aside.unwrap();
-        // Recomputed from the samples: what was over the limit is at it now.
+        // Recomputed from the samples: values over the limit are at it now.
         let order = run.read_manifest().unwrap().order;
         let trials = order.iter().filter(|planned| planned.cell == id);
         let raw: Vec<i64> = trials

@@ -1,9 +1,9 @@
-//! What `samples.parquet` contains: the row, the schema, the errors.
+//! The format of `samples.parquet`: row, schema, errors.
 //!
-//! All columns are 64-bit integers of nanoseconds or counts, so that pandas, DuckDB, R and Julia
-//! read them without a word of explanation. `seq`, `intended_ns` and `sent_ns` are always known;
-//! the other three are null where a packet or an answer never came. Columns are delta-encoded: time
-//! stamps and sequence numbers grow steadily, so a row costs about 4 to 10 bytes instead of 48.
+//! All columns are 64-bit integers of nanoseconds or counts, so that pandas, DuckDB, R and Julia read them
+//! without explanation. `seq`, `intended_ns` and `sent_ns` are always known; the other three are null where a
+//! packet or a response never came. Columns are delta-encoded: timestamps and sequence numbers grow steadily,
+//! so a row costs about 4 to 10 bytes instead of 48.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use parquet::schema::types::{Type, TypePtr};
 /// Columns that are never null; the rest of [`SAMPLE_COLUMNS`] is null for a lost sample.
 pub(crate) const REQUIRED_COLUMNS: usize = 3;
 
-/// Rows that are held in memory at once, by the writer (one row group) and by the reader (one
-/// batch): 6 columns of 8 bytes, so about 6 MB whatever the length of the measurement.
+/// Rows in memory at once, of the writer (one row group) and of the reader (one batch): 6 columns of 8 bytes,
+/// so about 6 MB for a measurement of any length.
 pub(crate) const ROWS_AT_ONCE: usize = 1 << 17;
 
-/// Key and value in the file's metadata that say whose file this is.
+/// Key and value in the file's metadata that mark latlab's files.
 pub(crate) const FORMAT_KEY: &str = "latlab.format";
 pub(crate) const FORMAT: &str = "latlab.samples/1";
 
@@ -28,13 +28,12 @@ pub(crate) const FORMAT: &str = "latlab.samples/1";
 /// sender's clock, see [`SAMPLE_COLUMNS`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// Counts from 0 in the order of sending.
+    /// From 0 in the order of sending.
     pub seq: u64,
-    /// When it was due.
+    /// Scheduled time.
     pub intended_ns: i64,
-    /// When it was sent.
     pub sent_ns: i64,
-    /// When it, or its answer, arrived.
+    /// Arrival of the packet, or of the response.
     pub received_ns: Option<i64>,
     /// `received - sent` for request/response, `received - intended` for an open-loop packet.
     pub latency_ns: Option<i64>,
@@ -42,54 +41,29 @@ pub struct Sample {
     pub arrival: Option<i64>,
 }
 
-/// Why samples could not be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum SamplesError {
-    /// The file could not be opened, made or flushed.
     #[error("cannot {action} {path}")]
     Io {
         /// `create`, `open`, `flush`.
         action: &'static str,
-        /// The file.
         path: PathBuf,
-        /// The system's answer.
         source: std::io::Error,
     },
     /// Writing failed part-way (a full disk, most often).
     #[error("cannot write samples to {path}")]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// What Parquet says.
-        source: ParquetError,
-    },
+    Write { path: PathBuf, source: ParquetError },
     /// The file is not Parquet, was cut short (its footer is written last), or is damaged.
     #[error("cannot read samples of {path}: the file is truncated or damaged")]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// What Parquet says.
-        source: ParquetError,
-    },
-    /// It is a Parquet file of something else.
+    Damaged { path: PathBuf, source: ParquetError },
+    /// Another Parquet file.
     #[error("{path} holds no samples: {what}")]
-    Foreign {
-        /// The file.
-        path: PathBuf,
-        /// What differs.
-        what: String,
-    },
+    Foreign { path: PathBuf, what: String },
     /// A sequence number or arrival beyond what a signed 64-bit column can hold.
     #[error("cannot write sample {seq} to {path}: out of range")]
-    Range {
-        /// The file.
-        path: PathBuf,
-        /// The sample.
-        seq: u64,
-    },
+    Range { path: PathBuf, seq: u64 },
 }
 
-/// The schema of a new file.
 pub(crate) fn schema() -> Result<TypePtr, ParquetError> {
     let fields = SAMPLE_COLUMNS
         .iter()

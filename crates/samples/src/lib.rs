@@ -1,8 +1,8 @@
 //! The files of a run directory: raw samples as Parquet, documents as JSON, checksums over both.
 //!
-//! They have a crate of their own because two sides that must not know each other share them:
-//! `measure` writes a run directory, `report` reads it. Nothing here concludes anything. The shapes
-//! of the documents are in [`latlab_model::results`]; here are the bytes and the paths.
+//! A crate below `measure`, which writes a run directory, and `report`, which reads it, so that neither knows
+//! the other. No conclusions are drawn here. The formats of the documents are in [`latlab_model::results`];
+//! here are the bytes and the paths.
 
 mod format;
 mod place;

@@ -1,7 +1,7 @@
-//! A file of a run directory, reached from the directory's own descriptor: whoever may write the directory,
-//! or one above it, can put symbolic links, pipes and other directories in the way of a latlab that runs as
-//! root (CWE-59). What is written is a new file in a directory that no link led to; what is read is a regular
-//! file that no link leads out of (openat2(2), RESOLVE_BENEATH).
+//! Files of a run directory, opened relative to the directory's descriptor. A user who may write the
+//! directory, or one above it, can plant symbolic links, pipes and other directories against a latlab that
+//! runs as root (CWE-59). Therefore files are created anew in a directory that no link led to, and only
+//! regular files are read, which no link leads out of (openat2(2), RESOLVE_BENEATH).
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -12,13 +12,13 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-/// Attempts to make a file whose name others take again and again.
+/// Attempts to create a file under a name that is taken again and again.
 const MAX_ATTEMPTS: usize = 100;
 
-/// Where a file is.
+/// The place of a file.
 #[derive(Debug, Clone)]
 pub struct Place {
-    /// The run directory, and the name from there; none for a path that a person named.
+    /// The run directory, with the name relative to it; `None` for a path from the user.
     below: Option<(Arc<OwnedFd>, PathBuf)>,
     path: PathBuf,
 }
@@ -31,18 +31,16 @@ impl Place {
         }
     }
 
-    /// For messages.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Opens it for reading.
     pub(crate) fn open(&self) -> io::Result<File> {
         let Some((directory, name)) = &self.below else {
             return File::open(&self.path);
         };
-        // Not blocking: a pipe without a writer would hold this process for ever.
+        // Not blocking: a pipe without a writer would block for ever.
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         let file = rustix::fs::openat2(directory, name, flags, Mode::empty(), beneath)?;
@@ -53,7 +51,7 @@ impl Place {
         }
     }
 
-    /// Makes it anew, in place of what is there.
+    /// Creates the file, replacing an existing one.
     pub(crate) fn create(&self) -> io::Result<File> {
         match self.parent()? {
             Some((parent, name)) => create(&parent, &name),
@@ -61,7 +59,7 @@ impl Place {
         }
     }
 
-    /// Replaces it in one step: readers see the old contents or the new, also after a power failure.
+    /// Replaces the file atomically: readers see the old contents or the new, also after a power failure.
     pub(crate) fn replace(&self, contents: &[u8]) -> io::Result<()> {
         let (parent, name) = match self.parent()? {
             Some(found) => found,
@@ -82,13 +80,12 @@ impl Place {
         };
         let written = write();
         if written.is_err() {
-            // Best effort: the write has failed, and what it left is of no use.
+            // Best effort: the write has failed, and its remains are of no use.
             let _ = rustix::fs::unlinkat(&parent, &beside, AtFlags::empty());
         }
         written
     }
 
-    /// Removes it.
     pub(crate) fn remove(&self) -> io::Result<()> {
         match self.parent()? {
             Some((parent, name)) => {
@@ -98,7 +95,7 @@ impl Place {
         }
     }
 
-    /// The directory that it is in, opened, and its name there.
+    /// The file's directory, opened, and its name there.
     fn parent(&self) -> io::Result<Option<(OwnedFd, PathBuf)>> {
         let Some((directory, name)) = &self.below else {
             return Ok(None);
@@ -110,7 +107,7 @@ impl Place {
 }
 
 impl From<PathBuf> for Place {
-    /// As a person named it.
+    /// The user's path.
     fn from(path: PathBuf) -> Self {
         Self { below: None, path }
     }
@@ -158,7 +155,7 @@ fn file_name(path: &Path) -> io::Result<PathBuf> {
     name.ok_or_else(|| io::ErrorKind::InvalidInput.into())
 }
 
-/// Never through a name that is there: a link would lead elsewhere, a second name of a file change it.
+/// Never through an existing name: a link would lead elsewhere, and a hard link change another file.
 fn create(parent: &OwnedFd, name: &Path) -> io::Result<File> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     for _ in 0..MAX_ATTEMPTS {

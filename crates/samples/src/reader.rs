@@ -1,8 +1,7 @@
 //! Reads `samples.parquet` as a stream of batches of bounded size.
 //!
-//! A run directory may come from another machine, by mail, or from a disk that filled up: what is
-//! wrong with the file is an error that names it, never a panic and never a guess. Files of other
-//! writers are welcome as long as they have the columns.
+//! A run directory may come from another machine, by mail, or from a full disk. Damage is an error that names
+//! the file, never a panic or a guess. Files of other writers are accepted if they have the columns.
 
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,11 +17,11 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use crate::format::{REQUIRED_COLUMNS, ROWS_AT_ONCE, Sample, SamplesError};
 use crate::place::Place;
 
-/// Reads one `samples.parquet`.
+/// Reader of one `samples.parquet`.
 pub struct SampleReader {
     path: PathBuf,
     file: SerializedFileReader<File>,
-    /// Where each of [`SAMPLE_COLUMNS`] is in this file.
+    /// Position of each of [`SAMPLE_COLUMNS`] in this file.
     positions: [usize; 6],
     rows: u64,
     next_group: usize,
@@ -36,7 +35,7 @@ struct Group {
 }
 
 impl SampleReader {
-    /// Opens the file and checks that it has the columns.
+    /// Opens the file and checks its columns.
     ///
     /// # Errors
     /// When it is missing, truncated, damaged, or holds something else.
@@ -71,17 +70,16 @@ impl SampleReader {
         })
     }
 
-    /// Number of samples, by the file's own word.
+    /// Number of samples, by the file's metadata.
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// The file being read.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Replaces the contents of `batch` by the next samples; false, and an empty batch, at the end.
+    /// Replaces the contents of `batch` by the next samples; false, with an empty batch, at the end.
     ///
     /// # Errors
     /// When the file is damaged from here on.
@@ -94,7 +92,7 @@ impl SampleReader {
         })
     }
 
-    /// Reads all the rest into memory; for tests and small files.
+    /// Reads the remaining samples into memory; for tests and small files.
     ///
     /// # Errors
     /// As [`SampleReader::next_batch`].
@@ -157,7 +155,7 @@ impl Group {
     }
 }
 
-/// Puts one column's values into the rows; nulls have a level of 0 and no value.
+/// Stores one column's values in the rows; nulls have a level of 0 and no value.
 fn place(
     index: usize,
     batch: &mut [Sample],
@@ -220,9 +218,9 @@ fn damaged(what: &str) -> ParquetError {
     ParquetError::General(what.to_owned())
 }
 
-/// Runs a piece of the Parquet library on outside data. Its decoders trust what the footer says
-/// and panic on some damaged files (parquet 59: a column chunk of negative length, found by the test
-/// below); such a panic means no more than "damaged".
+/// Runs a decoder of the Parquet library on outside data. It trusts the footer and panics on some damaged
+/// files (parquet 59: a column chunk of negative length, found by the test below); such a panic counts as
+/// "damaged".
 pub(crate) fn guarded<T>(
     read: impl FnOnce() -> Result<T, ParquetError>,
 ) -> Result<T, ParquetError> {
@@ -236,7 +234,7 @@ mod tests {
     use crate::SampleWriter;
     use crate::scratch::Scratch;
 
-    /// Every seventh is lost; arrival is not the order of sending.
+    /// Every seventh is lost; arrival differs from the order of sending.
     fn some(count: u64) -> Vec<Sample> {
         let sample = |seq: u64| {
             let due = seq as i64 * 1_000_003;
@@ -260,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_across_row_groups() {
+    fn samples_are_read_back_across_row_groups() {
         let scratch = Scratch::new("round");
         let path = scratch.path().join("samples.parquet");
         let samples = some(2 * ROWS_AT_ONCE as u64 + 17);
@@ -341,7 +339,7 @@ mod tests {
                 let mut bytes = whole.clone();
                 bytes[position] ^= flip;
                 std::fs::write(&path, &bytes).unwrap();
-                // A flipped bit of a value is for the checksums to find.
+                // A flipped bit of a value is left to the checksums.
                 let _ = SampleReader::open(&path).and_then(SampleReader::read_all);
             }
         }

@@ -1,8 +1,8 @@
 //! A run directory: its paths, its documents, its checksums. The layout is described in
 //! [`latlab_model::results`].
 //!
-//! Documents are replaced atomically (written beside, made durable, renamed), so that a run killed
-//! at any moment leaves each of them whole or absent, and a reader never sees half of one.
+//! Documents are replaced atomically (written beside, made durable, renamed). A run killed at any moment
+//! leaves each of them whole or absent, and a reader never sees half of one.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,86 +20,63 @@ use sha2::{Digest, Sha256};
 
 use crate::place::{Place, directory_below};
 
-/// A document is read whole; a run of a day has one of some hundred MiB.
+/// Limit of a document, which is read whole; that of a run of a day has some hundred MiB.
 const MAX_DOCUMENT_BYTES: u64 = 1 << 30;
 
-/// Why a run directory could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum RunDirError {
     /// There is no `manifest.json`.
     #[error("{path} is not a run directory: it has no manifest.json")]
     NotARun {
-        /// The directory that was named.
+        /// The directory from the user.
         path: PathBuf,
     },
-    /// There is something already.
+    /// The directory exists.
     #[error("{path} is there already")]
-    Taken {
-        /// The directory.
-        path: PathBuf,
-    },
-    /// A symbolic link in the place of a run directory: it could be made to lead elsewhere at any time.
+    Taken { path: PathBuf },
+    /// A symbolic link instead of a run directory: it could be redirected at any time.
     #[error("{path} is a symbolic link: name the run directory itself")]
-    Link {
-        /// The link.
-        path: PathBuf,
-    },
-    /// Somebody put another directory into the place of the one that was just made.
-    #[error("{path} was made for a run, and belongs to somebody else now")]
-    Swapped {
-        /// The directory.
-        path: PathBuf,
-    },
-    /// The system refused.
+    Link { path: PathBuf },
+    /// The directory that was just created has been replaced by another.
+    #[error("{path} was made for a run, and another directory has taken its place")]
+    Swapped { path: PathBuf },
     #[error("cannot {action} {path}")]
     Io {
         /// `create`, `read`, `write`, `list`.
         action: &'static str,
-        /// File or directory.
         path: PathBuf,
-        /// The system's answer.
         source: io::Error,
     },
-    /// A document is not what it should be.
+    /// A document cannot be parsed.
     #[error("cannot read {path}: not a {what} ({source})")]
     Malformed {
-        /// The file.
         path: PathBuf,
         /// `manifest`, `trial`, `summary`.
         what: &'static str,
-        /// What is wrong, with line and column.
+        /// The parser's message, with line and column.
         source: serde_json::Error,
     },
     /// A document of another version or kind.
     #[error("cannot read {path}: its format is {found:?}, this latlab reads {expected:?}")]
     Format {
-        /// The file.
         path: PathBuf,
-        /// What it says.
         found: String,
-        /// What is understood.
         expected: &'static str,
     },
     /// A document names a file outside the run directory.
     #[error("{path} names {named:?}, which is not inside the run directory")]
-    Outside {
-        /// The document.
-        path: PathBuf,
-        /// What it names.
-        named: String,
-    },
+    Outside { path: PathBuf, named: String },
 }
 
-/// What became of a file since its checksum was taken.
+/// Difference of a file from its checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Damage {
-    /// It is gone or cannot be read.
+    /// The file is missing or unreadable.
     Missing,
-    /// Its bytes are others.
+    /// The contents differ.
     Changed,
 }
 
-/// A run directory on disk.
 #[derive(Debug, Clone)]
 pub struct RunDir {
     root: PathBuf,
@@ -107,7 +84,7 @@ pub struct RunDir {
 }
 
 impl RunDir {
-    /// Makes a new one (the parents too).
+    /// Creates a run directory and its parents.
     ///
     /// # Errors
     /// When something is there already, or the system refuses.
@@ -136,7 +113,7 @@ impl RunDir {
         Ok(run)
     }
 
-    /// Opens one that is there.
+    /// Opens an existing run directory.
     ///
     /// # Errors
     /// When it has no manifest.
@@ -166,7 +143,7 @@ impl RunDir {
     }
 
     fn at(root: PathBuf) -> Result<Self, RunDirError> {
-        // Without a slash at the end, which would follow a link.
+        // Without a trailing slash, which would follow a link.
         let plain: PathBuf = root.components().collect();
         if fs::symlink_metadata(&plain).is_ok_and(|found| found.is_symlink()) {
             return Err(RunDirError::Link { path: root });
@@ -191,7 +168,7 @@ impl RunDir {
         Place::new(&self.directory, &self.root, name)
     }
 
-    /// Makes a file anew.
+    /// Creates a file, replacing an existing one.
     ///
     /// # Errors
     /// When the disk does not take it.
@@ -205,7 +182,6 @@ impl RunDir {
         })
     }
 
-    /// Removes a file.
     ///
     /// # Errors
     /// When it is not there, or the system refuses.
@@ -213,7 +189,7 @@ impl RunDir {
         self.place(name).remove()
     }
 
-    /// Makes a directory, unless it is there.
+    /// Creates a directory, unless it exists.
     fn make_dir(&self, name: &str) -> Result<(), RunDirError> {
         let parent = Path::new(name)
             .parent()
@@ -222,7 +198,7 @@ impl RunDir {
         let made = parent.and_then(|parent| {
             let last = Path::new(name).file_name().unwrap_or_default();
             match rustix::fs::mkdirat(&parent, last, Mode::from_raw_mode(0o777)) {
-                // What is there instead of a directory is found by who writes into it.
+                // Any other kind of file fails the first write into it.
                 Ok(()) | Err(Errno::EXIST) => Ok(()),
                 Err(errno) => Err(errno.into()),
             }
@@ -234,7 +210,6 @@ impl RunDir {
         })
     }
 
-    /// The directory.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -264,12 +239,12 @@ impl RunDir {
         self.root.join(Self::samples_name(trial))
     }
 
-    /// The same relative to the run directory: what belongs into [`Trial::samples`].
+    /// The name relative to the run directory, as in [`Trial::samples`].
     pub fn samples_name(trial: u32) -> String {
         format!("{}/samples.parquet", trial_name(trial))
     }
 
-    /// Name of a trial's packets' ways, relative to the run directory.
+    /// Name of the table of a trial's passages, relative to the run directory.
     pub fn passages_name(trial: u32) -> String {
         format!("{}/passages.parquet", trial_name(trial))
     }
@@ -328,7 +303,7 @@ impl RunDir {
         write_json(self.place("manifest.json"), manifest)
     }
 
-    /// Reads a trial's record; `None` when the trial never got as far.
+    /// Reads a trial's record; `None` if the trial has none.
     ///
     /// # Errors
     /// When it is there but cannot be read.
@@ -341,7 +316,7 @@ impl RunDir {
         }
     }
 
-    /// Writes a trial's record into its directory, which is made when it is missing.
+    /// Writes a trial's record into its directory, which is created if missing.
     ///
     /// # Errors
     /// When the disk does not take it.
@@ -361,8 +336,8 @@ impl RunDir {
         Ok(summary)
     }
 
-    /// Writes `summary.json`, in one line: it may have thousands of packets in it, and with one number a
-    /// line it would be five times as large.
+    /// Writes `summary.json` in one line: with thousands of packets and one number a line it would be five
+    /// times as large.
     ///
     /// # Errors
     /// When the disk does not take it.
@@ -370,8 +345,8 @@ impl RunDir {
         write_bytes(self.place("summary.json"), serde_json::to_vec(summary))
     }
 
-    /// A file that a trial's record names, refused when it would leave the run directory: a record
-    /// may come from elsewhere.
+    /// A file named by a trial's record, refused if it is outside the run directory: a record may come from
+    /// elsewhere.
     ///
     /// # Errors
     /// [`RunDirError::Outside`].
@@ -390,9 +365,9 @@ impl RunDir {
         }
     }
 
-    /// SHA-256 of every raw file, by path relative to the run directory: the study and all below
-    /// `trials/`. What is computed from them (summary, histograms, report) may be computed again by
-    /// a later version and is left out, as is the manifest, which holds the checksums.
+    /// SHA-256 of every raw file, by path relative to the run directory: the study and all below `trials/`.
+    /// Computed files (summary, histograms, report) may be computed again by a later version and are left
+    /// out, as is the manifest, which holds the checksums.
     ///
     /// # Errors
     /// When a file cannot be read.
@@ -427,7 +402,7 @@ impl RunDir {
         checksums.iter().filter_map(judge).collect()
     }
 
-    /// Adds every regular file below `relative`, in no particular order, symbolic links not followed.
+    /// Adds every regular file below `relative`, in no particular order, without following symbolic links.
     fn list(&self, relative: &str, names: &mut Vec<String>) -> Result<(), RunDirError> {
         let error = |source| RunDirError::Io {
             action: "list",
@@ -453,8 +428,8 @@ impl RunDir {
     }
 }
 
-/// Replaces a file by new contents in one step: readers see the old or the new, never a mixture,
-/// also after a power failure.
+/// Replaces a file atomically: readers see the old contents or the new, never a mixture, also after a power
+/// failure.
 ///
 /// # Errors
 /// When the disk does not take it; the old contents are then still there.
@@ -480,12 +455,13 @@ fn read_json<T: DeserializeOwned>(place: &Place, what: &'static str) -> Result<T
         let mut bytes = Vec::new();
         let file = place.open()?;
         file.take(MAX_DOCUMENT_BYTES + 1).read_to_end(&mut bytes)?;
-        match bytes.len() as u64 > MAX_DOCUMENT_BYTES {
-            true => Err(io::Error::other(format!(
+        if bytes.len() as u64 > MAX_DOCUMENT_BYTES {
+            Err(io::Error::other(format!(
                 "it is larger than {} MiB",
                 MAX_DOCUMENT_BYTES >> 20
-            ))),
-            false => Ok(bytes),
+            )))
+        } else {
+            Ok(bytes)
         }
     };
     let bytes = read().map_err(|source| RunDirError::Io {
@@ -597,7 +573,7 @@ mod tests {
     }
 
     #[test]
-    fn checksums_find_what_changed_and_what_is_gone() {
+    fn checksums_find_changed_and_missing_files() {
         let scratch = Scratch::new("sums");
         let run = RunDir::create(scratch.path().join("run")).unwrap();
         fs::write(run.study_path(), "abc").unwrap();

@@ -14,7 +14,6 @@ impl Scratch {
         Self(path)
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.0
     }

@@ -1,10 +1,9 @@
-//! Further tables of a trial: what the taps, the flight recorder and the watch over stolen time saw, one
-//! Parquet file each.
+//! Further tables of a trial: records of the taps, the flight recorder and the steal watch, one Parquet file
+//! each.
 //!
-//! All columns are 64-bit integers, but an event's `text`. They are plain tables for other tools to
-//! read; times are nanoseconds of the recording machine's monotonic clock, so that passages and events
-//! can be laid over each other. Stolen time belongs to the samples and counts as they do, from the start
-//! of the measurement.
+//! All columns are 64-bit integers, except an event's `text`. The tables are plain, for other tools to read.
+//! Times are nanoseconds of the recording machine's monotonic clock, so that passages and events share a time
+//! axis. Stolen time counts as the samples do, from the start of the measurement.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -25,53 +24,50 @@ use crate::format::{FORMAT_KEY, ROWS_AT_ONCE, SamplesError};
 use crate::place::Place;
 use crate::reader::guarded;
 
-/// One packet's way through one device: from the tap before it to the tap behind it.
+/// One packet's passage through one device: from the tap before it to the tap behind it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Passage {
-    /// Which pair of taps, counted from 0 along the way.
+    /// Index of the pair of taps along the path.
     pub hop: u16,
-    /// The packet's flow.
     pub flow: u16,
-    /// Its number in the flow.
+    /// Sequence number within the flow.
     pub sequence: u32,
-    /// When it went in.
+    /// Time at the tap before the device.
     pub in_ns: u64,
-    /// When it came out; `None` if it did not.
+    /// Time at the tap behind the device; `None` if the packet was lost.
     pub out_ns: Option<u64>,
-    /// The processor on which it went in.
+    /// CPU at the tap before the device.
     pub in_cpu: u16,
-    /// The processor on which it came out.
+    /// CPU at the tap behind the device.
     pub out_cpu: u16,
-    /// The task that was running there when it went in; 0 is none.
+    /// Task running at the tap before the device; 0 is none.
     pub in_task: u32,
-    /// The same when it came out: the forwarder, if it is a program.
+    /// Task running at the tap behind the device: the forwarder, if it is a program.
     pub out_task: u32,
-    /// Low 32 bits of the time that the hypervisor had taken from `in_cpu`, in ns.
+    /// Low 32 bits of the steal counter of `in_cpu`, in ns.
     pub in_steal_ns: u32,
-    /// The same of `out_cpu`.
+    /// Low 32 bits of the steal counter of `out_cpu`, in ns.
     pub out_steal_ns: u32,
     /// Length of the frame without its check sequence.
     pub bytes: u32,
 }
 
 impl Passage {
-    /// Time between the taps.
     #[must_use]
     pub fn latency_ns(&self) -> Option<u64> {
         self.out_ns.map(|out| out.saturating_sub(self.in_ns))
     }
 }
 
-/// Time that the hypervisor took from one processor, somewhere between two looks at its counter.
+/// Time that the hypervisor stole from one CPU, somewhere between two readings of its counter.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stretch {
-    /// The processor.
     pub cpu: u16,
-    /// The look before, in ns since the start of the measurement.
+    /// The first reading, in ns since the start of the measurement.
     pub since_ns: i64,
-    /// The look that found it.
+    /// The second reading.
     pub until_ns: i64,
-    /// How much was taken in between.
+    /// Steal between the readings, in ns.
     pub stolen_ns: i64,
 }
 
@@ -103,7 +99,7 @@ const STRETCHES: Layout = Layout {
     numbers: &["cpu", "since_ns", "until_ns", "stolen_ns"],
     text: None,
 };
-/// What a lost packet's `out_ns` is in the file: no time is negative.
+/// A lost packet's `out_ns` in the file: no time is negative.
 const NEVER: i64 = -1;
 
 struct Layout {
@@ -112,7 +108,7 @@ struct Layout {
     text: Option<&'static str>,
 }
 
-/// Writes packets' ways as a stream: rows gather in memory up to one row group and go out.
+/// Writes passages as a stream: rows gather in memory up to one row group.
 pub struct PassageWriter {
     path: PathBuf,
     file: SerializedFileWriter<File>,
@@ -120,7 +116,7 @@ pub struct PassageWriter {
 }
 
 impl PassageWriter {
-    /// Makes the file, replacing one that is there.
+    /// Creates the file, replacing an existing one.
     ///
     /// # Errors
     /// When it cannot be made.
@@ -133,19 +129,20 @@ impl PassageWriter {
         })
     }
 
-    /// Adds one. Those of a hop should come in the order in which they went in.
+    /// Adds a passage. Those of a hop should come in the order of `in_ns`.
     ///
     /// # Errors
     /// When a full row group cannot be written.
     pub fn push(&mut self, row: Passage) -> Result<(), SamplesError> {
         self.rows.push(row);
-        match self.rows.len() >= ROWS_AT_ONCE {
-            true => self.flush(),
-            false => Ok(()),
+        if self.rows.len() >= ROWS_AT_ONCE {
+            self.flush()
+        } else {
+            Ok(())
         }
     }
 
-    /// Writes what is left and the footer, and makes it durable.
+    /// Writes the remaining rows and the footer, and makes the file durable.
     ///
     /// # Errors
     /// When the disk takes no more.
@@ -178,7 +175,7 @@ impl PassageWriter {
     }
 }
 
-/// Writes packets' ways that are in memory.
+/// Writes passages from memory.
 ///
 /// # Errors
 /// When the disk takes no more.
@@ -188,7 +185,7 @@ pub fn write_passages(place: impl Into<Place>, rows: &[Passage]) -> Result<(), S
     writer.finish()
 }
 
-/// Reads packets' ways into memory.
+/// Reads passages into memory.
 ///
 /// # Errors
 /// When the file is not there, not whole, or something else.
@@ -198,7 +195,7 @@ pub fn read_passages(place: impl Into<Place>) -> Result<Vec<Passage>, SamplesErr
     Ok(all)
 }
 
-/// Reads packets' ways one after the other, a row group in memory at a time.
+/// Reads passages one after the other, a row group in memory at a time.
 ///
 /// # Errors
 /// When the file is not there, not whole, or something else.
@@ -498,7 +495,7 @@ impl Layout {
         properties.build()
     }
 
-    /// Where each column is in a file, which may have more.
+    /// Position of each column in a file, which may have more.
     fn positions(&self, file: &SerializedFileReader<File>) -> Result<Vec<usize>, String> {
         let schema = file.metadata().file_metadata().schema_descr();
         let names = self.numbers.iter().chain(self.text.iter());
@@ -553,7 +550,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn tables_are_read_back() {
         let scratch = Scratch::new("tables");
         let path = scratch.path().join("t.parquet");
         for count in [0, 1, 10, ROWS_AT_ONCE as u32 + 3] {
@@ -567,7 +564,7 @@ mod tests {
     }
 
     #[test]
-    fn stolen_time_is_read_back_and_what_cannot_be_is_refused() {
+    fn stolen_time_is_read_back_and_impossible_times_are_refused() {
         let scratch = Scratch::new("stolen-table");
         let path = scratch.path().join("t.parquet");
         let stretch = |n: i64| Stretch {

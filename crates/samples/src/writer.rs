@@ -1,8 +1,8 @@
-//! Writes `samples.parquet` as a stream: rows gather in memory up to one row group and go out, so
-//! ten million samples need no more memory than a hundred thousand.
+//! Writes `samples.parquet` as a stream: rows gather in memory up to one row group, so ten million samples
+//! need no more memory than a hundred thousand.
 //!
-//! The footer is Parquet's own mark of completeness: it is written by [`SampleWriter::finish`] and
-//! by nothing else, so a run killed part-way leaves a file that every reader refuses.
+//! The footer is Parquet's mark of completeness. Only [`SampleWriter::finish`] writes it, so a run killed
+//! part-way leaves a file that every reader refuses.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -21,7 +21,7 @@ use parquet::schema::types::ColumnPath;
 use crate::format::{FORMAT, FORMAT_KEY, ROWS_AT_ONCE, Sample, SamplesError, schema};
 use crate::place::Place;
 
-/// Writes one `samples.parquet`.
+/// Writer of one `samples.parquet`.
 pub struct SampleWriter {
     path: PathBuf,
     file: SerializedFileWriter<BufWriter<File>>,
@@ -30,7 +30,7 @@ pub struct SampleWriter {
 }
 
 impl SampleWriter {
-    /// Makes the file, replacing one that is there.
+    /// Creates the file, replacing an existing one.
     ///
     /// # Errors
     /// When it cannot be made.
@@ -69,7 +69,6 @@ impl SampleWriter {
         }
     }
 
-    /// Adds many.
     ///
     /// # Errors
     /// As [`SampleWriter::push`].
@@ -77,7 +76,7 @@ impl SampleWriter {
         samples.iter().try_for_each(|sample| self.push(sample))
     }
 
-    /// Writes what is left and the footer, and makes it durable. Returns the number of samples.
+    /// Writes the remaining rows and the footer, and makes the file durable. Returns the number of samples.
     ///
     /// # Errors
     /// When the disk does not take it.
@@ -101,7 +100,6 @@ impl SampleWriter {
         Ok(written)
     }
 
-    /// The file being written.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -175,7 +173,7 @@ fn write_group(
     group.close().map(|_| ())
 }
 
-/// What Parquet refused, or the system's own answer where Parquet only hands it on.
+/// Parquet's error, or the system's if Parquet only hands it on.
 fn refused(path: &Path, source: ParquetError) -> SamplesError {
     let path = path.to_path_buf();
     let source = match source {

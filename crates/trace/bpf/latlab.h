@@ -37,13 +37,12 @@ enum event_kind {
 	EVENT_VM_ENTRY = 16,
 };
 
-/* A softirq in which nothing else happened, in one event at its end: `b` is when it began (0:
- * unknown), `text` begins with the steal then, `a` is which it was (8 bits) and how many packets it took.
- * Only in rings: their reader takes it apart. */
+/* A softirq without further events, in one event at its end: `b` is its start (0: unknown), `text` begins with the
+ * steal then, `a` is its number (8 bits) and its packets. Only in rings: their reader splits it. */
 #define EVENT_WHOLE_SOFTIRQ 32
 
-/* Only in rings, too: in EVENT_VECTOR_ENTRY of the local timer `b` is the address of the first function that it
- * calls (0: none), and `text` when, and the steal then. When a function ends (EVENT_HRTIMER_EXIT) is in older
+/* Only in rings, too: in EVENT_VECTOR_ENTRY of the local timer `b` is the address of the first function (0: none),
+ * and `text` its start and the steal then. EVENT_HRTIMER_EXIT, EVENT_VM_EXIT and EVENT_VM_ENTRY are in older
  * records only. */
 
 /* `detail` of EVENT_VECTOR_ENTRY and EVENT_VECTOR_EXIT. */
@@ -91,13 +90,13 @@ struct stolen {
 #define MAX_CPUS 1024
 
 struct tap_settings {
-	__s64 steal_from_run_queue; /* 0: not known */
+	__s64 steal_from_runqueue; /* 0: not known */
 	__u32 room;                 /* records */
 	__u32 stamp_last;           /* take the time when all else is done, not first */
 };
 
-/* Places of the records that a CPU takes at once: an atomic instruction for every packet would
- * have it wait for all that it has stored. */
+/* Records that a CPU reserves at once: an atomic instruction for every packet would wait for all stores before
+ * it. */
 #define TAP_CHUNK 64
 
 struct tap_head {
@@ -114,47 +113,47 @@ struct tap_counters {
 	struct tap_head heads[MAX_CPUS];
 };
 
-/* How far from a CPU's runqueue the kernel keeps what it knows of softirqs: see softirq.h. */
-struct soft_words {
+/* Distances of the kernel's accounts of softirqs from a CPU's runqueue: see softirq.h. */
+struct softirq_words {
 	__u64 are_known;
-	__s64 depth;   /* the preemption count */
+	__s64 preempt_count;   /* the preemption count */
 	__s64 pending; /* a bit each */
-	__s64 begun;   /* how many of each kind */
-	__s64 thread;  /* which task they are left to */
+	__s64 begun;   /* counts of each kind */
+	__s64 thread;  /* ksoftirqd */
 };
 
 struct recorder_settings {
-	__s64 steal_from_run_queue; /* 0: not known */
+	__s64 steal_from_runqueue; /* 0: not known */
 	__u64 ring_events;          /* events a ring holds: a power of two */
-	struct soft_words soft;
+	struct softirq_words softirq;
 };
 
-/* Whether an event of its own tells of the beginning of the softirq that is under way. */
-enum opening {
-	NOT_OPEN = 0,
-	OPEN = 1,
-	CLOSING = 2, /* its end is being written */
+/* Whether the softirq under way has a separate event for its entry. */
+enum softirq_entry_state {
+	ENTRY_NOT_RECORDED = 0,
+	ENTRY_RECORDED = 1,
+	EXIT_BEING_RECORDED = 2, /* its end is being written */
 };
 
 /* Kinds of softirqs that the kernel has. */
 #define SOFTIRQS 10
 
-/* All that recording an event needs to know of its CPU: cache lines of its own. */
+/* State of a CPU for recording an event, in private cache lines. */
 struct recorder_head {
 	__u64 recorded;
 	__u64 steal_at;
-	__u64 soft_ns;    /* when the first of `row` began, if it did */
-	__u64 soft_steal; /* steal then */
-	__u32 row;        /* softirqs that may run one after the other from then on, a bit each */
+	__u64 pending_since_ns;    /* start of the first of `pending_set` */
+	__u64 pending_steal_ns; /* steal then */
+	__u32 pending_set;        /* softirqs that may run from then on, a bit each */
 	__u32 polled;     /* packets taken in the one under way */
-	__u32 ring;       /* which ring is the CPU's, from 1 on; 0: not watched, or not now */
-	__u32 is_open;    /* whether an event tells of the one under way: enum opening */
-	__u64 queue_at;   /* its runqueue */
-	__u8 is_sure;     /* the row runs, whatever else there is */
-	__u8 is_counted;  /* `begun` is known */
-	__u8 serving;     /* which is under way, from 1 on, where the kernel has no words for it */
+	__u32 ring;       /* the CPU's ring, from 1 on; 0: not watched now */
+	__u32 entry_state;    /* enum softirq_entry_state */
+	__u64 runqueue_at;   /* its runqueue */
+	__u8 start_is_certain;     /* the set runs now, without doubt */
+	__u8 begun_is_known;  /* `begun` is known */
+	__u8 serving;     /* number of the softirq under way plus 1, where the kernel's accounts are unknown */
 	__u8 padding[5];
-	__u64 begun[SOFTIRQS / 2]; /* how many of each kind the kernel had begun when the last ended */
+	__u64 begun[SOFTIRQS / 2]; /* counts of each kind when the last ended */
 	__u64 padding2[3];
 };
 
@@ -163,16 +162,16 @@ struct recorder_state {
 };
 
 struct steal_settings {
-	__s64 steal_from_run_queue; /* 0: not known */
+	__s64 steal_from_runqueue; /* 0: not known */
 	__u32 room;                 /* records a CPU has */
 	__u32 padding;
-	__u16 place_of[MAX_CPUS]; /* which part of the records is a CPU's, from 1 on; 0: not watched */
+	__u16 place_of[MAX_CPUS]; /* a CPU's part of the records, from 1 on; 0: not watched */
 };
 
 struct steal_head {
 	__u64 found; /* whether or not there was room */
 	__u64 steal_at;
-	__u64 looked_ns; /* the look before; 0: none yet */
+	__u64 looked_ns; /* time of the last reading; 0: none yet */
 	__u64 stolen_ns; /* the counter then */
 	__u64 padding[4]; /* a cache line each */
 };
@@ -223,7 +222,7 @@ struct task_struct___old {
  * apart the two are. `cached` is where this CPU's was found before. A program that is compiled
  * WITHOUT_TYPES loads into a kernel that does not describe its types, where all this is not available. */
 #ifdef WITHOUT_TYPES
-static __always_inline __u64 stolen_ns(__s64 from_run_queue, __u64 *cached)
+static __always_inline __u64 stolen_ns(__s64 from_runqueue, __u64 *cached)
 {
 	return 0;
 }
@@ -236,26 +235,26 @@ struct kvm_steal_time {
 extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym __weak;
 
 /* This CPU's runqueue; 0: not known. */
-static __always_inline __u64 own_queue(void)
+static __always_inline __u64 own_runqueue(void)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();
 
 	return (__u64)BPF_CORE_READ(task, se.cfs_rq, rq);
 }
 
-static __always_inline __u64 stolen_ns(__s64 from_run_queue, __u64 *cached)
+static __always_inline __u64 stolen_ns(__s64 from_runqueue, __u64 *cached)
 {
 	struct kvm_steal_time *word;
 	__u64 stolen = 0;
 	__u64 queue;
 
-	if (!from_run_queue)
+	if (!from_runqueue)
 		return 0;
 	if (!*cached) {
-		queue = own_queue();
+		queue = own_runqueue();
 		if (!queue)
 			return 0;
-		*cached = queue + from_run_queue;
+		*cached = queue + from_runqueue;
 	}
 	if (bpf_core_type_exists(struct kvm_steal_time) && bpf_ksym_exists(bpf_rdonly_cast)) {
 		word = bpf_rdonly_cast((void *)*cached, bpf_core_type_id_kernel(struct kvm_steal_time));

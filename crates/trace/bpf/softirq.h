@@ -1,38 +1,37 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What the kernel knows of softirqs without being interrupted at their beginning.
+/* The kernel's own accounts of softirqs, read instead of a program at their entry.
  *
- * A program at the beginning of each, even one that does nothing, is a fiftieth of the way of a packet
- * through a forwarder. So there is none where the kernel's own words tell as much: which are pending, how
- * many of each kind were begun, how deep the CPU is in what. Like the steal they have no symbols,
- * and are found by their distance from the runqueue (crates/trace/src/recorder/softirq.rs). Where they
- * are not known a program stands at the beginning after all.
+ * A program at each entry, even an empty one, costs a fiftieth of a packet's time in a forwarder. The kernel's
+ * variables tell as much: the pending set, the counts of each kind, and the preemption count. Like the steal
+ * they have no symbols, and are found by their distance from the runqueue
+ * (crates/trace/src/recorder/softirq.rs). On kernels where they are unknown, the program is attached.
  */
 #ifndef SOFTIRQ_H
 #define SOFTIRQ_H
 
 #include "latlab.h"
 
-/* Parts of the kernel's preemption count. A CPU that serves softirqs has the lowest bit of
- * the second; who only keeps them off, the others. */
-#define DEPTH_PREEMPTION 0xff
-#define DEPTH_SOFT 0xff00
-#define DEPTH_SERVING 0x100
-#define DEPTH_HARD 0xf0000
-#define DEPTH_HARD_ONCE 0x10000
-#define DEPTH_NMI 0xf00000
+/* Fields of the preemption count (include/linux/preempt.h). SOFTIRQ_OFFSET is set while softirqs run; the other
+ * bits of SOFTIRQ_MASK count sections that disable them. */
+#define PREEMPT_MASK 0xff
+#define SOFTIRQ_MASK 0xff00
+#define SOFTIRQ_OFFSET 0x100
+#define HARDIRQ_MASK 0xf0000
+#define HARDIRQ_OFFSET 0x10000
+#define NMI_MASK 0xf00000
 
 #define RUNNABLE 0
-/* Packets that a softirq raised by a task's own transmit takes: its own, and one that just came. */
+/* Packets of a softirq raised by a task's transmit: its own, and one that just came. */
 #define OWN_PACKETS 2
 
-/* The long word at an address of the kernel's. */
+/* The word at a kernel address. */
 static __always_inline __u64 word_at(__u64 address)
 {
 	struct kernel_stat *word;
 	__u64 value = 0;
 
 	if (bpf_ksym_exists(bpf_rdonly_cast)) {
-		/* As the first of whichever structure there is. */
+		/* As the first member of some known structure. */
 		word = bpf_rdonly_cast((void *)address, bpf_core_type_id_kernel(struct kernel_stat));
 		return word->irqs_sum;
 	}
@@ -40,22 +39,22 @@ static __always_inline __u64 word_at(__u64 address)
 	return value;
 }
 
-/* This CPU's stretch of variables, by its runqueue. */
-static __always_inline __u64 own(struct recorder_head *head, __s64 from_run_queue)
+/* Address of a per-CPU variable of this CPU, by its distance from the runqueue. */
+static __always_inline __u64 percpu(struct recorder_head *head, __s64 from_runqueue)
 {
-	if (!head->queue_at)
-		head->queue_at = own_queue();
-	return head->queue_at + from_run_queue;
+	if (!head->runqueue_at)
+		head->runqueue_at = own_runqueue();
+	return head->runqueue_at + from_runqueue;
 }
 
-static __always_inline __u32 depth(struct recorder_head *head, const volatile struct soft_words *words)
+static __always_inline __u32 preempt_count(struct recorder_head *head, const volatile struct softirq_words *words)
 {
-	return word_at(own(head, words->depth));
+	return word_at(percpu(head, words->preempt_count));
 }
 
-static __always_inline __u32 pending(struct recorder_head *head, const volatile struct soft_words *words)
+static __always_inline __u32 pending_softirqs(struct recorder_head *head, const volatile struct softirq_words *words)
 {
-	return word_at(own(head, words->pending)) & ((1 << SOFTIRQS) - 1);
+	return word_at(percpu(head, words->pending)) & ((1 << SOFTIRQS) - 1);
 }
 
 static __always_inline __u32 state_of(struct task_struct *task)
@@ -67,31 +66,31 @@ static __always_inline __u32 state_of(struct task_struct *task)
 	return word_at((__u64)old + bpf_core_field_offset(old->state));
 }
 
-/* The CPU's thread for softirqs could run, so that the kernel may leave them to it. */
+/* ksoftirqd of this CPU is runnable, so the kernel may leave softirqs to it. */
 static __always_inline bool thread_is_runnable(struct recorder_head *head,
-					       const volatile struct soft_words *words)
+					       const volatile struct softirq_words *words)
 {
-	struct task_struct *thread = (void *)word_at(own(head, words->thread));
+	struct task_struct *thread = (void *)word_at(percpu(head, words->thread));
 
 	return !thread || state_of(thread) == RUNNABLE;
 }
 
-/* How many of each kind were begun, two in a word. */
-static __always_inline __u64 begun(struct recorder_head *head, const volatile struct soft_words *words, int pair)
+/* Counts of begun softirqs, two kinds in a word. */
+static __always_inline __u64 begun(struct recorder_head *head, const volatile struct softirq_words *words, int pair)
 {
-	return word_at(own(head, words->begun) + 8 * pair);
+	return word_at(percpu(head, words->begun) + 8 * pair);
 }
 
-/* One may be under way: all that is asked at most events. */
-static __always_inline bool is_serving(struct recorder_head *head, const volatile struct soft_words *words)
+/* A softirq may be under way: the only check at most events. */
+static __always_inline bool is_serving(struct recorder_head *head, const volatile struct softirq_words *words)
 {
 	if (!words->are_known)
 		return head->serving;
-	return head->is_counted && depth(head, words) & DEPTH_SERVING;
+	return head->begun_is_known && preempt_count(head, words) & SOFTIRQ_OFFSET;
 }
 
-/* The one under way, from 1 on; 0: none. */
-static __always_inline __u32 under_way(struct recorder_head *head, const volatile struct soft_words *words)
+/* Number of the softirq under way, plus 1; 0: none. */
+static __always_inline __u32 under_way(struct recorder_head *head, const volatile struct softirq_words *words)
 {
 	__u64 changed;
 
@@ -108,79 +107,79 @@ static __always_inline __u32 under_way(struct recorder_head *head, const volatil
 	return 0;
 }
 
-/* This one was pending when the row was looked at. */
-static __always_inline bool was_left(struct recorder_head *head, __u32 which)
+/* This softirq was pending when the set was read. */
+static __always_inline bool was_pending(struct recorder_head *head, __u32 which)
 {
-	return head->row >> (which & 31) & 1;
+	return head->pending_set >> (which & 31) & 1;
 }
 
-/* Whether `head->soft_ns` is when this one began. It is for those that follow each other, and behind the
- * hardirq that they came with. If the thread for them could have been meant to run them instead,
- * that is so only where no task began them by what it did: it would hold off preemption meanwhile.
+/* Whether `head->pending_since_ns` is the start of this softirq. It is for softirqs that follow each other, and
+ * after the hardirq that raised them. If ksoftirqd could run them instead, it is so only if no task started
+ * them: a task would hold off preemption meanwhile.
  *
- * A task that sends begins one itself, for its own packet, at a time that is not recorded. But one that took
- * more than that had been deferred, and the next sender takes it up: its start is the time since when it was
- * deferred, so that a flood is not taken for the work of the task that it interrupted. */
-static __always_inline bool begin_is_known(struct recorder_head *head,
-					   const volatile struct soft_words *words, __u32 which)
+ * A task that transmits starts a softirq itself, for its own packet, at a time that is not recorded. A softirq
+ * that took more packets had been deferred, and the next sender runs it: its start is the time of the deferral,
+ * so that a flood is not taken for the work of the task that it interrupted. */
+static __always_inline bool start_is_known(struct recorder_head *head,
+					   const volatile struct softirq_words *words, __u32 which)
 {
-	if (!was_left(head, which))
+	if (!was_pending(head, which))
 		return false;
-	if (head->is_sure || head->polled > OWN_PACKETS)
+	if (head->start_is_certain || head->polled > OWN_PACKETS)
 		return true;
-	return words->are_known && !(depth(head, words) & DEPTH_PREEMPTION);
+	return words->are_known && !(preempt_count(head, words) & PREEMPT_MASK);
 }
 
-/* What was pending at a time is what may begin then. */
-static __always_inline void row_begins(struct recorder_head *head, __u32 row, bool is_sure, __u64 now,
-				       __u64 steal_ns)
+/* The softirqs pending at a time may start then. */
+static __always_inline void start_pending(struct recorder_head *head, __u32 pending_set, bool start_is_certain,
+					  __u64 now, __u64 steal_ns)
 {
-	head->row = row;
-	head->is_sure = is_sure;
-	head->soft_ns = now;
-	head->soft_steal = steal_ns;
+	head->pending_set = pending_set;
+	head->start_is_certain = start_is_certain;
+	head->pending_since_ns = now;
+	head->pending_steal_ns = steal_ns;
 }
 
-/* At the end of a hardirq: behind it the kernel runs what is pending, unless it interrupted a
- * task that keeps softirqs off, or another hardirq. */
-static __always_inline void behind_hard(struct recorder_head *head, const volatile struct soft_words *words,
+/* At the end of a hardirq the kernel runs pending softirqs, unless the hardirq interrupted a task that disables
+ * them, or another hardirq. */
+static __always_inline void after_hardirq(struct recorder_head *head, const volatile struct softirq_words *words,
 					__u64 now, __u64 steal_ns)
 {
-	__u32 deep, row;
+	__u32 count, pending_set;
 	bool is_alone;
 
 	if (!words->are_known)
 		return;
-	deep = depth(head, words);
-	if (deep & DEPTH_SERVING)
+	count = preempt_count(head, words);
+	if (count & SOFTIRQ_OFFSET)
 		return;
-	row = pending(head, words);
-	is_alone = (deep & (DEPTH_SOFT | DEPTH_HARD | DEPTH_NMI)) == DEPTH_HARD_ONCE;
-	row_begins(head, row, row && is_alone && !thread_is_runnable(head, words), now, steal_ns);
+	pending_set = pending_softirqs(head, words);
+	is_alone = (count & (SOFTIRQ_MASK | HARDIRQ_MASK | NMI_MASK)) == HARDIRQ_OFFSET;
+	start_pending(head, pending_set, pending_set && is_alone && !thread_is_runnable(head, words), now, steal_ns);
 }
 
-/* At the end of a soft one: the next of the row begins, or, what is pending again. */
-static __always_inline void behind_soft(struct recorder_head *head, const volatile struct soft_words *words,
+/* At the end of a softirq the next of the set starts, or the kernel reads the set again. */
+static __always_inline void after_softirq(struct recorder_head *head, const volatile struct softirq_words *words,
 					__u32 which, __u64 now, __u64 steal_ns)
 {
-	__u32 row = head->row & ~((2u << (which & 31)) - 1);
-	bool is_sure = true;
+	__u32 pending_set = head->pending_set & ~((2u << (which & 31)) - 1);
+	bool start_is_certain = true;
 
 	if (!words->are_known) {
 		head->serving = 0;
-		head->row = 0;
+		head->pending_set = 0;
 		return;
 	}
-	if (!row) {
-		row = pending(head, words);
-		is_sure = row && !thread_is_runnable(head, words);
+	if (!pending_set) {
+		pending_set = pending_softirqs(head, words);
+		start_is_certain = pending_set && !thread_is_runnable(head, words);
 	}
-	row_begins(head, row, is_sure, now, steal_ns);
-	/* All that were begun are over. */
+	start_pending(head, pending_set, start_is_certain, now, steal_ns);
+	/* All begun softirqs are over. */
 #pragma unroll
 	for (int pair = 0; pair < SOFTIRQS / 2; pair++)
 		head->begun[pair] = begun(head, words, pair);
-	head->is_counted = 1;
+	head->begun_is_known = 1;
 }
 
 #endif

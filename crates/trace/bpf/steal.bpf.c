@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* When the hypervisor underneath took a watched CPU away.
+/* Steal of a watched CPU over time.
  *
- * Looks at the CPU's counter of stolen time whenever it goes from one task to another, and at its
- * own timer, and writes a record only when the counter has moved. In a ping-pong a CPU changes
- * tasks several times an exchange, so a record says within which part of which exchange the time was
- * lost; a check that finds nothing costs a read of the counter and of the clock.
+ * Reads the CPU's steal counter at context switches and at its timer, and writes a record only when the counter
+ * has moved. In a ping-pong a CPU changes tasks several times an exchange, so a record tells the part of the
+ * exchange in which time was lost. Without steal, it costs a read of the counter and of the clock.
  */
 #include "latlab.h"
 
@@ -33,7 +32,7 @@ static __always_inline int look(void)
 	if (!place)
 		return 0;
 	head = &state.heads[cpu];
-	stolen = stolen_ns(settings.steal_from_run_queue, &head->steal_at);
+	stolen = stolen_ns(settings.steal_from_runqueue, &head->steal_at);
 	now = bpf_ktime_get_ns();
 	since = head->looked_ns;
 	before = head->stolen_ns;

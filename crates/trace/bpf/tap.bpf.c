@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* A tap: notes when each of our packets passes one point of the network.
+/* A tap: the time at which each of our packets passes one point of the network.
  *
  * The tap looks for UDP whose payload begins with the probe's header (crates/wire/src/probe.rs) and lets
  * every packet go on. Each tap is loaded by itself and has its own records, so that two taps never
@@ -76,9 +76,8 @@ static __always_inline __u32 payload_offset(struct __sk_buff *skb)
 	return 0;
 }
 
-/* What nearly every packet of ours is: IPv4 without options, in the first stretch of memory. Then no
- * helper need be called to read it. */
-static __always_inline int plain(struct __sk_buff *skb, struct probe_header *header)
+/* The common case: IPv4 without options, in the linear part of the packet, read without a helper. */
+static __always_inline int append_event(struct __sk_buff *skb, struct probe_header *header)
 {
 	void *end = (void *)(long)skb->data_end;
 	struct ethhdr *eth = (void *)(long)skb->data;
@@ -96,8 +95,8 @@ static __always_inline int plain(struct __sk_buff *skb, struct probe_header *hea
 	return 0;
 }
 
-/* Going out, the time is taken when the tap's own work is done, and coming in before it begins: so that
- * the work is not part of what lies between two taps. */
+/* Going out, the time is taken after the tap's own work, and coming in before it, so that the work does not lie
+ * between two taps. */
 SEC("tc")
 int tap(struct __sk_buff *skb)
 {
@@ -108,7 +107,7 @@ int tap(struct __sk_buff *skb)
 	__u32 offset, cpu, place;
 	__u64 next;
 
-	if (plain(skb, &header)) {
+	if (append_event(skb, &header)) {
 		offset = payload_offset(skb);
 		if (!offset || header_at(skb, offset, &header)) {
 			__sync_fetch_and_add(&counters.foreign, 1);
@@ -118,7 +117,7 @@ int tap(struct __sk_buff *skb)
 	cpu = bpf_get_smp_processor_id();
 	if (cpu >= MAX_CPUS)
 		return TC_ACT_UNSPEC;
-	/* Nothing else that runs on this CPU comes between: softirqs are off here. */
+	/* No other program runs on this CPU meanwhile: softirqs are off here. */
 	head = &counters.heads[cpu];
 	next = head->next;
 	if (next % TAP_CHUNK == 0)
@@ -136,10 +135,10 @@ int tap(struct __sk_buff *skb)
 	record->flow = bpf_ntohs(header.flow);
 	record->cpu = cpu;
 	record->check = header.intended[0] ^ header.intended[1];
-	record->steal_ns = stolen_ns(settings.steal_from_run_queue, &head->steal_at);
+	record->steal_ns = stolen_ns(settings.steal_from_runqueue, &head->steal_at);
 	record->task = (__u32)bpf_get_current_pid_tgid();
 	record->bytes = skb->len;
-	/* Last: a record without a time is one that was never completed. */
+	/* Last: a record without a time was never completed. */
 	record->time_ns = now ?: bpf_ktime_get_ns();
 	return TC_ACT_UNSPEC;
 }

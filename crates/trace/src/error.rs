@@ -5,23 +5,16 @@
 pub enum Error {
     /// The kernel refused a program or its memory.
     #[error("cannot load {what} into the kernel: {reason}")]
-    Load {
-        /// Which program.
-        what: &'static str,
-        /// Why.
-        reason: String,
-    },
+    Load { what: &'static str, reason: String },
     /// A program is loaded but could not be attached.
     #[error("cannot attach {what} to {to}: {reason}")]
     Attach {
-        /// Which program.
         what: &'static str,
         /// An interface, a tracepoint.
         to: String,
-        /// Why.
         reason: String,
     },
-    /// The kernel describes no types of its own, so that its structures cannot be read.
+    /// The kernel has no BTF, so that its structures cannot be read.
     #[error("this kernel does not describe its types (/sys/kernel/btf/vmlinux is missing)")]
     NoTypes,
     /// No such interface here.
@@ -30,25 +23,19 @@ pub enum Error {
     /// The shared memory cannot be read.
     #[error("cannot map the memory of {what}: {source}")]
     Map {
-        /// Which program.
         what: &'static str,
-        /// Why.
         source: rustix::io::Errno,
     },
     /// More was asked for than there can be.
     #[error("{what}: {asked} is more than {most}")]
     TooMany {
-        /// The program.
         what: &'static str,
-        /// How many.
         asked: u64,
-        /// The limit.
         most: u64,
     },
 }
 
 impl Error {
-    /// The remedy.
     #[must_use]
     pub fn hint(&self) -> &'static str {
         match self {

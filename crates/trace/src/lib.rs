@@ -1,11 +1,11 @@
-//! Timestamps of packets in the kernel, and what the kernel did meanwhile.
+//! Timestamps of packets in the kernel, and the kernel's events meanwhile.
 //!
-//! Three recorders, BPF programs (`bpf/*.bpf.c`), write into shared memory and wake no
-//! thread: [`taps`] note when each packet passes one point of the network, [`recorder`] notes what
-//! the CPUs did, [`steal`] notes when a hypervisor took them away. They use one clock, and all
-//! are read when the window is over. Conclusions are drawn elsewhere, from files, without any of this.
+//! Three recorders, BPF programs (`bpf/*.bpf.c`), write into shared memory and wake no thread. [`taps`]
+//! record each packet at one point of the network, [`recorder`] records events of the CPUs, [`steal`] records
+//! CPU time that a hypervisor took. They use one clock, and all are read when the window is over. Conclusions
+//! are drawn by other crates, from files.
 //!
-//! This is the only crate that knows libbpf.
+//! Only this crate uses libbpf.
 
 pub mod error;
 pub mod recorder;
@@ -15,7 +15,7 @@ pub mod taps;
 
 pub use error::Error;
 
-/// Whether the kernel describes its own types, by which the recorders find what they read in it.
+/// Whether the kernel has BTF, which the recorders need to find fields of its structures.
 pub(crate) fn has_types() -> bool {
     std::path::Path::new("/sys/kernel/btf/vmlinux").exists()
 }

@@ -1,4 +1,4 @@
-//! System calls of the recorders: shared memory with BPF programs, where they stand, perf's software events.
+//! System calls of the recorders: shared memory with BPF programs, attachment, perf's software events.
 
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 
@@ -42,7 +42,7 @@ impl Shared {
         })
     }
 
-    /// Memory of this process alone, which a test fills in the kernel's place.
+    /// Private memory, which a test fills in the kernel's place.
     #[cfg(test)]
     pub fn private(length: usize) -> Shared {
         let length = length.next_multiple_of(rustix::param::page_size());
@@ -129,7 +129,6 @@ impl Drop for Shared {
 pub enum SoftwareEvent {
     /// A page fault that needed no disk has been dealt with.
     MinorFault = 5,
-    /// One that did.
     MajorFault = 6,
 }
 
@@ -191,16 +190,17 @@ pub fn interface_index(name: &str) -> Option<i32> {
     }
 }
 
-/// Lets a program see what goes out of an interface of the calling thread's network namespace, or comes in,
-/// until the descriptor is closed.
+/// Attaches a program to an interface of the calling thread's network namespace, until the descriptor is
+/// closed.
 ///
 /// # Errors
 /// When the kernel cannot (before Linux 6.6), or will not.
 pub fn attach_tcx(program: impl AsFd, interface: i32, egress: bool) -> Result<OwnedFd, Errno> {
     use std::os::fd::AsRawFd;
-    let side = match egress {
-        true => libbpf_sys::BPF_TCX_EGRESS,
-        false => libbpf_sys::BPF_TCX_INGRESS,
+    let side = if egress {
+        libbpf_sys::BPF_TCX_EGRESS
+    } else {
+        libbpf_sys::BPF_TCX_INGRESS
     };
     // SAFETY: without options there is no pointer that the kernel would follow.
     let fd = unsafe {
@@ -218,8 +218,8 @@ pub fn attach_tcx(program: impl AsFd, interface: i32, egress: bool) -> Result<Ow
     }
 }
 
-/// How often a BPF program was not run because it was already running on that CPU; 0 where the
-/// kernel does not count it.
+/// Number of runs of a BPF program that were skipped because it was already running on that CPU; 0 if the
+/// kernel does not count them.
 #[must_use]
 pub fn recursion_misses(program: impl AsFd) -> u64 {
     use std::os::fd::AsRawFd;

@@ -17,8 +17,8 @@ fn enumeration(name: &str) -> Vec<(&'static str, u8)> {
     body.lines().filter_map(entry).collect()
 }
 
-/// The fields of a structure, each with its type and offset, and its size. Only what has no padding of
-/// the compiler's can be read so, and that is asserted.
+/// The fields of a structure with type and offset, and its size. Only structures without compiler padding can
+/// be read so, which is asserted.
 fn structure(name: &str) -> (Vec<(String, usize)>, usize) {
     let (_, body) = HEADER.split_once(&format!("struct {name} {{")).unwrap();
     let (body, _) = body.split_once('}').unwrap();

@@ -1,4 +1,4 @@
-//! The watch over stolen time against the kernel's own account of it.
+//! The steal watch against the kernel's own account.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use latlab_trace::Error;
 use latlab_trace::steal::Watch;
 
-/// Time stolen from all CPUs as `/proc/stat` tells it, in its hundredths of a second.
+/// Steal of all CPUs in `/proc/stat`, in hundredths of a second.
 fn accounted_ticks() -> u64 {
     let text = std::fs::read_to_string("/proc/stat").unwrap();
     let all = text.lines().next().unwrap();
@@ -14,9 +14,9 @@ fn accounted_ticks() -> u64 {
 }
 
 #[test]
-fn what_is_found_lies_between_two_looks_and_agrees_with_the_kernel() {
-    let processors = std::thread::available_parallelism().map_or(1, usize::from) as u16;
-    let cpus: BTreeSet<u16> = (0..processors).collect();
+fn steal_lies_between_two_readings_and_agrees_with_the_kernel() {
+    let count = std::thread::available_parallelism().map_or(1, usize::from) as u16;
+    let cpus: BTreeSet<u16> = (0..count).collect();
     let began = accounted_ticks();
     let watch = match Watch::begin(&cpus) {
         Ok(Some(watch)) => watch,
@@ -30,7 +30,7 @@ fn what_is_found_lies_between_two_looks_and_agrees_with_the_kernel() {
     };
     // Work that lets go of the CPU often, on all of them.
     std::thread::scope(|scope| {
-        for _ in 0..processors {
+        for _ in 0..count {
             scope.spawn(|| {
                 let start = Instant::now();
                 while start.elapsed() < Duration::from_millis(700) {
@@ -61,9 +61,8 @@ fn what_is_found_lies_between_two_looks_and_agrees_with_the_kernel() {
         .iter()
         .map(|stretch| stretch.stolen_ns)
         .sum();
-    // The kernel hands on what it knows at each of its ticks, up to one of its steps behind on each
-    // CPU, at either end.
-    let slack = 2 * u64::from(processors) + 1;
+    // The kernel updates its account at each tick, up to one step behind on each CPU, at either end.
+    let slack = 2 * u64::from(count) + 1;
     let ticks = found / 10_000_000;
     assert!(
         ticks.abs_diff(ended - began) <= slack,

@@ -25,7 +25,7 @@ fn pass(from: &UdpSocket, to: &UdpSocket, sequences: Range<u32>) {
 }
 
 #[test]
-fn a_tap_sees_what_passes_while_it_stands_and_nothing_else() {
+fn a_tap_sees_packets_while_attached_and_no_others() {
     if !rustix::process::geteuid().is_root() {
         return println!("skipped: needs root to make network namespaces");
     }

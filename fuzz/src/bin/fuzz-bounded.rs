@@ -1,10 +1,10 @@
 //! Runs every target for a bounded time: `fuzz-bounded [TARGET...]`, or one input once:
 //! `fuzz-bounded TARGET --input FILE`.
 //!
-//! `LATLAB_FUZZ_SECONDS` is the time of each target (5), `LATLAB_FUZZ_SEED` the seed of its changes
-//! (1: the same inputs every time, so that a change of the code is all that can fail). Each target runs
-//! in a process of its own, which notes its input before it tries it: what overflows the stack, takes
-//! too much memory or hangs leaves a reproducer like any panic. Exit code 1 when something was found.
+//! `LATLAB_FUZZ_SECONDS` is the time of each target (5), `LATLAB_FUZZ_SEED` the seed of its changes (1: the
+//! same inputs every time, so that only a change of the code can fail). Each target runs in a process of its
+//! own, which saves its input before the run: stack overflow, memory exhaustion or a hang leaves a reproducer
+//! like a panic. Exit code 1 on a finding.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::fs::{self, File};
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use latlab_fuzz::engine::{Corpus, Random, minimised};
 use latlab_fuzz::{TARGETS, Target, run_dirs, target};
 
-/// Refuses memory beyond a bound, so that a bomb ends its process and not the machine.
+/// Limits memory, so that a decompression bomb ends its process and not the machine.
 struct Bounded;
 
 const MAX_MEMORY_BYTES: usize = 1 << 30;
@@ -47,10 +47,10 @@ unsafe impl GlobalAlloc for Bounded {
 #[global_allocator]
 static ALLOCATOR: Bounded = Bounded;
 
-/// How long a target may take beyond its time before it counts as hanging.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Grace period of a target beyond its time before it counts as hanging.
+const GRACE: Duration = Duration::from_secs(20);
 
-/// What the last panic said.
+/// Message of the last panic.
 static SAID: Mutex<String> = Mutex::new(String::new());
 
 fn main() -> ExitCode {
@@ -83,7 +83,7 @@ fn number(variable: &str, default: u64) -> u64 {
     given.and_then(|v| v.parse().ok()).unwrap_or(default)
 }
 
-/// Where reproducers are left.
+/// Directory of reproducers.
 fn artifacts() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("artifacts")
 }
@@ -99,7 +99,7 @@ fn all(names: &[&str]) -> ExitCode {
 /// Runs a target in a process of its own, and keeps its last input when that process dies.
 fn parent(target: &Target) -> ExitCode {
     let note = std::env::temp_dir().join(format!("latlab-fuzz-note-{}", std::process::id()));
-    let limit = Duration::from_secs(number("LATLAB_FUZZ_SECONDS", 5)) + PATIENCE;
+    let limit = Duration::from_secs(number("LATLAB_FUZZ_SECONDS", 5)) + GRACE;
     let started = Instant::now();
     let program = std::env::current_exe().expect("the path of this program");
     let mut command = Command::new(program);
@@ -111,7 +111,7 @@ fn parent(target: &Target) -> ExitCode {
     let died = loop {
         match child.try_wait().expect("wait for a child") {
             Some(status) if status.success() => break None,
-            // It found a panic, and has told so.
+            // A panic, already reported.
             Some(status) if status.code() == Some(1) => break Some(String::new()),
             Some(status) => break Some(format!("it ended with {status}")),
             None if started.elapsed() > limit => {
@@ -130,7 +130,7 @@ fn parent(target: &Target) -> ExitCode {
     ExitCode::from(u8::from(died.is_some()))
 }
 
-/// Keeps a failing input and says how to run it again.
+/// Keeps a failing input and prints how to run it again.
 fn tell(target: &Target, input: &[u8], why: &str) {
     let mut random = Random(
         input
@@ -202,7 +202,7 @@ fn child(target: &Target, note: &Path) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Runs one input without a net.
+/// Runs one input without protection.
 fn once(target: &Target, file: &Path) -> ExitCode {
     match fs::read(file) {
         Ok(input) => {

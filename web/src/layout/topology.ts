@@ -1,7 +1,7 @@
 // Places the nodes and links of a lab in layers, left to right: the same lab is always drawn in the
 // same way, because nothing here is random. A layer is the distance from an outermost node; within
 // a layer the order follows the neighbours (two sweeps of barycentres), and a layer with many
-// vertices wraps into a grid, so that a hub with a hundred nodes stays a block and not a mile-long
+// vertices wraps into a grid, so that a hub with a hundred nodes stays a block and no long
 // column. A link that is a medium of its own (bridge, NAT...) is a vertex, a small hub.
 
 import type { Topology } from '../summary';
@@ -21,10 +21,10 @@ export interface PlacedHub extends Point {
   link: number;
 }
 
-/** A drawn line: a whole point-to-point link, or one end point of a shared one. */
+/** A drawn line: a whole point-to-point link, or one endpoint of a shared one. */
 export interface PlacedEdge {
   link: number;
-  /** End points of the link that this line carries: one for a hub's, two for a direct link. */
+  /** Endpoints of the link that this line carries: one for a hub's, two for a direct link. */
   ends: { endpoint: number; at: Point }[];
   from: Point;
   to: Point;
@@ -85,7 +85,7 @@ interface Line {
   link: number;
   from: number;
   to: number;
-  /** End point of the link at each end; a hub has none. */
+  /** Endpoint of the link at each end; a hub has none. */
   endpoints: [number, number | null];
 }
 

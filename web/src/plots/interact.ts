@@ -1,7 +1,7 @@
 // Pointer, wheel and keys on a panel, translated into cursor and zoom of its `LinkedView`.
 //
 // Mouse: moving reads off, dragging zooms into a rectangle, a double click resets, the wheel zooms
-// only with Ctrl, Alt or Meta, so that it never traps somebody who scrolls the page. Touch: one
+// only with Ctrl, Alt or Meta, so that it never traps a reader who scrolls the page. Touch: one
 // finger reads off (vertical swipes still scroll), two fingers zoom. Keys: arrows read off, + and -
 // zoom, 0 or Escape resets.
 
@@ -16,7 +16,7 @@ export interface Surface {
   y: Scale;
   view: LinkedView;
   full: { x: AxisSpec; y: AxisSpec };
-  /** Where the cursor stands when nobody has moved it. */
+  /** The cursor's initial place. */
   home: number;
   /** One step of the arrow keys from a value, in direction -1 or 1. */
   step: (from: number, direction: number) => number;

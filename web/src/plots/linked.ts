@@ -1,4 +1,4 @@
-// What the small multiples of one plot share: the zoomed part of the axes and the cursor. Hovering
+// Shared state of the small multiples of one plot: the zoomed part of the axes and the cursor. Hovering
 // over one panel moves the cursor in all of them, so that groups can be compared at one percentile.
 
 import { atFraction, fraction, type AxisSpec, type Domain } from '../axis';

@@ -75,7 +75,7 @@ export interface CurveAxes {
   y: AxisSpec;
 }
 
-/** What distinguishes one kind of curve panel from another. */
+/** Differences between the kinds of curve panels. */
 export interface CurveKind {
   plot: string;
   label: (group: Group) => string;

@@ -25,7 +25,7 @@ import {
   type CurveAxes,
 } from './panel';
 
-/** The cursor's place while nobody points: p99 tells more than the median does. */
+/** The cursor's initial place: p99 tells more than the median does. */
 const HOME = 100;
 
 export function percentilePanel(

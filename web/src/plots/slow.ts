@@ -1,8 +1,8 @@
 // The slowest packets of one device in one cell: a scatter over time, one segment a trial; below it
-// the timeline of the chosen packet; below that who is to blame for how much of the tail.
+// the timeline of the chosen packet; below that the blame for the tail.
 //
-// Thousands of marks are few paths: one a trial and kind, so that drawing and hiding stay fast. What
-// the pointer means is found by distance.
+// Thousands of marks are few paths: one a trial and kind, so that drawing and hiding stay fast. The
+// mark under the pointer is found by distance.
 
 import { symbol } from 'd3-shape';
 import {
@@ -237,7 +237,7 @@ class SlowPanel implements Panel {
     return svg;
   }
 
-  /** What the taps themselves show with nothing between them. */
+  /** The taps' own error, over an empty wire. */
   private drawRuler(svg: SVGSVGElement, box: Box, y: Scale, domain: Domain): void {
     const ruler = this.tail.ruler?.p9999_ns;
     if (ruler === undefined || ruler < domain[0] || ruler > domain[1]) return;

@@ -1,5 +1,5 @@
-// One packet from tap to tap: its time cut into causes without remainder, and below, what every
-// watched processor did meanwhile. The list under the drawing has the same slices to the nanosecond.
+// One packet from tap to tap: its time divided by cause without remainder, and below, the timeline of
+// every watched CPU. The list under the drawing has the same slices to the nanosecond.
 
 import { linearTicks, scaleOf, type Box, type Domain, type Scale } from '../axis';
 import { h, s } from '../dom';
@@ -39,7 +39,7 @@ export function packetTimeline(
             h('strong', {}, ` ${cause.name}`),
             `, ${duration(firstNs)}`,
             behindName && behindName !== cause.name ? `; in a queue left by ${behindName}` : '',
-            behindName === cause.name ? ', the queue that it left included' : '',
+            behindName === cause.name ? ', including the queue that it left' : '',
             '.',
           ]
         : null,
@@ -112,7 +112,7 @@ function drawing(tail: Tail, packet: SlowPacket, width: number): SVGSVGElement {
   return svg;
 }
 
-/** What a piece that several were joined into is made of. */
+/** The parts of a joined piece. */
 function inParts(tail: Tail, [, ns, , parts]: Slice): string {
   const part = ([index, own]: [number, number]): string =>
     `${significant((own / Math.max(1, ns)) * 100, 2)} % ${tail.causes[index]?.name ?? ''}`;
@@ -148,7 +148,7 @@ function taps(svg: SVGSVGElement, tail: Tail, box: Box, x: Scale, latency: numbe
   }
 }
 
-/** A processor: who had it, and above that, thinner, what came upon it. */
+/** A CPU: its tasks, and above them, thinner, its interrupts. */
 function drawLane(
   tail: Tail,
   lane: Lane,
@@ -188,7 +188,7 @@ function drawLane(
   return g;
 }
 
-/** The kind of what came upon a processor, from the words in which every cause is named. */
+/** The kind of an interrupt, by the words of its cause. */
 function kindOfName(name: string): string {
   const words: [string, string][] = [
     ['hypervisor steal', 'steal'],
@@ -203,7 +203,7 @@ function kindOfName(name: string): string {
   return words.find(([word]) => name.startsWith(word))?.[1] ?? '';
 }
 
-/** A bar with its name in it where there is room, and in words for whoever points at it. */
+/** A bar with its name in it if there is room, and in a tool tip. */
 function bar(
   x: Scale,
   from: number,

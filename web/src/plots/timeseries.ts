@@ -205,7 +205,7 @@ function drawSegment(
   return g;
 }
 
-/** What stands under the pointer: the bucket of the trial nearest in time. */
+/** Text for the pointer: the bucket of the trial nearest in time. */
 function read(
   { model }: Context,
   segment: Element,

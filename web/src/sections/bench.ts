@@ -21,18 +21,18 @@ import { ComparisonTable } from './table';
 /** Groups drawn at once; the rest waits behind a button. */
 const SHOWN = 12;
 
-/** What each plot shows, for somebody who has not seen one like it. */
+/** Legends of the plots for first-time readers. */
 const ABOUT = {
   percentiles:
-    'Each further nine takes the same room. Markers are the table’s percentiles with their 95 % intervals, hollow where a node was emulated. A curve is thin and dotted where fewer than ten samples lie beyond: from there on it tells an anecdote.',
-  cdf: 'Which share of the samples was at most this slow, up to 99.9 %.',
+    'Each further nine takes the same room. Markers are the table’s percentiles with their 95 % intervals, hollow where a node was emulated. A curve is thin and dotted where fewer than ten samples lie beyond: there it is not reliable.',
+  cdf: 'Share of the samples that were at most this slow, up to 99.9 %.',
   boxes:
     'One box a trial: median, middle half, and 5th to 95th percentile. A triangle marks an overloaded trial, a cross a failed one. Hide a slow series in the legend to see the others larger.',
   metrics: 'One value a trial, with the median and its 95 % interval.',
   times:
     'Each segment is one trial: a band from the smallest to the largest sample of each moment, and a line through the medians.',
   hops: 'Packets pass several devices; the time between the taps before and behind each is that device’s alone.',
-  slow: 'Each mark is one of the slowest packets, at the time it came, in the colour and shape of what cost it most. Click one, or walk with the arrow keys, to see where its time went. A queue counts to the interruption that let it build up.',
+  slow: 'Each mark is one of the slowest packets, at the time it came, in the colour and shape of the cause with most of its time. Click one, or walk with the arrow keys, to see where its time went. A queue counts to the interruption that let it build up.',
   rates: 'Each segment is one trial: throughput of each interval.',
 };
 
@@ -126,7 +126,7 @@ export class Bench {
     this.sections[this.sections.length - 1]?.element.classList.add('wide');
   }
 
-  /** What all panels share is computed once a round of drawing. */
+  /** Data shared by all panels, computed once a round of drawing. */
   private perRound<T>(compute: () => T): () => T {
     let round = -1;
     let value: T;

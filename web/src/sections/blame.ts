@@ -1,5 +1,5 @@
-// Who is to blame for the tail: for each percentile the share of the time beyond it that a cause
-// owns, how many packets it is the first cause of, and what turns it off.
+// Blame for the tail: for each percentile the share of each cause in the time beyond it, the number of packets
+// with this first cause, and its remedy.
 
 import { h } from '../dom';
 import { count, duration, percentileName, significant } from '../format';
@@ -8,7 +8,7 @@ import type { Blame, CauseInfo, Tail } from '../summary';
 
 const SHOWN = 10;
 /** Shares below are no more than rounding. */
-const LEAST = 0.0005;
+const MIN_SHARE = 0.0005;
 
 export function blameTable(tail: Tail): HTMLElement {
   const { blames } = tail;
@@ -18,7 +18,7 @@ export function blameTable(tail: Tail): HTMLElement {
   const last = blames[blames.length - 1] as Blame;
   const order = tail.causes
     .map((_, index) => index)
-    .filter((index) => blames.some((blame) => (shareOf(blame, index) ?? 0) >= LEAST))
+    .filter((index) => blames.some((blame) => (shareOf(blame, index) ?? 0) >= MIN_SHARE))
     .sort((a, b) => (shareOf(last, b) ?? 0) - (shareOf(last, a) ?? 0));
   const rows = order.map((index, i) => row(tail, index, i >= SHOWN));
   const rest = order.length - SHOWN;
@@ -87,7 +87,7 @@ function head({ blames }: Tail): HTMLElement {
 
 function percent(share: number | undefined): string {
   if (share === undefined) return '';
-  return share < LEAST ? '0 %' : `${significant(share * 100, share < 0.1 ? 2 : 3)} %`;
+  return share < MIN_SHARE ? '0 %' : `${significant(share * 100, share < 0.1 ? 2 : 3)} %`;
 }
 
 function row(tail: Tail, index: number, hidden: boolean): HTMLElement {

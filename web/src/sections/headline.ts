@@ -50,7 +50,7 @@ function banner({ state, trials }: Summary): HTMLElement | null {
   const text =
     state.state === 'incomplete'
       ? `This run is incomplete: ${state.reason}.`.replace(/\.\.$/, '.')
-      : 'This run never ended: it was still going on, or was killed, when this was written.';
+      : 'This run did not end: it was still running, or was killed, when the report was written.';
   return h(
     'p',
     { class: 'banner', role: 'status' },
@@ -73,7 +73,7 @@ function facts(model: Model): HTMLElement {
     ['When', `${moment(summary.started)}${took}`],
     ['Run', summary.id, 'mono'],
     ['Size', `${plural(summary.cells.length, 'cell')}, ${trials}, seed ${model.seed}`],
-    ['Processor', `${host.cpu}, ${plural(host.cores, 'core')}, ${bytes(host.memory_bytes)}`],
+    ['CPU', `${host.cpu}, ${plural(host.cores, 'core')}, ${bytes(host.memory_bytes)}`],
     ['System', `${host.distribution}, Linux ${host.kernel}, cgroup ${host.cgroup}`],
     [
       'Underneath',
@@ -124,7 +124,9 @@ function measurementAnswers(model: Model, view: MeasurementView): HTMLElement {
       h('h3', {}, view.info.name, what ? h('span', { class: 'aside' }, what) : null),
       axis ? forestAxis(axis) : null,
     ),
-    view.groups.length === 0 ? h('p', { class: 'empty' }, 'No cell of it was measured.') : null,
+    view.groups.length === 0
+      ? h('p', { class: 'empty' }, 'No cell of this measurement was run.')
+      : null,
     ...fold(view.groups, SHOWN, 'group', (group) => groupAnswer(model, group, axis)),
   );
 }
@@ -146,7 +148,7 @@ function groupAnswer(model: Model, group: Group, axis: Domain | null): HTMLEleme
   const rest = h(
     'details',
     { class: 'fold' },
-    h('summary', {}, `${plural(same.length, 'other')} without a difference, in the tails neither`),
+    h('summary', {}, `${plural(same.length, 'other')} without a difference, also in the tails`),
   );
   onOpen(rest, () => [list(same)]);
   const titled = title !== group.measurement;

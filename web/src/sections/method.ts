@@ -152,10 +152,10 @@ function checkLegend(trials: TrialSummary[]): HTMLElement | null {
   );
 }
 
-/** Some grow with what a trial had to do. */
+/** Some limits grow with the load of a trial. */
 function limits(least: Check, most: Check): string {
   const [from, to] = [limit(least), limit(most)];
-  return from === to ? from : `${from} to ${to}, by what there was to do`;
+  return from === to ? from : `${from} to ${to}, depending on the load`;
 }
 
 function limit(check: Check): string {
@@ -274,7 +274,7 @@ function trialRow(trial: TrialSummary, checks: string[]): HTMLElement {
   );
 }
 
-/** What did not simply arrive, by name; nothing is left out silently. */
+/** Packets that did not simply arrive, by kind; none is left out silently. */
 function odd({ counters }: TrialSummary): string {
   const names = ['lost', 'duplicated', 'reordered', 'unmatched', 'corrupted'] as const;
   const list = names

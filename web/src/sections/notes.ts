@@ -1,4 +1,4 @@
-// The honesty box: what a reader must know before trusting a number, the serious first. Each note
+// Caveats: what a reader must know before trusting a number, the serious first. Each note
 // names its cells as chips; a chip leads to its cell and highlights it everywhere.
 
 import { h } from '../dom';

@@ -1,6 +1,6 @@
 // The comparison table: one block a group, baseline first, sortable within each block (a number of
-// one group says nothing about another's order). What the samples cannot carry says how many samples
-// it would need.
+// one group says nothing about another's order). A percentile without enough samples says how many it
+// needs.
 
 import { verdictWords } from '../answers';
 import { h } from '../dom';
@@ -13,7 +13,7 @@ import { seriesKey } from './swatch';
 interface Column {
   key: string;
   title: string;
-  /** What the column means, for a tool tip. */
+  /** Meaning of the column, for a tool tip. */
   hint?: string;
   numeric: boolean;
   content: (cell: Cell) => (Node | string)[];
@@ -118,7 +118,7 @@ export class ComparisonTable {
     const { model, state } = this;
     const series = model.seriesOf.get(cell.id);
     const isBase = cell.id === group.baseline;
-    // It may be compared with another group's baseline, in that one's block.
+    // A baseline may be compared with another group's baseline, in that group's block.
     const shown = isBase ? { ...cell, comparison: undefined } : cell;
     return h(
       'tr',
@@ -189,7 +189,7 @@ function medianColumns(): Column[] {
   return [quantileColumn(0.5), iqr];
 }
 
-/** Percentiles up to p99.99, and beyond as far as some cell has the samples. */
+/** Percentiles up to p99.99, and beyond if some cell has the samples. */
 function tailColumns(cells: Cell[]): Column[] {
   const all = cells.find((cell) => cell.latency)?.latency?.quantiles.map((q) => q.p) ?? [];
   const carried = (p: number): boolean =>
@@ -199,12 +199,12 @@ function tailColumns(cells: Cell[]): Column[] {
   return all.filter((p) => p > 0.5 && (p <= 0.9999 || carried(p))).map(quantileColumn);
 }
 
-/** What a tail is against the baseline's; nothing where there is no baseline to hold it against. */
+/** A tail's ratio to the baseline's; nothing without a baseline. */
 function tailRatio(cell: Cell, of: string): Node | string {
   return ratioNote(cell.comparison?.tails?.find((tail) => tail.of === of));
 }
 
-/** The figure once stolen time is set aside, with its own ratio; nothing where that is not known. */
+/** The figure with stolen time set aside, and its ratio; nothing where steal is unknown. */
 function stealAside(cell: Cell, of: string, value: number | undefined): (Node | string)[] {
   if (value === undefined) return [];
   const tail = cell.comparison?.tails_steal_aside?.find((tail) => tail.of === of);
@@ -340,7 +340,7 @@ function floorColumn(model: Model): Column {
   };
 }
 
-/** Lost, and what else happened to packets where anything did. */
+/** Lost packets, and those duplicated, reordered, unmatched or corrupted. */
 function counterColumns(cells: Cell[]): Column[] {
   if (!cells.some((cell) => cell.counters.sent > 0)) return [];
   const others = [

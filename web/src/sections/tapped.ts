@@ -1,5 +1,4 @@
-// What was timed between two taps, what became of the packets, what the taps themselves show, and
-// what is therefore not known.
+// Facts of one device: packets, counters, the taps' own error, and gaps of the record.
 
 import { h } from '../dom';
 import { count, duration, plural } from '../format';

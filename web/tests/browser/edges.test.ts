@@ -71,7 +71,7 @@ it('shows a run with nothing at all in it', async () => {
     s.state = { state: 'running' };
   });
   expect(text).toContain('Nothing was measured.');
-  expect(text).toContain('never ended');
+  expect(text).toContain('did not end');
 });
 
 it('shows a study of one cell without a baseline', async () => {

@@ -1,4 +1,4 @@
-// What a reader does: hide and highlight series, read values off, zoom, choose, sort, follow a chip,
+// Actions of a reader: hide and highlight series, read values off, zoom, choose, sort, follow a chip,
 // take the numbers along; on a desk, on a phone, in the dark, on paper.
 
 import { readFileSync } from 'node:fs';

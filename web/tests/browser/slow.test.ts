@@ -178,7 +178,7 @@ describe.runIf(explained.length > 0)('the slowest packets', () => {
     }
   });
 
-  it('draws the slices and processors of a packet to scale', async () => {
+  it('draws the slices and CPUs of a packet to scale', async () => {
     const packet = first.worst[0] as Tail['worst'][number];
     const shown = panel(first).locator('.timeline .packet');
     const { x, bars } = await shown

@@ -1,33 +1,32 @@
-//! A device that let nothing through. There is no latency then, and the question is where the packets
-//! stayed: its own interfaces' counts say it, from the inside.
+//! A device that let nothing through. The counters of its interfaces say where the packets stayed.
 
 use std::time::Duration;
 
 use latlab_host::nodes::session::Command;
 
-use super::Timed;
+use super::timed::Timed;
+use crate::context::Context;
 use crate::endpoint;
-use crate::trial::{Context, Error};
+use crate::error::Error;
 
-/// A node that hangs is asked no longer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Refuses to conclude from packets of which none came through a device.
+/// An error if no packet came through a device.
 pub fn refuse(context: &Context<'_>, timed: &Timed) -> Result<(), Error> {
     let through = context.measurement.through.iter();
     let mut hops = timed.hops().zip(through);
-    let blocked = hops.find(|((_, _, fates), _)| fates.entered > 0 && fates.left == 0);
+    let blocked = hops.find(|((_, _, counters), _)| counters.entered > 0 && counters.left == 0);
     match blocked {
         None => Ok(()),
-        Some(((_, _, fates), device)) => Err(Error::NothingThrough {
+        Some(((_, _, counters), device)) => Err(Error::NothingThrough {
             device: device.value.clone(),
-            sent: fates.entered,
+            sent: counters.entered,
             interfaces: interfaces(context, &device.value),
         }),
     }
 }
 
-/// What the interfaces of a node counted.
+/// The counters of a node's interfaces.
 fn interfaces(context: &Context<'_>, node: &str) -> String {
     let unknown = |why: String| format!("its interfaces could not be asked ({why})");
     let argv = ["cat", "/proc/net/dev"].map(str::to_string).to_vec();
@@ -35,7 +34,7 @@ fn interfaces(context: &Context<'_>, node: &str) -> String {
         Ok(session) => session,
         Err(error) => return unknown(error.to_string()),
     };
-    match endpoint::output(&mut *session, PATIENCE) {
+    match endpoint::output(&mut *session, TIMEOUT) {
         Some(text) => counts(&text),
         None => unknown("no answer from the node".into()),
     }
@@ -50,7 +49,7 @@ fn counts(text: &str) -> String {
             .split_whitespace()
             .map_while(|n| n.parse().ok())
             .collect();
-        // Eight numbers of what was received, eight of what was sent: bytes, packets, errors, drops...
+        // Eight fields for received and eight for sent: bytes, packets, errors, drops...
         let [
             _,
             packets_in,
@@ -77,9 +76,10 @@ fn counts(text: &str) -> String {
         })
     };
     let all: Vec<String> = text.lines().filter_map(one).collect();
-    match all.is_empty() {
-        true => "it has no interfaces".into(),
-        false => format!("its interfaces counted: {}", all.join("; ")),
+    if all.is_empty() {
+        "it has no interfaces".into()
+    } else {
+        format!("its interfaces counted: {}", all.join("; "))
     }
 }
 

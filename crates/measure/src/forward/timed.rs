@@ -1,5 +1,5 @@
-//! What the taps saw, matched and not yet written: packets are handed over one by one, so that ten
-//! million take no memory beyond the taps' own records and a few words each.
+//! Tap records, matched and not yet written. Packets are handed over one by one, so that ten million take
+//! no memory beyond the tap records and a few words each.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -8,13 +8,13 @@ use latlab_model::results::Counters;
 use latlab_samples::{Passage, Sample};
 use latlab_trace::recorder::around;
 use latlab_trace::taps::Seen;
-use latlab_trace::taps::matching::{Fates, Matching};
+use latlab_trace::taps::matching::{HopCounters, Matching};
 use latlab_wire::samples::{Record, SampleKind, flags};
 use latlab_wire::trace::WORST_PACKETS;
 
 use crate::endpoint::Output;
 
-/// The packets of the measured window, as their sender says.
+/// The packets of the measured window, by the sender's record.
 #[derive(Debug, Default)]
 struct Sent {
     records: Vec<Record>,
@@ -43,7 +43,7 @@ impl Sent {
     }
 }
 
-/// Everything that was timed.
+/// The packets of all hops with their times.
 #[derive(Debug, Default)]
 pub struct Timed {
     sent: Sent,
@@ -54,7 +54,7 @@ pub struct Timed {
 }
 
 impl Timed {
-    /// Matches what the taps saw, in their order along the way.
+    /// Matches the tap records, in the order of the taps along the path.
     #[must_use]
     pub fn new(sent: &mut Output, taps: Vec<(String, Seen)>) -> Timed {
         let sent = Sent::of(sent);
@@ -76,20 +76,20 @@ impl Timed {
         }
     }
 
-    /// For each device the names of the taps before and behind it, and what became of the packets.
-    pub fn hops(&self) -> impl Iterator<Item = (&str, &str, &Fates)> {
+    /// For each device the names of the taps before and behind it, and its counters.
+    pub fn hops(&self) -> impl Iterator<Item = (&str, &str, &HopCounters)> {
         let pairs = self.taps.windows(2).zip(&self.hops);
-        pairs.map(|(two, hop)| (two[0].0.as_str(), two[1].0.as_str(), &hop.fates))
+        pairs.map(|(two, hop)| (two[0].0.as_str(), two[1].0.as_str(), &hop.counters))
     }
 
-    /// For each tap its name, and how many frames it saw that are not this measurement's.
+    /// Each tap's name, and its number of frames from outside this measurement.
     pub fn foreign(&self) -> impl Iterator<Item = (&str, u64)> {
         self.taps
             .iter()
             .map(|(name, seen)| (name.as_str(), seen.foreign))
     }
 
-    /// Hands over the measured packets' ways, device by device, in the order of the first tap before it.
+    /// Hands over the measured packets' passages, device by device, in the order of the tap before it.
     pub fn each_passage(&self, mut take: impl FnMut(Passage)) {
         for (number, (two, hop)) in self.taps.windows(2).zip(&self.hops).enumerate() {
             hop.each(number as u16, &two[0].1, &two[1].1, |passage, _| {
@@ -100,7 +100,7 @@ impl Timed {
         }
     }
 
-    /// Hands over one sample a packet: from the first tap to the last.
+    /// Hands over one sample a packet, from the first tap to the last.
     pub fn each_sample(&self, mut take: impl FnMut(Sample)) {
         let (Some(first), Some(last)) = (self.taps.first(), self.taps.last()) else {
             return;
@@ -126,7 +126,7 @@ impl Timed {
         });
     }
 
-    /// What became of the measured packets on the whole way.
+    /// Counters of the measured packets from the first tap to the last.
     #[must_use]
     pub fn counters(&self) -> Counters {
         let mut counters = Counters::default();
@@ -136,11 +136,11 @@ impl Timed {
         });
         counters.lost = counters.sent - counters.received;
         if let Some(matching) = self.whole.as_ref().or(self.hops.first()) {
-            let fates = &matching.fates;
-            counters.duplicated = fates.duplicated;
-            counters.reordered = fates.reordered;
-            counters.unmatched = fates.unmatched;
-            counters.corrupted = fates.corrupted;
+            let hop = &matching.counters;
+            counters.duplicated = hop.duplicated;
+            counters.reordered = hop.reordered;
+            counters.unmatched = hop.unmatched;
+            counters.corrupted = hop.corrupted;
         }
         counters
     }
@@ -208,7 +208,7 @@ mod tests {
 
     /// Two devices in a row; the first loses packet 2, the second packet 3 and reorders.
     #[test]
-    fn every_device_has_its_own_latency_and_the_way_as_a_whole() {
+    fn latency_is_timed_per_device_and_end_to_end() {
         let taps = vec![
             ("a".into(), seen(&[0, 1, 2, 3, 4], 10_000)),
             ("b".into(), seen(&[0, 1, 3, 4], 20_000)),

@@ -1,8 +1,8 @@
 //! A device under test between two taps: a generator, a forwarder in a process of its own, a far end.
 //!
-//! Everything in network namespaces of the test's own. The forwarder is this test program once more
-//! (see [`device`]), so that it can be told to fault, and says when it was kept from running: what its
-//! own clock shows between two turns of its loop is the truth that the recorder is compared with.
+//! All of them run in private network namespaces. The forwarder is this test program once more (see
+//! [`device`]), so that it can be told to cause page faults. It reports its interruptions: gaps of its own
+//! clock between two turns of its loop are the ground truth for the recorder.
 
 #![allow(dead_code)]
 
@@ -16,25 +16,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use latlab_host::sys::netns::NetNs;
-use latlab_measure::forward::{Reader, Seat};
+use latlab_measure::forward::{Reader, ReaderCpu};
 use latlab_measure::hwlat;
 use latlab_netlink::{Address, Handle, Interface, LinkChange, LinkKind, Neighbour, NewLink};
 use latlab_probe::Layer2;
-use latlab_report::attribution::{self, Attribution, Capture, Hole};
+use latlab_report::attribution::{self, Attribution, Capture};
 use latlab_samples::Passage;
 use latlab_trace::recorder::{Recorder, Settings, Wanted, around};
-use latlab_trace::taps::matching::{self, Fates};
+use latlab_trace::taps::matching::{self, HopCounters};
 use latlab_trace::taps::{Point, Side, Tap};
 use latlab_wire::probe::{HEADER_BYTES, Packet, PacketRepr};
 use latlab_wire::trace::{Event, EventKind};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-/// The generator and everything that is not the device.
+/// CPU of the generator and of everything else but the device.
 pub const NEAR: usize = 0;
-/// The device.
 pub const FAR: usize = 1;
-/// A turn of the device's loop that takes longer was interrupted.
+/// A longer turn of the device's loop was interrupted.
 pub const GAP_NS: u64 = 20_000;
 const DEVICE: &str = "LATLAB_TEST_DEVICE";
 const EVENTS_PER_CPU: u32 = 1 << 19;
@@ -56,19 +55,19 @@ pub fn pin(cpu: usize) {
     sched_setaffinity(None, &set).unwrap();
 }
 
-/// Where the kernel gives every session an equal part of a processor, a thread's niceness counts within
-/// its own only: so this test becomes one, before the others.
+/// With autogroup, a thread's niceness counts within its session only, so this test becomes a session, before
+/// the others.
 fn own_session() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
-        // Neither is there for a session's leader, or where the kernel does no such thing.
+        // Autogroup may be missing, or this process lead a session already.
         if rustix::process::setsid().is_ok() {
             std::fs::write("/proc/self/autogroup", "-20").ok();
         }
     });
 }
 
-/// Before everything of no special kind, here and in the builds that may run beside.
+/// Runs before other normal tasks, such as builds beside the test.
 pub fn insist() {
     rustix::process::nice(-20).unwrap();
 }
@@ -83,7 +82,7 @@ fn new_namespace() -> NetNs {
     .unwrap()
 }
 
-/// A pair of interfaces between two namespaces, up, the ends named alike.
+/// A veth pair between two namespaces, up, both ends named alike.
 pub fn wire(a: (&NetNs, &str), b: (&NetNs, &str)) {
     let far = Interface::new(b.1).netns(b.0.as_fd());
     let near = Interface::new(a.1).netns(a.0.as_fd());
@@ -111,40 +110,40 @@ pub fn address(netns: &NetNs, name: &str, address: &str) {
 
 /// Client, device and server, each in a namespace.
 pub struct Bench {
-    /// What the recorder keeps of each processor.
+    /// Events that the recorder keeps of each CPU.
     pub events_per_cpu: u32,
-    /// Somebody reads while it records.
+    /// The rings are read while the recorder runs.
     pub follow: bool,
     pub client: NetNs,
     pub device: NetNs,
     pub server: NetNs,
 }
 
-/// What one window yielded.
+/// Results of one window.
 pub struct Window {
     pub attribution: Attribution,
     pub capture: Capture,
-    pub fates: Fates,
+    pub counters: HopCounters,
     /// Events that were overwritten before they were read.
     pub overwritten: u64,
-    /// Frames of others that the first tap saw.
+    /// Foreign frames at the first tap.
     pub foreign: u64,
-    /// When the device was kept from running, by its own clock.
+    /// The device's interruptions, by its own clock.
     pub gaps: Vec<Gap>,
 }
 
-/// A time in which the device did not carry packets on.
+/// A time in which the device did not forward packets.
 #[derive(Debug, Clone, Copy)]
 pub struct Gap {
     pub begin_ns: u64,
     pub end_ns: u64,
-    /// It touched new memory meanwhile, as it was told to.
+    /// The device touched new memory meanwhile, as it was told to.
     pub faulting: bool,
 }
 
 impl Window {
-    /// The part of the window's time that tasks other than the device and those named `own`, and a
-    /// hypervisor, had the device's processor for.
+    /// Share of the window in which the device's CPU was taken by a hypervisor, or by tasks other than the
+    /// device and those named `own`.
     pub fn foreign_share(&self, own: &str) -> f64 {
         let attribution::Device::Task { pid, .. } = self.attribution.device else {
             return 1.0;
@@ -189,8 +188,8 @@ impl Bench {
         bench
     }
 
-    /// Tells the client who the server is: what waits for an answer to that question is dropped when it
-    /// becomes too much, on a busy machine.
+    /// Gives the client a permanent neighbour entry. On a busy machine, packets that wait for its resolution
+    /// are dropped.
     fn introduce(&self) {
         let links = Handle::open_in(self.server.as_fd()).unwrap().links();
         let mut links = links.unwrap().into_iter();
@@ -202,7 +201,7 @@ impl Bench {
         client.apply(&request).unwrap();
     }
 
-    /// Sends `rate` packets a second for a time through the device, while `inject` does its work.
+    /// Sends `rate` packets a second through the device for a time, while `inject` runs.
     pub fn run(
         &self,
         rate: u64,
@@ -238,14 +237,14 @@ impl Bench {
         let follower = recorder.follow(&[before.live(), behind.live()], Wanted::default());
         let reader = self
             .follow
-            .then(|| Reader::start(follower, Seat::Beside(NEAR as u32)).unwrap());
-        let look = |device: &Forwarder| {
+            .then(|| Reader::start(follower, ReaderCpu::Shared(NEAR as u32)).unwrap());
+        let spin = |device: &Forwarder| {
             device.signal(Signal::STOP);
-            let looks = hwlat::look(&recorder, &[NEAR as u16, FAR as u16]);
+            let spun = hwlat::spin_recorded(&recorder, &[NEAR as u16, FAR as u16]);
             device.signal(Signal::CONT);
-            looks
+            spun
         };
-        let mut looks = look(device);
+        let mut spun = spin(device);
         recorder.forget();
         recorder.start();
         let begin = now_ns() + 50_000_000;
@@ -259,11 +258,11 @@ impl Bench {
             stop.store(true, Ordering::Relaxed);
         });
         recorder.stop();
-        looks.extend(look(device));
+        spun.extend(spin(device));
         let follower = reader.and_then(Reader::stop);
         let before = self.client.run(|| before.detach()).unwrap().unwrap();
         let behind = self.server.run(|| behind.detach()).unwrap().unwrap();
-        let (passages, fates) = matching::matched(0, &before, &behind);
+        let (passages, counters) = matching::matched(0, &before, &behind);
         let recorded = match follower {
             Some(follower) => {
                 let (windows, tasks) = slowest(&passages);
@@ -271,31 +270,31 @@ impl Bench {
             }
             None => recorder.finish(),
         };
-        let watched = recorded.gaps.processors.iter();
+        let watched = recorded.gaps.cpus.iter();
         let capture = Capture {
             passages,
-            holes: watched
+            gaps: watched
                 .clone()
-                .flat_map(|one| Hole::of_processor(one.cpu, &one.lost, &one.not_kept))
+                .flat_map(|one| attribution::Gap::of_cpu(one.cpu, &one.lost, &one.not_kept))
                 .collect(),
             watched: watched.map(|w| (w.cpu, w.complete_from_ns)).collect(),
             steal_known: recorded.gaps.steal_known,
-            hwlat: hwlat::found(&looks),
+            hwlat: hwlat::found(&spun),
             unknown: Vec::new(),
             events: recorded.events,
         };
         eprintln!(
             "  {} packets, {} lost, {} events, {:?}",
-            fates.entered,
-            fates.lost,
+            counters.entered,
+            counters.lost,
             capture.events.len(),
             recorded.gaps
         );
         Window {
             attribution: attribution::attribute(&capture, attribution::WORST),
             capture,
-            fates,
-            overwritten: recorded.gaps.processors.iter().map(|w| w.overwritten).sum(),
+            counters,
+            overwritten: recorded.gaps.cpus.iter().map(|w| w.overwritten).sum(),
             foreign: before.foreign,
             gaps: device.gaps(),
         }
@@ -340,7 +339,7 @@ fn generate(socket: &UdpSocket, to: SocketAddr, rate: u64, begin: u64, end: u64)
             intended_ns: due,
         };
         header.emit(&mut Packet::new_unchecked(&mut payload[..]));
-        // Refused while the far end is busy elsewhere; the packet is lost and counted.
+        // Refused while the far end is busy; the packet is lost and counted.
         socket.send(&payload).ok();
         sequence += 1;
     }
@@ -353,13 +352,12 @@ fn drain(socket: &UdpSocket, stop: &AtomicBool) {
         .unwrap();
     let mut buffer = [0; 64];
     while !stop.load(Ordering::Relaxed) {
-        // A thread for each packet's wake-up would disturb the generator more than a full buffer.
+        // Waking a thread for each packet would disturb the generator more than a full buffer.
         socket.recv(&mut buffer).ok();
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
-/// The forwarder's process.
 pub struct Forwarder {
     child: Child,
     input: ChildStdin,
@@ -401,12 +399,12 @@ impl Forwarder {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Has it touch so many pages for the first time.
+    /// Makes the device touch new pages.
     pub fn fault(&mut self) {
         self.input.write_all(b"f").unwrap();
     }
 
-    /// When it was kept from running since this was asked last.
+    /// The device's interruptions since the last call.
     pub fn gaps(&mut self) -> Vec<Gap> {
         self.input.write_all(b"g").unwrap();
         let mut all = Vec::new();
@@ -436,7 +434,7 @@ impl Drop for Forwarder {
     }
 }
 
-/// Whether this process is the device; then it has been, and the test is over.
+/// Runs the device if this process is one; `true` afterwards.
 pub fn device() -> bool {
     if std::env::var_os(DEVICE).is_none() {
         return false;
@@ -448,7 +446,7 @@ pub fn device() -> bool {
     let flags = rustix::fs::fcntl_getfl(&input).unwrap();
     rustix::fs::fcntl_setfl(&input, flags | rustix::fs::OFlags::NONBLOCK).unwrap();
     println!("ready");
-    // Written to once, so that noting a gap is no page fault.
+    // Touched once, so that recording a gap causes no page fault.
     let mut gaps: Vec<(u64, u64, u8)> = vec![(1, 1, 1); 1 << 20];
     gaps.clear();
     let mut command = [0];
@@ -480,7 +478,7 @@ pub fn device() -> bool {
     }
 }
 
-/// Touches memory that is not there yet, a page at a time.
+/// Touches new memory, a page at a time.
 fn fault() {
     const PAGES: usize = 1500;
     let page = rustix::param::page_size();
@@ -489,6 +487,6 @@ fn fault() {
     for at in (0..PAGES * page).step_by(page) {
         bytes[at].write(1);
     }
-    // Giving it back would take time too, which is no fault; and it would be there the next time.
+    // Not freed: that would take time without being a fault, and the memory would be reused.
     std::mem::forget(std::hint::black_box(memory));
 }

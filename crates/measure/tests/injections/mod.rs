@@ -1,4 +1,4 @@
-//! The disturbances: each does one thing to the device, at random times that it knows.
+//! The disturbances: each does one thing to the device, at random times that it records.
 
 #![allow(dead_code)]
 
@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::bench::{self, Bench, FAR, Forwarder, Gap, NEAR, now_ns, sleep_until};
 
-/// From when to when the device was disturbed.
+/// Begin and end of a disturbance of the device.
 #[derive(Debug, Clone, Copy)]
 pub struct Truth {
     pub begin_ns: u64,
@@ -22,7 +22,7 @@ pub struct Truth {
 }
 
 impl Truth {
-    /// How much of it lies in stretches that are in order and apart from each other.
+    /// Overlap with stretches that are in order and disjoint.
     pub fn overlap(&self, stretches: &[(u64, u64)]) -> u64 {
         let part = |&(begin, end): &(u64, u64)| {
             end.min(self.end_ns)
@@ -32,7 +32,7 @@ impl Truth {
     }
 }
 
-/// What is done to the device.
+/// A kind of disturbance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Injection {
     Competitor,
@@ -44,9 +44,9 @@ pub enum Injection {
     Throttle,
 }
 
-/// Two stretches of one disturbance with less in between are one.
+/// Two stretches of one disturbance with a shorter gap are one.
 const APART_NS: u64 = 100_000;
-/// The name of the tasks that take the device's processor.
+/// The name of the tasks that take the device's CPU.
 pub const HOG: &str = "latlab-hog";
 
 impl Injection {
@@ -72,7 +72,7 @@ impl Injection {
         }
     }
 
-    /// Whether this cause is what was injected.
+    /// Whether this cause is the injected one.
     pub fn is_it(self, cause: &Cause) -> bool {
         match (self, cause) {
             (Injection::Competitor, Cause::Waiting { task, realtime }) => task == HOG && !realtime,
@@ -86,13 +86,13 @@ impl Injection {
         }
     }
 
-    /// Many short interruptions with the device running in between, so that their length is from the
-    /// first to the last.
+    /// Many short interruptions with the device running in between, whose length is from the first to the
+    /// last.
     pub fn in_pieces(self) -> bool {
         matches!(self, Injection::TimerStorm | Injection::FaultBurst)
     }
 
-    /// Does it until shortly before `end`.
+    /// Injects until shortly before `end`.
     pub fn inject(self, device: &mut Forwarder, begin: u64, end: u64) -> Vec<Truth> {
         match self {
             Injection::Competitor => hog(begin, end, false),
@@ -105,8 +105,8 @@ impl Injection {
         }
     }
 
-    /// Makes the truth exact with what the device's own clock shows: of an injection that only sets
-    /// things going, when the device really did not run.
+    /// Replaces the times of an indirect injection by the times at which the device did not run, by its own
+    /// clock.
     pub fn truth(self, injected: Vec<Truth>, gaps: &[Gap]) -> Vec<Truth> {
         let own = matches!(
             self,
@@ -129,7 +129,7 @@ impl Injection {
         if self != Injection::Stop {
             return exact.collect();
         }
-        // Continued, it may still have to wait for its processor.
+        // Continued, the device may still wait for its CPU.
         exact
             .map(|gap| {
                 let continued = injected
@@ -145,7 +145,7 @@ impl Injection {
     }
 }
 
-/// Random times of beginning, and random lengths.
+/// Random begins and lengths.
 struct Times {
     state: u64,
     at: u64,
@@ -186,14 +186,15 @@ fn hog(begin: u64, end: u64, realtime: bool) -> Vec<Truth> {
         .name(HOG.into())
         .spawn(move || {
             bench::pin(FAR);
-            match realtime {
-                true => sys::set_fifo(10),
-                false => bench::insist(),
+            if realtime {
+                sys::set_fifo(10);
+            } else {
+                bench::insist();
             }
             let mut all = Vec::new();
             for (at, length) in Times::new(begin, end) {
                 sleep_until(at);
-                // It says itself when it had the processor.
+                // The task itself records when it had the CPU.
                 let until = now_ns() + length;
                 let mut begin_ns = now_ns();
                 let mut last = begin_ns;
@@ -237,8 +238,8 @@ fn stop(device: &Forwarder, begin: u64, end: u64) -> Vec<Truth> {
     all
 }
 
-/// Packets of another link, whose receiving side is given to the device's processor. Each is for many
-/// sockets, so that it takes a while.
+/// Packets of another link, whose receiving side is given to the device's CPU. Each is for many sockets, so
+/// that it takes a while.
 fn flood(begin: u64, end: u64) -> Vec<Truth> {
     const SOCKETS: usize = 100;
     let other = Bench::new();
@@ -271,24 +272,24 @@ fn flood(begin: u64, end: u64) -> Vec<Truth> {
     all
 }
 
-/// Timers of another program that expire one after the other on the device's processor.
+/// Timers of another program that expire one after the other on the device's CPU.
 fn timers(begin: u64, end: u64) -> Vec<Truth> {
     const COUNT: usize = 900;
     const APART_NS: u64 = 3_000;
     std::thread::spawn(move || {
         bench::pin(FAR);
-        // They have to be set where they are to expire, however busy it is there.
+        // Timers are set on the CPU where they are to expire, even when it is busy.
         sys::set_fifo(10);
         let timers: Vec<_> = (0..COUNT).map(|_| sys::timer()).collect();
         let mut all = Vec::new();
         for (at, _) in Times::new(begin, end) {
             sleep_until(at);
-            // Far enough ahead that setting them is over.
+            // Far enough ahead that setting the timers is over.
             let first = now_ns() + 15_000_000;
             for (number, timer) in timers.iter().enumerate() {
                 sys::expire_at(timer, first + number as u64 * APART_NS);
             }
-            // What was set too late is another storm than this.
+            // Timers set too late belong to another storm.
             if now_ns() < first {
                 all.push(Truth {
                     begin_ns: first,
@@ -317,7 +318,7 @@ fn faults(device: &mut Forwarder, begin: u64, end: u64) -> Vec<Truth> {
     all
 }
 
-/// A control group that gives the device a fifth of a processor, for a while.
+/// A cgroup that gives the device a fifth of a CPU, for a while.
 fn throttle(device: &Forwarder, begin: u64, end: u64) -> Vec<Truth> {
     let group = Group::new();
     group.add(device.pid());
@@ -351,10 +352,11 @@ impl Group {
         };
         let path = PathBuf::from(root).join(format!("latlab-test-{}", crate::namespaces::id()));
         fs::create_dir(&path).unwrap();
-        // Against whatever else the machine does; the largest that there is.
-        let weight = match unified {
-            true => ("cpu.weight", "10000"),
-            false => ("cpu.shares", "262144"),
+        // Against other load of the machine; the maximum.
+        let weight = if unified {
+            ("cpu.weight", "10000")
+        } else {
+            ("cpu.shares", "262144")
         };
         fs::write(path.join(weight.0), weight.1).unwrap();
         Group { path, unified }

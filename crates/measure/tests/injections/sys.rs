@@ -1,4 +1,4 @@
-//! What neither std nor rustix wraps.
+//! System calls that neither std nor rustix wraps.
 
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::os::fd::OwnedFd;
@@ -35,9 +35,9 @@ pub fn expire_at(timer: &OwnedFd, ns: u64) {
     timerfd_settime(timer, TimerfdTimerFlags::ABSTIME, &once).unwrap();
 }
 
-/// Has packets received by this interface handled on these processors. The setting is a file of the
-/// namespace's own sysfs, which has to be mounted for that.
-pub fn steer(interface: &str, processors: u64) {
+/// Sets RPS of an interface to these CPUs. The setting is a file of the namespace's sysfs, which has to be
+/// mounted for that.
+pub fn steer(interface: &str, cpus: u64) {
     // SAFETY: this thread alone gets a new mount namespace, and ends soon.
     unsafe {
         rustix::thread::unshare_unsafe(
@@ -53,10 +53,10 @@ pub fn steer(interface: &str, processors: u64) {
     .unwrap();
     rustix::mount::mount("steer", "/sys", "sysfs", nothing, None).unwrap();
     let file = format!("/sys/class/net/{interface}/queues/rx-0/rps_cpus");
-    std::fs::write(file, format!("{processors:x}")).unwrap();
+    std::fs::write(file, format!("{cpus:x}")).unwrap();
 }
 
-/// A socket that shares its port, so that a broadcast comes to each of its kind.
+/// A socket with a shared port, so that each of its kind gets a broadcast.
 pub fn listen_together(port: u16) -> UdpSocket {
     use rustix::net::{AddressFamily, SocketType, bind, socket, sockopt};
     let socket = socket(AddressFamily::INET, SocketType::DGRAM, None).unwrap();

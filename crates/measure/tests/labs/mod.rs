@@ -1,4 +1,4 @@
-//! Whole labs, deployed in namespaces of the test's own.
+//! Whole labs, deployed in private namespaces.
 
 // Each program that includes this module uses a part of it.
 #![allow(dead_code)]
@@ -14,7 +14,7 @@ use latlab_model::spec;
 
 use crate::namespaces;
 
-/// A directory for one test's labs, gone with it.
+/// A directory for one test's labs, removed with it.
 pub struct Scratch {
     pub root: PathBuf,
     pub dirs: Dirs,
@@ -28,7 +28,7 @@ impl Scratch {
         Scratch { root, dirs }
     }
 
-    /// Deploys a lab. Its name is made unlike any other's, because control groups carry it.
+    /// Deploys a lab. Its name is unique, because cgroups carry it.
     pub fn deploy(&self, topology: &str) -> Lab {
         let name = format!("test-{}", namespaces::id());
         let text = format!("name: {name}\ntopology:\n{topology}");
@@ -40,7 +40,7 @@ impl Scratch {
 }
 
 impl Drop for Scratch {
-    /// After a failure too: control groups would outlive the namespaces.
+    /// After a failure too: cgroups would outlive the namespaces.
     fn drop(&mut self) {
         for name in lab::list(&self.dirs).unwrap_or_default() {
             lab::destroy(&self.dirs, &name).ok();
@@ -49,7 +49,7 @@ impl Drop for Scratch {
     }
 }
 
-/// What the machine offers, as far as this lab needs to know.
+/// Facts of the machine that this lab needs.
 pub fn facts_for(lab: &spec::Lab, dirs: &Dirs) -> Facts {
     facts::read(&ReadOptions {
         dirs: dirs.clone(),

@@ -1,22 +1,24 @@
-//! Over all explained packets: which cause owns how much of the tail.
+//! Shares of the causes in the tail, over all explained packets.
 
 use std::collections::BTreeMap;
 
-use super::{Attribution, Cause, Remedy, remedy};
+use super::attribute::Attribution;
+use super::cause::Cause;
+use super::knobs::{Remedy, remedy};
+use super::split::Explained;
 
-/// A percentile says nothing with fewer packets beyond it.
-const FEWEST: usize = 10;
+/// Packets required beyond a percentile.
+const MIN_BEYOND: usize = 10;
 
-/// Who owns the time of the packets beyond one percentile.
+/// Shares of the causes in the time of the packets beyond one percentile.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Blame {
-    /// Which: 0.99, 0.999, ...
+    /// 0.99, 0.999, ...
     pub quantile: f64,
-    /// The latency there, in ns; here of the least slow that was explained.
+    /// Latency at the quantile, in ns; of the fastest explained packet for quantile 0.
     pub latency_ns: u64,
-    /// Packets beyond it.
     pub beyond: usize,
-    /// Of them, how many were explained: the slowest.
+    /// Number of explained packets among them: the slowest.
     pub explained: usize,
     /// Their time between the taps, in ns.
     pub total_ns: u64,
@@ -24,23 +26,20 @@ pub struct Blame {
     pub rows: Vec<BlameRow>,
 }
 
-/// One cause.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BlameRow {
-    /// Which.
     pub cause: Cause,
-    /// Its part of the time, 0 to 1.
+    /// Part of the time, 0 to 1.
     pub share: f64,
-    /// That time, in ns.
+    /// In ns.
     pub time_ns: u64,
-    /// Packets that it is the first cause of.
+    /// Packets with this as first cause.
     pub first_of: usize,
-    /// What addresses it.
     pub remedy: Option<Remedy>,
 }
 
 impl Blame {
-    /// Part of the time that nothing explains, 0 to 1.
+    /// Unexplained part of the time, 0 to 1.
     #[must_use]
     pub fn unexplained(&self) -> f64 {
         let unknown =
@@ -51,8 +50,8 @@ impl Blame {
     }
 }
 
-/// The blame for what lies beyond a percentile; `None` with too few packets beyond it. Quantile 0 is
-/// all that was explained.
+/// Blame beyond a percentile; `None` with too few packets beyond it. Quantile 0 stands for all explained
+/// packets.
 #[must_use]
 pub fn blame(attribution: &Attribution, quantile: f64) -> Option<Blame> {
     let beyond = if quantile > 0.0 {
@@ -60,7 +59,7 @@ pub fn blame(attribution: &Attribution, quantile: f64) -> Option<Blame> {
     } else {
         attribution.worst.len()
     };
-    if beyond < FEWEST && quantile > 0.0 {
+    if beyond < MIN_BEYOND && quantile > 0.0 {
         return None;
     }
     let packets = &attribution.worst[..beyond.min(attribution.worst.len())];
@@ -89,7 +88,7 @@ pub fn blame(attribution: &Attribution, quantile: f64) -> Option<Blame> {
     });
     Some(Blame {
         quantile,
-        latency_ns: packets.last().map_or(0, super::Explained::latency_ns),
+        latency_ns: packets.last().map_or(0, Explained::latency_ns),
         beyond,
         explained: packets.len(),
         total_ns,

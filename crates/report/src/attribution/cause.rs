@@ -1,10 +1,13 @@
-//! The causes: what a device can be doing instead of carrying a packet on.
+//! The causes: activities of a device, or of its CPU, instead of forwarding a packet.
 
 use std::fmt;
 
 use latlab_model::results::Hwlat;
+use latlab_wire::trace::vector;
 
-/// What an instant of a packet's way was spent on.
+use super::softirq;
+
+/// Cause of an instant in a packet's passage.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Cause {
     /// The device works on this packet.
@@ -13,54 +16,43 @@ pub enum Cause {
     Delivery,
     /// The device works on packets that came before.
     Queueing,
-    /// The device could run and another task has its processor.
+    /// The device could run and another task has its CPU.
     Waiting {
-        /// That task's name.
         task: String,
-        /// It runs with a real-time policy.
         realtime: bool,
     },
-    /// A hard interrupt with a number.
+    /// A hardirq with a number.
     HardIrq(String),
-    /// A soft interrupt, by the kernel's number.
+    /// A softirq, by the kernel's number.
     SoftIrq(u32),
     /// The scheduler's periodic tick.
     Tick,
-    /// Another timer: the function it calls.
+    /// Another timer, by its function.
     Timer(String),
-    /// An interrupt from another processor.
+    /// An interrupt from another CPU.
     Ipi(u8),
-    /// A non-maskable interrupt.
     Nmi,
-    /// Memory that was not there when it was touched.
+    /// A page that was not mapped when it was touched.
     PageFault,
     /// The device's task is stopped by a signal or a debugger.
     Stopped,
-    /// The device's control group has used up its share of processor time.
+    /// The device's cgroup has used up its share of CPU time.
     Throttled,
     /// The device's task sleeps although there is a packet for it.
     Asleep,
-    /// The device's task was woken and its idle processor comes back.
+    /// The device's task was woken and its idle CPU comes back.
     IdleExit,
-    /// The hypervisor underneath has the processor.
+    /// The hypervisor underneath has the CPU.
     Steal,
-    /// What is underneath the kernel has the processor and does not tell, as it does every so often.
+    /// A hypervisor or firmware has the CPU without reporting it, at regular times.
     Hwlat {
-        /// From one time to the next.
         period_us: u32,
     },
-    /// The device's virtual processor is outside its guest.
-    VmExit,
-    /// Work on one packet took far longer than usual and nothing was seen to happen.
+    /// Work on one packet took far longer than usual without an event.
     Unexplained,
-    /// Nothing was recorded of this time.
+    /// The time of a gap in the record.
     NotRecorded,
 }
-
-/// The kernel's soft interrupts, in the order of their numbers.
-const SOFT: [&str; 10] = [
-    "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU",
-];
 
 impl Cause {
     /// The kind alone, for tables and colours: `wait`, `hard-irq`, ...
@@ -84,13 +76,12 @@ impl Cause {
             Cause::IdleExit => "idle-exit",
             Cause::Steal => "steal",
             Cause::Hwlat { .. } => "hwlat",
-            Cause::VmExit => "vm-exit",
             Cause::Unexplained => "unexplained",
             Cause::NotRecorded => "not-recorded",
         }
     }
 
-    /// Something that comes upon a task, does little, and goes.
+    /// Interrupts a task for a short time.
     #[must_use]
     pub fn is_interrupt(&self) -> bool {
         matches!(
@@ -105,17 +96,17 @@ impl Cause {
         )
     }
 
-    /// Somebody or something else has the processor that the device wants.
+    /// Keeps the device from a CPU that it wants.
     #[must_use]
-    pub fn takes_the_processor(&self) -> bool {
+    pub fn takes_the_cpu(&self) -> bool {
         let is_taken = matches!(
             self,
-            Cause::Waiting { .. } | Cause::Steal | Cause::Hwlat { .. } | Cause::VmExit
+            Cause::Waiting { .. } | Cause::Steal | Cause::Hwlat { .. }
         );
         self.is_interrupt() || is_taken
     }
 
-    /// Part of what a device does on an undisturbed machine: no reason by itself.
+    /// Part of the work of an undisturbed device: no reason by itself.
     #[must_use]
     pub fn is_ordinary(&self) -> bool {
         matches!(self, Cause::Running | Cause::Delivery | Cause::Queueing)
@@ -142,18 +133,18 @@ impl fmt::Display for Cause {
             }
             Cause::HardIrq(name) => write!(f, "hard interrupt: {name}"),
             Cause::SoftIrq(number) => {
-                let name = SOFT.get(*number as usize).copied().unwrap_or("unknown");
+                let name = softirq::name(*number);
                 write!(f, "soft interrupt: {name}")
             }
             Cause::Tick => f.write_str("timer tick"),
             Cause::Timer(name) => write!(f, "timer: {name}"),
             Cause::Ipi(kind) => {
-                let name = match kind {
-                    2 => "reschedule",
-                    3 | 4 => "function call",
-                    5 => "irq work",
-                    6 => "platform",
-                    7 => "thermal",
+                let name = match *kind {
+                    vector::RESCHEDULE => "reschedule",
+                    vector::CALL_FUNCTION | vector::CALL_FUNCTION_SINGLE => "function call",
+                    vector::IRQ_WORK => "irq work",
+                    vector::PLATFORM => "platform",
+                    vector::THERMAL => "thermal",
                     _ => "unknown",
                 };
                 write!(f, "inter-processor interrupt: {name}")
@@ -169,7 +160,6 @@ impl fmt::Display for Cause {
                 let ms = f64::from(*period_us) / 1e3;
                 write!(f, "hypervisor or firmware, every {ms:.1} ms")
             }
-            Cause::VmExit => f.write_str("VM exit"),
             Cause::Unexplained => f.write_str("unexplained"),
             Cause::NotRecorded => f.write_str("not recorded"),
         }

@@ -1,14 +1,13 @@
-//! Which knob addresses which cause.
+//! Remedies of the causes.
 
-use super::Cause;
+use super::cause::Cause;
+use super::softirq::{HRTIMER, NET_RX, NET_TX, RCU, TIMER};
 
-/// What to do about a cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct Remedy {
-    /// In words.
     pub words: &'static str,
-    /// The knobs of `latlab tune` and the boot parameters that do it, the best first; none where there
-    /// is nothing to turn on this machine.
+    /// The knobs of `latlab tune` and the boot parameters, the best first; none if no setting of this machine
+    /// helps.
     pub knobs: &'static [&'static str],
 }
 
@@ -16,7 +15,7 @@ const fn turn(words: &'static str, knobs: &'static [&'static str]) -> Option<Rem
     Some(Remedy { words, knobs })
 }
 
-/// What addresses a cause; `None` where it is no disturbance, or nobody knows what it is.
+/// The remedy of a cause; `None` if it is no disturbance, or unknown.
 #[must_use]
 pub fn remedy(cause: &Cause) -> Option<Remedy> {
     match cause {
@@ -37,16 +36,18 @@ pub fn remedy(cause: &Cause) -> Option<Remedy> {
             "interrupt affinity",
             &["irq-affinity", "irq-default", "irqbalance"],
         ),
-        Cause::SoftIrq(2 | 3) => turn(
+        Cause::SoftIrq(NET_TX | NET_RX) => turn(
             "interrupt affinity and RPS of the other link",
             &["irq-affinity", "rps", "threaded-napi"],
         ),
-        Cause::SoftIrq(1 | 8) => turn("timers elsewhere", &["timer-migration", "nohz_full"]),
-        Cause::SoftIrq(9) => turn("RCU callbacks elsewhere", &["rcu_nocbs"]),
+        Cause::SoftIrq(TIMER | HRTIMER) => {
+            turn("timers elsewhere", &["timer-migration", "nohz_full"])
+        }
+        Cause::SoftIrq(RCU) => turn("RCU callbacks elsewhere", &["rcu_nocbs"]),
         Cause::SoftIrq(_) => turn("exclusive cores", &["cpuset", "isolcpus"]),
         Cause::Tick => turn("no periodic tick", &["nohz_full"]),
         Cause::Timer(_) => turn(
-            "exclusive cores for whoever sets the timer",
+            "exclusive cores, away from the task that sets the timer",
             &["cpuset", "timer-migration"],
         ),
         Cause::Ipi(_) => turn(
@@ -55,20 +56,16 @@ pub fn remedy(cause: &Cause) -> Option<Remedy> {
         ),
         Cause::Nmi => turn("no NMI watchdog", &["nmi-watchdog"]),
         Cause::PageFault => turn("locked memory, huge pages", &["memory-lock", "huge-pages"]),
-        Cause::Throttled => turn("the CPU limit of its control group", &[]),
+        Cause::Throttled => turn("the CPU limit of its cgroup", &[]),
         Cause::IdleExit => turn(
             "shallow idle states, or polling instead of interrupts",
             &["idle-states", "cpu-dma-latency", "busy-poll"],
         ),
-        Cause::Steal => turn(
-            "none here: pin the virtual processors on the host underneath",
-            &[],
-        ),
+        Cause::Steal => turn("none here: pin the vCPUs on the host underneath", &[]),
         Cause::Hwlat { .. } => turn(
-            "none here: quiet processors on the host underneath, or in its firmware",
+            "none here: quiet CPUs on the host underneath, or in its firmware",
             &[],
         ),
-        Cause::VmExit => turn("halt polling, posted interrupts", &[]),
         Cause::Running
         | Cause::Delivery
         | Cause::Queueing
@@ -96,7 +93,7 @@ mod tests {
     use latlab_model::profile::catalogue;
 
     #[test]
-    fn every_knob_that_is_named_can_be_turned() {
+    fn every_named_knob_is_in_the_catalogue() {
         let waiting = |task: &str, realtime| Cause::Waiting {
             task: task.into(),
             realtime,
@@ -115,7 +112,6 @@ mod tests {
             Cause::IdleExit,
             Cause::Steal,
             Cause::Hwlat { period_us: 10_000 },
-            Cause::VmExit,
         ];
         causes.extend((0..10).map(Cause::SoftIrq));
         for cause in causes {

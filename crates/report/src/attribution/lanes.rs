@@ -1,27 +1,27 @@
-//! What ran on which processor, for drawing: the tasks that had it, and what came upon them.
+//! Tasks and interrupts of each CPU, for drawing.
 
 use latlab_samples::Passage;
 
-use super::holes::Holes;
+use super::capture::Capture;
+use super::cause::Cause;
+use super::gaps::Gaps;
 use super::steal::{self, Stolen};
-use super::timeline::{Marks, Step, Timelines, Top};
-use super::{Capture, Cause};
+use super::timeline::{CpuContext, Step, TapTimes, Timelines};
 
 const NOT_KNOWN: &str = "not known";
 
-/// One processor between two instants.
+/// One CPU between two instants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lane {
-    /// Its number.
     pub cpu: u16,
-    /// Who had it, each from an instant on until the next.
+    /// Tasks, each from an instant on until the next.
     pub tasks: Vec<(u64, String)>,
-    /// What came upon it: begin, end, name.
+    /// Interrupts: begin, end, name.
     pub upon: Vec<(u64, u64, String)>,
 }
 
 impl Lane {
-    /// Takes out what it says of a time of which nothing is known; it ends at `end`.
+    /// Marks a gap as not known; the lane ends at `end`.
     fn forget(&mut self, (from, to): (u64, u64), end: u64) {
         let until = self.tasks.partition_point(|&(at, _)| at <= to);
         let then = until.checked_sub(1).map(|last| self.tasks[last].1.clone());
@@ -41,39 +41,39 @@ impl Lane {
     }
 }
 
-/// What is known of all processors, ready to be asked.
+/// Timelines of all CPUs.
 pub struct Lanes<'a> {
     timelines: Timelines,
     stolen: Stolen,
-    holes: Holes,
+    gaps: Gaps,
     watched: &'a [(u16, u64)],
 }
 
 impl<'a> Lanes<'a> {
-    /// Of what was recorded, and of packets that tell what the hypervisor took.
+    /// Packets tell steal time too.
     #[must_use]
     pub fn new(capture: &'a Capture, packets: &[Passage]) -> Lanes<'a> {
         let packets: Vec<&Passage> = packets.iter().collect();
-        let (marks, holes) = (
-            Marks::of(packets.iter().copied()),
-            Holes::of(&capture.holes),
+        let (marks, gaps) = (
+            TapTimes::of(packets.iter().copied()),
+            Gaps::of(&capture.gaps),
         );
         Lanes {
-            timelines: Timelines::of(&capture.events, &marks, &holes),
-            holes,
+            timelines: Timelines::of(&capture.events, &marks, &gaps),
+            gaps,
             stolen: steal::stolen(&capture.events, &packets),
             watched: &capture.watched,
         }
     }
 
-    /// Everything between two instants.
+    /// All CPUs between two instants.
     #[must_use]
     pub fn between(&self, from: u64, to: u64) -> Vec<Lane> {
         let lane = |&(cpu, complete_from): &(u16, u64)| {
-            let processor = self.timelines.processors.get(&cpu)?;
-            // Of what was before nothing is known.
+            let timeline = self.timelines.cpus.get(&cpu)?;
+            // Earlier events are incomplete.
             let from = from.max(complete_from);
-            (from < to).then(|| self.lane(cpu, processor.between(from, to), from, to))
+            (from < to).then(|| self.lane(cpu, timeline.between(from, to), from, to))
         };
         self.watched.iter().filter_map(lane).collect()
     }
@@ -88,7 +88,7 @@ impl<'a> Lanes<'a> {
             if tasks.last().is_none_or(|(_, last)| *last != task) {
                 tasks.push((begin, task));
             }
-            let Some(name) = self.top(step.top).filter(|_| begin < end) else {
+            let Some(name) = self.context(step.context).filter(|_| begin < end) else {
                 continue;
             };
             match upon.last_mut() {
@@ -102,8 +102,8 @@ impl<'a> Lanes<'a> {
             upon.push((begin.max(from), end.min(to), Cause::Steal.to_string()));
         }
         let mut lane = Lane { cpu, tasks, upon };
-        for hole in self.holes.between(from, to) {
-            lane.forget(hole, to);
+        for gap in self.gaps.between(from, to) {
+            lane.forget(gap, to);
         }
         lane
     }
@@ -119,22 +119,23 @@ impl<'a> Lanes<'a> {
         }
     }
 
-    fn top(&self, top: Top) -> Option<String> {
+    fn context(&self, context: CpuContext) -> Option<String> {
         let name = |index: usize| self.timelines.names.get(index).cloned().unwrap_or_default();
-        let cause = match top {
-            Top::Task => return None,
-            Top::Fault => Cause::PageFault,
-            Top::Soft { number, .. } => Cause::SoftIrq(number),
-            Top::Irq(index) => Cause::HardIrq(name(index)),
-            Top::Tick => Cause::Tick,
-            Top::Timer(index) => Cause::Timer(name(index)),
-            Top::Vector(kind) => Cause::Ipi(kind),
+        let cause = match context {
+            CpuContext::Task => return None,
+            CpuContext::Fault => Cause::PageFault,
+            CpuContext::Soft { number, .. } => Cause::SoftIrq(number),
+            CpuContext::Irq(index) => Cause::HardIrq(name(index)),
+            CpuContext::Nmi => Cause::Nmi,
+            CpuContext::Tick => Cause::Tick,
+            CpuContext::Timer(index) => Cause::Timer(name(index)),
+            CpuContext::Vector(kind) => Cause::Ipi(kind),
         };
         Some(cause.to_string())
     }
 }
 
-/// How a task is written: `agent (4711)`.
+/// Text for a task: `agent (4711)`.
 #[must_use]
 pub fn task_name(pid: u32, name: &str) -> String {
     format!("{name} ({pid})").trim_start().to_owned()
@@ -145,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_hole_a_lane_says_that_it_is_not_known() {
+    fn a_lane_marks_a_gap_as_not_known() {
         let name = |name: &str| name.to_string();
         let mut lane = Lane {
             cpu: 0,

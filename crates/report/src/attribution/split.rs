@@ -1,38 +1,39 @@
-//! Each packet's time between its taps, cut along what the device was held up by.
+//! Divides each packet's time between its taps by the device's causes of delay.
 
 use std::collections::BTreeMap;
 
 use latlab_model::results::Hwlat;
 use latlab_samples::Passage;
+use latlab_wire::trace::WINDOW_MARGIN_NS;
 
-use super::server::{Episode, Server, Span, episodes, push};
+use super::cause::Cause;
+use super::device::Device;
+use super::device_timeline::DeviceTimeline;
+use super::prefix_sums::{Costs, Piece, PrefixSums, add_cost, push_piece};
+use super::span::{Episode, Span, episodes, push};
 use super::survey::Turn;
-use super::track::{Costs, Piece, Track, add, lay};
-use super::{Cause, Device, MARGIN_NS};
 
-/// An interrupt's way in and out is no event, and a virtual machine's costs exits on top: as much of the
-/// work that follows an interrupt is counted to it, where work took longer than usual.
-const WAY_NS: u64 = 5_000;
-/// What comes at regular times may take so many times as long as the longest that was seen.
-const LONGER: u64 = 2;
+/// Entry and exit of an interrupt have no events, and in a virtual machine cost exits too. Where work took
+/// longer than usual, up to this time after an interrupt is blamed on it.
+const ENTRY_AND_EXIT_NS: u64 = 5_000;
+/// Periodic interruptions may take this multiple of the longest that was seen.
+const MAX_STRETCH: u64 = 2;
 
-/// One packet, explained.
 #[derive(Debug, Clone)]
 pub struct Explained {
-    /// Its way.
     pub passage: Passage,
-    /// Its time between the taps, without gap or overlap. In a long queue there would be thousands: then
-    /// neighbours are joined, and have their parts.
+    /// Time between the taps, without gap or overlap. In a long queue there would be thousands of pieces, so
+    /// neighbours are joined and have parts.
     pub pieces: Vec<Piece>,
     /// Time spent on each cause.
     costs: Costs,
-    /// What cost it most, a queue being counted to the interruption that let it build up.
+    /// The cause with the most time. A queue counts to the interruption that let it build up.
     pub first: Cause,
-    /// How much that is, in ns.
+    /// In ns.
     pub first_ns: u64,
-    /// That interruption as a whole, which may have begun before the packet came.
+    /// The first cause as a whole, which may have begun before the packet came.
     pub episode: Option<Episode>,
-    /// The interruption that built up the queue it was in.
+    /// The interruption that built up the packet's queue.
     pub behind: Option<Cause>,
 }
 
@@ -50,25 +51,25 @@ impl Explained {
     }
 }
 
-/// The packets that are looked at, in the order of arrival.
+/// The packets around the slowest, in the order of arrival.
 pub struct Packets<'a> {
     pub all: Vec<&'a Passage>,
-    /// The turn of each in the queue.
+    /// The turn of each packet in the queue.
     pub turns: &'a [Turn],
-    /// Work on one packet beyond this is not usual.
+    /// Work on one packet beyond this is unusual.
     pub usual_ns: u64,
 }
 
 /// Explains the packets at the positions `order`, in that order.
 pub fn split(
-    server: &Server<'_>,
+    timeline: &DeviceTimeline<'_>,
     packets: &Packets<'_>,
     device: &Device,
     order: &[usize],
 ) -> Vec<Explained> {
     let mut explained: Vec<(usize, Explained)> = Vec::new();
     for (range, members) in ranges(&packets.all, order) {
-        let stretch = Stretch::new(server, packets, device, range);
+        let stretch = Stretch::new(timeline, packets, device, range);
         explained.extend(stretch.explain(members));
     }
     let rank: BTreeMap<usize, usize> = order.iter().enumerate().map(|(i, &at)| (at, i)).collect();
@@ -76,15 +77,15 @@ pub fn split(
     explained.into_iter().map(|(_, one)| one).collect()
 }
 
-/// Stretches of time that are looked at, each with the packets in it that are to be explained.
+/// Stretches of time, each with the positions of the packets to be explained in it.
 fn ranges(packets: &[&Passage], order: &[usize]) -> Vec<((u64, u64), Vec<usize>)> {
     let mut sorted = order.to_vec();
     sorted.sort_unstable();
     let mut all: Vec<((u64, u64), Vec<usize>)> = Vec::new();
     for at in sorted {
         let packet = packets[at];
-        let from = packet.in_ns.saturating_sub(MARGIN_NS);
-        let to = packet.out_ns.unwrap_or(packet.in_ns) + MARGIN_NS;
+        let from = packet.in_ns.saturating_sub(WINDOW_MARGIN_NS);
+        let to = packet.out_ns.unwrap_or(packet.in_ns) + WINDOW_MARGIN_NS;
         match all.last_mut() {
             Some(((_, end), members)) if from <= *end => {
                 *end = to.max(*end);
@@ -98,43 +99,43 @@ fn ranges(packets: &[&Passage], order: &[usize]) -> Vec<((u64, u64), Vec<usize>)
 
 /// One stretch of time.
 struct Stretch<'a> {
-    server: &'a Server<'a>,
+    timeline: &'a DeviceTimeline<'a>,
     packets: &'a Packets<'a>,
     device: &'a Device,
     range: (u64, u64),
-    /// What the device was held up by; of a kernel device nothing, it depends on the packet.
+    /// Causes of delay of a program; empty for the kernel, whose depend on the packet.
     spans: Vec<Span>,
-    /// The same, with what is unusual cut out of it.
-    track: Track,
-    /// Where work on one packet took longer than usual, in order, and what that is counted to.
+    /// The spans with unusual work cut out.
+    sums: PrefixSums,
+    /// Begin, end and cause of unusually long work, in order.
     unusual: Vec<(u64, u64, Cause)>,
     episodes: Vec<Episode>,
 }
 
 impl<'a> Stretch<'a> {
     fn new(
-        server: &'a Server<'a>,
+        timeline: &'a DeviceTimeline<'a>,
         packets: &'a Packets<'a>,
         device: &'a Device,
         (from, to): (u64, u64),
     ) -> Self {
         let spans = match device {
-            Device::Task { .. } => server.of_task(from, to),
+            Device::Task { .. } => timeline.task_spans(from, to),
             Device::Kernel => Vec::new(),
         };
         let mut stretch = Stretch {
-            server,
+            timeline,
             packets,
             device,
             range: (from, to),
             spans,
-            track: Track::new(Vec::new()),
+            sums: PrefixSums::new(Vec::new()),
             unusual: Vec::new(),
             episodes: Vec::new(),
         };
         let begin = packets.all.partition_point(|p| p.in_ns < from);
         let end = packets.all.partition_point(|p| p.in_ns < to);
-        // Each packet's own turn only: with the whole way of each, a long queue would be looked at once for
+        // Only the packet's own turn: with the whole passage of each, a long queue would be visited once for
         // every packet in it.
         let mut all = Vec::new();
         for (at, packet) in packets.all.iter().enumerate().take(end).skip(begin) {
@@ -149,34 +150,33 @@ impl<'a> Stretch<'a> {
         stretch.unusual.sort_unstable();
         match device {
             Device::Task { .. } => {
-                stretch.track = stretch.track_of(&stretch.spans);
-                stretch.episodes = episodes(&stretch.track.spans);
+                stretch.sums = stretch.sums_of(&stretch.spans);
+                stretch.episodes = episodes(&stretch.sums.spans);
             }
             Device::Kernel => {
                 all.sort_by_key(|span| (span.start_ns, span.end_ns));
                 all.dedup();
-                stretch.episodes = episodes(&stretch.track_of(&all).spans);
+                stretch.episodes = episodes(&stretch.sums_of(&all).spans);
             }
         }
         stretch
     }
 
-    fn track_of(&self, spans: &[Span]) -> Track {
+    fn sums_of(&self, spans: &[Span]) -> PrefixSums {
         let mut named = Vec::new();
         for span in spans {
-            self.less_unusual(span, &mut named);
+            self.without_unusual(span, &mut named);
         }
-        Track::new(named)
+        PrefixSums::new(named)
     }
 
-    /// A packet's time from `from` on, with all the device's work called running, and what came right
-    /// before.
+    /// A packet's causes from `from` on, with all work of the device as running, and the span right before.
     fn raw(&self, at: usize, from: u64) -> Vec<Span> {
         let packet = self.packets.all[at];
         let out = packet.out_ns.unwrap_or(packet.in_ns);
         match self.device {
             Device::Task { .. } => {
-                let mut pieces = self.server.delivery(packet, out);
+                let mut pieces = self.timeline.delivery(packet, out);
                 let begin = pieces.last().map_or(packet.in_ns, |last| last.end_ns);
                 let from = from.max(begin);
                 let first = self.spans.partition_point(|span| span.end_ns <= from);
@@ -193,22 +193,22 @@ impl<'a> Stretch<'a> {
 
     fn raw_in_kernel(&self, packet: &Passage, begin: u64, out: u64) -> Vec<Span> {
         let mut spans = Vec::new();
-        for (cpu, from, to) in self.ways(packet, out) {
+        for (cpu, from, to) in self.legs(packet, out) {
             let from = from.max(begin);
             if from < to {
-                spans.extend(self.server.of_kernel(cpu, packet.in_task, from, to));
+                spans.extend(self.timeline.kernel_spans(cpu, packet.in_task, from, to));
             }
         }
         spans
     }
 
-    /// On which processors the kernel had a packet, and from when to when.
-    fn ways(&self, packet: &Passage, out: u64) -> Vec<(u16, u64, u64)> {
+    /// CPUs on which the kernel had a packet, with begin and end.
+    fn legs(&self, packet: &Passage, out: u64) -> Vec<(u16, u64, u64)> {
         if packet.in_cpu == packet.out_cpu {
             return vec![(packet.in_cpu, packet.in_ns, out)];
         }
-        // It changes processors when the other begins to receive.
-        let received = self.server.timelines.received.get(&packet.out_cpu);
+        // The packet changes CPUs when the other begins to receive.
+        let received = self.timeline.timelines.received.get(&packet.out_cpu);
         let over = received.and_then(|all| {
             let next = all.partition_point(|&(begin, _)| begin < packet.in_ns);
             all.get(next).map(|&(begin, _)| begin).filter(|&b| b < out)
@@ -220,15 +220,16 @@ impl<'a> Stretch<'a> {
         ]
     }
 
-    /// From when on the device was this packet's alone.
+    /// Begin of the packet's own turn.
     fn own_from(&self, at: usize) -> u64 {
         let packet = self.packets.all[at];
         let out = packet.out_ns.unwrap_or(packet.in_ns);
         self.packets.turns[at].free_ns.clamp(packet.in_ns, out)
     }
 
-    /// Notes where a packet's work was more than usual: after interrupts and while they were due, when the
-    /// processor is known to be interrupted from underneath, and else at its end. `raw` is its own time.
+    /// Records where a packet's work took longer than usual. The excess is placed first after interrupts and
+    /// while they were due, then where interruptions from underneath are expected, and last at the end. `raw`
+    /// is the packet's own time.
     fn find_unusual(&mut self, at: usize, raw: &[Span]) {
         let own = self.own_from(at);
         let is_work = |span: &Span| {
@@ -244,7 +245,7 @@ impl<'a> Stretch<'a> {
                 let start = span.start_ns.max(own);
                 let part = match before {
                     Some(cause) if cause.is_interrupt() => {
-                        let part = excess.min(WAY_NS).min(span.end_ns - start);
+                        let part = excess.min(ENTRY_AND_EXIT_NS).min(span.end_ns - start);
                         if part > 0 {
                             self.unusual.push((start, start + part, cause.clone()));
                         }
@@ -284,30 +285,30 @@ impl<'a> Stretch<'a> {
         }
     }
 
-    /// From when on an interruption was due, if it is one that is known to have come late.
+    /// Due time of an interruption that is known to be late.
     fn due(&self, span: &Span) -> Option<(u64, Cause)> {
         let is_timer = matches!(span.cause, Cause::Tick | Cause::Timer(_));
         let cpu = span.cpu.filter(|_| is_timer)?;
-        let due = self.server.due(cpu, span.start_ns)?;
+        let due = self.timeline.due(cpu, span.start_ns)?;
         Some((due, span.cause.clone()))
     }
 
-    /// When something underneath the kernel may have interrupted this work.
+    /// Expected time of an interruption from underneath the kernel within this work.
     fn underneath(&self, work: &Span) -> Option<(u64, u64, Cause)> {
-        let own = self.server.hwlat().iter();
+        let own = self.timeline.hwlat().iter();
         let own = own.filter(|one| Some(one.cpu) == work.cpu);
         own.filter_map(|one| {
             let begin = one.last_begin(work.end_ns)?;
             let from = begin.saturating_sub(Hwlat::JITTER_NS).max(work.start_ns);
-            let longest_ns = one.longest_ns.saturating_mul(LONGER);
+            let longest_ns = one.longest_ns.saturating_mul(MAX_STRETCH);
             let to = begin.saturating_add(longest_ns).min(work.end_ns);
             (from < to).then(|| (from, to, Cause::from(one)))
         })
         .max_by_key(|(from, to, _)| to - from)
     }
 
-    /// Cuts what is unusual out of a span of work.
-    fn less_unusual(&self, span: &Span, into: &mut Vec<Span>) {
+    /// Cuts unusual time out of a span of work.
+    fn without_unusual(&self, span: &Span, into: &mut Vec<Span>) {
         if !span.cause.is_ordinary() {
             push(into, span.clone());
             return;
@@ -343,15 +344,15 @@ impl<'a> Stretch<'a> {
         let packet = self.packets.all[at];
         let out = packet.out_ns.unwrap_or(packet.in_ns);
         let mut delivery = Vec::new();
-        for span in self.server.delivery(packet, out) {
-            self.less_unusual(&span, &mut delivery);
+        for span in self.timeline.delivery(packet, out) {
+            self.without_unusual(&span, &mut delivery);
         }
         let begin = delivery.last().map_or(packet.in_ns, |last| last.end_ns);
-        self.conclude(at, delivery, &[(&self.track, begin, out)])
+        self.conclude(at, delivery, &[(&self.sums, begin, out)])
     }
 
-    /// What the kernel did depends on the processor and on who sent, so packets that have these in common
-    /// share a track.
+    /// The kernel's activity depends on the CPU and the sender, so packets that have these in common share
+    /// sums.
     fn by_kernel(&self, members: Vec<usize>) -> Vec<(usize, Explained)> {
         let mut alike: BTreeMap<(u32, u16, u16), Vec<usize>> = BTreeMap::new();
         for at in members {
@@ -362,37 +363,42 @@ impl<'a> Stretch<'a> {
         let mut all = Vec::new();
         for ((sender, in_cpu, out_cpu), members) in alike {
             let (from, to) = self.range;
-            let on = |cpu| self.track_of(&self.server.of_kernel(cpu, sender, from, to));
-            let mut tracks = BTreeMap::from([(in_cpu, on(in_cpu))]);
+            let on = |cpu| self.sums_of(&self.timeline.kernel_spans(cpu, sender, from, to));
+            let mut all_sums = BTreeMap::from([(in_cpu, on(in_cpu))]);
             if out_cpu != in_cpu {
-                tracks.insert(out_cpu, on(out_cpu));
+                all_sums.insert(out_cpu, on(out_cpu));
             }
             for at in members {
                 let packet = self.packets.all[at];
                 let out = packet.out_ns.unwrap_or(packet.in_ns);
-                let ways = self.ways(packet, out);
-                let ways = ways
+                let legs = self.legs(packet, out);
+                let legs = legs
                     .iter()
-                    .map(|(cpu, from, to)| (&tracks[cpu], *from, *to));
-                all.push((at, self.conclude(at, Vec::new(), &ways.collect::<Vec<_>>())));
+                    .map(|(cpu, from, to)| (&all_sums[cpu], *from, *to));
+                all.push((at, self.conclude(at, Vec::new(), &legs.collect::<Vec<_>>())));
             }
         }
         all
     }
 
-    /// One packet, handed over by the kernel for a while and then under way along tracks.
-    fn conclude(&self, at: usize, delivery: Vec<Span>, ways: &[(&Track, u64, u64)]) -> Explained {
+    /// One packet: its delivery by the kernel, and its legs with their sums.
+    fn conclude(
+        &self,
+        at: usize,
+        delivery: Vec<Span>,
+        legs: &[(&PrefixSums, u64, u64)],
+    ) -> Explained {
         let own = self.own_from(at);
         let (mut pieces, mut costs) = (Vec::new(), Costs::new());
         for span in delivery {
-            add(&mut costs, &span.cause, span.end_ns - span.start_ns);
-            lay(&mut pieces, span.into());
+            add_cost(&mut costs, &span.cause, span.end_ns - span.start_ns);
+            push_piece(&mut pieces, span.into());
         }
-        for &(track, from, to) in ways {
+        for &(sums, from, to) in legs {
             let turn = own.clamp(from, to.max(from));
             for (from, to, queued) in [(from, turn, true), (turn, to, false)] {
-                track.costs(from, to, queued, &mut costs);
-                track.pieces(from, to, queued, &mut pieces);
+                sums.costs(from, to, queued, &mut costs);
+                sums.pieces(from, to, queued, &mut pieces);
             }
         }
         let mut explained = Explained {
@@ -408,7 +414,7 @@ impl<'a> Stretch<'a> {
         explained
     }
 
-    /// Finds what cost the packet most.
+    /// Finds the cause with the most time.
     fn name_first(&self, at: usize, explained: &mut Explained) {
         let mut costs = explained.by_cause();
         let out = explained.passage.out_ns.unwrap_or(0);
@@ -418,7 +424,7 @@ impl<'a> Stretch<'a> {
         let before: Vec<&Episode> = begin
             .filter(|e| e.start_ns < out && e.end_ns > since)
             .collect();
-        // A queue is never longer than the interruption that built it up, but for what came meanwhile.
+        // A queue is never longer than the interruption that built it up, except by arrivals in the meantime.
         let origin = before
             .iter()
             .filter(|e| queued > 0 && e.active_ns * 2 >= queued)

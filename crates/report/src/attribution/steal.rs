@@ -1,24 +1,22 @@
-//! When the hypervisor underneath had taken a processor away.
+//! Steal time: the hypervisor underneath had taken a CPU away.
 //!
-//! Every event and every tap notes how much time was taken from its processor until then. What was
-//! taken between two of them is exact in length, not in place: it is laid at the end, because a
-//! processor that comes back first meets the interrupts that waited for it.
+//! Every event and every tap record has its CPU's steal counter. The steal between two readings is exact in
+//! length, not in place. It is placed at the end, because a CPU that comes back first handles the interrupts
+//! that waited for it.
 
 use std::collections::BTreeMap;
 
 use latlab_samples::Passage;
 use latlab_wire::trace::Event;
 
-/// Where a silence is longer than what was taken by more than this, nothing is known about when within it
-/// that was.
-const LONGEST_NS: u64 = 20_000_000;
+/// Steal in a silence that is longer than it by more than this has no known place.
+const MAX_SILENCE_NS: u64 = 20_000_000;
 
-/// Stretches of time that were taken, by processor, in order and apart from each other.
+/// Stretches of steal by CPU, sorted and disjoint.
 pub type Stolen = BTreeMap<u16, Vec<(u64, u64)>>;
 
-/// Finds them.
 pub fn stolen(events: &[Event], packets: &[&Passage]) -> Stolen {
-    // Packets only have the low half, so only that is compared.
+    // Packets have the low half only, so only that is compared.
     let mut readings: BTreeMap<u16, Vec<(u64, u32)>> = BTreeMap::new();
     for event in events {
         let reading = (event.time_ns, event.steal_ns as u32);
@@ -41,8 +39,7 @@ pub fn stolen(events: &[Event], packets: &[&Passage]) -> Stolen {
         .collect()
 }
 
-/// The same for one processor of which it is known when its task did not run: what was taken lies in
-/// those times, in the longest first.
+/// Steal of a CPU-bound task's CPU: it lies in the task's gaps, in the longest first.
 pub fn stolen_within(events: &[Event], cpu: u16, gaps: &[(u64, u64)]) -> Stolen {
     let of_cpu = events.iter().filter(|event| event.cpu == cpu);
     let readings: Vec<(u64, u64)> = of_cpu.map(|e| (e.time_ns, e.steal_ns)).collect();
@@ -80,7 +77,7 @@ fn stretches(readings: &[(u64, u32)]) -> Vec<(u64, u64)> {
         // Two readings of one instant may come in either order, which looks like a step back.
         let is_back = taken > u64::from(u32::MAX / 2);
         let left = (after_ns - before_ns).saturating_sub(taken);
-        if taken == 0 || is_back || left > LONGEST_NS {
+        if taken == 0 || is_back || left > MAX_SILENCE_NS {
             continue;
         }
         all.push((after_ns.saturating_sub(taken).max(before_ns), after_ns));
@@ -93,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_taken_lies_at_the_end_and_is_no_longer_than_the_gap() {
+    fn steal_lies_at_the_end_and_is_no_longer_than_the_gap() {
         let readings = [(100, 0), (200, 30), (300, 30), (400, 500)];
         assert_eq!(stretches(&readings), [(170, 200), (300, 400)]);
     }
@@ -105,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_lies_where_the_task_did_not_run() {
+    fn steal_lies_where_the_task_did_not_run() {
         let event = |time_ns, steal_ns| Event {
             time_ns,
             steal_ns,
@@ -124,8 +121,8 @@ mod tests {
 
     #[test]
     fn a_long_silence_tells_nothing() {
-        assert_eq!(stretches(&[(0, 0), (LONGEST_NS + 901, 900)]), []);
-        let most = (3 * LONGEST_NS, 3 * LONGEST_NS as u32 - 900);
+        assert_eq!(stretches(&[(0, 0), (MAX_SILENCE_NS + 901, 900)]), []);
+        let most = (3 * MAX_SILENCE_NS, 3 * MAX_SILENCE_NS as u32 - 900);
         assert_eq!(
             stretches(&[(0, 0), most]),
             [(900, most.0)],

@@ -1,20 +1,18 @@
-//! Two looks at a trial's packets, each in the order of their arrival, so that ten million need no more
-//! memory than ten thousand: the first finds what the device is, what work on a packet usually costs
-//! and which are the slowest (a heap of as many as are explained, and a histogram); the second picks
-//! the packets around those, which are all that the explanation of a slow packet looks at.
+//! Two passes over a trial's packets in the order of arrival, so that ten million need no more memory than
+//! ten thousand.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use hdrhistogram::Histogram;
 use latlab_samples::Passage;
+use latlab_wire::trace::WINDOW_MARGIN_NS;
 
-use super::MARGIN_NS;
+use super::ranges::joined;
 
 /// Significant digits of the histograms.
 const DIGITS: u8 = 3;
 
-/// How the packets follow each other through the device.
 #[derive(Default)]
 struct Queue {
     free_ns: u64,
@@ -24,9 +22,9 @@ struct Queue {
 /// A packet's place in the queue.
 #[derive(Debug, Clone, Copy)]
 pub struct Turn {
-    /// When the last of the packets before had left: from then on the device is this one's.
+    /// Departure of the last packet before this one, from which on the device is this packet's.
     pub free_ns: u64,
-    /// Since when the device has been busy without a pause when the packet came.
+    /// Begin of the device's busy period.
     pub busy_ns: u64,
 }
 
@@ -44,29 +42,28 @@ impl Queue {
     }
 }
 
-/// In whose context packets came out.
+/// Packets that came out in one task's context.
 #[derive(Default, Clone, Copy)]
 pub(super) struct Context {
     pub packets: u64,
-    /// Of them, those that came in in another's.
+    /// Those of them that went in in another context.
     pub own: u64,
-    /// When and where the first came out.
+    /// Time and CPU of the first departure.
     pub first: (u64, u16),
 }
 
-/// The first look.
 pub struct Survey {
-    most: usize,
+    limit: usize,
     queue: Queue,
     /// Packets with both times so far.
     pub packets: u64,
-    /// When the first packet came.
+    /// Arrival of the first packet.
     pub began_ns: u64,
     pub(super) contexts: BTreeMap<u32, Context>,
     service: Histogram<u64>,
     /// Latencies of all packets.
     pub latency: Histogram<u64>,
-    /// The slowest: latency, the earlier first among equals, and when.
+    /// The slowest: latency, the earlier first among equals, arrival.
     slowest: BinaryHeap<Reverse<(u64, Reverse<u64>, u64)>>,
 }
 
@@ -75,10 +72,10 @@ fn histogram() -> Histogram<u64> {
 }
 
 impl Survey {
-    /// To find the `most` slowest.
-    pub fn new(most: usize) -> Survey {
+    /// Finds the `limit` slowest.
+    pub fn new(limit: usize) -> Survey {
         Survey {
-            most,
+            limit,
             queue: Queue::default(),
             packets: 0,
             began_ns: 0,
@@ -100,7 +97,7 @@ impl Survey {
         let turn = self.queue.next(packet);
         let service = out_ns.saturating_sub(packet.in_ns.max(turn.free_ns));
         let latency = packet.latency_ns().unwrap_or(0);
-        // They resize themselves and hold every value.
+        // Resizing histograms hold every value.
         self.service.record(service).ok();
         self.latency.record(latency).ok();
         let context = self.contexts.entry(packet.out_task).or_insert(Context {
@@ -110,7 +107,7 @@ impl Survey {
         context.packets += 1;
         context.own += u64::from(packet.in_task != packet.out_task);
         let slow = Reverse((latency, Reverse(self.packets), packet.in_ns));
-        if self.slowest.len() < self.most {
+        if self.slowest.len() < self.limit {
             self.slowest.push(slow);
         } else if self.slowest.peek().is_some_and(|least| slow < *least) {
             self.slowest.pop();
@@ -119,7 +116,7 @@ impl Survey {
         self.packets += 1;
     }
 
-    /// Work on one packet beyond this is not usual.
+    /// Work on one packet beyond this is unusual.
     pub fn usual_ns(&self) -> u64 {
         let median = match self.service.len() {
             0 => 0,
@@ -128,7 +125,7 @@ impl Survey {
         (4 * median).max(median + 10_000)
     }
 
-    /// The second look, for the packets around the slowest.
+    /// The second pass, for the packets around the slowest.
     pub fn pick(&self) -> Pick {
         let mut slowest: Vec<(u64, u64, u64)> = self
             .slowest
@@ -137,8 +134,8 @@ impl Survey {
             .collect();
         slowest.sort_by_key(|&(latency, number, _)| (Reverse(latency), number));
         let margins = slowest.iter().map(|&(latency, _, in_ns)| {
-            let from = in_ns.saturating_sub(MARGIN_NS);
-            (from, in_ns + latency + MARGIN_NS)
+            let from = in_ns.saturating_sub(WINDOW_MARGIN_NS);
+            (from, in_ns + latency + WINDOW_MARGIN_NS)
         });
         Pick {
             ranges: joined(margins.collect()),
@@ -154,20 +151,7 @@ impl Survey {
     }
 }
 
-/// Joins ranges that touch.
-pub fn joined(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
-    ranges.sort_unstable();
-    let mut all: Vec<(u64, u64)> = Vec::new();
-    for (from, to) in ranges {
-        match all.last_mut() {
-            Some((_, end)) if from <= *end => *end = to.max(*end),
-            _ => all.push((from, to)),
-        }
-    }
-    all
-}
-
-/// The second look: what the packets around the slowest were.
+/// The second pass: the packets around the slowest, which are all that an explanation reads.
 pub struct Pick {
     ranges: Vec<(u64, u64)>,
     order: Vec<u64>,
@@ -193,7 +177,7 @@ impl Pick {
         self.number += 1;
         let next = self.ranges.partition_point(|&(_, to)| to <= packet.in_ns);
         let is_inside = self.ranges.get(next).is_some_and(|r| r.0 <= packet.in_ns);
-        // The neighbours of a range tell what the hypervisor took at its edges.
+        // The neighbours of a range tell the steal at its edges.
         if is_inside && !self.is_inside {
             if let Some((packet, turn, number)) = self.before.take() {
                 self.keep(packet, turn, number);

@@ -1,59 +1,58 @@
-//! What each processor did and what state a task was in, as steps in time.
+//! Timelines of CPUs: tasks and interrupts, as steps in time.
 
 use std::collections::{BTreeMap, HashMap};
 
 use latlab_samples::Passage;
 use latlab_wire::trace::{Event, EventKind, vector};
 
-use super::holes::Holes;
+use super::gaps::Gaps;
+use super::softirq::NET_RX;
 
-/// Task states of the kernel that mean "stopped" and "being traced".
-const STOPPED: u16 = 4 | 8;
 /// Kernel priorities below are real time.
 const REALTIME_BELOW: u16 = 100;
 
-/// What runs on a processor, above its task.
+/// Innermost activity of a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Top {
-    /// Nothing: the task itself.
+pub enum CpuContext {
+    /// No interrupt: the task itself.
     Task,
     /// The task's page fault.
     Fault,
-    /// A soft interrupt: its number, whether it came with a hard interrupt, how many packets it took,
-    /// and how many of those were the device's own.
+    /// A softirq: its number, whether it followed a hardirq, the packets it took, and those of them that are
+    /// the device's own.
     Soft {
         number: u32,
         of_irq: bool,
         polled: u32,
         own: u32,
     },
-    /// A hard interrupt: index of its name.
+    /// A hardirq: index of its name.
     Irq(usize),
-    /// The local timer, calling nothing but the tick.
+    /// The local timer with no function but the tick.
     Tick,
-    /// The local timer, calling another function: index of its name.
+    /// The local timer with another function: index of its name.
     Timer(usize),
+    Nmi,
     /// Another interrupt without a number.
     Vector(u8),
 }
 
-/// A processor's state from an instant on.
+/// A CPU's state from an instant on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
     pub at_ns: u64,
-    /// The task it has; `None` before the first event that tells.
+    /// The current task; `None` before the first event that tells.
     pub task: Option<u32>,
-    pub top: Top,
+    pub context: CpuContext,
 }
 
-/// What a processor did.
 #[derive(Debug, Default)]
-pub struct Processor {
+pub struct CpuTimeline {
     pub steps: Vec<Step>,
 }
 
-impl Processor {
-    /// The steps in force between two instants, the first of them beginning at or before `from`.
+impl CpuTimeline {
+    /// The steps between two instants, the first of them beginning at or before `from`.
     pub fn between(&self, from: u64, to: u64) -> &[Step] {
         let begin = self.steps.partition_point(|step| step.at_ns <= from);
         let end = self.steps.partition_point(|step| step.at_ns < to);
@@ -61,39 +60,23 @@ impl Processor {
     }
 }
 
-/// A task's state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
-    Unknown,
-    Running(u16),
-    /// Could run, on this processor; `woken` from sleep, otherwise preempted.
-    Runnable {
-        cpu: u16,
-        woken: bool,
-    },
-    Throttled,
-    Stopped,
-    Asleep,
-}
-
-/// What is known of a task by its number.
 #[derive(Debug, Clone, Default)]
 pub struct Task {
     pub name: String,
     pub realtime: bool,
 }
 
-/// When packets passed taps, by processor and in order: of a soft interrupt that a task's own sending made,
-/// that is all that tells when it began.
+/// Times of packets at the taps, by CPU and in order. A softirq raised by a task's transmit has no other sign
+/// of its begin.
 #[derive(Debug, Default)]
-pub struct Marks {
+pub struct TapTimes {
     pub ins: BTreeMap<u16, Vec<u64>>,
     pub outs: BTreeMap<u16, Vec<u64>>,
 }
 
-impl Marks {
-    pub fn of<'a>(packets: impl Iterator<Item = &'a Passage>) -> Marks {
-        let mut marks = Marks::default();
+impl TapTimes {
+    pub fn of<'a>(packets: impl Iterator<Item = &'a Passage>) -> TapTimes {
+        let mut marks = TapTimes::default();
         for packet in packets {
             marks
                 .ins
@@ -109,8 +92,8 @@ impl Marks {
         marks
     }
 
-    /// What was sent comes out right behind the beginning, or went in right before it. Without either
-    /// nothing is known of the time before the end.
+    /// Begin of a softirq: a transmitted packet comes out right after it, or went in right before it. Without
+    /// a packet only the end is known.
     fn begin(&self, cpu: u16, after: u64, end: u64) -> u64 {
         let between = |times: Option<&Vec<u64>>, first: bool| {
             let times = times?;
@@ -125,17 +108,17 @@ impl Marks {
     }
 }
 
-/// Everything the events tell.
+/// Timelines of all CPUs.
 #[derive(Debug, Default)]
 pub struct Timelines {
-    pub processors: BTreeMap<u16, Processor>,
+    pub cpus: BTreeMap<u16, CpuTimeline>,
     pub tasks: HashMap<u32, Task>,
     pub names: Vec<String>,
-    /// When each soft interrupt for received packets ended, by processor: begin and end.
+    /// Begin and end of each NET_RX softirq, by CPU.
     pub received: BTreeMap<u16, Vec<(u64, u64)>>,
 }
 
-/// A task's name, if an event tells it.
+/// A task's name, if an event has it.
 pub fn name_of(events: &[Event], pid: u32) -> String {
     let tells = |event: &&Event| match event.kind {
         EventKind::Switch => event.switch().next == pid,
@@ -145,78 +128,142 @@ pub fn name_of(events: &[Event], pid: u32) -> String {
     events.iter().find(tells).map_or(String::new(), Event::text)
 }
 
-/// What is under way on one processor while its events are read.
+/// Interrupts under way on one CPU while its events are read.
 #[derive(Default)]
-struct Stack {
-    /// Losses that are behind us.
-    holes: usize,
-    /// When anything happened last.
+struct Pending {
+    /// Number of gaps passed.
+    gaps: usize,
+    /// Time of the last event.
     last_ns: u64,
     task: Option<u32>,
     faulting: std::collections::HashSet<u32>,
-    soft: Option<Top>,
-    /// Where the running soft interrupt's steps begin.
+    soft: Option<CpuContext>,
+    /// Index of the running softirq's first step.
     soft_from: usize,
     soft_at: u64,
-    hard: Option<Top>,
+    hard: Option<CpuContext>,
     hard_from: usize,
-    /// The last event was the end of a hard interrupt, or of a soft one that came with it.
+    /// The last event was the end of a hardirq, or of a softirq that followed one.
     after_irq: bool,
 }
 
-impl Stack {
-    fn top(&self) -> Top {
+impl Pending {
+    fn begin_fault(&mut self, task: u32) {
+        let task = *self.task.get_or_insert(task);
+        self.faulting.insert(task);
+    }
+
+    fn begin_softirq(&mut self, event: &Event, next_step: usize) {
+        self.hard = None;
+        self.soft = Some(CpuContext::Soft {
+            number: event.a,
+            of_irq: self.after_irq,
+            polled: 0,
+            own: 0,
+        });
+        self.soft_from = next_step;
+        self.soft_at = event.time_ns;
+    }
+
+    fn begin_vector(&mut self, event: &Event, next_step: usize) {
+        self.hard = Some(match event.detail {
+            vector::LOCAL_TIMER => CpuContext::Tick,
+            other => CpuContext::Vector(other),
+        });
+        self.hard_from = next_step;
+    }
+
+    /// Adds packets to the running softirq and all its steps.
+    fn add_polled(&mut self, count: u32, steps: &mut [Step]) {
+        let Some(CpuContext::Soft { polled, .. }) = &mut self.soft else {
+            return;
+        };
+        *polled += count;
+        let total = *polled;
+        for step in &mut steps[self.soft_from..] {
+            if let CpuContext::Soft { polled, .. } = &mut step.context {
+                *polled = total;
+            }
+        }
+    }
+
+    /// The running tick is another timer from its begin on.
+    fn name_timer(&mut self, timer: CpuContext, steps: &mut [Step]) {
+        self.hard = Some(timer);
+        for step in &mut steps[self.hard_from..] {
+            if step.context == CpuContext::Tick {
+                step.context = timer;
+            }
+        }
+    }
+
+    /// The begin of an NMI handler. It is recorded at its end, and no other event can come in between.
+    fn nmi(&self, event: &Event) -> Step {
+        let begin_ns = event.time_ns.saturating_sub(event.b);
+        self.step(begin_ns.max(self.last_ns), CpuContext::Nmi)
+    }
+
+    fn step(&self, at_ns: u64, context: CpuContext) -> Step {
+        Step {
+            at_ns,
+            task: self.task,
+            context,
+        }
+    }
+
+    fn context(&self) -> CpuContext {
         let fault = self.task.is_some_and(|task| self.faulting.contains(&task));
-        self.hard
-            .or(self.soft)
-            .unwrap_or(if fault { Top::Fault } else { Top::Task })
+        self.hard.or(self.soft).unwrap_or(if fault {
+            CpuContext::Fault
+        } else {
+            CpuContext::Task
+        })
     }
 }
 
 impl Timelines {
-    /// Reads the events, which must be in the order of time. `marks` tell when a soft interrupt began that
-    /// nobody looked at.
-    pub fn of(events: &[Event], marks: &Marks, holes: &Holes) -> Timelines {
+    /// Reads the events, which must be in the order of time. `marks` give the begins of softirqs that were
+    /// not recorded.
+    pub fn of(events: &[Event], marks: &TapTimes, gaps: &Gaps) -> Timelines {
         let mut all = Timelines::default();
-        let mut stacks: HashMap<u16, Stack> = HashMap::new();
+        let mut pending_by_cpu: HashMap<u16, Pending> = HashMap::new();
         for event in events {
-            let stack = stacks.entry(event.cpu).or_default();
+            let pending = pending_by_cpu.entry(event.cpu).or_default();
             let mut event = *event;
-            while let Some(hole) = holes.lost(event.cpu).get(stack.holes) {
-                if event.time_ns <= hole.0 {
+            while let Some(gap) = gaps.lost(event.cpu).get(pending.gaps) {
+                if event.time_ns <= gap.0 {
                     break;
                 }
-                all.forget(event.cpu, *hole, stack);
+                all.forget(event.cpu, *gap, pending);
             }
             if event.kind == EventKind::SoftirqEntry && event.detail == 1 {
-                event.time_ns = marks.begin(event.cpu, stack.last_ns, event.time_ns);
+                event.time_ns = marks.begin(event.cpu, pending.last_ns, event.time_ns);
             }
-            all.apply(&event, stack);
-            stack.last_ns = event.time_ns;
+            all.apply(&event, pending);
+            pending.last_ns = event.time_ns;
         }
         all
     }
 
-    /// Events were lost: what is under way now is not known.
-    fn forget(&mut self, cpu: u16, (from, to): (u64, u64), stack: &mut Stack) {
-        *stack = Stack {
-            holes: stack.holes + 1,
-            last_ns: to.max(stack.last_ns),
-            ..Stack::default()
+    /// Events were lost: the CPU's context is unknown.
+    fn forget(&mut self, cpu: u16, (from, to): (u64, u64), pending: &mut Pending) {
+        *pending = Pending {
+            gaps: pending.gaps + 1,
+            last_ns: to.max(pending.last_ns),
+            ..Pending::default()
         };
-        self.processors.entry(cpu).or_default().steps.push(Step {
+        self.cpus.entry(cpu).or_default().steps.push(Step {
             at_ns: from,
             task: None,
-            top: Top::Task,
+            context: CpuContext::Task,
         });
     }
 
-    /// Says of every soft interrupt how many of the device's packets came out in it. `outs` are their
-    /// times by processor, in order.
+    /// Sets for every softirq the number of the device's packets that came out in it. `outs` are their times
+    /// by CPU, in order.
     pub fn count_own(&mut self, outs: &BTreeMap<u16, Vec<u64>>) {
         for (cpu, received) in &self.received {
-            let (Some(outs), Some(processor)) = (outs.get(cpu), self.processors.get_mut(cpu))
-            else {
+            let (Some(outs), Some(timeline)) = (outs.get(cpu), self.cpus.get_mut(cpu)) else {
                 continue;
             };
             for &(begin, end) in received {
@@ -225,10 +272,10 @@ impl Timelines {
                 if count == 0 {
                     continue;
                 }
-                let first = processor.steps.partition_point(|step| step.at_ns < begin);
-                let inside = processor.steps[first..].iter_mut();
+                let first = timeline.steps.partition_point(|step| step.at_ns < begin);
+                let inside = timeline.steps[first..].iter_mut();
                 for step in inside.take_while(|step| step.at_ns < end) {
-                    if let Top::Soft { own, .. } = &mut step.top {
+                    if let CpuContext::Soft { own, .. } = &mut step.context {
                         *own = count;
                     }
                 }
@@ -236,158 +283,75 @@ impl Timelines {
         }
     }
 
-    fn apply(&mut self, event: &Event, stack: &mut Stack) {
-        let processor = self.processors.entry(event.cpu).or_default();
+    fn apply(&mut self, event: &Event, pending: &mut Pending) {
+        let timeline = self.cpus.entry(event.cpu).or_default();
         let mut after_irq = false;
         match event.kind {
             EventKind::Switch => {
                 let switch = event.switch();
-                stack.task = Some(switch.next);
-                // Interrupts do not outlive the task they came upon; one whose end was lost is over.
-                (stack.soft, stack.hard) = (None, None);
+                pending.task = Some(switch.next);
+                // An interrupt does not outlive the task that it interrupted: one whose end was lost is over.
+                (pending.soft, pending.hard) = (None, None);
                 let known = self.tasks.entry(switch.next).or_default();
                 known.name = event.text();
                 known.realtime = switch.next != 0 && switch.priority < REALTIME_BELOW;
             }
             EventKind::Wakeup => {
                 self.tasks.entry(event.a).or_default().name = event.text();
-                // It says nothing of what this processor does, nor ends an interrupt.
+                // A wake-up neither changes this CPU's task nor ends an interrupt.
                 return;
             }
-            EventKind::FaultEntry => {
-                if let Some(task) = stack.task.or(Some(event.a)) {
-                    stack.task = Some(task);
-                    stack.faulting.insert(task);
-                }
-            }
+            EventKind::FaultEntry => pending.begin_fault(event.a),
             EventKind::FaultExit => {
-                stack.faulting.remove(&event.a);
+                pending.faulting.remove(&event.a);
             }
             EventKind::SoftirqEntry => {
-                stack.hard = None;
-                stack.soft = Some(Top::Soft {
-                    number: event.a,
-                    of_irq: stack.after_irq,
-                    polled: 0,
-                    own: 0,
-                });
-                stack.soft_from = processor.steps.len();
-                stack.soft_at = event.time_ns;
+                pending.begin_softirq(event, timeline.steps.len());
             }
             EventKind::SoftirqExit => {
-                if let Some(Top::Soft { number, of_irq, .. }) = stack.soft.take() {
+                if let Some(CpuContext::Soft { number, of_irq, .. }) = pending.soft.take() {
                     after_irq = of_irq;
-                    if number == 3 {
+                    if number == NET_RX {
                         let ends = self.received.entry(event.cpu).or_default();
-                        ends.push((stack.soft_at, event.time_ns));
+                        ends.push((pending.soft_at, event.time_ns));
                     }
                 }
             }
             EventKind::NapiPoll => {
-                if let Some(Top::Soft { polled, .. }) = &mut stack.soft {
-                    *polled += event.a;
-                    let total = *polled;
-                    for step in &mut processor.steps[stack.soft_from..] {
-                        if let Top::Soft { polled, .. } = &mut step.top {
-                            *polled = total;
-                        }
-                    }
-                }
+                pending.add_polled(event.a, &mut timeline.steps);
                 return;
             }
             EventKind::IrqEntry => {
                 self.names.push(event.text());
-                stack.hard = Some(Top::Irq(self.names.len() - 1));
+                pending.hard = Some(CpuContext::Irq(self.names.len() - 1));
             }
             EventKind::VectorEntry => {
-                stack.hard = Some(match event.detail {
-                    vector::LOCAL_TIMER => Top::Tick,
-                    other => Top::Vector(other),
-                });
-                stack.hard_from = processor.steps.len();
+                pending.begin_vector(event, timeline.steps.len());
             }
             EventKind::HrtimerEntry => {
                 let name = event.text();
-                if stack.hard == Some(Top::Tick) && !name.starts_with("tick_") {
+                if pending.hard == Some(CpuContext::Tick) && !name.starts_with("tick_") {
                     self.names.push(name);
-                    let timer = Top::Timer(self.names.len() - 1);
-                    stack.hard = Some(timer);
-                    for step in &mut processor.steps[stack.hard_from..] {
-                        step.top = timer;
-                    }
+                    let timer = CpuContext::Timer(self.names.len() - 1);
+                    pending.name_timer(timer, &mut timeline.steps);
                 }
                 return;
             }
             EventKind::IrqExit | EventKind::VectorExit => {
-                stack.hard = None;
+                pending.hard = None;
                 after_irq = true;
             }
-            // Ends of what is not looked into, and what is recorded at its end only.
-            EventKind::HrtimerExit | EventKind::Nmi | EventKind::VmExit | EventKind::VmEntry => {
-                return;
+            EventKind::Nmi => {
+                timeline.steps.push(pending.nmi(event));
+                after_irq = pending.after_irq;
             }
+            // Kinds of older records.
+            EventKind::HrtimerExit | EventKind::VmExit | EventKind::VmEntry => return,
         }
-        stack.after_irq = after_irq;
-        let step = Step {
-            at_ns: event.time_ns,
-            task: stack.task,
-            top: stack.top(),
-        };
-        processor.steps.push(step);
-    }
-}
-
-/// The states of one task, each from an instant on. `seen` are instants at which it is known to run
-/// somewhere: a task that never leaves its processor has no event of its own.
-pub fn states(events: &[Event], pid: u32, seen: &[(u64, u16)]) -> Vec<(u64, State)> {
-    let mut all: Vec<(u64, State)> = Vec::new();
-    for event in events {
-        let state = match event.kind {
-            EventKind::Switch => {
-                let switch = event.switch();
-                if switch.next == pid {
-                    State::Running(event.cpu)
-                } else if switch.previous == pid {
-                    if all.is_empty() {
-                        // It was running until now.
-                        all.push((0, State::Running(event.cpu)));
-                    }
-                    left(&switch, event.cpu)
-                } else {
-                    continue;
-                }
-            }
-            EventKind::Wakeup if event.a == pid => match all.last() {
-                Some((_, State::Asleep | State::Stopped | State::Unknown)) | None => {
-                    let cpu = event.b as u16;
-                    State::Runnable { cpu, woken: true }
-                }
-                Some(_) => continue,
-            },
-            _ => continue,
-        };
-        all.push((event.time_ns, state));
-    }
-    match (all.first().copied(), seen.first()) {
-        (None, Some(&(_, cpu))) => all.push((0, State::Running(cpu))),
-        (Some((first, _)), Some(&(at, cpu))) if first > 0 && at < first => {
-            all.insert(0, (0, State::Running(cpu)));
-        }
-        (Some((first, _)), _) if first > 0 => all.insert(0, (0, State::Unknown)),
-        _ => {}
-    }
-    all
-}
-
-fn left(switch: &latlab_wire::trace::Switch, cpu: u16) -> State {
-    if switch.throttled {
-        State::Throttled
-    } else if switch.preempted || switch.state == 0 {
-        State::Runnable { cpu, woken: false }
-    } else if switch.state & STOPPED != 0 {
-        State::Stopped
-    } else {
-        State::Asleep
+        pending.after_irq = after_irq;
+        timeline
+            .steps
+            .push(pending.step(event.time_ns, pending.context()));
     }
 }
 
@@ -396,7 +360,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_nobody_looked_packets_tell_when_a_soft_interrupt_began() {
+    fn packets_tell_the_begin_of_an_unrecorded_softirq() {
         let packet = |in_ns, out_ns| Passage {
             in_ns,
             out_ns: Some(out_ns),
@@ -404,7 +368,7 @@ mod tests {
             ..Passage::default()
         };
         let packets = [packet(100, 900), packet(300, 950), packet(1_500, 2_000)];
-        let marks = Marks::of(packets.iter());
+        let marks = TapTimes::of(packets.iter());
         assert_eq!(marks.begin(1, 500, 1_000), 900, "the first that came out");
         assert_eq!(marks.begin(1, 920, 1_000), 950, "behind what happened last");
         assert_eq!(marks.begin(0, 50, 400), 300, "the last that went in");

@@ -1,58 +1,20 @@
-//! Slow packets as the page draws them: rows of numbers beside lists of names, of bounded size.
+//! Slow packets for the page: rows of numbers beside lists of names, of bounded size.
 
 use std::collections::HashMap;
 
 use latlab_model::results::tail::{self, CauseInfo, SlowPacket, Stretch, Tail};
-use latlab_samples::Passage;
 
-use super::{Explanation, Part};
-use crate::attribution::{
-    Attribution, Blame, Capture, Cause, Device, Lane, Lanes, Piece, joined, remedy, task_name,
-};
+use super::explanation::{Explanation, Part};
+use super::scenes::{STEPS, steps};
+use crate::attribution::{Blame, BlameRow, Cause, Device, Lane, Piece, remedy, task_name};
 use crate::stats::{CURVE_POINTS, tidy};
 
-/// What processors did is drawn for the slowest packets, up to so many steps a device and cell: half a
-/// megabyte of the page.
-const STEPS: usize = 40_000;
-/// And up to so many in the whole page.
+/// Steps of all CPUs in the whole page at most.
 const ALL_STEPS: usize = 600_000;
-/// The page has so many slices of packets in all, eight megabytes, those of the slowest packets first.
+/// Slices of packets in the whole page at most, eight megabytes, those of the slowest packets first.
 const ALL_SLICES: usize = 600_000;
 
-/// What the processors did while the slowest packets were under way, from the slowest on.
-pub fn scenes(
-    capture: &Capture,
-    attribution: &Attribution,
-    around: &[Passage],
-) -> Vec<(u64, u64, Vec<Lane>)> {
-    let lanes = Lanes::new(capture, around);
-    let worst = &attribution.worst;
-    let way = |passage: &Passage| (passage.in_ns, passage.out_ns.unwrap_or(passage.in_ns));
-    let ranges = joined(worst.iter().map(|one| way(&one.passage)).collect());
-    let mut is_taken = vec![false; ranges.len()];
-    let (mut left, mut all) = (STEPS, Vec::new());
-    for one in worst {
-        let at = ranges.partition_point(|&(_, to)| to < one.passage.in_ns);
-        let Some(&(from, to)) = ranges.get(at) else {
-            continue;
-        };
-        if std::mem::replace(&mut is_taken[at], true) {
-            continue;
-        }
-        let lanes = lanes.between(from, to);
-        if let Some(rest) = left.checked_sub(steps(&lanes)) {
-            left = rest;
-            all.push((from, to, lanes));
-        }
-    }
-    all
-}
-
-fn steps(lanes: &[Lane]) -> usize {
-    lanes.iter().map(|l| l.tasks.len() + l.upon.len()).sum()
-}
-
-/// Every explanation as the page draws it.
+/// All explanations for the page.
 #[must_use]
 pub fn tails(all: &[Explanation]) -> Vec<Tail> {
     let slices = |one: &Explanation| {
@@ -78,8 +40,7 @@ pub fn tails(all: &[Explanation]) -> Vec<Tail> {
         .collect()
 }
 
-/// Divides what there is among those who need it: who needs less than an equal share leaves the rest to
-/// the others.
+/// Max-min fair shares: a need below an equal share leaves the rest to the others.
 fn fair(needs: &[usize], mut left: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..needs.len()).collect();
     order.sort_by_key(|&at| needs[at]);
@@ -91,12 +52,12 @@ fn fair(needs: &[usize], mut left: usize) -> Vec<usize> {
     shares
 }
 
-/// The rows that a packet's pieces take.
+/// Rows of a packet's pieces.
 fn size(pieces: &[Piece]) -> usize {
     pieces.iter().map(|piece| 1 + piece.parts.len()).sum()
 }
 
-/// Numbers things by their first appearance.
+/// Numbers values by their first appearance.
 struct Places<T> {
     all: Vec<T>,
     known: HashMap<T, usize>,
@@ -120,7 +81,7 @@ impl<T: Clone + Eq + std::hash::Hash> Places<T> {
     }
 }
 
-/// As the page draws it, with so many slices and steps.
+/// A tail for the page, with at most this number of slices and steps.
 fn tail(one: &Explanation, slices: usize, steps: usize) -> Tail {
     let mut causes: Places<Cause> = Places::new();
     let mut names: Places<String> = Places::new();
@@ -213,7 +174,7 @@ fn info(cause: &Cause) -> CauseInfo {
 }
 
 fn numbered(blame: &Blame, causes: &mut Places<Cause>) -> tail::Blame {
-    let row = |row: &crate::attribution::BlameRow| tail::BlameRow {
+    let row = |row: &BlameRow| tail::BlameRow {
         cause: causes.of(&row.cause),
         share: tidy(row.share),
         time_ns: row.time_ns,
@@ -234,8 +195,7 @@ fn began(one: &Explanation, trial: u32) -> u64 {
     part.map_or(0, |part| part.began_ns)
 }
 
-/// What the processors did while packets that are still among the slowest were under way, and where to
-/// find it by a packet's trial and time.
+/// CPU timelines around the slowest packets, and their index by a packet's trial and time.
 fn stretches(
     one: &Explanation,
     mut left: usize,
@@ -295,7 +255,7 @@ fn stretch(part: &Part, from: u64, to: u64, lanes: &[Lane], names: &mut Places<S
     }
 }
 
-/// The percentile curve: points evenly apart on the axis of `1 / (1 - p)`.
+/// The percentile curve: points at even distances on the axis of `1 / (1 - p)`.
 fn curve(one: &Explanation) -> Vec<(f64, f64)> {
     let count = one.latency.len();
     if count == 0 {
@@ -333,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn who_needs_little_leaves_the_rest_to_the_others() {
+    fn small_needs_leave_the_rest_to_the_others() {
         assert_eq!(fair(&[10, 2, 50, 50], 100), [10, 2, 44, 44]);
         assert_eq!(fair(&[10, 20], 100), [10, 20]);
         assert!(fair(&[], 100).is_empty());

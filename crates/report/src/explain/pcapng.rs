@@ -1,11 +1,11 @@
-//! The slow packets for Wireshark: pcapng (draft-ietf-opsawg-pcapng) with time stamps in nanoseconds,
+//! The slow packets for Wireshark: pcapng (draft-ietf-opsawg-pcapng) with timestamps in nanoseconds,
 //! one interface a tap, each packet's causes as its comment.
 //!
-//! The taps keep a packet's identity, not its bytes, so the frames are rebuilt as far as they are
-//! known: Ethernet, IP and UDP headers without addresses, and the probe's own header. The interfaces'
-//! description says so.
+//! The taps keep a packet's identity, not its bytes, so the frames are rebuilt from known fields: Ethernet,
+//! IP and UDP headers without addresses, and the probe's own header. The interfaces' description says so.
 
-use super::{Choice, ExplainError, each};
+use super::error::ExplainError;
+use super::tables::{Choice, each};
 use crate::attribution::Explained;
 use latlab_samples::RunDir;
 use latlab_wire::probe::{HEADER_BYTES, Packet, PacketRepr};
@@ -38,7 +38,7 @@ pub fn file(run: &RunDir, choice: &Choice) -> Result<Vec<u8>, ExplainError> {
                 interface(&name, &mut out);
             }
             let mut frames: Vec<(u64, u32, Explained)> = Vec::new();
-            for one in tables.look(place)?.attribution.worst {
+            for one in tables.attribute(place)?.attribution.worst {
                 frames.push((one.passage.in_ns, interfaces, one.clone()));
                 frames.push((one.passage.in_ns + one.latency_ns(), interfaces + 1, one));
             }

@@ -1,14 +1,15 @@
-//! A timeline for ui.perfetto.dev: packets as slices, split into their causes, above what the
-//! processors did. The format is the Trace Event Format (JSON), times in microseconds.
+//! A timeline for ui.perfetto.dev: packets as slices, divided by cause, above the CPUs' timelines. The format
+//! is the Trace Event Format (JSON), times in microseconds.
 
 use serde_json::{Map, Value, json};
 
-use super::{Choice, ExplainError, each};
+use super::error::ExplainError;
+use super::tables::{Choice, each};
 use crate::attribution::Explained;
 use latlab_samples::RunDir;
 use latlab_wire::trace::{Event, EventKind};
 
-/// Writes the slowest packets of the chosen trials, each with the processors around it.
+/// Writes the slowest packets of the chosen trials, each with the CPUs around it.
 ///
 /// # Errors
 /// When the run directory is not whole, or nothing in it went through taps.
@@ -20,12 +21,12 @@ pub fn trace(run: &RunDir, choice: &Choice) -> Result<Value, ExplainError> {
             let process = u64::from(tables.trial.trial) * 100 + hop as u64;
             let title = format!("trial {}: packets through {name}", tables.trial.trial);
             all.push(named("process_name", process, 0, &title));
-            packets(&tables.look(hop)?.attribution.worst, process, &mut all);
+            packets(&tables.attribute(hop)?.attribution.worst, process, &mut all);
         }
         let process = u64::from(tables.trial.trial) * 100 + 99;
-        let title = format!("trial {}: processors", tables.trial.trial);
+        let title = format!("trial {}: CPUs", tables.trial.trial);
         all.push(named("process_name", process, 0, &title));
-        processors(&tables.capture.events, process, &mut all);
+        cpu_lines(&tables.capture.events, process, &mut all);
         Ok(())
     })?;
     Ok(json!({"traceEvents": all, "displayTimeUnit": "ns"}))
@@ -42,7 +43,7 @@ fn slice(name: &str, process: u64, thread: u64, from: u64, to: u64, args: &Value
     })
 }
 
-/// Packets that overlap in time go on lines of their own.
+/// Packets that overlap in time go on separate lines.
 fn packets(worst: &[Explained], process: u64, all: &mut Vec<Value>) {
     let mut sorted: Vec<&Explained> = worst.iter().collect();
     sorted.sort_by_key(|one| one.passage.in_ns);
@@ -70,17 +71,18 @@ fn packets(worst: &[Explained], process: u64, all: &mut Vec<Value>) {
             let parts: Map<String, Value> = parts
                 .map(|(cause, ns)| (cause.to_string(), json!(ns)))
                 .collect();
-            let args = match parts.is_empty() {
-                true => json!({"processor": piece.cpu}),
-                false => json!({"processor": piece.cpu, "ns of each": parts}),
+            let args = if parts.is_empty() {
+                json!({"CPU": piece.cpu})
+            } else {
+                json!({"CPU": piece.cpu, "ns of each": parts})
             };
             all.push(slice(&name, process, line as u64, from, to, &args));
         }
     }
 }
 
-/// Tasks on one line a processor, interrupts on another.
-fn processors(events: &[Event], process: u64, all: &mut Vec<Value>) {
+/// Tasks on one line a CPU, interrupts on another.
+fn cpu_lines(events: &[Event], process: u64, all: &mut Vec<Value>) {
     let mut tasks: std::collections::BTreeMap<u16, (u64, String)> = Default::default();
     let mut open: std::collections::BTreeMap<u16, Interrupts> = Default::default();
     for event in events {
@@ -111,12 +113,13 @@ fn processors(events: &[Event], process: u64, all: &mut Vec<Value>) {
     }
 }
 
-/// What is under way on a processor, by class: since when, and its name.
+/// Events under way on a CPU, by class: begin and name.
 #[derive(Default)]
 struct Interrupts([Vec<(u64, String)>; 5]);
 
 impl Interrupts {
-    /// What an event ends. A timer's function ends where the next one of its interrupt begins, or with that.
+    /// Classes that an event ends. A timer's function ends where the next one of its interrupt begins, or
+    /// with the interrupt.
     fn after(&mut self, event: &Event) -> Vec<(u64, String)> {
         let Some((class, begins)) = class(event.kind) else {
             return Vec::new();
@@ -138,7 +141,7 @@ impl Interrupts {
         over
     }
 
-    /// When the interrupt began that is under way above all others.
+    /// Begin of the innermost interrupt under way.
     fn innermost(&self) -> u64 {
         let last = |class: usize| self.0[class].last().map(|(from, _)| *from);
         [IRQ, SOFT, VECTOR]

@@ -4,14 +4,14 @@ use std::fmt::Write as _;
 
 use latlab_model::results::Ruler;
 
-use super::Explanation;
+use super::explanation::Explanation;
 use crate::attribution::{Blame, Device, Explained};
 use crate::text::{count, nanos, percentile};
 
 /// Rows of a blame table.
 const CAUSES: usize = 12;
 
-/// Everything about one device in one cell, with its `most` slowest packets.
+/// One device in one cell, with its `most` slowest packets.
 #[must_use]
 pub fn render(one: &Explanation, most: usize) -> String {
     let mut out = String::new();
@@ -96,7 +96,7 @@ fn table(blame: &Blame) -> String {
         "all explained".into()
     };
     let mut out = format!("\n  {what}: {} packets, ", blame.beyond);
-    // The same packets are in the last table.
+    // The last table has the same packets.
     if blame.explained < blame.beyond {
         let explained = blame.explained;
         out += &format!("of which only the {explained} slowest are explained: see all explained\n");

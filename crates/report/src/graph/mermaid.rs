@@ -2,8 +2,7 @@
 
 use latlab_model::results::Topology;
 
-/// Draws a lab as a Mermaid flowchart. A link of two ends that nothing is between is an edge, every
-/// other is a round node of its own.
+/// Draws a lab as a Mermaid flowchart. A plain link of two ends is an edge, every other link a round node.
 pub fn mermaid(topology: &Topology) -> String {
     let mut out = String::from("graph LR\n");
     for (index, node) in topology.nodes.iter().enumerate() {

@@ -1,9 +1,9 @@
-//! A picture: nodes on a ring, shared media between the nodes they join. The layout depends on
-//! nothing but the lab, so the same lab gives the same file.
+//! A picture: nodes on a ring, shared media between the nodes they join. The layout depends on the lab alone,
+//! so the same lab gives the same file.
 
 use std::f64::consts::TAU;
 
-use latlab_model::results::Topology;
+use latlab_model::results::{Topology, TopologyNode};
 
 const BOX: (f64, f64) = (132.0, 46.0);
 const MARGIN: f64 = 90.0;
@@ -11,7 +11,7 @@ const MARGIN: f64 = 90.0;
 /// Draws a lab as an SVG document.
 pub fn svg(topology: &Topology) -> String {
     let count = topology.nodes.len().max(1) as f64;
-    // Wide enough that neighbours on the ring do not touch.
+    // Neighbours on the ring must not touch.
     let radius = (count * (BOX.0 + 40.0) / TAU).max(140.0);
     let size = 2.0 * (radius + MARGIN);
     let at = |index: usize| {
@@ -62,31 +62,35 @@ pub fn svg(topology: &Topology) -> String {
         );
     }
     for (index, node) in topology.nodes.iter().enumerate() {
-        let (x, y) = at(index);
-        let (left, top) = (x - BOX.0 / 2.0, y - BOX.1 / 2.0);
-        let corner = if node.kind == "native" { 22 } else { 4 };
-        hubs += &format!(
-            "<rect class=\"{}\" x=\"{left:.1}\" y=\"{top:.1}\" width=\"{}\" height=\"{}\" rx=\"{corner}\"/>",
-            escape(&node.kind),
-            BOX.0,
-            BOX.1
-        );
-        hubs += &format!(
-            "<text class=\"name\" x=\"{x:.1}\" y=\"{:.1}\">{}</text>",
-            y - 2.0,
-            escape(&node.name)
-        );
-        hubs += &format!(
-            "<text class=\"small\" x=\"{x:.1}\" y=\"{:.1}\">{}</text>",
-            y + 14.0,
-            escape(&node.kind)
-        );
+        hubs += &drawn_node(node, at(index));
     }
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {size:.0} {size:.0}\" role=\"img\" \
          aria-label=\"lab {}\"><style>{STYLE}</style>{body}{hubs}</svg>\n",
         escape(&topology.lab)
     )
+}
+
+fn drawn_node(node: &TopologyNode, (x, y): (f64, f64)) -> String {
+    let (left, top) = (x - BOX.0 / 2.0, y - BOX.1 / 2.0);
+    let corner = if node.kind == "native" { 22 } else { 4 };
+    let mut drawn = format!(
+        "<rect class=\"{}\" x=\"{left:.1}\" y=\"{top:.1}\" width=\"{}\" height=\"{}\" rx=\"{corner}\"/>",
+        escape(&node.kind),
+        BOX.0,
+        BOX.1
+    );
+    drawn += &format!(
+        "<text class=\"name\" x=\"{x:.1}\" y=\"{:.1}\">{}</text>",
+        y - 2.0,
+        escape(&node.name)
+    );
+    drawn += &format!(
+        "<text class=\"small\" x=\"{x:.1}\" y=\"{:.1}\">{}</text>",
+        y + 14.0,
+        escape(&node.kind)
+    );
+    drawn
 }
 
 const STYLE: &str = "text{font:13px system-ui,sans-serif;text-anchor:middle;fill:#1b2733}\

@@ -1,12 +1,12 @@
-//! Curves with few points: what a screen can show of a million samples, without losing the shape
-//! that matters. Points are chosen by rank, never by averaging, so each of them is a sample that
-//! was measured, the order is kept, and the smallest and the largest sample are always there.
+//! Curves of a million samples with few points, in the shape that matters. Points are chosen by rank, never
+//! by averaging, so each is a measured sample, the order is kept, and the smallest and the largest sample are
+//! always there.
 
 use latlab_model::results::MIN_SAMPLES_BEYOND;
 
-use super::Pooled;
+use super::distribution::Pooled;
 
-/// About as many points as a curve has at most.
+/// Approximate maximum number of points.
 pub const CURVE_POINTS: u32 = 200;
 
 /// The percentile curve on the HDR axis: `(1 / (1 - p), value)`.
@@ -27,7 +27,7 @@ pub fn percentile_curve(pooled: &Pooled<'_>) -> Vec<(f64, f64)> {
     ranks.into_iter().map(point).collect()
 }
 
-/// How far the percentile curve is carried by enough samples beyond it, as `1 / (1 - p)`.
+/// End of the percentile curve by the number of samples beyond it, as `1 / (1 - p)`.
 pub fn sound_to(count: u64) -> f64 {
     (count as f64 / MIN_SAMPLES_BEYOND as f64).max(1.0)
 }

@@ -1,13 +1,12 @@
-//! Quantiles of raw samples, exactly.
+//! Exact quantiles of raw samples.
 //!
-//! A quantile is Hyndman and Fan's type 7: position `h = (N - 1) p` in the sorted samples, linear
-//! between neighbours. It is the default of NumPy, pandas, R and DuckDB's `quantile_cont`, so that
-//! anyone can recompute a number of the report from the Parquet files and find the same one.
+//! A quantile is Hyndman and Fan's type 7: position `h = (N - 1) p` in the sorted samples, linear between
+//! neighbours. It is the default of NumPy, pandas, R and DuckDB's `quantile_cont`, so anyone can recompute a
+//! number of the report from the Parquet files and find the same one.
 //!
-//! Samples of a cell are pooled without being copied together: each trial's samples stay in their
-//! own sorted slice, and the k-th smallest of all is found by bisection over values, counting in
-//! each slice. That costs 8 bytes a sample for one cell at a time and nothing else, and it gives
-//! resampling for free: a trial drawn twice is a slice counted twice.
+//! Samples of a cell are pooled without a copy: each trial's samples stay in a sorted slice, and the k-th
+//! smallest of all is found by bisection over values, counting in each slice. That costs 8 bytes a sample for
+//! one cell at a time. Resampling is free: a trial drawn twice is a slice counted twice.
 
 use latlab_model::results::Spread;
 
@@ -61,17 +60,14 @@ impl<'a> Pooled<'a> {
         (!parts.is_empty()).then_some(Self { parts })
     }
 
-    /// The trials' slices.
     pub fn parts(&self) -> &[&'a [i64]] {
         &self.parts
     }
 
-    /// Number of samples.
     pub fn count(&self) -> u64 {
         self.parts.iter().map(|part| part.len() as u64).sum()
     }
 
-    /// Smallest.
     pub fn min(&self) -> i64 {
         self.parts
             .iter()
@@ -80,7 +76,6 @@ impl<'a> Pooled<'a> {
             .unwrap_or_default()
     }
 
-    /// Largest.
     pub fn max(&self) -> i64 {
         self.parts
             .iter()
@@ -129,7 +124,7 @@ impl<'a> Pooled<'a> {
         if count < 2 {
             return 0.0;
         }
-        // The sum is exact, so the second pass starts from the best mean there is.
+        // The sum is exact, so the second pass starts from the best mean.
         let sum: i128 = self
             .parts
             .iter()
@@ -161,7 +156,7 @@ impl<'a> Pooled<'a> {
                 .map(|(t, (n, mean, _))| t * n * mean)
                 .sum::<f64>()
                 / count;
-            // Steiner: what each trial varies by, and what its mean is off.
+            // Steiner: the variance of each trial, and the distance of its mean.
             let squares: f64 = weighted()
                 .map(|(t, (n, own, squares))| t * (squares + n * (own - mean).powi(2)))
                 .sum();
@@ -191,10 +186,9 @@ impl<'a> Pooled<'a> {
 
 /// One quantile of sets in which each trial counts a whole number of times.
 ///
-/// The quantile of a mixture lies between the smallest and the largest of its parts' own quantiles
-/// (and with type 7 between the order statistics around them), so the search is confined to that
-/// window of values, found once. That is what makes a thousand resamples of a million samples cost
-/// milliseconds.
+/// The quantile of a mixture lies between the smallest and the largest of its parts' own quantiles (and with
+/// type 7 between the order statistics around them). So the search is confined to that window of values,
+/// found once, and a thousand resamples of a million samples cost milliseconds.
 pub(crate) struct ResampledQuantile<'a> {
     p: f64,
     low: i64,

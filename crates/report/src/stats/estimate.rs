@@ -1,27 +1,28 @@
-//! An estimate and how sure it is.
+//! Estimates with their uncertainty.
 //!
-//! The interval of a median must say where the median of *another run of the same study* is to be
-//! expected to lie, so it must carry the variation between replicates; and it must do so with the
-//! three to ten replicates that people have patience for. The percentile bootstrap fails there: it
-//! cannot leave the range of the replicates, and the range of three misses the true median one
-//! time in four. So the bootstrap supplies the standard error, which it does well, and Student's t
-//! with n - 1 degrees of freedom supplies the width (Hesterberg 2015, section 4.3, "bootstrap t
-//! with bootstrap standard errors"), on the logarithmic scale where latencies are positive, so that
-//! an interval is a factor up and down. The test below measures what this covers.
+//! The interval of a median says where the median of *another run of the same study* is expected. It must
+//! therefore carry the variation between replicates, with the customary three to ten replicates. The
+//! percentile bootstrap fails there: it cannot leave the range of the replicates, and the range of three
+//! misses the true median one time in four. So the bootstrap supplies the standard error, and Student's t
+//! with n - 1 degrees of freedom supplies the width (Hesterberg 2015, section 4.3, "bootstrap t with
+//! bootstrap standard errors"). Positive latencies are estimated on the logarithmic scale, so that an
+//! interval is a factor up and down. The test below measures the coverage.
 //!
-//! Measured by simulation with 3, 5 and 10 replicates: trials that differ normally or exponentially
-//! are covered in 92 to 98 % of studies, medians and 99th percentiles alike (the test below keeps
-//! watch). What no interval can know is a state of the machine that none of the replicates met: if
-//! one trial in five is slower by a quarter, the median is covered in 75 to 90 %. The notes name
-//! cells whose trials disagree.
+//! Measured by simulation with 3, 5 and 10 replicates: trials that differ normally or exponentially are
+//! covered in 92 to 98 % of studies, medians and 99th percentiles alike (the test below keeps watch). No
+//! interval covers a state of the machine that none of the replicates met: if one trial in five is slower by
+//! a quarter, the median is covered in 75 to 90 %. The notes name cells whose trials disagree.
 //!
-//! Three replicates also happen to agree, by chance, better than the machine repeats itself, and then
-//! the next run lies outside. What the machine repeats itself by is known better than any one cell
-//! can say, because the floor is the same exchange beside every trial: [`Estimate::on_ruler`] keeps
-//! an interval from being narrower than the ruler's own spread. Within a run the ruler is common
-//! to the cells, whose order is random, so ratios there do without; ratios between runs do not.
+//! Three replicates may agree, by chance, better than the machine repeats itself, and then the next run lies
+//! outside. The machine's repeatability is better known from the floor, the same exchange beside every trial:
+//! [`Estimate::on_ruler`] keeps an interval from being narrower than the ruler's own spread. Within a run the
+//! ruler is common to the cells, whose order is random, so ratios there need no ruler; ratios between runs
+//! do.
 
-use super::{Pooled, Resamples, student_quantile, student_two_sided, tidy};
+use super::distribution::{Pooled, median};
+use super::resample::Resamples;
+use super::special::{student_quantile, student_two_sided};
+use super::tidy::tidy;
 
 /// Replicates below which there is no interval.
 pub const MIN_REPLICATES: usize = 3;
@@ -31,16 +32,15 @@ pub const MIN_REPLICATES: usize = 3;
 pub struct Estimate {
     /// The statistic of all samples, or the median of all trials' values.
     pub value: f64,
-    /// Replicates behind it.
     pub replicates: usize,
-    /// Whether `error` is of the logarithm.
+    /// `error` is of the logarithm.
     logarithmic: bool,
-    /// Nothing below zero was seen: the interval does not go there either.
+    /// No sample was negative, so the interval is not either.
     never_negative: bool,
     /// Standard error between replicates.
     error: f64,
-    /// Half of the 95 % interval that the samples would have, were they all independent: a lower
-    /// bound of what the replicates' interval can honestly be. Same scale as `error`.
+    /// Half of the 95 % interval of independent samples: a lower bound of the replicates' interval. Same
+    /// scale as `error`.
     sampling: (f64, f64),
 }
 
@@ -72,7 +72,7 @@ impl Estimate {
         }
         let value = pooled.standard_deviation();
         let resampled = pooled.resampled_deviation();
-        // Without any variation there is no logarithm of it.
+        // Without variation there is no logarithm of it.
         let least = if value > 0.0 { value } else { 0.0 };
         let own = (value, value);
         Some(Self::new(
@@ -85,7 +85,7 @@ impl Estimate {
         if values.len() < MIN_REPLICATES {
             return None;
         }
-        let value = super::median(values);
+        let value = median(values);
         let least = values.iter().copied().fold(f64::INFINITY, f64::min);
         Some(Self::new(
             value,
@@ -98,13 +98,13 @@ impl Estimate {
                 let all: Vec<f64> = repeated
                     .flat_map(|(&times, &value)| std::iter::repeat_n(value, times as usize))
                     .collect();
-                super::median(&all)
+                median(&all)
             },
         ))
     }
 
-    /// The same, no surer than a ruler allows whose readings differ between trials by `spread`, the
-    /// standard deviation of their logarithm.
+    /// This estimate with an error of at least the ruler's: `spread` is the standard deviation of the
+    /// logarithm of its readings between trials.
     #[must_use]
     pub fn on_ruler(self, spread: f64) -> Self {
         if !self.logarithmic {
@@ -168,7 +168,7 @@ impl Estimate {
         (self.replicates - 1) as f64
     }
 
-    /// Variance of the logarithm, never less than what sampling alone would give.
+    /// Variance of the logarithm, at least that of sampling alone.
     fn log_variance(&self) -> Option<f64> {
         let between = if self.logarithmic {
             self.error
@@ -192,7 +192,7 @@ pub struct Ratio {
     pub value: f64,
     /// 95 % interval.
     pub ci95: (f64, f64),
-    /// Two-sided p-value of the hypothesis that it is 1, by Welch's t test on the logarithms.
+    /// Two-sided p-value of a ratio of 1, by Welch's t test on the logarithms.
     pub p_value: f64,
 }
 
@@ -254,7 +254,7 @@ mod tests {
         (0..n).map(|_| trial(rng)).collect()
     }
 
-    /// Fewer draws than in earnest, or these tests would take a minute.
+    /// Fewer draws than in a report, or these tests would take a minute.
     fn estimate(trials: &[Vec<i64>], rng: &mut Rng) -> Estimate {
         let pooled = Pooled::new(trials.iter().map(Vec::as_slice)).unwrap();
         let resamples = match trials.len() {
@@ -264,13 +264,13 @@ mod tests {
         Estimate::of_quantile(&pooled, 0.5, &resamples).unwrap()
     }
 
-    /// Variation between trials and within them: none to speak of, moderate, dominating; and trials
-    /// so narrow that the pooled median jumps from one to the next.
+    /// Variation between trials and within them: negligible, moderate, dominating; and trials so narrow that
+    /// the pooled median jumps from one to the next.
     const SHAPES: [(f64, f64); 4] = [(0.0, 0.2), (0.02, 0.2), (0.1, 0.2), (0.1, 0.001)];
 
     const RUNS: usize = 200;
 
-    /// Share of simulated studies for which something holds.
+    /// Share of simulated studies that satisfy a predicate.
     fn share(mut holds: impl FnMut() -> bool) -> f64 {
         (0..RUNS).filter(|_| holds()).count() as f64 / RUNS as f64
     }
@@ -296,8 +296,8 @@ mod tests {
 
     #[test]
     fn a_percentile_bootstrap_of_three_would_not() {
-        // Why the interval is as it is: the range of three replicates, which no percentile
-        // bootstrap can leave, misses the true median once in four.
+        // The reason for this interval: the range of three replicates, which no percentile bootstrap can
+        // leave, misses the true median once in four.
         let mut rng = Rng::new(11);
         let covered = share(|| {
             let medians: Vec<f64> = (0..3).map(|_| rng.normal()).collect();

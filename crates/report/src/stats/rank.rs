@@ -1,15 +1,15 @@
-//! The Mann–Whitney U test (Wilcoxon's rank sum): do two sets of replicates come from one
-//! distribution? It asks nothing of their shape, which suits latencies, and its price is honest:
-//! three against three replicates can never give less than p = 0.1.
+//! The Mann–Whitney U test (Wilcoxon's rank sum): do two sets of replicates come from one distribution? It
+//! makes no assumption on their shape, which suits latencies. In return, three against three replicates can
+//! never give less than p = 0.1.
 
-/// Up to this many values on either side the permutation distribution is counted out.
+/// Largest size of either side for the exact permutation distribution.
 const EXACT_UP_TO: usize = 20;
 
 /// Two-sided p-value; `None` when a side is empty.
 ///
-/// Up to 20 values a side it is exact, ties included (every assignment of the observed mid-ranks
-/// to the two sides is equally likely under the null hypothesis, and all are counted). Beyond, the
-/// normal approximation with corrections for ties and continuity.
+/// Up to 20 values a side it is exact, ties included: every assignment of the observed mid-ranks to the two
+/// sides is equally likely under the null hypothesis, and all are counted. Beyond, the normal approximation
+/// with corrections for ties and continuity.
 pub fn mann_whitney(a: &[f64], b: &[f64]) -> Option<f64> {
     if a.is_empty() || b.is_empty() {
         return None;
@@ -23,8 +23,7 @@ pub fn mann_whitney(a: &[f64], b: &[f64]) -> Option<f64> {
     Some(p.min(1.0))
 }
 
-/// Twice the mid-rank of every value, first those of `a`, then those of `b`: whole numbers also
-/// where values tie.
+/// Twice the mid-rank of every value, first those of `a`, then those of `b`: integers also where values tie.
 fn doubled_mid_ranks(a: &[f64], b: &[f64]) -> Vec<usize> {
     let all: Vec<f64> = a.iter().chain(b).copied().collect();
     let below = |x: f64| all.iter().filter(|&&y| y < x).count();
@@ -32,7 +31,7 @@ fn doubled_mid_ranks(a: &[f64], b: &[f64]) -> Vec<usize> {
     all.iter().map(|&x| 2 * below(x) + equal(x) + 1).collect()
 }
 
-/// Counts the subsets of `n` ranks by their sum and asks how many are as extreme as the first `n`.
+/// Counts the subsets of `n` ranks by their sum, and those as extreme as the first `n`.
 fn exact(ranks: &[usize], n: usize) -> f64 {
     let observed: usize = ranks[..n].iter().sum();
     let top: usize = ranks.iter().sum();

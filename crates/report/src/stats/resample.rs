@@ -2,18 +2,18 @@
 //! their Application*, 1997, section 3.8): whole trials are drawn with replacement, and with each
 //! all its samples.
 //!
-//! With up to six replicates there are at most 462 different resamples, so all of them are taken,
-//! each with its exact probability: no random numbers and no noise of their own. Beyond, a thousand
-//! are drawn from a seeded generator, which gives a standard error to about 2 %.
+//! Up to six replicates have at most 462 different resamples, so all are taken, each with its exact
+//! probability: no random numbers and no noise from them. Beyond, a thousand are drawn from a seeded
+//! generator, which gives a standard error to about 2 %.
 
-use super::Rng;
+use super::rng::Rng;
 
 /// Replicates up to which every resample is enumerated.
 const ENUMERATED_UP_TO: usize = 6;
 /// Resamples drawn beyond that.
 const DRAWS: usize = 1_000;
 
-/// The resamples of `n` replicates: how often each counts, and the probability of that.
+/// The resamples of `n` replicates: counts, and their probability.
 #[derive(Debug, Clone)]
 pub struct Resamples {
     replicates: usize,
@@ -33,7 +33,7 @@ impl Resamples {
         }
     }
 
-    /// As many as are asked for, drawn with `rng`.
+    /// A given number of resamples, drawn with `rng`.
     pub(crate) fn drawn(replicates: usize, draws: usize, rng: &mut Rng) -> Self {
         let weight = 1.0 / draws as f64;
         Self {

@@ -1,13 +1,12 @@
-//! A small generator of reproducible random numbers: SplitMix64 (Steele, Lea and Flood, OOPSLA
-//! 2014). Its quality is ample for drawing a thousand resamples, and its output is fixed for ever,
-//! which a dependency's is not.
+//! A small generator of reproducible random numbers: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014). Its
+//! quality is ample for drawing a thousand resamples, and its output is fixed for ever, unlike a
+//! dependency's.
 
 /// SplitMix64.
 #[derive(Debug, Clone)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// Starts from a seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }

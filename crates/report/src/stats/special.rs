@@ -1,6 +1,5 @@
-//! Student's t distribution, which a handful of replicates needs where textbooks with thirty use
-//! the normal one. From the regularised incomplete beta function by its continued fraction
-//! (DLMF 8.17.22, evaluated by the modified Lentz method).
+//! Student's t distribution, needed for a handful of replicates. From the regularised incomplete beta
+//! function by its continued fraction (DLMF 8.17.22, evaluated by the modified Lentz method).
 
 /// Probability that |T| with `df` degrees of freedom exceeds |t|.
 pub fn student_two_sided(t: f64, df: f64) -> f64 {
@@ -16,7 +15,7 @@ pub fn student_quantile(alpha: f64, df: f64) -> f64 {
     while student_two_sided(high, df) > alpha && high < 1e15 {
         high *= 2.0;
     }
-    // Bisection to the last bit: at most about a hundred evaluations, and no derivative to get wrong.
+    // Bisection to the last bit: at most about a hundred evaluations, and no derivative.
     loop {
         let middle = f64::midpoint(low, high);
         if middle <= low || middle >= high {

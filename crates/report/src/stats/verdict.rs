@@ -1,7 +1,6 @@
-//! When a difference may be claimed.
+//! Conditions for claiming a difference.
 //!
-//! Two ways of being fooled are guarded against, and both must agree before the report says
-//! "better" or "worse":
+//! Two tests guard against false claims, and both must agree before the report says "better" or "worse":
 //!
 //! 1. *by size*: the ratio's t test, with its p-values adjusted after Holm for all comparisons made
 //!    against the same baseline, must fall below 0.05. With one comparison that is the same as the
@@ -11,10 +10,12 @@
 //!    0.1); there, and wherever it has no power, every replicate of one side must lie beyond every
 //!    one of the other.
 //!
-//! The second p-value is not adjusted: being a second lock on the same door, it can only make
-//! claims rarer, and the first already keeps the chance of any false claim in a group below 5 %.
+//! The second p-value is not adjusted: as a second condition it can only make claims rarer, and the first
+//! keeps the chance of any false claim in a group below 5 %.
 
 use latlab_model::results::Verdict;
+
+use super::rank::mann_whitney;
 
 /// Largest p-value of a claim.
 pub const SIGNIFICANCE: f64 = 0.05;
@@ -24,7 +25,7 @@ pub const SIGNIFICANCE: f64 = 0.05;
 pub struct Claim {
     /// The cell's ratio to its baseline is above 1.
     pub above: bool,
-    /// Whether above 1 is better.
+    /// Larger values are better.
     pub higher_is_better: bool,
     /// p-value of the ratio; `None` with too few replicates.
     pub size: Option<f64>,
@@ -47,19 +48,19 @@ impl Claim {
     ) -> Self {
         let below = |a: &[f64], b: &[f64]| a.iter().all(|x| b.iter().all(|y| x < y));
         let steps = |n: usize, from: f64| (0..n).map(move |i| from + i as f64).collect::<Vec<_>>();
-        let apart = super::mann_whitney(&steps(cell.len(), 0.0), &steps(baseline.len(), 1e6));
+        let apart = mann_whitney(&steps(cell.len(), 0.0), &steps(baseline.len(), 1e6));
         Self {
             above: ratio > 1.0,
             higher_is_better: higher,
             size,
-            rank: super::mann_whitney(cell, baseline),
+            rank: mann_whitney(cell, baseline),
             rank_least: apart.unwrap_or(1.0),
             separated: below(cell, baseline) || below(baseline, cell),
         }
     }
 }
 
-/// Verdicts of all comparisons made against one baseline.
+/// Verdicts of all comparisons with one baseline.
 pub fn judge(claims: &[Claim]) -> Vec<Verdict> {
     let sizes: Vec<f64> = claims.iter().filter_map(|claim| claim.size).collect();
     let mut adjusted = holm(&sizes).into_iter();

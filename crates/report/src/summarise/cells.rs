@@ -3,26 +3,26 @@
 use std::collections::BTreeMap;
 
 use latlab_model::results::{
-    Cell, CellPlan, Comparison, Counters, Group, Latency, Manifest, Metric, QUANTILES, Quantile,
-    StealAside, TailRatio, samples_needed,
+    Cell, CellPlan, Comparison, Group, Latency, Manifest, Metric, QUANTILES, Quantile, StealAside,
+    TailRatio, samples_needed,
 };
 
 use super::groups;
 use super::trials::{Aside, TrialData};
+use crate::counters::sum;
 use crate::stats::{
     self, Claim, Estimate, Pooled, Resamples, Rng, cdf, holm, judge, percentile_curve, sound_to,
     tidy,
 };
 use crate::text::percentile;
 
-/// What a cell says about the quantity it is compared by.
+/// Evidence for the comparison of a cell.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Evidence {
     /// `median latency`, or a metric's title.
     pub quantity: String,
     /// `ns`, or a metric's unit.
     pub unit: String,
-    /// Whether more is better.
     pub higher_is_better: bool,
     /// Over all samples, or the median over trials.
     pub value: f64,
@@ -30,11 +30,11 @@ pub struct Evidence {
     pub values: Vec<f64>,
     /// With its uncertainty; `None` with fewer than three replicates.
     pub estimate: Option<Estimate>,
-    /// What lies beyond the median, as far as there are samples enough.
+    /// Percentiles beyond the median, if there are samples enough.
     pub tails: Vec<Tail>,
-    /// The same once stolen time is set aside, where that is known for every trial.
+    /// The evidence with stolen time set aside, if known for every trial.
     pub tails_steal_aside: Vec<Tail>,
-    /// By how much the ruler itself differs between trials; see [`Estimate::on_ruler`].
+    /// Spread of the ruler between trials; see [`Estimate::on_ruler`].
     pub ruler_spread: f64,
 }
 
@@ -43,7 +43,6 @@ pub struct Evidence {
 pub struct Tail {
     /// `p99.9`, or `sd`.
     pub of: String,
-    /// Over all samples.
     pub value: f64,
     /// With its uncertainty; `None` with fewer than three replicates.
     pub estimate: Option<Estimate>,
@@ -76,7 +75,7 @@ pub(super) fn summarise(
             .filter(|(m, _)| m.name == "throughput")
             .map(|(_, e)| e.clone()),
     };
-    // A baseline of others is at home where it is compared itself.
+    // A baseline of other groups is listed where it is compared itself.
     let mine = groups.iter().filter(|group| group.cells.contains(&plan.id));
     let compared = |group: &&&Group| group.baseline.as_ref() != Some(&plan.id);
     let group = mine.clone().find(|g| compared(&g)).or(mine.clone().next());
@@ -142,7 +141,7 @@ fn latency(
     (latency, evidence)
 }
 
-/// The cell without the time that the hypervisor took, if that is known for all of it.
+/// The cell without stolen time, if known for all trials.
 fn aside(
     used: &[&TrialData],
     whole: &Pooled<'_>,
@@ -171,7 +170,7 @@ fn aside(
     Some((aside, tails))
 }
 
-/// The table's percentiles, and what there is to compare beyond the median.
+/// The table's percentiles, and the evidence beyond the median.
 fn beyond_the_median(
     pooled: &Pooled<'_>,
     resamples: &Resamples,
@@ -307,7 +306,7 @@ fn metric(series: Series, rng: &mut Rng) -> Option<(Metric, Evidence)> {
     Some((metric, evidence))
 }
 
-/// Holds every cell of a group against the group's baseline.
+/// Compares every cell of a group with the group's baseline.
 pub(super) fn compare(groups: &[Group], cells: &mut [Cell], evidence: &BTreeMap<String, Evidence>) {
     for group in groups {
         let Some(baseline) = &group.baseline else {
@@ -354,27 +353,26 @@ fn adjust<'t>(tails: impl Iterator<Item = &'t mut TailRatio>) {
     }
 }
 
-/// Two cells' evidence, put together.
+/// Evidence of two cells together.
 pub(crate) struct Pair {
-    /// First over second.
     pub ratio: f64,
     /// Its 95 % interval.
     pub ci95: Option<(f64, f64)>,
-    /// What the tests say.
+    /// Input of the verdict.
     pub claim: Claim,
-    /// Of what lies beyond the median.
+    /// Beyond the median.
     pub tails: Vec<TailRatio>,
-    /// The same without stolen time on both sides.
+    /// Without stolen time on both sides.
     pub tails_steal_aside: Vec<TailRatio>,
 }
 
 impl Pair {
-    /// Of one run; `None` where the quantities differ or a ratio has no meaning.
+    /// Ratio within a run; `None` if the quantities differ or a ratio has no meaning.
     pub fn new(cell: &Evidence, base: &Evidence) -> Option<Self> {
         Self::of(cell, base, &|_, estimate| estimate)
     }
 
-    /// Of two runs, whose rulers differ.
+    /// Ratio of two runs, whose rulers differ.
     pub fn between_runs(cell: &Evidence, base: &Evidence) -> Option<Self> {
         Self::of(cell, base, &|evidence, estimate| {
             estimate.on_ruler(evidence.ruler_spread)
@@ -421,17 +419,4 @@ impl Pair {
             tails_steal_aside,
         })
     }
-}
-
-/// Records come from outside: absurd ones must not overflow.
-pub(crate) fn sum(counters: impl Iterator<Item = Counters>) -> Counters {
-    counters.fold(Counters::default(), |a, b| Counters {
-        sent: a.sent.saturating_add(b.sent),
-        received: a.received.saturating_add(b.received),
-        lost: a.lost.saturating_add(b.lost),
-        duplicated: a.duplicated.saturating_add(b.duplicated),
-        reordered: a.reordered.saturating_add(b.reordered),
-        unmatched: a.unmatched.saturating_add(b.unmatched),
-        corrupted: a.corrupted.saturating_add(b.corrupted),
-    })
 }

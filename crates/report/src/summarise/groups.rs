@@ -1,10 +1,10 @@
-//! Which cells are held against each other.
+//! Groups of cells that are compared with each other.
 //!
-//! The study names its baseline by levels of some factors (`kind: native`), of a factor also one for each of
-//! its levels. Cells that agree in the measurement, in all other factors and in their baseline form a group;
-//! within it, the cell with the baseline's levels is what the others are compared with. That cell may be
-//! compared with another one itself, in that one's group. Without a baseline, all cells of a measurement are
-//! drawn together and nothing is compared.
+//! The study names its baseline by levels of some factors (`kind: native`), or by one level for each level of
+//! a factor. Cells that agree in the measurement, in all other factors and in their baseline form a group;
+//! the cell with the baseline's levels is the one to compare with. That cell may be compared with the
+//! baseline of another group itself. Without a baseline, all cells of a measurement are drawn together and
+//! nothing is compared.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +49,7 @@ pub(super) fn form(manifest: &Manifest) -> Vec<Group> {
     groups
 }
 
-/// How a cell is called within its group: the levels in which it differs from the others.
+/// A cell's label within its group: the levels in which it differs from the others.
 pub(super) fn label(manifest: &Manifest, cell: &CellPlan) -> String {
     let differs = |name: &str| manifest.baseline.is_empty() || manifest.baseline.contains_key(name);
     let levels: Vec<&str> = manifest
@@ -78,7 +78,7 @@ fn shared_levels(manifest: &Manifest, cell: &CellPlan) -> BTreeMap<String, Strin
         .collect()
 }
 
-/// The levels of what a cell is compared with, of the factors that are compared.
+/// Levels of a cell's baseline, of the compared factors.
 fn base_levels(manifest: &Manifest, cell: &CellPlan) -> BTreeMap<String, String> {
     let of = |(name, common): (&String, &String)| {
         let each = manifest.against.get(name);
@@ -88,7 +88,7 @@ fn base_levels(manifest: &Manifest, cell: &CellPlan) -> BTreeMap<String, String>
     manifest.baseline.iter().map(of).collect()
 }
 
-/// Those of them that are not the same for the whole study.
+/// Those of them that vary within the study.
 fn said(manifest: &Manifest, base: &BTreeMap<String, String>) -> Vec<String> {
     let differ = base
         .iter()
@@ -151,7 +151,7 @@ mod tests {
     use crate::synthetic;
 
     #[test]
-    fn cells_are_grouped_by_what_the_baseline_leaves_open() {
+    fn cells_are_grouped_by_factors_that_the_baseline_leaves_open() {
         let manifest = synthetic::Plan::small().manifest();
         let groups = form(&manifest);
         let titles: Vec<&str> = groups.iter().map(|group| group.title.as_str()).collect();

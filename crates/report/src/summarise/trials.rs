@@ -1,4 +1,4 @@
-//! One trial: its record and its samples, read and condensed.
+//! Reads and condenses a trial: its record and its samples.
 
 use std::collections::BTreeMap;
 
@@ -20,41 +20,37 @@ const WRAP_TOLERANCE_NS: i64 = 5_000_000;
 /// A trial as read.
 #[derive(Debug, Clone)]
 pub(crate) struct TrialData {
-    /// As drawn.
     pub summary: TrialSummary,
-    /// Its record, when that could be read.
+    /// The record, if readable.
     pub record: Option<Trial>,
-    /// Latencies of what came back, sorted.
+    /// Sorted latencies of the samples that came back.
     pub sorted: Vec<i64>,
-    /// The same without stolen time, where that is known.
+    /// Latencies without stolen time, if known.
     pub aside: Option<Aside>,
-    /// It was measured, and its results could be read: it enters the statistics.
+    /// The trial was measured and its results are readable: it enters the statistics.
     pub used: bool,
-    /// What was found while reading the samples.
+    /// Observations while reading the samples.
     pub facts: SampleFacts,
     /// The record or the samples are missing or cannot be read.
     pub unreadable: bool,
 }
 
-/// Latencies once stolen time is set aside.
+/// Latencies with stolen time set aside.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Aside {
-    /// Sorted.
     pub sorted: Vec<i64>,
     /// Exchanges that lost time.
     pub exchanges: u64,
-    /// How much.
     pub stolen_ns: u64,
 }
 
-/// What was found while reading samples, for the notes.
+/// Observations while reading samples, for the notes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct SampleFacts {
     /// Rows of the file.
     pub rows: u64,
     /// Rows with a latency.
     pub received: u64,
-    /// Latencies below zero.
     pub negative: u64,
     /// Neighbours 2³² ns apart.
     pub wraps: u64,
@@ -91,9 +87,9 @@ pub(super) fn of_cell(
         .collect()
 }
 
-/// By how much the floors beside the trials of a measurement differ between replicates of the same
-/// cell: the standard deviation of their logarithm, pooled over the cells. The floor is the same
-/// exchange every time, so this is how well the machine repeats itself.
+/// Spread of the floors beside the trials of a measurement between replicates of the same cell: the standard
+/// deviation of their logarithm, pooled over the cells. The floor is the same exchange every time, so this is
+/// the repeatability of the machine.
 pub fn ruler_spread(run: &RunDir, manifest: &Manifest, measurement: &str) -> f64 {
     let mut by_cell: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for planned in &manifest.order {
@@ -101,7 +97,7 @@ pub fn ruler_spread(run: &RunDir, manifest: &Manifest, measurement: &str) -> f64
         if cell.is_none_or(|c| c.measurement != measurement) {
             continue;
         }
-        // One that cannot be read is named where its samples are wanted.
+        // An unreadable trial is reported where its samples are needed.
         let record = run.read_trial(planned.trial).ok().flatten();
         let floor = record.and_then(|r| r.floor).map(|f| f.median_ns);
         if let Some(median) = floor.filter(|m| m.is_finite() && *m > 0.0) {
@@ -169,7 +165,7 @@ fn with_record(run: &RunDir, planned: &PlannedTrial, record: Trial, sampled: boo
     if sampled {
         match read_samples(run, &record) {
             Ok(read) => samples = read,
-            // A trial that failed may well have no samples: that it failed is what matters.
+            // A failed trial may have no samples; its failure is reported.
             Err(why) if failed.is_none() => {
                 failed = Some(why);
                 is_unreadable = true;
@@ -253,9 +249,8 @@ fn read_stolen(run: &RunDir, record: &Trial) -> Result<Option<Stolen>, String> {
 
 /// Takes samples one by one and keeps the latencies, a time series and a few facts.
 ///
-/// Buckets of the time series hold equal numbers of rows rather than equal times: the number of rows
-/// is known beforehand, so one bucket at a time is enough, and a pause of the measurement shows as
-/// what it is, a gap.
+/// Buckets of the time series hold equal numbers of rows rather than equal times. The number of rows is known
+/// beforehand, so one bucket at a time is enough, and a pause of the measurement shows as a gap.
 struct Condenser {
     samples: Samples,
     stolen: Option<Stolen>,

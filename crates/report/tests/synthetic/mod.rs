@@ -1,5 +1,5 @@
-//! A made-up run, written to disk exactly as a real one: for tests of everything that reads a run
-//! directory, and for looking at the report on a machine without root.
+//! A synthetic run, written to disk like a real one: for tests of all readers of a run directory, and for
+//! viewing the report on a machine without root.
 //!
 //! Latencies are shaped like real ones (a narrow body, a tail, rare scheduling spikes, differences
 //! between trials) and come from a seed, so that the same plan gives the same bytes.
@@ -28,11 +28,9 @@ pub struct Plan {
     pub links: Vec<&'static str>,
     /// `rr-udp`, `packets`, `stream-tcp`.
     pub measurements: Vec<&'static str>,
-    /// Trials a cell.
     pub replicates: u32,
     /// Transactions or packets a trial.
     pub samples: u64,
-    /// Of everything.
     pub seed: u64,
     /// With a failed trial, overload and losses.
     pub faults: bool,
@@ -355,7 +353,7 @@ impl Shape {
 
     fn draw(&self, now: i64, rng: &mut Rng) -> i64 {
         let body = self.centre_ns * libm::exp(self.width * rng.normal());
-        // The timer tick every 4 ms, and now and then a scheduler that had something better to do.
+        // The timer tick every 4 ms, and rare scheduling delays.
         let tick = if now % 4_000_000 < 9_000 {
             2_400.0 * rng.uniform()
         } else {
@@ -476,7 +474,7 @@ fn topology(kind: &str, link: &str) -> Topology {
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// `name` keeps the tests of one process apart, the process id those of several.
+    /// `name` separates the tests of one process, the process id those of several.
     pub fn new(name: &str) -> Self {
         let path =
             std::env::temp_dir().join(format!("latlab-report-{}-{name}", std::process::id()));
@@ -484,7 +482,6 @@ impl Scratch {
         Self(path)
     }
 
-    /// Where it is.
     pub fn path(&self) -> &std::path::Path {
         &self.0
     }

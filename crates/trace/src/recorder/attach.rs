@@ -1,4 +1,4 @@
-//! Loads the recorder, lets it run for a window, and reads its rings.
+//! Loads the recorder, runs it for a window, and reads its rings.
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -24,14 +24,12 @@ const WHAT: &str = "the flight recorder";
 const MAX_CPUS: usize = 1024;
 /// Events of all rings at most: 12 GiB of them.
 const MAX_EVENTS: u64 = 1 << 28;
-/// Programs that may be missing: they belong to one architecture or to a module that is not loaded.
-const OPTIONAL: &[&str] = &["kvm_exit", "kvm_entry"];
-/// The tracepoint that is not needed where the kernel's pending words can be read ([`Words`]).
+/// The tracepoint that is not needed if the kernel's softirq accounts can be read ([`Words`]).
 const SOFTIRQ_ENTRY: &str = "softirq_entry";
-/// perf's counters, which stand in for a tracepoint that the kernel does not have.
+/// perf's software counters, in place of a tracepoint that the kernel lacks.
 const FAULT_END: &str = "page fault's end";
-/// Tracepoints that say nothing, or something wrong, without each other: a beginning without its end
-/// would never be over, a timer's interrupt without its function would pass for the tick.
+/// Tracepoints that mislead without each other: an entry without its exit would never end, and a timer
+/// interrupt without its function would pass for the tick.
 const TOGETHER: &[&[&str]] = &[
     &["sched_switch", "sched_wakeup", "sched_wakeup_new"],
     &["irq_handler_entry", "irq_handler_exit"],
@@ -53,9 +51,8 @@ const TOGETHER: &[&[&str]] = &[
 /// The settings of a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// On which CPUs.
     pub cpus: Vec<u16>,
-    /// How many of the newest events to keep for each; rounded up to a power of two.
+    /// Newest events to keep for each CPU; rounded up to a power of two.
     pub events_per_cpu: u32,
 }
 
@@ -81,7 +78,7 @@ struct Places {
 }
 
 impl Recorder {
-    /// Loads it; it records nothing before [`Recorder::start`].
+    /// Loads the programs; nothing is recorded before [`Recorder::start`].
     ///
     /// # Errors
     /// When the kernel cannot run it at all. A tracepoint that is not there is no error, but among
@@ -123,14 +120,14 @@ impl Recorder {
         })
     }
 
-    /// Takes it out of the kernel's way and leaves it loaded, with what it recorded.
+    /// Detaches the programs and leaves them loaded, with their events.
     pub fn suspend(&mut self) {
         self.stop();
         self.places.links.clear();
         self.places.perf.clear();
     }
 
-    /// Puts it back, and records. The first softirq then may be told wrongly: it began unseen.
+    /// Attaches the programs again. The first softirq may be wrong: its entry was not seen.
     pub fn resume(&mut self) {
         self.places = Places::of(&self.object, &self.rings.cpus, self.words);
         self.start();
@@ -157,14 +154,14 @@ impl Recorder {
         }
     }
 
-    /// A reader of the rings while they are written, for a run that is longer than they are. `taps` are
-    /// those along the way of the packets that are to be explained.
+    /// A reader of the rings during the run, for a run that is longer than they are. `taps` are those along
+    /// the path of the packets to be explained.
     #[must_use]
     pub fn follow(&self, taps: &[Live], wanted: Wanted) -> Follower {
         Follower::new(self.rings.clone(), taps, wanted)
     }
 
-    /// Takes the recorder out of the kernel's way and reads what it recorded.
+    /// Detaches the programs and reads all events.
     #[must_use]
     pub fn finish(mut self) -> Recorded {
         self.stop();
@@ -172,9 +169,9 @@ impl Recorder {
         self.read()
     }
 
-    /// Takes the recorder out of the kernel's way and reads what it recorded around some times: within
-    /// `windows` (begin and end in ns), and what was in force at their begin. `tasks` are those of the
-    /// device. Memory is taken for what is kept only. A `follower` has kept what is overwritten by now.
+    /// Detaches the programs and reads the events within `windows` (begin and end in ns), with the state at
+    /// their begin. `tasks` are those of the device. Only kept events take memory. A `follower` has the
+    /// events that are overwritten by now.
     #[must_use]
     pub fn finish_around(
         mut self,
@@ -200,8 +197,8 @@ impl Recorder {
         Mark(rings.map(|ring| self.rings.written(ring)).collect())
     }
 
-    /// Events written since, in the order of time, while the recording goes on. Events written at
-    /// this moment may be missing, and so may events overwritten meanwhile.
+    /// Events since the mark, in the order of time, during the recording. Events written at this moment may
+    /// be missing, and so may events overwritten meanwhile.
     #[must_use]
     pub fn since(&self, mark: &Mark) -> Vec<Event> {
         let mut all = Vec::new();
@@ -215,7 +212,7 @@ impl Recorder {
         all
     }
 
-    /// Reads what was recorded so far. Call it after [`Recorder::stop`].
+    /// Reads the events so far. Call it after [`Recorder::stop`].
     #[must_use]
     pub fn read(&self) -> Recorded {
         let mut recorded = Recorded::default();
@@ -228,7 +225,7 @@ impl Recorder {
             let own = &recorded.events[from..];
             recorded.gaps.steal_known |= own.iter().any(|event| event.steal_ns > 0);
             let first = own.first().map_or(0, |event| event.time_ns);
-            recorded.gaps.processors.push(Watched {
+            recorded.gaps.cpus.push(Watched {
                 cpu,
                 complete_from_ns: if overwritten > 0 { first } else { 0 },
                 overwritten,
@@ -241,14 +238,14 @@ impl Recorder {
     /// Adds what only the recorder itself knows.
     fn complete(&self, mut recorded: Recorded) -> Recorded {
         name_timers(&mut recorded.events);
-        // Stable: events of one CPU stay in the order in which they were written.
+        // Stable: events of one CPU stay in the order of writing.
         recorded.events.sort_by_key(|event| event.time_ns);
         recorded.gaps.missing.clone_from(&self.places.missing);
         recorded.gaps.missed = self.missed();
         recorded
     }
 
-    /// Events left out because their program was already at work on that CPU.
+    /// Events left out because their program was already running on that CPU.
     fn missed(&self) -> u64 {
         let count = |program: libbpf_rs::Program<'_>| crate::sys::recursion_misses(program.as_fd());
         self.object.progs().map(count).sum()
@@ -278,7 +275,6 @@ impl Places {
             }
             match program.attach_raw_tracepoint(&point) {
                 Ok(link) => links.push((point, link)),
-                Err(_) if OPTIONAL.contains(&point.as_str()) => {}
                 Err(error) => missing.push((point, said(&error))),
             }
         }
@@ -292,7 +288,7 @@ impl Places {
     }
 }
 
-/// Takes away what is of no use without something that is missing.
+/// Detaches tracepoints that are useless without a missing one.
 fn only_together<T>(links: &mut Vec<(String, T)>, missing: &mut Vec<(String, String)>) {
     for group in TOGETHER {
         let lacks = missing.iter().map(|(point, _)| point.clone());
@@ -309,7 +305,7 @@ fn only_together<T>(links: &mut Vec<(String, T)>, missing: &mut Vec<(String, Str
     }
 }
 
-/// Puts the names of functions in place of their addresses.
+/// Replaces function addresses by names.
 fn name_timers(events: &mut [Event]) {
     let timers = |event: &&Event| event.kind == EventKind::HrtimerEntry;
     let addresses: BTreeSet<u64> = events.iter().filter(timers).map(|e| e.b).collect();
@@ -381,7 +377,7 @@ mod tests {
         assert_eq!(named, ["softirq_exit", "softirq_entry"]);
     }
 
-    /// The names are those of the program's sections, or nothing would ever be taken away.
+    /// The names must be those of the programs' sections, or nothing would ever be detached.
     #[test]
     fn every_point_of_a_group_is_in_the_program() {
         const SOURCE: &str = include_str!("../../bpf/recorder.bpf.c");

@@ -1,17 +1,16 @@
 //! Reads the rings while the kernel writes them, so that a run may be longer than they are.
 //!
-//! Nothing is read as long as every ring has room for as much again. Then comes a pass: the taps tell which
-//! packets came out since the last one, and the slowest of the run until now have their windows. The rings'
-//! events go through each CPU's [`WindowFilter`], up to the time at which the oldest packet still under way went
-//! in: no window begins before. Windows of packets that are no longer among the slowest are let go. The end
-//! of the run is the last pass, with the windows of the packets that really were the slowest.
+//! Nothing is read while every ring has as much free room as it holds. Then follows a pass. The taps tell the
+//! packets that came out since the last one, and the slowest of the run so far have their windows. The rings'
+//! events go through each CPU's [`WindowFilter`], up to the time at which the oldest packet under way went
+//! in: no window begins before. Windows of packets that are no longer among the slowest are dropped. The last
+//! pass at the end of the run has the windows of the final slowest packets.
 //!
-//! Memory does not grow with the run. Kept events take a third of the rings' own memory or 64 MiB a CPU; if
-//! they would take more, only the slowest half of the packets keep their windows. Each pair of taps takes
-//! 40 MiB.
+//! Memory does not grow with the run. Kept events take at most a third of the rings' memory or 64 MiB a CPU;
+//! beyond, only the slowest half of the packets keep their windows. Each pair of taps takes 40 MiB.
 //!
-//! The gaps are told: events that were overwritten before they were read, and windows that were not kept
-//! because it was not known in time that they would be wanted.
+//! Gaps are reported: events that were overwritten before they were read, and windows that were not kept
+//! because they were not known in time.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -29,16 +28,16 @@ use crate::taps::under_way::UnderWay;
 const RING_EVENTS_PER_KEPT: u64 = 4;
 /// Events that may be kept in any case: 64 MiB of them.
 const MIN_KEPT: u64 = 1 << 20;
-/// The reader stays this part of a ring behind the writer: an event may be interrupted while it is written,
-/// and what interrupts it writes events too.
+/// The reader stays this part of a ring behind the writer: the writing of an event may be interrupted by the
+/// writing of others.
 const BEHIND_PART: u64 = 8;
 /// Records read between two checks whether it is enough.
 const BATCH: usize = 64;
-/// Tasks of a device at most. In whichever task packets come out of the kernel, it is no task's work.
+/// Tasks of a device at most. Beyond, packets come out of the kernel in many tasks, and belong to none.
 const MAX_TASKS: usize = 64;
-/// Times of which nothing is known, at most for each CPU; one more is joined to the last.
+/// Gaps of each CPU at most; further ones are joined to the last.
 const MAX_GAPS: usize = 4096;
-/// Maximum rate at which a CPU writes, to know when to read again.
+/// Maximum rate of a CPU's events, to know when to read again.
 const EVENTS_PER_SECOND: u64 = 5_000_000;
 
 /// The windows to look for while recording.
@@ -59,7 +58,7 @@ impl Default for Wanted {
     }
 }
 
-/// Reads the rings in turns, as small as its caller wants them.
+/// Reads the rings in turns of any size.
 pub struct Follower {
     rings: Rings,
     hops: Vec<Slow>,
@@ -75,13 +74,11 @@ pub struct Follower {
     most_kept: usize,
 }
 
-/// The next step.
 enum At {
     /// Nothing, until a ring is half full.
     Rest,
     /// This pair of taps, up to a time.
     Packets(usize, u64),
-    /// This ring.
     Events(usize),
 }
 
@@ -94,7 +91,7 @@ struct Slow {
 }
 
 impl Slow {
-    /// Looks at some more records; whether there may be others.
+    /// Reads some more records; returns whether there may be others.
     fn advance(&mut self, until_ns: u64, wanted: Wanted, tasks: &mut BTreeSet<u32>) -> bool {
         let Slow {
             way,
@@ -138,10 +135,10 @@ pub fn around(in_ns: u64, latency_ns: u64) -> Window {
 struct Reader {
     filter: WindowFilter,
     next: u64,
-    /// Events that must be written before the next pass is worth it.
+    /// Events that must be written before the next pass.
     wake_at: u64,
     overwritten: u64,
-    /// Since when events are missing, until the next is found.
+    /// Begin of a gap, until the next event is found.
     lost_ns: Option<u64>,
     holes: Vec<Window>,
     steal_known: bool,
@@ -204,7 +201,7 @@ impl Reader {
             lost,
             not_kept: without(windows, &known),
         };
-        // With it came what packets had around them that were let go at last.
+        // The kept events include windows of packets that were dropped in the end.
         let mut filter = WindowFilter::new(tasks);
         filter.look_for(windows);
         kept.events.into_iter().for_each(|event| filter.take(event));
@@ -233,16 +230,16 @@ impl Follower {
         }
     }
 
-    /// After how long without anything to do the rings want to be looked at again.
+    /// Polling interval of an idle reader.
     #[must_use]
-    pub fn patience(&self) -> Duration {
-        let patience =
+    pub fn poll_interval(&self) -> Duration {
+        let poll_interval =
             Duration::from_nanos(self.rings.size * 1_000_000_000 / EVENTS_PER_SECOND / 8);
-        patience.clamp(Duration::from_millis(1), Duration::from_millis(250))
+        poll_interval.clamp(Duration::from_millis(1), Duration::from_millis(250))
     }
 
-    /// Does a little, some microseconds long; whether there is more to do at once. `now_ns` is the time of the
-    /// clock by which the kernel stamps (`CLOCK_MONOTONIC`).
+    /// Works for some microseconds; returns whether there is more to do at once. `now_ns` is the time of the
+    /// kernel's clock (`CLOCK_MONOTONIC`).
     pub fn turn(&mut self, now_ns: u64) -> bool {
         match self.at {
             At::Rest => {
@@ -274,7 +271,7 @@ impl Follower {
                 self.let_go();
                 let size = self.rings.size;
                 for (ring, reader) in self.readers.iter_mut().enumerate() {
-                    // Where a packet is under way for long, not much could be read.
+                    // A packet that was under way for long may have kept the pass short.
                     let some = self.rings.written(ring) + size / 16;
                     reader.wake_at = some.max(reader.next + size / 2);
                 }
@@ -284,7 +281,7 @@ impl Follower {
         true
     }
 
-    /// The packets until a time are known: finds the windows, and how far no other can begin.
+    /// Packets are known until a time: finds their windows, and the earliest begin of any other.
     fn look_around(&mut self, until_ns: u64) {
         let oldest = self.hops.iter_mut().map(|hop| hop.way.oldest_ns(until_ns));
         let oldest = oldest.flatten().min().unwrap_or(until_ns).min(until_ns);
@@ -302,7 +299,8 @@ impl Follower {
         }
     }
 
-    /// Reads some records of a ring, up to a time, but not the newest `behind`; whether there may be more.
+    /// Reads some records of a ring, up to a time, without the newest `behind`; returns whether there may be
+    /// more.
     fn read(&mut self, ring: usize, behind: u64, until_ns: u64) -> bool {
         let (size, written) = (self.rings.size, self.rings.written(ring));
         let reader = &mut self.readers[ring];
@@ -316,7 +314,7 @@ impl Follower {
             reader.lose(self.rings.written(ring) + behind - size);
             return true;
         }
-        // So far it is read whatever is under way, or it would be overwritten.
+        // Read up to here at any rate, or the events would be overwritten.
         let at_least = written.saturating_sub(size - size / 4);
         for bytes in &self.batch {
             let [first, second, last] = Event::from_ring(bytes);
@@ -356,8 +354,7 @@ impl Follower {
         }
     }
 
-    /// Reads the rest, now that nothing is written any more, and gives what was recorded in these windows.
-    /// `tasks` are those of the device.
+    /// Reads the rest after the end of writing; the events in these windows. `tasks` are those of the device.
     pub(super) fn finish(mut self, windows: &[Window], tasks: &BTreeSet<u32>) -> Recorded {
         let windows = joined(windows);
         // The rest that is kept is no more than the rings hold.
@@ -371,7 +368,7 @@ impl Follower {
         for (reader, &cpu) in self.readers.into_iter().zip(&self.rings.cpus) {
             recorded.gaps.steal_known |= reader.steal_known;
             let (watched, events) = reader.conclude(cpu, &windows, tasks);
-            recorded.gaps.processors.push(watched);
+            recorded.gaps.cpus.push(watched);
             recorded.events.extend(events);
         }
         recorded

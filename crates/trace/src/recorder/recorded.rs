@@ -14,29 +14,27 @@ pub struct Recorded {
 /// Gaps of a recording, which must not explain anything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Gaps {
-    /// For each watched CPU: from when on its events are complete, and how many older ones were
+    /// For each watched CPU the time from which on its events are complete, and the number of older ones
     /// overwritten.
-    pub processors: Vec<Watched>,
-    /// Tracepoints that this kernel does not have, by name, and why each could not be used.
+    pub cpus: Vec<Watched>,
+    /// Tracepoints that this kernel lacks, by name, with the error.
     pub missing: Vec<(String, String)>,
-    /// Events that came while the same program was at work on that CPU and were left out.
+    /// Events left out because the same program was running on that CPU.
     pub missed: u64,
     /// The hypervisor says how much time it takes away.
     pub steal_known: bool,
 }
 
-/// One watched CPU.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Watched {
-    /// Its number.
     pub cpu: u16,
     /// Nothing is known of it before.
     pub complete_from_ns: u64,
     /// Events overwritten before they were read.
     pub overwritten: u64,
-    /// Times after `complete_from_ns` in which events were overwritten before they were read: what was in
-    /// force then is not known until the next event tells it.
+    /// Times after `complete_from_ns` in which events were overwritten before they were read: the state is
+    /// unknown until the next event.
     pub lost: Vec<(u64, u64)>,
-    /// Parts of the windows that were asked for of which events were not kept.
+    /// Parts of the windows whose events were not kept.
     pub not_kept: Vec<(u64, u64)>,
 }

@@ -8,7 +8,7 @@ use latlab_wire::trace::{EVENT_BYTES, Event};
 
 use crate::sys::Shared;
 
-/// `struct recorder_state`: two cache lines for each CPU, and where its ring's number is in them.
+/// `struct recorder_state`: two cache lines for each CPU, and the offset of its ring's number in them.
 pub(super) const HEAD_BYTES: usize = 128;
 const RING: usize = 40;
 
@@ -33,14 +33,14 @@ impl Rings {
         self.state.load(usize::from(self.cpus[ring]) * HEAD_BYTES)
     }
 
-    /// Nothing was written into a ring. Only while its CPU has none.
+    /// Empties a ring. Only while its CPU has none.
     pub fn empty(&self, ring: usize) {
         let head = usize::from(self.cpus[ring]) * HEAD_BYTES;
         self.state.store(head, 0);
         self.state.store(head + 4, 0);
     }
 
-    /// The events of the records from one place on, up to another.
+    /// The events of a range of records.
     pub fn told(&self, ring: usize, places: Range<u64>) -> impl Iterator<Item = Event> + '_ {
         let all = places.flat_map(move |place| self.read(ring, place));
         all.flatten().filter(|event| event.time_ns != 0)
@@ -56,8 +56,8 @@ impl Rings {
         self.events.read(at * EVENT_BYTES)
     }
 
-    /// Copies the records from `place` on, `count` at most and none that is written at this moment. `None`
-    /// when they were overwritten, now or before.
+    /// Copies at most `count` records from `place` on, without those being written. `None` if they were
+    /// overwritten, now or before.
     pub fn copy(
         &self,
         ring: usize,
@@ -67,7 +67,7 @@ impl Rings {
     ) -> bool {
         into.clear();
         into.extend((place..place + count).map(|place| self.bytes(ring, place)));
-        // A place is taken before it is written: who finds it not taken afterwards has read what was there.
+        // A place is reserved before it is written: if it is not reserved afterwards, the copy is whole.
         fence(Ordering::Acquire);
         self.written(ring) <= place + self.size
     }

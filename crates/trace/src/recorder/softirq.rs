@@ -1,10 +1,9 @@
-//! Where the kernel keeps what it knows of softirqs, so that no program of the recorder's stands at
-//! their beginning (`bpf/softirq.h`).
+//! Locations of the kernel's softirq accounts, which make a program at softirq entry unnecessary
+//! (`bpf/softirq.h`).
 //!
-//! The variables belong to each CPU, and their names changed: `__preempt_count` and
-//! `irq_stat.__softirq_pending` were put into `pcpu_hot` in Linux 6.2, and are variables of their own
-//! since 6.15. They have no symbols on most kernels; the kernel's types say how far each is from the
-//! runqueue (see also [`crate::steal`]).
+//! The variables are per CPU, and their names changed: `__preempt_count` and `irq_stat.__softirq_pending`
+//! moved into `pcpu_hot` in Linux 6.2, and are separate variables since 6.15. They have no symbols on most
+//! kernels; BTF gives the distance of each from the runqueue (see also [`crate::steal`]).
 
 use std::collections::BTreeMap;
 
@@ -25,18 +24,19 @@ pub(super) struct Words {
 }
 
 impl Words {
-    /// Those of the running kernel.
+    /// The accounts of the running kernel.
     pub fn of_this_kernel() -> Words {
-        // Other architectures have them elsewhere.
-        match cfg!(target_arch = "x86_64") {
-            true => Words::found().unwrap_or_default(),
-            false => Words::default(),
+        // Other architectures keep them elsewhere.
+        if cfg!(target_arch = "x86_64") {
+            Words::found().unwrap_or_default()
+        } else {
+            Words::default()
         }
     }
 
     fn found() -> Option<Words> {
         let btf = Btf::from_vmlinux().ok()?;
-        // Under PREEMPT_RT a task says itself how deep it is, and the preemption count does not.
+        // Under PREEMPT_RT the softirq count is in the task, and not in the preemption count.
         let task: Struct<'_> = btf.type_by_name("task_struct")?;
         if member_offset(&btf, *task, "softirq_disable_cnt").is_some() {
             return None;
@@ -64,12 +64,12 @@ impl Words {
         })
     }
 
-    /// The recorder needs no program where a softirq begins.
+    /// No program is needed at softirq entry.
     pub fn are_known(&self) -> bool {
         self.are_known
     }
 
-    /// As `latlab.h` has it.
+    /// The layout of `latlab.h`.
     pub fn to_bytes(self) -> [u8; 40] {
         let known = i64::from(self.are_known);
         let words = [known, self.depth, self.pending, self.begun, self.thread];
@@ -81,7 +81,7 @@ impl Words {
     }
 }
 
-/// Every CPU's own variables: where each begins, and its type.
+/// Every per-CPU variable: offset and type.
 fn variables<'a>(btf: &'a Btf<'a>) -> Option<BTreeMap<String, (i64, BtfType<'a>)>> {
     let section: DataSec<'_> = btf.type_by_name(".data..percpu")?;
     let one = |offset: u32, variable: Var<'_>| {
@@ -95,7 +95,7 @@ fn variables<'a>(btf: &'a Btf<'a>) -> Option<BTreeMap<String, (i64, BtfType<'a>)
     Some(all.collect())
 }
 
-/// Where a structure's member begins, and its type; also that of a structure without a name inside of it.
+/// Offset and type of a structure's member, also of a nameless structure inside of it.
 fn member_offset<'a>(
     btf: &'a Btf<'a>,
     kind: BtfType<'a>,

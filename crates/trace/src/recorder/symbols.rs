@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 
-/// The names of these addresses that the kernel tells. It is asked once, after the window:
-/// its list has a hundred thousand lines.
+/// Names of these kernel addresses. The kernel's list has a hundred thousand lines, so it is read once, after
+/// the window.
 pub(super) fn names(addresses: &BTreeSet<u64>) -> Vec<(u64, String)> {
     let Ok(file) = File::open("/proc/kallsyms") else {
         return Vec::new();
@@ -27,7 +27,7 @@ fn parse(line: &str) -> Option<(u64, String)> {
     let address = u64::from_str_radix(words.next()?, 16).ok()?;
     let kind = words.next()?;
     let name = words.next()?;
-    // Text symbols only; all addresses are 0 to those who may not know them.
+    // Text symbols only; all addresses are 0 without the privilege to see them.
     (address != 0 && kind.eq_ignore_ascii_case("t")).then(|| (address, name.to_string()))
 }
 

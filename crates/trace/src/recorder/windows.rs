@@ -1,62 +1,61 @@
 //! Keeps the events around chosen times and drops the rest.
 //!
-//! A window must be readable by itself. So for every CPU it begins and ends outside of
-//! interrupts, and what was in force when it began is kept too: the last switch of each CPU, and
-//! the last thing that happened to each of the device's tasks.
+//! A window must be readable by itself. So for every CPU it begins and ends outside of interrupts. The state
+//! at its begin is kept too: the last switch of each CPU, and the last event of each of the device's tasks.
 //!
-//! Events come in a stream, and the windows may change between two of them: some are let go, others come.
-//! One that comes too late is kept from there on. What was kept is told with the events, so that nothing is
-//! taken for quiet of which nothing is known.
+//! Events come in a stream, and the windows may change between two of them: some are dropped, others added. A
+//! window that is added late is kept from there on. The times that were kept are returned with the events, so
+//! that missing events are not mistaken for silence.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use latlab_wire::trace::{Event, EventKind};
 
-/// Events beyond a window's edge that are kept at most so that it ends outside of interrupts.
+/// Events kept beyond a window's edge at most, so that it ends outside of interrupts.
 const MAX_BEYOND: usize = 256;
 
-/// From when to when, in ns.
+/// Begin and end, in ns.
 pub type Window = (u64, u64);
 
-/// Goes through one CPU's events in the order in which they were written, and keeps those within
-/// any window, with what was in force at its begin.
+/// Filters one CPU's events in the order of writing: keeps those within any window, with the state at its
+/// begin.
 #[derive(Default)]
 pub struct WindowFilter {
-    /// Those that are not over, in order and apart from each other.
+    /// Windows that are not over, sorted and disjoint.
     windows: VecDeque<Window>,
     is_inside: bool,
     beyond: usize,
     depth: Depth,
-    /// The events of the interrupt that is under way.
+    /// Events of the interrupt under way.
     open: VecDeque<(u64, Event)>,
     switch: Option<(u64, Event)>,
-    /// The last thing that happened to each task of the device.
+    /// The last event of each task of the device.
     about: BTreeMap<u32, Option<(u64, Event)>>,
     number: u64,
-    /// Everything until then was taken.
+    /// Time up to which events were taken.
     known_ns: u64,
-    /// The last is being filled while we are inside of a window.
+    /// The last stretch grows while inside a window.
     kept: Vec<Stretch>,
     count: usize,
 }
 
-/// A stretch of time of which everything was kept, numbered in the order in which it was written.
+/// A stretch of time without omissions, its events numbered in the order of writing.
 struct Stretch {
     window: Window,
     events: Vec<(u64, Event)>,
 }
 
-/// The events that are left in the end.
+/// The kept events.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Kept {
-    /// In the order in which they were written.
+    /// In the order of writing.
     pub events: Vec<Event>,
-    /// The times of which they are, in order and apart from each other.
+    /// Times of the kept events, sorted and disjoint.
     pub windows: Vec<Window>,
 }
 
 impl WindowFilter {
-    /// `tasks` are those of the device that are known.
+    /// `tasks` are the known ones of the device.
     #[must_use]
     pub fn new(tasks: &BTreeSet<u32>) -> WindowFilter {
         let mut filter = WindowFilter::default();
@@ -64,14 +63,14 @@ impl WindowFilter {
         filter
     }
 
-    /// The device has these tasks, too.
+    /// Adds tasks of the device.
     pub fn know(&mut self, tasks: &BTreeSet<u32>) {
         for &task in tasks {
             self.about.entry(task).or_default();
         }
     }
 
-    /// From now on these windows (joined) are kept, and no others.
+    /// Replaces the windows by these (joined).
     pub fn look_for(&mut self, windows: &[Window]) {
         let known = self.known_ns;
         let mut since = known;
@@ -87,7 +86,7 @@ impl WindowFilter {
         self.is_inside = self.is_inside && self.windows.front().is_some_and(here);
     }
 
-    /// Drops what was kept of other windows than these (joined).
+    /// Drops kept events outside these windows (joined).
     pub fn let_go(&mut self, windows: &[Window]) {
         let last = self.kept.len().wrapping_sub(usize::from(self.is_inside));
         let mut number = 0;
@@ -100,25 +99,24 @@ impl WindowFilter {
         self.count = self.kept.iter().map(|stretch| stretch.events.len()).sum();
     }
 
-    /// How many events are kept.
+    /// Number of kept events.
     #[must_use]
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Nothing is kept.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Until when everything was taken.
+    /// Time up to which events were taken.
     #[must_use]
     pub fn known_ns(&self) -> u64 {
         self.known_ns
     }
 
-    /// Marks events before `from_ns` as incomplete: no state is known to be in force.
+    /// Marks events before `from_ns` as incomplete: the state is unknown.
     pub fn lost_until(&mut self, from_ns: u64) {
         let windows = std::mem::take(&mut self.windows);
         self.look_for(&[]);
@@ -150,9 +148,10 @@ impl WindowFilter {
             }
             self.leave();
         }
-        match self.depth.after(&event) {
-            true => self.open.push_back((self.number, event)),
-            false => self.open.clear(),
+        if self.depth.after(&event) {
+            self.open.push_back((self.number, event));
+        } else {
+            self.open.clear();
         }
         if self.open.len() > MAX_BEYOND {
             self.open.pop_front();
@@ -175,7 +174,7 @@ impl WindowFilter {
         }
     }
 
-    /// A window begins: what is in force is kept.
+    /// Begins a window with the current state.
     fn enter(&mut self) {
         let Some(&window) = self.windows.front() else {
             return;
@@ -194,20 +193,19 @@ impl WindowFilter {
         });
     }
 
-    /// The window is over.
+    /// Ends the window.
     fn leave(&mut self) {
         let window = self.windows.pop_front();
         if let (Some(stretch), Some(window)) = (self.kept.last_mut(), window) {
-            // The window may have been kept for longer, to end outside of interrupts.
+            // The window may extend further, to end outside of interrupts.
             stretch.window.1 = window.1.max(self.known_ns).max(stretch.window.0);
         }
         (self.is_inside, self.beyond) = (false, 0);
     }
 
-    /// The events that were kept.
     #[must_use]
     pub fn finish(mut self) -> Kept {
-        // A CPU on which nothing happened any more is in the state it was in.
+        // A CPU without further events stays in its state.
         while !self.windows.is_empty() {
             self.enter();
             self.leave();
@@ -342,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_has_what_was_in_force_before_it() {
+    fn a_window_has_the_state_before_it() {
         let events = [
             switch(10, 0, 0, 7),
             switch(20, 1, 9, 0),

@@ -1,9 +1,9 @@
-//! When the hypervisor underneath took CPUs away.
+//! Steal time of CPUs over a window.
 //!
-//! An exchange that took 300 µs because the machine itself did not run for 290 of them says nothing about
-//! what is measured. So the endpoints' CPUs are watched while a window is measured, and what was
-//! taken from them is set aside later, from files (`latlab_report`). The machine's own accounting
-//! (`/proc/stat`) is too coarse for that: it moves in steps of a hundredth of a second.
+//! An exchange that took 300 µs because the machine did not run for 290 of them says nothing about its
+//! subject. So the endpoints' CPUs are watched while a window is measured, and their steal is set aside
+//! later, from files (`latlab_report`). The kernel's own accounting (`/proc/stat`) is too coarse: it moves in
+//! steps of a hundredth of a second.
 
 mod watch;
 mod word;

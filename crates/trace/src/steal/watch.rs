@@ -1,4 +1,4 @@
-//! Loads the program that looks at the counters, lets it run for a window, and reads what it found.
+//! Loads the program that reads the steal counters, runs it for a window, and reads its records.
 
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
@@ -19,7 +19,7 @@ const HEADS: usize = 64;
 const HEAD_BYTES: usize = 64;
 const FOUND: usize = 0;
 const COUNTER: usize = 24;
-/// Records a CPU has: more than the hypervisor finds occasion for in minutes.
+/// Records of a CPU: more than a hypervisor causes in minutes.
 const ROOM: u32 = 1 << 16;
 /// Programs that may be missing: they belong to one architecture.
 const OPTIONAL: &[&str] = &["local_timer_entry"];
@@ -33,17 +33,17 @@ pub struct Watch {
     links: Vec<Link>,
 }
 
-/// The time taken while a window was measured.
+/// Steal of a window.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Taken {
-    /// Every time it happened, in the order of time.
+    /// Stretches with steal, in the order of time.
     pub stretches: Vec<Stolen>,
-    /// Times for which there was no room.
+    /// Stretches without room.
     pub no_room: u64,
 }
 
 impl Watch {
-    /// Begins to look at these CPUs; `None` where no hypervisor tells what it takes.
+    /// Begins to watch these CPUs; `None` if no hypervisor reports steal.
     ///
     /// # Errors
     /// When the kernel cannot run such a program.
@@ -93,7 +93,7 @@ impl Watch {
         Ok(Some(watch))
     }
 
-    /// Ends; `None` where the hypervisor has never told of anything: then it keeps no such account.
+    /// Ends; `None` if the counters have always been 0: the hypervisor keeps none.
     #[must_use]
     pub fn end(mut self) -> Option<Taken> {
         self.state.store(0, 0);

@@ -1,7 +1,7 @@
-//! Puts a tap at an interface, and takes it away.
+//! Attaches a tap to an interface, and detaches it.
 //!
-//! From Linux 6.6 on a program can stand at an interface by itself (tcx), which costs each packet less than
-//! a classifier of traffic control does; before, it is one.
+//! From Linux 6.6 on a program is attached to an interface directly (tcx), which costs each packet less than
+//! a classifier of traffic control; older kernels use the classifier.
 
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
@@ -20,7 +20,7 @@ use latlab_bpf::{listen, said};
 const WHAT: &str = "a tap";
 /// Records of one tap at most: 3 GiB of them.
 const MAX_RECORDS: u64 = 100_000_000;
-/// Where what is counted lies in `struct tap_counters`: for all CPUs, and in a cache line of each.
+/// Offsets of the counters in `struct tap_counters`: for all CPUs, and in a cache line of each.
 const CHUNKS: usize = 0;
 const FOREIGN: usize = 8;
 const HEADS: usize = 64;
@@ -44,7 +44,6 @@ pub enum Side {
 pub struct Point {
     /// The interface, in the network namespace it is in.
     pub interface: String,
-    /// Which way.
     pub side: Side,
 }
 
@@ -67,7 +66,7 @@ pub struct Tap {
     counters: Arc<Shared>,
     room: u32,
     place: Place,
-    // The program lives as long as its filter; its maps as long as these.
+    // The program lives as long as its filter, and its maps as long as these.
     _maps: [OwnedFd; 2],
 }
 
@@ -81,7 +80,7 @@ enum Place {
 }
 
 impl Tap {
-    /// Puts a tap into the calling thread's network namespace, with room for a number of packets.
+    /// Attaches a tap in the calling thread's network namespace, with room for a number of packets.
     ///
     /// # Errors
     /// When the kernel takes no such program, or the interface is not there.
@@ -91,7 +90,7 @@ impl Tap {
         Ok(tap)
     }
 
-    /// Loads a tap for an interface of the calling thread's network namespace. It sees nothing before
+    /// Loads a tap for an interface of the calling thread's network namespace. It is attached by
     /// [`Tap::resume`].
     ///
     /// # Errors
@@ -148,7 +147,7 @@ impl Tap {
         })
     }
 
-    /// Puts it into the packets' way, where it was not. Must be called in the namespace it is in.
+    /// Attaches the tap. Must be called in its namespace.
     ///
     /// # Errors
     /// When the interface has gone.
@@ -165,8 +164,7 @@ impl Tap {
         Ok(())
     }
 
-    /// Takes it out of the packets' way and leaves it loaded, with what it saw. Must be called in the
-    /// namespace it is in.
+    /// Detaches the tap and leaves it loaded, with its records. Must be called in its namespace.
     ///
     /// # Errors
     /// When it could not be taken away.
@@ -181,7 +179,8 @@ impl Tap {
         }
     }
 
-    /// The place in traffic control. It is made anew each time: libbpf's own cannot go to another thread.
+    /// The attachment in traffic control. It is made anew each time: libbpf's own cannot go to another
+    /// thread.
     fn hook(&self) -> TcHook {
         TcHookBuilder::new(self.program.as_fd())
             .ifindex(self.index)
@@ -202,7 +201,7 @@ impl Tap {
         }
     }
 
-    /// The records so far, for a reader beside the tap at work.
+    /// The records so far, for a reader during the run.
     #[must_use]
     pub fn live(&self) -> Live {
         Live::new(
@@ -212,7 +211,7 @@ impl Tap {
         )
     }
 
-    /// Takes the tap away and hands over what it saw. Must be called in the namespace it is in.
+    /// Detaches the tap and hands over its records. Must be called in its namespace.
     ///
     /// # Errors
     /// When it could not be taken away.
@@ -235,10 +234,11 @@ fn refused(reason: String) -> Error {
 fn load(room: u32, side: Side) -> Result<libbpf_rs::Object, Error> {
     const WITH_TYPES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tap.bpf.o"));
     const WITHOUT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tap-without-types.bpf.o"));
-    // Such a kernel does not say what a hypervisor takes; packets can be timed all the same.
-    let object = match crate::has_types() {
-        true => WITH_TYPES,
-        false => WITHOUT,
+    // Such a kernel reports no steal; packets can be timed all the same.
+    let object = if crate::has_types() {
+        WITH_TYPES
+    } else {
+        WITHOUT
     };
     listen();
     let failed = |error: libbpf_rs::Error| refused(said(&error));

@@ -1,8 +1,8 @@
 //! Reads a tap's records while it writes them, in the order of time.
 //!
-//! Each CPU takes a chunk of records at a time and fills it, so several are being filled at once. A
-//! chunk is taken when its first record is written, so that the next record in time is in one of those that
-//! are begun, or the first of the next.
+//! Each CPU reserves a chunk of records at a time, so several are being filled at once. A chunk is reserved
+//! when its first record is written, so the next record in time is in a begun chunk, or the first of the
+//! next.
 
 use std::sync::Arc;
 
@@ -10,7 +10,6 @@ use latlab_wire::trace::{TAP_RECORD_BYTES, TapRecord};
 
 use crate::sys::Shared;
 
-/// A tap's memory.
 #[derive(Clone)]
 pub struct Live {
     records: Arc<Shared>,
@@ -53,7 +52,7 @@ impl Live {
 /// A reader of one tap.
 pub(super) struct Follow {
     tap: Live,
-    /// The next record of every chunk that is not read to its end; of the last, none was read.
+    /// The next record of every chunk that is not read to its end; the last chunk is unread.
     open: Vec<u64>,
     /// Chunks that were begun.
     begun: u64,
@@ -68,7 +67,7 @@ impl Follow {
         }
     }
 
-    /// When the next packet passed, if that was before `until_ns`, and where its record is.
+    /// Time and place of the next packet before `until_ns`.
     pub fn next(&mut self, until_ns: u64) -> Option<(u64, usize)> {
         let chunk = self.tap.chunk;
         let is_next_open = self.open.last().is_some_and(|place| place % chunk == 0);

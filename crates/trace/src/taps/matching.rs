@@ -1,4 +1,4 @@
-//! From what two taps saw to each packet's way between them.
+//! Matches the records of two taps to each packet's passage between them.
 
 use std::collections::HashMap;
 
@@ -11,47 +11,47 @@ use super::records::{Records, Seen};
 /// this much too long, because a 32-bit timestamp wrapped. Ours have 64 bits and cannot.
 pub const WRAP_NS: u64 = 1 << 32;
 
-/// The fates of the packets between two taps.
+/// Counters of the packets between two taps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Fates {
-    /// Seen by the first tap.
+pub struct HopCounters {
+    /// Packets at the first tap.
     pub entered: u64,
     /// Packets also seen by the second.
     pub left: u64,
     /// Packets not seen by the second.
     pub lost: u64,
-    /// Seen again by either tap.
+    /// Repeated at either tap.
     pub duplicated: u64,
-    /// Left after a later one of their flow.
+    /// Left after a later packet of their flow.
     pub reordered: u64,
-    /// Seen by the second tap and never by the first.
+    /// At the second tap only.
     pub unmatched: u64,
-    /// Changed on the way.
+    /// Changed between the taps.
     pub corrupted: u64,
-    /// Between the taps for 2^32 ns or more, or for less than nothing: no latency at all.
+    /// Packets with a latency of 2^32 ns or more, or below 0, which is none.
     pub impossible: u64,
-    /// Seen by a tap that had no room left.
+    /// Packets without room in a tap's records.
     pub no_room: u64,
 }
 
-/// Where a packet that left is found among the records behind; 0 is nowhere.
-type Way = u32;
-/// A record before that is a duplicate.
-const AGAIN: Way = Way::MAX;
+/// Index of a packet's record behind the device plus 1; 0: none.
+type Slot = u32;
+/// A duplicate at the first tap.
+const DUPLICATE: Slot = Slot::MAX;
 /// The order of arrival of a packet that was not counted, or never arrived.
 const UNCOUNTED: u32 = u32::MAX;
 
-/// Which record behind a device belongs to which before it: eight bytes a packet, whatever their number.
+/// Pairs of records before and behind a device: eight bytes a packet, at any number of packets.
 #[derive(Debug)]
 pub struct Matching {
-    /// The fates of the packets.
-    pub fates: Fates,
-    ways: Vec<Way>,
+    /// The counters of the packets.
+    pub counters: HopCounters,
+    slots: Vec<Slot>,
     ranks: Vec<u32>,
 }
 
-/// Finds a record by its identity. Sequence numbers are dense as long as nothing but our own generator
-/// made them; whatever else there is goes into a map.
+/// Finds a record by its identity. Sequence numbers are dense if only our generator sends; others go into a
+/// map.
 struct Index {
     dense: Vec<u32>,
     sparse: HashMap<(u16, u32), u32>,
@@ -91,67 +91,71 @@ impl Index {
 }
 
 impl Matching {
-    /// Matches what the taps before and behind a device saw. Only packets that are `counted` have a
-    /// place in the order of arrival.
+    /// Matches the records before and behind a device. Only packets that are `counted` have a place in the
+    /// order of arrival.
     #[must_use]
     pub fn new(before: &Seen, behind: &Seen, counted: impl Fn(&TapRecord) -> bool) -> Matching {
-        let mut fates = Fates {
+        let mut counters = HopCounters {
             no_room: before.no_room + behind.no_room,
-            ..Fates::default()
+            ..HopCounters::default()
         };
-        let mut ways: Vec<Way> = vec![0; before.records.len()];
+        let mut slots: Vec<Slot> = vec![0; before.records.len()];
         let mut ranks = vec![UNCOUNTED; before.records.len()];
         let mut index = Index::new(&before.records);
         for (at, record) in before.records.iter() {
             if index.find(&before.records, id(&record)).is_some() {
-                fates.duplicated += 1;
-                ways[at] = AGAIN;
+                counters.duplicated += 1;
+                slots[at] = DUPLICATE;
                 continue;
             }
             index.insert(id(&record), at);
-            fates.entered += 1;
+            counters.entered += 1;
         }
         let mut last: HashMap<u16, u32> = HashMap::new();
         let mut rank = 0;
         for (at, record) in behind.records.iter() {
             let Some(place) = index.find(&before.records, id(&record)) else {
-                fates.unmatched += 1;
+                counters.unmatched += 1;
                 continue;
             };
             let Some(entered) = before.records.get(place) else {
                 continue;
             };
-            if ways[place] != 0 {
-                fates.duplicated += 1;
+            if slots[place] != 0 {
+                counters.duplicated += 1;
                 continue;
             }
             if record.check != entered.check {
-                fates.corrupted += 1;
+                counters.corrupted += 1;
                 continue;
             }
             match record.time_ns.checked_sub(entered.time_ns) {
                 Some(latency) if latency < WRAP_NS => {}
                 _ => {
-                    fates.impossible += 1;
+                    counters.impossible += 1;
                     continue;
                 }
             }
             let latest = last.entry(record.flow).or_insert(record.sequence);
-            fates.reordered += u64::from(record.sequence < *latest);
+            counters.reordered += u64::from(record.sequence < *latest);
             *latest = record.sequence.max(*latest);
-            ways[place] = at as Way + 1;
+            slots[place] = at as Slot + 1;
             if counted(&record) {
                 ranks[place] = rank;
                 rank += 1;
             }
-            fates.left += 1;
+            counters.left += 1;
         }
-        fates.lost = fates.entered - fates.left;
-        Matching { fates, ways, ranks }
+        counters.lost = counters.entered - counters.left;
+        Matching {
+            counters,
+            slots,
+            ranks,
+        }
     }
 
-    /// Hands over every packet's way in the order of the first tap's records, with its place in the
-    /// order of arrival. `hop` goes into every passage.
+    /// Hands over every packet's passage in the order of the first tap's records, with its place in the order
+    /// of arrival.
     pub fn each(
         &self,
         hop: u16,
@@ -160,8 +164,8 @@ impl Matching {
         mut take: impl FnMut(Passage, Option<u32>),
     ) {
         for (at, record) in before.records.iter() {
-            let way = self.ways.get(at).copied().unwrap_or(AGAIN);
-            if way == AGAIN {
+            let slot = self.slots.get(at).copied().unwrap_or(DUPLICATE);
+            if slot == DUPLICATE {
                 continue;
             }
             let mut passage = Passage {
@@ -178,7 +182,7 @@ impl Matching {
                 out_steal_ns: 0,
                 bytes: record.bytes,
             };
-            let left = (way as usize).checked_sub(1);
+            let left = (slot as usize).checked_sub(1);
             if let Some(left) = left.and_then(|at| behind.records.get(at)) {
                 passage.out_ns = Some(left.time_ns);
                 passage.out_cpu = left.cpu;
@@ -191,13 +195,13 @@ impl Matching {
     }
 }
 
-/// Matches, and hands over all ways at once.
+/// Matches, and collects all passages.
 #[must_use]
-pub fn matched(hop: u16, before: &Seen, behind: &Seen) -> (Vec<Passage>, Fates) {
+pub fn matched(hop: u16, before: &Seen, behind: &Seen) -> (Vec<Passage>, HopCounters) {
     let matching = Matching::new(before, behind, |_| true);
     let mut all = Vec::new();
     matching.each(hop, before, behind, |passage, _| all.push(passage));
-    (all, matching.fates)
+    (all, matching.counters)
 }
 
 fn id(record: &TapRecord) -> (u16, u32) {
@@ -250,8 +254,8 @@ mod tests {
             record(1, 5, 600 + WRAP_NS),
             record(9, 9, 700),
         ]);
-        let (passages, fates) = matched(3, &before, &behind);
-        let expected = Fates {
+        let (passages, counters) = matched(3, &before, &behind);
+        let expected = HopCounters {
             entered: 7,
             left: 3,
             lost: 4,
@@ -262,7 +266,7 @@ mod tests {
             impossible: 2,
             no_room: 2,
         };
-        assert_eq!(fates, expected);
+        assert_eq!(counters, expected);
         assert_eq!(passages.len(), 7);
         assert_eq!(passages[0].latency_ns(), Some(161));
         assert_eq!((passages[2].hop, passages[2].flow), (3, 2));
@@ -275,13 +279,16 @@ mod tests {
         let at = |time| move |&(flow, sequence): &(u16, u32)| record(flow, sequence, time);
         let before = seen(ids.iter().map(at(100)).collect());
         let behind = seen(ids.iter().rev().map(at(200)).collect());
-        let (passages, fates) = matched(0, &before, &behind);
-        assert_eq!((fates.entered, fates.left, fates.duplicated), (5, 5, 0));
+        let (passages, counters) = matched(0, &before, &behind);
+        assert_eq!(
+            (counters.entered, counters.left, counters.duplicated),
+            (5, 5, 0)
+        );
         assert!(passages.iter().all(|p| p.latency_ns() == Some(100)));
     }
 
     #[test]
-    fn only_what_is_counted_has_a_place_in_the_order_of_arrival() {
+    fn only_counted_packets_have_a_place_in_the_order_of_arrival() {
         let before = seen((0..4).map(|n| record(1, n, 100 + u64::from(n))).collect());
         let behind = seen([0, 3, 1, 2].map(|n| record(1, n, 500)).to_vec());
         let matching = Matching::new(&before, &behind, |record| record.sequence > 0);

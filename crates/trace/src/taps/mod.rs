@@ -1,9 +1,8 @@
-//! Taps: when each of our packets passes one point of the network.
+//! Taps: the time at which each of our packets passes one point of the network.
 //!
-//! A tap is a classifier at an interface's ingress or egress, so that it sees the frame where it enters
-//! or leaves the device under test and nothing of the device's own work. It is the software form of an
-//! optical splitter (Daichendt 2022, 6.1): the packet goes on unchanged, a copy of its identity and the
-//! time stay behind.
+//! A tap is a classifier at an interface's ingress or egress. It sees the frame where it enters or leaves the
+//! device under test and nothing of the device's own work. It is the software form of an optical splitter
+//! (Daichendt 2022, 6.1): the packet goes on unchanged, and its identity and time are recorded.
 
 mod attach;
 pub(crate) mod follow;

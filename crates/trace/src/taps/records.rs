@@ -6,25 +6,25 @@ use latlab_wire::trace::{TAP_RECORD_BYTES, TapRecord};
 
 use crate::sys::Shared;
 
-/// Everything one tap saw.
+/// Record of one tap.
 #[derive(Debug, Default)]
 pub struct Seen {
     /// Its records, in the order of their arrival.
     pub records: Records,
-    /// Packets of ours for which there was no room.
+    /// Our packets without room in the records.
     pub no_room: u64,
-    /// Frames that were none of ours.
+    /// Foreign frames.
     pub foreign: u64,
 }
 
-/// A tap's records, where the kernel wrote them: millions of them are not copied.
+/// A tap's records, in the kernel's memory: millions of them are not copied.
 pub struct Records(Place);
 
 enum Place {
     Mapped {
         memory: Arc<Shared>,
         count: usize,
-        /// The places in the order of time, where the records are not.
+        /// Indexes in the order of time, if the records are not.
         order: Option<Vec<u32>>,
     },
     Listed(Vec<TapRecord>),
@@ -43,7 +43,7 @@ impl Records {
         })
     }
 
-    /// How many there are, those that were never completed included.
+    /// Number of records, including incomplete ones.
     #[must_use]
     pub fn len(&self) -> usize {
         match &self.0 {
@@ -52,13 +52,12 @@ impl Records {
         }
     }
 
-    /// There are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The record at a place; `None` beyond the end, and for one that was never completed.
+    /// The record at an index; `None` beyond the end, and for an incomplete one.
     #[must_use]
     pub fn get(&self, at: usize) -> Option<TapRecord> {
         let record = match &self.0 {
@@ -80,14 +79,14 @@ impl Records {
         (record.time_ns != 0).then_some(record)
     }
 
-    /// All that were completed, each with its place.
+    /// All complete records, each with its index.
     pub fn iter(&self) -> impl Iterator<Item = (usize, TapRecord)> {
         (0..self.len()).filter_map(|at| Some((at, self.get(at)?)))
     }
 }
 
-/// The places of completed records (time 0 is none) in the order of their times, if that is another: where
-/// several CPUs wrote, each has its own stretches.
+/// Indexes of complete records (time 0 is incomplete) in the order of time, if that is another: with several
+/// CPUs, each has its own stretches.
 fn in_order(count: usize, time: impl Fn(usize) -> u64) -> Option<Vec<u32>> {
     let completed = (0..count).filter(|&at| time(at) != 0);
     if completed.clone().is_sorted_by_key(&time) {

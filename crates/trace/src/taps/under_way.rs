@@ -1,7 +1,7 @@
-//! The packets between two taps while they still write, for who must know early which are slow.
+//! The packets between two taps during the run, for the early detection of slow ones.
 //!
-//! The true fate of each packet is told when all is over ([`super::matching`]). This is an estimate in
-//! bounded memory, 40 MiB for a pair of taps: a packet is forgotten when a million others came after it.
+//! The exact matching follows after the window ([`super::matching`]). This is an estimate in bounded memory,
+//! 40 MiB for a pair of taps: a packet is forgotten when a million others came after it.
 
 use std::collections::VecDeque;
 
@@ -16,15 +16,15 @@ const MAX_IN_FLIGHT: usize = 1 << 20;
 /// A packet that came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Passed {
-    /// When it went in.
+    /// Time at the first tap.
     pub in_ns: u64,
-    /// How long it took.
+    /// Latency.
     pub latency_ns: u64,
     /// The task in which it came out; 0 for none.
     pub task: u32,
 }
 
-/// One packet that went in; no time, no packet.
+/// A packet at the first tap; an unused slot has no time.
 #[derive(Debug, Clone, Copy, Default)]
 struct Entered {
     in_ns: u64,
@@ -37,14 +37,13 @@ struct Entered {
 pub struct UnderWay {
     before: Follow,
     behind: Follow,
-    /// By their number, which counts on with every packet.
+    /// Indexed by the packet's number, which counts on with every packet.
     table: Vec<Entered>,
-    /// When each went in and where it is in the table, in order; some have come out.
+    /// Time and slot of each packet, in order; some have come out.
     order: VecDeque<(u64, u32)>,
 }
 
 impl UnderWay {
-    /// Between two taps.
     #[must_use]
     pub fn new(before: Live, behind: Live) -> UnderWay {
         UnderWay {
@@ -55,8 +54,8 @@ impl UnderWay {
         }
     }
 
-    /// Looks at `count` records at most of what was seen before `until_ns`; whether there may be more of
-    /// them. Each packet that comes out is handed over.
+    /// Reads at most `count` records from before `until_ns`, and hands over each packet that comes out.
+    /// Returns whether there may be more.
     pub fn advance(&mut self, count: usize, until_ns: u64, mut take: impl FnMut(Passed)) -> bool {
         let mut came = self.before.next(until_ns);
         let mut left = self.behind.next(until_ns);
@@ -80,8 +79,8 @@ impl UnderWay {
         true
     }
 
-    /// When the packet that is under way for longest went in. None is for more than 2^32 ns: of what comes
-    /// later no time is taken.
+    /// Time at the first tap of the packet that is under way for longest. No latency exceeds 2^32 ns: later
+    /// departures get none.
     pub fn oldest_ns(&mut self, now_ns: u64) -> Option<u64> {
         while let Some(&(in_ns, slot)) = self.order.front() {
             let is_there = self.table[slot as usize].in_ns == in_ns;
@@ -109,7 +108,7 @@ impl UnderWay {
             self.order.pop_front();
         }
         self.order.push_back((record.time_ns, slot as u32));
-        // Those that came out need no place.
+        // Packets that came out need no slot.
         while let Some(&(in_ns, slot)) = self.order.front() {
             if self.table[slot as usize].in_ns == in_ns {
                 break;
@@ -152,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn who_came_out_is_known_and_who_is_under_way() {
+    fn departed_packets_and_those_under_way_are_known() {
         let (mut before, mut behind) = (Written::new(64), Written::new(64));
         let mut way = UnderWay::new(before.live.clone(), behind.live.clone());
         let all = |way: &mut UnderWay, until_ns| {

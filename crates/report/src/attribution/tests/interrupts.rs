@@ -1,9 +1,9 @@
-//! What comes upon a task and goes: which interrupt, and for how long.
+//! Interrupts: which one, and for how long.
 
 use super::*;
 
 #[test]
-fn interrupts_are_named_by_what_they_are() {
+fn interrupts_are_named_by_kind() {
     let of = |kind: EventKind, a, detail, text: &str, at| {
         let mut event = event(at, 1, kind);
         (event.a, event.detail) = (a, detail);
@@ -40,7 +40,7 @@ fn interrupts_are_named_by_what_they_are() {
     assert_named(fault, FROM, TO, &Cause::PageFault);
 }
 
-/// A timer's interrupt that was due before it came: what work took longer meanwhile was its way in.
+/// A timer interrupt that came late: work took longer meanwhile because of its entry.
 #[test]
 fn an_interrupts_way_in_is_its_own() {
     const WAY: u64 = 30_000;
@@ -59,12 +59,12 @@ fn an_interrupts_way_in_is_its_own() {
     assert!(tick > 30_000 && unexplained < 2_000, "{tick} {unexplained}");
     let (tick, unexplained) = named(0);
     assert!(tick < 26_000 && unexplained > 9_000, "{tick} {unexplained}");
-    // So long no interrupt is on its way: somebody kept it off.
+    // An interrupt's entry never takes that long: interrupts were kept off.
     let (tick, unexplained) = named(900_000);
     assert!(tick < 26_000 && unexplained > 9_000, "{tick} {unexplained}");
 }
 
-/// A timer's interrupt every 5 µs, each so long.
+/// A timer interrupt of this length every 5 µs.
 fn storm(length: u64) -> Vec<Event> {
     let one = |at| {
         let mut entry = event(at, 1, EventKind::VectorEntry);
@@ -80,7 +80,7 @@ fn storm(length: u64) -> Vec<Event> {
 
 #[test]
 fn many_short_interrupts_own_their_way_in_and_out() {
-    // 2 µs of each 5 are seen; the device's work is long done otherwise.
+    // 2 µs of each 5 are seen; the device's work is done otherwise.
     let events = storm(2_000);
     let all = attribute(&capture(held_up(FROM, TO), events), 1000);
     let mut held = 0;
@@ -92,7 +92,7 @@ fn many_short_interrupts_own_their_way_in_and_out() {
     assert!(held > 5);
 }
 
-/// A worker that has the processor in the middle of a storm of interrupts is interrupted by it too.
+/// A worker that has the CPU in the middle of an interrupt storm is interrupted by it too.
 #[test]
 fn a_storm_upon_another_task_is_the_same_storm() {
     let mut events = vec![switch(1, 0, 0, DEVICE, "forwarder")];
@@ -128,7 +128,7 @@ fn an_interruption_that_is_interrupted_is_one() {
     assert_eq!(episode.active_ns, 800_000, "its own time only");
 }
 
-/// The device itself had its processor in between.
+/// The device had its CPU in between.
 #[test]
 fn interruptions_with_the_device_at_work_in_between_are_two() {
     let events = vec![
@@ -147,7 +147,7 @@ fn interruptions_with_the_device_at_work_in_between_are_two() {
 }
 
 #[test]
-fn what_a_program_sends_is_its_own_work() {
+fn a_transmit_is_the_programs_own_work() {
     let mut events = Vec::new();
     for packet in steady(200) {
         let mut entry = event(packet.in_ns + 4_000, 1, EventKind::SoftirqEntry);
@@ -166,10 +166,10 @@ fn what_a_program_sends_is_its_own_work() {
     }
 }
 
-/// While interrupts follow each other closely, what the device sent is carried on when one of them ends:
-/// the time is still the device's own, and the interrupts' where they made it long.
+/// In an interrupt storm the device's transmits are forwarded at the end of an interrupt. Their time is the
+/// device's, and the interrupts' where these made it long.
 #[test]
-fn what_a_program_sent_is_its_own_work_after_an_interrupt_too() {
+fn a_transmit_after_an_interrupt_is_the_programs_own_work() {
     let soft = |polled: u32| {
         let mut events = Vec::new();
         for packet in steady(200) {
@@ -196,4 +196,15 @@ fn what_a_program_sent_is_its_own_work_after_an_interrupt_too() {
         Some(&1_400),
         "of others too"
     );
+}
+
+#[test]
+fn an_nmi_is_named_for_the_time_of_its_handler() {
+    let mut nmi = event(TO, 1, EventKind::Nmi);
+    nmi.b = TO - FROM;
+    let marker = event(1, 1, EventKind::FaultExit);
+    let all = attribute(&capture(held_up(FROM, TO), vec![marker, nmi]), 1000);
+    let slowest = &all.worst[0];
+    is_whole(slowest);
+    assert_eq!(slowest.first, Cause::Nmi, "{slowest:?}");
 }

@@ -1,4 +1,4 @@
-//! Attribution on made-up machines whose truth is known exactly.
+//! Attribution on synthetic machines with known truth.
 
 mod interrupts;
 mod unknown;
@@ -12,8 +12,7 @@ const DEVICE: u32 = 100;
 const SENDER: u32 = 50;
 const HOG: u32 = 200;
 
-/// Packets that come on processor 0 every 100 µs and are carried on by a program on processor 1 that
-/// takes 5 µs for each.
+/// Packets that arrive on CPU 0 every 100 µs, forwarded by a program on CPU 1 that takes 5 µs for each.
 fn steady(count: u32) -> Vec<Passage> {
     (0..count)
         .map(|n| passage(n, u64::from(n) * 100_000 + 1_000_000, 5_000))
@@ -79,7 +78,7 @@ fn capture(passages: Vec<Passage>, events: Vec<Event>) -> Capture {
         passages,
         events,
         watched: vec![(0, 0), (1, 0)],
-        holes: Vec::new(),
+        gaps: Vec::new(),
         steal_known: true,
         hwlat: Vec::new(),
         unknown: Vec::new(),
@@ -112,8 +111,8 @@ fn is_whole(explained: &Explained) {
     assert_eq!(Some(at), explained.passage.out_ns, "{explained:?}");
 }
 
-/// Everything of the packets held up between the two instants must have this first cause, with the
-/// interruption's full length.
+/// All packets delayed between the two instants must have this first cause, with the interruption's full
+/// length.
 fn assert_named(events: Vec<Event>, from: u64, to: u64, cause: &Cause) {
     let all = attribute(&capture(held_up(from, to), events), 1000);
     assert_eq!(all.worst.len(), 200);
@@ -134,7 +133,7 @@ const FROM: u64 = 5_000_000;
 const TO: u64 = 6_000_000;
 
 #[test]
-fn a_task_that_takes_the_processor_is_named() {
+fn a_task_that_takes_the_cpu_is_named() {
     let device = || switch(1, 0, 0, DEVICE, "forwarder");
     let cause = |realtime| Cause::Waiting {
         task: "hog".into(),
@@ -155,7 +154,7 @@ fn a_task_that_takes_the_processor_is_named() {
 }
 
 #[test]
-fn a_program_that_never_left_its_processor_is_known_to_run_there() {
+fn a_program_that_never_left_its_cpu_is_known_to_run_there() {
     let events = vec![
         switch(FROM, DEVICE, 0, HOG, "hog"),
         switch(TO, HOG, 1, DEVICE, "forwarder"),
@@ -180,7 +179,7 @@ fn stopping_and_throttling_differ_from_waiting() {
         switch(TO, HOG, 1, DEVICE, "forwarder"),
     ];
     assert_named(events, FROM, TO, &Cause::Throttled);
-    // An older kernel does not say so, but a free processor does.
+    // An older kernel does not report throttling, but a free CPU shows it.
     let events = vec![
         switch(FROM, DEVICE, 0, 0, "swapper/1"),
         switch(TO, 0, 0, DEVICE, "forwarder"),
@@ -195,7 +194,7 @@ fn stolen_time_is_found_between_two_readings() {
         let out = packet.out_ns.unwrap();
         packet.out_steal_ns = if out > FROM { (TO - FROM) as u32 } else { 0 };
     }
-    // What was stolen lies at the end of the silence, here until the packet was out.
+    // Steal lies at the end of the silence, here until the packet was out.
     let marker = event(1, 1, EventKind::FaultExit);
     let all = attribute(&capture(passages, vec![marker]), 1000);
     let held = all.worst.iter().filter(|one| one.latency_ns() > 50_000);
@@ -226,7 +225,7 @@ fn a_burst_without_interruption_is_a_queue_and_nothing_else() {
 }
 
 #[test]
-fn an_idle_processor_that_comes_back_is_idle_exit() {
+fn an_idle_cpu_that_comes_back_is_idle_exit() {
     let mut wakeup = event(FROM, 0, EventKind::Wakeup);
     (wakeup.a, wakeup.b) = (DEVICE, 1);
     let mut softirq = [
@@ -249,7 +248,7 @@ fn an_idle_processor_that_comes_back_is_idle_exit() {
     assert_eq!(
         all.worst[0].pieces[0].cause,
         Cause::NotRecorded,
-        "before any event of that processor"
+        "before any event of that CPU"
     );
     assert_eq!(all.worst[0].pieces[1].cause, Cause::Delivery);
 }

@@ -1,4 +1,6 @@
-//! What is not seen, and what is not recorded: never a wrong cause.
+//! Unseen and unrecorded time never gets a wrong cause.
+
+use latlab_model::results::Hwlat;
 
 use super::*;
 
@@ -17,10 +19,10 @@ fn long_work_that_nothing_interrupts_is_unexplained() {
     assert!(blame.unexplained() > 0.8, "{blame:?}");
 }
 
-/// What interrupts this processor at just that time, seen before and after, has it; at another time, or on
-/// another processor, it has not.
+/// A periodic interruption seen before and after is blamed for work in its phase on its CPU, and for no
+/// other.
 #[test]
-fn long_work_at_the_time_of_what_is_underneath_is_that() {
+fn long_work_in_phase_with_a_periodic_stall_is_blamed_on_it() {
     let marker = event(1, 1, EventKind::FaultExit);
     let underneath = |cpu, phase: u64| {
         let mut one = capture(held_up(FROM, TO), vec![marker]);
@@ -39,7 +41,7 @@ fn long_work_at_the_time_of_what_is_underneath_is_that() {
         is_whole(one);
         assert_eq!(one.first, cause, "{one:?}");
         let episode = one.episode.as_ref().unwrap();
-        // What work usually takes is not counted to it.
+        // The usual part of the work is not blamed on it.
         let off = (episode.start_ns.abs_diff(FROM), episode.end_ns.abs_diff(TO));
         assert!(off.0 < 20_000 && off.1 < 20_000, "{episode:?}");
         held += 1;
@@ -49,34 +51,34 @@ fn long_work_at_the_time_of_what_is_underneath_is_that() {
     for (cpu, phase) in [(0, 0), (1, 5_000_000)] {
         let all = underneath(cpu, phase);
         let is_it = |one: &Explained| one.by_cause().contains_key(&cause);
-        assert!(!all.worst.iter().any(is_it), "processor {cpu}, {phase}");
+        assert!(!all.worst.iter().any(is_it), "CPU {cpu}, {phase}");
     }
 }
 
 #[test]
-fn what_was_not_recorded_gets_no_cause() {
+fn unrecorded_time_gets_no_cause() {
     let device = switch(1, 0, 0, DEVICE, "forwarder");
-    // Nothing of the device's processor.
+    // No event of the device's CPU.
     let mut nothing = capture(held_up(FROM, TO), vec![device]);
     nothing.watched = vec![(0, 0)];
-    // Or only what came after the ring was full.
+    // Only events after the ring was full.
     let mut late = nothing.clone();
     late.watched = vec![(0, 0), (1, TO + 1)];
     let mut empty = capture(held_up(FROM, TO), Vec::new());
     empty.watched.clear();
-    // Or its windows were not kept, or what happened was lost and only its end was seen.
+    // Windows that were not kept, or lost events of which only the last was seen.
     let back = switch(TO, HOG, 0, DEVICE, "forwarder");
     let hog = switch(FROM, DEVICE, 0, HOG, "hog");
-    let hole = |cpu, from_ns, to_ns, is_lost| Hole {
+    let gap = |cpu, from_ns, to_ns, is_lost| Gap {
         cpu,
         from_ns,
         to_ns,
         is_lost,
     };
     let mut not_kept = capture(held_up(FROM, TO), vec![device, hog, back]);
-    not_kept.holes = vec![hole(0, FROM - 1_000, TO + 1_000, false)];
+    not_kept.gaps = vec![gap(0, FROM - 1_000, TO + 1_000, false)];
     let mut lost = capture(held_up(FROM, TO), vec![device, back]);
-    lost.holes = vec![hole(1, FROM - 10, FROM + 10, true)];
+    lost.gaps = vec![gap(1, FROM - 10, FROM + 10, true)];
     for capture in [nothing, late, empty, not_kept, lost] {
         let all = attribute(&capture, 1000);
         for one in all.worst.iter().filter(|one| one.latency_ns() > 50_000) {
@@ -86,8 +88,7 @@ fn what_was_not_recorded_gets_no_cause() {
     }
 }
 
-/// A kernel that lacks some of the trace points: what they would have told stays unexplained, and is not
-/// given to anything else.
+/// On a kernel without some of the tracepoints their time stays unexplained, and gets no other cause.
 #[test]
 fn a_missing_trace_point_gives_no_wrong_cause() {
     use EventKind::*;
@@ -160,7 +161,7 @@ fn a_missing_trace_point_gives_no_wrong_cause() {
     for (cause, events) in &scenes {
         for missing in GROUPS {
             let left = events.iter().filter(|event| !missing.contains(&event.kind));
-            // Something was recorded, or nothing would be looked for at all.
+            // One event, or the record would be empty.
             let mut left: Vec<Event> = left.copied().collect();
             left.insert(0, event(1, 1, FaultExit));
             let all = attribute(&capture(held_up(FROM, TO), left), 1000);

@@ -1,10 +1,10 @@
-//! Notes on times that cannot be right, or not to the digit.
+//! Notes on times that cannot be right, or are uncertain.
 
 use std::collections::BTreeMap;
 
 use latlab_model::results::{Note, Severity};
 
-use super::{Context, note, numbers};
+use super::context::{Context, note, numbers};
 use crate::summarise::trials::TrialData;
 use crate::text;
 
@@ -86,7 +86,7 @@ pub(super) fn identical(context: &Context<'_>) -> Option<Note> {
 }
 
 pub(super) fn clock(context: &Context<'_>) -> Option<Note> {
-    // Share of the trial's own median that the clock's error bound amounts to.
+    // The clock's error bound as a share of the trial's own median.
     let share = |trial: &TrialData| {
         let error = trial.summary.clock_error_ns? as f64;
         let median = trial.summary.spread_ns?.median.abs();

@@ -1,17 +1,17 @@
-//! Notes on what the machine did meanwhile, and what kind of machine it was.
+//! Notes on the machine and its load.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use latlab_model::results::{Cell, IntruderKind, Note, Severity, StealAside};
 
-use super::{Context, note};
+use super::context::{Context, note};
 use crate::summarise::trials::TrialData;
 use crate::text;
 
-/// A ruler whose own reading is this share of what it measures is named.
+/// Share of a result beyond which the ruler's own reading is named.
 const FLOOR_SHARE: f64 = 0.5;
 
-/// Trials of a cell whose medians lie further apart than this factor are named.
+/// Factor between the medians of a cell's trials beyond which they are named.
 const UNSTABLE_FACTOR: f64 = 1.25;
 
 pub(super) fn emulated(context: &Context<'_>) -> Option<Note> {
@@ -36,7 +36,7 @@ pub(super) fn not_kvm(context: &Context<'_>) -> Option<Note> {
         .then(|| note(Severity::Caution, "no-kvm", text, Vec::new()))
 }
 
-/// What interrupts processors from underneath the kernel, at regular times.
+/// Periodic interruptions of CPUs from underneath the kernel.
 pub(super) fn hwlat(context: &Context<'_>) -> Option<Note> {
     let of = |trial: &'_ TrialData| {
         let trace = trial
@@ -69,7 +69,7 @@ pub(super) fn hwlat(context: &Context<'_>) -> Option<Note> {
 
 pub(super) fn overloaded(context: &Context<'_>) -> Option<Note> {
     let trials = context.trials_where(|trial| trial.used && trial.summary.overloaded);
-    // By check: in how many trials it failed (both ends are asked), and the worst it was.
+    // By check: the number of trials in which it failed (both endpoints are asked), and its worst value.
     let mut checks: BTreeMap<&str, (usize, f64, String)> = BTreeMap::new();
     for trial in &trials {
         let failed = trial.summary.checks.iter().filter(|check| !check.passed);
@@ -108,8 +108,8 @@ pub(super) fn overloaded(context: &Context<'_>) -> Option<Note> {
     })
 }
 
-/// No interval can tell of a state of the machine that the replicates happened not to meet; trials
-/// that disagree are the hint that there are such states.
+/// An interval knows nothing of machine states that the replicates did not meet; trials that disagree are a
+/// sign of such states.
 pub(super) fn unstable(context: &Context<'_>) -> Option<Note> {
     let factor = |cell: &Cell| {
         let used = context
@@ -147,7 +147,7 @@ pub(super) fn unstable(context: &Context<'_>) -> Option<Note> {
     (!cells.is_empty()).then(|| note(Severity::Caution, "unstable", text, cells))
 }
 
-/// Processors of the lab's own on which something else ran.
+/// Dedicated CPUs of the lab on which other tasks ran.
 pub(super) fn invaded(context: &Context<'_>) -> Option<Note> {
     let intruders = |trial: &TrialData| trial.record.as_ref().map_or(0, |r| r.intruders.len());
     let trials = context.trials_where(|trial| intruders(trial) > 0);
@@ -171,7 +171,7 @@ pub(super) fn invaded(context: &Context<'_>) -> Option<Note> {
         }
     });
     let text = format!(
-        "On processors that belong to the lab alone something else ran too, in {}: {}.",
+        "On the lab's dedicated CPUs something else ran too, in {}: {}.",
         text::plural(trials.len(), "trial"),
         text::some_of(&shown.collect::<Vec<_>>())
     );
@@ -185,7 +185,7 @@ pub(super) fn invaded(context: &Context<'_>) -> Option<Note> {
 
 pub(super) fn floor(context: &Context<'_>) -> Option<Note> {
     let share = |trial: &TrialData| {
-        // Taps time packets where no probe is; their own error stands beside the result.
+        // Taps time packets without a probe; their own error stands beside the result.
         if trial.record.as_ref().is_some_and(|one| one.trace.is_some()) {
             return None;
         }
@@ -211,7 +211,7 @@ pub(super) fn floor(context: &Context<'_>) -> Option<Note> {
     ))
 }
 
-/// What the hypervisor underneath took from exchanges, where that is known.
+/// Steal from exchanges, where known.
 pub(super) fn steal_aside(context: &Context<'_>) -> Option<Note> {
     let aside = |cell: &Cell| cell.latency.as_ref()?.steal_aside.clone();
     let cells = context.cells_where(|cell| aside(cell).is_some_and(|a| a.exchanges > 0));

@@ -1,8 +1,8 @@
-//! Notes on what became of packets.
+//! Notes on lost and damaged packets.
 
 use latlab_model::results::{Cell, Counters, Note, Severity};
 
-use super::{Context, note, numbers};
+use super::context::{Context, note, numbers};
 use crate::summarise::trials::TrialData;
 use crate::text;
 

@@ -1,9 +1,9 @@
-//! Notes on what of the run itself is missing or damaged.
+//! Notes on missing or damaged parts of the run.
 
 use latlab_model::results::{Note, RunState, Severity, TrialOutcome};
 use latlab_samples::Damage;
 
-use super::{Context, note, numbers};
+use super::context::{Context, note, numbers};
 use crate::summarise::trials::TrialData;
 use crate::text;
 

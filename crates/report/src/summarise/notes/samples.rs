@@ -1,11 +1,11 @@
-//! Notes on what there are too few samples for.
+//! Notes on too few samples.
 
 use latlab_model::results::{Cell, Note, QUANTILES, Severity, samples_needed};
 
-use super::{Context, note};
+use super::context::{Context, note};
 use crate::text;
 
-/// The table's last column: few samples are not bemoaned beyond it.
+/// The table's last column: few samples beyond it are not noted.
 const LAST_TABLE_QUANTILE: f64 = 0.9999;
 
 pub(super) fn few_replicates(context: &Context<'_>) -> Option<Note> {

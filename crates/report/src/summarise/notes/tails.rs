@@ -1,8 +1,8 @@
-//! What is not known of slow packets.
+//! Notes on gaps in the explanation of slow packets.
 
 use latlab_model::results::{Note, Severity};
 
-use super::{Context, note};
+use super::context::{Context, note};
 use crate::explain::Explanation;
 use crate::text::{count, some_of};
 
@@ -36,7 +36,7 @@ fn counted(context: &Context<'_>, counter: fn(&Explanation) -> u64) -> Option<(u
     (!with.is_empty()).then_some((total, cells))
 }
 
-/// Times that no packet can have had.
+/// Impossible times of packets.
 pub(super) fn impossible(context: &Context<'_>) -> Option<Note> {
     let (number, cells) = counted(context, |one| one.hop.impossible)?;
     let text = format!(
@@ -47,7 +47,7 @@ pub(super) fn impossible(context: &Context<'_>) -> Option<Note> {
     Some(note(Severity::Serious, "impossible", text, cells))
 }
 
-/// Packets that taps saw and could not write down.
+/// Packets that a tap had no room for.
 pub(super) fn no_room(context: &Context<'_>) -> Option<Note> {
     let (number, cells) = counted(context, |one| one.hop.no_room)?;
     let text = format!(
@@ -57,7 +57,7 @@ pub(super) fn no_room(context: &Context<'_>) -> Option<Note> {
     Some(note(Severity::Serious, "no-room", text, cells))
 }
 
-/// Everything that the recording itself says it does not know, and that is not said above.
+/// All other gaps that the record names itself.
 pub(super) fn unknown(context: &Context<'_>) -> Option<Note> {
     let mut all: Vec<&String> = Vec::new();
     let mut cells: Vec<String> = Vec::new();

@@ -1,4 +1,4 @@
-//! The follower beside a made-up kernel that writes rings and taps as the real one does.
+//! The follower beside a synthetic kernel that writes rings and taps.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ impl Dice {
     }
 }
 
-/// A machine with a device between two taps, and everything that it ever recorded.
+/// A machine with a device between two taps, and all its events.
 struct Machine {
     rings: Rings,
     taps: [Written; 2],
@@ -196,7 +196,7 @@ fn packet(sequence: u32, cpu: u16, time_ns: u64) -> TapRecord {
 }
 
 #[test]
-fn read_in_turns_it_keeps_what_one_look_at_everything_keeps() {
+fn reading_in_turns_keeps_the_same_as_one_pass() {
     for seed in 1..20 {
         let mut machine = Machine::new(seed);
         let mut follower = machine.follower();
@@ -220,7 +220,7 @@ fn read_in_turns_it_keeps_what_one_look_at_everything_keeps() {
             .sum();
         assert!(kept < 20 * SIZE as usize, "{kept}");
         let recorded = follower.finish(&windows, &[DEVICE].into());
-        for watched in &recorded.gaps.processors {
+        for watched in &recorded.gaps.cpus {
             let expected = Watched {
                 cpu: watched.cpu,
                 ..Watched::default()
@@ -232,7 +232,7 @@ fn read_in_turns_it_keeps_what_one_look_at_everything_keeps() {
 }
 
 #[test]
-fn a_reader_that_comes_too_late_says_what_it_missed() {
+fn a_reader_that_comes_too_late_reports_the_loss() {
     let mut machine = Machine::new(3);
     let mut follower = machine.follower();
     let steps = |machine: &mut Machine, follower: &mut Follower, is_read: bool| {
@@ -255,14 +255,14 @@ fn a_reader_that_comes_too_late_says_what_it_missed() {
     let windows = machine.slowest();
     let recorded = follower.finish(&windows, &[DEVICE].into());
     let mut blind: Vec<Window> = Vec::new();
-    for (watched, (&read, &known)) in recorded.gaps.processors.iter().zip(read.iter().zip(&known)) {
+    for (watched, (&read, &known)) in recorded.gaps.cpus.iter().zip(read.iter().zip(&known)) {
         let cpu = usize::from(watched.cpu);
         let &[(from, to)] = &watched.lost[..] else {
             panic!("{watched:?}");
         };
         assert_eq!((watched.complete_from_ns, from), (0, known));
         assert!(to > missed_from && to < missed_to, "{watched:?}");
-        // As many as were not read are missing between the two, those that one record tells counted once.
+        // Unread events are missing between the two; a record of several events counts once.
         let between = |event: &&Event| event.time_ns > from && event.time_ns < to;
         let missing = machine.all[cpu].iter().filter(between).count() as u64;
         assert!(watched.overwritten > 6 * SIZE / 2 && watched.overwritten <= missing);
@@ -293,7 +293,7 @@ fn a_reader_that_comes_too_late_says_what_it_missed() {
     assert!(!right.is_empty());
     assert_eq!(there, right);
     let lost = |event: &&Event| {
-        let of_cpu = &recorded.gaps.processors[usize::from(event.cpu)].lost;
+        let of_cpu = &recorded.gaps.cpus[usize::from(event.cpu)].lost;
         of_cpu
             .iter()
             .any(|l| event.time_ns > l.0 && event.time_ns < l.1)
@@ -308,7 +308,7 @@ fn without_a_reader_the_newest_stay() {
     (0..6 * SIZE).for_each(|_| machine.step());
     let windows = machine.slowest();
     let recorded = follower.finish(&windows, &[DEVICE].into());
-    for watched in &recorded.gaps.processors {
+    for watched in &recorded.gaps.cpus {
         let written = machine.rings.written(usize::from(watched.cpu).min(1));
         assert_eq!(watched.overwritten, written - SIZE);
         assert!(watched.complete_from_ns > 0);
@@ -319,9 +319,9 @@ fn without_a_reader_the_newest_stay() {
     }
 }
 
-/// Windows that would take more than is kept at most: the slowest keep theirs.
+/// Windows beyond the limit: the slowest keep theirs.
 #[test]
-fn what_is_kept_is_bounded() {
+fn kept_events_are_bounded() {
     let mut machine = Machine::new(11);
     let mut follower = machine.follower();
     follower.most_kept = 300;
@@ -339,7 +339,7 @@ fn what_is_kept_is_bounded() {
     assert!(follower.wanted.packets < PACKETS);
     let windows = machine.slowest();
     let recorded = follower.finish(&windows, &[DEVICE].into());
-    let watched = &recorded.gaps.processors[0];
+    let watched = &recorded.gaps.cpus[0];
     assert!(!watched.not_kept.is_empty(), "and so it is said");
     let slowest = joined(&windows[..1]);
     assert_eq!(without(&slowest, &watched.not_kept), slowest);

@@ -1,22 +1,21 @@
-//! What held the device up over a stretch of time, ready to be asked by thousands of packets that waited
-//! through it together.
+//! Prefix sums over the causes of a stretch of time, queried by thousands of packets that waited through it.
 //!
-//! A packet in a full queue waits through the turns of all before it, and so do the next thousand. Walked
-//! piece by piece for each, that is quadratic in the queue. So the spans are laid out once with running
-//! sums by cause: what a packet waited for is a difference of two sums, and of the spans themselves it
-//! gets those that are long against its wait, the rest between them joined.
+//! A packet in a full queue waits through the service of all before it, and so do the next thousand: walking
+//! all spans for each is quadratic in the queue. Therefore the spans get running sums by cause. A packet's
+//! wait is a difference of two sums. Of the spans themselves it gets those that are long against its wait,
+//! with the rest between them joined.
 
 use std::collections::BTreeMap;
 
-use super::Cause;
-use super::server::Span;
+use super::cause::Cause;
+use super::span::Span;
 
-/// So few spans are given as they are.
-const FEW: usize = 24;
-/// Else a span is long that is at least this part of the wait: there are no more than that of them.
-const LONG: u64 = 8;
-/// The shortest spans that are looked for by their length, as a power of two of ns.
-const SHORTEST: u32 = 9;
+/// Spans that are returned unjoined.
+const MAX_UNJOINED: usize = 24;
+/// A span of at least this part of the wait counts as long, so there are at most as many.
+const LONG_PART: u64 = 8;
+/// The shortest indexed spans, as a power of two of ns.
+const MIN_LEVEL: u32 = 9;
 
 /// Time spent on each cause.
 pub type Costs = BTreeMap<Cause, u64>;
@@ -24,15 +23,13 @@ pub type Costs = BTreeMap<Cause, u64>;
 /// A piece of a packet's time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
-    /// When it began.
     pub start_ns: u64,
-    /// When it ended.
     pub end_ns: u64,
-    /// What it was spent on; of several joined, what had most of it.
+    /// The cause; of several joined, the one with the most time.
     pub cause: Cause,
-    /// The processor it was spent on or waited for, where that is known.
+    /// The CPU that was used or waited for, if known.
     pub cpu: Option<u16>,
-    /// Of several joined, what each cause had of it; else empty.
+    /// Time of each cause of joined spans; otherwise empty.
     pub parts: Vec<(Cause, u64)>,
 }
 
@@ -48,8 +45,8 @@ impl From<Span> for Piece {
     }
 }
 
-/// Adds a piece, joined to the one before if that is of the same cause and neither is made of several.
-pub fn lay(pieces: &mut Vec<Piece>, piece: Piece) {
+/// Adds a piece, joined to the one before if both have the same single cause.
+pub fn push_piece(pieces: &mut Vec<Piece>, piece: Piece) {
     if piece.start_ns >= piece.end_ns {
         return;
     }
@@ -66,8 +63,7 @@ pub fn lay(pieces: &mut Vec<Piece>, piece: Piece) {
     }
 }
 
-/// Adds up what a cause had.
-pub fn add(costs: &mut Costs, cause: &Cause, ns: u64) {
+pub fn add_cost(costs: &mut Costs, cause: &Cause, ns: u64) {
     match costs.get_mut(cause) {
         Some(sum) => *sum += ns,
         None if ns > 0 => drop(costs.insert(cause.clone(), ns)),
@@ -75,11 +71,11 @@ pub fn add(costs: &mut Costs, cause: &Cause, ns: u64) {
     }
 }
 
-/// One cause's spans: begin, end, and how long those before were together.
+/// One cause's spans: begin, end, and total length of those before.
 type Sums = Vec<(u64, u64, u64)>;
 
-/// How long a cause had the time before an instant.
-fn until(sums: &Sums, at: u64) -> u64 {
+/// Total time of a cause before an instant.
+fn sum_until(sums: &Sums, at: u64) -> u64 {
     match sums[..sums.partition_point(|&(start, ..)| start < at)].last() {
         Some(&(start, end, before)) => before + end.min(at) - start,
         None => 0,
@@ -87,15 +83,15 @@ fn until(sums: &Sums, at: u64) -> u64 {
 }
 
 /// Spans without gap or overlap.
-pub struct Track {
+pub struct PrefixSums {
     pub spans: Vec<Span>,
     sums: BTreeMap<Cause, Sums>,
-    /// By power of two from the shortest on, the numbers of the spans at least as long.
+    /// By power of two from the shortest on, the indexes of the spans at least as long.
     long: Vec<Vec<usize>>,
 }
 
-impl Track {
-    pub fn new(spans: Vec<Span>) -> Track {
+impl PrefixSums {
+    pub fn new(spans: Vec<Span>) -> PrefixSums {
         let mut sums: BTreeMap<Cause, Sums> = BTreeMap::new();
         let mut long: Vec<Vec<usize>> = Vec::new();
         for (number, span) in spans.iter().enumerate() {
@@ -108,7 +104,7 @@ impl Track {
             let length = span.end_ns - span.start_ns;
             let levels = length
                 .checked_ilog2()
-                .map_or(0, |l| (l + 1).saturating_sub(SHORTEST));
+                .map_or(0, |l| (l + 1).saturating_sub(MIN_LEVEL));
             for level in 0..levels as usize {
                 if level == long.len() {
                     long.push(Vec::new());
@@ -116,15 +112,14 @@ impl Track {
                 long[level].push(number);
             }
         }
-        Track { spans, sums, long }
+        PrefixSums { spans, sums, long }
     }
 
-    /// What each cause had between two instants. To a packet that is `queued` the device's work is on those
-    /// before it.
+    /// Time of each cause between two instants. For a `queued` packet the device's work counts as queueing.
     pub fn costs(&self, from: u64, to: u64, queued: bool, into: &mut Costs) {
         for (cause, sums) in &self.sums {
-            let ns = until(sums, to) - until(sums, from);
-            add(into, seen(cause, queued), ns);
+            let ns = sum_until(sums, to) - sum_until(sums, from);
+            add_cost(into, seen(cause, queued), ns);
         }
     }
 
@@ -141,23 +136,23 @@ impl Track {
             piece.cause = seen(&span.cause, queued).clone();
             piece
         };
-        if last - first <= FEW {
-            (first..last).for_each(|number| lay(into, one(number)));
+        if last - first <= MAX_UNJOINED {
+            (first..last).for_each(|number| push_piece(into, one(number)));
             return;
         }
         let mut at = from;
-        for &number in self.long_ones((to - from) / LONG, first, last) {
+        for &number in self.long_ones((to - from) / LONG_PART, first, last) {
             let piece = one(number);
             self.joined(at, piece.start_ns, queued, into);
             at = piece.end_ns;
-            lay(into, piece);
+            push_piece(into, piece);
         }
         self.joined(at, to, queued, into);
     }
 
     fn long_ones(&self, length: u64, first: usize, last: usize) -> &[usize] {
         let power = u64::BITS - length.saturating_sub(1).leading_zeros();
-        let level = power.saturating_sub(SHORTEST) as usize;
+        let level = power.saturating_sub(MIN_LEVEL) as usize;
         let all = self.long.get(level).map_or(&[][..], Vec::as_slice);
         let begin = all.partition_point(|&number| number < first);
         let end = all.partition_point(|&number| number < last);
@@ -178,14 +173,14 @@ impl Track {
             return;
         };
         let same = |at: usize| self.spans[at].cpu == self.spans[first].cpu;
-        // Of a thousand spans that are elsewhere now and then, none is worth a look.
+        // The CPU of a thousand spans is not worth the search.
         let cpu = self.spans[first]
             .cpu
-            .filter(|_| last - first <= FEW && (first..last).all(same));
+            .filter(|_| last - first <= MAX_UNJOINED && (first..last).all(same));
         if parts.len() == 1 {
             parts.clear();
         }
-        lay(
+        push_piece(
             into,
             Piece {
                 start_ns: from,
@@ -198,7 +193,7 @@ impl Track {
     }
 }
 
-/// How a queued packet sees what the device does.
+/// The device's activity as a queued packet sees it.
 fn seen(cause: &Cause, queued: bool) -> &Cause {
     match cause {
         Cause::Running if queued => &Cause::Queueing,
@@ -211,7 +206,7 @@ mod tests {
     use super::*;
 
     /// Work and ticks in turns of 10 ns, and one long interruption.
-    fn track() -> Track {
+    fn sums_of_turns() -> PrefixSums {
         let mut spans = Vec::new();
         let mut at = 0;
         for number in 0..5_000 {
@@ -223,32 +218,36 @@ mod tests {
             spans.push(Span::new(at, at + length, cause, Some(1)));
             at += length;
         }
-        Track::new(spans)
+        PrefixSums::new(spans)
     }
 
     fn sums(pieces: &[Piece]) -> Costs {
         let mut all = Costs::new();
         for piece in pieces {
             if piece.parts.is_empty() {
-                add(&mut all, &piece.cause, piece.end_ns - piece.start_ns);
+                add_cost(&mut all, &piece.cause, piece.end_ns - piece.start_ns);
             }
             piece
                 .parts
                 .iter()
-                .for_each(|(cause, ns)| add(&mut all, cause, *ns));
+                .for_each(|(cause, ns)| add_cost(&mut all, cause, *ns));
         }
         all
     }
 
     #[test]
     fn a_long_wait_is_few_pieces_that_hold_all_of_it() {
-        let track = track();
-        let end = track.spans.last().unwrap().end_ns;
+        let sums_of = sums_of_turns();
+        let end = sums_of.spans.last().unwrap().end_ns;
         for (from, to) in [(0, end), (15, end - 7), (1_003, 30_000), (24_000, 26_500)] {
             let (mut pieces, mut costs) = (Vec::new(), Costs::new());
-            track.pieces(from, to, true, &mut pieces);
-            track.costs(from, to, true, &mut costs);
-            assert!(pieces.len() <= 2 * LONG as usize + 1, "{}", pieces.len());
+            sums_of.pieces(from, to, true, &mut pieces);
+            sums_of.costs(from, to, true, &mut costs);
+            assert!(
+                pieces.len() <= 2 * LONG_PART as usize + 1,
+                "{}",
+                pieces.len()
+            );
             assert_eq!(
                 (pieces[0].start_ns, pieces.last().unwrap().end_ns),
                 (from, to)
@@ -265,9 +264,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_long_stays_by_itself() {
+    fn long_spans_are_not_joined() {
         let mut pieces = Vec::new();
-        track().pieces(0, 50_000, false, &mut pieces);
+        sums_of_turns().pieces(0, 50_000, false, &mut pieces);
         let alone = |piece: &&Piece| piece.cause == Cause::Steal && piece.parts.is_empty();
         assert_eq!(pieces.iter().filter(alone).count(), 1);
         assert_eq!(pieces[0].parts.len(), 2, "work and ticks");
@@ -275,9 +274,9 @@ mod tests {
 
     #[test]
     fn few_spans_stay_as_they_are() {
-        let track = track();
+        let sums_of = sums_of_turns();
         let mut pieces = Vec::new();
-        track.pieces(5, 95, false, &mut pieces);
+        sums_of.pieces(5, 95, false, &mut pieces);
         assert_eq!(pieces.len(), 10);
         assert_eq!((pieces[0].start_ns, pieces[9].end_ns), (5, 95));
         assert!(pieces.iter().all(|piece| piece.parts.is_empty()));

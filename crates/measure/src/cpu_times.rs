@@ -1,10 +1,9 @@
-//! What the processors did so far: how long tasks ran on them, and how long a hypervisor took them.
+//! CPU time so far: of tasks, and stolen by a hypervisor.
 //!
-//! The kernel's usual account, `/proc/stat`, charges a whole timer tick to whoever the tick meets. A
-//! generator that sends ten thousand times a second runs in step with the tick, so it is met always
-//! or never, and the account errs by a tenth of a processor. The scheduler keeps exact accounts:
-//! `/proc/schedstat` (kernel: scheduler/sched-stats) and the control groups of version 1. Only where
-//! neither is there do ticks have to do.
+//! The kernel's usual account, `/proc/stat`, charges a whole timer tick to the task that the tick
+//! interrupts. A generator that sends ten thousand times a second runs in step with the tick and is
+//! interrupted always or never, so the account errs by a tenth of a CPU. The scheduler's accounts are exact:
+//! `/proc/schedstat` (kernel: scheduler/sched-stats) and version 1 of cgroups. Ticks are the last resort.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,25 +11,23 @@ use std::fs;
 use latlab_host::cgroup::Cgroups;
 use rustix::time::{ClockId, clock_gettime};
 
-/// Unit of `/proc/stat`: USER_HZ is 100 on every architecture that Linux still runs on.
+/// Unit of `/proc/stat`: USER_HZ is 100 on every architecture that Linux supports.
 const TICK_NS: f64 = 1e7;
 
-/// Times of some or all processors, and of latlab itself, in nanoseconds.
+/// Times of some or all CPUs, and of latlab itself, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Processors {
-    /// Tasks ran.
+pub(crate) struct CpuTimes {
     pub busy_ns: f64,
-    /// The hypervisor underneath ran something else.
+    /// Stolen by the hypervisor underneath.
     pub steal_ns: f64,
-    /// latlab itself ran, on any processor.
+    /// Used by latlab itself, on any CPU.
     pub own_ns: f64,
-    /// How many these are.
     pub count: usize,
 }
 
-impl Processors {
-    /// Reads them now, all or `only` some.
-    pub fn read(only: Option<&BTreeSet<u32>>) -> Option<Processors> {
+impl CpuTimes {
+    /// Reads the times of all CPUs, or of `only` some.
+    pub fn read(only: Option<&BTreeSet<u32>>) -> Option<CpuTimes> {
         let stat = fs::read_to_string("/proc/stat").ok()?;
         let ticks = of_stat(&stat, only)?;
         let exact = fs::read_to_string("/proc/schedstat")
@@ -38,7 +35,7 @@ impl Processors {
             .and_then(|text| of_schedstat(&text, only))
             .or_else(|| of_cgroups(only));
         let own = clock_gettime(ClockId::ProcessCPUTime);
-        Some(Processors {
+        Some(CpuTimes {
             busy_ns: exact.unwrap_or(ticks.busy_ns),
             own_ns: own.tv_sec as f64 * 1e9 + own.tv_nsec as f64,
             ..ticks
@@ -54,8 +51,8 @@ fn of_cgroups(only: Option<&BTreeSet<u32>>) -> Option<f64> {
     Some(wanted.map(|(_, ns)| ns as f64).sum())
 }
 
-/// A line and its processor's number: `cpu3 ...`. The line of the sum has no number.
-fn by_processor(text: &str) -> impl Iterator<Item = (u32, Vec<f64>)> {
+/// Fields of each `cpuN` line with its N. The line of the sum has no number.
+fn by_cpu(text: &str) -> impl Iterator<Item = (u32, Vec<f64>)> {
     text.lines().filter_map(|line| {
         let mut fields = line.split_whitespace();
         let number = fields.next()?.strip_prefix("cpu")?.parse().ok()?;
@@ -63,23 +60,23 @@ fn by_processor(text: &str) -> impl Iterator<Item = (u32, Vec<f64>)> {
     })
 }
 
-/// The seventh number of a processor's line is the time for which tasks ran, in nanoseconds.
+/// Sum of the seventh field of each `cpuN` line: task time in nanoseconds.
 fn of_schedstat(text: &str, only: Option<&BTreeSet<u32>>) -> Option<f64> {
-    let times: Option<Vec<f64>> = by_processor(text)
+    let times: Option<Vec<f64>> = by_cpu(text)
         .filter(|(number, _)| only.is_none_or(|only| only.contains(number)))
         .map(|(_, fields)| fields.get(6).copied())
         .collect();
     times.filter(|t| !t.is_empty()).map(|t| t.iter().sum())
 }
 
-fn of_stat(text: &str, only: Option<&BTreeSet<u32>>) -> Option<Processors> {
-    let mut all = Processors {
+fn of_stat(text: &str, only: Option<&BTreeSet<u32>>) -> Option<CpuTimes> {
+    let mut all = CpuTimes {
         busy_ns: 0.0,
         steal_ns: 0.0,
         own_ns: 0.0,
         count: 0,
     };
-    for (number, times) in by_processor(text) {
+    for (number, times) in by_cpu(text) {
         if only.is_some_and(|only| !only.contains(&number)) {
             continue;
         }
@@ -123,8 +120,8 @@ mod tests {
 
     #[test]
     fn this_machine_can_be_read() {
-        let before = Processors::read(None).unwrap();
-        let after = Processors::read(None).unwrap();
+        let before = CpuTimes::read(None).unwrap();
+        let after = CpuTimes::read(None).unwrap();
         assert!(before.count > 0 && after.busy_ns >= before.busy_ns);
         assert!(after.own_ns > 0.0);
     }

@@ -1,36 +1,32 @@
-//! Times of which something is missing in the record: nothing in them has a cause.
+//! Gaps in the record: time in them has no cause.
 //!
-//! Kernel events may have been overwritten before they were read; then it is not known either what was in
-//! force afterwards, until the next event says it. Or a packet's window was not kept, because nobody knew in
-//! time that it would be among the slowest; what came after is known.
+//! Kernel events may be overwritten before they are read; the state after the gap is then unknown until the
+//! next event. Or a packet's window was not kept, because the packet was not known to be among the slowest in
+//! time; the state after that gap is known.
 
 use std::collections::BTreeMap;
 
-use super::Cause;
-use super::server::{Span, push};
-use super::survey::joined;
-use super::timeline::State;
+use super::cause::Cause;
+use super::ranges::joined;
+use super::span::{Span, push};
+use super::task_states::State;
 
-/// A time of which something is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Hole {
-    /// Of this processor.
+pub struct Gap {
     pub cpu: u16,
-    /// From when on.
     pub from_ns: u64,
-    /// Until when.
     pub to_ns: u64,
-    /// Events were lost; else they were not kept.
+    /// Events were lost; otherwise they were not kept.
     pub is_lost: bool,
 }
 
-impl Hole {
-    /// Those of a processor: times (ns) in which events were lost, and in which they were not kept.
+impl Gap {
+    /// Gaps of a CPU: times (ns) in which events were lost, and in which they were not kept.
     #[must_use]
-    pub fn of_processor(cpu: u16, lost: &[(u64, u64)], not_kept: &[(u64, u64)]) -> Vec<Hole> {
+    pub fn of_cpu(cpu: u16, lost: &[(u64, u64)], not_kept: &[(u64, u64)]) -> Vec<Gap> {
         let lost = lost.iter().map(|&time| (time, true));
         let all = lost.chain(not_kept.iter().map(|&time| (time, false)));
-        all.map(|((from_ns, to_ns), is_lost)| Hole {
+        all.map(|((from_ns, to_ns), is_lost)| Gap {
             cpu,
             from_ns,
             to_ns,
@@ -40,24 +36,24 @@ impl Hole {
     }
 }
 
-/// All of them, ready to be asked.
+/// All gaps of a record.
 #[derive(Debug, Default)]
-pub struct Holes {
-    /// On any processor, in order and apart from each other.
+pub struct Gaps {
+    /// On any CPU, sorted and disjoint.
     any: Vec<(u64, u64)>,
-    /// Where events were lost, by processor.
+    /// Lost events, by CPU.
     lost: BTreeMap<u16, Vec<(u64, u64)>>,
 }
 
-impl Holes {
-    pub fn of(holes: &[Hole]) -> Holes {
+impl Gaps {
+    pub fn of(gaps: &[Gap]) -> Gaps {
         let mut lost: BTreeMap<u16, Vec<(u64, u64)>> = BTreeMap::new();
-        for hole in holes.iter().filter(|hole| hole.is_lost) {
-            let of_cpu = lost.entry(hole.cpu).or_default();
-            of_cpu.push((hole.from_ns, hole.to_ns));
+        for gap in gaps.iter().filter(|gap| gap.is_lost) {
+            let of_cpu = lost.entry(gap.cpu).or_default();
+            of_cpu.push((gap.from_ns, gap.to_ns));
         }
-        Holes {
-            any: joined(holes.iter().map(|h| (h.from_ns, h.to_ns)).collect()),
+        Gaps {
+            any: joined(gaps.iter().map(|h| (h.from_ns, h.to_ns)).collect()),
             lost: lost
                 .into_iter()
                 .map(|(cpu, all)| (cpu, joined(all)))
@@ -65,20 +61,20 @@ impl Holes {
         }
     }
 
-    /// Those of one processor in which events were lost, in order.
+    /// Times of lost events of one CPU, in order.
     pub fn lost(&self, cpu: u16) -> &[(u64, u64)] {
         self.lost.get(&cpu).map_or(&[], Vec::as_slice)
     }
 
-    /// Those between two instants, cut to them, in order.
+    /// Gaps between two instants, cut to them, in order.
     pub fn between(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, u64)> {
-        let next = self.any.partition_point(|hole| hole.1 <= from);
-        let inside = self.any[next..].iter().take_while(move |hole| hole.0 < to);
-        inside.map(move |hole| (hole.0.max(from), hole.1.min(to)))
+        let next = self.any.partition_point(|gap| gap.1 <= from);
+        let inside = self.any[next..].iter().take_while(move |gap| gap.0 < to);
+        inside.map(move |gap| (gap.0.max(from), gap.1.min(to)))
     }
 
-    /// Takes the cause from what lies in a hole.
-    pub fn blind(&self, spans: Vec<Span>) -> Vec<Span> {
+    /// Replaces the cause of spans in gaps by `NotRecorded`.
+    pub fn mask_spans(&self, spans: Vec<Span>) -> Vec<Span> {
         if self.any.is_empty() {
             return spans;
         }
@@ -95,9 +91,13 @@ impl Holes {
         all
     }
 
-    /// Takes back what is said of a task's state where events were lost: until the next event, or until a
-    /// packet comes out in it. `outs` tell when and where, in order.
-    pub fn doubt(&self, states: Vec<(u64, State)>, outs: &[(u64, u16)]) -> Vec<(u64, State)> {
+    /// Replaces a task's state from a loss of events on by `Unknown`: until the next event, or until a packet
+    /// comes out in it. `outs` are times and CPUs of packets, in order.
+    pub fn invalidate_states(
+        &self,
+        states: Vec<(u64, State)>,
+        outs: &[(u64, u16)],
+    ) -> Vec<(u64, State)> {
         if self.lost.is_empty() {
             return states;
         }
@@ -106,7 +106,7 @@ impl Holes {
             let until = states.get(index + 1).map_or(u64::MAX, |next| next.0);
             let (mut at, mut now) = (since, state);
             all.push((at, now));
-            while let Some((from, to)) = self.first_against(now, at, until) {
+            while let Some((from, to)) = self.first_loss(now, at, until) {
                 all.push((from.max(at), State::Unknown));
                 let next = outs.partition_point(|out| out.0 < to.max(at));
                 let Some(&(out, cpu)) = outs.get(next).filter(|out| out.0 < until) else {
@@ -116,7 +116,7 @@ impl Holes {
                 all.push((at, now));
             }
         }
-        // Of what began at one instant, the last is what is known.
+        // The last of several states at one instant holds.
         let later = |index: usize| all.get(index + 1).map(|next: &(u64, State)| next.0);
         let all = all.iter().enumerate();
         all.filter(|(index, (at, _))| later(*index) != Some(*at))
@@ -124,11 +124,12 @@ impl Holes {
             .collect()
     }
 
-    /// The first loss that may have ended a state. Who runs goes on until its own processor says otherwise.
-    fn first_against(&self, state: State, from: u64, until: u64) -> Option<(u64, u64)> {
-        let first = |holes: &[(u64, u64)]| {
-            let next = holes.partition_point(|hole| hole.1 <= from);
-            holes.get(next).copied().filter(|hole| hole.0 < until)
+    /// The first loss that may have ended a state. A running task goes on until its own CPU has another
+    /// event.
+    fn first_loss(&self, state: State, from: u64, until: u64) -> Option<(u64, u64)> {
+        let first = |gaps: &[(u64, u64)]| {
+            let next = gaps.partition_point(|gap| gap.1 <= from);
+            gaps.get(next).copied().filter(|gap| gap.0 < until)
         };
         match state {
             State::Unknown => None,
@@ -142,8 +143,8 @@ impl Holes {
 mod tests {
     use super::*;
 
-    fn hole(cpu: u16, from_ns: u64, to_ns: u64, is_lost: bool) -> Hole {
-        Hole {
+    fn gap(cpu: u16, from_ns: u64, to_ns: u64, is_lost: bool) -> Gap {
+        Gap {
             cpu,
             from_ns,
             to_ns,
@@ -152,8 +153,8 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_a_hole_has_a_cause() {
-        let holes = Holes::of(&[hole(1, 20, 30, false), hole(0, 25, 40, true)]);
+    fn spans_in_a_gap_have_no_cause() {
+        let gaps = Gaps::of(&[gap(1, 20, 30, false), gap(0, 25, 40, true)]);
         let spans = vec![
             Span::new(10, 22, Cause::Running, Some(1)),
             Span::new(22, 60, Cause::Tick, Some(1)),
@@ -163,29 +164,31 @@ mod tests {
             Span::new(20, 40, Cause::NotRecorded, Some(1)),
             Span::new(40, 60, Cause::Tick, Some(1)),
         ];
-        assert_eq!(holes.blind(spans), expected);
+        assert_eq!(gaps.mask_spans(spans), expected);
     }
 
     #[test]
-    fn a_state_is_in_doubt_until_something_tells_it() {
-        let holes = Holes::of(&[hole(0, 100, 150, true), hole(1, 300, 320, true)]);
+    fn a_state_is_unknown_from_a_loss_to_the_next_event() {
+        let gaps = Gaps::of(&[gap(0, 100, 150, true), gap(1, 300, 320, true)]);
         let (asleep, running) = (State::Asleep, State::Running(1));
-        let all = |states: &[(u64, State)], outs: &[(u64, u16)]| holes.doubt(states.to_vec(), outs);
-        // Only its own processor can end its running.
+        let all = |states: &[(u64, State)], outs: &[(u64, u16)]| {
+            gaps.invalidate_states(states.to_vec(), outs)
+        };
+        // Only the task's own CPU can end its running.
         let states = [(10, asleep), (50, running), (200, asleep), (250, running)];
-        let doubted = [
+        let invalidated = [
             (10, asleep),
             (50, running),
             (200, asleep),
             (250, running),
             (300, State::Unknown),
         ];
-        assert_eq!(all(&states, &[]), doubted);
+        assert_eq!(all(&states, &[]), invalidated);
         assert_eq!(
             all(&[(250, running)], &[(310, 1), (330, 1), (340, 1)]),
             [(250, running), (300, State::Unknown), (330, running)]
         );
-        // Woken where events were lost, it may have run since.
+        // Woken where events were lost, the task may have run since.
         assert_eq!(
             all(&[(90, asleep), (180, running)], &[]),
             [

@@ -1,0 +1,66 @@
+//! The lab, the measurement and the path between its two endpoints.
+
+use latlab_host::lab::Lab;
+use latlab_model::plan::Reach;
+use latlab_model::spec::Measurement;
+
+use crate::error::Error;
+
+pub struct Context<'a> {
+    pub lab: &'a Lab,
+    pub measurement: &'a Measurement,
+    /// How the sender reaches the receiver.
+    pub reach: Reach,
+}
+
+impl<'a> Context<'a> {
+    /// Finds the path from sender to receiver.
+    ///
+    /// # Errors
+    /// When no link joins them.
+    pub fn new(lab: &'a Lab, measurement: &'a Measurement) -> Result<Self, Error> {
+        let (from, to) = (&measurement.from.value, &measurement.to.value);
+        let ipv6 = measurement.ip == 6;
+        // Through other nodes, the last of them is the receiver's neighbour.
+        let before = measurement.through.last();
+        let before = before.map_or(&from.node, |node| &node.value);
+        let reach = lab
+            .plan()
+            .reach(before, &to.node, to.interface.as_deref(), ipv6)
+            .ok_or_else(|| Error::Unreachable {
+                from: from.node.clone(),
+                to: to.node.clone(),
+            })?;
+        Ok(Context {
+            lab,
+            measurement,
+            reach,
+        })
+    }
+
+    pub fn sender(&self) -> &str {
+        &self.measurement.from.node
+    }
+
+    pub fn receiver(&self) -> &str {
+        &self.measurement.to.node
+    }
+
+    /// The nodes from sender to receiver.
+    pub(crate) fn path(&self) -> Vec<&str> {
+        let through = self.measurement.through.iter();
+        let between = through.map(|node| node.value.as_str());
+        let mut path = vec![self.sender()];
+        path.extend(between);
+        path.push(self.receiver());
+        path
+    }
+
+    /// The unspecified address of the measured IP version, for a server to bind.
+    pub fn any(&self, port: u16) -> String {
+        match self.measurement.ip {
+            6 => format!("[::]:{port}"),
+            _ => format!("0.0.0.0:{port}"),
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Why a trial gave no result.
+
+use crate::endpoint;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Endpoint(#[from] endpoint::Error),
+    #[error("node `{node}`: cannot compare its clock with the host's: {source}")]
+    Clock {
+        node: String,
+        source: Box<latlab_host::lab::Error>,
+    },
+    /// iperf3 failed, or its output is not its JSON.
+    #[error("node `{node}`: iperf3: {message}")]
+    Iperf { node: String, message: String },
+    #[error("no link takes `{from}` to `{to}`")]
+    Unreachable { from: String, to: String },
+    #[error("cannot make the noise `{noise}`")]
+    Noise {
+        noise: String,
+        source: std::io::Error,
+    },
+    #[error("node `{node}`: {tool} is not there; install {package} in its image")]
+    MissingTool {
+        node: String,
+        tool: &'static str,
+        /// Debian's package.
+        package: &'static str,
+    },
+    /// A device under test did not come up, or did not restore what it changed.
+    #[error("node `{node}`: the device under test: {reason}")]
+    Device { node: String, reason: String },
+    #[error("none of {sent} packets came through `{device}`; {interfaces}")]
+    NothingThrough {
+        device: String,
+        /// Packets that the tap before the device saw.
+        sent: u64,
+        /// Interface counters of the device's node.
+        interfaces: String,
+    },
+    #[error("node `{node}`: {source}")]
+    Tap {
+        node: String,
+        source: latlab_trace::Error,
+    },
+    #[error("node `{node}`: cannot enter its network namespace: {source}")]
+    Namespace {
+        node: String,
+        source: latlab_host::sys::Error,
+    },
+    #[error(
+        "{packets} packets need {} MiB for their times, and {} MiB are free, of which half may be \
+         taken: send fewer, by a lower rate or for a shorter time", needed >> 20, available >> 20
+    )]
+    Memory {
+        packets: u64,
+        /// Bytes.
+        needed: u64,
+        /// Bytes.
+        available: u64,
+    },
+    #[error(transparent)]
+    Lab(Box<latlab_host::lab::Error>),
+}
+
+impl From<latlab_host::lab::Error> for Error {
+    fn from(error: latlab_host::lab::Error) -> Error {
+        Error::Lab(Box::new(error))
+    }
+}
+
+/// An error and its causes in one line.
+pub fn one_line(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let next = cause.to_string();
+        // Transparent errors repeat their cause.
+        if !text.ends_with(&next) {
+            text = format!("{text}: {next}");
+        }
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,165 @@
+//! The order of a forward run.
+
+use std::net::SocketAddr;
+
+use latlab_model::results::{Counters, Hop, Trace};
+use latlab_trace::taps::Seen;
+use latlab_trace::taps::matching::HopCounters;
+
+use super::recording::{Loaded, Running, Stopped};
+use super::timed::Timed;
+use super::{memory, nothing, taps, unknown};
+use crate::context::Context;
+use crate::devices::Devices;
+use crate::endpoint::{Endpoint, Output};
+use crate::error::Error;
+use crate::measured::{Measured, Recorded};
+use crate::pin::Pins;
+use crate::probes::{self, HANDOVER_TIMEOUT, Load, STRAGGLERS};
+use crate::{floor, ruler};
+
+/// Measures once.
+///
+/// # Errors
+/// When a tap cannot be attached or an endpoint fails. A flight recorder that cannot run is no error: the
+/// packets then stay unexplained, and the trial says so.
+pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
+    let floor = floor::packets(context)?;
+    memory::require(context, probes::packets_with_slack(context))?;
+    let mut trace = Trace::default();
+    let recorder = Loaded::load(context, &mut trace);
+    let window = Window::open(context, recorder, &mut trace)?;
+    let mut closed = window.close(context)?;
+    if let Some(recorder) = &mut closed.recorder {
+        trace.hwlat = recorder.interruptions(context);
+    }
+    let timed = Timed::new(&mut closed.sent, closed.seen);
+    nothing::refuse(context, &timed)?;
+    let mut measured = conclude(context, timed, closed.recorder, trace);
+    measured.floor = Some(floor);
+    measured.add_endpoint("sender", context.sender(), &closed.sent);
+    for (node, output) in &closed.devices {
+        // Preemption of a device that polls is part of the measurement, so no check judges it.
+        measured.add_node("device", node, output);
+    }
+    Ok(measured)
+}
+
+/// Devices, taps and recorder, ready for the packets.
+struct Window {
+    pins: Pins,
+    devices: Devices,
+    sink: Endpoint,
+    /// Address of the sink.
+    to: String,
+    taps: Vec<taps::PlacedTap>,
+    recorder: Option<Running>,
+}
+
+/// The yield of a window that is over.
+struct Closed {
+    sent: Output,
+    devices: Vec<(String, Output)>,
+    seen: Vec<(String, Seen)>,
+    recorder: Option<Stopped>,
+}
+
+impl Window {
+    fn open(
+        context: &Context<'_>,
+        recorder: Option<Loaded>,
+        trace: &mut Trace,
+    ) -> Result<Window, Error> {
+        let pins = match context.measurement.through.first() {
+            Some(device) => Pins::of_device(context, &device.value),
+            None => Pins::of(context),
+        };
+        let devices = Devices::start(context, pins)?;
+        let (sink, port) = probes::discard(context)?;
+        measure_ruler(pins.sender, trace);
+        let taps = taps::attach(context, probes::packets_with_slack(context))?;
+        let recorder = recorder.map(|loaded| loaded.start(context, pins, &taps, trace));
+        Ok(Window {
+            pins,
+            devices,
+            sink,
+            to: SocketAddr::new(context.reach.address, port).to_string(),
+            taps,
+            recorder,
+        })
+    }
+
+    /// Sends the packets, and stops everything before the first error is returned.
+    fn close(self, context: &Context<'_>) -> Result<Closed, Error> {
+        let sent = probes::send(context, &Load::of(context, &self.to), self.pins.sender);
+        std::thread::sleep(STRAGGLERS);
+        let recorder = self.recorder.map(Running::stop);
+        let seen = taps::detach(self.taps)?;
+        let sent = sent?;
+        self.sink.stop(HANDOVER_TIMEOUT)?;
+        Ok(Closed {
+            sent,
+            devices: self.devices.stop(HANDOVER_TIMEOUT)?,
+            seen,
+            recorder,
+        })
+    }
+}
+
+/// Measures the taps' error; without a ruler it stays unknown.
+fn measure_ruler(cpu: Option<u32>, trace: &mut Trace) {
+    match ruler::measure(cpu) {
+        Ok(ruler) => trace.ruler = Some(ruler),
+        Err(error) => trace.unknown.push(format!(
+            "the taps' own error could not be measured: {error}"
+        )),
+    }
+}
+
+fn conclude(
+    context: &Context<'_>,
+    timed: Timed,
+    recorder: Option<Stopped>,
+    mut trace: Trace,
+) -> Measured {
+    let through = &context.measurement.through;
+    let link = context.reach.link;
+    for (hop, (before, behind, counters)) in timed.hops().enumerate() {
+        let device = through.get(hop).map(|node| node.value.clone());
+        trace.hops.push(Hop {
+            device: device.unwrap_or_else(|| context.lab.plan().links[link].name.clone()),
+            before: before.into(),
+            behind: behind.into(),
+            counters: of_hop(counters),
+            impossible: counters.impossible,
+            no_room: counters.no_room,
+        });
+    }
+    let events = recorder.map_or(Vec::new(), |recorder| {
+        let recorded = recorder.finish(&timed);
+        unknown::note_recorder(&recorded.gaps, &mut trace);
+        recorded.events
+    });
+    unknown::note(context, &timed, &mut trace);
+    Measured {
+        counters: timed.counters(),
+        trace: Some(Recorded {
+            trace,
+            timed,
+            events,
+        }),
+        ..Measured::default()
+    }
+}
+
+fn of_hop(hop: &HopCounters) -> Counters {
+    Counters {
+        sent: hop.entered,
+        received: hop.left,
+        lost: hop.lost,
+        duplicated: hop.duplicated,
+        reordered: hop.reordered,
+        unmatched: hop.unmatched,
+        corrupted: hop.corrupted,
+    }
+}

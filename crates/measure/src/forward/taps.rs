@@ -1,0 +1,94 @@
+//! Taps on the path of a measurement.
+
+use latlab_host::sys::netns::NetNs;
+use latlab_trace::taps::{Live, Point, Seen, Side, Tap};
+
+use crate::context::Context;
+use crate::error::Error;
+
+/// A tap in a node's network namespace.
+pub(super) struct PlacedTap {
+    node: String,
+    netns: NetNs,
+    point: Point,
+    tap: Tap,
+}
+
+/// Taps the sender's interface, and the ingress of each later node. The sender and the first node are
+/// joined by a link only, so its time goes to the first device.
+pub(super) fn attach(context: &Context<'_>, max_packets: u64) -> Result<Vec<PlacedTap>, Error> {
+    let path = context.path();
+    let joined = |from: &str, to: &str| {
+        let ends = context.lab.plan().joined(from, to);
+        ends.map(|(a, b)| (a.to_string(), b.to_string()))
+            .ok_or_else(|| Error::Unreachable {
+                from: from.into(),
+                to: to.into(),
+            })
+    };
+    let place = |node: &str, interface: String, side| {
+        PlacedTap::attach(context, node, Point { interface, side }, max_packets)
+    };
+    let (first, _) = joined(path[0], path[1])?;
+    let mut all = vec![place(path[0], first, Side::Egress)?];
+    let from = usize::from(path.len() > 2);
+    for pair in path.windows(2).skip(from) {
+        let (_, interface) = joined(pair[0], pair[1])?;
+        all.push(place(pair[1], interface, Side::Ingress)?);
+    }
+    Ok(all)
+}
+
+impl PlacedTap {
+    fn attach(
+        context: &Context<'_>,
+        node: &str,
+        point: Point,
+        max_packets: u64,
+    ) -> Result<PlacedTap, Error> {
+        let netns = context.lab.netns(node)?;
+        let attached = netns.run(|| Tap::attach(&point, max_packets));
+        let tap = attached
+            .map_err(|source| not_entered(node, source))?
+            .map_err(|source| not_tapped(node, source))?;
+        Ok(PlacedTap {
+            node: node.into(),
+            netns,
+            point,
+            tap,
+        })
+    }
+
+    pub fn live(&self) -> Live {
+        self.tap.live()
+    }
+
+    /// Removes the tap; its records, with the name of its point.
+    fn detach(self) -> Result<(String, Seen), Error> {
+        let (node, tap) = (&self.node, self.tap);
+        let detached = self.netns.run(|| tap.detach());
+        let seen = detached
+            .map_err(|source| not_entered(node, source))?
+            .map_err(|source| not_tapped(node, source))?;
+        Ok((format!("{node} {}", self.point), seen))
+    }
+}
+
+/// Removes all taps.
+pub(super) fn detach(taps: Vec<PlacedTap>) -> Result<Vec<(String, Seen)>, Error> {
+    taps.into_iter().map(PlacedTap::detach).collect()
+}
+
+fn not_entered(node: &str, source: latlab_host::sys::Error) -> Error {
+    Error::Namespace {
+        node: node.into(),
+        source,
+    }
+}
+
+fn not_tapped(node: &str, source: latlab_trace::Error) -> Error {
+    Error::Tap {
+        node: node.into(),
+        source,
+    }
+}

@@ -1,0 +1,149 @@
+//! Starts the probes of a measurement with the measurement's parameters.
+
+use std::time::Duration;
+
+use latlab_model::spec::{Probe, Protocol, Via};
+
+use crate::context::Context;
+use crate::endpoint::{Endpoint, Error, Output, strings};
+use crate::pin;
+
+/// After its window an endpoint only has to hand over its records.
+pub(crate) const HANDOVER_TIMEOUT: Duration = Duration::from_secs(60);
+/// Grace period for packets under way after the last was sent; later ones are lost.
+pub(crate) const STRAGGLERS: Duration = Duration::from_millis(300);
+/// Bytes that a source allocates for a packet, generously.
+const RECORD_BYTES: u64 = 40;
+
+/// Records to make room for in a sink: the packets of a window, and duplicates.
+pub(crate) fn packets_with_slack(context: &Context<'_>) -> u64 {
+    (context.measurement.rate as f64 * window_seconds(context) * 1.2) as u64 + 1024
+}
+
+/// The measured window with its warm-up.
+pub(crate) fn window_seconds(context: &Context<'_>) -> f64 {
+    let m = context.measurement;
+    (m.duration.0 + m.warmup.0) as f64 / 1e9
+}
+
+/// Starts a request/response server in `node` and returns it with its port.
+pub(crate) fn rr_server(
+    context: &Context<'_>,
+    node: &str,
+    bind: &str,
+    cpu: Option<u32>,
+) -> Result<(Endpoint, u16), Error> {
+    let m = context.measurement;
+    let mut args = strings(&["rr-server", "--proto", m.protocol.word(), "--bind", bind]);
+    args.extend(strings(&["--response-bytes", &m.response.to_string()]));
+    args.extend(pin::argument(cpu));
+    listening(Endpoint::start(context.lab, node, &args)?)
+}
+
+/// Runs a request/response client in `node` against `to` for a time.
+pub(crate) fn rr_client(
+    context: &Context<'_>,
+    node: &str,
+    to: &str,
+    duration_ms: u64,
+    warmup: u32,
+    cpu: Option<u32>,
+) -> Result<Output, Error> {
+    let m = context.measurement;
+    let mut args = strings(&["rr-client", "--proto", m.protocol.word(), "--to", to]);
+    args.extend(strings(&["--duration-ms", &duration_ms.to_string()]));
+    args.extend(strings(&["--request-bytes", &m.request.to_string()]));
+    args.extend(strings(&["--response-bytes", &m.response.to_string()]));
+    args.extend(strings(&["--warmup", &warmup.to_string()]));
+    if m.protocol == Protocol::Udp {
+        args.extend(strings(&["--connect", "no"]));
+    }
+    args.extend(pin::argument(cpu));
+    // No exchange takes less than a microsecond.
+    let max_records = duration_ms * 1_000 + u64::from(warmup);
+    let client = Endpoint::start_with_limit(context.lab, node, &args, max_records)?;
+    client.finish(Duration::from_millis(duration_ms) + HANDOVER_TIMEOUT)
+}
+
+/// Starts a sink in `node` and returns it with its port.
+pub(crate) fn sink(
+    context: &Context<'_>,
+    node: &str,
+    bind: &str,
+    max_packets: u64,
+    cpu: Option<u32>,
+) -> Result<(Endpoint, u16), Error> {
+    let mut args = strings(&["sink", "--bind", bind]);
+    args.extend(strings(&["--max-packets", &max_packets.to_string()]));
+    args.extend(pin::argument(cpu));
+    let sink = Endpoint::start_with_limit(context.lab, node, &args, max_packets)?;
+    listening(sink)
+}
+
+/// Starts a socket in the receiver that drops packets unread. The last tap has timed them, and a reader
+/// would take the CPU from the sender at each of them.
+pub(crate) fn discard(context: &Context<'_>) -> Result<(Endpoint, u16), Error> {
+    let args = strings(&["discard", "--bind", &context.any(0)]);
+    listening(Endpoint::start(context.lab, context.receiver(), &args)?)
+}
+
+fn listening(mut server: Endpoint) -> Result<(Endpoint, u16), Error> {
+    let ready = server.ready()?;
+    Ok((server, ready.local.map_or(0, |address| address.port())))
+}
+
+/// Packets of a source.
+pub(crate) struct Load<'a> {
+    pub to: &'a str,
+    pub via: Via,
+    /// Packets per second.
+    pub rate: u64,
+    pub duration_ms: u64,
+    pub warmup_ms: u64,
+}
+
+impl<'a> Load<'a> {
+    /// The load that the measurement asks for.
+    pub fn of(context: &Context<'_>, to: &'a str) -> Load<'a> {
+        let m = context.measurement;
+        Load {
+            to,
+            via: m.via,
+            rate: m.rate,
+            duration_ms: m.duration.0.div_ceil(1_000_000),
+            warmup_ms: m.warmup.0 / 1_000_000,
+        }
+    }
+}
+
+/// Runs a source in the sender for the load's time.
+pub(crate) fn send(
+    context: &Context<'_>,
+    load: &Load<'_>,
+    cpu: Option<u32>,
+) -> Result<Output, Error> {
+    let m = context.measurement;
+    let total_ms = load.duration_ms + load.warmup_ms;
+    let mut args = strings(&["source", "--to", load.to, "--via", load.via.word()]);
+    args.extend(strings(&["--rate", &load.rate.to_string()]));
+    args.extend(strings(&["--duration-ms", &load.duration_ms.to_string()]));
+    args.extend(strings(&["--warmup-ms", &load.warmup_ms.to_string()]));
+    args.extend(strings(&["--bytes", &m.size.to_string()]));
+    args.extend(strings(&["--arrival", m.arrival.word()]));
+    args.extend(strings(&["--burst", &m.burst.to_string()]));
+    args.extend(strings(&["--flows", &m.flows.to_string()]));
+    let mean = load.rate * total_ms.div_ceil(1_000);
+    // The source makes room for ten standard deviations of the number of bursts, and ten bursts, in the
+    // warm-up and in the window (`schedule::Plan::most_packets`).
+    let burst = u64::from(m.burst.max(1));
+    let spread = 10 * burst * ((mean / burst).isqrt() + 10);
+    let max_packets = mean + 2 * spread + 1_000;
+    if m.probe == Probe::Forward {
+        // The host's free memory was checked before; the probe's default limit is for guests.
+        let bytes = (max_packets * RECORD_BYTES).to_string();
+        args.extend(strings(&["--max-memory", &bytes]));
+    }
+    args.extend(pin::argument(cpu));
+    let source = Endpoint::start_with_limit(context.lab, context.sender(), &args, max_packets)?;
+    source.finish(Duration::from_millis(total_ms) + HANDOVER_TIMEOUT)
+}

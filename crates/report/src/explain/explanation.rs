@@ -1,0 +1,122 @@
+//! The slow packets of one device in one cell.
+
+use std::cmp::Reverse;
+
+use hdrhistogram::Histogram;
+use latlab_model::results::{Hop, Ruler};
+
+use super::scenes;
+use super::tables::{HopAttribution, Tables};
+use crate::attribution::{Attribution, Blame, Device, Explained, Lane, WORST, blame};
+use crate::counters::sum;
+
+/// Quantiles of the tails; 0 stands for all explained packets.
+pub const QUANTILES: [f64; 4] = [0.99, 0.999, 0.9999, 0.0];
+
+/// The slow packets of one device in one cell, over all its trials.
+#[derive(Debug)]
+pub struct Explanation {
+    pub cell: String,
+    /// The device and its taps; the counters are those of all trials.
+    pub hop: Hop,
+    pub trials: Vec<Part>,
+    /// Its slowest packets, explained.
+    pub attribution: Attribution,
+    /// The trial of each of them.
+    pub of_trial: Vec<u32>,
+    /// Latencies of all packets, to three digits.
+    pub latency: Histogram<u64>,
+}
+
+/// Facts of one trial beside its packets.
+#[derive(Debug)]
+pub struct Part {
+    pub trial: u32,
+    /// Arrival of the first packet.
+    pub began_ns: u64,
+    pub device: Device,
+    /// Kernel events that the rings lost.
+    pub overwritten: u64,
+    /// The taps' own error.
+    pub ruler: Option<Ruler>,
+    /// CPU timelines around its slowest packets: begin, end, lanes.
+    pub scenes: Vec<(u64, u64, Vec<Lane>)>,
+}
+
+impl Explanation {
+    pub(super) fn of(tables: &Tables, hop: &Hop, found: HopAttribution) -> Explanation {
+        let number = tables.trial.trial;
+        let overwritten = tables.trace.watched.iter().map(|cpu| cpu.overwritten);
+        let part = Part {
+            trial: number,
+            began_ns: found.survey.began_ns,
+            device: found.attribution.device.clone(),
+            overwritten: overwritten.sum(),
+            ruler: tables.trace.ruler,
+            scenes: scenes::scenes(&tables.capture, &found.attribution, &found.around),
+        };
+        Explanation {
+            cell: tables.trial.cell.clone(),
+            hop: hop.clone(),
+            trials: vec![part],
+            of_trial: vec![number; found.attribution.worst.len()],
+            attribution: found.attribution,
+            latency: found.survey.latency,
+        }
+    }
+
+    /// Joins the packets of another trial, and keeps the slowest of both.
+    pub(super) fn add(&mut self, other: Explanation) {
+        self.trials.extend(other.trials);
+        // Both histograms resize themselves, so every value fits.
+        self.latency.add(&other.latency).ok();
+        self.hop.counters = sum([self.hop.counters, other.hop.counters].into_iter());
+        self.hop.impossible = self.hop.impossible.saturating_add(other.hop.impossible);
+        self.hop.no_room = self.hop.no_room.saturating_add(other.hop.no_room);
+        let (mine, theirs) = (&mut self.attribution, other.attribution);
+        mine.packets += theirs.packets;
+        mine.usual_ns = mine.usual_ns.max(theirs.usual_ns);
+        for text in theirs.unknown {
+            if !mine.unknown.contains(&text) {
+                mine.unknown.push(text);
+            }
+        }
+        let old = std::mem::take(&mut mine.worst);
+        let of_old = std::mem::take(&mut self.of_trial);
+        let mut both: Vec<(u32, Explained)> = of_old.into_iter().zip(old).collect();
+        both.extend(other.of_trial.into_iter().zip(theirs.worst));
+        both.sort_by_key(|(trial, one)| {
+            let sequence = one.passage.sequence;
+            (Reverse(one.latency_ns()), *trial, sequence)
+        });
+        both.truncate(WORST);
+        (self.of_trial, mine.worst) = both.into_iter().unzip();
+        mine.threshold_ns = mine.worst.last().map_or(0, Explained::latency_ns);
+    }
+
+    /// The blame for every tail that has enough packets.
+    #[must_use]
+    pub fn blames(&self) -> Vec<Blame> {
+        let of = |&quantile: &f64| {
+            let mut blame = blame(&self.attribution, quantile)?;
+            // The fastest explained packet is slower than the percentile then.
+            if blame.explained < blame.beyond {
+                blame.latency_ns = self.latency.value_at_quantile(quantile);
+            }
+            Some(blame)
+        };
+        QUANTILES.iter().filter_map(of).collect()
+    }
+
+    /// The taps' own error: the worst of the trials.
+    #[must_use]
+    pub fn ruler(&self) -> Option<Ruler> {
+        let rulers = self.trials.iter().filter_map(|part| part.ruler);
+        rulers.reduce(|a, b| Ruler {
+            median_ns: a.median_ns.max(b.median_ns),
+            p9999_ns: a.p9999_ns.zip(b.p9999_ns).map(|(a, b)| a.max(b)),
+            samples: a.samples.min(b.samples),
+            lost: a.lost.max(b.lost),
+        })
+    }
+}

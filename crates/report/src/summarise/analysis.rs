@@ -1,0 +1,114 @@
+//! The analysis of a run: its summary, and the evidence behind it.
+
+use std::collections::BTreeMap;
+
+use latlab_model::results::{Cell, Group, Manifest, Note, Summary, Tail, TrialSummary};
+use latlab_samples::{RunDir, RunDirError};
+
+use super::cells::{self, Evidence};
+use super::trials::{self, TrialData};
+use super::{groups, notes};
+use crate::{explain, hlog};
+
+#[derive(Debug, thiserror::Error)]
+pub enum SummariseError {
+    #[error(transparent)]
+    RunDir(#[from] RunDirError),
+    #[error(transparent)]
+    Hlog(#[from] hlog::HlogError),
+}
+
+pub struct Analysis {
+    pub summary: Summary,
+    /// Evidence for comparisons between runs, by cell.
+    pub evidence: BTreeMap<String, Evidence>,
+    /// Contents of `latency.hlog`.
+    pub hlog: Vec<u8>,
+}
+
+/// Computes everything from the raw files of a run.
+///
+/// # Errors
+/// When the manifest cannot be read. Anything less is a note of the summary.
+pub fn analyse(run: &RunDir) -> Result<Analysis, SummariseError> {
+    let manifest = run.read_manifest()?;
+    let damage = run.verify(&manifest.checksums);
+    let groups = groups::form(&manifest);
+
+    let mut cells = Vec::new();
+    let mut evidence = BTreeMap::new();
+    let mut trials: BTreeMap<usize, TrialData> = BTreeMap::new();
+    let mut histograms = Vec::new();
+    let spread = |measurement: &str| trials::ruler_spread(run, &manifest, measurement);
+    let names = manifest.measurements.iter().map(|m| m.name.as_str());
+    let rulers: BTreeMap<&str, f64> = names.map(|name| (name, spread(name))).collect();
+    for plan in &manifest.cells {
+        let mut data = trials::of_cell(run, &manifest, plan);
+        let ruler = rulers.get(plan.measurement.as_str()).copied();
+        let ruler = ruler.unwrap_or(0.0);
+        let (cell, found) = cells::summarise(&manifest, plan, &data, &groups, ruler);
+        for (_, trial) in &data {
+            histograms.extend(hlog::line(&manifest.started, trial)?);
+        }
+        if let Some(found) = found {
+            evidence.insert(plan.id.clone(), found);
+        }
+        cells.push(cell);
+        // Only the conclusions are kept.
+        for (_, trial) in &mut data {
+            trial.forget_samples();
+        }
+        trials.extend(data);
+    }
+    cells::compare(&groups, &mut cells, &evidence);
+    let (explained, unexplained) = explain::explain_readable(run, &manifest);
+    let notes = notes::all(&notes::Context {
+        manifest: &manifest,
+        cells: &cells,
+        trials: &trials,
+        damage: &damage,
+        explained: &explained,
+        unexplained: &unexplained,
+    });
+    let hlog = hlog::log(&manifest.started, histograms);
+    let trials = trials.into_values().map(|trial| trial.summary).collect();
+    let tails = explain::tails(&explained);
+    let summary = assemble(manifest, groups, cells, trials, tails, notes);
+    Ok(Analysis {
+        summary,
+        evidence,
+        hlog,
+    })
+}
+
+fn assemble(
+    manifest: Manifest,
+    groups: Vec<Group>,
+    cells: Vec<Cell>,
+    trials: Vec<TrialSummary>,
+    tails: Vec<Tail>,
+    notes: Vec<Note>,
+) -> Summary {
+    Summary {
+        format: Summary::FORMAT.to_owned(),
+        id: manifest.id,
+        study: manifest.study,
+        description: manifest.description,
+        state: manifest.state,
+        started: manifest.started,
+        finished: manifest.finished,
+        seed: manifest.seed,
+        replicates: manifest.replicates,
+        host: manifest.host,
+        versions: manifest.versions,
+        factors: manifest.factors,
+        measurements: manifest.measurements,
+        baseline: manifest.baseline,
+        groups,
+        cells,
+        trials,
+        tails,
+        topologies: manifest.topologies,
+        notes,
+    }
+}

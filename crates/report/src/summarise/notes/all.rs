@@ -1,0 +1,43 @@
+//! The order of the notes.
+
+use latlab_model::results::Note;
+
+use super::context::Context;
+use super::{clock, machine, packets, run, samples, tails};
+
+/// All notes, the most serious first.
+pub(crate) fn all(context: &Context<'_>) -> Vec<Note> {
+    let kinds: [fn(&Context<'_>) -> Option<Note>; 28] = [
+        run::state,
+        run::damaged,
+        run::unreadable,
+        run::failed,
+        clock::wrapped,
+        clock::negative,
+        clock::identical,
+        clock::clock,
+        machine::emulated,
+        machine::not_kvm,
+        machine::overloaded,
+        machine::invaded,
+        machine::unstable,
+        machine::floor,
+        machine::steal_aside,
+        machine::hwlat,
+        packets::miscounted,
+        packets::lost,
+        packets::corrupted,
+        packets::duplicated,
+        packets::reordered,
+        tails::unreadable,
+        tails::impossible,
+        tails::no_room,
+        tails::unknown,
+        samples::few_replicates,
+        samples::few_samples,
+        run::unknown_cells,
+    ];
+    let mut notes: Vec<Note> = kinds.iter().filter_map(|kind| kind(context)).collect();
+    notes.sort_by_key(|note| note.severity);
+    notes
+}
