@@ -579,7 +579,7 @@ fn bad_requests_are_refused_before_any_change() {
         );
         refused(
             &["apply", "--knob", "huge-pages=3MiB"],
-            "no whole huge pages",
+            "no multiple of the huge page size",
             "multiple",
         );
         refused(

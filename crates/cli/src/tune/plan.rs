@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use latlab_host::tuning::{self, Change, Wish};
+use latlab_host::tuning::{self, Change, Target};
 use latlab_model::profile::{Cores, Profile};
 
 use super::{Plan, choose, explain, root, say};
@@ -27,18 +27,18 @@ const HEADER: [&str; 4] = ["knob", "what", "now", "then"];
 
 /// One thing that would be turned a row.
 fn rows(changes: &[Change]) -> Vec<Vec<String>> {
-    let one = |change: &Change, wish: &Wish| {
+    let one = |change: &Change, target: &Target| {
         let name = change.knob.name.to_string();
         vec![
             name,
-            wish.item.to_string(),
-            wish.current.clone(),
-            wish.wanted.clone(),
+            target.item.to_string(),
+            target.current.to_string(),
+            target.wanted.to_string(),
         ]
     };
     let all = changes
         .iter()
-        .flat_map(|c| c.wishes.iter().map(move |w| (c, w)));
+        .flat_map(|c| c.targets.iter().map(move |w| (c, w)));
     all.filter(|(_, w)| !w.holds())
         .map(|(c, w)| one(c, w))
         .collect()
@@ -53,8 +53,8 @@ fn json(profile: &Profile, cores: &Cores, changes: &[Change]) -> serde_json::Val
             "risk": change.knob.risk,
             "wanted": change.wanted,
             "absent": change.absent,
-            "changes": change.wishes.iter().filter(|w| !w.holds()).collect::<Vec<_>>(),
-            "already": change.wishes.iter().filter(|w| w.holds()).count(),
+            "changes": change.targets.iter().filter(|w| !w.holds()).collect::<Vec<_>>(),
+            "already": change.targets.iter().filter(|w| w.holds()).count(),
         })
     };
     serde_json::json!({
@@ -79,12 +79,12 @@ fn text(profile: &Profile, cores: &Cores, changes: &[Change]) -> String {
     }
     let (there, absent): (Vec<&Change>, Vec<&Change>) =
         changes.iter().partition(|c| c.absent.is_none());
-    let differs = |change: &&&Change| change.wishes.iter().any(|w| !w.holds());
+    let differs = |change: &&&Change| change.targets.iter().any(|w| !w.holds());
     let (change, hold): (Vec<&Change>, Vec<&Change>) = there.iter().partition(|c| differs(c));
     for change in &change {
         line!(out, "\n{}: {}", change.knob.name, change.wanted);
         line!(out, "  what      {}", change.knob.about);
-        for line in summary(&change.wishes) {
+        for line in summary(&change.targets) {
             line!(out, "  change    {line}");
         }
         line!(out, "  evidence  {}", change.knob.evidence);
@@ -120,14 +120,14 @@ fn text(profile: &Profile, cores: &Cores, changes: &[Change]) -> String {
 const MOST: usize = 4;
 
 /// What would change, alike things together when there are many.
-fn summary(wishes: &[Wish]) -> Vec<String> {
-    let differ: Vec<&Wish> = wishes.iter().filter(|w| !w.holds()).collect();
-    let line = |w: &&Wish| format!("{}: {} → {}", w.item, w.current, w.wanted);
+fn summary(targets: &[Target]) -> Vec<String> {
+    let differ: Vec<&Target> = targets.iter().filter(|w| !w.holds()).collect();
+    let line = |w: &&Target| format!("{}: {} → {}", w.item, w.current, w.wanted);
     let mut lines: Vec<String> = differ.iter().take(MOST).map(line).collect();
     if differ.len() > MOST {
         lines.push(format!("and {} more", differ.len() - MOST));
     }
-    let hold = wishes.len() - differ.len();
+    let hold = targets.len() - differ.len();
     if hold > 0 {
         lines.push(format!("{hold} already so"));
     }
