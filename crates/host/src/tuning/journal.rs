@@ -24,7 +24,6 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// Name and version of the journal's format.
 const FORMAT: &str = "latlab.tuning/1";
 
-/// A tuned item.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "WrittenEntry")]
 pub struct Entry {

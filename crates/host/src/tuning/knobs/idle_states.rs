@@ -43,7 +43,6 @@ fn each(machine: &Machine<'_>, wanted: &Wanted) -> Result<Targets, KnobError> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::tuning::knobs::testing::Tree;
 
     #[test]

@@ -21,7 +21,6 @@ pub const KNOB: Knob = Knob {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::tuning::knobs::testing::Tree;
 
     #[test]

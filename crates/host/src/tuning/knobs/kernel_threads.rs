@@ -57,7 +57,6 @@ fn narrowed(now: &Value, cpus: &CpuList) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::tuning::knobs::testing::Tree;
 
     /// `/proc/PID/stat`: a name in brackets, then numbers.

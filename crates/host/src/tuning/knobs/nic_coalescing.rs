@@ -22,7 +22,6 @@ fn moderation(machine: &Machine<'_>, wanted: &Wanted) -> Result<String, KnobErro
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::tuning::knobs::testing::Tree;
 
     #[test]

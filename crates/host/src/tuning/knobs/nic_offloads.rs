@@ -26,7 +26,6 @@ fn on_or_off(_: &Machine<'_>, wanted: &Wanted) -> Result<String, KnobError> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::tuning::knobs::testing::Tree;
 
     #[test]

@@ -15,12 +15,12 @@ pub const KNOB: Knob = Knob {
             .into_iter()
             .filter(|path| path.ends_with("rmem_max") || path.ends_with("wmem_max"));
         let items: Vec<Item> = ours.map(|path| Item::file(path, Form::Text)).collect();
-        match items.is_empty() {
-            false => Ok(items),
-            true => Err(format!(
+        if items.is_empty() {
+            return Err(format!(
                 "no {FILES}: this is not the first network namespace"
-            )),
+            ));
         }
+        Ok(items)
     },
     mapping: Mapping::Same(bytes),
     moves: false,
@@ -28,7 +28,6 @@ pub const KNOB: Knob = Knob {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::tuning::knobs::testing::Tree;
 
     #[test]

@@ -15,12 +15,12 @@ pub const KNOB: Knob = Knob {
             .into_iter()
             .filter(|path| m.root.has(path.with_file_name("device")));
         let items: Vec<Item> = cards.map(|path| Item::file(path, Form::Text)).collect();
-        match items.is_empty() {
-            false => Ok(items),
-            true => {
-                Err("no network card has threaded polling (kernels before 5.12 have none)".into())
-            }
+        if items.is_empty() {
+            return Err(
+                "no network card has threaded polling (kernels before 5.12 have none)".into(),
+            );
         }
+        Ok(items)
     },
     mapping: Mapping::Same(switch),
     moves: false,
@@ -28,7 +28,6 @@ pub const KNOB: Knob = Knob {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::tuning::knobs::testing::Tree;
 
     #[test]
