@@ -66,11 +66,11 @@ def scratch():
         yield directory
     finally:
         try:
-            # Who made no lab needs no latlab.
+            # A bench that deployed no lab needs no latlab.
             if (directory / "state").exists():
                 subprocess.run([latlab(), "destroy", "--all", "-y"], stdout=subprocess.DEVNULL, check=False)
         finally:
-            # Also while somebody who outlived a failure still has a file there.
+            # Also while a process that survived a failure still has a file open there.
             subprocess.run(["umount", "--lazy", run], check=False)
             shutil.rmtree(directory, ignore_errors=True)
 
@@ -107,7 +107,7 @@ def namespaces():
 def settle(before, made):
     """Waits until the kernel has freed the namespaces of whoever went, in the background: else the next
     to come up would pay for it. `before` is their number before `made` of them were made."""
-    # Allocators keep some of what was freed for each processor, and others make namespaces too.
+    # Allocators keep some freed objects per CPU, and other programs create namespaces too.
     slack = 16 * (os.cpu_count() or 1) + made // 4
     end = time.perf_counter() + (10 if before is not None else 3)
     while time.perf_counter() < end:
@@ -165,5 +165,5 @@ def distance(one, other):
     if not program.is_file():
         sys.exit(f"{program} is not there: cargo build --release -p latlab-overlay --examples")
     words = ["chrt", "--fifo", "1", program, str(one), str(other)]
-    # It works for some milliseconds; the rest is waiting for processors that others have.
+    # The program needs a few ms; the rest is waiting for CPUs that other programs use.
     return state(float(subprocess.run(words, capture_output=True, check=True, timeout=20).stdout))

@@ -1,10 +1,9 @@
 //! A guest's first process: from the kernel's hand-over to a served command channel.
 //!
-//! Every step here is on the path of every VM's start, under software emulation five times slower than
-//! elsewhere, so only what is needed is done, in this order: the modules the host packed (in the order
-//! it packed them), the host's file tree read-only with a writable layer in memory on top, the usual
-//! kernel file systems, then the channel's ports. A failure does not end the boot when the channel can
-//! still be served: the host is then told the reason in its own words instead of a silence.
+//! Every step delays every VM's start, five times longer under software emulation, so only necessary ones are done.
+//! In this order: the modules packed by the host (in the packed order), the host's file tree read-only with a
+//! writable layer in memory on top, the usual kernel file systems, the channel's ports. A failure does not end the
+//! boot if the channel can still be served: the host then gets the reason instead of a timeout.
 
 use std::fs::{self, File};
 use std::io;
@@ -21,7 +20,7 @@ use crate::serve;
 
 /// How long the channel's ports may take to appear after their driver was loaded.
 const PORTS_APPEAR: Duration = Duration::from_secs(10);
-/// What the host packed: files named so that their order is the order to load them in.
+/// The modules packed by the host, named in load order.
 const MODULES: &str = "/modules";
 
 /// Why a step of the boot failed.
@@ -205,9 +204,9 @@ fn mount_share(transport: &Transport, share: &Share, target: &str) -> Result<(),
     })
 }
 
-/// What programs expect to find mounted. An image or a kernel without one of these still boots. The BPF
-/// file system is not among them: at its first mount the kernel runs the image's `modprobe`, which takes
-/// a tenth of the whole boot; who pins BPF objects mounts it.
+/// Mounts the file systems that programs expect. An image or a kernel without one of these still boots. The BPF
+/// file system is left out: its first mount makes the kernel run the image's `modprobe`, a tenth of the whole
+/// boot. Programs that pin BPF objects mount it.
 fn mount_rest() {
     let none = MountFlags::empty();
     let mounts = [

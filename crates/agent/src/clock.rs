@@ -1,7 +1,7 @@
 //! The guest's end of the clock exchange: a page of memory shared with the host through QEMU's
-//! `ivshmem-plain` device. Both sides spin on it, so a question and its answer cost two cache-line
-//! transfers and one clock read, with no interrupt, no exit and no scheduler in between; half of the
-//! shortest round trip bounds the error of the offset found.
+//! `ivshmem-plain` device. Both sides spin on it, so a round trip costs two cache-line transfers and
+//! one clock read, without interrupt, VM exit or scheduler. Half of the shortest round trip bounds the error of
+//! the measured offset.
 
 use std::fs::{self, File};
 use std::io;
@@ -16,7 +16,7 @@ use crate::os::SharedPage;
 use crate::serve::monotonic_ns;
 
 /// Spins without a new question before the host is taken for dead: a few seconds.
-const PATIENCE_ROUNDS: u64 = 2_000_000_000;
+const TIMEOUT_ROUNDS: u64 = 2_000_000_000;
 
 /// Answers the host's questions until it says stop.
 pub fn answer() -> Result<(), String> {
@@ -30,7 +30,7 @@ pub fn answer() -> Result<(), String> {
     let mut last = page.word(QUESTION).load(Ordering::Acquire);
     page.word(READY).store(READY_VALUE, Ordering::Release);
     loop {
-        let Some(question) = page.wait_change(QUESTION, last, PATIENCE_ROUNDS) else {
+        let Some(question) = page.wait_change(QUESTION, last, TIMEOUT_ROUNDS) else {
             return Err("clock-sync: the host stopped asking".into());
         };
         if question == STOP {

@@ -44,7 +44,7 @@ const PROGRAMS: [&str; 10] = [
 ];
 /// The loader's list of libraries.
 const LIBRARIES: &str = "/etc/ld.so.cache";
-/// Devices that belong to nobody.
+/// Devices without state that a process could share.
 const DEVICES: [&str; 3] = ["/dev/null", "/dev/zero", "/dev/urandom"];
 /// Where the empty directories and files are that cover others, in the place.
 const EMPTY: &str = "empty";
@@ -55,7 +55,6 @@ pub enum Error {
     /// The words make no sense.
     #[error("confine: {0}")]
     Usage(String),
-    /// The kernel refused.
     #[error("confine: cannot {action} {object}: {source}")]
     Step {
         action: &'static str,
@@ -76,7 +75,7 @@ fn step<T, E: Into<io::Error>>(
     })
 }
 
-/// What appears in the place, and how. Paths inside begin at its root.
+/// A path that appears in the confined root. Paths inside begin at that root.
 enum Item {
     /// A file or socket, read-only. One that its user could not read is copied.
     File(PathBuf, PathBuf),
@@ -154,7 +153,7 @@ impl Place {
         Ok(place)
     }
 
-    /// What is at this path inside, while the place is being made.
+    /// The location of a path inside, while the root is being built.
     fn at(&self, inside: &Path) -> PathBuf {
         self.root.join(inside.strip_prefix("/").unwrap_or(inside))
     }

@@ -4,9 +4,7 @@
 /// How the guest's file trees arrive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Transport {
-    /// A 9p export.
     NineP,
-    /// A virtiofs export.
     VirtioFs,
 }
 
@@ -21,7 +19,7 @@ pub struct Share {
     pub writable: bool,
 }
 
-/// What the host asked for.
+/// The host's parameters on the kernel command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parameters {
     /// `latlab.name=`: the host name.
@@ -88,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_hosts_words_are_understood_among_the_kernels() {
+    fn the_hosts_parameters_are_read_among_the_kernels() {
         let line = "console=ttyS0 latlab.name=third latlab.fs=virtiofs latlab.ports=8 quiet \
                     latlab.share=s0:rw:/mnt/a:b latlab.probe";
         let found = Parameters::parse(line).unwrap();

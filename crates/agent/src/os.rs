@@ -1,4 +1,4 @@
-//! What neither std nor rustix offers safely: learning of ended children through a file descriptor, children that end
+//! System calls that neither std nor rustix offers safely: learning of ended children through a file descriptor, children that end
 //! with this process, atomic access to memory shared with the host, new namespaces, and restricted mounts. All `unsafe`
 //! of the agent is here.
 
@@ -56,7 +56,7 @@ pub fn signals(numbers: &[libc::c_int]) -> io::Result<OwnedFd> {
 /// if there is no other process.
 pub fn signal_all(number: libc::c_int) -> bool {
     // SAFETY: kill has no memory effects. Used as the first process of a container only, which sees
-    // the container's processes and nobody else's.
+    // only the container's processes.
     unsafe { libc::kill(-1, number) == 0 }
 }
 

@@ -1,8 +1,7 @@
-//! A container's first process: says that it runs, collects orphans, and passes the end on.
+//! A container's first process: reports that it runs, reaps orphans, and forwards termination signals.
 //!
-//! It does nothing else, and sleeps unless a child ends, because it lives on the measured
-//! processors. It is the container's own copy of nothing: no shell, no library of the image is
-//! needed, so any directory can be a container's root.
+//! The process sleeps unless a child ends, because it runs on the measured CPUs. It needs no shell and no library of the
+//! image, so any directory can be a container's root.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -20,12 +19,12 @@ const READY_FD: i32 = 3;
 /// The descriptor that the host's seccomp filter for the container is read from, where there is one.
 const FILTER_FD: i32 = 4;
 
-/// What to do on a kernel that has none.
+/// The hint on a kernel without seccomp.
 const WITHOUT: &str = "`security: {seccomp: unconfined}` does without";
 
-/// While ending: between two looks whether everybody is gone. Processes started from outside of
-/// the container are nobody's children in it, so their end cannot be waited for.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
+/// Interval of the check for remaining processes while ending. Processes started from outside of the container have
+/// no parent in it, so their end cannot be waited for.
+const CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Runs until SIGTERM; then asks every process of the container to end, and returns when none is
 /// left. The kernel ends those that do not, when this process is killed.
@@ -43,14 +42,14 @@ pub fn run() -> Result<(), String> {
     }
     let signals = os::signals(&[libc::SIGCHLD, libc::SIGTERM]);
     let signals = signals.map_err(|e| format!("cannot receive signals: {e}"))?;
-    // Without somebody who waits, for example when run by hand, there is nobody to tell.
+    // Without a waiting parent, for example when run by hand, there is no descriptor.
     if let Ok(ready) = os::inherited(READY_FD) {
         rustix::io::write(&ready, b"1").map_err(|e| format!("cannot report to the host: {e}"))?;
     }
     let mut ending = false;
     loop {
         let timeout = ending
-            .then(|| Timespec::try_from(LOOK_AGAIN))
+            .then(|| Timespec::try_from(CHECK_INTERVAL))
             .and_then(Result::ok);
         let mut readable = [PollFd::new(&signals, PollFlags::IN)];
         match poll(&mut readable, timeout.as_ref()) {
@@ -62,15 +61,14 @@ pub fn run() -> Result<(), String> {
             os::signal_all(libc::SIGTERM);
         }
         while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
-        if ending && !anybody_lives() {
+        if ending && !others_run() {
             return Ok(());
         }
     }
 }
 
-/// Whether a process other than this one runs. One that ended and waits to be collected, by somebody
-/// outside, does not.
-fn anybody_lives() -> bool {
+/// Whether a process other than this one runs. A zombie that its parent outside has yet to reap does not count.
+fn others_run() -> bool {
     let Ok(entries) = std::fs::read_dir("/proc") else {
         return os::signal_all(0);
     };

@@ -18,14 +18,13 @@ const OUT_LIMIT_BYTES: usize = 128 * 1024;
 /// How much is read from the client in one turn.
 const READ_BYTES: usize = 64 * 1024;
 
-/// What became of a read.
+/// The result of a read.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Input {
     /// Bytes came and are in the decoder.
     Some,
     /// Nothing for now; the poller will tell.
     None,
-    /// The client is gone.
     Ended,
 }
 
@@ -34,16 +33,13 @@ pub struct Port {
     fd: OwnedFd,
     /// Whether the poller announced something that has not been read yet.
     pub readable: bool,
-    /// Messages received.
     pub inbox: Decoder,
-    /// Messages to send.
     pub outbox: Outbox,
     /// The answer to a greeting is in the outbox, not yet wholly sent.
     answering: bool,
 }
 
 impl Port {
-    /// Wraps a non-blocking descriptor.
     pub fn new(fd: OwnedFd) -> Self {
         Self {
             fd,
@@ -123,7 +119,6 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// Queues a message.
     pub fn push(&mut self, message: &Message) -> io::Result<()> {
         let mut frame = Vec::new();
         encode(message, &mut frame).map_err(io::Error::other)?;

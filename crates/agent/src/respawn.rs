@@ -45,13 +45,14 @@ pub fn run(directory: &str, most: &str, program: &str, arguments: &[&str]) -> Re
         recent.push_back(now);
         recent.retain(|then| now.duration_since(*then) < WINDOW);
         let is_over = recent.len() > MAX_RESTARTS;
-        let outcome = match is_over {
-            true => "stays down: it ended too often within a minute",
-            false => "was started again",
+        let outcome = if is_over {
+            "stays down: it ended too often within a minute"
+        } else {
+            "was started again"
         };
         let said = format!("it ended by itself ({}) and {outcome}", reason(status));
         let count = restarts - u64::from(is_over);
-        // Told as far as there is room on the disk.
+        // Lost if the disk is full.
         let _ = log.write(format!("latlab-agent: {said}\n").as_bytes());
         let _ = fs::write(directory.join("restarts"), format!("{count} {said}\n"));
         if is_over {
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_dies_is_started_again_but_not_for_ever() {
+    fn a_dying_daemon_is_restarted_a_limited_number_of_times() {
         let directory = place("dies");
         let script = format!(
             "echo begun >> {}/begun; echo dying >&2; kill -9 $$",
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_in_order_or_cannot_begin_is_left_and_its_words_are_bounded() {
+    fn an_orderly_exit_or_failed_start_is_not_restarted() {
         let directory = place("ends");
         shell(&directory, "head -c 300000 /dev/zero >&2").unwrap();
         for name in ["log", "log.old"] {

@@ -27,7 +27,7 @@ use crate::session::{Session, Turn, start_detached};
 const LISTENER: u64 = u64::MAX;
 const OTHER: u64 = u64::MAX - 1;
 
-/// What to do when a port's client is gone.
+/// The policy for a port whose client is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Clients {
     /// Wait for the next on the same port (virtio-serial).
@@ -38,7 +38,6 @@ enum Clients {
     One,
 }
 
-/// The server's state.
 pub struct Server {
     poller: OwnedFd,
     signals: OwnedFd,
@@ -376,7 +375,7 @@ impl Server {
 
     fn end_session(&mut self, key: (u64, u32)) {
         if let Some(session) = self.sessions.remove(&key) {
-            // It may have ended by itself just now; it will be reaped either way.
+            // The process may have just ended; it is reaped either way.
             let _ = session.signal(Signal::KILL);
         }
     }

@@ -58,7 +58,7 @@ struct Output {
     credit: u32,
 }
 
-/// What a turn of work on a session came to.
+/// The result of a turn of work on a session.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Turn {
     /// Nothing to do until something happens.
@@ -69,7 +69,7 @@ pub enum Turn {
     Over,
 }
 
-/// Starts a process nobody waits for; returns when it runs.
+/// Starts a detached process; returns when it runs.
 pub fn start_detached(exec: &Exec) -> Result<(), StartError> {
     let mut command = command(exec)?;
     command
@@ -127,7 +127,6 @@ impl Session {
         self.pid
     }
 
-    /// The pipes to watch.
     pub fn pipes(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let outputs = self
             .outputs
@@ -150,7 +149,6 @@ impl Session {
         self.input.ended = true;
     }
 
-    /// The client consumed output.
     pub fn add_credit(&mut self, stream: Stream, bytes: u32) {
         if let Some(output) = self
             .outputs
@@ -170,7 +168,6 @@ impl Session {
         }
     }
 
-    /// The process was reaped.
     pub fn set_status(&mut self, status: ExitStatus) {
         self.status = Some(status);
     }
@@ -186,7 +183,7 @@ impl Session {
                 OutputTurn::Empty => {}
             }
         }
-        // Output that other processes, holding the pipes, write after this one's end is nobody's.
+        // Output that other holders of the pipes write after this process's end is discarded.
         let (true, Some(status)) = (drained, self.status) else {
             return Ok(if progress { Turn::Progress } else { Turn::Idle });
         };
@@ -225,7 +222,7 @@ impl Input {
             }
         }
         if self.pipe.is_none() {
-            // What nobody will read counts as consumed, or the client would wait for credit for ever.
+            // Input that will never be read counts as consumed, or the client would wait for credit for ever.
             progress |= !self.waiting.is_empty();
             self.consumed += self.waiting.len() as u32;
             self.waiting.clear();
@@ -301,7 +298,7 @@ fn command(exec: &Exec) -> Result<Command, StartError> {
         });
     }
     let mut command = if exec.uid.is_none() && within::is_there() {
-        // Where a tuned guest keeps processors quiet, they are for what is started from outside.
+        // The quiet CPUs of a tuned guest are for commands that the host starts.
         let mut own = Command::new("/proc/self/exe");
         own.arg0("latlab-agent").args(["within", program]);
         own

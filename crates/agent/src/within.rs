@@ -1,11 +1,11 @@
-//! Runs commands on the quiet processors of a tuned guest: in the control group that the tuning made a
-//! partition of. The agent itself stays outside, on the processors that do everything else.
+//! Runs commands on the quiet CPUs of a tuned guest: in the cgroup that tuning made a partition. The agent itself
+//! stays outside, on the housekeeping CPUs.
 //!
-//! Only where the guest is tuned from outside: a group of that name in another guest is of labs that somebody
-//! deployed in it, and a process in it would keep groups from being made below it.
+//! Only in a guest that the host tuned: in another guest a cgroup of that name belongs to labs deployed inside it,
+//! and a process in it would prevent child cgroups.
 //!
-//! It enters the group itself before it becomes the command, so that nothing of the command ever ran
-//! elsewhere, and it can be pinned there at once.
+//! The new process enters the cgroup before it executes the command, so that no part of the command runs elsewhere
+//! and it can be pinned at once.
 
 use std::fs;
 use std::os::unix::process::CommandExt;

@@ -12,7 +12,7 @@ use latlab_wire::channel::{
     WINDOW_BYTES, encode,
 };
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// An agent serving a socket of its own, ended with the test.
 struct Agent {
@@ -29,7 +29,7 @@ impl Agent {
             .spawn()
             .unwrap();
         let agent = Self { process, path };
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         // The socket has a name a moment before it listens.
         while UnixStream::connect(&agent.path).is_err() {
             assert!(Instant::now() < deadline, "the agent makes no socket");
@@ -43,7 +43,7 @@ impl Agent {
     }
 
     fn channel(&self) -> Channel {
-        Channel::on_stream(self.connect(), PATIENCE).unwrap()
+        Channel::on_stream(self.connect(), TIMEOUT).unwrap()
     }
 }
 
@@ -65,7 +65,7 @@ fn shell(line: &str) -> Exec {
 }
 
 fn run(channel: &Channel, line: &str) -> Finished {
-    channel.run(shell(line), b"", PATIENCE).unwrap()
+    channel.run(shell(line), b"", TIMEOUT).unwrap()
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn a_process_gets_its_input_and_gives_its_output_and_status() {
         argv: vec!["cat".into()],
         ..Exec::default()
     };
-    let finished = channel.run(cat, &input, PATIENCE).unwrap();
+    let finished = channel.run(cat, &input, TIMEOUT).unwrap();
     assert_eq!(finished.status, ExitStatus::Code(0));
     assert!(
         finished.stdout == input,
@@ -94,10 +94,10 @@ fn a_process_gets_its_input_and_gives_its_output_and_status() {
 }
 
 #[test]
-fn what_cannot_be_started_says_why() {
+fn a_failed_start_gives_the_reason() {
     let agent = Agent::start("refused");
     let channel = agent.channel();
-    let refused = |exec: Exec| match channel.run(exec, b"", PATIENCE) {
+    let refused = |exec: Exec| match channel.run(exec, b"", TIMEOUT) {
         Err(Error::Refused { errno, message }) => (errno, message),
         other => panic!("{other:?}"),
     };
@@ -138,7 +138,7 @@ fn what_cannot_be_started_says_why() {
     assert!(message.starts_with("run an empty command"), "{message}");
     let long = shell(&"x".repeat(MAX_PAYLOAD));
     assert!(matches!(
-        channel.run(long, b"", PATIENCE),
+        channel.run(long, b"", TIMEOUT),
         Err(Error::TooLong(_))
     ));
     assert_eq!(run(&channel, "true").status, ExitStatus::Code(0));
@@ -159,9 +159,9 @@ fn a_signal_reaches_the_whole_group() {
         .read_exact(&mut ready)
         .unwrap();
     session.signal(15).unwrap();
-    assert_eq!(session.wait_for(PATIENCE).unwrap(), ExitStatus::Signal(15));
+    assert_eq!(session.wait_for(TIMEOUT).unwrap(), ExitStatus::Signal(15));
     let mut rest = Vec::new();
-    // Ends only when nobody holds the pipe any more, or the session is over.
+    // Ends only when the last holder of the pipe is gone, or the session is over.
     session
         .stdout
         .take()
@@ -181,7 +181,7 @@ fn a_daemon_that_keeps_the_pipes_does_not_keep_the_session() {
 }
 
 #[test]
-fn a_session_nobody_reads_stops_itself_and_no_other() {
+fn an_unread_session_blocks_only_itself() {
     let agent = Agent::start("window");
     let channel = agent.channel();
     let line = "head -c 5000000 /dev/zero; echo end >&2";
@@ -206,19 +206,19 @@ fn a_session_nobody_reads_stops_itself_and_no_other() {
 }
 
 #[test]
-fn input_nobody_reads_ends_with_the_process() {
+fn unread_input_ends_with_the_process() {
     let agent = Agent::start("input");
     let channel = agent.channel();
     let finished = channel
-        .run(shell("exit 3"), &vec![1; 2_000_000], PATIENCE)
+        .run(shell("exit 3"), &vec![1; 2_000_000], TIMEOUT)
         .unwrap();
     assert_eq!(finished.status, ExitStatus::Code(3));
-    let finished = channel.run(shell("exec <&-; sleep 0.2"), &vec![1; 2_000_000], PATIENCE);
+    let finished = channel.run(shell("exec <&-; sleep 0.2"), &vec![1; 2_000_000], TIMEOUT);
     assert_eq!(finished.unwrap().status, ExitStatus::Code(0));
 }
 
 #[test]
-fn what_a_client_started_ends_with_it_and_detached_processes_do_not() {
+fn sessions_end_with_their_client_but_detached_processes_do_not() {
     let agent = Agent::start("vanish");
     let (first, second) = (agent.channel(), agent.channel());
     let mut session = first.exec(shell("echo $$; exec sleep 1000")).unwrap();
@@ -235,10 +235,10 @@ fn what_a_client_started_ends_with_it_and_detached_processes_do_not() {
     ));
     detached.detach = true;
     assert_eq!(
-        first.run(detached, b"", PATIENCE).unwrap().status,
+        first.run(detached, b"", TIMEOUT).unwrap().status,
         ExitStatus::Code(0)
     );
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !mark.exists() {
         assert!(
             Instant::now() < deadline,
@@ -262,7 +262,7 @@ fn what_a_client_started_ends_with_it_and_detached_processes_do_not() {
 }
 
 #[test]
-fn files_are_moved_whole_or_not_at_all() {
+fn files_are_replaced_atomically() {
     let agent = Agent::start("files");
     let channel = agent.channel();
     let path = std::env::temp_dir().join(format!("latlab-files-{}/deep/file", std::process::id()));
@@ -324,7 +324,7 @@ impl Raw {
 
 fn raw(agent: &Agent) -> Raw {
     let stream = agent.connect();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     Raw {
         stream,
         decoder: Decoder::default(),
@@ -438,7 +438,7 @@ fn unlimited_credit_is_never_used_up() {
 fn power_off_ends_a_served_socket() {
     let mut agent = Agent::start("off");
     agent.channel().power_off().unwrap();
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while agent.process.try_wait().unwrap().is_none() {
         assert!(Instant::now() < deadline, "the agent serves on");
         std::thread::sleep(Duration::from_millis(2));

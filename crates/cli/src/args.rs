@@ -1,5 +1,4 @@
-//! What can be typed. The texts teach: each verb says what it does, what it needs, and shows a line
-//! to copy.
+//! The command line. Each verb's help states what it does and what it needs, with an example to copy.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -7,17 +6,18 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::doctor::DoctorArgs;
-use crate::tune::Tune;
+use crate::format::Format;
+use crate::tune::args::Tune;
 
 const ENVIRONMENT: &str = "\
 Environment:
   LATLAB_STATE_DIR, LATLAB_RUN_DIR, LATLAB_CACHE_DIR
-                       other places than /var/lib/latlab, /run/latlab and /var/cache/latlab
+                       instead of /var/lib/latlab, /run/latlab and /var/cache/latlab
   LATLAB_PROFILE_DIR   where `tune` looks for profiles by name [/etc/latlab/profiles]
-  LATLAB_AGENT         latlab-agent, where it is not beside latlab
-  LATLAB_OVERLAY       latlab-overlay, where it is not beside latlab
+  LATLAB_AGENT         path of latlab-agent, if it is not beside latlab
+  LATLAB_OVERLAY       path of latlab-overlay, if it is not beside latlab
   LATLAB_BOOT_TIMEOUT  seconds a guest may take to boot [120]
-  LATLAB_RUNS          where `run` makes its directories [runs]";
+  LATLAB_RUNS          where `run` creates its directories [runs]";
 
 /// Build a network of processes, containers and VMs, time every packet, compare honestly.
 #[derive(Debug, Parser)]
@@ -35,38 +35,38 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Say what this machine offers, what is missing, what that costs, and how to get it.
+    /// Show what this machine offers, what is missing, its cost and its remedy.
     Doctor(DoctorArgs),
-    /// Check a lab or a study and say every mistake with line, column and hint; change nothing.
+    /// Check a lab or a study and list every mistake with line, column and hint; change nothing.
     Validate(Validate),
     /// Draw a lab's nodes and links in the terminal, as Mermaid or as SVG.
     Graph(Graph),
-    /// Say which processors and memory everything of a lab would use, and why; change nothing.
+    /// Show which CPUs and memory each part of a lab would use, and why; change nothing.
     Place(Place),
-    /// Bring a lab up (needs root).
+    /// Deploy a lab (needs root).
     Deploy(Deploy),
     /// List the nodes of deployed labs.
     Inspect(Inspect),
     /// Run a command inside a node, whatever its kind (needs root).
     Exec(Exec),
-    /// Take labs down; needs neither their files nor that they are whole (needs root).
+    /// Destroy labs, including partially deployed ones; lab files are not needed (needs root).
     Destroy(Destroy),
     /// Run a study: deploy, measure, write the run directory and its report (needs root).
     Run(Run),
     /// Summarise a run directory: a table here, and report.html beside the data.
     Report(Report),
-    /// Say what each of a run's slowest packets waited for, and who owns the tail.
+    /// Show what each of a run's slowest packets waited for, and what causes the tail.
     Explain(Explain),
     /// Compare two runs of the same study cell by cell.
     Compare(Compare),
-    /// Quiet this machine, see what is in force, and put it back.
+    /// Quiet this machine, show what is in force, and restore it.
     #[command(subcommand)]
     Tune(Tune),
-    /// Say what interrupts this machine's processors, by cause (needs root).
+    /// Measure what interrupts this machine's CPUs, by cause (needs root).
     Noise(Noise),
-    /// Speak with an overlay's daemon: see and change its networks, interfaces, links and routes.
+    /// Query or reconfigure an overlay daemon: its networks, interfaces, links and routes.
     Overlay(Overlay),
-    /// Carry frames between two interfaces: a device under test by hand (needs root).
+    /// Forward frames between two interfaces: a device under test by hand (needs root).
     Forward(Forward),
     /// List the studies that come with latlab, or print one.
     Studies(Studies),
@@ -74,23 +74,12 @@ pub enum Verb {
     Schema(Schema),
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// For people.
-    #[default]
-    Table,
-    /// For programs.
-    Json,
-    /// For spreadsheets.
-    Csv,
-}
-
 #[derive(Debug, Args)]
 pub struct Validate {
     /// Files to check: labs, or studies (which have `measurements`).
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
-    /// Plan for the machine described here (made by `latlab doctor --format json`), not this one.
+    /// Plan for the machine described here (by `latlab doctor --format json`), not this one.
     #[arg(long, value_name = "FILE")]
     pub facts: Option<PathBuf>,
     /// Print the diagnostics, or the plan when there are none, as JSON.
@@ -105,7 +94,7 @@ pub enum Drawing {
     Terminal,
     /// For Markdown.
     Mermaid,
-    /// A picture.
+    /// An image.
     Svg,
 }
 
@@ -113,7 +102,7 @@ pub enum Drawing {
 pub struct Graph {
     /// The lab's file, or the name of a deployed lab.
     pub lab: String,
-    /// How to draw it.
+    /// Output format.
     #[arg(long, value_enum, default_value_t)]
     pub format: Drawing,
 }
@@ -125,15 +114,15 @@ Examples:
   latlab doctor --format json > machine.json    (on the machine in question)
   latlab place labs/isolated.yaml --facts machine.json --format json
 
-A node asks with `cpus: 3, isolate: true` for cores of its own, and with `tuning: isolated` for a share
-of cores that the host is kept off. Needs no root.")]
+With `cpus: 3, isolate: true` a node asks for dedicated cores, and with `tuning: isolated` for a share of
+cores that the host does not use. Needs no root.")]
 pub struct Place {
     /// The lab's file.
     pub lab: PathBuf,
-    /// Place it on the machine described here (made by `latlab doctor --format json`), not this one.
+    /// Place it on the machine described here (by `latlab doctor --format json`), not this one.
     #[arg(long, value_name = "FILE")]
     pub facts: Option<PathBuf>,
-    /// How to print it.
+    /// Output format.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }
@@ -142,28 +131,28 @@ pub struct Place {
 pub struct Deploy {
     /// The lab's file.
     pub lab: PathBuf,
-    /// If something fails, leave what is up for inspection instead of taking it down.
+    /// If something fails, leave the nodes up for inspection instead of destroying them.
     #[arg(long)]
     pub keep: bool,
-    /// Start at most this many nodes at once [default: one a processor].
+    /// Start at most this many nodes at once [default: one per CPU].
     #[arg(long, value_name = "N")]
     pub workers: Option<usize>,
-    /// How to print the deployed nodes.
+    /// Output format of the deployed nodes.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
     /// Leave out all tuning and isolation that the lab asks for.
     #[arg(long)]
     pub no_isolation: bool,
-    /// Only show what would be made.
+    /// Only show what would be created.
     #[arg(long)]
     pub dry_run: bool,
 }
 
 #[derive(Debug, Args)]
 pub struct Inspect {
-    /// Name of a lab; all labs when not given.
+    /// Name of a lab [default: all labs].
     pub lab: Option<String>,
-    /// How to print it.
+    /// Output format.
     #[arg(long, short, value_enum, default_value_t)]
     pub format: Format,
 }
@@ -191,10 +180,10 @@ pub struct Destroy {
     /// Names of labs.
     #[arg(required_unless_present = "all", conflicts_with = "all")]
     pub labs: Vec<String>,
-    /// Every lab of this machine, also half-made ones.
+    /// Every lab of this machine, including partially deployed ones.
     #[arg(long, short)]
     pub all: bool,
-    /// Do not ask.
+    /// Skip confirmation.
     #[arg(long, short)]
     pub yes: bool,
 }
@@ -206,22 +195,22 @@ pub struct Destroy {
 pub struct Run {
     /// A study's file, or the name of one that comes with latlab (see `latlab studies`).
     pub study: String,
-    /// Directory in which the run's own directory is made.
+    /// Directory in which the run's own directory is created.
     #[arg(long, default_value = "runs", env = "LATLAB_RUNS", value_name = "DIR")]
     pub runs: PathBuf,
-    /// Replicates instead of the study's own number.
+    /// Number of replicates, instead of the study's.
     #[arg(long, value_name = "N")]
     pub replicates: Option<u32>,
-    /// Seed instead of the study's own.
+    /// Seed, instead of the study's.
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
     /// If a trial fails, stop and leave its lab up for inspection.
     #[arg(long)]
     pub keep: bool,
-    /// How to print the summary.
+    /// Output format of the summary.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
-    /// Leave out all tuning and isolation that the labs ask for: what were they worth?
+    /// Leave out all tuning and isolation that the labs ask for, to measure their effect.
     #[arg(long)]
     pub no_isolation: bool,
     /// Only show the trials in their order.
@@ -233,7 +222,7 @@ pub struct Run {
 pub struct Report {
     /// The run directory.
     pub run: PathBuf,
-    /// How to print the summary.
+    /// Output format of the summary.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
     /// Do not write summary.json, latency.hlog and report.html; only print.
@@ -263,10 +252,10 @@ pub struct Explain {
     /// How many of the slowest packets to show one by one.
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub worst: usize,
-    /// How to print it; csv has one line a packet.
+    /// Output format; csv has one line per packet.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
-    /// Also write a timeline of the slowest packets and the processors, for Perfetto.
+    /// Also write a timeline of the slowest packets and the CPUs, for Perfetto.
     #[arg(long, value_name = "FILE")]
     pub perfetto: Option<PathBuf>,
     /// Also write the slowest packets at both taps, with their causes as comments.
@@ -280,34 +269,33 @@ Examples:
   latlab noise --duration 10s
   latlab noise --cpus 2-3 --threshold 500 --format json
 
-A thread on each processor does nothing but read its clock; every step longer than the threshold is an
-interruption, and the flight recorder says whose. It takes these processors from everything else meanwhile.
-One of which it knows nothing is unexplained; if it comes back at the same time of every period, it is the
-hypervisor's or the firmware's own timer.
-Without BPF the interruptions are counted and their causes are not known.")]
+A thread on each CPU reads its clock in a loop; every gap longer than the threshold is an interruption, and
+the flight recorder names its cause. The CPUs are not available to other programs meanwhile. A gap without a
+recorded cause is unexplained; if it recurs with a fixed period, it is a timer of the hypervisor or firmware.
+Without BPF the interruptions are counted and their causes are unknown.")]
 pub struct Noise {
-    /// Processors, as the kernel lists them [default: all].
+    /// CPU list, e.g. 0-3,8 [default: all].
     #[arg(long, value_name = "LIST")]
     pub cpus: Option<String>,
-    /// How long.
+    /// Duration of the measurement.
     #[arg(long, value_name = "TIME", default_value = "5s")]
     pub duration: String,
-    /// Steps of the clock that are longer are interruptions, in ns.
+    /// Report gaps longer than this (ns).
     #[arg(long, value_name = "NS", default_value_t = 1000)]
     pub threshold: u64,
-    /// How to print it.
+    /// Output format.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum ForwardBy {
-    /// Packet sockets: two system calls a frame, works on every interface.
+    /// Packet sockets: two system calls per frame, works on every interface.
     #[default]
     AfPacket,
-    /// AF_XDP: frames in memory shared with the kernel, taken before its own network sees them.
+    /// AF_XDP: frames in memory shared with the kernel, taken before its network stack.
     AfXdp,
-    /// An XDP program in the kernel that sends each frame on where it comes in.
+    /// An XDP program in the kernel that redirects each frame at the driver.
     Xdp,
 }
 
@@ -315,19 +303,19 @@ pub enum ForwardBy {
 #[command(after_help = "\
 Examples:
   latlab forward eth1 eth2
-  latlab forward eth1 eth2 --by af-xdp --cpu 3            (polls: processor 3 is its own)
-  latlab forward eth1 eth2 --by af-packet --block         (sleeps while nothing comes)
+  latlab forward eth1 eth2 --by af-xdp --cpu 3            (polls: it occupies CPU 3)
+  latlab forward eth1 eth2 --by af-packet --block         (sleeps while no frame arrives)
   ip netns exec middle latlab forward in out --by xdp --duration 10s
 
-It joins two interfaces of this network namespace like a cable with a processor in it: every frame that comes
-in at one leaves at the other, whoever it is for, and the kernel's own network does not get it (af-packet: it
-gets a copy as well, so give the interfaces no addresses). It stands in the middle of `latlab run forwarder`,
-where taps time it from outside; in a lab's measurement it is `device: af-packet`, `af-xdp` or `xdp`.
+It joins two interfaces of this network namespace: every frame received on one leaves at the other, whatever
+its destination, and bypasses the kernel's network stack. With af-packet the stack gets a copy as well, so give
+the interfaces no addresses. It is the device under test of `latlab run forwarder`, timed by taps from outside;
+in a lab's measurement it is `device: af-packet`, `af-xdp` or `xdp`.
 
-Polling (the default) takes a whole processor and has no wake-up in its latency; --block is interrupt-driven.
-AF_XDP loses what a sender leaves to its card: on veth, `ethtool -K IF tx off` at both far ends lets TCP and
-UDP of ordinary sockets through; ARP, ICMP and latlab's own generator need nothing. XDP programs go with the
-process, however it ends.")]
+Polling (the default) occupies a whole CPU and has no wake-up in its latency; --block is interrupt-driven.
+AF_XDP loses checksum and segmentation offloads of the sender: on veth, `ethtool -K IF tx off` at both far ends
+lets TCP and UDP of ordinary sockets through; ARP, ICMP and latlab's own generator need no change. XDP programs
+are removed with the process, however it ends.")]
 pub struct Forward {
     /// One interface.
     #[arg(value_name = "INTERFACE")]
@@ -335,16 +323,16 @@ pub struct Forward {
     /// The other.
     #[arg(value_name = "INTERFACE")]
     pub second: String,
-    /// What carries the frames.
+    /// Forwarding method.
     #[arg(long, value_enum, default_value_t)]
     pub by: ForwardBy,
-    /// Sleep until something comes instead of asking again and again.
+    /// Sleep until a frame arrives instead of polling.
     #[arg(long)]
     pub block: bool,
-    /// Run on these processors, as the kernel lists them.
+    /// Run on these CPUs, e.g. 3 or 2-3.
     #[arg(long, value_name = "LIST")]
     pub cpu: Option<String>,
-    /// End after this time [default: at Ctrl-C].
+    /// Stop after this time [default: at Ctrl-C].
     #[arg(long, value_name = "TIME")]
     pub duration: Option<String>,
 }
@@ -355,7 +343,7 @@ pub struct Compare {
     pub before: PathBuf,
     /// The run to judge.
     pub after: PathBuf,
-    /// How to print it.
+    /// Output format.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
     /// Compare even if the machines differ.
@@ -379,14 +367,14 @@ pub enum Document {
 
 #[derive(Debug, Args)]
 pub struct Schema {
-    /// Which document.
+    /// Document to print the schema of.
     #[arg(value_enum)]
     pub document: Document,
 }
 
-/// The overlay's daemon is `latlab-overlay`; a lab's `type: overlay` links run one each (or one for
-/// each end, when they have a `carrier`). What is said here is its control language: `help` prints
-/// all of it. Without a command, commands are read from the standard input, one a line.
+/// The daemon is `latlab-overlay`; each `type: overlay` link of a lab runs one (or one per end, with a `carrier`).
+/// Commands are in its control language, which `help` prints. Without a command, commands are read from the
+/// standard input, one per line.
 #[derive(Debug, Args)]
 #[command(after_help = OVERLAY_EXAMPLES)]
 pub struct Overlay {
@@ -410,7 +398,7 @@ pub struct Overlay {
     /// The certificate's private key (PEM).
     #[arg(long, value_name = "FILE", requires = "connect")]
     pub key: Option<PathBuf>,
-    /// Certificate of the authority that has signed the daemon's (PEM).
+    /// Certificate of the authority that signed the daemon's (PEM).
     #[arg(long, value_name = "FILE", requires = "connect")]
     pub authority: Option<PathBuf>,
     /// The command, in words.

@@ -5,16 +5,18 @@ use std::process::ExitCode;
 
 use latlab_report::{Analysis, analyse, compare};
 
-use crate::args::{Compare, Format};
+use crate::args::Compare;
 use crate::failure::{Failure, Hint, Outcome};
+use crate::format::Format;
 use crate::report::{look, open};
 
 pub fn run(args: &Compare) -> Outcome {
     let (before, after) = (read(&args.before)?, read(&args.after)?);
     let comparison = compare(&before, &after, args.force).map_err(|unlike| {
-        let hint = match unlike.forceable {
-            true => "`--force` compares them all the same",
-            false => "compare runs of the same study",
+        let hint = if unlike.forceable {
+            "`--force` compares them anyway"
+        } else {
+            "compare runs of the same study"
         };
         Failure::new(unlike, hint)
     })?;
@@ -31,5 +33,5 @@ pub fn run(args: &Compare) -> Outcome {
 }
 
 fn read(run: &Path) -> Result<Analysis, Failure> {
-    analyse(&open(run)?).hint("the run directory is not whole; was it copied completely?")
+    analyse(&open(run)?).hint("the run directory is incomplete; was it copied completely?")
 }

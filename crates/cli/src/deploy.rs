@@ -7,10 +7,9 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use latlab_host::dirs::Dirs;
 use latlab_host::lab::{self, Lab};
-use latlab_measure::error::one_line;
 
 use crate::args::Deploy;
-use crate::failure::{Failure, INTERRUPTED, Outcome, need_root};
+use crate::failure::{INTERRUPTED, Outcome, explain, need_root};
 use crate::files::{self, Machine, Source};
 use crate::{inspect, signals};
 
@@ -18,11 +17,8 @@ pub fn run(args: &Deploy) -> Outcome {
     let source = Source::read(&args.lab)?;
     source.must_be_study(false)?;
     if !args.dry_run {
-        // Before planning, because without root the machine seems to lack much that it has.
-        need_root(
-            "deploy",
-            "it makes network namespaces, links and control groups",
-        )?;
+        // Before planning, because without root many of the machine's capabilities seem missing.
+        need_root("deploy", "it creates network namespaces, links and cgroups")?;
     }
     let plan = match files::plan_lab(&source, Machine::Here, !args.no_isolation) {
         Ok(plan) => plan,
@@ -51,23 +47,19 @@ pub fn run(args: &Deploy) -> Outcome {
     let deployed = Lab::deploy(&dirs, &plan, &options);
     bar.finish_and_clear();
     let lab = deployed.map_err(|e| {
-        let mut failure = explain(&e);
+        let interrupted = matches!(e, lab::Error::Interrupted(_));
+        let mut failure = explain(e);
         if args.keep && lab::exists(&dirs, &plan.lab) {
             let lab = &plan.lab;
             failure = failure.kept(&format!(
-                "look inside with `latlab exec {lab} NODE -- sh` and into {}; then `latlab destroy {lab}`",
+                "inspect it with `latlab exec {lab} NODE -- sh` and in {}; then `latlab destroy {lab}`",
                 dirs.run(lab).join("nodes").display()
             ));
         }
-        failure.with_code(matches!(e, lab::Error::Interrupted(_)).then_some(INTERRUPTED))
+        failure.with_code(interrupted.then_some(INTERRUPTED))
     })?;
     inspect::print(&lab.rows(), args.format)?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// A failed lab operation with its hint.
-pub fn explain(error: &lab::Error) -> Failure {
-    Failure::new(one_line(error), error.hint())
 }
 
 fn spinner(nodes: usize) -> ProgressBar {

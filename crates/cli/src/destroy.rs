@@ -7,18 +7,18 @@ use latlab_host::dirs::Dirs;
 use latlab_host::lab;
 
 use crate::args::Destroy;
-use crate::deploy::explain;
-use crate::failure::{Failure, Outcome, need_root};
+use crate::failure::{Failure, Outcome, explain, need_root};
 
 pub fn run(args: &Destroy) -> Outcome {
     need_root(
         "destroy",
-        "it removes network namespaces, links and control groups",
+        "it removes network namespaces, links and cgroups",
     )?;
     let dirs = Dirs::from_env();
-    let names = match args.all {
-        true => lab::list(&dirs).map_err(|e| explain(&e))?,
-        false => args.labs.clone(),
+    let names = if args.all {
+        lab::list(&dirs).map_err(explain)?
+    } else {
+        args.labs.clone()
     };
     if args.all && names.is_empty() {
         println!("no labs are deployed");
@@ -28,7 +28,7 @@ pub fn run(args: &Destroy) -> Outcome {
         println!("nothing was removed");
         return Ok(ExitCode::SUCCESS);
     }
-    // One lab that resists must not keep the others.
+    // A failure of one lab must not prevent the removal of the others.
     let mut failures = Vec::new();
     for name in &names {
         match lab::destroy(&dirs, name) {
@@ -39,7 +39,7 @@ pub fn run(args: &Destroy) -> Outcome {
                 println!("removed lab `{name}`");
             }
             Ok(None) => println!("no lab `{name}` is deployed"),
-            Err(error) => failures.push(explain(&error)),
+            Err(error) => failures.push(explain(error)),
         }
     }
     let last = failures.pop();
@@ -52,7 +52,7 @@ pub fn run(args: &Destroy) -> Outcome {
 fn agreed(names: &[String]) -> Result<bool, Failure> {
     if !std::io::stdin().is_terminal() {
         let message = format!(
-            "`destroy --all` would remove {} and nobody can be asked",
+            "`destroy --all` would remove {} and there is no terminal for confirmation",
             names.join(", ")
         );
         return Err(Failure::new(message, "add -y"));

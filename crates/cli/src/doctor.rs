@@ -19,7 +19,6 @@ use latlab_model::units::Bytes;
 
 use crate::failure::Outcome;
 
-/// Widest line for people.
 const WIDTH: usize = 100;
 
 #[derive(Debug, Args)]
@@ -29,10 +28,10 @@ const WIDTH: usize = 100;
 
 Exit code: 0 if native, container and vm nodes can all run here, 1 if not.")]
 pub struct DoctorArgs {
-    /// How to print it.
+    /// Output format.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-    /// Prove again what was proven before and kept: KVM, which takes seconds, and tools' versions.
+    /// Repeat the cached checks: KVM, which takes seconds, and tools' versions.
     #[arg(long)]
     refresh: bool,
 }
@@ -46,7 +45,6 @@ enum Format {
     Json,
 }
 
-/// Reads the machine and prints it.
 pub fn run(args: &DoctorArgs) -> Outcome {
     let mut options = ReadOptions::everything();
     options.refresh = args.refresh;
@@ -66,7 +64,6 @@ pub fn run(args: &DoctorArgs) -> Outcome {
     Ok(ExitCode::from(if ready { 0 } else { 1 }))
 }
 
-/// Everything for people.
 fn render(facts: &Facts, colours: bool) -> String {
     let mut page = Page {
         text: String::new(),
@@ -109,9 +106,10 @@ struct Page {
 
 impl Page {
     fn painted(&self, text: &str, colour: Colour) -> String {
-        match self.colours {
-            true => format!("\x1b[{}m{text}\x1b[0m", colour as u8),
-            false => text.to_owned(),
+        if self.colours {
+            format!("\x1b[{}m{text}\x1b[0m", colour as u8)
+        } else {
+            text.to_owned()
         }
     }
 
@@ -146,7 +144,7 @@ impl Page {
     fn machine(&mut self, facts: &Facts) {
         let (brief, machine) = (&facts.brief, &facts.machine);
         self.heading("Machine");
-        self.fact("processor", &processor(facts));
+        self.fact("CPUs", &cpus(facts));
         self.fact("caches", &caches(&machine.processors.caches));
         self.fact("memory nodes", &numa(machine));
         self.fact("memory", &memory(machine, brief.memory_bytes));
@@ -160,12 +158,13 @@ impl Page {
             .map(String::as_str)
             .filter(|c| *c != brief.clocksource)
             .collect();
-        let others = match others.is_empty() {
-            true => String::new(),
-            false => format!(" (also there: {})", others.join(", ")),
+        let others = if others.is_empty() {
+            String::new()
+        } else {
+            format!(" (also available: {})", others.join(", "))
         };
         self.fact("clock", &format!("{}{others}", brief.clocksource));
-        self.fact("control groups", &brief.cgroup);
+        self.fact("cgroups", &brief.cgroup);
         self.fact("interrupts", &interrupts(machine));
         self.fact("power saving", &power(machine));
         self.fact("kernel's work", &quiet(machine));
@@ -247,7 +246,7 @@ impl Page {
         }
     }
 
-    /// What is in the way of each kind, then the one line that sums up.
+    /// The missing capabilities of each kind, then a one-line summary.
     fn verdict(&mut self, readiness: &[Readiness]) {
         self.text.push('\n');
         let is_known = |reason: &&String| !reason.ends_with(facts::NEEDS_ROOT);
@@ -284,7 +283,7 @@ impl Page {
     }
 }
 
-fn processor(facts: &Facts) -> String {
+fn cpus(facts: &Facts) -> String {
     let processors = &facts.machine.processors;
     let plural = |count: u32, one: &str| match count {
         1 => format!("1 {one}"),
@@ -295,7 +294,7 @@ fn processor(facts: &Facts) -> String {
         facts.brief.cpu,
         plural(processors.sockets, "socket"),
         plural(processors.cores, "core"),
-        plural(facts.brief.cores, "logical processor"),
+        plural(facts.brief.cores, "logical CPU"),
     );
     if facts.cpus.len() as u32 != facts.brief.cores {
         let _ = write!(words, "; usable here: {}", facts.cpus);
@@ -326,7 +325,7 @@ fn caches(caches: &[Cache]) -> String {
     caches.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// Who may be interrupted.
+/// The interrupts, and whether irqbalance moves them.
 fn interrupts(machine: &Machine) -> String {
     let all = &machine.interrupts;
     if all.is_empty() {
@@ -337,14 +336,14 @@ fn interrupts(machine: &Machine) -> String {
         let _ = write!(words, ", new ones on CPU {cpus}");
     }
     match machine.quiet.irqbalance {
-        Some(true) => words += ", moved about by irqbalance",
-        Some(false) => words += ", irqbalance does not run",
+        Some(true) => words += ", moved by irqbalance",
+        Some(false) => words += ", irqbalance is not running",
         None => {}
     }
     words
 }
 
-/// Governors, and the longest time to wake up.
+/// Governors, and the longest wake-up latency.
 fn power(machine: &Machine) -> String {
     let power = &machine.power;
     let governors = power
@@ -362,7 +361,7 @@ fn power(machine: &Machine) -> String {
     words.join(", ")
 }
 
-/// What comes by itself.
+/// Sources of noise.
 fn quiet(machine: &Machine) -> String {
     let quiet = &machine.quiet;
     let mut words = Vec::new();
@@ -394,7 +393,7 @@ fn quiet(machine: &Machine) -> String {
     words.join(", ")
 }
 
-/// Only where there is more than one.
+/// The NUMA nodes, if there is more than one.
 fn numa(machine: &Machine) -> String {
     let nodes = &machine.processors.numa;
     let one = |node: &latlab_model::facts::NumaNode| {
@@ -402,11 +401,7 @@ fn numa(machine: &Machine) -> String {
             .cpus
             .as_ref()
             .map_or("none".to_owned(), ToString::to_string);
-        format!(
-            "{}: processors {cpus}, {}",
-            node.id,
-            Bytes(node.memory_bytes)
-        )
+        format!("{}: CPUs {cpus}, {}", node.id, Bytes(node.memory_bytes))
     };
     match nodes.len() {
         0 | 1 => String::new(),
@@ -414,12 +409,12 @@ fn numa(machine: &Machine) -> String {
     }
 }
 
-/// Paths on the same file system together: its free and whole size tell it well enough.
+/// Groups paths by file system, recognised by its total size.
 fn by_file_system(storage: &[Storage]) -> Vec<(String, Bytes, Bytes)> {
     let mut all: Vec<(String, Bytes, Bytes)> = Vec::new();
     for one in storage {
         let (free, total) = (Bytes(one.free_bytes), Bytes(one.total_bytes));
-        // What others write meanwhile moves the free space a little.
+        // The free space may change between two paths.
         match all.iter_mut().find(|(_, _, known)| *known == total) {
             Some((paths, _, _)) if paths.split(", ").any(|path| path == one.path) => {}
             Some((paths, _, _)) => *paths += &format!(", {}", one.path),
@@ -432,7 +427,7 @@ fn by_file_system(storage: &[Storage]) -> Vec<(String, Bytes, Bytes)> {
 fn memory(machine: &Machine, total_bytes: u64) -> String {
     let memory = &machine.memory;
     let transparent = match memory.transparent_huge_pages.as_str() {
-        "" => "not there",
+        "" => "not available",
         chosen => chosen,
     };
     format!(
@@ -449,13 +444,13 @@ fn hypervisor(facts: &Facts) -> String {
     match facts.machine.processors.steal_since_boot {
         Some(share) => {
             let percent = share * 100.0;
-            format!("{name}; it took {percent:.2} % of processor time since boot")
+            format!("{name}; it took {percent:.2} % of CPU time since boot")
         }
         None => name.clone(),
     }
 }
 
-/// Breaks at spaces into lines of at most `width` columns; a longer word gets a line of its own.
+/// Breaks at spaces into lines of at most `width` columns; a longer word gets its own line.
 fn wrapped(words: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in words.split_whitespace() {
@@ -508,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_shows_its_price_and_its_command() {
+    fn a_missing_capability_shows_its_cost_and_its_command() {
         let text = render(&machine(), false);
         let at = text.find("✗ netem").expect("a line for netem");
         let lines: Vec<&str> = text[at..].lines().take(3).collect();
@@ -529,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_line_sums_up() {
+    fn the_last_line_is_the_summary() {
         let text = render(&machine(), false);
         assert_eq!(text.lines().last(), Some("ready for native"));
         assert!(text.contains("not ready for container: overlayfs: not tried"));
@@ -548,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_change_nothing_but_colours() {
+    fn colours_change_no_text() {
         let (plain, painted) = (render(&machine(), false), render(&machine(), true));
         assert!(!plain.contains('\x1b'));
         let mut stripped = String::new();

@@ -1,4 +1,4 @@
-//! `latlab exec`: a command inside a node with our standard streams, our signals and its exit.
+//! `latlab exec`: a command inside a node. Standard streams and signals are passed on, and so is its exit code.
 
 use std::io::{Read, Write};
 use std::process::ExitCode;
@@ -10,13 +10,12 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
 use crate::args::Exec;
-use crate::deploy::explain;
-use crate::failure::{Failure, Outcome, need_root};
+use crate::failure::{Failure, Outcome, explain, need_root};
 
 pub fn run(args: &Exec) -> Outcome {
     need_root("exec", "it enters the node's namespaces")?;
     let dirs = Dirs::from_env();
-    let lab = Lab::open(&dirs, &args.lab).map_err(|e| explain(&e))?;
+    let lab = Lab::open(&dirs, &args.lab).map_err(explain)?;
     let mut command = Command::new(args.command.iter().cloned());
     command.cwd.clone_from(&args.directory);
     for pair in &args.env {
@@ -28,17 +27,17 @@ pub fn run(args: &Exec) -> Outcome {
         };
         command.env.insert(name.into(), value.into());
     }
-    let mut session = lab.start(&args.node, &command).map_err(|e| not_run(&e))?;
+    let mut session = lab.start(&args.node, &command).map_err(not_run)?;
     let signal = session.signaller();
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2])?;
     std::thread::spawn(move || {
         for number in &mut signals {
-            // The command may have ended in this moment; then there is nobody to tell.
+            // Fails only if the command has just ended.
             signal(number).ok();
         }
     });
     if let Some(stdin) = session.take_stdin() {
-        // Not joined: a terminal's read cannot be ended from here, and the process ends anyway.
+        // Not joined: a terminal's read cannot be interrupted, and the process ends anyway.
         std::thread::spawn(move || copy(std::io::stdin(), stdin));
     }
     let outputs = [
@@ -50,20 +49,20 @@ pub fn run(args: &Exec) -> Outcome {
             .map(|s| std::thread::spawn(move || copy(s, std::io::stderr()))),
     ];
     let exit = session.wait();
-    let exit = exit.map_err(|e| not_run(&lab.unusable(&args.node, e)))?;
+    let exit = exit.map_err(|e| not_run(lab.unusable(&args.node, e)))?;
     for thread in outputs.into_iter().flatten() {
         thread.join().ok();
     }
     Ok(ExitCode::from(exit.shell_code() as u8))
 }
 
-/// A command that did not run: as in a shell, so that a script can tell it from the command's own
-/// failure.
-fn not_run(error: &lab::Error) -> Failure {
-    explain(error).with_code(not_started(error).map(NotStarted::shell_code))
+/// A command that did not run gets a shell's exit code, which scripts can tell from the command's own.
+fn not_run(error: lab::Error) -> Failure {
+    let code = not_started(&error).map(NotStarted::shell_code);
+    explain(error).with_code(code)
 }
 
-/// Copies until either side ends, handing on every piece at once: people type into it.
+/// Copies until either side ends, flushing every piece: a user may be typing.
 fn copy(mut from: impl Read, mut to: impl Write) {
     let mut buffer = [0; 1 << 14];
     while let Ok(count) = from.read(&mut buffer) {

@@ -1,5 +1,4 @@
-//! `latlab explain`: why a run's slow packets were slow. Needs neither root nor the machine that
-//! measured.
+//! `latlab explain`: the causes of a run's slowest packets. Needs neither root nor the measuring machine.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -7,12 +6,13 @@ use std::process::ExitCode;
 use latlab_report::csv_row;
 use latlab_report::explain::{self, Choice, ExplainError, Explanation, pcapng, perfetto, terminal};
 
-use crate::args::{Explain, Format};
+use crate::args::Explain;
 use crate::failure::{Failure, Outcome};
+use crate::format::Format;
 use crate::report;
 
-const HINT: &str = "`latlab run forwarder` makes a run that can be explained; a measurement needs \
-                    `probe: forward` for it";
+const HINT: &str =
+    "only measurements with `probe: forward` can be explained; `latlab run forwarder` has one";
 
 pub fn run(args: &Explain) -> Outcome {
     let dir = report::open(&args.run)?;
@@ -55,7 +55,7 @@ fn failed(error: ExplainError) -> Failure {
         ExplainError::Nothing { .. } => Failure::of(error, HINT),
         _ => Failure::of(
             error,
-            "the run directory is not whole; was it copied completely?",
+            "the run directory is incomplete; was it copied completely?",
         ),
     }
 }
@@ -67,7 +67,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     })
 }
 
-/// One line an explained packet.
+/// One line per explained packet.
 fn csv(explained: &[Explanation]) -> String {
     let mut out = csv_row(&[
         "cell",

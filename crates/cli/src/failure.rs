@@ -1,10 +1,11 @@
-//! What a person is told when a verb fails: one line with the object and the action, then one line
-//! saying what to do.
+//! The report of a failed verb: one line with object and action, then one line with a hint.
 
 use std::fmt;
 use std::process::ExitCode;
 
-/// A failed verb.
+use latlab_host::lab;
+use latlab_measure::error::one_line;
+
 #[derive(Debug)]
 pub struct Failure {
     error: anyhow::Error,
@@ -12,20 +13,19 @@ pub struct Failure {
     code: u8,
 }
 
-/// What every verb returns.
+/// The result of every verb.
 pub type Outcome = Result<ExitCode, Failure>;
 
 /// The input or the machine is at fault.
 pub const AT_FAULT: u8 = 2;
 
-/// Something that was measured failed; the input and the machine are well.
+/// A measurement failed or found a difference; input and machine are sound.
 pub const MEASURED_FAILED: u8 = 1;
 
-/// The person ended it: what a shell returns for SIGINT.
+/// Interrupted by the user: a shell's code for SIGINT.
 pub const INTERRUPTED: u8 = 130;
 
 impl Failure {
-    /// A failure in words.
     pub fn new(message: impl fmt::Display, hint: impl Into<String>) -> Failure {
         Failure {
             error: anyhow::anyhow!("{message}"),
@@ -34,7 +34,7 @@ impl Failure {
         }
     }
 
-    /// An error of a library with what to do about it.
+    /// An error with a hint.
     pub fn of(error: impl Into<anyhow::Error>, hint: impl Into<String>) -> Failure {
         Failure {
             error: error.into(),
@@ -43,7 +43,7 @@ impl Failure {
         }
     }
 
-    /// Says one more thing to do.
+    /// Appends to the hint.
     pub fn and_hint(mut self, more: impl fmt::Display) -> Failure {
         self.hint = Some(match self.hint {
             Some(hint) => format!("{hint}; {more}"),
@@ -52,25 +52,24 @@ impl Failure {
         self
     }
 
-    /// What was made is still there: says what to do with it, instead of advice to keep it.
+    /// Replaces advice to use `--keep` by how to inspect the lab that was kept.
     pub fn kept(mut self, how: &str) -> Failure {
         let own = self.hint.filter(|hint| !hint.contains("--keep"));
         self.hint = Some(own.map_or(how.to_string(), |own| format!("{own}; {how}")));
         self
     }
 
-    /// Another exit code than [`AT_FAULT`], where there is one.
+    /// Sets the exit code, if there is one.
     pub fn with_code(mut self, code: Option<u8>) -> Failure {
         self.code = code.unwrap_or(self.code);
         self
     }
 
-    /// The exit code.
     pub fn code(&self) -> ExitCode {
         ExitCode::from(self.code)
     }
 
-    /// True when the reader of our output went away.
+    /// Whether the reader of the output closed the pipe.
     pub fn is_broken_pipe(&self) -> bool {
         self.error.chain().any(|e| {
             let io = e.downcast_ref::<std::io::Error>();
@@ -81,24 +80,12 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "latlab: {}", one_line(&self.error))?;
+        writeln!(f, "latlab: {}", one_line(self.error.as_ref()))?;
         match &self.hint {
             Some(hint) => writeln!(f, "  hint: {hint}"),
             None => Ok(()),
         }
     }
-}
-
-/// The error and its causes, without saying a cause twice.
-fn one_line(error: &anyhow::Error) -> String {
-    let mut text = error.to_string();
-    for cause in error.chain().skip(1) {
-        let cause = cause.to_string();
-        if !text.ends_with(&cause) {
-            text = format!("{text}: {cause}");
-        }
-    }
-    text
 }
 
 impl<E: Into<anyhow::Error>> From<E> for Failure {
@@ -111,9 +98,14 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
     }
 }
 
-/// Adds the line that says what to do.
+/// A failed lab operation with its hint.
+pub fn explain(error: lab::Error) -> Failure {
+    let hint = error.hint();
+    Failure::of(error, hint)
+}
+
+/// Adds the hint line.
 pub trait Hint<T> {
-    /// `hint` for an error of any kind.
     fn hint(self, hint: impl Into<String>) -> Result<T, Failure>;
 }
 
@@ -123,7 +115,7 @@ impl<T, E: Into<anyhow::Error>> Hint<T> for Result<T, E> {
     }
 }
 
-/// Refuses to go on without root, saying why this verb needs it.
+/// Refuses to run a verb without root, with the reason.
 pub fn need_root(verb: &str, why: &str) -> Result<(), Failure> {
     if rustix::process::geteuid().is_root() {
         return Ok(());

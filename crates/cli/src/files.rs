@@ -1,4 +1,4 @@
-//! Reading the documents that people name on the command line.
+//! The documents named on the command line.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -17,19 +17,17 @@ use latlab_model::units::CpuList;
 use crate::failure::{AT_FAULT, Failure, Hint, Outcome};
 use crate::{profiles, studies};
 
-/// A text and what to call it in messages.
+/// A text and its name in messages.
 #[derive(Debug)]
 pub struct Source {
     /// As typed, or the name of a built-in study.
     pub name: String,
-    /// Its text.
     pub text: String,
-    /// Directory that relative paths in it refer to.
+    /// The directory of its relative paths.
     pub directory: PathBuf,
 }
 
 impl Source {
-    /// Reads a file.
     pub fn read(path: &Path) -> Result<Source, Failure> {
         let text = std::fs::read_to_string(path).map_err(|e| {
             let hint = match e.kind() {
@@ -68,8 +66,7 @@ impl Source {
         }
     }
 
-    /// Refuses a study where a lab is wanted, or the other way round: otherwise each of its keys would
-    /// be a mistake.
+    /// Refuses a study instead of a lab, or a lab instead of a study: otherwise each of its keys would be a mistake.
     pub fn must_be_study(&self, wanted: bool) -> Result<(), Failure> {
         let name = &self.name;
         let one = |key| Yaml::parse(&self.text).is_ok_and(|yaml| yaml.get(key).is_some());
@@ -88,8 +85,7 @@ impl Source {
         }
     }
 
-    /// True when it is a study rather than a lab. A text that is no YAML is read as a lab, whose
-    /// reader says so.
+    /// Whether it is a study rather than a lab. A text that is no YAML is read as a lab, whose reader reports it.
     pub fn is_study(&self) -> bool {
         let kind = Yaml::parse(&self.text).map(|yaml| DocumentKind::of(&yaml));
         kind.is_ok_and(|kind| kind == DocumentKind::Study)
@@ -99,14 +95,13 @@ impl Source {
 /// Mistakes in a document, or in a study and its lab.
 #[derive(Debug)]
 pub struct Mistakes {
-    /// Names of the documents, as their places number them.
+    /// Names of the documents, indexed by [`Mark::file`].
     pub files: Vec<String>,
-    /// The mistakes.
     pub all: Diagnostics,
 }
 
 impl Mistakes {
-    /// Prints them as compilers do, and gives the exit code.
+    /// Prints them as compilers do, and returns the exit code.
     pub fn print(&self) -> ExitCode {
         let names: Vec<&str> = self.files.iter().map(String::as_str).collect();
         eprint!("{}", self.all.render_files(&names));
@@ -119,7 +114,7 @@ impl Mistakes {
         ExitCode::from(AT_FAULT)
     }
 
-    /// Name of the document that a place is in.
+    /// The document of a mark.
     pub fn file(&self, at: Mark) -> &str {
         self.files
             .get(usize::from(at.file))
@@ -127,17 +122,17 @@ impl Mistakes {
     }
 }
 
-/// Which machine to plan for.
+/// The machine to plan for.
 #[derive(Debug, Clone, Copy)]
 pub enum Machine<'a> {
-    /// This one; only what the document needs is proven.
+    /// This one; only the capabilities that the document needs are proven.
     Here,
-    /// The one that a file describes.
+    /// The machine that a file describes.
     File(&'a Path),
 }
 
 impl<'a> Machine<'a> {
-    /// The file's machine where one is named, else this one.
+    /// The file's machine if one is named, else this one.
     pub fn of(file: Option<&'a Path>) -> Machine<'a> {
         file.map_or(Machine::Here, Machine::File)
     }
@@ -180,9 +175,7 @@ impl<'a> Machine<'a> {
 /// Why a document could not be used: it has mistakes, or a file cannot be read.
 #[derive(Debug)]
 pub enum Unusable {
-    /// Mistakes.
     Mistakes(Mistakes),
-    /// A file.
     Failure(Failure),
 }
 
@@ -193,7 +186,7 @@ impl From<Failure> for Unusable {
 }
 
 impl Unusable {
-    /// Tells the person, and gives the exit code.
+    /// Prints the mistakes and returns the exit code.
     pub fn outcome(self) -> Outcome {
         match self {
             Unusable::Mistakes(mistakes) => Ok(mistakes.print()),
@@ -202,7 +195,7 @@ impl Unusable {
     }
 }
 
-/// Reads and plans a lab, with or without the isolation that it asks for.
+/// Reads and plans a lab, with or without its isolation.
 pub fn plan_lab(source: &Source, machine: Machine<'_>, isolation: bool) -> Result<Plan, Unusable> {
     let mistakes = |all| {
         Unusable::Mistakes(Mistakes {
@@ -211,16 +204,17 @@ pub fn plan_lab(source: &Source, machine: Machine<'_>, isolation: bool) -> Resul
         })
     };
     let lab = Lab::parse(&source.text).map_err(mistakes)?;
-    let lab = match isolation {
-        true => lab,
-        false => lab.without_isolation(),
+    let lab = if isolation {
+        lab
+    } else {
+        lab.without_isolation()
     };
     profiles_are_sound(&lab)?;
     let facts = machine.facts([&lab].into_iter(), &[], false)?;
     plan_with(&lab, &facts, &profile).map_err(mistakes)
 }
 
-/// Reads a lab and places it. Nothing is proven of the machine, so anybody may ask.
+/// Reads a lab and places it. No capability is proven, so this needs no root.
 pub fn place_lab(source: &Source, machine: Machine<'_>) -> Result<Blueprint, Unusable> {
     let mistakes = |all| {
         Unusable::Mistakes(Mistakes {
@@ -233,12 +227,12 @@ pub fn place_lab(source: &Source, machine: Machine<'_>) -> Result<Blueprint, Unu
     blueprint(&lab, &unproven(machine)?, &profile).map_err(mistakes)
 }
 
-/// The processors that may be used.
-pub fn processors(machine: Machine<'_>) -> Result<CpuList, Failure> {
+/// The usable CPUs.
+pub fn cpus(machine: Machine<'_>) -> Result<CpuList, Failure> {
     Ok(unproven(machine)?.cpus)
 }
 
-/// Facts for placement; nothing is tried.
+/// Facts for placement; no capability is proven.
 fn unproven(machine: Machine<'_>) -> Result<Facts, Failure> {
     match machine {
         Machine::File(_) => machine.facts(std::iter::empty(), &[], false),
@@ -252,8 +246,8 @@ fn unproven(machine: Machine<'_>) -> Result<Facts, Failure> {
     }
 }
 
-/// Reads the profiles that a lab names, so that one with mistakes is told with its own file, line and
-/// column. One that is not there is the planner's to name, who knows where the lab says it.
+/// Reads the profiles that a lab names, so that a mistake in one is reported with its own file, line and column. The
+/// planner reports a missing profile, because it knows the place in the lab.
 fn profiles_are_sound(lab: &Lab) -> Result<(), Failure> {
     let of_nodes = lab.nodes.iter().filter_map(|node| lab.tuning_of(node));
     for text in lab.tuning.iter().chain(of_nodes) {
@@ -265,21 +259,18 @@ fn profiles_are_sound(lab: &Lab) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The profile of a name, built in or the machine's own. One that cannot be read was refused before.
+/// A built-in profile, or one of the machine. Unreadable ones were refused before.
 fn profile(name: &str) -> Option<Profile> {
     profiles::load(name).ok()
 }
 
-/// A study, read.
+/// A study and its lab.
 #[derive(Debug)]
 pub struct StudyFile {
-    /// Where it came from.
     pub source: Source,
-    /// The study.
     pub study: Study,
-    /// The tree of its lab.
     pub lab: Yaml,
-    /// The study's file, and the lab's where it has one of its own.
+    /// The study's file, and the lab's if it is another.
     files: Vec<String>,
 }
 
@@ -310,7 +301,7 @@ pub fn read_study(source: Source) -> Result<StudyFile, Unusable> {
 }
 
 impl StudyFile {
-    /// The file that the lab is in; none for a study that comes with latlab.
+    /// The lab's file; none for a built-in study.
     pub fn lab_file(&self) -> Option<PathBuf> {
         std::fs::canonicalize(self.files.last()?).ok()
     }
@@ -331,9 +322,10 @@ impl StudyFile {
         let labs: Vec<Lab> = labs.filter_map(Result::ok).collect();
         labs.iter().try_for_each(profiles_are_sound)?;
         let mut measurements = self.study.measurements.iter();
-        let also: &[&str] = match measurements.any(|m| m.probe == Probe::Forward) {
-            true => &[Facts::BPF],
-            false => &[],
+        let also: &[&str] = if measurements.any(|m| m.probe == Probe::Forward) {
+            &[Facts::BPF]
+        } else {
+            &[]
         };
         let facts = machine.facts(labs.iter(), also, detail)?;
         let planned = plan_run(&self.study, &self.lab, &facts, &profile).map_err(mistakes)?;

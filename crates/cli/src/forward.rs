@@ -18,10 +18,7 @@ pub fn run(args: &Forward) -> Outcome {
             "forward needs two interfaces, and both are `{}`",
             args.first
         );
-        return Err(Failure::new(
-            message,
-            "`ip link` lists those that are there",
-        ));
+        return Err(Failure::new(message, "`ip link` lists the interfaces"));
     }
     if let Some(list) = &args.cpu {
         pin(list)?;
@@ -63,15 +60,15 @@ pub fn run(args: &Forward) -> Outcome {
 fn pin(text: &str) -> Result<(), Failure> {
     let hint = "a list as the kernel writes it: `3` or `2-3`";
     let list = CpuList::parse(text)
-        .ok_or_else(|| Failure::new(format!("--cpu {text} is no list of processors"), hint))?;
+        .ok_or_else(|| Failure::new(format!("--cpu {text} is no list of CPUs"), hint))?;
     let mut set = rustix::thread::CpuSet::new();
-    let most = rustix::thread::CpuSet::MAX_CPU;
-    for cpu in list.iter().filter(|cpu| (*cpu as usize) < most) {
+    let max = rustix::thread::CpuSet::MAX_CPU;
+    for cpu in list.iter().filter(|cpu| (*cpu as usize) < max) {
         set.set(cpu as usize);
     }
     rustix::thread::sched_setaffinity(None, &set)
-        .map_err(|e| anyhow::anyhow!("run on the processors {text}: {e}"))
-        .hint("name processors that this process may use; `taskset -p $$` lists them")
+        .map_err(|e| anyhow::anyhow!("run on CPUs {text}: {e}"))
+        .hint("name CPUs that this process may use; `taskset -p $$` lists them")
 }
 
 fn deadline(text: &str) -> Result<Instant, Failure> {

@@ -9,8 +9,7 @@ use latlab_host::lab;
 use latlab_report::graph;
 
 use crate::args::{Drawing, Graph};
-use crate::deploy::explain;
-use crate::failure::{Failure, Outcome, need_root};
+use crate::failure::{Failure, Outcome, explain, need_root};
 use crate::files::{self, Machine, Source};
 
 pub fn run(args: &Graph) -> Outcome {
@@ -24,14 +23,14 @@ pub fn run(args: &Graph) -> Outcome {
     } else {
         need_root(
             "graph",
-            "no such file is there, and a deployed lab's state is for root",
+            "there is no such file, and only root may read a deployed lab's state",
         )?;
         let missing = |e: lab::Error| match e {
             lab::Error::NoLab(name) => Failure::new(
                 format!("`{name}` is neither a file nor a deployed lab"),
                 "for example `latlab graph labs/pair.yaml`",
             ),
-            other => explain(&other),
+            other => explain(other),
         };
         lab::plan_of(&Dirs::from_env(), &args.lab).map_err(missing)?
     };

@@ -8,9 +8,9 @@ use latlab_host::lab;
 use latlab_model::state::NodeRow;
 use latlab_model::units::Bytes;
 
-use crate::args::{Format, Inspect};
-use crate::deploy::explain;
-use crate::failure::{Failure, Outcome, need_root};
+use crate::args::Inspect;
+use crate::failure::{Failure, Outcome, explain, need_root};
+use crate::format::Format;
 use crate::table;
 
 pub fn run(args: &Inspect) -> Outcome {
@@ -21,11 +21,11 @@ pub fn run(args: &Inspect) -> Outcome {
     let dirs = Dirs::from_env();
     let names = match &args.lab {
         Some(name) => vec![name.clone()],
-        None => lab::list(&dirs).map_err(|e| explain(&e))?,
+        None => lab::list(&dirs).map_err(explain)?,
     };
     let mut rows = Vec::new();
     for name in &names {
-        rows.extend(lab::inspect(&dirs, name).map_err(|e| explain(&e))?);
+        rows.extend(lab::inspect(&dirs, name).map_err(explain)?);
     }
     if rows.is_empty() && args.format == Format::Table {
         println!("no labs are deployed");

@@ -1,9 +1,8 @@
-//! The `latlab` command: one file a subcommand. It speaks to the person; everything else is done
-//! elsewhere.
+//! The `latlab` command: one file per subcommand. It parses arguments and prints; the work is done in other crates.
 //!
-//! Exit codes: 0 good; 1 a measured thing failed (a trial, a difference, a missing capability that
-//! was asked about); 2 the input or the machine is at fault; 130 it was interrupted. `exec` passes on
-//! its command's own, with 126 and 127 for a command that cannot be run, as shells do.
+//! Exit codes: 0 success; 1 a failed measurement (a trial, a difference, a missing capability that was asked for);
+//! 2 the input or the machine is at fault; 130 interrupted. `exec` passes on its command's code, with 126 and 127
+//! for a command that cannot be run, as shells do.
 
 #[macro_use]
 mod print;
@@ -17,6 +16,7 @@ mod exec;
 mod explain;
 mod failure;
 mod files;
+mod format;
 mod forward;
 mod graph;
 mod inspect;
@@ -61,7 +61,7 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(code) => code,
-        // A reader that closed the pipe has seen enough: `latlab inspect | head -1`.
+        // A closed pipe is no failure: `latlab inspect | head -1`.
         Err(failure) if failure.is_broken_pipe() => ExitCode::SUCCESS,
         Err(failure) => {
             eprint!("{failure}");

@@ -1,4 +1,4 @@
-//! `latlab noise`: what interrupts a processor that only wants to run, by cause.
+//! `latlab noise`: the interruptions of busy CPUs, by cause.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -6,30 +6,32 @@ use std::time::Duration;
 use latlab_measure::{hwlat, osnoise, rtla};
 use latlab_model::units::{CpuList, Nanos};
 use latlab_report::attribution::Capture;
-use latlab_report::noise::{Spinner, noise, render};
+use latlab_report::noise::{Noise as CpuNoise, Spinner, noise, render};
 
-use crate::args::{Format, Noise};
+use crate::args::Noise;
 use crate::failure::{Failure, Hint, Outcome, need_root};
+use crate::format::Format;
 
 pub fn run(args: &Noise) -> Outcome {
     need_root("noise", "it records kernel events")?;
     let cpus = cpus(args.cpus.as_deref())?;
     let duration = duration(&args.duration)?;
     let (spun, recorded) = osnoise::run(&cpus, duration, args.threshold)
-        .hint("name processors that this process may use; `taskset -p $$` lists them")?;
+        .hint("name CPUs that this process may use; `taskset -p $$` lists them")?;
     let mut capture = Capture::default();
     match recorded {
         Ok(recorded) => {
-            capture.steal_known = recorded.gaps.steal_known;
-            let watched = recorded.gaps.cpus.iter();
+            let gaps = recorded.gaps;
+            capture.steal_known = gaps.steal_known;
+            let watched = gaps.cpus.iter();
             capture.watched = watched.map(|one| (one.cpu, one.complete_from_ns)).collect();
-            for one in recorded.gaps.cpus.iter().filter(|p| p.overwritten > 0) {
+            for one in gaps.cpus.iter().filter(|p| p.overwritten > 0) {
                 capture.unknown.push(format!(
-                    "the ring of processor {} was full: {} older events are lost",
+                    "the ring of CPU {} was full: {} older events are lost",
                     one.cpu, one.overwritten
                 ));
             }
-            for (point, reason) in &recorded.gaps.missing {
+            for (point, reason) in &gaps.missing {
                 let text = format!("{point} could not be recorded: {reason}");
                 capture.unknown.push(text);
             }
@@ -47,7 +49,7 @@ pub fn run(args: &Noise) -> Outcome {
     for one in &spun {
         if one.no_room > 0 {
             let text = format!(
-                "{} interruptions of processor {} found no room",
+                "{} interruptions of CPU {} were lost: the buffer was full",
                 one.no_room, one.cpu
             );
             capture.unknown.push(text);
@@ -60,15 +62,9 @@ pub fn run(args: &Noise) -> Outcome {
         };
         all.push(noise(&capture, &spinner));
     }
-    let traced = of_the_kernel(&cpus, duration, &mut capture.unknown);
+    let traced = kernel_tracers(&cpus, duration, &mut capture.unknown);
     let text = match args.format {
-        Format::Table => {
-            let mut text = render(&all, &capture.unknown);
-            for one in &traced {
-                text += &format!("\nthe kernel's own tracer, {}\n{}", one.command, one.output);
-            }
-            text
-        }
+        Format::Table => table(&all, &capture.unknown, &traced),
         Format::Json => {
             let document = serde_json::json!({
                 "processors": all,
@@ -77,21 +73,31 @@ pub fn run(args: &Noise) -> Outcome {
             });
             serde_json::to_string_pretty(&document)? + "\n"
         }
-        Format::Csv => {
-            let mut out = "cpu,cause,count,total_ns,max_ns\n".to_string();
-            for one in &all {
-                for row in &one.causes {
-                    out += &format!(
-                        "{},\"{}\",{},{},{}\n",
-                        one.cpu, row.cause, row.count, row.total_ns, row.max_ns
-                    );
-                }
-            }
-            out
-        }
+        Format::Csv => csv(&all),
     };
     crate::print::out(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn table(all: &[CpuNoise], unknown: &[String], traced: &[rtla::Traced]) -> String {
+    let mut text = render(all, unknown);
+    for one in traced {
+        text += &format!("\nthe kernel's own tracer, {}\n{}", one.command, one.output);
+    }
+    text
+}
+
+fn csv(all: &[CpuNoise]) -> String {
+    let mut out = "cpu,cause,count,total_ns,max_ns\n".to_string();
+    for one in all {
+        for row in &one.causes {
+            out += &format!(
+                "{},\"{}\",{},{},{}\n",
+                one.cpu, row.cause, row.count, row.total_ns, row.max_ns
+            );
+        }
+    }
+    out
 }
 
 fn cpus(given: Option<&str>) -> Result<Vec<u16>, Failure> {
@@ -99,20 +105,20 @@ fn cpus(given: Option<&str>) -> Result<Vec<u16>, Failure> {
     let Some(text) = given else {
         return Ok(allowed);
     };
-    let wrong = |what: String| Failure::new(what, "a list as the kernel writes it: `0-3,8`");
+    let wrong = |what: String| Failure::new(what, "for example `0-3,8`");
     let list = CpuList::parse(text).ok_or_else(|| wrong(format!("--cpus {text} is no list")))?;
     let mut all = Vec::new();
     for cpu in list.iter() {
         let known = u16::try_from(cpu).ok().filter(|cpu| allowed.contains(cpu));
-        let missing = || wrong(format!("processor {cpu} is not there, or not allowed here"));
+        let missing = || wrong(format!("CPU {cpu} does not exist, or may not be used here"));
         all.push(known.ok_or_else(missing)?);
     }
     Ok(all)
 }
 
 fn duration(text: &str) -> Result<Duration, Failure> {
-    const LONGEST_NS: u64 = 3_600_000_000_000;
-    let parsed = Nanos::parse(text).filter(|ns| (1_000_000..=LONGEST_NS).contains(&ns.0));
+    const MAX_NS: u64 = 3_600_000_000_000;
+    let parsed = Nanos::parse(text).filter(|ns| (1_000_000..=MAX_NS).contains(&ns.0));
     let ns = parsed.ok_or_else(|| {
         let message = format!("--duration {text} is no time from 1ms to 60min");
         Failure::new(message, "for example `10s` (units: ns, us, ms, s, min)")
@@ -120,8 +126,8 @@ fn duration(text: &str) -> Result<Duration, Failure> {
     Ok(Duration::from_nanos(ns.0))
 }
 
-/// The kernel's own tracers, one after the other, where it has them.
-fn of_the_kernel(
+/// The kernel's own tracers, one after the other, if it has them.
+fn kernel_tracers(
     cpus: &[u16],
     duration: Duration,
     unknown: &mut Vec<String>,

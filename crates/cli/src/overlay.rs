@@ -1,4 +1,4 @@
-//! `latlab overlay`: speaks with an overlay's daemon.
+//! `latlab overlay`: queries or reconfigures an overlay daemon.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use crate::args::Overlay;
 use crate::failure::{AT_FAULT, Failure, Outcome};
 
 pub fn run(args: &Overlay) -> Outcome {
-    // With a daemon given, what would be the lab is the command's first word.
+    // If a daemon is named by socket or address, the lab argument is the command's first word.
     let mut command = args.command.clone();
     if args.control.is_some() || args.connect.is_some() {
         command.splice(0..0, args.lab.clone());
@@ -38,9 +38,12 @@ pub fn run(args: &Overlay) -> Outcome {
 
 /// The words as one line; a command given as a single argument is one already.
 fn line(words: &[String]) -> String {
-    let quoted = |word: &String| match word.contains(char::is_whitespace) {
-        true => format!("\"{word}\""),
-        false => word.clone(),
+    let quoted = |word: &String| {
+        if word.contains(char::is_whitespace) {
+            format!("\"{word}\"")
+        } else {
+            word.clone()
+        }
     };
     match words {
         [line] => line.clone(),

@@ -1,13 +1,14 @@
-//! `latlab place`: where everything of a lab would run, and why there. Needs no root and changes
-//! nothing, also for a machine that is only described.
+//! `latlab place`: the CPUs and memory of each part of a lab, with reasons. Needs no root and changes nothing; also
+//! for a machine that is only described.
 
 use std::process::ExitCode;
 
 use latlab_model::plan::{Blueprint, Share};
 
-use crate::args::{Format, Place};
+use crate::args::Place;
 use crate::failure::Outcome;
 use crate::files::{self, Machine, Source};
+use crate::format::Format;
 use crate::table;
 
 pub fn run(args: &Place) -> Outcome {

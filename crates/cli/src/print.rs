@@ -1,26 +1,25 @@
-//! The one place where text reaches the person. Text of guests, containers, peers and files of others is in
-//! much of it, and a terminal obeys what it is told by characters that are not shown: so they are shown.
+//! The only place that writes to the terminal. Output contains text from guests, containers, peers and foreign
+//! files, whose control characters a terminal would obey: they are escaped.
 
 use std::io::{self, Write};
 
 use latlab_model::diagnostic::plain;
 
-/// Prints a text to the standard output.
 pub fn out(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(shown(text).as_bytes())?;
     out.flush()
 }
 
-/// Prints a text to the standard error; there is nobody to tell when that fails.
+/// Prints to the standard error; a failure is ignored.
 pub fn err(text: &str) {
     let _ = io::stderr().write_all(shown(text).as_bytes());
 }
 
-/// Begins and ends what sets a colour (ECMA-48, SGR).
+/// Begin and end of a colour sequence (ECMA-48, SGR).
 const COLOUR: (&str, char) = ("\x1b[", 'm');
 
-/// Without characters that are not shown, but for the few colours that latlab itself writes.
+/// Escapes control characters, except for latlab's own colours.
 fn shown(text: &str) -> String {
     let mut all = String::with_capacity(text.len());
     let mut parts = text.split(COLOUR.0);
@@ -42,13 +41,23 @@ fn is_colour(number: &str) -> bool {
     number.is_some_and(|n| matches!(n, 0..=2 | 30..=37 | 90..=97))
 }
 
-// These take the place of the standard library's, so that no line of this crate can go past this file. A
-// reader that went away has seen enough.
+// These shadow the standard library's macros, so that all output of this crate passes through this file. A
+// closed pipe is ignored.
 macro_rules! print {
     ($($text:tt)*) => { drop($crate::print::out(&format!($($text)*))) };
 }
 macro_rules! println {
     ($($text:tt)*) => { drop($crate::print::out(&(format!($($text)*) + "\n"))) };
+}
+/// Appends a line to a text that is printed as a whole, so that a closed pipe is an error and not a panic.
+macro_rules! line {
+    ($out:expr) => {
+        $out.push('\n')
+    };
+    ($out:expr, $($text:tt)*) => {{
+        $out.push_str(&format!($($text)*));
+        $out.push('\n');
+    }};
 }
 macro_rules! eprint {
     ($($text:tt)*) => { $crate::print::err(&format!($($text)*)) };
@@ -62,7 +71,7 @@ mod tests {
     use super::shown;
 
     #[test]
-    fn what_a_terminal_would_obey_is_shown_and_colours_of_latlab_stay() {
+    fn control_characters_are_escaped_except_latlabs_colours() {
         // Title, clear, cursor, conceal, C1's CSI, DEL, a carriage return, right-to-left override.
         let hostile = "\x1b]0;x\x07 \x1b[2J \x1b[1A \x1b[8mhidden \u{9b}31m \x7f \r \u{202e}abc";
         let text = shown(hostile);

@@ -1,4 +1,4 @@
-//! Where profiles are found: built in, a file, or a directory of the machine's own.
+//! Profiles by name: built in, a file, or in the machine's directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,9 @@ use latlab_model::profile::Profile;
 
 use crate::failure::{AT_FAULT, Failure};
 
-/// The machine's own profiles, unless LATLAB_PROFILE_DIR names another place.
+/// The machine's profiles, unless LATLAB_PROFILE_DIR names another directory.
 const DIRECTORY: &str = "/etc/latlab/profiles";
 
-/// The profile of this name or path.
 pub fn load(name: &str) -> Result<Profile, Failure> {
     if let Some(profile) = Profile::builtin(name) {
         return Ok(profile);
@@ -48,7 +47,7 @@ pub fn load(name: &str) -> Result<Profile, Failure> {
     })
 }
 
-/// Whether a profile of this name or path is somewhere, whatever is in it.
+/// Whether a profile of this name or path exists, valid or not.
 pub fn is_there(name: &str) -> bool {
     !name.is_empty() && (Profile::builtin(name).is_some() || path_of(name).exists())
 }
@@ -63,9 +62,10 @@ fn path_of(name: &str) -> PathBuf {
 }
 
 fn path_name(name: &str) -> PathBuf {
-    match is_path(name) {
-        true => name.into(),
-        false => format!("{name}.yaml").into(),
+    if is_path(name) {
+        name.into()
+    } else {
+        format!("{name}.yaml").into()
     }
 }
 

@@ -1,5 +1,4 @@
-//! `latlab report`: from a run directory to its table and its page. Needs neither root nor the
-//! machine that measured.
+//! `latlab report`: the table and page of a run directory. Needs neither root nor the measuring machine.
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -10,15 +9,16 @@ use latlab_report::terminal::{self, Look};
 use latlab_report::{analyse, conclude};
 use latlab_samples::RunDir;
 
-use crate::args::{Format, Report};
+use crate::args::Report;
 use crate::failure::{Failure, Hint, Outcome};
+use crate::format::Format;
 
 pub fn run(args: &Report) -> Outcome {
     let dir = open(&args.run)?;
     damaged(&dir);
     if args.print_only {
         let analysis =
-            analyse(&dir).hint("the run directory is not whole; was it copied completely?")?;
+            analyse(&dir).hint("the run directory is incomplete; was it copied completely?")?;
         print(&analysis.summary, args.format)?;
     } else {
         write_and_print(&dir, args.format)?;
@@ -26,12 +26,11 @@ pub fn run(args: &Report) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Opens a run directory.
 pub fn open(path: &Path) -> Result<RunDir, Failure> {
     RunDir::open(path).hint("name a directory that `latlab run` made, for example runs/quick-…")
 }
 
-/// Says which raw files are no longer what was measured.
+/// Reports raw files that changed since the run.
 fn damaged(dir: &RunDir) {
     let Ok(manifest) = dir.read_manifest() else {
         return;
@@ -48,7 +47,7 @@ fn damaged(dir: &RunDir) {
 pub fn write_and_print(dir: &RunDir, format: Format) -> Result<(), Failure> {
     let summary = conclude(dir).hint(
         "if the disk is full or read-only, `latlab report --print-only` writes nothing; else the run \
-         directory is not whole",
+         directory is incomplete",
     )?;
     print(&summary, format)?;
     if format == Format::Table {
@@ -68,7 +67,7 @@ fn print(summary: &Summary, format: Format) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Colours for a terminal, unless the person asked for none (no-color.org).
+/// Colours on a terminal, unless NO_COLOR is set (no-color.org).
 pub fn look() -> Look {
     let wanted = std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
     Look {

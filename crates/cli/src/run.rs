@@ -19,7 +19,7 @@ pub fn run(args: &args::Run) -> Outcome {
     let source = Source::study(&args.study)?;
     source.must_be_study(true)?;
     if !args.dry_run {
-        // Before planning, because without root the machine seems to lack much that it has.
+        // Before planning, because without root many of the machine's capabilities seem missing.
         need_root("run", "it deploys labs")?;
     }
     let mut file = match files::read_study(source) {
@@ -72,27 +72,27 @@ pub fn run(args: &args::Run) -> Outcome {
     bar.finish_and_clear();
     let (dir, outcome) = done.map_err(|e| {
         let report = format!("latlab report --print-only {}", directory.display());
-        failed(e).and_hint(format!("what was measured is kept: `{report}`"))
+        failed(e).and_hint(format!("the measured data is kept: `{report}`"))
     })?;
     report::write_and_print(&dir, args.format)?;
     verdict(args, &outcome, plan.trials())
 }
 
-/// How the run ended, for the person and as the exit code.
+/// The end of the run as a message and an exit code.
 fn verdict(args: &args::Run, outcome: &latlab_measure::run::Outcome, trials: usize) -> Outcome {
     if outcome.kept {
-        let how = "look with `latlab inspect` and `latlab exec`; then `latlab destroy --all`";
+        let how = "inspect it with `latlab inspect` and `latlab exec`; then `latlab destroy --all`";
         return Err(Failure::new("a trial failed, and its lab is still up", how)
             .with_code(Some(MEASURED_FAILED)));
     }
     if outcome.interrupted {
-        let message = "interrupted: what was measured is kept, and the run is marked incomplete";
-        let hint = format!("`latlab run {}` begins a new one", args.study);
+        let message = "interrupted: the measured data is kept, and the run is marked incomplete";
+        let hint = format!("`latlab run {}` starts a new one", args.study);
         return Err(Failure::new(message, hint).with_code(Some(INTERRUPTED)));
     }
     if outcome.failed > 0 {
         let message = format!("{} of {trials} trials failed", outcome.failed);
-        let hint = "with --keep the run stops at the first, and leaves its lab up to be looked at";
+        let hint = "with --keep the run stops at the first, and leaves its lab up for inspection";
         return Err(Failure::new(message, hint).with_code(Some(MEASURED_FAILED)));
     }
     Ok(ExitCode::SUCCESS)

@@ -1,5 +1,3 @@
-//! Being asked to stop.
-
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -8,8 +6,8 @@ use signal_hook::flag::{register, register_conditional_shutdown};
 
 use crate::failure::{Failure, INTERRUPTED};
 
-/// A flag that the first Ctrl-C sets, so that what is under way ends in order; the second ends latlab
-/// at once, and what is left of a lab is then for `latlab destroy`.
+/// A flag that the first Ctrl-C sets, so that the operation ends in order. The second ends latlab at once, and
+/// `latlab destroy` removes the rest of the lab.
 pub fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {

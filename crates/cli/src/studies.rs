@@ -8,7 +8,6 @@ use crate::args::Studies;
 use crate::failure::{Failure, Outcome};
 use crate::table;
 
-/// Name and text of each.
 const BUILT_IN: &[(&str, &str)] = &[
     (
         "first-light",
@@ -60,7 +59,6 @@ pub fn run(args: &Studies) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The text of a study that comes with latlab.
 pub fn built_in(name: &str) -> Option<&'static str> {
     BUILT_IN
         .iter()
@@ -68,7 +66,6 @@ pub fn built_in(name: &str) -> Option<&'static str> {
         .map(|(_, text)| *text)
 }
 
-/// The names of all of them.
 pub fn names() -> impl Iterator<Item = &'static str> {
     BUILT_IN.iter().map(|(name, _)| *name)
 }
@@ -78,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_study_is_whole_without_other_files() {
+    fn every_built_in_study_is_self_contained() {
         for (name, text) in BUILT_IN {
             let study = Study::parse(text).unwrap_or_else(|e| panic!("{name}: {e}"));
             let inline = matches!(study.lab, latlab_model::spec::LabSource::Inline(_));

@@ -42,8 +42,7 @@ pub fn csv(header: &[&str], rows: &[Vec<String>]) -> String {
 }
 
 mod unicode {
-    /// Columns a text takes. Everything printed here is Latin letters, digits and a few symbols,
-    /// all one column wide.
+    /// The columns of a text. All characters printed here are one column wide.
     pub fn width(text: &str) -> usize {
         text.chars().count()
     }

@@ -27,7 +27,7 @@ pub fn run(args: &Validate) -> Outcome {
     Ok(worst)
 }
 
-/// Plans a document; its size in words, and the plan.
+/// Plans a document: its size as text, and the plan.
 fn check(source: Source, machine: Machine<'_>) -> Result<(String, serde_json::Value), Unusable> {
     if source.is_study() {
         let (plan, _) = files::read_study(source)?.plan(machine, false)?;

@@ -14,7 +14,7 @@ const OWN: &str =
 const PLAIN: &str = "name: NAME\ntopology:\n  nodes: {a: {kind: native}}\n";
 const GUEST: &str = "name: NAME\ntopology:\n  nodes: {a: {kind: vm, isolate: true, memory: 256MiB, tuning: default}}\n";
 
-/// The processors that may be used here, but the first.
+/// The usable CPUs without the first.
 fn all_but_first() -> CpuList {
     let status = fs::read_to_string("/proc/self/status").expect("a status");
     let list = status
@@ -35,13 +35,13 @@ fn allowed_in(bench: &Bench, lab: &str, node: &str) -> String {
 }
 
 #[test]
-fn a_core_is_given_once_over_all_labs() {
+fn a_core_belongs_to_one_lab() {
     let rest = all_but_first();
     if rest.is_empty() {
         eprintln!("with one processor there is none to give");
         return;
     }
-    enter("a_core_is_given_once_over_all_labs", |bench| {
+    enter("a_core_belongs_to_one_lab", |bench| {
         let own = |count: usize| OWN.replace("COUNT", &count.to_string());
         let file = bench.file("other", &own(1));
         let placed = bench
@@ -99,48 +99,53 @@ fn a_core_is_given_once_over_all_labs() {
     });
 }
 
-/// The guest's processor runs on its core, all else of QEMU on the host's.
+/// The vCPU runs on its core, all other threads of QEMU on the host's.
 #[test]
-fn a_guests_threads_are_where_its_blueprint_says() {
+fn a_guests_threads_run_where_the_blueprint_places_them() {
     if !whole() || all_but_first().is_empty() {
         eprintln!("boots a VM: set LATLAB_TEST_WHOLE=1, with two processors");
         return;
     }
-    enter("a_guests_threads_are_where_its_blueprint_says", |bench| {
-        let lab = bench.deploy("guest", GUEST);
-        let state = fs::read(bench.labs().join(&lab).join("state.json")).expect("a state");
-        let state: latlab_model::state::LabState = serde_json::from_slice(&state).expect("a state");
-        let place = state.plan.blueprint.node("a").expect("a place");
-        let emulator = place
-            .emulator
-            .as_ref()
-            .expect("an emulator")
-            .cpus
-            .to_string();
-        let process = state.nodes[0].pid.expect("QEMU");
-        let tasks = fs::read_dir(format!("/proc/{process}/task"))
-            .expect("threads")
-            .flatten();
-        let mut seen = (0, 0);
-        for task in tasks {
-            let read = |file: &str| fs::read_to_string(task.path().join(file)).unwrap_or_default();
-            let status = read("status");
-            let allowed = status
-                .lines()
-                .find_map(|l| l.strip_prefix("Cpus_allowed_list:"));
-            let Some(allowed) = allowed.map(str::trim) else {
-                continue;
-            };
-            // QEMU names the threads of its virtual processors.
-            if read("comm").starts_with("CPU ") {
-                assert_eq!(allowed, place.vcpus[0].to_string(), "{status}");
-                seen.0 += 1;
-            } else {
-                assert_eq!(allowed, emulator, "{status}");
-                seen.1 += 1;
+    enter(
+        "a_guests_threads_run_where_the_blueprint_places_them",
+        |bench| {
+            let lab = bench.deploy("guest", GUEST);
+            let state = fs::read(bench.labs().join(&lab).join("state.json")).expect("a state");
+            let state: latlab_model::state::LabState =
+                serde_json::from_slice(&state).expect("a state");
+            let place = state.plan.blueprint.node("a").expect("a place");
+            let emulator = place
+                .emulator
+                .as_ref()
+                .expect("an emulator")
+                .cpus
+                .to_string();
+            let process = state.nodes[0].pid.expect("QEMU");
+            let tasks = fs::read_dir(format!("/proc/{process}/task"))
+                .expect("threads")
+                .flatten();
+            let mut seen = (0, 0);
+            for task in tasks {
+                let read =
+                    |file: &str| fs::read_to_string(task.path().join(file)).unwrap_or_default();
+                let status = read("status");
+                let allowed = status
+                    .lines()
+                    .find_map(|l| l.strip_prefix("Cpus_allowed_list:"));
+                let Some(allowed) = allowed.map(str::trim) else {
+                    continue;
+                };
+                // QEMU names the threads of its vCPUs.
+                if read("comm").starts_with("CPU ") {
+                    assert_eq!(allowed, place.vcpus[0].to_string(), "{status}");
+                    seen.0 += 1;
+                } else {
+                    assert_eq!(allowed, emulator, "{status}");
+                    seen.1 += 1;
+                }
             }
-        }
-        assert!(seen.0 == 1 && seen.1 > 0, "{seen:?}");
-        bench.latlab(&["destroy", &lab]).good();
-    });
+            assert!(seen.0 == 1 && seen.1 > 0, "{seen:?}");
+            bench.latlab(&["destroy", &lab]).good();
+        },
+    );
 }

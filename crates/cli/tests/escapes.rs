@@ -33,7 +33,7 @@ fn path(path: &Path) -> &str {
 }
 
 #[test]
-fn a_run_of_somebody_else_says_nothing_to_the_terminal_and_is_no_formula() {
+fn a_foreign_run_cannot_inject_escapes_or_formulas() {
     let scratch = Scratch::new("escapes");
     let run = Plan::small().write(scratch.path().join("run"));
     let mut trial = run.read_trial(1).unwrap().unwrap();
@@ -76,7 +76,7 @@ fn a_run_of_somebody_else_says_nothing_to_the_terminal_and_is_no_formula() {
 }
 
 #[test]
-fn mistakes_in_a_lab_of_somebody_else_are_shown_and_not_obeyed() {
+fn mistakes_in_a_foreign_lab_are_printed_without_control_characters() {
     let scratch = Scratch::new("escapes-lab");
     let file = scratch.path().join("lab.yaml");
     for lab in [

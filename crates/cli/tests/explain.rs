@@ -1,5 +1,5 @@
-//! Why slow packets were slow, through the real binary: the same answer for everybody, and a clear word
-//! where something cannot be known.
+//! The causes of slow packets, through the real binary: the same answer for every user, and a clear statement where a
+//! cause cannot be known.
 
 mod common;
 #[path = "seccomp/sys.rs"]
@@ -59,14 +59,14 @@ fn answers(run: &Path, scratch: &Path, start: impl Fn() -> Command) -> Vec<Vec<u
 /// A device that forwards nothing is no slow one: the trial fails, with what interfaces counted. So does one
 /// whose sender never learns where to send to.
 #[test]
-fn a_device_that_lets_nothing_through_is_said_with_its_interfaces() {
-    let name = "a_device_that_lets_nothing_through_is_said_with_its_interfaces";
+fn a_device_that_drops_everything_is_reported_with_its_interfaces() {
+    let name = "a_device_that_drops_everything_is_reported_with_its_interfaces";
     enter(name, |b| {
         let silent = STUDY.replace("device: af-packet, ", "");
         let known = "exec: [\"ip neigh add 10.9.2.1 lladdr 02:00:00:00:00:09 dev eth0\", ";
         let blocked = silent.replacen("exec: [", known, 1);
         for (study, words) in [
-            (silent, "nobody at eth0 answers for 10.9.2.1"),
+            (silent, "no host at eth0 answers for 10.9.2.1"),
             (
                 blocked,
                 "packets came through `device`; its interfaces counted: in ",
@@ -161,8 +161,8 @@ fn without_bpf_a_measurement_by_taps_is_refused_before_anything_is_changed() {
 
 /// Nothing tells here when a page fault ends, so none is ever named.
 #[test]
-fn without_the_end_of_page_faults_none_is_blamed() {
-    enter("without_the_end_of_page_faults_none_is_blamed", |b| {
+fn without_page_fault_ends_no_page_fault_is_blamed() {
+    enter("without_page_fault_ends_no_page_fault_is_blamed", |b| {
         let study = b.file("slow", STUDY);
         let runs = b.root().join("runs");
         let mut command = b.command(&["run", &study, "--runs", runs.to_str().unwrap()]);

@@ -62,7 +62,7 @@ const LINE: &str = "nohz_full=2-15,18-31 rcu_nocbs=2-15,18-31 rcu_nocb_poll irqa
     tsc=reliable";
 
 #[test]
-fn the_line_is_exact_and_names_the_processors_that_were_asked_for() {
+fn the_line_is_exact_and_names_the_requested_cpus() {
     let xeon = facts("xeon-e5-2665.json");
     let line = said(&export(&[
         "realtime",
@@ -110,7 +110,7 @@ fn grub_and_the_shell_accept_the_drop_in() {
         .output()
         .expect("a shell");
     assert_eq!(said(&read), format!("quiet {LINE}"));
-    // Written once more it is the same file; somebody else's is left alone.
+    // A second export writes the same file; a foreign file is left alone.
     said(&export(&arguments));
     fs::write(&file, "GRUB_TIMEOUT=0\n").expect("a file");
     let refused = export(&arguments);
@@ -134,14 +134,14 @@ fn grub_and_the_shell_accept_the_drop_in() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_before_anything_is_written() {
+fn an_impossible_export_is_refused_before_any_write() {
     let scratch = Scratch::new("refused");
     let file = scratch.0.join("x.cfg").display().to_string();
     let small = facts("small.json");
     for (arguments, words) in [
         (vec!["isolated", "--cpus", "0-1"], "leaves no processor"),
         (vec!["isolated", "--cpus", "7"], "cannot be isolated"),
-        (vec!["isolated", "--cpus", "x"], "is no list of processors"),
+        (vec!["isolated", "--cpus", "x"], "is no list of CPUs"),
         (vec!["isolatd"], "no profile `isolatd`"),
     ] {
         let mut all = arguments.clone();
@@ -184,7 +184,7 @@ grub-script-check /boot/grub/grub.cfg
 "#;
 
 #[test]
-fn a_grub_configuration_made_from_it_boots_with_the_line() {
+fn grub_boots_with_the_exported_line() {
     let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join("latlab-grub");
     let _ = fs::remove_dir_all(&scratch);
     fs::create_dir_all(scratch.join("boot/grub")).expect("a directory");

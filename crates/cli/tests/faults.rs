@@ -1,5 +1,5 @@
-//! What goes wrong while a lab is made or measured: each is a one-line error with a hint, what was
-//! measured is kept, and the lab is down, or up with `--keep`.
+//! Faults while a lab is deployed or measured: each is a one-line error with a hint, the measured data is kept, and
+//! the lab is down, or up with `--keep`.
 
 mod common;
 
@@ -56,54 +56,51 @@ fn disk(bench: &Bench, name: &str, size: &str) -> PathBuf {
 }
 
 #[test]
-fn a_full_disk_ends_a_run_and_keeps_what_was_measured() {
-    enter(
-        "a_full_disk_ends_a_run_and_keeps_what_was_measured",
-        |bench| {
-            let runs = disk(bench, "small", "600k");
-            let measurement = "name: p, probe: packets, rate: 50000, duration: 200ms";
-            let study = study(bench, "native", measurement, 40);
-            let said = bench.latlab(&["run", &study, "--runs", runs.to_str().unwrap()]);
-            said.ended_badly(2, "No space left on device", "free some space");
-            assert!(said.err.contains("latlab report --print-only"), "{said:#?}");
-            bench.assert_clean();
-            let run = only_run(&runs);
-            let manifest = json(&run.join("manifest.json"));
-            assert_eq!(manifest["state"]["state"], "incomplete", "{manifest:#}");
-            let reason = manifest["state"]["reason"].as_str().unwrap();
-            assert!(reason.contains("No space left"), "{reason}");
-            let args = [
-                "report",
-                run.to_str().unwrap(),
-                "--print-only",
-                "--format",
-                "json",
-            ];
-            let summary: Value = serde_json::from_str(&bench.latlab(&args).good().out).unwrap();
-            let kept = fs::read_dir(run.join("trials")).unwrap().flatten();
-            let kept = kept
-                .filter(|trial| trial.path().join("trial.json").exists())
-                .count();
-            println!("    {kept} of 40 trials were measured and are kept");
-            assert!((1..40).contains(&kept));
-            assert_eq!(
-                summary["trials"].as_array().map_or(0, Vec::len),
-                kept,
-                "{summary:#}"
-            );
-            // What did not fit may have left room for a page.
-            fs::write(runs.join("filling"), vec![0; 1 << 20]).unwrap_err();
-            let report = bench.latlab(&["report", run.to_str().unwrap()]);
-            report.refused(2, "No space left on device", "--print-only");
+fn a_full_disk_ends_a_run_and_keeps_its_data() {
+    enter("a_full_disk_ends_a_run_and_keeps_its_data", |bench| {
+        let runs = disk(bench, "small", "600k");
+        let measurement = "name: p, probe: packets, rate: 50000, duration: 200ms";
+        let study = study(bench, "native", measurement, 40);
+        let said = bench.latlab(&["run", &study, "--runs", runs.to_str().unwrap()]);
+        said.ended_badly(2, "No space left on device", "free some space");
+        assert!(said.err.contains("latlab report --print-only"), "{said:#?}");
+        bench.assert_clean();
+        let run = only_run(&runs);
+        let manifest = json(&run.join("manifest.json"));
+        assert_eq!(manifest["state"]["state"], "incomplete", "{manifest:#}");
+        let reason = manifest["state"]["reason"].as_str().unwrap();
+        assert!(reason.contains("No space left"), "{reason}");
+        let args = [
+            "report",
+            run.to_str().unwrap(),
+            "--print-only",
+            "--format",
+            "json",
+        ];
+        let summary: Value = serde_json::from_str(&bench.latlab(&args).good().out).unwrap();
+        let kept = fs::read_dir(run.join("trials")).unwrap().flatten();
+        let kept = kept
+            .filter(|trial| trial.path().join("trial.json").exists())
+            .count();
+        println!("    {kept} of 40 trials were measured and are kept");
+        assert!((1..40).contains(&kept));
+        assert_eq!(
+            summary["trials"].as_array().map_or(0, Vec::len),
+            kept,
+            "{summary:#}"
+        );
+        // The failed write may have left room for a page.
+        fs::write(runs.join("filling"), vec![0; 1 << 20]).unwrap_err();
+        let report = bench.latlab(&["report", run.to_str().unwrap()]);
+        report.refused(2, "No space left on device", "--print-only");
 
-            // A disk that is full from the first: no half of a run is left on it.
-            let full = disk(bench, "full", "64k");
-            let said = bench.latlab(&["run", &study, "--runs", full.to_str().unwrap()]);
-            said.refused(2, "No space left on device", "--runs");
-            assert_eq!(fs::read_dir(&full).unwrap().count(), 0);
-            bench.assert_clean();
-        },
-    );
+        // A disk that is full from the first: no half of a run is left on it.
+        let full = disk(bench, "full", "64k");
+        let said = bench.latlab(&["run", &study, "--runs", full.to_str().unwrap()]);
+        said.refused(2, "No space left on device", "--runs");
+        assert_eq!(fs::read_dir(&full).unwrap().count(), 0);
+        bench.assert_clean();
+    });
 }
 
 #[test]
@@ -206,8 +203,8 @@ fn a_node_that_dies_under_a_measurement_fails_its_trial() {
 }
 
 #[test]
-fn an_interrupted_run_is_kept_as_far_as_it_got() {
-    enter("an_interrupted_run_is_kept_as_far_as_it_got", |bench| {
+fn an_interrupted_run_keeps_its_finished_trials() {
+    enter("an_interrupted_run_keeps_its_finished_trials", |bench| {
         let runs = bench.root().join("runs");
         let measurement = "name: rr, probe: rr, protocol: udp, duration: 300ms";
         let study = study(bench, "native", measurement, 50);
@@ -219,7 +216,7 @@ fn an_interrupted_run_is_kept_as_far_as_it_got() {
         });
         signal(run.id(), "INT");
         let said = finished(run);
-        said.ended_badly(130, "interrupted", "begins a new one");
+        said.ended_badly(130, "interrupted", "starts a new one");
         bench.assert_clean();
         let run = only_run(&runs);
         let manifest = json(&run.join("manifest.json"));
@@ -240,8 +237,8 @@ fn an_interrupted_run_is_kept_as_far_as_it_got() {
 
 /// A program that a study needs and the node's image does not have.
 #[test]
-fn what_a_measurement_misses_is_named() {
-    enter("what_a_measurement_misses_is_named", |bench| {
+fn missing_requirements_of_a_measurement_are_named() {
+    enter("missing_requirements_of_a_measurement_are_named", |bench| {
         let image = bench.root().join("files/empty");
         fs::create_dir(&image).unwrap();
         let text = "name: faulty\nlab:\n  name: NAME\n  topology:\n    nodes: {a: {kind: container, \
@@ -302,43 +299,39 @@ fn a_guest_that_panics_is_quoted() {
 }
 
 #[test]
-fn an_agent_that_never_answers_is_not_waited_for_without_end() {
-    enter(
-        "an_agent_that_never_answers_is_not_waited_for_without_end",
-        |bench| {
-            if !whole() {
-                println!("skipped: VMs are tested with LATLAB_TEST_WHOLE=1");
-                return;
-            }
-            let lab = "name: NAME\ntopology: {nodes: {a: {kind: vm, memory: 256MiB}}}\n";
-            let file = bench.file("mute", lab);
-            let is_qemu = |pid: &u32| {
-                fs::read(format!("/proc/{pid}/cmdline"))
-                    .is_ok_and(|line| line.starts_with(b"qemu-"))
-            };
-            let qemu = || labelled().into_iter().find(is_qemu);
-            let mut command = bench.command(&["deploy", &file]);
-            command.env("LATLAB_BOOT_TIMEOUT", "3");
-            let child = command
-                .stdout(Stdio::piped())
-                .stderr(Stdio::piped())
-                .spawn()
-                .unwrap();
-            until("QEMU runs", || qemu().is_some());
-            // Stopped, it is as silent as a guest that hangs.
-            signal(qemu().unwrap(), "STOP");
-            finished(child).refused(2, "did not answer within 3", "LATLAB_BOOT_TIMEOUT");
-            bench.assert_clean();
+fn a_silent_agent_times_out() {
+    enter("a_silent_agent_times_out", |bench| {
+        if !whole() {
+            println!("skipped: VMs are tested with LATLAB_TEST_WHOLE=1");
+            return;
+        }
+        let lab = "name: NAME\ntopology: {nodes: {a: {kind: vm, memory: 256MiB}}}\n";
+        let file = bench.file("mute", lab);
+        let is_qemu = |pid: &u32| {
+            fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.starts_with(b"qemu-"))
+        };
+        let qemu = || labelled().into_iter().find(is_qemu);
+        let mut command = bench.command(&["deploy", &file]);
+        command.env("LATLAB_BOOT_TIMEOUT", "3");
+        let child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        until("QEMU runs", || qemu().is_some());
+        // Stopped, it is as silent as a guest that hangs.
+        signal(qemu().unwrap(), "STOP");
+        finished(child).refused(2, "did not answer within 3", "LATLAB_BOOT_TIMEOUT");
+        bench.assert_clean();
 
-            let lab = bench.deploy("mute", lab);
-            bench.exec(&lab, "a", &["true"]).good();
-            signal(qemu().unwrap(), "STOP");
-            let mute = bench.exec(&lab, "a", &["true"]);
-            mute.refused(2, "did not answer within 30", "console.log");
-            bench.latlab(&["destroy", &lab]).good();
-            bench.assert_clean();
-        },
-    );
+        let lab = bench.deploy("mute", lab);
+        bench.exec(&lab, "a", &["true"]).good();
+        signal(qemu().unwrap(), "STOP");
+        let mute = bench.exec(&lab, "a", &["true"]);
+        mute.refused(2, "did not answer within 30", "console.log");
+        bench.latlab(&["destroy", &lab]).good();
+        bench.assert_clean();
+    });
 }
 
 /// The tests' own: one that fails is run on purpose.

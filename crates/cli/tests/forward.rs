@@ -58,7 +58,7 @@ impl Drop for End {
     }
 }
 
-/// What the forwarder says of itself when it was told to end, and what it said when it began.
+/// The forwarder's final output, and its first.
 fn forwarding(bench: &Bench, options: &[&str], meanwhile: impl FnOnce()) -> (String, Said) {
     let words = [&["forward", "in", "out"], options].concat();
     let mut command = bench.command(&words);
@@ -76,8 +76,8 @@ fn forwarding(bench: &Bench, options: &[&str], meanwhile: impl FnOnce()) -> (Str
 }
 
 #[test]
-fn every_way_carries_frames_there_and_back() {
-    enter("every_way_carries_frames_there_and_back", |bench| {
+fn every_method_forwards_frames_in_both_directions() {
+    enter("every_method_forwards_frames_in_both_directions", |bench| {
         tool(&["ip", "link", "set", "lo", "up"]);
         let near = End::new("in", "10.0.0.1/24");
         let _far = End::new("out", "10.0.0.2/24");
@@ -112,12 +112,12 @@ fn every_way_carries_frames_there_and_back() {
 }
 
 #[test]
-fn what_cannot_be_forwarded_is_refused() {
-    enter("what_cannot_be_forwarded_is_refused", |bench| {
+fn impossible_forwarding_is_refused() {
+    enter("impossible_forwarding_is_refused", |bench| {
         let forward = |words: &[&str]| bench.latlab(&[&["forward"], words].concat());
         forward(&["lo", "lo"]).refused(2, "both are `lo`", "ip link");
         forward(&["lo", "nowhere"]).refused(2, "between lo and nowhere", "ip -d link");
-        forward(&["lo", "nowhere", "--cpu", "x"]).refused(2, "no list of processors", "2-3");
+        forward(&["lo", "nowhere", "--cpu", "x"]).refused(2, "no list of CPUs", "2-3");
         forward(&["lo", "nowhere", "--duration", "0s"]).refused(2, "is no time", "10s");
     });
 }

@@ -1,6 +1,5 @@
-//! Labs deployed by a latlab inside a guest, because the guest is a machine that this one is not: it has
-//! four processors, control groups of either version, and, if it is asked to, two memory nodes. Only with
-//! `LATLAB_TEST_GUEST=1`.
+//! Labs deployed by a latlab inside a guest, which provides a different machine: four CPUs, cgroups of either
+//! version, and optionally two NUMA nodes. Only with `LATLAB_TEST_GUEST=1`.
 
 mod common;
 
@@ -13,7 +12,7 @@ use common::{Bench, Said, enter, guests, tool};
 use latlab_model::plan::{Blueprint, NodePlace};
 use latlab_model::units::CpuList;
 
-/// A guest with four processors, and latlab in it.
+/// A guest with four CPUs, and latlab in it.
 struct Machine<'b> {
     bench: &'b Bench,
     lab: String,
@@ -65,20 +64,20 @@ impl<'b> Machine<'b> {
     }
 }
 
-/// Two labs that each keep a processor to themselves.
+/// Two labs that each isolate a CPU.
 struct Two<'m> {
     machine: &'m Machine<'m>,
-    /// Where the control groups of the quiet processors are.
+    /// The mount point of the quiet CPUs' cgroups.
     groups: &'static str,
 }
 
-/// The processor of each.
+/// The CPU of each.
 const LABS: [(&str, u32); 2] = [("second", 2), ("third", 3)];
 
 /// Version 2.
 const UNIFIED: &str = "/sys/fs/cgroup";
 
-/// What the profile writes, as far as every kernel has it.
+/// The files that the profile writes on every kernel.
 const FILES: &str = "/proc/irq/default_smp_affinity /sys/devices/virtual/workqueue/cpumask \
     /proc/sys/vm/swappiness /proc/sys/vm/stat_interval /proc/sys/kernel/timer_migration \
     /proc/sys/kernel/nmi_watchdog /proc/sys/kernel/watchdog_cpumask \
@@ -97,7 +96,7 @@ impl Two<'_> {
         }
     }
 
-    /// What is set, and which of our groups are there.
+    /// The settings, and the existing cgroups of latlab.
     fn settings(&self) -> String {
         let groups = self.groups;
         self.machine.sh(&format!(
@@ -106,7 +105,7 @@ impl Two<'_> {
         ))
     }
 
-    /// With these labs up, each has its processor and everything else has what is left.
+    /// Asserts that each of these labs has its CPU and everything else has the rest.
     fn in_force(&self, up: &[(&str, u32)]) {
         let groups = self.groups;
         let mut line = format!(
@@ -150,7 +149,7 @@ impl Two<'_> {
         self.machine.sh(&format!("latlab destroy {lab}"));
     }
 
-    /// A lab's own program is where it belongs; what the kernel runs there for somebody else is named.
+    /// A lab's own program may run there; kernel work for other programs is reported.
     fn watch(&self) {
         let said = self.machine.try_sh(
             "latlab exec second a -- timeout 20 sh -c 'while :; do :; done' & own=$!
@@ -207,8 +206,8 @@ fn two_labs(bench: &Bench, name: &str, groups: &'static str, prepare: &str) {
 }
 
 #[test]
-fn two_isolated_labs_come_and_go_on_control_groups_version_2() {
-    const NAME: &str = "two_isolated_labs_come_and_go_on_control_groups_version_2";
+fn two_isolated_labs_come_and_go_on_cgroup_version_2() {
+    const NAME: &str = "two_isolated_labs_come_and_go_on_cgroup_version_2";
     if guests() {
         enter(NAME, |bench| {
             two_labs(bench, "unified", UNIFIED, "");
@@ -217,9 +216,9 @@ fn two_isolated_labs_come_and_go_on_control_groups_version_2() {
 }
 
 #[test]
-fn two_isolated_labs_come_and_go_on_control_groups_version_1() {
-    const NAME: &str = "two_isolated_labs_come_and_go_on_control_groups_version_1";
-    // A controller that nobody uses on version 2 can be mounted on version 1.
+fn two_isolated_labs_come_and_go_on_cgroup_version_1() {
+    const NAME: &str = "two_isolated_labs_come_and_go_on_cgroup_version_1";
+    // A controller that is unused on version 2 can be mounted on version 1.
     const MOUNT: &str = "mkdir /run/cpuset && mount -t cgroup -o cpuset none /run/cpuset";
     if guests() {
         enter(NAME, |bench| {
@@ -275,7 +274,7 @@ fn netkit_cables(bench: &Bench, kernel: &str) {
     machine.end();
 }
 
-/// QEMU with two memory nodes of 512 MiB and two processors each.
+/// QEMU with two NUMA nodes of 512 MiB and two CPUs each.
 const TWO_NODES: &str = r#"#!/bin/sh
 case "$*" in *-name\ latlab-machine,*)
     set -- "$@" -smp 4,sockets=2,cores=2,threads=1 \
@@ -286,18 +285,18 @@ esac
 exec QEMU "$@"
 "#;
 
-/// One that fills a memory node, one beside the host's processors, one that asks for nothing.
+/// One that fills a memory node, one beside the host's CPUs, one that asks for nothing.
 const NODES: &str = "name: nodes\ntopology:\n  nodes:\n    \
     a: {kind: native, cpus: 2, isolate: true, memory: 128MiB}\n    \
     b: {kind: container, cpus: 1, isolate: true, memory: 128MiB}\n    c: {kind: native}\n";
 
-/// Touches 64 MiB, and says where its processors, its memory and that memory's pages are; not those of
-/// files, which are where they were read first.
+/// Touches 64 MiB, and prints its CPUs, its memory policy and the nodes of its pages; not of file pages, which are
+/// where they were read first.
 const TOUCH: &str = "awk 'BEGIN { x = sprintf(\"%67000000s\", \"\")
     while ((getline < \"/proc/self/status\") > 0) if (/_allowed_list/) print
     while ((getline < \"/proc/self/numa_maps\") > 0) if (/ anon=/ && !/ file=/) print }'";
 
-/// What a program says that touched memory.
+/// The output of that program.
 #[derive(Debug)]
 struct Touched {
     cpus: CpuList,
@@ -329,8 +328,8 @@ impl Touched {
 }
 
 #[test]
-fn processors_and_memory_are_of_one_node_on_a_machine_with_two() {
-    const NAME: &str = "processors_and_memory_are_of_one_node_on_a_machine_with_two";
+fn cpus_and_memory_are_of_one_numa_node() {
+    const NAME: &str = "cpus_and_memory_are_of_one_numa_node";
     if guests() {
         enter(NAME, two_memory_nodes);
     }
@@ -364,7 +363,7 @@ fn two_memory_nodes(bench: &Bench) {
                 .all(|cpu| homes[node as usize].contains(cpu))
         );
     }
-    // Nothing binds the memory of one that asked for no processors of its own.
+    // The memory of a node without dedicated CPUs is not bound.
     let free = Touched::of(&machine.sh(&format!("latlab exec nodes c -- {TOUCH}")));
     assert_eq!(free.nodes.to_string(), "0-1", "{free:?}");
     machine.sh("latlab destroy nodes");

@@ -32,7 +32,7 @@ fn lab(kind: &str) -> String {
     )
 }
 
-/// What is tuned: settings that are the machine's, a held device, and groups with their threads.
+/// The tuned items: settings of the machine, a held device, and cgroups with their threads.
 const TUNED: [&str; 10] = [
     "swappiness=3",
     "thp=never",
@@ -110,7 +110,7 @@ impl Chance {
     }
 }
 
-/// Somebody else on the machine, with one of everything that latlab makes.
+/// Another user of the machine, with one of everything that latlab creates.
 struct Bystander {
     process: Child,
     groups: Vec<PathBuf>,
@@ -153,7 +153,7 @@ impl Bystander {
         let mut groups = Vec::new();
         for root in world::hierarchies() {
             let group = root.join(format!("bystander-{}", namespaces::id()));
-            // Not every hierarchy lets everybody in; one is enough.
+            // Not every hierarchy accepts the process; one is enough.
             if fs::create_dir(&group).is_ok() {
                 fs::write(group.join("cgroup.procs"), process.id().to_string()).ok();
                 groups.push(group);
@@ -210,12 +210,12 @@ fn timed(bench: &Bench, args: &[&str]) -> Duration {
     begin.elapsed()
 }
 
-/// What is killed, in turns.
+/// The killed commands, in turns.
 const VERBS: [&str; 7] = [
     "deploy", "run", "destroy", "tune", "revert", "overlay", "report",
 ];
 
-/// What verbs need that deploy no lab of their own kind, and how long they take.
+/// The preparations of verbs that deploy no lab themselves, and their duration.
 struct Others {
     overlay: String,
     /// A finished run.
@@ -315,7 +315,7 @@ impl Others {
             .unwrap()
     }
 
-    /// What was interrupted, once more.
+    /// Repeats the interrupted command.
     fn repeat(&self, bench: &Bench, verb: &str, (file, name): (&str, &str)) {
         match verb {
             "tune" | "revert" => {
@@ -355,8 +355,8 @@ impl Others {
 }
 
 #[test]
-fn killed_at_any_moment_nothing_remains() {
-    enter("killed_at_any_moment_nothing_remains", |bench| {
+fn a_kill_at_any_moment_leaves_nothing() {
+    enter("a_kill_at_any_moment_leaves_nothing", |bench| {
         let mut chance = Chance::new();
         let mut bystander = Bystander::new(bench);
         let runs = bench.root().join("runs").display().to_string();
@@ -410,7 +410,7 @@ fn killed_at_any_moment_nothing_remains() {
                 kill_after(start(bench, cleaning), chance.up_to(times[2]));
             }
             println!("{round:3} {kind} {verb} killed after {moment:.1?}: {killed}, again: {again}");
-            // What was interrupted can be repeated, sometimes before anything is cleaned up.
+            // The interrupted command can be repeated, sometimes before any clean-up.
             if !again && chance.next() % 2 == 0 {
                 others.repeat(bench, verb, (file, &name));
             }
@@ -508,8 +508,8 @@ fn removing_and_using_beside_deploying_leaves_nothing_behind() {
 
 /// Ctrl-C takes a deployment down at once and says so.
 #[test]
-fn an_interrupted_deployment_takes_itself_down() {
-    enter("an_interrupted_deployment_takes_itself_down", |bench| {
+fn an_interrupted_deployment_removes_itself() {
+    enter("an_interrupted_deployment_removes_itself", |bench| {
         for kind in kinds() {
             let slow = lab(kind).replace("sleep 0.05\"]", "sleep 1000\"]");
             let file = bench.file(kind, &slow);
@@ -532,8 +532,7 @@ fn an_interrupted_deployment_takes_itself_down() {
     });
 }
 
-/// After a reboot there is a journal and nothing else; and whoever has the numbers of the lab's
-/// processes now is a stranger.
+/// After a reboot only the journal is left, and the PIDs of the lab's processes belong to strangers.
 #[test]
 fn after_a_reboot_only_files_are_left_to_remove() {
     enter("after_a_reboot_only_files_are_left_to_remove", |bench| {
@@ -569,7 +568,7 @@ fn after_a_reboot_only_files_are_left_to_remove() {
             node["start_time"] = start.into();
         }
         fs::write(dir.join("state.json"), state.to_string()).unwrap();
-        // What a file system that survives the boot would still have below the run directory.
+        // The files that a persistent file system would still have below the run directory.
         let left = bench.run_dir().join(&name).join("nodes/c");
         fs::create_dir_all(&left).unwrap();
         fs::write(left.join("port0.lock"), "").unwrap();
@@ -601,8 +600,8 @@ fn after_a_reboot_only_files_are_left_to_remove() {
 
 /// A crash between any two steps of claiming a name, and journals that are not whole.
 #[test]
-fn half_written_journals_are_understood_or_named() {
-    enter("half_written_journals_are_understood_or_named", |bench| {
+fn half_written_journals_are_recovered_or_reported() {
+    enter("half_written_journals_are_recovered_or_reported", |bench| {
         let good = bench.deploy("good", &lab("native"));
         let journal = fs::read_to_string(bench.labs().join(&good).join("journal.jsonl")).unwrap();
         for (name, file) in [
@@ -628,7 +627,7 @@ fn half_written_journals_are_understood_or_named() {
         bench
             .latlab(&["destroy", "damaged"])
             .refused(2, "is damaged at line", "by hand");
-        // It does not keep the others.
+        // One failure does not prevent the others.
         let all = bench.latlab(&["destroy", "--all", "-y"]);
         all.refused(2, "is damaged at line", "by hand");
         assert!(

@@ -19,8 +19,8 @@ fn pair(kind: &str) -> String {
 }
 
 #[test]
-fn a_lab_of_each_kind_lives_and_leaves_nothing() {
-    enter("a_lab_of_each_kind_lives_and_leaves_nothing", |bench| {
+fn a_lab_of_each_kind_works_and_leaves_nothing() {
+    enter("a_lab_of_each_kind_works_and_leaves_nothing", |bench| {
         for kind in kinds() {
             println!("{kind}");
             let lab = bench.deploy(kind, &pair(kind));
@@ -79,9 +79,9 @@ fn inspected(bench: &Bench, lab: &str, kind: &str) {
 }
 
 #[test]
-fn commands_have_streams_status_signals_and_surroundings_in_every_kind() {
+fn commands_have_streams_status_signals_and_environment_in_every_kind() {
     enter(
-        "commands_have_streams_status_signals_and_surroundings_in_every_kind",
+        "commands_have_streams_status_signals_and_environment_in_every_kind",
         |bench| {
             for kind in kinds() {
                 println!("{kind}");
@@ -186,8 +186,8 @@ fn surroundings(bench: &Bench, lab: &str) {
     );
 }
 
-/// What latlab is sent, the command gets, though whoever started latlab ignores it: as a script does
-/// with SIGINT for what it runs in the background.
+/// The command gets latlab's signals, even if latlab's parent ignores them: as a script does with SIGINT for its
+/// background jobs.
 fn signals(bench: &Bench, lab: &str) {
     for (name, number) in [("TERM", 15), ("INT", 2), ("USR1", 10)] {
         let script =
@@ -231,7 +231,7 @@ fn several_labs_live_beside_each_other() {
             assert!(out.contains("198.18.0.1/24"), "{out}");
         }
         let ask = bench.latlab(&["destroy", "--all"]);
-        ask.refused(2, "nobody can be asked", "add -y");
+        ask.refused(2, "no terminal for confirmation", "add -y");
         bench.latlab(&["destroy", &one]).good();
         bench.exec(&two, "a", &["true"]).good();
         let all = bench.latlab(&["destroy", "--all", "-y"]).good();
@@ -303,7 +303,7 @@ fn files_and_variables_reach_containers_and_guests() {
             exec(&format!("echo {kind} > /mnt/rw/from")).good();
             let from = fs::read_to_string(bench.root().join("files/data/from")).unwrap();
             assert_eq!(from.trim(), *kind);
-            // What a node writes elsewhere stays in the node.
+            // Other files of a node stay in the node.
             exec("echo x > /etc/written-by-a-node").good();
             assert!(!std::path::Path::new("/etc/written-by-a-node").exists());
             bench.latlab(&["destroy", &lab]).good();
@@ -316,9 +316,9 @@ fn files_and_variables_reach_containers_and_guests() {
 }
 
 #[test]
-fn the_labs_own_commands_run_and_their_failures_are_told() {
+fn the_labs_commands_run_and_their_failures_are_reported() {
     enter(
-        "the_labs_own_commands_run_and_their_failures_are_told",
+        "the_labs_commands_run_and_their_failures_are_reported",
         |bench| {
             for kind in kinds() {
                 println!("{kind}");
@@ -376,11 +376,10 @@ fn the_labs_own_commands_run_and_their_failures_are_told() {
     );
 }
 
-/// Removing a lab ends what runs in it, also what was told to outlive its shell, and what hides its
-/// label in a control group.
+/// Removing a lab ends all its processes, also those that outlive their shell or hide their label in a cgroup.
 #[test]
-fn what_runs_in_a_lab_ends_with_it() {
-    enter("what_runs_in_a_lab_ends_with_it", |bench| {
+fn processes_of_a_lab_end_with_it() {
+    enter("processes_of_a_lab_end_with_it", |bench| {
         let host = "name: NAME\ntopology: {nodes: {h: {kind: host}, n: {kind: native}, c: {kind: container}}}\n";
         let lab = bench.deploy("busy", host);
         let daemons = "trap '' TERM HUP; setsid sleep 1000 & env -i /usr/bin/setsid /bin/sleep 1001 & \
@@ -403,8 +402,8 @@ fn what_runs_in_a_lab_ends_with_it() {
 }
 
 #[test]
-fn names_and_interfaces_of_others_are_left_alone() {
-    enter("names_and_interfaces_of_others_are_left_alone", |bench| {
+fn foreign_names_and_interfaces_are_left_alone() {
+    enter("foreign_names_and_interfaces_are_left_alone", |bench| {
         tool(&[
             "ip", "link", "add", "theirs", "type", "veth", "peer", "name", "theirs1",
         ]);
@@ -424,7 +423,7 @@ fn names_and_interfaces_of_others_are_left_alone() {
         let lab = bench.deploy("host", &host("ours"));
         bench.exec(&lab, "n", &["ping", "-c1", "-W5", "198.18.0.1"]);
         assert!(tool(&["ip", "-o", "link"]).contains(" ours"));
-        // Somebody takes our name over while the lab is up: theirs stays.
+        // Another program reuses the name while the lab is up: its interface stays.
         tool(&["ip", "link", "del", "ours"]);
         tool(&[
             "ip", "link", "add", "ours", "type", "veth", "peer", "name", "ours1",
@@ -529,9 +528,9 @@ fn a_lab_that_cannot_work_is_refused_before_anything_changes() {
 }
 
 #[test]
-fn without_root_only_what_changes_the_machine_is_refused() {
+fn without_root_only_changes_to_the_machine_are_refused() {
     enter(
-        "without_root_only_what_changes_the_machine_is_refused",
+        "without_root_only_changes_to_the_machine_are_refused",
         |bench| {
             let lab = bench.deploy("seen", &pair("native"));
             let file = bench.file("seen", &pair("native"));

@@ -1,5 +1,5 @@
-//! Processes of others that come, go and change their control groups at will, while the machine is tuned, labs
-//! are deployed and trials run: as a service manager's do all day. None of that may fail for it.
+//! Foreign processes that come, go and change their cgroups at will while the machine is tuned, labs are deployed and
+//! trials run, as those of a service manager do. None of these may fail because of it.
 //!
 //! `LATLAB_TEST_WHOLE=1` makes 200 rounds of it.
 
@@ -163,8 +163,8 @@ fn one_round(bench: &Bench, round: u64, cpu: &str) {
 }
 
 #[test]
-fn processes_of_others_that_change_their_groups_fail_no_tuning_no_lab_and_no_trial() {
-    let name = "processes_of_others_that_change_their_groups_fail_no_tuning_no_lab_and_no_trial";
+fn foreign_processes_that_change_cgroups_break_nothing() {
+    let name = "foreign_processes_that_change_cgroups_break_nothing";
     enter(name, |bench| {
         let online = fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
         let cpu = online.trim().rsplit([',', '-']).next().unwrap().to_string();
@@ -237,25 +237,28 @@ echo ROUNDS rounds beside $starts services
 "#;
 
 #[test]
-fn in_a_guest_a_service_manager_fails_no_tuning() {
+fn in_a_guest_a_service_manager_does_not_break_tuning() {
     let there = Path::new("/lib/systemd/systemd").exists();
     if !whole() || !there {
         println!("skipped: boots a virtual machine: LATLAB_TEST_WHOLE=1, with systemd installed");
         return;
     }
-    enter("in_a_guest_a_service_manager_fails_no_tuning", |bench| {
-        let latlab = Path::new(env!("CARGO_BIN_EXE_latlab"));
-        let lab = format!(
-            "name: NAME\ntopology:\n  nodes: {{g: {{kind: vm, cpus: 2, memory: 512MiB, \
+    enter(
+        "in_a_guest_a_service_manager_does_not_break_tuning",
+        |bench| {
+            let latlab = Path::new(env!("CARGO_BIN_EXE_latlab"));
+            let lab = format!(
+                "name: NAME\ntopology:\n  nodes: {{g: {{kind: vm, cpus: 2, memory: 512MiB, \
              binds: [\"{}:/latlab:ro\"]}}}}\n",
-            latlab.parent().unwrap().display()
-        );
-        let lab = bench.deploy("manager", &lab);
-        let rounds = std::env::var("LATLAB_TEST_ROUNDS").unwrap_or("20".into());
-        let script = MANAGER.replace("ROUNDS", &rounds);
-        let done = bench.exec(&lab, "g", &["/bin/sh", "-c", &script]);
-        println!("{}", done.out);
-        assert_eq!(done.code, 0, "{done:#?}");
-        assert!(done.out.contains("rounds beside"), "{done:#?}");
-    });
+                latlab.parent().unwrap().display()
+            );
+            let lab = bench.deploy("manager", &lab);
+            let rounds = std::env::var("LATLAB_TEST_ROUNDS").unwrap_or("20".into());
+            let script = MANAGER.replace("ROUNDS", &rounds);
+            let done = bench.exec(&lab, "g", &["/bin/sh", "-c", &script]);
+            println!("{}", done.out);
+            assert_eq!(done.code, 0, "{done:#?}");
+            assert!(done.out.contains("rounds beside"), "{done:#?}");
+        },
+    );
 }

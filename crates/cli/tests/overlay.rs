@@ -113,8 +113,8 @@ fn netkit_cables_are_refused_where_there_is_no_netkit() {
 }
 
 #[test]
-fn what_cannot_be_said_is_answered_with_a_hint() {
-    enter("what_cannot_be_said_is_answered_with_a_hint", |bench| {
+fn unknown_commands_get_a_hint() {
+    enter("unknown_commands_get_a_hint", |bench| {
         let name = bench.deploy("hint", &lab("vxlan", "veth"));
         let several = bench.latlab(&["overlay", &name, "show"]);
         assert_eq!(several.code, 2);
@@ -143,8 +143,8 @@ fn what_cannot_be_said_is_answered_with_a_hint() {
 
 /// A daemon on "another host": this one's loopback, under mutual TLS.
 #[test]
-fn a_daemon_elsewhere_is_spoken_with_under_tls() {
-    enter("a_daemon_elsewhere_is_spoken_with_under_tls", |bench| {
+fn a_remote_daemon_is_controlled_over_tls() {
+    enter("a_remote_daemon_is_controlled_over_tls", |bench| {
         tool(&["ip", "link", "set", "lo", "up"]);
         let file = |name: &str| bench.root().join(name).display().to_string();
         let certificates = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 \
@@ -249,40 +249,37 @@ fn restarted(bench: &Bench, lab: &str) -> u32 {
 }
 
 #[test]
-fn a_daemon_that_dies_is_started_again_and_the_lab_says_so() {
-    enter(
-        "a_daemon_that_dies_is_started_again_and_the_lab_says_so",
-        |bench| {
-            let name = bench.deploy("again", &lab_with(false, "local", "veth"));
-            assert!(
-                !bench
-                    .latlab(&["inspect", &name])
-                    .good()
-                    .err
-                    .contains("note")
-            );
-            for _ in 0..5 {
-                restarted(bench, &name);
-            }
-            reach_up_to(2, bench, &name);
-            let said = bench.latlab(&["inspect", &name]).good().err;
-            let expected =
-                format!("note: the overlay daemon of {name}/l0 was started again 5 times; last, ");
-            assert!(said.starts_with(&expected), "{said}");
-            // Once more within the minute: it stays down, says so, and what the kernel knows goes on.
-            kill_and_wait(process("latlab-overlay", "control"));
-            common::until("it stays down", || {
-                bench
-                    .latlab(&["inspect", &name])
-                    .good()
-                    .err
-                    .contains("stays down")
-            });
-            reach_up_to(2, bench, &name);
-            bench.latlab(&["destroy", &name]).good();
-            bench.assert_clean();
-        },
-    );
+fn a_dead_daemon_is_restarted_and_reported() {
+    enter("a_dead_daemon_is_restarted_and_reported", |bench| {
+        let name = bench.deploy("again", &lab_with(false, "local", "veth"));
+        assert!(
+            !bench
+                .latlab(&["inspect", &name])
+                .good()
+                .err
+                .contains("note")
+        );
+        for _ in 0..5 {
+            restarted(bench, &name);
+        }
+        reach_up_to(2, bench, &name);
+        let said = bench.latlab(&["inspect", &name]).good().err;
+        let expected =
+            format!("note: the overlay daemon of {name}/l0 was started again 5 times; last, ");
+        assert!(said.starts_with(&expected), "{said}");
+        // Once more within the minute: it stays down, says so, and what the kernel knows goes on.
+        kill_and_wait(process("latlab-overlay", "control"));
+        common::until("it stays down", || {
+            bench
+                .latlab(&["inspect", &name])
+                .good()
+                .err
+                .contains("stays down")
+        });
+        reach_up_to(2, bench, &name);
+        bench.latlab(&["destroy", &name]).good();
+        bench.assert_clean();
+    });
 }
 
 /// Real guests under QEMU: the daemon dies without a word and comes back, then a guest does.

@@ -1,5 +1,4 @@
-//! A machine that does not keep up marks what was measured on it. The load is stress-ng's own, on every
-//! processor, for as long as the run takes.
+//! Results of an overloaded machine are marked. The load is stress-ng on every CPU for the whole run.
 
 mod common;
 
@@ -9,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use common::{Bench, enter, tool, until};
 use serde_json::Value;
 
-/// stress-ng on every processor, ended with its workers when this is dropped.
+/// stress-ng on every CPU, ended with its workers when this is dropped.
 struct Load(Child);
 
 impl Load {

@@ -22,7 +22,7 @@ fn place(lab: &str, machine: &str, more: &[&str]) -> Output {
 }
 
 #[test]
-fn every_choice_has_its_line_and_its_reason() {
+fn every_placement_has_a_line_and_a_reason() {
     let output = place("guests.yaml", "xeon-e5-2665.json", &[]);
     assert!(output.status.success());
     let text = String::from_utf8(output.stdout).expect("UTF-8");
@@ -64,9 +64,9 @@ fn what_does_not_fit_is_refused_with_the_nearest_that_does() {
     assert!(said.contains("nothing was changed"), "{said}");
 }
 
-/// Nobody needs to be root to be told where this machine's nodes would go.
+/// Placement on this machine needs no root.
 #[test]
-fn this_machine_is_placed_on_too() {
+fn placement_works_for_this_machine() {
     let lab = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/pair.yaml");
     let output = Command::new(env!("CARGO_BIN_EXE_latlab"))
         .arg("place")
@@ -82,7 +82,7 @@ fn this_machine_is_placed_on_too() {
 }
 
 #[test]
-fn a_broken_profile_of_ones_own_is_told_with_its_place() {
+fn a_broken_user_profile_is_reported_with_its_place() {
     let scratch = std::env::temp_dir().join(format!("latlab-broken-{}", std::process::id()));
     std::fs::create_dir_all(&scratch).expect("a directory");
     let profile = scratch.join("mine.yaml");

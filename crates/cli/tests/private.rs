@@ -1,4 +1,4 @@
-//! What is the business of root only: on the host that of a lab, in a node that of the host.
+//! Data that only root may read: that of a lab on the host, and that of the host in a node.
 
 mod common;
 
@@ -59,8 +59,8 @@ impl Drop for Secrets {
 }
 
 #[test]
-fn a_container_of_the_hosts_files_gets_those_that_are_for_everyone() {
-    const NAME: &str = "a_container_of_the_hosts_files_gets_those_that_are_for_everyone";
+fn a_container_of_the_hosts_files_sees_only_public_ones() {
+    const NAME: &str = "a_container_of_the_hosts_files_sees_only_public_ones";
     enter(NAME, container);
 }
 

@@ -1,6 +1,6 @@
 //! A soak: labs come and go, links change, daemons, nodes, guests and latlab itself are killed at random under
-//! traffic, beside a lab that nobody touches, with a flow on every kind of link. The flows lose nothing, and
-//! what is counted before and after is equal.
+//! traffic, beside an untouched lab with a flow on every kind of link. The flows lose nothing, and
+//! all counts before and after are equal.
 //!
 //! `LATLAB_SOAK_SECONDS` is its length (60 in the whole tests, 1800 by hand; skipped otherwise),
 //! `LATLAB_TEST_SEED` repeats its choices, `LATLAB_SOAK_LOG` names a file for its log.
@@ -84,10 +84,10 @@ impl Chance {
     }
 }
 
-/// What is counted.
+/// The counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Counts {
-    /// Threads and descriptors of each process of the lab that nobody touches.
+    /// Threads and descriptors of each process of the untouched lab.
     steady: BTreeMap<u32, (usize, usize)>,
     namespaces: usize,
     mounts: BTreeSet<String>,
@@ -100,7 +100,7 @@ fn entries(path: &str) -> usize {
     fs::read_dir(path).map_or(0, Iterator::count)
 }
 
-/// Processes in a lab's control groups, or started from its directory.
+/// Processes in a lab's cgroups, or started from its directory.
 fn of_lab(bench: &Bench, lab: &str) -> Vec<u32> {
     let group = format!("/latlab/{lab}/");
     let files = bench.run_dir().join(lab).display().to_string();
@@ -162,7 +162,7 @@ impl Counts {
     }
 }
 
-/// Memory of the processes of the lab that nobody touches, in KiB.
+/// Memory of the processes of the untouched lab, in KiB.
 fn memory(bench: &Bench, lab: &str) -> u64 {
     let of = |pid: u32| {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
@@ -172,7 +172,7 @@ fn memory(bench: &Bench, lab: &str) -> u64 {
     of_lab(bench, lab).into_iter().filter_map(of).sum()
 }
 
-/// A flow of the lab that nobody touches.
+/// A flow of the untouched lab.
 fn flow(bench: &Bench, lab: &str, (node, interface): (&str, &str)) -> (String, Child) {
     let shown = bench
         .exec(lab, node, &["ip", "-4", "-o", "addr", "show", interface])
@@ -219,7 +219,7 @@ impl Log {
 fn signal_if_there(pid: u32, name: &str) {
     let mut kill = std::process::Command::new("kill");
     let kill = kill.args([&format!("-{name}"), &pid.to_string()]);
-    // It may have ended by itself meanwhile.
+    // The process may have ended meanwhile.
     kill.stderr(Stdio::null()).status().ok();
 }
 
@@ -303,7 +303,7 @@ fn pass(bench: &Bench, chance: &mut Chance, log: &mut Log, kinds: &[&str]) {
 }
 
 #[test]
-fn labs_that_come_go_and_are_killed_leave_nothing_and_disturb_nobody() {
+fn labs_under_random_kills_leave_nothing_and_disturb_no_other() {
     let given = std::env::var("LATLAB_SOAK_SECONDS")
         .ok()
         .and_then(|s| s.parse().ok());
@@ -312,7 +312,7 @@ fn labs_that_come_go_and_are_killed_leave_nothing_and_disturb_nobody() {
         return;
     };
     enter(
-        "labs_that_come_go_and_are_killed_leave_nothing_and_disturb_nobody",
+        "labs_under_random_kills_leave_nothing_and_disturb_no_other",
         |bench| {
             let mut chance = Chance::new();
             let file =
@@ -323,7 +323,7 @@ fn labs_that_come_go_and_are_killed_leave_nothing_and_disturb_nobody() {
             let steady = bench.deploy("steady", STEADY);
             let flows: Vec<(String, Child)> =
                 FLOWS.iter().map(|end| flow(bench, &steady, *end)).collect();
-            // What is made once and kept is made.
+            // Everything that is created once and kept exists now.
             pass(bench, &mut chance, &mut log, &["container"]);
             let before = Counts::settled(bench, &steady);
             let (kib, begin, mut rounds) = (memory(bench, &steady), Instant::now(), 0);

@@ -1,11 +1,10 @@
-//! `latlab tune` on the real kernel: what is applied is in force, and whatever happens meanwhile, one
-//! `tune revert` leaves every file that latlab may write as it was.
+//! `latlab tune` on the real kernel: applied values are in force, and after any interference one `tune revert`
+//! restores every file that latlab may write.
 //!
-//! The real machine's values are turned, for milliseconds each, and given back by a guard however a
-//! test ends. Namespaces of the test's own keep its reach small: of threads it sees its own only, so
-//! nobody else's are moved.
+//! The real machine's values are changed, for milliseconds each, and restored by a guard however a test ends. Private
+//! namespaces limit the effect: the test sees only its own threads, so no others are moved.
 //!
-//! `LATLAB_TEST_WHOLE=1` makes 200 rounds of it; `LATLAB_TEST_SEED` repeats a run's choices.
+//! `LATLAB_TEST_WHOLE=1` runs 200 rounds; `LATLAB_TEST_SEED` repeats a run's choices.
 
 mod common;
 
@@ -133,7 +132,7 @@ const TREES: &[&str] = &[
     "/sys/devices/system/cpu",
 ];
 
-/// What changes by itself, or acts when it is read.
+/// Files that change by themselves, or have an effect when read.
 const VOLATILE: &[&str] = &[
     "ns_last_pid",
     "/random/",
@@ -184,7 +183,7 @@ impl Snapshot {
         Snapshot(all)
     }
 
-    /// What differs, so that a failure says what and not only that.
+    /// The differences, for the failure message.
     fn against(&self, now: &Snapshot) -> Vec<String> {
         let mut wrong = Vec::new();
         for (name, before) in &self.0 {
@@ -227,7 +226,7 @@ fn read(path: &Path, all: &mut BTreeMap<String, String>) {
     }
 }
 
-/// The groups that decide on processors; other people's may come and go, their settings may not change.
+/// The cgroups of `cpuset`; foreign ones may come and go, but their settings may not change.
 fn groups(all: &mut BTreeMap<String, String>) {
     for root in common::world::hierarchies() {
         if !root.join("cpuset.cpus").exists() && !root.join("cgroup.controllers").exists() {
@@ -281,7 +280,7 @@ fn task(pid: u32, all: &mut BTreeMap<String, String>) {
     );
 }
 
-/// Somebody else's programs: one that may run anywhere, one that was pinned, one with a priority.
+/// Foreign programs: one that may run anywhere, one that is pinned, one with a priority.
 struct Victims(Vec<Child>);
 
 impl Victims {
@@ -324,7 +323,7 @@ impl Drop for Victims {
     }
 }
 
-/// The processor that is isolated in these tests; none on a machine with one.
+/// The CPU that is isolated in these tests; none on a machine with one CPU.
 fn last_cpu() -> Option<String> {
     let online = fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
     let last = online.trim().rsplit([',', '-']).next()?.to_string();
@@ -380,9 +379,9 @@ fn holders() -> usize {
 }
 
 #[test]
-fn any_knobs_in_any_order_killed_or_not_are_given_back_to_the_byte() {
+fn any_knobs_in_any_order_are_reverted_to_the_byte_even_after_a_kill() {
     alone(
-        "any_knobs_in_any_order_killed_or_not_are_given_back_to_the_byte",
+        "any_knobs_in_any_order_are_reverted_to_the_byte_even_after_a_kill",
         |bench| {
             let Some(cpu) = last_cpu() else {
                 println!("skipped: a machine with one processor isolates none");
@@ -419,9 +418,9 @@ fn any_knobs_in_any_order_killed_or_not_are_given_back_to_the_byte() {
                     _ => drop(apply(bench, last, &cpu)),
                 }
                 match round % 5 {
-                    // Somebody else decides, and it is latlab's last value that must not return.
+                    // A foreign change wins: latlab's last value must not return.
                     4 => {
-                        foreign += usize::from(change_by_somebody_else(bench));
+                        foreign += usize::from(foreign_change(bench));
                     }
                     _ => drop(bench.latlab(&["tune", "revert"]).good()),
                 }
@@ -429,7 +428,7 @@ fn any_knobs_in_any_order_killed_or_not_are_given_back_to_the_byte() {
                 assert_eq!(holders(), 0);
                 assert!(!bench.root().join("state/tuning.json").exists());
             }
-            println!("{rounds} rounds, {killed} killed, {foreign} with a change by somebody else");
+            println!("{rounds} rounds, {killed} killed, {foreign} with a foreign change");
         },
     );
 }
@@ -451,7 +450,7 @@ fn assert_same(before: &Snapshot, when: &str) {
 
 /// Changes the swappiness, which some rounds have tuned, and reverts: it must stay, and be reported if
 /// it was ours. Gives it back itself.
-fn change_by_somebody_else(bench: &Bench) -> bool {
+fn foreign_change(bench: &Bench) -> bool {
     let file = "/proc/sys/vm/swappiness";
     let journal = fs::read_to_string(bench.root().join("state/tuning.json")).unwrap_or_default();
     let journal: Value = serde_json::from_str(&journal).unwrap_or_default();
@@ -478,8 +477,8 @@ fn change_by_somebody_else(bench: &Bench) -> bool {
 }
 
 #[test]
-fn every_knob_is_in_force_or_says_why_not() {
-    alone("every_knob_is_in_force_or_says_why_not", |bench| {
+fn every_knob_is_in_force_or_gives_a_reason() {
+    alone("every_knob_is_in_force_or_gives_a_reason", |bench| {
         let Some(cpu) = last_cpu() else { return };
         let _victims = Victims::new(bench);
         let before = Snapshot::now();
@@ -538,7 +537,7 @@ fn bad_requests_are_refused_before_any_change() {
         );
         refused(
             &["apply", "isolated", "--cpus", "3-1"],
-            "not a list of processors",
+            "not a list of CPUs",
             "--cpus 2-7",
         );
         refused(
@@ -579,7 +578,7 @@ fn bad_requests_are_refused_before_any_change() {
         );
         refused(
             &["apply", "--knob", "huge-pages=3MiB"],
-            "no whole huge pages",
+            "no multiple of the huge page size",
             "multiple",
         );
         refused(
@@ -639,9 +638,9 @@ fn no_permission_and_a_read_only_proc_are_refused_before_any_change() {
 }
 
 #[test]
-fn a_second_value_for_the_same_thing_is_refused_until_the_first_is_reverted() {
+fn a_conflicting_value_is_refused_until_the_first_is_reverted() {
     alone(
-        "a_second_value_for_the_same_thing_is_refused_until_the_first_is_reverted",
+        "a_conflicting_value_is_refused_until_the_first_is_reverted",
         |bench| {
             let tune = |words: &[&str]| {
                 let mut all = vec!["tune"];
@@ -666,8 +665,8 @@ fn a_second_value_for_the_same_thing_is_refused_until_the_first_is_reverted() {
     );
 }
 
-/// A guest `g` of two processors that has the binary as `/latlab/latlab`, and a network card: irqbalance gives each
-/// interrupt of one a processor of its own.
+/// A guest `g` with two CPUs, the binary as `/latlab/latlab`, and a network card: irqbalance gives each interrupt of
+/// one its own CPU.
 fn lab_with_latlab_in_its_guest() -> String {
     let latlab = Path::new(env!("CARGO_BIN_EXE_latlab"));
     format!(
@@ -677,15 +676,15 @@ fn lab_with_latlab_in_its_guest() -> String {
     )
 }
 
-/// Version 2 of the control groups, where this machine has version 1: in a guest.
+/// Cgroup version 2, in a guest, because this machine has version 1.
 #[test]
-fn in_a_guest_a_partition_of_version_2_is_in_force_and_given_back() {
+fn in_a_guest_a_partition_of_version_2_is_applied_and_reverted() {
     if !whole() {
         println!("skipped: boots a virtual machine; LATLAB_TEST_WHOLE=1 runs it");
         return;
     }
     alone(
-        "in_a_guest_a_partition_of_version_2_is_in_force_and_given_back",
+        "in_a_guest_a_partition_of_version_2_is_applied_and_reverted",
         |bench| {
             let lab = bench.deploy("v2", &lab_with_latlab_in_its_guest());
             let guest = |line: &str| bench.exec(&lab, "g", &["/bin/sh", "-c", line]);
@@ -693,7 +692,7 @@ fn in_a_guest_a_partition_of_version_2_is_in_force_and_given_back() {
                           mount -t cgroup2 none /sys/fs/cgroup; cat /sys/fs/cgroup/cgroup.controllers";
             let controllers = guest(script).good().out;
             assert!(controllers.contains("cpuset"), "{controllers}");
-            // Somebody's program on one processor, one on the processor that is to be isolated.
+            // A foreign program on one CPU, another on the CPU that is to be isolated.
             let pinned =
                 "for c in 0 1; do taskset -c $c sleep 100000 >/dev/null 2>&1 & echo $!; done";
             let pids = guest(&format!("{pinned}; sleep 0.2"))
@@ -703,7 +702,7 @@ fn in_a_guest_a_partition_of_version_2_is_in_force_and_given_back() {
             // The workers of workqueues come and go, and cannot be moved.
             let threads = guest("pgrep -l -P 2 | grep -v kworker/ | cut -d' ' -f1").good();
             let threads = threads.out.replace('\n', " ");
-            // Somebody relies on `cpuset` below the root as soon as it is enabled there: it stays enabled.
+            // Other programs rely on `cpuset` below the root as soon as it is enabled there: it stays enabled.
             let look = "cd /sys/fs/cgroup; cat cpuset.cpus.effective; ls -d */ 2>/dev/null; \
                         grep Cpus_allowed_list /proc/1/status; cat /proc/sys/vm/swappiness";
             let look = &format!(
@@ -742,8 +741,8 @@ fn in_a_guest_a_partition_of_version_2_is_in_force_and_given_back() {
     );
 }
 
-/// The daemon moves interrupts until its processors are quiet, not while they are, and again afterwards. One that
-/// is started meanwhile is found.
+/// The daemon moves interrupts before and after tuning, but not while CPUs are quiet. A daemon that is started
+/// meanwhile is found.
 const BALANCER: &str = r#"
 set -e
 quiet() { LATLAB_STATE_DIR=/tmp/state /latlab/latlab tune "$@"; }
@@ -778,7 +777,7 @@ echo as it was
 "#;
 
 #[test]
-fn in_a_guest_the_daemon_that_moves_interrupts_is_stopped_and_goes_on() {
+fn in_a_guest_irqbalance_is_stopped_and_continued() {
     let there = Path::new("/usr/sbin/irqbalance").exists();
     if !whole() || !there {
         println!(
@@ -786,7 +785,7 @@ fn in_a_guest_the_daemon_that_moves_interrupts_is_stopped_and_goes_on() {
         );
         return;
     }
-    let name = "in_a_guest_the_daemon_that_moves_interrupts_is_stopped_and_goes_on";
+    let name = "in_a_guest_irqbalance_is_stopped_and_continued";
     alone(name, |bench| {
         let lab = bench.deploy("balancer", &lab_with_latlab_in_its_guest());
         let done = bench.exec(&lab, "g", &["/bin/sh", "-c", BALANCER]);
@@ -796,7 +795,7 @@ fn in_a_guest_the_daemon_that_moves_interrupts_is_stopped_and_goes_on() {
     });
 }
 
-/// Processors of the kernel's threads that are not bound, by number and start.
+/// CPUs of the kernel's unbound threads, by TID and start time.
 fn kernel_threads() -> BTreeMap<String, String> {
     let pids = common::world::processes().into_iter();
     pids.filter_map(|pid| {
@@ -822,10 +821,10 @@ fn kernel_threads() -> BTreeMap<String, String> {
 /// Threads of the kernel are seen outside of the test's namespaces only: here the machine's own are
 /// moved, for milliseconds, and given back.
 #[test]
-fn kernel_threads_of_the_machine_are_moved_and_given_back() {
+fn kernel_threads_are_moved_and_restored() {
     let _alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
     let (Some(cpu), true) = (last_cpu(), rustix::process::geteuid().is_root()) else {
-        println!("skipped: needs root and two processors");
+        println!("skipped: needs root and two CPUs");
         return;
     };
     let dir = std::env::temp_dir().join(format!("latlab-kthreads-{}", std::process::id()));
@@ -869,7 +868,7 @@ fn kernel_threads_of_the_machine_are_moved_and_given_back() {
             // The threads of interrupts follow theirs.
             wrong.extend((still > before.len() / 2).then(|| format!("{still} were not moved")));
         }
-        // Before anything may fail: the machine is somebody's.
+        // Before anything can fail: the machine is in use.
         let reverted = finish(&mut latlab(&["tune", "revert"]));
         wrong.extend((reverted.code != 0).then(|| format!("{reverted:?}")));
         let now = kernel_threads();

@@ -1,5 +1,4 @@
-//! A lab that tunes the machine: its nodes run on processors that nobody else has, and whatever happens to
-//! it, the machine is afterwards as it was.
+//! A lab that tunes the machine: its nodes run on dedicated CPUs, and however it ends, the machine is restored.
 
 mod common;
 
@@ -43,7 +42,7 @@ fn partition() -> bool {
 }
 
 #[test]
-fn a_tuned_lab_has_its_processors_and_gives_everything_back() {
+fn a_tuned_lab_has_dedicated_cpus_and_restores_everything() {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     if processors < 2 {
         println!("skipped: a machine with one processor has none to isolate");
@@ -51,7 +50,7 @@ fn a_tuned_lab_has_its_processors_and_gives_everything_back() {
     }
     let _alone = ALONE.lock();
     enter(
-        "a_tuned_lab_has_its_processors_and_gives_everything_back",
+        "a_tuned_lab_has_dedicated_cpus_and_restores_everything",
         |bench| {
             let before = settings();
             let lab = bench.deploy("tuned", LAB);
@@ -82,9 +81,9 @@ fn a_tuned_lab_has_its_processors_and_gives_everything_back() {
     );
 }
 
-/// A person keeps a processor quiet already: the lab gets it, and leaves it as it was.
+/// The user keeps a CPU quiet already: the lab gets it, and leaves it as it was.
 #[test]
-fn a_tuned_lab_goes_where_a_person_keeps_processors_quiet() {
+fn a_tuned_lab_runs_on_cpus_that_the_user_keeps_quiet() {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     if processors < 2 {
         println!("skipped: a machine with one processor has none to isolate");
@@ -92,7 +91,7 @@ fn a_tuned_lab_goes_where_a_person_keeps_processors_quiet() {
     }
     let _alone = ALONE.lock();
     enter(
-        "a_tuned_lab_goes_where_a_person_keeps_processors_quiet",
+        "a_tuned_lab_runs_on_cpus_that_the_user_keeps_quiet",
         |bench| {
             let before = settings();
             let quiet = format!("1-{}", processors - 1);
@@ -152,7 +151,7 @@ fn killed(bench: &Bench, before: &[String]) {
 const GUEST: &str = "name: NAME\ntuning: isolated\ntopology:\n  nodes: {g: {kind: vm, cpus: 2, memory: 512MiB}, n: {kind: native}}\n  \
                      links: [{endpoints: [\"g:eth0\", \"n:eth0\"]}]\n";
 
-/// Inside a VM the lab's profile is in force too, on the guest's own processors.
+/// Inside a VM the lab's profile is in force too, on the guest's own CPUs.
 #[test]
 fn a_tuned_guest_is_tuned_from_the_inside() {
     let asked = whole() || guests();
@@ -164,7 +163,7 @@ fn a_tuned_guest_is_tuned_from_the_inside() {
         let before = settings();
         let lab = bench.deploy("inside", GUEST);
         let inside = |line: &str| bench.exec(&lab, "g", &["sh", "-c", line]).good().out;
-        // What the kernel says.
+        // The kernel's view.
         let told = inside(
             "cd /proc/sys; cat vm/swappiness kernel/timer_migration vm/stat_interval
              cat /proc/irq/default_smp_affinity /sys/devices/virtual/workqueue/cpumask
@@ -172,7 +171,7 @@ fn a_tuned_guest_is_tuned_from_the_inside() {
         );
         let told: Vec<&str> = told.lines().collect();
         assert_eq!(told, ["1", "0", "120", "1", "1", "1", "isolated"]);
-        // What is started from outside runs on the quiet processor, what the guest does itself does not.
+        // Commands from the host run on the quiet CPU, the guest's own processes do not.
         let status = inside("grep Cpus_allowed_list /proc/self/status; cat /proc/self/cgroup");
         assert!(status.contains("Cpus_allowed_list:\t1\n"), "{status}");
         assert!(status.ends_with("0::/latlab.isolated\n"), "{status}");
@@ -180,7 +179,7 @@ fn a_tuned_guest_is_tuned_from_the_inside() {
         assert_eq!(agent, "Cpus_allowed_list:\t0\n");
         let missing = bench.exec(&lab, "g", &["no-such-program"]);
         assert_ne!(missing.code, 0);
-        // What latlab says, of the guest and not of the host.
+        // latlab's view, of the guest and not of the host.
         let place = ["--lab", &lab, "--node", "g"];
         let verb = |verb: &str, more: &[&str]| {
             let words = [&["tune", verb], &place[..], more].concat();

@@ -1,5 +1,5 @@
-//! What runs on a lab's own processors is named within a second: a program, a kernel thread, an
-//! interrupt, each brought there by the test.
+//! Intruders on a lab's own CPUs are reported within a second: a program, a kernel thread, an interrupt, each brought
+//! there by the test.
 
 mod common;
 
@@ -12,7 +12,7 @@ use common::{Bench, Said, enter, finished, until};
 
 const LAB: &str = "name: NAME\ntuning: isolated\ntopology:\n  nodes: {a: {kind: native}}\n";
 
-/// The processors that the lab keeps to itself; none on a machine with a single one.
+/// The lab's isolated CPUs; none on a machine with a single CPU.
 fn quiet(bench: &Bench, lab: &str) -> Option<u32> {
     let said = bench.exec(
         lab,
@@ -55,13 +55,13 @@ fn begun(pid: u32) {
 }
 
 #[test]
-fn an_intruder_is_named_within_a_second() {
+fn an_intruder_is_reported_within_a_second() {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     if processors < 2 {
         println!("skipped: a machine with one processor has none to isolate");
         return;
     }
-    enter("an_intruder_is_named_within_a_second", |bench| {
+    enter("an_intruder_is_reported_within_a_second", |bench| {
         let lab = bench.deploy("watched", LAB);
         let cpu = quiet(bench, &lab).expect("a processor of its own");
         program(bench, cpu);
@@ -70,11 +70,11 @@ fn an_intruder_is_named_within_a_second() {
         bench.latlab(&["destroy", &lab]).good();
         bench.assert_clean();
         let said = bench.latlab(&["tune", "watch", "--for", "1s"]);
-        said.refused(2, "no processors are kept quiet now", "tuning: isolated");
+        said.refused(2, "no CPUs are kept quiet now", "tuning: isolated");
     });
 }
 
-/// A program that somebody binds to the processor, from a group that may run there.
+/// A foreign program that is pinned to the CPU, from a cgroup that may run there.
 fn program(bench: &Bench, cpu: u32) {
     let mut intruder = None;
     let said = watch(bench, || {
@@ -92,7 +92,7 @@ fn program(bench: &Bench, cpu: u32) {
     assert!(said.out.contains(&wanted), "{wanted}: {said:#?}");
 }
 
-/// A program of a lab is at home on its own lab's processors only. Version 2 lets none out.
+/// A lab's program may run on that lab's CPUs only. On version 2 it cannot leave them.
 fn another_lab(bench: &Bench, cpu: u32) {
     if leave_the_shield().is_empty() {
         println!("skipped: a process of another lab cannot come here with cgroup version 2");
@@ -106,7 +106,7 @@ fn another_lab(bench: &Bench, cpu: u32) {
     );
     let mut exec = bench.command(&["exec", &other, "b", "--", "sh", "-c", &script]);
     let mut exec = exec.stdin(Stdio::null()).spawn().unwrap();
-    // It is there before the watch begins: nothing is waited for within.
+    // The program runs before the watch begins, so the test need not wait during it.
     until("it runs there", || {
         let said = bench.latlab(&["tune", "watch", "--for", "300ms"]);
         said.out.contains("process `sh`")
@@ -133,10 +133,10 @@ fn leave_the_shield() -> String {
     }
 }
 
-/// Kernel threads are seen from the machine's own process namespace only, so this looks from there. It
-/// changes nothing: asking for fresh statistics makes the kernel run a worker on every processor.
+/// Kernel threads are visible only from the initial PID namespace, so this test runs there. It changes nothing: a
+/// request for fresh statistics makes the kernel run a worker on every CPU.
 #[test]
-fn a_kernel_thread_is_named_within_a_second() {
+fn a_kernel_thread_is_reported_within_a_second() {
     let refresh = "/proc/sys/vm/stat_refresh";
     if fs::read(refresh).is_err() {
         println!("skipped: {refresh} can be read by root only");

@@ -190,8 +190,8 @@ fn booted() -> u64 {
 }
 
 #[test]
-fn no_way_leads_out_of_a_container() {
-    const NAME: &str = "no_way_leads_out_of_a_container";
+fn no_known_escape_leads_out_of_a_container() {
+    const NAME: &str = "no_known_escape_leads_out_of_a_container";
     if std::env::var_os(ways_out::VARIABLE).is_some() {
         return ways_out::try_one();
     }
@@ -309,8 +309,8 @@ fn every_process_of_a_container_is_confined_and_only_a_lab_grants_more() {
 }
 
 #[test]
-fn a_program_whose_interpreter_is_its_own_executable_gets_the_agent_and_not_latlab() {
-    let name = "a_program_whose_interpreter_is_its_own_executable_gets_the_agent_and_not_latlab";
+fn a_node_program_cannot_execute_latlab_through_its_interpreter() {
+    let name = "a_node_program_cannot_execute_latlab_through_its_interpreter";
     namespaces::enter(name, || {
         for runtime in RUNTIMES {
             let mut node = Node::new(runtime);

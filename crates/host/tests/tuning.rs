@@ -1,16 +1,15 @@
-//! What tuning asks of network cards, on interfaces that the test makes itself.
+//! Settings of network cards, on interfaces that the test creates.
 
 mod namespaces;
 
 use std::process::Command;
 
 use latlab_host::tuning::Root;
-use latlab_host::tuning::items::Item;
-use latlab_host::tuning::items::nic::Setting;
+use latlab_host::tuning::items::{Item, Setting, Value};
 
 #[test]
-fn offloads_of_an_interface_are_turned_and_given_back() {
-    namespaces::enter("offloads_of_an_interface_are_turned_and_given_back", || {
+fn offloads_of_an_interface_are_set_and_restored() {
+    namespaces::enter("offloads_of_an_interface_are_set_and_restored", || {
         let made = Command::new("ip")
             .args([
                 "link", "add", "tune0", "type", "veth", "peer", "name", "tune1",
@@ -25,19 +24,19 @@ fn offloads_of_an_interface_are_turned_and_given_back() {
             };
             let tune0 = item("tune0");
             let before = tune0.read(&root).unwrap().expect("veth has offloads");
-            let other = if before == "on" { "off" } else { "on" };
-            tune0.write(&root, other).unwrap();
-            assert_eq!(
-                tune0.read(&root).unwrap().as_deref(),
-                Some(other),
-                "{setting}"
-            );
+            let other = if before == Value::from("on") {
+                Value::from("off")
+            } else {
+                Value::from("on")
+            };
+            tune0.write(&root, &other).unwrap();
+            assert_eq!(tune0.read(&root).unwrap(), Some(other), "{setting}");
             tune0.write(&root, &before).unwrap();
             assert_eq!(tune0.read(&root).unwrap(), Some(before), "{setting}");
             // An interface that vanished has no value, and that is no error.
             assert_eq!(item("gone0").read(&root).unwrap(), None, "{setting}");
         }
-        // A veth pair gathers no interrupts.
+        // A veth pair has no interrupt moderation.
         let coalescing = Item::Nic {
             interface: "tune0".into(),
             setting: Setting::Coalescing,

@@ -19,7 +19,6 @@ use crate::time;
 /// Default number of reads of the clock: a few milliseconds.
 const DEFAULT_READS: u64 = 100_000;
 
-/// The probe `clock`.
 pub fn run(mut options: Options, output: &mut Output) -> Result<()> {
     let common = Common::take(&mut options, output)?;
     let reads = options

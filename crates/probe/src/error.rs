@@ -18,7 +18,6 @@ pub enum Error {
     Machine {
         /// The action that failed, and its object.
         action: String,
-        /// The machine's answer.
         source: io::Error,
     },
     /// The records would take more memory than allowed.
@@ -27,9 +26,7 @@ pub enum Error {
          ask for fewer, or give --max-memory {needed_bytes}"
     )]
     Memory {
-        /// Records asked for.
         records: u64,
-        /// Memory that they need.
         needed_bytes: u64,
         /// Memory that `--max-memory` allows.
         allowed_bytes: u64,
@@ -54,7 +51,6 @@ impl Error {
         }
     }
 
-    /// The process's exit code.
     pub fn exit_code(&self) -> u8 {
         match self {
             Error::Usage(_) | Error::Machine { .. } | Error::Memory { .. } => 2,

@@ -49,7 +49,6 @@ const ALERT_NS: u64 = 3_000;
 /// A record, and its error of the hold afterwards.
 const BYTES_PER_PACKET: u64 = (size_of::<Record>() + size_of::<u64>()) as u64;
 
-/// The options, as given.
 struct Settings {
     listen: SocketAddr,
     to: SocketAddr,
@@ -89,7 +88,6 @@ struct Held {
     flow: u16,
 }
 
-/// The forwarder at work.
 struct Forwarder {
     inward: Socket,
     outward: Socket,
@@ -106,7 +104,6 @@ struct Forwarder {
     counters: ForwardCounters,
 }
 
-/// The probe `forward`.
 pub fn run(mut options: Options, output: &mut Output) -> Result<()> {
     let common = Common::take(&mut options, output)?;
     let settings = Settings::take(&mut options)?;

@@ -42,10 +42,8 @@ const LOOK: rustix::event::Timespec = rustix::event::Timespec {
 /// The mechanism that carries the frames.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum By {
-    /// Packet sockets.
     #[default]
     AfPacket,
-    /// AF_XDP sockets.
     AfXdp,
     /// An XDP program in the kernel.
     Xdp,
@@ -236,9 +234,10 @@ fn programs(interfaces: [u32; 2]) -> std::io::Result<[program::Attached; 2]> {
     for interface in interfaces {
         veth |= sys::driver(interface)? == "veth";
     }
-    match veth {
-        true => attach(true),
-        false => attach(false).or_else(|_| attach(true)),
+    if veth {
+        attach(true)
+    } else {
+        attach(false).or_else(|_| attach(true))
     }
 }
 
@@ -279,7 +278,6 @@ fn receive(
     Ok(length)
 }
 
-/// The probe `layer2`.
 pub fn run(mut options: Options, output: &mut Output) -> Result<()> {
     let common = Common::take(&mut options, output)?;
     let name = |options: &mut Options, key| {

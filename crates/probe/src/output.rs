@@ -13,7 +13,6 @@ use serde_json::json;
 
 use crate::error::{Error, Result};
 
-/// Form of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// Length-prefixed messages, for latlab.
@@ -22,7 +21,6 @@ pub enum Format {
     Json,
 }
 
-/// Where messages go.
 pub struct Output {
     format: Format,
     to: Box<dyn Write>,
@@ -45,7 +43,6 @@ impl Output {
         }
     }
 
-    /// Chooses the form.
     pub fn set_format(&mut self, format: Format) {
         self.format = format;
     }
@@ -63,7 +60,6 @@ impl Output {
         )
     }
 
-    /// Hands over records.
     pub fn samples(&mut self, kind: SampleKind, records: &[Record]) -> Result<()> {
         for block in records.chunks(RECORDS_PER_MESSAGE) {
             match self.format {
@@ -81,12 +77,10 @@ impl Output {
         Ok(())
     }
 
-    /// Says how it ended.
     pub fn report(&mut self, report: Report) -> Result<()> {
         self.message(&Message::Report(Box::new(report)), "report")
     }
 
-    /// Says what went wrong.
     pub fn error(&mut self, error: &Error) -> Result<()> {
         self.message(&Message::Error(error.to_string()), "error")
     }

@@ -52,7 +52,6 @@ pub struct Common {
 }
 
 impl Common {
-    /// Takes the common options.
     pub fn take(options: &mut Options, output: &mut Output) -> Result<Common> {
         let formats = [("frames", Format::Frames), ("json", Format::Json)];
         if let Some(format) = options.choice("output", &formats)? {

@@ -63,7 +63,6 @@ impl Stop {
         Ok(stop)
     }
 
-    /// Whether to stop.
     pub fn requested(&self) -> bool {
         self.shared.requested.load(Ordering::Relaxed)
     }

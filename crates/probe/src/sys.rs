@@ -12,7 +12,6 @@ use libc::{c_int, c_void, socklen_t};
 /// The owner of the resource usage to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Who {
-    /// The calling thread's.
     Thread,
     /// That of all threads of the process, ended ones included.
     Process,
@@ -29,7 +28,6 @@ pub struct Usage {
     pub involuntary_switches: u64,
 }
 
-/// Reads the resource usage.
 pub fn usage(who: Who) -> io::Result<Usage> {
     let who = match who {
         Who::Thread => libc::RUSAGE_THREAD,
@@ -72,7 +70,6 @@ pub fn interface_index(interface: &str) -> io::Result<u32> {
     }
 }
 
-/// Its Ethernet address.
 pub fn hardware_address(interface: &str) -> io::Result<[u8; 6]> {
     // SAFETY: plain numbers.
     let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
@@ -217,7 +214,6 @@ impl Batch {
         }
     }
 
-    /// The frames' bytes.
     pub fn frames(&mut self) -> impl Iterator<Item = &mut [u8]> {
         self.frames.chunks_exact_mut(self.length)
     }

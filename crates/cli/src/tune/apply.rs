@@ -4,19 +4,20 @@ use std::process::ExitCode;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use latlab_host::dirs::Dirs;
-use latlab_host::tuning::{self, Applied, KnobResult, Problem, Reverted, USER};
+use latlab_host::tuning::{self, Applied, KnobResult, Problem, Reverted, Root, USER};
 
-use super::{Apply, Revert, choose, explain, root, say};
-use crate::args::Format;
+use super::args::{Apply, Revert};
+use super::choose::{choose, explain_tuning};
 use crate::failure::{MEASURED_FAILED, Outcome, need_root};
+use crate::format::Format;
 use crate::table;
 
 const HEADER: [&str; 4] = ["knob", "wanted", "outcome", "remarks"];
 
 pub fn run(args: &Apply) -> Outcome {
-    let root = root();
+    let root = Root::default();
     let (profile, cores) = choose(&args.choice, &root)?;
-    let changes = tuning::plan(&profile, &cores, &root).map_err(explain)?;
+    let changes = tuning::plan(&profile, &cores, &root).map_err(explain_tuning)?;
     need_root("tune apply", "it writes to the kernel's files")?;
     let bar = bar();
     let applied = tuning::apply(
@@ -29,7 +30,7 @@ pub fn run(args: &Apply) -> Outcome {
         },
     );
     bar.finish_and_clear();
-    let applied = applied.map_err(explain)?;
+    let applied = applied.map_err(explain_tuning)?;
     forgotten(applied.forgotten);
     let out = match args.format {
         Format::Json => format!("{:#}\n", serde_json::json!(applied)),
@@ -42,18 +43,19 @@ pub fn run(args: &Apply) -> Outcome {
         }
         Format::Table => table::render(&HEADER, &rows(&applied)),
     };
-    say(&out)?;
+    crate::print::out(&out)?;
     Ok(code(applied.is_good()))
 }
 
 fn code(good: bool) -> ExitCode {
-    match good {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::from(MEASURED_FAILED),
+    if good {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(MEASURED_FAILED)
     }
 }
 
-/// Drawn on a terminal only.
+/// Drawn only on a terminal.
 fn bar() -> ProgressBar {
     let style = ProgressStyle::with_template("{spinner} {pos}/{len} {msg}");
     let bar = ProgressBar::new(0);
@@ -70,8 +72,7 @@ fn step(bar: &ProgressBar, knob: &str, at: usize, all: usize) {
 fn forgotten(count: usize) {
     if count > 0 {
         eprintln!(
-            "latlab: {count} things were tuned before the last boot; that kernel is gone, and so is \
-             what was tuned"
+            "latlab: {count} values were applied before the last boot; they are gone with that kernel"
         );
     }
 }
@@ -86,7 +87,7 @@ fn outcome(k: &KnobResult) -> String {
         return "absent".into();
     }
     let parts = [
-        (k.turned, "turned"),
+        (k.turned, "changed"),
         (k.already, "already so"),
         (k.fixed.len(), "fixed by the kernel"),
         (k.refused.len(), "refused"),
@@ -110,18 +111,23 @@ fn remarks(k: &KnobResult) -> String {
 pub fn revert(args: &Revert) -> Outcome {
     need_root("tune revert", "it writes to the kernel's files")?;
     let bar = bar();
-    let reverted = tuning::revert(USER, &Dirs::from_env(), &root(), &mut |knob, at, all| {
-        step(&bar, knob, at, all);
-    });
+    let reverted = tuning::revert(
+        USER,
+        &Dirs::from_env(),
+        &Root::default(),
+        &mut |knob, at, all| {
+            step(&bar, knob, at, all);
+        },
+    );
     bar.finish_and_clear();
-    let reverted = reverted.map_err(explain)?;
+    let reverted = reverted.map_err(explain_tuning)?;
     forgotten(reverted.forgotten);
     let out = match args.format {
         Format::Json => format!("{:#}\n", serde_json::json!(reverted)),
         Format::Csv => table::csv(&["what", "outcome"], &problems(&reverted)),
         Format::Table => text(&reverted),
     };
-    say(&out)?;
+    crate::print::out(&out)?;
     Ok(code(reverted.is_good()))
 }
 

@@ -2,43 +2,44 @@
 
 use std::process::ExitCode;
 
-use latlab_host::tuning::{self, Change, Wish};
+use latlab_host::tuning::{self, Change, Root, Target};
 use latlab_model::profile::{Cores, Profile};
 
-use super::{Plan, choose, explain, root, say};
-use crate::args::Format;
+use super::args::Plan;
+use super::choose::{choose, explain_tuning};
 use crate::failure::Outcome;
+use crate::format::Format;
 use crate::table;
 
 pub fn run(args: &Plan) -> Outcome {
-    let root = root();
+    let root = Root::default();
     let (profile, cores) = choose(&args.choice, &root)?;
-    let changes = tuning::plan(&profile, &cores, &root).map_err(explain)?;
+    let changes = tuning::plan(&profile, &cores, &root).map_err(explain_tuning)?;
     let out = match args.format {
         Format::Json => format!("{:#}\n", json(&profile, &cores, &changes)),
         Format::Csv => table::csv(&HEADER, &rows(&changes)),
         Format::Table => text(&profile, &cores, &changes),
     };
-    say(&out)?;
+    crate::print::out(&out)?;
     Ok(ExitCode::SUCCESS)
 }
 
 const HEADER: [&str; 4] = ["knob", "what", "now", "then"];
 
-/// One thing that would be turned a row.
+/// One row per item that would change.
 fn rows(changes: &[Change]) -> Vec<Vec<String>> {
-    let one = |change: &Change, wish: &Wish| {
+    let one = |change: &Change, target: &Target| {
         let name = change.knob.name.to_string();
         vec![
             name,
-            wish.item.to_string(),
-            wish.current.clone(),
-            wish.wanted.clone(),
+            target.item.to_string(),
+            target.current.to_string(),
+            target.wanted.to_string(),
         ]
     };
     let all = changes
         .iter()
-        .flat_map(|c| c.wishes.iter().map(move |w| (c, w)));
+        .flat_map(|c| c.targets.iter().map(move |t| (c, t)));
     all.filter(|(_, w)| !w.holds())
         .map(|(c, w)| one(c, w))
         .collect()
@@ -53,8 +54,8 @@ fn json(profile: &Profile, cores: &Cores, changes: &[Change]) -> serde_json::Val
             "risk": change.knob.risk,
             "wanted": change.wanted,
             "absent": change.absent,
-            "changes": change.wishes.iter().filter(|w| !w.holds()).collect::<Vec<_>>(),
-            "already": change.wishes.iter().filter(|w| w.holds()).count(),
+            "changes": change.targets.iter().filter(|w| !w.holds()).collect::<Vec<_>>(),
+            "already": change.targets.iter().filter(|w| w.holds()).count(),
         })
     };
     serde_json::json!({
@@ -68,23 +69,24 @@ fn json(profile: &Profile, cores: &Cores, changes: &[Change]) -> serde_json::Val
 fn text(profile: &Profile, cores: &Cores, changes: &[Change]) -> String {
     let mut out = String::new();
     line!(out, "profile {}: {}", profile.name, profile.about);
-    match cores.isolated.is_empty() {
-        true => line!(out, "no processors are isolated"),
-        false => line!(
+    if cores.isolated.is_empty() {
+        line!(out, "no CPUs are isolated");
+    } else {
+        line!(
             out,
-            "processors {} are kept quiet, {} do everything else",
+            "CPUs {} are kept quiet, {} do everything else",
             cores.isolated,
             cores.housekeeping
-        ),
+        );
     }
     let (there, absent): (Vec<&Change>, Vec<&Change>) =
         changes.iter().partition(|c| c.absent.is_none());
-    let differs = |change: &&&Change| change.wishes.iter().any(|w| !w.holds());
+    let differs = |change: &&&Change| change.targets.iter().any(|w| !w.holds());
     let (change, hold): (Vec<&Change>, Vec<&Change>) = there.iter().partition(|c| differs(c));
     for change in &change {
         line!(out, "\n{}: {}", change.knob.name, change.wanted);
         line!(out, "  what      {}", change.knob.about);
-        for line in summary(&change.wishes) {
+        for line in summary(&change.targets) {
             line!(out, "  change    {line}");
         }
         line!(out, "  evidence  {}", change.knob.evidence);
@@ -116,18 +118,18 @@ fn text(profile: &Profile, cores: &Cores, changes: &[Change]) -> String {
     out
 }
 
-/// Most things of a knob that are listed one by one.
-const MOST: usize = 4;
+/// Items of a knob that are listed one by one.
+const MAX_ITEMS: usize = 4;
 
-/// What would change, alike things together when there are many.
-fn summary(wishes: &[Wish]) -> Vec<String> {
-    let differ: Vec<&Wish> = wishes.iter().filter(|w| !w.holds()).collect();
-    let line = |w: &&Wish| format!("{}: {} → {}", w.item, w.current, w.wanted);
-    let mut lines: Vec<String> = differ.iter().take(MOST).map(line).collect();
-    if differ.len() > MOST {
-        lines.push(format!("and {} more", differ.len() - MOST));
+/// The items that would change.
+fn summary(targets: &[Target]) -> Vec<String> {
+    let differ: Vec<&Target> = targets.iter().filter(|w| !w.holds()).collect();
+    let line = |w: &&Target| format!("{}: {} → {}", w.item, w.current, w.wanted);
+    let mut lines: Vec<String> = differ.iter().take(MAX_ITEMS).map(line).collect();
+    if differ.len() > MAX_ITEMS {
+        lines.push(format!("and {} more", differ.len() - MAX_ITEMS));
     }
-    let hold = wishes.len() - differ.len();
+    let hold = targets.len() - differ.len();
     if hold > 0 {
         lines.push(format!("{hold} already so"));
     }

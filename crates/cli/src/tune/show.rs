@@ -1,26 +1,28 @@
-//! `latlab tune show`: every knob as it is.
+//! `latlab tune show`: the state of every knob.
 
 use std::process::ExitCode;
 
 use latlab_host::dirs::Dirs;
-use latlab_host::tuning::{self, Shown, knobs::Knob};
+use latlab_host::tuning::{self, Root, Shown, knobs::Knob};
 use latlab_model::profile::{Cores, catalogue};
 
-use super::{Show, explain, online, root, say};
-use crate::args::Format;
+use super::args::Show;
+use super::choose::{explain_tuning, online};
+use super::inside::run_inside;
 use crate::failure::{Failure, Outcome};
+use crate::format::Format;
 use crate::table;
 
 pub fn run(args: &Show) -> Outcome {
-    let root = root();
+    let root = Root::default();
     for name in &args.knobs {
         known(name)?;
     }
-    if let Some(code) = args.place.inside("show", &args.knobs, args.format)? {
+    if let Some(code) = run_inside(&args.place, "show", &args.knobs, args.format)? {
         return Ok(code);
     }
     let cores = Cores::shared(&online(&root)?);
-    let mut shown = tuning::show(&cores, &Dirs::from_env(), &root).map_err(explain)?;
+    let mut shown = tuning::show(&cores, &Dirs::from_env(), &root).map_err(explain_tuning)?;
     if !args.knobs.is_empty() {
         shown.retain(|s| args.knobs.iter().any(|name| name == s.knob));
     }
@@ -30,19 +32,17 @@ pub fn run(args: &Show) -> Outcome {
         Format::Table if args.knobs.is_empty() => table::render(&HEADER, &rows(&shown)),
         Format::Table => shown.iter().map(explain_knob).collect(),
     };
-    say(&out)?;
+    crate::print::out(&out)?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn known(name: &str) -> Result<(), Failure> {
     let names: Vec<&str> = catalogue::KNOBS.iter().map(|(name, _)| *name).collect();
-    match names.contains(&name) {
-        true => Ok(()),
-        false => {
-            let hint = latlab_model::diagnostic::hint_one_of(name, &names);
-            Err(Failure::new(format!("unknown knob `{name}`"), hint))
-        }
+    if names.contains(&name) {
+        return Ok(());
     }
+    let hint = latlab_model::diagnostic::hint_one_of(name, &names);
+    Err(Failure::new(format!("unknown knob `{name}`"), hint))
 }
 
 const HEADER: [&str; 4] = ["knob", "in force", "wanted", "drift"];
@@ -63,8 +63,7 @@ fn rows(shown: &[Shown]) -> Vec<Vec<String>> {
     shown.iter().map(one).collect()
 }
 
-/// Most values that are listed.
-const MOST: usize = 3;
+const MAX_VALUES: usize = 3;
 
 fn in_force(shown: &Shown) -> String {
     if let Some(reason) = &shown.absent {
@@ -74,13 +73,13 @@ fn in_force(shown: &Shown) -> String {
     let mut texts: Vec<String> = shown
         .in_force
         .iter()
-        .take(MOST)
+        .take(MAX_VALUES)
         .map(|(value, count)| match all {
             1 => value.clone(),
             _ => format!("{value} ({count})"),
         })
         .collect();
-    if shown.in_force.len() > MOST {
+    if shown.in_force.len() > MAX_VALUES {
         texts.push("…".into());
     }
     texts.join(", ")
@@ -89,8 +88,8 @@ fn in_force(shown: &Shown) -> String {
 fn wanted(shown: &Shown) -> String {
     let one =
         |(value, owners): &(String, Vec<String>)| format!("{value} for {}", owners.join(", "));
-    let mut texts: Vec<String> = shown.wanted.iter().take(MOST).map(one).collect();
-    if shown.wanted.len() > MOST {
+    let mut texts: Vec<String> = shown.wanted.iter().take(MAX_VALUES).map(one).collect();
+    if shown.wanted.len() > MAX_VALUES {
         texts.push("…".into());
     }
     texts.join("; ")

@@ -1,32 +1,36 @@
-//! `latlab tune verify`: is what was applied still in force? Threads of others that moved since are listed,
-//! and are no reason to fail: they may move at any time.
+//! `latlab tune verify`: drift from the applied values. Threads of other programs that moved are listed and do not
+//! fail it: they may move at any time.
 
 use std::process::ExitCode;
 
 use latlab_host::dirs::Dirs;
-use latlab_host::tuning::{self, Drift};
+use latlab_host::tuning::{self, Drift, Root};
 
-use super::{Verify, explain, root, say};
-use crate::args::Format;
+use super::args::Verify;
+use super::choose::explain_tuning;
+use super::inside::run_inside;
 use crate::failure::{MEASURED_FAILED, Outcome};
+use crate::format::Format;
 use crate::table;
 
 const HEADER: [&str; 5] = ["knob", "what", "wanted", "found", "for"];
 
 pub fn run(args: &Verify) -> Outcome {
-    if let Some(code) = args.place.inside("verify", &[], args.format)? {
+    if let Some(code) = run_inside(&args.place, "verify", &[], args.format)? {
         return Ok(code);
     }
-    let drift = tuning::verify(None, &Dirs::from_env(), &root()).map_err(explain)?;
+    let drift =
+        tuning::verify(None, &Dirs::from_env(), &Root::default()).map_err(explain_tuning)?;
     let row = |d: &Drift| {
         let text = |s: &String| s.clone();
         vec![
             text(&d.knob),
             text(&d.item),
             text(&d.wanted),
-            match d.strayed {
-                true => format!("{} (moved by others)", d.found),
-                false => text(&d.found),
+            if d.strayed {
+                format!("{} (moved by others)", d.found)
+            } else {
+                text(&d.found)
             },
             d.owners.join(", "),
         ]
@@ -42,9 +46,10 @@ pub fn run(args: &Verify) -> Outcome {
         Format::Table if rows.is_empty() => "everything that was applied is in force\n".into(),
         Format::Table => table::render(&HEADER, &rows),
     };
-    say(&out)?;
-    Ok(match drift.is_empty() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::from(MEASURED_FAILED),
+    crate::print::out(&out)?;
+    Ok(if drift.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(MEASURED_FAILED)
     })
 }

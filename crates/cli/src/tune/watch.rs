@@ -1,40 +1,24 @@
-//! `latlab tune watch`: who runs on processors that are to be quiet?
+//! `latlab tune watch`: intruders on CPUs that are kept quiet.
 
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use clap::Args;
 use latlab_host::cgroup::PARTITION;
 use latlab_host::dirs::Dirs;
 use latlab_host::lab::given_cpus;
-use latlab_host::tuning;
+use latlab_host::tuning::{self, Root};
 use latlab_host::watch::{Home, Watcher};
 use latlab_model::results::Intruder;
 use latlab_model::units::{CpuList, Nanos};
 
-use super::{online, root};
+use super::args::Watch;
+use super::choose::online;
 use crate::failure::{Failure, MEASURED_FAILED, Outcome};
 use crate::signals;
 
-/// Between two looks. What is named was there at most this long before.
+/// Between two samples: an intruder is reported at most this late.
 const INTERVAL: Duration = Duration::from_millis(200);
-
-#[derive(Debug, Args)]
-#[command(after_help = "\
-One line for each thread or interrupt that ran there since the look before, five looks a second. A lab is \
-at home on the processors that it was given, and an intruder on those of another. The exit code is 1 when anything was seen. What comes and goes between two looks may be missed.")]
-pub struct Watch {
-    /// Processors to watch, instead of those that labs and tuning keep quiet now.
-    #[arg(long, value_name = "LIST")]
-    pub cpus: Option<String>,
-    /// For how long, such as 10s; until it is interrupted otherwise.
-    #[arg(long = "for", value_name = "TIME")]
-    pub time: Option<String>,
-    /// Print a JSON object a line.
-    #[arg(long)]
-    pub json: bool,
-}
 
 pub fn run(args: &Watch) -> Outcome {
     let end = match &args.time {
@@ -57,18 +41,21 @@ pub fn run(args: &Watch) -> Outcome {
             break;
         }
     }
-    Ok(match seen {
-        true => ExitCode::from(MEASURED_FAILED),
-        false => ExitCode::SUCCESS,
+    Ok(if seen {
+        ExitCode::from(MEASURED_FAILED)
+    } else {
+        ExitCode::SUCCESS
     })
 }
 
 fn print(found: &[Intruder], json: bool) -> Result<(), Failure> {
     for one in found {
-        match json {
-            true => crate::print::out(&format!("{}\n", serde_json::json!(one)))?,
-            false => crate::print::out(&format!("{one}\n"))?,
-        }
+        let text = if json {
+            serde_json::json!(one).to_string()
+        } else {
+            one.to_string()
+        };
+        crate::print::out(&format!("{text}\n"))?;
     }
     Ok(())
 }
@@ -84,11 +71,10 @@ fn time(text: &str) -> Result<Duration, Failure> {
     Ok(Duration::from_nanos(parsed.0))
 }
 
-/// A lab belongs on the processors that it was given, and whatever was put into the partition on the others of
-/// the partition.
+/// A lab may use the CPUs that it was given; other members of the partition may use its remaining CPUs.
 fn homes() -> Vec<Home> {
     let given = given_cpus(&Dirs::from_env());
-    let partition = tuning::partition_cpus(&root());
+    let partition = tuning::partition_cpus(&Root::default());
     let free = partition
         .iter()
         .filter(|cpu| !given.values().any(|lab| lab.contains(*cpu)));
@@ -104,24 +90,21 @@ fn homes() -> Vec<Home> {
 }
 
 fn cpus(args: &Watch, homes: &[Home]) -> Result<CpuList, Failure> {
-    let all = online(&root())?;
+    let all = online(&Root::default())?;
     let cpus = match &args.cpus {
         Some(text) => CpuList::parse(text).ok_or_else(|| {
-            let message = format!("`--cpus {text}` is not a list of processors");
+            let message = format!("`--cpus {text}` is not a list of CPUs");
             Failure::new(message, "for example `--cpus 2-7,10`")
         })?,
         None => CpuList::new(homes.iter().flat_map(|home| home.cpus.iter()).collect()),
     };
     if let Some(missing) = cpus.iter().find(|cpu| !all.contains(*cpu)) {
-        let message = format!("there is no processor {missing}: this machine has {all}");
-        return Err(Failure::new(
-            message,
-            "name processors that the machine has",
-        ));
+        let message = format!("there is no CPU {missing}: this machine has {all}");
+        return Err(Failure::new(message, "name CPUs that the machine has"));
     }
     if cpus.is_empty() {
         let hint = "deploy a lab with `tuning: isolated`, `latlab tune apply isolated`, or name them with `--cpus`";
-        return Err(Failure::new("no processors are kept quiet now", hint));
+        return Err(Failure::new("no CPUs are kept quiet now", hint));
     }
     Ok(cpus)
 }

@@ -1,4 +1,4 @@
-//! What the end-to-end tests share: the real binary in a world of its own, and a look at what it
+//! Shared by the end-to-end tests: the real binary in private namespaces and directories, and a snapshot of what it
 //! left there.
 
 // Each program that includes this module uses a part of it.
@@ -19,7 +19,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// Nothing here takes longer, however slow the machine.
-pub const PATIENCE: Duration = Duration::from_secs(180);
+pub const TIMEOUT: Duration = Duration::from_secs(180);
 
 /// All of it, VMs included; a quick choice otherwise.
 pub fn whole() -> bool {
@@ -75,7 +75,7 @@ fn fetch_kernel() {
     fs::remove_file(lab).unwrap();
 }
 
-/// What a command said and returned.
+/// The output and status of a command.
 #[derive(Debug)]
 pub struct Said {
     /// Exit status; 128 and the signal's number if a signal ended it.
@@ -95,20 +95,19 @@ impl Said {
         }
     }
 
-    /// It was ended because it took too long, or nothing came from its node.
+    /// The command was killed after a timeout, or its node sent nothing.
     fn is_without_answer(&self) -> bool {
         self.code == 128 + 9 || self.err.contains("did not answer")
     }
 
-    /// It must have worked.
+    /// Asserts success.
     #[track_caller]
     pub fn good(self) -> Said {
         assert_eq!(self.code, 0, "{self:#?}");
         self
     }
 
-    /// It must have failed with this status, and said so in one line that holds `what` and one line
-    /// that says what to do and holds `hint`.
+    /// Asserts failure with this status, one line that contains `what`, and one hint line that contains `hint`.
     #[track_caller]
     pub fn refused(&self, code: i32, what: &str, hint: &str) {
         assert_eq!(
@@ -190,7 +189,7 @@ impl Bench {
         self.root.join("state/labs")
     }
 
-    /// A lab's name, unlike any other's on the machine, whose control groups all tests share.
+    /// A lab's name that is unique on the machine, whose cgroups all tests share.
     pub fn name(&self, lab: &str) -> String {
         format!("t{}-{lab}", namespaces::id())
     }
@@ -243,7 +242,7 @@ impl Bench {
         said
     }
 
-    /// From now on, what is here now is somebody else's and must stay.
+    /// From now on, everything present now is foreign and must stay.
     pub fn take_as_given(&self) {
         world::reap();
         *self.before.borrow_mut() = world::World::now(&self.root);
@@ -301,7 +300,7 @@ pub fn finished(child: Child) -> Said {
     let pid = child.id();
     let (done, waiting) = std::sync::mpsc::channel::<()>();
     let watch = std::thread::spawn(move || {
-        if waiting.recv_timeout(PATIENCE) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+        if waiting.recv_timeout(TIMEOUT) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
             signal(pid, "KILL");
         }
     });
@@ -333,7 +332,7 @@ pub fn tool(argv: &[&str]) -> String {
 pub fn until(what: &str, mut so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !so() {
-        assert!(start.elapsed() < PATIENCE, "never: {what}");
+        assert!(start.elapsed() < TIMEOUT, "never: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 
 use super::{namespaces, text, tool};
 
-/// One look.
+/// A snapshot.
 #[derive(Debug, Default)]
 pub struct World(BTreeSet<String>);
 
 impl World {
-    /// Looks. Mounts count that are below `root`, control groups those of this test's labs: others
-    /// come and go on the same machine. Of everything else there is only ours in these namespaces.
+    /// Takes a snapshot. Only mounts below `root` and cgroups of this test's labs count: others come and go on the
+    /// same machine. Everything else in these namespaces belongs to the test.
     pub fn now(root: &Path) -> World {
         let mut all = BTreeSet::new();
         all.extend(processes().into_iter().filter_map(process));
@@ -24,7 +24,7 @@ impl World {
         World(all)
     }
 
-    /// What is here and was not there.
+    /// The additions since another snapshot.
     pub fn beyond(&self, before: &World) -> Vec<String> {
         self.0.difference(&before.0).cloned().collect()
     }
@@ -87,7 +87,7 @@ fn groups() -> Vec<String> {
     found
 }
 
-/// Where control groups are mounted.
+/// The mount points of cgroups.
 pub fn hierarchies() -> Vec<PathBuf> {
     let all = fs::read_to_string("/proc/self/mountinfo").unwrap();
     let roots = all.lines().filter_map(|line| {

@@ -1,9 +1,8 @@
-//! What was tuned, for whom, and what was there before: on the disk, synced, before the first write.
+//! The tuned items, their owners and original values: on the disk, synced, before the first write.
 //!
-//! One file for the machine, since what is tuned belongs to the machine and not to a lab. Every
-//! entry is one [`Item`] with its original value, the value that is wanted and its owners. The value
-//! in force is never kept: it is read, so that an entry means the same whether the write that it
-//! announces was done, was not done, or was undone by somebody else.
+//! One file per machine, since a knob belongs to the machine and not to a lab. Every entry is one [`Item`] with
+//! its original value, the wanted value and its owners. The value in force is not stored but read, so an entry
+//! means the same whether its write was done, was not done, or was undone by another program.
 
 use std::fs;
 use std::io;
@@ -12,64 +11,83 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::Error;
-use super::division::Owner;
-use super::items::Item;
+use super::error::Error;
+use super::items::{Item, Value};
+use super::owner::Owner;
 use super::root::Root;
 use crate::dirs::Dirs;
 use crate::sys::file::{Lock, sync_directory, write_atomically};
 
-/// How long somebody else who tunes is waited for.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// For the lock of another latlab that is tuning.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Name and version of the journal's format.
 const FORMAT: &str = "latlab.tuning/1";
 
-/// One thing that is tuned.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "WrittenEntry")]
 pub struct Entry {
-    /// By which knob.
     pub knob: String,
-    /// What.
     pub item: Item,
-    /// Its value before.
-    pub original: String,
-    /// Its value since.
-    pub wanted: String,
-    /// The value before that, while it is being replaced because the processors are divided otherwise.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub earlier: Option<String>,
-    /// For whom: `user`, `lab NAME`.
+    pub original: Value,
+    pub wanted: Value,
+    /// The previously wanted value, while a new CPU split replaces it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub earlier: Option<Value>,
+    /// `user`, `lab NAME`.
     pub owners: Vec<String>,
 }
 
-/// All that is tuned.
+/// An entry whose values are still text: their meaning depends on the item.
+#[derive(Deserialize)]
+struct WrittenEntry {
+    knob: String,
+    item: Item,
+    original: String,
+    wanted: String,
+    #[serde(default)]
+    earlier: Option<String>,
+    owners: Vec<String>,
+}
+
+impl From<WrittenEntry> for Entry {
+    fn from(written: WrittenEntry) -> Entry {
+        let item = written.item;
+        Entry {
+            knob: written.knob,
+            original: item.parse(&written.original),
+            wanted: item.parse(&written.wanted),
+            earlier: written.earlier.map(|text| item.parse(&text)),
+            owners: written.owners,
+            item,
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Journal {
     format: String,
     boot_id: String,
-    /// Who tunes, and what they want.
     #[serde(default)]
     pub owners: Vec<Owner>,
-    /// In the order in which they were applied.
+    /// In the order of their application.
     pub entries: Vec<Entry>,
 }
 
-/// The journal and the right to change it and what it lists.
+/// The journal under the lock that allows changes to it and to the items that it lists.
 #[derive(Debug)]
-pub struct Held {
-    /// What it says.
+pub struct LockedJournal {
     pub journal: Journal,
-    /// So many entries were of an earlier boot: the kernel has forgotten them, and so has this.
+    /// Entries of an earlier boot, dropped because that kernel is gone.
     pub forgotten: usize,
     path: PathBuf,
     _lock: Lock,
 }
 
-/// Reads the journal without the right to change it.
+/// Reads the journal without the lock.
 ///
 /// # Errors
-/// When it cannot be read, or is none.
+/// The file cannot be read, or is no journal.
 pub fn read(dirs: &Dirs, root: &Root) -> Result<Journal, Error> {
     Ok(load(dirs, root)?.0)
 }
@@ -97,37 +115,37 @@ fn load(dirs: &Dirs, root: &Root) -> Result<(Journal, usize), Error> {
     if journal.format != FORMAT {
         return Err(damaged(format!("its format is `{}`", journal.format)));
     }
-    match journal.boot_id == boot_id {
-        true => Ok((journal, 0)),
-        // Everything that is tuned here lives in the running kernel only.
-        false => Ok((empty(boot_id), journal.entries.len())),
+    if journal.boot_id == boot_id {
+        return Ok((journal, 0));
     }
+    // Every tuned value lives in the running kernel only.
+    Ok((empty(boot_id), journal.entries.len()))
 }
 
 impl Entry {
-    /// Whether `now` is a value that came of latlab, so that it is latlab's to undo.
-    pub fn is_ours(&self, now: &str) -> bool {
+    /// Whether `now` comes from latlab, which must undo it then.
+    pub fn is_ours(&self, now: &Value) -> bool {
         let wanted = [Some(&self.wanted), self.earlier.as_ref()];
         let mut wanted = wanted.into_iter().flatten();
         wanted.any(|wanted| self.item.is_ours(&self.original, wanted, now))
     }
 }
 
-impl Held {
+impl LockedJournal {
     /// Takes the lock and reads the journal.
     ///
     /// # Errors
-    /// When somebody else tunes for long, or the journal cannot be read.
-    pub fn take(dirs: &Dirs, root: &Root) -> Result<Held, Error> {
+    /// Another latlab holds the lock for [`TIMEOUT`], or the journal cannot be read.
+    pub fn take(dirs: &Dirs, root: &Root) -> Result<LockedJournal, Error> {
         let path = dirs.tuning();
         let directory = path.parent().unwrap_or(&path).to_path_buf();
         fs::create_dir_all(&directory).map_err(Error::io("create", &directory))?;
-        let lock = Lock::take(&dirs.tuning_lock(), PATIENCE).map_err(Error::Sys)?;
-        let lock = lock.ok_or(Error::Held {
-            waited: PATIENCE.as_secs(),
+        let lock = Lock::take(&dirs.tuning_lock(), TIMEOUT).map_err(Error::Sys)?;
+        let lock = lock.ok_or(Error::Locked {
+            waited: TIMEOUT.as_secs(),
         })?;
         let (journal, forgotten) = load(dirs, root)?;
-        Ok(Held {
+        Ok(LockedJournal {
             journal,
             forgotten,
             path,
@@ -135,10 +153,10 @@ impl Held {
         })
     }
 
-    /// Writes the journal; when this returns, it is on the disk. An empty one is removed.
+    /// Writes the journal to the disk and syncs it. An empty one is removed.
     ///
     /// # Errors
-    /// When the disk does not take it.
+    /// The file cannot be written.
     pub fn sync(&self) -> Result<(), Error> {
         if !self.journal.entries.is_empty() || !self.journal.owners.is_empty() {
             let text = serde_json::to_vec(&self.journal).map_err(|e| Error::Damaged {
@@ -157,7 +175,7 @@ impl Held {
             .map_err(Error::io("remove", &self.path))
     }
 
-    /// An owner for whom nothing is tuned has no say in how the processors are divided.
+    /// Drops owners without entries: they have no part in the CPU split.
     pub fn forget_idle_owners(&mut self) {
         let Journal {
             owners, entries, ..
@@ -165,7 +183,7 @@ impl Held {
         owners.retain(|owner| entries.iter().any(|e| e.owners.contains(&owner.name)));
     }
 
-    /// Where an item's entry is.
+    /// The index of an item's entry.
     pub fn find(&self, item: &Item) -> Option<usize> {
         self.journal.entries.iter().position(|e| e.item == *item)
     }

@@ -1,32 +1,32 @@
-//! Putting knobs back: needs the journal only, in any state of it, any number of times.
+//! Restoring the original values: needs only the journal, after a crash at any point, any number of times.
 
 use serde::Serialize;
 
-use super::apply::settle_one;
-use super::division::{self, Division};
-use super::items::{ABSENT, Item};
-use super::journal::{Entry, Held};
-use super::{Error, Problem, Root};
+use super::cpu_split::{self, CpuSplit};
+use super::engine::{Problem, reapply};
+use super::error::Error;
+use super::items::{Item, Value};
+use super::journal::{Entry, LockedJournal};
+use super::root::Root;
 use crate::dirs::Dirs;
 
-/// What came of it.
+/// The result of a revert.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Reverted {
-    /// So many things have their original value again.
+    /// Items that have their original value again.
     pub restored: usize,
-    /// So many had it still, or vanished.
+    /// Items that still had it, or vanished.
     pub nothing_to_do: usize,
-    /// So many stay as they are for other owners.
+    /// Items that other owners keep.
     pub kept: usize,
-    /// Somebody else changed these meanwhile; they were left alone and are not ours any more.
+    /// Items that another program changed meanwhile: left alone, and no longer tracked.
     pub foreign: Vec<Problem>,
-    /// Threads and groups of others that moved or changed meanwhile, as they are free to: a remark, not an
-    /// error.
+    /// Threads and cgroups of other programs that moved or changed meanwhile: a remark, no error.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub strayed: Vec<Problem>,
-    /// These could not be restored; they stay in the journal, so that it can be tried again.
+    /// Items that could not be restored; they stay in the journal for another try.
     pub failed: Vec<Problem>,
-    /// Entries of an earlier boot that were forgotten: that kernel is gone, with all that was tuned.
+    /// Entries of an earlier boot that were forgotten: their kernel is gone.
     pub forgotten: usize,
 }
 
@@ -37,34 +37,34 @@ impl Reverted {
     }
 }
 
-/// Ends what `owner` wants; the last owner of an item gives its original back.
+/// Removes an owner; an item returns to its original value with its last owner.
 ///
 /// # Errors
-/// When the journal cannot be read or written; what single items say is in the result.
+/// The journal cannot be read or written; errors of single items are in the result.
 pub fn revert(
     owner: &str,
     dirs: &Dirs,
     root: &Root,
     progress: &mut dyn FnMut(&str, usize, usize),
 ) -> Result<Reverted, Error> {
-    let mut held = Held::take(dirs, root)?;
+    let mut held = LockedJournal::take(dirs, root)?;
     let mut result = Reverted {
         forgotten: held.forgotten,
         ..Reverted::default()
     };
-    divide_among_others(owner, &mut held, root, &mut result)?;
+    leave_shared_entries(owner, &mut held, root, &mut result)?;
     let entries = std::mem::take(&mut held.journal.entries);
     let count = entries.len();
     let mut left = Vec::new();
     for (index, mut entry) in entries.into_iter().rev().enumerate() {
         progress(&entry.knob, index, count);
-        // One that nobody wants any more was left by an earlier revert that did not come to its end.
+        // An entry without owners was left by an earlier revert that was interrupted.
         if entry.owners.iter().all(|o| o == owner) {
             entry.owners.clear();
             left.extend(undo(entry, owner, root, &mut result));
         } else {
             if entry.earlier.is_some() {
-                result.failed.extend(settle_one(&mut entry, root));
+                result.failed.extend(reapply(&mut entry, root));
             }
             left.push(entry);
         }
@@ -75,11 +75,11 @@ pub fn revert(
     Ok(result)
 }
 
-/// Takes the owner out of what others want too, and gives that its values without the owner's processors:
-/// on the disk, before anything is written to the machine.
-fn divide_among_others(
+/// Removes the owner from shared entries and retargets these to a split without its CPUs: on the disk, before
+/// anything is written to the machine.
+fn leave_shared_entries(
     owner: &str,
-    held: &mut Held,
+    held: &mut LockedJournal,
     root: &Root,
     result: &mut Reverted,
 ) -> Result<(), Error> {
@@ -91,23 +91,23 @@ fn divide_among_others(
             result.kept += 1;
         }
     }
-    let before = Division::of(&journal.owners);
+    let before = CpuSplit::of(&journal.owners);
     journal.owners.retain(|known| known.name != owner);
-    let after = Division::of(&journal.owners);
+    let after = CpuSplit::of(&journal.owners);
     if after == before || journal.owners.is_empty() {
         return Ok(());
     }
-    if let Err(error) = division::retarget(journal, &after, root) {
-        // What is the owner's alone can be given back all the same.
+    if let Err(error) = cpu_split::retarget(journal, &after, root) {
+        // Entries of this owner alone are restored all the same.
         result.failed.push(Problem {
-            item: "what other owners want".into(),
+            item: "the items of other owners".into(),
             reason: error.to_string(),
         });
     }
     held.sync()
 }
 
-/// Restores one item; the entry when it must be tried again.
+/// Restores one item; returns the entry if it must be tried again.
 fn undo(mut entry: Entry, owner: &str, root: &Root, result: &mut Reverted) -> Option<Entry> {
     let Entry {
         item,
@@ -115,35 +115,33 @@ fn undo(mut entry: Entry, owner: &str, root: &Root, result: &mut Reverted) -> Op
         wanted,
         ..
     } = &entry;
-    let problem = |reason: String| Problem {
-        item: item.to_string(),
-        reason,
-    };
+    let problem = |reason: String| Problem::of(item, reason);
     let failure = match item.read(root) {
         Ok(None) => None,
         Ok(Some(_)) if item.stays() => None,
-        // Goes with the group that it is in.
-        Ok(Some(_)) if original == ABSENT && matches!(item, Item::File { .. }) => None,
-        Ok(Some(now)) if item.same(&now, original) => None,
+        // The file vanishes with its cgroup.
+        Ok(Some(_)) if *original == Value::Absent && matches!(item, Item::File { .. }) => None,
+        Ok(Some(now)) if now.same(original) => None,
         Ok(Some(now)) if entry.is_ours(&now) => match restore(&entry, root) {
             Ok(()) => {
                 result.restored += 1;
                 return None;
             }
-            Err(Failed::Strayed(now)) => {
+            Err(RestoreError::Strayed(now)) => {
                 let reason = format!("`{original}` was written, and it is `{now}` again");
                 result.strayed.push(problem(reason));
                 return None;
             }
-            Err(Failed::Because(reason)) => Some(reason),
+            Err(RestoreError::Failed(reason)) => Some(reason),
         },
         Ok(Some(now)) => {
             let problem = problem(format!(
                 "it is `{now}` now, not the `{wanted}` of latlab; it was `{original}` before"
             ));
-            match item.is_free() {
-                true => result.strayed.push(problem),
-                false => result.foreign.push(problem),
+            if item.is_free() {
+                result.strayed.push(problem);
+            } else {
+                result.foreign.push(problem);
             }
             return None;
         }
@@ -163,26 +161,26 @@ fn undo(mut entry: Entry, owner: &str, root: &Root, result: &mut Reverted) -> Op
 }
 
 /// Why an item does not have its original value again.
-enum Failed {
-    /// A thread of others moved on, to this value.
-    Strayed(String),
-    Because(String),
+enum RestoreError {
+    /// A thread of another program moved on, to this value.
+    Strayed(Value),
+    Failed(String),
 }
 
-fn restore(entry: &Entry, root: &Root) -> Result<(), Failed> {
+fn restore(entry: &Entry, root: &Root) -> Result<(), RestoreError> {
     let Entry { item, original, .. } = entry;
     let written = item.write(root, original);
     match (item.read(root), written) {
-        // It vanished under our hands.
+        // The item vanished meanwhile.
         (Ok(None), _) => Ok(()),
-        (Ok(Some(now)), _) if item.same(&now, original) => Ok(()),
-        (_, Err(error)) => Err(Failed::Because(format!(
+        (Ok(Some(now)), _) if now.same(original) => Ok(()),
+        (_, Err(error)) => Err(RestoreError::Failed(format!(
             "`{original}` was not taken: {error}"
         ))),
-        (Ok(Some(now)), Ok(())) if item.is_free() => Err(Failed::Strayed(now)),
-        (Ok(Some(now)), Ok(())) => Err(Failed::Because(format!(
+        (Ok(Some(now)), Ok(())) if item.is_free() => Err(RestoreError::Strayed(now)),
+        (Ok(Some(now)), Ok(())) => Err(RestoreError::Failed(format!(
             "`{original}` was written, and `{now}` is read back"
         ))),
-        (Err(error), Ok(())) => Err(Failed::Because(format!("it cannot be read: {error}"))),
+        (Err(error), Ok(())) => Err(RestoreError::Failed(format!("it cannot be read: {error}"))),
     }
 }

@@ -1,14 +1,13 @@
-//! Where the kernel's files are: `/`, or a tree that a test made.
+//! The root of the kernel's files: `/`, or a test's tree.
 
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// What execve(2) lets a program begin with is below 6 MiB.
+/// execve(2) limits a new program's environment to less than 6 MiB.
 const MAX_ENVIRON_BYTES: u64 = 8 << 20;
 
-/// A root below which `proc`, `sys` and `dev` are found. System calls on threads always go to the
-/// running kernel.
+/// The parent directory of `proc`, `sys` and `dev`. System calls on threads always go to the running kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Root(PathBuf);
 
@@ -24,22 +23,20 @@ impl Root {
         Root(path.to_path_buf())
     }
 
-    /// Where the file with this absolute path is.
     pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         let path = path.as_ref();
         self.0.join(path.strip_prefix("/").unwrap_or(path))
     }
 
-    /// Its text.
     pub fn read(&self, path: impl AsRef<Path>) -> io::Result<String> {
         fs::read_to_string(self.path(path))
     }
 
-    /// A process's variables, each ended by a zero byte: the first of them, as any user may declare
+    /// The first 8 MiB of a process's environment, each variable ended by a zero byte: any user may declare
     /// gigabytes (prctl(2), PR_SET_MM_ENV_END).
     ///
     /// # Errors
-    /// When the process is gone, or not to be seen.
+    /// The process is gone, or hidden.
     pub fn environ(&self, pid: u32) -> io::Result<Vec<u8>> {
         let file = fs::File::open(self.path(format!("/proc/{pid}/environ")))?;
         let mut bytes = Vec::new();
@@ -47,12 +44,11 @@ impl Root {
         Ok(bytes)
     }
 
-    /// Whether it is there.
     pub fn has(&self, path: impl AsRef<Path>) -> bool {
         self.path(path).exists()
     }
 
-    /// The names in a directory, numbers in their order; none when it is not there.
+    /// The names in a directory, numbers in numeric order; none if there is no directory.
     pub fn names(&self, directory: impl AsRef<Path>) -> Vec<String> {
         let entries = fs::read_dir(self.path(directory)).into_iter().flatten();
         let mut names: Vec<String> = entries
@@ -69,21 +65,19 @@ impl Root {
         names
     }
 
-    /// The absolute paths that fit, `*` standing for one name in a directory.
+    /// The absolute paths that match; `*` stands for one name in a directory.
     pub fn glob(&self, pattern: &str) -> Vec<PathBuf> {
         let mut found = vec![PathBuf::from("/")];
         for step in pattern.split('/').filter(|s| !s.is_empty()) {
             found = found
                 .into_iter()
-                .flat_map(|dir| match step.contains('*') {
-                    false => vec![dir.join(step)],
-                    true => {
-                        let names = self.names(&dir);
-                        let fit = names
-                            .into_iter()
-                            .filter(|n| latlab_model::profile::fits(step, n));
-                        fit.map(|n| dir.join(n)).collect()
+                .flat_map(|dir| {
+                    if !step.contains('*') {
+                        return vec![dir.join(step)];
                     }
+                    let names = self.names(&dir).into_iter();
+                    let fit = names.filter(|name| latlab_model::profile::fits(step, name));
+                    fit.map(|name| dir.join(name)).collect()
                 })
                 .collect();
         }
@@ -97,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_with_numbers_come_in_their_order() {
+    fn names_with_numbers_are_sorted_by_number() {
         let root = std::env::temp_dir().join(format!("latlab-root-{}", std::process::id()));
         for name in ["cpu10", "cpu2", "cpu1", "cpuidle"] {
             fs::create_dir_all(root.join("sys/cpu").join(name)).unwrap();

@@ -1,56 +1,48 @@
-//! What is in force, for whom, and where it drifted from what was applied.
+//! The values in force, their owners, and drift from the applied values.
 
 use std::collections::BTreeMap;
 
 use latlab_model::profile::Cores;
 use serde::Serialize;
 
-use super::items::Item;
-use super::items::task::Attribute;
+use super::error::Error;
+use super::items::{Attribute, Item, Value};
 use super::journal::{self, Entry};
 use super::knobs::{self, Machine};
-use super::{Error, Root};
+use super::root::Root;
 use crate::dirs::Dirs;
 
-/// Something that does not have the value that was applied.
+/// An item that does not have the applied value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Drift {
-    /// By which knob.
     pub knob: String,
-    /// What.
     pub item: String,
-    /// What was applied.
     pub wanted: String,
-    /// What it is now.
     pub found: String,
-    /// For whom it was applied.
     pub owners: Vec<String>,
-    /// It is a thread's or a group's of others, who may change it at any time: a remark.
+    /// A thread or cgroup of another program, which may change it at any time: a remark.
     pub strayed: bool,
 }
 
-/// One knob as it is.
+/// The state of one knob.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Shown {
-    /// Which.
     pub knob: &'static str,
-    /// What it does.
     pub about: &'static str,
-    /// What is in force, each value with the number of things that have it.
+    /// The values in force, each with its number of items.
     pub in_force: Vec<(String, usize)>,
-    /// Why this machine does not have it.
+    /// Why this machine does not have the knob.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub absent: Option<String>,
-    /// Who wants what of it, through latlab.
+    /// The applied values and their owners.
     pub wanted: Vec<(String, Vec<String>)>,
-    /// Where it is not so.
     pub drift: Vec<Drift>,
 }
 
-/// All knobs as they are; nothing is changed, and no right is needed.
+/// The state of all knobs. Nothing is changed, and no privilege is needed.
 ///
 /// # Errors
-/// When the journal cannot be read.
+/// The journal cannot be read.
 pub fn show(cores: &Cores, dirs: &Dirs, root: &Root) -> Result<Vec<Shown>, Error> {
     let journal = journal::read(dirs, root)?;
     let machine = Machine { root, cores };
@@ -58,7 +50,7 @@ pub fn show(cores: &Cores, dirs: &Dirs, root: &Root) -> Result<Vec<Shown>, Error
         let mine = || journal.entries.iter().filter(|e| e.knob == knob.name);
         let mut wanted: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for entry in mine() {
-            let owners = wanted.entry(entry.wanted.clone()).or_default();
+            let owners = wanted.entry(entry.wanted.to_string()).or_default();
             owners.extend(entry.owners.iter().cloned());
             owners.sort();
             owners.dedup();
@@ -80,13 +72,13 @@ pub fn show(cores: &Cores, dirs: &Dirs, root: &Root) -> Result<Vec<Shown>, Error
     Ok(shown.collect())
 }
 
-/// The different values of items, the commonest first; why one could not be read.
+/// The distinct values of items, the most frequent first; why one could not be read.
 fn values(items: &[Item], root: &Root) -> (Vec<(String, usize)>, Option<String>) {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     let mut unread = None;
     for item in items {
         match item.read(root) {
-            Ok(Some(value)) => *counts.entry(value).or_default() += 1,
+            Ok(Some(value)) => *counts.entry(value.to_string()).or_default() += 1,
             Ok(None) => unread = Some(format!("{item} means nothing on this machine")),
             Err(error) => unread = Some(format!("{item} cannot be read: {error}")),
         }
@@ -96,10 +88,10 @@ fn values(items: &[Item], root: &Root) -> (Vec<(String, usize)>, Option<String>)
     (counts, unread)
 }
 
-/// Everything of the journal that is not as applied; of one owner, or of all.
+/// The drift of all owners, or of one.
 ///
 /// # Errors
-/// When the journal cannot be read.
+/// The journal cannot be read.
 pub fn verify(owner: Option<&str>, dirs: &Dirs, root: &Root) -> Result<Vec<Drift>, Error> {
     let journal = journal::read(dirs, root)?;
     let mine = |entry: &&Entry| owner.is_none_or(|o| entry.owners.iter().any(|e| e == o));
@@ -107,34 +99,38 @@ pub fn verify(owner: Option<&str>, dirs: &Dirs, root: &Root) -> Result<Vec<Drift
     Ok(entries.filter_map(|e| drift(e, root)).collect())
 }
 
-/// What vanished is not drift: a thread that ended, an interface that was removed. A daemon that was stopped
+/// Vanished items are no drift: a thread that ended, an interface that was removed. A daemon that was stopped
 /// and started anew is.
 fn drift(entry: &Entry, root: &Root) -> Option<Drift> {
     let found = match entry.item.read(root) {
         Ok(None) => match &entry.item {
             Item::Task { task, attribute } if *attribute == Attribute::Activity => {
                 let task = task.successor(root)?;
-                let words = format!("as {task}");
                 let attribute = Attribute::Activity;
-                let activity = Item::Task { task, attribute }.read(root).ok()??;
+                let activity = Item::Task {
+                    task: task.clone(),
+                    attribute,
+                }
+                .read(root)
+                .ok()??;
                 if activity == entry.wanted {
                     return None;
                 }
-                format!("{activity}, {words}")
+                format!("{activity}, as {task}")
             }
-            // A file of a group that latlab made goes only with its controller.
-            Item::File { .. } if entry.original == super::ABSENT => super::ABSENT.to_string(),
+            // A file of a cgroup that latlab created vanishes only with its controller.
+            Item::File { .. } if entry.original == Value::Absent => Value::Absent.to_string(),
             Item::File { .. } | Item::Task { .. } | Item::Nic { .. } => return None,
-            _ => super::ABSENT.to_string(),
+            _ => Value::Absent.to_string(),
         },
         Ok(Some(now)) if entry.item.suffices(&entry.wanted, &now) => return None,
-        Ok(Some(now)) => now,
+        Ok(Some(now)) => now.to_string(),
         Err(error) => error.to_string(),
     };
     Some(Drift {
         knob: entry.knob.clone(),
         item: entry.item.to_string(),
-        wanted: entry.wanted.clone(),
+        wanted: entry.wanted.to_string(),
         found,
         owners: entry.owners.clone(),
         strayed: entry.item.is_free(),

@@ -1,4 +1,4 @@
-//! The engine on a made tree: journal, owners, accidents.
+//! The engine on a test tree: journal, owners, crashes.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -89,7 +89,7 @@ impl Drop for World {
 }
 
 #[test]
-fn what_was_applied_is_in_force_and_given_back() {
+fn applied_values_are_in_force_and_reverted() {
     let world = World::new("back");
     let applied = world
         .apply(USER, &[("swappiness", "1"), ("ksm", "on")])
@@ -114,7 +114,7 @@ fn what_was_applied_is_in_force_and_given_back() {
 }
 
 #[test]
-fn an_absent_knob_is_said_to_be_absent_and_nothing_is_journaled_for_it() {
+fn an_absent_knob_is_reported_and_not_journaled() {
     let world = World::new("absent");
     let applied = world.apply(USER, &[("nmi-watchdog", "off")]).unwrap();
     assert!(
@@ -154,7 +154,7 @@ fn the_original_returns_when_the_last_owner_leaves() {
 }
 
 #[test]
-fn what_another_owner_wants_otherwise_is_refused_before_any_change() {
+fn a_conflict_with_another_owner_is_refused_before_any_change() {
     let world = World::new("conflict");
     world.apply("lab a", &[("swappiness", "1")]).unwrap();
     let error = world
@@ -208,12 +208,12 @@ fn applying_over_a_foreign_change_returns_to_that_change() {
 }
 
 #[test]
-fn a_death_between_journal_and_write_leaves_nothing_to_restore() {
+fn a_crash_between_journal_and_write_leaves_nothing_to_restore() {
     let world = World::new("death");
     world
         .apply(USER, &[("swappiness", "1"), ("ksm", "off")])
         .unwrap();
-    // As if the second write had not been done, and the journal had been.
+    // As after a crash between journal and second write.
     world.set(KSM, "1\n");
     let reverted = world.revert(USER);
     assert_eq!((reverted.restored, reverted.nothing_to_do), (1, 1));
@@ -233,7 +233,7 @@ fn after_a_reboot_there_is_nothing_to_restore() {
 }
 
 #[test]
-fn a_write_that_is_accepted_and_not_taken_is_refused() {
+fn a_write_without_effect_is_reported_as_refused() {
     let world = World::new("refused");
     let file = world.dir.join(SWAPPINESS);
     fs::remove_file(&file).unwrap();
@@ -250,7 +250,7 @@ fn a_write_that_is_accepted_and_not_taken_is_refused() {
 }
 
 #[test]
-fn what_cannot_be_written_is_refused_before_any_change() {
+fn a_read_only_file_is_refused_before_any_change() {
     let world = World::new("read-only");
     let locked = fs::Permissions::from_mode(0o444);
     fs::set_permissions(world.dir.join(KSM), locked).unwrap();
@@ -268,7 +268,7 @@ fn what_cannot_be_written_is_refused_before_any_change() {
 }
 
 #[test]
-fn what_vanished_needs_no_undo() {
+fn a_vanished_item_needs_no_undo() {
     let world = World::new("vanished");
     world.apply(USER, &[("swappiness", "1")]).unwrap();
     fs::remove_file(world.dir.join(SWAPPINESS)).unwrap();
@@ -296,7 +296,7 @@ const OTHERS: &str = "cg/docker/cpuset.cpus";
 const QUIET: &str = "cg/latlab.isolated/cpuset.cpus";
 const MODE: &str = "cg/latlab.isolated/cpuset.cpus.partition";
 
-/// A machine with four processors and control groups of version 2.
+/// A machine with four CPUs and cgroup version 2.
 fn divided(name: &str) -> World {
     let world = World::new(name);
     for (path, text) in [
@@ -308,7 +308,7 @@ fn divided(name: &str) -> World {
         ("cg/cgroup.subtree_control", "cpuset\n"),
         (OTHERS, "0-3\n"),
         (IRQ, "0-3\n"),
-        // The kernel makes these with the group; a made tree has them from the start.
+        // The kernel creates these with the cgroup; this tree has them from the start.
         (QUIET, "\n"),
         (MODE, "member\n"),
     ] {
@@ -347,8 +347,8 @@ impl World {
         )
     }
 
-    /// Processors of interrupts, of other groups, of the partition; then each one's resume latency.
-    fn division(&self) -> Vec<String> {
+    /// CPUs of interrupts, of other cgroups, of the partition; then the resume latency of each CPU.
+    fn split(&self) -> Vec<String> {
         let mut all = vec![self.get(IRQ), self.get(OTHERS), self.get(QUIET)];
         all.push(
             (0..4)
@@ -361,32 +361,32 @@ impl World {
 }
 
 #[test]
-fn the_quiet_processors_are_those_of_all_owners_whoever_leaves_first() {
+fn the_isolated_cpus_are_those_of_all_owners_in_any_order_of_leaving() {
     const ORIGINAL: [&str; 4] = ["0-3", "0-3", "", "0 0 0 0"];
     for (first, left) in [
         ("lab a", ["0-1,3", "0-1,3", "2", "0 0 n/a 0"]),
         ("lab b", ["0-2", "0-2", "3", "0 0 0 n/a"]),
     ] {
-        let world = divided("division");
+        let world = divided("split");
         assert!(world.isolate("lab a", "3", "isolated").unwrap().is_good());
-        assert_eq!(world.division(), ["0-2", "0-2", "3", "0 0 0 n/a"]);
+        assert_eq!(world.split(), ["0-2", "0-2", "3", "0 0 0 n/a"]);
         assert!(world.isolate("lab b", "2", "isolated").unwrap().is_good());
-        assert_eq!(world.division(), ["0-1", "0-1", "2-3", "0 0 n/a n/a"]);
+        assert_eq!(world.split(), ["0-1", "0-1", "2-3", "0 0 n/a n/a"]);
         assert_eq!(world.drift(), []);
         let reverted = world.revert(first);
         assert!(reverted.is_good(), "{reverted:?}");
-        assert_eq!(world.division(), left, "without {first}");
+        assert_eq!(world.split(), left, "without {first}");
         assert_eq!(world.drift(), []);
         let second = if first == "lab a" { "lab b" } else { "lab a" };
         assert!(world.revert(second).is_good());
-        assert_eq!(world.division()[..2], ORIGINAL[..2]);
-        assert_eq!(world.division()[3], ORIGINAL[3]);
+        assert_eq!(world.split()[..2], ORIGINAL[..2]);
+        assert_eq!(world.split()[3], ORIGINAL[3]);
         assert!(!world.dirs().tuning().exists());
     }
 }
 
 #[test]
-fn a_partition_is_balanced_within_while_somebody_wants_that() {
+fn a_partition_is_balanced_within_while_an_owner_wants_that() {
     let world = divided("balanced");
     world.isolate(USER, "3", "isolated").unwrap();
     world.isolate("lab a", "1-2", "root").unwrap();
@@ -397,44 +397,44 @@ fn a_partition_is_balanced_within_while_somebody_wants_that() {
 }
 
 #[test]
-fn a_lab_on_the_processors_that_a_person_keeps_quiet_changes_nothing() {
+fn a_lab_on_the_cpus_that_the_user_isolated_changes_nothing() {
     let world = divided("same");
     world.isolate(USER, "2-3", "isolated").unwrap();
-    let before = world.division();
+    let before = world.split();
     world.isolate("lab a", "3", "isolated").unwrap();
-    assert_eq!(world.division(), before);
+    assert_eq!(world.split(), before);
     assert!(world.revert("lab a").is_good());
-    assert_eq!(world.division(), before);
+    assert_eq!(world.split(), before);
     assert!(world.revert(USER).is_good());
     assert_eq!(world.get(IRQ), "0-3");
 }
 
 #[test]
-fn processors_that_would_leave_none_for_everything_else_are_refused() {
+fn isolating_every_cpu_is_refused() {
     let world = divided("all");
     world.set(OTHERS, "\n");
     world.isolate("lab a", "2-3", "isolated").unwrap();
-    let before = world.division();
+    let before = world.split();
     let error = world.isolate("lab b", "0-1", "isolated").unwrap_err();
     assert!(error.to_string().contains("leaves no processor"), "{error}");
-    assert_eq!(world.division(), before);
+    assert_eq!(world.split(), before);
     let error = world.isolate("lab a", "1", "isolated").unwrap_err();
     assert!(
         error
             .to_string()
-            .contains("the list of quiet processors is `2-3`"),
+            .contains("the list of quiet CPUs is `2-3`"),
         "{error}"
     );
     assert!(world.revert("lab a").is_good());
 }
 
 #[test]
-fn a_death_between_two_divisions_is_finished_by_the_next_revert() {
+fn a_crash_between_two_cpu_splits_is_finished_by_the_next_revert() {
     let world = divided("between");
     world.isolate("lab a", "3", "isolated").unwrap();
     world.isolate("lab b", "2", "isolated").unwrap();
-    // As if lab b had left, with the journal written and nothing after it.
-    let mut held = journal::Held::take(&world.dirs(), &world.root()).unwrap();
+    // As after a crash of lab b's revert right after it wrote the journal.
+    let mut held = journal::LockedJournal::take(&world.dirs(), &world.root()).unwrap();
     for entry in &mut held.journal.entries {
         if entry.item.to_string().ends_with(IRQ) {
             entry.wanted = "0-2".into();
@@ -445,17 +445,17 @@ fn a_death_between_two_divisions_is_finished_by_the_next_revert() {
     drop(held);
     assert_eq!(world.drift().len(), 1);
     assert!(world.revert("lab b").is_good());
-    assert_eq!(world.division(), ["0-2", "0-2", "3", "0 0 0 n/a"]);
+    assert_eq!(world.split(), ["0-2", "0-2", "3", "0 0 0 n/a"]);
     assert!(world.revert("lab a").is_good());
     assert_eq!(world.get(IRQ), "0-3");
 }
 
-/// `-cpuset` is EBUSY while others have it enabled below, and takes it from whoever relies on it.
+/// `-cpuset` is EBUSY while child cgroups use it, and takes it from others that rely on it.
 #[test]
-fn a_controller_that_was_enabled_stays_for_those_who_rely_on_it() {
+fn an_enabled_controller_stays_enabled() {
     let world = divided("enabled");
     world.isolate("lab a", "3", "isolated").unwrap();
-    let mut held = journal::Held::take(&world.dirs(), &world.root()).unwrap();
+    let mut held = journal::LockedJournal::take(&world.dirs(), &world.root()).unwrap();
     let handed = |e: &&mut journal::Entry| e.item.to_string().ends_with("subtree_control");
     let entry = held.journal.entries.iter_mut().find(handed).unwrap();
     entry.original = "-cpuset".into();
@@ -466,9 +466,9 @@ fn a_controller_that_was_enabled_stays_for_those_who_rely_on_it() {
     assert_eq!(world.get("cg/cgroup.subtree_control"), "cpuset");
 }
 
-/// Whoever owns a group may remove it and make another one of its name.
+/// The owner of a cgroup may remove it and create another one of the same name.
 #[test]
-fn groups_of_others_that_change_or_vanish_are_no_failure() {
+fn cgroups_of_other_programs_that_change_or_vanish_are_no_failure() {
     let world = divided("others");
     let changes = {
         let mut profile = Profile::empty();
@@ -488,7 +488,7 @@ fn groups_of_others_that_change_or_vanish_are_no_failure() {
     world.isolate(USER, "3", "isolated").unwrap();
     assert_eq!(world.get(OTHERS), "0-2");
     world.set(OTHERS, "\n");
-    assert_eq!(world.drift(), [], "none of the quiet processors is theirs");
+    assert_eq!(world.drift(), [], "the other cgroup has no isolated CPU");
     world.set(OTHERS, "1-3\n");
     assert_eq!(world.drift().len(), 1);
     let reverted = world.revert(USER);

@@ -17,7 +17,6 @@ use crate::stop;
 use crate::sys::Who;
 use crate::time;
 
-/// The probe `discard`.
 pub fn run(mut options: Options, output: &mut Output) -> Result<()> {
     let common = Common::take(&mut options, output)?;
     let bind = options.address("bind")?;

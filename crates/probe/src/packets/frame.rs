@@ -11,7 +11,6 @@ use latlab_wire::probe::{HEADER_BYTES, Packet, PacketRepr};
 const ETHERNET: usize = 14;
 const IP: usize = 20;
 const UDP: usize = 8;
-/// Where the payload begins.
 const PAYLOAD: usize = ETHERNET + IP + UDP;
 const SOURCE_PORT: usize = ETHERNET + IP;
 

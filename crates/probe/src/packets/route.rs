@@ -17,12 +17,10 @@ const DISCARD: u16 = 9;
 /// How long a next hop may take to answer; a device under test may just be coming up.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Where a frame goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Route {
     /// The number of the interface.
     pub interface: u32,
-    /// Its own Ethernet address.
     pub from: [u8; 6],
     /// That of the next hop.
     pub to: [u8; 6],
@@ -59,7 +57,7 @@ pub fn find(address: Ipv4Addr) -> Result<Route> {
         }
         if Instant::now() > end {
             return Err(Error::Peer(format!(
-                "nobody at {name} answers for {hop}, the next hop to {address}"
+                "no host at {name} answers for {hop}, the next hop to {address}"
             )));
         }
         std::thread::sleep(Duration::from_millis(20));

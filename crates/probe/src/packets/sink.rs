@@ -33,7 +33,6 @@ use crate::time::{self, OffsetLine};
 /// A record, and its place in the order that finds duplicates.
 const BYTES_PER_PACKET: u64 = (size_of::<Record>() + size_of::<u32>()) as u64;
 
-/// The options, as given.
 struct Settings {
     bind: SocketAddr,
     max_packets: u64,
@@ -68,7 +67,6 @@ impl Settings {
     }
 }
 
-/// The probe `sink`.
 pub fn run(mut options: Options, output: &mut Output) -> Result<()> {
     let common = Common::take(&mut options, output)?;
     let settings = Settings::take(&mut options)?;
@@ -113,7 +111,6 @@ pub fn run(mut options: Options, output: &mut Output) -> Result<()> {
     result
 }
 
-/// Everything that came in.
 struct Catch {
     records: Vec<Record>,
     received: u64,
@@ -141,9 +138,10 @@ impl Catch {
         let mut buffer = vec![0xff; 1 << 16];
         loop {
             let stopping = stop.requested();
-            let poll = match stopping || !settings.doze.is_zero() {
-                true => Poll::Busy,
-                false => settings.poll,
+            let poll = if stopping || !settings.doze.is_zero() {
+                Poll::Busy
+            } else {
+                settings.poll
             };
             let (length, kernel_ns) = match receive_once(socket, &mut buffer, settings.stamp, poll)
             {

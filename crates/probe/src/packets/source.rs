@@ -46,7 +46,6 @@ const SMALLEST_FRAME_BYTES: u64 = 64;
 /// A record, and its lateness afterwards.
 const BYTES_PER_PACKET: u64 = (size_of::<Record>() + size_of::<u64>()) as u64;
 
-/// The options, as given.
 struct Settings {
     to: SocketAddr,
     from: Option<IpAddr>,
@@ -168,7 +167,6 @@ fn frame_bytes(options: &mut Options, to: SocketAddr) -> Result<u64> {
         .unwrap_or(smallest))
 }
 
-/// The probe `source`.
 pub fn run(mut options: Options, output: &mut Output) -> Result<()> {
     let common = Common::take(&mut options, output)?;
     let settings = Settings::take(&mut options)?;

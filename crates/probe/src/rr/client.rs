@@ -31,7 +31,6 @@ const WARM_UP_LOSSES: usize = 3;
 /// Room for records that a run by time gets in any case.
 const MIN_ROOM: u64 = 1 << 16;
 
-/// The options, as given.
 struct Settings {
     protocol: Protocol,
     to: SocketAddr,
@@ -158,7 +157,6 @@ fn response_bytes(
     }
 }
 
-/// A run under way.
 struct Run {
     transport: Box<dyn Transport>,
     records: Vec<Record>,
@@ -251,7 +249,6 @@ impl Run {
     }
 }
 
-/// The probe `rr-client`.
 pub fn run(mut options: Options, output: &mut Output) -> Result<()> {
     let common = Common::take(&mut options, output)?;
     let settings = Settings::take(&mut options)?;
@@ -395,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_run_keeps_what_it_measured() {
+    fn a_broken_run_keeps_its_data() {
         let mut run = scripted(vec![Some(5), Some(6)]);
         let (stopped_by, result) = run.measure(10, u64::MAX, false);
         assert_eq!(stopped_by, StoppedBy::Peer);

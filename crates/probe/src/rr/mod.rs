@@ -53,7 +53,6 @@ trait Transport {
     /// by which a stray answer is told to be late or a duplicate. An error ends the run.
     fn exchange(&mut self, sequence: u32, history: &[Record], tally: &mut Tally) -> Result<Times>;
 
-    /// The socket.
     fn socket(&self) -> &Socket;
 
     /// The kind of the socket, for the report.

@@ -30,7 +30,6 @@ use crate::time;
 /// TCP connections served at once; a bound on threads, far above what a run opens.
 const MAX_CONNECTIONS: usize = 256;
 
-/// The options, as given.
 struct Settings {
     protocol: Protocol,
     bind: SocketAddr,
@@ -102,7 +101,6 @@ fn write_answer(answer: &mut [u8], sequence: u32) {
     .emit(&mut Transaction::new_unchecked(answer));
 }
 
-/// The probe `rr-server`.
 pub fn run(mut options: Options, output: &mut Output) -> Result<()> {
     let common = Common::take(&mut options, output)?;
     let settings = Settings::take(&mut options)?;

@@ -26,7 +26,6 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 /// Calls for one batch: one that the kernel does not take at all ends the trying.
 const MAX_KICKS: u32 = 1024;
 
-/// One interface's socket.
 struct Port {
     socket: OwnedFd,
     fill: Ring<u64>,

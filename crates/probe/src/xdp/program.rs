@@ -21,7 +21,6 @@ pub enum Mode {
 /// A program at an interface, as long as this lives.
 #[derive(Debug)]
 pub struct Attached {
-    /// How it takes frames.
     pub mode: Mode,
     _held: [OwnedFd; 3],
 }
@@ -80,9 +79,10 @@ fn instruction(operation: u8, to: u8, from: u8, constant: i32) -> u64 {
 
 /// Two halves of a byte, whose order follows that of the machine's bytes.
 fn registers(to: u8, from: u8) -> u8 {
-    match cfg!(target_endian = "little") {
-        true => from << 4 | to,
-        false => to << 4 | from,
+    if cfg!(target_endian = "little") {
+        from << 4 | to
+    } else {
+        to << 4 | from
     }
 }
 

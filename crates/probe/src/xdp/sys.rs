@@ -86,9 +86,7 @@ impl Entry for Descriptor {}
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Descriptor {
-    /// Where it begins.
     pub address: u64,
-    /// Its length.
     pub length: u32,
     /// None are used.
     pub options: u32,
@@ -101,9 +99,7 @@ pub enum Kind {
     Fill,
     /// Frames that the kernel has sent.
     Completion,
-    /// Frames that it received.
     Receive,
-    /// Frames to send.
     Send,
 }
 
@@ -386,13 +382,10 @@ fn owned(fd: c_int) -> OwnedFd {
     unsafe { OwnedFd::from_raw_fd(fd) }
 }
 
-/// Kinds of maps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum MapKind {
-    /// Interfaces.
     Devices = 14,
-    /// AF_XDP sockets.
     Sockets = 17,
 }
 
@@ -436,7 +429,6 @@ pub fn set_entry(map: BorrowedFd<'_>, key: u32, value: u32) -> io::Result<()> {
     bpf(2, &attributes).map(|_| ())
 }
 
-/// Loads an XDP program.
 pub fn load(instructions: &[u64]) -> io::Result<OwnedFd> {
     const XDP: u32 = 6;
     #[repr(C)]

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use crate::harness::{Probe, counters, isolate};
 
 #[test]
-fn bad_arguments_are_one_line_and_exit_code_2() {
+fn bad_arguments_are_reported_in_one_line_with_exit_code_2() {
     isolate();
     for (args, expected) in [
         (&[][..], "which probe?"),

@@ -125,7 +125,7 @@ fn the_schedule_follows_the_seed_and_nothing_else() {
 }
 
 #[test]
-fn a_source_does_not_need_anybody_to_listen() {
+fn a_source_needs_no_listener() {
     isolate();
     let closed = UdpSocket::bind("127.0.0.1:0")
         .unwrap()

@@ -231,7 +231,7 @@ fn closed_port() -> String {
 }
 
 #[test]
-fn nobody_there_is_an_error_for_tcp_and_a_loss_for_udp() {
+fn an_absent_server_is_an_error_for_tcp_and_a_loss_for_udp() {
     isolate();
     let to = closed_port();
     let client = Probe::run(&["rr-client", "--proto=tcp", "--to", &to, "--count=1"]);

@@ -1,4 +1,4 @@
-//! Files below /proc/sys, /proc/irq, /sys and the control groups.
+//! Files below /proc/sys, /proc/irq, /sys and the cgroups.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -8,31 +8,29 @@ use std::path::Path;
 use latlab_model::units::CpuList;
 use serde::{Deserialize, Serialize};
 
-use super::Item;
 use crate::tuning::root::Root;
 
-/// How a file's text is to be understood; the value is always without the form.
+/// The syntax of a file's text; the value is always free of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Form {
-    /// As it is.
     Text,
-    /// All choices, the one in force in brackets: `always [madvise] never`.
+    /// All choices, the current one in brackets: `always [madvise] never`.
     Choice,
-    /// A mask of processors in hexadecimal; the value is the list.
+    /// A hexadecimal CPU mask; the value is the list.
     Mask,
-    /// A list of processors.
+    /// A CPU list.
     List,
-    /// A number of things that the kernel may give only some of.
+    /// A number that the kernel may satisfy only in part.
     Count,
-    /// Names, of which the value says whether this controller is one: `+cpuset` or `-cpuset`.
+    /// A list of controllers; the value says whether `cpuset` is one of them: `+cpuset` or `-cpuset`.
     Cpuset,
 }
 
-/// No processor, in lists and masks.
-pub const NONE: &str = "none";
+/// The empty set, in lists and masks.
+pub(in crate::tuning) const NONE: &str = "none";
 
-pub(super) fn read(root: &Root, path: &Path, form: Form) -> io::Result<Option<String>> {
+pub(super) fn read(root: &Root, path: &Path, form: Form) -> io::Result<String> {
     let text = root.read(path)?;
     let text = text.trim();
     let value = match form {
@@ -49,25 +47,21 @@ pub(super) fn read(root: &Root, path: &Path, form: Form) -> io::Result<Option<St
             Some(if on { "+cpuset" } else { "-cpuset" }.to_string())
         }
     };
-    match value {
-        Some(value) => Ok(Some(value)),
-        None => Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            format!("`{text}` is not of the form that is expected"),
-        )),
-    }
+    value.ok_or_else(|| {
+        let message = format!("`{text}` is not of the expected form");
+        io::Error::new(io::ErrorKind::InvalidData, message)
+    })
 }
 
 pub(super) fn write(root: &Root, path: &Path, form: Form, value: &str) -> io::Result<()> {
     let text = match form {
         Form::Mask => to_mask(value)?,
-        // Some files take an empty write for an empty set; a line with nothing is one.
+        // Some files ignore an empty write; an empty line means the empty set.
         Form::List if value == NONE => "\n".to_string(),
         _ => value.to_string(),
     };
-    // One write, because the kernel takes each for a whole value; not created, since what is not
-    // there is not to be turned. Truncating means nothing to the kernel's files, and makes a made
-    // tree behave like them.
+    // One write, because the kernel takes each for a whole value; never created, since a missing file is a
+    // missing knob. The kernel's files ignore truncation; the files of a test's tree need it.
     OpenOptions::new()
         .write(true)
         .truncate(true)
@@ -75,9 +69,9 @@ pub(super) fn write(root: &Root, path: &Path, form: Form, value: &str) -> io::Re
         .and_then(|mut file| file.write_all(text.as_bytes()))
 }
 
-/// Opening for writing changes nothing and fails where the mode, the mount or the caller forbids.
+/// Opening for writing changes nothing and fails where the mode, the mount or the caller's rights forbid it.
 pub(super) fn writable(root: &Root, path: &Path) -> io::Result<()> {
-    // Root may open anything; the kernel means its modes.
+    // Root may open any file; the kernel refuses a write against the mode.
     if only_read(root, path) {
         return Err(io::Error::from_raw_os_error(libc::EACCES));
     }
@@ -85,12 +79,12 @@ pub(super) fn writable(root: &Root, path: &Path) -> io::Result<()> {
     file.map(|_| ())
 }
 
-/// Whether the kernel lets nobody write it.
+/// Whether the file has no write mode at all.
 pub(in crate::tuning) fn only_read(root: &Root, path: &Path) -> bool {
     fs::metadata(root.path(path)).is_ok_and(|m| m.permissions().mode() & 0o222 == 0)
 }
 
-/// `00000001,00000003` as a list: groups of 32 processors, the highest first.
+/// `00000001,00000003` as a list: groups of 32 CPUs, the highest first.
 fn from_mask(text: &str) -> Option<String> {
     let mut cpus = Vec::new();
     for (group, digits) in text.rsplit(',').enumerate() {
@@ -98,10 +92,10 @@ fn from_mask(text: &str) -> Option<String> {
         let first = u32::try_from(group).ok()? * 32;
         cpus.extend((0..32).filter(|b| bits >> b & 1 == 1).map(|b| first + b));
     }
-    Some(match cpus.is_empty() {
-        true => NONE.to_string(),
-        false => CpuList::new(cpus).to_string(),
-    })
+    if cpus.is_empty() {
+        return Some(NONE.to_string());
+    }
+    Some(CpuList::new(cpus).to_string())
 }
 
 fn to_mask(list: &str) -> io::Result<String> {
@@ -118,55 +112,6 @@ fn to_mask(list: &str) -> io::Result<String> {
     Ok(groups.join(","))
 }
 
-/// A list as a value of [`Form::Mask`] or [`Form::List`].
-pub fn list(cpus: &CpuList) -> String {
-    match cpus.is_empty() {
-        true => NONE.to_string(),
-        false => cpus.to_string(),
-    }
-}
-
-/// The one file, or why this machine has none.
-///
-/// # Errors
-/// The reason.
-pub fn one(root: &Root, path: &str, form: Form, without: &str) -> Result<Vec<Item>, String> {
-    match root.has(path) {
-        true => Ok(vec![Item::file(path, form)]),
-        false => Err(format!("no {path}: {without}")),
-    }
-}
-
-/// As [`one`], of a file that some kernels let nobody write: on such a machine it is not to be turned, and `fixed`
-/// says why.
-///
-/// # Errors
-/// The reason.
-pub fn one_unless_fixed(
-    root: &Root,
-    path: &str,
-    form: Form,
-    without: &str,
-    fixed: &str,
-) -> Result<Vec<Item>, String> {
-    match only_read(root, path.as_ref()) {
-        true => Err(format!("{path} cannot be written: {fixed}")),
-        false => one(root, path, form, without),
-    }
-}
-
-/// All files that fit a pattern, or why this machine has none.
-///
-/// # Errors
-/// The reason.
-pub fn each(root: &Root, pattern: &str, form: Form, without: &str) -> Result<Vec<Item>, String> {
-    let found = root.glob(pattern);
-    match found.is_empty() {
-        false => Ok(found.into_iter().map(|p| Item::file(p, form)).collect()),
-        true => Err(format!("no {pattern}: {without}")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,7 +124,7 @@ mod tests {
         let path = Path::new("/f");
         let check = |form: Form, text: &str, value: &str, back: &str| {
             fs::write(dir.join("f"), text).unwrap();
-            assert_eq!(read(&root, path, form).unwrap().as_deref(), Some(value));
+            assert_eq!(read(&root, path, form).unwrap(), value);
             write(&root, path, form, value).unwrap();
             assert_eq!(fs::read_to_string(dir.join("f")).unwrap(), back);
         };

@@ -1,7 +1,7 @@
-//! Control groups that latlab makes for the machine's tuning, never for a lab's nodes.
+//! Cgroups that latlab creates for the machine's tuning, never for a lab's nodes.
 //!
-//! Removing one gives back whatever runs in it to the group above, where its parents came from:
-//! processes that were born in it are in no journal.
+//! Removing one moves its processes to the parent cgroup, where their ancestors came from: processes that were
+//! forked in it are in no journal.
 
 use std::fs;
 use std::io;
@@ -9,20 +9,20 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::ABSENT;
+use super::value::Value;
 use crate::tuning::root::Root;
 
-/// The value of a group that is there.
-pub const PRESENT: &str = "present";
-
-/// A process that forks while it is moved may leave a child behind, one that ends is not moved and still
-/// counts, and others may move in: so it is tried again for as long.
+/// For emptying a cgroup: a process that forks while it is moved may leave a child behind, one that is exiting
+/// still counts, and others may move in.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// Between two sweeps.
-const PAUSE: Duration = Duration::from_millis(1);
+const RETRY_INTERVAL: Duration = Duration::from_millis(1);
 
-pub(super) fn read(root: &Root, path: &Path) -> Option<String> {
-    Some(if root.has(path) { PRESENT } else { ABSENT }.to_string())
+pub(super) fn read(root: &Root, path: &Path) -> Value {
+    if root.has(path) {
+        Value::Present
+    } else {
+        Value::Absent
+    }
 }
 
 pub(super) fn writable(root: &Root, path: &Path) -> io::Result<()> {
@@ -31,23 +31,24 @@ pub(super) fn writable(root: &Root, path: &Path) -> io::Result<()> {
     Ok(rustix::fs::access(&above, access)?)
 }
 
-pub(super) fn write(root: &Root, path: &Path, value: &str) -> io::Result<()> {
+pub(super) fn write(root: &Root, path: &Path, value: &Value) -> io::Result<()> {
     let group = root.path(path);
     match value {
-        PRESENT => match fs::create_dir(&group) {
+        Value::Present => match fs::create_dir(&group) {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             made => made,
         },
-        _ => remove(&group),
+        Value::Absent => remove(&group),
+        _ => Err(io::ErrorKind::InvalidInput.into()),
     }
 }
 
 fn remove(group: &Path) -> io::Result<()> {
     let above = group.parent().unwrap_or(group);
-    // Threads on version 1, processes on version 2, where a thread cannot leave alone.
+    // Threads on version 1, processes on version 2, where a single thread cannot leave.
     let unified = group.join("cgroup.controllers").exists();
     let members = if unified { "cgroup.procs" } else { "tasks" };
-    // The kernel takes a removed group apart later; what is restored after it needs its processors now.
+    // The kernel frees a removed cgroup's CPUs later; the restores after it need them now.
     let partition = group.join("cpuset.cpus.partition");
     if partition.exists() {
         fs::write(&partition, "member")?;
@@ -57,12 +58,12 @@ fn remove(group: &Path) -> io::Result<()> {
         let ids = fs::read_to_string(group.join(members)).unwrap_or_default();
         let mut stuck = None;
         for id in ids.lines() {
-            // One that cannot be moved now may end or move by itself.
+            // A process that cannot be moved now may end or move by itself.
             stuck = fs::write(above.join(members), id).err().or(stuck);
         }
         match fs::remove_dir(group) {
             Err(e) if e.raw_os_error() == Some(libc::EBUSY) && Instant::now() < end => {
-                thread::sleep(PAUSE);
+                thread::sleep(RETRY_INTERVAL);
             }
             Err(e) if e.raw_os_error() == Some(libc::EBUSY) => return Err(stuck.unwrap_or(e)),
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),

@@ -1,11 +1,11 @@
-//! A wish that lasts as long as a device is open (`/dev/cpu_dma_latency`; PM QoS,
+//! A request that lasts as long as a device is open (`/dev/cpu_dma_latency`; PM QoS,
 //! Documentation/power/pm_qos_interface.rst).
 //!
-//! latlab has no daemon, so a process that does nothing keeps the device open: `sleep infinity`,
-//! whose standard input it is. It is known by a variable in its environment that names this tuning
-//! and the device, and by having the device open: anybody may set the variable. So is one that was started by a latlab that died before
-//! it could note anything. The tuning's lock is held by such a child until it has that environment,
-//! because the lock's descriptor is closed by the same `execve`.
+//! latlab has no daemon, so an idle process keeps the device open: `sleep infinity`, with the device as its
+//! standard input. The holder is recognised by an environment variable that names the device, and by having the
+//! device open, since any user may set the variable. This also finds the holder of a latlab that died before it
+//! wrote the journal. The child holds the tuning lock until it has that environment, because the same `execve`
+//! closes the lock's descriptor.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -17,29 +17,30 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use super::ABSENT;
+use super::value::Value;
 use crate::sys::process::Process;
 use crate::tuning::root::Root;
 
-/// Names the device and the value in a holder's environment.
+/// The variable with device and value in a holder's environment.
 const VARIABLE: &str = "LATLAB_TUNING_HOLDS";
 
-/// A process that sleeps ends at once.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// For a killed holder to end.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The value that is held, or [`ABSENT`].
-pub(super) fn read(root: &Root, device: &Path) -> io::Result<String> {
+pub(super) fn read(root: &Root, device: &Path) -> io::Result<Value> {
     root.path(device).metadata()?;
     let found = holders(root, device)?;
-    Ok(found.into_iter().next().map_or(ABSENT.into(), |(_, v)| v))
+    let held = found.into_iter().next();
+    Ok(held.map_or(Value::Absent, |(_, value)| Value::Text(value)))
 }
 
-pub(super) fn write(root: &Root, device: &Path, value: &str) -> io::Result<()> {
+pub(super) fn write(root: &Root, device: &Path, value: &Value) -> io::Result<()> {
     end(root, device)?;
-    if value == ABSENT {
+    if *value == Value::Absent {
         return Ok(());
     }
-    let microseconds: i32 = value.parse().map_err(|_| io::ErrorKind::InvalidInput)?;
+    let text = value.text().unwrap_or_default();
+    let microseconds: i32 = text.parse().map_err(|_| io::ErrorKind::InvalidInput)?;
     let path = root.path(device);
     let mut file = OpenOptions::new().read(true).write(true).open(&path)?;
     file.write_all(&microseconds.to_ne_bytes())?;
@@ -52,13 +53,13 @@ pub(super) fn write(root: &Root, device: &Path, value: &str) -> io::Result<()> {
         )
         .env(VARIABLE, format!("{}={value}", path.display()))
         .current_dir("/")
-        // Not of the terminal's group: Ctrl-C is not meant for it.
+        // Outside of the terminal's process group, so that Ctrl-C does not reach it.
         .process_group(0)
         .stdin(Stdio::from(file))
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn();
-    // It outlives this process, which therefore does not wait for it.
+    // The holder outlives this process, so it is not waited for.
     sleep.map(|_| ())
 }
 
@@ -66,10 +67,10 @@ fn end(root: &Root, device: &Path) -> io::Result<()> {
     for (process, _) in holders(root, device)? {
         let failed = |e: crate::sys::Error| e.source;
         process.signal(Signal::KILL).map_err(failed)?;
-        if !process.wait(PATIENCE).map_err(failed)? {
+        if !process.wait(TIMEOUT).map_err(failed)? {
             return Err(io::Error::from(io::ErrorKind::TimedOut));
         }
-        // Ours where this very process made it; nobody else's child is collected.
+        // Reaps the holder if this process started it.
         process.collect().map_err(failed)?;
     }
     Ok(())
@@ -95,7 +96,7 @@ fn holders(root: &Root, device: &Path) -> io::Result<Vec<(Process, String)>> {
             }
             String::from_utf8(value.to_vec()).ok()
         };
-        // The process is opened before its environment is read again, so that it is this one.
+        // The environment is read again after opening the process: its PID may have been reused.
         if value().is_none() {
             continue;
         }
@@ -112,34 +113,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wish_is_held_found_again_and_ended() {
+    fn a_request_is_held_found_again_and_ended() {
         let dir = std::env::temp_dir().join(format!("latlab-holder-{}", std::process::id()));
         fs::create_dir_all(dir.join("dev")).unwrap();
-        fs::write(dir.join("dev/wish"), "").unwrap();
+        fs::write(dir.join("dev/latency"), "").unwrap();
         let root = Root::at(&dir);
-        let device = Path::new("/dev/wish");
-        assert_eq!(read(&root, device).unwrap(), ABSENT);
-        write(&root, device, "20").unwrap();
+        let device = Path::new("/dev/latency");
+        assert_eq!(read(&root, device).unwrap(), Value::Absent);
+        write(&root, device, &"20".into()).unwrap();
         assert_eq!(
-            fs::read(dir.join("dev/wish")).unwrap(),
+            fs::read(dir.join("dev/latency")).unwrap(),
             20_i32.to_ne_bytes()
         );
         // Until its execve the child has our environment, not its own.
-        let deadline = std::time::Instant::now() + PATIENCE;
-        while read(&root, device).unwrap() != "20" {
+        let deadline = std::time::Instant::now() + TIMEOUT;
+        while read(&root, device).unwrap() != "20".into() {
             assert!(std::time::Instant::now() < deadline, "never held");
         }
-        write(&root, device, ABSENT).unwrap();
-        assert_eq!(read(&root, device).unwrap(), ABSENT);
-        // One that only says that it holds it.
-        let claim = format!("{}=20", dir.join("dev/wish").display());
+        write(&root, device, &Value::Absent).unwrap();
+        assert_eq!(read(&root, device).unwrap(), Value::Absent);
+        // A process that only claims to hold the device.
+        let claim = format!("{}=20", dir.join("dev/latency").display());
         let mut sleep = Command::new("sleep");
         sleep.arg("600").env(VARIABLE, claim).stdin(Stdio::null());
         let mut pretender = sleep.spawn().unwrap();
         let comm = format!("/proc/{}/comm", pretender.id());
         while fs::read_to_string(&comm).unwrap() != "sleep\n" {}
-        assert_eq!(read(&root, device).unwrap(), ABSENT);
-        write(&root, device, ABSENT).unwrap();
+        assert_eq!(read(&root, device).unwrap(), Value::Absent);
+        write(&root, device, &Value::Absent).unwrap();
         assert!(pretender.try_wait().unwrap().is_none(), "it was killed");
         pretender.kill().unwrap();
         pretender.wait().unwrap();

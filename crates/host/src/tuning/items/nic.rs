@@ -1,4 +1,4 @@
-//! Settings of a network card that are asked of its driver.
+//! Settings of a network card, through ethtool.
 
 use std::fmt;
 use std::io;
@@ -7,13 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::sys::ethtool::{self, Offload};
 
-/// A setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Setting {
-    /// Number of queues that receive and send.
+    /// Number of receive and send queues.
     Queues,
-    /// `RX/TX/ADAPT-RX/ADAPT-TX`: microseconds, and whether the card changes them by itself.
+    /// `RX/TX/ADAPT-RX/ADAPT-TX`: µs, and whether the card adapts them.
     Coalescing,
     /// Generic receive offload, `on` or `off`.
     Gro,
@@ -52,7 +51,7 @@ impl Setting {
             None => ethtool::coalescing(interface).map(|c| c.map(|v| v.to_string()).join("/")),
         };
         match value {
-            // The driver does not know the question.
+            // The driver does not support the request.
             Err(e) if e.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(None),
             other => other.map(Some),
         }

@@ -1,32 +1,31 @@
-//! Properties of single threads: their processors, their policy, the memory that they may lock, the
-//! control group that decides on their processors, and whether their process runs at all.
+//! Properties of threads: affinity, scheduling policy, lockable memory, cpuset of version 1, and whether the
+//! process is stopped.
 
 use std::fmt;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use latlab_model::units::CpuList;
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
+use super::value::Value;
 use crate::sys::process::{Process, ProcessId};
 use crate::sys::sched;
 use crate::tuning::root::Root;
 
-/// A thread, told apart from every other since boot by its number and its start.
+/// A thread, identified since boot by its TID and start time.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Task {
-    /// Its number.
     pub tid: u32,
-    /// When it started, in clock ticks since boot.
+    /// Clock ticks since boot.
     pub start: u64,
-    /// Its name when it was seen; a worker of the kernel has that of its work.
+    /// The name when it was read; a kernel worker has that of its work.
     pub name: String,
-    /// Of the kernel.
     kernel: bool,
-    /// The kernel keeps it where it is.
+    /// The kernel refuses to change its affinity.
     bound: bool,
 }
 
@@ -43,7 +42,7 @@ const PF_KTHREAD: u32 = 0x0020_0000;
 const PF_NO_SETAFFINITY: u32 = 0x0400_0000;
 
 impl Task {
-    /// The thread with this number now; none when there is none, or it has ended.
+    /// The thread that has this TID now, unless it has ended.
     pub fn of(root: &Root, tid: u32) -> Option<Task> {
         let stat = root.read(format!("/proc/{tid}/stat")).ok()?;
         // 17 (a name) with) brackets) S 2 0 0 0 -1 69238880 …
@@ -60,30 +59,29 @@ impl Task {
         })
     }
 
-    /// Every thread of the machine, as far as this process sees them.
+    /// Every thread that this process can see.
     pub fn all(root: &Root) -> Vec<Task> {
         let processes = numbers(root, "/proc").into_iter();
         let threads = processes.flat_map(|pid| numbers(root, &format!("/proc/{pid}/task")));
         threads.filter_map(|tid| Task::of(root, tid)).collect()
     }
 
-    /// Every process, as its first thread.
+    /// Every process, as its main thread.
     pub fn processes(root: &Root) -> impl Iterator<Item = Task> {
         let processes = numbers(root, "/proc").into_iter();
         processes.filter_map(|pid| Task::of(root, pid))
     }
 
-    /// Runs in the kernel only.
     pub fn is_kernel(&self) -> bool {
         self.kernel
     }
 
-    /// The kernel keeps it where it is.
+    /// Whether the kernel refuses to change its affinity.
     pub fn is_bound(&self) -> bool {
         self.bound
     }
 
-    /// A process of this name that started later.
+    /// A process of the same name that started later.
     pub fn successor(&self, root: &Root) -> Option<Task> {
         let later = |task: &Task| task.name == self.name && task.start > self.start;
         Task::processes(root).find(|task| later(task) && task.is_trusted(root))
@@ -105,26 +103,20 @@ impl fmt::Display for Task {
     }
 }
 
-/// What is turned of a thread.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Attribute {
-    /// The processors that it may run on.
     Affinity,
-    /// The processors that it was pinned to, which the kernel forgets when its group's change (before
-    /// Linux 6.2). Nothing is wanted of it (`within LIST` says where the kernel may put it), but it is
-    /// given back.
+    /// The affinity that a program chose, which the kernel forgets when the cgroup's CPUs change (before
+    /// Linux 6.2). Nothing is written to it ([`Value::Within`]), but it is restored.
     Pinning,
-    /// Its scheduling policy.
     Policy,
-    /// The memory that its process may lock.
+    /// The memory that the process may lock.
     MemoryLock,
-    /// Whether its process runs or is stopped ([`RUNNING`], [`STOPPED`]).
+    /// Whether the process runs or is stopped.
     Activity,
-    /// Its group in the hierarchy of `cpuset` that is mounted here, version 1. A value that is
-    /// restored carries the affinity too, which the kernel sets anew on every move.
+    /// The cgroup in the cpuset hierarchy of version 1 that is mounted here.
     Cpuset {
-        /// Where it is mounted.
         mount: PathBuf,
     },
 }
@@ -132,7 +124,7 @@ pub enum Attribute {
 impl fmt::Display for Attribute {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Attribute::Affinity | Attribute::Pinning => "processors",
+            Attribute::Affinity | Attribute::Pinning => "CPUs",
             Attribute::Policy => "policy",
             Attribute::MemoryLock => "lockable memory",
             Attribute::Activity => "activity",
@@ -142,82 +134,90 @@ impl fmt::Display for Attribute {
 }
 
 impl Attribute {
-    pub(super) fn read(&self, root: &Root, task: &Task) -> io::Result<Option<String>> {
+    pub(super) fn read(&self, root: &Root, task: &Task) -> io::Result<Option<Value>> {
         let value = match self {
-            Attribute::Affinity | Attribute::Pinning => affinity(root, task.tid),
-            Attribute::Policy => policy(root, task.tid),
-            Attribute::MemoryLock => sched::memory_lock(task.tid),
-            Attribute::Activity => activity(root, task.tid),
-            Attribute::Cpuset { .. } => membership(root, task.tid),
-        }?;
-        // Looked at last, so that the value is this thread's.
+            Attribute::Affinity | Attribute::Pinning => Value::Text(affinity(root, task.tid)?),
+            Attribute::Policy => policy(root, task.tid)?,
+            Attribute::MemoryLock => Value::Text(sched::memory_lock(task.tid)?),
+            Attribute::Activity => activity(root, task.tid)?,
+            Attribute::Cpuset { .. } => membership(root, task.tid)?,
+        };
+        // Checked last, so that the value is this thread's.
         Ok(task.is_there(root).then_some(value))
     }
 
-    pub(super) fn write(&self, root: &Root, task: &Task, value: &str) -> io::Result<()> {
+    pub(super) fn write(&self, root: &Root, task: &Task, value: &Value) -> io::Result<()> {
         if !task.is_there(root) {
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
         }
-        match self {
-            Attribute::Affinity | Attribute::Pinning => set_affinity(task.tid, value),
-            Attribute::Policy => set_policy(root, task.tid, value),
-            Attribute::MemoryLock => sched::set_memory_lock(task.tid, value),
-            Attribute::Activity => set_activity(root, task, value),
-            Attribute::Cpuset { mount } => {
-                let (group, processors) = parts(value);
-                let tasks = below(mount, group).join("tasks");
+        match (self, value) {
+            (Attribute::Affinity | Attribute::Pinning, Value::Text(list)) => {
+                set_affinity(task.tid, list)
+            }
+            (Attribute::Policy, Value::Policy { policy, nice }) => {
+                set_policy(root, task.tid, policy, nice.as_deref())
+            }
+            (Attribute::MemoryLock, Value::Text(bytes)) => sched::set_memory_lock(task.tid, bytes),
+            (Attribute::Activity, value) => set_activity(root, task, value),
+            (
+                Attribute::Cpuset { mount },
+                Value::Cpuset {
+                    group,
+                    affinity: list,
+                },
+            ) => {
+                let tasks = mount.join(group.trim_start_matches('/')).join("tasks");
                 fs::write(root.path(tasks), task.tid.to_string())?;
-                match processors {
-                    Some(list) if affinity(root, task.tid)? != list => set_affinity(task.tid, list),
+                match list {
+                    Some(list) if affinity(root, task.tid)? != *list => {
+                        set_affinity(task.tid, list)
+                    }
                     _ => Ok(()),
                 }
             }
+            _ => Err(io::ErrorKind::InvalidInput.into()),
         }
     }
 
-    pub(super) fn same(&self, a: &str, b: &str) -> bool {
+    pub(super) fn parse(&self, text: &str) -> Value {
         match self {
-            Attribute::Cpuset { .. } => parts(a).0 == parts(b).0,
-            Attribute::Policy => nice_of(a).0 == nice_of(b).0,
-            Attribute::Pinning => a == b || [a, b].iter().any(|v| v.starts_with(WITHIN)),
-            _ => a == b,
+            Attribute::Pinning => Value::parse_pinning(text),
+            Attribute::Policy => Value::parse_policy(text),
+            Attribute::Activity => Value::parse_activity(text),
+            Attribute::Cpuset { .. } => Value::parse_cpuset(text),
+            Attribute::Affinity | Attribute::MemoryLock => text.into(),
         }
     }
 }
 
-/// Begins the wanted value of [`Attribute::Pinning`].
-pub const WITHIN: &str = "within ";
-
-/// Whether the kernel's own rearrangement explains where a pinned thread is now: within the processors
-/// that its group was left, or on more than it had.
-pub(super) fn was_rearranged(original: &str, wanted: &str, now: &str) -> bool {
-    let list = |text: &str| CpuList::parse(text.strip_prefix(WITHIN).unwrap_or(text));
+/// Whether the kernel itself moved a pinned thread to its present CPUs: within those that its cgroup was left, or to
+/// more than it had.
+pub(super) fn was_rearranged(original: &Value, wanted: &Value, now: &Value) -> bool {
     let inside = |a: &CpuList, b: &CpuList| a.iter().all(|cpu| b.contains(cpu));
-    match (list(original), list(wanted), list(now)) {
+    match (original.cpus(), wanted.cpus(), now.cpus()) {
         (Some(original), Some(left), Some(now)) => inside(&now, &left) || inside(&original, &now),
         _ => false,
     }
 }
 
-/// Values of [`Attribute::Activity`].
-pub const RUNNING: &str = "running";
-/// By SIGSTOP or SIGTSTP; SIGCONT lets it go on.
-pub const STOPPED: &str = "stopped";
+/// For the state to follow the signal: the process must leave the kernel first.
+const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A process enters this state some time after the signal, when it leaves the kernel.
-const STOP_PATIENCE: Duration = Duration::from_secs(2);
-
-fn activity(root: &Root, tid: u32) -> io::Result<String> {
+fn activity(root: &Root, tid: u32) -> io::Result<Value> {
     let stat = root.read(format!("/proc/{tid}/stat"))?;
     let state = stat.rsplit(')').next().unwrap_or_default();
     let stopped = state.split_whitespace().next() == Some("T");
-    Ok(if stopped { STOPPED } else { RUNNING }.into())
+    Ok(if stopped {
+        Value::Stopped
+    } else {
+        Value::Running
+    })
 }
 
-fn set_activity(root: &Root, task: &Task, value: &str) -> io::Result<()> {
+fn set_activity(root: &Root, task: &Task, value: &Value) -> io::Result<()> {
     let signal = match value {
-        RUNNING => Signal::CONT,
-        STOPPED => Signal::STOP,
+        Value::Running => Signal::CONT,
+        Value::Stopped => Signal::STOP,
         _ => return Err(io::ErrorKind::InvalidInput.into()),
     };
     let id = ProcessId {
@@ -227,21 +227,17 @@ fn set_activity(root: &Root, task: &Task, value: &str) -> io::Result<()> {
     let process = Process::open(id).map_err(io::Error::other)?;
     let process = process.ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))?;
     process.signal(signal).map_err(io::Error::other)?;
-    let end = Instant::now() + STOP_PATIENCE;
-    while activity(root, task.tid)? != value && Instant::now() < end {
+    let end = Instant::now() + STOP_TIMEOUT;
+    while activity(root, task.tid)? != *value && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(1));
     }
     Ok(())
 }
 
-/// The policy, and for one without a nice value of its own the one that the thread will have again
-/// when it leaves it.
-fn policy(root: &Root, tid: u32) -> io::Result<String> {
+fn policy(root: &Root, tid: u32) -> io::Result<Value> {
     let policy = sched::policy(tid)?;
-    match nice(root, tid)? {
-        Some(nice) if !policy.starts_with("other:") => Ok(format!("{policy}{NICE}{nice}")),
-        _ => Ok(policy),
-    }
+    let nice = nice(root, tid)?.filter(|_| !policy.starts_with("other:"));
+    Ok(Value::Policy { policy, nice })
 }
 
 /// The thread's nice value, where it is not 0.
@@ -252,35 +248,12 @@ fn nice(root: &Root, tid: u32) -> io::Result<Option<String>> {
     Ok(nice.filter(|nice| *nice != "0").map(str::to_string))
 }
 
-/// A real-time policy keeps the nice value from before, so that is set first: one without is 0.
-fn set_policy(root: &Root, tid: u32, value: &str) -> io::Result<()> {
-    let (policy, wanted) = nice_of(value);
+/// A real-time policy keeps the earlier nice value, so that is set first; the default is 0.
+fn set_policy(root: &Root, tid: u32, policy: &str, wanted: Option<&str>) -> io::Result<()> {
     if !policy.starts_with("other:") && nice(root, tid)?.as_deref() != wanted {
         sched::set_policy(tid, &format!("other:{}", wanted.unwrap_or("0")))?;
     }
     sched::set_policy(tid, policy)
-}
-
-const NICE: &str = " nice:";
-
-fn nice_of(value: &str) -> (&str, Option<&str>) {
-    match value.split_once(NICE) {
-        Some((policy, nice)) => (policy, Some(nice)),
-        None => (value, None),
-    }
-}
-
-/// `/a/group 0-3` as the group and the affinity, which need not be there.
-fn parts(value: &str) -> (&str, Option<&str>) {
-    match value.rsplit_once(' ') {
-        Some((group, list)) => (group, Some(list)),
-        None => (value, None),
-    }
-}
-
-/// The directory of a group that is named as in /proc/PID/cpuset.
-pub(in crate::tuning) fn below(mount: &Path, group: &str) -> PathBuf {
-    mount.join(group.trim_start_matches('/'))
 }
 
 fn affinity(root: &Root, tid: u32) -> io::Result<String> {
@@ -292,9 +265,12 @@ fn affinity(root: &Root, tid: u32) -> io::Result<String> {
         .ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-fn membership(root: &Root, tid: u32) -> io::Result<String> {
+fn membership(root: &Root, tid: u32) -> io::Result<Value> {
     let group = root.read(format!("/proc/{tid}/cpuset"))?;
-    Ok(format!("{} {}", group.trim(), affinity(root, tid)?))
+    Ok(Value::Cpuset {
+        group: group.trim().to_string(),
+        affinity: Some(affinity(root, tid)?),
+    })
 }
 
 fn set_affinity(tid: u32, list: &str) -> io::Result<()> {
@@ -309,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_thread_is_seen_and_one_with_another_start_is_not() {
+    fn a_thread_is_identified_by_tid_and_start_time() {
         let root = Root::default();
         let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
         let task = Task::of(&root, tid).unwrap();
@@ -326,20 +302,29 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_stopped_and_goes_on() {
+    fn a_process_is_stopped_and_continued() {
         let root = Root::default();
         let mut child = Command::new("sleep").arg("600").spawn().unwrap();
         let task = Task::of(&root, child.id()).unwrap();
         let now = || Attribute::Activity.read(&root, &task).unwrap().unwrap();
-        assert_eq!(now(), RUNNING);
-        for value in [STOPPED, STOPPED, RUNNING, RUNNING] {
-            Attribute::Activity.write(&root, &task, value).unwrap();
+        assert_eq!(now(), Value::Running);
+        for value in [
+            Value::Stopped,
+            Value::Stopped,
+            Value::Running,
+            Value::Running,
+        ] {
+            Attribute::Activity.write(&root, &task, &value).unwrap();
             assert_eq!(now(), value);
         }
-        assert!(Attribute::Activity.write(&root, &task, "x").is_err());
+        assert!(
+            Attribute::Activity
+                .write(&root, &task, &"x".into())
+                .is_err()
+        );
         child.kill().unwrap();
         child.wait().unwrap();
-        let gone = Attribute::Activity.write(&root, &task, STOPPED);
+        let gone = Attribute::Activity.write(&root, &task, &Value::Stopped);
         assert_eq!(gone.unwrap_err().raw_os_error(), Some(libc::ESRCH));
     }
 }

@@ -1,5 +1,5 @@
-//! Which threads a knob may take for what their name says. Anybody may give a process any name (prctl(2),
-//! PR_SET_NAME), and a knob gives real-time priority, lockable memory, or a SIGSTOP for a name.
+//! Threads whose name a knob may believe. Any user may give a process any name (prctl(2), PR_SET_NAME), and knobs
+//! select threads by name for real-time priority, lockable memory, or a SIGSTOP.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -9,8 +9,8 @@ use crate::cgroup::{PARTITION, TOP};
 use crate::tuning::root::Root;
 
 impl Task {
-    /// A thread of the kernel, of this pid namespace's root (a container has its own) running a program that
-    /// only root may write, or of a node of a lab on the host.
+    /// Whether it is a thread of the kernel, of a lab's node on the host, or of root in this PID namespace (a
+    /// container has its own) running a program that only root may write.
     pub fn is_trusted(&self, root: &Root) -> bool {
         if self.is_kernel() {
             return true;
@@ -31,7 +31,7 @@ impl Task {
         program.is_ok_and(|file| is_ours(file.uid()) && file.mode() & 0o022 == 0)
     }
 
-    /// Only root may put it into such a group.
+    /// Only root may move a thread into such a cgroup.
     fn is_of_a_lab(&self, root: &Root) -> bool {
         let groups = root.read(format!("/proc/{}/cgroup", self.tid));
         let groups = groups.unwrap_or_default();
@@ -43,7 +43,7 @@ impl Task {
     }
 }
 
-/// Root's, or that of the person who asks: without root's rights a plan shows what would be done.
+/// The UID of root or of the caller: without root's rights a plan shows the intended changes.
 fn is_ours(uid: u32) -> bool {
     uid == 0 || uid == rustix::process::geteuid().as_raw()
 }

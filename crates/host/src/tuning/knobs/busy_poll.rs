@@ -2,30 +2,29 @@
 
 use super::prelude::*;
 
-/// See the module.
 pub const KNOB: Knob = Knob {
     name: "busy-poll",
-    about: "Let poll and select spin on network queues so long",
+    about: "Time that poll and select spin on network queues",
     evidence: "Documentation/admin-guide/sysctl/net.rst, busy_poll",
     risk: "a waiting program burns its core",
     items: |m| {
-        file::one(
+        files::one(
             m.root,
             "/proc/sys/net/core/busy_poll",
             Form::Text,
             "this kernel is built without busy polling, or this is not the first network namespace",
         )
     },
-    value: Value::Same(microseconds),
+    mapping: Mapping::Same(microseconds),
     moves: false,
 };
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::tuning::knobs::testing::Tree;
 
     #[test]
-    fn it_is_read_and_wanted() {
+    fn the_value_is_read_and_set() {
         let tree = Tree::new(&[("/proc/sys/net/core/busy_poll", "0\n")]);
         tree.turns(
             "busy-poll",

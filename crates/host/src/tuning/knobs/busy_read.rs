@@ -1,32 +1,31 @@
 //! `busy-read`: how long a read from a socket spins on the queue of its network card instead of
-//! sleeping; sockets take it when they are made.
+//! sleeping; sockets take it when they are created.
 
 use super::prelude::*;
 
-/// See the module.
 pub const KNOB: Knob = Knob {
     name: "busy-read",
-    about: "Let reads of sockets spin on network queues so long",
+    about: "Time that socket reads spin on network queues",
     evidence: "Documentation/admin-guide/sysctl/net.rst, busy_read",
     risk: "a waiting program burns its core; sockets that exist keep their own",
     items: |m| {
-        file::one(
+        files::one(
             m.root,
             "/proc/sys/net/core/busy_read",
             Form::Text,
             "this kernel is built without busy polling, or this is not the first network namespace",
         )
     },
-    value: Value::Same(microseconds),
+    mapping: Mapping::Same(microseconds),
     moves: false,
 };
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::tuning::knobs::testing::Tree;
 
     #[test]
-    fn it_is_read_and_wanted() {
+    fn the_value_is_read_and_set() {
         let tree = Tree::new(&[("/proc/sys/net/core/busy_read", "0\n")]);
         tree.turns(
             "busy-read",

@@ -1,32 +1,31 @@
 //! `compaction`: how eagerly memory is compacted in the background, which moves pages and interrupts
-//! all processors to flush their TLB.
+//! all CPUs to flush their TLB.
 
 use super::prelude::*;
 
-/// See the module.
 pub const KNOB: Knob = Knob {
     name: "compaction",
     about: "Compact memory in the background, 0 not at all",
     evidence: "Documentation/admin-guide/sysctl/vm.rst, compaction_proactiveness",
     risk: "0: huge pages are harder to get later",
     items: |m| {
-        file::one(
+        files::one(
             m.root,
             "/proc/sys/vm/compaction_proactiveness",
             Form::Text,
             "this kernel is built without compaction",
         )
     },
-    value: Value::Same(number),
+    mapping: Mapping::Same(number),
     moves: false,
 };
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::tuning::knobs::testing::Tree;
 
     #[test]
-    fn it_is_read_and_wanted() {
+    fn the_value_is_read_and_set() {
         let tree = Tree::new(&[("/proc/sys/vm/compaction_proactiveness", "20\n")]);
         tree.turns(
             "compaction",

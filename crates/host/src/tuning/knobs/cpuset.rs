@@ -1,14 +1,13 @@
-//! `cpuset`: a part of the processors that the scheduler gives to nobody by itself.
+//! `cpuset`: a partition of CPUs on which the scheduler places no thread by itself.
 //!
-//! On control groups version 2 it is a partition: a group `latlab.isolated` with the processors, and
-//! `cpuset.cpus.partition` set to `isolated` (nobody balances load there) or `root` (balanced within).
-//! The kernel takes the processors away from everybody else.
+//! On cgroup version 2: a cgroup `latlab.isolated` with the CPUs, and `cpuset.cpus.partition` set to `isolated` (no
+//! load balancing there) or `root` (balanced within). The kernel takes the CPUs away from all other cgroups.
 //!
-//! On version 1 nothing is taken away by itself. So every thread of the root that may move, the
-//! kernel's included, is moved to a group `latlab.housekeeping`; groups of others are narrowed to the
-//! housekeeping processors; `latlab.isolated` has its processors exclusively, so that no group made
-//! later may overlap it, and load balancing over all processors ends (`isolated`: within it too).
-//! Each thread's group and processors are journaled and given back.
+//! On version 1 the kernel takes no CPUs away. Every thread of the root cgroup that may move, the kernel's
+//! included, moves to a cgroup `latlab.housekeeping`, and other cgroups are narrowed to the housekeeping CPUs.
+//! `latlab.isolated` has its CPUs exclusively, so that no later cgroup may overlap it. Load balancing over all
+//! CPUs ends (`isolated`: within the partition too). The cgroup and affinity of each thread are journaled and
+//! restored.
 
 use std::path::{Path, PathBuf};
 
@@ -17,35 +16,34 @@ use latlab_model::units::CpuList;
 use super::prelude::*;
 use crate::cgroup::PARTITION as ISOLATED;
 use crate::sys::mount::unescape;
-use crate::tuning::items::group::PRESENT;
-use crate::tuning::items::task::{Attribute, Task, WITHIN};
+use crate::tuning::items::{Attribute, Task};
 use crate::tuning::root::Root;
 
-/// The group with everything else, on version 1.
+/// The cgroup of all other threads, on version 1.
 const HOUSEKEEPING: &str = "latlab.housekeeping";
 
-/// See the module.
 pub const KNOB: Knob = Knob {
     name: "cpuset",
-    about: "A partition of processors that the scheduler gives to nobody by itself",
+    about: "A partition of CPUs on which the scheduler places no thread by itself",
     evidence: "Documentation/admin-guide/cgroup-v2.rst, cpuset.cpus.partition; \
                Documentation/admin-guide/cgroup-v1/cpusets.rst, 1.4 and 1.7; Daichendt 2022, 5.5.2 and 6.5; \
                Welch 2015, 3.1.3.2 (isolcpus)",
-    risk: "isolated: threads on the partition are not balanced, each must be pinned to one processor; \
-           version 1: every thread of the root control group is moved, which takes milliseconds each",
+    risk: "isolated: threads on the partition are not balanced, each must be pinned to one CPU; \
+           version 1: every thread of the root cgroup is moved, which takes milliseconds each",
     items: |m| {
         let (_, mount) = hierarchy(m.root)?;
         let group = mount.join(ISOLATED);
-        Ok(vec![match m.root.has(&group) {
-            true => Item::file(group.join("cpuset.cpus"), Form::List),
-            false => Item::Group { path: group },
+        Ok(vec![if m.root.has(&group) {
+            Item::file(group.join("cpuset.cpus"), Form::List)
+        } else {
+            Item::Group { path: group }
         }])
     },
-    value: Value::Moving { each, again },
+    mapping: Mapping::Moving { each, retarget },
     moves: true,
 };
 
-/// The processors of the partition that is in force; none when there is no partition.
+/// The CPUs of the partition in force; none without a partition.
 pub fn partition_cpus(root: &Root) -> CpuList {
     let text = hierarchy(root).and_then(|(_, mount)| {
         let file = mount.join(ISOLATED).join("cpuset.cpus");
@@ -62,10 +60,10 @@ enum Version {
     V2,
 }
 
-/// Where `cpuset` is mounted.
+/// The mount point of the hierarchy with `cpuset`.
 fn hierarchy(root: &Root) -> Result<(Version, PathBuf), String> {
     let mounts = root.read("/proc/self/mountinfo").unwrap_or_default();
-    let mut reason = "no control groups with `cpuset` are mounted".to_string();
+    let mut reason = "no cgroup hierarchy with `cpuset` is mounted".to_string();
     for line in mounts.lines() {
         // 34 31 0:31 / /sys/fs/cgroup/cpuset rw,relatime - cgroup cgroup rw,cpuset
         let Some((left, right)) = line.split_once(" - ") else {
@@ -105,21 +103,21 @@ fn has_cpuset(root: &Root, point: &Path) -> bool {
     controllers.is_ok_and(|text| text.split_whitespace().any(|word| word == "cpuset"))
 }
 
-fn each(machine: &Machine<'_>, wanted: &Wanted) -> Result<Wishes, Why> {
+fn each(machine: &Machine<'_>, wanted: &Wanted) -> Result<Targets, KnobError> {
     let mode = word(machine, wanted)?;
     let (version, mount) = hierarchy(machine.root)?;
     let cores = machine.cores;
     if cores.isolated.is_empty() {
         let hint = "name them with `--cpus`, or leave `cpuset` out";
-        return Err(Why::Impossible(
-            "no processors are to be isolated".into(),
+        return Err(KnobError::Impossible(
+            "no CPUs are to be isolated".into(),
             hint.into(),
         ));
     }
-    let mut wishes = Wishes::new();
-    // Once the groups are there, what is seen of threads is what the groups made of it.
+    let mut targets = Targets::new();
+    // Once the cgroups exist, the affinity of threads is no longer the one that programs chose.
     if !machine.root.has(mount.join(ISOLATED)) {
-        keep_pinned(machine, version, &mut wishes);
+        keep_pinned(machine, version, &mut targets);
     }
     narrow_others(
         machine.root,
@@ -127,29 +125,29 @@ fn each(machine: &Machine<'_>, wanted: &Wanted) -> Result<Wishes, Why> {
         &mount,
         &cores.isolated,
         &cores.housekeeping,
-        &mut wishes,
+        &mut targets,
     )?;
     match version {
-        Version::V2 => partition(&mount, &cores.isolated, &mode, &mut wishes),
-        Version::V1 => shield(machine, &mount, &mode, &mut wishes)?,
+        Version::V2 => partition(&mount, &cores.isolated, &mode, &mut targets),
+        Version::V1 => shield(machine, &mount, &mode, &mut targets)?,
     }
-    Ok(wishes)
+    Ok(targets)
 }
 
-fn set(wishes: &mut Wishes, directory: &Path, file: &str, form: Form, value: impl Into<String>) {
-    wishes.push((Item::file(directory.join(file), form), value.into()));
+fn set(targets: &mut Targets, directory: &Path, file: &str, form: Form, value: impl Into<Value>) {
+    targets.push((Item::file(directory.join(file), form), value.into()));
 }
 
-fn make(wishes: &mut Wishes, path: &Path) {
+fn make(targets: &mut Targets, path: &Path) {
     let path = path.to_path_buf();
-    wishes.push((Item::Group { path }, PRESENT.into()));
+    targets.push((Item::Group { path }, Value::Present));
 }
 
-/// Remembers the processors of threads that were given fewer than all. Those that are moved to another
-/// group carry them along.
-fn keep_pinned(machine: &Machine<'_>, version: Version, wishes: &mut Wishes) {
+/// Remembers the affinity of threads that are pinned to fewer than all CPUs. Threads that move to another cgroup
+/// keep theirs in [`Value::Cpuset`].
+fn keep_pinned(machine: &Machine<'_>, version: Version, targets: &mut Targets) {
     let (root, cores) = (machine.root, machine.cores);
-    let all = cores.all().to_string();
+    let all = Value::from(cores.all().to_string());
     for task in Task::all(root) {
         let group = root.read(format!("/proc/{}/cpuset", task.tid));
         let moved = version == Version::V1 && group.is_ok_and(|g| g.trim() == "/");
@@ -158,32 +156,37 @@ fn keep_pinned(machine: &Machine<'_>, version: Version, wishes: &mut Wishes) {
         let item = Item::Task { task, attribute };
         let now = item.read(root).ok().flatten();
         if !moved && !bound && now.is_some_and(|now| now != all) {
-            wishes.push((item, format!("{WITHIN}{}", cores.housekeeping)));
+            targets.push((item, Value::Within(cores.housekeeping.clone())));
         }
     }
 }
 
-fn partition(mount: &Path, isolated: &CpuList, mode: &str, wishes: &mut Wishes) {
+fn partition(mount: &Path, isolated: &CpuList, mode: &str, targets: &mut Targets) {
     let group = mount.join(ISOLATED);
     set(
-        wishes,
+        targets,
         mount,
         "cgroup.subtree_control",
         Form::Cpuset,
         "+cpuset",
     );
-    make(wishes, &group);
+    make(targets, &group);
     set(
-        wishes,
+        targets,
         &group,
         "cpuset.cpus",
         Form::List,
         isolated.to_string(),
     );
-    set(wishes, &group, "cpuset.cpus.partition", Form::Text, mode);
+    set(targets, &group, "cpuset.cpus.partition", Form::Text, mode);
 }
 
-fn shield(machine: &Machine<'_>, mount: &Path, mode: &str, wishes: &mut Wishes) -> Result<(), Why> {
+fn shield(
+    machine: &Machine<'_>,
+    mount: &Path,
+    mode: &str,
+    targets: &mut Targets,
+) -> Result<(), KnobError> {
     let (root, cores) = (machine.root, machine.cores);
     let mems = root.read(mount.join("cpuset.mems"));
     let mems = mems.map_err(|e| format!("{} cannot be read: {e}", mount.display()))?;
@@ -193,103 +196,113 @@ fn shield(machine: &Machine<'_>, mount: &Path, mode: &str, wishes: &mut Wishes) 
         (ISOLATED, &cores.isolated),
     ] {
         let group = mount.join(name);
-        make(wishes, &group);
-        set(wishes, &group, "cpuset.cpus", Form::List, cpus.to_string());
-        set(wishes, &group, "cpuset.mems", Form::List, file::list(&mems));
+        make(targets, &group);
+        set(targets, &group, "cpuset.cpus", Form::List, cpus.to_string());
+        set(
+            targets,
+            &group,
+            "cpuset.mems",
+            Form::List,
+            files::list(&mems),
+        );
     }
     let isolated = mount.join(ISOLATED);
-    set(wishes, &isolated, "cpuset.cpu_exclusive", Form::Text, "1");
+    set(targets, &isolated, "cpuset.cpu_exclusive", Form::Text, "1");
     set(
-        wishes,
+        targets,
         &isolated,
         "cpuset.sched_load_balance",
         Form::Text,
         balanced(mode),
     );
-    set(wishes, mount, "cpuset.sched_load_balance", Form::Text, "0");
+    set(targets, mount, "cpuset.sched_load_balance", Form::Text, "0");
     let attribute = Attribute::Cpuset {
         mount: mount.to_path_buf(),
     };
     for task in Task::all(root) {
-        // The kernel refuses to move what is bound, and the thread that makes its threads.
+        // The kernel refuses to move bound threads, and the parent of its own threads.
         let stays = task.is_bound() || (task.is_kernel() && task.name == "kthreadd");
         let item = Item::Task {
             task,
             attribute: attribute.clone(),
         };
-        let group = || item.read(root).ok().flatten();
-        if !stays && group().is_some_and(|g| g.starts_with("/ ")) {
-            wishes.push((item, format!("/{HOUSEKEEPING}")));
+        let in_root = |value: &Value| matches!(value, Value::Cpuset { group, .. } if group == "/");
+        if !stays && item.read(root).ok().flatten().as_ref().is_some_and(in_root) {
+            let housekeeping = Value::Cpuset {
+                group: format!("/{HOUSEKEEPING}"),
+                affinity: None,
+            };
+            targets.push((item, housekeeping));
         }
     }
     Ok(())
 }
 
-/// Narrows the groups of others to the housekeeping processors, the innermost first.
+/// Narrows other cgroups to the housekeeping CPUs, the innermost first.
 fn narrow_others(
     root: &Root,
     mount: &Path,
     directory: &Path,
     isolated: &CpuList,
     housekeeping: &CpuList,
-    wishes: &mut Wishes,
-) -> Result<(), Why> {
+    targets: &mut Targets,
+) -> Result<(), KnobError> {
     for name in root.names(directory) {
         let group = directory.join(&name);
         let own = directory == mount && (name == ISOLATED || name == HOUSEKEEPING);
         if own || !root.path(&group).is_dir() {
             continue;
         }
-        narrow_others(root, mount, &group, isolated, housekeeping, wishes)?;
+        narrow_others(root, mount, &group, isolated, housekeeping, targets)?;
         let item = Item::file(group.join("cpuset.cpus"), Form::List);
         let Some(cpus) = item
             .read(root)
             .ok()
             .flatten()
-            .and_then(|t| CpuList::parse(&t))
+            .and_then(|value| value.cpus())
         else {
             continue;
         };
         if let Some(rest) = without_isolated(&group, &cpus, isolated, housekeeping)? {
-            wishes.push((item, rest.to_string()));
+            targets.push((item, rest.to_string().into()));
         }
     }
     Ok(())
 }
 
-/// What a group keeps of its processors; nothing said where none of them is to be isolated.
+/// The CPUs that a cgroup keeps; `None` if none of them is to be isolated.
 fn without_isolated(
     group: &Path,
     cpus: &CpuList,
     isolated: &CpuList,
     housekeeping: &CpuList,
-) -> Result<Option<CpuList>, Why> {
+) -> Result<Option<CpuList>, KnobError> {
     if !cpus.iter().any(|cpu| isolated.contains(cpu)) {
         return Ok(None);
     }
     let rest = cpus.iter().filter(|cpu| housekeeping.contains(*cpu));
     let rest = CpuList::new(rest.collect());
-    match rest.is_empty() {
-        false => Ok(Some(rest)),
-        true => Err(Why::Impossible(
+    if rest.is_empty() {
+        return Err(KnobError::Impossible(
             format!(
-                "control group {} has processors {cpus} only, which are to be isolated",
+                "cgroup {} has only CPUs {cpus}, which are to be isolated",
                 group.display()
             ),
-            "isolate other processors, or end what runs there".into(),
-        )),
+            "isolate other CPUs, or end what runs there".into(),
+        ));
     }
+    Ok(Some(rest))
 }
 
-/// What was made for one division of the processors, in another.
-fn again(machine: &Machine<'_>, wanted: &Wanted, entry: &Entry) -> Result<String, Why> {
+/// The value of a tuned item in a new CPU split.
+fn retarget(machine: &Machine<'_>, wanted: &Wanted, entry: &Entry) -> Result<Value, KnobError> {
     let cores = machine.cores;
     let (path, form) = match &entry.item {
         Item::File { path, form } => (path, form),
         Item::Task {
             attribute: Attribute::Pinning,
             ..
-        } => return Ok(format!("{WITHIN}{}", cores.housekeeping)),
+        } => return Ok(Value::Within(cores.housekeeping.clone())),
         _ => return Ok(entry.wanted.clone()),
     };
     let (_, mount) = hierarchy(machine.root)?;
@@ -298,25 +311,25 @@ fn again(machine: &Machine<'_>, wanted: &Wanted, entry: &Entry) -> Result<String
     let mode = word(machine, wanted)?;
     if group == mount.join(ISOLATED) {
         return Ok(match file.to_str() {
-            Some("cpuset.cpus") => cores.isolated.to_string(),
-            Some("cpuset.cpus.partition") => mode,
+            Some("cpuset.cpus") => cores.isolated.to_string().into(),
+            Some("cpuset.cpus.partition") => mode.into(),
             Some("cpuset.sched_load_balance") => balanced(&mode).into(),
             _ => entry.wanted.clone(),
         });
     }
     if group == mount.join(HOUSEKEEPING) && file == "cpuset.cpus" {
-        return Ok(cores.housekeeping.to_string());
+        return Ok(cores.housekeeping.to_string().into());
     }
-    match (form, CpuList::parse(&entry.original)) {
+    match (form, entry.original.cpus()) {
         (Form::List, Some(had)) if file == "cpuset.cpus" => {
             let rest = without_isolated(group, &had, &cores.isolated, &cores.housekeeping)?;
-            Ok(rest.unwrap_or(had).to_string())
+            Ok(rest.unwrap_or(had).to_string().into())
         }
         _ => Ok(entry.wanted.clone()),
     }
 }
 
-/// Whether the scheduler balances within a partition of this kind, on version 1.
+/// Load balancing within a partition of this type, on version 1.
 fn balanced(mode: &str) -> &'static str {
     if mode == "root" { "1" } else { "0" }
 }
@@ -324,6 +337,7 @@ fn balanced(mode: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tuning::knobs::testing::Tree;
 
     const V1: &str = "34 31 0:31 / /cg rw,relatime - cgroup cgroup rw,cpuset\n";
     const V2: &str = "34 31 0:31 / /cg rw,relatime - cgroup2 cgroup2 rw\n";
@@ -335,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn version_2_makes_a_partition_and_narrows_others() {
+    fn version_2_creates_a_partition_and_narrows_other_cgroups() {
         let tree = Tree::new(&[
             ("/proc/self/mountinfo", V2),
             ("/cg/cgroup.controllers", "cpuset cpu memory\n"),
@@ -348,16 +362,16 @@ mod tests {
             [
                 "/cg/docker/cpuset.cpus: 1-2 → 1",
                 "/cg/cgroup.subtree_control: -cpuset → +cpuset",
-                "control group /cg/latlab.isolated: absent → present",
+                "cgroup /cg/latlab.isolated: absent → present",
                 "/cg/latlab.isolated/cpuset.cpus: absent → 2-3",
                 "/cg/latlab.isolated/cpuset.cpus.partition: absent → isolated",
             ]
         );
-        Tree::lacks("cpuset", "isolated", "no control groups with `cpuset`");
+        Tree::lacks("cpuset", "isolated", "no cgroup hierarchy with `cpuset`");
     }
 
     #[test]
-    fn version_1_moves_what_may_move() {
+    fn version_1_moves_every_movable_thread() {
         let stat = |tid: u32, flags: u32| {
             format!("{tid} (x) S 2 0 0 0 -1 {flags} 0 0 0 0 0 0 0 0 20 0 1 0 77 0 0\n")
         };
@@ -387,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_with_isolated_processors_only_is_refused() {
+    fn a_cgroup_with_isolated_cpus_only_is_refused() {
         let tree = Tree::new(&[
             ("/proc/self/mountinfo", V1),
             ("/cg/cpuset.mems", "0\n"),
@@ -400,11 +414,12 @@ mod tests {
             root: &root,
             cores: &cores,
         };
-        let Err(Why::Impossible(message, _)) = each(&machine, &Wanted::Word("isolated")) else {
+        let Err(KnobError::Impossible(message, _)) = each(&machine, &Wanted::Word("isolated"))
+        else {
             panic!("it must be refused")
         };
         assert!(
-            message.contains("/cg/other/deep has processors 3 only"),
+            message.contains("/cg/other/deep has only CPUs 3"),
             "{message}"
         );
     }

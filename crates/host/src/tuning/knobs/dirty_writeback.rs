@@ -1,32 +1,30 @@
-//! `dirty-writeback`: how often the kernel writes changed pages to the disk: work queues that run
-//! wherever they may.
+//! `dirty-writeback`: how often the kernel writes dirty pages to the disk, in workqueues on any allowed CPU.
 
 use super::prelude::*;
 
-/// See the module.
 pub const KNOB: Knob = Knob {
     name: "dirty-writeback",
-    about: "Time between writebacks of changed pages",
+    about: "Time between writebacks of dirty pages",
     evidence: "Documentation/admin-guide/sysctl/vm.rst, dirty_writeback_centisecs",
     risk: "longer: more is lost when the power fails; off: written only when memory is short or sync is called",
     items: |m| {
-        file::one(
+        files::one(
             m.root,
             "/proc/sys/vm/dirty_writeback_centisecs",
             Form::Text,
             "this kernel has no writeback of its own",
         )
     },
-    value: Value::Same(centiseconds),
+    mapping: Mapping::Same(centiseconds),
     moves: false,
 };
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::tuning::knobs::testing::Tree;
 
     #[test]
-    fn it_is_read_and_wanted() {
+    fn the_value_is_read_and_set() {
         let tree = Tree::new(&[("/proc/sys/vm/dirty_writeback_centisecs", "500\n")]);
         tree.turns(
             "dirty-writeback",

@@ -1,23 +1,22 @@
-//! `governor`: who chooses a processor's frequency. Choosing takes time, and so does changing.
+//! `governor`: the algorithm that chooses a CPU's frequency. Choosing takes time, and so does changing.
 
 use super::prelude::*;
 
 const GOVERNORS: &str = "/sys/devices/system/cpu/cpufreq/policy*/scaling_governor";
 const WITHOUT: &str =
-    "the frequency is not this kernel's to choose (no cpufreq driver, as in most guests)";
+    "this kernel does not choose the frequency (no cpufreq driver, as in most guests)";
 
-/// See the module.
 pub const KNOB: Knob = Knob {
     name: "governor",
-    about: "Who chooses the processors' frequency",
+    about: "The governor that chooses the CPUs' frequency",
     evidence: "Documentation/admin-guide/pm/cpufreq.rst; Welch 2015, Table 3.1 (CPU_FREQ off); Daichendt 2022, 5.13 (intel_pstate=disable)",
     risk: "performance: more power and heat, which may lower the turbo of other cores",
-    items: |m| file::each(m.root, GOVERNORS, Form::Text, WITHOUT),
-    value: Value::Each(each),
+    items: |m| files::each(m.root, GOVERNORS, Form::Text, WITHOUT),
+    mapping: Mapping::Each(each),
     moves: false,
 };
 
-fn each(machine: &Machine<'_>, wanted: &Wanted) -> Result<Wishes, Why> {
+fn each(machine: &Machine<'_>, wanted: &Wanted) -> Result<Targets, KnobError> {
     let word = word(machine, wanted)?;
     let items = (KNOB.items)(machine)?;
     for item in &items {
@@ -30,20 +29,23 @@ fn each(machine: &Machine<'_>, wanted: &Wanted) -> Result<Wishes, Why> {
         let known = known.unwrap_or_default();
         if !known.is_empty() && !known.split_whitespace().any(|w| w == word) {
             let known = known.trim();
-            return Err(Why::Absent(format!(
+            return Err(KnobError::Absent(format!(
                 "the driver has no `{word}`, only {known}"
             )));
         }
     }
-    Ok(items.into_iter().map(|i| (i, word.clone())).collect())
+    Ok(items
+        .into_iter()
+        .map(|i| (i, word.clone().into()))
+        .collect())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::tuning::knobs::testing::Tree;
 
     #[test]
-    fn every_policy_is_wanted_if_its_driver_has_the_governor() {
+    fn every_policy_is_set_if_its_driver_has_the_governor() {
         let policy = "/sys/devices/system/cpu/cpufreq/policy0/";
         let file = format!("{policy}scaling_governor");
         let known = format!("{policy}scaling_available_governors");

@@ -1,27 +1,26 @@
-//! `halt-poll`: how long KVM spins when a guest's processor has nothing to do, before it gives the host's
-//! processor away. A guest that is woken within that time has not left it. The other choice is to spin
-//! inside the guest (`cpuidle.governor: haltpoll` at its boot), which spares the way out and back.
+//! `halt-poll`: how long KVM spins for an idle vCPU before it yields the host's CPU. A vCPU that is woken within
+//! that time skips the scheduler. The alternative is to spin inside the guest (`cpuidle.governor: haltpoll` at
+//! its boot), which also saves the VM exit.
 
 use super::prelude::*;
 
 const FILE: &str = "/sys/module/kvm/parameters/halt_poll_ns";
 
-/// See the module.
 pub const KNOB: Knob = Knob {
     name: "halt-poll",
-    about: "Time that KVM spins for a guest with nothing to do",
+    about: "Time that KVM spins for an idle guest",
     evidence: "Documentation/virt/kvm/halt-polling.rst; Documentation/virt/guest-halt-polling.rst",
-    risk: "a guest that sleeps uses a processor of the host for so long each time; it counts as the guest's",
+    risk: "each time a guest sleeps it occupies a CPU of the host for that time, which counts as the guest's",
     items: |m| {
-        file::one_unless_fixed(
+        files::one_unless_fixed(
             m.root,
             FILE,
             Form::Text,
             "this kernel has no KVM, or it is not loaded",
-            "not while this kernel runs: boot it with kvm.halt_poll_ns=",
+            "this kernel takes it at boot only: kvm.halt_poll_ns=",
         )
     },
-    value: Value::Same(nanoseconds),
+    mapping: Mapping::Same(nanoseconds),
     moves: false,
 };
 
@@ -30,9 +29,10 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+    use crate::tuning::knobs::testing::Tree;
 
     #[test]
-    fn it_is_read_and_wanted() {
+    fn the_value_is_read_and_set() {
         let tree = Tree::new(&[(FILE, "200000\n")]);
         tree.turns("halt-poll", "off", FILE, "200000", "0");
         tree.turns("halt-poll", "50us", FILE, "200000", "50000");
@@ -40,9 +40,6 @@ mod tests {
         let fixed = std::fs::Permissions::from_mode(0o444);
         std::fs::set_permissions(tree.root().path(FILE), fixed).unwrap();
         let absent = tree.change("halt-poll", "off").absent.unwrap();
-        assert!(
-            absent.contains("boot it with kvm.halt_poll_ns="),
-            "{absent}"
-        );
+        assert!(absent.contains("boot only: kvm.halt_poll_ns="), "{absent}");
     }
 }

@@ -1,52 +1,52 @@
-//! `idle-states`: the longest time to wake up from an idle state that the isolated processors (all,
-//! where none are isolated) may use; the deeper states are disabled on them.
+//! `idle-states`: the longest exit latency of an idle state that the isolated CPUs (all, if none are isolated) may
+//! use; deeper states are disabled on them.
 
 use super::prelude::*;
 
 const DISABLE: &str = "/sys/devices/system/cpu/cpu*/cpuidle/state*/disable";
 
-/// See the module.
 pub const KNOB: Knob = Knob {
     name: "idle-states",
-    about: "Longest wake-up of the idle states that isolated processors may use",
+    about: "Longest wake-up of the idle states that isolated CPUs may use",
     evidence: "Documentation/admin-guide/pm/cpuidle.rst, Representation in sysfs; Welch 2015, Table 3.1 (CPU_IDLE off); Daichendt 2022, 5.13 (intel_idle.max_cstate=0)",
     risk: "more power and heat; a sibling thread gets less of the core",
     items: |m| {
-        let without =
-            "processors of this machine have no idle states to choose (as in most guests)";
-        file::each(m.root, DISABLE, Form::Text, without)
+        let without = "the CPUs of this machine have no idle states to choose (as in most guests)";
+        files::each(m.root, DISABLE, Form::Text, without)
     },
-    value: Value::Each(each),
+    mapping: Mapping::Each(each),
     moves: false,
 };
 
-fn each(machine: &Machine<'_>, wanted: &Wanted) -> Result<Wishes, Why> {
-    let most: u64 = microseconds(machine, wanted)?.parse().unwrap_or(0);
+fn each(machine: &Machine<'_>, wanted: &Wanted) -> Result<Targets, KnobError> {
+    let limit: u64 = microseconds(machine, wanted)?.parse().unwrap_or(0);
     (KNOB.items)(machine)?;
-    let mut wishes = Wishes::new();
+    let mut targets = Targets::new();
     for cpu in quiet(machine).iter() {
         let pattern = DISABLE.replace("cpu*/", &format!("cpu{cpu}/"));
         for path in machine.root.glob(&pattern) {
             let latency = machine.root.read(path.with_file_name("latency"));
             let latency = latency.ok().and_then(|t| t.trim().parse::<u64>().ok());
-            let deep = latency.is_some_and(|us| us > most);
-            wishes.push((Item::file(path, Form::Text), u8::from(deep).to_string()));
+            let deep = latency.is_some_and(|us| us > limit);
+            targets.push((
+                Item::file(path, Form::Text),
+                u8::from(deep).to_string().into(),
+            ));
         }
     }
-    match wishes.is_empty() {
-        false => Ok(wishes),
-        true => Err(Why::Absent(
-            "the processors in question have no idle states".into(),
-        )),
+    if targets.is_empty() {
+        let reason = "these CPUs have no idle states".into();
+        return Err(KnobError::Absent(reason));
     }
+    Ok(targets)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::tuning::knobs::testing::Tree;
 
     #[test]
-    fn deep_states_of_isolated_processors_are_disabled() {
+    fn deep_states_of_isolated_cpus_are_disabled() {
         let state = |cpu: u32, state: u32, file: &str| {
             format!("/sys/devices/system/cpu/cpu{cpu}/cpuidle/state{state}/{file}")
         };

@@ -1,33 +1,31 @@
-//! `irq-affinity`: which processors take interrupts. Those whose affinity the driver has given to the
-//! kernel (managed interrupts, one a processor and queue) cannot be moved; they are reported as fixed,
-//! and an isolated processor that issues no requests of its own gets none of them.
+//! `irq-affinity`: the CPUs that take interrupts. Managed interrupts (one per CPU and queue, placed by the kernel)
+//! cannot be moved and are reported as fixed; an isolated CPU that issues no requests gets none of them.
 
 use super::prelude::*;
 
-/// See the module.
 pub const KNOB: Knob = Knob {
     name: "irq-affinity",
-    about: "Processors that take interrupts",
+    about: "CPUs that take interrupts",
     evidence: "Documentation/core-api/irq/irq-affinity.rst; Daichendt 2022, 5.13 (irqaffinity=0)",
-    risk: "the housekeeping processors carry all interrupts: their throughput may fall",
+    risk: "the housekeeping CPUs carry all interrupts: their throughput may fall",
     items: |m| {
-        file::each(
+        files::each(
             m.root,
             "/proc/irq/*/smp_affinity_list",
             Form::List,
             "this machine has no interrupts that can be moved",
         )
     },
-    value: Value::Same(at_least_one_cpu),
+    mapping: Mapping::Same(at_least_one_cpu),
     moves: false,
 };
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::tuning::knobs::testing::Tree;
 
     #[test]
-    fn every_one_is_read_and_wanted() {
+    fn every_file_is_read_and_set() {
         let tree = Tree::new(&[
             ("/proc/irq/2/smp_affinity_list", "0-3\n"),
             ("/proc/irq/10/smp_affinity_list", "2\n"),

@@ -1,31 +1,30 @@
-//! `irq-default`: where interrupts go that are requested from now on.
+//! `irq-default`: the default affinity of interrupts that are requested later.
 
 use super::prelude::*;
 
-/// See the module.
 pub const KNOB: Knob = Knob {
     name: "irq-default",
-    about: "Processors of interrupts that are requested later",
+    about: "CPUs of interrupts that are requested later",
     evidence: "Documentation/core-api/irq/irq-affinity.rst; Daichendt 2022, 5.13 (irqaffinity)",
-    risk: "a driver loaded later has fewer processors for its queues",
+    risk: "a driver loaded later has fewer CPUs for its queues",
     items: |m| {
-        file::one(
+        files::one(
             m.root,
             "/proc/irq/default_smp_affinity",
             Form::Mask,
             "this machine has no interrupts that can be moved",
         )
     },
-    value: Value::Same(at_least_one_cpu),
+    mapping: Mapping::Same(at_least_one_cpu),
     moves: false,
 };
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::tuning::knobs::testing::Tree;
 
     #[test]
-    fn it_is_read_and_wanted() {
+    fn the_value_is_read_and_set() {
         let tree = Tree::new(&[("/proc/irq/default_smp_affinity", "f\n")]);
         tree.turns(
             "irq-default",

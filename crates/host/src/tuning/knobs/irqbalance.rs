@@ -1,32 +1,31 @@
-//! `irqbalance`: whether the daemon that moves interrupts about leaves the isolated processors alone.
+//! `irqbalance`: whether the daemon that moves interrupts leaves the isolated CPUs alone.
 //!
-//! A daemon that was told to leave them alone goes on. Any other is stopped (SIGSTOP), and goes on where
-//! it was when this is reverted: interrupts stay where the other knobs put them, at once. Its own socket
-//! can ban processors too, but it takes that up with its next two rounds (20 s), and then moves every
-//! interrupt that it may. Its files are somebody's, and are not touched. A service manager that stops or
-//! restarts it finds no obstacle: systemd sends SIGCONT with its SIGTERM (systemd.kill(5)).
+//! A daemon whose environment bans the isolated CPUs keeps running. Any other is stopped (SIGSTOP) and continued
+//! by revert: interrupts stay where the other knobs put them, at once. Its own socket can ban CPUs too, but takes
+//! effect after two rounds (20 s) and then moves every movable interrupt. Its files belong to the administrator
+//! and are not touched. A service manager can still stop or restart it: systemd sends SIGCONT with its SIGTERM
+//! (systemd.kill(5)).
 
 use latlab_model::units::CpuList;
 
 use super::prelude::*;
-use crate::tuning::items::task::{Attribute, STOPPED, Task};
+use crate::tuning::items::{Attribute, Task};
 
-/// What tells the daemon which processors to leave alone (irqbalance(1)).
+/// The CPUs that the daemon leaves alone (irqbalance(1)).
 const BANNED: &str = "IRQBALANCE_BANNED_CPULIST";
 
-/// See the module.
 pub const KNOB: Knob = Knob {
     name: "irqbalance",
-    about: "Processors that the irqbalance daemon may use; one that would use others is stopped meanwhile",
+    about: "CPUs that the irqbalance daemon may use; a daemon that would use others is stopped meanwhile",
     evidence: "irqbalance(1), IRQBALANCE_BANNED_CPULIST; Documentation/core-api/irq/irq-affinity.rst",
-    risk: "while it is stopped no interrupt is balanced, not even among the other processors; for good, ban \
+    risk: "while it is stopped no interrupt is balanced, not even among the other CPUs; for good, ban \
            the isolated ones in /etc/default/irqbalance",
     items: |m| {
         let task = daemon(m).ok_or(NOT_RUNNING)?;
         Ok(vec![activity(task)])
     },
-    value: Value::Each(each),
-    // It may be started again.
+    mapping: Mapping::Each(each),
+    // The daemon may be started again.
     moves: true,
 };
 
@@ -57,24 +56,27 @@ fn banned(machine: &Machine<'_>, task: &Task) -> CpuList {
         .unwrap_or_default()
 }
 
-fn each(machine: &Machine<'_>, wanted: &Wanted) -> Result<Wishes, Why> {
+fn each(machine: &Machine<'_>, wanted: &Wanted) -> Result<Targets, KnobError> {
     let allowed = some_cpus(machine, wanted)?;
     let Some(task) = daemon(machine) else {
-        return Err(Why::Absent(NOT_RUNNING.into()));
+        return Err(KnobError::Absent(NOT_RUNNING.into()));
     };
     let banned = banned(machine, &task);
     let all = machine.cores.all();
     let mut forbidden = all.iter().filter(|cpu| !allowed.contains(*cpu));
     if forbidden.all(|cpu| banned.contains(cpu)) {
-        let reason = format!("nothing to do: process {} leaves alone {banned}", task.tid);
-        return Err(Why::Absent(reason));
+        let reason = format!(
+            "nothing to do: process {} leaves CPUs {banned} alone",
+            task.tid
+        );
+        return Err(KnobError::Absent(reason));
     }
-    Ok(vec![(activity(task), STOPPED.into())])
+    Ok(vec![(activity(task), Value::Stopped)])
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::tuning::knobs::testing::{ROOT, Tree};
 
     fn tree(environment: &str) -> Tree {
         let stat = "4190001 (irqbalance) S 1 0 0 0 -1 64 0 0 0 0 0 0 0 0 20 0 1 0 77 0 0\n";
@@ -88,7 +90,7 @@ mod tests {
 
     /// A user's, a container's, one whose program others may write: each before the real one.
     #[test]
-    fn only_a_daemon_of_root_is_stopped_whatever_others_call_themselves() {
+    fn only_a_daemon_of_root_is_stopped_whatever_the_name() {
         use std::os::unix::fs::PermissionsExt;
         let tree = tree("HOME=/\0");
         let (path, root) = (|p: &str| tree.root().path(p), tree.root());
@@ -132,10 +134,10 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_that_would_come_back_is_stopped_and_one_that_knows_is_not() {
+    fn only_a_daemon_without_the_ban_is_stopped() {
         let knows = tree("HOME=/\0IRQBALANCE_BANNED_CPULIST=1-3\0");
         let absent = knows.change("irqbalance", "housekeeping").absent.unwrap();
-        assert!(absent.contains("leaves alone 1-3"), "{absent}");
+        assert!(absent.contains("leaves CPUs 1-3 alone"), "{absent}");
         let activity = "activity of thread 4190001 (irqbalance)";
         for ignorant in ["HOME=/\0", "IRQBALANCE_BANNED_CPULIST=0-2\0"] {
             tree(ignorant).turns("irqbalance", "housekeeping", activity, "running", "stopped");

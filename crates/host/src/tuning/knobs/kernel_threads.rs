@@ -1,24 +1,23 @@
-//! `kernel-threads`: which processors the kernel's own threads use. Those that are bound to a
-//! processor stay there, and the threads of interrupts follow their interrupt; all others can move.
+//! `kernel-threads`: the affinity of the kernel's own threads. Threads bound to a CPU stay there, and interrupt
+//! threads follow their interrupt; all others can move.
 
 use latlab_model::units::CpuList;
 
 use super::prelude::*;
-use crate::tuning::items::task::{Attribute, Task};
+use crate::tuning::items::{Attribute, Task};
 
-/// See the module.
 pub const KNOB: Knob = Knob {
     name: "kernel-threads",
-    about: "Processors of the kernel's own threads, where they are not bound",
+    about: "CPUs of the kernel's own threads, where they are not bound",
     evidence: "Documentation/admin-guide/kernel-per-CPU-kthreads.rst; Daichendt 2022, 5.6.4 (binding RCU's threads)",
-    risk: "RCU's and the memory's threads share the housekeeping processors",
+    risk: "RCU's and memory management's threads share the housekeeping CPUs",
     items: |m| match movable(m) {
         tasks if tasks.is_empty() => {
             Err("no kernel thread can be seen from here, as in a container".into())
         }
         tasks => Ok(tasks.into_iter().map(affinity).collect()),
     },
-    value: Value::Moving { each, again },
+    mapping: Mapping::Moving { each, retarget },
     moves: true,
 };
 
@@ -33,39 +32,40 @@ fn affinity(task: Task) -> Item {
     Item::Task { task, attribute }
 }
 
-fn each(machine: &Machine<'_>, wanted: &Wanted) -> Result<Wishes, Why> {
+fn each(machine: &Machine<'_>, wanted: &Wanted) -> Result<Targets, KnobError> {
     let cpus = some_cpus(machine, wanted)?;
-    let wishes = (KNOB.items)(machine)?.into_iter().filter_map(|item| {
+    let targets = (KNOB.items)(machine)?.into_iter().filter_map(|item| {
         let now = item.read(machine.root).ok().flatten()?;
         Some((item, narrowed(&now, &cpus)))
     });
-    Ok(wishes.collect())
+    Ok(targets.collect())
 }
 
-fn again(machine: &Machine<'_>, wanted: &Wanted, entry: &Entry) -> Result<String, Why> {
+fn retarget(machine: &Machine<'_>, wanted: &Wanted, entry: &Entry) -> Result<Value, KnobError> {
     Ok(narrowed(&entry.original, &some_cpus(machine, wanted)?))
 }
 
-/// A thread that keeps to some of the processors already is left there.
-fn narrowed(now: &str, cpus: &CpuList) -> String {
-    let inside = CpuList::parse(now).is_some_and(|list| list.iter().all(|c| cpus.contains(c)));
-    match inside {
-        true => now.to_string(),
-        false => cpus.to_string(),
+/// A thread that already runs on a subset of the CPUs only is left there.
+fn narrowed(now: &Value, cpus: &CpuList) -> Value {
+    let subset = |list: CpuList| list.iter().all(|cpu| cpus.contains(cpu));
+    if now.cpus().is_some_and(subset) {
+        now.clone()
+    } else {
+        cpus.to_string().into()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::tuning::knobs::testing::Tree;
 
-    /// As the kernel shows one: a name in brackets, then 50 numbers.
+    /// `/proc/PID/stat`: a name in brackets, then numbers.
     fn stat(tid: u32, name: &str, flags: u32) -> String {
         format!("{tid} ({name}) S 2 0 0 0 -1 {flags} 0 0 0 0 0 0 0 0 20 0 1 0 77 0 0\n")
     }
 
     #[test]
-    fn unbound_threads_of_the_kernel_are_moved_and_no_others() {
+    fn only_unbound_kernel_threads_are_moved() {
         let (kernel, bound) = (0x0020_8040, 0x0420_8040);
         let threads = [
             (2, "kthreadd", kernel, "0-3"),
@@ -93,9 +93,9 @@ mod tests {
         assert_eq!(
             plan,
             [
-                text(("processors of thread 2 (kthreadd)", "0-3", "0-1")),
-                text(("processors of thread 17 (rcu_preempt)", "0-3", "0-1")),
-                text(("processors of thread 18 (kswapd0)", "1", "1")),
+                text(("CPUs of thread 2 (kthreadd)", "0-3", "0-1")),
+                text(("CPUs of thread 17 (rcu_preempt)", "0-3", "0-1")),
+                text(("CPUs of thread 18 (kswapd0)", "1", "1")),
             ]
         );
         Tree::lacks("kernel-threads", "housekeeping", "as in a container");

@@ -5,14 +5,13 @@ use super::prelude::*;
 
 const RUN: &str = "/sys/kernel/mm/ksm/run";
 
-/// See the module.
 pub const KNOB: Knob = Knob {
     name: "ksm",
     about: "Merge equal pages of memory",
     evidence: "Documentation/admin-guide/mm/ksm.rst, run",
     risk: "off: guests of the same image take more memory; unmerge: what was merged takes its memory again at once",
-    items: |m| file::one(m.root, RUN, Form::Text, "this kernel is built without KSM"),
-    value: Value::Same(|m, wanted| {
+    items: |m| files::one(m.root, RUN, Form::Text, "this kernel is built without KSM"),
+    mapping: Mapping::Same(|m, wanted| {
         Ok(match word(m, wanted)?.as_str() {
             "on" => "1",
             "unmerge" => "2",
@@ -26,9 +25,10 @@ pub const KNOB: Knob = Knob {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tuning::knobs::testing::Tree;
 
     #[test]
-    fn words_become_the_kernels_numbers() {
+    fn words_map_to_the_kernels_numbers() {
         let tree = Tree::new(&[(RUN, "1\n")]);
         tree.turns("ksm", "off", RUN, "1", "0");
         tree.turns("ksm", "unmerge", RUN, "1", "2");

@@ -1,26 +1,24 @@
-//! `memory-lock`: programs that may lock all their memory, by name. A page that is locked is never
-//! fetched from a disk in the middle of a packet; only the program itself can lock it (mlockall(2),
-//! QEMU's `mem-lock=on`), and its limit must let it.
+//! `memory-lock`: programs that may lock all their memory, by name. A locked page never faults in the middle of a
+//! packet; only the program itself can lock it (mlockall(2), QEMU's `mem-lock=on`), if its limit permits.
 
 use super::prelude::*;
-use crate::tuning::items::task::{Attribute, Task};
+use crate::tuning::items::{Attribute, Task};
 use latlab_model::profile::fits;
 
-/// See the module.
 pub const KNOB: Knob = Knob {
     name: "memory-lock",
     about: "Running programs that may lock all their memory, by name",
     evidence: "mlock(2), Notes on real-time processes; Welch 2015, Table 3.3 (-realtime mlock=on)",
-    risk: "memory that is locked is lost to everything else; a leak in the program is the machine's",
+    risk: "locked memory is lost to everything else; a leak in the program exhausts the machine",
     items: |m| match programs(m) {
         tasks if tasks.is_empty() => Err("no program can be seen".into()),
         tasks => Ok(tasks.into_iter().map(limit).collect()),
     },
-    value: Value::Each(each),
+    mapping: Mapping::Each(each),
     moves: true,
 };
 
-/// One a process, not one a thread: the limit is the process's.
+/// One item per process, not per thread: the limit is the process's.
 fn programs(machine: &Machine<'_>) -> Vec<Task> {
     let processes = Task::processes(machine.root);
     processes.filter(|task| !task.is_kernel()).collect()
@@ -31,29 +29,29 @@ fn limit(task: Task) -> Item {
     Item::Task { task, attribute }
 }
 
-fn each(machine: &Machine<'_>, wanted: &Wanted) -> Result<Wishes, Why> {
+fn each(machine: &Machine<'_>, wanted: &Wanted) -> Result<Targets, KnobError> {
     let Wanted::Names(patterns) = wanted else {
-        return Err(Why::Absent("no programs are named".into()));
+        return Err(KnobError::Absent("no programs are named".into()));
     };
     let mut tasks = programs(machine);
     tasks.retain(|task| patterns.iter().any(|p| fits(p, &task.name)));
     tasks.retain(|task| task.is_trusted(machine.root));
     let names = patterns.join(" or ");
-    match tasks.is_empty() {
-        true => Err(Why::Absent(format!("no program named {names} runs"))),
-        false => Ok(tasks
-            .into_iter()
-            .map(|t| (limit(t), "unlimited/unlimited".into()))
-            .collect()),
+    if tasks.is_empty() {
+        let reason = format!("no program named {names} runs");
+        return Err(KnobError::Absent(reason));
     }
+    let unlimited = || Value::from("unlimited/unlimited");
+    Ok(tasks.into_iter().map(|t| (limit(t), unlimited())).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tuning::knobs::testing::{ROOT, Tree};
 
     #[test]
-    fn programs_that_fit_are_wanted_unlimited() {
+    fn matching_programs_get_unlimited() {
         let stat = "4190001 (qemu-system-x86) S 2 0 0 0 -1 64 0 0 0 0 0 0 0 0 20 0 1 0 77 0 0\n";
         let users = stat.replace("4190001", "4190002");
         let tree = Tree::new(&[
@@ -71,11 +69,11 @@ mod tests {
             root: &root,
             cores: &cores,
         };
-        let wishes = |pattern: &str| each(&machine, &Wanted::Names(vec![pattern.into()]));
-        let found = wishes("qemu-system-*").unwrap();
+        let targets = |pattern: &str| each(&machine, &Wanted::Names(vec![pattern.into()]));
+        let found = targets("qemu-system-*").unwrap();
         assert_eq!(found.len(), 1);
-        assert_eq!(found[0].1, "unlimited/unlimited");
-        assert!(wishes("testpmd").is_err());
+        assert_eq!(found[0].1, "unlimited/unlimited".into());
+        assert!(targets("testpmd").is_err());
         Tree::lacks("memory-lock", "testpmd", "no program named testpmd runs");
     }
 }

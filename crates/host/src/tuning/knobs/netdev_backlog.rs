@@ -1,32 +1,31 @@
-//! `netdev-backlog`: packets that may wait for a processor (RPS, veth, loopback) before more are
+//! `netdev-backlog`: packets that may wait for a CPU (RPS, veth, loopback) before more are
 //! dropped.
 
 use super::prelude::*;
 
-/// See the module.
 pub const KNOB: Knob = Knob {
     name: "netdev-backlog",
-    about: "Packets that may wait for a processor",
+    about: "Packets that may wait for a CPU",
     evidence: "Documentation/admin-guide/sysctl/net.rst, netdev_max_backlog",
     risk: "more: longer waits instead of losses",
     items: |m| {
-        file::one(
+        files::one(
             m.root,
             "/proc/sys/net/core/netdev_max_backlog",
             Form::Text,
             "this is not the first network namespace",
         )
     },
-    value: Value::Same(number),
+    mapping: Mapping::Same(number),
     moves: false,
 };
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::tuning::knobs::testing::Tree;
 
     #[test]
-    fn it_is_read_and_wanted() {
+    fn the_value_is_read_and_set() {
         let tree = Tree::new(&[("/proc/sys/net/core/netdev_max_backlog", "1000\n")]);
         tree.turns(
             "netdev-backlog",

@@ -1,32 +1,31 @@
-//! `nic-coalescing`: how long a network card gathers packets before it interrupts; `off` is at once, and the card
-//! does not adapt it by itself.
+//! `nic-coalescing`: interrupt moderation: how long a network card collects packets before it interrupts. `off`
+//! interrupts at once, and adaptive moderation is always disabled.
 
 use super::prelude::*;
-use crate::tuning::items::nic::Setting;
+use crate::tuning::items::Setting;
 
-/// See the module.
 pub const KNOB: Knob = Knob {
     name: "nic-coalescing",
-    about: "How long network cards gather packets before they interrupt",
+    about: "Interrupt moderation: how long network cards collect packets before an interrupt",
     evidence: "ethtool(8), --coalesce; Documentation/networking/ethtool-netlink.rst, COALESCE_GET",
-    risk: "off: an interrupt a packet, which costs throughput",
+    risk: "off: an interrupt per packet, which costs throughput",
     items: |m| cards(m, &[Setting::Coalescing], "none has coalescing to choose"),
-    value: Value::Same(gather),
+    mapping: Mapping::Same(moderation),
     moves: false,
 };
 
-/// Received and sent alike, not adapted.
-fn gather(machine: &Machine<'_>, wanted: &Wanted) -> Result<String, Why> {
+/// The same for receive and send, not adaptive.
+fn moderation(machine: &Machine<'_>, wanted: &Wanted) -> Result<String, KnobError> {
     let us = microseconds(machine, wanted)?;
     Ok(format!("{us}/{us}/0/0"))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::tuning::knobs::testing::Tree;
 
     #[test]
-    fn a_card_that_cannot_be_asked_is_not_wanted() {
+    fn a_card_without_driver_support_is_left_out() {
         // The tree has a card, which the kernel does not know.
         let tree = Tree::new(&[("/sys/class/net/nocard0/device/x", "")]);
         let absent = tree.change("nic-coalescing", "off").absent.unwrap();

@@ -1,15 +1,14 @@
-//! `nic-offloads`: whether packets of a stream are joined when received (GRO) and divided when sent (GSO, TSO), by
-//! the card or by the kernel: fewer, larger packets, each of which waits for the others.
+//! `nic-offloads`: whether the card or the kernel merges received packets of a stream (GRO) and segments sent ones
+//! (GSO, TSO): fewer, larger packets, each of which waits for others.
 
 use super::prelude::*;
-use crate::tuning::items::nic::Setting;
+use crate::tuning::items::Setting;
 
-/// See the module.
 pub const KNOB: Knob = Knob {
     name: "nic-offloads",
-    about: "Join and divide packets of a stream (GRO, GSO, TSO)",
+    about: "Merge and segment packets of a stream (GRO, GSO, TSO)",
     evidence: "ethtool(8), --offload; Documentation/networking/segmentation-offloads.rst; Cui 2013 (VTOE)",
-    risk: "off: more packets and more processor time for the same bytes",
+    risk: "off: more packets and more CPU time for the same bytes",
     items: |m| {
         cards(
             m,
@@ -17,20 +16,20 @@ pub const KNOB: Knob = Knob {
             "none has offloads to choose",
         )
     },
-    value: Value::Same(on_or_off),
+    mapping: Mapping::Same(on_or_off),
     moves: false,
 };
 
-fn on_or_off(_: &Machine<'_>, wanted: &Wanted) -> Result<String, Why> {
+fn on_or_off(_: &Machine<'_>, wanted: &Wanted) -> Result<String, KnobError> {
     Ok(wanted.to_string())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::tuning::knobs::testing::Tree;
 
     #[test]
-    fn a_card_that_cannot_be_asked_is_not_wanted() {
+    fn a_card_without_driver_support_is_left_out() {
         // The tree has a card, which the kernel does not know.
         let tree = Tree::new(&[("/sys/class/net/nocard0/device/x", "")]);
         let absent = tree.change("nic-offloads", "off").absent.unwrap();

@@ -1,27 +1,25 @@
-//! `nmi-watchdog`: the detector of hard lockups: a performance counter that interrupts every busy
-//! processor.
+//! `nmi-watchdog`: the hard lockup detector: a performance counter that interrupts every busy CPU.
 
 use super::prelude::*;
 
 const FILE: &str = "/proc/sys/kernel/nmi_watchdog";
 
-/// See the module.
 pub const KNOB: Knob = Knob {
     name: "nmi-watchdog",
-    about: "Detect processors that stay in the kernel with interrupts off",
+    about: "Detect CPUs that stay in the kernel with interrupts off",
     evidence: "Documentation/admin-guide/lockup-watchdogs.rst; Daichendt 2022, 5.13 (nmi_watchdog=0)",
     risk: "a hard lockup is not reported any more",
-    // The kernel lets nobody write it where the processor has no counter for it, as most virtual ones.
+    // The file is read-only where the CPU has no counter for it, as most virtual ones.
     items: |m| {
-        file::one_unless_fixed(
+        files::one_unless_fixed(
             m.root,
             FILE,
             Form::Text,
             "this kernel has no hard lockup detector",
-            "the processor has no counter for a hard lockup detector",
+            "the CPU has no counter for a hard lockup detector",
         )
     },
-    value: Value::Same(switch),
+    mapping: Mapping::Same(switch),
     moves: false,
 };
 
@@ -30,9 +28,10 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+    use crate::tuning::knobs::testing::Tree;
 
     #[test]
-    fn it_is_read_and_wanted() {
+    fn the_value_is_read_and_set() {
         let tree = Tree::new(&[(FILE, "1\n")]);
         tree.turns("nmi-watchdog", "off", FILE, "1", "0");
         Tree::lacks("nmi-watchdog", "off", "no /proc/sys/kernel/nmi_watchdog");

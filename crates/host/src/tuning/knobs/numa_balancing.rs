@@ -3,30 +3,29 @@
 
 use super::prelude::*;
 
-/// See the module.
 pub const KNOB: Knob = Knob {
     name: "numa-balancing",
     about: "Move memory to the node that uses it, found out by page faults",
     evidence: "Documentation/admin-guide/sysctl/kernel.rst, numa_balancing",
     risk: "memory that was placed badly stays there: place it well",
     items: |m| {
-        file::one(
+        files::one(
             m.root,
             "/proc/sys/kernel/numa_balancing",
             Form::Text,
             "this kernel is built without NUMA balancing",
         )
     },
-    value: Value::Same(switch),
+    mapping: Mapping::Same(switch),
     moves: false,
 };
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::tuning::knobs::testing::Tree;
 
     #[test]
-    fn it_is_read_and_wanted() {
+    fn the_value_is_read_and_set() {
         let tree = Tree::new(&[("/proc/sys/kernel/numa_balancing", "1\n")]);
         tree.turns(
             "numa-balancing",

@@ -1,31 +1,30 @@
-//! `resume-latency`: the longest time to wake up that the isolated processors (all, where none are
-//! isolated) tolerate: PM QoS of single processors, which leaves the others their rest.
+//! `resume-latency`: the longest wake-up that the isolated CPUs (all, if none are isolated) tolerate: per-CPU PM
+//! QoS, which lets the other CPUs sleep.
 
 use super::prelude::*;
 
 const FILES: &str = "/sys/devices/system/cpu/cpu*/power/pm_qos_resume_latency_us";
 
-/// See the module.
 pub const KNOB: Knob = Knob {
     name: "resume-latency",
-    about: "Longest wake-up that isolated processors tolerate",
+    about: "Longest wake-up that isolated CPUs tolerate",
     evidence: "Documentation/admin-guide/pm/cpuidle.rst, Power Management Quality of Service for CPUs",
-    risk: "0us: the processor spins instead of resting: power, heat, and less for a sibling thread",
+    risk: "0us: the CPU spins instead of resting: power, heat, and less for a sibling thread",
     items: |m| {
-        file::each(
+        files::each(
             m.root,
             FILES,
             Form::Text,
             "this kernel is built without power management",
         )
     },
-    value: Value::Each(each),
+    mapping: Mapping::Each(each),
     moves: false,
 };
 
-fn each(machine: &Machine<'_>, wanted: &Wanted) -> Result<Wishes, Why> {
+fn each(machine: &Machine<'_>, wanted: &Wanted) -> Result<Targets, KnobError> {
     (KNOB.items)(machine)?;
-    // The kernel's 0 means that anything is tolerated, its `n/a` that nothing is.
+    // The kernel's 0 means no limit, its `n/a` no latency at all.
     let text = match (wanted, microseconds(machine, wanted)?) {
         (Wanted::Switch(_), _) => "0".to_string(),
         (_, zero) if zero == "0" => "n/a".to_string(),
@@ -38,16 +37,17 @@ fn each(machine: &Machine<'_>, wanted: &Wanted) -> Result<Wishes, Why> {
             .glob(&FILES.replace("cpu*/", &format!("cpu{cpu}/")))
     });
     Ok(cpus
-        .map(|path| (Item::file(path, Form::Text), text.clone()))
+        .map(|path| (Item::file(path, Form::Text), text.clone().into()))
         .collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tuning::knobs::testing::Tree;
 
     #[test]
-    fn zero_and_off_are_the_kernels_words_for_them() {
+    fn zero_and_off_map_to_the_kernels_words() {
         let file = |cpu: u32| FILES.replace("cpu*/", &format!("cpu{cpu}/"));
         let tree = Tree::new(&[(&file(0), "0\n"), (&file(2), "0\n")]);
         tree.turns("resume-latency", "0us", &file(2), "0", "n/a");

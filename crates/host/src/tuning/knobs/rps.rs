@@ -1,32 +1,30 @@
-//! `rps`: receive packet steering: to which processors the packets of a queue are handed, each by an
-//! interrupt of the other.
+//! `rps`: receive packet steering: the CPUs to which the packets of a queue are passed, each by an IPI.
 
 use super::prelude::*;
 
-/// See the module.
 pub const KNOB: Knob = Knob {
     name: "rps",
-    about: "Hand received packets to other processors",
+    about: "Pass received packets to other CPUs",
     evidence: "Documentation/networking/scaling.rst, RPS",
-    risk: "none: one processor does all the work of a queue",
+    risk: "none: one CPU does all the work of a queue",
     items: |m| {
-        file::each(
+        files::each(
             m.root,
             "/sys/class/net/*/queues/rx-*/rps_cpus",
             Form::Mask,
             "no interface steers received packets",
         )
     },
-    value: Value::Same(cpus),
+    mapping: Mapping::Same(cpus),
     moves: false,
 };
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::tuning::knobs::testing::Tree;
 
     #[test]
-    fn every_one_is_read_and_wanted() {
+    fn every_file_is_read_and_set() {
         let tree = Tree::new(&[
             ("/sys/class/net/eth0/queues/rx-0/rps_cpus", "0\n"),
             ("/sys/class/net/eth0/queues/rx-1/rps_cpus", "c\n"),

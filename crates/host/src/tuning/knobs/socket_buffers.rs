@@ -1,11 +1,9 @@
-//! `socket-buffers`: how much a socket may buffer when its program asks for it, or TCP finds it
-//! useful.
+//! `socket-buffers`: the largest buffer that a program may request for a socket, or that TCP may choose.
 
 use super::prelude::*;
 
 const FILES: &str = "/proc/sys/net/core/*mem_max";
 
-/// See the module.
 pub const KNOB: Knob = Knob {
     name: "socket-buffers",
     about: "Largest receive and send buffer that a socket may ask for",
@@ -17,23 +15,23 @@ pub const KNOB: Knob = Knob {
             .into_iter()
             .filter(|path| path.ends_with("rmem_max") || path.ends_with("wmem_max"));
         let items: Vec<Item> = ours.map(|path| Item::file(path, Form::Text)).collect();
-        match items.is_empty() {
-            false => Ok(items),
-            true => Err(format!(
+        if items.is_empty() {
+            return Err(format!(
                 "no {FILES}: this is not the first network namespace"
-            )),
+            ));
         }
+        Ok(items)
     },
-    value: Value::Same(bytes),
+    mapping: Mapping::Same(bytes),
     moves: false,
 };
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::tuning::knobs::testing::Tree;
 
     #[test]
-    fn both_directions_are_wanted() {
+    fn both_directions_are_set() {
         let tree = Tree::new(&[
             ("/proc/sys/net/core/rmem_max", "212992\n"),
             ("/proc/sys/net/core/wmem_max", "212992\n"),

@@ -1,32 +1,30 @@
-//! `soft-watchdog`: the detector of soft lockups: a timer and a stop of the running thread every four
-//! seconds on every watched processor.
+//! `soft-watchdog`: the soft lockup detector: every 4 s a timer on every watched CPU, which interrupts its thread.
 
 use super::prelude::*;
 
-/// See the module.
 pub const KNOB: Knob = Knob {
     name: "soft-watchdog",
-    about: "Detect processors on which nothing else gets to run",
+    about: "Detect CPUs on which no other thread gets to run",
     evidence: "Documentation/admin-guide/lockup-watchdogs.rst; Daichendt 2022, 5.13 (nosoftlockup)",
     risk: "a soft lockup is not reported any more",
     items: |m| {
-        file::one(
+        files::one(
             m.root,
             "/proc/sys/kernel/soft_watchdog",
             Form::Text,
             "this kernel has no soft lockup detector",
         )
     },
-    value: Value::Same(switch),
+    mapping: Mapping::Same(switch),
     moves: false,
 };
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::tuning::knobs::testing::Tree;
 
     #[test]
-    fn it_is_read_and_wanted() {
+    fn the_value_is_read_and_set() {
         let tree = Tree::new(&[("/proc/sys/kernel/soft_watchdog", "1\n")]);
         tree.turns(
             "soft-watchdog",

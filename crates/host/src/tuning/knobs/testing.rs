@@ -1,4 +1,4 @@
-//! A made tree of the kernel's files, and what a knob would do to it.
+//! A test tree of the kernel's files, and the plan of a knob on it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use latlab_model::profile::{Cores, Profile};
 use latlab_model::units::CpuList;
 
-use crate::tuning::{Change, Root, items::Item, plan};
+use crate::tuning::plan::{Change, Target, plan};
+use crate::tuning::root::Root;
 
 /// `/proc/PID/status` of a process of root.
 pub const ROOT: &str = "Uid:\t0\t0\t0\t0\n";
 
-/// A tree below a temporary directory, removed with it. Four processors, of which 2 and 3 are
+/// A tree below a temporary directory, removed with it. Four CPUs, of which 2 and 3 are
 /// isolated.
 pub struct Tree {
     dir: PathBuf,
@@ -48,15 +49,18 @@ impl Tree {
         plan(&profile, &cores, &self.root()).unwrap().remove(0)
     }
 
-    /// What the knob would write: paths, values now, values then.
+    /// The knob's targets: items, current values, wanted values.
     pub fn plan(&self, knob: &str, wanted: &str) -> Vec<(String, String, String)> {
         let change = self.change(knob, wanted);
         assert_eq!(change.absent, None);
-        let wishes = change.wishes.into_iter();
-        let name = |item: Item| item.to_string();
-        wishes
-            .map(|w| (name(w.item), w.current, w.wanted))
-            .collect()
+        let text = |target: &Target| {
+            (
+                target.item.to_string(),
+                target.current.to_string(),
+                target.wanted.to_string(),
+            )
+        };
+        change.targets.iter().map(text).collect()
     }
 
     /// As [`Tree::plan`], of a knob with one item.

@@ -1,32 +1,31 @@
-//! `thp`: huge pages without asking. A page fault then clears 2 MiB, and khugepaged stops threads to
-//! gather small pages.
+//! `thp`: transparent huge pages. A page fault then clears 2 MiB, and khugepaged stops threads to collapse small
+//! pages.
 
 use super::prelude::*;
 
-/// See the module.
 pub const KNOB: Knob = Knob {
     name: "thp",
-    about: "Give memory in huge pages without being asked",
+    about: "Transparent huge pages: memory in huge pages without a request",
     evidence: "Documentation/admin-guide/mm/transhuge.rst; Welch 2015, 3.1.3.2 (huge pages)",
-    risk: "never: more misses of the TLB for programs with much memory; always: long page faults",
+    risk: "never: more TLB misses for programs with much memory; always: long page faults",
     items: |m| {
-        file::one(
+        files::one(
             m.root,
             "/sys/kernel/mm/transparent_hugepage/enabled",
             Form::Choice,
             "this kernel is built without transparent huge pages",
         )
     },
-    value: Value::Same(word),
+    mapping: Mapping::Same(word),
     moves: false,
 };
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::tuning::knobs::testing::Tree;
 
     #[test]
-    fn it_is_read_and_wanted() {
+    fn the_value_is_read_and_set() {
         let tree = Tree::new(&[(
             "/sys/kernel/mm/transparent_hugepage/enabled",
             "always [madvise] never\n",

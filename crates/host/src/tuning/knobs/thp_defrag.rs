@@ -2,30 +2,29 @@
 
 use super::prelude::*;
 
-/// See the module.
 pub const KNOB: Knob = Knob {
     name: "thp-defrag",
     about: "Compact memory in the page fault that wants a huge page",
     evidence: "Documentation/admin-guide/mm/transhuge.rst, defrag",
-    risk: "never: fewer huge pages on a machine whose memory is in pieces",
+    risk: "never: fewer huge pages on a machine with fragmented memory",
     items: |m| {
-        file::one(
+        files::one(
             m.root,
             "/sys/kernel/mm/transparent_hugepage/defrag",
             Form::Choice,
             "this kernel is built without transparent huge pages",
         )
     },
-    value: Value::Same(word),
+    mapping: Mapping::Same(word),
     moves: false,
 };
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::tuning::knobs::testing::Tree;
 
     #[test]
-    fn it_is_read_and_wanted() {
+    fn the_value_is_read_and_set() {
         let tree = Tree::new(&[(
             "/sys/kernel/mm/transparent_hugepage/defrag",
             "always defer defer+madvise [madvise] never\n",

@@ -1,14 +1,13 @@
-//! `threaded-napi`: whether the packets of an interface are taken in by threads of their own, which can
-//! be placed and given a priority, instead of in softirqs.
+//! `threaded-napi`: whether an interface receives packets in dedicated threads, which can be pinned and given a
+//! priority, instead of in softirqs.
 
 use super::prelude::*;
 
-/// See the module.
 pub const KNOB: Knob = Knob {
     name: "threaded-napi",
-    about: "Take packets in by threads instead of softirqs",
+    about: "Receive packets in threads instead of softirqs",
     evidence: "Documentation/networking/napi.rst, Threaded NAPI",
-    risk: "a switch of threads more for each batch of packets",
+    risk: "one more context switch for each batch of packets",
     items: |m| {
         let all = m.root.glob("/sys/class/net/*/threaded");
         // Interfaces without hardware have the file, and most of them refuse it.
@@ -16,23 +15,23 @@ pub const KNOB: Knob = Knob {
             .into_iter()
             .filter(|path| m.root.has(path.with_file_name("device")));
         let items: Vec<Item> = cards.map(|path| Item::file(path, Form::Text)).collect();
-        match items.is_empty() {
-            false => Ok(items),
-            true => {
-                Err("no network card has threaded polling (kernels before 5.12 have none)".into())
-            }
+        if items.is_empty() {
+            return Err(
+                "no network card has threaded polling (kernels before 5.12 have none)".into(),
+            );
         }
+        Ok(items)
     },
-    value: Value::Same(switch),
+    mapping: Mapping::Same(switch),
     moves: false,
 };
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::tuning::knobs::testing::Tree;
 
     #[test]
-    fn every_one_is_read_and_wanted() {
+    fn every_file_is_read_and_set() {
         let tree = Tree::new(&[
             ("/sys/class/net/eth0/threaded", "0\n"),
             ("/sys/class/net/eth0/device/x", ""),

@@ -1,12 +1,10 @@
-//! `threads`: the scheduling policy of threads by their name: SCHED_FIFO, SCHED_RR or SCHED_DEADLINE
-//! for what must run at once (a VM's vCPUs, ksoftirqd, threaded interrupts), another nice value for
-//! what may wait.
+//! `threads`: the scheduling policy of threads by name: SCHED_FIFO, SCHED_RR or SCHED_DEADLINE for threads that
+//! must run at once (vCPUs, ksoftirqd, threaded interrupts), another nice value for threads that may wait.
 
 use super::prelude::*;
-use crate::tuning::items::task::{Attribute, Task};
+use crate::tuning::items::{Attribute, Task};
 use latlab_model::profile::fits;
 
-/// See the module.
 pub const KNOB: Knob = Knob {
     name: "threads",
     about: "Scheduling policy of threads by their name",
@@ -16,7 +14,7 @@ pub const KNOB: Knob = Knob {
         tasks if tasks.is_empty() => Err("no thread can be seen".into()),
         tasks => Ok(tasks.into_iter().map(policy).collect()),
     },
-    value: Value::Each(each),
+    mapping: Mapping::Each(each),
     moves: true,
 };
 
@@ -25,33 +23,36 @@ fn policy(task: Task) -> Item {
     Item::Task { task, attribute }
 }
 
-fn each(machine: &Machine<'_>, wanted: &Wanted) -> Result<Wishes, Why> {
+fn each(machine: &Machine<'_>, wanted: &Wanted) -> Result<Targets, KnobError> {
     let Wanted::Threads(rules) = wanted else {
-        return Err(Why::Absent("no threads are named".into()));
+        return Err(KnobError::Absent("no threads are named".into()));
     };
-    let mut wishes = Wishes::new();
+    let mut targets = Targets::new();
     for task in Task::all(machine.root) {
         let rule = rules.iter().find(|r| fits(&r.pattern, &task.name));
         if let Some(rule) = rule.filter(|_| task.is_trusted(machine.root)) {
-            wishes.push((policy(task), rule.policy.to_string()));
+            let policy_of_rule = Value::Policy {
+                policy: rule.policy.to_string(),
+                nice: None,
+            };
+            targets.push((policy(task), policy_of_rule));
         }
     }
     let names: Vec<&str> = rules.iter().map(|r| r.pattern.as_str()).collect();
-    match wishes.is_empty() {
-        false => Ok(wishes),
-        true => Err(Why::Absent(format!(
-            "no thread is named {}",
-            names.join(" or ")
-        ))),
+    if targets.is_empty() {
+        let reason = format!("no thread is named {}", names.join(" or "));
+        return Err(KnobError::Absent(reason));
     }
+    Ok(targets)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tuning::knobs::testing::{ROOT, Tree};
 
     #[test]
-    fn the_first_pattern_that_fits_a_thread_counts() {
+    fn the_first_matching_pattern_of_a_thread_wins() {
         let stat = |tid: u32, name: &str| {
             format!("{tid} ({name}) S 2 0 0 0 -1 64 0 0 0 0 0 0 0 0 20 0 1 0 77 0 0\n")
         };
@@ -67,7 +68,7 @@ mod tests {
             ("/proc/4190002/stat", &two),
             ("/proc/4190002/status", ROOT),
             ("/proc/4190002/exe", ""),
-            // A user's of the same name, and a container's of a lab.
+            // Threads of the same name: of another user, and of a lab's container.
             ("/proc/4190003/stat", &three),
             ("/proc/4190003/status", "Uid:\t4321\t4321\t4321\t4321\n"),
             ("/proc/4190003/exe", ""),
@@ -79,7 +80,7 @@ mod tests {
             ),
             ("/proc/4190004/cgroup", "0::/latlab/lab/c\n"),
             ("/proc/4190004/task/4190004/stat", ""),
-            // QEMU's of a lab, as a user without rights.
+            // A lab's QEMU, running as an unprivileged user.
             ("/proc/4190005/stat", &five),
             (
                 "/proc/4190005/status",
@@ -99,8 +100,8 @@ mod tests {
         profile
             .want("threads", "{worker/2: fifo:2, worker/*: \"other:5\"}")
             .unwrap();
-        let wishes = each(&machine, &profile.knobs["threads"]).unwrap();
-        let values: Vec<&str> = wishes.iter().map(|(_, value)| value.as_str()).collect();
+        let targets = each(&machine, &profile.knobs["threads"]).unwrap();
+        let values: Vec<String> = targets.iter().map(|(_, v)| v.to_string()).collect();
         assert_eq!(values, ["other:5", "fifo:2", "other:5"]);
         Tree::lacks(
             "threads",

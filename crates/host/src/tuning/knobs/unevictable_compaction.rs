@@ -3,30 +3,29 @@
 
 use super::prelude::*;
 
-/// See the module.
 pub const KNOB: Knob = Knob {
     name: "unevictable-compaction",
     about: "Let compaction move locked memory",
     evidence: "Documentation/admin-guide/sysctl/vm.rst, compact_unevictable_allowed",
-    risk: "off: memory with much of it locked stays in pieces",
+    risk: "off: memory with much of it locked stays fragmented",
     items: |m| {
-        file::one(
+        files::one(
             m.root,
             "/proc/sys/vm/compact_unevictable_allowed",
             Form::Text,
             "this kernel is built without compaction",
         )
     },
-    value: Value::Same(switch),
+    mapping: Mapping::Same(switch),
     moves: false,
 };
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::tuning::knobs::testing::Tree;
 
     #[test]
-    fn it_is_read_and_wanted() {
+    fn the_value_is_read_and_set() {
         let tree = Tree::new(&[("/proc/sys/vm/compact_unevictable_allowed", "1\n")]);
         tree.turns(
             "unevictable-compaction",

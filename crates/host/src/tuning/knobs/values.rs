@@ -1,18 +1,17 @@
-//! The kernel's words for what is wanted. The catalogue gives every knob one kind of value, so the
-//! other kinds do not come here; should one come, it is refused and not guessed.
+//! The kernel's text for a wanted value. The catalogue gives every knob one kind of value; another kind is refused.
 
 use latlab_model::profile::{CpuChoice, Wanted};
 use latlab_model::units::CpuList;
 
-use super::{Machine, Why};
-use crate::tuning::items::nic::Setting;
-use crate::tuning::items::{Item, file};
+use super::files;
+use super::knob::{KnobError, Machine};
+use crate::tuning::items::{Item, Setting};
 
-type Text = Result<String, Why>;
+type Text = Result<String, KnobError>;
 
-fn other(wanted: &Wanted) -> Why {
+fn other(wanted: &Wanted) -> KnobError {
     let message = format!("`{wanted}` is no value of it");
-    Why::Impossible(message, "see `latlab tune show`".into())
+    KnobError::Impossible(message, "see `latlab tune show`".into())
 }
 
 /// `1` and `0`.
@@ -23,7 +22,6 @@ pub fn switch(_: &Machine<'_>, wanted: &Wanted) -> Text {
     }
 }
 
-/// A number as it is.
 pub fn number(_: &Machine<'_>, wanted: &Wanted) -> Text {
     match wanted {
         Wanted::Number(n) => Ok(n.to_string()),
@@ -31,7 +29,6 @@ pub fn number(_: &Machine<'_>, wanted: &Wanted) -> Text {
     }
 }
 
-/// A word as it is.
 pub fn word(_: &Machine<'_>, wanted: &Wanted) -> Text {
     match wanted {
         Wanted::Word(word) => Ok((*word).to_string()),
@@ -39,7 +36,6 @@ pub fn word(_: &Machine<'_>, wanted: &Wanted) -> Text {
     }
 }
 
-/// Bytes.
 pub fn bytes(_: &Machine<'_>, wanted: &Wanted) -> Text {
     match wanted {
         Wanted::Size(size) => Ok(size.0.to_string()),
@@ -80,27 +76,26 @@ pub fn seconds(_: &Machine<'_>, wanted: &Wanted) -> Text {
     duration(wanted, 1_000_000_000, "0")
 }
 
-/// The processors of a choice, which may be none.
+/// The CPUs of a choice, which may be none.
 pub fn cpus(machine: &Machine<'_>, wanted: &Wanted) -> Text {
     match wanted {
-        Wanted::Cpus(choice) => Ok(file::list(&machine.cores.of(choice)?)),
+        Wanted::Cpus(choice) => Ok(files::list(&machine.cores.of(choice)?)),
         _ => Err(other(wanted)),
     }
 }
 
-/// The processors of a choice, at least one: the thing itself cannot be nowhere.
-pub fn some_cpus(machine: &Machine<'_>, wanted: &Wanted) -> Result<CpuList, Why> {
+/// The CPUs of a choice, at least one: an interrupt or thread needs one.
+pub fn some_cpus(machine: &Machine<'_>, wanted: &Wanted) -> Result<CpuList, KnobError> {
     let list = match wanted {
         Wanted::Cpus(choice) => machine.cores.of(choice)?,
         _ => return Err(other(wanted)),
     };
-    match list.is_empty() {
-        false => Ok(list),
-        true => Err(Why::Impossible(
-            format!("`{wanted}` leaves it no processor"),
-            "name at least one, or `all`".into(),
-        )),
+    if list.is_empty() {
+        let message = format!("`{wanted}` leaves it no CPU");
+        let hint = "name at least one, or `all`".into();
+        return Err(KnobError::Impossible(message, hint));
     }
+    Ok(list)
 }
 
 /// As [`some_cpus`], as text.
@@ -108,17 +103,18 @@ pub fn at_least_one_cpu(machine: &Machine<'_>, wanted: &Wanted) -> Text {
     some_cpus(machine, wanted).map(|list| list.to_string())
 }
 
-/// The processors that are kept quiet, or all where none are: whom a knob of single processors is for.
+/// The CPUs of a per-CPU knob: the isolated ones, or all if none are isolated.
 pub fn quiet(machine: &Machine<'_>) -> CpuList {
     let cores = machine.cores;
-    let chosen = match cores.isolated.is_empty() {
-        true => CpuChoice::All,
-        false => CpuChoice::Isolated,
+    let chosen = if cores.isolated.is_empty() {
+        CpuChoice::All
+    } else {
+        CpuChoice::Isolated
     };
     cores.of(&chosen).unwrap_or_else(|_| cores.all())
 }
 
-/// Settings of every interface with hardware, or a hypervisor, behind it.
+/// Settings of every interface with a device behind it, physical or virtual.
 pub fn cards(machine: &Machine<'_>, settings: &[Setting], none: &str) -> Result<Vec<Item>, String> {
     let devices = machine.root.glob("/sys/class/net/*/device");
     let names = devices
@@ -131,8 +127,8 @@ pub fn cards(machine: &Machine<'_>, settings: &[Setting], none: &str) -> Result<
             setting: *setting,
         }));
     }
-    match items.is_empty() {
-        false => Ok(items),
-        true => Err(format!("no network card: {none}")),
+    if items.is_empty() {
+        return Err(format!("no network card: {none}"));
     }
+    Ok(items)
 }

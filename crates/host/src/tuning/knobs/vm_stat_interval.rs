@@ -1,32 +1,30 @@
-//! `vm-stat-interval`: how often every processor's counters of memory are summed: a kernel thread on
-//! each of them.
+//! `vm-stat-interval`: how often the per-CPU memory counters are summed, by a kernel thread on each CPU.
 
 use super::prelude::*;
 
-/// See the module.
 pub const KNOB: Knob = Knob {
     name: "vm-stat-interval",
-    about: "Time between updates of the counters of memory",
+    about: "Time between updates of the memory counters",
     evidence: "Documentation/admin-guide/sysctl/vm.rst, stat_interval; Documentation/admin-guide/kernel-per-CPU-kthreads.rst",
     risk: "free memory in /proc/meminfo may be late by as much",
     items: |m| {
-        file::one(
+        files::one(
             m.root,
             "/proc/sys/vm/stat_interval",
             Form::Text,
             "this kernel is built without the counters",
         )
     },
-    value: Value::Same(seconds),
+    mapping: Mapping::Same(seconds),
     moves: false,
 };
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::tuning::knobs::testing::Tree;
 
     #[test]
-    fn it_is_read_and_wanted() {
+    fn the_value_is_read_and_set() {
         let tree = Tree::new(&[("/proc/sys/vm/stat_interval", "1\n")]);
         tree.turns(
             "vm-stat-interval",

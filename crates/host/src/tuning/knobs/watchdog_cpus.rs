@@ -1,32 +1,30 @@
-//! `watchdog-cpus`: which processors the lockup detectors watch; each watched one is interrupted for
-//! it.
+//! `watchdog-cpus`: the CPUs that the lockup detectors watch; each watched CPU is interrupted for it.
 
 use super::prelude::*;
 
-/// See the module.
 pub const KNOB: Knob = Knob {
     name: "watchdog-cpus",
-    about: "Processors that the lockup detectors watch",
+    about: "CPUs that the lockup detectors watch",
     evidence: "Documentation/admin-guide/lockup-watchdogs.rst, last paragraph",
     risk: "a lockup of the others is not reported",
     items: |m| {
-        file::one(
+        files::one(
             m.root,
             "/proc/sys/kernel/watchdog_cpumask",
             Form::List,
             "this kernel has no lockup detectors",
         )
     },
-    value: Value::Same(at_least_one_cpu),
+    mapping: Mapping::Same(at_least_one_cpu),
     moves: false,
 };
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::tuning::knobs::testing::Tree;
 
     #[test]
-    fn it_is_read_and_wanted() {
+    fn the_value_is_read_and_set() {
         let tree = Tree::new(&[("/proc/sys/kernel/watchdog_cpumask", "0-3\n")]);
         tree.turns(
             "watchdog-cpus",

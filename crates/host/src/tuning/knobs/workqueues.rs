@@ -1,42 +1,41 @@
-//! `workqueues`: which processors the work queues that are bound to none use. Work that is queued for
-//! one processor is done there whatever this says.
+//! `workqueues`: the CPUs of unbound workqueues. Work that is queued for one CPU always runs there.
 
 use super::prelude::*;
 
-/// For all of them, and for those that have a file of their own.
+/// The default mask, and the mask of single workqueues.
 const PATTERNS: [&str; 2] = [
     "/sys/devices/virtual/workqueue/cpumask",
     "/sys/devices/virtual/workqueue/*/cpumask",
 ];
 
-/// See the module.
 pub const KNOB: Knob = Knob {
     name: "workqueues",
-    about: "Processors of work queues that are bound to none",
+    about: "CPUs of unbound workqueues",
     evidence: "Documentation/core-api/workqueue.rst, Affinity Scopes; \
                Documentation/admin-guide/kernel-per-CPU-kthreads.rst, kworker",
-    risk: "writeback and other deferred work share the housekeeping processors",
+    risk: "writeback and other deferred work share the housekeeping CPUs",
     items: |m| {
         let found = PATTERNS.iter().flat_map(|p| m.root.glob(p));
         let items: Vec<Item> = found.map(|p| Item::file(p, Form::Mask)).collect();
-        match items.is_empty() {
-            false => Ok(items),
-            true => Err(format!(
-                "no {}: this kernel does not show its work queues",
-                PATTERNS[0]
-            )),
+        if items.is_empty() {
+            let file = PATTERNS[0];
+            return Err(format!(
+                "no {file}: this kernel does not show its workqueues"
+            ));
         }
+        Ok(items)
     },
-    value: Value::Same(at_least_one_cpu),
+    mapping: Mapping::Same(at_least_one_cpu),
     moves: false,
 };
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tuning::knobs::testing::Tree;
 
     #[test]
-    fn the_common_mask_and_each_own_are_wanted() {
+    fn the_default_mask_and_each_own_mask_are_set() {
         let tree = Tree::new(&[
             (PATTERNS[0], "f\n"),
             ("/sys/devices/virtual/workqueue/writeback/cpumask", "f\n"),

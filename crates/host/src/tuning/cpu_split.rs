@@ -1,54 +1,42 @@
-//! How the machine's processors are divided when several owners keep some quiet.
+//! The split of the machine's CPUs when several owners isolate some.
 //!
-//! A lab asks for its own cores and knows nothing of the others. What is in force must be right for all of
-//! them: the quiet processors are those of all owners together, and everything else goes to what is left.
-//! So the journal says of each owner what it wants of which knob, and when one comes or goes whose cores
-//! change the division, the things that depend on it get new values. Their originals stay what they were
-//! before the first of them.
+//! A lab asks for its own CPUs and knows nothing of other labs. The values in force must suit all owners: the
+//! isolated CPUs are those of all owners together, and everything else goes to the remaining ones. So the
+//! journal keeps each owner's wanted value per knob, and when an owner comes or goes whose CPUs change the
+//! split, the items that depend on it get new values. Their originals stay those from before the first owner.
 
 use std::collections::BTreeMap;
 
 use latlab_model::profile::{Cores, Profile, Wanted};
 use latlab_model::units::CpuList;
-use serde::{Deserialize, Serialize};
 
-use super::items::Item;
+use super::error::Error;
+use super::items::{Item, Value};
 use super::journal::{Entry, Journal};
-use super::knobs::{Knob, Machine, Value, Why};
-use super::{Change, Error, Root, plan_one};
+use super::knobs::{Knob, KnobError, Machine, Mapping};
+use super::owner::Owner;
+use super::plan::{Change, plan_one};
+use super::root::Root;
 
-/// The knob that makes the partition. Those who want nothing of it have no processors in it.
+/// The knob that creates the partition. Owners that do not want it have no CPUs in the partition.
 const CPUSET: &str = "cpuset";
-/// Of the two kinds of partition the one that suits everybody: whoever wants no balancing pins its threads.
+/// The partition type that suits every owner: one that wants no load balancing pins its threads.
 const BALANCED: &str = "root";
 
-/// Somebody who tunes.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Owner {
-    /// `user`, `lab NAME`.
-    pub name: String,
-    /// All processors of the machine.
-    pub online: CpuList,
-    /// Those that it keeps quiet.
-    pub isolated: CpuList,
-    /// What it wants, by knob, as a profile writes it.
-    pub knobs: BTreeMap<String, String>,
-}
-
-/// What all owners together make of the machine.
+/// The CPUs of all owners together.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Division {
+pub(super) struct CpuSplit {
     online: CpuList,
     isolated: CpuList,
-    /// Of these, the partition's.
+    /// The isolated CPUs that are in the partition.
     partition: CpuList,
-    /// Somebody wants the partition to be balanced within.
+    /// An owner wants load balancing within the partition.
     balanced: bool,
 }
 
-impl Division {
-    pub fn of(owners: &[Owner]) -> Division {
-        let mut all = Division::default();
+impl CpuSplit {
+    pub fn of(owners: &[Owner]) -> CpuSplit {
+        let mut all = CpuSplit::default();
         let join = |a: &CpuList, b: &CpuList| CpuList::new(a.iter().chain(b.iter()).collect());
         for owner in owners {
             all.online = join(&all.online, &owner.online);
@@ -61,33 +49,33 @@ impl Division {
         all
     }
 
-    /// The processors as one knob is to see them.
+    /// The CPUs as one knob sees them.
     fn cores(&self, knob: &str) -> Result<Cores, Error> {
-        let isolated = match knob {
-            CPUSET => &self.partition,
-            _ => &self.isolated,
+        let isolated = if knob == CPUSET {
+            &self.partition
+        } else {
+            &self.isolated
         };
-        let impossible = |(message, hint)| Error::Impossible { message, hint };
-        Cores::new(&self.online, isolated).map_err(impossible)
+        Cores::new(&self.online, isolated).map_err(Error::impossible)
     }
 
-    /// What an owner wants of a knob, beside the others.
+    /// The wanted value of a knob, given all owners.
     fn wanted(&self, knob: &Knob, text: &str) -> Result<Wanted, Error> {
-        let text = match knob.name == CPUSET && self.balanced {
-            true => BALANCED,
-            false => text,
+        let text = if knob.name == CPUSET && self.balanced {
+            BALANCED
+        } else {
+            text
         };
-        let impossible = |(message, hint)| Error::Impossible { message, hint };
         let mut profile = Profile::empty();
-        profile.want(knob.name, text).map_err(impossible)?;
+        profile.want(knob.name, text).map_err(Error::impossible)?;
         let wanted = profile.knobs.remove(knob.name);
         wanted.ok_or_else(|| Error::Impossible {
-            message: format!("knob `{}`: `{text}` is nothing to want", knob.name),
+            message: format!("knob `{}`: `{text}` is no value of it", knob.name),
             hint: "report this".into(),
         })
     }
 
-    /// The changes of one owner, planned anew for everybody's division.
+    /// Plans the changes of one owner anew for this split.
     pub fn plan(&self, changes: &[Change], root: &Root) -> Result<Vec<Change>, Error> {
         let one = |change: &Change| {
             if change.absent.is_some() {
@@ -95,18 +83,21 @@ impl Division {
             }
             let wanted = self.wanted(change.knob, &change.wanted.to_string())?;
             let cores = self.cores(change.knob.name)?;
-            match cores == change.cores && wanted == change.wanted {
-                true => Ok(change.clone()),
-                false => plan_one(change.knob, &wanted, &cores, root),
+            if cores == change.cores && wanted == change.wanted {
+                return Ok(change.clone());
             }
+            plan_one(change.knob, &wanted, &cores, root)
         };
         changes.iter().map(one).collect()
     }
 }
 
-/// Adds what an owner wants. What it wanted before stays: that it wants otherwise now is a contradiction
-/// like any other's.
-pub(super) fn enrol(journal: &mut Journal, name: &str, changes: &[Change]) -> Result<(), Error> {
+/// Adds an owner's wanted values. Earlier values stay: another value now is a conflict, as between two owners.
+pub(super) fn add_owner_wants(
+    journal: &mut Journal,
+    name: &str,
+    changes: &[Change],
+) -> Result<(), Error> {
     let there = changes.iter().filter(|change| change.absent.is_none());
     let Some(first) = there.clone().next() else {
         return Ok(());
@@ -127,7 +118,7 @@ pub(super) fn enrol(journal: &mut Journal, name: &str, changes: &[Change]) -> Re
     } else if !isolated.is_empty() && owner.isolated != *isolated {
         return Err(Error::Conflict {
             knob: first.knob.name.to_string(),
-            item: "the list of quiet processors".into(),
+            item: "the list of quiet CPUs".into(),
             first: owner.isolated.to_string(),
             owners: name.to_string(),
             second: isolated.to_string(),
@@ -141,22 +132,22 @@ pub(super) fn enrol(journal: &mut Journal, name: &str, changes: &[Change]) -> Re
     Ok(())
 }
 
-/// Gives the entries their values in a new division, and takes out of each those owners who want nothing
-/// of it any more. Nothing is written to the machine.
-pub(super) fn retarget(journal: &mut Journal, to: &Division, root: &Root) -> Result<(), Error> {
+/// Recomputes the wanted values for a new CPU split, and drops owners that no longer want an entry. Nothing is
+/// written to the machine.
+pub(super) fn retarget(journal: &mut Journal, to: &CpuSplit, root: &Root) -> Result<(), Error> {
     let owners = journal.owners.clone();
-    let mut planned: BTreeMap<(String, String), Vec<(Item, String)>> = BTreeMap::new();
+    let mut planned: BTreeMap<(String, String), Vec<(Item, Value)>> = BTreeMap::new();
     for entry in &mut journal.entries {
         let Some(knob) = Knob::named(&entry.knob) else {
             continue;
         };
-        let mut value: Option<String> = None;
+        let mut value: Option<Value> = None;
         let mut stay = Vec::new();
         for name in entry.owners.clone() {
             let owner = owners.iter().find(|owner| owner.name == name);
             let text = owner.and_then(|owner| owner.knobs.get(&entry.knob));
             let Some(text) = text else {
-                // One that left and has something to be restored still.
+                // An owner that left while its restore failed.
                 stay.push(name);
                 continue;
             };
@@ -166,21 +157,21 @@ pub(super) fn retarget(journal: &mut Journal, to: &Division, root: &Root) -> Res
                 root,
                 cores: &cores,
             };
-            let new = match knob.value {
-                Value::Moving { again, .. } => {
-                    Some(again(&machine, &wanted, entry).map_err(|why| refused(knob, why))?)
+            let new = match knob.mapping {
+                Mapping::Moving { retarget, .. } => {
+                    Some(retarget(&machine, &wanted, entry).map_err(|error| refused(knob, error))?)
                 }
                 _ => {
                     let key = (name.clone(), entry.knob.clone());
-                    let wishes = match planned.get(&key) {
-                        Some(wishes) => wishes,
+                    let targets = match planned.get(&key) {
+                        Some(targets) => targets,
                         None => {
                             let change = plan_one(knob, &wanted, &cores, root)?;
-                            let wishes = change.wishes.into_iter().map(|w| (w.item, w.wanted));
-                            planned.entry(key).or_insert(wishes.collect())
+                            let targets = change.targets.into_iter().map(|t| (t.item, t.wanted));
+                            planned.entry(key).or_insert(targets.collect())
                         }
                     };
-                    let found = wishes.iter().find(|(item, _)| *item == entry.item);
+                    let found = targets.iter().find(|(item, _)| *item == entry.item);
                     found.map(|(_, wanted)| wanted.clone())
                 }
             };
@@ -188,37 +179,37 @@ pub(super) fn retarget(journal: &mut Journal, to: &Division, root: &Root) -> Res
                 continue;
             };
             stay.push(name);
-            if let Some(first) = value.as_ref().filter(|v| !entry.item.same(v, &new)) {
+            if let Some(first) = value.as_ref().filter(|v| !v.same(&new)) {
                 return Err(Error::Conflict {
                     knob: entry.knob.clone(),
                     item: entry.item.to_string(),
-                    first: first.clone(),
+                    first: first.to_string(),
                     owners: entry.owners.join(", "),
-                    second: new,
+                    second: new.to_string(),
                 });
             }
             value = Some(new);
         }
         entry.owners = stay;
         if let Some(new) = value {
-            aim(entry, new);
+            set_target(entry, new);
         }
     }
     Ok(())
 }
 
-/// Gives an entry another value to come, and remembers the one that may still be in force.
-fn aim(entry: &mut Entry, new: String) {
+/// Sets an entry's wanted value, and remembers the one that may still be in force.
+fn set_target(entry: &mut Entry, new: Value) {
     if entry.wanted != new {
         let was = std::mem::replace(&mut entry.wanted, new);
         entry.earlier.get_or_insert(was);
     }
 }
 
-fn refused(knob: &Knob, why: Why) -> Error {
-    let (message, hint) = match why {
-        Why::Absent(reason) => (reason, "leave this knob out (`--without`)".into()),
-        Why::Impossible(message, hint) => (message, hint),
+fn refused(knob: &Knob, error: KnobError) -> Error {
+    let (message, hint) = match error {
+        KnobError::Absent(reason) => (reason, "leave this knob out (`--without`)".into()),
+        KnobError::Impossible(message, hint) => (message, hint),
     };
     Error::Impossible {
         message: format!("knob `{}`: {message}", knob.name),

@@ -1,0 +1,83 @@
+use latlab_model::profile::{Cores, Wanted};
+
+use crate::tuning::items::{Item, Value};
+use crate::tuning::journal::Entry;
+use crate::tuning::root::Root;
+
+/// The inputs of a knob.
+#[derive(Debug, Clone, Copy)]
+pub struct Machine<'m> {
+    pub root: &'m Root,
+    pub cores: &'m Cores,
+}
+
+/// Why a knob has no targets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KnobError {
+    /// This machine does not have the knob: the reason.
+    Absent(String),
+    /// The machine cannot have the wanted value: message and hint.
+    Impossible(String, String),
+}
+
+impl From<String> for KnobError {
+    fn from(reason: String) -> KnobError {
+        KnobError::Absent(reason)
+    }
+}
+
+impl From<(String, String)> for KnobError {
+    fn from((message, hint): (String, String)) -> KnobError {
+        KnobError::Impossible(message, hint)
+    }
+}
+
+/// Items, each with its wanted value.
+pub type Targets = Vec<(Item, Value)>;
+
+/// How the wanted value becomes the items' values.
+#[derive(Debug, Clone, Copy)]
+pub enum Mapping {
+    /// All items get the same text.
+    Same(fn(&Machine<'_>, &Wanted) -> Result<String, KnobError>),
+    /// Each item gets its own value; items may be left out or added.
+    Each(fn(&Machine<'_>, &Wanted) -> Result<Targets, KnobError>),
+    /// As `Each`, where the values depend on the items' state before tuning: `retarget` gives an item that is
+    /// already tuned its value in a new CPU split.
+    Moving {
+        each: fn(&Machine<'_>, &Wanted) -> Result<Targets, KnobError>,
+        retarget: fn(&Machine<'_>, &Wanted, &Entry) -> Result<Value, KnobError>,
+    },
+}
+
+#[derive(Debug)]
+pub struct Knob {
+    /// The name in profiles.
+    pub name: &'static str,
+    /// One line for people.
+    pub about: &'static str,
+    /// A paper's section, or a document of the kernel.
+    pub evidence: &'static str,
+    /// Costs, and what may go wrong.
+    pub risk: &'static str,
+    /// The items on this machine, or why it has none.
+    pub items: fn(&Machine<'_>) -> Result<Vec<Item>, String>,
+    pub mapping: Mapping,
+    /// The items come and go (threads), so they are scanned again after the writes.
+    pub moves: bool,
+}
+
+impl Knob {
+    /// # Errors
+    /// The machine does not have the knob, or cannot have the value.
+    pub fn targets(&self, machine: &Machine<'_>, wanted: &Wanted) -> Result<Targets, KnobError> {
+        match self.mapping {
+            Mapping::Each(each) | Mapping::Moving { each, .. } => each(machine, wanted),
+            Mapping::Same(text) => {
+                let value = Value::Text(text(machine, wanted)?);
+                let items = (self.items)(machine)?;
+                Ok(items.into_iter().map(|i| (i, value.clone())).collect())
+            }
+        }
+    }
+}
