@@ -27,7 +27,7 @@ use latlab_wire::channel::Exec;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -143,7 +143,7 @@ fn boot(rounds: u32) -> Result<()> {
 fn guest(config: &VmConfig<'_>) -> Result<f64> {
     let start = Instant::now();
     let vm = Vm::start(config, None)?;
-    let opened = vm.channel(PATIENCE);
+    let opened = vm.channel(TIMEOUT);
     let seconds = start.elapsed().as_secs_f64();
     vm.stop(Duration::from_secs(10))?;
     opened?;
@@ -243,14 +243,14 @@ fn drift(seconds: u32) -> Result<()> {
 }
 
 fn exchanges(vm: &Vm, dir: &Path, seconds: u32) -> Result<Vec<ClockOffset>> {
-    let channel = vm.channel(PATIENCE)?;
+    let channel = vm.channel(TIMEOUT)?;
     let say = |argv: &[&str]| -> Result<String> {
         let argv = argv.iter().map(|word| (*word).to_owned()).collect();
         let exec = Exec {
             argv,
             ..Exec::default()
         };
-        let finished = channel.run(exec, b"", PATIENCE)?;
+        let finished = channel.run(exec, b"", TIMEOUT)?;
         Ok(String::from_utf8_lossy(&finished.stdout).trim().to_owned())
     };
     let source = "/sys/devices/system/clocksource/clocksource0/current_clocksource";

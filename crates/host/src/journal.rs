@@ -48,31 +48,23 @@ pub enum Error {
         waited.as_secs()
     )]
     Held {
-        /// Which lab.
         lab: String,
-        /// Who.
         holder: Option<u32>,
-        /// How long was waited.
         waited: Duration,
     },
-    /// A file operation failed.
     #[error("cannot {action} {}", path.display())]
     Io {
         /// `write`, `read`, …
         action: &'static str,
-        /// Which file.
         path: PathBuf,
-        /// Why.
         source: io::Error,
     },
     /// The file is not a journal.
     #[error("{} is damaged at line {line}", path.display())]
     Damaged {
-        /// Which file.
         path: PathBuf,
         /// Line, from 1.
         line: usize,
-        /// Why.
         source: serde_json::Error,
     },
 }
@@ -82,7 +74,6 @@ pub enum Error {
 pub struct Header {
     /// Always [`Header::FORMAT`].
     pub format: String,
-    /// Name of the lab.
     pub lab: String,
     /// Identifier of this deployment: the owner's label.
     pub id: String,
@@ -101,7 +92,7 @@ impl Header {
 pub enum Undo {
     /// End every process whose environment carries the label.
     Processes,
-    /// End what is left in these control groups and remove them.
+    /// End what is left in these cgroups and remove them.
     Cgroup {
         /// One directory a hierarchy.
         dirs: Vec<PathBuf>,
@@ -112,20 +103,11 @@ pub enum Undo {
         owner: String,
     },
     /// Delete an interface of the root namespace if its alias is ours.
-    Interface {
-        /// Its name.
-        name: String,
-    },
+    Interface { name: String },
     /// Unmount everything below a directory of ours.
-    Mounts {
-        /// The directory.
-        below: PathBuf,
-    },
+    Mounts { below: PathBuf },
     /// Remove a directory of ours with all it holds; refused while something is mounted below it.
-    Directory {
-        /// The directory.
-        path: PathBuf,
-    },
+    Directory { path: PathBuf },
 }
 
 /// The right to change a lab: a lock on its directory.
@@ -157,7 +139,7 @@ impl Claim {
     }
 
     /// Claims a lab that is there, alone or beside others who do not make or unmake it either;
-    /// `None` when there is none. Waits at most `patience` for those in the way.
+    /// `None` when there is none. Waits at most `timeout` for those in the way.
     ///
     /// # Errors
     /// [`Error::Held`] when they remain.
@@ -165,14 +147,14 @@ impl Claim {
         dirs: &Dirs,
         lab: &str,
         alone: bool,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Option<Claim>, Error> {
         let path = directory(dirs, lab)?;
         let operation = match alone {
             true => FlockOperation::NonBlockingLockExclusive,
             false => FlockOperation::NonBlockingLockShared,
         };
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         loop {
             match lock(&path, operation)? {
                 Locked::Ours(directory) => {
@@ -189,7 +171,7 @@ impl Claim {
                     return Err(Error::Held {
                         lab: lab.to_string(),
                         holder: holder(&path),
-                        waited: patience,
+                        waited: timeout,
                     });
                 }
             }

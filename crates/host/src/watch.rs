@@ -1,8 +1,8 @@
-//! What ran on processors that are to be quiet: programs, kernel threads and interrupts, by name.
+//! What ran on CPUs that are to be quiet: programs, kernel threads and interrupts, by name.
 //!
-//! A watcher looks every now and then from another processor, and compares: a task whose last processor
+//! A watcher looks every now and then from another CPU, and compares: a task whose last CPU
 //! is a quiet one and whose run time grew ran there, an interrupt whose count there grew came there.
-//! It costs the quiet processors nothing. What visits for less than a look's interval and leaves again
+//! It costs the quiet CPUs nothing. What visits for less than a look's interval and leaves again
 //! may be missed; the recorder of the kernel's own events sees those.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,24 +18,21 @@ const KERNEL_THREAD: u64 = 0x0020_0000;
 /// Unit of times in `/proc/PID/stat`.
 const TICK_NS: u64 = 10_000_000;
 
-/// Processors, and a part of the path of the control groups whose tasks belong there.
+/// CPUs, and a part of the path of the cgroups whose tasks belong there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Home {
-    /// The processors.
     pub cpus: CpuList,
     /// A lab's own groups: `/latlab/NAME/`.
     pub group: String,
 }
 
 impl Home {
-    /// A lab's.
     pub fn of_lab(name: &str, cpus: CpuList) -> Home {
         let group = format!("/{TOP}/{name}/");
         Home { cpus, group }
     }
 }
 
-/// Looks at quiet processors.
 #[derive(Debug)]
 pub struct Watcher {
     cpus: BTreeSet<u32>,
@@ -143,7 +140,7 @@ struct Task {
     cpu: u32,
     /// In timer ticks' time.
     ran_ns: u64,
-    /// The scheduler's own count, in nanoseconds: read of those on a quiet processor only, as a machine
+    /// The scheduler's own count, in nanoseconds: read of those on a quiet CPU only, as a machine
     /// has thousands of threads, and where the kernel keeps it.
     exact_ns: Option<u64>,
 }
@@ -201,8 +198,8 @@ fn threads() -> Vec<u32> {
     threads.flatten().collect()
 }
 
-/// Interrupts of devices: number, processor, count, name. Those with a word for a number (timer,
-/// rescheduling, function call) are the processor's own business.
+/// Interrupts of devices: number, CPU, count, name. Those with a word for a number (timer,
+/// rescheduling, function call) are the CPU's own business.
 fn interrupts(text: &str) -> Vec<(u32, u32, u64, String)> {
     let mut lines = text.lines();
     let header = lines.next().unwrap_or_default();

@@ -1,7 +1,7 @@
 //! Containers on this machine, with crun and with runc.
 //!
 //! Needs root. Each test runs in mount, process and network namespaces of its own, with everything
-//! of the node in a directory that is removed; of the machine it touches only control groups named
+//! of the node in a directory that is removed; of the machine it touches only cgroups named
 //! `latlab/test-<pid>/`, which it removes too. Traffic there is none.
 
 mod namespaces;
@@ -30,7 +30,7 @@ use rustix::mount::{MountFlags, UnmountFlags};
 const RUNTIMES: [Runtime; 2] = [Runtime::Crun, Runtime::Runc];
 
 /// More than anything here takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A node with its surroundings; everything is gone when it is dropped.
 struct Node {
@@ -299,11 +299,11 @@ fn signals_and_the_end_reach_everybody() {
                 .read_exact(&mut ready[..2])
                 .unwrap();
             let waiter = std::thread::spawn(move || polite.wait().unwrap());
-            container::stop(c.process, &node.cgroup, PATIENCE).unwrap();
+            container::stop(c.process, &node.cgroup, TIMEOUT).unwrap();
             assert_eq!(waiter.join().unwrap(), Exit::Code(0));
             assert_eq!(fs::read_to_string(told.join("bye")).unwrap(), "bye\n");
             assert!(node.cgroup.pids().unwrap().is_empty());
-            container::stop(c.process, &node.cgroup, PATIENCE).unwrap();
+            container::stop(c.process, &node.cgroup, TIMEOUT).unwrap();
             let error = c.start(&Command::new(["true"])).unwrap_err();
             assert!(matches!(error, container::Error::Ended), "{error}");
             container::delete(&node.config.dir, &node.cgroup).unwrap();
@@ -331,7 +331,7 @@ fn who_ignores_the_end_is_killed() {
             assert_eq!(session.wait().unwrap(), Exit::Signal(libc::SIGKILL));
             assert!(node.cgroup.pids().unwrap().is_empty());
             let init = Process::open(c.process).unwrap();
-            assert!(init.is_none_or(|p| p.wait(PATIENCE).unwrap()));
+            assert!(init.is_none_or(|p| p.wait(TIMEOUT).unwrap()));
         }
     });
 }
@@ -454,7 +454,7 @@ fn what_a_killed_start_leaves_can_be_deleted() {
 
 /// Waits until this process, the first of its process namespace, and its helpers are alone.
 fn wait_alone() {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         // Orphans come to the first process of a namespace, which is us.
         while let Ok(Some(_)) = rustix::process::wait(rustix::process::WaitOptions::NOHANG) {}
@@ -651,7 +651,7 @@ fn a_chroot_is_enough_of_a_machine() {
                 assert_eq!(shell(&c, "cat /only-here"), "in the chroot");
                 shell(&c, "echo x >/written");
                 assert!(!Path::new("/written").exists());
-                container::stop(c.process, &node.cgroup, PATIENCE).unwrap();
+                container::stop(c.process, &node.cgroup, TIMEOUT).unwrap();
             }
             return;
         }
@@ -703,7 +703,7 @@ fn without_control_groups_containers_run_without_limits() {
         assert!(
             error
                 .to_string()
-                .contains("no control group file system is mounted"),
+                .contains("no cgroup file system is mounted"),
             "{error}"
         );
         for runtime in RUNTIMES {
@@ -712,7 +712,7 @@ fn without_control_groups_containers_run_without_limits() {
             let c = node.start();
             assert_eq!(shell(&c, "echo $((6*7)); ls /sys/fs/cgroup"), "42");
             assert!(c.cgroup.cpu_usage().is_err());
-            container::stop(c.process, &node.cgroup, PATIENCE).unwrap();
+            container::stop(c.process, &node.cgroup, TIMEOUT).unwrap();
         }
     });
 }

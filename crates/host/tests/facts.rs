@@ -123,7 +123,7 @@ fn what_is_missing_says_what_it_costs() {
     assert_eq!(tried, options.prove.len(), "each wish has an answer");
 }
 
-/// What a proof of this process could leave: interfaces, mounts, control groups.
+/// What a proof of this process could leave: interfaces, mounts, cgroups.
 fn traces() -> Vec<String> {
     let lines = |path: &str| {
         let text = std::fs::read_to_string(path).unwrap_or_default();

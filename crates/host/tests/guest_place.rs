@@ -1,4 +1,4 @@
-//! What a guest is given of the host, looked at from both sides: its processors' topology, its memory,
+//! What a guest is given of the host, looked at from both sides: its CPUs' topology, its memory,
 //! who spins when it has nothing to do. Only with `LATLAB_TEST_GUEST=1`.
 
 mod guests;

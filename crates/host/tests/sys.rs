@@ -13,7 +13,7 @@ use latlab_host::sys::spawn::Spawn;
 use latlab_host::sys::tap::{self, TapOptions};
 use latlab_host::sys::{Error, mount};
 use latlab_netlink::Handle;
-use sandbox::PATIENCE;
+use sandbox::TIMEOUT;
 
 fn new(directory: &Path, name: &str) -> NewNetNs {
     NewNetNs {
@@ -190,7 +190,7 @@ fn a_child_starts_in_its_namespace_without_our_descriptors() {
         let child = Spawn::new("sh", "test-child")
             .args(["-c", script])
             .netns(netns.as_fd());
-        let output = child.run(b"", PATIENCE).unwrap();
+        let output = child.run(b"", TIMEOUT).unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         let mut lines = text.lines();
         assert_eq!(
@@ -213,8 +213,8 @@ fn children_of_a_killed_process_are_found_by_their_label_alone() {
             .netns(netns.as_fd())
             .session();
         let parent = spawn.start().unwrap();
-        assert!(parent.wait(PATIENCE).unwrap());
-        let deadline = Instant::now() + PATIENCE;
+        assert!(parent.wait(TIMEOUT).unwrap());
+        let deadline = Instant::now() + TIMEOUT;
         let found = loop {
             let found = process::labelled(&label).unwrap();
             if found.len() == 3 || Instant::now() > deadline {

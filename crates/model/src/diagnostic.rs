@@ -31,9 +31,7 @@ impl Mark {
 /// A value and where it stands.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spanned<T> {
-    /// The value.
     pub value: T,
-    /// Its place.
     pub at: Mark,
 }
 
@@ -51,14 +49,11 @@ impl<T> std::ops::Deref for Spanned<T> {
     }
 }
 
-/// One mistake.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Diagnostic {
-    /// Where.
     pub at: Mark,
     /// What is wrong, naming the object.
     pub message: String,
-    /// What to do.
     pub hint: String,
 }
 

@@ -148,7 +148,6 @@ impl CpuList {
         self.0.iter().flat_map(|&(first, last)| first..=last)
     }
 
-    /// How many.
     pub fn len(&self) -> usize {
         self.0
             .iter()

@@ -35,7 +35,6 @@ impl Random {
 /// threads of all cores, then the second ones.
 struct Made {
     facts: Facts,
-    /// Threads of each core.
     cores: Vec<Vec<u32>>,
     /// Memory node of each core.
     node: Vec<usize>,
@@ -369,7 +368,6 @@ fn locality(machine: &Made, written: &Written, blueprint: &Blueprint, context: &
     false
 }
 
-/// Tries every choice.
 fn all_local(needs: &[(usize, u64)], cores: &mut [usize], bytes: &mut [u64]) -> bool {
     let Some(((count, memory), rest)) = needs.split_first() else {
         return true;

@@ -1,4 +1,4 @@
-//! Which control group hierarchies this machine offers, read from two texts of the kernel.
+//! Which cgroup hierarchies this machine offers, read from two texts of the kernel.
 //!
 //! `/proc/self/mountinfo` says what is mounted where; a few files of the unified tree say what may
 //! be used there. There is nothing to configure: the same binary runs on version 2 (everything in
@@ -9,10 +9,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::Controller;
+use super::limits::Controller;
 use crate::sys::mount::unescape;
 
-/// Where the controllers are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Version {
@@ -24,7 +23,7 @@ pub enum Version {
     V2,
 }
 
-/// What a mount of a control group file system says about itself.
+/// What a mount of a cgroup file system says about itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Mount {
     point: PathBuf,
@@ -139,7 +138,7 @@ fn explain_missing(mounts: &[Mount], found: &mut Found) {
         }
         found.missing.entry(controller).or_insert_with(|| {
             if mounts.is_empty() {
-                "no control group file system is mounted".to_owned()
+                "no cgroup file system is mounted".to_owned()
             } else {
                 format!(
                     "no mounted hierarchy carries the `{}` controller",
@@ -270,7 +269,7 @@ mod tests {
         for controller in Controller::LIMITING {
             assert_eq!(
                 found.missing[&controller],
-                "no control group file system is mounted"
+                "no cgroup file system is mounted"
             );
         }
     }

@@ -1,4 +1,4 @@
-//! One node's control group: who is in it, what they used, how they are stopped.
+//! One node's cgroup: who is in it, what they used, how they are stopped.
 
 use std::fs;
 use std::io;
@@ -11,7 +11,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
-use super::{Entry, Error, PARTITION, TOP, is_component, is_unified, write};
+use super::error::Error;
+use super::files::{PARTITION, TOP, is_component, is_unified, write};
+use crate::sys::cgroup_entry::CgroupEntry;
 
 /// How long processes that were sent SIGKILL may take to leave. They leave at once unless they
 /// sit in an uninterruptible wait.
@@ -24,7 +26,7 @@ const RELEASE: Duration = Duration::from_secs(2);
 /// Between two looks where the kernel offers nothing to wait on.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
-/// Processor time used by a group since it was made, in nanoseconds.
+/// CPU time used by a group since it was made, in nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuUsage {
     /// In user space.
@@ -78,18 +80,22 @@ impl NodeCgroup {
     }
 
     /// Opens the way in for a process about to be started.
-    pub fn entry(&self) -> Result<Entry, Error> {
-        Entry::open(&self.dirs)
+    pub fn entry(&self) -> Result<CgroupEntry, Error> {
+        let mut entry = CgroupEntry::default();
+        for dir in &self.dirs {
+            entry.add(dir, is_unified(dir))?;
+        }
+        Ok(entry)
     }
 
-    /// Moves a running process, with all its threads. Slow; see [`Entry`] for the fast way.
+    /// Moves a running process, with all its threads. Slow; see [`CgroupEntry`] for the fast way.
     pub fn enter(&self, pid: u32) -> Result<(), Error> {
         self.dirs
             .iter()
             .try_for_each(|dir| write(&dir.join("cgroup.procs"), &pid.to_string()))
     }
 
-    /// Processor time used so far.
+    /// CPU time used so far.
     pub fn cpu_usage(&self) -> Result<CpuUsage, Error> {
         for dir in &self.dirs {
             if is_unified(dir) {
@@ -106,7 +112,7 @@ impl NodeCgroup {
             }
         }
         Err(Error::Unavailable {
-            what: "processor time",
+            what: "CPU time",
             reason: "the node has no group that counts it".to_owned(),
         })
     }
@@ -262,9 +268,9 @@ fn populated(dir: &Path, started: Instant) -> Error {
     }
 }
 
-/// Leaves a shared level below the partition with the processors of those who are still below it, as
+/// Leaves a shared level below the partition with the CPUs of those who are still below it, as
 /// [`Cgroups::create`](super::Cgroups::create) gave them. Best effort: a partition that cannot lose a
-/// processor for it says so itself.
+/// CPU for it says so itself.
 fn give_back_processors(shared: &Path) {
     const FILE: &str = "cpuset.cpus";
     let is_partition = |dir: &Path| dir.file_name().is_some_and(|name| name == PARTITION);
@@ -341,7 +347,7 @@ fn remove_tree(dir: &Path) -> Result<(), Error> {
                     }
                     sleep(LOOK_AGAIN);
                 }
-                Err(e) => return Err(Error::io("remove control group", &group)(e)),
+                Err(e) => return Err(Error::io("remove cgroup", &group)(e)),
             }
         }
     }

@@ -11,11 +11,8 @@ use super::texts::{self, ModuleState};
 /// What a capability belongs to, for tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Group {
-    /// Nodes of kind vm.
     Machines,
-    /// Native and container nodes.
     Containers,
-    /// Limits on nodes.
     Limits,
     /// Links and what can be done to them.
     Links,
@@ -36,12 +33,11 @@ impl Group {
         Group::Hardware,
     ];
 
-    /// Heading.
     pub const fn title(self) -> &'static str {
         match self {
             Group::Machines => "Virtual machines",
             Group::Containers => "Namespaces and containers",
-            Group::Limits => "Limits (control groups)",
+            Group::Limits => "Limits (cgroups)",
             Group::Links => "Links",
             Group::Tracing => "Tracing and fast paths",
             Group::Hardware => "Quiet and hardware",
@@ -58,13 +54,11 @@ enum Supply {
     Option(&'static str),
     /// The same, of newer kernels: the first version, the option, and who has it.
     Newer(&'static str, &'static str, &'static str),
-    /// A controller of control groups.
+    /// A controller of cgroups.
     Controller(&'static str),
-    /// The processor, through KVM.
     Kvm,
     /// Masquerading: a tool and a module.
     Masquerade,
-    /// The processor's counters.
     Counters,
     /// A command that always does it.
     Command(&'static str),
@@ -76,12 +70,10 @@ enum Supply {
     Nothing,
 }
 
-/// A capability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
     /// Its name in [`Facts::capabilities`].
     pub name: &'static str,
-    /// What it belongs to.
     pub group: Group,
     /// What the user loses without it.
     pub costs: &'static str,
@@ -140,7 +132,7 @@ pub const ENTRIES: &[Entry] = {
         entry(Tracing, Facts::PERF_COUNTERS, Counters, "no cycles, instructions and cache misses beside the results"),
         entry(Tracing, Facts::AF_XDP, Config("CONFIG_XDP_SOCKETS"), "no generator above about 1 million packets a second on one core"),
         entry(Tracing, Facts::IO_URING, Command("sysctl -w kernel.io_uring_disabled=0"), "no disk measurements through io_uring"),
-        entry(Hardware, Facts::IRQ_AFFINITY, Nothing, "interrupts cannot be moved away from the processors that measure"),
+        entry(Hardware, Facts::IRQ_AFFINITY, Nothing, "interrupts cannot be moved away from the CPUs that measure"),
         entry(Hardware, Facts::ISOLATED_CPUS, Isolation, "the scheduler's tick and kernel threads reach into the tail"),
         entry(Hardware, Facts::REALTIME, Realtime, "longer tails under load; guests can have it all the same (`kernel: rt`)"),
         entry(Hardware, Facts::HUGE_PAGES, Command("sysctl -w vm.nr_hugepages=256"), "guests' memory in small pages: more TLB misses; no DPDK"),
@@ -149,7 +141,6 @@ pub const ENTRIES: &[Entry] = {
     ]
 };
 
-/// What remedies depend on.
 #[derive(Debug, Default)]
 pub(super) struct Circumstances {
     /// `uname -r`.
@@ -166,9 +157,7 @@ pub(super) struct Circumstances {
     pub kvm_device: bool,
     /// `nft` is there.
     pub nft: bool,
-    /// Processors online.
     pub processors: u32,
-    /// Layout of control groups.
     pub cgroup: String,
 }
 
@@ -257,7 +246,7 @@ impl Circumstances {
         }
     }
 
-    /// Leaves processor 0 to the host, and half of the others on a large machine.
+    /// Leaves CPU 0 to the host, and half of the others on a large machine.
     fn isolation(&self) -> Option<String> {
         let first = match self.processors {
             0 | 1 => return None,

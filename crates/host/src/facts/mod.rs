@@ -40,34 +40,22 @@ use tools::Ask;
 pub enum Error {
     /// The file cannot be read.
     #[error("cannot read facts from {}: {source}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The system's reason.
-        source: io::Error,
-    },
+    Read { path: PathBuf, source: io::Error },
     /// The file is not a description of a machine.
     #[error("{} does not describe a machine: {source}", path.display())]
     Parse {
-        /// The file.
         path: PathBuf,
         /// What is wrong with it, with line and column.
         source: serde_json::Error,
     },
     /// The file was written by another version of latlab.
     #[error("{} has format `{format}`, not `{}`", path.display(), Facts::FORMAT)]
-    Format {
-        /// The file.
-        path: PathBuf,
-        /// What it says.
-        format: String,
-    },
+    Format { path: PathBuf, format: String },
     /// The file cannot be written.
     #[error(transparent)]
     Write(#[from] crate::sys::Error),
 }
 
-/// What to find out.
 #[derive(Debug, Clone)]
 pub struct ReadOptions {
     /// The capabilities to prove, by the constants of [`Facts`]. Nothing is said of the others.
@@ -75,16 +63,14 @@ pub struct ReadOptions {
     /// Fill in [`Facts::machine`] and the tools' versions, which planning does not need; and fetch
     /// a kernel if KVM is to be proven and there is none (see [`fetches_kernel`]).
     pub detail: bool,
-    /// Fill in at least what placing a lab's nodes depends on: processors, memory nodes, interfaces.
+    /// Fill in at least what placing a lab's nodes depends on: CPUs, memory nodes, interfaces.
     pub placement: bool,
     /// Prove again what was proven before and kept.
     pub refresh: bool,
-    /// Where verdicts are kept.
     pub dirs: Dirs,
 }
 
 impl ReadOptions {
-    /// Everything.
     pub fn everything() -> ReadOptions {
         ReadOptions {
             prove: catalogue::ENTRIES.iter().map(|e| e.name.into()).collect(),
@@ -107,12 +93,11 @@ impl ReadOptions {
     }
 }
 
-/// The processors that the kernel runs on now, whoever may use them.
+/// The CPUs that the kernel runs on now, whoever may use them.
 pub fn online_cpus() -> CpuList {
     machine::online(&Source::here())
 }
 
-/// Reads this machine.
 pub fn read(options: &ReadOptions) -> Facts {
     let source = Source::here();
     // Whoever asks for nothing must still keep off what others were given.
@@ -151,7 +136,7 @@ pub fn read(options: &ReadOptions) -> Facts {
     })
 }
 
-/// The processors in the partition of quiet ones that no lab was given: a person's tuning made them so.
+/// The CPUs in the partition of quiet ones that no lab was given: a person's tuning made them so.
 fn quiet_cpus(taken: &[u32]) -> CpuList {
     let partition = crate::tuning::partition_cpus(&crate::tuning::Root::default());
     CpuList::new(

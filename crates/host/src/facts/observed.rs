@@ -55,7 +55,7 @@ fn isolated(source: &Source) -> Outcome {
         Some(nohz) => format!("isolated {isolated}, without tick {nohz}"),
         None => format!("isolated {isolated}, all with a tick"),
     });
-    seen(words, "no processors were isolated at boot")
+    seen(words, "no CPUs were isolated at boot")
 }
 
 /// An interrupt whose affinity file opens for writing can be moved. (Those that the kernel places

@@ -1,4 +1,4 @@
-//! What disturbs the processors, read: interrupts, power saving, the kernel's own work, how it was
+//! What disturbs the CPUs, read: interrupts, power saving, the kernel's own work, how it was
 //! built. See [`latlab_model::facts::Quiet`].
 
 use std::collections::BTreeMap;
@@ -45,7 +45,7 @@ const OPTIONS: &[&str] = &[
 ];
 
 /// Longest configuration read; a distribution's is below 300 KB.
-const MOST_CONFIGURATION_BYTES: u64 = 4 << 20;
+const MAX_CONFIGURATION_BYTES: u64 = 4 << 20;
 
 /// The options in [`OPTIONS`] that the running kernel was built with.
 pub(super) fn configuration(source: &Source, release: &str) -> BTreeMap<String, String> {
@@ -54,7 +54,7 @@ pub(super) fn configuration(source: &Source, release: &str) -> BTreeMap<String, 
         let unpacked = flate2::read::GzDecoder::new(file);
         // A broken one says less.
         let _ = unpacked
-            .take(MOST_CONFIGURATION_BYTES)
+            .take(MAX_CONFIGURATION_BYTES)
             .read_to_string(&mut text);
     }
     let files = [
@@ -79,7 +79,6 @@ fn options(text: &str) -> BTreeMap<String, String> {
     pairs.collect()
 }
 
-/// Interrupts, by number.
 pub(super) fn interrupts(source: &Source) -> Vec<Interrupt> {
     let numbers = source.numbered("proc/irq", "");
     let read = |(number, at): (&u32, &String)| {
@@ -109,7 +108,6 @@ pub(super) fn interrupts(source: &Source) -> Vec<Interrupt> {
     numbers.iter().map(read).collect()
 }
 
-/// Power saving.
 pub(super) fn power(source: &Source, online: &CpuList) -> Power {
     let mut governors: BTreeMap<String, Vec<u32>> = BTreeMap::new();
     for cpu in online.iter() {
@@ -170,7 +168,7 @@ pub(super) fn quiet(source: &Source, command_line: &str) -> Quiet {
     }
 }
 
-/// RCU tells nobody which processors it serves elsewhere, so the command line says it.
+/// RCU tells nobody which CPUs it serves elsewhere, so the command line says it.
 fn rcu_nocbs(command_line: &str) -> Option<CpuList> {
     let mut words = command_line.split_whitespace();
     texts::cpu_list(words.find_map(|word| word.strip_prefix("rcu_nocbs="))?)
@@ -183,7 +181,6 @@ fn runs(source: &Source, name: &str) -> Option<bool> {
     (!processes.is_empty()).then(|| processes.values().any(is_it))
 }
 
-/// Where the controllers are.
 pub(super) fn cgroup(source: &Source) -> CgroupTree {
     let mut tree = CgroupTree::default();
     for line in source.text("proc/self/mountinfo").lines() {
@@ -242,7 +239,7 @@ mod tests {
         assert_eq!(rcu_nocbs("rcu_nocbs=x"), None);
     }
 
-    /// This machine has interrupts and control groups, whatever it is.
+    /// This machine has interrupts and cgroups, whatever it is.
     #[test]
     fn this_machine_is_read() {
         let source = Source::here();

@@ -19,7 +19,6 @@ use super::{prove, texts};
 /// A program that latlab drives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tool {
-    /// Its name.
     pub name: &'static str,
     /// Debian's package.
     pub package: &'static str,
@@ -59,7 +58,6 @@ const QEMU: Tool = if cfg!(target_arch = "aarch64") {
     tool("qemu-system-x86_64", "qemu-system-x86", "no vm nodes")
 };
 
-/// All of them.
 pub const TOOLS: &[Tool] = &[
     tool("crun", "crun", "no container nodes (unless runc is there)"),
     optional(tool("runc", "runc", "no `runtime: runc`")),
@@ -102,7 +100,7 @@ pub const TOOLS: &[Tool] = &[
 ];
 
 /// How long a program may take to tell its version.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Where administrators' programs are; an ordinary user's `PATH` leaves them out.
 const SYSTEM: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
@@ -156,7 +154,6 @@ pub(super) enum Ask {
     Nobody,
     /// Those whose version is not known.
     Unknown,
-    /// All.
     Everybody,
 }
 
@@ -221,7 +218,7 @@ impl Version {
         let metadata = fs::metadata(path).ok()?;
         // A program that is there but does not speak is there; one that took too long may speak
         // the next time, so that is not kept.
-        let said = match prove::output(OsStr::new(path), &[argument], "", PATIENCE) {
+        let said = match prove::output(OsStr::new(path), &[argument], "", TIMEOUT) {
             Err(error) if error.kind() == io::ErrorKind::TimedOut => return None,
             said => said.unwrap_or_default(),
         };

@@ -9,7 +9,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::rc::Rc;
 
-use super::Error;
+use super::error::Error;
 
 /// More members than any image has.
 const MAX_ENTRIES: u64 = 1_000_000;

@@ -20,8 +20,10 @@ use rustix::fs::{FlockOperation, Mode, OFlags};
 use super::archive::Archive;
 use super::budget::Budget;
 use super::codec::{Hashing, decompress};
-use super::manifest::{self, Found, ImageConfig, LayerRef};
-use super::{Error, layer};
+use super::config::ImageConfig;
+use super::error::Error;
+use super::layer;
+use super::manifest::{self, Found, LayerRef};
 
 /// Begins the name of a directory in which an image is unpacked.
 const UNPACKING: &str = ".unpack-";

@@ -15,7 +15,9 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::{Error, ImageConfig, RootView};
+use super::config::ImageConfig;
+use super::error::Error;
+use super::view::RootView;
 use crate::sys::mount::unescape;
 
 /// Below these nothing is taken over: made anew for each container, or not part of the system.

@@ -170,7 +170,6 @@ pub(super) fn extract(
     Ok(())
 }
 
-/// Writes one member.
 fn add<R: Read>(
     root: BorrowedFd<'_>,
     path: &Path,

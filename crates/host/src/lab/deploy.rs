@@ -33,14 +33,13 @@ use crate::sys::process::ProcessId;
 use crate::tuning;
 
 /// How long another latlab may hold the lock of deployments, which is held for a file or two.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How to deploy.
 #[derive(Default)]
 pub struct Options<'a> {
     /// After a failure leave what is up.
     pub keep: bool,
-    /// Nodes started at once; one a processor otherwise.
+    /// Nodes started at once; one a CPU otherwise.
     pub workers: Option<usize>,
     /// The lab's file, for `inspect`; images and binds are relative to its directory.
     pub file: Option<PathBuf>,
@@ -50,12 +49,10 @@ pub struct Options<'a> {
     pub progress: Option<&'a (dyn Fn(&Step<'_>) + Sync)>,
 }
 
-/// What is being done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step<'a> {
     /// The machine's knobs are turned by this profile.
     Tuning(&'a str),
-    /// Namespaces and links.
     Network,
     /// A node is ready: its name, how many are.
     Ready(&'a str, usize),
@@ -87,13 +84,13 @@ impl fmt::Display for Step<'_> {
     }
 }
 
-/// Names and processors are given away one at a time.
+/// Names and CPUs are given away one at a time.
 fn lock(dirs: &Dirs) -> Result<Lock, Error> {
     let path = dirs.lock();
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent).map_err(io("create", parent))?;
     }
-    Lock::take(&path, PATIENCE)?.ok_or(Error::Busy(PATIENCE))
+    Lock::take(&path, TIMEOUT)?.ok_or(Error::Busy(TIMEOUT))
 }
 
 /// A directory that only root enters, also one that was made before.
@@ -152,7 +149,7 @@ impl Lab {
         }
     }
 
-    /// Takes the lab's name and processors, and writes down how to unmake it.
+    /// Takes the lab's name and CPUs, and writes down how to unmake it.
     fn claim(
         dirs: &Dirs,
         plan: &Plan,
@@ -189,7 +186,7 @@ impl Lab {
             channels: Mutex::default(),
             claim: None,
         };
-        // The state says whose processors are taken, so it is there before anybody else may look.
+        // The state says whose CPUs are taken, so it is there before anybody else may look.
         let written = check_free(dirs, plan)
             .and_then(|()| lab.save())
             .and_then(|()| Ok(Journal::write(dirs, &claim, header, undo)?));

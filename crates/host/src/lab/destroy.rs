@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use latlab_netlink::{Handle, delete};
 
-use super::{Error, Lab, PATIENCE, scripts, tune};
+use super::{Error, Lab, TIMEOUT, scripts, tune};
 use crate::cgroup::NodeCgroup;
 use crate::dirs::Dirs;
 use crate::journal::{self, Claim, Journal, Undo};
@@ -34,7 +34,7 @@ pub struct Removed {
 /// # Errors
 /// What could not be removed; running it again tries again.
 pub fn destroy(dirs: &Dirs, name: &str) -> Result<Option<Removed>, Error> {
-    let Some(claim) = Claim::existing(dirs, name, true, PATIENCE)? else {
+    let Some(claim) = Claim::existing(dirs, name, true, TIMEOUT)? else {
         return Ok(None);
     };
     claimed(dirs, name, claim).map(Some)
@@ -71,7 +71,7 @@ impl Lab {
             self.state.id.clone(),
         );
         drop(self);
-        let claim = Claim::existing(&dirs, &name, true, PATIENCE)?;
+        let claim = Claim::existing(&dirs, &name, true, TIMEOUT)?;
         match claim.filter(|_| Journal::id(&dirs, &name) == Some(id)) {
             Some(claim) => claimed(&dirs, &name, claim).map(drop),
             None => Ok(()),

@@ -22,23 +22,19 @@ pub enum Error {
     /// The lab has no such node.
     #[error("lab `{lab}` has no node `{node}`")]
     NoNode {
-        /// Which lab.
         lab: String,
-        /// Which node.
         node: String,
-        /// Those it has.
         nodes: Vec<String>,
     },
     /// The lab exists but was never ready, or the host was booted since.
     #[error("lab `{lab}` is {what}")]
     NotUp {
-        /// Which lab.
         lab: String,
         /// `half-made`, or `gone since the host was booted`.
         what: &'static str,
     },
     /// Another latlab is at work.
-    #[error("another latlab is giving away names and processors (waited {} s)", .0.as_secs())]
+    #[error("another latlab is giving away names and CPUs (waited {} s)", .0.as_secs())]
     Busy(Duration),
     /// Something is where the lab's things should go.
     #[error("{} exists already and is not latlab's", .0.display())]
@@ -55,33 +51,23 @@ pub enum Error {
     /// A deployment failed, and what it had made could not all be removed.
     #[error("{first}; and then: {remains}")]
     Unclean {
-        /// Why it failed.
         first: Box<Error>,
-        /// What remains.
         remains: Box<Error>,
     },
-    /// Exclusive processors were given away since they were planned.
+    /// Exclusive CPUs were given away since they were planned.
     #[error("CPU {cpu} belongs to lab `{owner}` already")]
-    CpuTaken {
-        /// Processor.
-        cpu: u32,
-        /// Its owner.
-        owner: String,
-    },
+    CpuTaken { cpu: u32, owner: String },
     /// The machine's knobs could not be turned as the lab wants.
     #[error("tuning `{profile}`: {reason}")]
     Tuning {
         /// As the lab names it.
         profile: String,
-        /// What went wrong.
         reason: String,
-        /// What to do.
         hint: String,
     },
     /// The agent's binary is not beside latlab's.
     #[error("latlab-agent is not at {}", .0.display())]
     NoAgent(PathBuf),
-    /// A system call failed.
     #[error(transparent)]
     Sys(#[from] sys::Error),
     /// Links could not be made.
@@ -89,48 +75,31 @@ pub enum Error {
     Links(#[from] links::Error),
     /// Limits could not be put in force.
     #[error("node `{node}`: {source}")]
-    Cgroup {
-        /// Whose.
-        node: String,
-        /// Why.
-        source: cgroup::Error,
-    },
+    Cgroup { node: String, source: cgroup::Error },
     /// An image could not be used.
     #[error("node `{node}`: {source}")]
-    Image {
-        /// Whose.
-        node: String,
-        /// Why.
-        source: images::Error,
-    },
+    Image { node: String, source: images::Error },
     /// A node did not come up or cannot be used.
     #[error("node `{node}`: {source}")]
     Node {
-        /// Which.
         node: String,
-        /// Why.
         source: session::Error,
     },
     /// A node that was up cannot be used, or a command not be run in it.
     #[error("node `{node}`: {source}")]
     Start {
-        /// Where.
         node: String,
         /// The node's own directory, with its logs.
         dir: PathBuf,
-        /// Why.
         source: session::Error,
     },
     /// A command of the lab's file failed.
     #[error("node `{node}`: {what} `{command}` failed ({exit}){}", said(.output))]
     Command {
-        /// Where.
         node: String,
         /// `exec`, `setup`.
         what: &'static str,
-        /// The command.
         command: String,
-        /// How it ended.
         exit: Exit,
         /// What it said last.
         output: String,
@@ -138,21 +107,13 @@ pub enum Error {
     /// A file of the lab could not be written or read.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was done.
         action: &'static str,
-        /// To which file.
         path: PathBuf,
-        /// Why not.
         source: io::Error,
     },
     /// Things that could not be removed; the rest was.
     #[error("lab `{lab}` is not wholly removed: {}", .causes.join("; "))]
-    Remains {
-        /// Which lab.
-        lab: String,
-        /// One line each.
-        causes: Vec<String>,
-    },
+    Remains { lab: String, causes: Vec<String> },
 }
 
 fn said(output: &str) -> String {
@@ -174,7 +135,7 @@ impl Error {
             Error::InTheWay(path) => format!("move {} away, or rename the lab", path.display()),
             Error::Tuning { hint, .. } => hint.clone(),
             Error::CpuTaken { owner, .. } => {
-                format!("`latlab destroy {owner}`, or name other processors")
+                format!("`latlab destroy {owner}`, or name other CPUs")
             }
             Error::InterfaceTaken(name) => format!(
                 "call the host node's interface otherwise, or remove `{name}` if nobody needs it"

@@ -22,7 +22,7 @@ use crate::nodes::vm::{self, Vm, pin};
 use crate::sys::process::ProcessId;
 
 /// A guest that does not answer by then is broken: under software emulation a boot takes a few
-/// seconds, and several at once on few processors take that many times as long. Where that is not
+/// seconds, and several at once on few CPUs take that many times as long. Where that is not
 /// enough, [`BOOT_VARIABLE`] allows more.
 const BOOT: Duration = Duration::from_secs(120);
 /// Seconds a guest may take to boot.
@@ -32,19 +32,13 @@ const NETWORK: Duration = Duration::from_secs(30);
 
 /// What a guest is started from.
 pub(super) struct Guest<'a> {
-    /// Its plan.
     pub node: &'a NodePlan,
-    /// Where its threads run.
     pub place: Option<NodePlace>,
-    /// Label of its processes.
     pub lab_id: &'a str,
-    /// Its image.
     pub root: &'a RootView,
     /// Its kernel.
     pub kernel: &'a Kernel,
-    /// Its own directory.
     pub dir: &'a Path,
-    /// The agent's binary.
     pub agent: &'a Path,
     /// Where packed initramfs are kept.
     pub cache: &'a Path,

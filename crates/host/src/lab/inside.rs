@@ -3,7 +3,7 @@
 //! latlab itself and the profile are given to the guest as a directory; once its agent answers, the knobs
 //! are turned and looked at from the inside, with a journal of the guest's own. They go with the guest, so
 //! nothing of them is to be undone here. What the agent starts later runs in the guest's own partition of
-//! quiet processors, if it has one.
+//! quiet CPUs, if it has one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use crate::nodes::vm::qemu::{Access, Share};
 const PROGRAM: &str = "latlab";
 const PROFILE: &str = "profile.yaml";
 /// Under software emulation the program takes seconds to be read and run.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The profile of a guest, and how it gets there.
 pub(super) struct Inside {
@@ -90,7 +90,7 @@ fn run(channel: &Channel, arguments: &[&str]) -> Result<Finished, session::Error
         env: env.into(),
         ..Exec::default()
     };
-    Ok(channel.run(exec, b"", PATIENCE)?)
+    Ok(channel.run(exec, b"", TIMEOUT)?)
 }
 
 /// What latlab said inside, as the reason here.

@@ -97,7 +97,6 @@ impl Lab {
         Ok(())
     }
 
-    /// Its nodes.
     pub fn rows(&self) -> Vec<NodeRow> {
         rows(&self.state)
     }

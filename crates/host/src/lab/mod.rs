@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! plan ─ journal (fsync) ─ namespaces ─ links ─ nodes ─ addresses ─ exec, setup ─ state: ready
-//! journal ─ processes ─ control groups ─ interfaces ─ mounts ─ files ─ journal gone
+//! journal ─ processes ─ cgroups ─ interfaces ─ mounts ─ files ─ journal gone
 //! ```
 //!
 //! Deploying and removing are separate processes as a rule, so nothing is remembered but on disk:
@@ -62,7 +62,7 @@ const AGENT_IN_GUEST: &str = "latlab-agent";
 const NEVER_CAME_UP: &str = "it did not come up when the lab was deployed";
 
 /// How long a lab may be in the hands of another latlab before one gives up.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A lab that is up.
 pub struct Lab {
@@ -209,7 +209,7 @@ impl Lab {
         if self.claim.is_some() {
             return Ok(None);
         }
-        let claim = Claim::existing(&self.dirs, &self.state.lab, false, PATIENCE)?;
+        let claim = Claim::existing(&self.dirs, &self.state.lab, false, TIMEOUT)?;
         let same = Journal::id(&self.dirs, &self.state.lab).as_ref() == Some(&self.state.id);
         match claim.filter(|_| same) {
             Some(claim) => Ok(Some(claim)),
@@ -242,14 +242,14 @@ impl Lab {
             .map_err(|e| failed(e.into()))
     }
 
-    /// Processor time that a node has used, in nanoseconds; `None` where nothing counts it.
+    /// CPU time that a node has used, in nanoseconds; `None` where nothing counts it.
     pub fn node_cpu_ns(&self, node: &str) -> Option<u64> {
         let (_, plan) = self.node(node).ok()?;
         let usage: CpuUsage = self.cgroup(plan).ok()?.cpu_usage().ok()?;
         Some(usage.total_ns)
     }
 
-    /// Processor time that all its nodes have used; `None` where nothing counts it.
+    /// CPU time that all its nodes have used; `None` where nothing counts it.
     pub fn cpu_ns(&self) -> Option<u64> {
         let nodes = self
             .state
@@ -322,7 +322,7 @@ impl Lab {
             };
             fs::create_dir_all(&made).map_err(io(made.clone()))?;
             // Two first commands at once: the second finds it whole.
-            let _one_at_a_time = Lock::take(&made.join(".lock"), PATIENCE)?;
+            let _one_at_a_time = Lock::take(&made.join(".lock"), TIMEOUT)?;
             if !whole.exists() {
                 group.remove().map_err(failed)?;
                 let limits = limits(&self.state.plan, node);
@@ -335,14 +335,14 @@ impl Lab {
     }
 }
 
-/// The limits of a node as the control groups know them. A VM's processors and memory are its
-/// guest's; its control group confines QEMU to processors and otherwise only counts.
+/// The limits of a node as the cgroups know them. A VM's CPUs and memory are its
+/// guest's; its cgroup confines QEMU to CPUs and otherwise only counts.
 fn limits(plan: &Plan, node: &NodePlan) -> Limits {
     let enforced = matches!(node.kind, NodeKind::Native | NodeKind::Container);
     let container = (node.kind == NodeKind::Container).then_some(&node.security);
     let partition = tune::in_partition(plan, node);
     let cpuset = node.cpuset.as_ref().map(|set| match partition {
-        // A group in the partition has processors of the partition only.
+        // A group in the partition has CPUs of the partition only.
         true => tune::quiet(plan, set),
         false => set.clone(),
     });
@@ -380,7 +380,6 @@ fn read_state(dirs: &Dirs, name: &str) -> Result<Option<LabState>, Error> {
     Ok(serde_json::from_str(&text).ok())
 }
 
-/// The machine's control groups.
 fn groups() -> Result<Cgroups, Error> {
     Cgroups::discover().map_err(|source| Error::Cgroup {
         node: "all".into(),

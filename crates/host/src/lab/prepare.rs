@@ -16,7 +16,6 @@ use crate::nodes::vm::kernel::{self, Kernel};
 
 /// What a lab is made from.
 pub(super) struct Prepared {
-    /// The agent's binary.
     pub agent: PathBuf,
     /// What binds are relative to.
     base: PathBuf,
@@ -31,7 +30,6 @@ pub(super) enum Made {
 }
 
 impl Prepared {
-    /// Gets everything ready.
     pub fn new(
         dirs: &Dirs,
         plan: &Plan,

@@ -67,7 +67,7 @@ fn run(
     lab: &Lab,
     node: &str,
     script: &str,
-    patience: Option<Duration>,
+    timeout: Option<Duration>,
 ) -> Result<(Exit, String), Error> {
     let mut session = lab.start(node, &Command::shell(script))?;
     drop(session.take_stdin());
@@ -85,7 +85,7 @@ fn run(
         })
     };
     let (out, err) = (drain(stdout), drain(stderr));
-    let watch = patience.map(|patience| Watch::begin(session.signaller(), patience));
+    let watch = timeout.map(|timeout| Watch::begin(session.signaller(), timeout));
     let exit = session.wait().map_err(|e| lab.unusable(node, e));
     drop(watch);
     let said = err.join().unwrap_or_default() + &out.join().unwrap_or_default();
@@ -98,11 +98,11 @@ struct Watch(
 );
 
 impl Watch {
-    fn begin(signal: Signaller, patience: Duration) -> Watch {
+    fn begin(signal: Signaller, timeout: Duration) -> Watch {
         let (sender, ended) = channel::<()>();
         std::thread::spawn(move || {
             use std::sync::mpsc::RecvTimeoutError::Timeout;
-            if ended.recv_timeout(patience) == Err(Timeout) {
+            if ended.recv_timeout(timeout) == Err(Timeout) {
                 signal(KILL).ok();
             }
         });

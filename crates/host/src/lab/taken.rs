@@ -1,4 +1,4 @@
-//! Which processors are given away: the allocator that all labs share is the set of their states.
+//! Which CPUs are given away: the allocator that all labs share is the set of their states.
 //!
 //! Planning asks first, so that it chooses others; claiming asks again under the lock of deployments,
 //! because another lab may have come up between.
@@ -12,7 +12,7 @@ use super::{Error, boot_id, read_state};
 use crate::dirs::Dirs;
 use crate::journal;
 
-/// The processors given to the labs that are up or coming up, ascending.
+/// The CPUs given to the labs that are up or coming up, ascending.
 pub fn taken_cpus(dirs: &Dirs) -> Vec<u32> {
     let given = given_cpus(dirs);
     let cpus = given.values().flat_map(CpuList::iter);
@@ -34,7 +34,7 @@ pub fn given_cpus(dirs: &Dirs) -> BTreeMap<String, CpuList> {
     }
 }
 
-/// Refuses a plan that gives a processor which another lab was given.
+/// Refuses a plan that gives a CPU which another lab was given.
 pub(super) fn check(dirs: &Dirs, plan: &Plan) -> Result<(), Error> {
     let wanted = plan.blueprint.given();
     if wanted.is_empty() {
@@ -60,7 +60,7 @@ fn each_other(
 ) -> Result<(), Error> {
     let boot = boot_id()?;
     for owner in journal::labs(dirs)?.into_iter().filter(|o| o != lab) {
-        // One that is gone meanwhile has no processors.
+        // One that is gone meanwhile has no CPUs.
         let Ok(Some(state)) = read_state(dirs, &owner) else {
             continue;
         };

@@ -52,7 +52,7 @@ pub(super) fn apply(dirs: &Dirs, plan: &Plan) -> Result<(), Error> {
     }
 }
 
-/// Nodes that share several processors want the scheduler to spread them: an `isolated` partition leaves
+/// Nodes that share several CPUs want the scheduler to spread them: an `isolated` partition leaves
 /// every thread where it was born, `root` balances within.
 fn balance_pool(profile: &mut Profile, plan: &Plan) {
     let shared = plan
@@ -101,21 +101,21 @@ impl Lab {
     }
 }
 
-/// Whether a node's control group belongs into the partition that the lab's tuning makes.
+/// Whether a node's cgroup belongs into the partition that the lab's tuning makes.
 pub(super) fn in_partition(plan: &Plan, node: &NodePlan) -> bool {
     let partition = plan.tuning.as_ref().is_some_and(|t| t.partition);
     let place = plan.blueprint.node(&node.name);
     partition && place.is_some_and(|p| matches!(p.share, Share::Own | Share::Pool))
 }
 
-/// Those of these processors that belong to the lab alone.
+/// Those of these CPUs that belong to the lab alone.
 pub(super) fn quiet(plan: &Plan, set: &CpuList) -> CpuList {
     let given = plan.blueprint.given();
     CpuList::new(set.iter().filter(|cpu| given.contains(*cpu)).collect())
 }
 
 /// Where a node's threads run. A guest's other threads cannot leave the partition, whatever the
-/// blueprint says: a process is in one control group.
+/// blueprint says: a process is in one cgroup.
 pub(super) fn place(plan: &Plan, node: &NodePlan) -> Option<NodePlace> {
     let mut place = plan.blueprint.node(&node.name)?.clone();
     if in_partition(plan, node) {

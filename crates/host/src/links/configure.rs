@@ -2,7 +2,7 @@
 //! all of it can be used.
 //!
 //! One visit to each namespace does everything there in one batch. The visits run on all
-//! processors; their threads end afterwards, so they may stay in the last namespace.
+//! CPUs; their threads end afterwards, so they may stay in the last namespace.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -18,7 +18,7 @@ use super::{Error, Network, impairment, link_namespaces};
 use crate::sys::netns::{self, on_every_processor};
 
 /// How long interfaces may take to pass packets once everything is made.
-const READY_PATIENCE: Duration = Duration::from_secs(10);
+const READY_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often the kernel is asked meanwhile.
 const READY_RETRY: Duration = Duration::from_millis(1);
 
@@ -108,7 +108,7 @@ fn configure_one(
 /// then it drops what it is given to send; after many events at once the queue pauses for a second.
 /// Asking for an interface by name makes current kernels catch up with it.
 pub(super) fn wait_for_nodes(network: &Network, plan: &Plan) -> Result<(), Error> {
-    let deadline = Instant::now() + READY_PATIENCE;
+    let deadline = Instant::now() + READY_TIMEOUT;
     on_every_processor(&nodes(plan), |node| {
         let mut handle = enter(network, node)?;
         let place = || format!("node `{}`", node.name);
@@ -122,7 +122,7 @@ pub(super) fn wait_for_nodes(network: &Network, plan: &Plan) -> Result<(), Error
 /// and a thousand announcements flooded to a thousand ports each would keep the machine busy for a
 /// second and overflow its queues.
 pub(super) fn switch_on(network: &Network, plan: &Plan) -> Result<(), Error> {
-    let deadline = Instant::now() + READY_PATIENCE;
+    let deadline = Instant::now() + READY_TIMEOUT;
     on_every_processor(&link_namespaces(plan), |(link, name)| {
         netns::enter(network.open(name)?.as_fd())?;
         let refused = |source| Error::Netlink {

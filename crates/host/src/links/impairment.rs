@@ -5,7 +5,7 @@
 //! *after* the delay, as packets would meet first a long wire and then a slow one.
 //!
 //! **Virtual machines.** What a guest sends enters the host at its tap, and arriving frames cannot
-//! be queued. The guest could do it, but then the impairment would cost the guest's processor and
+//! be queued. The guest could do it, but then the impairment would cost the guest's CPU and
 //! depend on its kernel. So a shaper is put behind the tap: a switch with two ports, the tap and a
 //! veth interface, on whose egress the disciplines sit. It is there only when asked for.
 //!

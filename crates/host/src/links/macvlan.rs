@@ -23,7 +23,7 @@ const BEYOND: &str = "beyond";
 
 /// The kernel removes the interfaces of a lab that was just destroyed in the background. Until it
 /// has, their addresses are taken on a parent that stays.
-const REMOVAL_PATIENCE: Duration = Duration::from_secs(10);
+const REMOVAL_TIMEOUT: Duration = Duration::from_secs(10);
 const REMOVAL_RETRY: Duration = Duration::from_millis(5);
 
 pub(super) fn make(link: &Wiring<'_>, parent: Option<&str>) -> Result<Vec<VmEnd>, Error> {
@@ -101,7 +101,7 @@ fn make_parent(link: &Wiring<'_>, site: &mut Site) -> Result<(), Error> {
 
 /// Makes a slice, waiting for a predecessor's removal if its address is still taken.
 fn slice(link: &Wiring<'_>, maker: &mut Handle, request: &Request<'_>) -> Result<(), Error> {
-    let deadline = Instant::now() + REMOVAL_PATIENCE;
+    let deadline = Instant::now() + REMOVAL_TIMEOUT;
     loop {
         match maker.apply(request) {
             Err(error) if is_taken(&error) && Instant::now() < deadline => {

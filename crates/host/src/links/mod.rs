@@ -6,8 +6,8 @@
 //! | `bridge` | a learning switch | one Ethernet segment |
 //! | `nat` | a switch, a router with masquerading, a point-to-point Ethernet | what Docker's users get |
 //! | `macvlan` | slices of one parent interface | one Ethernet segment, no switch |
-//! | `vxlan` | a switch and a tunnel end per end point, an underlay | an Ethernet over UDP |
-//! | `overlay` | latlab's own switch, one or one per end point on an underlay | one Ethernet segment |
+//! | `vxlan` | a switch and a tunnel end per endpoint, an underlay | an Ethernet over UDP |
+//! | `overlay` | latlab's own switch, one or one per endpoint on an underlay | one Ethernet segment |
 //!
 //! **Where things live.** Every node but a `host` has a network namespace, pinned under its name.
 //! What is inside a link (switches, routers, tunnel ends) has namespaces of its own, pinned as
@@ -57,25 +57,15 @@ pub enum Error {
     /// The kernel refused something over netlink.
     #[error("link `{link}`: {source}")]
     Netlink {
-        /// Which link.
         link: String,
-        /// What and why.
         source: latlab_netlink::Error,
     },
-    /// A system call failed.
     #[error("link `{link}`: {source}")]
-    Sys {
-        /// Which link.
-        link: String,
-        /// What and why.
-        source: sys::Error,
-    },
+    Sys { link: String, source: sys::Error },
     /// A node's interface could not be configured.
     #[error("node `{node}`: {source}")]
     Node {
-        /// Which node.
         node: String,
-        /// What and why.
         source: latlab_netlink::Error,
     },
     /// A namespace could not be made or entered.
@@ -83,16 +73,10 @@ pub enum Error {
     Namespace(#[from] sys::Error),
     /// The switch of an `overlay` link did not start.
     #[error("link `{link}`: its overlay daemon did not start{}", said(log))]
-    Overlay {
-        /// Which link.
-        link: String,
-        /// What it said.
-        log: Vec<String>,
-    },
+    Overlay { link: String, log: Vec<String> },
     /// The overlay's daemon, or what keeps it running, is not where it should be.
     #[error("link `{link}` needs a program of latlab's that is not at {}", path.display())]
     NoOverlay {
-        /// Which link.
         link: String,
         /// Where it was looked for.
         path: PathBuf,
@@ -100,37 +84,21 @@ pub enum Error {
     /// Files of a link could not be written.
     #[error("link `{link}`: cannot write {}: {source}", path.display())]
     File {
-        /// Which link.
         link: String,
-        /// Which file.
         path: PathBuf,
-        /// Why.
         source: std::io::Error,
     },
     /// The rules of a `nat` link were refused.
     #[error("link `{link}`: nft refused the rules: {reason}")]
-    Rules {
-        /// Which link.
-        link: String,
-        /// What nft said.
-        reason: String,
-    },
+    Rules { link: String, reason: String },
     /// The kernel cannot delay or lose packets on purpose.
     #[error("link `{link}`: this kernel has no `{kind}` queueing discipline")]
-    NoQdisc {
-        /// Which link.
-        link: String,
-        /// Which discipline.
-        kind: &'static str,
-    },
+    NoQdisc { link: String, kind: &'static str },
     /// An interface did not start to pass packets.
     #[error("{place}: interface `{interface}` is not ready: {reason}")]
     NotReady {
-        /// Which node or link.
         place: String,
-        /// Which interface.
         interface: String,
-        /// What is missing.
         reason: String,
     },
 }
@@ -179,7 +147,6 @@ pub struct VmEnd {
     pub node: usize,
     /// Index of the interface in the node.
     pub interface: usize,
-    /// What QEMU is given.
     pub plug: Plug,
 }
 

@@ -25,12 +25,11 @@ use crate::sys::netns;
 use crate::sys::process::Exit;
 use crate::sys::spawn::Spawn;
 
-/// The router's interfaces.
 const OUTSIDE: &str = "outside";
 const INSIDE: &str = "inside";
 
 /// How long `nft` may take.
-const NFT_PATIENCE: Duration = Duration::from_secs(10);
+const NFT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The router's settings. The link's namespace has no IPv6 by default, so that ports of the switch
 /// stay quiet; the two interfaces that route it have it again.
@@ -126,7 +125,7 @@ fn load_rules(link: &Wiring<'_>, plan: &NatPlan, site: &Site) -> Result<(), Erro
     let nft = Spawn::new("nft", &link.network.lab_id).args(["-f", "-"]);
     let output = nft
         .netns(site.netns.as_fd())
-        .run(rules(plan, &inner).as_bytes(), NFT_PATIENCE)
+        .run(rules(plan, &inner).as_bytes(), NFT_TIMEOUT)
         .map_err(link.failed())?;
     if output.exit == Exit::Code(0) {
         return Ok(());

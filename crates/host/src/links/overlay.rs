@@ -46,7 +46,7 @@ const VNI: u32 = 1;
 const LOG_BYTES: u64 = 1 << 20;
 
 /// How long the daemon may take to answer.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(super) fn make(link: &Wiring<'_>, plan: &OverlayPlan) -> Result<Vec<VmEnd>, Error> {
     let program = program(link)?;
@@ -76,10 +76,8 @@ pub(super) fn make(link: &Wiring<'_>, plan: &OverlayPlan) -> Result<Vec<VmEnd>, 
     Ok(plugs)
 }
 
-/// A daemon to be.
 struct Switch<'a> {
     program: &'a Path,
-    /// Where it runs.
     site: Site,
     /// What it is called, and its directory.
     name: String,
@@ -246,7 +244,7 @@ fn start(link: &Wiring<'_>, program: &Path, site: &Site, directory: &Path) -> Re
         .session()
         .start()
         .map_err(link.failed())?;
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while !answers(&socket) {
         let ended = daemon.has_ended().unwrap_or(true);
         if ended || Instant::now() > end {
@@ -264,7 +262,7 @@ fn start(link: &Wiring<'_>, program: &Path, site: &Site, directory: &Path) -> Re
 fn answers(socket: &Path) -> bool {
     let ask = || -> std::io::Result<bool> {
         let mut stream = UnixStream::connect(socket)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
         stream.write_all(b"list networks\n")?;
         let mut line = String::new();
         let read = BufReader::new(stream).read_line(&mut line)?;

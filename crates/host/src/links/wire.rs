@@ -14,11 +14,8 @@ use crate::sys::{Error, netns, netns::NetNs};
 /// Addresses for documentation (RFC 5737): they exist in these two namespaces only.
 const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 2)];
 
-/// The wire.
 pub struct Wire {
-    /// Where to send from.
     pub near: NetNs,
-    /// Where to send to.
     pub far: NetNs,
 }
 

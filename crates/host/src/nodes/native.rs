@@ -18,7 +18,7 @@ pub struct Native {
     pub lab_id: String,
     /// Its pinned network namespace; the host's own when absent (a node of kind `host`).
     pub netns: Option<PathBuf>,
-    /// Its control group, where there is one.
+    /// Its cgroup, where there is one.
     pub cgroup: Option<NodeCgroup>,
 }
 

@@ -20,11 +20,8 @@ const LONG: Duration = Duration::from_secs(3600);
 /// The three descriptors that a command gets.
 #[derive(Debug, Clone, Copy)]
 pub struct Streams<'a> {
-    /// Its standard input.
     pub stdin: BorrowedFd<'a>,
-    /// Its standard output.
     pub stdout: BorrowedFd<'a>,
-    /// Its standard error.
     pub stderr: BorrowedFd<'a>,
 }
 
@@ -93,8 +90,8 @@ impl Session for PipedSession {
         }
     }
 
-    fn wait_for(&mut self, patience: Duration) -> Result<Option<Exit>, Error> {
-        if !self.process.wait(patience)? {
+    fn wait_for(&mut self, timeout: Duration) -> Result<Option<Exit>, Error> {
+        if !self.process.wait(timeout)? {
             return Ok(None);
         }
         match self.process.collect()? {

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::time::Duration;
 
-/// What to run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Command {
     /// Program and arguments; never empty.
@@ -30,12 +29,10 @@ impl Command {
     }
 }
 
-/// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     /// By itself, with this status.
     Code(i32),
-    /// By this signal.
     Signal(i32),
 }
 
@@ -155,5 +152,5 @@ pub trait Session: Send {
     ///
     /// # Errors
     /// As [`Session::wait`].
-    fn wait_for(&mut self, patience: Duration) -> Result<Option<Exit>, Error>;
+    fn wait_for(&mut self, timeout: Duration) -> Result<Option<Exit>, Error>;
 }

@@ -1,4 +1,4 @@
-//! Which devices the processes of a control group may open or make.
+//! Which devices the processes of a cgroup may open or make.
 //!
 //! On the unified tree that is a BPF program attached to the group (kernel: bpf/prog_cgroup_device),
 //! which goes away with the group; on version 1 the `devices` controller (cgroup-v1/devices). Both
@@ -20,7 +20,6 @@ use super::feature::{bpf, bpf_call};
 pub struct Device {
     /// A block device, else a character device.
     pub block: bool,
-    /// Its major number.
     pub major: u32,
     /// Its minor number; any, if none is given.
     pub minor: Option<u32>,
@@ -85,7 +84,6 @@ struct Load {
     license: u64,
 }
 
-/// The same for BPF_PROG_ATTACH.
 #[repr(C)]
 struct Attach {
     target: u32,

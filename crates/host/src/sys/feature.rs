@@ -36,7 +36,6 @@ struct BpfProgLoad {
     log_buf: u64,
 }
 
-/// The same for BPF_MAP_CREATE.
 #[repr(C)]
 struct BpfMapCreate {
     map_type: u32,
@@ -46,7 +45,6 @@ struct BpfMapCreate {
     map_flags: u32,
 }
 
-/// The same for BPF_RAW_TRACEPOINT_OPEN.
 #[repr(C)]
 struct BpfRawTracepointOpen {
     name: u64,
@@ -103,7 +101,6 @@ pub fn load_bpf(kind: BpfProgram) -> io::Result<OwnedFd> {
 /// Bytes of the ring buffer: a power of two and a multiple of every page size.
 const RINGBUF_BYTES: u32 = 64 << 10;
 
-/// Makes a ring buffer.
 pub fn make_bpf_ringbuf() -> io::Result<OwnedFd> {
     let attribute = BpfMapCreate {
         map_type: BPF_MAP_TYPE_RINGBUF,
@@ -148,7 +145,7 @@ const PERF_COUNT_HW_CPU_CYCLES: u64 = 0;
 /// `exclude_kernel` and `exclude_hv`: what an ordinary user may count too.
 const PERF_USER_ONLY: u64 = (1 << 5) | (1 << 6);
 
-/// Opens a counter of the calling thread's own processor cycles in user space. It counts at once;
+/// Opens a counter of the calling thread's own CPU cycles in user space. It counts at once;
 /// eight bytes read from it are the count.
 pub fn open_cycle_counter() -> io::Result<OwnedFd> {
     let attribute = PerfEventAttr {
@@ -359,14 +356,14 @@ fn datagram_socket(family: c_int) -> io::Result<OwnedFd> {
     descriptor(fd.into())
 }
 
-/// The twelve letters with which a hypervisor names itself to an x86 processor's CPUID; `None` on
-/// other architectures and where the processor says that there is none.
+/// The twelve letters with which a hypervisor names itself to an x86 CPU's CPUID; `None` on
+/// other architectures and where the CPU says that there is none.
 pub fn hypervisor_signature() -> Option<[u8; 12]> {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::__cpuid;
         const HYPERVISOR_PRESENT: u32 = 1 << 31;
-        // SAFETY: every x86_64 processor has the instruction, and leaf 1; the second leaf is
+        // SAFETY: every x86_64 CPU has the instruction, and leaf 1; the second leaf is
         // reserved for hypervisors, one of which was just found. (Newer compilers call it safe.)
         #[allow(unused_unsafe)]
         let leaf = unsafe {

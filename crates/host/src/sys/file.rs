@@ -73,9 +73,9 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock, waiting at most `patience`; `None` if somebody else still holds it then.
+    /// Takes the lock, waiting at most `timeout`; `None` if somebody else still holds it then.
     /// The file is made if need be and never removed: removing it would let two holders in.
-    pub fn take(path: &Path, patience: Duration) -> Result<Option<Self>, Error> {
+    pub fn take(path: &Path, timeout: Duration) -> Result<Option<Self>, Error> {
         let mut options = OpenOptions::new();
         options
             .read(true)
@@ -86,7 +86,7 @@ impl Lock {
         let file = options
             .open(path)
             .map_err(Error::of("open", path.display()))?;
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         loop {
             match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => return Ok(Some(Self { _file: file })),

@@ -6,6 +6,7 @@
 //! places that have no safe wrapper: leaving a namespace, `clone3`, `sched_setattr`, and ioctls.
 
 mod calls;
+pub mod cgroup_entry;
 pub mod devices;
 pub mod ethtool;
 pub mod feature;
@@ -32,7 +33,6 @@ pub struct Error {
     pub action: &'static str,
     /// The file, process or interface it was done to.
     pub object: String,
-    /// The system's reason.
     pub source: io::Error,
 }
 

@@ -22,7 +22,7 @@ use super::Error;
 pub const LAB_VARIABLE: &str = "LATLAB_LAB";
 
 /// After SIGKILL a process ends unless it is stuck in the kernel; it is not waited for longer.
-const KILL_PATIENCE: Duration = Duration::from_secs(5);
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// No environment that a process was started with is larger (execve(2): three quarters of 8 MiB).
 const MAX_ENVIRON_BYTES: u64 = 8 << 20;
@@ -30,18 +30,14 @@ const MAX_ENVIRON_BYTES: u64 = 8 << 20;
 /// A process, told apart from every other one since boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ProcessId {
-    /// Its number.
     pub pid: u32,
     /// When it started, in clock ticks since boot (field 22 of `/proc/PID/stat`).
     pub start_time: u64,
 }
 
-/// How a child ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// It returned this status.
     Code(i32),
-    /// This signal ended it.
     Signal(i32),
 }
 
@@ -122,9 +118,9 @@ impl Process {
         self.wait(Duration::ZERO)
     }
 
-    /// Waits at most `patience` for its end; false if it is still there.
-    pub fn wait(&self, patience: Duration) -> Result<bool, Error> {
-        let deadline = Instant::now() + patience;
+    /// Waits at most `timeout` for its end; false if it is still there.
+    pub fn wait(&self, timeout: Duration) -> Result<bool, Error> {
+        let deadline = Instant::now() + timeout;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let timeout = Timespec::try_from(left).ok();
@@ -172,7 +168,7 @@ pub fn labelled(id: &str) -> Result<Vec<Process>, Error> {
 ///
 /// The environment read is the one the process started its program with. A program that was
 /// started without the label (`env -i`), or has overwritten its own memory, is found by the node's
-/// control group only.
+/// cgroup only.
 pub fn all_labelled() -> Result<Vec<(String, Process)>, Error> {
     let entries = fs::read_dir("/proc").map_err(Error::of("list", "/proc"))?;
     let mut found = Vec::new();
@@ -217,9 +213,9 @@ pub fn stop(processes: &[Process], grace: Duration) -> Result<Vec<ProcessId>, Er
     Ok(left.iter().map(|process| process.id).collect())
 }
 
-/// Waits for the end of all; returns those still there after `patience`.
-fn wait_all(processes: Vec<&Process>, patience: Duration) -> Result<Vec<&Process>, Error> {
-    let deadline = Instant::now() + patience;
+/// Waits for the end of all; returns those still there after `timeout`.
+fn wait_all(processes: Vec<&Process>, timeout: Duration) -> Result<Vec<&Process>, Error> {
+    let deadline = Instant::now() + timeout;
     let mut left = Vec::new();
     for process in processes {
         if !process.wait(deadline.saturating_duration_since(Instant::now()))? {
@@ -236,7 +232,7 @@ fn wait_all(processes: Vec<&Process>, patience: Duration) -> Result<Vec<&Process
 /// or nobody's on a machine whose first process collects nothing. So one without memory has ended.
 fn wait_killed(mut processes: Vec<&Process>) -> Result<Vec<&Process>, Error> {
     const LOOK: Duration = Duration::from_millis(20);
-    let deadline = Instant::now() + KILL_PATIENCE;
+    let deadline = Instant::now() + KILL_TIMEOUT;
     loop {
         processes = wait_all(processes, LOOK)?;
         processes.retain(|process| !has_no_memory(process.id.pid));

@@ -1,4 +1,4 @@
-//! How a thread is scheduled: its processors, its policy, how much memory it may lock.
+//! How a thread is scheduled: its CPUs, its policy, how much memory it may lock.
 //!
 //! `libc` has `sched_setattr` as a number only; the layout is the kernel's first version
 //! (sched_setattr(2)), which every kernel takes.
@@ -108,7 +108,7 @@ fn parse(text: &str) -> Option<SchedAttr> {
     Some(attr)
 }
 
-/// Lets a thread run on these processors only.
+/// Lets a thread run on these CPUs only.
 ///
 /// # Errors
 /// What the kernel says.

@@ -8,7 +8,7 @@
 //!
 //! Three differences: memory policies are allowed, because programs that are measured place their
 //! memory; pushing input into a terminal (TIOCSTI, CVE-2017-5226) is not, because a command at a
-//! terminal shares it with the caller's shell; and programs for 32-bit processors are killed.
+//! terminal shares it with the caller's shell; and programs for 32-bit CPUs are killed.
 //!
 //! The filter is made here and not by the runtime: commands are started without the runtime, and
 //! both the first process and they get the same one.

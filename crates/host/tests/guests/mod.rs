@@ -112,7 +112,7 @@ impl Drop for Guest {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!(
-                "the guest's processors and its console:\n{}",
+                "the guest's CPUs and its console:\n{}",
                 evidence::of(&self.dir)
             );
         }

@@ -38,7 +38,6 @@ pub(super) fn means_something_in_a_guest(name: &str) -> bool {
     !of_hardware.contains(&name)
 }
 
-/// Evidence and risk.
 pub(super) fn of(name: &str) -> (&'static str, &'static str) {
     match name {
         "isolcpus" => (

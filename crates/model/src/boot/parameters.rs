@@ -8,10 +8,8 @@ use crate::profile::catalogue::BOOT;
 use crate::profile::{Cores, Profile, Wanted};
 use crate::units::CpuList;
 
-/// A parameter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Parameter {
-    /// Its name.
     pub name: &'static str,
     /// As it stands on the command line.
     pub text: String,

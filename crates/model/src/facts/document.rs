@@ -8,7 +8,6 @@ use super::machine::Machine;
 use crate::results::HostBrief;
 use crate::units::CpuList;
 
-/// A machine.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Facts {
     /// Always [`Facts::FORMAT`] in what is written; a description by hand may leave it out.
@@ -45,7 +44,6 @@ pub struct Facts {
 /// Whether the machine can do something, proven, with the reason where it cannot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Capability {
-    /// Proven to work.
     pub works: bool,
     /// How it was proven, or why it does not work.
     pub reason: String,
@@ -67,15 +65,11 @@ impl Facts {
     pub const VHOST_VSOCK: &'static str = "vhost-vsock";
     /// Namespaces of every kind a node needs.
     pub const NAMESPACES: &'static str = "namespaces";
-    /// Namespaces of users.
     pub const USER_NAMESPACES: &'static str = "user-namespaces";
     /// A writable layer over a read-only root.
     pub const OVERLAYFS: &'static str = "overlayfs";
-    /// Limits on CPU time.
     pub const CGROUP_CPU: &'static str = "cgroup-cpu";
-    /// Limits on memory.
     pub const CGROUP_MEMORY: &'static str = "cgroup-memory";
-    /// Confinement to CPUs.
     pub const CGROUP_CPUSET: &'static str = "cgroup-cpuset";
     /// Limits on the number of processes.
     pub const CGROUP_PIDS: &'static str = "cgroup-pids";
@@ -111,9 +105,7 @@ impl Facts {
     pub const PERF_COUNTERS: &'static str = "perf-counters";
     /// Sockets that take frames before the network stack.
     pub const AF_XDP: &'static str = "af-xdp";
-    /// System calls in batches.
     pub const IO_URING: &'static str = "io-uring";
-    /// Reserved huge pages.
     pub const HUGE_PAGES: &'static str = "huge-pages";
     /// Interrupts can be moved away from the CPUs that measure.
     pub const IRQ_AFFINITY: &'static str = "irq-affinity";

@@ -6,7 +6,6 @@ use crate::spec::NodeKind;
 /// Whether nodes of a kind can run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Readiness {
-    /// The kind.
     pub kind: NodeKind,
     /// Its missing requirements, in words; ready when there is nothing.
     pub missing: Vec<String>,

@@ -16,20 +16,15 @@ pub enum Item {
     Interface(String, Interface),
     /// A link and its name.
     Link(String, Link),
-    /// A route.
     Route(Route),
 }
 
 /// Something that can be deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ItemName {
-    /// A network.
     Network(String),
-    /// An interface.
     Interface(String),
-    /// A link.
     Link(String),
-    /// A route.
     Route(Route),
 }
 
@@ -39,7 +34,6 @@ pub enum ItemName {
 pub struct Refusal {
     /// What is wrong, naming the object.
     pub message: String,
-    /// What to do.
     pub hint: String,
 }
 

@@ -10,19 +10,15 @@ use crate::units::{CpuList, Nanos};
 /// A whole overlay, as one host sees it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Overlay {
-    /// By name.
     pub networks: BTreeMap<String, Network>,
     /// By name; interfaces and links share one name space.
     pub interfaces: BTreeMap<String, Interface>,
-    /// By name.
     pub links: BTreeMap<String, Link>,
     /// In no order: the most specific wins (see [`Route`]).
     pub routes: BTreeSet<Route>,
-    /// How frames are dispatched.
     pub dispatch: Dispatch,
 }
 
-/// One Ethernet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Network {
     /// Its number on the wire, 24 bits (RFC 7348, section 5).
@@ -68,7 +64,6 @@ pub struct Interface {
 pub enum InterfaceKind {
     /// Rings shared with a virtual machine, over a socket of the vhost-user protocol.
     VhostUser {
-        /// The socket.
         socket: PathBuf,
         /// Whether the daemon connects (and reconnects) to it instead of listening.
         client: bool,
@@ -79,7 +74,6 @@ pub enum InterfaceKind {
     },
     /// A tap that the daemon makes or takes.
     Tap {
-        /// Its name.
         device: String,
         /// The network namespace where it is put.
         netns: Option<PathBuf>,
@@ -140,7 +134,6 @@ pub enum Interrupts {
 /// The way to another host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
-    /// What carries the frames.
     pub kind: LinkKind,
     /// The networks that pass, none others in either direction; empty: all of this host's. A direct link has one
     /// anyway, and none here.
@@ -172,21 +165,18 @@ impl Link {
 pub enum LinkKind {
     /// UDP in VXLAN's format (RFC 7348).
     Vxlan {
-        /// The other host.
         remote: SocketAddr,
         /// This one; none: the source address of the route to the other, and the form's own port.
         local: Option<SocketAddr>,
     },
     /// UDP in this daemon's own format: large frames stay whole, checksums stay uncomputed.
     Udp {
-        /// The other host.
         remote: SocketAddr,
         /// This one; none: the source address of the route to the other, and the form's own port.
         local: Option<SocketAddr>,
     },
     /// As `udp`, encrypted and authenticated.
     Sealed {
-        /// The other host.
         remote: SocketAddr,
         /// This one; none: the source address of the route to the other, and the form's own port.
         local: Option<SocketAddr>,
@@ -197,27 +187,22 @@ pub enum LinkKind {
     },
     /// A TCP connection that this host opens.
     Connect {
-        /// The other host.
         remote: SocketAddr,
         /// Mutual TLS.
         tls: Option<Tls>,
     },
     /// A TCP connection that the other host opens.
     Listen {
-        /// Where it is awaited.
         local: SocketAddr,
-        /// Who may open it.
         peer: Peer,
         /// Mutual TLS.
         tls: Option<Tls>,
     },
     /// Raw frames of one network on an interface of this host.
     Direct {
-        /// The interface.
         device: String,
         /// The namespace where that is.
         netns: Option<PathBuf>,
-        /// The network.
         network: String,
     },
 }
@@ -238,7 +223,6 @@ pub enum Peer {
 pub struct Tls {
     /// This host's certificate, with what leads to the authority.
     pub certificate: PathBuf,
-    /// Its private key.
     pub key: PathBuf,
     /// The authority that the other's certificate must be signed by.
     pub authority: PathBuf,
@@ -251,13 +235,9 @@ pub struct Tls {
 /// reaches several ports. `none` matches what no other route does.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Route {
-    /// The network.
     pub network: String,
-    /// Which senders.
     pub source: Qualifier,
-    /// Which receivers.
     pub destination: Qualifier,
-    /// Where to.
     pub to: PortName,
     /// Only for frames that came in here. A frame from a link goes to another link only by a route
     /// that names the link it came from.
@@ -267,11 +247,8 @@ pub struct Route {
 /// Which addresses a route is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Qualifier {
-    /// This one.
     Is(Mac),
-    /// All but this one.
     Not(Mac),
-    /// All.
     Any,
     /// All that no other route is for.
     None,
@@ -280,14 +257,11 @@ pub enum Qualifier {
 /// An interface or a link.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PortName {
-    /// An interface.
     Interface(String),
-    /// A link.
     Link(String),
 }
 
 impl PortName {
-    /// The name.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -299,15 +273,14 @@ impl PortName {
 /// How frames are dispatched (Cui 2013, 5.1.2 and 5.1.7).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dispatch {
-    /// Dispatcher threads.
     pub dispatchers: u16,
-    /// Where they run, one a processor in turn; empty: anywhere.
+    /// Where they run, one a CPU in turn; empty: anywhere.
     pub cpus: CpuList,
     /// When they look for frames.
     pub mode: Mode,
     /// What they do when there are none.
     pub idle: Yield,
-    /// Whether they go before the other threads of their processor, as long as they work briefly.
+    /// Whether they go before the other threads of their CPU, as long as they work briefly.
     pub realtime: bool,
 }
 
@@ -377,13 +350,9 @@ pub enum Yield {
     /// Lets others run, and goes on at once.
     Immediate,
     /// Sleeps, at most this long.
-    Timed {
-        /// How long.
-        sleep: Nanos,
-    },
+    Timed { sleep: Nanos },
     /// The first until nothing has come for a while, then the second.
     Adaptive {
-        /// How long it sleeps.
         sleep: Nanos,
         /// How long nothing must have come.
         after: Nanos,

@@ -30,7 +30,7 @@ pub(super) fn network(options: &mut Options, mut network: Network) -> Result<Net
 
 /// Longest time for which a guest may not be told what has left, or its frames may lie: a program that waits for that
 /// stands still.
-const MOST_COALESCE: Nanos = Nanos(100_000_000);
+const MAX_COALESCE: Nanos = Nanos(100_000_000);
 
 /// The names of [`Switches`] as options.
 pub(super) const SWITCHES: [&str; 4] =
@@ -44,7 +44,7 @@ pub(super) fn switches(options: &mut Options, mut switches: Switches) -> Result<
     if let Some(on) = options.get("cut-through", "on or off", switch)? {
         switches.cut_through = on;
     }
-    let coalesce = |text: &str| Nanos::parse(text).filter(|time| *time <= MOST_COALESCE);
+    let coalesce = |text: &str| Nanos::parse(text).filter(|time| *time <= MAX_COALESCE);
     if let Some(time) = options.get("tx-coalesce", "a time as 1ms, at most 100ms", coalesce)? {
         switches.tx_coalesce = time;
     }

@@ -17,18 +17,13 @@ pub const VXLAN_PORT: u16 = 4789;
 /// The port of this daemon's own format; in the dynamic range, so nobody's.
 pub const UDP_PORT: u16 = 51_789;
 
-/// A command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
-    /// Adds something.
     Add(Item),
-    /// Deletes something.
     Delete(ItemName),
     /// Changes how frames are dispatched.
     SetDispatch(Dispatch),
-    /// Changes an interface.
     SetInterface(String, Interface),
-    /// Changes a network.
     SetNetwork(String, Network),
     /// Lists one kind of things.
     List(ListWhat),
@@ -41,26 +36,19 @@ pub enum Command {
     },
     /// Frames and bytes between addresses.
     Matrix,
-    /// What can be said.
     Help,
     /// What follows is to take effect at once.
     Begin,
-    /// It does.
     Commit,
-    /// It does not.
     Abort,
 }
 
 /// What `list` lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListWhat {
-    /// Networks.
     Networks,
-    /// Interfaces.
     Interfaces,
-    /// Links.
     Links,
-    /// Routes.
     Routes,
 }
 
@@ -70,9 +58,7 @@ pub enum ListWhat {
 pub struct Mistake {
     /// Where, from 1, in characters.
     pub column: usize,
-    /// What.
     pub message: String,
-    /// What to do.
     pub hint: String,
 }
 

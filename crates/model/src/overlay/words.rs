@@ -86,7 +86,6 @@ impl Words {
         self.words.as_slice().first()
     }
 
-    /// That nothing follows.
     pub fn end(&self) -> Result<(), Mistake> {
         match self.peek() {
             None => Ok(()),

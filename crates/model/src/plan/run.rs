@@ -30,7 +30,6 @@ pub struct RunPlan {
     pub cells: Vec<CellPlan>,
     /// One visit after the other.
     pub visits: Vec<Visit>,
-    /// The labs, as drawn.
     pub topologies: Vec<Topology>,
 }
 
@@ -61,7 +60,6 @@ impl RunPlan {
             .collect()
     }
 
-    /// Number of trials.
     pub fn trials(&self) -> usize {
         self.visits.iter().map(|v| v.trials.len()).sum()
     }

@@ -242,7 +242,6 @@ impl Cores {
         })
     }
 
-    /// All of them.
     pub fn all(&self) -> CpuList {
         CpuList::new(
             self.housekeeping

@@ -12,7 +12,6 @@ use crate::units::CpuList;
 /// A profile, its parents merged into it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Profile {
-    /// Its name.
     pub name: String,
     /// Its purpose, in a line.
     pub about: String,
@@ -33,7 +32,6 @@ pub enum Isolation {
     Shared,
     /// Yes; which ones is not the profile's choice.
     Isolated,
-    /// Yes, these.
     Listed(CpuList),
 }
 
@@ -41,7 +39,6 @@ pub enum Isolation {
 pub const PLACEMENT: &str = "placement";
 
 impl Profile {
-    /// One that wants nothing.
     pub fn empty() -> Profile {
         Profile {
             name: "none".into(),

@@ -48,7 +48,6 @@ struct Seen {
 const MAX_GATHERED: usize = 200;
 
 impl<'a> Gathered<'a> {
-    /// None yet.
     pub fn new(study: &'a Study) -> Self {
         Gathered {
             study,

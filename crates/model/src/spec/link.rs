@@ -16,10 +16,8 @@ use crate::units::{BitsPerSecond, Nanos};
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum LinkKind {
-    /// Point to point.
     #[default]
     Veth,
-    /// A learning switch.
     Bridge,
     /// A bridge behind a router that masquerades: what Docker's users get.
     Nat,
@@ -80,7 +78,6 @@ words!(Cable, "a cable", { "veth" => Veth, "netkit" => Netkit });
 /// Bytes that VXLAN adds to a frame: inner Ethernet 14, VXLAN 8, UDP 8, IPv4 20 (RFC 7348).
 pub(crate) const VXLAN_OVERHEAD: u32 = 50;
 
-/// An Ethernet address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Mac(pub [u8; 6]);
@@ -134,7 +131,6 @@ impl FromYaml for Mac {
 /// sends, so a delay of 1 ms on both ends adds 2 ms to a round trip.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Impairment {
-    /// Bits per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<BitsPerSecond>,
     /// Constant part of the delay.
@@ -143,7 +139,6 @@ pub struct Impairment {
     /// Random part of the delay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter: Option<Nanos>,
-    /// Share of frames dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<f64>,
 }
@@ -256,11 +251,9 @@ impl WrittenImpairment {
 /// One end of a link, as written.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Endpoint {
-    /// Node's name.
     pub node: Spanned<String>,
     /// Interface's name inside the node.
     pub interface: Spanned<String>,
-    /// Fixed MAC address.
     pub mac: Option<Spanned<Mac>>,
     /// Fixed addresses; assigned from the link's subnets otherwise.
     pub addresses: Vec<Spanned<IpNet>>,
@@ -270,16 +263,12 @@ pub struct Endpoint {
     pub netem_at: Option<Mark>,
 }
 
-/// A link, as written.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Link {
-    /// Where it begins.
     pub at: Mark,
     /// Its name; `l0`, `l1`, … by position when not given.
     pub name: Spanned<String>,
-    /// Its type.
     pub kind: Spanned<LinkKind>,
-    /// Its ends.
     pub endpoints: Vec<Endpoint>,
     /// How many ends were written, those that could not be read included.
     pub(super) written_ends: usize,

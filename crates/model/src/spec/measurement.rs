@@ -35,15 +35,11 @@ words!(Probe, "a probe", {
     "rr" => Rr, "packets" => Packets, "stream" => Stream, "forward" => Forward,
 });
 
-/// Transport of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Protocol {
-    /// TCP.
     Tcp,
-    /// UDP.
     Udp,
-    /// ICMP echo.
     Icmp,
 }
 words!(Protocol, "a protocol", { "tcp" => Tcp, "udp" => Udp, "icmp" => Icmp });
@@ -67,7 +63,6 @@ words!(Pin, "a pinning", { "apart" => Apart, "together" => Together, "free" => F
 /// One end of a measurement: a node, and optionally which of its interfaces.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
-    /// Node.
     pub node: String,
     /// Interface; the first link that joins both nodes otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -77,17 +72,12 @@ pub struct Target {
 /// A measurement, as written, with its defaults.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measurement {
-    /// Its name.
     pub name: Spanned<String>,
     /// The kind of a measurement.
     pub probe: Probe,
-    /// Transport.
     pub protocol: Protocol,
-    /// Sender.
     pub from: Spanned<Target>,
-    /// Receiver.
     pub to: Spanned<Target>,
-    /// Measured time.
     pub duration: Nanos,
     /// Time before it that is not recorded.
     pub warmup: Nanos,
@@ -125,11 +115,8 @@ pub struct Measurement {
     pub record: bool,
 }
 
-/// Measured time.
 const DURATIONS: RangeInclusive<Nanos> = Nanos(1_000_000)..=Nanos(3_600_000_000_000);
-/// Longest warm-up.
 const MAX_WARMUP: Nanos = Nanos(60_000_000_000);
-/// Packets per second.
 const RATES: RangeInclusive<u64> = 1..=100_000_000;
 /// Packets of one trial: both ends keep a record of each in memory.
 const MAX_PACKETS: u64 = 20_000_000;

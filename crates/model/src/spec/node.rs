@@ -38,7 +38,6 @@ pub enum Runtime {
     /// The faster one, in C.
     #[default]
     Crun,
-    /// The reference, in Go.
     Runc,
 }
 words!(Runtime, "an OCI runtime", { "crun" => Crun, "runc" => Runc });
@@ -52,7 +51,6 @@ pub enum Acceleration {
     Auto,
     /// KVM or refuse.
     Kvm,
-    /// Software emulation.
     Tcg,
 }
 words!(Acceleration, "a way to run the guest", { "auto" => Auto, "kvm" => Kvm, "tcg" => Tcg });

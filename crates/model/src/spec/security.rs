@@ -60,7 +60,6 @@ pub enum Seccomp {
     /// Those that Docker and Podman allow by default.
     #[default]
     Default,
-    /// All.
     Unconfined,
 }
 words!(Seccomp, "a seccomp profile", { "default" => Default, "unconfined" => Unconfined });
@@ -72,7 +71,7 @@ pub enum Devices {
     /// What every program expects in `/dev`, `/dev/net/tun`, and those that are bound into it.
     #[default]
     Default,
-    /// Its control group forbids none.
+    /// Its cgroup forbids none.
     All,
 }
 words!(Devices, "a choice of devices", { "default" => Default, "all" => All });
@@ -81,7 +80,6 @@ words!(Devices, "a choice of devices", { "default" => Default, "all" => All });
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pids {
-    /// At most so many.
     AtMost(u64),
     /// As many as the machine has room for.
     Unlimited,
@@ -132,13 +130,10 @@ pub struct Security {
     /// Capabilities beyond the default, without `CAP_`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<String>,
-    /// Its system calls.
     #[serde(default)]
     pub seccomp: Seccomp,
-    /// Its processes.
     #[serde(default)]
     pub pids: Pids,
-    /// Its devices.
     #[serde(default)]
     pub devices: Devices,
 }

@@ -13,20 +13,16 @@ use super::yaml::{MAX_WEIGHT, Value, Yaml};
 use crate::diagnostic::{Diagnostics, Mark, Spanned, hint_one_of, shown};
 use crate::profile::fits;
 
-/// A study, as written.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Study {
-    /// Its name.
     pub name: Spanned<String>,
     /// Its own words about itself.
     pub description: Option<String>,
-    /// The lab.
     pub lab: LabSource,
     /// Factors, in order.
     pub factors: Vec<FactorSpec>,
     /// The measurements of every combination.
     pub measurements: Vec<Measurement>,
-    /// Trials of each cell.
     pub replicates: u32,
     /// Seed of the order and of every random choice.
     pub seed: u64,
@@ -53,20 +49,16 @@ pub enum LabSource {
 /// A factor: fields of the lab and the values that they take together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FactorSpec {
-    /// Its name.
     pub name: Spanned<String>,
     /// Fields that it sets, each a path such as `topology.nodes.server.kind`.
     pub paths: Vec<Spanned<String>>,
-    /// Its levels.
     pub levels: Vec<Level>,
 }
 
 /// One level of a factor.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Level {
-    /// As shown.
     pub label: String,
-    /// As set.
     pub value: Yaml,
 }
 

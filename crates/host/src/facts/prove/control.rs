@@ -1,4 +1,4 @@
-//! Control groups: a group is made as for a node, a limit that binds nobody is written, the group is
+//! Cgroups: a group is made as for a node, a limit that binds nobody is written, the group is
 //! removed.
 
 use std::fs;
@@ -134,7 +134,7 @@ mod tests {
         let lab = format!("{PREFIX}left-{}", std::process::id());
         let limits = harmless(Facts::CGROUP_PIDS);
         if !super::super::is_root() || groups.create(&lab, "x", &limits).is_err() {
-            eprintln!("skipped: needs root and control groups");
+            eprintln!("skipped: needs root and cgroups");
             return;
         }
         let dirs = groups.dirs(&lab, "x", &limits).unwrap();

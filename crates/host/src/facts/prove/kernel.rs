@@ -1,4 +1,4 @@
-//! Features behind system calls: namespaces, BPF, processor counters, io_uring.
+//! Features behind system calls: namespaces, BPF, CPU counters, io_uring.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -114,10 +114,10 @@ fn cycles() -> Outcome {
         Ok(u64::from_ne_bytes(count))
     };
     match counted() {
-        Ok(0) => Outcome::Fails("the processor's cycle counter stands still".into()),
+        Ok(0) => Outcome::Fails("the CPU's cycle counter stands still".into()),
         Ok(_) => Outcome::Works("cycles were counted".into()),
         Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {
-            Outcome::Fails("the processor, or the hypervisor, offers no cycle counter".into())
+            Outcome::Fails("the CPU, or the hypervisor, offers no cycle counter".into())
         }
         Err(error) => super::refused(&error),
     }

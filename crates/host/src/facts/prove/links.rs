@@ -10,7 +10,7 @@ use latlab_netlink::{
     Bridge, Handle, Interface, LinkKind, Netem, NewLink, Parent, Qdisc, Tbf, Vxlan,
 };
 
-use super::{Outcome, PATIENCE, Refusal, Report, outcome, output, refused};
+use super::{Outcome, Refusal, Report, TIMEOUT, outcome, output, refused};
 use crate::facts::tools;
 use crate::sys::netns::{self, NetNs};
 use crate::sys::tap::{self, TapOptions};
@@ -133,7 +133,7 @@ pub(super) fn masquerade(report: &Report) {
     let how = "rule loaded in a fresh network namespace";
     report.try_one(Facts::MASQUERADE, how, || {
         let nft = tools::find("nft").ok_or_else(|| io::Error::other("nft is not installed"))?;
-        output(nft.as_os_str(), &["-f", "-"], RULES, PATIENCE)
+        output(nft.as_os_str(), &["-f", "-"], RULES, TIMEOUT)
     });
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Trials that may go on at the same time are separate *proofs*, each on a thread of its own that
 //! enters fresh namespaces and ends there. A thread that hangs in the kernel cannot be stopped, so
-//! nobody waits for it beyond the proof's patience: what it has not reported by then counts as not
+//! nobody waits for it beyond the proof's timeout: what it has not reported by then counts as not
 //! proven, and what it may still hold vanishes with the process.
 //!
 //! A refusal for want of privilege says nothing about the machine. It is an answer for root, who
@@ -35,16 +35,14 @@ pub const NEEDS_ROOT: &str = "needs root to prove";
 
 /// How long a proof may take. They take milliseconds; but the first may load modules, one after the
 /// other, and an emulated machine with its disk elsewhere needs seconds for that.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the boot of a guest may take, with the fetching of its kernel over a slow line.
-const BOOT_PATIENCE: Duration = Duration::from_secs(600);
+const BOOT_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// What a trial showed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// It works; how that was seen.
     Works(String),
-    /// It does not; why.
     Fails(String),
     /// It could not be tried; why.
     Unproven(String),
@@ -52,25 +50,24 @@ pub(super) enum Outcome {
 
 /// One thread's worth of trials.
 struct Proof {
-    /// What it can try.
     covers: &'static [&'static str],
     /// Tries what is wanted of that, reporting each as soon as it is known.
     run: fn(&Report),
     /// How long it is waited for.
-    patience: Duration,
+    timeout: Duration,
 }
 
 const fn proof(covers: &'static [&'static str], run: fn(&Report)) -> Proof {
     Proof {
         covers,
         run,
-        patience: PATIENCE,
+        timeout: TIMEOUT,
     }
 }
 
 const PROOFS: &[Proof] = &[
     Proof {
-        patience: BOOT_PATIENCE,
+        timeout: BOOT_TIMEOUT,
         ..proof(&[Facts::KVM], kvm::run)
     },
     proof(links::COVERS, links::run),
@@ -83,7 +80,6 @@ const PROOFS: &[Proof] = &[
     proof(devices::COVERS, devices::run),
 ];
 
-/// Where a proof reports.
 struct Report {
     options: Arc<ReadOptions>,
     sender: Sender<(&'static str, Outcome)>,
@@ -95,7 +91,7 @@ impl Report {
     }
 
     fn note(&self, name: &'static str, outcome: Outcome) {
-        // Nobody listens any more once the patience is over.
+        // Nobody listens any more once the timeout is over.
         let _ = self.sender.send((name, outcome));
     }
 
@@ -178,7 +174,7 @@ pub(super) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Tries what is wanted and waits for the answers, for each proof not longer than its patience.
+/// Tries what is wanted and waits for the answers, for each proof not longer than its timeout.
 pub(super) fn prove(options: &ReadOptions) -> BTreeMap<&'static str, Outcome> {
     run_proofs(PROOFS, options)
 }
@@ -194,7 +190,7 @@ fn run_proofs(proofs: &[Proof], options: &ReadOptions) -> BTreeMap<&'static str,
         .collect();
     let mut outcomes = BTreeMap::new();
     for (proof, answers) in running {
-        let silence = collect(&answers, started + proof.patience, &mut outcomes);
+        let silence = collect(&answers, started + proof.timeout, &mut outcomes);
         for name in proof.covers {
             let unproven = || Outcome::Unproven(silence.into());
             outcomes.entry(*name).or_insert_with(unproven);
@@ -259,7 +255,7 @@ mod tests {
     fn a_proof_that_hangs_costs_only_what_it_did_not_answer() {
         let proofs = [
             Proof {
-                patience: Duration::from_millis(50),
+                timeout: Duration::from_millis(50),
                 ..proof(&["quick", "slow", "not asked"], answer_half_then_hang)
             },
             proof(&["broken"], break_off),

@@ -59,12 +59,12 @@ pub fn chosen(text: &str) -> Option<&str> {
     Some(rest.split_once(']')?.0)
 }
 
-/// A list of processors; empty lists and the kernel's `(null)` are `None`.
+/// A list of CPUs; empty lists and the kernel's `(null)` are `None`.
 pub fn cpu_list(text: &str) -> Option<CpuList> {
     CpuList::parse(text)
 }
 
-/// Processors from a mask as the kernel writes it: hexadecimal, a comma between groups of 32.
+/// CPUs from a mask as the kernel writes it: hexadecimal, a comma between groups of 32.
 pub fn cpu_mask(text: &str) -> Option<CpuList> {
     let mut cpus = Vec::new();
     let groups: Vec<&str> = text.trim().split(',').collect();
@@ -86,7 +86,7 @@ pub fn status_cpu_list(text: &str, key: &str) -> Option<CpuList> {
     cpu_list(lines.find(|(name, _)| *name == key)?.1)
 }
 
-/// The share of processor time that the hypervisor took away since boot, from `/proc/stat`.
+/// The share of CPU time that the hypervisor took away since boot, from `/proc/stat`.
 pub fn steal_since_boot(stat: &str) -> Option<f64> {
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
     // user nice system idle iowait irq softirq steal; guest time is part of user already.

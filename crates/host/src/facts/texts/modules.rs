@@ -7,7 +7,6 @@ pub enum ModuleState {
     BuiltIn,
     /// A file that `modprobe` can load.
     Loadable,
-    /// Not there.
     Absent,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Only what latlab needs of the specification is spelled out, as plain structures: the runtime
 //! is one of two we test with, and everything it does not see here keeps the kernel's default.
-//! Three things are left out on purpose. There are no control groups, because latlab has put the
+//! Three things are left out on purpose. There are no cgroups, because latlab has put the
 //! runtime itself into the node's group. There are no resource limits (`rlimits`) but those on
 //! priorities: a program in a container inherits the same ones as in a native node, or the two could
 //! not be compared. And there is no seccomp filter: commands come without the runtime, so latlab makes
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use latlab_model::spec::{Bind, CAPABILITIES, Seccomp, Security};
 use serde::{Deserialize, Serialize};
 
-use super::Error;
+use super::error::Error;
 use crate::images::RootView;
 use crate::sys::{devices, mount};
 
@@ -89,7 +89,7 @@ pub(super) struct Input<'a> {
     pub root: &'a RootView,
     pub netns: &'a Path,
     pub agent: &'a Path,
-    /// A prepared view of the node's own control groups.
+    /// A prepared view of the node's own cgroups.
     pub cgroup_view: Option<&'a Path>,
     pub binds: &'a [Bind],
     pub env: &'a BTreeMap<String, String>,
@@ -268,7 +268,6 @@ impl Config {
             .collect()
     }
 
-    /// Where its commands start.
     pub(super) fn working_directory(&self) -> &str {
         let own = self.annotations.get(WORKING_DIRECTORY);
         own.map_or("/", String::as_str)

@@ -1,4 +1,4 @@
-//! How a guest's instructions run: by the processor (KVM) or in software (TCG).
+//! How a guest's instructions run: by the CPU (KVM) or in software (TCG).
 //!
 //! That `/dev/kvm` opens proves little: there are machines on which it makes VMs and runs real-mode code
 //! while a stock Linux guest spins for ever. So KVM counts only after it has booted the very kernel the
@@ -24,7 +24,7 @@ use crate::sys::spawn::Spawn;
 
 /// A KVM guest reaches its init within half a second; a machine that needs ten times as long does not
 /// run it in hardware.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// Name of the file in the cache that keeps the verdict; without it KVM is tried again.
 pub const VERDICT_FILE: &str = "accelerator.json";
 /// Label of the process that tries KVM; no lab has this identifier.
@@ -32,7 +32,6 @@ const PROBE: &str = "probe";
 /// What the agent says when it is asked only to prove that user space runs.
 const PROOF: &str = "latlab-agent: user space runs";
 
-/// How instructions run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Accelerator {
@@ -51,7 +50,7 @@ impl Accelerator {
         }
     }
 
-    /// The processor the guest sees: the host's, or all that the emulator knows.
+    /// The CPU the guest sees: the host's, or all that the emulator knows.
     pub fn cpu_model(self) -> &'static str {
         match self {
             Self::Kvm => "host",
@@ -64,7 +63,6 @@ impl Accelerator {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Verdict {
-    /// What guests run with.
     pub accelerator: Accelerator,
     /// Why, in a sentence for people.
     pub reason: String,
@@ -80,26 +78,18 @@ pub enum Error {
     Sys(#[from] crate::sys::Error),
     /// QEMU is missing or broken.
     #[error("cannot run {PROGRAM}: {source}")]
-    Qemu {
-        /// Why not.
-        source: io::Error,
-    },
+    Qemu { source: io::Error },
     /// A file could not be used.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
         /// What was done to it.
         action: &'static str,
-        /// The file.
         path: PathBuf,
-        /// Why not.
         source: io::Error,
     },
     /// Another latlab probes for too long.
     #[error("another latlab has been probing KVM for {} s", after.as_secs())]
-    Locked {
-        /// How long.
-        after: Duration,
-    },
+    Locked { after: Duration },
 }
 
 /// Decides by booting `kernel` with the initramfs made for it, at most once a boot of this host.
@@ -112,9 +102,9 @@ pub fn prove(kernel: &Kernel, initramfs: &Path, cache: &Path) -> Result<Verdict,
         path: cache.to_owned(),
         source,
     })?;
-    let patience = PATIENCE * 3;
-    let lock = Lock::take(&cache.join("accelerator.lock"), patience)?;
-    let _lock = lock.ok_or(Error::Locked { after: patience })?;
+    let timeout = TIMEOUT * 3;
+    let lock = Lock::take(&cache.join("accelerator.lock"), timeout)?;
+    let _lock = lock.ok_or(Error::Locked { after: timeout })?;
     let holds_for = identity(kernel)?;
     let memory = cache.join(VERDICT_FILE);
     // A file that is not ours, or of another boot, is replaced.
@@ -205,13 +195,13 @@ fn watch(process: &Process, log: &Path) -> Result<Result<String, String>, crate:
         let said = fs::read_to_string(log).unwrap_or_default();
         let proven = said.contains(PROOF);
         let ended = process.has_ended()?;
-        if !proven && !ended && start.elapsed() < PATIENCE {
+        if !proven && !ended && start.elapsed() < TIMEOUT {
             std::thread::sleep(Duration::from_millis(10));
             continue;
         }
         if !ended {
             process.signal(Signal::KILL)?;
-            process.wait(PATIENCE)?;
+            process.wait(TIMEOUT)?;
         }
         let exit = process.collect()?;
         if proven {
@@ -232,7 +222,7 @@ fn watch(process: &Process, log: &Path) -> Result<Result<String, String>, crate:
             ),
             None => format!(
                 "/dev/kvm opens, but a guest did not reach user space within {} s; last line: {last}",
-                PATIENCE.as_secs()
+                TIMEOUT.as_secs()
             ),
         }));
     }

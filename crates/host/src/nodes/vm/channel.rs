@@ -43,7 +43,7 @@ const HEALTH_INTERVAL: Duration = Duration::from_millis(20);
 /// How often a busy set of ports, or a socket that is not there yet, is tried again.
 const RETRY_INTERVAL: Duration = Duration::from_millis(2);
 /// A stream that takes nothing for this long is dead: the guest is stopped, or its agent hangs.
-const WRITE_PATIENCE: Duration = Duration::from_secs(30);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What [`Channel::run`] collects of each stream: a guest must not fill the host's memory.
 const MAX_OUTPUT: u64 = 16 << 20;
@@ -56,10 +56,7 @@ pub enum Error {
         "cannot reach the guest: all {PORTS} channel ports are in use (waited {} s)",
         waited.as_secs()
     )]
-    Busy {
-        /// How long.
-        waited: Duration,
-    },
+    Busy { waited: Duration },
     /// The socket of a port could not be used.
     #[error("cannot {action} {}: {source}", path.display())]
     Socket {
@@ -67,46 +64,29 @@ pub enum Error {
         action: &'static str,
         /// The socket or its lock.
         path: PathBuf,
-        /// Why not.
         source: io::Error,
     },
     /// The lock of a port could not be used.
     #[error(transparent)]
     Lock(#[from] crate::sys::Error),
-    /// No answer in time.
     #[error("the guest's agent did not answer {what} within {:.1} s", after.as_secs_f64())]
-    Silent {
-        /// What it was asked.
-        what: &'static str,
-        /// How long was waited.
-        after: Duration,
-    },
+    Silent { what: &'static str, after: Duration },
     /// The guest ended, or the stream to it did.
     #[error("the channel to the guest is closed: {reason}")]
-    Closed {
-        /// Why.
-        reason: String,
-    },
+    Closed { reason: String },
     /// The agent says the guest is unusable.
     #[error("the guest is unusable: {message}")]
-    Unusable {
-        /// In the agent's words.
-        message: String,
-    },
+    Unusable { message: String },
     /// The agent is of another version.
     #[error(
         "the guest's agent speaks protocol {agent}, this latlab {VERSION}; deploy the lab again"
     )]
-    Version {
-        /// The agent's.
-        agent: u16,
-    },
+    Version { agent: u16 },
     /// The agent refused.
     #[error("in the guest: {message}")]
     Refused {
         /// Error number in the guest, or 0.
         errno: u32,
-        /// In the agent's words.
         message: String,
     },
     /// A process that was run for its output does not stop writing.
@@ -153,11 +133,11 @@ impl Channel {
     /// answers. `health` is asked now and then whether waiting still makes sense.
     ///
     /// # Errors
-    /// What `health` reports; [`Error::Busy`]; [`Error::Silent`] after `patience`; and what the agent
+    /// What `health` reports; [`Error::Busy`]; [`Error::Silent`] after `timeout`; and what the agent
     /// says of itself.
     pub fn open<E: From<Error>>(
         dir: &Path,
-        patience: Duration,
+        timeout: Duration,
         mut health: impl FnMut() -> Result<(), E>,
     ) -> Result<Self, E> {
         let start = Instant::now();
@@ -167,7 +147,7 @@ impl Channel {
                 break free;
             }
             let waited = start.elapsed();
-            if waited > patience {
+            if waited > timeout {
                 return Err(Error::Busy { waited }.into());
             }
             std::thread::sleep(HEALTH_INTERVAL);
@@ -175,7 +155,7 @@ impl Channel {
         let stream = loop {
             match UnixStream::connect(&path) {
                 Ok(stream) => break stream,
-                Err(error) if start.elapsed() < patience && is_not_there_yet(&error) => health()?,
+                Err(error) if start.elapsed() < timeout && is_not_there_yet(&error) => health()?,
                 Err(source) => {
                     return Err(Error::Socket {
                         action: "connect to",
@@ -188,7 +168,7 @@ impl Channel {
             std::thread::sleep(RETRY_INTERVAL);
         };
         let channel = Self::begin(stream, Some(lock))?;
-        channel.await_hello(patience.saturating_sub(start.elapsed()), start, &mut health)?;
+        channel.await_hello(timeout.saturating_sub(start.elapsed()), start, &mut health)?;
         Ok(channel)
     }
 
@@ -196,9 +176,9 @@ impl Channel {
     ///
     /// # Errors
     /// As [`Channel::open`].
-    pub fn on_stream(stream: UnixStream, patience: Duration) -> Result<Self, Error> {
+    pub fn on_stream(stream: UnixStream, timeout: Duration) -> Result<Self, Error> {
         let channel = Self::begin(stream, None)?;
-        channel.await_hello::<Error>(patience, Instant::now(), &mut || Ok(()))?;
+        channel.await_hello::<Error>(timeout, Instant::now(), &mut || Ok(()))?;
         Ok(channel)
     }
 
@@ -217,7 +197,7 @@ impl Channel {
             &mut greeting,
         )?;
         stream
-            .set_write_timeout(Some(WRITE_PATIENCE))
+            .set_write_timeout(Some(WRITE_TIMEOUT))
             .and_then(|()| stream.write_all(&greeting))
             .map_err(failed)?;
         let reader = stream.try_clone().map_err(failed)?;
@@ -241,11 +221,11 @@ impl Channel {
 
     fn await_hello<E: From<Error>>(
         &self,
-        patience: Duration,
+        timeout: Duration,
         start: Instant,
         health: &mut impl FnMut() -> Result<(), E>,
     ) -> Result<(), E> {
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         let hello = loop {
             let found = self.demux.wait(Instant::now() + HEALTH_INTERVAL, |state| {
                 state.hello.clone()
@@ -325,8 +305,8 @@ impl Channel {
     /// Runs a process to its end with `input` on its standard input.
     ///
     /// # Errors
-    /// When it cannot be started, does not end within `patience`, or writes more than `MAX_OUTPUT` (it is then killed).
-    pub fn run(&self, exec: Exec, input: &[u8], patience: Duration) -> Result<Finished, Error> {
+    /// When it cannot be started, does not end within `timeout`, or writes more than `MAX_OUTPUT` (it is then killed).
+    pub fn run(&self, exec: Exec, input: &[u8], timeout: Duration) -> Result<Finished, Error> {
         let mut session = self.exec(exec)?;
         let (stdin, stdout, stderr) = (
             session.stdin.take(),
@@ -356,7 +336,7 @@ impl Channel {
                 })
             };
             let (stdout, stderr) = (collect(stdout), collect(stderr));
-            let status = session.wait_for(patience);
+            let status = session.wait_for(timeout);
             if status.is_err() {
                 // Ends the three threads. The channel may be the thing that failed; then they end too.
                 let _ = session.signal(9);
@@ -422,12 +402,8 @@ impl Channel {
     /// Sets the guest's network up; returns when its links have carrier.
     ///
     /// # Errors
-    /// What the guest's kernel refused; [`Error::Silent`] after `patience`.
-    pub fn configure_network(
-        &self,
-        config: NetworkConfig,
-        patience: Duration,
-    ) -> Result<(), Error> {
+    /// What the guest's kernel refused; [`Error::Silent`] after `timeout`.
+    pub fn configure_network(&self, config: NetworkConfig, timeout: Duration) -> Result<(), Error> {
         let shared = Shared::new(0);
         let number = self.register(&shared)?;
         let handle = Handle {
@@ -439,18 +415,18 @@ impl Channel {
             session: number,
             config,
         })?;
-        handle.wait_for(patience, "the network request").map(|_| ())
+        handle.wait_for(timeout, "the network request").map(|_| ())
     }
 
     /// Round trip to the agent, and its monotonic clock (nanoseconds) when it answered.
     ///
     /// # Errors
-    /// [`Error::Silent`] after `patience`.
-    pub fn ping(&self, patience: Duration) -> Result<(Duration, u64), Error> {
+    /// [`Error::Silent`] after `timeout`.
+    pub fn ping(&self, timeout: Duration) -> Result<(Duration, u64), Error> {
         let token = latlab_nonce();
         let start = Instant::now();
         self.link.send(&Message::Ping { token })?;
-        let answer = self.demux.wait(start + patience, |state| {
+        let answer = self.demux.wait(start + timeout, |state| {
             state.pong.filter(|(answered, _)| *answered == token)
         })?;
         match answer {

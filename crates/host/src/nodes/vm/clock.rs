@@ -32,38 +32,30 @@ const QUESTIONS: u64 = 2000;
 const GOOD_TRIP_NS: u64 = 5_000;
 /// Once a good round trip is known, asking goes on for this long at most.
 const ENOUGH: Duration = Duration::from_millis(100);
-/// Where the guest's CPU and we share a processor every round trip costs a turn of the scheduler; the
+/// Where the guest's CPU and we share a CPU every round trip costs a turn of the scheduler; the
 /// exchange then ends after this, and its error says so.
 const AT_MOST: Duration = Duration::from_secs(2);
-/// When an answer takes this long, the guest's CPU may be waiting for the very processor we spin on.
+/// When an answer takes this long, the guest's CPU may be waiting for the very CPU we spin on.
 const CROWDED_NS: u64 = 300_000;
 /// The agent's program starts within this, or not at all.
-const START_PATIENCE: Duration = Duration::from_secs(10);
+const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// An answer takes a microsecond; a guest that is not scheduled for this long is stopped.
-const ANSWER_PATIENCE: Duration = Duration::from_secs(2);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Why the clocks could not be compared.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The shared page could not be mapped.
     #[error("cannot map the clock page {}: {source}", path.display())]
-    Page {
-        /// The file.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
+    Page { path: PathBuf, source: io::Error },
     /// The guest does not answer on the page.
     #[error("the guest does not answer on the clock page ({what}, waited {:.1} s){said}", after.as_secs_f64())]
     Silent {
-        /// What was waited for.
         what: &'static str,
-        /// How long.
         after: Duration,
         /// What the agent said instead.
         said: String,
     },
-    /// The channel failed.
     #[error(transparent)]
     Channel(#[from] channel::Error),
 }
@@ -120,18 +112,18 @@ pub fn exchange(dir: &Path, channel: &Channel) -> Result<ClockOffset, Error> {
     while page.word(READY).load(Ordering::Acquire) != READY_VALUE {
         let ended = session.wait_for(Duration::from_millis(1));
         let gave_up = !matches!(ended, Err(channel::Error::Silent { .. }));
-        if gave_up || started.elapsed() > START_PATIENCE {
+        if gave_up || started.elapsed() > START_TIMEOUT {
             return Err(silent("for it to start", started.elapsed(), session));
         }
     }
     let rounds = ask(&page);
     page.word(QUESTION).store(STOP, Ordering::Release);
     let Some(rounds) = rounds else {
-        return Err(silent("for an answer", ANSWER_PATIENCE, session));
+        return Err(silent("for an answer", ANSWER_TIMEOUT, session));
     };
-    match session.wait_for(ANSWER_PATIENCE)? {
+    match session.wait_for(ANSWER_TIMEOUT)? {
         ExitStatus::Code(0) => Ok(best(&rounds)),
-        _ => Err(silent("for its end", ANSWER_PATIENCE, session)),
+        _ => Err(silent("for its end", ANSWER_TIMEOUT, session)),
     }
 }
 
@@ -139,7 +131,7 @@ fn silent(what: &'static str, after: Duration, mut session: channel::Session) ->
     // Best effort towards a guest that may be stopped: its words explain more than ours.
     let _ = session.signal(9);
     let mut said = String::new();
-    if let (Ok(_), Some(mut stderr)) = (session.wait_for(ANSWER_PATIENCE), session.stderr.take()) {
+    if let (Ok(_), Some(mut stderr)) = (session.wait_for(ANSWER_TIMEOUT), session.stderr.take()) {
         let _ = io::Read::read_to_string(&mut stderr, &mut said);
     }
     let said = said.trim();
@@ -198,7 +190,7 @@ fn ask_once(page: &SharedWords, number: u64, place: &Place) -> Option<Round> {
         // The clock is not read at every look: that would make the looks rarer.
         if looks % 256 == 0 {
             let waited_ns = monotonic_ns().saturating_sub(before_ns);
-            if u128::from(waited_ns) > ANSWER_PATIENCE.as_nanos() {
+            if u128::from(waited_ns) > ANSWER_TIMEOUT.as_nanos() {
                 return None;
             }
             if waited_ns > CROWDED_NS && !moved {
@@ -216,8 +208,8 @@ fn ask_once(page: &SharedWords, number: u64, place: &Place) -> Option<Round> {
     })
 }
 
-/// Which processors this thread may use, given back when dropped. Two threads that spin for each other
-/// on one processor take turns by the scheduler's clock, and on a busy machine nothing parts them; so the
+/// Which CPUs this thread may use, given back when dropped. Two threads that spin for each other
+/// on one CPU take turns by the scheduler's clock, and on a busy machine nothing parts them; so the
 /// one that notices moves over.
 struct Place {
     allowed: Option<CpuSet>,
@@ -225,7 +217,7 @@ struct Place {
 
 impl Place {
     fn remember() -> Self {
-        // Without knowledge of the processors there is nowhere to move to.
+        // Without knowledge of the CPUs there is nowhere to move to.
         Self {
             allowed: sched_getaffinity(None).ok(),
         }

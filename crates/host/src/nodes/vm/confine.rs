@@ -51,7 +51,6 @@ pub(super) fn capabilities(access: Access) -> &'static [u32] {
     }
 }
 
-/// A place being described.
 pub(super) struct Place {
     words: Vec<OsString>,
 }
@@ -112,7 +111,6 @@ impl Place {
         }
     }
 
-    /// Leaves a capability.
     pub fn keep(&mut self, capability: u32) {
         self.words
             .extend(["--keep".into(), capability.to_string().into()]);

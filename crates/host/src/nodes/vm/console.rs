@@ -14,8 +14,8 @@ use rustix::pipe::PipeFlags;
 
 use super::Error;
 use super::qemu::{VmConfig, console_path};
-use crate::cgroup;
 use crate::sys;
+use crate::sys::cgroup_entry::CgroupEntry;
 use crate::sys::process::Process;
 use crate::sys::spawn::Spawn;
 
@@ -60,7 +60,7 @@ impl Log {
 /// Starts what keeps a guest's logs, and returns a pipe for each. It ends with the last holder of a pipe.
 pub(super) fn keep(
     config: &VmConfig<'_>,
-    cgroup: Option<&cgroup::Entry>,
+    cgroup: Option<&CgroupEntry>,
     logs: &[Log],
 ) -> Result<(Process, Vec<OwnedFd>), Error> {
     let mut spawn = Spawn::new(&config.agent, &config.lab)

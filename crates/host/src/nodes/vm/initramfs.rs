@@ -26,9 +26,7 @@ pub enum Error {
     Io {
         /// What was done to it.
         action: &'static str,
-        /// The file.
         path: PathBuf,
-        /// Why not.
         source: io::Error,
     },
     /// The agent would not run in a guest.
@@ -37,11 +35,7 @@ pub enum Error {
          workspace's root, whose .cargo/config.toml says how",
         path.display()
     )]
-    Agent {
-        /// The file.
-        path: PathBuf,
-    },
-    /// A module is missing.
+    Agent { path: PathBuf },
     #[error(transparent)]
     Modules(#[from] modules::Error),
     /// The cache could not be written.

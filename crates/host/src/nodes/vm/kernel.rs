@@ -24,7 +24,7 @@ use crate::sys::file::{Lock, write_atomically};
 pub mod apt;
 
 /// Another latlab that downloads the same kernel is waited for this long.
-const LOCK_PATIENCE: Duration = Duration::from_secs(900);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(900);
 
 /// The action that fails when `kernel:` is neither a flavour nor a file.
 const READ_KERNEL: &str = "read kernel";
@@ -37,9 +37,7 @@ pub enum Error {
     Io {
         /// What was done to it.
         action: &'static str,
-        /// The file.
         path: PathBuf,
-        /// Why not.
         source: io::Error,
     },
     /// The package could not be had.
@@ -48,17 +46,12 @@ pub enum Error {
     /// The file is no kernel.
     #[error("cannot boot {}: {source}", path.display())]
     NotAKernel {
-        /// The file.
         path: PathBuf,
-        /// Why not.
         source: bzimage::Error,
     },
     /// The unpacked package is not as expected.
     #[error("cannot find boot/vmlinuz-RELEASE in {}", dir.display())]
-    NoImage {
-        /// Where it should be.
-        dir: PathBuf,
-    },
+    NoImage { dir: PathBuf },
     /// No modules, so no root file system.
     #[error(
         "cannot find the modules of kernel {release}: looked for {}; put them beside the kernel as \
@@ -85,10 +78,7 @@ pub enum Error {
     Cache(#[from] sys::Error),
     /// Somebody else holds the cache.
     #[error("another latlab has been fetching a kernel into {} for 15 minutes", dir.display())]
-    Locked {
-        /// The cache.
-        dir: PathBuf,
-    },
+    Locked { dir: PathBuf },
 }
 
 impl Error {
@@ -125,7 +115,6 @@ pub struct Kernel {
     pub release: String,
     /// Where it comes from: package and version, or the path.
     pub origin: String,
-    /// What QEMU loads.
     pub image: PathBuf,
     /// Why `image` is the compressed `vmlinuz`, if it is: its boot then takes much longer.
     pub compressed_because: Option<String>,
@@ -135,12 +124,10 @@ pub struct Kernel {
     pub transport: Transport,
 }
 
-/// What takes long.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
     /// A package is being downloaded.
     Downloading {
-        /// Its name.
         package: String,
         /// Bytes so far.
         bytes: u64,
@@ -148,15 +135,9 @@ pub enum Progress {
         total_bytes: Option<u64>,
     },
     /// A package is being unpacked.
-    Unpacking {
-        /// Its name.
-        package: String,
-    },
+    Unpacking { package: String },
     /// The bare kernel is being taken out of its wrapper.
-    Extracting {
-        /// The wrapper.
-        path: PathBuf,
-    },
+    Extracting { path: PathBuf },
 }
 
 /// What a flavour stands for, as the cache remembers it.
@@ -179,7 +160,7 @@ pub fn resolve(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Kernel, Error> {
     fs::create_dir_all(cache).map_err(failed("make directory", cache))?;
-    let lock = Lock::take(&cache.join("lock"), LOCK_PATIENCE)?;
+    let lock = Lock::take(&cache.join("lock"), LOCK_TIMEOUT)?;
     let _lock = lock.ok_or_else(|| Error::Locked {
         dir: cache.to_owned(),
     })?;

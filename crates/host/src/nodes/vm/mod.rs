@@ -43,8 +43,8 @@ use latlab_wire::channel::clock_page;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::cgroup;
 use crate::sys;
+use crate::sys::cgroup_entry::CgroupEntry;
 use crate::sys::process::{Exit, Process, ProcessId};
 use channel::Channel;
 use console::Log;
@@ -55,7 +55,7 @@ use qmp::Qmp;
 /// The longest path a socket can have (`sun_path` with its final NUL).
 const SOCKET_PATH_BYTES: usize = 107;
 /// How long QEMU may take to answer a command.
-const QMP_PATIENCE: Duration = Duration::from_secs(10);
+const QMP_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the end of a process is waited for after a panic was seen on its console.
 const PANIC_GRACE: Duration = Duration::from_millis(500);
 
@@ -65,10 +65,8 @@ const HELPER_GRACE: Duration = Duration::from_secs(1);
 /// Why a guest cannot be started or reached.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Its kernel gave up.
     #[error("the kernel of guest {name} panicked: {}", first_line(console))]
     GuestPanicked {
-        /// The node.
         name: String,
         /// The lines of the panic.
         console: Vec<String>,
@@ -76,9 +74,7 @@ pub enum Error {
     /// It ended without a panic.
     #[error("guest {name} ended ({how}){}", last_line(": ", said))]
     GuestEnded {
-        /// The node.
         name: String,
-        /// In words.
         how: String,
         /// Last lines of QEMU's log, or of the console if QEMU was silent.
         said: Vec<String>,
@@ -90,9 +86,7 @@ pub enum Error {
         last_line("; last on its console: ", console)
     )]
     AgentSilent {
-        /// The node.
         name: String,
-        /// How long was waited.
         after: Duration,
         /// Last lines of the console.
         console: Vec<String>,
@@ -102,16 +96,10 @@ pub enum Error {
         "cannot make sockets in {}: their paths would exceed {SOCKET_PATH_BYTES} bytes",
         dir.display()
     )]
-    PathTooLong {
-        /// The guest's directory.
-        dir: PathBuf,
-    },
+    PathTooLong { dir: PathBuf },
     /// A share's place in the guest cannot be said on a kernel command line.
     #[error("cannot mount a share at '{target}': an absolute path without white space is needed")]
-    BadTarget {
-        /// The place.
-        target: String,
-    },
+    BadTarget { target: String },
     /// Only directories can be shared with a guest.
     #[error("cannot share {} with a guest: it is not a directory", source_path.display())]
     NotADirectory {
@@ -127,7 +115,6 @@ pub enum Error {
     NoVirtiofsd {
         /// `uname -r`.
         release: String,
-        /// Where.
         looked: Vec<String>,
     },
     /// The process could not be started or watched.
@@ -138,12 +125,9 @@ pub enum Error {
     Io {
         /// What was done to it.
         action: &'static str,
-        /// The file.
         path: PathBuf,
-        /// Why not.
         source: io::Error,
     },
-    /// The channel failed.
     #[error("guest: {0}")]
     Channel(#[from] channel::Error),
     /// QEMU could not be controlled.
@@ -195,7 +179,7 @@ impl Vm {
     ///
     /// # Errors
     /// When the configuration cannot work, or QEMU cannot be started.
-    pub fn start(config: &VmConfig<'_>, cgroup: Option<&cgroup::Entry>) -> Result<Self, Error> {
+    pub fn start(config: &VmConfig<'_>, cgroup: Option<&CgroupEntry>) -> Result<Self, Error> {
         check(config)?;
         make_dir(&config.dir)?;
         let mut logs = vec![Log::of_console(&config.dir)];
@@ -258,7 +242,6 @@ impl Vm {
         }
     }
 
-    /// QEMU's process.
     pub fn id(&self) -> ProcessId {
         self.process.id()
     }
@@ -302,15 +285,15 @@ impl Vm {
     /// up. Other processes may do the same at the same time.
     ///
     /// # Errors
-    /// The guest's end as soon as it is seen; [`Error::AgentSilent`] after `patience`.
-    pub fn channel(&self, patience: Duration) -> Result<Channel, Error> {
-        let opened = Channel::open(&self.dir, patience, || self.health());
+    /// The guest's end as soon as it is seen; [`Error::AgentSilent`] after `timeout`.
+    pub fn channel(&self, timeout: Duration) -> Result<Channel, Error> {
+        let opened = Channel::open(&self.dir, timeout, || self.health());
         opened.map_err(|error| match error {
             Error::Channel(channel::Error::Silent { after, .. }) => self.silent(after),
             // QEMU ended between two looks at its health, or lives and does not even listen.
             Error::Channel(channel::Error::Closed { .. }) => self.health().err().unwrap_or(error),
             Error::Channel(channel::Error::Socket { .. }) => {
-                self.health().err().unwrap_or_else(|| self.silent(patience))
+                self.health().err().unwrap_or_else(|| self.silent(timeout))
             }
             other => other,
         })
@@ -329,20 +312,20 @@ impl Vm {
     /// # Errors
     /// When QEMU is gone or does not answer.
     pub fn qmp(&self) -> Result<Qmp, Error> {
-        Ok(Qmp::connect(&qemu::qmp_path(&self.dir), QMP_PATIENCE)?)
+        Ok(Qmp::connect(&qemu::qmp_path(&self.dir), QMP_TIMEOUT)?)
     }
 
     /// Turns the guest off: by its agent if it answers, else by ending QEMU. Returns when the process is
-    /// gone, at the latest a few seconds after `patience`.
+    /// gone, at the latest a few seconds after `timeout`.
     ///
     /// # Errors
     /// When not even SIGKILL ended it.
-    pub fn stop(&self, patience: Duration) -> Result<(), Error> {
-        let deadline = Instant::now() + patience;
+    pub fn stop(&self, timeout: Duration) -> Result<(), Error> {
+        let deadline = Instant::now() + timeout;
         let left = || deadline.saturating_duration_since(Instant::now());
         // Whatever fails on the gentle way, the next way is rougher.
         let asked = self
-            .channel(patience / 2)
+            .channel(timeout / 2)
             .and_then(|channel| Ok(channel.power_off()?));
         let gone = asked.is_ok() && self.process.wait(left())?;
         if !gone && !self.process.has_ended()? {

@@ -22,15 +22,12 @@ pub enum Error {
     Io {
         /// What was done to it.
         action: &'static str,
-        /// The file.
         path: PathBuf,
-        /// Why not.
         source: io::Error,
     },
     /// The kernel has no such module, nor has it built in.
     #[error("the kernel's modules in {} lack '{name}'", dir.display())]
     Absent {
-        /// The module.
         name: String,
         /// `lib/modules/RELEASE`.
         dir: PathBuf,
@@ -38,7 +35,6 @@ pub enum Error {
     /// Modules need each other in a circle.
     #[error("module '{name}' in {} depends on itself", dir.display())]
     Circle {
-        /// One of them.
         name: String,
         /// `lib/modules/RELEASE`.
         dir: PathBuf,
@@ -48,9 +44,7 @@ pub enum Error {
 /// A module ready to be packed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Module {
-    /// Its name, with underscores.
     pub name: String,
-    /// The ELF file, decompressed.
     pub bytes: Vec<u8>,
 }
 

@@ -1,8 +1,8 @@
-//! Puts a guest's threads where its blueprint says: each virtual processor on its own, everything else
+//! Puts a guest's threads where its blueprint says: each virtual CPU on its own, everything else
 //! of QEMU apart from them (Welch 2015, table 3.3; Daichendt 2022, 5.5).
 //!
 //! Which thread is which is asked of QEMU, never guessed from names. A thread that QEMU starts later
-//! inherits its place from the one that starts it, which is none of the virtual processors'.
+//! inherits its place from the one that starts it, which is none of the virtual CPUs'.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,7 +19,7 @@ use crate::sys;
 /// Pins the threads of a guest that runs. Does nothing for one that has no place of its own.
 ///
 /// # Errors
-/// When QEMU does not say which threads its virtual processors are, or the kernel refuses: then a
+/// When QEMU does not say which threads its virtual CPUs are, or the kernel refuses: then a
 /// measurement would not be what the plan says.
 pub fn pin(vm: &Vm, place: &NodePlace) -> Result<(), Error> {
     let Some(emulator) = &place.emulator else {
@@ -60,7 +60,7 @@ fn put(thread: u32, cpus: &CpuList) -> Result<(), sys::Error> {
     let mut set = CpuSet::new();
     for cpu in cpus.iter() {
         if cpu as usize >= CpuSet::MAX_CPU {
-            let reason = format!("processors from {} on cannot be named", CpuSet::MAX_CPU);
+            let reason = format!("CPUs from {} on cannot be named", CpuSet::MAX_CPU);
             let kind = io::ErrorKind::Unsupported;
             return Err(sys::Error::because(
                 ACTION,

@@ -25,7 +25,6 @@ use super::channel::PORTS;
 use super::confine::{self, Place};
 use super::kernel::{Kernel, Transport};
 
-/// The program.
 pub const PROGRAM: &str = "qemu-system-x86_64";
 /// The number under which QEMU inherits the pipe that its guest's console goes to.
 pub const CONSOLE_FD: RawFd = 9;
@@ -73,7 +72,6 @@ const KERNEL_PARAMETERS: &[&str] = &[
 pub struct Nic<'a> {
     /// Its hardware address.
     pub mac: [u8; 6],
-    /// Who moves its packets.
     pub served: Served<'a>,
 }
 
@@ -118,7 +116,6 @@ impl Nic<'_> {
 /// A directory of the host's in the guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Share {
-    /// The directory.
     pub source: PathBuf,
     /// Where it appears, absolute and without white space.
     pub target: String,
@@ -163,15 +160,12 @@ pub struct VmConfig<'a> {
     pub name: String,
     /// The lab's unique id, which marks the guest's processes.
     pub lab: String,
-    /// Virtual CPUs.
     pub vcpus: u32,
     /// How they lie to each other, where they are somewhere in particular.
     pub topology: Option<GuestTopology>,
     /// Memory in bytes.
     pub memory_bytes: u64,
-    /// How it is provided.
     pub memory: GuestMemory,
-    /// What it boots.
     pub kernel: Kernel,
     /// From [`super::initramfs::prepare`].
     pub initramfs: PathBuf,
@@ -183,11 +177,9 @@ pub struct VmConfig<'a> {
     pub nics: Vec<Nic<'a>>,
     /// What becomes the guest's root, under a writable layer in memory.
     pub root: Share,
-    /// More directories.
     pub shares: Vec<Share>,
     /// Where sockets, console and logs go; made if absent. Its path must be short enough for sockets.
     pub dir: PathBuf,
-    /// How instructions run.
     pub accelerator: Accelerator,
 }
 
@@ -201,7 +193,6 @@ pub fn console_path(dir: &Path) -> PathBuf {
     dir.join("console.log")
 }
 
-/// QEMU's control socket.
 pub fn qmp_path(dir: &Path) -> PathBuf {
     dir.join("qmp.sock")
 }
@@ -272,7 +263,6 @@ impl VmConfig<'_> {
         taps.zip(FIRST_FD..).collect()
     }
 
-    /// The kernel's command line.
     pub fn kernel_line(&self) -> String {
         let mut words: Vec<String> = KERNEL_PARAMETERS
             .iter()
@@ -295,7 +285,6 @@ impl VmConfig<'_> {
         words.join(" ")
     }
 
-    /// QEMU's arguments.
     pub fn arguments(&self) -> Vec<OsString> {
         let mut line = Line::default();
         self.machine(&mut line);
@@ -323,7 +312,7 @@ impl VmConfig<'_> {
         }
         line.option("-display", "none");
         // System calls that no guest's devices need are denied to an attacker inside QEMU (seccomp). Its threads
-        // are put on processors from outside.
+        // are put on CPUs from outside.
         line.option(
             "-sandbox",
             "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
@@ -367,19 +356,19 @@ impl VmConfig<'_> {
         line.option("-m", format!("{megabytes}M"));
     }
 
-    /// The processor that the guest sees. With a topology of its own it also sees the host's caches, as far
-    /// as it runs on the host's processor.
+    /// The CPU that the guest sees. With a topology of its own it also sees the host's caches, as far
+    /// as it runs on the host's CPU.
     fn cpu(&self) -> String {
         let model = self.accelerator.cpu_model();
         match (self.accelerator, self.topology) {
             (Accelerator::Kvm, Some(_)) => format!("{model},host-cache-info=on"),
-            // The emulator's own processor is one of AMD's of before it could tell threads from cores.
+            // The emulator's own CPU is one of AMD's of before it could tell threads from cores.
             (Accelerator::Tcg, Some(t)) if t.threads > 1 => format!("{model},vendor=GenuineIntel"),
             _ => model.to_string(),
         }
     }
 
-    /// An emulated guest that can only ever have one processor gets no memory barriers from QEMU, although
+    /// An emulated guest that can only ever have one CPU gets no memory barriers from QEMU, although
     /// the devices run beside it: once in a while a ring's notification is lost, and the interface is deaf
     /// from then on. One that could get a second gets them.
     fn processors(&self) -> String {

@@ -24,35 +24,20 @@ pub enum Error {
     Socket {
         /// What was done to it.
         action: &'static str,
-        /// The socket.
         path: PathBuf,
-        /// Why not.
         source: io::Error,
     },
-    /// No answer in time.
-    #[error("QEMU did not answer '{command}' within {:.1} s", patience.as_secs_f64())]
-    Silent {
-        /// What it was asked.
-        command: String,
-        /// How long was waited.
-        patience: Duration,
-    },
+    #[error("QEMU did not answer '{command}' within {:.1} s", timeout.as_secs_f64())]
+    Silent { command: String, timeout: Duration },
     /// QEMU refused.
     #[error("QEMU refused '{command}': {description}")]
     Refused {
-        /// What it was asked.
         command: String,
-        /// In QEMU's words.
         description: String,
     },
     /// QEMU said something that is no QMP.
     #[error("QEMU answered '{command}' with something unexpected: {line}")]
-    Malformed {
-        /// What it was asked.
-        command: String,
-        /// What it said.
-        line: String,
-    },
+    Malformed { command: String, line: String },
 }
 
 /// Something that happened in QEMU.
@@ -60,14 +45,12 @@ pub enum Error {
 pub struct Event {
     /// Its name, such as `SHUTDOWN`.
     pub name: String,
-    /// Its particulars.
     pub data: Value,
 }
 
 /// A vCPU's thread on the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VcpuThread {
-    /// Number of the vCPU.
     pub vcpu: u32,
     /// Its thread on the host.
     pub tid: u32,
@@ -77,16 +60,16 @@ pub struct VcpuThread {
 pub struct Qmp {
     stream: BufReader<UnixStream>,
     path: PathBuf,
-    patience: Duration,
+    timeout: Duration,
     events: VecDeque<Event>,
 }
 
 impl Qmp {
-    /// Connects and leaves the greeting behind. `patience` holds for this and for each command.
+    /// Connects and leaves the greeting behind. `timeout` holds for this and for each command.
     ///
     /// # Errors
     /// When there is no QEMU, another client has the socket for too long, or the greeting is none.
-    pub fn connect(path: &Path, patience: Duration) -> Result<Self, Error> {
+    pub fn connect(path: &Path, timeout: Duration) -> Result<Self, Error> {
         let socket = |action| {
             let path = path.to_owned();
             move |source| Error::Socket {
@@ -100,10 +83,10 @@ impl Qmp {
         let mut qmp = Self {
             stream,
             path: path.to_owned(),
-            patience,
+            timeout,
             events: VecDeque::new(),
         };
-        let greeting = qmp.read("the greeting", Instant::now() + patience)?;
+        let greeting = qmp.read("the greeting", Instant::now() + timeout)?;
         if greeting.get("QMP").is_none() {
             return Err(malformed("the greeting", &greeting.to_string()));
         }
@@ -118,10 +101,10 @@ impl Qmp {
     pub fn execute(&mut self, command: &str, arguments: &Value) -> Result<Value, Error> {
         let mut line = json!({"execute": command, "arguments": arguments}).to_string();
         line.push('\n');
-        let deadline = Instant::now() + self.patience;
+        let deadline = Instant::now() + self.timeout;
         let stream = self.stream.get_mut();
         stream
-            .set_write_timeout(Some(self.patience))
+            .set_write_timeout(Some(self.timeout))
             .and_then(|()| stream.write_all(line.as_bytes()))
             .map_err(|source| self.socket_error("write to", source))?;
         loop {
@@ -234,7 +217,7 @@ impl Qmp {
             if left.is_zero() {
                 return Err(Error::Silent {
                     command: command.to_owned(),
-                    patience: self.patience,
+                    timeout: self.timeout,
                 });
             }
             let timeout = self.stream.get_ref().set_read_timeout(Some(left));

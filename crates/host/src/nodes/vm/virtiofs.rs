@@ -19,7 +19,7 @@ use rustix::process::Signal;
 use super::Error;
 use super::confine::{self, Place, capability};
 use super::qemu::{Access, Share, VmConfig, virtiofs_socket};
-use crate::cgroup;
+use crate::sys::cgroup_entry::CgroupEntry;
 use crate::sys::process::Process;
 
 /// Where distributions put it. Debian 12 has QEMU's own, later releases a package of its own.
@@ -46,7 +46,7 @@ impl Servers {
     /// Starts a server for each share, each with its log. Its socket listens already: QEMU may come at any time.
     pub(super) fn start(
         config: &VmConfig<'_>,
-        cgroup: Option<&cgroup::Entry>,
+        cgroup: Option<&CgroupEntry>,
         logs: &[OwnedFd],
     ) -> Result<Self, Error> {
         let Some(program) = PROGRAMS.into_iter().find(|path| Path::new(path).exists()) else {

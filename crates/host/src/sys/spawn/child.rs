@@ -8,14 +8,14 @@ use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::process::{Signal, getppid};
 
+use super::super::cgroup_entry::CgroupEntry;
 use super::super::seccomp::Filter;
-use super::{Confinement, Root};
-use crate::cgroup::Entry;
+use super::options::{Confinement, Root};
 
 /// What the child was doing when it failed, in the order of doing; told to the parent as an index.
 pub(super) const STEPS: [&str; 9] = [
     "tie to its parent",
-    "join control group for",
+    "join cgroup for",
     "enter network namespace for",
     "enter root directory for",
     "start a session for",
@@ -25,7 +25,7 @@ pub(super) const STEPS: [&str; 9] = [
     "execute",
 ];
 
-/// The step that an [`Executable::Launcher`] takes over.
+/// The step that an [`Executable::Launcher`](super::options::Executable::Launcher) takes over.
 pub(super) const EXECUTE: usize = STEPS.len() - 1;
 
 /// The one step whose failure is not about the program.
@@ -57,7 +57,7 @@ pub(super) struct Child<'a> {
     pub(super) directory: Option<CString>,
     pub(super) netns: Option<BorrowedFd<'a>>,
     pub(super) root: Option<Root<'a>>,
-    pub(super) cgroup: Option<&'a Entry>,
+    pub(super) cgroup: Option<&'a CgroupEntry>,
     pub(super) moves: Vec<(RawFd, RawFd)>,
     /// The first descriptor number above all targets.
     pub(super) floor: RawFd,

@@ -31,7 +31,6 @@ pub fn unplaced(asks: &Asks<'_>, facts: &Facts) -> Blueprint {
     }
 }
 
-/// The blueprint.
 pub fn blueprint(lab: &Lab, asks: &Asks<'_>, d: &Decided<'_>, facts: &Facts) -> Blueprint {
     let topology = &d.ground.topology;
     let housekeeping = Given::new(

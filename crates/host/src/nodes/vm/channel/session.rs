@@ -145,7 +145,7 @@ pub(super) struct Handle {
 impl Handle {
     pub(super) fn wait_for(
         &self,
-        patience: Duration,
+        timeout: Duration,
         what: &'static str,
     ) -> Result<ExitStatus, Error> {
         let start = Instant::now();
@@ -154,11 +154,11 @@ impl Handle {
             if let Some(result) = &state.result {
                 return result.clone().map_err(Error::from);
             }
-            let left = patience.saturating_sub(start.elapsed());
+            let left = timeout.saturating_sub(start.elapsed());
             if left.is_zero() {
                 return Err(Error::Silent {
                     what,
-                    after: patience,
+                    after: timeout,
                 });
             }
             let waited = self.shared.changed.wait_timeout(state, left);
@@ -190,7 +190,6 @@ pub struct Session {
     pub stdin: Option<Input>,
     /// Its standard output. Dropped, what comes is thrown away.
     pub stdout: Option<Output>,
-    /// Its standard error.
     pub stderr: Option<Output>,
     pub(super) handle: Handle,
 }
@@ -198,11 +197,8 @@ pub struct Session {
 /// What [`Channel::run`] returns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finished {
-    /// How the process ended.
     pub status: ExitStatus,
-    /// All its standard output.
     pub stdout: Vec<u8>,
-    /// All its standard error.
     pub stderr: Vec<u8>,
 }
 
@@ -246,12 +242,12 @@ impl Session {
         }
     }
 
-    /// Waits for its end, but no longer than `patience`.
+    /// Waits for its end, but no longer than `timeout`.
     ///
     /// # Errors
     /// As [`Session::wait`], and [`Error::Silent`].
-    pub fn wait_for(&self, patience: Duration) -> Result<ExitStatus, Error> {
-        self.handle.wait_for(patience, "with the process's end")
+    pub fn wait_for(&self, timeout: Duration) -> Result<ExitStatus, Error> {
+        self.handle.wait_for(timeout, "with the process's end")
     }
 
     /// Ends one of the agent's own small programs, which has nothing more to do: its words on failure become the error.
@@ -331,11 +327,9 @@ impl Drop for Input {
     }
 }
 
-/// Reads a process's output.
 pub struct Output {
     handle: Handle,
     stream: Stream,
-    /// When reading fails.
     deadline: Option<Instant>,
 }
 
@@ -421,8 +415,8 @@ impl session::Session for Session {
         Ok(exit_of(Session::wait(self)?))
     }
 
-    fn wait_for(&mut self, patience: Duration) -> Result<Option<session::Exit>, session::Error> {
-        match Session::wait_for(self, patience) {
+    fn wait_for(&mut self, timeout: Duration) -> Result<Option<session::Exit>, session::Error> {
+        match Session::wait_for(self, timeout) {
             Ok(status) => Ok(Some(exit_of(status))),
             Err(Error::Silent { .. }) => Ok(None),
             Err(error) => Err(error.into()),

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::Progress;
 
 /// How long one tool may take. A kernel's package has some 70 MB; this allows 120 kB/s.
-const PATIENCE: Duration = Duration::from_secs(600);
+const TIMEOUT: Duration = Duration::from_secs(600);
 /// How often progress is reported.
 const REPORT_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -58,58 +58,36 @@ impl Flavour {
 /// Why a package could not be had.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A tool is missing.
     #[error("cannot run {tool}: {source}")]
     Tool {
-        /// The tool.
         tool: &'static str,
-        /// Why not.
         source: io::Error,
     },
     /// The archive has none of the packages.
     #[error("cannot find a kernel package: the package lists have none of {}", wanted.join(", "))]
-    NoPackage {
-        /// What was looked for.
-        wanted: Vec<String>,
-    },
+    NoPackage { wanted: Vec<String> },
     /// The archive could not be reached.
     #[error("cannot download {package}: the archive cannot be reached ({detail})")]
-    Network {
-        /// The package.
-        package: String,
-        /// In apt's words.
-        detail: String,
-    },
+    Network { package: String, detail: String },
     /// The lists name a version that the archive no longer has.
     #[error(
         "cannot download {package}: the archive no longer has the version in the package lists"
     )]
-    Outdated {
-        /// The package.
-        package: String,
-    },
-    /// Something else.
+    Outdated { package: String },
     #[error("{command} failed: {detail}")]
     Failed {
-        /// What was run.
         command: String,
         /// Its last words.
         detail: String,
     },
-    /// It hung.
-    #[error("{command} did not end within {} s", PATIENCE.as_secs())]
-    Silent {
-        /// What was run.
-        command: String,
-    },
+    #[error("{command} did not end within {} s", TIMEOUT.as_secs())]
+    Silent { command: String },
     /// A file could not be used.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
         /// What was done to it.
         action: &'static str,
-        /// The file.
         path: PathBuf,
-        /// Why not.
         source: io::Error,
     },
 }
@@ -134,9 +112,7 @@ impl Error {
 /// A package in the cache.
 #[derive(Debug)]
 pub struct Fetched {
-    /// Its name.
     pub package: String,
-    /// Its version.
     pub version: String,
     /// Its directory in the cache.
     pub directory: String,
@@ -400,7 +376,7 @@ fn run(tool: &'static str, mut command: Command, tick: &mut dyn FnMut()) -> Resu
         if let Some(status) = child.try_wait().map_err(failed)? {
             break status;
         }
-        if start.elapsed() > PATIENCE {
+        if start.elapsed() > TIMEOUT {
             // It may have ended by itself in this moment.
             let _ = child.kill();
             child.wait().map_err(failed)?;
