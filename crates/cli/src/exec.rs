@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use latlab_host::dirs::Dirs;
 use latlab_host::lab::{self, Lab};
-use latlab_host::nodes::session::{Command, NotStarted, not_started};
+use latlab_host::nodes::session::{Command, NotStarted};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
@@ -60,7 +60,7 @@ pub fn run(args: &Exec) -> Outcome {
 /// A command that did not run: as in a shell, so that a script can tell it from the command's own
 /// failure.
 fn not_run(error: &lab::Error) -> Failure {
-    explain(error).with_code(not_started(error).map(NotStarted::shell_code))
+    explain(error).with_code(error.not_started().map(NotStarted::shell_code))
 }
 
 /// Copies until either side ends, handing on every piece at once: people type into it.

@@ -6,8 +6,8 @@
 //! cargo run --release -p latlab-host --example container_latency -- target/release/latlab-agent
 //! ```
 //!
-//! Needs root. Runs in mount and process namespaces of its own; of the machine it touches control
-//! groups named `latlab/bench-<pid>/` only, and removes them.
+//! Needs root. Runs in mount and process namespaces of its own; of the machine it touches
+//! cgroups named `latlab/bench-<pid>/` only, and removes them.
 
 #[path = "../tests/namespaces/mod.rs"]
 mod namespaces;

@@ -1,8 +1,8 @@
-//! Figures about virtual machines, printed and judged by nobody here.
+//! Figures about virtual machines, printed and not judged.
 //!
 //! `vm_figures boot [ROUNDS]`: seconds from starting QEMU until the agent answers, against a bare QEMU
-//! that boots the same kernel to an init that prints a line, once as one would type it (the
-//! distribution's `vmlinuz`) and once with all that latlab knows (the bare kernel, the machine, the
+//! that boots the same kernel to an init that prints a line. QEMU boots once as one would type it (the
+//! distribution's `vmlinuz`) and once with latlab's settings (the bare kernel, the machine, the
 //! parameters). The three alternate, so that a change of the machine's load meets all of them.
 //!
 //! `vm_figures clock [SECONDS]`: the guest's clock against the host's, once a second: offset, bound of its
@@ -17,12 +17,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use latlab_host::nodes::vm::Accelerator;
 use latlab_host::nodes::vm::Vm;
-use latlab_host::nodes::vm::accel::Accelerator;
 use latlab_host::nodes::vm::clock::{self, ClockOffset};
 use latlab_host::nodes::vm::initramfs;
 use latlab_host::nodes::vm::kernel::{self, Kernel};
-use latlab_host::nodes::vm::qemu::{Access, PROGRAM, Share, VmConfig};
+use latlab_host::nodes::vm::qemu::{PROGRAM, VmConfig};
+use latlab_host::nodes::vm::{Access, Share};
 use latlab_wire::channel::Exec;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;

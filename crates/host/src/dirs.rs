@@ -102,7 +102,7 @@ impl Dirs {
         self.run(lab).join("nodes").join(node)
     }
 
-    /// What is kept to be quick the next time.
+    /// The cache, which later runs read.
     pub fn cache(&self) -> &Path {
         &self.cache
     }

@@ -92,8 +92,8 @@ fn processes_are_born_in_their_group_and_counted_there() {
 }
 
 #[test]
-fn what_forks_while_it_is_killed_does_not_escape() {
-    namespaces::enter("what_forks_while_it_is_killed_does_not_escape", || {
+fn processes_that_fork_while_killed_do_not_escape() {
+    namespaces::enter("processes_that_fork_while_killed_do_not_escape", || {
         let group = Group::new("forks", &Limits::default());
         // Each shell starts two more, six generations deep: 126 processes, were it left alone.
         let script = "f() { [ $1 -gt 0 ] && { f $(($1-1)) & f $(($1-1)) & }; sleep 60; }; f 5";

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use latlab_host::cgroup::{Cgroups, Limits, NodeCgroup};
 use latlab_host::dirs::Dirs;
-use latlab_host::facts::{self, ReadOptions};
+use latlab_host::facts::{self, CpusInUse, ReadOptions};
 use latlab_host::images::{Cache, Image, RootView, prepare};
 use latlab_host::nodes::container::{self, Container, ContainerConfig, Running};
 use latlab_host::nodes::session::{Command, Exit, Session};
@@ -223,7 +223,7 @@ fn a_container_is_a_world_of_its_own() {
             assert_eq!(node.cgroup.pids().unwrap(), [c.process.pid]);
             assert!(node.cgroup.cpu_usage().unwrap().total_ns > 0);
 
-            // What is written stays in the node's layer; the machine sees no mount of ours.
+            // Files written stay in the node's layer; the machine sees no mount of ours.
             shell(
                 &c,
                 "echo x >/etc/latlab-test && rm /etc/hostname && test -e /etc/latlab-test",
@@ -266,8 +266,8 @@ fn binds_show_files_of_the_machine() {
 }
 
 #[test]
-fn signals_and_the_end_reach_everybody() {
-    namespaces::enter("signals_and_the_end_reach_everybody", || {
+fn signals_and_the_end_reach_every_process() {
+    namespaces::enter("signals_and_the_end_reach_every_process", || {
         for runtime in RUNTIMES {
             let mut node = Node::new(runtime, &Limits::default());
             let told = node.scratch.join("told");
@@ -315,8 +315,8 @@ fn signals_and_the_end_reach_everybody() {
 }
 
 #[test]
-fn who_ignores_the_end_is_killed() {
-    namespaces::enter("who_ignores_the_end_is_killed", || {
+fn a_process_that_ignores_sigterm_is_killed() {
+    namespaces::enter("a_process_that_ignores_sigterm_is_killed", || {
         for runtime in RUNTIMES {
             let node = Node::new(runtime, &Limits::default());
             let c = node.start();
@@ -388,9 +388,9 @@ fn limits_hold_and_are_seen_from_inside() {
 }
 
 #[test]
-fn what_a_killed_start_leaves_can_be_deleted() {
+fn leftovers_of_a_killed_start_can_be_deleted() {
     const HELPER: &str = "LATLAB_TEST_START";
-    const NAME: &str = "what_a_killed_start_leaves_can_be_deleted";
+    const NAME: &str = "leftovers_of_a_killed_start_can_be_deleted";
     namespaces::enter(NAME, || {
         if let Ok(runtime) = std::env::var(HELPER) {
             // The process that will be killed while it does this.
@@ -640,7 +640,7 @@ fn a_chroot_is_enough_of_a_machine() {
     const NAME: &str = "a_chroot_is_enough_of_a_machine";
     namespaces::enter(NAME, || {
         if std::env::var_os(INSIDE).is_some() {
-            let mut options = ReadOptions::everything();
+            let mut options = ReadOptions::everything(CpusInUse::default());
             options.prove.retain(|name| name == Facts::OVERLAYFS);
             options.dirs = Dirs::below(Path::new("/facts"));
             let proven = &facts::read(&options).capabilities[Facts::OVERLAYFS];

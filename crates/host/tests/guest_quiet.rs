@@ -47,14 +47,14 @@ fn flavour(which: &str) {
 }
 
 #[test]
-fn a_standard_kernel_keeps_its_isolated_processors_quiet() {
+fn a_standard_kernel_keeps_its_isolated_cpus_quiet() {
     if asked_for() {
         flavour("standard");
     }
 }
 
 #[test]
-fn a_real_time_kernel_keeps_its_isolated_processors_quiet() {
+fn a_real_time_kernel_keeps_its_isolated_cpus_quiet() {
     if asked_for() {
         flavour("rt");
     }
@@ -112,7 +112,7 @@ fn callbacks_elsewhere(channel: &Channel) {
     assert!(said.contains("CPUs: 1."), "{said}");
 }
 
-/// A FIFO task keeps everybody else off its CPU, and the kernel is what it says it is. The shell is
+/// A FIFO task keeps all others off its CPU, and the kernel is what it says it is. The shell is
 /// elsewhere: in a real-time kernel a `sleep` that began on that CPU would not end while the task runs,
 /// because the timers of ordinary tasks expire in a thread of the kernel's, which never gets to run there.
 fn real_time(channel: &Channel, which: &str) {
@@ -180,7 +180,7 @@ fn partitions(channel: &Channel) {
 
 /// The threads of a QEMU are where its place says.
 #[test]
-fn virtual_processors_and_emulator_are_pinned_apart() {
+fn vcpus_and_emulator_are_pinned_apart() {
     if !asked_for() {
         return;
     }

@@ -223,7 +223,7 @@ fn children_of_a_killed_process_are_found_by_their_label_alone() {
         };
         assert_eq!(found.len(), 3);
         let inside = |process: &Process| {
-            NetNs::of_process(process.id().pid)
+            NetNs::open(Path::new(&format!("/proc/{}/ns/net", process.id().pid)))
                 .unwrap()
                 .inode()
                 .unwrap()
@@ -239,7 +239,7 @@ fn children_of_a_killed_process_are_found_by_their_label_alone() {
     });
 }
 
-/// What `prctl(2)` calls `struct prctl_mm_map`.
+/// `struct prctl_mm_map` of `prctl(2)`.
 #[repr(C)]
 struct MemoryMap {
     addresses: [u64; 11],
@@ -291,10 +291,9 @@ fn declare_environment(bytes: usize) {
 }
 
 #[test]
-fn an_environment_of_half_a_gigabyte_costs_the_one_who_looks_for_labels_little() {
+fn an_environment_of_half_a_gigabyte_costs_a_search_for_labels_little() {
     const CHILD: &str = "LATLAB_TEST_ENVIRONMENT";
-    const NAME: &str =
-        "an_environment_of_half_a_gigabyte_costs_the_one_who_looks_for_labels_little";
+    const NAME: &str = "an_environment_of_half_a_gigabyte_costs_a_search_for_labels_little";
     if std::env::var_os(CHILD).is_some() {
         declare_environment(512 << 20);
         println!("declared");

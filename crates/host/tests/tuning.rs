@@ -1,4 +1,4 @@
-//! What tuning asks of network cards, on interfaces that the test makes itself.
+//! Tuning of network cards, on interfaces that the test makes itself.
 
 mod namespaces;
 

@@ -35,7 +35,7 @@ pub enum Error {
         /// What.
         what: String,
         /// Why.
-        source: latlab_host::nodes::session::Error,
+        source: Box<latlab_host::lab::Error>,
     },
     /// The probe itself says that it failed.
     #[error("node `{node}`: {what}: {message}")]

@@ -619,7 +619,7 @@ mod tests {
     }
 
     #[test]
-    fn a_netkit_end_is_read_and_what_is_absent_is_not_assumed() {
+    fn a_netkit_end_is_read_and_absent_attributes_are_not_assumed() {
         let attribute = |kind: u16, value: &[u8]| {
             let length = u16::try_from(4 + value.len()).unwrap();
             let mut bytes = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();

@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_name_what_they_do() {
+    fn requests_name_their_action() {
         let remote = "10.0.0.2".parse().unwrap();
         assert_eq!(
             Neighbour::flood_to(4, remote).action(),

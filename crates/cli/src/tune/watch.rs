@@ -9,7 +9,7 @@ use latlab_host::cgroup::PARTITION;
 use latlab_host::dirs::Dirs;
 use latlab_host::lab::given_cpus;
 use latlab_host::tuning;
-use latlab_host::watch::{Home, Watcher};
+use latlab_host::watch::{CpuOwner, Watcher};
 use latlab_model::results::Intruder;
 use latlab_model::units::{CpuList, Nanos};
 
@@ -41,10 +41,10 @@ pub fn run(args: &Watch) -> Outcome {
         None => None,
         Some(text) => Some(Instant::now() + time(text)?),
     };
-    let homes = homes();
-    let cpus = cpus(args, &homes)?;
+    let owners = owners();
+    let cpus = cpus(args, &owners)?;
     let stop = signals::stop_flag()?;
-    let mut watcher = Watcher::begin(cpus.iter(), homes);
+    let mut watcher = Watcher::begin(cpus.iter(), owners);
     eprintln!("watching {cpus}");
     let mut seen = false;
     loop {
@@ -86,7 +86,7 @@ fn time(text: &str) -> Result<Duration, Failure> {
 
 /// A lab belongs on the processors that it was given, and whatever was put into the partition on the others of
 /// the partition.
-fn homes() -> Vec<Home> {
+fn owners() -> Vec<CpuOwner> {
     let given = given_cpus(&Dirs::from_env());
     let partition = tuning::partition_cpus(&root());
     let free = partition
@@ -95,22 +95,22 @@ fn homes() -> Vec<Home> {
     let free = CpuList::new(free.collect());
     let labs = given
         .into_iter()
-        .map(|(lab, cpus)| Home::of_lab(&lab, cpus));
-    let partition = Home {
+        .map(|(lab, cpus)| CpuOwner::of_lab(&lab, cpus));
+    let partition = CpuOwner {
         cpus: free,
         group: format!("/{PARTITION}"),
     };
     labs.chain([partition]).collect()
 }
 
-fn cpus(args: &Watch, homes: &[Home]) -> Result<CpuList, Failure> {
+fn cpus(args: &Watch, owners: &[CpuOwner]) -> Result<CpuList, Failure> {
     let all = online(&root())?;
     let cpus = match &args.cpus {
         Some(text) => CpuList::parse(text).ok_or_else(|| {
             let message = format!("`--cpus {text}` is not a list of processors");
             Failure::new(message, "for example `--cpus 2-7,10`")
         })?,
-        None => CpuList::new(homes.iter().flat_map(|home| home.cpus.iter()).collect()),
+        None => CpuList::new(owners.iter().flat_map(|owner| owner.cpus.iter()).collect()),
     };
     if let Some(missing) = cpus.iter().find(|cpu| !all.contains(*cpu)) {
         let message = format!("there is no processor {missing}: this machine has {all}");

@@ -34,7 +34,7 @@ pub(super) fn fill_cpuset(root: &Path, dir: &Path, cpus: Option<&CpuList>) -> Re
     Ok(())
 }
 
-/// What a group beside a partition can have of `value`: the partition has its CPUs exclusively.
+/// The part of `value` for a group beside a partition, which has its CPUs exclusively.
 fn beside_partition(group: &Path, name: &str, value: &str) -> String {
     let taken = group.with_file_name(PARTITION).join(name);
     let taken = fs::read_to_string(taken).unwrap_or_default();
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_beside_a_partition_leave_it_its_processors() {
+    fn groups_beside_a_partition_leave_it_its_cpus() {
         let root = std::env::temp_dir().join(format!("latlab-beside-{}", std::process::id()));
         let group = root.join("latlab");
         let files = [

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use crate::sys;
 
-/// What [`Limits::pids`] limits, in words.
+/// [`Limits::pids`](super::Limits::pids) in words.
 pub(crate) const PROCESSES: &str = "the number of processes";
-/// What [`Limits::devices`] limits, in words.
+/// [`Limits::devices`](super::Limits::devices) in words.
 pub(crate) const DEVICES: &str = "access to devices";
 
 /// Something the cgroups refused.
@@ -15,11 +15,7 @@ pub(crate) const DEVICES: &str = "access to devices";
 pub enum Error {
     /// A limit needs a controller this machine does not offer.
     #[error("cannot limit {what} with cgroups: {reason}")]
-    Unavailable {
-        /// What was to be limited or counted.
-        what: &'static str,
-        reason: String,
-    },
+    Unavailable { what: &'static str, reason: String },
     /// A limit is outside of what the kernel accepts.
     #[error("limit {what}={value} is out of range: {reason}")]
     Range {
@@ -34,7 +30,7 @@ pub enum Error {
     Name(String),
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was being done, in the infinitive.
+        /// The action, in the infinitive.
         action: String,
         path: PathBuf,
         source: io::Error,

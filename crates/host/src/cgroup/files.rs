@@ -8,7 +8,7 @@ use super::error::Error;
 /// First component of every group latlab makes.
 pub(crate) const TOP: &str = "latlab";
 
-/// The group of CPUs that a tuning keeps quiet: the scheduler gives them to nobody else.
+/// The group of CPUs that a tuning keeps quiet: the scheduler gives them to no other group.
 pub const PARTITION: &str = "latlab.isolated";
 
 /// Whether `name` is one ordinary path component that cannot hide or leave a directory.

@@ -13,7 +13,7 @@ use super::files::{PARTITION, TOP, is_component, is_unified, levels, write};
 use super::limits::{Controller, Limits};
 use super::node::{self, NodeCgroup};
 use super::settings::{allowed_devices, settings};
-use crate::sys::devices;
+use crate::sys::{devices, proc};
 
 /// The cgroups of this machine.
 #[derive(Debug, Clone)]
@@ -24,10 +24,8 @@ pub struct Cgroups {
 impl Cgroups {
     /// Looks at this machine. Nothing is changed.
     pub fn discover() -> Result<Self, Error> {
-        let path = Path::new("/proc/self/mountinfo");
-        let mountinfo = fs::read_to_string(path).map_err(Error::io("read", path))?;
         Ok(Self {
-            found: discover::discover(&mountinfo),
+            found: discover::discover(&proc::own_mounts()?),
         })
     }
 
@@ -41,7 +39,7 @@ impl Cgroups {
     /// as `cpuacct` counts it (kernel: cgroup-v1/cpuacct). `None` on version 2, whose root counts
     /// in timer ticks.
     #[must_use]
-    pub fn processor_times(&self) -> Option<Vec<u64>> {
+    pub fn cpu_times(&self) -> Option<Vec<u64>> {
         let root = self.found.on_own.get(&Controller::Cpuacct)?;
         let text = fs::read_to_string(root.join("cpuacct.usage_percpu")).ok()?;
         text.split_whitespace().map(|n| n.parse().ok()).collect()
@@ -143,9 +141,10 @@ impl Cgroups {
             && cpuset
                 .or(self.found.unified.as_ref())
                 .is_some_and(|r| r == root);
-        let top = match partitioned {
-            true => root.join(PARTITION),
-            false => root.to_path_buf(),
+        let top = if partitioned {
+            root.join(PARTITION)
+        } else {
+            root.to_path_buf()
         };
         top.join(TOP).join(lab).join(node)
     }
@@ -263,7 +262,7 @@ mod tests {
 
     fn cgroups(mountinfo: &str) -> Cgroups {
         Cgroups {
-            found: discover::discover(mountinfo),
+            found: discover::discover(&proc::mounts(mountinfo.as_bytes())),
         }
     }
 
@@ -292,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_limited_is_refused_with_the_reason() {
+    fn impossible_limits_are_refused_with_the_reason() {
         let groups = cgroups(V1);
         let error = groups
             .check(&Limits {
@@ -324,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_in_the_partition_is_below_it_where_processors_are_given() {
+    fn a_node_in_the_partition_is_below_it_in_the_cpuset_hierarchy() {
         let limits = Limits {
             cpus: Some(1.0),
             cpuset: Some(CpuList::new(vec![1])),

@@ -54,14 +54,14 @@ impl Controller {
     }
 }
 
-/// What a node may use; `None` means no limit.
+/// Limits of a node; `None`: no limit.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
     /// CPU time, in CPUs (1.5 is one and a half).
     ///
-    /// On version 1 of a kernel with real-time group scheduling, a group of its own for this keeps
-    /// real-time programs out (`SCHED_FIFO`, `SCHED_RR`): the kernel gives a new group no real-time
-    /// share, and shares cannot be given to an unknown number of groups.
+    /// On version 1 of a kernel with real-time group scheduling, this group keeps real-time programs
+    /// out (`SCHED_FIFO`, `SCHED_RR`). The kernel gives a new group no real-time share, and shares
+    /// cannot be given to an unknown number of groups.
     pub cpus: Option<f64>,
     /// The CPUs the node may run on, by number.
     pub cpuset: Option<CpuList>,

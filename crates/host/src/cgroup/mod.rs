@@ -1,9 +1,8 @@
 //! Cgroups: limits, accounting and a sure way to stop everything a node started.
 //!
 //! There is one mechanism for native, container and VM nodes. latlab makes the group itself, at
-//! `latlab/<lab>/<node>` below the root of each hierarchy it can see, and puts the first process
-//! of the node into it before that process runs any foreign code; everything the process starts
-//! inherits the membership. Container runtimes and QEMU are not asked to manage groups, so a limit
+//! `latlab/<lab>/<node>` below the root of each hierarchy. The first process of the node joins it
+//! before running any foreign code, and its children inherit the membership. Container runtimes and QEMU are not asked to manage groups, so a limit
 //! means the same in every environment.
 //!
 //! On version 1 a group is made only in the hierarchies that have something to do: the ones that
@@ -15,7 +14,7 @@
 //! hold them before the machine changes; [`NodeCgroup::from_dirs`] takes them back to undo.
 //!
 //! Controllers that were enabled for children of a root stay enabled after the last lab is gone.
-//! Somebody else may have come to rely on them meanwhile, and without children they do nothing.
+//! Other programs may rely on them by then, and without children they do nothing.
 
 mod cpuset;
 mod discover;

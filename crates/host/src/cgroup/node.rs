@@ -17,14 +17,14 @@ use crate::sys::cgroup_entry::CgroupEntry;
 
 /// How long processes that were sent SIGKILL may take to leave. They leave at once unless they
 /// sit in an uninterruptible wait.
-const LEAVE: Duration = Duration::from_secs(5);
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a group that lists no process may stay busy. An exiting process leaves the list a
 /// little before it releases the group.
-const RELEASE: Duration = Duration::from_secs(2);
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Between two looks where the kernel offers nothing to wait on.
-const LOOK_AGAIN: Duration = Duration::from_millis(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// CPU time used by a group since it was made, in nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,7 +46,7 @@ pub struct NodeCgroup {
 impl NodeCgroup {
     /// Takes over the directories of a group, from [`Cgroups::dirs`](super::Cgroups::dirs) or from
     /// the journal. They need not exist. A path that is not `.../latlab/<lab>/<node>` is refused,
-    /// so that a damaged journal cannot point at somebody else's group.
+    /// so that a damaged journal cannot point at a group of others.
     pub fn from_dirs(dirs: Vec<PathBuf>) -> Result<Self, Error> {
         for dir in &dirs {
             let mut names = dir
@@ -155,7 +155,7 @@ impl NodeCgroup {
             for shared in dir.ancestors().skip(1).take(2) {
                 // Busy means that other nodes live there.
                 if fs::remove_dir(shared).is_err() {
-                    give_back_processors(shared);
+                    give_back_cpus(shared);
                 }
             }
         }
@@ -251,7 +251,7 @@ fn wait_empty(dir: &Path) -> Result<(), Error> {
         if events.lines().any(|l| l == "populated 0") {
             return Ok(());
         }
-        let Some(left) = LEAVE.checked_sub(started.elapsed()) else {
+        let Some(left) = KILL_TIMEOUT.checked_sub(started.elapsed()) else {
             return Err(populated(dir, started));
         };
         let timeout = Timespec::try_from(left).ok();
@@ -271,7 +271,7 @@ fn populated(dir: &Path, started: Instant) -> Error {
 /// Leaves a shared level below the partition with the CPUs of those who are still below it, as
 /// [`Cgroups::create`](super::Cgroups::create) gave them. Best effort: a partition that cannot lose a
 /// CPU for it says so itself.
-fn give_back_processors(shared: &Path) {
+fn give_back_cpus(shared: &Path) {
     const FILE: &str = "cpuset.cpus";
     let is_partition = |dir: &Path| dir.file_name().is_some_and(|name| name == PARTITION);
     if is_unified(shared) || !shared.ancestors().any(is_partition) {
@@ -311,10 +311,10 @@ fn kill_listed(dir: &Path) -> Result<(), Error> {
         if pids.is_empty() {
             return Ok(());
         }
-        if started.elapsed() > LEAVE {
+        if started.elapsed() > KILL_TIMEOUT {
             return Err(populated(dir, started));
         }
-        sleep(LOOK_AGAIN);
+        sleep(POLL_INTERVAL);
     }
 }
 
@@ -328,7 +328,7 @@ fn kill_member(dir: &Path, pid: u32) {
         return;
     };
     if list(dir).is_ok_and(|pids| pids.contains(&pid)) {
-        // It may be gone already, which is what we want.
+        // A process that is gone needs no signal.
         let _ = pidfd_send_signal(&held, Signal::KILL);
     }
 }
@@ -342,10 +342,10 @@ fn remove_tree(dir: &Path) -> Result<(), Error> {
                 Ok(()) => break,
                 Err(e) if e.kind() == io::ErrorKind::NotFound => break,
                 Err(e) if e.raw_os_error() == Some(libc::EBUSY) => {
-                    if !list(&group)?.is_empty() || started.elapsed() > RELEASE {
+                    if !list(&group)?.is_empty() || started.elapsed() > RELEASE_TIMEOUT {
                         return Err(populated(&group, started));
                     }
-                    sleep(LOOK_AGAIN);
+                    sleep(POLL_INTERVAL);
                 }
                 Err(e) => return Err(Error::io("remove cgroup", &group)(e)),
             }
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn processor_time_is_in_nanoseconds() {
+    fn cpu_time_is_in_nanoseconds() {
         let usage = parse_cpu_stat("usage_usec 1500\nuser_usec 1000\nsystem_usec 500\nnr_x 7\n");
         assert_eq!(
             usage,
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_killed_and_removed_already() {
+    fn a_missing_group_is_killed_and_removed_already() {
         let group = NodeCgroup::from_dirs(vec!["/nonexistent/latlab/l/n".into()]).unwrap();
         assert!(group.pids().unwrap().is_empty());
         group.kill_all().unwrap();

@@ -1,7 +1,7 @@
-//! What the machine is made of, read from `/proc` and `/sys`. Reading never fails: what is not there
-//! is absent from the result, because every file here is missing on some kernel.
+//! The machine's parts, read from `/proc` and `/sys`. Reading never fails: missing parts
+//! are absent from the result, because every file here is missing on some kernel.
 //!
-//! All paths are below a root directory, so that tests can lay out machines nobody here owns.
+//! All paths are below a root directory, so that tests can lay out machines that we do not own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -44,7 +44,7 @@ impl Source {
     pub fn text(&self, path: &str) -> String {
         let mut bytes = Vec::new();
         if let Ok(file) = File::open(self.path(path)) {
-            // What was read before an error is as good as it gets.
+            // The part before an error counts.
             let _ = file.take(MAX_BYTES).read_to_end(&mut bytes);
         }
         String::from_utf8_lossy(&bytes).into_owned()
@@ -427,7 +427,7 @@ mod tests {
 
     /// Two sockets of 32 cores with SMT, numbered as Xeons are: the second threads come last.
     #[test]
-    fn a_two_socket_xeon_has_128_processors_on_64_cores_and_two_memory_nodes() {
+    fn a_two_socket_xeon_has_128_cpus_on_64_cores_and_two_memory_nodes() {
         let mut files = vec![
             file("sys/devices/system/cpu/online", "0-127\n"),
             file("sys/devices/system/cpu/isolated", "\n"),

@@ -1,5 +1,5 @@
-//! What disturbs the CPUs, read: interrupts, power saving, the kernel's own work, how it was
-//! built. See [`latlab_model::facts::Quiet`].
+//! Disturbances of the CPUs: interrupts, power saving, the kernel's own work and
+//! configuration. See [`latlab_model::facts::Quiet`].
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -10,6 +10,7 @@ use latlab_model::units::CpuList;
 
 use super::machine::Source;
 use super::texts;
+use crate::sys::proc;
 
 const CPU: &str = "sys/devices/system/cpu";
 
@@ -86,13 +87,14 @@ pub(super) fn interrupts(source: &Source) -> Vec<Interrupt> {
         let actions = source.line(&format!("sys/kernel/irq/{number}/actions"));
         let actions = actions.unwrap_or_default();
         // Without sysfs's list, each handler has a directory.
-        let owners: Vec<String> = match actions.is_empty() {
-            false => actions.split(',').map(Into::into).collect(),
-            true => source
+        let owners: Vec<String> = if actions.is_empty() {
+            source
                 .names(at)
                 .into_iter()
                 .filter(|name| source.path(&format!("{at}/{name}")).is_dir())
-                .collect(),
+                .collect()
+        } else {
+            actions.split(',').map(Into::into).collect()
         };
         Interrupt {
             number: *number,
@@ -137,7 +139,7 @@ pub(super) fn power(source: &Source, online: &CpuList) -> Power {
     }
 }
 
-/// What the kernel does by itself.
+/// The kernel's own work.
 pub(super) fn quiet(source: &Source, command_line: &str) -> Quiet {
     let number = |path: &str| source.number(path);
     let flag = |path: &str| source.number(path).map(|n| n == 1);
@@ -168,7 +170,7 @@ pub(super) fn quiet(source: &Source, command_line: &str) -> Quiet {
     }
 }
 
-/// RCU tells nobody which CPUs it serves elsewhere, so the command line says it.
+/// RCU has no file with the CPUs that it serves elsewhere; the command line says it.
 fn rcu_nocbs(command_line: &str) -> Option<CpuList> {
     let mut words = command_line.split_whitespace();
     texts::cpu_list(words.find_map(|word| word.strip_prefix("rcu_nocbs="))?)
@@ -183,31 +185,25 @@ fn runs(source: &Source, name: &str) -> Option<bool> {
 
 pub(super) fn cgroup(source: &Source) -> CgroupTree {
     let mut tree = CgroupTree::default();
-    for line in source.text("proc/self/mountinfo").lines() {
-        let Some((left, right)) = line.split_once(" - ") else {
-            continue;
-        };
-        let mut right = right.split(' ');
-        let Some(at) = left.split(' ').nth(4) else {
-            continue;
-        };
-        match right.next() {
-            Some("cgroup2") if tree.unified.is_none() => {
+    for mount in proc::mounts(source.text("proc/self/mountinfo").as_bytes()) {
+        let at = mount.point.display().to_string();
+        match mount.kind.as_str() {
+            "cgroup2" if tree.unified.is_none() => {
                 let controllers = source.text(&format!(
                     "{}/cgroup.controllers",
                     at.trim_start_matches('/')
                 ));
                 tree.unified_controllers = controllers.split_whitespace().map(Into::into).collect();
-                tree.unified = Some(at.into());
+                tree.unified = Some(at);
             }
-            Some("cgroup") => {
-                let options = right.nth(1).unwrap_or_default().split(',');
+            "cgroup" => {
+                let options = mount.super_options.split(',');
                 let controllers =
                     options.filter(|o| !matches!(*o, "rw" | "ro") && !o.contains('='));
                 for controller in controllers {
                     tree.own
                         .entry(controller.into())
-                        .or_insert_with(|| at.into());
+                        .or_insert_with(|| at.clone());
                 }
             }
             _ => {}
@@ -254,7 +250,7 @@ mod tests {
         assert!(quiet(&source, "").irqbalance.is_some());
     }
 
-    /// A machine of which nobody here has one.
+    /// A machine that we do not own.
     #[test]
     fn another_machine_is_read_from_its_files() {
         let root = std::env::temp_dir().join(format!("latlab-quiet-{}", std::process::id()));

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What an image says about the processes to be started in it.
+/// The image's defaults for processes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct ImageConfig {

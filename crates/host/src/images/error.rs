@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What was wrong with an image.
+/// Errors of images.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The image is neither `host`, nor a directory, nor a file.
@@ -11,18 +11,14 @@ pub enum Error {
     NotFound(PathBuf),
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was being done, in the infinitive.
+        /// The action, in the infinitive.
         action: &'static str,
         path: PathBuf,
         source: io::Error,
     },
     /// The archive is damaged or not an image.
     #[error("archive {}: {reason}", path.display())]
-    Archive {
-        path: PathBuf,
-        /// What is wrong in it.
-        reason: String,
-    },
+    Archive { path: PathBuf, reason: String },
 }
 
 impl Error {

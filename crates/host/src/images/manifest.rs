@@ -67,7 +67,7 @@ struct Platform {
     os: String,
 }
 
-/// An image's configuration document, as far as it concerns us.
+/// The part of an image's configuration that is used.
 #[derive(Deserialize)]
 struct ConfigDocument {
     #[serde(default)]

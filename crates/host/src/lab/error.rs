@@ -1,14 +1,16 @@
-//! What can go wrong with a lab, and what a person can do about it.
+//! Errors of labs, each with a hint.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::guest::BOOT_VARIABLE;
 use crate::nodes::container;
 use crate::nodes::session::{self, Exit, NotStarted};
-use crate::nodes::vm::{self, initramfs, kernel};
+use crate::nodes::vm;
 use crate::{cgroup, images, journal, links, sys};
+
+/// Seconds a guest may take to boot.
+pub(super) const BOOT_VARIABLE: &str = "LATLAB_BOOT_TIMEOUT";
 
 /// Why a lab could not be brought up, used or taken down.
 #[derive(Debug, thiserror::Error)]
@@ -45,7 +47,7 @@ pub enum Error {
     /// The kernel could not be asked about interfaces.
     #[error(transparent)]
     Netlink(#[from] latlab_netlink::Error),
-    /// It was told to stop.
+    /// The user stopped it.
     #[error("the deployment of lab `{0}` was interrupted")]
     Interrupted(String),
     /// A deployment failed, and what it had made could not all be removed.
@@ -101,7 +103,7 @@ pub enum Error {
         what: &'static str,
         command: String,
         exit: Exit,
-        /// What it said last.
+        /// The end of its output.
         output: String,
     },
     /// A file of the lab could not be written or read.
@@ -124,6 +126,14 @@ fn said(output: &str) -> String {
 }
 
 impl Error {
+    /// Whether a command could not be run in its node, although that is well.
+    pub fn not_started(&self) -> Option<NotStarted> {
+        match self {
+            Error::Start { source, .. } | Error::Node { source, .. } => source.not_started(),
+            _ => None,
+        }
+    }
+
     /// One line that says what to do.
     pub fn hint(&self) -> String {
         match self {
@@ -176,8 +186,8 @@ impl Error {
             Error::Image { .. } => {
                 "an image is `host`, a directory, or an OCI archive (.tar)".into()
             }
-            Error::Node { source, .. } => node_hint(source.as_ref()),
-            Error::Start { node, dir, source } => start_hint(node, dir, source.as_ref()),
+            Error::Node { source, .. } => node_hint(source),
+            Error::Start { node, dir, source } => start_hint(node, dir, source),
         }
     }
 }
@@ -205,7 +215,6 @@ fn journal_hint(error: &journal::Error) -> String {
     }
 }
 
-/// What to do about a file that cannot be used.
 fn io_hint(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::ENOSPC | libc::EDQUOT) => "free some space there and try again".into(),
@@ -219,16 +228,16 @@ fn io_hint(error: &io::Error) -> String {
     }
 }
 
-/// What to do when a command cannot be run in a node, or its node goes away under it.
-fn start_hint(node: &str, dir: &Path, error: &(dyn std::error::Error + 'static)) -> String {
-    match session::not_started(error) {
+/// The hint for a command that cannot be run, or whose node goes away.
+fn start_hint(node: &str, dir: &Path, error: &session::Error) -> String {
+    match error.not_started() {
         Some(NotStarted::Missing) => format!(
             "install it in the image of `{node}` (`image: host` is this machine), or give its full \
              path"
         ),
         Some(NotStarted::Forbidden) => "it must be an executable file".into(),
         Some(NotStarted::NoDirectory) => "name a directory that is there inside the node".into(),
-        None => chain_hint(error)
+        None => session_hint(error)
             .map(|hint| hint.replace("the node's directory", &dir.display().to_string()))
             .unwrap_or_else(|| {
                 let dir = dir.display();
@@ -237,61 +246,64 @@ fn start_hint(node: &str, dir: &Path, error: &(dyn std::error::Error + 'static))
     }
 }
 
-/// What to do when a node does not come up.
-fn node_hint(error: &(dyn std::error::Error + 'static)) -> String {
-    match error.downcast_ref() {
-        Some(vm::Error::AgentSilent { .. }) => format!(
+/// The hint for a node that does not come up.
+fn node_hint(error: &session::Error) -> String {
+    match error {
+        session::Error::Vm(vm::Error::AgentSilent { .. }) => format!(
             "`deploy --keep` leaves its console.log and qemu.log; a slow machine needs \
              {BOOT_VARIABLE}=SECONDS"
         ),
-        Some(vm::Error::GuestPanicked { .. } | vm::Error::GuestEnded { .. }) => {
+        session::Error::Vm(vm::Error::GuestPanicked { .. } | vm::Error::GuestEnded { .. }) => {
             "check its `boot` and `kernel`; `deploy --keep` leaves its console.log and qemu.log"
                 .into()
         }
-        _ => chain_hint(error).unwrap_or_else(|| "`deploy --keep` leaves its logs".into()),
+        _ => session_hint(error).unwrap_or_else(|| "`deploy --keep` leaves its logs".into()),
     }
 }
 
-/// The hint of the first error in the chain that has one. Nodes of different kinds fail with errors
-/// of different types, so they arrive here as values of any type.
-fn chain_hint(error: &(dyn std::error::Error + 'static)) -> Option<String> {
-    let mut next = Some(error);
+fn session_hint(error: &session::Error) -> Option<String> {
+    match error {
+        session::Error::Sys(error)
+        | session::Error::Container(container::Error::Sys(error))
+        | session::Error::Vm(vm::Error::Sys(error)) => sys_hint(error),
+        session::Error::Vm(error) => hint_or_cause(error.hint(), error),
+        session::Error::Kernel(error) => hint_or_cause(error.hint(), error),
+        session::Error::Initramfs(_) => {
+            Some("build with `cargo build --release`, or set LATLAB_AGENT to its path".into())
+        }
+        session::Error::Cgroup(error) => hint_or_cause(None, error),
+        session::Error::Container(error) => hint_or_cause(None, error),
+        session::Error::Channel(error) => hint_or_cause(None, error),
+        session::Error::Clock(error) => hint_or_cause(None, error),
+        session::Error::Other(_) => None,
+    }
+}
+
+/// An error's own hint, or that of the system's answer among its causes.
+fn hint_or_cause(own: Option<&str>, error: &dyn std::error::Error) -> Option<String> {
+    if let Some(hint) = own {
+        return Some(hint.into());
+    }
+    let mut next = error.source();
     while let Some(error) = next {
-        let hint = own_hint(error);
-        if hint.is_some() {
-            return hint;
+        if let Some(error) = error.downcast_ref() {
+            return known_hint(error);
         }
         next = error.source();
     }
     None
 }
 
-fn own_hint(error: &(dyn std::error::Error + 'static)) -> Option<String> {
-    // Transparent errors are left out of the chain of causes.
-    match error.downcast_ref() {
-        Some(vm::Error::Sys(error)) => return own_hint(error),
-        Some(error) => return error.hint().map(Into::into),
-        None => {}
-    }
-    if let Some(container::Error::Sys(error)) = error.downcast_ref() {
-        return own_hint(error);
-    }
-    if let Some(error) = error.downcast_ref::<kernel::Error>() {
-        return error.hint().map(Into::into);
-    }
-    if error.is::<initramfs::Error>() {
-        return Some("build with `cargo build --release`, or set LATLAB_AGENT to its path".into());
-    }
-    let known = |error: &io::Error| Some(io_hint(error)).filter(|hint| hint != DOCTOR);
-    if let Some(error) = error.downcast_ref::<io::Error>() {
-        return known(error);
-    }
-    let error = error.downcast_ref::<sys::Error>()?;
+fn known_hint(error: &io::Error) -> Option<String> {
+    Some(io_hint(error)).filter(|hint| hint != DOCTOR)
+}
+
+fn sys_hint(error: &sys::Error) -> Option<String> {
     if error.action == "execute" && error.is_not_found() {
         let tool = &error.object;
         return Some(format!("`latlab doctor` says which package has {tool}"));
     }
-    known(&error.source)
+    known_hint(&error.source)
 }
 
 #[cfg(test)]
@@ -350,7 +362,7 @@ mod tests {
         };
         assert_eq!(start.hint(), own.replace("the node's directory", "/run/x"));
         assert!(of(missing("execute").into()).contains("doctor"));
-        assert!(of("anything".into()).contains("--keep"));
+        assert!(of(session::Error::Other("anything".into())).contains("--keep"));
         let full = io::Error::from_raw_os_error(libc::ENOSPC);
         assert!(of(sys::Error::of("write", "x")(full).into()).contains("free some space"));
     }

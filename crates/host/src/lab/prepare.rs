@@ -1,5 +1,5 @@
-//! What is got ready before the first change to the machine: images unpacked and kernels downloaded,
-//! all of it in the cache, where it is of use the next time whatever becomes of this deployment.
+//! Preparation before the first change to the machine: images are unpacked and kernels downloaded into
+//! the cache, where they serve the next deployment even if this one fails.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,22 +8,21 @@ use std::path::{Path, PathBuf};
 use latlab_model::plan::{NodePlan, Plan};
 use latlab_model::spec::NodeKind;
 
-use super::deploy::{Options, Step};
-use super::{Error, agent};
+use super::error::Error;
+use super::machine::agent;
+use super::options::{Options, Step};
 use crate::dirs::Dirs;
 use crate::images::{self, Cache, Image, RootView};
 use crate::nodes::vm::kernel::{self, Kernel};
 
-/// What a lab is made from.
 pub(super) struct Prepared {
     pub agent: PathBuf,
-    /// What binds are relative to.
+    /// The directory that binds are relative to.
     base: PathBuf,
     /// By node; none for those that are no more than a namespace.
     pub nodes: Vec<Option<Made>>,
 }
 
-/// What a node starts from.
 pub(super) enum Made {
     Container(RootView),
     Vm { root: RootView, kernel: Kernel },

@@ -5,13 +5,14 @@ use std::io::Read;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use super::{Error, Lab};
+use super::deployed::Lab;
+use super::error::Error;
 use crate::nodes::session::{Command, Exit, Session, Signaller};
 
 /// Most of what a script says that is kept for an error.
 const KEPT_BYTES: u64 = 64 << 10;
 /// Teardown scripts are asked, not trusted, to end.
-const TEARDOWN: Duration = Duration::from_secs(10);
+const TEARDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 /// SIGTERM and SIGKILL.
 const TERM: i32 = 15;
 const KILL: i32 = 9;
@@ -40,7 +41,7 @@ pub(super) fn teardown(lab: &Lab) -> Vec<String> {
         let Some(script) = &node.teardown else {
             continue;
         };
-        match run(lab, &node.name, script, Some(TEARDOWN)) {
+        match run(lab, &node.name, script, Some(TEARDOWN_TIMEOUT)) {
             Ok((exit, _)) if exit.success() => {}
             Ok((exit, output)) => {
                 failures.push(failed(&node.name, "teardown", script, exit, output).to_string());

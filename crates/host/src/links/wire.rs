@@ -2,7 +2,7 @@
 //! over it is the error of whatever times.
 //!
 //! Nothing pins the two, so that they vanish with the value, however its process ends. Hence there is
-//! no journal: nothing can be left that somebody would have to take away.
+//! no journal: no object of it can be left.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd;

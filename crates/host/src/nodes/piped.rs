@@ -76,7 +76,8 @@ impl Session for PipedSession {
     fn signaller(&self) -> Signaller {
         let process = Arc::clone(&self.process);
         Box::new(move |signal| {
-            let signal = Signal::from_named_raw(signal).ok_or("not a signal of this system")?;
+            let unknown = || Error::Other("not a signal of this system".into());
+            let signal = Signal::from_named_raw(signal).ok_or_else(unknown)?;
             process.signal(signal)?;
             Ok(())
         })
@@ -97,7 +98,9 @@ impl Session for PipedSession {
         match self.process.collect()? {
             Some(process::Exit::Code(code)) => Ok(Some(Exit::Code(code))),
             Some(process::Exit::Signal(signal)) => Ok(Some(Exit::Signal(signal))),
-            None => Err("the command's status was collected by somebody else".into()),
+            None => Err(Error::Other(
+                "another process collected the command's status".into(),
+            )),
         }
     }
 }

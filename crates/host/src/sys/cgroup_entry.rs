@@ -2,9 +2,9 @@
 //!
 //! Moving a running process costs about 10 ms for each hierarchy: the kernel waits until no thread
 //! of the machine is inside a fork, exec or exit. Two ways in avoid that wait, and this type
-//! carries what both need: on the unified tree a process is *born* in the group (`clone3` with
-//! `CLONE_INTO_CGROUP`), and on version 1 a single thread moves itself (`0` written to `tasks`),
-//! which a child between fork and exec is.
+//! carries the descriptors of both. On the unified tree a process is *born* in the group (`clone3` with
+//! `CLONE_INTO_CGROUP`). On version 1 a single thread moves itself (`0` written to `tasks`), as a child
+//! between fork and exec can.
 
 use std::fs::{File, OpenOptions};
 use std::io;

@@ -82,13 +82,6 @@ impl NetNs {
         Ok(Self { file })
     }
 
-    /// The namespace process `pid` is in.
-    pub fn of_process(pid: u32) -> Result<Self, Error> {
-        let path = format!("/proc/{pid}/ns/net");
-        let file = File::open(&path).map_err(Error::of("open network namespace", &path))?;
-        Ok(Self { file })
-    }
-
     /// The kernel's number for the namespace; equal numbers at one time mean the same namespace.
     pub fn inode(&self) -> Result<u64, Error> {
         let metadata = self.file.metadata();
@@ -139,13 +132,13 @@ pub fn create(new: &NewNetNs) -> Result<NetNs, Error> {
 /// made stay for the caller's undo, and the first error is returned. No descriptors are kept: a
 /// thousand would be more than a process may usually have.
 pub fn create_all(all: &[NewNetNs]) -> Result<(), Error> {
-    on_every_processor(all, make)
+    on_every_cpu(all, make)
 }
 
 /// Calls `body` for every item, on as many threads as there are CPUs and items allow. The
 /// threads end afterwards, so `body` may leave its thread in any namespace. Stops early on errors
 /// and returns the first.
-pub fn on_every_processor<T: Sync, E: Send>(
+pub fn on_every_cpu<T: Sync, E: Send>(
     items: &[T],
     body: impl Fn(&T) -> Result<(), E> + Sync,
 ) -> Result<(), E> {
@@ -290,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn removing_what_is_not_there_is_success() {
+    fn removing_a_missing_namespace_is_success() {
         let path = std::env::temp_dir().join("latlab-netns-never-made");
         if rustix::process::geteuid().is_root() {
             remove(&path).unwrap();

@@ -17,6 +17,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
 use serde::{Deserialize, Serialize};
 
 use super::Error;
+use super::proc::Stat;
 
 /// The environment variable that marks a process of a lab; its value is the lab's unique id.
 pub const LAB_VARIABLE: &str = "LATLAB_LAB";
@@ -85,14 +86,16 @@ impl Process {
             Err(error) if is_gone(&error) => return Ok(None),
             Err(error) => return Err(Error::of("read", path)(error)),
         };
-        let start_time = parse_start_time(&stat).ok_or_else(|| {
-            Error::because(
-                "read",
-                &path,
-                io::ErrorKind::InvalidData,
-                "no start time in it",
-            )
-        })?;
+        let start_time = Stat::parse(&String::from_utf8_lossy(&stat))
+            .and_then(|stat| stat.start_time())
+            .ok_or_else(|| {
+                Error::because(
+                    "read",
+                    &path,
+                    io::ErrorKind::InvalidData,
+                    "no start time in it",
+                )
+            })?;
         Ok(Some(Self {
             id: ProcessId { pid, start_time },
             pidfd,
@@ -228,13 +231,13 @@ fn wait_all(processes: Vec<&Process>, timeout: Duration) -> Result<Vec<&Process>
 /// Waits for the end of processes that were sent SIGKILL; returns those stuck in the kernel.
 ///
 /// The first process of a process namespace has let go of everything long before it ends: it waits
-/// for the last process of its namespace to be collected, which may be somebody else's to collect,
-/// or nobody's on a machine whose first process collects nothing. So one without memory has ended.
+/// until the last process of its namespace is collected. That may be a task of another process, or of
+/// none where the machine's first process collects nothing. So one without memory has ended.
 fn wait_killed(mut processes: Vec<&Process>) -> Result<Vec<&Process>, Error> {
-    const LOOK: Duration = Duration::from_millis(20);
+    const POLL_INTERVAL: Duration = Duration::from_millis(20);
     let deadline = Instant::now() + KILL_TIMEOUT;
     loop {
-        processes = wait_all(processes, LOOK)?;
+        processes = wait_all(processes, POLL_INTERVAL)?;
         processes.retain(|process| !has_no_memory(process.id.pid));
         if processes.is_empty() || Instant::now() >= deadline {
             return Ok(processes);
@@ -274,13 +277,6 @@ fn find_label(environ: &[u8]) -> Option<String> {
     Some(String::from_utf8_lossy(value).into_owned())
 }
 
-/// Field 22, counted after the program's name, which may itself hold spaces and parentheses.
-fn parse_start_time(stat: &[u8]) -> Option<u64> {
-    let stat = String::from_utf8_lossy(stat);
-    let (_, after_name) = stat.rsplit_once(')')?;
-    after_name.split_ascii_whitespace().nth(19)?.parse().ok()
-}
-
 fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
 }
@@ -305,17 +301,6 @@ mod tests {
 
     fn unique(name: &str) -> String {
         format!("test-{name}-{}", std::process::id())
-    }
-
-    #[test]
-    fn start_times_are_found_behind_odd_names() {
-        let tail = "S 1 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 22 1";
-        for name in ["sh", "a) S 1 (b", "(", ""] {
-            let stat = format!("77 ({name}) {tail}");
-            assert_eq!(parse_start_time(stat.as_bytes()), Some(987_654), "{name}");
-        }
-        assert_eq!(parse_start_time(b"77 (sh) S 1 1"), None);
-        assert_eq!(parse_start_time(b""), None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! Starting a process of a lab so that no crash of latlab leaves one that nobody can find.
+//! Starting a process of a lab so that no crash of latlab leaves one that cannot be found.
 //!
 //! A process of a lab is found by the label in its environment, and the kernel shows that only
-//! from `execve` on. Between fork and exec a child would be nobody's. So the child first asks for
+//! from `execve` on. Between fork and exec a child would have no label. So the child first asks for
 //! SIGKILL on its parent's death, then does everything that may take time (joining cgroups,
 //! entering the network namespace, arranging descriptors), and takes the request back immediately
 //! before `execve`. If latlab dies earlier, the child dies with it; if later, the child is
@@ -53,7 +53,7 @@ pub struct Spawn<'a> {
     tied: bool,
 }
 
-/// What a tool that ran to its end left.
+/// The result of a tool that ran to its end.
 #[derive(Debug)]
 pub struct Output {
     pub exit: Exit,
@@ -349,7 +349,7 @@ impl<'a> Spawn<'a> {
         match pid {
             0 => child.run(),
             pid if pid > 0 => {
-                // SAFETY: the kernel stored a new descriptor there, which nobody else knows.
+                // SAFETY: the kernel stored a new descriptor there, which has no other owner.
                 Ok((pid as u32, unsafe { OwnedFd::from_raw_fd(pidfd) }))
             }
             _ => {
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_in_the_child_is_told() {
+    fn a_failed_step_of_the_child_is_reported() {
         let error = Spawn::new("/no/such/program", "x").start().unwrap_err();
         assert_eq!(error.source.raw_os_error(), Some(libc::ENOENT));
         assert!(

@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use latlab_host::links::{Network, Plug, VmEnd};
+use latlab_host::links::{Network, NicBackend, VmEnd};
 use latlab_host::sys::mount;
 use latlab_host::sys::netns::{self, NetNs};
 use latlab_model::facts::Facts;
@@ -311,7 +311,7 @@ impl<'a> Guest<'a> {
             IpAddr::V4(address) => Some(address),
             IpAddr::V6(_) => None,
         });
-        let Plug::Tap(tap) = &end.plug else {
+        let NicBackend::Tap(tap) = &end.backend else {
             panic!("this link gives no tap");
         };
         Guest {

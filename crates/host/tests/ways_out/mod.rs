@@ -13,7 +13,6 @@ use libc::{EACCES, EAGAIN, EBUSY, ECONNREFUSED, ENOENT, ENOSYS, EPERM, EROFS, ES
 
 /// Something that a hostile program tries.
 pub struct Way {
-    /// What it is, in words.
     pub name: &'static str,
     /// The answers that stop it; none where it may succeed and only its effects are judged.
     pub stopped_by: &'static [i32],

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_names_what_it_lacks() {
+    fn each_kind_names_its_missing_capabilities() {
         let mut facts = able(&[Facts::NAMESPACES, Facts::VETH], &["crun"]);
         facts
             .unproven

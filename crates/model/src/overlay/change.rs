@@ -1,4 +1,4 @@
-//! What may be changed in the document, and what is refused.
+//! Changes to the document, and refusals.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ pub enum ItemName {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Refusal {
-    /// What is wrong, naming the object.
+    /// The mistake, naming the object.
     pub message: String,
     pub hint: String,
 }
@@ -64,7 +64,7 @@ impl Overlay {
     ///
     /// # Errors
     ///
-    /// What is not there, or still in use.
+    /// A missing object, or one still in use.
     pub fn delete(&mut self, item: &ItemName) -> Result<(), Refusal> {
         match item {
             ItemName::Network(name) => self.delete_network(name),
@@ -80,10 +80,13 @@ impl Overlay {
                 self.links.remove(name);
                 Ok(())
             }
-            ItemName::Route(route) => match self.routes.remove(route) {
-                true => Ok(()),
-                false => refuse("there is no such route", "`list routes` shows them"),
-            },
+            ItemName::Route(route) => {
+                if self.routes.remove(route) {
+                    Ok(())
+                } else {
+                    refuse("there is no such route", "`list routes` shows them")
+                }
+            }
         }
     }
 
@@ -231,9 +234,10 @@ impl Overlay {
                 "a frame never leaves where it came in",
             );
         }
-        match self.routes.insert(route) {
-            true => Ok(()),
-            false => refuse("there is such a route already", "`list routes` shows them"),
+        if self.routes.insert(route) {
+            Ok(())
+        } else {
+            refuse("there is such a route already", "`list routes` shows them")
         }
     }
 
@@ -285,7 +289,7 @@ impl Overlay {
     }
 }
 
-/// What was looked up, or that there is no such thing, with the name that was probably meant.
+/// The object, or a refusal with the name that was probably meant.
 pub(super) fn missing<'a, T>(
     kind: &str,
     name: &str,
@@ -303,7 +307,7 @@ pub(super) fn missing<'a, T>(
 }
 
 impl InterfaceKind {
-    /// What only one interface can have, in words.
+    /// The part that only one interface can have, in words.
     fn claims(&self) -> String {
         let within = |netns: &Option<PathBuf>| match netns {
             None => String::new(),
@@ -323,7 +327,7 @@ fn from(local: Option<SocketAddr>) -> String {
 }
 
 impl LinkKind {
-    /// What tells a link from every other, in words.
+    /// The part that tells a link from every other, in words.
     fn claims(&self) -> String {
         match self {
             LinkKind::Vxlan { remote, local } => format!("VXLAN {}to {remote}", from(*local)),

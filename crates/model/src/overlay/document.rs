@@ -51,7 +51,7 @@ pub struct Interface {
     pub network: String,
     /// How the guest is reached.
     pub kind: InterfaceKind,
-    /// Addresses that it may use, and nobody else in the network; empty: any that is not bound.
+    /// Addresses bound to this interface of the network; empty: any that is not bound.
     pub macs: BTreeSet<Mac>,
     /// Largest packet that the guest is told of, without the Ethernet header.
     pub mtu: u16,
@@ -69,7 +69,7 @@ pub enum InterfaceKind {
         client: bool,
         /// Pairs of queues at most.
         queues: u16,
-        /// What can be changed while frames flow.
+        /// Settings that can change while frames flow.
         switches: Switches,
     },
     /// A tap that the daemon makes or takes.
@@ -101,7 +101,7 @@ pub struct Switches {
     /// (and of virtio's own VIRTIO_NET_F_NOTF_COAL). Mostly it finds that by itself meanwhile, when it sends or
     /// receives again, and needs no interrupt. Zero: it is told at once.
     pub tx_coalesce: Nanos,
-    /// For how long frames of a guest that sends on without waiting for answers are gathered before the next look,
+    /// For how long frames of a guest that sends on without waiting for answers are gathered before the next poll,
     /// without a kick, where dispatch is adaptive. Zero: each kick is handled at once.
     pub kick_coalesce: Nanos,
 }
@@ -160,7 +160,6 @@ impl Link {
     }
 }
 
-/// What carries the frames to another host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkKind {
     /// UDP in VXLAN's format (RFC 7348).
@@ -207,7 +206,7 @@ pub enum LinkKind {
     },
 }
 
-/// Who may be at the other end of a connection that is awaited.
+/// The peers that a listening end accepts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Peer {
     /// Every host that can reach the address; under TLS, every host that the authority has signed.
@@ -278,7 +277,7 @@ pub struct Dispatch {
     pub cpus: CpuList,
     /// When they look for frames.
     pub mode: Mode,
-    /// What they do when there are none.
+    /// Idling of dispatchers without frames.
     pub idle: Yield,
     /// Whether they go before the other threads of their CPU, as long as they work briefly.
     pub realtime: bool,
@@ -344,7 +343,7 @@ impl Default for Thresholds {
     }
 }
 
-/// What a polling dispatcher does when there is nothing to do (Cui 2013, 5.1.7).
+/// Idling of a polling dispatcher (Cui 2013, 5.1.7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Yield {
     /// Lets others run, and goes on at once.

@@ -7,7 +7,8 @@ use super::document::{
     Interface, InterfaceKind, Link, LinkKind, Network, Peer, PortName, Qualifier, Route, Switches,
     Tls,
 };
-use super::language::{Mistake, UDP_PORT, VXLAN_PORT};
+use super::mistake::Mistake;
+use super::ports::{UDP_PORT, VXLAN_PORT};
 use super::values::{
     INTERRUPTS, MODES, address, device, file, interrupts, mode, name, switch, valid_name,
 };
@@ -36,7 +37,7 @@ const MAX_COALESCE: Nanos = Nanos(100_000_000);
 pub(super) const SWITCHES: [&str; 4] =
     ["interrupts", "cut-through", "tx-coalesce", "kick-coalesce"];
 
-/// What the options say of them; the others stay.
+/// Sets the switches that the options name.
 pub(super) fn switches(options: &mut Options, mut switches: Switches) -> Result<Switches, Mistake> {
     if let Some(when) = options.get("interrupts", INTERRUPTS, interrupts)? {
         switches.interrupts = when;

@@ -84,7 +84,7 @@ pub struct NodePlan {
     pub teardown: Option<String>,
     #[serde(default)]
     pub runtime: Runtime,
-    /// What it may do beyond the default (containers).
+    /// Rights beyond the default (containers).
     #[serde(default, skip_serializing_if = "Security::is_default")]
     pub security: Security,
     pub kernel: String,

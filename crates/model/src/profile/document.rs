@@ -119,9 +119,10 @@ impl Profile {
         let mut inside = self.clone();
         let is_divided = vcpus > 1 && self.cores != Isolation::Shared;
         inside.boot.clear();
-        inside.cores = match is_divided {
-            true => Isolation::Listed(CpuList::new((1..vcpus).collect())),
-            false => Isolation::Shared,
+        inside.cores = if is_divided {
+            Isolation::Listed(CpuList::new((1..vcpus).collect()))
+        } else {
+            Isolation::Shared
         };
         inside.knobs.retain(|name, wanted| match wanted {
             Wanted::Cpus(CpuChoice::List(_)) | Wanted::Size(_) => false,

@@ -260,9 +260,10 @@ impl Policy {
         let expected = "`fifo:1` to `fifo:98`, `rr:1` to `rr:98`, `other:-20` to `other:19`, or \
                         `deadline:RUNTIME/DEADLINE/PERIOD` with runtime ≤ deadline ≤ period";
         Policy::read(text.trim()).ok_or_else(|| {
-            let hint = match shown(text).contains("99") {
-                true => "99 belongs to the kernel's own migration and watchdog threads",
-                false => "for example `fifo:50` or `deadline:200us/1ms/1ms`",
+            let hint = if shown(text).contains("99") {
+                "99 belongs to the kernel's own migration and watchdog threads"
+            } else {
+                "for example `fifo:50` or `deadline:200us/1ms/1ms`"
             };
             (expected.to_string(), hint.to_string())
         })

@@ -198,9 +198,10 @@ impl From<SliceRow> for Slice {
 
 impl From<Slice> for SliceRow {
     fn from(one: Slice) -> Self {
-        match one.parts.is_empty() {
-            true => SliceRow::One(one.cause, one.ns, one.cpu),
-            false => SliceRow::Joined(one.cause, one.ns, one.cpu, one.parts),
+        if one.parts.is_empty() {
+            SliceRow::One(one.cause, one.ns, one.cpu)
+        } else {
+            SliceRow::Joined(one.cause, one.ns, one.cpu, one.parts)
         }
     }
 }

@@ -378,9 +378,10 @@ impl Written {
         let is_packets = matches!(self.probe.value, Probe::Packets | Probe::Forward);
         let headers = u64::from(ETHERNET_BYTES) + if ip == 6 { 40 } else { 20 } + 8;
         let smallest = 64.max(headers + HEADER_BYTES);
-        let (range, default) = match is_packets {
-            true => (smallest..=headers + MAX_DATAGRAM_BYTES, smallest),
-            false => (HEADER_BYTES..=MAX_DATAGRAM_BYTES, 1472),
+        let (range, default) = if is_packets {
+            (smallest..=headers + MAX_DATAGRAM_BYTES, smallest)
+        } else {
+            (HEADER_BYTES..=MAX_DATAGRAM_BYTES, 1472)
         };
         let Some(size) = self.size else {
             return default as u32;
@@ -391,9 +392,10 @@ impl Written {
         } else if !range.contains(&size.value.0) {
             let (low, high) = (range.start(), range.end());
             let message = format!("`size` of {} is {} bytes", self.what, size.value.0);
-            let hint = match is_packets {
-                true => format!("an Ethernet frame over IPv{ip} has {low} to {high} bytes here"),
-                false => format!("a datagram has {low} to {high} bytes here"),
+            let hint = if is_packets {
+                format!("an Ethernet frame over IPv{ip} has {low} to {high} bytes here")
+            } else {
+                format!("a datagram has {low} to {high} bytes here")
             };
             errors.add(size.at, message, hint);
         }

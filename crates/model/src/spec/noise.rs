@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_outlive_the_measurement_is_refused() {
+    fn options_that_outlive_the_measurement_are_refused() {
         for text in [
             "",
             "hackbench",

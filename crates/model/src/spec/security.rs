@@ -68,7 +68,7 @@ words!(Seccomp, "a seccomp profile", { "default" => Default, "unconfined" => Unc
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Devices {
-    /// What every program expects in `/dev`, `/dev/net/tun`, and those that are bound into it.
+    /// The common devices, `/dev/net/tun`, and those that are bound into it.
     #[default]
     Default,
     /// Its cgroup forbids none.
@@ -124,7 +124,7 @@ impl FromYaml for Pids {
     }
 }
 
-/// What a container may do.
+/// The rights of a container.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Security {
     /// Capabilities beyond the default, without `CAP_`.
@@ -144,7 +144,7 @@ impl Security {
         *self == Security::default()
     }
 
-    /// What differs from the default, for people: shown wherever the node is.
+    /// Differences from the default, shown wherever the node is.
     pub fn facts(&self) -> Vec<String> {
         let mut facts = Vec::new();
         if !self.capabilities.is_empty() {
@@ -173,13 +173,14 @@ impl Security {
         for written in own.list::<String>("capabilities", errors) {
             let upper = written.to_uppercase();
             let name = upper.strip_prefix("CAP_").unwrap_or(&upper);
-            match CAPABILITIES.contains(&name) {
-                true => capabilities.push(name.to_string()),
-                false => errors.add(
+            if CAPABILITIES.contains(&name) {
+                capabilities.push(name.to_string())
+            } else {
+                errors.add(
                     written.at,
                     format!("{what}: `{}` is not a capability", shown(&written)),
                     hint_one_of(name, &CAPABILITIES),
-                ),
+                )
             }
         }
         let security = Security {
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_granted_is_told() {
+    fn granted_rights_are_listed() {
         assert!(security("{}").is_default());
         assert!(
             security("{pids: 4096, seccomp: default}")

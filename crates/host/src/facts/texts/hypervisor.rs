@@ -4,7 +4,7 @@
 //! (a rented machine without a hypervisor carries its cloud's name in its firmware all the same);
 //! the firmware then has the better name.
 
-/// What was found; everything that is absent is empty.
+/// The findings; absent ones are empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Evidence {
     /// The CPU can say whether it is virtual (x86), and says yes or no.
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn processor_and_firmware_are_put_together() {
+    fn cpu_and_firmware_are_put_together() {
         let firecracker = Evidence {
             processor: Some(true),
             signature: "KVMKVMKVM\0\0\0".into(),
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_processor_cannot_speak_the_firmware_does() {
+    fn without_cpuid_the_firmware_names_the_hypervisor() {
         let arm = Evidence {
             dmi: dmi(&["Amazon EC2", "c7g.xlarge"]),
             ..Evidence::default()

@@ -7,7 +7,7 @@ use crate::cgroup;
 use crate::sys;
 use crate::sys::process::ProcessId;
 
-/// What went wrong with a container.
+/// Errors of containers.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]
@@ -23,25 +23,21 @@ pub enum Error {
     Init(String),
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was being done, in the infinitive.
+        /// The action, in the infinitive.
         action: &'static str,
         path: PathBuf,
         source: io::Error,
     },
     /// A command cannot be run inside.
     #[error("cannot run `{program}` in the container: {reason}")]
-    Command {
-        /// What was to be run.
-        program: String,
-        reason: String,
-    },
+    Command { program: String, reason: String },
     /// The kernel did not put the first process under the filter.
     #[error("the first process of the container runs without its seccomp filter")]
     Unfiltered,
     /// The container is not there any more.
     #[error("the container has ended")]
     Ended,
-    /// It outlived SIGKILL.
+    /// A process outlived SIGKILL.
     #[error("process {} of the container does not end; it waits inside the kernel", .0.pid)]
     Stuck(ProcessId),
 }

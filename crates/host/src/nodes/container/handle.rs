@@ -28,7 +28,7 @@ pub struct ContainerConfig {
     pub binds: Vec<Bind>,
     /// Environment of its commands, over the image's.
     pub env: BTreeMap<String, String>,
-    /// What it may do beyond the default.
+    /// Rights beyond the default.
     pub security: Security,
 }
 

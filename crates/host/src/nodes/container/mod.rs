@@ -10,10 +10,10 @@
 //! - The runtime sees a plain read-only cgroup tree and leaves cgroups alone. So it works on
 //!   version 1, on version 2 and on the mixture that crun refuses, and the limits are latlab's own
 //!   everywhere.
-//! - It works where the machine's `/` cannot be pivoted: in a chroot, or on an initramfs.
+//! - Containers start where the machine's `/` cannot be pivoted: in a chroot, or on an initramfs.
 //!
-//! The default of what a container may do is Docker's, with less (no device nodes) and more (its own
-//! network): capabilities, masked paths and the mounts' options are in `config.rs`, system calls in
+//! The default rights are Docker's, with less (no device nodes) and more (its own network).
+//! Capabilities, masked paths and the mounts' options are in `config.rs`, system calls in
 //! `sys::seccomp`, devices and numbers of processes in its cgroup. Nothing in it gets the host's
 //! binaries to execute or to hold: see `sys::spawn::Executable`.
 //!
@@ -26,7 +26,7 @@
 //! with the processes of its cgroup and process namespace.
 
 mod config;
-mod error;
+pub(super) mod error;
 mod exec;
 mod handle;
 mod start;

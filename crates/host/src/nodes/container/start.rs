@@ -241,7 +241,7 @@ fn run_runtime(config: &ContainerConfig, entry: &CgroupEntry) -> Result<Process,
         process.signal(Signal::KILL)?;
         return Err(Error::Unfiltered);
     }
-    // When the node runs out of memory, whoever took it shall be killed, and not the process that
+    // When the node runs out of memory, a process that took it shall be killed, and not the one that
     // holds the node together. A machine whose root may not say so leaves it to the sizes.
     let _ = fs::write(format!("/proc/{pid}/oom_score_adj"), "-1000");
     Ok(process)

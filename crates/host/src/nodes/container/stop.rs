@@ -30,7 +30,7 @@ pub fn stop(process: ProcessId, cgroup: &NodeCgroup, grace: Duration) -> Result<
         init.signal(Signal::KILL)?;
         cgroup.kill_all()?;
         // Killed processes are gone from the group, and hold nothing, before they can be
-        // collected. The first process remains until the last command started by somebody
+        // collected. The first process remains until the last command started from
         // outside is collected there, which may be the caller of this; so only without a group
         // is its own end what there is to wait for.
         if cgroup.dirs().is_empty() && !init.wait(KILL_TIMEOUT)? {
@@ -49,7 +49,7 @@ pub fn stop(process: ProcessId, cgroup: &NodeCgroup, grace: Duration) -> Result<
 pub fn delete(dir: &Path, cgroup: &NodeCgroup) -> Result<(), Error> {
     cgroup.kill_all()?;
     cgroup.remove()?;
-    // Our mounts are in a namespace that is gone. Should somebody have mounted something here,
+    // Our mounts are in a namespace that is gone. If others have mounted something here,
     // removing through it would remove their files.
     if sys::inside::has_mounts_below(dir)? {
         let busy = io::Error::from_raw_os_error(libc::EBUSY);

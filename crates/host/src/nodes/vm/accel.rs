@@ -15,10 +15,12 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
+use super::accelerator::Accelerator;
 use super::console;
 use super::kernel::Kernel;
 use super::qemu::PROGRAM;
 use crate::sys::file::{Lock, write_atomically};
+use crate::sys::proc;
 use crate::sys::process::{Exit, Process};
 use crate::sys::spawn::Spawn;
 
@@ -29,44 +31,17 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 pub const VERDICT_FILE: &str = "accelerator.json";
 /// Label of the process that tries KVM; no lab has this identifier.
 const PROBE: &str = "probe";
-/// What the agent says when it is asked only to prove that user space runs.
+/// The agent's line when it only proves that user space runs.
 const PROOF: &str = "latlab-agent: user space runs";
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Accelerator {
-    /// In hardware.
-    Kvm,
-    /// In software.
-    Tcg,
-}
-
-impl Accelerator {
-    /// QEMU's name for it.
-    pub fn qemu_name(self) -> &'static str {
-        match self {
-            Self::Kvm => "kvm",
-            Self::Tcg => "tcg",
-        }
-    }
-
-    /// The CPU the guest sees: the host's, or all that the emulator knows.
-    pub fn cpu_model(self) -> &'static str {
-        match self {
-            Self::Kvm => "host",
-            Self::Tcg => "max",
-        }
-    }
-}
-
-/// What was found, and how.
+/// The accelerator to use, and the evidence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Verdict {
     pub accelerator: Accelerator,
     /// Why, in a sentence for people.
     pub reason: String,
-    /// What the verdict holds for: boot of the host, its kernel, QEMU, the guest's kernel.
+    /// The identity that the verdict holds for: boot of the host, its kernel, QEMU, the guest's kernel.
     holds_for: String,
 }
 
@@ -82,7 +57,6 @@ pub enum Error {
     /// A file could not be used.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was done to it.
         action: &'static str,
         path: PathBuf,
         source: io::Error,
@@ -142,7 +116,7 @@ fn identity(kernel: &Kernel) -> Result<String, Error> {
                 source,
             })
     };
-    let boot = read("/proc/sys/kernel/random/boot_id")?;
+    let boot = proc::boot_id()?;
     let release = read("/proc/sys/kernel/osrelease")?;
     let version = Command::new(PROGRAM).arg("--version").output();
     let version = version.map_err(|source| Error::Qemu { source })?;
@@ -184,7 +158,7 @@ fn try_kvm(
         .descriptor(output.as_fd(), 1)
         .descriptor(output.as_fd(), 2);
     let result = command.start().and_then(|process| watch(&process, &log));
-    // A log nobody needs any more; the verdict quotes it.
+    // The log is not needed any more; the verdict quotes it.
     let _ = fs::remove_file(&log);
     Ok(result?)
 }

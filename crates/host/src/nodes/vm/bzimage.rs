@@ -80,7 +80,7 @@ pub fn release(vmlinuz: &[u8]) -> Result<String, Error> {
         .position(|b| *b == 0 || *b == b' ')
         .ok_or(Error::NotBzImage)?;
     let release = String::from_utf8_lossy(&text[..end]).into_owned();
-    // It becomes part of paths.
+    // The release becomes part of paths.
     if release.is_empty() || release.contains('/') {
         Err(Error::NotBzImage)
     } else {

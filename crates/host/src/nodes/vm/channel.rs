@@ -3,7 +3,7 @@
 //!
 //! **Who may talk when.** QEMU hands a virtio-serial port's socket to one client at a time, yet several
 //! `latlab` invocations must reach one guest at once: a deploy that still configures it, a run that
-//! measures in it, a person with two terminals. So each guest has [`PORTS`] ports, each a channel of its
+//! measures in it, a person with two terminals. So each guest has `PORTS` ports, each a channel of its
 //! own; a client takes the first whose lock file it can lock, and keeps the lock as long as it uses the
 //! port. The kernel drops the lock with its holder, however that dies; the next client of the port then
 //! begins with a preamble and a `Hello`, and the agent ends what the former client had running. The
@@ -13,89 +13,42 @@
 //!
 //! **Threads.** A reader thread gives each message to its session; callers block in their session's
 //! `read`, `write` and `wait` only. Data waits in the session, at most a window of it (see
-//! [`latlab_wire::channel`]), so a session nobody reads stops its own process and nothing else.
+//! [`latlab_wire::channel`]), so a session without a reader stops its own process and nothing else.
 
 use std::io::{self, Read, Write};
-use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use latlab_wire::channel::{
     Exec, Message, NetworkConfig, PREAMBLE_BYTES, VERSION, WINDOW_BYTES, encode,
 };
 
+use super::paths::{PORTS, socket_path};
 use crate::sys::file::Lock;
 use demux::Demux;
-use session::{Handle, Shared};
+use error::MAX_OUTPUT;
+use link::{Link, lock};
+use session::Handle;
+use shared::Shared;
 
 mod demux;
+pub(crate) mod error;
+mod link;
 mod session;
+mod shared;
 
+pub use error::Error;
 pub use session::{Finished, Input, Output, Session, exec_of};
 
-/// Channel ports of a guest, each for one client at a time.
-pub const PORTS: usize = 8;
 /// How often a wait looks whether the guest still lives.
 const HEALTH_INTERVAL: Duration = Duration::from_millis(20);
 /// How often a busy set of ports, or a socket that is not there yet, is tried again.
 const RETRY_INTERVAL: Duration = Duration::from_millis(2);
 /// A stream that takes nothing for this long is dead: the guest is stopped, or its agent hangs.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// What [`Channel::run`] collects of each stream: a guest must not fill the host's memory.
-const MAX_OUTPUT: u64 = 16 << 20;
-
-/// What can go wrong between the host and a guest's agent.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// Every port has a client.
-    #[error(
-        "cannot reach the guest: all {PORTS} channel ports are in use (waited {} s)",
-        waited.as_secs()
-    )]
-    Busy { waited: Duration },
-    /// The socket of a port could not be used.
-    #[error("cannot {action} {}: {source}", path.display())]
-    Socket {
-        /// What was done to it.
-        action: &'static str,
-        /// The socket or its lock.
-        path: PathBuf,
-        source: io::Error,
-    },
-    /// The lock of a port could not be used.
-    #[error(transparent)]
-    Lock(#[from] crate::sys::Error),
-    #[error("the guest's agent did not answer {what} within {:.1} s", after.as_secs_f64())]
-    Silent { what: &'static str, after: Duration },
-    /// The guest ended, or the stream to it did.
-    #[error("the channel to the guest is closed: {reason}")]
-    Closed { reason: String },
-    /// The agent says the guest is unusable.
-    #[error("the guest is unusable: {message}")]
-    Unusable { message: String },
-    /// The agent is of another version.
-    #[error(
-        "the guest's agent speaks protocol {agent}, this latlab {VERSION}; deploy the lab again"
-    )]
-    Version { agent: u16 },
-    /// The agent refused.
-    #[error("in the guest: {message}")]
-    Refused {
-        /// Error number in the guest, or 0.
-        errno: u32,
-        message: String,
-    },
-    /// A process that was run for its output does not stop writing.
-    #[error("a process in the guest wrote more than {} MiB and was killed", MAX_OUTPUT >> 20)]
-    TooMuch,
-    /// The request does not fit.
-    #[error(transparent)]
-    TooLong(#[from] latlab_wire::channel::TooLong),
-}
 
 /// A connection to a guest's agent. Shared freely between threads; sessions keep it alive.
 #[derive(Clone)]
@@ -104,37 +57,13 @@ pub struct Channel {
     demux: Arc<Demux>,
 }
 
-/// The writing half. When the last user drops it the socket closes, which ends the reader thread.
-struct Link {
-    stream: Mutex<UnixStream>,
-    next_session: AtomicU32,
-    /// Keeps other clients off this port.
-    _lock: Option<Lock>,
-}
-
-impl Drop for Link {
-    fn drop(&mut self) {
-        // Already disconnected is as good.
-        let _ = lock(&self.stream).shutdown(Shutdown::Both);
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The socket of channel port `index` in a guest's directory.
-pub fn socket_path(dir: &Path, index: usize) -> PathBuf {
-    dir.join(format!("port{index}.sock"))
-}
-
 impl Channel {
     /// Connects to a free port of the guest whose sockets are in `dir`, and waits until its agent
     /// answers. `health` is asked now and then whether waiting still makes sense.
     ///
     /// # Errors
-    /// What `health` reports; [`Error::Busy`]; [`Error::Silent`] after `timeout`; and what the agent
-    /// says of itself.
+    /// Errors of `health`; [`Error::Busy`]; [`Error::Silent`] after `timeout`; and failures that
+    /// the agent reports.
     pub fn open<E: From<Error>>(
         dir: &Path,
         timeout: Duration,
@@ -260,14 +189,6 @@ impl Channel {
         }
     }
 
-    /// The guest's monotonic clock when it answered the greeting, in nanoseconds.
-    pub fn guest_monotonic_ns_at_hello(&self) -> u64 {
-        lock(&self.demux.state)
-            .hello
-            .as_ref()
-            .map_or(0, |hello| hello.guest_monotonic_ns)
-    }
-
     /// Starts a process in the guest. A program that cannot be started shows in [`Session::wait`].
     ///
     /// # Errors
@@ -283,7 +204,8 @@ impl Channel {
             return Err(error);
         }
         let handle = Handle {
-            channel: self.clone(),
+            link: Arc::clone(&self.link),
+            demux: Arc::clone(&self.demux),
             number,
             shared,
         };
@@ -402,12 +324,13 @@ impl Channel {
     /// Sets the guest's network up; returns when its links have carrier.
     ///
     /// # Errors
-    /// What the guest's kernel refused; [`Error::Silent`] after `timeout`.
+    /// Refusals of the guest's kernel; [`Error::Silent`] after `timeout`.
     pub fn configure_network(&self, config: NetworkConfig, timeout: Duration) -> Result<(), Error> {
         let shared = Shared::new(0);
         let number = self.register(&shared)?;
         let handle = Handle {
-            channel: self.clone(),
+            link: Arc::clone(&self.link),
+            demux: Arc::clone(&self.demux),
             number,
             shared,
         };
@@ -463,7 +386,7 @@ fn is_not_there_yet(error: &io::Error) -> bool {
     )
 }
 
-/// Locks the first port nobody uses.
+/// Locks the first free port.
 fn free_port(dir: &Path) -> Result<Option<(Lock, PathBuf)>, Error> {
     for index in 0..PORTS {
         let lock = Lock::take(&dir.join(format!("port{index}.lock")), Duration::ZERO)?;
@@ -478,19 +401,4 @@ fn free_port(dir: &Path) -> Result<Option<(Lock, PathBuf)>, Error> {
 fn latlab_nonce() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     (u64::from(std::process::id()) << 40) ^ (now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
-}
-
-impl Link {
-    fn send(&self, message: &Message) -> Result<(), Error> {
-        let mut frame = Vec::new();
-        encode(message, &mut frame)?;
-        let mut stream = lock(&self.stream);
-        stream.write_all(&frame).map_err(|source| {
-            // A frame may be half out: nothing that follows would be understood.
-            let _ = stream.shutdown(Shutdown::Both);
-            Error::Closed {
-                reason: format!("write to the guest: {source}"),
-            }
-        })
-    }
 }

@@ -11,7 +11,7 @@
 
 use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -22,43 +22,29 @@ use latlab_wire::channel::{Exec, ExitStatus};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
+pub(crate) mod error;
+
+pub use error::Error;
+
 use super::channel::{self, Channel};
-use super::qemu::clock_path;
+use super::paths::clock_path;
 use crate::sys::shared::SharedWords;
 
 /// Questions of one exchange. A preemption of either side spoils some; the shortest is kept.
 const QUESTIONS: u64 = 2000;
-/// A round trip that nobody was preempted in is shorter than this.
+/// A round trip without a preemption is shorter than this.
 const GOOD_TRIP_NS: u64 = 5_000;
 /// Once a good round trip is known, asking goes on for this long at most.
-const ENOUGH: Duration = Duration::from_millis(100);
+const GOOD_DURATION: Duration = Duration::from_millis(100);
 /// Where the guest's CPU and we share a CPU every round trip costs a turn of the scheduler; the
 /// exchange then ends after this, and its error says so.
-const AT_MOST: Duration = Duration::from_secs(2);
+const MAX_DURATION: Duration = Duration::from_secs(2);
 /// When an answer takes this long, the guest's CPU may be waiting for the very CPU we spin on.
 const CROWDED_NS: u64 = 300_000;
 /// The agent's program starts within this, or not at all.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// An answer takes a microsecond; a guest that is not scheduled for this long is stopped.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// Why the clocks could not be compared.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The shared page could not be mapped.
-    #[error("cannot map the clock page {}: {source}", path.display())]
-    Page { path: PathBuf, source: io::Error },
-    /// The guest does not answer on the page.
-    #[error("the guest does not answer on the clock page ({what}, waited {:.1} s){said}", after.as_secs_f64())]
-    Silent {
-        what: &'static str,
-        after: Duration,
-        /// What the agent said instead.
-        said: String,
-    },
-    #[error(transparent)]
-    Channel(#[from] channel::Error),
-}
 
 /// The guest's clock against the host's at one moment.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -168,9 +154,9 @@ fn ask(page: &SharedWords) -> Option<Vec<Round>> {
         shortest_ns = shortest_ns.min(round.trip_ns());
         rounds.push(round);
         let limit = if shortest_ns < GOOD_TRIP_NS {
-            ENOUGH
+            GOOD_DURATION
         } else {
-            AT_MOST
+            MAX_DURATION
         };
         if started.elapsed() > limit {
             break;
@@ -187,7 +173,7 @@ fn ask_once(page: &SharedWords, number: u64, place: &Place) -> Option<Round> {
     while page.word(ANSWER).load(Ordering::Acquire) != number {
         std::hint::spin_loop();
         looks = looks.wrapping_add(1);
-        // The clock is not read at every look: that would make the looks rarer.
+        // The clock is not read at every poll: that would make polls rarer.
         if looks % 256 == 0 {
             let waited_ns = monotonic_ns().saturating_sub(before_ns);
             if u128::from(waited_ns) > ANSWER_TIMEOUT.as_nanos() {
@@ -195,7 +181,7 @@ fn ask_once(page: &SharedWords, number: u64, place: &Place) -> Option<Round> {
             }
             if waited_ns > CROWDED_NS && !moved {
                 moved = true;
-                place.leave_processor();
+                place.leave_cpu();
             }
         }
     }
@@ -223,7 +209,7 @@ impl Place {
         }
     }
 
-    fn leave_processor(&self) {
+    fn leave_cpu(&self) {
         if let Some(mut others) = self.allowed.filter(|allowed| allowed.count() > 1) {
             others.unset(sched_getcpu());
             // Staying is what happens otherwise.
@@ -235,7 +221,7 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         if let Some(allowed) = &self.allowed {
-            // The same set was in force before, unless somebody narrowed it meanwhile.
+            // The same set was in force before, unless another process narrowed it meanwhile.
             let _ = sched_setaffinity(None, allowed);
         }
     }

@@ -6,7 +6,7 @@
 //! (`standard.json` in the cache): two runs a month apart boot the same kernel, without network. Removing
 //! the cache, or that file, asks the archive again.
 //!
-//! Whatever its origin, the bare kernel is taken out of the `vmlinuz` once ([`super::bzimage`] says why)
+//! The bare kernel, from any origin, is taken out of the `vmlinuz` once ([`super::bzimage`] says why)
 //! and kept beside; where that is impossible the `vmlinuz` itself is booted, and the reason is kept.
 
 use std::fs;
@@ -22,6 +22,9 @@ use crate::sys;
 use crate::sys::file::{Lock, write_atomically};
 
 pub mod apt;
+mod progress;
+
+pub use progress::Progress;
 
 /// Another latlab that downloads the same kernel is waited for this long.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(900);
@@ -35,12 +38,11 @@ pub enum Error {
     /// A file could not be used.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was done to it.
         action: &'static str,
         path: PathBuf,
         source: io::Error,
     },
-    /// The package could not be had.
+    /// The package is not available.
     #[error(transparent)]
     Apt(#[from] apt::Error),
     /// The file is no kernel.
@@ -76,13 +78,12 @@ pub enum Error {
     /// The cache could not be locked or written.
     #[error(transparent)]
     Cache(#[from] sys::Error),
-    /// Somebody else holds the cache.
+    /// Another latlab holds the cache.
     #[error("another latlab has been fetching a kernel into {} for 15 minutes", dir.display())]
     Locked { dir: PathBuf },
 }
 
 impl Error {
-    /// What to do about it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Apt(error) => Some(error.hint()),
@@ -124,23 +125,7 @@ pub struct Kernel {
     pub transport: Transport,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Progress {
-    /// A package is being downloaded.
-    Downloading {
-        package: String,
-        /// Bytes so far.
-        bytes: u64,
-        /// Bytes in all, if known.
-        total_bytes: Option<u64>,
-    },
-    /// A package is being unpacked.
-    Unpacking { package: String },
-    /// The bare kernel is being taken out of its wrapper.
-    Extracting { path: PathBuf },
-}
-
-/// What a flavour stands for, as the cache remembers it.
+/// The package of a flavour, as the cache remembers it.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Chosen {

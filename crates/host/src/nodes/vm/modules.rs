@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use super::bzimage;
 
-/// What a kernel appends to a signed module, after the signature and 12 bytes about it.
+/// The end of a signed module, after the signature and 12 bytes about it.
 const SIGNATURE_END: &[u8] = b"~Module signature appended~\n";
 
 /// Why a kernel's modules cannot be used.
@@ -20,7 +20,6 @@ pub enum Error {
     /// A file could not be read.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was done to it.
         action: &'static str,
         path: PathBuf,
         source: io::Error,
@@ -227,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_module_needs_comes_before_it_and_once() {
+    fn dependencies_come_before_a_module_and_once() {
         let dir = tree(
             "order",
             &[("a-b.ko", "base"), ("c.ko", "a-b,base"), ("base.ko", "")],

@@ -5,7 +5,6 @@
 //! inherits its place from the one that starts it, which is none of the virtual CPUs'.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::io;
 
 use latlab_model::plan::NodePlace;
@@ -13,8 +12,9 @@ use latlab_model::units::CpuList;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use super::{Error, Vm};
-use crate::sys;
+use super::error::Error;
+use super::guest::Vm;
+use crate::sys::{self, proc};
 
 /// Pins the threads of a guest that runs. Does nothing for one that has no place of its own.
 ///
@@ -34,7 +34,7 @@ pub fn pin(vm: &Vm, place: &NodePlace) -> Result<(), Error> {
     let vcpus: BTreeSet<u32> = vcpus.iter().map(|thread| thread.tid).collect();
     let mut processes = vec![vm.id().pid];
     processes.extend(vm.helpers().iter().map(|helper| helper.pid));
-    for thread in processes.into_iter().flat_map(threads) {
+    for thread in processes.into_iter().flat_map(proc::threads) {
         if vcpus.contains(&thread) {
             continue;
         }
@@ -45,14 +45,6 @@ pub fn pin(vm: &Vm, place: &NodePlace) -> Result<(), Error> {
         }
     }
     Ok(())
-}
-
-fn threads(process: u32) -> Vec<u32> {
-    let entries = fs::read_dir(format!("/proc/{process}/task"))
-        .into_iter()
-        .flatten();
-    let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    numbers.collect()
 }
 
 fn put(thread: u32, cpus: &CpuList) -> Result<(), sys::Error> {

@@ -1,9 +1,8 @@
-//! A small client of QEMU's control socket (QMP): one command, one answer, events collected beside.
+//! A small client of QEMU's control socket (QMP): one command, one answer.
 //!
 //! The socket takes one client at a time, so a connection is made for a purpose and closed. Every read
 //! has a deadline: a QEMU that is stopped or hangs makes an error, not a hang.
 
-use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -13,16 +12,12 @@ use serde_json::{Value, json};
 
 /// The longest answer read. QEMU's are short; this only bounds what a broken peer can cost.
 const ANSWER_LIMIT_BYTES: u64 = 1024 * 1024;
-/// Events kept for [`Qmp::events`]; older ones are dropped.
-const EVENT_LIMIT: usize = 256;
-
 /// Why QEMU could not be asked.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The socket could not be used.
     #[error("cannot {action} QEMU's control socket {}: {source}", path.display())]
     Socket {
-        /// What was done to it.
         action: &'static str,
         path: PathBuf,
         source: io::Error,
@@ -40,14 +35,6 @@ pub enum Error {
     Malformed { command: String, line: String },
 }
 
-/// Something that happened in QEMU.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Event {
-    /// Its name, such as `SHUTDOWN`.
-    pub name: String,
-    pub data: Value,
-}
-
 /// A vCPU's thread on the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VcpuThread {
@@ -61,7 +48,6 @@ pub struct Qmp {
     stream: BufReader<UnixStream>,
     path: PathBuf,
     timeout: Duration,
-    events: VecDeque<Event>,
 }
 
 impl Qmp {
@@ -84,7 +70,6 @@ impl Qmp {
             stream,
             path: path.to_owned(),
             timeout,
-            events: VecDeque::new(),
         };
         let greeting = qmp.read("the greeting", Instant::now() + timeout)?;
         if greeting.get("QMP").is_none() {
@@ -94,10 +79,10 @@ impl Qmp {
         Ok(qmp)
     }
 
-    /// Runs a command and returns what it returns. Events that arrive before the answer are kept.
+    /// Runs a command and returns what it returns. Events that arrive before the answer are passed over.
     ///
     /// # Errors
-    /// What QEMU refuses, or its silence.
+    /// Refusals of QEMU, or its silence.
     pub fn execute(&mut self, command: &str, arguments: &Value) -> Result<Value, Error> {
         let mut line = json!({"execute": command, "arguments": arguments}).to_string();
         line.push('\n');
@@ -123,23 +108,7 @@ impl Qmp {
                     description,
                 });
             }
-            self.keep_event(&answer);
         }
-    }
-
-    /// Waits for the next event, at most until `deadline`.
-    ///
-    /// # Errors
-    /// When the connection fails; its end is one of the failures.
-    pub fn next_event(&mut self, deadline: Instant) -> Result<Option<Event>, Error> {
-        while self.events.is_empty() {
-            match self.read("an event", deadline) {
-                Ok(message) => self.keep_event(&message),
-                Err(Error::Silent { .. }) => return Ok(None),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(self.events.pop_front())
     }
 
     /// Ends QEMU at once.
@@ -150,42 +119,6 @@ impl Qmp {
         self.execute("quit", &json!({})).map(|_| ())
     }
 
-    /// Presses the guest's power button.
-    ///
-    /// # Errors
-    /// As [`Qmp::execute`].
-    pub fn system_powerdown(&mut self) -> Result<(), Error> {
-        self.execute("system_powerdown", &json!({})).map(|_| ())
-    }
-
-    /// Stops all vCPUs.
-    ///
-    /// # Errors
-    /// As [`Qmp::execute`].
-    pub fn stop(&mut self) -> Result<(), Error> {
-        self.execute("stop", &json!({})).map(|_| ())
-    }
-
-    /// Lets stopped vCPUs go on.
-    ///
-    /// # Errors
-    /// As [`Qmp::execute`].
-    pub fn cont(&mut self) -> Result<(), Error> {
-        self.execute("cont", &json!({})).map(|_| ())
-    }
-
-    /// The guest's run state, such as `running`.
-    ///
-    /// # Errors
-    /// As [`Qmp::execute`].
-    pub fn status(&mut self) -> Result<String, Error> {
-        let answer = self.execute("query-status", &json!({}))?;
-        let status = answer.get("status").and_then(Value::as_str);
-        status
-            .map(str::to_owned)
-            .ok_or_else(|| malformed("query-status", &answer.to_string()))
-    }
-
     /// The host threads that run the vCPUs, to pin them.
     ///
     /// # Errors
@@ -194,19 +127,6 @@ impl Qmp {
         let command = "query-cpus-fast";
         let answer = self.execute(command, &json!({}))?;
         parse_vcpus(&answer).ok_or_else(|| malformed(command, &answer.to_string()))
-    }
-
-    fn keep_event(&mut self, message: &Value) {
-        if let Some(name) = message.get("event").and_then(Value::as_str) {
-            let data = message.get("data").cloned().unwrap_or(Value::Null);
-            self.events.push_back(Event {
-                name: name.to_owned(),
-                data,
-            });
-            while self.events.len() > EVENT_LIMIT {
-                self.events.pop_front();
-            }
-        }
     }
 
     /// Reads one line of JSON.
@@ -310,7 +230,7 @@ mod tests {
     const DONE: &str = "{\"return\": {}}\r\n";
 
     #[test]
-    fn answers_and_events_are_told_apart() {
+    fn events_before_an_answer_are_passed_over() {
         let path = qemu(
             "events",
             &[
@@ -325,20 +245,11 @@ mod tests {
             qmp.vcpu_threads().unwrap(),
             [VcpuThread { vcpu: 0, tid: 41 }]
         );
-        let event = qmp.next_event(Instant::now()).unwrap();
-        assert_eq!(
-            event,
-            Some(Event {
-                name: "STOP".into(),
-                data: json!({"a": 1})
-            })
-        );
-        assert_eq!(qmp.next_event(Instant::now()).unwrap(), None);
         std::fs::remove_file(path).unwrap();
     }
 
     #[test]
-    fn a_refusal_says_what_was_refused() {
+    fn a_refusal_names_the_command() {
         const REFUSAL: &str =
             "{\"error\": {\"class\": \"CommandNotFound\", \"desc\": \"no such thing\"}}\r\n";
         let path = qemu("refusal", &[GREETING, DONE, REFUSAL]);
@@ -352,7 +263,7 @@ mod tests {
     fn silence_and_nonsense_are_errors() {
         let path = qemu("silence", &[GREETING, DONE, ""]);
         let mut qmp = Qmp::connect(&path, Duration::from_millis(50)).unwrap();
-        assert!(matches!(qmp.status(), Err(Error::Silent { .. })));
+        assert!(matches!(qmp.vcpu_threads(), Err(Error::Silent { .. })));
         std::fs::remove_file(path).unwrap();
         let path = qemu("nonsense", &["hello\r\n"]);
         let error = Qmp::connect(&path, Duration::from_secs(5)).err().unwrap();

@@ -15,15 +15,15 @@ pub enum Executable<'a> {
     ///
     /// Until it has executed something, a child's `/proc/self/exe` is latlab's own binary. A program
     /// of a hostile root whose first line is `#!/proc/self/exe` would be given that, together
-    /// with libraries from its own root (CVE-2019-5736). Of the agent in a sealed memory file there is nothing
-    /// to be had: it is linked statically, and cannot be written.
+    /// with libraries from its own root (CVE-2019-5736). The agent in a sealed memory file gives
+    /// nothing away: it is linked statically, and cannot be written.
     Launcher(BorrowedFd<'a>),
 }
 
-/// What a program gives up for good before it is executed.
+/// Rights that a program gives up for good before it is executed.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Confinement<'a> {
-    /// What set-user-id programs and file capabilities would grant (kernel: no_new_privs).
+    /// Rights that set-user-id programs and file capabilities would grant (kernel: no_new_privs).
     pub no_new_privileges: bool,
     /// System calls; only together with `no_new_privileges`.
     pub filter: Option<&'a Filter>,
@@ -34,7 +34,7 @@ pub struct Confinement<'a> {
 /// A root directory in another process's mount namespace.
 #[derive(Debug, Clone, Copy)]
 pub struct Root<'a> {
-    /// Who is in the mount namespace: a pidfd.
+    /// A pidfd of a process in the mount namespace.
     pub process: BorrowedFd<'a>,
     /// The directory. The namespace alone does not say it, if that process is in a chroot.
     pub directory: BorrowedFd<'a>,

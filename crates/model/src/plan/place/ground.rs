@@ -184,14 +184,16 @@ fn refuse_all(asks: &Asks<'_>, topology: &Topology, errors: &mut Diagnostics) {
         return;
     };
     let at = ask.tuning.map_or(ask.node.name.at, |t| t.at);
-    let message = match asks.listed.is_some() {
-        true => "the profile's `cores` leave none to the host".to_string(),
-        false => "every core belongs to another lab".to_string(),
+    let message = if asks.listed.is_some() {
+        "the profile's `cores` leave none to the host".to_string()
+    } else {
+        "every core belongs to another lab".to_string()
     };
     let message = format!("node `{}` cannot be placed: {message}", ask.name());
-    let hint = match asks.listed.is_some() {
-        true => "keep CPU 0, and what shares its core, out of the profile's `cores`",
-        false => "`latlab inspect` lists the labs; `latlab destroy` gives their cores back",
+    let hint = if asks.listed.is_some() {
+        "keep CPU 0, and what shares its core, out of the profile's `cores`"
+    } else {
+        "`latlab inspect` lists the labs; `latlab destroy` gives their cores back"
     };
     errors.add(at, message, hint);
 }

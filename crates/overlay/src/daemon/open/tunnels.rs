@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use latlab_model::overlay::LinkKind;
-use latlab_model::overlay::language::{UDP_PORT, VXLAN_PORT};
+use latlab_model::overlay::{UDP_PORT, VXLAN_PORT};
 
 use super::{Failed, Made, Opened, Way, boxed};
 use crate::endpoints::{Counters, DropReason, PortId};

@@ -1,15 +1,17 @@
 //! A process in the guest, as its user on the host sees it: readers, a writer, a signal, an end.
 
-use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use latlab_wire::channel::{
     Exec, ExitStatus, MAX_PAYLOAD, Message, Stream, UNLIMITED_CREDIT, WINDOW_BYTES,
 };
 
-use super::{Channel, Error, lock};
+use super::demux::Demux;
+use super::error::Error;
+use super::link::{Link, lock};
+use super::shared::{Failure, Shared};
 use crate::nodes::session;
 
 /// Consumed output is reported in portions of this.
@@ -17,127 +19,14 @@ const CREDIT_BYTES: u32 = WINDOW_BYTES / 4;
 
 /// One of the agent's own programs ends within this once its work is done.
 const TOOL_TIMEOUT: Duration = Duration::from_secs(20);
-/// What such a program may say of a failure.
+/// The most that such a program may print.
 const MAX_WORDS: u64 = 64 << 10;
-
-/// One session, between its user and the reader thread.
-pub(super) struct Shared {
-    state: Mutex<SessionState>,
-    changed: Condvar,
-}
-
-struct SessionState {
-    outputs: [Buffer; 2],
-    input_credit: u32,
-    result: Option<Result<ExitStatus, Failure>>,
-}
-
-#[derive(Default)]
-struct Buffer {
-    bytes: VecDeque<u8>,
-    ended: bool,
-    /// Nobody will read it: what comes is thrown away, and the agent need not count it.
-    dropped: bool,
-    consumed: u32,
-}
-
-#[derive(Debug, Clone)]
-pub(super) enum Failure {
-    Refused { errno: u32, message: String },
-    Closed { reason: String },
-}
-
-impl From<Failure> for Error {
-    fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::Refused { errno, message } => Self::Refused { errno, message },
-            Failure::Closed { reason } => Self::Closed { reason },
-        }
-    }
-}
-
-impl SessionState {
-    fn output(&mut self, stream: Stream) -> &mut Buffer {
-        &mut self.outputs[usize::from(stream == Stream::Stderr)]
-    }
-}
-
-impl Shared {
-    /// Of a session that may send this much input.
-    pub(super) fn new(input_credit: u32) -> Arc<Self> {
-        Arc::new(Self {
-            state: Mutex::new(SessionState {
-                outputs: Default::default(),
-                input_credit,
-                result: None,
-            }),
-            changed: Condvar::new(),
-        })
-    }
-
-    /// Stores output, unless nobody wants it. An agent that sends more than it may is not ours.
-    pub(super) fn receive(&self, stream: Stream, data: &[u8]) -> Result<(), String> {
-        let mut state = lock(&self.state);
-        let buffer = state.output(stream);
-        if buffer.dropped {
-            return Ok(());
-        }
-        if buffer.bytes.len() + data.len() > WINDOW_BYTES as usize {
-            return Err("the agent sent output beyond its credit".into());
-        }
-        buffer.bytes.extend(data);
-        self.changed.notify_all();
-        Ok(())
-    }
-
-    pub(super) fn end(&self, stream: Stream) {
-        lock(&self.state).output(stream).ended = true;
-        self.changed.notify_all();
-    }
-
-    pub(super) fn add_credit(&self, bytes: u32) {
-        let mut state = lock(&self.state);
-        state.input_credit = state.input_credit.saturating_add(bytes);
-        self.changed.notify_all();
-    }
-
-    pub(super) fn finish(&self, result: Result<ExitStatus, Failure>) {
-        let mut state = lock(&self.state);
-        for buffer in &mut state.outputs {
-            buffer.ended = true;
-        }
-        state.result.get_or_insert(result);
-        self.changed.notify_all();
-    }
-
-    /// As [`Shared::wait`], or until the deadline.
-    fn wait_until<'a>(
-        &self,
-        state: MutexGuard<'a, SessionState>,
-        deadline: Option<Instant>,
-    ) -> io::Result<MutexGuard<'a, SessionState>> {
-        let Some(deadline) = deadline else {
-            return Ok(self.wait(state));
-        };
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        let waited = self.changed.wait_timeout(state, left);
-        Ok(waited.unwrap_or_else(PoisonError::into_inner).0)
-    }
-
-    fn wait<'a>(&self, state: MutexGuard<'a, SessionState>) -> MutexGuard<'a, SessionState> {
-        self.changed
-            .wait(state)
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// A session's number and state, shared by its parts.
 #[derive(Clone)]
 pub(super) struct Handle {
-    pub(super) channel: Channel,
+    pub(super) link: Arc<Link>,
+    pub(super) demux: Arc<Demux>,
     pub(super) number: u32,
     pub(super) shared: Arc<Shared>,
 }
@@ -168,16 +57,14 @@ impl Handle {
 
     /// Gives the session up on this side, so that its readers and writers end.
     pub(super) fn abandon(&self) {
-        lock(&self.channel.demux.state)
-            .sessions
-            .remove(&self.number);
+        lock(&self.demux.state).sessions.remove(&self.number);
         self.shared.finish(Err(Failure::Closed {
             reason: "the session was given up".into(),
         }));
     }
 
     pub(super) fn signal(&self, signal: u8) -> Result<(), Error> {
-        self.channel.link.send(&Message::Signal {
+        self.link.send(&Message::Signal {
             session: self.number,
             signal,
         })
@@ -194,7 +81,7 @@ pub struct Session {
     pub(super) handle: Handle,
 }
 
-/// What [`Channel::run`] returns.
+/// The result of [`Channel::run`](super::Channel::run).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finished {
     pub status: ExitStatus,
@@ -303,11 +190,7 @@ impl Write for Input {
             stream: Stream::Stdin,
             data,
         };
-        self.handle
-            .channel
-            .link
-            .send(&message)
-            .map_err(io::Error::other)?;
+        self.handle.link.send(&message).map_err(io::Error::other)?;
         Ok(count)
     }
 
@@ -322,8 +205,8 @@ impl Drop for Input {
             session: self.handle.number,
             stream: Stream::Stdin,
         };
-        // On a closed channel there is nobody to tell.
-        let _ = self.handle.channel.link.send(&message);
+        // A closed channel needs no message.
+        let _ = self.handle.link.send(&message);
     }
 }
 
@@ -358,7 +241,7 @@ impl Read for Output {
             drop(state);
             let (session, stream) = (self.handle.number, self.stream);
             // On a closed channel no more will come; what is here can still be read.
-            let _ = self.handle.channel.link.send(&Message::Credit {
+            let _ = self.handle.link.send(&Message::Credit {
                 session,
                 stream,
                 bytes,
@@ -384,8 +267,8 @@ impl Drop for Output {
                 stream,
                 bytes: UNLIMITED_CREDIT,
             };
-            // On a closed channel there is nobody to tell.
-            let _ = self.handle.channel.link.send(&credit);
+            // A closed channel needs no message.
+            let _ = self.handle.link.send(&credit);
         }
     }
 }
@@ -406,7 +289,8 @@ impl session::Session for Session {
     fn signaller(&self) -> session::Signaller {
         let handle = self.handle.clone();
         Box::new(move |signal| {
-            let signal = u8::try_from(signal)?;
+            let signal = u8::try_from(signal);
+            let signal = signal.map_err(|error| session::Error::Other(error.to_string()))?;
             Ok(handle.signal(signal)?)
         })
     }

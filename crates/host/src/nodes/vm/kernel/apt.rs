@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::Progress;
+use super::progress::Progress;
 
 /// How long one tool may take. A kernel's package has some 70 MB; this allows 120 kB/s.
 const TIMEOUT: Duration = Duration::from_secs(600);
@@ -17,7 +17,7 @@ const REPORT_INTERVAL: Duration = Duration::from_millis(100);
 /// Which of the distribution's kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flavour {
-    /// What the distribution installs by default.
+    /// The distribution's default.
     Standard,
     /// With PREEMPT_RT.
     Rt,
@@ -55,7 +55,7 @@ impl Flavour {
     }
 }
 
-/// Why a package could not be had.
+/// Errors of getting a package.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot run {tool}: {source}")]
@@ -85,7 +85,6 @@ pub enum Error {
     /// A file could not be used.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was done to it.
         action: &'static str,
         path: PathBuf,
         source: io::Error,
@@ -93,7 +92,6 @@ pub enum Error {
 }
 
 impl Error {
-    /// What to do about it.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Tool { .. } => {
@@ -223,7 +221,7 @@ fn depends(package: &str) -> Result<Vec<String>, Error> {
     Ok(parse_depends(&depends_raw(package)?))
 }
 
-/// What `apt-cache depends` prints; empty when there is no such package.
+/// The output of `apt-cache depends`; empty when there is no such package.
 fn depends_raw(package: &str) -> Result<String, Error> {
     let mut command = Command::new("apt-cache");
     command.args(["depends", "--important", package]);
@@ -377,7 +375,7 @@ fn run(tool: &'static str, mut command: Command, tick: &mut dyn FnMut()) -> Resu
             break status;
         }
         if start.elapsed() > TIMEOUT {
-            // It may have ended by itself in this moment.
+            // The child may have ended by itself in this moment.
             let _ = child.kill();
             child.wait().map_err(failed)?;
             return Err(Error::Silent { command: shown });

@@ -18,7 +18,7 @@ const MAX_BYTES: u64 = 64 << 10;
 /// output. A tool that fails, or has not ended when the timeout is over, is an error in words.
 ///
 /// The tool is started from the calling thread and so in that thread's namespaces, and ends with it.
-pub(in crate::facts) fn output(
+pub(super) fn output(
     tool: &OsStr,
     arguments: &[&str],
     input: &str,
@@ -38,7 +38,7 @@ pub(in crate::facts) fn output(
     drop(command);
     let said = converse(&mut child, &mut reader.into(), input, deadline);
     if said.is_err() {
-        // It is ours and not yet waited for, so the number cannot be somebody else's.
+        // Our own child, not waited for yet: its number cannot have been reused.
         let _ = child.kill();
     }
     let status = child.wait()?;
@@ -61,7 +61,7 @@ fn converse(
 ) -> io::Result<String> {
     if let Some(mut stdin) = child.stdin.take() {
         match stdin.write_all(input.as_bytes()) {
-            // It did not want to know; its exit status says why.
+            // The tool closed its input; its exit status says why.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
             result => result?,
         }
