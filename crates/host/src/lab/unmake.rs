@@ -55,9 +55,9 @@ fn undo_one(undo: &Undo, header: &journal::Header, dirs: &Dirs) -> Result<(), St
         Undo::Tuning { owner } => revert(dirs, owner),
         Undo::Interface { name } => remove_interface(name, &header.id).map_err(|e| text(&e)),
         Undo::Mounts { below } => {
-            own(below, dirs).and_then(|()| mount::unmount_below(below).map_err(|e| text(&e)))
+            check_ours(below, dirs).and_then(|()| mount::unmount_below(below).map_err(|e| text(&e)))
         }
-        Undo::Directory { path } => own(path, dirs).and_then(|()| {
+        Undo::Directory { path } => check_ours(path, dirs).and_then(|()| {
             remove_tree(path).map_err(|e| format!("cannot remove {}: {e}", path.display()))
         }),
     }
@@ -87,7 +87,7 @@ fn stop_processes(id: &str) -> Result<(), String> {
 }
 
 /// Refuses a directory that is not latlab's.
-fn own(path: &Path, dirs: &Dirs) -> Result<(), String> {
+fn check_ours(path: &Path, dirs: &Dirs) -> Result<(), String> {
     if is_ours(path, dirs) {
         return Ok(());
     }
