@@ -150,9 +150,9 @@ fn one_line(text: String) -> String {
     }
     all.iter().fold(String::new(), |mut out, c| {
         if c.is_control() {
-            out.extend(c.escape_default())
+            out.extend(c.escape_default());
         } else {
-            out.push(*c)
+            out.push(*c);
         }
         out
     })
@@ -182,9 +182,9 @@ fn escaped(text: &str, also: impl Fn(char) -> bool) -> String {
     let mut all = String::with_capacity(text.len());
     for c in text.chars() {
         if (c.is_control() || turns(c)) && also(c) {
-            all += &format!("\\u{:04x}", u32::from(c))
+            all += &format!("\\u{:04x}", u32::from(c));
         } else {
-            all.push(c)
+            all.push(c);
         }
     }
     all

@@ -172,9 +172,9 @@ impl fmt::Display for CpuList {
         let mut separator = "";
         for (first, last) in &self.0 {
             if first == last {
-                write!(f, "{separator}{first}")?
+                write!(f, "{separator}{first}")?;
             } else {
-                write!(f, "{separator}{first}-{last}")?
+                write!(f, "{separator}{first}-{last}")?;
             }
             separator = ",";
         }

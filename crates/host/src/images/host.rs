@@ -201,9 +201,9 @@ mod tests {
         let make = |name: &str, mode| {
             let path = root.join(name);
             if name.ends_with('/') {
-                fs::create_dir_all(&path).unwrap()
+                fs::create_dir_all(&path).unwrap();
             } else {
-                fs::write(&path, "x").unwrap()
+                fs::write(&path, "x").unwrap();
             }
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
         };

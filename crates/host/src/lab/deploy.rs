@@ -290,9 +290,9 @@ impl Lab {
         index: usize,
         backends: BTreeMap<usize, NicBackend>,
     ) -> Result<ProcessId, Error> {
-        let failed = |source| Error::Node {
+        let failed = |source: session::Error| Error::Node {
             node: node.name.clone(),
-            source,
+            source: source.into(),
         };
         let binds = prepared.binds(node);
         let mut limits = limits(&self.state.plan, node);

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use latlab_model::kinds::NodeKind;
 use latlab_model::plan::{NodePlan, Plan};
-use latlab_model::spec::NodeKind;
 use latlab_model::state::LabState;
 
 use super::error::Error;
@@ -126,7 +126,7 @@ impl Lab {
         Error::Start {
             node: node.to_string(),
             dir: self.dirs.node(&self.state.lab, node),
-            source,
+            source: source.into(),
         }
     }
 

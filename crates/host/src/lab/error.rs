@@ -85,7 +85,7 @@ pub enum Error {
     #[error("node `{node}`: {source}")]
     Node {
         node: String,
-        source: session::Error,
+        source: Box<session::Error>,
     },
     /// A node that was up cannot be used, or a command not be run in it.
     #[error("node `{node}`: {source}")]
@@ -93,7 +93,7 @@ pub enum Error {
         node: String,
         /// The node's own directory, with its logs.
         dir: PathBuf,
-        source: session::Error,
+        source: Box<session::Error>,
     },
     /// A command of the lab's file failed.
     #[error("node `{node}`: {what} `{command}` failed ({exit}){}", said(.output))]
@@ -334,7 +334,7 @@ mod tests {
             let error = Error::Start {
                 node: "a".into(),
                 dir: PathBuf::new(),
-                source,
+                source: source.into(),
             };
             assert!(
                 error.hint().starts_with("install it in the image of `a`"),
@@ -353,12 +353,13 @@ mod tests {
         let own = silent.hint().unwrap();
         let of = |source: session::Error| {
             let node = "a".into();
+            let source = source.into();
             Error::Node { node, source }.hint()
         };
         let start = Error::Start {
             node: "a".into(),
             dir: "/run/x".into(),
-            source: silent.into(),
+            source: Box::new(silent.into()),
         };
         assert_eq!(start.hint(), own.replace("the node's directory", "/run/x"));
         assert!(of(missing("execute").into()).contains("doctor"));

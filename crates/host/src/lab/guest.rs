@@ -4,8 +4,8 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use latlab_model::kinds::{Acceleration, Bind};
 use latlab_model::plan::{NodePlace, NodePlan};
-use latlab_model::spec::{Acceleration, Bind};
 use latlab_wire::channel::{Interface, NetworkConfig, Route};
 
 use super::deployed::NETWORK_TIMEOUT;

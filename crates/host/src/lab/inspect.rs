@@ -1,7 +1,7 @@
 //! Deployed labs, read from the disk and compared with the machine.
 
+use latlab_model::kinds::{Acceleration, NodeKind};
 use latlab_model::plan::Plan;
-use latlab_model::spec::{Acceleration, NodeKind};
 use latlab_model::state::{LabState, NodeRow};
 
 use super::deployed::Lab;

@@ -1,7 +1,7 @@
 //! The limits of a node, as cgroups know them.
 
+use latlab_model::kinds::{Devices, NodeKind};
 use latlab_model::plan::{NodePlan, Plan, Share};
-use latlab_model::spec::{Devices, NodeKind};
 use latlab_model::units::CpuList;
 
 use crate::cgroup::Limits;

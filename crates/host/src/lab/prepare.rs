@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use latlab_model::kinds::NodeKind;
 use latlab_model::plan::{NodePlan, Plan};
-use latlab_model::spec::NodeKind;
 
 use super::error::Error;
 use super::machine::agent;
@@ -81,8 +81,8 @@ impl Prepared {
     }
 
     /// A node's binds with their sources made absolute.
-    pub fn binds(&self, node: &NodePlan) -> Vec<latlab_model::spec::Bind> {
-        let absolute = |bind: &latlab_model::spec::Bind| {
+    pub fn binds(&self, node: &NodePlan) -> Vec<latlab_model::kinds::Bind> {
+        let absolute = |bind: &latlab_model::kinds::Bind| {
             let mut bind = bind.clone();
             bind.source = self.base.join(&bind.source).display().to_string();
             bind
@@ -106,7 +106,7 @@ fn find_kernel(node: &NodePlan, dirs: &Dirs, options: &Options<'_>) -> Result<Ke
     kernel::resolve(&node.kernel, &dirs.cache().join("kernels"), &mut told).map_err(|e| {
         Error::Node {
             node: node.name.clone(),
-            source: e.into(),
+            source: Box::new(e.into()),
         }
     })
 }

@@ -14,7 +14,7 @@
 
 use std::os::fd::AsFd;
 
-use latlab_model::spec::Cable;
+use latlab_model::kinds::Cable;
 use latlab_netlink::{Handle, Interface, LinkChange, LinkKind, MacAddress, NewLink};
 
 use super::builder::{End, LinkBuilder};

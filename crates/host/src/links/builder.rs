@@ -1,7 +1,7 @@
 //! One link while it is made.
 
+use latlab_model::kinds::NodeKind;
 use latlab_model::plan::{EndpointPlan, InterfacePlan, LinkPlan, NodePlan, Plan};
-use latlab_model::spec::NodeKind;
 
 use super::error::Error;
 use super::namespaces::{inside_name, tunnel_name};

@@ -9,9 +9,9 @@ use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use latlab_model::kinds::NodeKind;
 use latlab_model::overlay::HEADROOM_ALIAS;
 use latlab_model::plan::{InterfacePlan, NodePlan, Plan};
-use latlab_model::spec::NodeKind;
 use latlab_netlink::{Address, Handle, InterfaceAddress, Link, LinkChange, Route};
 
 use super::error::Error;

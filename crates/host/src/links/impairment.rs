@@ -22,7 +22,7 @@
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use latlab_model::spec::Impairment;
+use latlab_model::kinds::Impairment;
 use latlab_netlink::{
     Handle, Interface, LinkChange, LinkKind, Netem, NewLink, Parent, Qdisc, Request, Tbf,
 };

@@ -1,7 +1,7 @@
 //! Names of a lab's namespaces and of its interfaces outside of them.
 
+use latlab_model::kinds::{Carrier, NodeKind};
 use latlab_model::plan::{LinkPlan, Medium, Plan};
-use latlab_model::spec::{Carrier, NodeKind};
 
 /// Namespaces inside links have no use for IPv6 unless they route it. Without it a switch sends
 /// nothing of its own into the segment, and interfaces are made faster.

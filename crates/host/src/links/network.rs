@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use latlab_model::kinds::NodeKind;
 use latlab_model::plan::{NodePlan, Plan};
-use latlab_model::spec::NodeKind;
 
 use super::error::Error;
 use super::namespaces::{alias, namespaces};

@@ -25,12 +25,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
+use latlab_model::kinds::{Cable, Carrier};
 use latlab_model::overlay::{
     Interface, InterfaceKind, Item, Link, LinkKind, Network, Overlay, Refusal, Switches,
 };
 use latlab_model::overlay::{UDP_PORT, VXLAN_PORT};
 use latlab_model::plan::OverlayPlan;
-use latlab_model::spec::{Cable, Carrier};
 
 use super::attach;
 use super::builder::{End, LinkBuilder};

@@ -196,9 +196,9 @@ impl Display for Dispatch {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         write!(f, "dispatchers {} cpus ", self.dispatchers)?;
         if self.cpus.is_empty() {
-            f.write_str("none")?
+            f.write_str("none")?;
         } else {
-            write!(f, "{}", self.cpus)?
+            write!(f, "{}", self.cpus)?;
         }
         let realtime = on(self.realtime);
         write!(

@@ -13,7 +13,7 @@ use super::document::{
     EndpointPlan, InterfacePlan, LinkPlan, Medium, NatPlan, NodePlan, OverlayPlan, Route, VxlanPlan,
 };
 use crate::diagnostic::{Diagnostics, Mark};
-use crate::spec::link::VXLAN_OVERHEAD;
+use crate::kinds::VXLAN_OVERHEAD;
 use crate::spec::{Carrier, Endpoint, Lab, Link, LinkKind, Mac};
 
 /// IANA's port for VXLAN.

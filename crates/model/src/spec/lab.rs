@@ -2,12 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::link::{Link, LinkKind, VXLAN_OVERHEAD};
+use super::link::{Link, LinkKind};
 use super::name::{check_name, read_name};
-use super::node::{NodeFields, NodeKind, read_tuning};
+use super::node::{NodeFields, read_tuning};
 use super::reader::{FromYaml, Object};
 use super::yaml::{MAX_WEIGHT, Value, Yaml};
 use crate::diagnostic::{Diagnostics, Mark, Spanned, hint_one_of, shown};
+use crate::kinds::{NodeKind, VXLAN_OVERHEAD};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lab {

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use latlab_model::spec::{Bind, CAPABILITIES, Seccomp, Security};
+use latlab_model::kinds::{Bind, CAPABILITIES, Seccomp, Security};
 use serde::{Deserialize, Serialize};
 
 use super::error::Error;

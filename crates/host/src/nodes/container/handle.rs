@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use latlab_model::spec::{Bind, Runtime, Security};
+use latlab_model::kinds::{Bind, Runtime, Security};
 use serde::{Deserialize, Serialize};
 
 use crate::cgroup::NodeCgroup;
