@@ -11,9 +11,11 @@ use std::io::{IsTerminal, stdout};
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
+use latlab_host::dirs::Dirs;
 use latlab_host::facts::catalogue::{ENTRIES, Entry, Group};
 use latlab_host::facts::tools::TOOLS;
 use latlab_host::facts::{self, ReadOptions};
+use latlab_host::lab;
 use latlab_model::facts::{Cache, Capability, Facts, Machine, Readiness, Storage};
 use latlab_model::units::Bytes;
 
@@ -46,7 +48,7 @@ enum Format {
 }
 
 pub fn run(args: &DoctorArgs) -> Outcome {
-    let mut options = ReadOptions::everything();
+    let mut options = ReadOptions::everything(lab::cpus_in_use(&Dirs::from_env()));
     options.refresh = args.refresh;
     if facts::fetches_kernel(&options) {
         eprintln!("fetching a guest kernel to prove KVM with (about 70 MB, once)");

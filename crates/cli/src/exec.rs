@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use latlab_host::dirs::Dirs;
 use latlab_host::lab::{self, Lab};
-use latlab_host::nodes::session::{Command, NotStarted, not_started};
+use latlab_host::nodes::session::{Command, NotStarted};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
@@ -58,7 +58,7 @@ pub fn run(args: &Exec) -> Outcome {
 
 /// A command that did not run gets a shell's exit code, which scripts can tell from the command's own.
 fn not_run(error: lab::Error) -> Failure {
-    let code = not_started(&error).map(NotStarted::shell_code);
+    let code = error.not_started().map(NotStarted::shell_code);
     explain(error).with_code(code)
 }
 

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use latlab_host::dirs::Dirs;
 use latlab_host::facts::{self, ReadOptions};
+use latlab_host::lab;
 use latlab_model::diagnostic::{Diagnostics, Mark};
 use latlab_model::facts::Facts;
 use latlab_model::plan::{Blueprint, Plan, RunPlan, blueprint, plan_run, plan_with};
@@ -148,15 +149,11 @@ impl<'a> Machine<'a> {
                 facts::load(path).hint("make one with `latlab doctor --format json > machine.json`")
             }
             Machine::Here => {
-                let mut options = ReadOptions {
-                    prove: also.iter().map(ToString::to_string).collect(),
-                    detail,
-                    placement: false,
-                    refresh: false,
-                    dirs: Dirs::from_env(),
-                };
+                let mut options = here();
+                options.prove = also.iter().map(ToString::to_string).collect();
+                options.detail = detail;
                 for lab in labs {
-                    let of_lab = ReadOptions::for_lab(lab);
+                    let of_lab = ReadOptions::for_lab(lab, options.cpus.clone());
                     options.prove.extend(of_lab.prove);
                     options.placement |= of_lab.placement;
                     // Whether KVM works is proven by booting a kernel, which may have to be fetched
@@ -237,12 +234,22 @@ fn unproven(machine: Machine<'_>) -> Result<Facts, Failure> {
     match machine {
         Machine::File(_) => machine.facts(std::iter::empty(), &[], false),
         Machine::Here => Ok(facts::read(&ReadOptions {
-            prove: BTreeSet::new(),
-            detail: false,
             placement: true,
-            refresh: false,
-            dirs: Dirs::from_env(),
+            ..here()
         })),
+    }
+}
+
+/// This machine, with nothing to prove.
+fn here() -> ReadOptions {
+    let dirs = Dirs::from_env();
+    ReadOptions {
+        prove: BTreeSet::new(),
+        detail: false,
+        placement: false,
+        refresh: false,
+        cpus: lab::cpus_in_use(&dirs),
+        dirs,
     }
 }
 

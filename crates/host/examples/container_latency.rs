@@ -6,8 +6,8 @@
 //! cargo run --release -p latlab-host --example container_latency -- target/release/latlab-agent
 //! ```
 //!
-//! Needs root. Runs in mount and process namespaces of its own; of the machine it touches control
-//! groups named `latlab/bench-<pid>/` only, and removes them.
+//! Needs root. Runs in mount and process namespaces of its own; of the machine it touches
+//! cgroups named `latlab/bench-<pid>/` only, and removes them.
 
 #[path = "../tests/namespaces/mod.rs"]
 mod namespaces;
@@ -29,7 +29,7 @@ use latlab_model::spec::{Runtime, Security};
 
 const ROUNDS: usize = 20;
 
-/// A memory limit, since that is the usual one. (A processor quota on version 1 would keep real-time
+/// A memory limit, since that is the usual one. (A CPU quota on version 1 would keep real-time
 /// programs out, and running this as one is how it is kept apart from a busy machine.)
 const LIMITS: Limits = Limits {
     partition: false,
@@ -132,7 +132,7 @@ impl Bench {
         Ok((container, cgroup))
     }
 
-    /// Control group, root, runtime, first process: until it runs.
+    /// Cgroup, root, runtime, first process: until it runs.
     fn start(&self) -> Result<Duration> {
         let started = Instant::now();
         let (_, cgroup) = self.up()?;
@@ -210,7 +210,7 @@ impl Bench {
 }
 
 impl Drop for Bench {
-    /// After an error too: control groups would outlive the namespaces.
+    /// After an error too: cgroups would outlive the namespaces.
     fn drop(&mut self) {
         let dirs = self.cgroups.dirs(&self.config.lab_id, &self.name, &LIMITS);
         let group = dirs.and_then(NodeCgroup::from_dirs);

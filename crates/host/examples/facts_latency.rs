@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use latlab_host::facts::{self, ReadOptions};
+use latlab_host::facts::{self, CpusInUse, ReadOptions};
 use latlab_model::facts::Facts;
 
 fn main() {
@@ -21,7 +21,7 @@ fn main() {
         Facts::CGROUP_CPUSET,
     ];
     let shaped = [Facts::TBF, Facts::NETEM];
-    let mut everything = ReadOptions::everything();
+    let mut everything = ReadOptions::everything(CpusInUse::default());
     everything.prove.remove(Facts::KVM);
     let planning = |names: &[&[&str]]| ReadOptions {
         prove: names

@@ -6,8 +6,8 @@
 //!
 //! Runs in a network and mount namespace of its own, as root. Prints one line a size, with the time
 //! of each stage and the total per node; asserts nothing. "Removed" is when no name and no mount is
-//! left; the kernel frees the namespaces in the background, and "freed" is when it has, as far as
-//! can be seen from outside: when making one namespace no longer has to wait for it.
+//! left; the kernel frees the namespaces in the background, and "freed" is when it has, seen
+//! from outside: when making one namespace no longer has to wait for it.
 
 #[path = "../tests/sandbox/mod.rs"]
 mod sandbox;

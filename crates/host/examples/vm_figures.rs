@@ -1,8 +1,8 @@
-//! Figures about virtual machines, printed and judged by nobody here.
+//! Figures about virtual machines, printed and not judged.
 //!
 //! `vm_figures boot [ROUNDS]`: seconds from starting QEMU until the agent answers, against a bare QEMU
-//! that boots the same kernel to an init that prints a line, once as one would type it (the
-//! distribution's `vmlinuz`) and once with all that latlab knows (the bare kernel, the machine, the
+//! that boots the same kernel to an init that prints a line. QEMU boots once as one would type it (the
+//! distribution's `vmlinuz`) and once with latlab's settings (the bare kernel, the machine, the
 //! parameters). The three alternate, so that a change of the machine's load meets all of them.
 //!
 //! `vm_figures clock [SECONDS]`: the guest's clock against the host's, once a second: offset, bound of its
@@ -17,17 +17,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use latlab_host::nodes::vm::Accelerator;
 use latlab_host::nodes::vm::Vm;
-use latlab_host::nodes::vm::accel::Accelerator;
 use latlab_host::nodes::vm::clock::{self, ClockOffset};
 use latlab_host::nodes::vm::initramfs;
 use latlab_host::nodes::vm::kernel::{self, Kernel};
-use latlab_host::nodes::vm::qemu::{Access, PROGRAM, Share, VmConfig};
+use latlab_host::nodes::vm::qemu::{PROGRAM, VmConfig};
+use latlab_host::nodes::vm::{Access, Share};
 use latlab_wire::channel::Exec;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -143,7 +144,7 @@ fn boot(rounds: u32) -> Result<()> {
 fn guest(config: &VmConfig<'_>) -> Result<f64> {
     let start = Instant::now();
     let vm = Vm::start(config, None)?;
-    let opened = vm.channel(PATIENCE);
+    let opened = vm.channel(TIMEOUT);
     let seconds = start.elapsed().as_secs_f64();
     vm.stop(Duration::from_secs(10))?;
     opened?;
@@ -243,14 +244,14 @@ fn drift(seconds: u32) -> Result<()> {
 }
 
 fn exchanges(vm: &Vm, dir: &Path, seconds: u32) -> Result<Vec<ClockOffset>> {
-    let channel = vm.channel(PATIENCE)?;
+    let channel = vm.channel(TIMEOUT)?;
     let say = |argv: &[&str]| -> Result<String> {
         let argv = argv.iter().map(|word| (*word).to_owned()).collect();
         let exec = Exec {
             argv,
             ..Exec::default()
         };
-        let finished = channel.run(exec, b"", PATIENCE)?;
+        let finished = channel.run(exec, b"", TIMEOUT)?;
         Ok(String::from_utf8_lossy(&finished.stdout).trim().to_owned())
     };
     let source = "/sys/devices/system/clocksource/clocksource0/current_clocksource";

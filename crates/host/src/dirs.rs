@@ -54,17 +54,15 @@ impl Dirs {
         self.labs().join(lab)
     }
 
-    /// A lab's journal.
     pub fn journal(&self, lab: &str) -> PathBuf {
         self.lab(lab).join("journal.jsonl")
     }
 
-    /// A lab's state.
     pub fn state(&self, lab: &str) -> PathBuf {
         self.lab(lab).join("state.json")
     }
 
-    /// Lock held while a lab is given its name and processors.
+    /// Lock held while a lab is given its name and CPUs.
     pub fn lock(&self) -> PathBuf {
         self.state.join("lock")
     }
@@ -94,7 +92,7 @@ impl Dirs {
         self.run(lab).join("netns")
     }
 
-    /// Where it is noted which control groups are whole.
+    /// Where it is noted which cgroups are whole.
     pub fn groups(&self, lab: &str) -> PathBuf {
         self.run(lab).join("groups")
     }
@@ -104,7 +102,7 @@ impl Dirs {
         self.run(lab).join("nodes").join(node)
     }
 
-    /// What is kept to be quick the next time.
+    /// The cache, which later runs read.
     pub fn cache(&self) -> &Path {
         &self.cache
     }

@@ -9,7 +9,7 @@
 //! Nothing is removed on its name alone. Processes are known by a label in their environment,
 //! interfaces by the kernel's alias, everything else by lying below latlab's own directories.
 //!
-//! **One at a time.** Whoever makes or unmakes a lab holds a lock on its directory ([`Claim`]), so
+//! **One at a time.** A latlab that makes or unmakes a lab holds a lock on its directory ([`Claim`]), so
 //! that nothing is unmade while it is being made, and nothing is made behind the back of a removal.
 //! The kernel releases it with its holder, however that dies, and not before the holder's last
 //! thread has left the kernel: a removal never races with the rest of a killed deployment.
@@ -26,53 +26,42 @@ use serde::{Deserialize, Serialize};
 
 use crate::dirs::Dirs;
 
-/// How often a lab that somebody else holds is tried again.
+/// Between two attempts at a lab that another process holds.
 const RETRY: Duration = Duration::from_millis(10);
-
-/// Environment variable that carries the lab's identifier in every process started for it.
-pub const LABEL: &str = "LATLAB_LAB";
 
 /// Why a journal could not be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Somebody deployed a lab of that name already.
+    /// A lab of that name is deployed already.
     #[error("lab `{0}` is already deployed")]
     Taken(String),
     /// No lab can have this name, so there is no directory to look for.
     #[error("`{0}` cannot be the name of a lab")]
     Name(String),
-    /// Somebody is making or unmaking the lab.
+    /// Another process makes or unmakes the lab.
     #[error(
         "lab `{lab}` is being deployed or removed{} (waited {} s)",
         holder.map_or(String::new(), |pid| format!(" by process {pid}")),
         waited.as_secs()
     )]
     Held {
-        /// Which lab.
         lab: String,
-        /// Who.
         holder: Option<u32>,
-        /// How long was waited.
         waited: Duration,
     },
-    /// A file operation failed.
     #[error("cannot {action} {}", path.display())]
     Io {
         /// `write`, `read`, …
         action: &'static str,
-        /// Which file.
         path: PathBuf,
-        /// Why.
         source: io::Error,
     },
     /// The file is not a journal.
     #[error("{} is damaged at line {line}", path.display())]
     Damaged {
-        /// Which file.
         path: PathBuf,
         /// Line, from 1.
         line: usize,
-        /// Why.
         source: serde_json::Error,
     },
 }
@@ -82,7 +71,6 @@ pub enum Error {
 pub struct Header {
     /// Always [`Header::FORMAT`].
     pub format: String,
-    /// Name of the lab.
     pub lab: String,
     /// Identifier of this deployment: the owner's label.
     pub id: String,
@@ -101,7 +89,7 @@ impl Header {
 pub enum Undo {
     /// End every process whose environment carries the label.
     Processes,
-    /// End what is left in these control groups and remove them.
+    /// End what is left in these cgroups and remove them.
     Cgroup {
         /// One directory a hierarchy.
         dirs: Vec<PathBuf>,
@@ -112,20 +100,11 @@ pub enum Undo {
         owner: String,
     },
     /// Delete an interface of the root namespace if its alias is ours.
-    Interface {
-        /// Its name.
-        name: String,
-    },
+    Interface { name: String },
     /// Unmount everything below a directory of ours.
-    Mounts {
-        /// The directory.
-        below: PathBuf,
-    },
+    Mounts { below: PathBuf },
     /// Remove a directory of ours with all it holds; refused while something is mounted below it.
-    Directory {
-        /// The directory.
-        path: PathBuf,
-    },
+    Directory { path: PathBuf },
 }
 
 /// The right to change a lab: a lock on its directory.
@@ -135,10 +114,10 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Claims a name that nobody has, by making its directory.
+    /// Claims a free name, by making its directory.
     ///
     /// # Errors
-    /// [`Error::Taken`] when somebody has it.
+    /// [`Error::Taken`] when it is not free.
     pub fn new(dirs: &Dirs, lab: &str) -> Result<Claim, Error> {
         let path = directory(dirs, lab)?;
         fs::create_dir_all(dirs.labs()).map_err(io_error("create", &dirs.labs()))?;
@@ -157,7 +136,7 @@ impl Claim {
     }
 
     /// Claims a lab that is there, alone or beside others who do not make or unmake it either;
-    /// `None` when there is none. Waits at most `patience` for those in the way.
+    /// `None` when there is none. Waits at most `timeout` for those in the way.
     ///
     /// # Errors
     /// [`Error::Held`] when they remain.
@@ -165,14 +144,15 @@ impl Claim {
         dirs: &Dirs,
         lab: &str,
         alone: bool,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Option<Claim>, Error> {
         let path = directory(dirs, lab)?;
-        let operation = match alone {
-            true => FlockOperation::NonBlockingLockExclusive,
-            false => FlockOperation::NonBlockingLockShared,
+        let operation = if alone {
+            FlockOperation::NonBlockingLockExclusive
+        } else {
+            FlockOperation::NonBlockingLockShared
         };
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         loop {
             match lock(&path, operation)? {
                 Locked::Ours(directory) => {
@@ -189,7 +169,7 @@ impl Claim {
                     return Err(Error::Held {
                         lab: lab.to_string(),
                         holder: holder(&path),
-                        waited: patience,
+                        waited: timeout,
                     });
                 }
             }
@@ -197,12 +177,12 @@ impl Claim {
     }
 }
 
-/// What became of an attempt to lock a directory.
+/// The result of an attempt to lock a directory.
 enum Locked {
     Ours(File),
-    /// By somebody whose lock excludes ours.
+    /// Held by a process whose lock excludes ours.
     Held,
-    /// It is not there, or not there any more.
+    /// No such directory.
     Gone,
 }
 
@@ -210,9 +190,10 @@ enum Locked {
 /// removed as an empty claim, and `..` or an empty name would lead elsewhere.
 fn directory(dirs: &Dirs, lab: &str) -> Result<PathBuf, Error> {
     let plain = !lab.is_empty() && !lab.starts_with('.') && !lab.contains(['/', '\0']);
-    match plain {
-        true => Ok(dirs.lab(lab)),
-        false => Err(Error::Name(lab.to_string())),
+    if plain {
+        Ok(dirs.lab(lab))
+    } else {
+        Err(Error::Name(lab.to_string()))
     }
 }
 
@@ -230,18 +211,19 @@ fn lock(path: &Path, operation: FlockOperation) -> Result<Locked, Error> {
             Err(errno) => return Err(io_error("lock", path)(errno.into())),
         }
     }
-    // Who held it before may have removed it; the name may even be another lab's by now.
+    // Its former holder may have removed it; the name may even be another lab's by now.
     let same = |found: fs::Metadata| {
         let ours = directory.metadata();
         ours.is_ok_and(|ours| (ours.dev(), ours.ino()) == (found.dev(), found.ino()))
     };
-    match fs::metadata(path).is_ok_and(same) {
-        true => Ok(Locked::Ours(directory)),
-        false => Ok(Locked::Gone),
+    if fs::metadata(path).is_ok_and(same) {
+        Ok(Locked::Ours(directory))
+    } else {
+        Ok(Locked::Gone)
     }
 }
 
-/// The process that holds a lock on `path`, as far as the kernel's list tells.
+/// The process that holds a lock on `path`, if the kernel's list names one.
 fn holder(path: &Path) -> Option<u32> {
     let inode = fs::metadata(path).ok()?.ino().to_string();
     let locks = fs::read_to_string("/proc/locks").ok()?;
@@ -493,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_name_leads_nowhere() {
+    fn impossible_names_are_refused() {
         let (dirs, root) = scratch("names");
         fs::create_dir_all(dirs.labs()).unwrap();
         fs::write(root.join("precious"), "").unwrap();
@@ -511,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn forgetting_leaves_what_is_not_ours() {
+    fn forgetting_leaves_files_of_others() {
         let (dirs, root) = scratch("others");
         let claim = Claim::new(&dirs, "a").unwrap();
         Journal::write(&dirs, &claim, header("a"), vec![]).unwrap();

@@ -8,6 +8,7 @@ pub mod journal;
 pub mod lab;
 pub mod links;
 pub mod nodes;
+pub mod programs;
 pub mod sys;
 pub mod tuning;
 pub mod watch;

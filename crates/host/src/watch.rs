@@ -1,8 +1,8 @@
-//! What ran on processors that are to be quiet: programs, kernel threads and interrupts, by name.
+//! Tasks and interrupts seen on quiet CPUs: programs, kernel threads and interrupts, by name.
 //!
-//! A watcher looks every now and then from another processor, and compares: a task whose last processor
+//! A watcher looks every now and then from another CPU, and compares: a task whose last CPU
 //! is a quiet one and whose run time grew ran there, an interrupt whose count there grew came there.
-//! It costs the quiet processors nothing. What visits for less than a look's interval and leaves again
+//! It costs the quiet CPUs nothing. A visit shorter than the polling interval
 //! may be missed; the recorder of the kernel's own events sees those.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,44 +12,42 @@ use latlab_model::results::{Intruder, IntruderKind};
 use latlab_model::units::CpuList;
 
 use crate::cgroup::TOP;
+use crate::sys::proc::{self, Stat};
 
 /// The flag of kernel threads in `/proc/PID/stat` (kernel: include/linux/sched.h, PF_KTHREAD).
 const KERNEL_THREAD: u64 = 0x0020_0000;
 /// Unit of times in `/proc/PID/stat`.
 const TICK_NS: u64 = 10_000_000;
 
-/// Processors, and a part of the path of the control groups whose tasks belong there.
+/// CPUs, and a part of the path of the cgroups whose tasks belong there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Home {
-    /// The processors.
+pub struct CpuOwner {
     pub cpus: CpuList,
     /// A lab's own groups: `/latlab/NAME/`.
     pub group: String,
 }
 
-impl Home {
-    /// A lab's.
-    pub fn of_lab(name: &str, cpus: CpuList) -> Home {
+impl CpuOwner {
+    pub fn of_lab(name: &str, cpus: CpuList) -> CpuOwner {
         let group = format!("/{TOP}/{name}/");
-        Home { cpus, group }
+        CpuOwner { cpus, group }
     }
 }
 
-/// Looks at quiet processors.
 #[derive(Debug)]
 pub struct Watcher {
     cpus: BTreeSet<u32>,
-    homes: Vec<Home>,
+    owners: Vec<CpuOwner>,
     tasks: BTreeMap<u32, Task>,
     interrupts: BTreeMap<(u32, u32), u64>,
 }
 
 impl Watcher {
-    /// Begins to watch `cpus`. Nobody belongs on those that are no home.
-    pub fn begin(cpus: impl IntoIterator<Item = u32>, homes: Vec<Home>) -> Watcher {
+    /// Begins to watch `cpus`. No task belongs on those without an owner.
+    pub fn begin(cpus: impl IntoIterator<Item = u32>, owners: Vec<CpuOwner>) -> Watcher {
         let mut watcher = Watcher {
             cpus: cpus.into_iter().collect(),
-            homes,
+            owners,
             tasks: BTreeMap::new(),
             interrupts: BTreeMap::new(),
         };
@@ -57,15 +55,15 @@ impl Watcher {
         watcher
     }
 
-    /// What ran there since the last look and does not belong there.
+    /// Tasks and interrupts that ran there since the last poll and do not belong there.
     pub fn look(&mut self) -> Vec<Intruder> {
-        let mut found = self.look_at_tasks();
-        found.extend(self.look_at_interrupts());
+        let mut found = self.poll_tasks();
+        found.extend(self.poll_interrupts());
         found.sort_by_key(|i| (i.kind, i.cpu, i.id));
         found
     }
 
-    fn look_at_tasks(&mut self) -> Vec<Intruder> {
+    fn poll_tasks(&mut self) -> Vec<Intruder> {
         let mut now = BTreeMap::new();
         let mut found = Vec::new();
         for id in threads() {
@@ -86,8 +84,8 @@ impl Watcher {
 
     fn intruder(&self, id: u32, task: &Task, ran_ns: u64) -> Option<Intruder> {
         let groups = fs::read_to_string(format!("/proc/{id}/cgroup")).unwrap_or_default();
-        let mut here = self.homes.iter().filter(|h| h.cpus.contains(task.cpu));
-        if here.any(|home| groups.contains(&home.group)) {
+        let mut here = self.owners.iter().filter(|h| h.cpus.contains(task.cpu));
+        if here.any(|owner| groups.contains(&owner.group)) {
             return None;
         }
         let group = groups.lines().filter_map(|line| line.splitn(3, ':').nth(2));
@@ -96,9 +94,10 @@ impl Watcher {
         let group = group.max_by_key(|path| (path.contains(&ours), path.len()));
         let group = group.filter(|path| *path != "/");
         Some(Intruder {
-            kind: match task.is_kernel {
-                true => IntruderKind::KernelThread,
-                false => IntruderKind::Process,
+            kind: if task.is_kernel {
+                IntruderKind::KernelThread
+            } else {
+                IntruderKind::Process
             },
             name: task.name.clone(),
             id,
@@ -109,7 +108,7 @@ impl Watcher {
         })
     }
 
-    fn look_at_interrupts(&mut self) -> Vec<Intruder> {
+    fn poll_interrupts(&mut self) -> Vec<Intruder> {
         let text = fs::read_to_string("/proc/interrupts").unwrap_or_default();
         let mut found = Vec::new();
         for (number, cpu, count, name) in interrupts(&text) {
@@ -143,7 +142,7 @@ struct Task {
     cpu: u32,
     /// In timer ticks' time.
     ran_ns: u64,
-    /// The scheduler's own count, in nanoseconds: read of those on a quiet processor only, as a machine
+    /// The scheduler's own count, in nanoseconds: read of those on a quiet CPU only, as a machine
     /// has thousands of threads, and where the kernel keeps it.
     exact_ns: Option<u64>,
 }
@@ -161,17 +160,13 @@ impl Task {
 
     /// From the text of `/proc/PID/stat` (proc_pid_stat(5)); a name may contain anything.
     fn parse(stat: &str) -> Option<Task> {
-        let (head, rest) = stat.rsplit_once(')')?;
-        let (_, name) = head.split_once('(')?;
-        let fields: Vec<&str> = rest.split_whitespace().collect();
-        // The third field of the manual's list is the first here.
-        let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+        let stat = Stat::parse(stat)?;
         Some(Task {
-            name: name.to_string(),
-            is_kernel: number(9)? & KERNEL_THREAD != 0,
-            started: number(22)?,
-            cpu: u32::try_from(number(39)?).ok()?,
-            ran_ns: (number(14)? + number(15)?) * TICK_NS,
+            name: stat.name.to_string(),
+            is_kernel: stat.number(9)? & KERNEL_THREAD != 0,
+            started: stat.start_time()?,
+            cpu: u32::try_from(stat.number(39)?).ok()?,
+            ran_ns: (stat.number(14)? + stat.number(15)?) * TICK_NS,
             exact_ns: None,
         })
     }
@@ -188,21 +183,12 @@ impl Task {
 
 /// Every thread of the machine.
 fn threads() -> Vec<u32> {
-    let numbers = |dir: &str| -> Vec<u32> {
-        let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-        entries
-            .filter_map(|e| e.file_name().to_str()?.parse().ok())
-            .collect()
-    };
-    let processes = numbers("/proc");
-    let threads = processes
-        .iter()
-        .map(|pid| numbers(&format!("/proc/{pid}/task")));
-    threads.flatten().collect()
+    let processes = proc::numbers("/proc").into_iter();
+    processes.flat_map(proc::threads).collect()
 }
 
-/// Interrupts of devices: number, processor, count, name. Those with a word for a number (timer,
-/// rescheduling, function call) are the processor's own business.
+/// Interrupts of devices: number, CPU, count, name. Those with a word for a number (timer,
+/// rescheduling, function call) are the CPU's own business.
 fn interrupts(text: &str) -> Vec<(u32, u32, u64, String)> {
     let mut lines = text.lines();
     let header = lines.next().unwrap_or_default();
@@ -254,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn interrupts_of_devices_are_read_by_processor() {
+    fn interrupts_of_devices_are_read_by_cpu() {
         let text = "           CPU0       CPU2\n 38:   5   20823  PCI-MSIX-0000:00:03.0 1-edge virtio2-input.0\n\
                     LOC:  1  2  Local timer interrupts\n 39: 1\n";
         assert_eq!(

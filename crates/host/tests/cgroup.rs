@@ -1,4 +1,4 @@
-//! Control groups on this machine.
+//! Cgroups on this machine.
 //!
 //! Needs root. Touches only groups named `latlab/test-<pid>/` and removes them; processes are its
 //! own, in a process namespace that ends with the test.
@@ -15,7 +15,7 @@ use latlab_host::sys::process::{Exit, Process};
 use latlab_host::sys::spawn::Spawn;
 
 /// More than anything here takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A group that is gone when this is dropped.
 struct Group(NodeCgroup);
@@ -36,7 +36,7 @@ impl Group {
     fn wait_for(&self, processes: usize) {
         let started = std::time::Instant::now();
         while self.0.pids().unwrap().len() < processes {
-            assert!(started.elapsed() < PATIENCE, "{:?}", self.0.pids());
+            assert!(started.elapsed() < TIMEOUT, "{:?}", self.0.pids());
             std::thread::sleep(Duration::from_millis(1));
         }
     }
@@ -84,7 +84,7 @@ fn processes_are_born_in_their_group_and_counted_there() {
                 assert!(used.total_ns > before.total_ns);
                 group.0.kill_all().unwrap();
                 assert!(group.0.pids().unwrap().is_empty());
-                assert!(shell.wait(PATIENCE).unwrap());
+                assert!(shell.wait(TIMEOUT).unwrap());
                 assert_eq!(shell.collect().unwrap(), Some(Exit::Signal(libc::SIGKILL)));
             }
         },
@@ -92,8 +92,8 @@ fn processes_are_born_in_their_group_and_counted_there() {
 }
 
 #[test]
-fn what_forks_while_it_is_killed_does_not_escape() {
-    namespaces::enter("what_forks_while_it_is_killed_does_not_escape", || {
+fn processes_that_fork_while_killed_do_not_escape() {
+    namespaces::enter("processes_that_fork_while_killed_do_not_escape", || {
         let group = Group::new("forks", &Limits::default());
         // Each shell starts two more, six generations deep: 126 processes, were it left alone.
         let script = "f() { [ $1 -gt 0 ] && { f $(($1-1)) & f $(($1-1)) & }; sleep 60; }; f 5";
@@ -202,7 +202,7 @@ fn a_group_opens_the_common_devices_and_those_it_was_given() {
                     let group = Group::new(&format!("{node}-{unified}"), &limits);
                     let open = |device: &str| {
                         let shell = group.start(&format!("exec 3<{device}"));
-                        assert!(shell.wait(PATIENCE).unwrap());
+                        assert!(shell.wait(TIMEOUT).unwrap());
                         shell.collect().unwrap() == Some(Exit::Code(0))
                     };
                     for common in ["/dev/null", "/dev/zero", "/dev/urandom"] {

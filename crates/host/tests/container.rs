@@ -1,7 +1,7 @@
 //! Containers on this machine, with crun and with runc.
 //!
 //! Needs root. Each test runs in mount, process and network namespaces of its own, with everything
-//! of the node in a directory that is removed; of the machine it touches only control groups named
+//! of the node in a directory that is removed; of the machine it touches only cgroups named
 //! `latlab/test-<pid>/`, which it removes too. Traffic there is none.
 
 mod namespaces;
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use latlab_host::cgroup::{Cgroups, Limits, NodeCgroup};
 use latlab_host::dirs::Dirs;
-use latlab_host::facts::{self, ReadOptions};
+use latlab_host::facts::{self, CpusInUse, ReadOptions};
 use latlab_host::images::{Cache, Image, RootView, prepare};
 use latlab_host::nodes::container::{self, Container, ContainerConfig, Running};
 use latlab_host::nodes::session::{Command, Exit, Session};
@@ -30,7 +30,7 @@ use rustix::mount::{MountFlags, UnmountFlags};
 const RUNTIMES: [Runtime; 2] = [Runtime::Crun, Runtime::Runc];
 
 /// More than anything here takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A node with its surroundings; everything is gone when it is dropped.
 struct Node {
@@ -223,7 +223,7 @@ fn a_container_is_a_world_of_its_own() {
             assert_eq!(node.cgroup.pids().unwrap(), [c.process.pid]);
             assert!(node.cgroup.cpu_usage().unwrap().total_ns > 0);
 
-            // What is written stays in the node's layer; the machine sees no mount of ours.
+            // Files written stay in the node's layer; the machine sees no mount of ours.
             shell(
                 &c,
                 "echo x >/etc/latlab-test && rm /etc/hostname && test -e /etc/latlab-test",
@@ -266,8 +266,8 @@ fn binds_show_files_of_the_machine() {
 }
 
 #[test]
-fn signals_and_the_end_reach_everybody() {
-    namespaces::enter("signals_and_the_end_reach_everybody", || {
+fn signals_and_the_end_reach_every_process() {
+    namespaces::enter("signals_and_the_end_reach_every_process", || {
         for runtime in RUNTIMES {
             let mut node = Node::new(runtime, &Limits::default());
             let told = node.scratch.join("told");
@@ -299,11 +299,11 @@ fn signals_and_the_end_reach_everybody() {
                 .read_exact(&mut ready[..2])
                 .unwrap();
             let waiter = std::thread::spawn(move || polite.wait().unwrap());
-            container::stop(c.process, &node.cgroup, PATIENCE).unwrap();
+            container::stop(c.process, &node.cgroup, TIMEOUT).unwrap();
             assert_eq!(waiter.join().unwrap(), Exit::Code(0));
             assert_eq!(fs::read_to_string(told.join("bye")).unwrap(), "bye\n");
             assert!(node.cgroup.pids().unwrap().is_empty());
-            container::stop(c.process, &node.cgroup, PATIENCE).unwrap();
+            container::stop(c.process, &node.cgroup, TIMEOUT).unwrap();
             let error = c.start(&Command::new(["true"])).unwrap_err();
             assert!(matches!(error, container::Error::Ended), "{error}");
             container::delete(&node.config.dir, &node.cgroup).unwrap();
@@ -315,8 +315,8 @@ fn signals_and_the_end_reach_everybody() {
 }
 
 #[test]
-fn who_ignores_the_end_is_killed() {
-    namespaces::enter("who_ignores_the_end_is_killed", || {
+fn a_process_that_ignores_sigterm_is_killed() {
+    namespaces::enter("a_process_that_ignores_sigterm_is_killed", || {
         for runtime in RUNTIMES {
             let node = Node::new(runtime, &Limits::default());
             let c = node.start();
@@ -331,7 +331,7 @@ fn who_ignores_the_end_is_killed() {
             assert_eq!(session.wait().unwrap(), Exit::Signal(libc::SIGKILL));
             assert!(node.cgroup.pids().unwrap().is_empty());
             let init = Process::open(c.process).unwrap();
-            assert!(init.is_none_or(|p| p.wait(PATIENCE).unwrap()));
+            assert!(init.is_none_or(|p| p.wait(TIMEOUT).unwrap()));
         }
     });
 }
@@ -388,9 +388,9 @@ fn limits_hold_and_are_seen_from_inside() {
 }
 
 #[test]
-fn what_a_killed_start_leaves_can_be_deleted() {
+fn leftovers_of_a_killed_start_can_be_deleted() {
     const HELPER: &str = "LATLAB_TEST_START";
-    const NAME: &str = "what_a_killed_start_leaves_can_be_deleted";
+    const NAME: &str = "leftovers_of_a_killed_start_can_be_deleted";
     namespaces::enter(NAME, || {
         if let Ok(runtime) = std::env::var(HELPER) {
             // The process that will be killed while it does this.
@@ -454,7 +454,7 @@ fn what_a_killed_start_leaves_can_be_deleted() {
 
 /// Waits until this process, the first of its process namespace, and its helpers are alone.
 fn wait_alone() {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         // Orphans come to the first process of a namespace, which is us.
         while let Ok(Some(_)) = rustix::process::wait(rustix::process::WaitOptions::NOHANG) {}
@@ -640,7 +640,7 @@ fn a_chroot_is_enough_of_a_machine() {
     const NAME: &str = "a_chroot_is_enough_of_a_machine";
     namespaces::enter(NAME, || {
         if std::env::var_os(INSIDE).is_some() {
-            let mut options = ReadOptions::everything();
+            let mut options = ReadOptions::everything(CpusInUse::default());
             options.prove.retain(|name| name == Facts::OVERLAYFS);
             options.dirs = Dirs::below(Path::new("/facts"));
             let proven = &facts::read(&options).capabilities[Facts::OVERLAYFS];
@@ -651,7 +651,7 @@ fn a_chroot_is_enough_of_a_machine() {
                 assert_eq!(shell(&c, "cat /only-here"), "in the chroot");
                 shell(&c, "echo x >/written");
                 assert!(!Path::new("/written").exists());
-                container::stop(c.process, &node.cgroup, PATIENCE).unwrap();
+                container::stop(c.process, &node.cgroup, TIMEOUT).unwrap();
             }
             return;
         }
@@ -703,7 +703,7 @@ fn without_control_groups_containers_run_without_limits() {
         assert!(
             error
                 .to_string()
-                .contains("no control group file system is mounted"),
+                .contains("no cgroup file system is mounted"),
             "{error}"
         );
         for runtime in RUNTIMES {
@@ -712,7 +712,7 @@ fn without_control_groups_containers_run_without_limits() {
             let c = node.start();
             assert_eq!(shell(&c, "echo $((6*7)); ls /sys/fs/cgroup"), "42");
             assert!(c.cgroup.cpu_usage().is_err());
-            container::stop(c.process, &node.cgroup, PATIENCE).unwrap();
+            container::stop(c.process, &node.cgroup, TIMEOUT).unwrap();
         }
     });
 }

@@ -1,6 +1,6 @@
-//! What root in a container tries to get out, under crun and under runc. Needs root.
+//! Ways that root in a container tries to get out, under crun and under runc. Needs root.
 //!
-//! Everything is as in `container.rs`: namespaces and a directory of the test's own, control groups
+//! Everything is as in `container.rs`: namespaces and a directory of the test's own, cgroups
 //! that are removed. What is attacked is only looked at, or would be harmless if it were reached.
 
 mod namespaces;
@@ -144,7 +144,7 @@ fn a_disk() -> (u32, u32) {
     numbers.min().unwrap_or((7, 0))
 }
 
-/// What of the machine the ways out would change.
+/// State of the machine that the ways out would change.
 fn state_of_the_machine(scratch: &Path, outside: &mut process::Child) -> BTreeMap<String, String> {
     let mut state = BTreeMap::new();
     let files = [
@@ -178,7 +178,7 @@ fn state_of_the_machine(scratch: &Path, outside: &mut process::Child) -> BTreeMa
     state
 }
 
-/// When the machine was booted by its wall clock, in seconds: changes when somebody sets that.
+/// When the machine was booted by its wall clock, in seconds: changes when that is set.
 fn booted() -> u64 {
     let since_epoch = std::time::SystemTime::UNIX_EPOCH
         .elapsed()
@@ -315,7 +315,7 @@ fn a_node_program_cannot_execute_latlab_through_its_interpreter() {
         for runtime in RUNTIMES {
             let mut node = Node::new(runtime);
             node.start();
-            // CVE-2019-5736: whoever starts it would execute his own binary, inside.
+            // CVE-2019-5736: a process that starts it would execute its own binary, inside.
             node.shell("echo '#!/proc/self/exe' >/usr/bin/trap; chmod +x /usr/bin/trap");
             for program in ["trap", "/usr/bin/trap"] {
                 let (exit, text) = node.run(&Command::new([program]));
@@ -401,7 +401,7 @@ fn binds_and_links_of_a_hostile_image_stay_in_the_container() {
                 };
                 node.config.root = RootView { ..root };
                 node.bind(&data, "/mnt/bound");
-                // It starts with everything inside its own root, or it does not start.
+                // The container starts with everything inside its own root, or not at all.
                 let started = container::start(&node.config, &node.cgroup);
                 assert_eq!(fs::read_dir(&victim).unwrap().count(), 0, "{started:?}");
             }
@@ -410,8 +410,8 @@ fn binds_and_links_of_a_hostile_image_stay_in_the_container() {
 }
 
 #[test]
-fn only_root_reads_what_is_kept_of_a_container() {
-    namespaces::enter("only_root_reads_what_is_kept_of_a_container", || {
+fn only_root_reads_the_files_of_a_container() {
+    namespaces::enter("only_root_reads_the_files_of_a_container", || {
         for runtime in RUNTIMES {
             let mut node = Node::new(runtime);
             node.config.env.insert("SECRET".into(), "x".into());

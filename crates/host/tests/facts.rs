@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use latlab_host::dirs::Dirs;
-use latlab_host::facts::{self, ReadOptions};
+use latlab_host::facts::{self, CpusInUse, ReadOptions};
 use latlab_model::facts::Facts;
 
 /// Runs a script in fresh network and mount namespaces; true if it succeeds.
@@ -21,12 +21,12 @@ fn succeeds(script: &str) -> bool {
 }
 
 fn has(tool: &str) -> bool {
-    facts::tools::find(tool).is_some()
+    latlab_host::programs::find(tool).is_some()
 }
 
 fn options(name: &str) -> ReadOptions {
     let root = std::env::temp_dir().join(format!("latlab-facts-{name}-{}", std::process::id()));
-    let mut options = ReadOptions::everything();
+    let mut options = ReadOptions::everything(CpusInUse::default());
     // The boot proof takes seconds and has tests of its own.
     options.prove.remove(Facts::KVM);
     options.dirs = Dirs::below(&root);
@@ -84,8 +84,6 @@ fn proofs_agree_with_the_ordinary_tools() {
                 .into(),
         ),
         (Facts::VHOST_NET, "test -c /dev/vhost-net".into()),
-        (Facts::VHOST_VSOCK, "test -c /dev/vhost-vsock".into()),
-        (Facts::USER_NAMESPACES, "unshare --user true".into()),
         (Facts::BPF_BTF, "test -r /sys/kernel/btf/vmlinux".into()),
         (
             Facts::HUGE_PAGES,
@@ -110,7 +108,7 @@ fn proofs_agree_with_the_ordinary_tools() {
 }
 
 #[test]
-fn what_is_missing_says_what_it_costs() {
+fn missing_capabilities_name_their_cost() {
     let options = options("costs");
     let facts = facts::read(&options);
     clean(&options);
@@ -123,7 +121,7 @@ fn what_is_missing_says_what_it_costs() {
     assert_eq!(tried, options.prove.len(), "each wish has an answer");
 }
 
-/// What a proof of this process could leave: interfaces, mounts, control groups.
+/// Objects that a proof of this process could leave: interfaces, mounts, cgroups.
 fn traces() -> Vec<String> {
     let lines = |path: &str| {
         let text = std::fs::read_to_string(path).unwrap_or_default();

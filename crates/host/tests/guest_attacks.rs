@@ -1,7 +1,7 @@
 //! A hostile root in a guest: every way that was thought of to read what is not the guest's, to write anything of the
 //! host's, or to bring the host's process to a halt. [`READS`], [`WRITES`] and [`DEVICES`] are the ways, each with a
 //! name; a way that succeeds prints [`GOT`]. The same lists run over QEMU's own 9p (kernel `standard`) and over
-//! virtiofs (`cloud`), where a second mount of the export is the guest's to make, writable if nobody objects.
+//! virtiofs (`cloud`), where a second mount of the export is the guest's to make, writable unless the host refuses.
 //! Only with `LATLAB_TEST_GUEST=1`.
 
 use std::fs;
@@ -12,13 +12,13 @@ use std::time::Duration;
 use latlab_host::images::{self, Cache, Image, RootView};
 use latlab_host::nodes::vm::channel::Channel;
 use latlab_host::nodes::vm::clock;
-use latlab_host::nodes::vm::qemu::{Access, Share};
+use latlab_host::nodes::vm::{Access, Share};
 
 mod guests;
 
 use guests::{COMMAND, Guest, asked_for, shell, text};
 
-/// What an attack prints that got what it wanted. The shell joins it, so that no echo of a command looks so.
+/// The line of an attack that succeeded. The shell joins it, so that no echo of a command looks so.
 const GOT: &str = "GOTCHA";
 
 /// `/m` is the image without what is mounted over it in the guest, `HERE` the test's own directory of the host.
@@ -99,7 +99,7 @@ const WRITES: [(&str, &str); 18] = [
 const UPDATE: &str = "perl -e 'open(my $f, \"+<\", $ARGV[0]) or exit 1; print $f \"x\" or exit 1; \
     close($f) or exit 1' $at/public && got";
 
-/// What the guest's devices offer.
+/// Capabilities of the guest's devices.
 const DEVICES: [(&str, &str); 2] = [
     (
         "the firmware's files",
@@ -340,9 +340,9 @@ fn a_hostile_guest_gets_nothing_of_the_hosts_over_virtiofs() {
     }
 }
 
-/// What is not covered is refused by the kernel all the same, since the server's user owns nothing.
+/// Files that are not covered are refused by the kernel all the same, since the server's user owns nothing.
 #[test]
-fn what_is_made_after_the_guest_began_is_not_its_to_read_either() {
+fn files_made_after_the_guest_began_are_closed_to_it_too() {
     if !asked_for() {
         return;
     }

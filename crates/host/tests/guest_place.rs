@@ -1,5 +1,5 @@
-//! What a guest is given of the host, looked at from both sides: its processors' topology, its memory,
-//! who spins when it has nothing to do. Only with `LATLAB_TEST_GUEST=1`.
+//! A guest's share of the host, seen from both sides: the topology of its CPUs, its memory,
+//! and the idle spinning. Only with `LATLAB_TEST_GUEST=1`.
 
 mod guests;
 
@@ -12,7 +12,7 @@ use latlab_model::plan::{GuestMemory, GuestTopology};
 use latlab_model::profile::Profile;
 
 #[test]
-fn a_guest_sees_which_of_its_processors_share_a_core_and_a_cache() {
+fn a_guest_sees_which_of_its_cpus_share_a_core_and_a_cache() {
     if !asked_for() {
         return;
     }

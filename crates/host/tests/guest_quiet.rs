@@ -1,5 +1,5 @@
-//! Quiet processors inside guests with Debian's standard and real-time kernels: what the command line
-//! and control groups of version 2 were asked for is looked for from the inside, by what the kernel says
+//! Quiet CPUs inside guests with Debian's standard and real-time kernels: what the command line
+//! and cgroups of version 2 were asked for is looked for from the inside, by what the kernel says
 //! and by what it does. Only with `LATLAB_TEST_GUEST=1`.
 
 mod guests;
@@ -12,7 +12,7 @@ use latlab_model::plan::{Given, GuestMemory, NodePlace, Share};
 use latlab_model::profile::Profile;
 use latlab_model::units::CpuList;
 
-/// Boots a kernel with a profile that keeps processor 1 of 3 to itself.
+/// Boots a kernel with a profile that keeps CPU 1 of 3 to itself.
 fn boot_quiet(which: &str) -> Guest {
     let profile = "name: q\nabout: x\nextends: realtime\ncores: 1\nboot:\n  isolcpus: 1\n  \
         nohz_full: 1\n  rcu_nocbs: 1\n";
@@ -47,20 +47,20 @@ fn flavour(which: &str) {
 }
 
 #[test]
-fn a_standard_kernel_keeps_its_isolated_processors_quiet() {
+fn a_standard_kernel_keeps_its_isolated_cpus_quiet() {
     if asked_for() {
         flavour("standard");
     }
 }
 
 #[test]
-fn a_real_time_kernel_keeps_its_isolated_processors_quiet() {
+fn a_real_time_kernel_keeps_its_isolated_cpus_quiet() {
     if asked_for() {
         flavour("rt");
     }
 }
 
-/// The scheduler puts nothing on processor 1 by itself, however much there is to do.
+/// The scheduler puts nothing on CPU 1 by itself, however much there is to do.
 fn isolated(channel: &Channel) {
     assert_eq!(text(channel, "cat /sys/devices/system/cpu/isolated"), "1\n");
     let ran = text(
@@ -73,7 +73,7 @@ fn isolated(channel: &Channel) {
     assert!(ran.iter().all(|cpu| *cpu != "1"), "{ran:?}");
 }
 
-/// One busy task on processor 1 has a tick now and then, one on processor 2 every few milliseconds.
+/// One busy task on CPU 1 has a tick now and then, one on CPU 2 every few milliseconds.
 fn without_tick(channel: &Channel) {
     assert_eq!(
         text(channel, "cat /sys/devices/system/cpu/nohz_full"),
@@ -94,14 +94,14 @@ fn without_tick(channel: &Channel) {
     let (quiet, ordinary) = (ticks(1), ticks(2));
     assert!(
         quiet < ordinary / 2,
-        "{quiet} ticks on processor 1, {ordinary} on 2"
+        "{quiet} ticks on CPU 1, {ordinary} on 2"
     );
     println!(
         "local timer interrupts in 3 s of a busy loop: {quiet} with nohz_full, {ordinary} without"
     );
 }
 
-/// The callbacks of processor 1, and of no other, have threads.
+/// The callbacks of CPU 1, and of no other, have threads.
 fn callbacks_elsewhere(channel: &Channel) {
     let threads = text(
         channel,
@@ -112,8 +112,8 @@ fn callbacks_elsewhere(channel: &Channel) {
     assert!(said.contains("CPUs: 1."), "{said}");
 }
 
-/// A FIFO task keeps everybody else off its processor, and the kernel is what it says it is. The shell is
-/// elsewhere: in a real-time kernel a `sleep` that began on that processor would not end while the task runs,
+/// A FIFO task keeps all others off its CPU, and the kernel is what it says it is. The shell is
+/// elsewhere: in a real-time kernel a `sleep` that began on that CPU would not end while the task runs,
 /// because the timers of ordinary tasks expire in a thread of the kernel's, which never gets to run there.
 fn real_time(channel: &Channel, which: &str) {
     let version = text(channel, "uname -v");
@@ -137,7 +137,7 @@ fn real_time(channel: &Channel, which: &str) {
     );
 }
 
-/// Partitions of version 2: each state is what the kernel accepts, the parent loses the processor, and
+/// Partitions of version 2: each state is what the kernel accepts, the parent loses the CPU, and
 /// nothing of the parent's runs there.
 fn partitions(channel: &Channel) {
     let setup = text(
@@ -180,7 +180,7 @@ fn partitions(channel: &Channel) {
 
 /// The threads of a QEMU are where its place says.
 #[test]
-fn virtual_processors_and_emulator_are_pinned_apart() {
+fn vcpus_and_emulator_are_pinned_apart() {
     if !asked_for() {
         return;
     }

@@ -11,7 +11,7 @@ use latlab_host::nodes::vm::accel;
 use latlab_host::nodes::vm::channel::{Channel, Error as ChannelError};
 use latlab_host::nodes::vm::clock::{self, ClockOffset};
 use latlab_host::nodes::vm::kernel::{self, Transport};
-use latlab_host::nodes::vm::qemu::{Access, Share};
+use latlab_host::nodes::vm::{Access, Share};
 use latlab_host::nodes::vm::{Error, initramfs};
 use latlab_host::sys::netns::{self, NetNs};
 use latlab_host::sys::process::Process;
@@ -36,7 +36,7 @@ fn a_standard_guest_runs_commands_moves_files_and_turns_off() {
     assert_eq!(text(&channel, "cat /proc/1/comm"), "init\n");
     commands(&channel);
     two_sessions_at_once(&channel);
-    a_slow_reader_blocks_nobody(&channel);
+    a_slow_reader_blocks_no_other_session(&channel);
     another_client(&guest);
     files(&channel, &guest.dir);
     the_image_is_not_written(&channel);
@@ -121,7 +121,7 @@ fn two_sessions_at_once(channel: &Channel) {
     });
 }
 
-fn a_slow_reader_blocks_nobody(channel: &Channel) {
+fn a_slow_reader_blocks_no_other_session(channel: &Channel) {
     let mut slow = channel.exec(shell("head -c 3000000 /dev/zero")).unwrap();
     drop(slow.stdin.take());
     assert_eq!(text(channel, "echo quick"), "quick\n");
@@ -332,7 +332,7 @@ fn a_guest_whose_kernel_panics_says_so() {
 }
 
 #[test]
-fn a_guest_goes_on_when_nobody_keeps_what_it_prints() {
+fn a_guest_goes_on_without_a_reader_of_its_console() {
     if !asked_for() {
         return;
     }

@@ -1,4 +1,4 @@
-//! An agent that is not ours at the other end of a guest's channel: whoever owns a guest owns its agent. Each way is a
+//! An agent that is not ours at the other end of a guest's channel: the owner of a guest owns its agent. Each way is a
 //! row of [`WAYS`]; after each the host has an answer or an error, soon, and its memory is its own.
 
 use std::io::{Read, Write};
@@ -13,12 +13,12 @@ use latlab_wire::channel::{
 
 /// Far above what any answer takes: a test that waits this long has found a hang.
 const WATCHDOG: Duration = Duration::from_secs(60);
-/// What each call is given.
+/// The timeout of each call.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 type Attack = fn(&mut Agent);
 
-/// What the agent does once a process was asked for.
+/// The agent's behaviour once a process was asked for.
 const WAYS: [(&str, Attack); 14] = [
     ("noise instead of frames", |agent| {
         agent.raw(&noise(300_000));
@@ -143,7 +143,7 @@ impl Agent {
         });
     }
 
-    /// Within its credit, for as long as somebody listens.
+    /// Within its credit, as long as the host reads.
     fn flood(&mut self) {
         let mut credit = u64::from(WINDOW_BYTES);
         loop {
@@ -201,7 +201,7 @@ fn hostile(attack: impl FnOnce(&mut Agent) + Send + 'static) -> Channel {
             }
         }
         attack(&mut agent);
-        // It stays, and says nothing more.
+        // The agent stays, and says nothing more.
         while agent.next().is_some() {}
     });
     Channel::on_stream(host, TIMEOUT).unwrap()
@@ -228,7 +228,7 @@ fn no_agent_keeps_a_command_of_the_hosts_from_ending() {
         let result = in_time(name, move || {
             let channel = hostile(attack);
             let result = channel.run(exec(), b"input", TIMEOUT);
-            // Whatever became of the channel: asking it something more ends, too.
+            // A further request ends too, in any state of the channel.
             let _ = channel.ping(TIMEOUT);
             let _ = channel.power_off();
             result
@@ -243,7 +243,7 @@ fn no_agent_keeps_a_command_of_the_hosts_from_ending() {
 }
 
 #[test]
-fn what_a_guest_prints_for_ever_is_cut_off_and_said() {
+fn endless_output_of_a_guest_is_cut_off_and_reported() {
     let result = in_time("output without end", || {
         hostile(Agent::flood).run(exec(), b"", WATCHDOG * 2)
     });

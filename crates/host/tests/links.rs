@@ -187,7 +187,7 @@ fn many_nodes_are_ready_when_they_are_said_to_be() {
         for pair in names.windows(2).rev().step_by(7) {
             lab.udp(&pair[1], &pair[0], true).unwrap();
         }
-        // What is sent to an interface that the kernel has not started yet counts as dropped.
+        // A frame to an interface that the kernel has not started yet counts as dropped.
         let ports = lab.handle("@l0").links().unwrap();
         let dropped = ports.iter().filter(|port| port.stats.tx_dropped > 0);
         assert_eq!(
@@ -200,7 +200,7 @@ fn many_nodes_are_ready_when_they_are_said_to_be() {
 }
 
 #[test]
-fn nat_masquerades_what_leaves_and_translates_what_is_published() {
+fn nat_masquerades_outgoing_packets_and_translates_published_ports() {
     sandbox::run("nat", |directory| {
         let lab = deploy(
             directory,
@@ -268,7 +268,7 @@ fn macvlan_slices_reach_each_other() {
 #[test]
 fn macvlan_on_an_interface_of_the_host_reaches_beyond_it_and_can_be_made_again() {
     sandbox::run("macvlan-parent", |directory| {
-        // What is beyond: a machine on the host's network.
+        // A machine on the host's network.
         let beyond = directory.join("beyond-network");
         let beyond = netns::create(&NewNetNs {
             path: beyond,

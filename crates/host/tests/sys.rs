@@ -13,7 +13,7 @@ use latlab_host::sys::spawn::Spawn;
 use latlab_host::sys::tap::{self, TapOptions};
 use latlab_host::sys::{Error, mount};
 use latlab_netlink::Handle;
-use sandbox::PATIENCE;
+use sandbox::TIMEOUT;
 
 fn new(directory: &Path, name: &str) -> NewNetNs {
     NewNetNs {
@@ -190,7 +190,7 @@ fn a_child_starts_in_its_namespace_without_our_descriptors() {
         let child = Spawn::new("sh", "test-child")
             .args(["-c", script])
             .netns(netns.as_fd());
-        let output = child.run(b"", PATIENCE).unwrap();
+        let output = child.run(b"", TIMEOUT).unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         let mut lines = text.lines();
         assert_eq!(
@@ -213,8 +213,8 @@ fn children_of_a_killed_process_are_found_by_their_label_alone() {
             .netns(netns.as_fd())
             .session();
         let parent = spawn.start().unwrap();
-        assert!(parent.wait(PATIENCE).unwrap());
-        let deadline = Instant::now() + PATIENCE;
+        assert!(parent.wait(TIMEOUT).unwrap());
+        let deadline = Instant::now() + TIMEOUT;
         let found = loop {
             let found = process::labelled(&label).unwrap();
             if found.len() == 3 || Instant::now() > deadline {
@@ -223,7 +223,7 @@ fn children_of_a_killed_process_are_found_by_their_label_alone() {
         };
         assert_eq!(found.len(), 3);
         let inside = |process: &Process| {
-            NetNs::of_process(process.id().pid)
+            NetNs::open(Path::new(&format!("/proc/{}/ns/net", process.id().pid)))
                 .unwrap()
                 .inode()
                 .unwrap()
@@ -239,7 +239,7 @@ fn children_of_a_killed_process_are_found_by_their_label_alone() {
     });
 }
 
-/// What `prctl(2)` calls `struct prctl_mm_map`.
+/// `struct prctl_mm_map` of `prctl(2)`.
 #[repr(C)]
 struct MemoryMap {
     addresses: [u64; 11],
@@ -291,10 +291,9 @@ fn declare_environment(bytes: usize) {
 }
 
 #[test]
-fn an_environment_of_half_a_gigabyte_costs_the_one_who_looks_for_labels_little() {
+fn an_environment_of_half_a_gigabyte_costs_a_search_for_labels_little() {
     const CHILD: &str = "LATLAB_TEST_ENVIRONMENT";
-    const NAME: &str =
-        "an_environment_of_half_a_gigabyte_costs_the_one_who_looks_for_labels_little";
+    const NAME: &str = "an_environment_of_half_a_gigabyte_costs_a_search_for_labels_little";
     if std::env::var_os(CHILD).is_some() {
         declare_environment(512 << 20);
         println!("declared");

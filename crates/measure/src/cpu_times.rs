@@ -44,7 +44,7 @@ impl CpuTimes {
 }
 
 fn of_cgroups(only: Option<&BTreeSet<u32>>) -> Option<f64> {
-    let times = Cgroups::discover().ok()?.processor_times()?;
+    let times = Cgroups::discover().ok()?.cpu_times()?;
     let wanted = (0..)
         .zip(times)
         .filter(|(number, _)| only.is_none_or(|only| only.contains(number)));

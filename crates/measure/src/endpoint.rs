@@ -29,7 +29,7 @@ pub enum Error {
     Start {
         node: String,
         what: String,
-        source: latlab_host::nodes::session::Error,
+        source: Box<latlab_host::lab::Error>,
     },
     #[error("node `{node}`: {what}: {message}")]
     Probe {

@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use latlab_host::lab::Lab;
-use latlab_host::watch::{Home, Watcher};
+use latlab_host::watch::{CpuOwner, Watcher};
 use latlab_model::results::{Intruder, IntruderKind};
 
 /// Polling interval: a task that stays this long is seen, a shorter one may be missed.
@@ -24,8 +24,8 @@ impl Guard {
         if cpus.is_empty() {
             return Guard(None);
         }
-        let home = Home::of_lab(&plan.lab, cpus.clone());
-        let mut watcher = Watcher::begin(cpus.iter(), vec![home]);
+        let owner = CpuOwner::of_lab(&plan.lab, cpus.clone());
+        let mut watcher = Watcher::begin(cpus.iter(), vec![owner]);
         let (stop, stopped) = channel();
         let thread = std::thread::spawn(move || {
             let mut seen = Seen::new();

@@ -31,9 +31,7 @@ impl Mark {
 /// A value and where it stands.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spanned<T> {
-    /// The value.
     pub value: T,
-    /// Its place.
     pub at: Mark,
 }
 
@@ -51,14 +49,11 @@ impl<T> std::ops::Deref for Spanned<T> {
     }
 }
 
-/// One mistake.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Diagnostic {
-    /// Where.
     pub at: Mark,
-    /// What is wrong, naming the object.
+    /// The mistake, naming the object.
     pub message: String,
-    /// What to do.
     pub hint: String,
 }
 
@@ -69,7 +64,7 @@ pub struct Diagnostics {
     omitted: usize,
 }
 
-/// Most mistakes that are kept: nobody reads more, and a hostile text could cause millions.
+/// Most mistakes that are kept: more are not read, and a hostile text could cause millions.
 const MAX_MISTAKES: usize = 200;
 
 impl Diagnostics {
@@ -154,9 +149,10 @@ fn one_line(text: String) -> String {
         all.splice(half..all.len() - half, ['…']);
     }
     all.iter().fold(String::new(), |mut out, c| {
-        match c.is_control() {
-            true => out.extend(c.escape_default()),
-            false => out.push(*c),
+        if c.is_control() {
+            out.extend(c.escape_default());
+        } else {
+            out.push(*c);
         }
         out
     })
@@ -185,9 +181,10 @@ fn escaped(text: &str, also: impl Fn(char) -> bool) -> String {
     let turns = |c| matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let mut all = String::with_capacity(text.len());
     for c in text.chars() {
-        match (c.is_control() || turns(c)) && also(c) {
-            true => all += &format!("\\u{:04x}", u32::from(c)),
-            false => all.push(c),
+        if (c.is_control() || turns(c)) && also(c) {
+            all += &format!("\\u{:04x}", u32::from(c));
+        } else {
+            all.push(c);
         }
     }
     all
@@ -243,9 +240,10 @@ pub fn hint_one_of(word: &str, candidates: &[&str]) -> String {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    match listed.is_empty() {
-        true => "there are none".to_string(),
-        false => format!("one of: {}{more}", listed.join(", ")),
+    if listed.is_empty() {
+        "there are none".to_string()
+    } else {
+        format!("one of: {}{more}", listed.join(", "))
     }
 }
 

@@ -4,7 +4,7 @@
 //! Three kinds of knowledge are kept apart. What is merely *read* (CPUs, memory, interfaces)
 //! is in [`Machine`]. What must be *proven* is a [`Capability`], because files and versions promise
 //! what kernels do not keep. And what could not be tried is in [`Facts::unproven`], so that "no" is
-//! never said where "nobody looked" is meant.
+//! never said where "not looked for" is meant.
 
 pub(crate) mod document;
 mod machine;

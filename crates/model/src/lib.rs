@@ -11,6 +11,7 @@
 pub mod boot;
 pub mod diagnostic;
 pub mod facts;
+pub mod kinds;
 pub mod overlay;
 pub mod plan;
 pub mod profile;

@@ -10,7 +10,6 @@ use crate::spec::NodeKind;
 pub struct LabState {
     /// Always [`LabState::FORMAT`].
     pub format: String,
-    /// Name of the lab.
     pub lab: String,
     /// Unique for this deployment; the owner's label on everything made for it.
     pub id: String,
@@ -34,7 +33,6 @@ impl LabState {
     pub const FORMAT: &'static str = "latlab.state/1";
 }
 
-/// A started node.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodeState {
     /// First process of a container, or QEMU; absent for native and host nodes.
@@ -48,13 +46,9 @@ pub struct NodeState {
 /// One row of `inspect`; keys follow containerlab where it has them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NodeRow {
-    /// Lab.
     pub lab_name: String,
-    /// Node.
     pub name: String,
-    /// Kind.
     pub kind: NodeKind,
-    /// Image.
     pub image: String,
     /// `running`, `exited`, or `gone` (after a reboot).
     pub state: String,

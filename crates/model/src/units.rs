@@ -148,7 +148,6 @@ impl CpuList {
         self.0.iter().flat_map(|&(first, last)| first..=last)
     }
 
-    /// How many.
     pub fn len(&self) -> usize {
         self.0
             .iter()
@@ -172,9 +171,10 @@ impl fmt::Display for CpuList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut separator = "";
         for (first, last) in &self.0 {
-            match first == last {
-                true => write!(f, "{separator}{first}")?,
-                false => write!(f, "{separator}{first}-{last}")?,
+            if first == last {
+                write!(f, "{separator}{first}")?;
+            } else {
+                write!(f, "{separator}{first}-{last}")?;
             }
             separator = ",";
         }
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn processor_lists_go_both_ways() {
+    fn cpu_lists_go_both_ways() {
         for (text, normal) in [
             ("0-3,8", "0-3,8"),
             ("3,1,2", "1-3"),

@@ -61,7 +61,7 @@ fn every_example_study_can_be_planned() {
     }
 }
 
-/// What the first-light study promises its reader, from its numbers.
+/// Promises of the first-light study, from its numbers.
 #[test]
 fn first_light_compares_three_environments_over_three_links_in_minutes() {
     let plan = study("first-light", "large");
@@ -119,7 +119,7 @@ fn the_study_of_tuning_has_every_knob_alone_and_left_out() {
     }
 }
 
-/// What Docker's users see: the client outside, the server inside, reached as published.
+/// The network of Docker's users: the client outside, the server inside, reached as published.
 #[test]
 fn first_light_goes_through_the_router_of_a_nat() {
     let plan = study("first-light", "large");

@@ -1,5 +1,5 @@
-//! What the largest documents may cost. Time is not asserted, because machines differ; memory is,
-//! by an allocator that counts, and it bounds time too: whatever is slow here allocates.
+//! The cost of the largest documents. Time is not asserted, because machines differ; memory is,
+//! by an allocator that counts, and it bounds time too: slow code here allocates.
 
 mod common;
 
@@ -12,7 +12,7 @@ use latlab_model::spec::{Lab, LabSource, Study};
 /// Counts what goes through it.
 struct Counting;
 
-// Of each thread, because tests run beside each other. Signed: a thread may free what another made.
+// For each thread, because tests run beside each other. Signed: a thread may free what another made.
 thread_local! {
     static NOW: Cell<isize> = const { Cell::new(0) };
     static PEAK: Cell<isize> = const { Cell::new(0) };
@@ -106,7 +106,7 @@ fn shipped_documents_are_cheap() {
 
 /// Inputs that once failed a fuzz target, by name; `fuzz/` begins with them too.
 #[test]
-fn what_fuzzing_found_is_answered() {
+fn inputs_found_by_fuzzing_are_answered() {
     let found = common::yaml_files(&common::tests("fuzzed"));
     assert!(!found.is_empty());
     for file in found {
@@ -119,7 +119,7 @@ fn what_fuzzing_found_is_answered() {
     }
 }
 
-/// Nodes on bridges, so many on each.
+/// Nodes on bridges, the same number on each.
 fn bridged(count: usize, of_each: usize) -> String {
     let numbers: Vec<usize> = (0..count).collect();
     let link = |numbers: &[usize]| {

@@ -151,7 +151,7 @@ fn mistakes_say_where_and_what_to_do() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_and_nothing_changes() {
+fn contradictions_are_refused_and_nothing_changes() {
     let cases = [
         ("add network lan vni 9", "there is a network `lan` already"),
         ("add network other vni 7", "vni 7 is the network `lan`"),
@@ -216,7 +216,7 @@ fn what_does_not_fit_is_refused_and_nothing_changes() {
 }
 
 #[test]
-fn setting_changes_only_what_is_named() {
+fn setting_changes_only_named_options() {
     let mut overlay = parse_file(WHOLE).expect("a good file");
     apply(
         &mut overlay,

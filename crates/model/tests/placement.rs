@@ -1,4 +1,4 @@
-//! What holds of every blueprint, on random machines with random labs: no core twice, the threads of a
+//! Properties of every blueprint, on random machines with random labs: no core twice, the threads of a
 //! core never with two owners, cores and memory on one memory node whenever any choice allows it, the
 //! host never without a core, a refusal only when there is no way, and the same answer again.
 
@@ -35,7 +35,6 @@ impl Random {
 /// threads of all cores, then the second ones.
 struct Made {
     facts: Facts,
-    /// Threads of each core.
     cores: Vec<Vec<u32>>,
     /// Memory node of each core.
     node: Vec<usize>,
@@ -166,7 +165,7 @@ fn lab(random: &mut Random) -> Written {
     }
 }
 
-/// The cores that can be given: not the host's first, nobody else's.
+/// The cores that can be given: neither the host's first nor those of others.
 fn free(machine: &Made) -> Vec<usize> {
     let taken = &machine.facts.cpus_taken;
     let open = |c: &usize| !machine.cores[*c].iter().any(|t| taken.contains(t));
@@ -369,7 +368,6 @@ fn locality(machine: &Made, written: &Written, blueprint: &Blueprint, context: &
     false
 }
 
-/// Tries every choice.
 fn all_local(needs: &[(usize, u64)], cores: &mut [usize], bytes: &mut [u64]) -> bool {
     let Some(((count, memory), rest)) = needs.split_first() else {
         return true;
@@ -397,7 +395,7 @@ fn fits(machine: &Made, written: &Written) -> bool {
     needed + usize::from(written.pooled) <= free(machine).len()
 }
 
-/// What the rules cost nobody: as many nodes as there are cores, on the largest machine.
+/// The largest lab within the rules: as many nodes as there are cores, on the largest machine.
 #[test]
 fn a_large_lab_on_a_large_machine_is_placed() {
     let cpus = CpuList::new((0..1024).collect());

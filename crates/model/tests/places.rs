@@ -1,4 +1,4 @@
-//! Blueprints of several labs on machines that nobody here owns, against golden ones: a choice changes
+//! Blueprints of several labs on machines that we do not own, against golden ones: a choice changes
 //! on purpose or not at all. `UPDATE_EXPECT=1` rewrites them; a lab that does not fit a machine has its
 //! refusal there instead.
 //!

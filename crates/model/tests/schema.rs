@@ -65,9 +65,10 @@ fn bad_files_of_shape_are_refused() {
         let Ok(yaml) = Yaml::parse(&common::read(&file)) else {
             continue;
         };
-        let root = match name.contains("-study-") {
-            true => &schemas.study,
-            false => &schemas.lab,
+        let root = if name.contains("-study-") {
+            &schemas.study
+        } else {
+            &schemas.lab
         };
         let wrong = validate(&schemas, root, root, &to_json(&yaml), "");
         refused += usize::from(!wrong.is_empty());
@@ -412,7 +413,7 @@ fn each_schema(schema: &Value, visit: &mut impl FnMut(&Value)) {
     }
 }
 
-/// What is wrong with `value`, as `PLACE: reason`.
+/// The mistakes of `value`, as `PLACE: reason`.
 fn validate(
     all: &Schemas,
     root: &Value,

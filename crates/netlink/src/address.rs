@@ -23,9 +23,7 @@ const IFA_F_DADFAILED: u32 = 0x08;
 /// An address with its prefix length, to be put on an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Address {
-    /// Index of the interface.
     pub interface: u32,
-    /// The address.
     pub address: IpAddr,
     /// Length of the subnet prefix in bits.
     pub prefix_length: u8,
@@ -100,7 +98,6 @@ fn broadcast_of(address: Ipv4Addr, prefix_length: u8) -> Option<Ipv4Addr> {
 /// An address the kernel reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InterfaceAddress {
-    /// Where and what.
     pub address: Address,
     /// Still under duplicate address detection: it cannot be used yet.
     pub tentative: bool,

@@ -13,7 +13,6 @@ pub enum Error {
     Socket {
         /// The action on the socket that failed.
         action: &'static str,
-        /// The system's reason.
         source: io::Error,
     },
     /// The kernel refused a request.
@@ -29,7 +28,6 @@ pub enum Error {
     /// The kernel's answer could not be read.
     #[error("{action}: unreadable netlink answer: {reason}")]
     Malformed {
-        /// The request in words.
         action: String,
         /// The flaw in the answer.
         reason: String,

@@ -112,7 +112,6 @@ impl Handle {
         })
     }
 
-    /// Makes one change.
     pub fn apply(&mut self, request: &Request<'_>) -> Result<(), Error> {
         self.apply_each(std::slice::from_ref(request))?.remove(0)
     }

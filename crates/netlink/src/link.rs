@@ -151,7 +151,6 @@ pub enum LinkKind<'fd> {
     Macvlan(u32),
     /// As `Macvlan`, with a character device for a virtual machine in place of a network stack.
     Macvtap(u32),
-    /// A tunnel endpoint.
     Vxlan(Vxlan),
 }
 
@@ -388,15 +387,12 @@ pub fn delete(name: &str) -> Request<'static> {
 /// Packet counters of a link since it was made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LinkStats {
-    /// Packets received.
     pub rx_packets: u64,
-    /// Packets sent.
     pub tx_packets: u64,
     /// Bytes received.
     pub rx_bytes: u64,
     /// Bytes sent.
     pub tx_bytes: u64,
-    /// Bad packets received.
     pub rx_errors: u64,
     /// Packets that could not be sent because of an error.
     pub tx_errors: u64,
@@ -436,17 +432,14 @@ impl NetkitEnd {
 pub struct Link {
     /// Its index in the handle's namespace.
     pub index: u32,
-    /// Its name.
     pub name: String,
     /// The kind of virtual link ("veth", "bridge", "tun"...); `None` for hardware and loopback.
     pub kind: Option<String>,
-    /// Its label.
     pub alias: Option<String>,
     /// Its Ethernet address, if it has one.
     pub mac: Option<MacAddress>,
     /// Largest packet it carries, in bytes.
     pub mtu_bytes: u32,
-    /// Administratively up.
     pub up: bool,
     /// The medium is there: the other end of a veth is up, a tap is open.
     pub carrier: bool,
@@ -463,7 +456,6 @@ pub struct Link {
     pub parent: Option<u32>,
     /// The kernel's id of the namespace `parent` lives in, when it is another one.
     pub parent_netns: Option<i32>,
-    /// Counters.
     pub stats: LinkStats,
 }
 
@@ -627,7 +619,7 @@ mod tests {
     }
 
     #[test]
-    fn a_netkit_end_is_read_and_what_is_absent_is_not_assumed() {
+    fn a_netkit_end_is_read_and_absent_attributes_are_not_assumed() {
         let attribute = |kind: u16, value: &[u8]| {
             let length = u16::try_from(4 + value.len()).unwrap();
             let mut bytes = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();

@@ -16,7 +16,6 @@ use crate::handle::Handle;
 use crate::link::MacAddress;
 use crate::request::Request;
 
-/// Builders of permanent entries.
 #[derive(Debug, Clone, Copy)]
 pub struct Neighbour;
 
@@ -82,7 +81,6 @@ fn destination(address: IpAddr) -> NeighbourAddress {
 /// A neighbour or forwarding entry as the kernel reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NeighbourEntry {
-    /// Index of the interface.
     pub interface: u32,
     /// The neighbour's address, or the remote endpoint of a forwarding entry.
     pub address: Option<IpAddr>,
@@ -140,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_name_what_they_do() {
+    fn requests_name_their_action() {
         let remote = "10.0.0.2".parse().unwrap();
         assert_eq!(
             Neighbour::flood_to(4, remote).action(),

@@ -60,16 +60,13 @@ pub struct Netem {
 /// A queueing discipline with its settings.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Qdisc {
-    /// Rate limit.
     Tbf(Tbf),
-    /// Delay, jitter, loss.
     Netem(Netem),
 }
 
 /// Where a queueing discipline is put. Its handle and its parent's are `major:minor` as in `tc`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parent {
-    /// The interface itself.
     Root,
     /// A class of another queueing discipline.
     Class(u16, u16),
@@ -209,15 +206,12 @@ fn emit(attributes: &[DefaultNla]) -> Vec<u8> {
 /// A queueing discipline as the kernel reports it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QdiscEntry {
-    /// Index of the interface.
     pub interface: u32,
-    /// Its kind: "noqueue", "tbf"...
     pub kind: String,
     /// Its settings, for the kinds this crate knows.
     pub settings: Option<Qdisc>,
     /// True if it is the interface's root.
     pub is_root: bool,
-    /// Packets it dropped.
     pub dropped: u32,
 }
 

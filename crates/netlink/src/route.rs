@@ -91,7 +91,6 @@ pub struct RouteEntry {
     pub prefix_length: u8,
     /// The destination; `None` for a default route.
     pub destination: Option<IpAddr>,
-    /// The next hop.
     pub via: Option<IpAddr>,
     /// Index of the outgoing interface.
     pub interface: Option<u32>,

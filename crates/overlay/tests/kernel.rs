@@ -11,7 +11,7 @@ use std::time::Duration;
 use common::flow::{Flow, passes};
 use common::{Running, World, eventually, run};
 use etherparse::{IpHeaders, Ipv6Extensions, Ipv6FlowLabel, Ipv6Header, PacketBuilder};
-use latlab_host::nodes::vm::qemu::{Access, Share};
+use latlab_host::nodes::vm::{Access, Share};
 use latlab_overlay::endpoints::{DropReason, PortId};
 use latlab_overlay::kernel::{
     Action, KernelPath, KernelPort, KernelPortKind, Origin, ROUTES, Review, Route, RouteKey,

@@ -8,7 +8,7 @@ use latlab_host::cgroup::PARTITION;
 use latlab_host::dirs::Dirs;
 use latlab_host::lab::given_cpus;
 use latlab_host::tuning::{self, Root};
-use latlab_host::watch::{Home, Watcher};
+use latlab_host::watch::{CpuOwner, Watcher};
 use latlab_model::results::Intruder;
 use latlab_model::units::{CpuList, Nanos};
 
@@ -25,10 +25,10 @@ pub fn run(args: &Watch) -> Outcome {
         None => None,
         Some(text) => Some(Instant::now() + time(text)?),
     };
-    let homes = homes();
-    let cpus = cpus(args, &homes)?;
+    let owners = owners();
+    let cpus = cpus(args, &owners)?;
     let stop = signals::stop_flag()?;
-    let mut watcher = Watcher::begin(cpus.iter(), homes);
+    let mut watcher = Watcher::begin(cpus.iter(), owners);
     eprintln!("watching {cpus}");
     let mut seen = false;
     loop {
@@ -72,7 +72,7 @@ fn time(text: &str) -> Result<Duration, Failure> {
 }
 
 /// A lab may use the CPUs that it was given; other members of the partition may use its remaining CPUs.
-fn homes() -> Vec<Home> {
+fn owners() -> Vec<CpuOwner> {
     let given = given_cpus(&Dirs::from_env());
     let partition = tuning::partition_cpus(&Root::default());
     let free = partition
@@ -81,22 +81,22 @@ fn homes() -> Vec<Home> {
     let free = CpuList::new(free.collect());
     let labs = given
         .into_iter()
-        .map(|(lab, cpus)| Home::of_lab(&lab, cpus));
-    let partition = Home {
+        .map(|(lab, cpus)| CpuOwner::of_lab(&lab, cpus));
+    let partition = CpuOwner {
         cpus: free,
         group: format!("/{PARTITION}"),
     };
     labs.chain([partition]).collect()
 }
 
-fn cpus(args: &Watch, homes: &[Home]) -> Result<CpuList, Failure> {
+fn cpus(args: &Watch, owners: &[CpuOwner]) -> Result<CpuList, Failure> {
     let all = online(&Root::default())?;
     let cpus = match &args.cpus {
         Some(text) => CpuList::parse(text).ok_or_else(|| {
             let message = format!("`--cpus {text}` is not a list of CPUs");
             Failure::new(message, "for example `--cpus 2-7,10`")
         })?,
-        None => CpuList::new(homes.iter().flat_map(|home| home.cpus.iter()).collect()),
+        None => CpuList::new(owners.iter().flat_map(|owner| owner.cpus.iter()).collect()),
     };
     if let Some(missing) = cpus.iter().find(|cpu| !all.contains(*cpu)) {
         let message = format!("there is no CPU {missing}: this machine has {all}");

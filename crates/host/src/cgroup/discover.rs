@@ -1,18 +1,17 @@
-//! Which control group hierarchies this machine offers, read from two texts of the kernel.
+//! Which cgroup hierarchies this machine offers, read from two texts of the kernel.
 //!
 //! `/proc/self/mountinfo` says what is mounted where; a few files of the unified tree say what may
-//! be used there. There is nothing to configure: the same binary runs on version 2 (everything in
-//! one tree), on version 1 (a tree for each controller), on the mixture of both that systemd calls
-//! hybrid, and on a machine where nothing is mounted.
+//! be used there. There is nothing to configure. The same binary runs on version 2 (everything in
+//! one tree), on version 1 (a tree for each controller), on the mixture that systemd calls
+//! hybrid, and where nothing is mounted.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::Controller;
-use crate::sys::mount::unescape;
+use super::limits::Controller;
+use crate::sys::proc;
 
-/// Where the controllers are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Version {
@@ -24,7 +23,7 @@ pub enum Version {
     V2,
 }
 
-/// What a mount of a control group file system says about itself.
+/// A mount of a cgroup file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Mount {
     point: PathBuf,
@@ -47,11 +46,9 @@ pub(super) struct Found {
     pub missing: BTreeMap<Controller, String>,
 }
 
-/// Reads the hierarchies out of the text of `/proc/self/mountinfo`.
-///
-/// Controller files of the unified hierarchy are read through the mount points the text names.
-pub(super) fn discover(mountinfo: &str) -> Found {
-    let mounts = parse_mountinfo(mountinfo);
+/// The hierarchies among the mounts. Controller files of the unified one are read through its mount point.
+pub(super) fn discover(mounts: &[proc::Mount]) -> Found {
+    let mounts: Vec<Mount> = mounts.iter().filter_map(Mount::of).collect();
     let mut found = Found {
         version: Version::None,
         unified: None,
@@ -139,7 +136,7 @@ fn explain_missing(mounts: &[Mount], found: &mut Found) {
         }
         found.missing.entry(controller).or_insert_with(|| {
             if mounts.is_empty() {
-                "no control group file system is mounted".to_owned()
+                "no cgroup file system is mounted".to_owned()
             } else {
                 format!(
                     "no mounted hierarchy carries the `{}` controller",
@@ -150,45 +147,32 @@ fn explain_missing(mounts: &[Mount], found: &mut Found) {
     }
 }
 
-/// The control group mounts in a mountinfo text; lines of any other shape are passed over.
-fn parse_mountinfo(text: &str) -> Vec<Mount> {
-    text.lines().filter_map(parse_line).collect()
-}
-
-/// `31 23 0:28 / /sys/fs/cgroup/cpu rw,relatime shared:9 - cgroup cgroup rw,cpu,cpuacct`
-fn parse_line(line: &str) -> Option<Mount> {
-    let (left, right) = line.split_once(" - ")?;
-    let mut left = left.split(' ').skip(4);
-    let point = unescape(left.next()?.as_bytes());
-    let options = left.next()?;
-    let mut right = right.split(' ');
-    let kind = right.next()?;
-    let super_options = right.nth(1).unwrap_or("");
-    let unified = match kind {
-        "cgroup2" => true,
-        "cgroup" => false,
-        _ => return None,
-    };
-    let controllers = if unified {
-        Vec::new()
-    } else {
-        super_options
-            .split(',')
-            .filter_map(Controller::from_name)
-            .collect()
-    };
-    let read_only = options.split(',').any(|o| o == "ro");
-    Some(Mount {
-        point,
-        unified,
-        read_only,
-        controllers,
-    })
+impl Mount {
+    fn of(mount: &proc::Mount) -> Option<Mount> {
+        let controllers = match mount.kind.as_str() {
+            "cgroup2" => Vec::new(),
+            "cgroup" => {
+                let names = mount.super_options.split(',');
+                names.filter_map(Controller::from_name).collect()
+            }
+            _ => return None,
+        };
+        Some(Mount {
+            point: mount.point.clone(),
+            unified: mount.kind == "cgroup2",
+            read_only: mount.options.split(',').any(|option| option == "ro"),
+            controllers,
+        })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn found_in(mountinfo: &str) -> Found {
+        discover(&proc::mounts(mountinfo.as_bytes()))
+    }
 
     const HYBRID: &str = "\
 31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755
@@ -200,7 +184,7 @@ mod tests {
 
     #[test]
     fn version_1_has_a_place_for_each_controller() {
-        let found = discover(HYBRID);
+        let found = found_in(HYBRID);
         assert_eq!(found.version, Version::V1);
         assert_eq!(
             found.on_own[&Controller::Cpu],
@@ -223,13 +207,13 @@ mod tests {
             fs::write(root.join(file), text).unwrap();
         }
         let line = format!("30 23 0:26 / {} rw - cgroup2 cgroup2 rw\n", root.display());
-        let found = discover(&line);
+        let found = found_in(&line);
         fs::remove_dir_all(&root).unwrap();
         (root, found)
     }
 
     #[test]
-    fn version_2_lists_what_the_root_can_enable() {
+    fn version_2_lists_the_controllers_the_root_can_enable() {
         let (root, found) = unified_tree(
             "root",
             &[
@@ -249,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn an_occupied_group_hands_on_only_what_is_enabled() {
+    fn an_occupied_group_hands_on_only_enabled_controllers() {
         let (_, found) = unified_tree(
             "leaf",
             &[
@@ -265,12 +249,12 @@ mod tests {
 
     #[test]
     fn nothing_mounted_is_a_reason_for_everything() {
-        let found = discover("22 27 0:21 / /proc rw - proc proc rw\ngarbage\n");
+        let found = found_in("22 27 0:21 / /proc rw - proc proc rw\ngarbage\n");
         assert_eq!(found.version, Version::None);
         for controller in Controller::LIMITING {
             assert_eq!(
                 found.missing[&controller],
-                "no control group file system is mounted"
+                "no cgroup file system is mounted"
             );
         }
     }

@@ -1,4 +1,4 @@
-//! One node's control group: who is in it, what they used, how they are stopped.
+//! One node's cgroup: who is in it, what they used, how they are stopped.
 
 use std::fs;
 use std::io;
@@ -11,20 +11,22 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
-use super::{Entry, Error, PARTITION, TOP, is_component, is_unified, write};
+use super::error::Error;
+use super::files::{PARTITION, TOP, is_component, is_unified, write};
+use crate::sys::cgroup_entry::CgroupEntry;
 
 /// How long processes that were sent SIGKILL may take to leave. They leave at once unless they
 /// sit in an uninterruptible wait.
-const LEAVE: Duration = Duration::from_secs(5);
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a group that lists no process may stay busy. An exiting process leaves the list a
 /// little before it releases the group.
-const RELEASE: Duration = Duration::from_secs(2);
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Between two looks where the kernel offers nothing to wait on.
-const LOOK_AGAIN: Duration = Duration::from_millis(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Processor time used by a group since it was made, in nanoseconds.
+/// CPU time used by a group since it was made, in nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuUsage {
     /// In user space.
@@ -44,7 +46,7 @@ pub struct NodeCgroup {
 impl NodeCgroup {
     /// Takes over the directories of a group, from [`Cgroups::dirs`](super::Cgroups::dirs) or from
     /// the journal. They need not exist. A path that is not `.../latlab/<lab>/<node>` is refused,
-    /// so that a damaged journal cannot point at somebody else's group.
+    /// so that a damaged journal cannot point at a group of others.
     pub fn from_dirs(dirs: Vec<PathBuf>) -> Result<Self, Error> {
         for dir in &dirs {
             let mut names = dir
@@ -78,18 +80,22 @@ impl NodeCgroup {
     }
 
     /// Opens the way in for a process about to be started.
-    pub fn entry(&self) -> Result<Entry, Error> {
-        Entry::open(&self.dirs)
+    pub fn entry(&self) -> Result<CgroupEntry, Error> {
+        let mut entry = CgroupEntry::default();
+        for dir in &self.dirs {
+            entry.add(dir, is_unified(dir))?;
+        }
+        Ok(entry)
     }
 
-    /// Moves a running process, with all its threads. Slow; see [`Entry`] for the fast way.
+    /// Moves a running process, with all its threads. Slow; see [`CgroupEntry`] for the fast way.
     pub fn enter(&self, pid: u32) -> Result<(), Error> {
         self.dirs
             .iter()
             .try_for_each(|dir| write(&dir.join("cgroup.procs"), &pid.to_string()))
     }
 
-    /// Processor time used so far.
+    /// CPU time used so far.
     pub fn cpu_usage(&self) -> Result<CpuUsage, Error> {
         for dir in &self.dirs {
             if is_unified(dir) {
@@ -106,7 +112,7 @@ impl NodeCgroup {
             }
         }
         Err(Error::Unavailable {
-            what: "processor time",
+            what: "CPU time",
             reason: "the node has no group that counts it".to_owned(),
         })
     }
@@ -149,7 +155,7 @@ impl NodeCgroup {
             for shared in dir.ancestors().skip(1).take(2) {
                 // Busy means that other nodes live there.
                 if fs::remove_dir(shared).is_err() {
-                    give_back_processors(shared);
+                    give_back_cpus(shared);
                 }
             }
         }
@@ -245,7 +251,7 @@ fn wait_empty(dir: &Path) -> Result<(), Error> {
         if events.lines().any(|l| l == "populated 0") {
             return Ok(());
         }
-        let Some(left) = LEAVE.checked_sub(started.elapsed()) else {
+        let Some(left) = KILL_TIMEOUT.checked_sub(started.elapsed()) else {
             return Err(populated(dir, started));
         };
         let timeout = Timespec::try_from(left).ok();
@@ -262,10 +268,10 @@ fn populated(dir: &Path, started: Instant) -> Error {
     }
 }
 
-/// Leaves a shared level below the partition with the processors of those who are still below it, as
+/// Leaves a shared level below the partition with the CPUs of those who are still below it, as
 /// [`Cgroups::create`](super::Cgroups::create) gave them. Best effort: a partition that cannot lose a
-/// processor for it says so itself.
-fn give_back_processors(shared: &Path) {
+/// CPU for it says so itself.
+fn give_back_cpus(shared: &Path) {
     const FILE: &str = "cpuset.cpus";
     let is_partition = |dir: &Path| dir.file_name().is_some_and(|name| name == PARTITION);
     if is_unified(shared) || !shared.ancestors().any(is_partition) {
@@ -305,10 +311,10 @@ fn kill_listed(dir: &Path) -> Result<(), Error> {
         if pids.is_empty() {
             return Ok(());
         }
-        if started.elapsed() > LEAVE {
+        if started.elapsed() > KILL_TIMEOUT {
             return Err(populated(dir, started));
         }
-        sleep(LOOK_AGAIN);
+        sleep(POLL_INTERVAL);
     }
 }
 
@@ -322,7 +328,7 @@ fn kill_member(dir: &Path, pid: u32) {
         return;
     };
     if list(dir).is_ok_and(|pids| pids.contains(&pid)) {
-        // It may be gone already, which is what we want.
+        // A process that is gone needs no signal.
         let _ = pidfd_send_signal(&held, Signal::KILL);
     }
 }
@@ -336,12 +342,12 @@ fn remove_tree(dir: &Path) -> Result<(), Error> {
                 Ok(()) => break,
                 Err(e) if e.kind() == io::ErrorKind::NotFound => break,
                 Err(e) if e.raw_os_error() == Some(libc::EBUSY) => {
-                    if !list(&group)?.is_empty() || started.elapsed() > RELEASE {
+                    if !list(&group)?.is_empty() || started.elapsed() > RELEASE_TIMEOUT {
                         return Err(populated(&group, started));
                     }
-                    sleep(LOOK_AGAIN);
+                    sleep(POLL_INTERVAL);
                 }
-                Err(e) => return Err(Error::io("remove control group", &group)(e)),
+                Err(e) => return Err(Error::io("remove cgroup", &group)(e)),
             }
         }
     }
@@ -371,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn processor_time_is_in_nanoseconds() {
+    fn cpu_time_is_in_nanoseconds() {
         let usage = parse_cpu_stat("usage_usec 1500\nuser_usec 1000\nsystem_usec 500\nnr_x 7\n");
         assert_eq!(
             usage,
@@ -388,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_killed_and_removed_already() {
+    fn a_missing_group_is_killed_and_removed_already() {
         let group = NodeCgroup::from_dirs(vec!["/nonexistent/latlab/l/n".into()]).unwrap();
         assert!(group.pids().unwrap().is_empty());
         group.kill_all().unwrap();

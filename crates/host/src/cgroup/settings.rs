@@ -1,7 +1,13 @@
 //! Limits as the kernel's files take them.
 
-use super::{CPU_PERIOD_US, CPU_QUOTA_MIN_US, Controller, Limits};
+use super::limits::{Controller, Limits};
 use crate::sys::devices::{self, Device};
+
+/// Period over which a CPU quota is counted, in microseconds; the kernel's own default.
+const CPU_PERIOD_US: u64 = 100_000;
+
+/// The smallest quota the kernel accepts, in microseconds for a period.
+const CPU_QUOTA_MIN_US: u64 = 1_000;
 
 /// One value for one control file.
 pub(super) struct Setting {
@@ -83,4 +89,61 @@ pub(super) fn allowed_devices(limits: &Limits) -> Vec<Device> {
 /// CPUs, so the product fits.
 pub(super) fn quota_us(cpus: f64) -> u64 {
     ((cpus * CPU_PERIOD_US as f64).round() as u64).max(CPU_QUOTA_MIN_US)
+}
+
+#[cfg(test)]
+mod tests {
+    use latlab_model::units::CpuList;
+
+    use super::*;
+
+    #[test]
+    fn the_same_limits_in_the_files_of_both_versions() {
+        let limits = Limits {
+            memory_nodes: None,
+            partition: false,
+            cpus: Some(0.5),
+            cpuset: Some(CpuList::new(vec![1])),
+            memory_bytes: Some(64 << 20),
+            pids: Some(9),
+            devices: Some(Vec::new()),
+        };
+        let lines = |unified| -> Vec<String> {
+            Controller::LIMITING
+                .into_iter()
+                .flat_map(|c| settings(c, unified, &limits))
+                .map(|s| format!("{}={}", s.file, s.value))
+                .collect()
+        };
+        assert_eq!(
+            lines(true),
+            [
+                "cpuset.cpus=1",
+                "cpu.max=50000 100000",
+                "memory.max=67108864",
+                "memory.swap.max=0",
+                "pids.max=9"
+            ]
+        );
+        assert_eq!(
+            lines(false),
+            [
+                "cpuset.cpus=1",
+                "cpu.cfs_period_us=100000",
+                "cpu.cfs_quota_us=50000",
+                "memory.limit_in_bytes=67108864",
+                "memory.memsw.limit_in_bytes=67108864",
+                "pids.max=9"
+            ]
+        );
+        let devices = settings(Controller::Devices, false, &limits);
+        let rules: Vec<_> = devices
+            .iter()
+            .map(|s| format!("{}={}", s.file, s.value))
+            .collect();
+        assert_eq!(rules[..2], ["devices.deny=a", "devices.allow=c 1:3 rwm"]);
+        assert!(settings(Controller::Devices, true, &limits).is_empty());
+        assert_eq!(quota_us(0.01), 1_000);
+        assert_eq!(quota_us(1.5), 150_000);
+    }
 }

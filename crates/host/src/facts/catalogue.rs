@@ -8,14 +8,11 @@ use latlab_model::facts::Facts;
 
 use super::texts::{self, ModuleState};
 
-/// What a capability belongs to, for tables.
+/// A section in tables of capabilities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Group {
-    /// Nodes of kind vm.
     Machines,
-    /// Native and container nodes.
     Containers,
-    /// Limits on nodes.
     Limits,
     /// Links and what can be done to them.
     Links,
@@ -36,12 +33,11 @@ impl Group {
         Group::Hardware,
     ];
 
-    /// Heading.
     pub const fn title(self) -> &'static str {
         match self {
             Group::Machines => "Virtual machines",
             Group::Containers => "Namespaces and containers",
-            Group::Limits => "Limits (control groups)",
+            Group::Limits => "Limits (cgroups)",
             Group::Links => "Links",
             Group::Tracing => "Tracing and fast paths",
             Group::Hardware => "Quiet and hardware",
@@ -58,14 +54,11 @@ enum Supply {
     Option(&'static str),
     /// The same, of newer kernels: the first version, the option, and who has it.
     Newer(&'static str, &'static str, &'static str),
-    /// A controller of control groups.
+    /// A controller of cgroups.
     Controller(&'static str),
-    /// The processor, through KVM.
     Kvm,
     /// Masquerading: a tool and a module.
     Masquerade,
-    /// The processor's counters.
-    Counters,
     /// A command that always does it.
     Command(&'static str),
     /// Parameters of the kernel.
@@ -76,14 +69,12 @@ enum Supply {
     Nothing,
 }
 
-/// A capability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
     /// Its name in [`Facts::capabilities`].
     pub name: &'static str,
-    /// What it belongs to.
     pub group: Group,
-    /// What the user loses without it.
+    /// The user's loss without it.
     pub costs: &'static str,
     supply: Supply,
 }
@@ -109,21 +100,19 @@ const fn entry(group: Group, name: &'static str, supply: Supply, costs: &'static
 pub const ENTRIES: &[Entry] = {
     use Group::{Containers, Hardware, Limits, Links, Machines, Tracing};
     use Supply::{
-        Command, Controller, Counters, Isolation, Kvm, Masquerade, Module, Newer, Nothing, Option as Config,
+        Command, Controller, Isolation, Kvm, Masquerade, Module, Newer, Nothing, Option as Config,
         Realtime,
     };
     &[
         entry(Containers, Facts::NAMESPACES, Config("CONFIG_NAMESPACES"), "no nodes at all"),
         entry(Containers, Facts::OVERLAYFS, Module("overlay", "CONFIG_OVERLAY_FS"), "no container nodes: their root is a writable layer over this one"),
-        entry(Containers, Facts::USER_NAMESPACES, Command("sysctl -w user.max_user_namespaces=10000"), "no containers without root"),
         entry(Machines, Facts::KVM, Kvm, "virtual machines run in software emulation: about 5 times slower, and every result says so"),
         entry(Machines, Facts::TAP, Module("tun", "CONFIG_TUN"), "no vm nodes: nothing to attach their network to"),
-        entry(Machines, Facts::VHOST_NET, Module("vhost_net", "CONFIG_VHOST_NET"), "a guest's packets pass through QEMU: slower, and more jitter"),
-        entry(Machines, Facts::VHOST_VSOCK, Module("vhost_vsock", "CONFIG_VHOST_VSOCK"), "guests are commanded over virtio-serial: slower for large files"),
+        entry(Machines, Facts::VHOST_NET, Module("vhost_net", "CONFIG_VHOST_NET"), "none yet: guests' packets pass through QEMU, with it or without"),
         entry(Limits, Facts::CGROUP_CPU, Controller("cpu"), "`cpus` of native and container nodes is refused"),
         entry(Limits, Facts::CGROUP_CPUSET, Controller("cpuset"), "`cpuset` and `isolate` are refused: noise reaches what is measured"),
         entry(Limits, Facts::CGROUP_MEMORY, Controller("memory"), "`memory` of native and container nodes is refused"),
-        entry(Limits, Facts::CGROUP_PIDS, Controller("pids"), "a node can start processes without bound"),
+        entry(Limits, Facts::CGROUP_PIDS, Controller("pids"), "container nodes are refused, unless `security: {pids: unlimited}`"),
         entry(Links, Facts::VETH, Module("veth", "CONFIG_VETH"), "no links between native and container nodes"),
         entry(Links, Facts::NETKIT, Newer("6.7", "CONFIG_NETKIT", "Debian 13"), "`cable: netkit` of links of type overlay is refused"),
         entry(Links, Facts::BRIDGE, Module("bridge", "CONFIG_BRIDGE"), "no links of type bridge and nat"),
@@ -135,21 +124,15 @@ pub const ENTRIES: &[Entry] = {
         entry(Links, Facts::NETEM, Module("sch_netem", "CONFIG_NET_SCH_NETEM"), "`delay`, `jitter` and `loss` of links are refused"),
         entry(Tracing, Facts::BPF, Config("CONFIG_BPF_SYSCALL"), "no taps and no attribution of slow packets"),
         entry(Tracing, Facts::BPF_BTF, Config("CONFIG_DEBUG_INFO_BTF"), "no attribution of slow packets to kernel events"),
-        entry(Tracing, Facts::BPF_RINGBUF, Config("CONFIG_BPF_SYSCALL"), "no attribution of slow packets: it needs Linux 5.8"),
         entry(Tracing, Facts::BPF_RAW_TRACEPOINT, Config("CONFIG_BPF_EVENTS"), "no attribution of slow packets to kernel events"),
-        entry(Tracing, Facts::PERF_COUNTERS, Counters, "no cycles, instructions and cache misses beside the results"),
         entry(Tracing, Facts::AF_XDP, Config("CONFIG_XDP_SOCKETS"), "no generator above about 1 million packets a second on one core"),
-        entry(Tracing, Facts::IO_URING, Command("sysctl -w kernel.io_uring_disabled=0"), "no disk measurements through io_uring"),
-        entry(Hardware, Facts::IRQ_AFFINITY, Nothing, "interrupts cannot be moved away from the processors that measure"),
+        entry(Hardware, Facts::IRQ_AFFINITY, Nothing, "interrupts cannot be moved away from the CPUs that measure"),
         entry(Hardware, Facts::ISOLATED_CPUS, Isolation, "the scheduler's tick and kernel threads reach into the tail"),
         entry(Hardware, Facts::REALTIME, Realtime, "longer tails under load; guests can have it all the same (`kernel: rt`)"),
         entry(Hardware, Facts::HUGE_PAGES, Command("sysctl -w vm.nr_hugepages=256"), "guests' memory in small pages: more TLB misses; no DPDK"),
-        entry(Hardware, Facts::HARDWARE_TIMESTAMPS, Nothing, "packets on physical links are timed in software"),
-        entry(Hardware, Facts::SRIOV, Nothing, "no links through a card's virtual functions"),
     ]
 };
 
-/// What remedies depend on.
 #[derive(Debug, Default)]
 pub(super) struct Circumstances {
     /// `uname -r`.
@@ -166,9 +149,7 @@ pub(super) struct Circumstances {
     pub kvm_device: bool,
     /// `nft` is there.
     pub nft: bool,
-    /// Processors online.
     pub processors: u32,
-    /// Layout of control groups.
     pub cgroup: String,
 }
 
@@ -185,11 +166,6 @@ impl Circumstances {
             Supply::Kvm => Some(self.kvm()),
             Supply::Masquerade if !self.nft => Some(self.install("nftables")),
             Supply::Masquerade => Some(self.module("nft_masq", "CONFIG_NFT_MASQ")),
-            Supply::Counters if self.virtual_machine => Some(
-                "ask whoever runs the hypervisor for a virtual PMU (KVM: `-cpu host,pmu=on`)"
-                    .into(),
-            ),
-            Supply::Counters => Some("sysctl -w kernel.perf_event_paranoid=1".into()),
             Supply::Command(command) => Some(command.into()),
             Supply::Isolation => self.isolation(),
             Supply::Realtime if self.modules => {
@@ -257,7 +233,7 @@ impl Circumstances {
         }
     }
 
-    /// Leaves processor 0 to the host, and half of the others on a large machine.
+    /// Leaves CPU 0 to the host, and half of the others on a large machine.
     fn isolation(&self) -> Option<String> {
         let first = match self.processors {
             0 | 1 => return None,
@@ -324,18 +300,17 @@ mod tests {
     }
 
     #[test]
-    fn what_the_hypervisor_hides_only_its_owner_gives() {
+    fn hidden_features_are_asked_of_the_hypervisors_owner() {
         let guest = Circumstances {
             virtual_machine: true,
             ..debian()
         };
         assert!(remedy(&guest, Facts::KVM).contains("nested"));
-        assert!(remedy(&guest, Facts::PERF_COUNTERS).contains("PMU"));
         assert!(remedy(&debian(), Facts::KVM).starts_with("modprobe kvm"));
     }
 
     #[test]
-    fn isolation_leaves_the_host_a_processor() {
+    fn isolation_leaves_the_host_a_cpu() {
         let on = |processors| {
             let machine = Circumstances {
                 processors,

@@ -1,7 +1,7 @@
-//! What the machine is made of, read from `/proc` and `/sys`. Reading never fails: what is not there
-//! is absent from the result, because every file here is missing on some kernel.
+//! The machine's parts, read from `/proc` and `/sys`. Reading never fails: missing parts
+//! are absent from the result, because every file here is missing on some kernel.
 //!
-//! All paths are below a root directory, so that tests can lay out machines nobody here owns.
+//! All paths are below a root directory, so that tests can lay out machines that we do not own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -16,8 +16,8 @@ use latlab_model::units::CpuList;
 use super::texts::{self, Evidence};
 use crate::dirs::Dirs;
 
-/// Longest file that is read; `/proc/cpuinfo` of a machine with 8192 processors is 16 MiB.
-const MOST_BYTES: u64 = 16 << 20;
+/// Longest file that is read; `/proc/cpuinfo` of a machine with 8192 CPUs is 16 MiB.
+const MAX_BYTES: u64 = 16 << 20;
 
 /// A directory that looks like the root of a machine.
 #[derive(Debug, Clone)]
@@ -26,7 +26,6 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// This machine.
     pub fn here() -> Source {
         Source::below("/")
     }
@@ -45,8 +44,8 @@ impl Source {
     pub fn text(&self, path: &str) -> String {
         let mut bytes = Vec::new();
         if let Ok(file) = File::open(self.path(path)) {
-            // What was read before an error is as good as it gets.
-            let _ = file.take(MOST_BYTES).read_to_end(&mut bytes);
+            // The part before an error counts.
+            let _ = file.take(MAX_BYTES).read_to_end(&mut bytes);
         }
         String::from_utf8_lossy(&bytes).into_owned()
     }
@@ -58,7 +57,6 @@ impl Source {
         (!text.is_empty()).then(|| text.to_owned())
     }
 
-    /// A number.
     pub fn number(&self, path: &str) -> Option<u64> {
         self.line(path)?.parse().ok()
     }
@@ -83,7 +81,7 @@ impl Source {
     }
 }
 
-/// The processors this process may run on: its affinity, which its control groups' cpusets have
+/// The CPUs this process may run on: its affinity, which its cgroups' cpusets have
 /// already cut down.
 pub(super) fn allowed_cpus() -> CpuList {
     allowed(&Source::here())
@@ -93,7 +91,7 @@ pub(super) fn allowed(source: &Source) -> CpuList {
     let online = online(source);
     let status = source.text("proc/thread-self/status");
     match texts::status_cpu_list(&status, "Cpus_allowed_list") {
-        // The kernel leaves processors in that are offline or could only be plugged in later.
+        // The kernel leaves CPUs in that are offline or could only be plugged in later.
         Some(allowed) => CpuList::new(allowed.iter().filter(|c| online.contains(*c)).collect()),
         None => online,
     }
@@ -108,7 +106,7 @@ pub(super) fn online(source: &Source) -> CpuList {
     list.and_then(|l| texts::cpu_list(&l)).unwrap_or_else(count)
 }
 
-/// The model's name, and whether the processor says that it is virtual (x86 only).
+/// The model's name, and whether the CPU says that it is virtual (x86 only).
 pub(super) fn model(source: &Source) -> (String, u32, Option<bool>) {
     let text = source.text("proc/cpuinfo");
     let info = texts::cpuinfo(&text);
@@ -123,7 +121,7 @@ pub(super) fn model(source: &Source) -> (String, u32, Option<bool>) {
     (model.unwrap_or_else(|| "unknown".into()), online, says)
 }
 
-/// The processors with their topology.
+/// The CPUs with their topology.
 pub(super) fn processors(source: &Source) -> Processors {
     const CPU: &str = "sys/devices/system/cpu";
     let list = |path: &str| texts::cpu_list(&source.text(path));
@@ -246,7 +244,6 @@ fn bytes(meminfo: &BTreeMap<&str, u64>, name: &str) -> u64 {
     meminfo.get(name).copied().unwrap_or_default()
 }
 
-/// The memory.
 pub(super) fn memory(source: &Source) -> Memory {
     let text = source.text("proc/meminfo");
     let meminfo = texts::meminfo(&text);
@@ -279,7 +276,6 @@ pub(super) fn kernel(source: &Source) -> Kernel {
     }
 }
 
-/// The clock.
 pub(super) fn clock(source: &Source) -> Clock {
     const AT: &str = "sys/devices/system/clocksource/clocksource0";
     let available = source.text(&format!("{AT}/available_clocksource"));
@@ -304,7 +300,7 @@ pub(super) fn distribution(source: &Source) -> (String, String) {
     (name.unwrap_or_else(|| "unknown".into()), family)
 }
 
-/// The hypervisor underneath; `says` is what the processor's flags say.
+/// The hypervisor underneath; `says` is what the CPU's flags say.
 pub(super) fn hypervisor(source: &Source, says: Option<bool>) -> Option<String> {
     let dmi = ["sys_vendor", "product_name", "board_vendor", "bios_vendor"];
     let dmi = dmi.map(|name| source.line(&format!("sys/class/dmi/id/{name}")));
@@ -391,7 +387,7 @@ mod tests {
         }
     }
 
-    /// The files of one logical processor: its package, the siblings on its core, and its caches as
+    /// The files of one logical CPU: its package, the siblings on its core, and its caches as
     /// level, type, size, sharing.
     fn cpu(
         number: u32,
@@ -431,7 +427,7 @@ mod tests {
 
     /// Two sockets of 32 cores with SMT, numbered as Xeons are: the second threads come last.
     #[test]
-    fn a_two_socket_xeon_has_128_processors_on_64_cores_and_two_memory_nodes() {
+    fn a_two_socket_xeon_has_128_cpus_on_64_cores_and_two_memory_nodes() {
         let mut files = vec![
             file("sys/devices/system/cpu/online", "0-127\n"),
             file("sys/devices/system/cpu/isolated", "\n"),
@@ -476,7 +472,7 @@ mod tests {
         );
         assert_eq!((found.isolated, found.nohz_full), (None, None));
         assert!(found.classes.is_empty());
-        // Processors that could be plugged in later are allowed but not there.
+        // CPUs that could be plugged in later are allowed but not there.
         assert_eq!(allowed(&laid.0).to_string(), "0-127");
     }
 

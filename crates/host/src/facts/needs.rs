@@ -1,4 +1,4 @@
-//! What a lab asks of the machine, as names of capabilities.
+//! The capabilities that a lab needs, by name.
 
 use std::collections::BTreeSet;
 

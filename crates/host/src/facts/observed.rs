@@ -6,22 +6,20 @@ use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 
-use latlab_model::facts::{Facts, Nic};
+use latlab_model::facts::Facts;
 
 use super::machine::{self, Source};
-use super::prove::{NEEDS_ROOT, Outcome, is_root};
-use super::{nics, texts};
+use super::prove::report::{NEEDS_ROOT, Outcome, is_root};
+use super::texts;
 
 /// Those of the wanted capabilities that are seen and not tried.
 pub(super) fn all(source: &Source, wanted: &BTreeSet<String>) -> BTreeMap<&'static str, Outcome> {
     type See = fn(&Source) -> Outcome;
-    let see: [(&'static str, See); 6] = [
+    let see: [(&'static str, See); 4] = [
         (Facts::HUGE_PAGES, huge_pages),
         (Facts::REALTIME, realtime),
         (Facts::ISOLATED_CPUS, isolated),
         (Facts::IRQ_AFFINITY, interrupts),
-        (Facts::SRIOV, virtual_functions),
-        (Facts::HARDWARE_TIMESTAMPS, time_stamps),
     ];
     let wanted = see.into_iter().filter(|(name, _)| wanted.contains(*name));
     wanted.map(|(name, see)| (name, see(source))).collect()
@@ -55,7 +53,7 @@ fn isolated(source: &Source) -> Outcome {
         Some(nohz) => format!("isolated {isolated}, without tick {nohz}"),
         None => format!("isolated {isolated}, all with a tick"),
     });
-    seen(words, "no processors were isolated at boot")
+    seen(words, "no CPUs were isolated at boot")
 }
 
 /// An interrupt whose affinity file opens for writing can be moved. (Those that the kernel places
@@ -88,21 +86,4 @@ fn interrupts(source: &Source) -> Outcome {
         Some(error) => Outcome::Fails(error.to_string()),
         None => Outcome::Fails("there is no interrupt that can be moved".into()),
     }
-}
-
-fn named(nics: &[Nic], has: impl Fn(&Nic) -> Option<String>) -> Option<String> {
-    let named: Vec<String> = nics.iter().filter_map(has).collect();
-    (!named.is_empty()).then(|| named.join(", "))
-}
-
-fn virtual_functions(source: &Source) -> Outcome {
-    let has = |nic: &Nic| (nic.sriov_vfs > 0).then(|| format!("{}: {}", nic.name, nic.sriov_vfs));
-    let words = named(&nics::read(source), has);
-    seen(words, "no network card here has virtual functions")
-}
-
-fn time_stamps(source: &Source) -> Outcome {
-    let has = |nic: &Nic| (nic.hardware_timestamps == Some(true)).then(|| nic.name.clone());
-    let words = named(&nics::read(source), has);
-    seen(words, "no network card here stamps received packets")
 }

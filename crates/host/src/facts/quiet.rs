@@ -1,5 +1,5 @@
-//! What disturbs the processors, read: interrupts, power saving, the kernel's own work, how it was
-//! built. See [`latlab_model::facts::Quiet`].
+//! Disturbances of the CPUs: interrupts, power saving, the kernel's own work and
+//! configuration. See [`latlab_model::facts::Quiet`].
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -10,6 +10,7 @@ use latlab_model::units::CpuList;
 
 use super::machine::Source;
 use super::texts;
+use crate::sys::proc;
 
 const CPU: &str = "sys/devices/system/cpu";
 
@@ -45,7 +46,7 @@ const OPTIONS: &[&str] = &[
 ];
 
 /// Longest configuration read; a distribution's is below 300 KB.
-const MOST_CONFIGURATION_BYTES: u64 = 4 << 20;
+const MAX_CONFIGURATION_BYTES: u64 = 4 << 20;
 
 /// The options in [`OPTIONS`] that the running kernel was built with.
 pub(super) fn configuration(source: &Source, release: &str) -> BTreeMap<String, String> {
@@ -54,7 +55,7 @@ pub(super) fn configuration(source: &Source, release: &str) -> BTreeMap<String, 
         let unpacked = flate2::read::GzDecoder::new(file);
         // A broken one says less.
         let _ = unpacked
-            .take(MOST_CONFIGURATION_BYTES)
+            .take(MAX_CONFIGURATION_BYTES)
             .read_to_string(&mut text);
     }
     let files = [
@@ -79,7 +80,6 @@ fn options(text: &str) -> BTreeMap<String, String> {
     pairs.collect()
 }
 
-/// Interrupts, by number.
 pub(super) fn interrupts(source: &Source) -> Vec<Interrupt> {
     let numbers = source.numbered("proc/irq", "");
     let read = |(number, at): (&u32, &String)| {
@@ -87,13 +87,14 @@ pub(super) fn interrupts(source: &Source) -> Vec<Interrupt> {
         let actions = source.line(&format!("sys/kernel/irq/{number}/actions"));
         let actions = actions.unwrap_or_default();
         // Without sysfs's list, each handler has a directory.
-        let owners: Vec<String> = match actions.is_empty() {
-            false => actions.split(',').map(Into::into).collect(),
-            true => source
+        let owners: Vec<String> = if actions.is_empty() {
+            source
                 .names(at)
                 .into_iter()
                 .filter(|name| source.path(&format!("{at}/{name}")).is_dir())
-                .collect(),
+                .collect()
+        } else {
+            actions.split(',').map(Into::into).collect()
         };
         Interrupt {
             number: *number,
@@ -109,7 +110,6 @@ pub(super) fn interrupts(source: &Source) -> Vec<Interrupt> {
     numbers.iter().map(read).collect()
 }
 
-/// Power saving.
 pub(super) fn power(source: &Source, online: &CpuList) -> Power {
     let mut governors: BTreeMap<String, Vec<u32>> = BTreeMap::new();
     for cpu in online.iter() {
@@ -139,7 +139,7 @@ pub(super) fn power(source: &Source, online: &CpuList) -> Power {
     }
 }
 
-/// What the kernel does by itself.
+/// The kernel's own work.
 pub(super) fn quiet(source: &Source, command_line: &str) -> Quiet {
     let number = |path: &str| source.number(path);
     let flag = |path: &str| source.number(path).map(|n| n == 1);
@@ -170,7 +170,7 @@ pub(super) fn quiet(source: &Source, command_line: &str) -> Quiet {
     }
 }
 
-/// RCU tells nobody which processors it serves elsewhere, so the command line says it.
+/// RCU has no file with the CPUs that it serves elsewhere; the command line says it.
 fn rcu_nocbs(command_line: &str) -> Option<CpuList> {
     let mut words = command_line.split_whitespace();
     texts::cpu_list(words.find_map(|word| word.strip_prefix("rcu_nocbs="))?)
@@ -183,34 +183,27 @@ fn runs(source: &Source, name: &str) -> Option<bool> {
     (!processes.is_empty()).then(|| processes.values().any(is_it))
 }
 
-/// Where the controllers are.
 pub(super) fn cgroup(source: &Source) -> CgroupTree {
     let mut tree = CgroupTree::default();
-    for line in source.text("proc/self/mountinfo").lines() {
-        let Some((left, right)) = line.split_once(" - ") else {
-            continue;
-        };
-        let mut right = right.split(' ');
-        let Some(at) = left.split(' ').nth(4) else {
-            continue;
-        };
-        match right.next() {
-            Some("cgroup2") if tree.unified.is_none() => {
+    for mount in proc::mounts(source.text("proc/self/mountinfo").as_bytes()) {
+        let at = mount.point.display().to_string();
+        match mount.kind.as_str() {
+            "cgroup2" if tree.unified.is_none() => {
                 let controllers = source.text(&format!(
                     "{}/cgroup.controllers",
                     at.trim_start_matches('/')
                 ));
                 tree.unified_controllers = controllers.split_whitespace().map(Into::into).collect();
-                tree.unified = Some(at.into());
+                tree.unified = Some(at);
             }
-            Some("cgroup") => {
-                let options = right.nth(1).unwrap_or_default().split(',');
+            "cgroup" => {
+                let options = mount.super_options.split(',');
                 let controllers =
                     options.filter(|o| !matches!(*o, "rw" | "ro") && !o.contains('='));
                 for controller in controllers {
                     tree.own
                         .entry(controller.into())
-                        .or_insert_with(|| at.into());
+                        .or_insert_with(|| at.clone());
                 }
             }
             _ => {}
@@ -242,7 +235,7 @@ mod tests {
         assert_eq!(rcu_nocbs("rcu_nocbs=x"), None);
     }
 
-    /// This machine has interrupts and control groups, whatever it is.
+    /// This machine has interrupts and cgroups, whatever it is.
     #[test]
     fn this_machine_is_read() {
         let source = Source::here();
@@ -257,7 +250,7 @@ mod tests {
         assert!(quiet(&source, "").irqbalance.is_some());
     }
 
-    /// A machine of which nobody here has one.
+    /// A machine that we do not own.
     #[test]
     fn another_machine_is_read_from_its_files() {
         let root = std::env::temp_dir().join(format!("latlab-quiet-{}", std::process::id()));

@@ -8,22 +8,23 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{prove, texts};
+use super::command::output;
+use super::texts;
+use crate::programs::find;
 
 /// A program that latlab drives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tool {
-    /// Its name.
     pub name: &'static str,
     /// Debian's package.
     pub package: &'static str,
-    /// What cannot be done without it.
+    /// The user's loss without it.
     pub costs: &'static str,
     /// Whether another tool of the list does as well, or few need it.
     pub optional: bool,
@@ -59,7 +60,6 @@ const QEMU: Tool = if cfg!(target_arch = "aarch64") {
     tool("qemu-system-x86_64", "qemu-system-x86", "no vm nodes")
 };
 
-/// All of them.
 pub const TOOLS: &[Tool] = &[
     tool("crun", "crun", "no container nodes (unless runc is there)"),
     optional(tool("runc", "runc", "no `runtime: runc`")),
@@ -102,45 +102,13 @@ pub const TOOLS: &[Tool] = &[
 ];
 
 /// How long a program may take to tell its version.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Where administrators' programs are; an ordinary user's `PATH` leaves them out.
-const SYSTEM: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
-
-/// Finds a program as a shell does, and beyond `PATH` where root's programs are.
-pub fn find(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    find_in(
-        name,
-        std::env::split_paths(&path).chain(SYSTEM.map(PathBuf::from)),
-    )
-}
-
-fn find_in(name: &str, directories: impl Iterator<Item = PathBuf>) -> Option<PathBuf> {
-    let runs = |path: &PathBuf| {
-        let metadata = fs::metadata(path);
-        metadata.is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
-    };
-    directories.map(|directory| directory.join(name)).find(runs)
-}
-
-/// The agent that runs in guests and containers.
-pub fn agent() -> Option<PathBuf> {
-    Some(ours("latlab-agent", "LATLAB_AGENT")).filter(|path| path.is_file())
-}
-
-/// Where a program of latlab's own should be: where the variable says, or beside latlab.
-pub(crate) fn ours(name: &str, variable: &str) -> PathBuf {
-    let said = std::env::var_os(variable).map(PathBuf::from);
-    let beside = || Some(std::env::current_exe().ok()?.parent()?.join(name));
-    said.or_else(beside).unwrap_or_default()
-}
-
-/// Versions that were told before, by path.
+/// Versions known from before, by path.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Told(BTreeMap<PathBuf, Version>);
+struct VersionCache(BTreeMap<PathBuf, Version>);
 
-/// What a program said, and what it looked like then.
+/// The version of a program, with the file's size and time then.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Version {
     size_bytes: u64,
@@ -152,11 +120,10 @@ struct Version {
 /// Whether programs may be started to learn their versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ask {
-    /// None: a version that was not told before is `?`.
+    /// None: a version that is not known is `?`.
     Nobody,
     /// Those whose version is not known.
     Unknown,
-    /// All.
     Everybody,
 }
 
@@ -167,17 +134,17 @@ pub(super) fn read(cache: &Path, ask: Ask) -> BTreeMap<String, String> {
         .filter_map(|tool| Some((tool, find(tool.name)?)));
     let found: Vec<(&Tool, PathBuf)> = found.collect();
     let file = cache.join("tools.json");
-    let told: Told = match ask {
-        Ask::Everybody => Told::default(),
+    let known: VersionCache = match ask {
+        Ask::Everybody => VersionCache::default(),
         _ => fs::read(&file)
             .ok()
             .and_then(|bytes| serde_json::from_slice(&bytes).ok())
             .unwrap_or_default(),
     };
-    let mut now = Told::default();
+    let mut now = VersionCache::default();
     let unknown = |path: &Path| {
-        let known = told.0.get(path).filter(|v| v.looks_like(path));
-        known.is_none()
+        let version = known.0.get(path).filter(|v| v.is_unchanged(path));
+        version.is_none()
     };
     std::thread::scope(|scope| {
         let asked: Vec<_> = found
@@ -186,7 +153,7 @@ pub(super) fn read(cache: &Path, ask: Ask) -> BTreeMap<String, String> {
             .map(|(tool, path)| (path, scope.spawn(|| Version::ask(path, tool.ask))))
             .collect();
         for (path, answer) in asked {
-            // A thread that panicked has told nothing.
+            // A thread that panicked has no answer.
             if let Ok(Some(version)) = answer.join() {
                 now.0.insert(path.clone(), version);
             }
@@ -194,7 +161,7 @@ pub(super) fn read(cache: &Path, ask: Ask) -> BTreeMap<String, String> {
     });
     let news = !now.0.is_empty();
     for (_, path) in found.iter().filter(|(_, path)| !unknown(path)) {
-        now.0.insert(path.clone(), told.0[path].clone());
+        now.0.insert(path.clone(), known.0[path].clone());
     }
     if news {
         // Only time is lost if it cannot be kept, by an ordinary user for example.
@@ -207,12 +174,12 @@ pub(super) fn read(cache: &Path, ask: Ask) -> BTreeMap<String, String> {
     listed.collect()
 }
 
-fn keep(file: &Path, told: &Told) -> Result<(), crate::sys::Error> {
+fn keep(file: &Path, known: &VersionCache) -> Result<(), crate::sys::Error> {
     if let Some(directory) = file.parent() {
         fs::create_dir_all(directory)
             .map_err(crate::sys::Error::of("make", directory.display()))?;
     }
-    let bytes = serde_json::to_vec_pretty(told).unwrap_or_default();
+    let bytes = serde_json::to_vec_pretty(known).unwrap_or_default();
     crate::sys::file::write_atomically(file, &bytes, 0o644)
 }
 
@@ -221,7 +188,7 @@ impl Version {
         let metadata = fs::metadata(path).ok()?;
         // A program that is there but does not speak is there; one that took too long may speak
         // the next time, so that is not kept.
-        let said = match prove::output(OsStr::new(path), &[argument], "", PATIENCE) {
+        let said = match output(OsStr::new(path), &[argument], "", TIMEOUT) {
             Err(error) if error.kind() == io::ErrorKind::TimedOut => return None,
             said => said.unwrap_or_default(),
         };
@@ -232,7 +199,7 @@ impl Version {
         })
     }
 
-    fn looks_like(&self, path: &Path) -> bool {
+    fn is_unchanged(&self, path: &Path) -> bool {
         let metadata = fs::metadata(path);
         metadata.is_ok_and(|m| {
             (m.len(), (m.mtime(), m.mtime_nsec())) == (self.size_bytes, self.changed)
@@ -242,6 +209,8 @@ impl Version {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn directory(name: &str) -> PathBuf {
@@ -256,46 +225,28 @@ mod tests {
     }
 
     #[test]
-    fn only_what_can_be_run_is_found() {
-        let at = directory("find");
-        program(&at.join("text"), "", 0o644);
-        program(&at.join("runs"), "", 0o755);
-        fs::create_dir(at.join("folder")).unwrap();
-        let find = |name: &str| {
-            find_in(
-                name,
-                [PathBuf::from("/nonexistent"), at.clone()].into_iter(),
-            )
-        };
-        assert_eq!(find("runs"), Some(at.join("runs")));
-        assert_eq!(find("text"), None);
-        assert_eq!(find("folder"), None);
-        fs::remove_dir_all(&at).unwrap();
-    }
-
-    #[test]
     fn a_version_holds_until_the_program_changes() {
         let at = directory("version");
         let path = at.join("tool");
         program(&path, "echo tool 1.2.3", 0o755);
         let version = Version::ask(&path, "--version").unwrap();
         assert_eq!(version.version, "1.2.3");
-        assert!(version.looks_like(&path));
+        assert!(version.is_unchanged(&path));
         program(&path, "echo longer 1.2.4", 0o755);
-        assert!(!version.looks_like(&path));
+        assert!(!version.is_unchanged(&path));
         program(&path, "exit 1", 0o755);
         assert_eq!(Version::ask(&path, "--version").unwrap().version, "?");
         fs::remove_dir_all(&at).unwrap();
     }
 
     #[test]
-    fn what_was_told_is_kept_and_a_spoilt_file_is_asked_for_again() {
+    fn versions_are_kept_and_a_damaged_file_is_replaced() {
         let cache = directory("cache");
         fs::write(cache.join("tools.json"), "{spoilt").unwrap();
         let first = read(&cache, Ask::Unknown);
         let text = fs::read_to_string(cache.join("tools.json")).unwrap();
-        let told: Told = serde_json::from_str(&text).unwrap();
-        assert_eq!(told.0.len(), first.len());
+        let known: VersionCache = serde_json::from_str(&text).unwrap();
+        assert_eq!(known.0.len(), first.len());
         assert_eq!(read(&cache, Ask::Nobody), first);
         fs::remove_dir_all(&cache).unwrap();
     }

@@ -1,4 +1,4 @@
-//! What an archive may cost: a hundred bytes of it can ask for any amount of memory or disk.
+//! Bounds on the cost of an archive: a hundred bytes of it can ask for any amount of memory or disk.
 //!
 //! Sizes are looked at before bytes are: those of files against the free space, those of names and
 //! of the members that describe others (GNU long names, PAX records) against fixed limits, because
@@ -9,7 +9,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::rc::Rc;
 
-use super::Error;
+use super::error::Error;
 
 /// More members than any image has.
 const MAX_ENTRIES: u64 = 1_000_000;
@@ -20,14 +20,14 @@ pub(super) const MAX_NAME_BYTES: usize = 4096;
 /// All names together; a large image has 20 MB of them.
 const MAX_NAMES_BYTES: u64 = 256 << 20;
 
-/// What describes one member: its header, long names, PAX records with extended attributes, and
-/// the map of a sparse file.
+/// The description of one member: its header, long names, PAX records with extended attributes,
+/// and the map of a sparse file.
 const MAX_DESCRIPTION_BYTES: u64 = 1 << 20;
 
 /// The share of free space that an image may take, in percent.
 const SHARE_OF_FREE: u64 = 80;
 
-/// What is left for the members to come.
+/// The budget left for the next members.
 #[derive(Debug, Clone)]
 pub(super) struct Budget {
     entries: u64,
@@ -37,7 +37,7 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// What an image may take in the file system of `dir`.
+    /// The budget of an image in the file system of `dir`.
     pub(super) fn in_free_space(dir: &Path) -> Result<Self, Error> {
         let stat = rustix::fs::statvfs(dir).map_err(|e| Error::io("look at", dir)(e.into()))?;
         let free = stat.f_bavail.saturating_mul(stat.f_frsize);

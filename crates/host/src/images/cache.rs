@@ -5,7 +5,7 @@
 //! <cache>/.unpack-<digest>    under way, or left by a process that died
 //! ```
 //!
-//! An image appears by one rename, so whoever sees it sees all of it. A lock on the cache's
+//! An image appears by one rename, so a process sees all of it or nothing. A lock on the cache's
 //! directory lets one process unpack at a time; it goes with the process, however that ends.
 
 use std::fs::{self, DirBuilder, File};
@@ -20,13 +20,15 @@ use rustix::fs::{FlockOperation, Mode, OFlags};
 use super::archive::Archive;
 use super::budget::Budget;
 use super::codec::{Hashing, decompress};
-use super::manifest::{self, Found, ImageConfig, LayerRef};
-use super::{Error, layer};
+use super::config::ImageConfig;
+use super::error::Error;
+use super::layer;
+use super::manifest::{self, Found, LayerRef};
 
 /// Begins the name of a directory in which an image is unpacked.
 const UNPACKING: &str = ".unpack-";
 
-/// What may follow the last member of a layer: zeroes up to the end of a tape's record.
+/// The most that may follow the last member of a layer: zeroes up to the end of a tape's record.
 const MAX_PADDING_BYTES: u64 = 16 << 20;
 
 /// The directory that holds the unpacked images.
@@ -36,9 +38,6 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// Where images are kept on a machine, across labs and reboots.
-    pub const DEFAULT_DIR: &str = "/var/cache/latlab/images";
-
     /// A cache in `dir`, which is made when it is first needed.
     #[must_use]
     pub fn new(dir: impl Into<PathBuf>) -> Self {
@@ -66,7 +65,7 @@ impl Cache {
         Ok((ready.join("rootfs"), found.config))
     }
 
-    /// Unpacks into a directory nobody looks at and renames it; to be called under the lock.
+    /// Unpacks into a temporary directory and renames it; to be called under the lock.
     fn unpack_new(
         &self,
         archive: &mut Archive<File>,
@@ -113,8 +112,8 @@ impl Cache {
         Ok(())
     }
 
-    /// Waits for its turn. Set-user-id programs of images are nobody's business on the host, hence
-    /// the mode.
+    /// Waits for its turn. The mode keeps set-user-id programs of images from other users of
+    /// the host.
     fn lock(&self) -> Result<OwnedFd, Error> {
         DirBuilder::new()
             .recursive(true)

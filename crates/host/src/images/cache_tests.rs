@@ -117,7 +117,7 @@ fn an_oci_archive_is_unpacked_once() {
 }
 
 #[test]
-fn what_a_killed_process_left_is_replaced() {
+fn leftovers_of_a_killed_process_are_replaced() {
     let scratch = Scratch::new("left");
     let file = scratch.archive(&oci(&layers(), |_| {}));
     let (root, _) = scratch.cache().unpack(&file).unwrap();

@@ -15,8 +15,10 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::{Error, ImageConfig, RootView};
-use crate::sys::mount::unescape;
+use super::config::ImageConfig;
+use super::error::Error;
+use super::view::RootView;
+use crate::sys::proc::{self, Mount};
 
 /// Below these nothing is taken over: made anew for each container, or not part of the system.
 const NOT_OURS: [&str; 9] = [
@@ -57,7 +59,7 @@ const ENGINES: [&str; 4] = [
     "/var/lib/kubelet",
 ];
 
-/// What belongs to the machine's present boot and its users. Root's own directory is a node's own to write in.
+/// Directories of the machine's present boot and of its users. Root's own directory is a node's own to write in.
 const FRESH: [&str; 3] = ["/run", "/tmp", "/root"];
 
 /// Where files that are not for everyone are looked for, and how many directories deep. What packages brought
@@ -82,11 +84,11 @@ const HIDDEN: [&str; 2] = ["/var/lib/latlab", "/var/cache/latlab"];
 
 /// The machine's root as it is mounted now.
 pub(super) fn view() -> Result<RootView, Error> {
-    let path = Path::new("/proc/self/mountinfo");
-    let mountinfo = fs::read_to_string(path).map_err(Error::io("read", path))?;
+    let mounts = proc::own_mounts();
+    let mounts = mounts.map_err(|e| Error::io("read", Path::new(&e.object))(e.source))?;
     Ok(RootView {
         dir: PathBuf::from("/"),
-        submounts: submounts(&mountinfo)
+        submounts: submounts(mounts)
             .into_iter()
             .filter(|m| m.exists())
             .collect(),
@@ -97,8 +99,8 @@ pub(super) fn view() -> Result<RootView, Error> {
     })
 }
 
-/// What is not for every user of the machine: latlab's own, and files and directories that others may not read. What
-/// is below a hidden directory is not named again.
+/// Paths that are not for every user of the machine: latlab's own, and files and directories that others may not read.
+/// Paths below a hidden directory are not named again.
 fn hidden() -> Vec<PathBuf> {
     let own = HIDDEN.iter().map(PathBuf::from).filter(|d| d.exists());
     let mut all: Vec<PathBuf> = own.collect();
@@ -151,19 +153,15 @@ fn closed_below(
 }
 
 /// The mount points that belong to the image, outer before inner.
-fn submounts(mountinfo: &str) -> BTreeSet<PathBuf> {
-    mountinfo.lines().filter_map(submount).collect()
-}
-
-fn submount(line: &str) -> Option<PathBuf> {
-    let (left, right) = line.split_once(" - ")?;
-    let point = unescape(left.split(' ').nth(4)?.as_bytes());
-    let kind = right.split(' ').next()?;
-    let left_out = NOT_OURS.iter().chain(&ENGINES).chain(&HIDDEN);
-    let taken = point != Path::new("/")
-        && !PSEUDO.contains(&kind)
-        && !left_out.into_iter().any(|dir| point.starts_with(dir));
-    taken.then_some(point)
+fn submounts(mounts: Vec<Mount>) -> BTreeSet<PathBuf> {
+    let of_image = |mount: &Mount| {
+        let mut left_out = NOT_OURS.iter().chain(&ENGINES).chain(&HIDDEN);
+        mount.point != Path::new("/")
+            && !PSEUDO.contains(&mount.kind.as_str())
+            && !left_out.any(|dir| mount.point.starts_with(dir))
+    };
+    let mounts = mounts.into_iter().filter(of_image);
+    mounts.map(|mount| mount.point).collect()
 }
 
 #[cfg(test)]
@@ -189,20 +187,23 @@ mod tests {
 ";
         let expected = ["/home/my self", "/usr", "/var"].map(PathBuf::from);
         assert_eq!(
-            submounts(mountinfo).into_iter().collect::<Vec<_>>(),
+            submounts(proc::mounts(mountinfo.as_bytes()))
+                .into_iter()
+                .collect::<Vec<_>>(),
             expected
         );
     }
 
     #[test]
-    fn what_others_may_not_read_is_found_with_its_directory() {
+    fn files_closed_to_others_are_found_with_their_directory() {
         use std::os::unix::fs::PermissionsExt;
         let root = std::env::temp_dir().join(format!("latlab-hidden-{}", std::process::id()));
         let make = |name: &str, mode| {
             let path = root.join(name);
-            match name.ends_with('/') {
-                true => fs::create_dir_all(&path).unwrap(),
-                false => fs::write(&path, "x").unwrap(),
+            if name.ends_with('/') {
+                fs::create_dir_all(&path).unwrap();
+            } else {
+                fs::write(&path, "x").unwrap();
             }
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
         };

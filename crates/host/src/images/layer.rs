@@ -76,7 +76,7 @@ fn members<R: Read>(
     Ok(())
 }
 
-/// What a member takes away from lower layers, by its name.
+/// A member's whiteout of lower layers, by its name.
 fn whiteout(path: &Path) -> Result<Option<Whiteout>, String> {
     let Some(name) = path.file_name().map(OsStr::as_bytes) else {
         return Ok(None);
@@ -170,7 +170,6 @@ pub(super) fn extract(
     Ok(())
 }
 
-/// Writes one member.
 fn add<R: Read>(
     root: BorrowedFd<'_>,
     path: &Path,

@@ -114,7 +114,7 @@ fn a_higher_layer_replaces_and_whiteouts_remove() {
     let upper = [
         Item::File(".wh.gone", "", 0o644),
         Item::File("dir/.wh.a", "", 0o644),
-        // What the same layer adds stays, whether it stands before or after the marker.
+        // Members of the same layer stay, whether it stands before or after the marker.
         Item::File("opaque/before", "2", 0o644),
         Item::File("opaque/.wh..wh..opq", "", 0o644),
         Item::File("opaque/after", "2", 0o644),
@@ -278,7 +278,7 @@ fn descriptions_without_end_are_not_kept_in_memory() {
 }
 
 #[test]
-fn what_there_is_no_room_for_is_refused_before_it_is_read() {
+fn layers_too_large_are_refused_before_they_are_read() {
     for kind in [
         EntryType::Regular,
         EntryType::Directory,

@@ -7,46 +7,16 @@
 
 use std::io::{Read, Seek};
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::archive::Archive;
 use super::codec;
+use super::config::ImageConfig;
 
-/// Nested indexes followed.
 const MAX_DEPTH: usize = 4;
 
 /// More layers than any tool writes.
 const MAX_LAYERS: usize = 512;
-
-/// What an image says about the processes to be started in it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-pub struct ImageConfig {
-    /// `NAME=value`.
-    #[serde(deserialize_with = "null_is_default")]
-    pub env: Vec<String>,
-    /// The program the image is made for, with its first arguments.
-    #[serde(deserialize_with = "null_is_default")]
-    pub entrypoint: Vec<String>,
-    /// Further arguments, or the command where there is no entry point.
-    #[serde(deserialize_with = "null_is_default")]
-    pub cmd: Vec<String>,
-    /// Where commands start; empty means `/`.
-    #[serde(deserialize_with = "null_is_default")]
-    pub working_dir: String,
-    /// User (and group) commands are meant to run as. Recorded, not applied: nodes run as root.
-    #[serde(deserialize_with = "null_is_default")]
-    pub user: String,
-}
-
-/// Go's encoder writes `null` for an empty list.
-fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: serde::Deserializer<'de>,
-    T: Default + Deserialize<'de>,
-{
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
-}
 
 /// An image found in an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,10 +28,8 @@ pub(super) struct Found {
     pub layers: Vec<LayerRef>,
 }
 
-/// One layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct LayerRef {
-    /// Member of the archive.
     pub member: String,
     /// Digest of the member's bytes, where the layout gives it.
     pub digest: Option<String>,
@@ -99,7 +67,7 @@ struct Platform {
     os: String,
 }
 
-/// An image's configuration document, as far as it concerns us.
+/// The part of an image's configuration that is used.
 #[derive(Deserialize)]
 struct ConfigDocument {
     #[serde(default)]

@@ -5,95 +5,49 @@
 //! which `destroy` does.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::Write;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use latlab_model::plan::{NodePlan, Plan};
 use latlab_model::state::{LabState, NodeState};
 
-use super::destroy::unmake;
+use super::deployed::Lab;
+use super::error::Error;
 use super::guest::Guest;
 use super::inside::Inside;
+use super::limits::limits;
+use super::machine::groups;
+use super::options::{Options, Step};
 use super::prepare::{Made, Prepared};
-use super::{Error, Lab, boot_id, groups, interrupt, limits, scripts, taken, tune};
+use super::unmake::unmake;
+use super::{interrupt, scripts, taken, tune};
 use crate::dirs::Dirs;
 use crate::journal::{self, Claim, Journal, Undo};
-use crate::links::{self, Network, Plug};
+use crate::links::{self, Network, NicBackend};
 use crate::nodes::container::{self, ContainerConfig};
+use crate::nodes::session;
 use crate::sys::devices::Device;
 use crate::sys::file::Lock;
 use crate::sys::mount;
+use crate::sys::proc;
 use crate::sys::process::ProcessId;
 use crate::tuning;
 
 /// How long another latlab may hold the lock of deployments, which is held for a file or two.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How to deploy.
-#[derive(Default)]
-pub struct Options<'a> {
-    /// After a failure leave what is up.
-    pub keep: bool,
-    /// Nodes started at once; one a processor otherwise.
-    pub workers: Option<usize>,
-    /// The lab's file, for `inspect`; images and binds are relative to its directory.
-    pub file: Option<PathBuf>,
-    /// Ends the deployment when it becomes true.
-    pub stop: Option<&'a AtomicBool>,
-    /// Told about every step, from any thread.
-    pub progress: Option<&'a (dyn Fn(&Step<'_>) + Sync)>,
-}
-
-/// What is being done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step<'a> {
-    /// The machine's knobs are turned by this profile.
-    Tuning(&'a str),
-    /// Namespaces and links.
-    Network,
-    /// A node is ready: its name, how many are.
-    Ready(&'a str, usize),
-    /// A node downloads or unpacks something.
-    Preparing(&'a str),
-    /// A node's own commands run.
-    Commands(&'a str),
-}
-
-impl Step<'_> {
-    /// Nodes ready by now, as far as this step tells.
-    pub fn nodes_ready(&self) -> usize {
-        match self {
-            Step::Ready(_, count) => *count,
-            _ => 0,
-        }
-    }
-}
-
-impl fmt::Display for Step<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Step::Tuning(profile) => write!(f, "tuning the machine: {profile}"),
-            Step::Network => f.write_str("making namespaces and links"),
-            Step::Ready(node, _) => write!(f, "{node} is ready"),
-            Step::Preparing(what) => f.write_str(what),
-            Step::Commands(node) => write!(f, "running the commands of {node}"),
-        }
-    }
-}
-
-/// Names and processors are given away one at a time.
+/// Names and CPUs are given away one at a time.
 fn lock(dirs: &Dirs) -> Result<Lock, Error> {
     let path = dirs.lock();
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent).map_err(io("create", parent))?;
     }
-    Lock::take(&path, PATIENCE)?.ok_or(Error::Busy(PATIENCE))
+    Lock::take(&path, TIMEOUT)?.ok_or(Error::Busy(TIMEOUT))
 }
 
 /// A directory that only root enters, also one that was made before.
@@ -125,7 +79,7 @@ impl Lab {
             .unwrap_or(Path::new("."));
         let prepared = Prepared::new(dirs, plan, base, options)?;
         let mut lab = Lab::claim(dirs, plan, options, prepared.agent.clone())?;
-        let made = interrupt::heed(options.stop, &plan.lab, &lab.state.id.clone(), || {
+        let made = interrupt::end_on_stop(options.stop, &plan.lab, &lab.state.id.clone(), || {
             lab.make(&prepared, options)
         });
         match made {
@@ -152,7 +106,7 @@ impl Lab {
         }
     }
 
-    /// Takes the lab's name and processors, and writes down how to unmake it.
+    /// Takes the lab's name and CPUs, and writes down how to unmake it.
     fn claim(
         dirs: &Dirs,
         plan: &Plan,
@@ -164,7 +118,7 @@ impl Lab {
             format: journal::Header::FORMAT.into(),
             lab: plan.lab.clone(),
             id: new_id(),
-            boot_id: boot_id()?,
+            boot_id: proc::boot_id()?,
         };
         let _one_at_a_time = lock(dirs)?;
         private(&dirs.labs())?;
@@ -189,7 +143,7 @@ impl Lab {
             channels: Mutex::default(),
             claim: None,
         };
-        // The state says whose processors are taken, so it is there before anybody else may look.
+        // The state says whose CPUs are taken, so it is written before the lock is released.
         let written = check_free(dirs, plan)
             .and_then(|()| lab.save())
             .and_then(|()| Ok(Journal::write(dirs, &claim, header, undo)?));
@@ -224,16 +178,16 @@ impl Lab {
         mount::make_private(&namespaces)?;
         let network = Network::new(namespaces, &self.state.id)?;
         network.make_namespaces(&self.state.plan)?;
-        let mut plugs: Plugs = BTreeMap::new();
+        let mut backends: Backends = BTreeMap::new();
         for end in network.connect(&self.state.plan)? {
-            plugs
+            backends
                 .entry(end.node)
                 .or_default()
-                .insert(end.interface, end.plug);
+                .insert(end.interface, end.backend);
         }
         interrupt::check(options.stop, &self.state.lab)?;
-        let started = self.start_nodes(prepared, plugs, options);
-        // Those that did start are of use to somebody who keeps the lab.
+        let started = self.start_nodes(prepared, backends, options);
+        // A kept lab needs the nodes that did start.
         self.state.nodes = started.0;
         started.1?;
         self.state.ready = true;
@@ -250,7 +204,7 @@ impl Lab {
         // Not made durable: after a power failure the lab is gone anyway, and the journal is what
         // removes it.
         let new = path.with_extension("new");
-        // It holds the nodes' environments. Another file's mode would stay.
+        // The file holds the nodes' environments, so its mode matters; that of an old file would stay.
         let written = fs::remove_file(&new).or_else(|error| match error.kind() {
             std::io::ErrorKind::NotFound => Ok(()),
             _ => Err(error),
@@ -272,11 +226,11 @@ impl Lab {
     fn start_nodes(
         &self,
         prepared: &Prepared,
-        plugs: Plugs,
+        backends: Backends,
         options: &Options<'_>,
     ) -> (Vec<NodeState>, Result<(), Error>) {
         let nodes = &self.state.plan.nodes;
-        let plugs = Mutex::new(plugs);
+        let backends = Mutex::new(backends);
         let states = Mutex::new(vec![NodeState::default(); nodes.len()]);
         let failure: Mutex<Option<Error>> = Mutex::new(None);
         let (next, ready) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -291,7 +245,7 @@ impl Lab {
                     return;
                 }
                 let node = &nodes[index];
-                let own = lock_of(&plugs).remove(&index).unwrap_or_default();
+                let own = lock_of(&backends).remove(&index).unwrap_or_default();
                 match self.start_node(node, prepared, index, own) {
                     Ok(process) => {
                         lock_of(&states)[index] = NodeState {
@@ -334,11 +288,11 @@ impl Lab {
         node: &NodePlan,
         prepared: &Prepared,
         index: usize,
-        plugs: BTreeMap<usize, Plug>,
+        backends: BTreeMap<usize, NicBackend>,
     ) -> Result<ProcessId, Error> {
-        let failed = |source| Error::Node {
+        let failed = |source: session::Error| Error::Node {
             node: node.name.clone(),
-            source,
+            source: source.into(),
         };
         let binds = prepared.binds(node);
         let mut limits = limits(&self.state.plan, node);
@@ -384,24 +338,26 @@ impl Lab {
                     binds,
                     cgroup: &group,
                 };
-                let plugs: Vec<Plug> = plugs.into_values().collect();
-                let (process, channel) = guest.start(&plugs).map_err(failed)?;
+                let backends: Vec<NicBackend> = backends.into_values().collect();
+                let (process, channel) = guest.start(&backends).map_err(failed)?;
                 lock_of(&self.channels).insert(node.name.clone(), channel);
                 Ok(process)
             }
-            None => Err(failed("it has nothing to start".into())),
+            None => Err(failed(session::Error::Other(
+                "it has nothing to start".into(),
+            ))),
         }
     }
 }
 
 /// The network sides of VMs' interfaces: by node, by interface.
-type Plugs = BTreeMap<usize, BTreeMap<usize, Plug>>;
+type Backends = BTreeMap<usize, BTreeMap<usize, NicBackend>>;
 
 fn lock_of<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What can only be judged while nobody else deploys; our own claim is there already.
+/// Checks that need the lock of deployments; our own claim is there already.
 fn check_free(dirs: &Dirs, plan: &Plan) -> Result<(), Error> {
     let run = dirs.run(&plan.lab);
     if run.exists() {
@@ -438,7 +394,7 @@ fn undo(dirs: &Dirs, plan: &Plan) -> Result<Vec<Undo>, Error> {
         }
     }
     if plan.tuning.is_some() {
-        // After the groups: a partition goes when nobody is in it.
+        // After the groups: only an empty partition can be removed.
         undo.push(Undo::Tuning {
             owner: tuning::lab_owner(&plan.lab),
         });

@@ -1,14 +1,16 @@
-//! What can go wrong with a lab, and what a person can do about it.
+//! Errors of labs, each with a hint.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::guest::BOOT_VARIABLE;
 use crate::nodes::container;
 use crate::nodes::session::{self, Exit, NotStarted};
-use crate::nodes::vm::{self, initramfs, kernel};
+use crate::nodes::vm;
 use crate::{cgroup, images, journal, links, sys};
+
+/// Seconds a guest may take to boot.
+pub(super) const BOOT_VARIABLE: &str = "LATLAB_BOOT_TIMEOUT";
 
 /// Why a lab could not be brought up, used or taken down.
 #[derive(Debug, thiserror::Error)]
@@ -22,23 +24,19 @@ pub enum Error {
     /// The lab has no such node.
     #[error("lab `{lab}` has no node `{node}`")]
     NoNode {
-        /// Which lab.
         lab: String,
-        /// Which node.
         node: String,
-        /// Those it has.
         nodes: Vec<String>,
     },
     /// The lab exists but was never ready, or the host was booted since.
     #[error("lab `{lab}` is {what}")]
     NotUp {
-        /// Which lab.
         lab: String,
         /// `half-made`, or `gone since the host was booted`.
         what: &'static str,
     },
     /// Another latlab is at work.
-    #[error("another latlab is giving away names and processors (waited {} s)", .0.as_secs())]
+    #[error("another latlab is giving away names and CPUs (waited {} s)", .0.as_secs())]
     Busy(Duration),
     /// Something is where the lab's things should go.
     #[error("{} exists already and is not latlab's", .0.display())]
@@ -49,39 +47,29 @@ pub enum Error {
     /// The kernel could not be asked about interfaces.
     #[error(transparent)]
     Netlink(#[from] latlab_netlink::Error),
-    /// It was told to stop.
+    /// The user stopped it.
     #[error("the deployment of lab `{0}` was interrupted")]
     Interrupted(String),
     /// A deployment failed, and what it had made could not all be removed.
     #[error("{first}; and then: {remains}")]
     Unclean {
-        /// Why it failed.
         first: Box<Error>,
-        /// What remains.
         remains: Box<Error>,
     },
-    /// Exclusive processors were given away since they were planned.
+    /// Exclusive CPUs were given away since they were planned.
     #[error("CPU {cpu} belongs to lab `{owner}` already")]
-    CpuTaken {
-        /// Processor.
-        cpu: u32,
-        /// Its owner.
-        owner: String,
-    },
+    CpuTaken { cpu: u32, owner: String },
     /// The machine's knobs could not be turned as the lab wants.
     #[error("tuning `{profile}`: {reason}")]
     Tuning {
         /// As the lab names it.
         profile: String,
-        /// What went wrong.
         reason: String,
-        /// What to do.
         hint: String,
     },
     /// The agent's binary is not beside latlab's.
     #[error("latlab-agent is not at {}", .0.display())]
     NoAgent(PathBuf),
-    /// A system call failed.
     #[error(transparent)]
     Sys(#[from] sys::Error),
     /// Links could not be made.
@@ -89,70 +77,45 @@ pub enum Error {
     Links(#[from] links::Error),
     /// Limits could not be put in force.
     #[error("node `{node}`: {source}")]
-    Cgroup {
-        /// Whose.
-        node: String,
-        /// Why.
-        source: cgroup::Error,
-    },
+    Cgroup { node: String, source: cgroup::Error },
     /// An image could not be used.
     #[error("node `{node}`: {source}")]
-    Image {
-        /// Whose.
-        node: String,
-        /// Why.
-        source: images::Error,
-    },
+    Image { node: String, source: images::Error },
     /// A node did not come up or cannot be used.
     #[error("node `{node}`: {source}")]
     Node {
-        /// Which.
         node: String,
-        /// Why.
-        source: session::Error,
+        source: Box<session::Error>,
     },
     /// A node that was up cannot be used, or a command not be run in it.
     #[error("node `{node}`: {source}")]
     Start {
-        /// Where.
         node: String,
         /// The node's own directory, with its logs.
         dir: PathBuf,
-        /// Why.
-        source: session::Error,
+        source: Box<session::Error>,
     },
     /// A command of the lab's file failed.
     #[error("node `{node}`: {what} `{command}` failed ({exit}){}", said(.output))]
     Command {
-        /// Where.
         node: String,
         /// `exec`, `setup`.
         what: &'static str,
-        /// The command.
         command: String,
-        /// How it ended.
         exit: Exit,
-        /// What it said last.
+        /// The end of its output.
         output: String,
     },
     /// A file of the lab could not be written or read.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was done.
         action: &'static str,
-        /// To which file.
         path: PathBuf,
-        /// Why not.
         source: io::Error,
     },
     /// Things that could not be removed; the rest was.
     #[error("lab `{lab}` is not wholly removed: {}", .causes.join("; "))]
-    Remains {
-        /// Which lab.
-        lab: String,
-        /// One line each.
-        causes: Vec<String>,
-    },
+    Remains { lab: String, causes: Vec<String> },
 }
 
 fn said(output: &str) -> String {
@@ -163,6 +126,14 @@ fn said(output: &str) -> String {
 }
 
 impl Error {
+    /// Whether a command could not be run in its node, although that is well.
+    pub fn not_started(&self) -> Option<NotStarted> {
+        match self {
+            Error::Start { source, .. } | Error::Node { source, .. } => source.not_started(),
+            _ => None,
+        }
+    }
+
     /// One line that says what to do.
     pub fn hint(&self) -> String {
         match self {
@@ -174,7 +145,7 @@ impl Error {
             Error::InTheWay(path) => format!("move {} away, or rename the lab", path.display()),
             Error::Tuning { hint, .. } => hint.clone(),
             Error::CpuTaken { owner, .. } => {
-                format!("`latlab destroy {owner}`, or name other processors")
+                format!("`latlab destroy {owner}`, or name other CPUs")
             }
             Error::InterfaceTaken(name) => format!(
                 "call the host node's interface otherwise, or remove `{name}` if nobody needs it"
@@ -215,8 +186,8 @@ impl Error {
             Error::Image { .. } => {
                 "an image is `host`, a directory, or an OCI archive (.tar)".into()
             }
-            Error::Node { source, .. } => node_hint(source.as_ref()),
-            Error::Start { node, dir, source } => start_hint(node, dir, source.as_ref()),
+            Error::Node { source, .. } => node_hint(source),
+            Error::Start { node, dir, source } => start_hint(node, dir, source),
         }
     }
 }
@@ -244,7 +215,6 @@ fn journal_hint(error: &journal::Error) -> String {
     }
 }
 
-/// What to do about a file that cannot be used.
 fn io_hint(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::ENOSPC | libc::EDQUOT) => "free some space there and try again".into(),
@@ -258,16 +228,16 @@ fn io_hint(error: &io::Error) -> String {
     }
 }
 
-/// What to do when a command cannot be run in a node, or its node goes away under it.
-fn start_hint(node: &str, dir: &Path, error: &(dyn std::error::Error + 'static)) -> String {
-    match session::not_started(error) {
+/// The hint for a command that cannot be run, or whose node goes away.
+fn start_hint(node: &str, dir: &Path, error: &session::Error) -> String {
+    match error.not_started() {
         Some(NotStarted::Missing) => format!(
             "install it in the image of `{node}` (`image: host` is this machine), or give its full \
              path"
         ),
         Some(NotStarted::Forbidden) => "it must be an executable file".into(),
         Some(NotStarted::NoDirectory) => "name a directory that is there inside the node".into(),
-        None => chain_hint(error)
+        None => session_hint(error)
             .map(|hint| hint.replace("the node's directory", &dir.display().to_string()))
             .unwrap_or_else(|| {
                 let dir = dir.display();
@@ -276,61 +246,64 @@ fn start_hint(node: &str, dir: &Path, error: &(dyn std::error::Error + 'static))
     }
 }
 
-/// What to do when a node does not come up.
-fn node_hint(error: &(dyn std::error::Error + 'static)) -> String {
-    match error.downcast_ref() {
-        Some(vm::Error::AgentSilent { .. }) => format!(
+/// The hint for a node that does not come up.
+fn node_hint(error: &session::Error) -> String {
+    match error {
+        session::Error::Vm(vm::Error::AgentSilent { .. }) => format!(
             "`deploy --keep` leaves its console.log and qemu.log; a slow machine needs \
              {BOOT_VARIABLE}=SECONDS"
         ),
-        Some(vm::Error::GuestPanicked { .. } | vm::Error::GuestEnded { .. }) => {
+        session::Error::Vm(vm::Error::GuestPanicked { .. } | vm::Error::GuestEnded { .. }) => {
             "check its `boot` and `kernel`; `deploy --keep` leaves its console.log and qemu.log"
                 .into()
         }
-        _ => chain_hint(error).unwrap_or_else(|| "`deploy --keep` leaves its logs".into()),
+        _ => session_hint(error).unwrap_or_else(|| "`deploy --keep` leaves its logs".into()),
     }
 }
 
-/// The hint of the first error in the chain that has one. Nodes of different kinds fail with errors
-/// of different types, so they arrive here as values of any type.
-fn chain_hint(error: &(dyn std::error::Error + 'static)) -> Option<String> {
-    let mut next = Some(error);
+fn session_hint(error: &session::Error) -> Option<String> {
+    match error {
+        session::Error::Sys(error)
+        | session::Error::Container(container::Error::Sys(error))
+        | session::Error::Vm(vm::Error::Sys(error)) => sys_hint(error),
+        session::Error::Vm(error) => hint_or_cause(error.hint(), error),
+        session::Error::Kernel(error) => hint_or_cause(error.hint(), error),
+        session::Error::Initramfs(_) => {
+            Some("build with `cargo build --release`, or set LATLAB_AGENT to its path".into())
+        }
+        session::Error::Cgroup(error) => hint_or_cause(None, error),
+        session::Error::Container(error) => hint_or_cause(None, error),
+        session::Error::Channel(error) => hint_or_cause(None, error),
+        session::Error::Clock(error) => hint_or_cause(None, error),
+        session::Error::Other(_) => None,
+    }
+}
+
+/// An error's own hint, or that of the system's answer among its causes.
+fn hint_or_cause(own: Option<&str>, error: &dyn std::error::Error) -> Option<String> {
+    if let Some(hint) = own {
+        return Some(hint.into());
+    }
+    let mut next = error.source();
     while let Some(error) = next {
-        let hint = own_hint(error);
-        if hint.is_some() {
-            return hint;
+        if let Some(error) = error.downcast_ref() {
+            return known_hint(error);
         }
         next = error.source();
     }
     None
 }
 
-fn own_hint(error: &(dyn std::error::Error + 'static)) -> Option<String> {
-    // Transparent errors are left out of the chain of causes.
-    match error.downcast_ref() {
-        Some(vm::Error::Sys(error)) => return own_hint(error),
-        Some(error) => return error.hint().map(Into::into),
-        None => {}
-    }
-    if let Some(container::Error::Sys(error)) = error.downcast_ref() {
-        return own_hint(error);
-    }
-    if let Some(error) = error.downcast_ref::<kernel::Error>() {
-        return error.hint().map(Into::into);
-    }
-    if error.is::<initramfs::Error>() {
-        return Some("build with `cargo build --release`, or set LATLAB_AGENT to its path".into());
-    }
-    let known = |error: &io::Error| Some(io_hint(error)).filter(|hint| hint != DOCTOR);
-    if let Some(error) = error.downcast_ref::<io::Error>() {
-        return known(error);
-    }
-    let error = error.downcast_ref::<sys::Error>()?;
+fn known_hint(error: &io::Error) -> Option<String> {
+    Some(io_hint(error)).filter(|hint| hint != DOCTOR)
+}
+
+fn sys_hint(error: &sys::Error) -> Option<String> {
     if error.action == "execute" && error.is_not_found() {
         let tool = &error.object;
         return Some(format!("`latlab doctor` says which package has {tool}"));
     }
-    known(&error.source)
+    known_hint(&error.source)
 }
 
 #[cfg(test)]
@@ -361,7 +334,7 @@ mod tests {
             let error = Error::Start {
                 node: "a".into(),
                 dir: PathBuf::new(),
-                source,
+                source: source.into(),
             };
             assert!(
                 error.hint().starts_with("install it in the image of `a`"),
@@ -380,16 +353,17 @@ mod tests {
         let own = silent.hint().unwrap();
         let of = |source: session::Error| {
             let node = "a".into();
+            let source = source.into();
             Error::Node { node, source }.hint()
         };
         let start = Error::Start {
             node: "a".into(),
             dir: "/run/x".into(),
-            source: silent.into(),
+            source: Box::new(silent.into()),
         };
         assert_eq!(start.hint(), own.replace("the node's directory", "/run/x"));
         assert!(of(missing("execute").into()).contains("doctor"));
-        assert!(of("anything".into()).contains("--keep"));
+        assert!(of(session::Error::Other("anything".into())).contains("--keep"));
         let full = io::Error::from_raw_os_error(libc::ENOSPC);
         assert!(of(sys::Error::of("write", "x")(full).into()).contains("free some space"));
     }

@@ -4,64 +4,52 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use latlab_model::kinds::{Acceleration, Bind};
 use latlab_model::plan::{NodePlace, NodePlan};
-use latlab_model::spec::{Acceleration, Bind};
 use latlab_wire::channel::{Interface, NetworkConfig, Route};
 
+use super::deployed::NETWORK_TIMEOUT;
+use super::error::BOOT_VARIABLE;
 use super::inside::Inside;
 use crate::cgroup::NodeCgroup;
 use crate::images::RootView;
-use crate::links::Plug;
+use crate::links::NicBackend;
 use crate::nodes::session;
-use crate::nodes::vm::accel::Accelerator;
 use crate::nodes::vm::channel::Channel;
 use crate::nodes::vm::initramfs;
 use crate::nodes::vm::kernel::Kernel;
-use crate::nodes::vm::qemu::{Access, Nic, Served, Share, VmConfig};
-use crate::nodes::vm::{self, Vm, pin};
+use crate::nodes::vm::qemu::{Nic, Served, VmConfig};
+use crate::nodes::vm::{Accelerator, Access, Share, Vm, pin};
 use crate::sys::process::ProcessId;
 
 /// A guest that does not answer by then is broken: under software emulation a boot takes a few
-/// seconds, and several at once on few processors take that many times as long. Where that is not
+/// seconds, and several at once on few CPUs take that many times as long. Where that is not
 /// enough, [`BOOT_VARIABLE`] allows more.
-const BOOT: Duration = Duration::from_secs(120);
-/// Seconds a guest may take to boot.
-pub(super) const BOOT_VARIABLE: &str = "LATLAB_BOOT_TIMEOUT";
-/// Naming interfaces and adding addresses.
-const NETWORK: Duration = Duration::from_secs(30);
-
-/// What a guest is started from.
+const BOOT_TIMEOUT: Duration = Duration::from_secs(120);
 pub(super) struct Guest<'a> {
-    /// Its plan.
     pub node: &'a NodePlan,
-    /// Where its threads run.
     pub place: Option<NodePlace>,
-    /// Label of its processes.
     pub lab_id: &'a str,
-    /// Its image.
     pub root: &'a RootView,
     /// Its kernel.
     pub kernel: &'a Kernel,
-    /// Its own directory.
     pub dir: &'a Path,
-    /// The agent's binary.
     pub agent: &'a Path,
     /// Where packed initramfs are kept.
     pub cache: &'a Path,
     /// Directories of the host seen inside.
     pub binds: Vec<Bind>,
-    /// What is tuned inside it.
     pub inside: Option<Inside>,
     /// The group of its processes.
     pub cgroup: &'a NodeCgroup,
 }
 
 impl Guest<'_> {
-    /// Starts it and waits until it is ready. `plugs` are the network sides of its interfaces,
+    /// Starts it and waits until it is ready. `backends` are the network sides of its interfaces,
     /// in their order.
-    pub fn start(&self, plugs: &[Plug]) -> Result<(ProcessId, Channel), session::Error> {
+    pub fn start(&self, backends: &[NicBackend]) -> Result<(ProcessId, Channel), session::Error> {
         let packed = initramfs::prepare(self.agent, self.kernel, self.cache)?;
-        let nics = self.node.interfaces.iter().zip(plugs);
+        let nics = self.node.interfaces.iter().zip(backends);
         let config = VmConfig {
             name: self.node.name.clone(),
             lab: self.lab_id.to_string(),
@@ -74,14 +62,14 @@ impl Guest<'_> {
             agent: self.agent.to_path_buf(),
             boot_parameters: self.node.boot.clone(),
             nics: nics
-                .map(|(i, plug)| Nic {
+                .map(|(i, backend)| Nic {
                     mac: i.mac.0,
-                    served: match plug {
-                        Plug::Tap(tap) => Served::Taps {
+                    served: match backend {
+                        NicBackend::Tap(tap) => Served::Taps {
                             queues: vec![tap.as_fd()],
                             vhost: false,
                         },
-                        Plug::VhostUser(socket) => Served::VhostUser(socket),
+                        NicBackend::VhostUser(socket) => Served::VhostUser(socket),
                     },
                 })
                 .collect(),
@@ -95,8 +83,8 @@ impl Guest<'_> {
         };
         let entry = self.cgroup.entry()?;
         let vm = Vm::start(&config, Some(&entry))?;
-        let channel = vm.channel(boot_patience())?;
-        channel.configure_network(network(self.node), NETWORK)?;
+        let channel = vm.channel(boot_timeout())?;
+        channel.configure_network(network(self.node), NETWORK_TIMEOUT)?;
         if let Some(inside) = &self.inside {
             inside.apply(&channel)?;
         }
@@ -109,9 +97,10 @@ impl Guest<'_> {
 
     /// A part of the image at its place in the guest.
     fn image(&self, source: PathBuf, target: String) -> Share {
-        let access = match self.root.of_host {
-            true => Access::Everybody,
-            false => Access::Read,
+        let access = if self.root.of_host {
+            Access::Everybody
+        } else {
+            Access::Read
         };
         let covered = self.root.fresh.iter().chain(&self.root.hidden);
         let covered = covered.filter_map(|path| path.strip_prefix(&target).ok());
@@ -141,16 +130,11 @@ impl Guest<'_> {
     }
 }
 
-fn boot_patience() -> Duration {
+fn boot_timeout() -> Duration {
     let seconds = std::env::var(BOOT_VARIABLE)
         .ok()
         .and_then(|text| text.parse().ok());
-    seconds.map_or(BOOT, Duration::from_secs)
-}
-
-/// A channel to a guest that another latlab started.
-pub(super) fn connect(name: &str, dir: &Path, process: ProcessId) -> Result<Channel, vm::Error> {
-    Vm::attach(name, dir, process)?.channel(NETWORK)
+    seconds.map_or(BOOT_TIMEOUT, Duration::from_secs)
 }
 
 fn network(node: &NodePlan) -> NetworkConfig {

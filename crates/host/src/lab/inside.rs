@@ -3,7 +3,7 @@
 //! latlab itself and the profile are given to the guest as a directory; once its agent answers, the knobs
 //! are turned and looked at from the inside, with a journal of the guest's own. They go with the guest, so
 //! nothing of them is to be undone here. What the agent starts later runs in the guest's own partition of
-//! quiet processors, if it has one.
+//! quiet CPUs, if it has one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,15 +14,16 @@ use latlab_model::profile::Profile;
 use latlab_wire::channel::{Exec, ExitStatus, TUNED_DIRECTORY as DIRECTORY};
 use serde_json::Value;
 
-use super::{Error, Lab};
+use super::deployed::Lab;
+use super::error::Error;
 use crate::nodes::session;
 use crate::nodes::vm::channel::{Channel, Finished};
-use crate::nodes::vm::qemu::{Access, Share};
+use crate::nodes::vm::{Access, Share};
 
 const PROGRAM: &str = "latlab";
 const PROFILE: &str = "profile.yaml";
 /// Under software emulation the program takes seconds to be read and run.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The profile of a guest, and how it gets there.
 pub(super) struct Inside {
@@ -40,7 +41,7 @@ impl Inside {
         let source = node_dir.join("inside");
         let failed = |what: &Path| {
             let what = what.display().to_string();
-            move |error: std::io::Error| -> session::Error { format!("{what}: {error}").into() }
+            move |error: std::io::Error| session::Error::Other(format!("{what}: {error}"))
         };
         fs::create_dir_all(&source).map_err(failed(&source))?;
         let program = program(agent);
@@ -64,10 +65,11 @@ impl Inside {
             (Some((knob, problem)), _) => {
                 let text = |key: &str| problem[key].as_str().unwrap_or_default().to_string();
                 let (item, reason) = (text("item"), text("reason"));
-                Err(format!("inside, knob `{knob}`: {item}: {reason}").into())
+                let reason = format!("inside, knob `{knob}`: {item}: {reason}");
+                Err(session::Error::Other(reason))
             }
             (None, ExitStatus::Code(0)) => Ok(()),
-            (None, _) => Err(told(&applied)),
+            (None, _) => Err(failure(&applied)),
         }
     }
 }
@@ -90,18 +92,15 @@ fn run(channel: &Channel, arguments: &[&str]) -> Result<Finished, session::Error
         env: env.into(),
         ..Exec::default()
     };
-    Ok(channel.run(exec, b"", PATIENCE)?)
+    Ok(channel.run(exec, b"", TIMEOUT)?)
 }
 
-/// What latlab said inside, as the reason here.
-fn told(finished: &Finished) -> session::Error {
+/// The first error line of latlab inside.
+fn failure(finished: &Finished) -> session::Error {
     let said = String::from_utf8_lossy(&finished.stderr);
     let first = said.lines().next().unwrap_or("it said nothing");
-    format!(
-        "latlab inside the guest: {}",
-        first.trim_start_matches("latlab: ")
-    )
-    .into()
+    let first = first.trim_start_matches("latlab: ");
+    session::Error::Other(format!("latlab inside the guest: {first}"))
 }
 
 impl Lab {
@@ -123,11 +122,11 @@ impl Lab {
         let finished = run(&channel, arguments).map_err(failed)?;
         match finished.status {
             ExitStatus::Code(code) if code < 2 => Ok((finished.stdout, code.into())),
-            _ => Err(failed(told(&finished))),
+            _ => Err(failed(failure(&finished))),
         }
     }
 
-    /// So many things inside the lab's guests that are not as they were tuned.
+    /// The number of items inside the lab's guests that are not as they were tuned.
     pub(super) fn drift_inside(&self) -> Result<usize, Error> {
         let mut drift = 0;
         for node in &self.plan().nodes {

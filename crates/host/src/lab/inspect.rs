@@ -1,14 +1,17 @@
-//! What is deployed, read from the disk and held against the machine.
+//! Deployed labs, read from the disk and compared with the machine.
 
+use latlab_model::kinds::{Acceleration, NodeKind};
 use latlab_model::plan::Plan;
-use latlab_model::spec::{Acceleration, NodeKind};
 use latlab_model::state::{LabState, NodeRow};
 
-use super::{Error, Lab, boot_id, has_journal, read_state};
+use super::deployed::Lab;
+use super::error::Error;
+use super::state::{has_journal, read_state};
 use crate::dirs::Dirs;
 use crate::journal;
 use crate::nodes::container;
 use crate::nodes::vm::Vm;
+use crate::sys::proc;
 use crate::sys::process::{Process, ProcessId};
 
 /// Names of all labs, half-made ones too.
@@ -34,8 +37,8 @@ pub fn inspect(dirs: &Dirs, name: &str) -> Result<Vec<NodeRow>, Error> {
     }
 }
 
-/// What is to be said of a lab's overlay daemons that ended by themselves: which, how often it was started again, and
-/// why. For root, as [`inspect`].
+/// A line for each overlay daemon of a lab that ended by itself: its name, the number of restarts, and the last
+/// reason. For root, as [`inspect`].
 #[must_use]
 pub fn restarts(dirs: &Dirs, name: &str) -> Vec<String> {
     let daemons = std::fs::read_dir(dirs.run(name).join("overlay"));
@@ -97,14 +100,13 @@ impl Lab {
         Ok(())
     }
 
-    /// Its nodes.
     pub fn rows(&self) -> Vec<NodeRow> {
         rows(&self.state)
     }
 }
 
 fn rows(state: &LabState) -> Vec<NodeRow> {
-    let same_boot = boot_id().is_ok_and(|id| id == state.boot_id);
+    let same_boot = proc::boot_id().is_ok_and(|id| id == state.boot_id);
     let nodes = state.plan.nodes.iter().enumerate();
     let row = |(index, node): (usize, &latlab_model::plan::NodePlan)| {
         let started = state.nodes.get(index);

@@ -10,22 +10,23 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use super::Error;
+use super::error::Error;
 use crate::sys::process;
 
 /// How soon an interruption is acted on.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Fails once the deployment is to end.
 pub(super) fn check(stop: Option<&AtomicBool>, lab: &str) -> Result<(), Error> {
-    match stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
-        true => Err(Error::Interrupted(lab.to_string())),
-        false => Ok(()),
+    if stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+        Err(Error::Interrupted(lab.to_string()))
+    } else {
+        Ok(())
     }
 }
 
 /// Runs `body`; once `stop` is true, ends all processes of deployment `id` until `body` returns.
-pub(super) fn heed<T>(
+pub(super) fn end_on_stop<T>(
     stop: Option<&AtomicBool>,
     lab: &str,
     id: &str,
@@ -35,7 +36,7 @@ pub(super) fn heed<T>(
     let (done, ended) = channel::<()>();
     let result = std::thread::scope(|scope| {
         scope.spawn(move || {
-            while ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+            while ended.recv_timeout(POLL_INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 if flag.load(Ordering::Relaxed) {
                     end_all(id);
                 }
@@ -45,7 +46,7 @@ pub(super) fn heed<T>(
         drop(done);
         result
     });
-    // Whatever failed then failed because of it.
+    // An error after the interruption is its consequence.
     result.map_err(|error| check(stop, lab).err().unwrap_or(error))
 }
 
@@ -67,7 +68,7 @@ mod tests {
     fn an_interrupted_wait_ends_and_says_why() {
         let stop = AtomicBool::new(false);
         let id = format!("interrupt-{}", std::process::id());
-        let result = heed(Some(&stop), "a", &id, || {
+        let result = end_on_stop(Some(&stop), "a", &id, || {
             let mut command = Command::new("sleep");
             let mut child = command
                 .arg("600")
@@ -86,8 +87,8 @@ mod tests {
     fn without_an_interruption_results_pass() {
         let stop = AtomicBool::new(false);
         for stop in [None, Some(&stop)] {
-            assert_eq!(heed(stop, "a", "x", || Ok(7)).unwrap(), 7);
-            let failed = heed(stop, "a", "x", || Err::<(), _>(Error::NoLab("b".into())));
+            assert_eq!(end_on_stop(stop, "a", "x", || Ok(7)).unwrap(), 7);
+            let failed = end_on_stop(stop, "a", "x", || Err::<(), _>(Error::NoLab("b".into())));
             assert!(matches!(failed, Err(Error::NoLab(_))));
         }
     }

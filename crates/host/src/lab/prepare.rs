@@ -1,37 +1,34 @@
-//! What is got ready before the first change to the machine: images unpacked and kernels downloaded,
-//! all of it in the cache, where it is of use the next time whatever becomes of this deployment.
+//! Preparation before the first change to the machine: images are unpacked and kernels downloaded into
+//! the cache, where they serve the next deployment even if this one fails.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use latlab_model::kinds::NodeKind;
 use latlab_model::plan::{NodePlan, Plan};
-use latlab_model::spec::NodeKind;
 
-use super::deploy::{Options, Step};
-use super::{Error, agent};
+use super::error::Error;
+use super::machine::agent;
+use super::options::{Options, Step};
 use crate::dirs::Dirs;
 use crate::images::{self, Cache, Image, RootView};
 use crate::nodes::vm::kernel::{self, Kernel};
 
-/// What a lab is made from.
 pub(super) struct Prepared {
-    /// The agent's binary.
     pub agent: PathBuf,
-    /// What binds are relative to.
+    /// The directory that binds are relative to.
     base: PathBuf,
     /// By node; none for those that are no more than a namespace.
     pub nodes: Vec<Option<Made>>,
 }
 
-/// What a node starts from.
 pub(super) enum Made {
     Container(RootView),
     Vm { root: RootView, kernel: Kernel },
 }
 
 impl Prepared {
-    /// Gets everything ready.
     pub fn new(
         dirs: &Dirs,
         plan: &Plan,
@@ -84,8 +81,8 @@ impl Prepared {
     }
 
     /// A node's binds with their sources made absolute.
-    pub fn binds(&self, node: &NodePlan) -> Vec<latlab_model::spec::Bind> {
-        let absolute = |bind: &latlab_model::spec::Bind| {
+    pub fn binds(&self, node: &NodePlan) -> Vec<latlab_model::kinds::Bind> {
+        let absolute = |bind: &latlab_model::kinds::Bind| {
             let mut bind = bind.clone();
             bind.source = self.base.join(&bind.source).display().to_string();
             bind
@@ -109,7 +106,7 @@ fn find_kernel(node: &NodePlan, dirs: &Dirs, options: &Options<'_>) -> Result<Ke
     kernel::resolve(&node.kernel, &dirs.cache().join("kernels"), &mut told).map_err(|e| {
         Error::Node {
             node: node.name.clone(),
-            source: e.into(),
+            source: Box::new(e.into()),
         }
     })
 }

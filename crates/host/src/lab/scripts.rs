@@ -5,13 +5,14 @@ use std::io::Read;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use super::{Error, Lab};
+use super::deployed::Lab;
+use super::error::Error;
 use crate::nodes::session::{Command, Exit, Session, Signaller};
 
 /// Most of what a script says that is kept for an error.
 const KEPT_BYTES: u64 = 64 << 10;
 /// Teardown scripts are asked, not trusted, to end.
-const TEARDOWN: Duration = Duration::from_secs(10);
+const TEARDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 /// SIGTERM and SIGKILL.
 const TERM: i32 = 15;
 const KILL: i32 = 9;
@@ -40,7 +41,7 @@ pub(super) fn teardown(lab: &Lab) -> Vec<String> {
         let Some(script) = &node.teardown else {
             continue;
         };
-        match run(lab, &node.name, script, Some(TEARDOWN)) {
+        match run(lab, &node.name, script, Some(TEARDOWN_TIMEOUT)) {
             Ok((exit, _)) if exit.success() => {}
             Ok((exit, output)) => {
                 failures.push(failed(&node.name, "teardown", script, exit, output).to_string());
@@ -67,7 +68,7 @@ fn run(
     lab: &Lab,
     node: &str,
     script: &str,
-    patience: Option<Duration>,
+    timeout: Option<Duration>,
 ) -> Result<(Exit, String), Error> {
     let mut session = lab.start(node, &Command::shell(script))?;
     drop(session.take_stdin());
@@ -85,7 +86,7 @@ fn run(
         })
     };
     let (out, err) = (drain(stdout), drain(stderr));
-    let watch = patience.map(|patience| Watch::begin(session.signaller(), patience));
+    let watch = timeout.map(|timeout| Watch::begin(session.signaller(), timeout));
     let exit = session.wait().map_err(|e| lab.unusable(node, e));
     drop(watch);
     let said = err.join().unwrap_or_default() + &out.join().unwrap_or_default();
@@ -98,11 +99,11 @@ struct Watch(
 );
 
 impl Watch {
-    fn begin(signal: Signaller, patience: Duration) -> Watch {
+    fn begin(signal: Signaller, timeout: Duration) -> Watch {
         let (sender, ended) = channel::<()>();
         std::thread::spawn(move || {
             use std::sync::mpsc::RecvTimeoutError::Timeout;
-            if ended.recv_timeout(patience) == Err(Timeout) {
+            if ended.recv_timeout(timeout) == Err(Timeout) {
                 signal(KILL).ok();
             }
         });

@@ -1,4 +1,4 @@
-//! Which processors are given away: the allocator that all labs share is the set of their states.
+//! Which CPUs are given away: the allocator that all labs share is the set of their states.
 //!
 //! Planning asks first, so that it chooses others; claiming asks again under the lock of deployments,
 //! because another lab may have come up between.
@@ -8,19 +8,27 @@ use std::collections::{BTreeMap, BTreeSet};
 use latlab_model::plan::Plan;
 use latlab_model::units::CpuList;
 
-use super::{Error, boot_id, read_state};
+use super::error::Error;
+use super::state::read_state;
 use crate::dirs::Dirs;
+use crate::facts::CpusInUse;
 use crate::journal;
+use crate::sys::proc;
+use crate::tuning;
 
-/// The processors given to the labs that are up or coming up, ascending.
-pub fn taken_cpus(dirs: &Dirs) -> Vec<u32> {
+/// The CPUs that placement keeps off: those of labs, and those that a user's tuning keeps quiet.
+pub fn cpus_in_use(dirs: &Dirs) -> CpusInUse {
     let given = given_cpus(dirs);
-    let cpus = given.values().flat_map(CpuList::iter);
-    let taken: BTreeSet<u32> = cpus.collect();
-    taken.into_iter().collect()
+    let taken: BTreeSet<u32> = given.values().flat_map(CpuList::iter).collect();
+    let partition = tuning::partition_cpus(&tuning::Root::default());
+    let quiet = partition.iter().filter(|cpu| !taken.contains(cpu));
+    CpusInUse {
+        quiet: CpuList::new(quiet.collect()),
+        taken: taken.into_iter().collect(),
+    }
 }
 
-/// The same, by lab. A machine without labs, and one whose states cannot be read, has given none: deploying
+/// The CPUs given to the labs that are up or coming up, by lab. A machine without labs, and one whose states cannot be read, has given none: deploying
 /// then says what is wrong.
 pub fn given_cpus(dirs: &Dirs) -> BTreeMap<String, CpuList> {
     let mut given = BTreeMap::new();
@@ -34,7 +42,7 @@ pub fn given_cpus(dirs: &Dirs) -> BTreeMap<String, CpuList> {
     }
 }
 
-/// Refuses a plan that gives a processor which another lab was given.
+/// Refuses a plan that gives a CPU which another lab was given.
 pub(super) fn check(dirs: &Dirs, plan: &Plan) -> Result<(), Error> {
     let wanted = plan.blueprint.given();
     if wanted.is_empty() {
@@ -58,9 +66,9 @@ fn each_other(
     lab: &str,
     then: &mut dyn FnMut(&str, &Plan) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let boot = boot_id()?;
+    let boot = proc::boot_id()?;
     for owner in journal::labs(dirs)?.into_iter().filter(|o| o != lab) {
-        // One that is gone meanwhile has no processors.
+        // One that is gone meanwhile has no CPUs.
         let Ok(Some(state)) = read_state(dirs, &owner) else {
             continue;
         };

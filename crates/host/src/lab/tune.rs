@@ -3,11 +3,12 @@
 //! [`tuning`] has a journal of its own, in which the lab is an owner; the lab's journal only
 //! says that there is something to give back.
 
-use latlab_model::plan::{NodePlace, NodePlan, Plan, Share};
+use latlab_model::plan::{NodePlace, NodePlan, Plan};
 use latlab_model::profile::Profile;
-use latlab_model::units::CpuList;
 
-use super::{Error, Lab};
+use super::deployed::Lab;
+use super::error::Error;
+use super::limits::{in_partition, quiet};
 use crate::dirs::Dirs;
 use crate::facts;
 use crate::tuning::{self, Root};
@@ -52,7 +53,7 @@ pub(super) fn apply(dirs: &Dirs, plan: &Plan) -> Result<(), Error> {
     }
 }
 
-/// Nodes that share several processors want the scheduler to spread them: an `isolated` partition leaves
+/// Nodes that share several CPUs want the scheduler to spread them: an `isolated` partition leaves
 /// every thread where it was born, `root` balances within.
 fn balance_pool(profile: &mut Profile, plan: &Plan) {
     let shared = plan
@@ -66,20 +67,9 @@ fn balance_pool(profile: &mut Profile, plan: &Plan) {
     }
 }
 
-/// Gives back what a lab turned.
-pub(super) fn revert(dirs: &Dirs, owner: &str) -> Result<(), String> {
-    let result = tuning::revert(owner, dirs, &Root::default(), &mut |_, _, _| {});
-    let reverted = result.map_err(|e| e.to_string())?;
-    // What somebody else changed meanwhile is theirs now, and no reason to keep the lab.
-    match reverted.failed.first() {
-        None => Ok(()),
-        Some(problem) => Err(format!("{}: {}", problem.item, problem.reason)),
-    }
-}
-
 impl Lab {
-    /// So many of the knobs' items that the lab's tuning turned, on the host and inside its guests, are
-    /// not in force any more; `None` for a lab without tuning.
+    /// The number of items of the lab's tuning, on the host and inside its guests, that are not in force
+    /// any more; `None` for a lab without tuning.
     ///
     /// # Errors
     /// When the journal of tuning cannot be read.
@@ -101,29 +91,17 @@ impl Lab {
     }
 }
 
-/// Whether a node's control group belongs into the partition that the lab's tuning makes.
-pub(super) fn in_partition(plan: &Plan, node: &NodePlan) -> bool {
-    let partition = plan.tuning.as_ref().is_some_and(|t| t.partition);
-    let place = plan.blueprint.node(&node.name);
-    partition && place.is_some_and(|p| matches!(p.share, Share::Own | Share::Pool))
-}
-
-/// Those of these processors that belong to the lab alone.
-pub(super) fn quiet(plan: &Plan, set: &CpuList) -> CpuList {
-    let given = plan.blueprint.given();
-    CpuList::new(set.iter().filter(|cpu| given.contains(*cpu)).collect())
-}
-
 /// Where a node's threads run. A guest's other threads cannot leave the partition, whatever the
-/// blueprint says: a process is in one control group.
+/// blueprint says: a process is in one cgroup.
 pub(super) fn place(plan: &Plan, node: &NodePlan) -> Option<NodePlace> {
     let mut place = plan.blueprint.node(&node.name)?.clone();
     if in_partition(plan, node) {
         if let Some(emulator) = &mut place.emulator {
             let within = quiet(plan, &emulator.cpus);
-            emulator.cpus = match within.is_empty() {
-                true => place.cores.cpus.clone(),
-                false => within,
+            emulator.cpus = if within.is_empty() {
+                place.cores.cpus.clone()
+            } else {
+                within
             };
         }
     }

@@ -2,23 +2,26 @@
 //! all of it can be used.
 //!
 //! One visit to each namespace does everything there in one batch. The visits run on all
-//! processors; their threads end afterwards, so they may stay in the last namespace.
+//! CPUs; their threads end afterwards, so they may stay in the last namespace.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use latlab_model::kinds::NodeKind;
 use latlab_model::overlay::HEADROOM_ALIAS;
 use latlab_model::plan::{InterfacePlan, NodePlan, Plan};
-use latlab_model::spec::NodeKind;
 use latlab_netlink::{Address, Handle, InterfaceAddress, Link, LinkChange, Route};
 
-use super::{Error, Network, impairment, link_namespaces};
-use crate::sys::netns::{self, on_every_processor};
+use super::error::Error;
+use super::impairment;
+use super::namespaces::link_namespaces;
+use super::network::Network;
+use crate::sys::netns::{self, on_every_cpu};
 
 /// How long interfaces may take to pass packets once everything is made.
-const READY_PATIENCE: Duration = Duration::from_secs(10);
+const READY_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often the kernel is asked meanwhile.
 const READY_RETRY: Duration = Duration::from_millis(1);
 
@@ -30,7 +33,7 @@ fn nodes(plan: &Plan) -> Vec<&NodePlan> {
 
 /// Gives every node's interfaces what the plan says and brings them up.
 pub(super) fn configure(network: &Network, plan: &Plan) -> Result<(), Error> {
-    on_every_processor(&nodes(plan), |node| {
+    on_every_cpu(&nodes(plan), |node| {
         let mut handle = enter(network, node)?;
         let indexes = indexes(&mut handle, node)?;
         for (interface, &index) in node.interfaces.iter().zip(&indexes) {
@@ -108,8 +111,8 @@ fn configure_one(
 /// then it drops what it is given to send; after many events at once the queue pauses for a second.
 /// Asking for an interface by name makes current kernels catch up with it.
 pub(super) fn wait_for_nodes(network: &Network, plan: &Plan) -> Result<(), Error> {
-    let deadline = Instant::now() + READY_PATIENCE;
-    on_every_processor(&nodes(plan), |node| {
+    let deadline = Instant::now() + READY_TIMEOUT;
+    on_every_cpu(&nodes(plan), |node| {
         let mut handle = enter(network, node)?;
         let place = || format!("node `{}`", node.name);
         wait(deadline, place, || first_lack(&mut handle, node))
@@ -118,12 +121,12 @@ pub(super) fn wait_for_nodes(network: &Network, plan: &Plan) -> Result<(), Error
 
 /// Switches on the switches of all links and waits until everything inside the links works.
 ///
-/// They were down while the nodes came up: every new IPv6 address announces itself to the segment,
+/// Switches are down while the nodes come up: every new IPv6 address announces itself to the segment,
 /// and a thousand announcements flooded to a thousand ports each would keep the machine busy for a
 /// second and overflow its queues.
 pub(super) fn switch_on(network: &Network, plan: &Plan) -> Result<(), Error> {
-    let deadline = Instant::now() + READY_PATIENCE;
-    on_every_processor(&link_namespaces(plan), |(link, name)| {
+    let deadline = Instant::now() + READY_TIMEOUT;
+    on_every_cpu(&link_namespaces(plan), |(link, name)| {
         netns::enter(network.open(name)?.as_fd())?;
         let refused = |source| Error::Netlink {
             link: link.clone(),
@@ -201,7 +204,7 @@ fn idle(link: Option<&Link>) -> Option<&'static str> {
     }
 }
 
-/// What is still missing in a node: the interface and what it lacks.
+/// The first interface of a node that is not ready, and why.
 fn first_lack(handle: &mut Handle, node: &NodePlan) -> Result<Option<Lack>, Error> {
     for interface in &node.interfaces {
         let link = handle.link(&interface.name).map_err(refused(node))?;

@@ -1,11 +1,11 @@
 //! Rate, delay, jitter and loss: what an end does to the frames it sends.
 //!
-//! They sit on the egress of the end's interface, so each acts in one direction only: a delay of
+//! Disciplines sit on the egress of the end's interface, so each acts in one direction only: a delay of
 //! 1 ms at both ends adds 2 ms to a round trip. `netem` delays and loses; `tbf` limits the rate
 //! *after* the delay, as packets would meet first a long wire and then a slow one.
 //!
 //! **Virtual machines.** What a guest sends enters the host at its tap, and arriving frames cannot
-//! be queued. The guest could do it, but then the impairment would cost the guest's processor and
+//! be queued. The guest could do it, but then the impairment would cost the guest's CPU and
 //! depend on its kernel. So a shaper is put behind the tap: a switch with two ports, the tap and a
 //! veth interface, on whose egress the disciplines sit. It is there only when asked for.
 //!
@@ -22,13 +22,14 @@
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use latlab_model::spec::Impairment;
+use latlab_model::kinds::Impairment;
 use latlab_netlink::{
     Handle, Interface, LinkChange, LinkKind, Netem, NewLink, Parent, Qdisc, Request, Tbf,
 };
 
-use super::attach::{self, Site};
-use super::{End, Error, Wiring};
+use super::builder::{End, LinkBuilder};
+use super::error::Error;
+use super::netns_handle::{NetnsHandle, make_tap, port_change};
 
 /// Ethernet header, and a VLAN tag that may be there.
 const FRAME_OVERHEAD_BYTES: u64 = 18;
@@ -87,7 +88,7 @@ fn netem(impairment: &Impairment) -> Netem {
 
 /// Impairs the egress of the interface with this index as the end asks.
 pub(super) fn apply(
-    link: &Wiring<'_>,
+    link: &LinkBuilder<'_>,
     handle: &mut Handle,
     index: u32,
     end: &End<'_>,
@@ -112,34 +113,31 @@ pub(super) fn refused(link: &str, impairment: &Impairment, source: latlab_netlin
     Error::Netlink { link, source }
 }
 
-/// Makes the shaper of a virtual machine in the site's namespace, and `far` as what it leads to.
+/// Makes the shaper of a virtual machine in the link's namespace, and `far` as what it leads to.
 /// Returns the tap.
 pub(super) fn shaper(
-    link: &Wiring<'_>,
-    site: &mut Site,
+    link: &LinkBuilder<'_>,
+    at: &mut NetnsHandle,
     end: &End<'_>,
     far: Interface<'_>,
 ) -> Result<OwnedFd, Error> {
     let name = |what: &str| format!("{what}{}", end.number);
     let (switch, tap, shaper) = (name("s"), name("t"), name("q"));
-    let index = site.make_bridge(link, &switch)?;
-    let descriptor = attach::make_tap(link, &site.netns, &tap)?;
+    let index = at.make_bridge(link, &switch)?;
+    let descriptor = make_tap(link, &at.netns, &tap)?;
     let near = Interface::new(&shaper).mtu(Some(link.plan().mtu));
     let alias = LinkChange::of(&shaper).alias(&link.network.alias);
     let requests = [
-        attach::port_change(link, &tap)
-            .master(index)
-            .up(true)
-            .request(),
+        port_change(link, &tap).master(index).up(true).request(),
         NewLink::new(near, LinkKind::Veth(far))
             .master(index)
             .up()
             .request(),
         alias.request(),
     ];
-    site.handle.apply_all(&requests).map_err(link.refused())?;
-    let shaper = site.handle.link_index(&shaper).map_err(link.refused())?;
-    apply(link, &mut site.handle, shaper, end)?;
+    at.handle.apply_all(&requests).map_err(link.refused())?;
+    let shaper = at.handle.link_index(&shaper).map_err(link.refused())?;
+    apply(link, &mut at.handle, shaper, end)?;
     Ok(descriptor)
 }
 

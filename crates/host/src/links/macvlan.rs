@@ -12,8 +12,11 @@ use std::time::{Duration, Instant};
 
 use latlab_netlink::{Handle, Interface, LinkChange, LinkKind, MacAddress, NewLink, Request};
 
-use super::attach::{self, Site};
-use super::{End, Error, Plug, VmEnd, Wiring, impairment};
+use super::builder::{End, LinkBuilder};
+use super::error::Error;
+use super::netns_handle::{NetnsHandle, port};
+use super::vm_end::{NicBackend, VmEnd};
+use super::{attach, impairment};
 use crate::sys::netns::NetNs;
 use crate::sys::tap;
 
@@ -23,11 +26,11 @@ const BEYOND: &str = "beyond";
 
 /// The kernel removes the interfaces of a lab that was just destroyed in the background. Until it
 /// has, their addresses are taken on a parent that stays.
-const REMOVAL_PATIENCE: Duration = Duration::from_secs(10);
+const REMOVAL_TIMEOUT: Duration = Duration::from_secs(10);
 const REMOVAL_RETRY: Duration = Duration::from_millis(5);
 
-pub(super) fn make(link: &Wiring<'_>, parent: Option<&str>) -> Result<Vec<VmEnd>, Error> {
-    let mut site = Site::open(link, link.inside()?)?;
+pub(super) fn make(link: &LinkBuilder<'_>, parent: Option<&str>) -> Result<Vec<VmEnd>, Error> {
+    let mut at = NetnsHandle::open(link, link.inside()?)?;
     // Slices are made from the namespace the parent is in.
     let (mut on_host, parent) = match parent {
         Some(name) => {
@@ -35,11 +38,11 @@ pub(super) fn make(link: &Wiring<'_>, parent: Option<&str>) -> Result<Vec<VmEnd>
             (Some(handle), name)
         }
         None => {
-            make_parent(link, &mut site)?;
+            make_parent(link, &mut at)?;
             (None, PARENT)
         }
     };
-    let maker = on_host.as_mut().unwrap_or(&mut site.handle);
+    let maker = on_host.as_mut().unwrap_or(&mut at.handle);
     let index = maker.link_index(parent).map_err(link.refused())?;
     for end in link
         .ends()
@@ -47,12 +50,13 @@ pub(super) fn make(link: &Wiring<'_>, parent: Option<&str>) -> Result<Vec<VmEnd>
         .filter(|end| !end.is_vm())
     {
         // One for the root namespace is prepared inside, wherever the parent is.
-        let home = match end.is_host() {
-            true => None,
-            false => Some(link.network.open_node(end.node)?),
+        let home = if end.is_host() {
+            None
+        } else {
+            Some(link.network.open_node(end.node)?)
         };
         let interface = attach::node_interface(&end, home.as_ref());
-        let interface = interface.netns(home.as_ref().unwrap_or(&site.netns).as_fd());
+        let interface = interface.netns(home.as_ref().unwrap_or(&at.netns).as_fd());
         slice(
             link,
             maker,
@@ -63,11 +67,11 @@ pub(super) fn make(link: &Wiring<'_>, parent: Option<&str>) -> Result<Vec<VmEnd>
     }
     let mut taps = Vec::new();
     for end in link.ends().map(|end| link.end(end)).filter(End::is_vm) {
-        let name = attach::port(&end);
+        let name = port(&end);
         let interface = Interface::new(&name)
             .mac(Some(MacAddress(end.interface.mac.0)))
             .mtu(Some(link.plan().mtu))
-            .netns(site.netns.as_fd());
+            .netns(at.netns.as_fd());
         slice(
             link,
             maker,
@@ -78,14 +82,14 @@ pub(super) fn make(link: &Wiring<'_>, parent: Option<&str>) -> Result<Vec<VmEnd>
         taps.push((end, name));
     }
     for end in link.ends().map(|end| link.end(end)).filter(End::is_host) {
-        attach::move_to_root(link, &mut site.handle, &end)?;
+        attach::move_to_root(link, &mut at.handle, &end)?;
     }
     taps.iter()
-        .map(|(end, name)| open(link, &mut site, end, name))
+        .map(|(end, name)| open(link, &mut at, end, name))
         .collect()
 }
 
-fn make_parent(link: &Wiring<'_>, site: &mut Site) -> Result<(), Error> {
+fn make_parent(link: &LinkBuilder<'_>, at: &mut NetnsHandle) -> Result<(), Error> {
     let mtu = Some(link.plan().mtu);
     let beyond = LinkKind::Veth(Interface::new(BEYOND).mtu(mtu));
     let alias = &link.network.alias;
@@ -96,12 +100,12 @@ fn make_parent(link: &Wiring<'_>, site: &mut Site) -> Result<(), Error> {
         LinkChange::of(PARENT).alias(alias).request(),
         LinkChange::of(BEYOND).alias(alias).up(true).request(),
     ];
-    site.handle.apply_all(&requests).map_err(link.refused())
+    at.handle.apply_all(&requests).map_err(link.refused())
 }
 
 /// Makes a slice, waiting for a predecessor's removal if its address is still taken.
-fn slice(link: &Wiring<'_>, maker: &mut Handle, request: &Request<'_>) -> Result<(), Error> {
-    let deadline = Instant::now() + REMOVAL_PATIENCE;
+fn slice(link: &LinkBuilder<'_>, maker: &mut Handle, request: &Request<'_>) -> Result<(), Error> {
+    let deadline = Instant::now() + REMOVAL_TIMEOUT;
     loop {
         match maker.apply(request) {
             Err(error) if is_taken(&error) && Instant::now() < deadline => {
@@ -116,12 +120,17 @@ fn is_taken(error: &latlab_netlink::Error) -> bool {
     matches!(error.errno(), Some(libc::EADDRINUSE | libc::EBUSY))
 }
 
-fn open(link: &Wiring<'_>, site: &mut Site, end: &End<'_>, name: &str) -> Result<VmEnd, Error> {
+fn open(
+    link: &LinkBuilder<'_>,
+    at: &mut NetnsHandle,
+    end: &End<'_>,
+    name: &str,
+) -> Result<VmEnd, Error> {
     let alias = LinkChange::of(name).alias(&link.network.alias).request();
-    site.handle.apply(&alias).map_err(link.refused())?;
-    let index = site.handle.link_index(name).map_err(link.refused())?;
-    impairment::apply(link, &mut site.handle, index, end)?;
-    let netns: &NetNs = &site.netns;
+    at.handle.apply(&alias).map_err(link.refused())?;
+    let index = at.handle.link_index(name).map_err(link.refused())?;
+    impairment::apply(link, &mut at.handle, index, end)?;
+    let netns: &NetNs = &at.netns;
     let tap = tap::open_macvtap(netns.as_fd(), name, true).map_err(link.failed())?;
-    Ok(end.vm_end(Plug::Tap(tap)))
+    Ok(end.vm_end(NicBackend::Tap(tap)))
 }

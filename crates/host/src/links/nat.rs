@@ -19,18 +19,20 @@ use ipnet::IpNet;
 use latlab_model::plan::NatPlan;
 use latlab_netlink::{Address, LinkChange, Request};
 
-use super::attach::{self, Site};
-use super::{Error, VmEnd, Wiring};
+use super::attach;
+use super::builder::LinkBuilder;
+use super::error::Error;
+use super::netns_handle::NetnsHandle;
+use super::vm_end::VmEnd;
 use crate::sys::netns;
 use crate::sys::process::Exit;
 use crate::sys::spawn::Spawn;
 
-/// The router's interfaces.
 const OUTSIDE: &str = "outside";
 const INSIDE: &str = "inside";
 
 /// How long `nft` may take.
-const NFT_PATIENCE: Duration = Duration::from_secs(10);
+const NFT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The router's settings. The link's namespace has no IPv6 by default, so that ports of the switch
 /// stay quiet; the two interfaces that route it have it again.
@@ -41,15 +43,15 @@ const ROUTER: &[(&str, &str)] = &[
     ("net/ipv6/conf/inside/disable_ipv6", "0"),
 ];
 
-pub(super) fn make(link: &Wiring<'_>, plan: &NatPlan) -> Result<Vec<VmEnd>, Error> {
-    let mut site = Site::open(link, link.inside()?)?;
-    let switch = site.make_bridge(link, INSIDE)?;
-    fix_address(link, &mut site)?;
+pub(super) fn make(link: &LinkBuilder<'_>, plan: &NatPlan) -> Result<Vec<VmEnd>, Error> {
+    let mut at = NetnsHandle::open(link, link.inside()?)?;
+    let switch = at.make_bridge(link, INSIDE)?;
+    fix_address(link, &mut at)?;
     let mut taps = Vec::new();
-    taps.extend(attach::to_port(link, &mut site, &link.end(0), OUTSIDE)?);
+    taps.extend(attach::to_port(link, &mut at, &link.end(0), OUTSIDE)?);
     taps.extend(attach::to_bridge(
         link,
-        &mut site,
+        &mut at,
         switch,
         link.ends().skip(1),
     )?);
@@ -58,26 +60,26 @@ pub(super) fn make(link: &Wiring<'_>, plan: &NatPlan) -> Result<Vec<VmEnd>, Erro
             .iter()
             .try_for_each(|(key, value)| netns::set_sysctl(key, value))
     };
-    site.netns
+    at.netns
         .run(settings)
         .and_then(|set| set)
         .map_err(link.failed())?;
     // The rules first: from the moment the router forwards, it translates.
-    load_rules(link, plan, &site)?;
-    give_addresses(link, plan, &mut site)?;
+    load_rules(link, plan, &at)?;
+    give_addresses(link, plan, &mut at)?;
     Ok(taps)
 }
 
 /// Keeps the switch's Ethernet address, which the inside nodes resolve, from changing with its
 /// ports: a switch takes the lowest of theirs unless it was given one.
-fn fix_address(link: &Wiring<'_>, site: &mut Site) -> Result<(), Error> {
-    let own = site
+fn fix_address(link: &LinkBuilder<'_>, at: &mut NetnsHandle) -> Result<(), Error> {
+    let own = at
         .handle
         .link(INSIDE)
         .map_err(link.refused())?
         .and_then(|switch| switch.mac);
     match own {
-        Some(mac) => site
+        Some(mac) => at
             .handle
             .apply(&LinkChange::of(INSIDE).mac(mac).request())
             .map_err(link.refused()),
@@ -86,9 +88,13 @@ fn fix_address(link: &Wiring<'_>, site: &mut Site) -> Result<(), Error> {
 }
 
 /// The router's own addresses first: masquerading uses the first of a subnet.
-fn give_addresses(link: &Wiring<'_>, plan: &NatPlan, site: &mut Site) -> Result<(), Error> {
-    let outside = site.handle.link_index(OUTSIDE).map_err(link.refused())?;
-    let inside = site.handle.link_index(INSIDE).map_err(link.refused())?;
+fn give_addresses(
+    link: &LinkBuilder<'_>,
+    plan: &NatPlan,
+    at: &mut NetnsHandle,
+) -> Result<(), Error> {
+    let outside = at.handle.link_index(OUTSIDE).map_err(link.refused())?;
+    let inside = at.handle.link_index(INSIDE).map_err(link.refused())?;
     let published = plan.published.iter().flatten();
     let outer = plan
         .outside
@@ -107,10 +113,10 @@ fn give_addresses(link: &Wiring<'_>, plan: &NatPlan, site: &mut Site) -> Result<
             .add()
         })
         .collect();
-    site.handle.apply_all(&requests).map_err(link.refused())
+    at.handle.apply_all(&requests).map_err(link.refused())
 }
 
-fn load_rules(link: &Wiring<'_>, plan: &NatPlan, site: &Site) -> Result<(), Error> {
+fn load_rules(link: &LinkBuilder<'_>, plan: &NatPlan, at: &NetnsHandle) -> Result<(), Error> {
     let inner: Vec<Vec<IpAddr>> = link
         .ends()
         .skip(1)
@@ -125,8 +131,8 @@ fn load_rules(link: &Wiring<'_>, plan: &NatPlan, site: &Site) -> Result<(), Erro
         .collect();
     let nft = Spawn::new("nft", &link.network.lab_id).args(["-f", "-"]);
     let output = nft
-        .netns(site.netns.as_fd())
-        .run(rules(plan, &inner).as_bytes(), NFT_PATIENCE)
+        .netns(at.netns.as_fd())
+        .run(rules(plan, &inner).as_bytes(), NFT_TIMEOUT)
         .map_err(link.failed())?;
     if output.exit == Exit::Code(0) {
         return Ok(());

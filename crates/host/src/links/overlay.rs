@@ -6,8 +6,8 @@
 //!            └───────── @LINK.0 ────────┘  └───────── @LINK ─────────┘ └───────── @LINK.1 ────────┘
 //! ```
 //!
-//! A virtual machine's port is a socket of the vhost-user protocol, everybody else's a veth or, where the
-//! lab says `cable: netkit`, an end of a netkit pair. What the daemon is told is written beside its control socket, in the lab's volatile directory, below
+//! A virtual machine's port is a socket of the vhost-user protocol, any other node's a veth or, where the
+//! lab says `cable: netkit`, an end of a netkit pair. Its configuration is written beside its control socket, in the lab's volatile directory, below
 //! `overlay/`. It carries the lab's label, so removing the lab's processes ends it, and everything
 //! that it holds in the kernel lives in the link's namespaces.
 //!
@@ -25,17 +25,20 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
-use latlab_model::overlay::language::{UDP_PORT, VXLAN_PORT};
+use latlab_model::kinds::{Cable, Carrier};
 use latlab_model::overlay::{
     Interface, InterfaceKind, Item, Link, LinkKind, Network, Overlay, Refusal, Switches,
 };
+use latlab_model::overlay::{UDP_PORT, VXLAN_PORT};
 use latlab_model::plan::OverlayPlan;
-use latlab_model::spec::{Cable, Carrier};
 
-use super::attach::{self, Site};
+use super::attach;
+use super::builder::{End, LinkBuilder};
+use super::error::Error;
+use super::netns_handle::{NetnsHandle, port};
 use super::underlay::{UNDER, Underlay};
-use super::{End, Error, Plug, VmEnd, Wiring};
-use crate::facts::tools;
+use super::vm_end::{NicBackend, VmEnd};
+use crate::programs;
 use crate::sys::spawn::Spawn;
 
 /// The one network of the link.
@@ -46,44 +49,42 @@ const VNI: u32 = 1;
 const LOG_BYTES: u64 = 1 << 20;
 
 /// How long the daemon may take to answer.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-pub(super) fn make(link: &Wiring<'_>, plan: &OverlayPlan) -> Result<Vec<VmEnd>, Error> {
+pub(super) fn make(link: &LinkBuilder<'_>, plan: &OverlayPlan) -> Result<Vec<VmEnd>, Error> {
     let program = program(link)?;
     if plan.carrier == Carrier::Local {
         let switch = Switch {
             program: &program,
-            site: Site::open(link, link.inside()?)?,
+            at: NetnsHandle::open(link, link.inside()?)?,
             name: link.plan().name.clone(),
             cable: plan.cable,
         };
         return switch.start(link, link.ends(), |_| Ok(()));
     }
     let mut underlay = Underlay::make(link, plan.underlay_mtu)?;
-    let mut plugs = Vec::new();
+    let mut backends = Vec::new();
     for end in link.ends() {
-        let mut site = Site::open(link, link.tunnel(end)?)?;
-        underlay.plug_in(link, end, &plan.underlay, &mut site)?;
+        let mut at = NetnsHandle::open(link, link.tunnel(end)?)?;
+        underlay.plug_in(link, end, &plan.underlay, &mut at)?;
         let switch = Switch {
             program: &program,
-            site,
+            at,
             name: format!("{}.{end}", link.plan().name),
             cable: plan.cable,
         };
         let carry = |overlay: &mut Overlay| carriers(overlay, plan, end);
-        plugs.extend(switch.start(link, end..end + 1, carry)?);
+        backends.extend(switch.start(link, end..end + 1, carry)?);
     }
-    Ok(plugs)
+    Ok(backends)
 }
 
-/// A daemon to be.
 struct Switch<'a> {
     program: &'a Path,
-    /// Where it runs.
-    site: Site,
-    /// What it is called, and its directory.
+    at: NetnsHandle,
+    /// Its name and directory.
     name: String,
-    /// What joins processes and containers to it.
+    /// The kind of pair to processes and containers.
     cable: Cable,
 }
 
@@ -91,7 +92,7 @@ impl Switch<'_> {
     /// Starts it with ports for these ends.
     fn start(
         mut self,
-        link: &Wiring<'_>,
+        link: &LinkBuilder<'_>,
         ends: impl Iterator<Item = usize>,
         carry: impl FnOnce(&mut Overlay) -> Result<(), Refusal>,
     ) -> Result<Vec<VmEnd>, Error> {
@@ -104,17 +105,15 @@ impl Switch<'_> {
         let (vms, others): (Vec<End<'_>>, Vec<End<'_>>) =
             ends.map(|end| link.end(end)).partition(End::is_vm);
         for end in &vms {
-            let own = directory.join(attach::port(end));
+            let own = directory.join(port(end));
             fs::create_dir_all(&own).map_err(failed(&own))?;
         }
-        let ports: Vec<(End<'_>, String)> = others
-            .into_iter()
-            .map(|end| (end, attach::port(&end)))
-            .collect();
-        attach::pairs(link, &mut self.site, &ports, self.cable, None)?;
+        let ports: Vec<(End<'_>, String)> =
+            others.into_iter().map(|end| (end, port(&end))).collect();
+        attach::pairs(link, &mut self.at, &ports, self.cable, None)?;
 
         let mut overlay = Overlay::default();
-        let mut plugs = Vec::new();
+        let mut backends = Vec::new();
         let add = || -> Result<(), Refusal> {
             overlay.add(Item::Network(NETWORK.into(), Network::new(VNI)))?;
             for (end, device) in &ports {
@@ -125,7 +124,7 @@ impl Switch<'_> {
                 overlay.add(Item::Interface(device.clone(), interface(end, kind)))?;
             }
             for end in &vms {
-                let port = attach::port(end);
+                let port = port(end);
                 // A directory of its own, which is all that its QEMU sees of this one.
                 let socket = directory.join(&port).join("socket");
                 let kind = InterfaceKind::VhostUser {
@@ -135,7 +134,7 @@ impl Switch<'_> {
                     switches: Switches::default(),
                 };
                 overlay.add(Item::Interface(port, interface(end, kind)))?;
-                plugs.push(end.vm_end(Plug::VhostUser(socket)));
+                backends.push(end.vm_end(NicBackend::VhostUser(socket)));
             }
             carry(&mut overlay)
         };
@@ -145,8 +144,8 @@ impl Switch<'_> {
         })?;
         let config = directory.join("config");
         fs::write(&config, overlay.to_string()).map_err(failed(&config))?;
-        start(link, self.program, &self.site, &directory)?;
-        Ok(plugs)
+        start(link, self.program, &self.at, &directory)?;
+        Ok(backends)
     }
 }
 
@@ -154,7 +153,7 @@ fn interface(end: &End<'_>, kind: InterfaceKind) -> Interface {
     Interface {
         network: NETWORK.into(),
         kind,
-        // A node's address is known before it speaks, and nobody else may use it.
+        // A node's address is known before it speaks, and is bound to it.
         macs: BTreeSet::from([end.interface.mac]),
         mtu: u16::try_from(end.interface.mtu).unwrap_or(u16::MAX),
         mode: None,
@@ -198,7 +197,7 @@ fn carriers(overlay: &mut Overlay, plan: &OverlayPlan, end: usize) -> Result<(),
 }
 
 /// Where the files of a daemon of this link are.
-fn directory(link: &Wiring<'_>, name: &str) -> PathBuf {
+fn directory(link: &LinkBuilder<'_>, name: &str) -> PathBuf {
     let lab = link.network.directory.parent();
     lab.unwrap_or(&link.network.directory)
         .join("overlay")
@@ -206,19 +205,25 @@ fn directory(link: &Wiring<'_>, name: &str) -> PathBuf {
 }
 
 /// The daemon's binary: beside latlab's own, or where `LATLAB_OVERLAY` says.
-fn program(link: &Wiring<'_>) -> Result<PathBuf, Error> {
-    let path = tools::ours("latlab-overlay", "LATLAB_OVERLAY");
-    match path.is_file() {
-        true => Ok(path),
-        false => Err(Error::NoOverlay {
+fn program(link: &LinkBuilder<'_>) -> Result<PathBuf, Error> {
+    let path = programs::latlab_program("latlab-overlay", "LATLAB_OVERLAY");
+    if path.is_file() {
+        Ok(path)
+    } else {
+        Err(Error::NoOverlay {
             link: link.plan().name.clone(),
             path,
-        }),
+        })
     }
 }
 
 /// Starts the daemon and waits until it answers, which is when its ports are there.
-fn start(link: &Wiring<'_>, program: &Path, site: &Site, directory: &Path) -> Result<(), Error> {
+fn start(
+    link: &LinkBuilder<'_>,
+    program: &Path,
+    at: &NetnsHandle,
+    directory: &Path,
+) -> Result<(), Error> {
     let log_path = directory.join("log");
     let socket = directory.join("control");
     let config = directory.join("config");
@@ -233,7 +238,7 @@ fn start(link: &Wiring<'_>, program: &Path, site: &Site, directory: &Path) -> Re
         "--control".as_ref(),
         socket.as_os_str(),
     ];
-    let agent = tools::ours("latlab-agent", "LATLAB_AGENT");
+    let agent = programs::latlab_program("latlab-agent", "LATLAB_AGENT");
     if !agent.is_file() {
         return Err(Error::NoOverlay {
             link: link.plan().name.clone(),
@@ -242,11 +247,11 @@ fn start(link: &Wiring<'_>, program: &Path, site: &Site, directory: &Path) -> Re
     }
     let daemon = Spawn::new(agent, &link.network.lab_id)
         .args(arguments)
-        .netns(site.netns.as_fd())
+        .netns(at.netns.as_fd())
         .session()
         .start()
         .map_err(link.failed())?;
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while !answers(&socket) {
         let ended = daemon.has_ended().unwrap_or(true);
         if ended || Instant::now() > end {
@@ -260,11 +265,11 @@ fn start(link: &Wiring<'_>, program: &Path, site: &Site, directory: &Path) -> Re
     Ok(())
 }
 
-/// Whether somebody answers at the control socket.
+/// Whether the daemon answers at its control socket.
 fn answers(socket: &Path) -> bool {
     let ask = || -> std::io::Result<bool> {
         let mut stream = UnixStream::connect(socket)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
         stream.write_all(b"list networks\n")?;
         let mut line = String::new();
         let read = BufReader::new(stream).read_line(&mut line)?;
@@ -273,7 +278,7 @@ fn answers(socket: &Path) -> bool {
     ask().unwrap_or(false)
 }
 
-/// What the daemon said: its errors are a line with the reason and one with a hint.
+/// The daemon's log: its errors are a line with the reason and one with a hint.
 fn said(log: &Path) -> Vec<String> {
     let said = fs::read_to_string(log).unwrap_or_default();
     said.lines().take(2).map(str::to_owned).collect()

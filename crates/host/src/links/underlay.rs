@@ -6,8 +6,9 @@ use std::os::fd::AsFd;
 use ipnet::IpNet;
 use latlab_netlink::{Address, Interface, LinkChange, LinkKind, MacAddress, Neighbour, NewLink};
 
-use super::attach::Site;
-use super::{Error, Wiring};
+use super::builder::LinkBuilder;
+use super::error::Error;
+use super::netns_handle::NetnsHandle;
 
 /// The switch, in the link's namespace.
 const UNDERLAY: &str = "underlay";
@@ -17,18 +18,18 @@ pub(super) const UNDER: &str = "under";
 
 /// The switch between the hosts.
 pub(super) struct Underlay {
-    site: Site,
+    at: NetnsHandle,
     switch: u32,
     mtu: u32,
 }
 
 impl Underlay {
-    pub fn make(link: &Wiring<'_>, mtu: u32) -> Result<Self, Error> {
-        let mut site = Site::open(link, link.inside()?)?;
-        let switch = site.make_bridge(link, UNDERLAY)?;
+    pub fn make(link: &LinkBuilder<'_>, mtu: u32) -> Result<Self, Error> {
+        let mut at = NetnsHandle::open(link, link.inside()?)?;
+        let switch = at.make_bridge(link, UNDERLAY)?;
         let change = LinkChange::of(UNDERLAY).mtu(mtu).request();
-        site.handle.apply(&change).map_err(link.refused())?;
-        Ok(Self { site, switch, mtu })
+        at.handle.apply(&change).map_err(link.refused())?;
+        Ok(Self { at, switch, mtu })
     }
 
     /// Gives the host of this end, whose namespace is `host`, an interface with its address of
@@ -36,10 +37,10 @@ impl Underlay {
     /// first questions go unanswered, and the first frames then wait for a second.
     pub fn plug_in(
         &mut self,
-        link: &Wiring<'_>,
+        link: &LinkBuilder<'_>,
         end: usize,
         hosts: &[IpNet],
-        host: &mut Site,
+        host: &mut NetnsHandle,
     ) -> Result<(), Error> {
         let refused = link.refused();
         let mtu = Some(self.mtu);
@@ -51,7 +52,7 @@ impl Underlay {
         let pair = NewLink::new(Interface::new(&port).mtu(mtu), LinkKind::Veth(under));
         let alias = &link.network.alias;
         let label = LinkChange::of(&port).alias(alias).request();
-        self.site
+        self.at
             .handle
             .apply_all(&[pair.master(self.switch).up().request(), label])
             .map_err(&refused)?;
@@ -75,7 +76,7 @@ impl Underlay {
     }
 }
 
-/// The hardware address of a host on the wire, of those that nobody else assigns.
+/// The hardware address of a host on the wire, from the locally administered ones.
 fn hardware_address(end: usize) -> MacAddress {
     let number = u32::try_from(end).unwrap_or(u32::MAX).to_be_bytes();
     MacAddress([0x02, 0x75, number[0], number[1], number[2], number[3]])

@@ -8,10 +8,13 @@ use std::os::fd::AsFd;
 
 use latlab_netlink::{Handle, LinkKind, MacAddress, NewLink};
 
-use super::attach::{self, Site};
-use super::{End, Error, Plug, VmEnd, Wiring, bridge, impairment};
+use super::builder::{End, LinkBuilder};
+use super::error::Error;
+use super::netns_handle::{NetnsHandle, apply_in, make_tap, port_change};
+use super::vm_end::{NicBackend, VmEnd};
+use super::{attach, bridge, impairment};
 
-pub(super) fn make(link: &Wiring<'_>) -> Result<Vec<VmEnd>, Error> {
+pub(super) fn make(link: &LinkBuilder<'_>) -> Result<Vec<VmEnd>, Error> {
     let (a, b) = (link.end(0), link.end(1));
     match (a.is_vm(), b.is_vm()) {
         (false, false) => pair(link, &a, &b).map(|()| Vec::new()),
@@ -21,21 +24,24 @@ pub(super) fn make(link: &Wiring<'_>) -> Result<Vec<VmEnd>, Error> {
     }
 }
 
-fn pair(link: &Wiring<'_>, a: &End<'_>, b: &End<'_>) -> Result<(), Error> {
-    let home = |end: &End<'_>| match end.is_host() {
-        true => Ok(None),
-        false => link.network.open_node(end.node).map(Some),
+fn pair(link: &LinkBuilder<'_>, a: &End<'_>, b: &End<'_>) -> Result<(), Error> {
+    let home = |end: &End<'_>| {
+        if end.is_host() {
+            Ok(None)
+        } else {
+            link.network.open_node(end.node).map(Some)
+        }
     };
     let (home_a, home_b) = (home(a)?, home(b)?);
     let near = attach::node_interface(a, home_a.as_ref());
     let far = attach::node_interface(b, home_b.as_ref());
     // The request is made in a namespace of the lab, because what is prepared for the root
     // namespace appears in the one it is made from.
-    let site = match home_a.as_ref().filter(|_| home_b.is_some()) {
+    let at = match home_a.as_ref().filter(|_| home_b.is_some()) {
         Some(netns) => Handle::open_in(netns.as_fd()),
         None => Handle::open_in(link.inside()?.as_fd()),
     };
-    let mut handle = site.map_err(link.refused())?;
+    let mut handle = at.map_err(link.refused())?;
     handle
         .apply(&NewLink::new(near, LinkKind::Veth(far)).request())
         .map_err(link.refused())?;
@@ -46,26 +52,27 @@ fn pair(link: &Wiring<'_>, a: &End<'_>, b: &End<'_>) -> Result<(), Error> {
 }
 
 /// Joins a virtual machine to another node.
-fn vm(link: &Wiring<'_>, vm: &End<'_>, other: &End<'_>) -> Result<VmEnd, Error> {
+fn vm(link: &LinkBuilder<'_>, vm: &End<'_>, other: &End<'_>) -> Result<VmEnd, Error> {
     if !vm.plan.impairment.is_none() {
-        let mut site = Site::open(link, link.inside()?)?;
-        let home = match other.is_host() {
-            true => None,
-            false => Some(link.network.open_node(other.node)?),
+        let mut at = NetnsHandle::open(link, link.inside()?)?;
+        let home = if other.is_host() {
+            None
+        } else {
+            Some(link.network.open_node(other.node)?)
         };
         let far = attach::node_interface(other, home.as_ref());
-        let tap = impairment::shaper(link, &mut site, vm, far)?;
+        let tap = impairment::shaper(link, &mut at, vm, far)?;
         if other.is_host() {
-            attach::move_to_root(link, &mut site.handle, other)?;
+            attach::move_to_root(link, &mut at.handle, other)?;
         }
-        return Ok(vm.vm_end(Plug::Tap(tap)));
+        return Ok(vm.vm_end(NicBackend::Tap(tap)));
     }
     // Straight into the root namespace too: a tap without a label vanishes with latlab, and it has
     // its label before QEMU has its descriptor.
     let home = link.network.open_node(other.node)?;
     let name = &other.interface.name;
-    let tap = attach::make_tap(link, &home, name)?;
-    let change = attach::port_change(link, name).mac(MacAddress(other.interface.mac.0));
-    attach::apply_in(link, &home, &[change.request()])?;
-    Ok(vm.vm_end(Plug::Tap(tap)))
+    let tap = make_tap(link, &home, name)?;
+    let change = port_change(link, name).mac(MacAddress(other.interface.mac.0));
+    apply_in(link, &home, &[change.request()])?;
+    Ok(vm.vm_end(NicBackend::Tap(tap)))
 }

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! That is the path of a packet between two flannel pods on two machines, with a switch for the
-//! wire. Frames for everybody are copied to each other tunnel end by static entries: no multicast
+//! wire. Broadcast frames are copied to each other tunnel end by static entries: no multicast
 //! group is needed, as in a cluster. Tunnel ends learn from what they receive. The outer UDP
 //! checksum is on, as the standard allows and receivers with checksum offload prefer.
 
@@ -14,32 +14,35 @@ use ipnet::IpNet;
 use latlab_model::plan::VxlanPlan;
 use latlab_netlink::{Interface, LinkChange, LinkKind, Neighbour, NewLink, Request, Vxlan};
 
-use super::attach::{self, Site};
+use super::attach;
+use super::builder::LinkBuilder;
+use super::error::Error;
+use super::netns_handle::NetnsHandle;
 use super::underlay::Underlay;
-use super::{Error, VmEnd, Wiring};
+use super::vm_end::VmEnd;
 
 /// In each tunnel end's namespace: the switch, and the tunnel.
 const SWITCH: &str = "switch";
 const TUNNEL: &str = "tunnel";
 
-pub(super) fn make(link: &Wiring<'_>, plan: &VxlanPlan) -> Result<Vec<VmEnd>, Error> {
+pub(super) fn make(link: &LinkBuilder<'_>, plan: &VxlanPlan) -> Result<Vec<VmEnd>, Error> {
     let mut underlay = Underlay::make(link, plan.underlay_mtu)?;
     let mut taps = Vec::new();
     for end in link.ends() {
-        let mut site = Site::open(link, link.tunnel(end)?)?;
-        underlay.plug_in(link, end, &plan.underlay, &mut site)?;
-        let switch = site.make_bridge(link, SWITCH)?;
-        make_tunnel(link, plan, end, &mut site, switch)?;
-        taps.extend(attach::to_bridge(link, &mut site, switch, end..end + 1)?);
+        let mut at = NetnsHandle::open(link, link.tunnel(end)?)?;
+        underlay.plug_in(link, end, &plan.underlay, &mut at)?;
+        let switch = at.make_bridge(link, SWITCH)?;
+        make_tunnel(link, plan, end, &mut at, switch)?;
+        taps.extend(attach::to_bridge(link, &mut at, switch, end..end + 1)?);
     }
     Ok(taps)
 }
 
 fn make_tunnel(
-    link: &Wiring<'_>,
+    link: &LinkBuilder<'_>,
     plan: &VxlanPlan,
     end: usize,
-    site: &mut Site,
+    at: &mut NetnsHandle,
     switch: u32,
 ) -> Result<(), Error> {
     let refused = link.refused();
@@ -57,14 +60,14 @@ fn make_tunnel(
         .master(switch)
         .up();
     let label = LinkChange::of(TUNNEL).alias(&link.network.alias).request();
-    site.handle
+    at.handle
         .apply_all(&[tunnel.request(), label])
         .map_err(&refused)?;
-    let index = site.handle.link_index(TUNNEL).map_err(&refused)?;
+    let index = at.handle.link_index(TUNNEL).map_err(&refused)?;
     let floods: Vec<Request<'_>> = others(&plan.underlay, end)
         .map(|peer| Neighbour::flood_to(index, peer.addr()))
         .collect();
-    site.handle.apply_all(&floods).map_err(&refused)
+    at.handle.apply_all(&floods).map_err(&refused)
 }
 
 /// The underlay addresses of all tunnel ends but one.

@@ -2,7 +2,7 @@
 //! over it is the error of whatever times.
 //!
 //! Nothing pins the two, so that they vanish with the value, however its process ends. Hence there is
-//! no journal: nothing can be left that somebody would have to take away.
+//! no journal: no object of it can be left.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd;
@@ -14,11 +14,8 @@ use crate::sys::{Error, netns, netns::NetNs};
 /// Addresses for documentation (RFC 5737): they exist in these two namespaces only.
 const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 2)];
 
-/// The wire.
 pub struct Wire {
-    /// Where to send from.
     pub near: NetNs,
-    /// Where to send to.
     pub far: NetNs,
 }
 

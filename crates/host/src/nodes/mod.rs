@@ -3,6 +3,7 @@
 //! [`crate::lab`].
 
 pub mod container;
+mod error;
 pub mod native;
 pub mod piped;
 pub mod session;

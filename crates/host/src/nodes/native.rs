@@ -18,7 +18,7 @@ pub struct Native {
     pub lab_id: String,
     /// Its pinned network namespace; the host's own when absent (a node of kind `host`).
     pub netns: Option<PathBuf>,
-    /// Its control group, where there is one.
+    /// Its cgroup, where there is one.
     pub cgroup: Option<NodeCgroup>,
 }
 
@@ -33,7 +33,7 @@ impl Native {
 
     fn spawn(&self, command: &Command, streams: Streams<'_>) -> Result<Process, Error> {
         let Some((program, arguments)) = command.argv.split_first() else {
-            return Err("no command was given".into());
+            return Err(Error::Other("no command was given".into()));
         };
         let netns = self.netns.as_deref().map(NetNs::open).transpose()?;
         let entry = self.cgroup.as_ref().map(NodeCgroup::entry).transpose()?;

@@ -20,11 +20,8 @@ const LONG: Duration = Duration::from_secs(3600);
 /// The three descriptors that a command gets.
 #[derive(Debug, Clone, Copy)]
 pub struct Streams<'a> {
-    /// Its standard input.
     pub stdin: BorrowedFd<'a>,
-    /// Its standard output.
     pub stdout: BorrowedFd<'a>,
-    /// Its standard error.
     pub stderr: BorrowedFd<'a>,
 }
 
@@ -79,7 +76,8 @@ impl Session for PipedSession {
     fn signaller(&self) -> Signaller {
         let process = Arc::clone(&self.process);
         Box::new(move |signal| {
-            let signal = Signal::from_named_raw(signal).ok_or("not a signal of this system")?;
+            let unknown = || Error::Other("not a signal of this system".into());
+            let signal = Signal::from_named_raw(signal).ok_or_else(unknown)?;
             process.signal(signal)?;
             Ok(())
         })
@@ -93,14 +91,16 @@ impl Session for PipedSession {
         }
     }
 
-    fn wait_for(&mut self, patience: Duration) -> Result<Option<Exit>, Error> {
-        if !self.process.wait(patience)? {
+    fn wait_for(&mut self, timeout: Duration) -> Result<Option<Exit>, Error> {
+        if !self.process.wait(timeout)? {
             return Ok(None);
         }
         match self.process.collect()? {
             Some(process::Exit::Code(code)) => Ok(Some(Exit::Code(code))),
             Some(process::Exit::Signal(signal)) => Ok(Some(Exit::Signal(signal))),
-            None => Err("the command's status was collected by somebody else".into()),
+            None => Err(Error::Other(
+                "another process collected the command's status".into(),
+            )),
         }
     }
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::time::Duration;
 
-/// What to run.
+pub use super::error::{Error, NotStarted};
+
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Command {
     /// Program and arguments; never empty.
@@ -30,12 +31,10 @@ impl Command {
     }
 }
 
-/// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     /// By itself, with this status.
     Code(i32),
-    /// By this signal.
     Signal(i32),
 }
 
@@ -63,76 +62,6 @@ impl std::fmt::Display for Exit {
     }
 }
 
-/// A failure of the way into the node, as opposed to a failure of the command.
-pub type Error = Box<dyn std::error::Error + Send + Sync>;
-
-/// Why a command never ran, although the node is well.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NotStarted {
-    /// The node has no such program.
-    Missing,
-    /// It has, but it cannot be executed.
-    Forbidden,
-    /// The directory to start it in is not there.
-    NoDirectory,
-}
-
-impl NotStarted {
-    /// What a shell returns for it.
-    pub fn shell_code(self) -> u8 {
-        match self {
-            NotStarted::Missing => 127,
-            NotStarted::Forbidden | NotStarted::NoDirectory => 126,
-        }
-    }
-}
-
-/// Whether an error of [`crate::lab::Lab::start`], or of a session's [`Session::wait`], says that the
-/// command itself could not be run. Each kind of node finds that out in its own way.
-pub fn not_started(error: &(dyn std::error::Error + 'static)) -> Option<NotStarted> {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if let Some(reason) = of_one(error) {
-            return Some(reason);
-        }
-        next = error.source();
-    }
-    None
-}
-
-fn of_one(error: &(dyn std::error::Error + 'static)) -> Option<NotStarted> {
-    use super::{container, vm};
-    let of_errno = |errno| match errno {
-        libc::ENOENT => Some(NotStarted::Missing),
-        libc::EACCES | libc::ENOEXEC | libc::EISDIR => Some(NotStarted::Forbidden),
-        _ => None,
-    };
-    if let Some(error) = error.downcast_ref::<crate::sys::Error>() {
-        let errno = error.source.raw_os_error();
-        return match error.action {
-            // Searching `PATH` gives no number of the kernel's.
-            "execute" if error.is_not_found() => Some(NotStarted::Missing),
-            "execute" => errno.and_then(of_errno),
-            "enter directory" => Some(NotStarted::NoDirectory),
-            _ => None,
-        };
-    }
-    match error.downcast_ref() {
-        Some(container::Error::Command { .. }) => return Some(NotStarted::Missing),
-        // Transparent, so the chain of causes leaves it out.
-        Some(container::Error::Sys(error)) => return of_one(error),
-        _ => {}
-    }
-    match error.downcast_ref()? {
-        // The agent's words, because an error number does not tell what was not found.
-        vm::channel::Error::Refused { message, .. } if message.starts_with("enter directory ") => {
-            Some(NotStarted::NoDirectory)
-        }
-        vm::channel::Error::Refused { errno, .. } => of_errno(i32::try_from(*errno).ok()?),
-        _ => None,
-    }
-}
-
 /// Sends signals to a running command; usable from another thread than the one that waits.
 pub type Signaller = Box<dyn Fn(i32) -> Result<(), Error> + Send + Sync>;
 
@@ -155,5 +84,5 @@ pub trait Session: Send {
     ///
     /// # Errors
     /// As [`Session::wait`].
-    fn wait_for(&mut self, patience: Duration) -> Result<Option<Exit>, Error>;
+    fn wait_for(&mut self, timeout: Duration) -> Result<Option<Exit>, Error>;
 }

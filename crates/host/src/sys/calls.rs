@@ -16,7 +16,7 @@ const SYS_IO_PGETEVENTS: i64 = 333;
 #[cfg(target_arch = "aarch64")]
 const SYS_IO_PGETEVENTS: i64 = 292;
 
-/// What every program may do.
+/// Calls that every program may make.
 pub(super) static ALLOWED: &[i64] = &[
     UNNAMED[0],
     UNNAMED[1],
@@ -359,7 +359,7 @@ pub(super) static ALLOWED: &[i64] = &[
     SYS_vfork,
 ];
 
-/// What a program may do that has the capability of this number.
+/// Calls for programs with the capability of this number.
 pub(super) static GRANTED: &[(u32, &[i64])] = &[
     // CAP_DAC_READ_SEARCH
     (2, &[SYS_open_by_handle_at]),

@@ -1,33 +1,31 @@
-//! Which devices the processes of a control group may open or make.
+//! Which devices the processes of a cgroup may open or make.
 //!
 //! On the unified tree that is a BPF program attached to the group (kernel: bpf/prog_cgroup_device),
 //! which goes away with the group; on version 1 the `devices` controller (cgroup-v1/devices). Both
 //! are given the same list here.
 
 use std::fs::File;
-use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use super::Error;
-use super::feature::{bpf, bpf_call};
+use super::bpf::{self, instruction};
 
 /// A device, or all with one major number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
     /// A block device, else a character device.
     pub block: bool,
-    /// Its major number.
     pub major: u32,
     /// Its minor number; any, if none is given.
     pub minor: Option<u32>,
 }
 
-/// What every program expects in `/dev`: null, zero, full, random, urandom, tty, ptmx, terminals
-/// of its own, and the clone device of tun and tap interfaces (kernel: admin-guide/devices).
+/// Devices that every program expects: null, zero, full, random, urandom, tty, ptmx, its own
+/// terminals, and the clone device of tun and tap interfaces (kernel: admin-guide/devices).
 pub const COMMON: [Device; 9] = [
     character(1, Some(3)),
     character(1, Some(5)),
@@ -69,63 +67,12 @@ impl Device {
     }
 }
 
-const BPF_PROG_LOAD: i32 = 5;
-const BPF_PROG_ATTACH: i32 = 8;
-const BPF_PROG_TYPE_CGROUP_DEVICE: u32 = 15;
-const BPF_CGROUP_DEVICE: u32 = 6;
-/// Programs of groups above are asked too, and groups below may have their own.
-const BPF_F_ALLOW_MULTI: u32 = 2;
-
-/// `union bpf_attr` for BPF_PROG_LOAD, up to what is not zero.
-#[repr(C)]
-struct Load {
-    kind: u32,
-    instructions: u32,
-    address: u64,
-    license: u64,
-}
-
-/// The same for BPF_PROG_ATTACH.
-#[repr(C)]
-struct Attach {
-    target: u32,
-    program: u32,
-    kind: u32,
-    flags: u32,
-}
-
 /// Restricts the group at `dir`, on the unified tree, to the devices of `allowed`.
 pub fn restrict(dir: &Path, allowed: &[Device]) -> Result<(), Error> {
     let failed = |source| Error::of("restrict the devices of", dir.display())(source);
     let group = File::open(dir).map_err(failed)?;
-    let program = load(allowed).map_err(failed)?;
-    let attach = Attach {
-        target: group.as_raw_fd() as u32,
-        program: program.as_raw_fd() as u32,
-        kind: BPF_CGROUP_DEVICE,
-        flags: BPF_F_ALLOW_MULTI,
-    };
-    bpf_call(BPF_PROG_ATTACH, &attach).map_err(failed)
-}
-
-fn load(allowed: &[Device]) -> io::Result<OwnedFd> {
-    let program = program(allowed);
-    let load = Load {
-        kind: BPF_PROG_TYPE_CGROUP_DEVICE,
-        instructions: program.len() as u32,
-        address: program.as_ptr() as u64,
-        license: c"GPL".as_ptr() as u64,
-    };
-    bpf(BPF_PROG_LOAD, &load)
-}
-
-/// One eBPF instruction: opcode, registers (destination in the lower half), offset, immediate
-/// (RFC 9669).
-fn instruction(code: u8, registers: u8, offset: i16, immediate: i32) -> [u8; 8] {
-    let mut bytes = [code, registers, 0, 0, 0, 0, 0, 0];
-    bytes[2..4].copy_from_slice(&offset.to_ne_bytes());
-    bytes[4..].copy_from_slice(&immediate.to_ne_bytes());
-    bytes
+    let program = bpf::load(bpf::CGROUP_DEVICE, &program(allowed)).map_err(failed)?;
+    bpf::attach_to_cgroup(group.as_fd(), program.as_fd()).map_err(failed)
 }
 
 /// Returns 1 for the devices of the list and 0 for all others. The context holds three words: in
@@ -148,7 +95,7 @@ fn program(allowed: &[Device]) -> Vec<[u8; 8]> {
         let kind = if device.block { BLOCK } else { CHARACTER };
         let mut tests = vec![(2, kind), (3, device.major as i32)];
         tests.extend(device.minor.map(|minor| (4, minor as i32)));
-        // What is left of this device's tests, and the two instructions of its answer.
+        // The rest of this device's tests, and the two instructions of its answer.
         for (at, (register, value)) in tests.iter().enumerate() {
             let skip = (tests.len() - at - 1 + 2) as i16;
             program.push(instruction(JUMP_UNLESS_EQUAL, *register, skip, *value));

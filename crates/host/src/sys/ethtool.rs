@@ -1,5 +1,5 @@
 //! The settings of a network card that only `ethtool`'s ioctl knows (include/uapi/linux/ethtool.h):
-//! its queues, how it gathers interrupts, and the work that it takes over from the processor.
+//! its queues, how it gathers interrupts, and the work that it takes over from the CPU.
 
 use std::ffi::{c_char, c_ulong, c_void};
 use std::io;
@@ -54,7 +54,7 @@ const CHANNELS: usize = 9;
 const GET_CHANNELS: u32 = 0x3c;
 const SET_CHANNELS: u32 = 0x3d;
 const COMBINED: usize = 8;
-const MOST_COMBINED: usize = 4;
+const MAX_COMBINED: usize = 4;
 
 /// Queues that both receive and send, and the most there can be.
 ///
@@ -64,7 +64,7 @@ pub fn queues(interface: &str) -> io::Result<(u32, u32)> {
     let mut words = [0; CHANNELS];
     words[0] = GET_CHANNELS;
     ask(interface, &mut words)?;
-    Ok((words[COMBINED], words[MOST_COMBINED]))
+    Ok((words[COMBINED], words[MAX_COMBINED]))
 }
 
 /// Sets the number of queues.

@@ -4,193 +4,18 @@
 //! returned is closed by its owner, and nothing else remains. The layouts are the kernel's, written
 //! down here because `libc` has none of them.
 
-use std::ffi::{CString, c_int, c_long, c_ulong, c_void};
+use std::ffi::{c_int, c_long, c_ulong, c_void};
 use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
-/// Kinds of BPF programs (`enum bpf_prog_type`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u32)]
-pub enum BpfProgram {
-    /// A classifier of traffic control.
-    SchedClassifier = 3,
-    /// At a trace point of the kernel, with its arguments as they are.
-    RawTracepoint = 17,
-}
-
-const BPF_MAP_CREATE: c_int = 0;
-const BPF_PROG_LOAD: c_int = 5;
-const BPF_RAW_TRACEPOINT_OPEN: c_int = 17;
-const BPF_MAP_TYPE_RINGBUF: u32 = 27;
-
-/// The beginning of `union bpf_attr` for BPF_PROG_LOAD. The kernel takes the rest as zero.
-#[repr(C)]
-struct BpfProgLoad {
-    prog_type: u32,
-    insn_cnt: u32,
-    insns: u64,
-    license: u64,
-    log_level: u32,
-    log_size: u32,
-    log_buf: u64,
-}
-
-/// The same for BPF_MAP_CREATE.
-#[repr(C)]
-struct BpfMapCreate {
-    map_type: u32,
-    key_size: u32,
-    value_size: u32,
-    max_entries: u32,
-    map_flags: u32,
-}
-
-/// The same for BPF_RAW_TRACEPOINT_OPEN.
-#[repr(C)]
-struct BpfRawTracepointOpen {
-    name: u64,
-    prog_fd: u32,
-    padding: u32,
-}
-
-/// Calls `bpf(2)` with an attribute whose addresses are valid; the result is a descriptor.
-pub(super) fn bpf<T>(command: c_int, attribute: &T) -> io::Result<OwnedFd> {
-    descriptor(call_bpf(command, attribute))
-}
-
-/// The same for a command that only succeeds or fails.
-pub(super) fn bpf_call<T>(command: c_int, attribute: &T) -> io::Result<()> {
-    match call_bpf(command, attribute) {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
-fn call_bpf<T>(command: c_int, attribute: &T) -> c_long {
-    let pointer: *const T = attribute;
-    // SAFETY: the kernel reads `size_of::<T>()` bytes at `pointer`, which is a live reference, and
-    // what the addresses in it point to, which the callers keep alive over the call. It writes
-    // nothing: no log was asked for.
-    unsafe { libc::syscall(libc::SYS_bpf, command, pointer, size_of::<T>()) }
-}
-
 /// Takes the result of a system call that makes a descriptor.
-fn descriptor(result: c_long) -> io::Result<OwnedFd> {
+pub(super) fn descriptor(result: c_long) -> io::Result<OwnedFd> {
     match c_int::try_from(result) {
-        // SAFETY: the kernel just made this descriptor for us, so nobody else owns it.
+        // SAFETY: the kernel just made this descriptor for us, so it has no other owner.
         Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
         _ => Err(io::Error::last_os_error()),
     }
-}
-
-/// Loads a program that does nothing but return 0.
-pub fn load_bpf(kind: BpfProgram) -> io::Result<OwnedFd> {
-    // `r0 = 0; exit`, eight bytes each: opcode, registers, offset, immediate.
-    let program: [[u8; 8]; 2] = [[0xb7, 0, 0, 0, 0, 0, 0, 0], [0x95, 0, 0, 0, 0, 0, 0, 0]];
-    let attribute = BpfProgLoad {
-        prog_type: kind as u32,
-        insn_cnt: program.len() as u32,
-        insns: program.as_ptr() as u64,
-        license: c"GPL".as_ptr() as u64,
-        log_level: 0,
-        log_size: 0,
-        log_buf: 0,
-    };
-    bpf(BPF_PROG_LOAD, &attribute)
-}
-
-/// Bytes of the ring buffer: a power of two and a multiple of every page size.
-const RINGBUF_BYTES: u32 = 64 << 10;
-
-/// Makes a ring buffer.
-pub fn make_bpf_ringbuf() -> io::Result<OwnedFd> {
-    let attribute = BpfMapCreate {
-        map_type: BPF_MAP_TYPE_RINGBUF,
-        key_size: 0,
-        value_size: 0,
-        max_entries: RINGBUF_BYTES,
-        map_flags: 0,
-    };
-    bpf(BPF_MAP_CREATE, &attribute)
-}
-
-/// Attaches a loaded program to the trace point `name` until the result is dropped.
-pub fn attach_raw_tracepoint(name: &str, program: &OwnedFd) -> io::Result<OwnedFd> {
-    let name = CString::new(name)?;
-    let attribute = BpfRawTracepointOpen {
-        name: name.as_ptr() as u64,
-        prog_fd: program.as_raw_fd() as u32,
-        padding: 0,
-    };
-    bpf(BPF_RAW_TRACEPOINT_OPEN, &attribute)
-}
-
-/// `struct perf_event_attr` as of its first version, which every kernel takes.
-#[repr(C)]
-struct PerfEventAttr {
-    kind: u32,
-    size: u32,
-    config: u64,
-    sample_period: u64,
-    sample_type: u64,
-    read_format: u64,
-    flags: u64,
-    wakeup_events: u32,
-    bp_type: u32,
-    config1: u64,
-}
-
-const _: () = assert!(size_of::<PerfEventAttr>() == 64);
-
-const PERF_TYPE_HARDWARE: u32 = 0;
-const PERF_COUNT_HW_CPU_CYCLES: u64 = 0;
-/// `exclude_kernel` and `exclude_hv`: what an ordinary user may count too.
-const PERF_USER_ONLY: u64 = (1 << 5) | (1 << 6);
-
-/// Opens a counter of the calling thread's own processor cycles in user space. It counts at once;
-/// eight bytes read from it are the count.
-pub fn open_cycle_counter() -> io::Result<OwnedFd> {
-    let attribute = PerfEventAttr {
-        kind: PERF_TYPE_HARDWARE,
-        size: size_of::<PerfEventAttr>() as u32,
-        config: PERF_COUNT_HW_CPU_CYCLES,
-        sample_period: 0,
-        sample_type: 0,
-        read_format: 0,
-        flags: PERF_USER_ONLY,
-        wakeup_events: 0,
-        bp_type: 0,
-        config1: 0,
-    };
-    let pointer: *const PerfEventAttr = &attribute;
-    let (this_thread, any_cpu, no_group) = (0, -1, -1);
-    let close_on_exec: c_ulong = 1 << 3;
-    // SAFETY: the kernel reads as many bytes at `pointer` as the `size` field says, which is the
-    // size of the live attribute, and keeps no address.
-    let fd = unsafe {
-        libc::syscall(
-            libc::SYS_perf_event_open,
-            pointer,
-            this_thread,
-            any_cpu,
-            no_group,
-            close_on_exec,
-        )
-    };
-    descriptor(fd)
-}
-
-/// Bytes of `struct io_uring_params`.
-const IO_URING_PARAMS_BYTES: usize = 120;
-
-/// Makes an io_uring of one entry.
-pub fn make_io_uring() -> io::Result<OwnedFd> {
-    let mut parameters = [0u64; IO_URING_PARAMS_BYTES / 8];
-    // SAFETY: the kernel reads and writes 120 bytes at the address, which is an array of that size
-    // with an alignment of 8.
-    let fd = unsafe { libc::syscall(libc::SYS_io_uring_setup, 1u32, parameters.as_mut_ptr()) };
-    descriptor(fd)
 }
 
 /// Memory shared with an AF_XDP socket, aligned to every page size.
@@ -359,14 +184,14 @@ fn datagram_socket(family: c_int) -> io::Result<OwnedFd> {
     descriptor(fd.into())
 }
 
-/// The twelve letters with which a hypervisor names itself to an x86 processor's CPUID; `None` on
-/// other architectures and where the processor says that there is none.
+/// The twelve letters with which a hypervisor names itself to an x86 CPU's CPUID; `None` on
+/// other architectures and where the CPU says that there is none.
 pub fn hypervisor_signature() -> Option<[u8; 12]> {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::__cpuid;
         const HYPERVISOR_PRESENT: u32 = 1 << 31;
-        // SAFETY: every x86_64 processor has the instruction, and leaf 1; the second leaf is
+        // SAFETY: every x86_64 CPU has the instruction, and leaf 1; the second leaf is
         // reserved for hypervisors, one of which was just found. (Newer compilers call it safe.)
         #[allow(unused_unsafe)]
         let leaf = unsafe {

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use super::Error;
 
-/// How often a lock held by somebody else is tried again.
+/// Between two attempts at a lock that another process holds.
 const LOCK_RETRY: Duration = Duration::from_millis(10);
 
 /// Attempts to make a temporary file whose name others take again and again.
@@ -32,7 +32,7 @@ pub fn write_atomically(path: &Path, bytes: &[u8], mode: u32) -> Result<(), Erro
         .and_then(|()| fs::rename(&temporary, path))
         .and_then(|()| sync_directory(directory));
     if written.is_err() {
-        // Absent if the rename was done; otherwise nobody else knows this name.
+        // Absent if the rename was done; otherwise the name is only ours.
         let _ = fs::remove_file(&temporary);
     }
     written.map_err(failed)
@@ -45,7 +45,7 @@ fn write_synced(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
 }
 
 /// Never through a name that is there: in a directory that others may write, a link would lead elsewhere
-/// (open(2), O_EXCL). One that a latlab with this pid left when it was killed is in nobody's use.
+/// (open(2), O_EXCL). One that a latlab with this pid left when it was killed is not in use.
 fn create_new(path: &Path, mode: u32) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(mode);
@@ -73,9 +73,9 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock, waiting at most `patience`; `None` if somebody else still holds it then.
+    /// Takes the lock, waiting at most `timeout`; `None` if another process still holds it then.
     /// The file is made if need be and never removed: removing it would let two holders in.
-    pub fn take(path: &Path, patience: Duration) -> Result<Option<Self>, Error> {
+    pub fn take(path: &Path, timeout: Duration) -> Result<Option<Self>, Error> {
         let mut options = OpenOptions::new();
         options
             .read(true)
@@ -86,7 +86,7 @@ impl Lock {
         let file = options
             .open(path)
             .map_err(Error::of("open", path.display()))?;
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         loop {
             match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => return Ok(Some(Self { _file: file })),

@@ -95,7 +95,7 @@ pub fn half_of_memory() -> u64 {
     (info.totalram as u64).saturating_mul(info.mem_unit.into()) / 2
 }
 
-/// Covers the machine's control groups, for programs that look there for something to manage:
+/// Covers the machine's cgroups, for programs that look there for something to manage:
 /// they find `unified`, a group of the unified tree, and cannot change it. Without such a tree they
 /// find an empty directory.
 ///
@@ -125,7 +125,7 @@ pub fn has_mounts_below(directory: &Path) -> Result<bool, Error> {
 }
 
 /// Runs `body` on a thread in the namespaces of `process`, a pidfd: its network, host name,
-/// inter-process communication and control group view, and what `body` starts in its process
+/// inter-process communication and cgroup view, and what `body` starts in its process
 /// namespace. The mount namespace is left to [`Spawn::root`](super::spawn::Spawn::root), because
 /// `body` needs the machine's own `/proc`. Programs started get no capability outside of `keep`,
 /// by number.

@@ -5,7 +5,9 @@
 //! that undoes it) is in the modules that call it. `unsafe` is allowed only here, in the few
 //! places that have no safe wrapper: leaving a namespace, `clone3`, `sched_setattr`, and ioctls.
 
+pub mod bpf;
 mod calls;
+pub mod cgroup_entry;
 pub mod devices;
 pub mod ethtool;
 pub mod feature;
@@ -13,6 +15,7 @@ pub mod file;
 pub mod inside;
 pub mod mount;
 pub mod netns;
+pub mod proc;
 pub mod process;
 pub mod sched;
 pub mod sealed;
@@ -28,11 +31,10 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {action} {object}: {source}")]
 pub struct Error {
-    /// What was being done, in the infinitive: "mount", "enter network namespace".
+    /// The action, in the infinitive: "mount", "enter network namespace".
     pub action: &'static str,
     /// The file, process or interface it was done to.
     pub object: String,
-    /// The system's reason.
     pub source: io::Error,
 }
 

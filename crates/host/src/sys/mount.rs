@@ -1,15 +1,16 @@
 //! Mounts: bind, overlay, private propagation, and removing everything below a directory.
 
-use std::ffi::{CString, OsStr, OsString};
-use std::fs;
+use std::ffi::CString;
 use std::io;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 
-use super::{Error, Errors};
+use super::{Error, Errors, proc};
+
+pub(crate) use super::proc::unescape;
 
 /// Mounts on top of each other at one place that are removed before something must be wrong.
 const STACKED_MAX: usize = 64;
@@ -143,46 +144,8 @@ fn outermost_below<'a>(points: &'a [PathBuf], directory: &Path) -> Vec<&'a PathB
 
 /// Every mount point of this mount namespace, in the order of mounting.
 pub fn mount_points() -> Result<Vec<PathBuf>, Error> {
-    const FILE: &str = "/proc/thread-self/mountinfo";
-    let text = fs::read(FILE).map_err(Error::of("read", FILE))?;
-    Ok(parse_mount_points(&text))
-}
-
-/// The fifth field of each line of a mountinfo file (proc(5)).
-fn parse_mount_points(mountinfo: &[u8]) -> Vec<PathBuf> {
-    let lines = mountinfo.split(|&byte| byte == b'\n');
-    lines
-        .filter_map(|line| line.split(|&byte| byte == b' ').nth(4))
-        .map(unescape)
-        .collect()
-}
-
-/// Undoes the kernel's octal escapes (`\040` is a space).
-pub(crate) fn unescape(field: &[u8]) -> PathBuf {
-    let mut bytes = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let Some((&first, after)) = rest.split_first() {
-        let octal = after
-            .get(..3)
-            .filter(|_| first == b'\\')
-            .and_then(|digits| {
-                let digits = std::str::from_utf8(digits).ok()?;
-                u8::from_str_radix(digits, 8).ok()
-            });
-        let (byte, used) = octal.map_or((first, 1), |byte| (byte, 4));
-        bytes.push(byte);
-        rest = &rest[used..];
-    }
-    PathBuf::from(OsString::from_vec(bytes))
-}
-
-/// True if the kernel lists this file system type; it may still be loadable as a module.
-pub fn file_system_known(name: &str) -> bool {
-    let listed = fs::read("/proc/filesystems").unwrap_or_default();
-    let lines = listed.split(|&byte| byte == b'\n');
-    lines
-        .filter_map(|line| line.rsplit(|&byte| byte == b'\t').next())
-        .any(|known| OsStr::from_bytes(known) == OsStr::new(name))
+    let mounts = proc::thread_mounts()?;
+    Ok(mounts.into_iter().map(|mount| mount.point).collect())
 }
 
 #[cfg(test)]
@@ -190,32 +153,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mount_points_are_read_with_their_escapes() {
-        let text = b"25 1 0:23 / / rw,relatime shared:1 - ext4 /dev/vda rw\n\
-            30 25 0:26 / /run/a\\040b rw - tmpfs none rw\n\
-            31 25 0:27 net:[4026532] /run/c\\134d rw - nsfs nsfs rw\n";
-        let points = parse_mount_points(text);
-        assert_eq!(points, ["/", "/run/a b", "/run/c\\d"].map(PathBuf::from));
-    }
-
-    #[test]
-    fn odd_escapes_are_kept_as_they_are() {
-        assert_eq!(unescape(b"a\\9z"), PathBuf::from("a\\9z"));
-        assert_eq!(unescape(b"a\\04"), PathBuf::from("a\\04"));
-        assert_eq!(parse_mount_points(b"\n1 2 3\n"), Vec::<PathBuf>::new());
-    }
-
-    #[test]
     fn overlay_options_protect_separators() {
         let mut options = Vec::new();
         escape_into(&mut options, Path::new("/a,b:c\\d"), b"\\,:");
         assert_eq!(options, b"/a\\,b\\:c\\\\d");
-    }
-
-    #[test]
-    fn proc_is_known_and_nonsense_is_not() {
-        assert!(file_system_known("proc"));
-        assert!(!file_system_known("nosuchfs"));
     }
 
     #[test]

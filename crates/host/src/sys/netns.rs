@@ -8,7 +8,7 @@
 //! threads that end there: no caller can forget to go back, and no pool's thread is poisoned.
 //!
 //! Making one costs about 0.35 ms of kernel time (`unshare`), ten times the rest together, and the
-//! kernel lets several processors do it at once: [`create_all`] uses a thread for each. Unmounting
+//! kernel lets several CPUs do it at once: [`create_all`] uses a thread for each. Unmounting
 //! costs 20 µs; the kernel tears the namespace down afterwards, in the background.
 
 use std::fs::{self, File, OpenOptions};
@@ -59,7 +59,6 @@ pub struct NetNs {
 }
 
 impl NetNs {
-    /// The calling thread's namespace.
     pub fn current() -> Result<Self, Error> {
         let file = File::open(OWN).map_err(Error::of("open network namespace", OWN))?;
         Ok(Self { file })
@@ -80,13 +79,6 @@ impl NetNs {
                 reason,
             ));
         }
-        Ok(Self { file })
-    }
-
-    /// The namespace process `pid` is in.
-    pub fn of_process(pid: u32) -> Result<Self, Error> {
-        let path = format!("/proc/{pid}/ns/net");
-        let file = File::open(&path).map_err(Error::of("open network namespace", &path))?;
         Ok(Self { file })
     }
 
@@ -136,17 +128,17 @@ pub fn create(new: &NewNetNs) -> Result<NetNs, Error> {
     })
 }
 
-/// Makes and pins many, on as many threads as there are processors. If one fails, those already
+/// Makes and pins many, on as many threads as there are CPUs. If one fails, those already
 /// made stay for the caller's undo, and the first error is returned. No descriptors are kept: a
 /// thousand would be more than a process may usually have.
 pub fn create_all(all: &[NewNetNs]) -> Result<(), Error> {
-    on_every_processor(all, make)
+    on_every_cpu(all, make)
 }
 
-/// Calls `body` for every item, on as many threads as there are processors and items allow. The
+/// Calls `body` for every item, on as many threads as there are CPUs and items allow. The
 /// threads end afterwards, so `body` may leave its thread in any namespace. Stops early on errors
 /// and returns the first.
-pub fn on_every_processor<T: Sync, E: Send>(
+pub fn on_every_cpu<T: Sync, E: Send>(
     items: &[T],
     body: impl Fn(&T) -> Result<(), E> + Sync,
 ) -> Result<(), E> {
@@ -291,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn removing_what_is_not_there_is_success() {
+    fn removing_a_missing_namespace_is_success() {
         let path = std::env::temp_dir().join("latlab-netns-never-made");
         if rustix::process::geteuid().is_root() {
             remove(&path).unwrap();

@@ -17,12 +17,13 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
 use serde::{Deserialize, Serialize};
 
 use super::Error;
+use super::proc::Stat;
 
 /// The environment variable that marks a process of a lab; its value is the lab's unique id.
 pub const LAB_VARIABLE: &str = "LATLAB_LAB";
 
 /// After SIGKILL a process ends unless it is stuck in the kernel; it is not waited for longer.
-const KILL_PATIENCE: Duration = Duration::from_secs(5);
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// No environment that a process was started with is larger (execve(2): three quarters of 8 MiB).
 const MAX_ENVIRON_BYTES: u64 = 8 << 20;
@@ -30,18 +31,14 @@ const MAX_ENVIRON_BYTES: u64 = 8 << 20;
 /// A process, told apart from every other one since boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ProcessId {
-    /// Its number.
     pub pid: u32,
     /// When it started, in clock ticks since boot (field 22 of `/proc/PID/stat`).
     pub start_time: u64,
 }
 
-/// How a child ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// It returned this status.
     Code(i32),
-    /// This signal ended it.
     Signal(i32),
 }
 
@@ -89,14 +86,16 @@ impl Process {
             Err(error) if is_gone(&error) => return Ok(None),
             Err(error) => return Err(Error::of("read", path)(error)),
         };
-        let start_time = parse_start_time(&stat).ok_or_else(|| {
-            Error::because(
-                "read",
-                &path,
-                io::ErrorKind::InvalidData,
-                "no start time in it",
-            )
-        })?;
+        let start_time = Stat::parse(&String::from_utf8_lossy(&stat))
+            .and_then(|stat| stat.start_time())
+            .ok_or_else(|| {
+                Error::because(
+                    "read",
+                    &path,
+                    io::ErrorKind::InvalidData,
+                    "no start time in it",
+                )
+            })?;
         Ok(Some(Self {
             id: ProcessId { pid, start_time },
             pidfd,
@@ -122,9 +121,9 @@ impl Process {
         self.wait(Duration::ZERO)
     }
 
-    /// Waits at most `patience` for its end; false if it is still there.
-    pub fn wait(&self, patience: Duration) -> Result<bool, Error> {
-        let deadline = Instant::now() + patience;
+    /// Waits at most `timeout` for its end; false if it is still there.
+    pub fn wait(&self, timeout: Duration) -> Result<bool, Error> {
+        let deadline = Instant::now() + timeout;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let timeout = Timespec::try_from(left).ok();
@@ -172,7 +171,7 @@ pub fn labelled(id: &str) -> Result<Vec<Process>, Error> {
 ///
 /// The environment read is the one the process started its program with. A program that was
 /// started without the label (`env -i`), or has overwritten its own memory, is found by the node's
-/// control group only.
+/// cgroup only.
 pub fn all_labelled() -> Result<Vec<(String, Process)>, Error> {
     let entries = fs::read_dir("/proc").map_err(Error::of("list", "/proc"))?;
     let mut found = Vec::new();
@@ -217,9 +216,9 @@ pub fn stop(processes: &[Process], grace: Duration) -> Result<Vec<ProcessId>, Er
     Ok(left.iter().map(|process| process.id).collect())
 }
 
-/// Waits for the end of all; returns those still there after `patience`.
-fn wait_all(processes: Vec<&Process>, patience: Duration) -> Result<Vec<&Process>, Error> {
-    let deadline = Instant::now() + patience;
+/// Waits for the end of all; returns those still there after `timeout`.
+fn wait_all(processes: Vec<&Process>, timeout: Duration) -> Result<Vec<&Process>, Error> {
+    let deadline = Instant::now() + timeout;
     let mut left = Vec::new();
     for process in processes {
         if !process.wait(deadline.saturating_duration_since(Instant::now()))? {
@@ -232,13 +231,13 @@ fn wait_all(processes: Vec<&Process>, patience: Duration) -> Result<Vec<&Process
 /// Waits for the end of processes that were sent SIGKILL; returns those stuck in the kernel.
 ///
 /// The first process of a process namespace has let go of everything long before it ends: it waits
-/// for the last process of its namespace to be collected, which may be somebody else's to collect,
-/// or nobody's on a machine whose first process collects nothing. So one without memory has ended.
+/// until the last process of its namespace is collected. That may be a task of another process, or of
+/// none where the machine's first process collects nothing. So one without memory has ended.
 fn wait_killed(mut processes: Vec<&Process>) -> Result<Vec<&Process>, Error> {
-    const LOOK: Duration = Duration::from_millis(20);
-    let deadline = Instant::now() + KILL_PATIENCE;
+    const POLL_INTERVAL: Duration = Duration::from_millis(20);
+    let deadline = Instant::now() + KILL_TIMEOUT;
     loop {
-        processes = wait_all(processes, LOOK)?;
+        processes = wait_all(processes, POLL_INTERVAL)?;
         processes.retain(|process| !has_no_memory(process.id.pid));
         if processes.is_empty() || Instant::now() >= deadline {
             return Ok(processes);
@@ -278,13 +277,6 @@ fn find_label(environ: &[u8]) -> Option<String> {
     Some(String::from_utf8_lossy(value).into_owned())
 }
 
-/// Field 22, counted after the program's name, which may itself hold spaces and parentheses.
-fn parse_start_time(stat: &[u8]) -> Option<u64> {
-    let stat = String::from_utf8_lossy(stat);
-    let (_, after_name) = stat.rsplit_once(')')?;
-    after_name.split_ascii_whitespace().nth(19)?.parse().ok()
-}
-
 fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
 }
@@ -309,17 +301,6 @@ mod tests {
 
     fn unique(name: &str) -> String {
         format!("test-{name}-{}", std::process::id())
-    }
-
-    #[test]
-    fn start_times_are_found_behind_odd_names() {
-        let tail = "S 1 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 22 1";
-        for name in ["sh", "a) S 1 (b", "(", ""] {
-            let stat = format!("77 ({name}) {tail}");
-            assert_eq!(parse_start_time(stat.as_bytes()), Some(987_654), "{name}");
-        }
-        assert_eq!(parse_start_time(b"77 (sh) S 1 1"), None);
-        assert_eq!(parse_start_time(b""), None);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! How a thread is scheduled: its processors, its policy, how much memory it may lock.
+//! How a thread is scheduled: its CPUs, its policy, how much memory it may lock.
 //!
 //! `libc` has `sched_setattr` as a number only; the layout is the kernel's first version
 //! (sched_setattr(2)), which every kernel takes.
@@ -35,7 +35,7 @@ const DEADLINE: u32 = 6;
 /// A policy as text, `policy:VALUE`, and the flags where there are any: `fifo:50 flags:1`.
 ///
 /// # Errors
-/// What the kernel says.
+/// The kernel's error.
 pub fn policy(tid: u32) -> io::Result<String> {
     let mut attr = SchedAttr::default();
     // SAFETY: the kernel writes at most SIZE bytes to the structure, which is that long and is ours.
@@ -64,7 +64,7 @@ pub fn policy(tid: u32) -> io::Result<String> {
 /// Sets a policy from the text of [`policy`].
 ///
 /// # Errors
-/// What the kernel says, or that the text is none.
+/// The kernel's error, or that of the text.
 pub fn set_policy(tid: u32, text: &str) -> io::Result<()> {
     let attr = parse(text).ok_or(io::ErrorKind::InvalidInput)?;
     // SAFETY: the kernel reads SIZE bytes of the structure, which is that long and alive.
@@ -108,10 +108,10 @@ fn parse(text: &str) -> Option<SchedAttr> {
     Some(attr)
 }
 
-/// Lets a thread run on these processors only.
+/// Lets a thread run on these CPUs only.
 ///
 /// # Errors
-/// What the kernel says.
+/// The kernel's error.
 pub fn set_affinity(tid: u32, cpus: &CpuList) -> io::Result<()> {
     let mut set = CpuSet::new();
     for cpu in cpus.iter() {
@@ -126,7 +126,7 @@ pub fn set_affinity(tid: u32, cpus: &CpuList) -> io::Result<()> {
 /// Bytes of memory that a process may lock, `unlimited` for all: the limit and its upper bound.
 ///
 /// # Errors
-/// What the kernel says.
+/// The kernel's error.
 pub fn memory_lock(process: u32) -> io::Result<String> {
     // prlimit(2) can read too, but rustix only through setting.
     let text = std::fs::read_to_string(format!("/proc/{process}/limits"))?;
@@ -143,7 +143,7 @@ pub fn memory_lock(process: u32) -> io::Result<String> {
 /// Sets the limit from the text of [`memory_lock`].
 ///
 /// # Errors
-/// What the kernel says, or that the text is none.
+/// The kernel's error, or that of the text.
 pub fn set_memory_lock(process: u32, text: &str) -> io::Result<()> {
     let bytes = |text: &str| match text {
         "unlimited" => Some(None),

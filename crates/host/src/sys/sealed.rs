@@ -1,4 +1,4 @@
-//! A program in a memory file that nobody can change.
+//! A program in a sealed memory file.
 
 use std::fs::File;
 use std::io;
@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use super::Error;
 
-/// Copies the program `path` into memory and seals the copy: whoever gets hold of it, by way of
+/// Copies the program `path` into memory and seals the copy: a process that opens it, by way of
 /// `/proc/PID/exe` for example, can neither write nor replace what others execute.
 pub fn program(path: &Path) -> Result<File, Error> {
     let failed = |source: io::Error| Error::of("copy into memory", path.display())(source);

@@ -1,14 +1,14 @@
 //! The system calls that programs of a container may make: a seccomp filter (seccomp(2)).
 //!
-//! It answers as the default profiles of Docker and Podman do: what programs need is allowed by
-//! name, everything else fails with EPERM. What those profiles refuse here as well: kernel modules,
+//! Its answers are those of Docker's and Podman's default profiles: calls that programs need are allowed by
+//! name, all others fail with EPERM. Those profiles refuse as well: kernel modules,
 //! BPF, performance counters, io_uring, keyrings, userfaultfd, file handles, mounts and new
 //! namespaces, the machine's clock, swap, quotas and log. Calls newer than the list fail with ENOSYS,
 //! so that C libraries fall back to older ones.
 //!
-//! Three differences: memory policies are allowed, because programs that are measured place their
-//! memory; pushing input into a terminal (TIOCSTI, CVE-2017-5226) is not, because a command at a
-//! terminal shares it with the caller's shell; and programs for 32-bit processors are killed.
+//! Three differences: memory policies are allowed, because measured programs place their memory.
+//! Pushing input into a terminal (TIOCSTI, CVE-2017-5226) is not, because a command at a terminal
+//! shares it with the caller's shell. Programs for 32-bit CPUs are killed.
 //!
 //! The filter is made here and not by the runtime: commands are started without the runtime, and
 //! both the first process and they get the same one.
@@ -43,7 +43,7 @@ const REFUSE: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
 const UNKNOWN: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
 const KILL: u32 = libc::SECCOMP_RET_KILL_PROCESS;
 
-/// What makes `clone(2)` a way into new namespaces.
+/// The flags of `clone(2)` for new namespaces.
 const NEW_NAMESPACES: u32 = (libc::CLONE_NEWNS
     | libc::CLONE_NEWCGROUP
     | libc::CLONE_NEWUTS
@@ -87,7 +87,7 @@ fn unless(test: u32, k: u32, otherwise: usize) -> sock_filter {
     }
 }
 
-/// What `call` gets: the instructions of `body`, which end with an answer.
+/// The instructions for `call`: those of `body`, which end with an answer.
 fn rule(program: &mut Vec<sock_filter>, call: i64, body: &[sock_filter]) {
     program.push(unless(BPF_JEQ, call as u32, body.len()));
     program.extend_from_slice(body);
@@ -230,7 +230,7 @@ fn ranges(numbers: &[u32]) -> Vec<(u32, u32)> {
 mod tests {
     use super::*;
 
-    /// What the kernel would do: the filter's answer to a call.
+    /// The kernel's evaluation: the filter's answer to a call.
     fn ask(filter: &Filter, architecture: u32, call: i64, arguments: [u64; 2]) -> u32 {
         let mut data = [0u32; 16];
         data[0] = call as u32;

@@ -1,20 +1,20 @@
-//! Starting a process of a lab so that no crash of latlab leaves one that nobody can find.
+//! Starting a process of a lab so that no crash of latlab leaves one that cannot be found.
 //!
 //! A process of a lab is found by the label in its environment, and the kernel shows that only
-//! from `execve` on. Between fork and exec a child would be nobody's. So the child first asks for
-//! SIGKILL on its parent's death, then does everything that may take time (joining control groups,
+//! from `execve` on. Between fork and exec a child would have no label. So the child first asks for
+//! SIGKILL on its parent's death, then does everything that may take time (joining cgroups,
 //! entering the network namespace, arranging descriptors), and takes the request back immediately
 //! before `execve`. If latlab dies earlier, the child dies with it; if later, the child is
-//! labelled, or about to be, and it is in the lab's control group.
+//! labelled, or about to be, and it is in the lab's cgroup.
 //!
-//! `clone3` is called directly, because a child can be *born* in a control group only so (see
-//! [`Entry`]), and because it hands back a pidfd of the child without a race.
+//! `clone3` is called directly, because a child can be *born* in a cgroup only so (see
+//! [`CgroupEntry`]), and because it hands back a pidfd of the child without a race.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -26,13 +26,15 @@ use rustix::pipe::PipeFlags;
 use rustix::process::{Signal, getpid, getppid};
 
 mod child;
+mod options;
+
+pub use options::{Confinement, Executable, Root};
 
 use child::{CHANGE_DIRECTORY, Child, EXECUTE, Pointers, STEPS};
 
 use super::Error;
+use super::cgroup_entry::CgroupEntry;
 use super::process::{Exit, LAB_VARIABLE, Process};
-use super::seccomp::Filter;
-use crate::cgroup::Entry;
 
 /// A process to be started. Standard input, output and error are `/dev/null` unless given.
 #[derive(Debug)]
@@ -43,7 +45,7 @@ pub struct Spawn<'a> {
     directory: Option<PathBuf>,
     netns: Option<BorrowedFd<'a>>,
     root: Option<Root<'a>>,
-    cgroup: Option<&'a Entry>,
+    cgroup: Option<&'a CgroupEntry>,
     descriptors: Vec<(BorrowedFd<'a>, RawFd)>,
     executable: Executable<'a>,
     confinement: Confinement<'a>,
@@ -51,51 +53,11 @@ pub struct Spawn<'a> {
     tied: bool,
 }
 
-/// Which file is executed.
-#[derive(Debug, Clone, Copy, Default)]
-pub enum Executable<'a> {
-    /// The program, by its path.
-    #[default]
-    Path,
-    /// This file in the place of the program.
-    File(BorrowedFd<'a>),
-    /// The agent in this file, which executes the program by its path.
-    ///
-    /// Until it has executed something, a child's `/proc/self/exe` is latlab's own binary. A program
-    /// of a hostile root whose first line is `#!/proc/self/exe` would be given that, together
-    /// with libraries from its own root (CVE-2019-5736). Of the agent in a sealed memory file there is nothing
-    /// to be had: it is linked statically, and cannot be written.
-    Launcher(BorrowedFd<'a>),
-}
-
-/// What a program gives up for good before it is executed.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Confinement<'a> {
-    /// What set-user-id programs and file capabilities would grant (kernel: no_new_privs).
-    pub no_new_privileges: bool,
-    /// System calls; only together with `no_new_privileges`.
-    pub filter: Option<&'a Filter>,
-    /// Real-time and raised priorities, which a resource limit could grant without a capability.
-    pub no_priority: bool,
-}
-
-/// A root directory in another process's mount namespace.
-#[derive(Debug, Clone, Copy)]
-pub struct Root<'a> {
-    /// Who is in the mount namespace: a pidfd.
-    pub process: BorrowedFd<'a>,
-    /// The directory. The namespace alone does not say it, if that process is in a chroot.
-    pub directory: BorrowedFd<'a>,
-}
-
-/// What a tool that ran to its end left.
+/// The result of a tool that ran to its end.
 #[derive(Debug)]
 pub struct Output {
-    /// How it ended.
     pub exit: Exit,
-    /// Its standard output.
     pub stdout: Vec<u8>,
-    /// Its standard error.
     pub stderr: Vec<u8>,
 }
 
@@ -133,7 +95,6 @@ impl<'a> Spawn<'a> {
         self
     }
 
-    /// Adds arguments.
     pub fn args<S: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = S>) -> Self {
         self.arguments.extend(
             arguments
@@ -179,8 +140,8 @@ impl<'a> Spawn<'a> {
         self
     }
 
-    /// Starts it in this control group.
-    pub fn cgroup(mut self, cgroup: &'a Entry) -> Self {
+    /// Starts it in this cgroup.
+    pub fn cgroup(mut self, cgroup: &'a CgroupEntry) -> Self {
         self.cgroup = Some(cgroup);
         self
     }
@@ -250,9 +211,9 @@ impl<'a> Spawn<'a> {
         })
     }
 
-    /// Runs it to its end with `input` as its standard input; kills it after `patience`. Input and
+    /// Runs it to its end with `input` as its standard input; kills it after `timeout`. Input and
     /// output are kept in memory files, so no order of reading and writing can block.
-    pub fn run(mut self, input: &[u8], patience: Duration) -> Result<Output, Error> {
+    pub fn run(mut self, input: &[u8], timeout: Duration) -> Result<Output, Error> {
         let name = self.program.display().to_string();
         let memory = || {
             let file = rustix::fs::memfd_create("latlab", MemfdFlags::CLOEXEC);
@@ -265,11 +226,11 @@ impl<'a> Spawn<'a> {
         self.tied = true;
         let streams = [(stdin.as_fd(), 0), (stdout.as_fd(), 1), (stderr.as_fd(), 2)];
         let process = self.start_with(&streams)?;
-        if !process.wait(patience)? {
+        if !process.wait(timeout)? {
             process.signal(Signal::KILL)?;
             process.wait(Duration::from_secs(5))?;
             process.collect()?;
-            let reason = format!("no end after {} s", patience.as_secs_f64());
+            let reason = format!("no end after {} s", timeout.as_secs_f64());
             return Err(Error::because("run", name, io::ErrorKind::TimedOut, reason));
         }
         let exit = process.collect()?.unwrap_or(Exit::Code(-1));
@@ -295,13 +256,6 @@ impl<'a> Spawn<'a> {
         null: BorrowedFd<'_>,
         report: BorrowedFd<'_>,
     ) -> Result<Child<'a>, Error> {
-        let text = |bytes: &OsStr| {
-            CString::new(bytes.as_bytes()).map_err(|_| {
-                let reason = format!("{bytes:?} holds a zero byte");
-                let kind = io::ErrorKind::InvalidInput;
-                Error::because("start", self.program.display(), kind, reason)
-            })
-        };
         let given = self.descriptors.iter().chain(streams);
         let mut moves: Vec<_> = given.map(|(from, to)| (from.as_raw_fd(), *to)).collect();
         for standard in 0..3 {
@@ -311,40 +265,20 @@ impl<'a> Spawn<'a> {
         }
         // A launcher is told the number at which it reports, so that has one of its own.
         let report_at = moves.iter().map(|&(_, to)| to + 1).max().unwrap_or(3);
-        let program = match self.executable {
-            Executable::Path => find_program(&self.program)?,
-            _ => self.program.clone(),
+        let (program, file) = match self.executable {
+            Executable::Path => (find_program(&self.program)?, None),
+            Executable::File(file) | Executable::Launcher(file) => {
+                (self.program.clone(), Some(file.as_raw_fd()))
+            }
         };
-        let mut arguments = Vec::new();
-        if let Executable::Launcher(_) = self.executable {
-            for word in ["latlab-agent", "launch"] {
-                arguments.push(text(OsStr::new(word))?);
-            }
-            for number in [report_at.to_string(), EXECUTE.to_string()] {
-                arguments.push(text(OsStr::new(&number))?);
-            }
-        }
-        arguments.push(text(self.program.as_os_str())?);
-        let program = text(program.as_os_str())?;
-        for argument in &self.arguments {
-            arguments.push(text(argument)?);
-        }
-        let mut environment = Vec::with_capacity(self.environment.len());
-        for (key, value) in &self.environment {
-            let mut variable = key.clone().into_vec();
-            variable.push(b'=');
-            variable.extend(value.as_bytes());
-            environment.push(text(OsStr::from_bytes(&variable))?);
-        }
+        let directory = self.directory.as_ref();
         Ok(Child {
             parent: getpid(),
-            program,
-            arguments: Pointers::new(arguments),
-            environment: Pointers::new(environment),
-            directory: self
-                .directory
-                .as_ref()
-                .map(|path| text(path.as_os_str()))
+            program: self.c_string(program.as_os_str())?,
+            arguments: Pointers::new(self.argument_strings(report_at)?),
+            environment: Pointers::new(self.environment_strings()?),
+            directory: directory
+                .map(|path| self.c_string(path.as_os_str()))
                 .transpose()?,
             netns: self.netns,
             root: self.root,
@@ -353,14 +287,41 @@ impl<'a> Spawn<'a> {
             moves,
             report: report.as_raw_fd(),
             report_at,
-            file: match self.executable {
-                Executable::Path => None,
-                Executable::File(file) | Executable::Launcher(file) => Some(file.as_raw_fd()),
-            },
+            file,
             launches: matches!(self.executable, Executable::Launcher(_)),
             confinement: self.confinement,
             session: self.session,
             tied: self.tied,
+        })
+    }
+
+    /// The words of the command line; those of the launcher come first.
+    fn argument_strings(&self, report_at: RawFd) -> Result<Vec<CString>, Error> {
+        let mut words: Vec<OsString> = Vec::new();
+        if let Executable::Launcher(_) = self.executable {
+            words.extend(["latlab-agent", "launch"].map(OsString::from));
+            words.extend([report_at.to_string().into(), EXECUTE.to_string().into()]);
+        }
+        words.push(self.program.clone().into_os_string());
+        words.extend(self.arguments.iter().cloned());
+        words.iter().map(|word| self.c_string(word)).collect()
+    }
+
+    fn environment_strings(&self) -> Result<Vec<CString>, Error> {
+        let variables = self.environment.iter().map(|(key, value)| {
+            let mut variable = key.clone();
+            variable.push("=");
+            variable.push(value);
+            self.c_string(&variable)
+        });
+        variables.collect()
+    }
+
+    fn c_string(&self, text: &OsStr) -> Result<CString, Error> {
+        CString::new(text.as_bytes()).map_err(|_| {
+            let reason = format!("{text:?} holds a zero byte");
+            let kind = io::ErrorKind::InvalidInput;
+            Error::because("start", self.program.display(), kind, reason)
         })
     }
 
@@ -371,7 +332,7 @@ impl<'a> Spawn<'a> {
         arguments.flags = libc::CLONE_PIDFD as u64;
         arguments.pidfd = (&raw mut pidfd) as u64;
         arguments.exit_signal = libc::SIGCHLD as u64;
-        if let Some(directory) = self.cgroup.and_then(Entry::unified) {
+        if let Some(directory) = self.cgroup.and_then(CgroupEntry::unified) {
             arguments.flags |= CLONE_INTO_CGROUP;
             arguments.cgroup = directory.as_raw_fd() as u64;
         }
@@ -388,7 +349,7 @@ impl<'a> Spawn<'a> {
         match pid {
             0 => child.run(),
             pid if pid > 0 => {
-                // SAFETY: the kernel stored a new descriptor there, which nobody else knows.
+                // SAFETY: the kernel stored a new descriptor there, which has no other owner.
                 Ok((pid as u32, unsafe { OwnedFd::from_raw_fd(pidfd) }))
             }
             _ => {
@@ -447,7 +408,7 @@ pub fn end_with_us(tool: &mut Command) -> &mut Command {
 mod tests {
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_secs(20);
+    const TIMEOUT: Duration = Duration::from_secs(20);
 
     fn shell(script: &str) -> Spawn<'static> {
         Spawn::new("sh", "test-spawn").args(["-c", script])
@@ -460,7 +421,7 @@ mod tests {
             .env("X", "1")
             .env("X", "2")
             .env(LAB_VARIABLE, "forged");
-        let output = output.run(b"input", PATIENCE).unwrap();
+        let output = output.run(b"input", TIMEOUT).unwrap();
         assert_eq!(output.exit, Exit::Code(3));
         assert_eq!(output.stdout, b"input");
         assert_eq!(output.stderr, b"test-spawn 2\n");
@@ -469,7 +430,7 @@ mod tests {
     #[test]
     fn more_output_than_a_pipe_holds_does_not_block() {
         let output = shell("head -c 1000000 /dev/zero")
-            .run(b"", PATIENCE)
+            .run(b"", TIMEOUT)
             .unwrap();
         assert_eq!(output.stdout.len(), 1_000_000);
     }
@@ -483,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_in_the_child_is_told() {
+    fn a_failed_step_of_the_child_is_reported() {
         let error = Spawn::new("/no/such/program", "x").start().unwrap_err();
         assert_eq!(error.source.raw_os_error(), Some(libc::ENOENT));
         assert!(
@@ -517,7 +478,7 @@ mod tests {
         let spawn = shell(&script)
             .descriptor(a.as_fd(), to_a)
             .descriptor(b.as_fd(), to_b);
-        let output = spawn.run(b"", PATIENCE).unwrap();
+        let output = spawn.run(b"", TIMEOUT).unwrap();
         assert_eq!(output.stdout, b"ab");
     }
 
@@ -530,10 +491,10 @@ mod tests {
         };
         let free = start(shell("exec sleep 60"));
         let tied = start(shell("exec sleep 60").tied());
-        assert!(tied.wait(PATIENCE).unwrap());
+        assert!(tied.wait(TIMEOUT).unwrap());
         assert_eq!(tied.collect().unwrap(), Some(Exit::Signal(libc::SIGKILL)));
         assert!(!free.has_ended().unwrap());
-        assert_eq!(super::super::process::stop(&[free], PATIENCE).unwrap(), []);
+        assert_eq!(super::super::process::stop(&[free], TIMEOUT).unwrap(), []);
     }
 
     #[test]
@@ -548,6 +509,6 @@ mod tests {
             .nth(3)
             .unwrap();
         assert_eq!(session, process.id().pid.to_string());
-        super::super::process::stop(&[process], PATIENCE).unwrap();
+        super::super::process::stop(&[process], TIMEOUT).unwrap();
     }
 }

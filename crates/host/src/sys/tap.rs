@@ -3,7 +3,7 @@
 //!
 //! A tap is made straight in the namespace where its network side is to live, under its final
 //! name. It is not persistent: it vanishes with its last descriptor, so a virtual machine that is
-//! killed leaves nothing behind even if nobody cleans up.
+//! killed leaves nothing behind without any cleanup.
 //!
 //! A macvtap is made over netlink; its character device must then be opened by number, and only
 //! the sysfs of its namespace knows the number. Both a sysfs of that namespace and a directory for

@@ -12,10 +12,11 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use latlab_host::nodes::vm::accel::Accelerator;
+use latlab_host::nodes::vm::Accelerator;
 use latlab_host::nodes::vm::channel::Channel;
 use latlab_host::nodes::vm::kernel;
-use latlab_host::nodes::vm::qemu::{Access, Nic, Served, Share, VmConfig};
+use latlab_host::nodes::vm::qemu::{Nic, Served, VmConfig};
+use latlab_host::nodes::vm::{Access, Share};
 use latlab_host::nodes::vm::{Vm, initramfs};
 use latlab_model::plan::GuestMemory;
 use latlab_wire::channel::{Exec, ExitStatus};
@@ -112,7 +113,7 @@ impl Drop for Guest {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!(
-                "the guest's processors and its console:\n{}",
+                "the guest's CPUs and its console:\n{}",
                 evidence::of(&self.dir)
             );
         }

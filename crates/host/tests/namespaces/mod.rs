@@ -78,7 +78,6 @@ pub fn id() -> String {
     std::env::var(INSIDE).expect("called inside of the namespaces")
 }
 
-/// The agent's binary.
 pub fn agent() -> PathBuf {
     PathBuf::from(std::env::var_os(AGENT).expect("called inside of the namespaces"))
 }

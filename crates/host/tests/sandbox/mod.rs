@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use latlab_host::links::{Network, Plug, VmEnd};
+use latlab_host::links::{Network, NicBackend, VmEnd};
 use latlab_host::sys::mount;
 use latlab_host::sys::netns::{self, NetNs};
 use latlab_model::facts::Facts;
@@ -27,7 +27,7 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, ipproto};
 use rustix::thread::UnshareFlags;
 
 /// Longest wait for anything that must happen.
-pub const PATIENCE: Duration = Duration::from_secs(5);
+pub const TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a packet that must not arrive is waited for.
 pub const SILENCE: Duration = Duration::from_millis(100);
 
@@ -62,7 +62,6 @@ fn leave_the_machine(directory: &Path) {
     mount::make_private(directory).unwrap();
 }
 
-/// A deployed lab.
 pub struct Deployed {
     pub directory: PathBuf,
     pub plan: Plan,
@@ -185,18 +184,18 @@ fn any(address: IpAddr) -> IpAddr {
 }
 
 pub fn udp(client: &NetNs, server: &NetNs, address: IpAddr) -> io::Result<IpAddr> {
-    udp_within(client, server, address, PATIENCE)
+    udp_within(client, server, address, TIMEOUT)
 }
 
 pub fn udp_within(
     client: &NetNs,
     server: &NetNs,
     address: IpAddr,
-    patience: Duration,
+    timeout: Duration,
 ) -> io::Result<IpAddr> {
     let bind = |netns: &NetNs| -> io::Result<UdpSocket> {
         let socket = netns.run(|| UdpSocket::bind((any(address), 0))).unwrap()?;
-        socket.set_read_timeout(Some(patience))?;
+        socket.set_read_timeout(Some(timeout))?;
         Ok(socket)
     };
     let (client, server) = (bind(client)?, bind(server)?);
@@ -224,11 +223,11 @@ pub fn tcp(client: &NetNs, server: &NetNs, address: IpAddr) -> io::Result<IpAddr
         .unwrap()?;
     let to = SocketAddr::new(address, listener.local_addr()?.port());
     let mut stream = client
-        .run(|| TcpStream::connect_timeout(&to, PATIENCE))
+        .run(|| TcpStream::connect_timeout(&to, TIMEOUT))
         .unwrap()?;
     let (mut accepted, seen) = listener.accept()?;
     for stream in [&stream, &accepted] {
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
     }
     let mut buffer = [0; 8];
     stream.write_all(b"question")?;
@@ -262,7 +261,7 @@ pub fn ping(client: &NetNs, address: IpAddr, size: usize) -> io::Result<()> {
         SendFlags::empty(),
         &SocketAddr::new(address, 0),
     )?;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     let mut buffer = vec![0; 65536];
     while Instant::now() < deadline {
         let length = match rustix::net::recv(&socket, &mut buffer[..], RecvFlags::empty()) {
@@ -312,7 +311,7 @@ impl<'a> Guest<'a> {
             IpAddr::V4(address) => Some(address),
             IpAddr::V6(_) => None,
         });
-        let Plug::Tap(tap) = &end.plug else {
+        let NicBackend::Tap(tap) = &end.backend else {
             panic!("this link gives no tap");
         };
         Guest {
@@ -338,7 +337,7 @@ impl<'a> Guest<'a> {
 
     /// The next ARP message from `sender`: operation and Ethernet address.
     fn receive(&self, sender: Ipv4Addr) -> Option<(u8, [u8; 6])> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let mut buffer = [0; 4096];
         while Instant::now() < deadline {
             let timeout = Timespec::try_from(SILENCE).unwrap();

@@ -13,7 +13,6 @@ use libc::{EACCES, EAGAIN, EBUSY, ECONNREFUSED, ENOENT, ENOSYS, EPERM, EROFS, ES
 
 /// Something that a hostile program tries.
 pub struct Way {
-    /// What it is, in words.
     pub name: &'static str,
     /// The answers that stop it; none where it may succeed and only its effects are judged.
     pub stopped_by: &'static [i32],
@@ -291,7 +290,6 @@ const fn way(name: &'static str, stopped_by: &'static [i32], go: fn() -> Result<
     }
 }
 
-/// All ways.
 pub fn all() -> Vec<Way> {
     let mut ways = devices();
     ways.extend(mounts());
@@ -448,7 +446,7 @@ fn kernel_files() -> Vec<Way> {
         way("the machine is suspended", &[EROFS, ENOENT], || {
             write("/sys/power/state", "x")
         }),
-        way("a processor is taken away", &[EROFS, ENOENT], || {
+        way("a CPU is taken away", &[EROFS, ENOENT], || {
             write("/sys/devices/system/cpu/cpu1/online", "0")
         }),
         way("events are traced", &[EROFS, ENOENT, EACCES], || {
@@ -488,10 +486,10 @@ fn kernel_files() -> Vec<Way> {
         way("the own devices are extended", &[EROFS, ENOENT], || {
             cgroup(&["devices/devices.allow"], "a")
         }),
-        way("a process leaves its control group", &[EROFS], || {
+        way("a process leaves its cgroup", &[EROFS], || {
             cgroup(&["cgroup.procs", "pids/cgroup.procs"], "1")
         }),
-        way("a control group is made", &[EROFS, EPERM], || {
+        way("a cgroup is made", &[EROFS, EPERM], || {
             let made = std::fs::create_dir("/sys/fs/cgroup/pids/x");
             made.or_else(|_| std::fs::create_dir("/sys/fs/cgroup/x"))
                 .map_err(number)

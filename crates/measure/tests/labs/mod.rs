@@ -53,6 +53,6 @@ impl Drop for Scratch {
 pub fn facts_for(lab: &spec::Lab, dirs: &Dirs) -> Facts {
     facts::read(&ReadOptions {
         dirs: dirs.clone(),
-        ..ReadOptions::for_lab(lab)
+        ..ReadOptions::for_lab(lab, lab::cpus_in_use(dirs))
     })
 }

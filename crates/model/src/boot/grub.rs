@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_there_stays_and_reasons_are_comments() {
+    fn existing_parameters_stay_and_reasons_are_comments() {
         let one = Parameter {
             name: "audit",
             text: "audit=0".into(),

@@ -8,10 +8,8 @@ use crate::profile::catalogue::BOOT;
 use crate::profile::{Cores, Profile, Wanted};
 use crate::units::CpuList;
 
-/// A parameter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Parameter {
-    /// Its name.
     pub name: &'static str,
     /// As it stands on the command line.
     pub text: String,
@@ -148,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_gets_what_means_something_inside() {
+    fn a_guest_gets_parameters_that_work_inside() {
         let realtime = Profile::builtin("realtime").expect("a profile");
         let words = of_guest(&realtime, 2).join(" ");
         assert_eq!(
@@ -162,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_isolated_names_no_processors() {
+    fn without_isolation_no_cpus_are_named() {
         let isolated = Profile::builtin("isolated").expect("a profile");
         let shared = Cores::shared(&CpuList::new(vec![0, 1]));
         let line = command_line(&parameters(&isolated, &shared).expect("parameters"));

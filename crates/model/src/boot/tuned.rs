@@ -13,9 +13,10 @@ pub fn tuned_conf(profile: &Profile, cores: &Cores, parameters: &[Parameter]) ->
         "# latlab's profile `{}`. Housekeeping on CPU {}; {}.\n[main]\nsummary={}\n",
         profile.name,
         cores.housekeeping,
-        match cores.isolated.is_empty() {
-            true => "nothing is isolated".into(),
-            false => format!("isolated: CPU {}", cores.isolated),
+        if cores.isolated.is_empty() {
+            "nothing is isolated".into()
+        } else {
+            format!("isolated: CPU {}", cores.isolated)
         },
         profile.about
     );

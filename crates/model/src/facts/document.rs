@@ -8,7 +8,6 @@ use super::machine::Machine;
 use crate::results::HostBrief;
 use crate::units::CpuList;
 
-/// A machine.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Facts {
     /// Always [`Facts::FORMAT`] in what is written; a description by hand may leave it out.
@@ -32,8 +31,8 @@ pub struct Facts {
     /// CPUs already given away by other labs.
     #[serde(default)]
     pub cpus_taken: Vec<u32>,
-    /// CPUs that a person's tuning keeps quiet, which `cpus` is therefore without: nobody is put
-    /// there but nodes of labs that want quiet CPUs too.
+    /// CPUs that a person's tuning keeps quiet, which `cpus` is therefore without: only nodes
+    /// of labs that want quiet CPUs too are put there.
     #[serde(default, skip_serializing_if = "CpuList::is_empty")]
     pub cpus_quiet: CpuList,
     /// Its hardware. Placement needs its CPUs, memory nodes and network interfaces; where
@@ -45,7 +44,6 @@ pub struct Facts {
 /// Whether the machine can do something, proven, with the reason where it cannot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Capability {
-    /// Proven to work.
     pub works: bool,
     /// How it was proven, or why it does not work.
     pub reason: String,
@@ -63,19 +61,12 @@ impl Facts {
     pub const KVM: &'static str = "kvm";
     /// Network traffic between guests and host stays in the kernel.
     pub const VHOST_NET: &'static str = "vhost-net";
-    /// Sockets between guests and host without a network.
-    pub const VHOST_VSOCK: &'static str = "vhost-vsock";
     /// Namespaces of every kind a node needs.
     pub const NAMESPACES: &'static str = "namespaces";
-    /// Namespaces of users.
-    pub const USER_NAMESPACES: &'static str = "user-namespaces";
     /// A writable layer over a read-only root.
     pub const OVERLAYFS: &'static str = "overlayfs";
-    /// Limits on CPU time.
     pub const CGROUP_CPU: &'static str = "cgroup-cpu";
-    /// Limits on memory.
     pub const CGROUP_MEMORY: &'static str = "cgroup-memory";
-    /// Confinement to CPUs.
     pub const CGROUP_CPUSET: &'static str = "cgroup-cpuset";
     /// Limits on the number of processes.
     pub const CGROUP_PIDS: &'static str = "cgroup-pids";
@@ -103,17 +94,10 @@ impl Facts {
     pub const BPF: &'static str = "bpf";
     /// The kernel's own types, for programs that run on any version of it.
     pub const BPF_BTF: &'static str = "bpf-btf";
-    /// The ordered event buffer of BPF.
-    pub const BPF_RINGBUF: &'static str = "bpf-ringbuf";
     /// BPF programs at the kernel's tracepoints.
     pub const BPF_RAW_TRACEPOINT: &'static str = "bpf-raw-tracepoint";
-    /// Counters of the CPU: cycles, instructions, cache misses.
-    pub const PERF_COUNTERS: &'static str = "perf-counters";
     /// Sockets that take frames before the network stack.
     pub const AF_XDP: &'static str = "af-xdp";
-    /// System calls in batches.
-    pub const IO_URING: &'static str = "io-uring";
-    /// Reserved huge pages.
     pub const HUGE_PAGES: &'static str = "huge-pages";
     /// Interrupts can be moved away from the CPUs that measure.
     pub const IRQ_AFFINITY: &'static str = "irq-affinity";
@@ -121,10 +105,6 @@ impl Facts {
     pub const REALTIME: &'static str = "realtime-kernel";
     /// CPUs that were kept free at boot.
     pub const ISOLATED_CPUS: &'static str = "isolated-cpus";
-    /// A network card that divides itself.
-    pub const SRIOV: &'static str = "sriov";
-    /// A network card that writes down when a packet passed.
-    pub const HARDWARE_TIMESTAMPS: &'static str = "hardware-timestamps";
 }
 
 impl Facts {

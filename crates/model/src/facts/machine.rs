@@ -11,21 +11,16 @@ use crate::units::CpuList;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Machine {
-    /// Its CPUs.
     pub processors: Processors,
-    /// Its memory.
     pub memory: Memory,
     /// Its kernel.
     pub kernel: Kernel,
-    /// Its clock.
     pub clock: Clock,
     /// How its CPUs save power.
     pub power: Power,
     /// Sources of disturbance of a CPU, and their settings.
     pub quiet: Quiet,
-    /// Its cgroups.
     pub cgroup: CgroupTree,
-    /// Its interrupts.
     pub interrupts: Vec<Interrupt>,
     /// Its network interfaces that have hardware, or a hypervisor, behind them.
     pub nics: Vec<Nic>,
@@ -35,17 +30,13 @@ pub struct Machine {
     pub guest_kernels: Vec<GuestKernel>,
 }
 
-/// The CPUs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Processors {
     /// As `uname -m` says.
     pub architecture: String,
-    /// Packages.
     pub sockets: u32,
-    /// Cores in all packages.
     pub cores: u32,
-    /// Logical CPUs online.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub online: Option<CpuList>,
     /// Each set of logical CPUs that share one core; empty without SMT.
@@ -74,14 +65,11 @@ pub struct Processors {
 pub struct CoreClass {
     /// The kernel's word for it: `core`, `atom`, `capacity 446`.
     pub name: String,
-    /// Its logical CPUs.
     pub cpus: CpuList,
 }
 
-/// A memory node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NumaNode {
-    /// Its number.
     pub id: u32,
     /// Its logical CPUs; none on a node of memory only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -93,7 +81,6 @@ pub struct NumaNode {
     pub distances: Vec<u32>,
 }
 
-/// A cache.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cache {
     /// 1 is next to the core.
@@ -109,7 +96,6 @@ pub struct Cache {
     pub groups: Vec<CpuList>,
 }
 
-/// The memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Memory {
@@ -121,7 +107,6 @@ pub struct Memory {
     pub swap_bytes: u64,
     /// Bytes of one huge page of the default size.
     pub huge_page_bytes: u64,
-    /// Huge pages reserved.
     pub huge_pages: u64,
     /// Reserved pages not in use.
     pub huge_pages_free: u64,
@@ -142,7 +127,6 @@ pub struct Kernel {
     pub command_line: String,
     /// Built with PREEMPT_RT.
     pub realtime: bool,
-    /// Can load modules.
     pub modules: bool,
     /// Options it was built with that decide what can be quieted (`CONFIG_NO_HZ_FULL`), without the
     /// prefix; empty when the kernel's configuration is nowhere to be found.
@@ -150,11 +134,9 @@ pub struct Kernel {
     pub configuration: BTreeMap<String, String>,
 }
 
-/// The clock.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Clock {
-    /// In use.
     pub source: String,
     /// The kernel could use these.
     pub available: Vec<String>,
@@ -164,15 +146,12 @@ pub struct Clock {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Nic {
-    /// Name.
     pub name: String,
-    /// Driver.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
     /// Mbit/s; absent while the link is down and on virtual cards that do not say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub speed_mbit: Option<u32>,
-    /// Has a carrier.
     pub carrier: bool,
     /// Virtual functions it could be divided into.
     pub sriov_vfs: u32,
@@ -182,13 +161,10 @@ pub struct Nic {
     /// Memory node it is attached to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub numa_node: Option<u32>,
-    /// Queues that receive.
     #[serde(skip_serializing_if = "is_zero")]
     pub receive_queues: u32,
-    /// Queues that send.
     #[serde(skip_serializing_if = "is_zero")]
     pub send_queues: u32,
-    /// Numbers of its interrupts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub interrupts: Vec<u32>,
 }
@@ -212,7 +188,6 @@ pub struct GuestKernel {
     pub flavour: Option<String>,
     /// `uname -r` inside.
     pub release: String,
-    /// The kernel image.
     pub path: String,
 }
 

@@ -11,7 +11,6 @@ use crate::units::CpuList;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Interrupt {
-    /// Its number.
     pub number: u32,
     /// Its handlers, as the drivers name themselves; none while no driver asked for it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -31,13 +30,11 @@ pub struct Interrupt {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Power {
-    /// Driver that sets frequencies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frequency_driver: Option<String>,
     /// Governors in use, with their CPUs.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub governors: BTreeMap<String, CpuList>,
-    /// Driver that idles.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_driver: Option<String>,
     /// Governor that chooses how deep.
@@ -48,7 +45,6 @@ pub struct Power {
     pub idle_states: Vec<IdleState>,
 }
 
-/// A depth of sleep.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct IdleState {
@@ -56,7 +52,6 @@ pub struct IdleState {
     pub name: String,
     /// Time to wake up from it, in microseconds.
     pub exit_latency_us: u64,
-    /// May not be used.
     pub disabled: bool,
 }
 
@@ -112,7 +107,6 @@ pub struct CgroupTree {
     /// Mount point of the unified hierarchy (version 2).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unified: Option<String>,
-    /// Its controllers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unified_controllers: Vec<String>,
     /// Controllers on hierarchies of their own (version 1), with the mount points.

@@ -6,7 +6,6 @@ use crate::spec::NodeKind;
 /// Whether nodes of a kind can run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Readiness {
-    /// The kind.
     pub kind: NodeKind,
     /// Its missing requirements, in words; ready when there is nothing.
     pub missing: Vec<String>,
@@ -127,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_names_what_it_lacks() {
+    fn each_kind_names_its_missing_capabilities() {
         let mut facts = able(&[Facts::NAMESPACES, Facts::VETH], &["crun"]);
         facts
             .unproven

@@ -1,4 +1,4 @@
-//! What may be changed in the document, and what is refused.
+//! Changes to the document, and refusals.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -16,20 +16,15 @@ pub enum Item {
     Interface(String, Interface),
     /// A link and its name.
     Link(String, Link),
-    /// A route.
     Route(Route),
 }
 
 /// Something that can be deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ItemName {
-    /// A network.
     Network(String),
-    /// An interface.
     Interface(String),
-    /// A link.
     Link(String),
-    /// A route.
     Route(Route),
 }
 
@@ -37,9 +32,8 @@ pub enum ItemName {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Refusal {
-    /// What is wrong, naming the object.
+    /// The mistake, naming the object.
     pub message: String,
-    /// What to do.
     pub hint: String,
 }
 
@@ -70,7 +64,7 @@ impl Overlay {
     ///
     /// # Errors
     ///
-    /// What is not there, or still in use.
+    /// A missing object, or one still in use.
     pub fn delete(&mut self, item: &ItemName) -> Result<(), Refusal> {
         match item {
             ItemName::Network(name) => self.delete_network(name),
@@ -86,10 +80,13 @@ impl Overlay {
                 self.links.remove(name);
                 Ok(())
             }
-            ItemName::Route(route) => match self.routes.remove(route) {
-                true => Ok(()),
-                false => refuse("there is no such route", "`list routes` shows them"),
-            },
+            ItemName::Route(route) => {
+                if self.routes.remove(route) {
+                    Ok(())
+                } else {
+                    refuse("there is no such route", "`list routes` shows them")
+                }
+            }
         }
     }
 
@@ -237,9 +234,10 @@ impl Overlay {
                 "a frame never leaves where it came in",
             );
         }
-        match self.routes.insert(route) {
-            true => Ok(()),
-            false => refuse("there is such a route already", "`list routes` shows them"),
+        if self.routes.insert(route) {
+            Ok(())
+        } else {
+            refuse("there is such a route already", "`list routes` shows them")
         }
     }
 
@@ -291,7 +289,7 @@ impl Overlay {
     }
 }
 
-/// What was looked up, or that there is no such thing, with the name that was probably meant.
+/// The object, or a refusal with the name that was probably meant.
 pub(super) fn missing<'a, T>(
     kind: &str,
     name: &str,
@@ -309,7 +307,7 @@ pub(super) fn missing<'a, T>(
 }
 
 impl InterfaceKind {
-    /// What only one interface can have, in words.
+    /// The part that only one interface can have, in words.
     fn claims(&self) -> String {
         let within = |netns: &Option<PathBuf>| match netns {
             None => String::new(),
@@ -329,7 +327,7 @@ fn from(local: Option<SocketAddr>) -> String {
 }
 
 impl LinkKind {
-    /// What tells a link from every other, in words.
+    /// The part that tells a link from every other, in words.
     fn claims(&self) -> String {
         match self {
             LinkKind::Vxlan { remote, local } => format!("VXLAN {}to {remote}", from(*local)),

@@ -10,19 +10,15 @@ use crate::units::{CpuList, Nanos};
 /// A whole overlay, as one host sees it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Overlay {
-    /// By name.
     pub networks: BTreeMap<String, Network>,
     /// By name; interfaces and links share one name space.
     pub interfaces: BTreeMap<String, Interface>,
-    /// By name.
     pub links: BTreeMap<String, Link>,
     /// In no order: the most specific wins (see [`Route`]).
     pub routes: BTreeSet<Route>,
-    /// How frames are dispatched.
     pub dispatch: Dispatch,
 }
 
-/// One Ethernet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Network {
     /// Its number on the wire, 24 bits (RFC 7348, section 5).
@@ -55,7 +51,7 @@ pub struct Interface {
     pub network: String,
     /// How the guest is reached.
     pub kind: InterfaceKind,
-    /// Addresses that it may use, and nobody else in the network; empty: any that is not bound.
+    /// Addresses bound to this interface of the network; empty: any that is not bound.
     pub macs: BTreeSet<Mac>,
     /// Largest packet that the guest is told of, without the Ethernet header.
     pub mtu: u16,
@@ -68,18 +64,16 @@ pub struct Interface {
 pub enum InterfaceKind {
     /// Rings shared with a virtual machine, over a socket of the vhost-user protocol.
     VhostUser {
-        /// The socket.
         socket: PathBuf,
         /// Whether the daemon connects (and reconnects) to it instead of listening.
         client: bool,
         /// Pairs of queues at most.
         queues: u16,
-        /// What can be changed while frames flow.
+        /// Settings that can change while frames flow.
         switches: Switches,
     },
     /// A tap that the daemon makes or takes.
     Tap {
-        /// Its name.
         device: String,
         /// The network namespace where it is put.
         netns: Option<PathBuf>,
@@ -107,7 +101,7 @@ pub struct Switches {
     /// (and of virtio's own VIRTIO_NET_F_NOTF_COAL). Mostly it finds that by itself meanwhile, when it sends or
     /// receives again, and needs no interrupt. Zero: it is told at once.
     pub tx_coalesce: Nanos,
-    /// For how long frames of a guest that sends on without waiting for answers are gathered before the next look,
+    /// For how long frames of a guest that sends on without waiting for answers are gathered before the next poll,
     /// without a kick, where dispatch is adaptive. Zero: each kick is handled at once.
     pub kick_coalesce: Nanos,
 }
@@ -140,7 +134,6 @@ pub enum Interrupts {
 /// The way to another host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
-    /// What carries the frames.
     pub kind: LinkKind,
     /// The networks that pass, none others in either direction; empty: all of this host's. A direct link has one
     /// anyway, and none here.
@@ -167,26 +160,22 @@ impl Link {
     }
 }
 
-/// What carries the frames to another host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkKind {
     /// UDP in VXLAN's format (RFC 7348).
     Vxlan {
-        /// The other host.
         remote: SocketAddr,
         /// This one; none: the source address of the route to the other, and the form's own port.
         local: Option<SocketAddr>,
     },
     /// UDP in this daemon's own format: large frames stay whole, checksums stay uncomputed.
     Udp {
-        /// The other host.
         remote: SocketAddr,
         /// This one; none: the source address of the route to the other, and the form's own port.
         local: Option<SocketAddr>,
     },
     /// As `udp`, encrypted and authenticated.
     Sealed {
-        /// The other host.
         remote: SocketAddr,
         /// This one; none: the source address of the route to the other, and the form's own port.
         local: Option<SocketAddr>,
@@ -197,32 +186,27 @@ pub enum LinkKind {
     },
     /// A TCP connection that this host opens.
     Connect {
-        /// The other host.
         remote: SocketAddr,
         /// Mutual TLS.
         tls: Option<Tls>,
     },
     /// A TCP connection that the other host opens.
     Listen {
-        /// Where it is awaited.
         local: SocketAddr,
-        /// Who may open it.
         peer: Peer,
         /// Mutual TLS.
         tls: Option<Tls>,
     },
     /// Raw frames of one network on an interface of this host.
     Direct {
-        /// The interface.
         device: String,
         /// The namespace where that is.
         netns: Option<PathBuf>,
-        /// The network.
         network: String,
     },
 }
 
-/// Who may be at the other end of a connection that is awaited.
+/// The peers that a listening end accepts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Peer {
     /// Every host that can reach the address; under TLS, every host that the authority has signed.
@@ -238,7 +222,6 @@ pub enum Peer {
 pub struct Tls {
     /// This host's certificate, with what leads to the authority.
     pub certificate: PathBuf,
-    /// Its private key.
     pub key: PathBuf,
     /// The authority that the other's certificate must be signed by.
     pub authority: PathBuf,
@@ -251,13 +234,9 @@ pub struct Tls {
 /// reaches several ports. `none` matches what no other route does.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Route {
-    /// The network.
     pub network: String,
-    /// Which senders.
     pub source: Qualifier,
-    /// Which receivers.
     pub destination: Qualifier,
-    /// Where to.
     pub to: PortName,
     /// Only for frames that came in here. A frame from a link goes to another link only by a route
     /// that names the link it came from.
@@ -267,11 +246,8 @@ pub struct Route {
 /// Which addresses a route is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Qualifier {
-    /// This one.
     Is(Mac),
-    /// All but this one.
     Not(Mac),
-    /// All.
     Any,
     /// All that no other route is for.
     None,
@@ -280,14 +256,11 @@ pub enum Qualifier {
 /// An interface or a link.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PortName {
-    /// An interface.
     Interface(String),
-    /// A link.
     Link(String),
 }
 
 impl PortName {
-    /// The name.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -299,15 +272,14 @@ impl PortName {
 /// How frames are dispatched (Cui 2013, 5.1.2 and 5.1.7).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dispatch {
-    /// Dispatcher threads.
     pub dispatchers: u16,
-    /// Where they run, one a processor in turn; empty: anywhere.
+    /// Where they run, one a CPU in turn; empty: anywhere.
     pub cpus: CpuList,
     /// When they look for frames.
     pub mode: Mode,
-    /// What they do when there are none.
+    /// Idling of dispatchers without frames.
     pub idle: Yield,
-    /// Whether they go before the other threads of their processor, as long as they work briefly.
+    /// Whether they go before the other threads of their CPU, as long as they work briefly.
     pub realtime: bool,
 }
 
@@ -371,19 +343,15 @@ impl Default for Thresholds {
     }
 }
 
-/// What a polling dispatcher does when there is nothing to do (Cui 2013, 5.1.7).
+/// Idling of a polling dispatcher (Cui 2013, 5.1.7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Yield {
     /// Lets others run, and goes on at once.
     Immediate,
     /// Sleeps, at most this long.
-    Timed {
-        /// How long.
-        sleep: Nanos,
-    },
+    Timed { sleep: Nanos },
     /// The first until nothing has come for a while, then the second.
     Adaptive {
-        /// How long it sleeps.
         sleep: Nanos,
         /// How long nothing must have come.
         after: Nanos,

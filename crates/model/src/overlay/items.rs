@@ -7,7 +7,8 @@ use super::document::{
     Interface, InterfaceKind, Link, LinkKind, Network, Peer, PortName, Qualifier, Route, Switches,
     Tls,
 };
-use super::language::{Mistake, UDP_PORT, VXLAN_PORT};
+use super::mistake::Mistake;
+use super::ports::{UDP_PORT, VXLAN_PORT};
 use super::values::{
     INTERRUPTS, MODES, address, device, file, interrupts, mode, name, switch, valid_name,
 };
@@ -30,13 +31,13 @@ pub(super) fn network(options: &mut Options, mut network: Network) -> Result<Net
 
 /// Longest time for which a guest may not be told what has left, or its frames may lie: a program that waits for that
 /// stands still.
-const MOST_COALESCE: Nanos = Nanos(100_000_000);
+const MAX_COALESCE: Nanos = Nanos(100_000_000);
 
 /// The names of [`Switches`] as options.
 pub(super) const SWITCHES: [&str; 4] =
     ["interrupts", "cut-through", "tx-coalesce", "kick-coalesce"];
 
-/// What the options say of them; the others stay.
+/// Sets the switches that the options name.
 pub(super) fn switches(options: &mut Options, mut switches: Switches) -> Result<Switches, Mistake> {
     if let Some(when) = options.get("interrupts", INTERRUPTS, interrupts)? {
         switches.interrupts = when;
@@ -44,7 +45,7 @@ pub(super) fn switches(options: &mut Options, mut switches: Switches) -> Result<
     if let Some(on) = options.get("cut-through", "on or off", switch)? {
         switches.cut_through = on;
     }
-    let coalesce = |text: &str| Nanos::parse(text).filter(|time| *time <= MOST_COALESCE);
+    let coalesce = |text: &str| Nanos::parse(text).filter(|time| *time <= MAX_COALESCE);
     if let Some(time) = options.get("tx-coalesce", "a time as 1ms, at most 100ms", coalesce)? {
         switches.tx_coalesce = time;
     }

@@ -3,98 +3,15 @@
 #![doc = concat!("```text\n", include_str!("help.txt"), "```")]
 
 use super::change::{Item, ItemName, Refusal, missing};
-use super::document::{Dispatch, Interface, InterfaceKind, Network, Overlay};
+use super::command::{Command, ListWhat};
+use super::document::{InterfaceKind, Network, Overlay};
 use super::items::{SWITCHES, interface, link, network, route, switches};
+use super::mistake::Mistake;
 use super::values::{MODES, YIELDS, cpus, mode, name, switch, yields};
 use super::words::{Words, split, unknown};
 
 /// All of it, for people.
 pub const HELP: &str = include_str!("help.txt");
-
-/// The port of VXLAN (RFC 7348, section 5).
-pub const VXLAN_PORT: u16 = 4789;
-
-/// The port of this daemon's own format; in the dynamic range, so nobody's.
-pub const UDP_PORT: u16 = 51_789;
-
-/// A command.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Command {
-    /// Adds something.
-    Add(Item),
-    /// Deletes something.
-    Delete(ItemName),
-    /// Changes how frames are dispatched.
-    SetDispatch(Dispatch),
-    /// Changes an interface.
-    SetInterface(String, Interface),
-    /// Changes a network.
-    SetNetwork(String, Network),
-    /// Lists one kind of things.
-    List(ListWhat),
-    /// The whole configuration, as the commands that make it.
-    Show,
-    /// Counters, as text or for OpenMetrics.
-    Counters {
-        /// In the format of OpenMetrics.
-        openmetrics: bool,
-    },
-    /// Frames and bytes between addresses.
-    Matrix,
-    /// What can be said.
-    Help,
-    /// What follows is to take effect at once.
-    Begin,
-    /// It does.
-    Commit,
-    /// It does not.
-    Abort,
-}
-
-/// What `list` lists.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ListWhat {
-    /// Networks.
-    Networks,
-    /// Interfaces.
-    Interfaces,
-    /// Links.
-    Links,
-    /// Routes.
-    Routes,
-}
-
-/// What is wrong with a line.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{column}: {message}")]
-pub struct Mistake {
-    /// Where, from 1, in characters.
-    pub column: usize,
-    /// What.
-    pub message: String,
-    /// What to do.
-    pub hint: String,
-}
-
-impl Mistake {
-    pub(super) fn new(
-        column: usize,
-        message: impl Into<String>,
-        hint: impl Into<String>,
-    ) -> Mistake {
-        Mistake {
-            column,
-            message: message.into(),
-            hint: hint.into(),
-        }
-    }
-}
-
-impl From<(usize, Refusal)> for Mistake {
-    fn from((column, refusal): (usize, Refusal)) -> Mistake {
-        Mistake::new(column, refusal.message, refusal.hint)
-    }
-}
 
 const VERBS: &[&str] = &[
     "add", "delete", "set", "list", "show", "counters", "matrix", "help", "begin", "commit",
@@ -106,7 +23,7 @@ const THINGS: &[&str] = &["network", "interface", "link", "route"];
 ///
 /// # Errors
 ///
-/// What is wrong with it, and where.
+/// The mistake, with its column.
 pub fn parse(line: &str, overlay: &Overlay) -> Result<Option<Command>, Mistake> {
     let mut words = Words::new(split(line)?);
     if words.peek().is_none() {

@@ -1,4 +1,4 @@
-//! What an overlay consists of: networks, interfaces, links and routes (Cui 2013, 5.1.2), and how
+//! The parts of an overlay: networks, interfaces, links and routes (Cui 2013, 5.1.2), and how
 //! its dispatchers work. The same document is a file, what the daemon answers to `show`, and what a
 //! lab's plan holds; its one written form is the line language of [`language`].
 //!
@@ -9,9 +9,12 @@
 //! - A **route** says, for frames of a network from some source to some destination, where they go.
 
 mod change;
+mod command;
 mod document;
 mod items;
 pub mod language;
+mod mistake;
+mod ports;
 mod print;
 mod values;
 mod words;
@@ -21,8 +24,10 @@ mod words;
 pub const HEADROOM_ALIAS: &str = "latlab overlay: room for headers, never up";
 
 pub use change::{Item, ItemName, Refusal};
+pub use command::{Command, ListWhat};
 pub use document::{
     Dispatch, Interface, InterfaceKind, Interrupts, Link, LinkKind, Mode, Network, Overlay, Peer,
     PortName, Qualifier, Route, Switches, Thresholds, Tls, Yield,
 };
-pub use language::{Command, ListWhat, Mistake};
+pub use mistake::Mistake;
+pub use ports::{UDP_PORT, VXLAN_PORT};

@@ -195,9 +195,10 @@ impl Display for PortName {
 impl Display for Dispatch {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         write!(f, "dispatchers {} cpus ", self.dispatchers)?;
-        match self.cpus.is_empty() {
-            true => f.write_str("none")?,
-            false => write!(f, "{}", self.cpus)?,
+        if self.cpus.is_empty() {
+            f.write_str("none")?;
+        } else {
+            write!(f, "{}", self.cpus)?;
         }
         let realtime = on(self.realtime);
         write!(
@@ -273,17 +274,15 @@ fn path(path: &Path) -> String {
 
 /// A word that is read as one.
 fn word(text: &str) -> Cow<'_, str> {
-    match text.contains(|c: char| c.is_whitespace() || c == '#') || text.is_empty() {
-        true => format!("\"{text}\"").into(),
-        false => text.into(),
+    if text.contains(|c: char| c.is_whitespace() || c == '#') || text.is_empty() {
+        format!("\"{text}\"").into()
+    } else {
+        text.into()
     }
 }
 
 const fn on(is_on: bool) -> &'static str {
-    match is_on {
-        true => "on",
-        false => "off",
-    }
+    if is_on { "on" } else { "off" }
 }
 
 /// A time in the largest unit that says it exactly.

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use super::document::{Interrupts, Mode, Thresholds, Yield};
-use super::language::Mistake;
+use super::mistake::Mistake;
 use super::words::{Word, Words};
 use crate::units::{CpuList, Nanos};
 

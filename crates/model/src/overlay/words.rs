@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::language::Mistake;
+use super::mistake::Mistake;
 use crate::diagnostic::{nearest, shown};
 
 /// A word and its column, from 1, in characters.
@@ -12,7 +12,7 @@ pub(super) struct Word {
     pub column: usize,
 }
 
-/// Longest line in bytes: nobody writes longer ones, and a hostile client could.
+/// Longest line in bytes; a hostile client could send more.
 pub(super) const MAX_LINE: usize = 4096;
 
 /// The words of a line: separated by blanks, `"with blanks inside"` where needed, up to a `#`.
@@ -57,7 +57,7 @@ pub(super) fn split(line: &str) -> Result<Vec<Word>, Mistake> {
     Ok(words)
 }
 
-/// What follows in a line, taken one after another.
+/// The rest of a line, taken word by word.
 pub(super) struct Words {
     words: std::vec::IntoIter<Word>,
     end: usize,
@@ -86,7 +86,6 @@ impl Words {
         self.words.as_slice().first()
     }
 
-    /// That nothing follows.
     pub fn end(&self) -> Result<(), Mistake> {
         match self.peek() {
             None => Ok(()),

@@ -13,7 +13,7 @@ use super::document::{
     EndpointPlan, InterfacePlan, LinkPlan, Medium, NatPlan, NodePlan, OverlayPlan, Route, VxlanPlan,
 };
 use crate::diagnostic::{Diagnostics, Mark};
-use crate::spec::link::VXLAN_OVERHEAD;
+use crate::kinds::VXLAN_OVERHEAD;
 use crate::spec::{Carrier, Endpoint, Lab, Link, LinkKind, Mac};
 
 /// IANA's port for VXLAN.
@@ -111,9 +111,10 @@ impl Pool {
         Pool {
             next_v4: 0,
             next_v6: 0,
-            min_bits: match wanted <= u64::from(POOL_V4) {
-                true => READABLE_BITS,
-                false => 0,
+            min_bits: if wanted <= u64::from(POOL_V4) {
+                READABLE_BITS
+            } else {
+                0
             },
             exhausted: false,
         }
@@ -144,9 +145,10 @@ impl Pool {
     }
 
     fn subnet(&mut self, ipv6: bool, link: &Link, errors: &mut Diagnostics) -> Option<IpNet> {
-        let net = match ipv6 {
-            true => self.v6(),
-            false => self.v4(link.endpoints.len()),
+        let net = if ipv6 {
+            self.v6()
+        } else {
+            self.v4(link.endpoints.len())
         };
         // One message is enough: every later link lacks one too.
         if net.is_none() && !self.exhausted {
@@ -224,9 +226,10 @@ impl LinkAddresses {
         let (outer, inner) = link
             .endpoints
             .split_at(usize::from(is_nat).min(link.endpoints.len()));
-        let families: &[bool] = match mtu < IPV6_MIN_MTU {
-            true => &[false],
-            false => &[false, true],
+        let families: &[bool] = if mtu < IPV6_MIN_MTU {
+            &[false]
+        } else {
+            &[false, true]
         };
         let mut side = |ends: &[Endpoint], number: usize| -> Vec<Subnet> {
             let mut subnets = Vec::new();
@@ -242,10 +245,7 @@ impl LinkAddresses {
         };
         let mut addresses = LinkAddresses {
             main: side(inner, 0),
-            outside: match is_nat {
-                true => side(outer, 1),
-                false => Vec::new(),
-            },
+            outside: if is_nat { side(outer, 1) } else { Vec::new() },
             nat: NatPlan {
                 outside: vec![],
                 inside: vec![],
@@ -272,9 +272,10 @@ impl LinkAddresses {
         let whom = format!("`{}:{}`", *end.node, *end.interface);
         let at = end.node.at;
         let outer = self.is_nat && position == 0;
-        let subnets = match outer {
-            true => &mut self.outside,
-            false => &mut self.main,
+        let subnets = if outer {
+            &mut self.outside
+        } else {
+            &mut self.main
         };
         for subnet in subnets {
             let ipv6 = subnet.net.addr().is_ipv6();

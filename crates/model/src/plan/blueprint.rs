@@ -31,21 +31,16 @@ pub struct Blueprint {
     pub nodes: Vec<NodePlace>,
 }
 
-/// CPUs, and why these.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Given {
-    /// The CPUs.
     pub cpus: CpuList,
-    /// A sentence.
     pub why: String,
 }
 
 /// The interrupts of a network interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NicPlace {
-    /// The interface.
     pub name: String,
-    /// Where its interrupts go.
     pub interrupts: Given,
 }
 
@@ -53,7 +48,6 @@ pub struct NicPlace {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Share {
-    /// Its own.
     Own,
     /// Shared with the lab's other nodes.
     Pool,
@@ -63,10 +57,8 @@ pub enum Share {
     Named,
 }
 
-/// A node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodePlace {
-    /// Its name.
     pub name: String,
     /// The owner of its CPUs.
     pub share: Share,
@@ -86,9 +78,7 @@ pub struct NodePlace {
 /// Memory nodes, and why these.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryPlace {
-    /// Their numbers.
     pub nodes: CpuList,
-    /// A sentence.
     pub why: String,
 }
 

@@ -122,12 +122,13 @@ fn check_parent(link: &Link, facts: &Facts, errors: &mut Diagnostics) {
         *link.name
     );
     let interfaces: Vec<&str> = facts.interfaces.iter().map(String::as_str).collect();
-    let hint = match interfaces.is_empty() {
-        true => "remove `parent:`; latlab then makes one".to_string(),
-        false => format!(
+    let hint = if interfaces.is_empty() {
+        "remove `parent:`; latlab then makes one".to_string()
+    } else {
+        format!(
             "{}, or remove `parent:`; latlab then makes one",
             hint_one_of(parent, &interfaces).trim_end_matches('?')
-        ),
+        )
     };
     errors.add(parent.at, message, hint);
 }

@@ -19,7 +19,6 @@ use crate::units::{Bytes, CpuList};
 pub struct Plan {
     /// Always [`Plan::FORMAT`].
     pub format: String,
-    /// Name of the lab.
     pub lab: String,
     /// The profile that the machine is tuned with while it is up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -29,7 +28,6 @@ pub struct Plan {
     pub blueprint: Blueprint,
     /// Its nodes, in the order of the lab.
     pub nodes: Vec<NodePlan>,
-    /// Its links.
     pub links: Vec<LinkPlan>,
 }
 
@@ -47,9 +45,7 @@ pub struct TuningPlan {
 /// A node to be made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NodePlan {
-    /// Its name.
     pub name: String,
-    /// Its kind.
     pub kind: NodeKind,
     /// `host`, a directory, or an archive; as written.
     pub image: String,
@@ -72,31 +68,25 @@ pub struct NodePlan {
     /// Memory, when limited; always there for a VM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<Bytes>,
-    /// Environment of its commands.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// Host directories seen inside.
     #[serde(default)]
     pub binds: Vec<Bind>,
     /// Commands run once it is ready.
     #[serde(default)]
     pub exec: Vec<String>,
-    /// Script before measurements.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setup: Option<String>,
-    /// Script during each measurement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
     /// Script before it is removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub teardown: Option<String>,
-    /// Which OCI runtime (containers).
     #[serde(default)]
     pub runtime: Runtime,
-    /// What it may do beyond the default (containers).
+    /// Rights beyond the default (containers).
     #[serde(default, skip_serializing_if = "Security::is_default")]
     pub security: Security,
-    /// Which kernel (VMs).
     pub kernel: String,
     /// Kernel parameters (VMs): its profile's, then its own.
     #[serde(default)]
@@ -122,9 +112,7 @@ pub struct GuestTopology {
     pub sockets: u32,
     /// Parts of these with a last cache of their own.
     pub dies: u32,
-    /// Cores in each.
     pub cores: u32,
-    /// Threads of a core.
     pub threads: u32,
 }
 
@@ -151,7 +139,6 @@ impl GuestMemory {
         }
     }
 
-    /// Nothing in particular.
     fn is_plain(&self) -> bool {
         *self == GuestMemory::default()
     }
@@ -162,13 +149,9 @@ impl GuestMemory {
 pub struct InterfacePlan {
     /// Its name inside the node.
     pub name: String,
-    /// Its MAC address.
     pub mac: Mac,
-    /// Its MTU.
     pub mtu: u32,
-    /// Its addresses.
     pub addresses: Vec<IpNet>,
-    /// Routes through it.
     #[serde(default)]
     pub routes: Vec<Route>,
     /// Index into [`Plan::links`].
@@ -180,22 +163,17 @@ pub struct InterfacePlan {
 /// A route: to a network, through a gateway.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Route {
-    /// Destination.
     pub to: IpNet,
-    /// Gateway.
     pub via: IpAddr,
 }
 
 /// A link to be made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LinkPlan {
-    /// Its name.
     pub name: String,
     /// The medium that joins its ends.
     pub medium: Medium,
-    /// MTU of its interfaces.
     pub mtu: u32,
-    /// Its ends.
     pub endpoints: Vec<EndpointPlan>,
 }
 
@@ -203,9 +181,7 @@ pub struct LinkPlan {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum Medium {
-    /// Point to point.
     Veth,
-    /// A learning switch.
     Bridge,
     /// A bridge behind a router that masquerades.
     Nat(NatPlan),
@@ -217,7 +193,6 @@ pub enum Medium {
     },
     /// Ethernet over UDP.
     Vxlan(VxlanPlan),
-    /// latlab's own switch.
     Overlay(OverlayPlan),
 }
 
@@ -236,11 +211,8 @@ pub struct NatPlan {
 /// The underlay of a `vxlan` link.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct VxlanPlan {
-    /// Network identifier.
     pub vni: u32,
-    /// UDP port.
     pub port: u16,
-    /// MTU of the underlay.
     pub underlay_mtu: u32,
     /// Underlay address of each endpoint's tunnel end.
     pub underlay: Vec<IpNet>,
@@ -254,7 +226,6 @@ pub struct OverlayPlan {
     /// The cable that joins processes and containers to it.
     #[serde(default)]
     pub cable: Cable,
-    /// MTU of the underlay.
     pub underlay_mtu: u32,
     /// Underlay address of each endpoint's host; none when all are on one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -274,7 +245,6 @@ pub struct EndpointPlan {
 }
 
 impl Medium {
-    /// The type's word.
     pub fn kind(&self) -> LinkKind {
         match self {
             Medium::Veth => LinkKind::Veth,
@@ -395,11 +365,9 @@ impl Plan {
 /// How one node reaches another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reach {
-    /// Address to send to.
     pub address: IpAddr,
     /// Sender's own address on that link.
     pub source: IpAddr,
-    /// Index of the link.
     pub link: usize,
 }
 
@@ -430,7 +398,6 @@ impl NodePlan {
         self.cpus.map_or(1, |cpus| cpus.ceil() as u32)
     }
 
-    /// Short facts for people.
     pub fn facts(&self) -> Vec<String> {
         let mut facts = Vec::new();
         if let Some(cpus) = self.cpus {
@@ -458,7 +425,6 @@ impl NodePlan {
 }
 
 impl LinkPlan {
-    /// Short facts for people.
     pub fn facts(&self) -> Vec<String> {
         let mut facts = vec![format!("mtu {}", self.mtu)];
         let first = self

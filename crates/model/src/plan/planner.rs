@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_else_runs_on_exclusive_cores() {
+    fn no_other_node_runs_on_exclusive_cores() {
         let plan = planned(
             "  nodes:
     a: {kind: native, isolate: true}

@@ -30,7 +30,6 @@ pub struct RunPlan {
     pub cells: Vec<CellPlan>,
     /// One visit after the other.
     pub visits: Vec<Visit>,
-    /// The labs, as drawn.
     pub topologies: Vec<Topology>,
 }
 
@@ -61,7 +60,6 @@ impl RunPlan {
             .collect()
     }
 
-    /// Number of trials.
     pub fn trials(&self) -> usize {
         self.visits.iter().map(|v| v.trials.len()).sum()
     }
@@ -308,6 +306,20 @@ fn load(m: &Measurement) -> String {
     }
 }
 
+/// The device under test, and the nodes that it is in.
+fn device_of(m: &Measurement) -> String {
+    let through: Vec<&str> = m.through.iter().map(|n| n.value.as_str()).collect();
+    let through = through.join(", ");
+    match m.device {
+        _ if through.is_empty() => "the link between".to_string(),
+        Device::Lab => through,
+        device if device.is_own_program() => {
+            format!("{} ({}) in {through}", device.describe(), m.poll)
+        }
+        device => format!("{} in {through}", device.describe()),
+    }
+}
+
 /// A measurement as the results name it.
 pub fn describe(m: &Measurement) -> MeasurementInfo {
     let ends = format!("{} to {}", m.from.node, m.to.node);
@@ -328,18 +340,7 @@ pub fn describe(m: &Measurement) -> MeasurementInfo {
             )
         }
         Probe::Forward => {
-            let through: Vec<&str> = m.through.iter().map(|n| n.value.as_str()).collect();
-            let device = match (through.is_empty(), m.device) {
-                (true, _) => "the link between".to_string(),
-                (false, Device::Lab) => through.join(", "),
-                (false, device) => {
-                    let poll = match device.is_own_program() {
-                        true => format!(" ({})", m.poll),
-                        false => String::new(),
-                    };
-                    format!("{}{poll} in {}", device.describe(), through.join(", "))
-                }
-            };
+            let device = device_of(m);
             let load = load(m);
             let recorder = if m.record {
                 ""
@@ -362,12 +363,12 @@ pub fn describe(m: &Measurement) -> MeasurementInfo {
     let pin = match m.pin {
         _ if m.probe == Probe::Stream => "",
         Pin::Apart => "",
-        Pin::Together => ", both ends on one processor",
+        Pin::Together => ", both ends on one CPU",
         Pin::Free => ", ends not pinned",
     };
     let noise = match &m.noise {
         Noise::None => String::new(),
-        noise => format!(", beside `{noise}` on every processor"),
+        noise => format!(", beside `{noise}` on every CPU"),
     };
     MeasurementInfo {
         name: m.name.value.clone(),

@@ -1,6 +1,5 @@
 //! The profiles that come with latlab: YAML like a user's own, to read and to copy from.
 
-/// Name and text.
 pub(super) const ALL: &[(&str, &str)] = &[
     ("default", include_str!("builtin/default.yaml")),
     ("throughput", include_str!("builtin/throughput.yaml")),

@@ -242,7 +242,6 @@ impl Cores {
         })
     }
 
-    /// All of them.
     pub fn all(&self) -> CpuList {
         CpuList::new(
             self.housekeeping
@@ -323,11 +322,12 @@ impl Profile {
 fn usual(online: &CpuList) -> Result<CpuList, (String, String)> {
     let first = online.len().div_ceil(4);
     let rest: Vec<u32> = online.iter().skip(first).collect();
-    match rest.is_empty() {
-        false => Ok(CpuList::new(rest)),
-        true => Err((
+    if rest.is_empty() {
+        Err((
             format!("no processor can be isolated: this machine has only {online}"),
             "use a profile that isolates none".into(),
-        )),
+        ))
+    } else {
+        Ok(CpuList::new(rest))
     }
 }

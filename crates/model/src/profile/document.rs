@@ -12,7 +12,6 @@ use crate::units::CpuList;
 /// A profile, its parents merged into it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Profile {
-    /// Its name.
     pub name: String,
     /// Its purpose, in a line.
     pub about: String,
@@ -33,7 +32,6 @@ pub enum Isolation {
     Shared,
     /// Yes; which ones is not the profile's choice.
     Isolated,
-    /// Yes, these.
     Listed(CpuList),
 }
 
@@ -41,7 +39,6 @@ pub enum Isolation {
 pub const PLACEMENT: &str = "placement";
 
 impl Profile {
-    /// One that wants nothing.
     pub fn empty() -> Profile {
         Profile {
             name: "none".into(),
@@ -122,9 +119,10 @@ impl Profile {
         let mut inside = self.clone();
         let is_divided = vcpus > 1 && self.cores != Isolation::Shared;
         inside.boot.clear();
-        inside.cores = match is_divided {
-            true => Isolation::Listed(CpuList::new((1..vcpus).collect())),
-            false => Isolation::Shared,
+        inside.cores = if is_divided {
+            Isolation::Listed(CpuList::new((1..vcpus).collect()))
+        } else {
+            Isolation::Shared
         };
         inside.knobs.retain(|name, wanted| match wanted {
             Wanted::Cpus(CpuChoice::List(_)) | Wanted::Size(_) => false,

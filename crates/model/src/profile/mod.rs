@@ -1,8 +1,8 @@
 //! A profile: which knobs of the machine to turn, and to what.
 //!
 //! A profile says *what for* and not *where*: CPUs are named by their part (`housekeeping`,
-//! `isolated`), so that the same file serves every machine; which CPUs have which part is
-//! decided by placement, by `--cpus`, or by the profile's own `cores`. Its knobs are a map, so that
+//! `isolated`), so that the same file serves every machine. Placement, `--cpus` or the profile's own
+//! `cores` decide which CPUs have which part. Its knobs are a map, so that
 //! one can be wanted alone or left out of the whole, which is how the effect of each is measured.
 //!
 //! ```yaml

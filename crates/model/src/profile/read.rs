@@ -19,7 +19,6 @@ pub type Find<'f> = &'f dyn Fn(&str) -> Option<String>;
 const MAX_PARENTS: usize = 8;
 
 impl Profile {
-    /// A built-in profile.
     pub fn builtin(name: &str) -> Option<Profile> {
         // A test reads every one.
         Profile::parse(Profile::builtin_text(name)?, &|_| None).ok()

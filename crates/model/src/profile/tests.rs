@@ -233,7 +233,7 @@ fn contradictory_values_are_refused_where_they_stand() {
 }
 
 #[test]
-fn processors_are_divided_and_impossible_ones_refused() {
+fn cpus_are_divided_and_impossible_ones_refused() {
     let list = |text: &str| CpuList::parse(text).unwrap();
     let profile = Profile::builtin("isolated").unwrap();
     let cores = profile.cores_of(&list("0-7"), None).unwrap();
@@ -331,7 +331,7 @@ fn a_lab_may_name_some_of_a_profiles_knobs() {
 }
 
 #[test]
-fn a_guest_is_tuned_by_its_own_processors() {
+fn a_guest_is_tuned_by_its_own_cpus() {
     let isolated = Profile::builtin("isolated").unwrap();
     let one = isolated.in_guest(1);
     assert_eq!(one.cores, Isolation::Shared);

@@ -10,16 +10,13 @@ use serde::{Serialize, Serializer};
 use crate::diagnostic::{hint_one_of, shown};
 use crate::units::{Bytes, CpuList, Nanos};
 
-/// A kind of value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// `on` or `off`.
     Switch,
     /// A whole number within bounds.
     Number {
-        /// Least.
         least: u64,
-        /// Most.
         most: u64,
     },
     /// A duration in whole units of what the kernel counts in, `off` where the knob can be.
@@ -36,13 +33,10 @@ pub enum Kind {
         /// Most, in bytes.
         most: u64,
     },
-    /// One of these words.
     Word(&'static [&'static str]),
-    /// CPUs.
     Cpus,
     /// Scheduling policies by the names of threads.
     Threads,
-    /// Names of processes.
     Names,
 }
 
@@ -74,11 +68,9 @@ pub enum CpuChoice {
     Housekeeping,
     /// Those that are kept quiet.
     Isolated,
-    /// All.
     All,
     /// None: the mechanism is off.
     None,
-    /// These.
     List(CpuList),
 }
 
@@ -87,7 +79,6 @@ pub enum CpuChoice {
 pub struct ThreadPolicy {
     /// The thread's name (`comm`), `*` for any characters.
     pub pattern: String,
-    /// Its policy.
     pub policy: Policy,
 }
 
@@ -106,7 +97,6 @@ pub enum Policy {
         runtime: Nanos,
         /// Latest end of it after the period's begin.
         deadline: Nanos,
-        /// Period.
         period: Nanos,
     },
 }
@@ -235,7 +225,6 @@ fn switch(text: &str) -> Option<bool> {
 }
 
 impl CpuChoice {
-    /// The words.
     pub const WORDS: &'static [&'static str] = &["housekeeping", "isolated", "all", "none"];
 
     /// Reads a word or a list.
@@ -271,9 +260,10 @@ impl Policy {
         let expected = "`fifo:1` to `fifo:98`, `rr:1` to `rr:98`, `other:-20` to `other:19`, or \
                         `deadline:RUNTIME/DEADLINE/PERIOD` with runtime ≤ deadline ≤ period";
         Policy::read(text.trim()).ok_or_else(|| {
-            let hint = match shown(text).contains("99") {
-                true => "99 belongs to the kernel's own migration and watchdog threads",
-                false => "for example `fifo:50` or `deadline:200us/1ms/1ms`",
+            let hint = if shown(text).contains("99") {
+                "99 belongs to the kernel's own migration and watchdog threads"
+            } else {
+                "for example `fifo:50` or `deadline:200us/1ms/1ms`"
             };
             (expected.to_string(), hint.to_string())
         })

@@ -12,18 +12,15 @@ pub enum IntruderKind {
     Process,
     /// A thread of the kernel.
     KernelThread,
-    /// A device's interrupt.
     Interrupt,
 }
 
 /// Something that ran where it should not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Intruder {
-    /// Its kind.
     pub kind: IntruderKind,
     /// Its name: of the thread, or of the interrupt's owner.
     pub name: String,
-    /// Thread or interrupt number.
     pub id: u32,
     /// CPU that it ran on.
     pub cpu: u32,

@@ -13,7 +13,6 @@ pub struct Manifest {
     pub format: String,
     /// Directory name of the run: study name and start time.
     pub id: String,
-    /// Name of the study.
     pub study: String,
     /// The study's own words about itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -27,9 +26,7 @@ pub struct Manifest {
     pub finished: Option<String>,
     /// Seed of the order of trials and of every random choice.
     pub seed: u64,
-    /// Trials of each cell.
     pub replicates: u32,
-    /// The machine.
     pub host: HostBrief,
     /// Versions of latlab and of the tools that took part.
     pub versions: Versions,
@@ -65,11 +62,9 @@ impl Manifest {
 pub enum RunState {
     /// Still going on, or killed: nothing later than this was written.
     Running,
-    /// Every trial was run.
     Complete,
     /// The run stopped early; its samples are kept.
     Incomplete {
-        /// One line for people.
         reason: String,
     },
 }
@@ -79,13 +74,11 @@ pub enum RunState {
 pub struct HostBrief {
     /// CPU model as the kernel names it.
     pub cpu: String,
-    /// Logical CPUs online.
     pub cores: u32,
     /// Bytes of memory.
     pub memory_bytes: u64,
     /// `uname -r`.
     pub kernel: String,
-    /// Distribution's pretty name.
     pub distribution: String,
     /// Hypervisor underneath, when the machine is itself virtual.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -97,7 +90,6 @@ pub struct HostBrief {
     pub acceleration_reason: Option<String>,
     /// `v1`, `v2`, `hybrid` or `none`.
     pub cgroup: String,
-    /// The kernel's clock source.
     pub clocksource: String,
 }
 
@@ -109,7 +101,6 @@ pub type Versions = BTreeMap<String, String>;
 pub struct CellPlan {
     /// Stable identifier: measurement and levels, for example `rr-udp/kind=vm/link=veth`.
     pub id: String,
-    /// Name of the measurement.
     pub measurement: String,
     /// Level of each factor, by factor name.
     pub levels: BTreeMap<String, String>,

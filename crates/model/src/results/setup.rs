@@ -11,14 +11,12 @@ pub struct Factor {
     pub name: String,
     /// Field of the lab that it sets, for example `topology.nodes.server.kind`.
     pub path: String,
-    /// Its levels, as shown.
     pub levels: Vec<String>,
 }
 
 /// A measurement of the study.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MeasurementInfo {
-    /// Name in the study.
     pub name: String,
     /// `rr`, `packets` or `stream`.
     pub probe: String,
@@ -29,7 +27,6 @@ pub struct MeasurementInfo {
     pub latency: Option<String>,
 }
 
-/// Where a cell ran.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Environment {
     /// Some node of it ran under software emulation: its times say nothing of a real VM's.
@@ -38,23 +35,16 @@ pub struct Environment {
     pub facts: BTreeMap<String, String>,
 }
 
-/// A lab, as drawn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Topology {
-    /// Name of the lab.
     pub lab: String,
-    /// Levels that produced it.
     pub levels: BTreeMap<String, String>,
-    /// Its nodes.
     pub nodes: Vec<TopologyNode>,
-    /// Its links.
     pub links: Vec<TopologyLink>,
 }
 
-/// A node, as drawn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TopologyNode {
-    /// Name.
     pub name: String,
     /// `native`, `container`, `vm` or `host`.
     pub kind: String,
@@ -62,27 +52,21 @@ pub struct TopologyNode {
     pub facts: Vec<String>,
 }
 
-/// A link, as drawn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TopologyLink {
-    /// Name.
     pub name: String,
     /// `veth`, `bridge`, `nat`, `macvlan` or `vxlan`.
     #[serde(rename = "type")]
     pub kind: String,
     /// Short facts: `mtu 1500`, `delay 1ms`.
     pub facts: Vec<String>,
-    /// Its ends.
     pub endpoints: Vec<TopologyEndpoint>,
 }
 
 /// An end of a link, as drawn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TopologyEndpoint {
-    /// Node.
     pub node: String,
-    /// Interface of that node.
     pub interface: String,
-    /// Its addresses.
     pub addresses: Vec<String>,
 }

@@ -17,9 +17,7 @@ use super::trial::{Check, Counters, Floor};
 pub struct Summary {
     /// Always [`Summary::FORMAT`].
     pub format: String,
-    /// Identifier of the run.
     pub id: String,
-    /// Name of the study.
     pub study: String,
     /// The study's own words about itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -35,13 +33,10 @@ pub struct Summary {
     pub seed: u64,
     /// Trials of each cell that were planned.
     pub replicates: u32,
-    /// The machine.
     pub host: HostBrief,
     /// Versions of latlab and of the tools that took part.
     pub versions: Versions,
-    /// Factors with their levels.
     pub factors: Vec<Factor>,
-    /// The measurements.
     pub measurements: Vec<MeasurementInfo>,
     /// Levels of the baseline; factors not named are held equal.
     pub baseline: BTreeMap<String, String>,
@@ -54,7 +49,6 @@ pub struct Summary {
     /// Why the slowest packets were slow, for measurements through taps.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tails: Vec<Tail>,
-    /// The labs.
     pub topologies: Vec<Topology>,
     /// The honesty box: what a reader must know before trusting a number.
     pub notes: Vec<Note>,
@@ -68,9 +62,7 @@ impl Summary {
 /// Cells that differ only in the factors of the baseline: one overlaid plot, one block of the table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Group {
-    /// Identifier.
     pub id: String,
-    /// Name of the measurement.
     pub measurement: String,
     /// Levels that all its cells share.
     pub levels: BTreeMap<String, String>,
@@ -86,17 +78,12 @@ pub struct Group {
 /// One combination of factor levels and measurement, with its results.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
-    /// Stable identifier.
     pub id: String,
-    /// Name of the measurement.
     pub measurement: String,
-    /// Level of each factor.
     pub levels: BTreeMap<String, String>,
     /// The levels in which it differs from others of its group, for example `vm`.
     pub label: String,
-    /// Identifier of its group.
     pub group: String,
-    /// Where it ran.
     pub environment: Environment,
     /// Index into [`Summary::topologies`].
     pub topology: usize,
@@ -104,7 +91,6 @@ pub struct Cell {
     pub replicates: u32,
     /// Number of those that failed a check.
     pub overloaded: u32,
-    /// Sums over those trials.
     pub counters: Counters,
     /// Latency, for `rr` and `packets`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -122,13 +108,10 @@ pub struct Cell {
 pub struct Latency {
     /// Samples of all trials together.
     pub samples: u64,
-    /// Smallest.
     pub min_ns: f64,
-    /// Largest.
     pub max_ns: f64,
     /// First and third quartile.
     pub iqr_ns: (f64, f64),
-    /// Standard deviation.
     pub sd_ns: f64,
     /// The table's percentiles, in the order of [`super::QUANTILES`].
     pub quantiles: Vec<Quantile>,
@@ -148,7 +131,6 @@ pub struct Latency {
 /// one of its CPUs, the one that lost most: never more than was stolen.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StealAside {
-    /// Exchanges that lost time.
     pub exchanges: u64,
     /// How much they lost together.
     pub stolen_ns: u64,
@@ -182,7 +164,6 @@ pub struct Metric {
     pub title: String,
     /// `bit/s`, `ns/byte`, `1`.
     pub unit: String,
-    /// Whether more is better.
     pub higher_is_better: bool,
     /// Median and quartiles over trials.
     pub spread: Spread,
@@ -196,19 +177,16 @@ pub struct Metric {
 /// A box plot's five numbers and two more.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
-    /// Smallest.
     pub min: f64,
     /// 5th percentile.
     pub p5: f64,
     /// First quartile.
     pub q1: f64,
-    /// Median.
     pub median: f64,
     /// Third quartile.
     pub q3: f64,
     /// 95th percentile.
     pub p95: f64,
-    /// Largest.
     pub max: f64,
 }
 
@@ -227,7 +205,6 @@ pub struct Comparison {
     /// Two-sided Mann–Whitney U test on the replicates' values; absent with too few of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p_value: Option<f64>,
-    /// The verdict.
     pub verdict: Verdict,
     /// Ratios of what lies beyond the median, where both have enough samples.
     #[serde(default)]
@@ -260,18 +237,15 @@ pub enum Verdict {
     Better,
     /// Worse than the baseline, beyond chance.
     Worse,
-    /// No difference was found.
     NoDifference,
     /// Too few replicates to say.
     TooFewReplicates,
 }
 
-/// One trial, as drawn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrialSummary {
     /// Number, from 1, in the order of running.
     pub trial: u32,
-    /// Cell.
     pub cell: String,
     /// From 1.
     pub replicate: u32,
@@ -280,9 +254,7 @@ pub struct TrialSummary {
     /// Why it failed, when it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
-    /// Some check failed.
     pub overloaded: bool,
-    /// Counted packets or transactions.
     pub counters: Counters,
     /// Box of its samples, ns; absent for a stream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -303,7 +275,6 @@ pub struct TrialSummary {
 /// A line of the honesty box.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Note {
-    /// How much it matters.
     pub severity: Severity,
     /// `emulated`, `overloaded`, `few-samples`, `failed`, `incomplete`, `lost`, `clock`, …
     pub code: String,
@@ -321,6 +292,5 @@ pub enum Severity {
     Serious,
     /// Read the numbers with this in mind.
     Caution,
-    /// Good to know.
     Info,
 }

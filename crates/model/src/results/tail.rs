@@ -18,11 +18,8 @@ pub struct Tail {
     pub program: Option<String>,
     /// Where packets are timed before it.
     pub before: String,
-    /// And behind it.
     pub behind: String,
-    /// The trials.
     pub trials: Vec<u32>,
-    /// Packets with both times.
     pub packets: u64,
     /// The fates of the packets in between, over all trials.
     pub counters: Counters,
@@ -39,7 +36,6 @@ pub struct Tail {
     /// The cost of the taps themselves over an empty wire: the worst of the trials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ruler: Option<Ruler>,
-    /// Unknowns, one sentence each.
     pub unknown: Vec<String>,
     /// The causes that the rows name by their place here.
     pub causes: Vec<CauseInfo>,
@@ -53,14 +49,12 @@ pub struct Tail {
     pub stretches: Vec<Stretch>,
 }
 
-/// A cause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CauseInfo {
     /// For people: `waiting for a CPU: stress-ng`.
     pub name: String,
     /// The key of its colour: `wait`, `hard-irq`, `steal`, …
     pub kind: String,
-    /// The remedy, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
     /// The knobs of `latlab tune` and boot parameters that do it.
@@ -75,7 +69,6 @@ pub struct Blame {
     pub quantile: f64,
     /// The latency there, in ns.
     pub latency_ns: u64,
-    /// Packets beyond it.
     pub beyond: u64,
     /// Number of those that were explained: the slowest.
     pub explained: u64,
@@ -85,14 +78,12 @@ pub struct Blame {
     pub rows: Vec<BlameRow>,
 }
 
-/// One cause's part.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct BlameRow {
     /// Place in [`Tail::causes`].
     pub cause: usize,
     /// Its part of the time, 0 to 1.
     pub share: f64,
-    /// That time, in ns.
     pub time_ns: u64,
     /// Packets that it is the first cause of.
     pub first_of: u64,
@@ -102,19 +93,15 @@ pub struct BlameRow {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "PacketRow", into = "PacketRow")]
 pub struct SlowPacket {
-    /// Its trial.
     pub trial: u32,
-    /// Its flow.
     pub flow: u16,
     /// Its number in the flow.
     pub seq: u32,
     /// When it went in, since the first packet of its trial.
     pub at_ns: u64,
-    /// Time between the taps.
     pub latency_ns: u64,
     /// The cause that cost it most; place in [`Tail::causes`].
     pub first: usize,
-    /// How much that is.
     pub first_ns: u64,
     /// The cause of the queue it was in.
     pub behind: Option<usize>,
@@ -180,7 +167,6 @@ impl From<SlowPacket> for PacketRow {
 pub struct Slice {
     /// Place in [`Tail::causes`]; of several joined, what had most of it.
     pub cause: usize,
-    /// How long.
     pub ns: u64,
     /// On which CPU, where that is known.
     pub cpu: Option<u16>,
@@ -212,9 +198,10 @@ impl From<SliceRow> for Slice {
 
 impl From<Slice> for SliceRow {
     fn from(one: Slice) -> Self {
-        match one.parts.is_empty() {
-            true => SliceRow::One(one.cause, one.ns, one.cpu),
-            false => SliceRow::Joined(one.cause, one.ns, one.cpu, one.parts),
+        if one.parts.is_empty() {
+            SliceRow::One(one.cause, one.ns, one.cpu)
+        } else {
+            SliceRow::Joined(one.cause, one.ns, one.cpu, one.parts)
         }
     }
 }
@@ -223,11 +210,9 @@ impl From<Slice> for SliceRow {
 /// and are slow too, had left.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stretch {
-    /// The trial.
     pub trial: u32,
     /// Begin, since the first packet of the trial.
     pub at_ns: u64,
-    /// How long.
     pub ns: u64,
     /// Which of the names is the device's own program, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -236,10 +221,8 @@ pub struct Stretch {
     pub lanes: Vec<Lane>,
 }
 
-/// One CPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lane {
-    /// Its number.
     pub cpu: u16,
     /// Tasks on the CPU: since the stretch's begin in ns, and the place in [`Tail::names`]. Each lasts until
     /// the next.

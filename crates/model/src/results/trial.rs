@@ -13,15 +13,12 @@ use super::intruder::Intruder;
 pub struct Trial {
     /// Number of the trial, from 1.
     pub trial: u32,
-    /// Cell it belongs to.
     pub cell: String,
     /// From 1.
     pub replicate: u32,
     /// RFC 3339, UTC.
     pub started: String,
-    /// How it ended.
     pub outcome: TrialOutcome,
-    /// Packets or transactions, counted.
     #[serde(default)]
     pub counters: Counters,
     /// The floor under these numbers, measured just before them.
@@ -30,7 +27,6 @@ pub struct Trial {
     /// How the receiver's clock was mapped to the sender's; absent when they share one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<ClockMap>,
-    /// Throughput, for a stream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<StreamResult>,
     /// Whether the machine kept up.
@@ -61,17 +57,13 @@ impl Trial {
     }
 }
 
-/// How a trial ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "kebab-case")]
 pub enum TrialOutcome {
     /// The trial ran to its end.
     Measured,
     /// The trial stopped early; there may be samples up to that moment.
-    Failed {
-        /// One line for people.
-        reason: String,
-    },
+    Failed { reason: String },
 }
 
 /// Packets or transactions of a trial. Nothing is dropped silently: the sum is accounted for.
@@ -83,7 +75,6 @@ pub struct Counters {
     pub received: u64,
     /// Never answered or never arrived.
     pub lost: u64,
-    /// Arrived again.
     pub duplicated: u64,
     /// Arrived after one with a higher sequence number.
     pub reordered: u64,
@@ -100,7 +91,6 @@ pub struct Floor {
     pub median_ns: f64,
     /// Its 99th percentile.
     pub p99_ns: f64,
-    /// Samples behind the two.
     pub samples: u64,
     /// Median cost of one clock read on the sender.
     pub clock_read_ns: f64,
@@ -114,11 +104,9 @@ pub struct Floor {
 pub struct ClockMap {
     /// Offset at the first exchange.
     pub offset_before_ns: i64,
-    /// Offset at the second.
     pub offset_after_ns: i64,
     /// Sender's time of the first exchange, relative to the measurement's start.
     pub before_at_ns: i64,
-    /// And of the second.
     pub after_at_ns: i64,
     /// Bound of the error: half the best round trip of the worse exchange.
     pub error_ns: u64,
@@ -136,7 +124,6 @@ pub struct StreamResult {
     /// CPU time per byte: `sender` and `receiver` by the node's cgroup (QEMU included),
     /// `sender-process` and `receiver-process` by the workload's own accounting.
     pub cpu_ns_per_byte: BTreeMap<String, f64>,
-    /// Segments sent again (TCP).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retransmits: Option<u64>,
     /// Datagrams lost, as a fraction (UDP).
@@ -152,13 +139,10 @@ pub struct StreamResult {
 pub struct Check {
     /// `lateness`, `steal`, `runqueue`, `involuntary-switches`, `drops`, `clock-error`, …
     pub name: String,
-    /// The check, for people.
     pub question: String,
-    /// Measured.
     pub value: f64,
     /// Largest value that is still good.
     pub limit: f64,
-    /// Unit of both.
     pub unit: String,
     /// `value <= limit`.
     pub passed: bool,
@@ -175,7 +159,6 @@ pub struct Trace {
     pub events: Option<String>,
     /// The devices in the order of the way, each between two taps.
     pub hops: Vec<Hop>,
-    /// The watched CPUs.
     #[serde(default)]
     pub watched: Vec<WatchedCpu>,
     /// The hypervisor says how much time it takes away.
@@ -201,7 +184,6 @@ pub struct Ruler {
     /// The 99.99th percentile; absent when fewer than ten packets lie beyond it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p9999_ns: Option<f64>,
-    /// Packets behind the two.
     pub samples: u64,
     /// Packets that only one of the taps saw.
     pub lost: u64,
@@ -214,7 +196,6 @@ pub struct Hop {
     pub device: String,
     /// Where packets are timed before it.
     pub before: String,
-    /// And behind it.
     pub behind: String,
     /// The fates of the packets in between.
     pub counters: Counters,
@@ -227,11 +208,9 @@ pub struct Hop {
 /// A CPU that the flight recorder watched.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchedCpu {
-    /// Its number.
     pub cpu: u16,
     /// Nothing is known of it before, in ns of the machine's monotonic clock.
     pub complete_from_ns: u64,
-    /// Events that were overwritten.
     pub overwritten: u64,
     /// Times after `complete_from_ns` in which events were overwritten before they were read: what was in
     /// force then is not known until the next event tells it.
@@ -245,7 +224,6 @@ pub struct WatchedCpu {
 /// The observations of one endpoint about itself during the trial.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodeRecord {
-    /// Name of the node.
     pub node: String,
     /// `sender` or `receiver`.
     pub role: String,

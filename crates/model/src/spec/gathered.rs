@@ -48,7 +48,6 @@ struct Seen {
 const MAX_GATHERED: usize = 200;
 
 impl<'a> Gathered<'a> {
-    /// None yet.
     pub fn new(study: &'a Study) -> Self {
         Gathered {
             study,
@@ -87,9 +86,10 @@ impl<'a> Gathered<'a> {
         let all = self.failed + good;
         let mut errors = Diagnostics::default();
         for (mistake, seen) in self.found {
-            let with = match seen.combinations == all {
-                true => String::new(),
-                false => format!(" ({})", seen.words(self.study)),
+            let with = if seen.combinations == all {
+                String::new()
+            } else {
+                format!(" ({})", seen.words(self.study))
             };
             errors.add(mistake.at, mistake.message + &with, mistake.hint);
         }

@@ -2,14 +2,14 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::link::{Link, LinkKind, VXLAN_OVERHEAD};
+use super::link::{Link, LinkKind};
 use super::name::{check_name, read_name};
-use super::node::{NodeFields, NodeKind, read_tuning};
+use super::node::{NodeFields, read_tuning};
 use super::reader::{FromYaml, Object};
 use super::yaml::{MAX_WEIGHT, Value, Yaml};
 use crate::diagnostic::{Diagnostics, Mark, Spanned, hint_one_of, shown};
+use crate::kinds::{NodeKind, VXLAN_OVERHEAD};
 
-/// A lab, as written.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lab {
     /// Its name, unique on a machine.
@@ -18,18 +18,14 @@ pub struct Lab {
     pub tuning: Option<Spanned<String>>,
     /// Its nodes, in the order of the text.
     pub nodes: Vec<Node>,
-    /// Its links.
     pub links: Vec<Link>,
 }
 
 /// A node, as written, merged.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
-    /// Its name.
     pub name: Spanned<String>,
-    /// Its kind.
     pub kind: NodeKind,
-    /// Everything else.
     pub fields: NodeFields,
 }
 

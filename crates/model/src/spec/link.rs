@@ -8,6 +8,7 @@ use super::reader::{Fraction, FromYaml, Object, read, words};
 use super::yaml::{Value, Yaml};
 use crate::diagnostic::{Diagnostics, Mark, Spanned, shown};
 use crate::facts::document::Facts;
+use crate::kinds::{Cable, Carrier, Impairment, Mac};
 use crate::units::{BitsPerSecond, Nanos};
 
 /// The type of a link, which joins its endpoints.
@@ -16,10 +17,8 @@ use crate::units::{BitsPerSecond, Nanos};
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum LinkKind {
-    /// Point to point.
     #[default]
     Veth,
-    /// A learning switch.
     Bridge,
     /// A bridge behind a router that masquerades: what Docker's users get.
     Nat,
@@ -35,128 +34,17 @@ words!(LinkKind, "a type of link", {
     "overlay" => Overlay,
 });
 
-/// The carrier that joins the hosts of an `overlay`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Carrier {
-    /// Nothing: all ends are guests of one host.
-    #[default]
-    Local,
-    /// Every end is on a host of its own; Ethernet over UDP in VXLAN's format joins them.
-    Vxlan,
-    /// The same in the overlay's own format, which keeps large frames whole.
-    Udp,
-    /// The same without anything around the frames.
-    Direct,
-}
 words!(Carrier, "a carrier", {
     "local" => Local, "vxlan" => Vxlan, "udp" => Udp, "direct" => Direct,
 });
 
-impl Carrier {
-    /// Bytes that it adds to a packet, at most.
-    pub(crate) const fn overhead(self) -> u32 {
-        match self {
-            Carrier::Local | Carrier::Direct => 0,
-            Carrier::Vxlan => VXLAN_OVERHEAD,
-            // Inner Ethernet with a tag, the private header, UDP and IPv4.
-            Carrier::Udp => 100,
-        }
-    }
-}
-
-/// The cable that joins a process or container to an `overlay`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Cable {
-    /// A pair of interfaces with a queue in between.
-    #[default]
-    Veth,
-    /// The same without: the sender's CPU does what is to be done (Linux 6.7).
-    Netkit,
-}
 words!(Cable, "a cable", { "veth" => Veth, "netkit" => Netkit });
-
-/// Bytes that VXLAN adds to a frame: inner Ethernet 14, VXLAN 8, UDP 8, IPv4 20 (RFC 7348).
-pub(crate) const VXLAN_OVERHEAD: u32 = 50;
-
-/// An Ethernet address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct Mac(pub [u8; 6]);
-
-impl Mac {
-    /// Reads `02:00:00:00:00:01`.
-    pub fn parse(text: &str) -> Option<Mac> {
-        let mut bytes = [0u8; 6];
-        let mut parts = text.split(':');
-        for byte in &mut bytes {
-            let part = parts.next().filter(|p| p.len() == 2)?;
-            *byte = u8::from_str_radix(part, 16).ok()?;
-        }
-        parts.next().is_none().then_some(Mac(bytes))
-    }
-}
-
-impl std::fmt::Display for Mac {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let b = self.0;
-        write!(
-            f,
-            "{:02x}:{:02x}:{:02x}:{:02x}:{:02x}:{:02x}",
-            b[0], b[1], b[2], b[3], b[4], b[5]
-        )
-    }
-}
-
-impl TryFrom<String> for Mac {
-    type Error = String;
-    fn try_from(text: String) -> Result<Self, String> {
-        Mac::parse(&text).ok_or_else(|| format!("`{text}` is not a MAC address"))
-    }
-}
-
-impl From<Mac> for String {
-    fn from(mac: Mac) -> String {
-        mac.to_string()
-    }
-}
 
 impl FromYaml for Mac {
     const EXPECTED: &'static str = "a unicast MAC address";
     const EXAMPLE: &'static str = "`02:00:00:00:00:01`";
     fn from_text(text: &str) -> Option<Self> {
         Mac::parse(text).filter(|m| m.0[0] & 1 == 0 && m.0 != [0; 6])
-    }
-}
-
-/// The deliberate impairment of frames by a link. One-way by definition: it acts on what an endpoint
-/// sends, so a delay of 1 ms on both ends adds 2 ms to a round trip.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Impairment {
-    /// Bits per second.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rate: Option<BitsPerSecond>,
-    /// Constant part of the delay.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub delay: Option<Nanos>,
-    /// Random part of the delay.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub jitter: Option<Nanos>,
-    /// Share of frames dropped.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub loss: Option<f64>,
-}
-
-impl Impairment {
-    /// True when frames pass untouched.
-    pub fn is_none(&self) -> bool {
-        *self == Impairment::default()
-    }
-
-    /// True when it needs the kernel's netem queueing discipline.
-    pub fn needs_netem(&self) -> bool {
-        self.delay.is_some() || self.jitter.is_some() || self.loss.is_some()
     }
 }
 
@@ -256,11 +144,9 @@ impl WrittenImpairment {
 /// One end of a link, as written.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Endpoint {
-    /// Node's name.
     pub node: Spanned<String>,
     /// Interface's name inside the node.
     pub interface: Spanned<String>,
-    /// Fixed MAC address.
     pub mac: Option<Spanned<Mac>>,
     /// Fixed addresses; assigned from the link's subnets otherwise.
     pub addresses: Vec<Spanned<IpNet>>,
@@ -270,16 +156,12 @@ pub struct Endpoint {
     pub netem_at: Option<Mark>,
 }
 
-/// A link, as written.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Link {
-    /// Where it begins.
     pub at: Mark,
     /// Its name; `l0`, `l1`, … by position when not given.
     pub name: Spanned<String>,
-    /// Its type.
     pub kind: Spanned<LinkKind>,
-    /// Its ends.
     pub endpoints: Vec<Endpoint>,
     /// How many ends were written, those that could not be read included.
     pub(super) written_ends: usize,

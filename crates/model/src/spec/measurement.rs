@@ -35,15 +35,11 @@ words!(Probe, "a probe", {
     "rr" => Rr, "packets" => Packets, "stream" => Stream, "forward" => Forward,
 });
 
-/// Transport of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Protocol {
-    /// TCP.
     Tcp,
-    /// UDP.
     Udp,
-    /// ICMP echo.
     Icmp,
 }
 words!(Protocol, "a protocol", { "tcp" => Tcp, "udp" => Udp, "icmp" => Icmp });
@@ -67,7 +63,6 @@ words!(Pin, "a pinning", { "apart" => Apart, "together" => Together, "free" => F
 /// One end of a measurement: a node, and optionally which of its interfaces.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
-    /// Node.
     pub node: String,
     /// Interface; the first link that joins both nodes otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -77,17 +72,12 @@ pub struct Target {
 /// A measurement, as written, with its defaults.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measurement {
-    /// Its name.
     pub name: Spanned<String>,
     /// The kind of a measurement.
     pub probe: Probe,
-    /// Transport.
     pub protocol: Protocol,
-    /// Sender.
     pub from: Spanned<Target>,
-    /// Receiver.
     pub to: Spanned<Target>,
-    /// Measured time.
     pub duration: Nanos,
     /// Time before it that is not recorded.
     pub warmup: Nanos,
@@ -125,11 +115,8 @@ pub struct Measurement {
     pub record: bool,
 }
 
-/// Measured time.
 const DURATIONS: RangeInclusive<Nanos> = Nanos(1_000_000)..=Nanos(3_600_000_000_000);
-/// Longest warm-up.
 const MAX_WARMUP: Nanos = Nanos(60_000_000_000);
-/// Packets per second.
 const RATES: RangeInclusive<u64> = 1..=100_000_000;
 /// Packets of one trial: both ends keep a record of each in memory.
 const MAX_PACKETS: u64 = 20_000_000;
@@ -391,9 +378,10 @@ impl Written {
         let is_packets = matches!(self.probe.value, Probe::Packets | Probe::Forward);
         let headers = u64::from(ETHERNET_BYTES) + if ip == 6 { 40 } else { 20 } + 8;
         let smallest = 64.max(headers + HEADER_BYTES);
-        let (range, default) = match is_packets {
-            true => (smallest..=headers + MAX_DATAGRAM_BYTES, smallest),
-            false => (HEADER_BYTES..=MAX_DATAGRAM_BYTES, 1472),
+        let (range, default) = if is_packets {
+            (smallest..=headers + MAX_DATAGRAM_BYTES, smallest)
+        } else {
+            (HEADER_BYTES..=MAX_DATAGRAM_BYTES, 1472)
         };
         let Some(size) = self.size else {
             return default as u32;
@@ -404,9 +392,10 @@ impl Written {
         } else if !range.contains(&size.value.0) {
             let (low, high) = (range.start(), range.end());
             let message = format!("`size` of {} is {} bytes", self.what, size.value.0);
-            let hint = match is_packets {
-                true => format!("an Ethernet frame over IPv{ip} has {low} to {high} bytes here"),
-                false => format!("a datagram has {low} to {high} bytes here"),
+            let hint = if is_packets {
+                format!("an Ethernet frame over IPv{ip} has {low} to {high} bytes here")
+            } else {
+                format!("a datagram has {low} to {high} bytes here")
             };
             errors.add(size.at, message, hint);
         }

@@ -16,13 +16,16 @@ mod study;
 mod traffic;
 pub mod yaml;
 
+pub use crate::kinds::{
+    Acceleration, Bind, CAPABILITIES, Cable, Carrier, Devices, Impairment, Mac, NodeKind, Pids,
+    Runtime, Seccomp, Security,
+};
 pub use document_kind::DocumentKind;
 pub(crate) use gathered::Gathered;
 pub use lab::{Lab, Node};
-pub use link::{Cable, Carrier, Endpoint, Impairment, Link, LinkKind, Mac};
+pub use link::{Endpoint, Link, LinkKind};
 pub use measurement::{Measurement, Pin, Probe, Protocol, Target};
-pub use node::{Acceleration, Bind, NodeFields, NodeKind, Runtime};
+pub use node::NodeFields;
 pub use noise::Noise;
-pub use security::{CAPABILITIES, Devices, Pids, Seccomp, Security};
 pub use study::{Combination, FactorSpec, LabSource, Level, Study};
 pub use traffic::{Arrival, Device, Polling, Via};

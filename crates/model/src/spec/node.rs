@@ -4,69 +4,22 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use serde::{Deserialize, Serialize};
-
 use super::name::check_name;
 use super::reader::{Object, words};
-use super::security::Security;
+use super::security;
 use super::yaml::{Value, Yaml};
 use crate::diagnostic::{Diagnostics, Mark, Spanned, shown};
+use crate::kinds::{Acceleration, Bind, NodeKind, Runtime, Security};
 use crate::profile;
 use crate::units::{Bytes, CpuList};
 
-/// The kind of a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum NodeKind {
-    /// Processes in a network namespace of their own, on the host's file system.
-    Native,
-    /// A container started by an OCI runtime.
-    Container,
-    /// A virtual machine started by QEMU.
-    Vm,
-    /// The host's own network namespace, to attach links to.
-    Host,
-}
 words!(NodeKind, "a kind of node", {
     "native" => Native, "container" => Container, "vm" => Vm, "host" => Host,
 });
 
-/// Which OCI runtime starts a container.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Runtime {
-    /// The faster one, in C.
-    #[default]
-    Crun,
-    /// The reference, in Go.
-    Runc,
-}
 words!(Runtime, "an OCI runtime", { "crun" => Crun, "runc" => Runc });
 
-/// How a VM's CPU is provided.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Acceleration {
-    /// KVM where a boot proves it, software emulation otherwise.
-    #[default]
-    Auto,
-    /// KVM or refuse.
-    Kvm,
-    /// Software emulation.
-    Tcg,
-}
 words!(Acceleration, "a way to run the guest", { "auto" => Auto, "kvm" => Kvm, "tcg" => Tcg });
-
-/// A host directory seen inside a node.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Bind {
-    /// Path on the host, as written (relative paths are relative to the lab's file).
-    pub source: String,
-    /// Absolute path inside the node.
-    pub target: String,
-    /// Not writable from inside.
-    pub read_only: bool,
-}
 
 /// Fields that a node, a kind or the defaults may set; all optional, merged before use.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -143,7 +96,7 @@ impl NodeFields {
             run: o.get("run", errors),
             teardown: o.get("teardown", errors),
             runtime: o.get("runtime", errors),
-            security: Security::read(&mut o, errors),
+            security: security::read(&mut o, errors),
             kernel: o.get("kernel", errors),
             boot: read_boot(&mut o, errors),
             acceleration: o.get("acceleration", errors),

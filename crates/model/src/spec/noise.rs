@@ -10,16 +10,12 @@ use super::reader::FromYaml;
 /// Load beside a measurement: on every CPU that latlab itself may use, one instance each.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Noise {
-    /// None.
     #[default]
     None,
-    /// A busy loop.
     Spin,
-    /// stress-ng with these options.
     StressNg(Vec<String>),
 }
 
-/// The default of stress-ng.
 const STRESS: [&str; 2] = ["--cpu", "1"];
 
 /// Options of stress-ng that would make it outlive the measurement, or write outside its own files.
@@ -91,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_outlive_the_measurement_is_refused() {
+    fn options_that_outlive_the_measurement_are_refused() {
         for text in [
             "",
             "hackbench",

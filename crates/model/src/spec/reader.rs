@@ -13,11 +13,9 @@ use super::yaml::{Value, Yaml};
 use crate::diagnostic::{Diagnostics, Mark, Spanned, hint_one_of, nearest, shown};
 use crate::units::{BitsPerSecond, Bytes, CpuList, Nanos};
 
-/// A mapping being read.
 pub struct Object<'y> {
     /// Its name in messages: ``node `server` ``.
     pub what: String,
-    /// Where it begins.
     pub at: Mark,
     is_mapping: bool,
     missing: Vec<&'static str>,
@@ -205,9 +203,7 @@ pub fn read<T: FromYaml>(yaml: &Yaml, what: &str, errors: &mut Diagnostics) -> O
 pub trait FromYaml: Sized {
     /// The expected form, for messages: `a duration`.
     const EXPECTED: &'static str;
-    /// A correct value.
     const EXAMPLE: &'static str;
-    /// Reads it.
     fn from_text(text: &str) -> Option<Self>;
     /// The remedy for a wrong one.
     fn hint(_text: &str) -> String {
@@ -298,7 +294,6 @@ macro_rules! words {
         impl $type {
             /// Every word, in the order of the documentation.
             pub const WORDS: &'static [&'static str] = &[$first $(, $word)*];
-            /// The word in documents.
             pub fn word(self) -> &'static str {
                 match self {
                     $type::$first_variant => $first,

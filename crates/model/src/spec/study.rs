@@ -13,20 +13,16 @@ use super::yaml::{MAX_WEIGHT, Value, Yaml};
 use crate::diagnostic::{Diagnostics, Mark, Spanned, hint_one_of, shown};
 use crate::profile::fits;
 
-/// A study, as written.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Study {
-    /// Its name.
     pub name: Spanned<String>,
     /// Its own words about itself.
     pub description: Option<String>,
-    /// The lab.
     pub lab: LabSource,
     /// Factors, in order.
     pub factors: Vec<FactorSpec>,
     /// The measurements of every combination.
     pub measurements: Vec<Measurement>,
-    /// Trials of each cell.
     pub replicates: u32,
     /// Seed of the order and of every random choice.
     pub seed: u64,
@@ -53,20 +49,16 @@ pub enum LabSource {
 /// A factor: fields of the lab and the values that they take together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FactorSpec {
-    /// Its name.
     pub name: Spanned<String>,
     /// Fields that it sets, each a path such as `topology.nodes.server.kind`.
     pub paths: Vec<Spanned<String>>,
-    /// Its levels.
     pub levels: Vec<Level>,
 }
 
 /// One level of a factor.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Level {
-    /// As shown.
     pub label: String,
-    /// As set.
     pub value: Yaml,
 }
 
@@ -215,9 +207,10 @@ impl Study {
         }
         errors.into_result(())?;
         let lab = Lab::read(&tree)?;
-        Ok(match self.isolation {
-            true => lab,
-            false => lab.without_isolation(),
+        Ok(if self.isolation {
+            lab
+        } else {
+            lab.without_isolation()
         })
     }
 
@@ -340,12 +333,13 @@ fn read_factors(yaml: &Yaml, errors: &mut Diagnostics) -> Vec<FactorSpec> {
             let steps = steps(path).into_iter().map(str::to_string).collect();
             if let Some(other) = paths.insert(steps, shown(name)) {
                 let path_shown = shown(path);
-                let message = match other == shown(name) {
-                    true => format!("factor `{other}` sets `{path_shown}` twice"),
-                    false => format!(
+                let message = if other == shown(name) {
+                    format!("factor `{other}` sets `{path_shown}` twice")
+                } else {
+                    format!(
                         "factor `{}` sets `{path_shown}`, as `{other}` does",
                         shown(name)
-                    ),
+                    )
                 };
                 errors.add(path.at, message, "a field can follow one factor only");
             }
@@ -428,9 +422,10 @@ fn read_baseline(
         let Some(factor) = factors.iter().find(|f| f.name.value == *name) else {
             let names: Vec<&str> = factors.iter().map(|f| f.name.value.as_str()).collect();
             let message = format!("`baseline` names `{}`, which is not a factor", shown(&name));
-            let hint = match names.is_empty() {
-                true => "the study has no factors: remove it".to_string(),
-                false => hint_one_of(&name, &names),
+            let hint = if names.is_empty() {
+                "the study has no factors: remove it".to_string()
+            } else {
+                hint_one_of(&name, &names)
             };
             errors.add(name.at, message, hint);
             continue;

@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use super::reader::words;
 
-/// When packets are due.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arrival {
@@ -72,7 +71,6 @@ impl Device {
         matches!(self, Device::Xdp | Device::AfXdp)
     }
 
-    /// For people.
     pub fn describe(self) -> &'static str {
         match self {
             Device::Lab => "the lab's own",
@@ -91,10 +89,8 @@ impl Device {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Polling {
-    /// Asks again and again.
     #[default]
     Busy,
-    /// Sleeps until something comes.
     Block,
 }
 words!(Polling, "a way to wait", { "busy" => Busy, "block" => Block });

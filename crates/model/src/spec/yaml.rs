@@ -23,9 +23,7 @@ pub(super) const MAX_WEIGHT: usize = 250_000;
 /// A node of the tree.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Yaml {
-    /// Where it begins.
     pub at: Mark,
-    /// Its content.
     pub value: Value,
 }
 
@@ -35,12 +33,10 @@ pub struct Yaml {
 pub enum Value {
     /// A plain or quoted scalar.
     Scalar {
-        /// Its text.
         text: String,
         /// Quoted or a block scalar, therefore never null.
         quoted: bool,
     },
-    /// A sequence.
     Seq(Vec<Yaml>),
     /// A mapping, in the order of the text, duplicates kept.
     Map(Vec<(Yaml, Yaml)>),

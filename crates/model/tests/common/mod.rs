@@ -1,4 +1,4 @@
-//! What the tests over files share: reading a document as `latlab validate` does, and golden files.
+//! Shared by the tests over files: reading a document as `latlab validate` does, and golden files.
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
@@ -12,7 +12,7 @@ use latlab_model::profile::Profile;
 use latlab_model::spec::yaml::Yaml;
 use latlab_model::spec::{DocumentKind, Lab, LabSource, Study};
 
-/// What became of a document that has no mistake.
+/// The result for a document without a mistake.
 pub enum Checked {
     Lab(Box<Plan>),
     Study(Box<RunPlan>),
@@ -97,11 +97,12 @@ pub fn against_golden(golden: &Path, text: &str) -> Result<(), String> {
         return Ok(());
     }
     let expected = fs::read_to_string(golden).unwrap_or_default();
-    match expected == text {
-        true => Ok(()),
-        false => Err(format!(
+    if expected == text {
+        Ok(())
+    } else {
+        Err(format!(
             "{} differs (UPDATE_EXPECT=1 rewrites it).\n--- expected\n{expected}--- found\n{text}",
             golden.display()
-        )),
+        ))
     }
 }

@@ -1,4 +1,4 @@
-//! Control groups: a group is made as for a node, a limit that binds nobody is written, the group is
+//! Cgroups: a group is made as for a node, a limit that binds no process is written, the group is
 //! removed.
 
 use std::fs;
@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use latlab_model::facts::Facts;
 use latlab_model::units::CpuList;
 
-use super::{Report, outcome};
+use super::report::{Report, outcome};
 use crate::cgroup::{Cgroups, Error, Limits, NodeCgroup};
 use crate::facts::machine;
 
@@ -80,7 +80,7 @@ fn sweep(groups: &Cgroups) {
     let dirs = groups.dirs(PREFIX, PREFIX, &everything).unwrap_or_default();
     for top in dirs.iter().filter_map(|dir| dir.parent()?.parent()) {
         for proof in entries(top).into_iter().filter(|dir| is_orphan(dir)) {
-            // What cannot be removed now is tried again the next time.
+            // The next proof tries again to remove the rest.
             let _ = NodeCgroup::from_dirs(entries(&proof)).and_then(|group| group.remove());
         }
     }
@@ -93,7 +93,7 @@ fn entries(directory: &Path) -> Vec<PathBuf> {
     paths.filter(|path| path.is_dir()).collect()
 }
 
-/// Whether this is a proof's group that nobody is going to remove.
+/// Whether this is a proof's group whose owner is gone.
 fn is_orphan(group: &Path) -> bool {
     let name = group.file_name().and_then(|name| name.to_str());
     let changed = || fs::metadata(group).and_then(|about| about.modified()).ok();
@@ -133,8 +133,8 @@ mod tests {
         let groups = Cgroups::discover().unwrap();
         let lab = format!("{PREFIX}left-{}", std::process::id());
         let limits = harmless(Facts::CGROUP_PIDS);
-        if !super::super::is_root() || groups.create(&lab, "x", &limits).is_err() {
-            eprintln!("skipped: needs root and control groups");
+        if !super::super::report::is_root() || groups.create(&lab, "x", &limits).is_err() {
+            eprintln!("skipped: needs root and cgroups");
             return;
         }
         let dirs = groups.dirs(&lab, "x", &limits).unwrap();

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use latlab_model::facts::Facts;
 
-use super::{Report, outcome};
+use super::report::{Report, outcome};
 use crate::sys::{Error, inside, mount};
 
 /// Enough for three directories and an empty file.
@@ -23,7 +23,7 @@ pub(super) fn run(report: &Report) {
 
 fn overlay() -> Result<(), Error> {
     let scratch = Path::new(SCRATCH);
-    // Nobody else sees this: the mounts end with the thread.
+    // No other thread sees this: the mounts end with this one.
     mount::tmpfs(scratch, SCRATCH_BYTES)?;
     let [upper, work, merged] = ["upper", "work", "merged"].map(|name| scratch.join(name));
     for directory in [&upper, &work, &merged] {

@@ -1,21 +1,14 @@
-//! Features behind system calls: namespaces, BPF, processor counters, io_uring.
+//! Features behind system calls: namespaces and BPF.
 
 use std::fs::File;
 use std::io::{self, Read};
 
 use latlab_model::facts::Facts;
 
-use super::{Outcome, Report};
-use crate::sys::feature::{self, BpfProgram};
+use super::report::Report;
+use crate::sys::{bpf, feature};
 
-pub(super) const NAMESPACES: &[&str] = &[Facts::NAMESPACES, Facts::USER_NAMESPACES];
-pub(super) const BPF: &[&str] = &[
-    Facts::BPF,
-    Facts::BPF_BTF,
-    Facts::BPF_RINGBUF,
-    Facts::BPF_RAW_TRACEPOINT,
-];
-pub(super) const CALLS: &[&str] = &[Facts::PERF_COUNTERS, Facts::IO_URING];
+pub(super) const BPF: &[&str] = &[Facts::BPF, Facts::BPF_BTF, Facts::BPF_RAW_TRACEPOINT];
 
 /// The namespaces of a node, with the words for a refusal.
 const KINDS: &[(libc::c_int, &str)] = &[
@@ -39,11 +32,6 @@ pub(super) fn namespaces(report: &Report) {
         "a process was started in new ones",
         node_namespaces,
     );
-    report.try_one(
-        Facts::USER_NAMESPACES,
-        "a process was started in a new one",
-        || feature::try_namespaces(libc::CLONE_NEWUSER),
-    );
 }
 
 fn node_namespaces() -> io::Result<()> {
@@ -65,20 +53,15 @@ fn node_namespaces() -> io::Result<()> {
 
 pub(super) fn bpf(report: &Report) {
     report.try_one(Facts::BPF, "a classifier was loaded", || {
-        feature::load_bpf(BpfProgram::SchedClassifier)
+        bpf::load(bpf::SCHED_CLS, &bpf::RETURN_0)
     });
     report.try_one(Facts::BPF_BTF, "the kernel's types were read", read_btf);
-    report.try_one(
-        Facts::BPF_RINGBUF,
-        "a ring buffer was made",
-        feature::make_bpf_ringbuf,
-    );
     report.try_one(
         Facts::BPF_RAW_TRACEPOINT,
         "a program was attached for a moment",
         || {
-            let program = feature::load_bpf(BpfProgram::RawTracepoint)?;
-            feature::attach_raw_tracepoint(TRACEPOINT, &program)
+            let program = bpf::load(bpf::RAW_TRACEPOINT, &bpf::RETURN_0)?;
+            bpf::attach_raw_tracepoint(TRACEPOINT, &program)
         },
     );
 }
@@ -92,33 +75,5 @@ fn read_btf() -> io::Result<()> {
         Ok(())
     } else {
         Err(io::Error::other(format!("{BTF} is not BTF")))
-    }
-}
-
-pub(super) fn calls(report: &Report) {
-    if report.wants(Facts::PERF_COUNTERS) {
-        report.note(Facts::PERF_COUNTERS, cycles());
-    }
-    report.try_one(Facts::IO_URING, "a ring was made", feature::make_io_uring);
-}
-
-/// A counter that opens and stands still, as under some hypervisors, is none.
-fn cycles() -> Outcome {
-    let counted = || -> io::Result<u64> {
-        let mut counter = File::from(feature::open_cycle_counter()?);
-        let mut count = [0; 8];
-        for turn in 0..10_000u64 {
-            std::hint::black_box(turn);
-        }
-        counter.read_exact(&mut count)?;
-        Ok(u64::from_ne_bytes(count))
-    };
-    match counted() {
-        Ok(0) => Outcome::Fails("the processor's cycle counter stands still".into()),
-        Ok(_) => Outcome::Works("cycles were counted".into()),
-        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {
-            Outcome::Fails("the processor, or the hypervisor, offers no cycle counter".into())
-        }
-        Err(error) => super::refused(&error),
     }
 }

@@ -11,12 +11,13 @@ use std::path::PathBuf;
 
 use latlab_model::facts::Facts;
 
-use super::{NEEDS_ROOT, Outcome, Report, is_root, refused};
-use crate::facts::machine::Source;
-use crate::facts::{ReadOptions, machine, tools};
-use crate::nodes::vm::accel::{self, Accelerator};
+use super::report::{NEEDS_ROOT, Outcome, Report, is_root, refused};
+use crate::facts::machine::{self, Source};
+use crate::facts::options::ReadOptions;
 use crate::nodes::vm::initramfs;
 use crate::nodes::vm::kernel::{self, Kernel};
+use crate::nodes::vm::{Accelerator, accel};
+use crate::programs;
 
 const DEVICE: &str = "/dev/kvm";
 
@@ -47,7 +48,8 @@ fn open() -> io::Result<()> {
 
 fn boot(options: &ReadOptions) -> Result<Outcome, String> {
     let cache = options.dirs.cache();
-    let agent = tools::agent().ok_or("latlab-agent is not beside latlab, so no guest can boot")?;
+    let agent =
+        programs::agent().ok_or("latlab-agent is not beside latlab, so no guest can boot")?;
     let kernel = guest_kernel(options)?;
     let initramfs = initramfs::prepare(&agent, &kernel, cache).map_err(|e| e.to_string())?;
     if options.refresh {
@@ -82,7 +84,7 @@ fn has_cached(options: &ReadOptions) -> bool {
     kernels.any(|kernel| kernel.flavour.as_deref() == Some("standard"))
 }
 
-/// What this machine was booted from, if the file is still there.
+/// The kernel that this machine was booted from, if the file is still there.
 fn own_kernel() -> Option<PathBuf> {
     let release = machine::kernel(&Source::here()).release;
     let path = PathBuf::from(format!("/boot/vmlinuz-{release}"));

@@ -10,8 +10,9 @@ use latlab_netlink::{
     Bridge, Handle, Interface, LinkKind, Netem, NewLink, Parent, Qdisc, Tbf, Vxlan,
 };
 
-use super::{Outcome, PATIENCE, Refusal, Report, outcome, output, refused};
-use crate::facts::tools;
+use super::report::{Outcome, Refusal, Report, outcome, refused};
+use crate::facts::command::output;
+use crate::programs;
 use crate::sys::netns::{self, NetNs};
 use crate::sys::tap::{self, TapOptions};
 use crate::sys::{self, feature};
@@ -34,7 +35,7 @@ const MADE: &str = "made in a fresh network namespace";
 /// Index of the loopback interface in every network namespace.
 const LOOPBACK: u32 = 1;
 
-/// What links of type `nat` load, for both families, with addresses for documentation.
+/// The rules that links of type `nat` load, for both families, with addresses for documentation.
 const RULES: &str = "table inet latlab_proof {
     chain before {
         type nat hook prerouting priority dstnat; policy accept;
@@ -48,6 +49,9 @@ const RULES: &str = "table inet latlab_proof {
     }
 }
 ";
+
+/// nft takes milliseconds, but may load modules first.
+const NFT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// IANA's port for VXLAN.
 const VXLAN_PORT: u16 = 4789;
@@ -132,8 +136,8 @@ pub(super) fn masquerade(report: &Report) {
     }
     let how = "rule loaded in a fresh network namespace";
     report.try_one(Facts::MASQUERADE, how, || {
-        let nft = tools::find("nft").ok_or_else(|| io::Error::other("nft is not installed"))?;
-        output(nft.as_os_str(), &["-f", "-"], RULES, PATIENCE)
+        let nft = programs::find("nft").ok_or_else(|| io::Error::other("nft is not installed"))?;
+        output(nft.as_os_str(), &["-f", "-"], RULES, NFT_TIMEOUT)
     });
 }
 

@@ -1,23 +1,21 @@
 //! `/proc/cpuinfo`: the model's name, and on x86 whether there is a hypervisor underneath.
 //!
-//! Its shape differs by architecture. x86 names the model on every processor; ARM gives numbers
+//! Its shape differs by architecture. x86 names the model on every CPU; ARM gives numbers
 //! that stand for a maker and a design (the names below are lscpu's); POWER and z have words of
 //! their own.
 
 use std::collections::BTreeSet;
 
-/// What the text says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CpuInfo {
     /// The model, or the models of a machine with several, joined by ` + `.
     pub model: Option<String>,
-    /// Logical processors listed.
     pub processors: u32,
     /// Packages, where the text says so.
     pub sockets: u32,
     /// Cores in all packages, where the text says so.
     pub cores: u32,
-    /// The processor says that it is virtual (x86 only).
+    /// The CPU says that it is virtual (x86 only).
     pub virtual_machine: bool,
 }
 

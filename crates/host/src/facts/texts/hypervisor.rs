@@ -1,13 +1,13 @@
-//! Which hypervisor is underneath, from what firmware and processor let out.
+//! Which hypervisor is underneath, from what firmware and CPU let out.
 //!
-//! The order follows systemd-detect-virt: on x86 the processor decides whether there is one at all
+//! The order follows systemd-detect-virt: on x86 the CPU decides whether there is one at all
 //! (a rented machine without a hypervisor carries its cloud's name in its firmware all the same);
 //! the firmware then has the better name.
 
-/// What was found; everything that is absent is empty.
+/// The findings; absent ones are empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Evidence {
-    /// The processor can say whether it is virtual (x86), and says yes or no.
+    /// The CPU can say whether it is virtual (x86), and says yes or no.
     pub processor: Option<bool>,
     /// The twelve letters of CPUID leaf 0x4000_0000.
     pub signature: String,
@@ -70,7 +70,7 @@ const ACPI: &[(&str, &str)] = &[
 /// The hypervisor's name, or `None` on a machine of its own.
 pub fn hypervisor(found: &Evidence) -> Option<String> {
     let xen = (found.sys_hypervisor.trim() == "xen").then_some("Xen");
-    // On a Xen control domain or a paravirtual guest the processor is not virtual.
+    // On a Xen control domain or a paravirtual guest the CPU is not virtual.
     if found.processor == Some(false) {
         return xen.map(Into::into);
     }
@@ -100,7 +100,7 @@ pub fn hypervisor(found: &Evidence) -> Option<String> {
         }
         (Some(technology), Some(product)) => Some(format!("{technology} ({product})")),
         (Some(one), None) => Some(one.into()),
-        // Only where the processor cannot speak does the firmware decide.
+        // Only where the CPU cannot speak does the firmware decide.
         (None, Some(product)) => Some(product.into()),
         (None, None) => (found.processor == Some(true)).then(|| "unknown".into()),
     }
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn processor_and_firmware_are_put_together() {
+    fn cpu_and_firmware_are_put_together() {
         let firecracker = Evidence {
             processor: Some(true),
             signature: "KVMKVMKVM\0\0\0".into(),
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_processor_cannot_speak_the_firmware_does() {
+    fn without_cpuid_the_firmware_names_the_hypervisor() {
         let arm = Evidence {
             dmi: dmi(&["Amazon EC2", "c7g.xlarge"]),
             ..Evidence::default()

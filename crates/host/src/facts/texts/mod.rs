@@ -1,6 +1,6 @@
-//! Readers of the texts the kernel and tools publish. Every function here is pure and takes the
-//! text itself, so that machines nobody here owns are read in tests; none panics, whatever the text
-//! (they are fuzzed), and all pass over what they do not understand, because kernels add lines.
+//! Readers of the texts the kernel and tools publish. Every function is pure and takes the
+//! text itself, so that tests read machines that we do not own. None panics on any text (they are
+//! fuzzed). Unknown lines are passed over, because kernels add some.
 
 mod cpuinfo;
 mod hypervisor;
@@ -13,6 +13,8 @@ use latlab_model::units::CpuList;
 pub use cpuinfo::{CpuInfo, cpuinfo};
 pub use hypervisor::{Evidence, hypervisor};
 pub use modules::{ModuleState, module_state};
+
+use crate::sys::proc;
 
 /// Bytes by name from `/proc/meminfo`, or from a memory node's, whose lines begin `Node 0`.
 ///
@@ -59,12 +61,12 @@ pub fn chosen(text: &str) -> Option<&str> {
     Some(rest.split_once(']')?.0)
 }
 
-/// A list of processors; empty lists and the kernel's `(null)` are `None`.
+/// A list of CPUs; empty lists and the kernel's `(null)` are `None`.
 pub fn cpu_list(text: &str) -> Option<CpuList> {
     CpuList::parse(text)
 }
 
-/// Processors from a mask as the kernel writes it: hexadecimal, a comma between groups of 32.
+/// CPUs from a mask as the kernel writes it: hexadecimal, a comma between groups of 32.
 pub fn cpu_mask(text: &str) -> Option<CpuList> {
     let mut cpus = Vec::new();
     let groups: Vec<&str> = text.trim().split(',').collect();
@@ -86,7 +88,7 @@ pub fn status_cpu_list(text: &str, key: &str) -> Option<CpuList> {
     cpu_list(lines.find(|(name, _)| *name == key)?.1)
 }
 
-/// The share of processor time that the hypervisor took away since boot, from `/proc/stat`.
+/// The share of CPU time that the hypervisor took away since boot, from `/proc/stat`.
 pub fn steal_since_boot(stat: &str) -> Option<f64> {
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
     // user nice system idle iowait irq softirq steal; guest time is part of user already.
@@ -106,17 +108,13 @@ pub fn steal_since_boot(stat: &str) -> Option<f64> {
 /// `/proc/self/mountinfo`.
 pub fn cgroup_layout(mountinfo: &str) -> &'static str {
     let (mut own, mut unified) = (false, false);
-    for line in mountinfo.lines() {
-        let Some((_, right)) = line.split_once(" - ") else {
-            continue;
-        };
-        let mut words = right.split(' ');
-        match words.next() {
-            Some("cgroup2") => unified = true,
+    for mount in proc::mounts(mountinfo.as_bytes()) {
+        match mount.kind.as_str() {
+            "cgroup2" => unified = true,
             // A hierarchy with a name only lists processes.
-            Some("cgroup") => {
-                let options = words.nth(1).unwrap_or_default();
-                own |= !options.split(',').any(|o| o.starts_with("name="));
+            "cgroup" => {
+                let mut options = mount.super_options.split(',');
+                own |= !options.any(|option| option.starts_with("name="));
             }
             _ => {}
         }
@@ -129,7 +127,7 @@ pub fn cgroup_layout(mountinfo: &str) -> &'static str {
     }
 }
 
-/// What a distribution's kernel is made for, from its release: `standard`, `rt` or `cloud`.
+/// The flavour of a distribution's kernel, from its release: `standard`, `rt` or `cloud`.
 pub fn kernel_flavour(release: &str) -> &'static str {
     let mut words = release.split('-');
     match words.find_map(|word| ["rt", "cloud"].into_iter().find(|known| *known == word)) {
@@ -216,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn processors_allowed_are_read_from_a_status_file() {
+    fn allowed_cpus_are_read_from_a_status_file() {
         let status = "Name:\tx\nCpus_allowed:\tff\nCpus_allowed_list:\t0-3,8-11\n";
         let list = status_cpu_list(status, "Cpus_allowed_list").unwrap();
         assert_eq!(list.to_string(), "0-3,8-11");
@@ -253,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn the_layout_of_control_groups_follows_from_what_is_mounted() {
+    fn the_cgroup_layout_follows_from_the_mounts() {
         let v2 = "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate\n";
         let cpu = "32 31 0:29 / /sys/fs/cgroup/cpu rw shared:5 - cgroup cgroup rw,cpu\n";
         let named = "33 31 0:30 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,name=systemd\n";

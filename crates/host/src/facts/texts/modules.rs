@@ -1,13 +1,12 @@
 //! Whether a module could be loaded, from the two lists that lie beside the kernel's modules.
 
-/// What the kernel's module lists say about one module.
+/// The state of a module, by the kernel's module lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ModuleState {
     /// Part of the kernel image.
     BuiltIn,
     /// A file that `modprobe` can load.
     Loadable,
-    /// Not there.
     Absent,
 }
 
@@ -48,7 +47,7 @@ mod tests {
             ("vhost-net", ModuleState::Loadable),
             ("ipvlan", ModuleState::Loadable),
             ("tun", ModuleState::BuiltIn),
-            // Named only as somebody's dependency.
+            // Named only as a dependency.
             ("vhost", ModuleState::Absent),
             ("netem", ModuleState::Absent),
         ] {

@@ -2,7 +2,7 @@
 //!
 //! Only what latlab needs of the specification is spelled out, as plain structures: the runtime
 //! is one of two we test with, and everything it does not see here keeps the kernel's default.
-//! Three things are left out on purpose. There are no control groups, because latlab has put the
+//! Three things are left out on purpose. There are no cgroups, because latlab has put the
 //! runtime itself into the node's group. There are no resource limits (`rlimits`) but those on
 //! priorities: a program in a container inherits the same ones as in a native node, or the two could
 //! not be compared. And there is no seccomp filter: commands come without the runtime, so latlab makes
@@ -13,10 +13,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use latlab_model::spec::{Bind, CAPABILITIES, Seccomp, Security};
+use latlab_model::kinds::{Bind, CAPABILITIES, Seccomp, Security};
 use serde::{Deserialize, Serialize};
 
-use super::Error;
+use super::error::Error;
 use crate::images::RootView;
 use crate::sys::{devices, mount};
 
@@ -26,13 +26,13 @@ pub(super) const AGENT_INSIDE: &str = "/run/latlab/agent";
 /// Where programs are looked for when neither the image nor the lab says.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// What root may do inside, by kernel number: Docker's defaults without MKNOD (27), because devices
+/// Capabilities of root inside, by kernel number: Docker's defaults without MKNOD (27), because devices
 /// come from the runtime only, and with NET_ADMIN (12), because a node is made to configure its own
 /// network. In the order of their numbers: CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID,
 /// SETPCAP, NET_BIND_SERVICE, NET_ADMIN, NET_RAW, SYS_CHROOT, AUDIT_WRITE, SETFCAP.
 const DEFAULT: [u32; 14] = [0, 1, 3, 4, 5, 6, 7, 8, 10, 12, 13, 18, 29, 31];
 
-/// What latlab's own probes get on top: locked memory (IPC_LOCK), a real-time priority and memory
+/// Capabilities of latlab's own probes on top: locked memory (IPC_LOCK), a real-time priority and memory
 /// of a node (SYS_NICE), and XDP programs (BPF).
 pub(super) const PROBE: [u32; 3] = [14, SYS_NICE, 39];
 
@@ -89,7 +89,7 @@ pub(super) struct Input<'a> {
     pub root: &'a RootView,
     pub netns: &'a Path,
     pub agent: &'a Path,
-    /// A prepared view of the node's own control groups.
+    /// A prepared view of the node's own cgroups.
     pub cgroup_view: Option<&'a Path>,
     pub binds: &'a [Bind],
     pub env: &'a BTreeMap<String, String>,
@@ -199,9 +199,10 @@ impl Config {
             .filter_map(|number| Some(format!("CAP_{}", CAPABILITIES.get(*number as usize)?)))
             .collect();
         // A resource limit of the caller's could grant what the capability is not there for.
-        let priorities: &[&str] = match numbers.contains(&SYS_NICE) {
-            true => &[],
-            false => &["RLIMIT_RTPRIO", "RLIMIT_NICE"],
+        let priorities: &[&str] = if numbers.contains(&SYS_NICE) {
+            &[]
+        } else {
+            &["RLIMIT_RTPRIO", "RLIMIT_NICE"]
         };
         let unconfined = input.security.seccomp == Seccomp::Unconfined;
         let image = &input.root.config;
@@ -268,7 +269,6 @@ impl Config {
             .collect()
     }
 
-    /// Where its commands start.
     pub(super) fn working_directory(&self) -> &str {
         let own = self.annotations.get(WORKING_DIRECTORY);
         own.map_or("/", String::as_str)
@@ -367,7 +367,7 @@ fn mount(
     }
 }
 
-/// What every container has, as destination, type, source and options.
+/// The mounts of every container, as destination, type, source and options.
 const KERNEL_MOUNTS: [[&str; 4]; 2] = [
     ["/proc", "proc", "proc", "nosuid,noexec,nodev"],
     ["/sys", "sysfs", "sysfs", "nosuid,noexec,nodev,ro"],
@@ -389,8 +389,8 @@ const DEVICE_MOUNTS: [[&str; 4]; 4] = [
     ["/dev/mqueue", "mqueue", "mqueue", "nosuid,noexec,nodev"],
 ];
 
-/// What is hidden of the image. The runtime masks it, and does so last; so what the lab binds something into is left to
-/// [`emptied`], and what it binds something over is covered by that.
+/// Hidden paths of the image. The runtime masks them last, so a path that the lab binds into is left to
+/// [`emptied`], and one that it binds over is covered by that.
 fn masked(input: &Input<'_>) -> Vec<PathBuf> {
     let is_free = |path: &&PathBuf| !targets(input).any(|target| target.starts_with(path));
     let image = input.root.hidden.iter().filter(is_free).cloned();
@@ -534,7 +534,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hidden_is_masked_unless_the_lab_binds_something_there() {
+    fn hidden_paths_are_masked_unless_the_lab_binds_there() {
         let config = build(|root, _| {
             root.hidden = ["/etc/shadow", "/mnt", "/mnt/data"]
                 .map(PathBuf::from)
@@ -592,7 +592,7 @@ mod tests {
     }
 
     #[test]
-    fn capabilities_are_the_default_and_what_the_lab_grants() {
+    fn capabilities_are_the_default_and_those_of_the_lab() {
         let names = |granted: &[&str]| -> Vec<&str> {
             let security = Security {
                 capabilities: granted.iter().map(ToString::to_string).collect(),

@@ -1,6 +1,6 @@
 //! Running commands inside a container, without its runtime.
 //!
-//! A command is born in the node's control group, in the container's process namespace, and enters
+//! A command is born in the node's cgroup, in the container's process namespace, and enters
 //! its mounts before the program is looked at. It gets the environment, directory, capabilities and
 //! seccomp filter that the container was given. It is latlab's own child: its descriptors are the caller's, its
 //! status and signals need no go-between.
@@ -14,7 +14,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
 
 use super::config::{AGENT_INSIDE, Config, PROBE, SYS_NICE};
-use super::{Container, Error};
+use super::error::Error;
+use super::handle::Container;
 use crate::nodes::piped::{PipedSession, Streams};
 use crate::nodes::session::Command;
 use crate::sys::process::Process;

@@ -17,23 +17,25 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use latlab_model::spec::Runtime;
+use latlab_model::kinds::Runtime;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::MemfdFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Signal;
 
 use super::config::{Config, Input};
-use super::{ContainerConfig, Error, Running};
-use crate::cgroup::{Entry, NodeCgroup};
+use super::error::Error;
+use super::handle::{ContainerConfig, Running};
+use crate::cgroup::NodeCgroup;
 use crate::sys;
+use crate::sys::cgroup_entry::CgroupEntry;
 use crate::sys::process::{Exit, LAB_VARIABLE, Process};
 use crate::sys::seccomp::Filter;
 use crate::sys::spawn::Spawn;
 use crate::sys::{inside, mount};
 
 /// A runtime takes some ten milliseconds; on a machine that thrashes, seconds.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The descriptor at which the first process says that it runs; the first one that runtimes can
 /// pass through.
@@ -45,10 +47,14 @@ const FILTER_FD: i32 = 4;
 /// Name of the container among those in its runtime's state directory, where it is alone.
 const ID: &str = "node";
 
-/// Where runtimes look for control groups.
+/// Where runtimes look for cgroups.
 const CGROUP_ROOT: &str = "/sys/fs/cgroup";
 
-pub(super) fn start(config: &ContainerConfig, cgroup: &NodeCgroup) -> Result<Running, Error> {
+/// Starts a container in `cgroup`. Returns when its first process runs.
+///
+/// # Errors
+/// When anything is missing; what was made by then is removed by [`delete`](super::delete).
+pub fn start(config: &ContainerConfig, cgroup: &NodeCgroup) -> Result<Running, Error> {
     let dir = &config.dir;
     // Set-user-id programs of its layer, and its environment, are for root's eyes only.
     let private = |path: &Path| {
@@ -145,7 +151,7 @@ fn mount_layer(lower: &Path, layer: &Path, target: &Path) -> Result<(), Error> {
     Ok(mount::overlay(lower, &upper, &work, target)?)
 }
 
-/// Shows the node its own control groups, read-only: programs size themselves by their limits.
+/// Shows the node its own cgroups, read-only: programs size themselves by their limits.
 /// On version 2 that is one directory, on version 1 one for each hierarchy, named as on the
 /// machine.
 fn mount_cgroup_view(cgroup: &NodeCgroup, view: &Path) -> Result<(), Error> {
@@ -177,7 +183,7 @@ fn hierarchy(dir: &Path) -> &Path {
 }
 
 /// Runs the runtime and waits until the container's first process says that it runs.
-fn run_runtime(config: &ContainerConfig, entry: &Entry) -> Result<Process, Error> {
+fn run_runtime(config: &ContainerConfig, entry: &CgroupEntry) -> Result<Process, Error> {
     let dir = &config.dir;
     let log_path = dir.join("runtime.log");
     let log = File::create(&log_path).map_err(Error::io("make", &log_path))?;
@@ -209,14 +215,14 @@ fn run_runtime(config: &ContainerConfig, entry: &Entry) -> Result<Process, Error
     let runtime = runtime.start()?;
     // From here on the only copies are the runtime's and the first process's.
     drop(ready_inside);
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     let failed = |message| Error::Runtime {
         runtime: name.to_owned(),
         message,
     };
-    if !runtime.wait(PATIENCE)? {
+    if !runtime.wait(TIMEOUT)? {
         runtime.signal(Signal::KILL)?;
-        return Err(failed(format!("no answer after {} s", PATIENCE.as_secs())));
+        return Err(failed(format!("no answer after {} s", TIMEOUT.as_secs())));
     }
     if runtime.collect()? != Some(Exit::Code(0)) {
         return Err(failed(last_words(&log_path)));
@@ -235,7 +241,7 @@ fn run_runtime(config: &ContainerConfig, entry: &Entry) -> Result<Process, Error
         process.signal(Signal::KILL)?;
         return Err(Error::Unfiltered);
     }
-    // When the node runs out of memory, whoever took it shall be killed, and not the process that
+    // When the node runs out of memory, a process that took it shall be killed, and not the one that
     // holds the node together. A machine whose root may not say so leaves it to the sizes.
     let _ = fs::write(format!("/proc/{pid}/oom_score_adj"), "-1000");
     Ok(process)

@@ -1,4 +1,4 @@
-//! How a guest's instructions run: by the processor (KVM) or in software (TCG).
+//! How a guest's instructions run: by the CPU (KVM) or in software (TCG).
 //!
 //! That `/dev/kvm` opens proves little: there are machines on which it makes VMs and runs real-mode code
 //! while a stock Linux guest spins for ever. So KVM counts only after it has booted the very kernel the
@@ -15,60 +15,33 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
+use super::accelerator::Accelerator;
 use super::console;
 use super::kernel::Kernel;
 use super::qemu::PROGRAM;
 use crate::sys::file::{Lock, write_atomically};
+use crate::sys::proc;
 use crate::sys::process::{Exit, Process};
 use crate::sys::spawn::Spawn;
 
 /// A KVM guest reaches its init within half a second; a machine that needs ten times as long does not
 /// run it in hardware.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// Name of the file in the cache that keeps the verdict; without it KVM is tried again.
 pub const VERDICT_FILE: &str = "accelerator.json";
 /// Label of the process that tries KVM; no lab has this identifier.
 const PROBE: &str = "probe";
-/// What the agent says when it is asked only to prove that user space runs.
+/// The agent's line when it only proves that user space runs.
 const PROOF: &str = "latlab-agent: user space runs";
 
-/// How instructions run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Accelerator {
-    /// In hardware.
-    Kvm,
-    /// In software.
-    Tcg,
-}
-
-impl Accelerator {
-    /// QEMU's name for it.
-    pub fn qemu_name(self) -> &'static str {
-        match self {
-            Self::Kvm => "kvm",
-            Self::Tcg => "tcg",
-        }
-    }
-
-    /// The processor the guest sees: the host's, or all that the emulator knows.
-    pub fn cpu_model(self) -> &'static str {
-        match self {
-            Self::Kvm => "host",
-            Self::Tcg => "max",
-        }
-    }
-}
-
-/// What was found, and how.
+/// The accelerator to use, and the evidence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Verdict {
-    /// What guests run with.
     pub accelerator: Accelerator,
     /// Why, in a sentence for people.
     pub reason: String,
-    /// What the verdict holds for: boot of the host, its kernel, QEMU, the guest's kernel.
+    /// The identity that the verdict holds for: boot of the host, its kernel, QEMU, the guest's kernel.
     holds_for: String,
 }
 
@@ -80,26 +53,17 @@ pub enum Error {
     Sys(#[from] crate::sys::Error),
     /// QEMU is missing or broken.
     #[error("cannot run {PROGRAM}: {source}")]
-    Qemu {
-        /// Why not.
-        source: io::Error,
-    },
+    Qemu { source: io::Error },
     /// A file could not be used.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was done to it.
         action: &'static str,
-        /// The file.
         path: PathBuf,
-        /// Why not.
         source: io::Error,
     },
     /// Another latlab probes for too long.
     #[error("another latlab has been probing KVM for {} s", after.as_secs())]
-    Locked {
-        /// How long.
-        after: Duration,
-    },
+    Locked { after: Duration },
 }
 
 /// Decides by booting `kernel` with the initramfs made for it, at most once a boot of this host.
@@ -112,9 +76,9 @@ pub fn prove(kernel: &Kernel, initramfs: &Path, cache: &Path) -> Result<Verdict,
         path: cache.to_owned(),
         source,
     })?;
-    let patience = PATIENCE * 3;
-    let lock = Lock::take(&cache.join("accelerator.lock"), patience)?;
-    let _lock = lock.ok_or(Error::Locked { after: patience })?;
+    let timeout = TIMEOUT * 3;
+    let lock = Lock::take(&cache.join("accelerator.lock"), timeout)?;
+    let _lock = lock.ok_or(Error::Locked { after: timeout })?;
     let holds_for = identity(kernel)?;
     let memory = cache.join(VERDICT_FILE);
     // A file that is not ours, or of another boot, is replaced.
@@ -152,7 +116,7 @@ fn identity(kernel: &Kernel) -> Result<String, Error> {
                 source,
             })
     };
-    let boot = read("/proc/sys/kernel/random/boot_id")?;
+    let boot = proc::boot_id()?;
     let release = read("/proc/sys/kernel/osrelease")?;
     let version = Command::new(PROGRAM).arg("--version").output();
     let version = version.map_err(|source| Error::Qemu { source })?;
@@ -194,7 +158,7 @@ fn try_kvm(
         .descriptor(output.as_fd(), 1)
         .descriptor(output.as_fd(), 2);
     let result = command.start().and_then(|process| watch(&process, &log));
-    // A log nobody needs any more; the verdict quotes it.
+    // The log is not needed any more; the verdict quotes it.
     let _ = fs::remove_file(&log);
     Ok(result?)
 }
@@ -205,13 +169,13 @@ fn watch(process: &Process, log: &Path) -> Result<Result<String, String>, crate:
         let said = fs::read_to_string(log).unwrap_or_default();
         let proven = said.contains(PROOF);
         let ended = process.has_ended()?;
-        if !proven && !ended && start.elapsed() < PATIENCE {
+        if !proven && !ended && start.elapsed() < TIMEOUT {
             std::thread::sleep(Duration::from_millis(10));
             continue;
         }
         if !ended {
             process.signal(Signal::KILL)?;
-            process.wait(PATIENCE)?;
+            process.wait(TIMEOUT)?;
         }
         let exit = process.collect()?;
         if proven {
@@ -232,7 +196,7 @@ fn watch(process: &Process, log: &Path) -> Result<Result<String, String>, crate:
             ),
             None => format!(
                 "/dev/kvm opens, but a guest did not reach user space within {} s; last line: {last}",
-                PATIENCE.as_secs()
+                TIMEOUT.as_secs()
             ),
         }));
     }

@@ -17,13 +17,11 @@ const KERNEL_LIMIT_BYTES: u64 = 512 * 1024 * 1024;
 /// Why there is no bare kernel in a file.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Error {
-    /// It is no bzImage.
     #[error("it is not a Linux bzImage for x86 (no boot header 2.08 or later)")]
     NotBzImage,
     /// The compression is none we know.
     #[error("its kernel is compressed in a way this latlab does not know (first bytes {0:02x?})")]
     Compression(Vec<u8>),
-    /// The content is damaged.
     #[error("its compressed kernel is damaged: {0}")]
     Damaged(String),
     /// The kernel cannot be entered directly.
@@ -31,7 +29,6 @@ pub enum Error {
     NoPvh,
 }
 
-/// A bzImage's header.
 struct Header<'a> {
     bytes: &'a [u8],
 }
@@ -83,7 +80,7 @@ pub fn release(vmlinuz: &[u8]) -> Result<String, Error> {
         .position(|b| *b == 0 || *b == b' ')
         .ok_or(Error::NotBzImage)?;
     let release = String::from_utf8_lossy(&text[..end]).into_owned();
-    // It becomes part of paths.
+    // The release becomes part of paths.
     if release.is_empty() || release.contains('/') {
         Err(Error::NotBzImage)
     } else {
@@ -91,7 +88,6 @@ pub fn release(vmlinuz: &[u8]) -> Result<String, Error> {
     }
 }
 
-/// The bare kernel inside.
 pub fn extract(vmlinuz: &[u8]) -> Result<Vec<u8>, Error> {
     let payload = Header::parse(vmlinuz)?.payload().ok_or(Error::NotBzImage)?;
     let kernel = decompress(payload)?;
@@ -141,13 +137,11 @@ fn decompress(payload: &[u8]) -> Result<Vec<u8>, Error> {
     Ok(kernel)
 }
 
-/// Decompresses one xz stream.
 pub fn xz(bytes: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
     let reader = lzma_rust2::XzReader::new(bytes, false);
     reader.take(KERNEL_LIMIT_BYTES).read_to_end(out).map(|_| ())
 }
 
-/// Decompresses one zstd frame.
 pub fn zstd(bytes: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
     let reader = ruzstd::decoding::StreamingDecoder::new(bytes).map_err(io::Error::other)?;
     reader.take(KERNEL_LIMIT_BYTES).read_to_end(out).map(|_| ())

@@ -3,7 +3,7 @@
 //!
 //! **Who may talk when.** QEMU hands a virtio-serial port's socket to one client at a time, yet several
 //! `latlab` invocations must reach one guest at once: a deploy that still configures it, a run that
-//! measures in it, a person with two terminals. So each guest has [`PORTS`] ports, each a channel of its
+//! measures in it, a person with two terminals. So each guest has `PORTS` ports, each a channel of its
 //! own; a client takes the first whose lock file it can lock, and keeps the lock as long as it uses the
 //! port. The kernel drops the lock with its holder, however that dies; the next client of the port then
 //! begins with a preamble and a `Hello`, and the agent ends what the former client had running. The
@@ -13,109 +13,42 @@
 //!
 //! **Threads.** A reader thread gives each message to its session; callers block in their session's
 //! `read`, `write` and `wait` only. Data waits in the session, at most a window of it (see
-//! [`latlab_wire::channel`]), so a session nobody reads stops its own process and nothing else.
+//! [`latlab_wire::channel`]), so a session without a reader stops its own process and nothing else.
 
 use std::io::{self, Read, Write};
-use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use latlab_wire::channel::{
     Exec, Message, NetworkConfig, PREAMBLE_BYTES, VERSION, WINDOW_BYTES, encode,
 };
 
+use super::paths::{PORTS, socket_path};
 use crate::sys::file::Lock;
 use demux::Demux;
-use session::{Handle, Shared};
+use error::MAX_OUTPUT;
+use link::{Link, lock};
+use session::Handle;
+use shared::Shared;
 
 mod demux;
+pub(crate) mod error;
+mod link;
 mod session;
+mod shared;
 
+pub use error::Error;
 pub use session::{Finished, Input, Output, Session, exec_of};
 
-/// Channel ports of a guest, each for one client at a time.
-pub const PORTS: usize = 8;
 /// How often a wait looks whether the guest still lives.
 const HEALTH_INTERVAL: Duration = Duration::from_millis(20);
 /// How often a busy set of ports, or a socket that is not there yet, is tried again.
 const RETRY_INTERVAL: Duration = Duration::from_millis(2);
 /// A stream that takes nothing for this long is dead: the guest is stopped, or its agent hangs.
-const WRITE_PATIENCE: Duration = Duration::from_secs(30);
-
-/// What [`Channel::run`] collects of each stream: a guest must not fill the host's memory.
-const MAX_OUTPUT: u64 = 16 << 20;
-
-/// What can go wrong between the host and a guest's agent.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// Every port has a client.
-    #[error(
-        "cannot reach the guest: all {PORTS} channel ports are in use (waited {} s)",
-        waited.as_secs()
-    )]
-    Busy {
-        /// How long.
-        waited: Duration,
-    },
-    /// The socket of a port could not be used.
-    #[error("cannot {action} {}: {source}", path.display())]
-    Socket {
-        /// What was done to it.
-        action: &'static str,
-        /// The socket or its lock.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
-    /// The lock of a port could not be used.
-    #[error(transparent)]
-    Lock(#[from] crate::sys::Error),
-    /// No answer in time.
-    #[error("the guest's agent did not answer {what} within {:.1} s", after.as_secs_f64())]
-    Silent {
-        /// What it was asked.
-        what: &'static str,
-        /// How long was waited.
-        after: Duration,
-    },
-    /// The guest ended, or the stream to it did.
-    #[error("the channel to the guest is closed: {reason}")]
-    Closed {
-        /// Why.
-        reason: String,
-    },
-    /// The agent says the guest is unusable.
-    #[error("the guest is unusable: {message}")]
-    Unusable {
-        /// In the agent's words.
-        message: String,
-    },
-    /// The agent is of another version.
-    #[error(
-        "the guest's agent speaks protocol {agent}, this latlab {VERSION}; deploy the lab again"
-    )]
-    Version {
-        /// The agent's.
-        agent: u16,
-    },
-    /// The agent refused.
-    #[error("in the guest: {message}")]
-    Refused {
-        /// Error number in the guest, or 0.
-        errno: u32,
-        /// In the agent's words.
-        message: String,
-    },
-    /// A process that was run for its output does not stop writing.
-    #[error("a process in the guest wrote more than {} MiB and was killed", MAX_OUTPUT >> 20)]
-    TooMuch,
-    /// The request does not fit.
-    #[error(transparent)]
-    TooLong(#[from] latlab_wire::channel::TooLong),
-}
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A connection to a guest's agent. Shared freely between threads; sessions keep it alive.
 #[derive(Clone)]
@@ -124,40 +57,16 @@ pub struct Channel {
     demux: Arc<Demux>,
 }
 
-/// The writing half. When the last user drops it the socket closes, which ends the reader thread.
-struct Link {
-    stream: Mutex<UnixStream>,
-    next_session: AtomicU32,
-    /// Keeps other clients off this port.
-    _lock: Option<Lock>,
-}
-
-impl Drop for Link {
-    fn drop(&mut self) {
-        // Already disconnected is as good.
-        let _ = lock(&self.stream).shutdown(Shutdown::Both);
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The socket of channel port `index` in a guest's directory.
-pub fn socket_path(dir: &Path, index: usize) -> PathBuf {
-    dir.join(format!("port{index}.sock"))
-}
-
 impl Channel {
     /// Connects to a free port of the guest whose sockets are in `dir`, and waits until its agent
     /// answers. `health` is asked now and then whether waiting still makes sense.
     ///
     /// # Errors
-    /// What `health` reports; [`Error::Busy`]; [`Error::Silent`] after `patience`; and what the agent
-    /// says of itself.
+    /// Errors of `health`; [`Error::Busy`]; [`Error::Silent`] after `timeout`; and failures that
+    /// the agent reports.
     pub fn open<E: From<Error>>(
         dir: &Path,
-        patience: Duration,
+        timeout: Duration,
         mut health: impl FnMut() -> Result<(), E>,
     ) -> Result<Self, E> {
         let start = Instant::now();
@@ -167,7 +76,7 @@ impl Channel {
                 break free;
             }
             let waited = start.elapsed();
-            if waited > patience {
+            if waited > timeout {
                 return Err(Error::Busy { waited }.into());
             }
             std::thread::sleep(HEALTH_INTERVAL);
@@ -175,7 +84,7 @@ impl Channel {
         let stream = loop {
             match UnixStream::connect(&path) {
                 Ok(stream) => break stream,
-                Err(error) if start.elapsed() < patience && is_not_there_yet(&error) => health()?,
+                Err(error) if start.elapsed() < timeout && is_not_there_yet(&error) => health()?,
                 Err(source) => {
                     return Err(Error::Socket {
                         action: "connect to",
@@ -188,7 +97,7 @@ impl Channel {
             std::thread::sleep(RETRY_INTERVAL);
         };
         let channel = Self::begin(stream, Some(lock))?;
-        channel.await_hello(patience.saturating_sub(start.elapsed()), start, &mut health)?;
+        channel.await_hello(timeout.saturating_sub(start.elapsed()), start, &mut health)?;
         Ok(channel)
     }
 
@@ -196,9 +105,9 @@ impl Channel {
     ///
     /// # Errors
     /// As [`Channel::open`].
-    pub fn on_stream(stream: UnixStream, patience: Duration) -> Result<Self, Error> {
+    pub fn on_stream(stream: UnixStream, timeout: Duration) -> Result<Self, Error> {
         let channel = Self::begin(stream, None)?;
-        channel.await_hello::<Error>(patience, Instant::now(), &mut || Ok(()))?;
+        channel.await_hello::<Error>(timeout, Instant::now(), &mut || Ok(()))?;
         Ok(channel)
     }
 
@@ -217,7 +126,7 @@ impl Channel {
             &mut greeting,
         )?;
         stream
-            .set_write_timeout(Some(WRITE_PATIENCE))
+            .set_write_timeout(Some(WRITE_TIMEOUT))
             .and_then(|()| stream.write_all(&greeting))
             .map_err(failed)?;
         let reader = stream.try_clone().map_err(failed)?;
@@ -241,11 +150,11 @@ impl Channel {
 
     fn await_hello<E: From<Error>>(
         &self,
-        patience: Duration,
+        timeout: Duration,
         start: Instant,
         health: &mut impl FnMut() -> Result<(), E>,
     ) -> Result<(), E> {
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         let hello = loop {
             let found = self.demux.wait(Instant::now() + HEALTH_INTERVAL, |state| {
                 state.hello.clone()
@@ -280,14 +189,6 @@ impl Channel {
         }
     }
 
-    /// The guest's monotonic clock when it answered the greeting, in nanoseconds.
-    pub fn guest_monotonic_ns_at_hello(&self) -> u64 {
-        lock(&self.demux.state)
-            .hello
-            .as_ref()
-            .map_or(0, |hello| hello.guest_monotonic_ns)
-    }
-
     /// Starts a process in the guest. A program that cannot be started shows in [`Session::wait`].
     ///
     /// # Errors
@@ -303,7 +204,8 @@ impl Channel {
             return Err(error);
         }
         let handle = Handle {
-            channel: self.clone(),
+            link: Arc::clone(&self.link),
+            demux: Arc::clone(&self.demux),
             number,
             shared,
         };
@@ -325,8 +227,8 @@ impl Channel {
     /// Runs a process to its end with `input` on its standard input.
     ///
     /// # Errors
-    /// When it cannot be started, does not end within `patience`, or writes more than `MAX_OUTPUT` (it is then killed).
-    pub fn run(&self, exec: Exec, input: &[u8], patience: Duration) -> Result<Finished, Error> {
+    /// When it cannot be started, does not end within `timeout`, or writes more than `MAX_OUTPUT` (it is then killed).
+    pub fn run(&self, exec: Exec, input: &[u8], timeout: Duration) -> Result<Finished, Error> {
         let mut session = self.exec(exec)?;
         let (stdin, stdout, stderr) = (
             session.stdin.take(),
@@ -356,7 +258,7 @@ impl Channel {
                 })
             };
             let (stdout, stderr) = (collect(stdout), collect(stderr));
-            let status = session.wait_for(patience);
+            let status = session.wait_for(timeout);
             if status.is_err() {
                 // Ends the three threads. The channel may be the thing that failed; then they end too.
                 let _ = session.signal(9);
@@ -422,16 +324,13 @@ impl Channel {
     /// Sets the guest's network up; returns when its links have carrier.
     ///
     /// # Errors
-    /// What the guest's kernel refused; [`Error::Silent`] after `patience`.
-    pub fn configure_network(
-        &self,
-        config: NetworkConfig,
-        patience: Duration,
-    ) -> Result<(), Error> {
+    /// Refusals of the guest's kernel; [`Error::Silent`] after `timeout`.
+    pub fn configure_network(&self, config: NetworkConfig, timeout: Duration) -> Result<(), Error> {
         let shared = Shared::new(0);
         let number = self.register(&shared)?;
         let handle = Handle {
-            channel: self.clone(),
+            link: Arc::clone(&self.link),
+            demux: Arc::clone(&self.demux),
             number,
             shared,
         };
@@ -439,18 +338,18 @@ impl Channel {
             session: number,
             config,
         })?;
-        handle.wait_for(patience, "the network request").map(|_| ())
+        handle.wait_for(timeout, "the network request").map(|_| ())
     }
 
     /// Round trip to the agent, and its monotonic clock (nanoseconds) when it answered.
     ///
     /// # Errors
-    /// [`Error::Silent`] after `patience`.
-    pub fn ping(&self, patience: Duration) -> Result<(Duration, u64), Error> {
+    /// [`Error::Silent`] after `timeout`.
+    pub fn ping(&self, timeout: Duration) -> Result<(Duration, u64), Error> {
         let token = latlab_nonce();
         let start = Instant::now();
         self.link.send(&Message::Ping { token })?;
-        let answer = self.demux.wait(start + patience, |state| {
+        let answer = self.demux.wait(start + timeout, |state| {
             state.pong.filter(|(answered, _)| *answered == token)
         })?;
         match answer {
@@ -487,7 +386,7 @@ fn is_not_there_yet(error: &io::Error) -> bool {
     )
 }
 
-/// Locks the first port nobody uses.
+/// Locks the first free port.
 fn free_port(dir: &Path) -> Result<Option<(Lock, PathBuf)>, Error> {
     for index in 0..PORTS {
         let lock = Lock::take(&dir.join(format!("port{index}.lock")), Duration::ZERO)?;
@@ -502,19 +401,4 @@ fn free_port(dir: &Path) -> Result<Option<(Lock, PathBuf)>, Error> {
 fn latlab_nonce() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     (u64::from(std::process::id()) << 40) ^ (now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
-}
-
-impl Link {
-    fn send(&self, message: &Message) -> Result<(), Error> {
-        let mut frame = Vec::new();
-        encode(message, &mut frame)?;
-        let mut stream = lock(&self.stream);
-        stream.write_all(&frame).map_err(|source| {
-            // A frame may be half out: nothing that follows would be understood.
-            let _ = stream.shutdown(Shutdown::Both);
-            Error::Closed {
-                reason: format!("write to the guest: {source}"),
-            }
-        })
-    }
 }

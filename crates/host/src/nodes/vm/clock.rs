@@ -11,7 +11,7 @@
 
 use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -22,51 +22,29 @@ use latlab_wire::channel::{Exec, ExitStatus};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
+pub(crate) mod error;
+
+pub use error::Error;
+
 use super::channel::{self, Channel};
-use super::qemu::clock_path;
+use super::paths::clock_path;
 use crate::sys::shared::SharedWords;
 
 /// Questions of one exchange. A preemption of either side spoils some; the shortest is kept.
 const QUESTIONS: u64 = 2000;
-/// A round trip that nobody was preempted in is shorter than this.
+/// A round trip without a preemption is shorter than this.
 const GOOD_TRIP_NS: u64 = 5_000;
 /// Once a good round trip is known, asking goes on for this long at most.
-const ENOUGH: Duration = Duration::from_millis(100);
-/// Where the guest's CPU and we share a processor every round trip costs a turn of the scheduler; the
+const GOOD_DURATION: Duration = Duration::from_millis(100);
+/// Where the guest's CPU and we share a CPU every round trip costs a turn of the scheduler; the
 /// exchange then ends after this, and its error says so.
-const AT_MOST: Duration = Duration::from_secs(2);
-/// When an answer takes this long, the guest's CPU may be waiting for the very processor we spin on.
+const MAX_DURATION: Duration = Duration::from_secs(2);
+/// When an answer takes this long, the guest's CPU may be waiting for the very CPU we spin on.
 const CROWDED_NS: u64 = 300_000;
 /// The agent's program starts within this, or not at all.
-const START_PATIENCE: Duration = Duration::from_secs(10);
+const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// An answer takes a microsecond; a guest that is not scheduled for this long is stopped.
-const ANSWER_PATIENCE: Duration = Duration::from_secs(2);
-
-/// Why the clocks could not be compared.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The shared page could not be mapped.
-    #[error("cannot map the clock page {}: {source}", path.display())]
-    Page {
-        /// The file.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
-    /// The guest does not answer on the page.
-    #[error("the guest does not answer on the clock page ({what}, waited {:.1} s){said}", after.as_secs_f64())]
-    Silent {
-        /// What was waited for.
-        what: &'static str,
-        /// How long.
-        after: Duration,
-        /// What the agent said instead.
-        said: String,
-    },
-    /// The channel failed.
-    #[error(transparent)]
-    Channel(#[from] channel::Error),
-}
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The guest's clock against the host's at one moment.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -120,18 +98,18 @@ pub fn exchange(dir: &Path, channel: &Channel) -> Result<ClockOffset, Error> {
     while page.word(READY).load(Ordering::Acquire) != READY_VALUE {
         let ended = session.wait_for(Duration::from_millis(1));
         let gave_up = !matches!(ended, Err(channel::Error::Silent { .. }));
-        if gave_up || started.elapsed() > START_PATIENCE {
+        if gave_up || started.elapsed() > START_TIMEOUT {
             return Err(silent("for it to start", started.elapsed(), session));
         }
     }
     let rounds = ask(&page);
     page.word(QUESTION).store(STOP, Ordering::Release);
     let Some(rounds) = rounds else {
-        return Err(silent("for an answer", ANSWER_PATIENCE, session));
+        return Err(silent("for an answer", ANSWER_TIMEOUT, session));
     };
-    match session.wait_for(ANSWER_PATIENCE)? {
+    match session.wait_for(ANSWER_TIMEOUT)? {
         ExitStatus::Code(0) => Ok(best(&rounds)),
-        _ => Err(silent("for its end", ANSWER_PATIENCE, session)),
+        _ => Err(silent("for its end", ANSWER_TIMEOUT, session)),
     }
 }
 
@@ -139,7 +117,7 @@ fn silent(what: &'static str, after: Duration, mut session: channel::Session) ->
     // Best effort towards a guest that may be stopped: its words explain more than ours.
     let _ = session.signal(9);
     let mut said = String::new();
-    if let (Ok(_), Some(mut stderr)) = (session.wait_for(ANSWER_PATIENCE), session.stderr.take()) {
+    if let (Ok(_), Some(mut stderr)) = (session.wait_for(ANSWER_TIMEOUT), session.stderr.take()) {
         let _ = io::Read::read_to_string(&mut stderr, &mut said);
     }
     let said = said.trim();
@@ -176,9 +154,9 @@ fn ask(page: &SharedWords) -> Option<Vec<Round>> {
         shortest_ns = shortest_ns.min(round.trip_ns());
         rounds.push(round);
         let limit = if shortest_ns < GOOD_TRIP_NS {
-            ENOUGH
+            GOOD_DURATION
         } else {
-            AT_MOST
+            MAX_DURATION
         };
         if started.elapsed() > limit {
             break;
@@ -195,15 +173,15 @@ fn ask_once(page: &SharedWords, number: u64, place: &Place) -> Option<Round> {
     while page.word(ANSWER).load(Ordering::Acquire) != number {
         std::hint::spin_loop();
         looks = looks.wrapping_add(1);
-        // The clock is not read at every look: that would make the looks rarer.
+        // The clock is not read at every poll: that would make polls rarer.
         if looks % 256 == 0 {
             let waited_ns = monotonic_ns().saturating_sub(before_ns);
-            if u128::from(waited_ns) > ANSWER_PATIENCE.as_nanos() {
+            if u128::from(waited_ns) > ANSWER_TIMEOUT.as_nanos() {
                 return None;
             }
             if waited_ns > CROWDED_NS && !moved {
                 moved = true;
-                place.leave_processor();
+                place.leave_cpu();
             }
         }
     }
@@ -216,8 +194,8 @@ fn ask_once(page: &SharedWords, number: u64, place: &Place) -> Option<Round> {
     })
 }
 
-/// Which processors this thread may use, given back when dropped. Two threads that spin for each other
-/// on one processor take turns by the scheduler's clock, and on a busy machine nothing parts them; so the
+/// Which CPUs this thread may use, given back when dropped. Two threads that spin for each other
+/// on one CPU take turns by the scheduler's clock, and on a busy machine nothing parts them; so the
 /// one that notices moves over.
 struct Place {
     allowed: Option<CpuSet>,
@@ -225,13 +203,13 @@ struct Place {
 
 impl Place {
     fn remember() -> Self {
-        // Without knowledge of the processors there is nowhere to move to.
+        // Without knowledge of the CPUs there is nowhere to move to.
         Self {
             allowed: sched_getaffinity(None).ok(),
         }
     }
 
-    fn leave_processor(&self) {
+    fn leave_cpu(&self) {
         if let Some(mut others) = self.allowed.filter(|allowed| allowed.count() > 1) {
             others.unset(sched_getcpu());
             // Staying is what happens otherwise.
@@ -243,7 +221,7 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         if let Some(allowed) = &self.allowed {
-            // The same set was in force before, unless somebody narrowed it meanwhile.
+            // The same set was in force before, unless another process narrowed it meanwhile.
             let _ = sched_setaffinity(None, allowed);
         }
     }

@@ -1,4 +1,4 @@
-//! What a guest's servers on the host (QEMU, virtiofsd) may see and do: nearly nothing. The agent's binary makes the
+//! Confinement of a guest's servers on the host (QEMU, virtiofsd). The agent's binary makes the
 //! place and then becomes the server (`latlab-agent confine`; crates/agent/src/confine.rs says what a place is).
 //!
 //! Both programs are taken to be the guest's as soon as they run: an attacker who finds a hole in a device model is where
@@ -23,8 +23,8 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::Error;
-use super::qemu::{Access, Share};
+use super::error::Error;
+use super::share::{Access, Share};
 use crate::sys::spawn::Spawn;
 
 /// Capabilities by their number (`linux/capability.h`).
@@ -41,7 +41,7 @@ pub(super) mod capability {
     pub const SYS_CHROOT: u32 = 18;
 }
 
-/// What serving a share takes.
+/// The capabilities that serve a share.
 pub(super) fn capabilities(access: Access) -> &'static [u32] {
     use capability::{CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER, FSETID};
     match access {
@@ -51,7 +51,6 @@ pub(super) fn capabilities(access: Access) -> &'static [u32] {
     }
 }
 
-/// A place being described.
 pub(super) struct Place {
     words: Vec<OsString>,
 }
@@ -112,7 +111,6 @@ impl Place {
         }
     }
 
-    /// Leaves a capability.
     pub fn keep(&mut self, capability: u32) {
         self.words
             .extend(["--keep".into(), capability.to_string().into()]);

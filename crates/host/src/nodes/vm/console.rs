@@ -12,14 +12,15 @@ use std::path::{Path, PathBuf};
 
 use rustix::pipe::PipeFlags;
 
-use super::Error;
-use super::qemu::{VmConfig, console_path};
-use crate::cgroup;
+use super::error::Error;
+use super::paths::console_path;
+use super::qemu::VmConfig;
 use crate::sys;
+use crate::sys::cgroup_entry::CgroupEntry;
 use crate::sys::process::Process;
 use crate::sys::spawn::Spawn;
 
-/// What the kernel prints first when it gives up.
+/// The first line of a kernel panic.
 const PANIC: &str = "Kernel panic - not syncing";
 /// How many bytes of the newest are kept at least; at most twice as many, and what is read at once.
 const KEPT_BYTES: u64 = 8 << 20;
@@ -44,13 +45,13 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// What the guest prints on its console.
+    /// The log of the guest's console.
     pub(super) fn of_console(dir: &Path) -> Self {
         let (path, kept_bytes) = (console_path(dir), KEPT_BYTES);
         Self { path, kept_bytes }
     }
 
-    /// What a program of ours beside the guest says.
+    /// The log of QEMU or of a file server.
     pub(super) fn of_program(path: PathBuf) -> Self {
         let kept_bytes = SAID_BYTES;
         Self { path, kept_bytes }
@@ -60,7 +61,7 @@ impl Log {
 /// Starts what keeps a guest's logs, and returns a pipe for each. It ends with the last holder of a pipe.
 pub(super) fn keep(
     config: &VmConfig<'_>,
-    cgroup: Option<&cgroup::Entry>,
+    cgroup: Option<&CgroupEntry>,
     logs: &[Log],
 ) -> Result<(Process, Vec<OwnedFd>), Error> {
     let mut spawn = Spawn::new(&config.agent, &config.lab)
@@ -132,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_is_found_with_what_follows() {
+    fn a_panic_is_found_with_the_lines_after_it() {
         let log = "[ 1.0] fine\r\n[ 1.1] Kernel panic - not syncing: No working init\r\n\r\n\
                    [ 1.2] CPU: 0\u{1b}[m\r\n";
         let expected = [

@@ -24,11 +24,8 @@ pub enum Error {
     /// A file could not be used.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was done to it.
         action: &'static str,
-        /// The file.
         path: PathBuf,
-        /// Why not.
         source: io::Error,
     },
     /// The agent would not run in a guest.
@@ -37,11 +34,7 @@ pub enum Error {
          workspace's root, whose .cargo/config.toml says how",
         path.display()
     )]
-    Agent {
-        /// The file.
-        path: PathBuf,
-    },
-    /// A module is missing.
+    Agent { path: PathBuf },
     #[error(transparent)]
     Modules(#[from] modules::Error),
     /// The cache could not be written.
@@ -76,7 +69,7 @@ pub fn prepare(agent: &Path, kernel: &Kernel, cache: &Path) -> Result<PathBuf, E
     }
     let bytes = archive.finish();
     let path = cache.join(format!("initramfs-{}.cpio", &bzimage::digest(&bytes)[..32]));
-    // The name says the content, so whoever wrote it wrote the same.
+    // The name is a digest of the content, so any writer wrote the same.
     if fs::metadata(&path).is_ok_and(|found| found.len() == bytes.len() as u64) {
         return Ok(path);
     }
@@ -85,7 +78,7 @@ pub fn prepare(agent: &Path, kernel: &Kernel, cache: &Path) -> Result<PathBuf, E
     Ok(path)
 }
 
-/// What every guest needs before it can reach anything else: its buses, its channel, its root, its
+/// The modules that every guest needs first: its buses, its channel, its root, its
 /// network cards.
 fn wanted_modules(transport: Transport) -> Vec<&'static str> {
     let mut wanted = vec!["virtio_pci", "virtio_console"];
@@ -204,7 +197,7 @@ mod tests {
 
     /// Debian's cpio is the reference; the test says so when it is absent.
     #[test]
-    fn cpio_lists_what_was_packed() {
+    fn cpio_lists_the_packed_files() {
         let mut archive = Archive::default();
         archive.add("dir", DIRECTORY, b"", (0, 0));
         archive.add("dir/file", FILE, b"12345", (0, 0));

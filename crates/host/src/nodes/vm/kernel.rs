@@ -6,7 +6,7 @@
 //! (`standard.json` in the cache): two runs a month apart boot the same kernel, without network. Removing
 //! the cache, or that file, asks the archive again.
 //!
-//! Whatever its origin, the bare kernel is taken out of the `vmlinuz` once ([`super::bzimage`] says why)
+//! The bare kernel, from any origin, is taken out of the `vmlinuz` once ([`super::bzimage`] says why)
 //! and kept beside; where that is impossible the `vmlinuz` itself is booted, and the reason is kept.
 
 use std::fs;
@@ -22,9 +22,12 @@ use crate::sys;
 use crate::sys::file::{Lock, write_atomically};
 
 pub mod apt;
+mod progress;
+
+pub use progress::Progress;
 
 /// Another latlab that downloads the same kernel is waited for this long.
-const LOCK_PATIENCE: Duration = Duration::from_secs(900);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(900);
 
 /// The action that fails when `kernel:` is neither a flavour nor a file.
 const READ_KERNEL: &str = "read kernel";
@@ -35,30 +38,22 @@ pub enum Error {
     /// A file could not be used.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was done to it.
         action: &'static str,
-        /// The file.
         path: PathBuf,
-        /// Why not.
         source: io::Error,
     },
-    /// The package could not be had.
+    /// The package is not available.
     #[error(transparent)]
     Apt(#[from] apt::Error),
     /// The file is no kernel.
     #[error("cannot boot {}: {source}", path.display())]
     NotAKernel {
-        /// The file.
         path: PathBuf,
-        /// Why not.
         source: bzimage::Error,
     },
     /// The unpacked package is not as expected.
     #[error("cannot find boot/vmlinuz-RELEASE in {}", dir.display())]
-    NoImage {
-        /// Where it should be.
-        dir: PathBuf,
-    },
+    NoImage { dir: PathBuf },
     /// No modules, so no root file system.
     #[error(
         "cannot find the modules of kernel {release}: looked for {}; put them beside the kernel as \
@@ -83,16 +78,12 @@ pub enum Error {
     /// The cache could not be locked or written.
     #[error(transparent)]
     Cache(#[from] sys::Error),
-    /// Somebody else holds the cache.
+    /// Another latlab holds the cache.
     #[error("another latlab has been fetching a kernel into {} for 15 minutes", dir.display())]
-    Locked {
-        /// The cache.
-        dir: PathBuf,
-    },
+    Locked { dir: PathBuf },
 }
 
 impl Error {
-    /// What to do about it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Apt(error) => Some(error.hint()),
@@ -125,7 +116,6 @@ pub struct Kernel {
     pub release: String,
     /// Where it comes from: package and version, or the path.
     pub origin: String,
-    /// What QEMU loads.
     pub image: PathBuf,
     /// Why `image` is the compressed `vmlinuz`, if it is: its boot then takes much longer.
     pub compressed_because: Option<String>,
@@ -135,31 +125,7 @@ pub struct Kernel {
     pub transport: Transport,
 }
 
-/// What takes long.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Progress {
-    /// A package is being downloaded.
-    Downloading {
-        /// Its name.
-        package: String,
-        /// Bytes so far.
-        bytes: u64,
-        /// Bytes in all, if known.
-        total_bytes: Option<u64>,
-    },
-    /// A package is being unpacked.
-    Unpacking {
-        /// Its name.
-        package: String,
-    },
-    /// The bare kernel is being taken out of its wrapper.
-    Extracting {
-        /// The wrapper.
-        path: PathBuf,
-    },
-}
-
-/// What a flavour stands for, as the cache remembers it.
+/// The package of a flavour, as the cache remembers it.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Chosen {
@@ -179,7 +145,7 @@ pub fn resolve(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Kernel, Error> {
     fs::create_dir_all(cache).map_err(failed("make directory", cache))?;
-    let lock = Lock::take(&cache.join("lock"), LOCK_PATIENCE)?;
+    let lock = Lock::take(&cache.join("lock"), LOCK_TIMEOUT)?;
     let _lock = lock.ok_or_else(|| Error::Locked {
         dir: cache.to_owned(),
     })?;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use super::bzimage;
 
-/// What a kernel appends to a signed module, after the signature and 12 bytes about it.
+/// The end of a signed module, after the signature and 12 bytes about it.
 const SIGNATURE_END: &[u8] = b"~Module signature appended~\n";
 
 /// Why a kernel's modules cannot be used.
@@ -20,17 +20,13 @@ pub enum Error {
     /// A file could not be read.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was done to it.
         action: &'static str,
-        /// The file.
         path: PathBuf,
-        /// Why not.
         source: io::Error,
     },
     /// The kernel has no such module, nor has it built in.
     #[error("the kernel's modules in {} lack '{name}'", dir.display())]
     Absent {
-        /// The module.
         name: String,
         /// `lib/modules/RELEASE`.
         dir: PathBuf,
@@ -38,7 +34,6 @@ pub enum Error {
     /// Modules need each other in a circle.
     #[error("module '{name}' in {} depends on itself", dir.display())]
     Circle {
-        /// One of them.
         name: String,
         /// `lib/modules/RELEASE`.
         dir: PathBuf,
@@ -48,9 +43,7 @@ pub enum Error {
 /// A module ready to be packed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Module {
-    /// Its name, with underscores.
     pub name: String,
-    /// The ELF file, decompressed.
     pub bytes: Vec<u8>,
 }
 
@@ -233,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_module_needs_comes_before_it_and_once() {
+    fn dependencies_come_before_a_module_and_once() {
         let dir = tree(
             "order",
             &[("a-b.ko", "base"), ("c.ko", "a-b,base"), ("base.ko", "")],

@@ -1,11 +1,10 @@
-//! Puts a guest's threads where its blueprint says: each virtual processor on its own, everything else
+//! Puts a guest's threads where its blueprint says: each virtual CPU on its own, everything else
 //! of QEMU apart from them (Welch 2015, table 3.3; Daichendt 2022, 5.5).
 //!
 //! Which thread is which is asked of QEMU, never guessed from names. A thread that QEMU starts later
-//! inherits its place from the one that starts it, which is none of the virtual processors'.
+//! inherits its place from the one that starts it, which is none of the virtual CPUs'.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::io;
 
 use latlab_model::plan::NodePlace;
@@ -13,13 +12,14 @@ use latlab_model::units::CpuList;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use super::{Error, Vm};
-use crate::sys;
+use super::error::Error;
+use super::guest::Vm;
+use crate::sys::{self, proc};
 
 /// Pins the threads of a guest that runs. Does nothing for one that has no place of its own.
 ///
 /// # Errors
-/// When QEMU does not say which threads its virtual processors are, or the kernel refuses: then a
+/// When QEMU does not say which threads its virtual CPUs are, or the kernel refuses: then a
 /// measurement would not be what the plan says.
 pub fn pin(vm: &Vm, place: &NodePlace) -> Result<(), Error> {
     let Some(emulator) = &place.emulator else {
@@ -34,7 +34,7 @@ pub fn pin(vm: &Vm, place: &NodePlace) -> Result<(), Error> {
     let vcpus: BTreeSet<u32> = vcpus.iter().map(|thread| thread.tid).collect();
     let mut processes = vec![vm.id().pid];
     processes.extend(vm.helpers().iter().map(|helper| helper.pid));
-    for thread in processes.into_iter().flat_map(threads) {
+    for thread in processes.into_iter().flat_map(proc::threads) {
         if vcpus.contains(&thread) {
             continue;
         }
@@ -47,20 +47,12 @@ pub fn pin(vm: &Vm, place: &NodePlace) -> Result<(), Error> {
     Ok(())
 }
 
-fn threads(process: u32) -> Vec<u32> {
-    let entries = fs::read_dir(format!("/proc/{process}/task"))
-        .into_iter()
-        .flatten();
-    let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    numbers.collect()
-}
-
 fn put(thread: u32, cpus: &CpuList) -> Result<(), sys::Error> {
     const ACTION: &str = "pin a thread of QEMU to";
     let mut set = CpuSet::new();
     for cpu in cpus.iter() {
         if cpu as usize >= CpuSet::MAX_CPU {
-            let reason = format!("processors from {} on cannot be named", CpuSet::MAX_CPU);
+            let reason = format!("CPUs from {} on cannot be named", CpuSet::MAX_CPU);
             let kind = io::ErrorKind::Unsupported;
             return Err(sys::Error::because(
                 ACTION,

@@ -5,9 +5,9 @@
 //! little faster bare, does not bring these PCI devices up with Debian 12's QEMU.) The kernel is entered
 //! directly, without boot loader.
 //!
-//! Every guest carries the same fixed devices whether it uses them or not, so that a measurement in one
-//! lab and in another run on the same machine: a serial console into a log, a virtio-serial bus with the
-//! channel's ports, the page for the clock exchange, the image's share.
+//! Every guest carries the same fixed devices, so that measurements in different labs run on the same
+//! machine: a serial console into a log, a virtio-serial bus with the channel's ports, the page for the
+//! clock exchange, the image's share.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -19,13 +19,13 @@ use std::path::{Path, PathBuf};
 use latlab_model::plan::{GuestMemory, GuestTopology};
 use latlab_wire::channel::{clock_page, port_name};
 
-use super::Error;
-use super::accel::Accelerator;
-use super::channel::PORTS;
+use super::accelerator::Accelerator;
 use super::confine::{self, Place};
+use super::error::Error;
 use super::kernel::{Kernel, Transport};
+use super::paths::{PORTS, clock_path, virtiofs_socket};
+use super::share::{Access, Share};
 
-/// The program.
 pub const PROGRAM: &str = "qemu-system-x86_64";
 /// The number under which QEMU inherits the pipe that its guest's console goes to.
 pub const CONSOLE_FD: RawFd = 9;
@@ -73,11 +73,10 @@ const KERNEL_PARAMETERS: &[&str] = &[
 pub struct Nic<'a> {
     /// Its hardware address.
     pub mac: [u8; 6],
-    /// Who moves its packets.
     pub served: Served<'a>,
 }
 
-/// Who moves a card's packets.
+/// The process that moves a card's packets.
 #[derive(Debug, Clone)]
 pub enum Served<'a> {
     /// QEMU itself, or the host's kernel for it.
@@ -92,9 +91,9 @@ pub enum Served<'a> {
 }
 
 impl Nic<'_> {
-    /// Lets QEMU, which is not root, connect to the socket of who serves the card. The directories above keep everybody
-    /// else away.
-    pub(super) fn let_in(&self) -> Result<(), Error> {
+    /// Lets QEMU, which is not root, connect to the socket of the card's server. The directories above keep other
+    /// users away.
+    pub(super) fn open_to_qemu(&self) -> Result<(), Error> {
         let Served::VhostUser(socket) = &self.served else {
             return Ok(());
         };
@@ -115,63 +114,19 @@ impl Nic<'_> {
     }
 }
 
-/// A directory of the host's in the guest.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Share {
-    /// The directory.
-    pub source: PathBuf,
-    /// Where it appears, absolute and without white space.
-    pub target: String,
-    /// What the guest may do there.
-    pub access: Access,
-    /// What is there empty for the guest, as paths below the directory.
-    pub covered: Vec<PathBuf>,
-}
-
-/// What a guest may do in a directory of the host's. The host's kernel sees to it: whatever the guest or its servers
-/// do, the mount is read-only and the server has no right to more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
-    /// Read what every user of the host may read; what is mounted below does not show.
-    Everybody,
-    /// Read all of it, with what is mounted below.
-    Read,
-    /// Change it, as the host's root.
-    Write,
-}
-
-impl Share {
-    /// A directory of which nothing is covered.
-    pub fn new(source: impl Into<PathBuf>, target: impl Into<String>, access: Access) -> Self {
-        Self {
-            source: source.into(),
-            target: target.into(),
-            access,
-            covered: Vec::new(),
-        }
-    }
-
-    fn is_writable(&self) -> bool {
-        self.access == Access::Write
-    }
-}
-
-/// What a guest is to be.
+/// The configuration of a guest.
 #[derive(Debug, Clone)]
 pub struct VmConfig<'a> {
     /// The node's name; the guest's host name.
     pub name: String,
     /// The lab's unique id, which marks the guest's processes.
     pub lab: String,
-    /// Virtual CPUs.
     pub vcpus: u32,
     /// How they lie to each other, where they are somewhere in particular.
     pub topology: Option<GuestTopology>,
     /// Memory in bytes.
     pub memory_bytes: u64,
-    /// How it is provided.
     pub memory: GuestMemory,
-    /// What it boots.
     pub kernel: Kernel,
     /// From [`super::initramfs::prepare`].
     pub initramfs: PathBuf,
@@ -181,39 +136,12 @@ pub struct VmConfig<'a> {
     pub boot_parameters: Vec<String>,
     /// Network cards, in order.
     pub nics: Vec<Nic<'a>>,
-    /// What becomes the guest's root, under a writable layer in memory.
+    /// The guest's root, under a writable layer in memory.
     pub root: Share,
-    /// More directories.
     pub shares: Vec<Share>,
     /// Where sockets, console and logs go; made if absent. Its path must be short enough for sockets.
     pub dir: PathBuf,
-    /// How instructions run.
     pub accelerator: Accelerator,
-}
-
-/// A `virtiofsd` socket for share `index`.
-pub fn virtiofs_socket(dir: &Path, index: usize) -> PathBuf {
-    dir.join(format!("fs{index}.sock"))
-}
-
-/// What the guest printed last; what it printed before is in `console.log.old`, and what came before that is lost.
-pub fn console_path(dir: &Path) -> PathBuf {
-    dir.join("console.log")
-}
-
-/// QEMU's control socket.
-pub fn qmp_path(dir: &Path) -> PathBuf {
-    dir.join("qmp.sock")
-}
-
-/// The page shared for the clock exchange.
-pub fn clock_path(dir: &Path) -> PathBuf {
-    dir.join("clock")
-}
-
-/// Where QEMU's own words go.
-pub fn log_path(dir: &Path) -> PathBuf {
-    dir.join("qemu.log")
 }
 
 impl VmConfig<'_> {
@@ -228,7 +156,7 @@ impl VmConfig<'_> {
         shares
     }
 
-    /// What QEMU sees of the host, and the capabilities it keeps there.
+    /// QEMU's view of the host, and the capabilities it keeps there.
     pub(super) fn place(&self) -> Result<Place, Error> {
         let mut place = Place::new(&self.dir, "qemu", true)?;
         place.file(&self.kernel.image, KERNEL);
@@ -272,7 +200,6 @@ impl VmConfig<'_> {
         taps.zip(FIRST_FD..).collect()
     }
 
-    /// The kernel's command line.
     pub fn kernel_line(&self) -> String {
         let mut words: Vec<String> = KERNEL_PARAMETERS
             .iter()
@@ -295,7 +222,6 @@ impl VmConfig<'_> {
         words.join(" ")
     }
 
-    /// QEMU's arguments.
     pub fn arguments(&self) -> Vec<OsString> {
         let mut line = Line::default();
         self.machine(&mut line);
@@ -323,7 +249,7 @@ impl VmConfig<'_> {
         }
         line.option("-display", "none");
         // System calls that no guest's devices need are denied to an attacker inside QEMU (seccomp). Its threads
-        // are put on processors from outside.
+        // are put on CPUs from outside.
         line.option(
             "-sandbox",
             "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
@@ -363,26 +289,26 @@ impl VmConfig<'_> {
         line.option("-machine", machine);
         line.option("-accel", self.accelerator.qemu_name());
         line.option("-cpu", self.cpu());
-        line.option("-smp", self.processors());
+        line.option("-smp", self.smp());
         line.option("-m", format!("{megabytes}M"));
     }
 
-    /// The processor that the guest sees. With a topology of its own it also sees the host's caches, as far
-    /// as it runs on the host's processor.
+    /// The CPU that the guest sees. With a topology of its own it also sees the host's caches, if
+    /// it runs on the host's CPU.
     fn cpu(&self) -> String {
         let model = self.accelerator.cpu_model();
         match (self.accelerator, self.topology) {
             (Accelerator::Kvm, Some(_)) => format!("{model},host-cache-info=on"),
-            // The emulator's own processor is one of AMD's of before it could tell threads from cores.
+            // The emulator's own CPU is one of AMD's of before it could tell threads from cores.
             (Accelerator::Tcg, Some(t)) if t.threads > 1 => format!("{model},vendor=GenuineIntel"),
             _ => model.to_string(),
         }
     }
 
-    /// An emulated guest that can only ever have one processor gets no memory barriers from QEMU, although
+    /// An emulated guest that can only ever have one CPU gets no memory barriers from QEMU, although
     /// the devices run beside it: once in a while a ring's notification is lost, and the interface is deaf
     /// from then on. One that could get a second gets them.
-    fn processors(&self) -> String {
+    fn smp(&self) -> String {
         let Self { vcpus, .. } = self;
         if *vcpus == 1 && self.accelerator == Accelerator::Tcg {
             return "1,maxcpus=2".to_owned();
@@ -478,7 +404,7 @@ fn network_card(
             line.option("-netdev", format!("tap,id=net{index},fds={fds}{vhost}"));
         }
         Served::VhostUser(socket) => {
-            // Who serves the rings may be restarted: QEMU calls again, every second.
+            // The server of the rings may be restarted: QEMU connects again, every second.
             let path = Path::new(&card_inside(index)).join(socket.file_name().unwrap_or_default());
             let start = format!("socket,id=net{index},reconnect=1,path=");
             line.path("-chardev", &start, &path);
@@ -487,7 +413,7 @@ fn network_card(
         }
     }
     let mac = nic.mac.map(|byte| format!("{byte:02x}")).join(":");
-    // No option ROM: nobody boots from this card, and loading it costs time.
+    // No option ROM: no guest boots from this card, and loading it costs time.
     let mut device = format!("virtio-net-pci,netdev=net{index},mac={mac},romfile=");
     if queues > 1 {
         // Two interrupt vectors a queue, one for configuration, one for control.

@@ -1,9 +1,8 @@
-//! A small client of QEMU's control socket (QMP): one command, one answer, events collected beside.
+//! A small client of QEMU's control socket (QMP): one command, one answer.
 //!
 //! The socket takes one client at a time, so a connection is made for a purpose and closed. Every read
 //! has a deadline: a QEMU that is stopped or hangs makes an error, not a hang.
 
-use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -13,61 +12,32 @@ use serde_json::{Value, json};
 
 /// The longest answer read. QEMU's are short; this only bounds what a broken peer can cost.
 const ANSWER_LIMIT_BYTES: u64 = 1024 * 1024;
-/// Events kept for [`Qmp::events`]; older ones are dropped.
-const EVENT_LIMIT: usize = 256;
-
 /// Why QEMU could not be asked.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The socket could not be used.
     #[error("cannot {action} QEMU's control socket {}: {source}", path.display())]
     Socket {
-        /// What was done to it.
         action: &'static str,
-        /// The socket.
         path: PathBuf,
-        /// Why not.
         source: io::Error,
     },
-    /// No answer in time.
-    #[error("QEMU did not answer '{command}' within {:.1} s", patience.as_secs_f64())]
-    Silent {
-        /// What it was asked.
-        command: String,
-        /// How long was waited.
-        patience: Duration,
-    },
+    #[error("QEMU did not answer '{command}' within {:.1} s", timeout.as_secs_f64())]
+    Silent { command: String, timeout: Duration },
     /// QEMU refused.
     #[error("QEMU refused '{command}': {description}")]
     Refused {
-        /// What it was asked.
         command: String,
-        /// In QEMU's words.
         description: String,
     },
     /// QEMU said something that is no QMP.
     #[error("QEMU answered '{command}' with something unexpected: {line}")]
-    Malformed {
-        /// What it was asked.
-        command: String,
-        /// What it said.
-        line: String,
-    },
-}
-
-/// Something that happened in QEMU.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Event {
-    /// Its name, such as `SHUTDOWN`.
-    pub name: String,
-    /// Its particulars.
-    pub data: Value,
+    Malformed { command: String, line: String },
 }
 
 /// A vCPU's thread on the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VcpuThread {
-    /// Number of the vCPU.
     pub vcpu: u32,
     /// Its thread on the host.
     pub tid: u32,
@@ -77,16 +47,15 @@ pub struct VcpuThread {
 pub struct Qmp {
     stream: BufReader<UnixStream>,
     path: PathBuf,
-    patience: Duration,
-    events: VecDeque<Event>,
+    timeout: Duration,
 }
 
 impl Qmp {
-    /// Connects and leaves the greeting behind. `patience` holds for this and for each command.
+    /// Connects and leaves the greeting behind. `timeout` holds for this and for each command.
     ///
     /// # Errors
     /// When there is no QEMU, another client has the socket for too long, or the greeting is none.
-    pub fn connect(path: &Path, patience: Duration) -> Result<Self, Error> {
+    pub fn connect(path: &Path, timeout: Duration) -> Result<Self, Error> {
         let socket = |action| {
             let path = path.to_owned();
             move |source| Error::Socket {
@@ -100,10 +69,9 @@ impl Qmp {
         let mut qmp = Self {
             stream,
             path: path.to_owned(),
-            patience,
-            events: VecDeque::new(),
+            timeout,
         };
-        let greeting = qmp.read("the greeting", Instant::now() + patience)?;
+        let greeting = qmp.read("the greeting", Instant::now() + timeout)?;
         if greeting.get("QMP").is_none() {
             return Err(malformed("the greeting", &greeting.to_string()));
         }
@@ -111,17 +79,17 @@ impl Qmp {
         Ok(qmp)
     }
 
-    /// Runs a command and returns what it returns. Events that arrive before the answer are kept.
+    /// Runs a command and returns what it returns. Events that arrive before the answer are passed over.
     ///
     /// # Errors
-    /// What QEMU refuses, or its silence.
+    /// Refusals of QEMU, or its silence.
     pub fn execute(&mut self, command: &str, arguments: &Value) -> Result<Value, Error> {
         let mut line = json!({"execute": command, "arguments": arguments}).to_string();
         line.push('\n');
-        let deadline = Instant::now() + self.patience;
+        let deadline = Instant::now() + self.timeout;
         let stream = self.stream.get_mut();
         stream
-            .set_write_timeout(Some(self.patience))
+            .set_write_timeout(Some(self.timeout))
             .and_then(|()| stream.write_all(line.as_bytes()))
             .map_err(|source| self.socket_error("write to", source))?;
         loop {
@@ -140,23 +108,7 @@ impl Qmp {
                     description,
                 });
             }
-            self.keep_event(&answer);
         }
-    }
-
-    /// Waits for the next event, at most until `deadline`.
-    ///
-    /// # Errors
-    /// When the connection fails; its end is one of the failures.
-    pub fn next_event(&mut self, deadline: Instant) -> Result<Option<Event>, Error> {
-        while self.events.is_empty() {
-            match self.read("an event", deadline) {
-                Ok(message) => self.keep_event(&message),
-                Err(Error::Silent { .. }) => return Ok(None),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(self.events.pop_front())
     }
 
     /// Ends QEMU at once.
@@ -165,42 +117,6 @@ impl Qmp {
     /// As [`Qmp::execute`].
     pub fn quit(&mut self) -> Result<(), Error> {
         self.execute("quit", &json!({})).map(|_| ())
-    }
-
-    /// Presses the guest's power button.
-    ///
-    /// # Errors
-    /// As [`Qmp::execute`].
-    pub fn system_powerdown(&mut self) -> Result<(), Error> {
-        self.execute("system_powerdown", &json!({})).map(|_| ())
-    }
-
-    /// Stops all vCPUs.
-    ///
-    /// # Errors
-    /// As [`Qmp::execute`].
-    pub fn stop(&mut self) -> Result<(), Error> {
-        self.execute("stop", &json!({})).map(|_| ())
-    }
-
-    /// Lets stopped vCPUs go on.
-    ///
-    /// # Errors
-    /// As [`Qmp::execute`].
-    pub fn cont(&mut self) -> Result<(), Error> {
-        self.execute("cont", &json!({})).map(|_| ())
-    }
-
-    /// The guest's run state, such as `running`.
-    ///
-    /// # Errors
-    /// As [`Qmp::execute`].
-    pub fn status(&mut self) -> Result<String, Error> {
-        let answer = self.execute("query-status", &json!({}))?;
-        let status = answer.get("status").and_then(Value::as_str);
-        status
-            .map(str::to_owned)
-            .ok_or_else(|| malformed("query-status", &answer.to_string()))
     }
 
     /// The host threads that run the vCPUs, to pin them.
@@ -213,19 +129,6 @@ impl Qmp {
         parse_vcpus(&answer).ok_or_else(|| malformed(command, &answer.to_string()))
     }
 
-    fn keep_event(&mut self, message: &Value) {
-        if let Some(name) = message.get("event").and_then(Value::as_str) {
-            let data = message.get("data").cloned().unwrap_or(Value::Null);
-            self.events.push_back(Event {
-                name: name.to_owned(),
-                data,
-            });
-            while self.events.len() > EVENT_LIMIT {
-                self.events.pop_front();
-            }
-        }
-    }
-
     /// Reads one line of JSON.
     fn read(&mut self, command: &str, deadline: Instant) -> Result<Value, Error> {
         let mut line = Vec::new();
@@ -234,7 +137,7 @@ impl Qmp {
             if left.is_zero() {
                 return Err(Error::Silent {
                     command: command.to_owned(),
-                    patience: self.patience,
+                    timeout: self.timeout,
                 });
             }
             let timeout = self.stream.get_ref().set_read_timeout(Some(left));
@@ -327,7 +230,7 @@ mod tests {
     const DONE: &str = "{\"return\": {}}\r\n";
 
     #[test]
-    fn answers_and_events_are_told_apart() {
+    fn events_before_an_answer_are_passed_over() {
         let path = qemu(
             "events",
             &[
@@ -342,20 +245,11 @@ mod tests {
             qmp.vcpu_threads().unwrap(),
             [VcpuThread { vcpu: 0, tid: 41 }]
         );
-        let event = qmp.next_event(Instant::now()).unwrap();
-        assert_eq!(
-            event,
-            Some(Event {
-                name: "STOP".into(),
-                data: json!({"a": 1})
-            })
-        );
-        assert_eq!(qmp.next_event(Instant::now()).unwrap(), None);
         std::fs::remove_file(path).unwrap();
     }
 
     #[test]
-    fn a_refusal_says_what_was_refused() {
+    fn a_refusal_names_the_command() {
         const REFUSAL: &str =
             "{\"error\": {\"class\": \"CommandNotFound\", \"desc\": \"no such thing\"}}\r\n";
         let path = qemu("refusal", &[GREETING, DONE, REFUSAL]);
@@ -369,7 +263,7 @@ mod tests {
     fn silence_and_nonsense_are_errors() {
         let path = qemu("silence", &[GREETING, DONE, ""]);
         let mut qmp = Qmp::connect(&path, Duration::from_millis(50)).unwrap();
-        assert!(matches!(qmp.status(), Err(Error::Silent { .. })));
+        assert!(matches!(qmp.vcpu_threads(), Err(Error::Silent { .. })));
         std::fs::remove_file(path).unwrap();
         let path = qemu("nonsense", &["hello\r\n"]);
         let error = Qmp::connect(&path, Duration::from_secs(5)).err().unwrap();

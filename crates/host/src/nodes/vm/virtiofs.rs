@@ -16,10 +16,12 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use super::Error;
 use super::confine::{self, Place, capability};
-use super::qemu::{Access, Share, VmConfig, virtiofs_socket};
-use crate::cgroup;
+use super::error::Error;
+use super::paths::virtiofs_socket;
+use super::qemu::VmConfig;
+use super::share::{Access, Share};
+use crate::sys::cgroup_entry::CgroupEntry;
 use crate::sys::process::Process;
 
 /// Where distributions put it. Debian 12 has QEMU's own, later releases a package of its own.
@@ -46,7 +48,7 @@ impl Servers {
     /// Starts a server for each share, each with its log. Its socket listens already: QEMU may come at any time.
     pub(super) fn start(
         config: &VmConfig<'_>,
-        cgroup: Option<&cgroup::Entry>,
+        cgroup: Option<&CgroupEntry>,
         logs: &[OwnedFd],
     ) -> Result<Self, Error> {
         let Some(program) = PROGRAMS.into_iter().find(|path| Path::new(path).exists()) else {
@@ -73,7 +75,7 @@ impl Servers {
         Ok(servers)
     }
 
-    /// They now belong to a running guest.
+    /// Hands the servers over to a running guest.
     pub(super) fn keep(mut self) -> Vec<Process> {
         std::mem::take(&mut self.0)
     }
@@ -90,9 +92,9 @@ impl Drop for Servers {
     }
 }
 
-/// Listens at a path. QEMU, which is another user, connects; the guest's directory keeps everybody else away.
+/// Listens at a path. QEMU, which is another user, connects; the guest's directory keeps other users away.
 fn listen(path: &Path) -> Result<UnixListener, Error> {
-    // Of a former guest of this name.
+    // A former guest of this name may have left it.
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             return Err(failed("remove", path)(error));
@@ -149,9 +151,10 @@ fn arguments(program: &str, access: Access) -> Vec<OsString> {
         Access::Write => "-mknod:-setfcap",
     };
     let options = ["cache=always".to_owned(), format!("modcaps={capabilities}")];
-    let (sandbox, source, sign) = match is_qemus(program) {
-        true => ("sandbox=chroot", "source", "-o"),
-        false => ("sandbox=none", "shared-dir", ""),
+    let (sandbox, source, sign) = if is_qemus(program) {
+        ("sandbox=chroot", "source", "-o")
+    } else {
+        ("sandbox=none", "shared-dir", "")
     };
     let all = [sandbox.to_owned(), format!("{source}={EXPORT}")]
         .into_iter()

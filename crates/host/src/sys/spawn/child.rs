@@ -8,14 +8,14 @@ use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::process::{Signal, getppid};
 
+use super::super::cgroup_entry::CgroupEntry;
 use super::super::seccomp::Filter;
-use super::{Confinement, Root};
-use crate::cgroup::Entry;
+use super::options::{Confinement, Root};
 
-/// What the child was doing when it failed, in the order of doing; told to the parent as an index.
+/// The child's steps, in their order; a failed one is reported to the parent by its index.
 pub(super) const STEPS: [&str; 9] = [
     "tie to its parent",
-    "join control group for",
+    "join cgroup for",
     "enter network namespace for",
     "enter root directory for",
     "start a session for",
@@ -25,7 +25,7 @@ pub(super) const STEPS: [&str; 9] = [
     "execute",
 ];
 
-/// The step that an [`Executable::Launcher`] takes over.
+/// The step that an [`Executable::Launcher`](super::options::Executable::Launcher) takes over.
 pub(super) const EXECUTE: usize = STEPS.len() - 1;
 
 /// The one step whose failure is not about the program.
@@ -57,14 +57,14 @@ pub(super) struct Child<'a> {
     pub(super) directory: Option<CString>,
     pub(super) netns: Option<BorrowedFd<'a>>,
     pub(super) root: Option<Root<'a>>,
-    pub(super) cgroup: Option<&'a Entry>,
+    pub(super) cgroup: Option<&'a CgroupEntry>,
     pub(super) moves: Vec<(RawFd, RawFd)>,
     /// The first descriptor number above all targets.
     pub(super) floor: RawFd,
     pub(super) report: RawFd,
     /// The number at which a launcher finds it.
     pub(super) report_at: RawFd,
-    /// What is executed in the place of the program's path.
+    /// A file executed in place of the program's path.
     pub(super) file: Option<RawFd>,
     pub(super) launches: bool,
     pub(super) confinement: Confinement<'a>,
@@ -79,7 +79,7 @@ impl Child<'_> {
                 let mut report = [step as u8, 0, 0, 0, 0];
                 report[1..].copy_from_slice(&errno.raw_os_error().to_ne_bytes());
                 // SAFETY: writes from a local array to a descriptor number; if the parent is gone
-                // there is nobody to tell.
+                // the report is lost.
                 unsafe { libc::write(self.report, report.as_ptr().cast(), report.len()) };
                 break;
             }
@@ -152,7 +152,7 @@ impl Child<'_> {
     }
 
     /// Gives every descriptor its target number. First all move above the highest target, so that
-    /// no target is overwritten while it is still somebody's source.
+    /// no target is overwritten while it is still a source.
     fn arrange_descriptors(&mut self) -> Result<(), Errno> {
         for at in 0..self.moves.len() {
             self.moves[at].0 = self.above_targets(self.moves[at].0)?;
@@ -163,7 +163,7 @@ impl Child<'_> {
             None => None,
         };
         if self.launches {
-            // SAFETY: a number that is nobody's target and nobody's source. It is kept over execve.
+            // SAFETY: a number that is neither a target nor a source. It is kept over execve.
             check(unsafe { libc::dup2(self.report, self.report_at) })?;
         }
         for &(from, to) in &self.moves {
@@ -181,8 +181,8 @@ impl Child<'_> {
     fn prepare_signals(&self) -> Result<(), Errno> {
         // SAFETY: the set is initialised by sigemptyset; all calls only change this process. What is
         // ignored would be inherited (SIGPIPE by every Rust program, SIGINT by whatever a script runs in
-        // the background), and a shell cannot even trap it then. Numbers that are nobody's to set
-        // are refused, which is all the same.
+        // the background), and a shell cannot even trap it then. Signals that cannot be set
+        // are refused, which does no harm.
         unsafe {
             let mut none = std::mem::MaybeUninit::uninit();
             libc::sigemptyset(none.as_mut_ptr());

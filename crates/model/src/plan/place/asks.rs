@@ -18,18 +18,13 @@ pub enum Want<'l> {
     Named(&'l Spanned<CpuList>, bool),
     /// Those that it shares only with the lab's other nodes.
     Pool,
-    /// None in particular.
     Host,
 }
 
-/// A node's wishes.
 #[derive(Debug, Clone)]
 pub struct Ask<'l> {
-    /// The node.
     pub node: &'l Node,
-    /// Its CPUs.
     pub want: Want<'l>,
-    /// Its profile's name.
     pub tuning: Option<&'l Spanned<String>>,
     /// Its profile keeps cores for itself.
     pub isolates: bool,
@@ -45,7 +40,6 @@ impl Ask<'_> {
         }
     }
 
-    /// Its name.
     pub fn name(&self) -> &str {
         &self.node.name.value
     }

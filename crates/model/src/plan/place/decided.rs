@@ -14,7 +14,6 @@ pub struct Decided<'g> {
     pub housekeeping: BTreeSet<usize>,
     /// Cores on further memory nodes were given to nodes although the host had better keep them.
     pub gave_further: bool,
-    /// Cores of the pool.
     pub pool: BTreeSet<usize>,
     /// By node: what it wanted and got, if it wanted cores of its own.
     pub own: Vec<Option<Owned>>,
@@ -23,7 +22,6 @@ pub struct Decided<'g> {
 /// A node with cores of its own.
 pub struct Owned {
     pub got: Got,
-    /// Its working CPUs.
     pub cpus: Vec<u32>,
     /// A core for a VM's other threads.
     pub emulator: Option<usize>,

@@ -14,7 +14,6 @@ const CORES_FOR_HOUSEKEEPING: usize = 4;
 /// The cores that can be given.
 #[derive(Debug)]
 pub struct Ground {
-    /// The machine.
     pub topology: Topology,
     /// The core that always stays with the host.
     pub host: usize,
@@ -24,7 +23,6 @@ pub struct Ground {
     pub free: BTreeSet<usize>,
     /// Cores that some node names, without being alone there; the pool has them too.
     pub named: BTreeSet<usize>,
-    /// Cores of other labs.
     pub taken: BTreeSet<usize>,
     /// Cores that nodes name for themselves alone, with the index of the node.
     pub claimed: BTreeMap<usize, usize>,
@@ -91,7 +89,6 @@ impl Ground {
             .collect()
     }
 
-    /// Notes what nodes name.
     fn name(&mut self, asks: &Asks<'_>, facts: &Facts, errors: &mut Diagnostics) {
         for (index, ask) in asks.all.iter().enumerate() {
             let Want::Named(set, alone) = ask.want else {
@@ -173,7 +170,7 @@ impl Ground {
                 "CPU {cpu} of node `{}` belongs to node `{owner}` alone",
                 ask.name()
             );
-            let hint = "name other processors, or drop the other node's `isolate`";
+            let hint = "name other CPUs, or drop the other node's `isolate`";
             errors.add(set.at, message, hint);
             return;
         }
@@ -187,14 +184,16 @@ fn refuse_all(asks: &Asks<'_>, topology: &Topology, errors: &mut Diagnostics) {
         return;
     };
     let at = ask.tuning.map_or(ask.node.name.at, |t| t.at);
-    let message = match asks.listed.is_some() {
-        true => "the profile's `cores` leave none to the host".to_string(),
-        false => "every core belongs to another lab".to_string(),
+    let message = if asks.listed.is_some() {
+        "the profile's `cores` leave none to the host".to_string()
+    } else {
+        "every core belongs to another lab".to_string()
     };
     let message = format!("node `{}` cannot be placed: {message}", ask.name());
-    let hint = match asks.listed.is_some() {
-        true => "keep CPU 0, and what shares its core, out of the profile's `cores`",
-        false => "`latlab inspect` lists the labs; `latlab destroy` gives their cores back",
+    let hint = if asks.listed.is_some() {
+        "keep CPU 0, and what shares its core, out of the profile's `cores`"
+    } else {
+        "`latlab inspect` lists the labs; `latlab destroy` gives their cores back"
     };
     errors.add(at, message, hint);
 }

@@ -62,12 +62,13 @@ pub fn refuse(asks: &Asks<'_>, ground: &Ground, facts: &Facts, errors: &mut Diag
         "node `{}` with tuning `{name}` needs a core beside the host's, and none is left",
         ask.name()
     );
-    let hint = match wanted.is_empty() {
-        true => format!(
+    let hint = if wanted.is_empty() {
+        format!(
             "the nearest that fits: `tuning: default`, on {}",
             shown(&ground.topology.cores[ground.host].threads)
-        ),
-        false => hint,
+        )
+    } else {
+        hint
     };
     errors.add(ask.tuning.map_or(ask.node.name.at, |t| t.at), message, hint);
 }

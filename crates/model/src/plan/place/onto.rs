@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_is_told_who_shares_a_core_a_cache_and_a_memory_node() {
+    fn a_guest_sees_shared_cores_caches_and_memory_nodes() {
         assert_eq!(told(&[1]), None);
         assert_eq!(told(&[0, 8]), Some([1, 1, 1, 2]));
         assert_eq!(told(&[0, 1]), Some([1, 1, 2, 1]));
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_even_stays_untold() {
+    fn uneven_topologies_stay_unnamed() {
         assert_eq!(
             told(&[0, 1, 2]),
             Some([1, 1, 3, 1]),

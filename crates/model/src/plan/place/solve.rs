@@ -21,7 +21,6 @@ const MAX_SEARCHED: usize = 64;
 pub enum Threads {
     /// The first works, the others idle.
     Idle,
-    /// All work.
     Whole,
 }
 

@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::facts::Facts;
 use crate::units::CpuList;
 
-/// A core.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Core {
     /// Its threads that may be used, ascending; never none.
@@ -21,10 +20,8 @@ pub struct Core {
     pub cache: u32,
 }
 
-/// A memory node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// The kernel's number.
     pub id: u32,
     /// Bytes of memory; 0 when not told.
     pub bytes: u64,
@@ -32,7 +29,6 @@ pub struct Node {
     pub distances: Vec<u32>,
 }
 
-/// The machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Topology {
     /// Its cores, by their first thread.
@@ -49,7 +45,6 @@ const NEAR: u32 = 10;
 const FAR: u32 = 20;
 
 impl Topology {
-    /// From a machine's facts.
     pub fn of(facts: &Facts) -> Topology {
         let processors = &facts.machine.processors;
         let usable: BTreeSet<u32> = facts.cpus.iter().collect();

@@ -31,7 +31,6 @@ pub fn unplaced(asks: &Asks<'_>, facts: &Facts) -> Blueprint {
     }
 }
 
-/// The blueprint.
 pub fn blueprint(lab: &Lab, asks: &Asks<'_>, d: &Decided<'_>, facts: &Facts) -> Blueprint {
     let topology = &d.ground.topology;
     let housekeeping = Given::new(
@@ -51,9 +50,12 @@ pub fn blueprint(lab: &Lab, asks: &Asks<'_>, d: &Decided<'_>, facts: &Facts) -> 
     let idle = idle(asks, d);
     let anything_given =
         pool.is_some() || d.own.iter().any(Option::is_some) || !d.ground.claimed.is_empty();
-    let moved = |what: &str| match anything_given {
-        true => format!("{what} on a node's core would add to what the node measures"),
-        false => "nothing is kept free of them".into(),
+    let moved = |what: &str| {
+        if anything_given {
+            format!("{what} on a node's core would add to what the node measures")
+        } else {
+            "nothing is kept free of them".into()
+        }
     };
     let mut memory = Memory::new(topology);
     let nodes = asks.all.iter().enumerate().map(|(index, ask)| {
@@ -75,9 +77,10 @@ pub fn blueprint(lab: &Lab, asks: &Asks<'_>, d: &Decided<'_>, facts: &Facts) -> 
             cpus: housekeeping.cpus.clone(),
             why: moved("a kernel thread"),
         },
-        nics: match anything_given {
-            true => nics(d, facts),
-            false => Vec::new(),
+        nics: if anything_given {
+            nics(d, facts)
+        } else {
+            Vec::new()
         },
         housekeeping,
         pool,
@@ -92,9 +95,10 @@ fn listed(names: &[&str]) -> String {
         [] => "nobody".into(),
         [.., last] if names.len() <= 3 => {
             let first: Vec<String> = names[..names.len() - 1].iter().map(quoted).collect();
-            match first.is_empty() {
-                true => quoted(last),
-                false => format!("{} and {}", first.join(", "), quoted(last)),
+            if first.is_empty() {
+                quoted(last)
+            } else {
+                format!("{} and {}", first.join(", "), quoted(last))
             }
         }
         [first, second, rest @ ..] => {
@@ -151,9 +155,10 @@ fn host_why(asks: &Asks<'_>, d: &Decided<'_>) -> String {
         .iter()
         .filter(|c| **c != d.ground.host && !d.ground.further.contains(c));
     if rest.count() > 0 {
-        why += match asks.listed.is_some() {
-            true => "; the profile's `cores` leave it the rest",
-            false => "; cores of which others have a thread cannot be given",
+        why += if asks.listed.is_some() {
+            "; the profile's `cores` leave it the rest"
+        } else {
+            "; cores of which others have a thread cannot be given"
         };
     }
     why
@@ -190,12 +195,13 @@ fn nics(d: &Decided<'_>, facts: &Facts) -> Vec<NicPlace> {
             .filter(|c| distance(c) == least);
         let near: Vec<usize> = near.collect();
         let here = near.iter().any(|c| topology.cores[*c].node == node);
-        let why = match here {
-            true => format!("`{}` is on memory node {id}, and so are these", nic.name),
-            false => format!(
+        let why = if here {
+            format!("`{}` is on memory node {id}, and so are these", nic.name)
+        } else {
+            format!(
                 "`{}` is on memory node {id}, where the host has no core; these are nearest",
                 nic.name
-            ),
+            )
         };
         Some(NicPlace {
             name: nic.name.clone(),
@@ -239,9 +245,10 @@ fn node(
         (Want::Own(_), Some(owned), _) => own(ask, owned, d, whose, memory),
         (Want::Named(set, alone), ..) => {
             let cpus: Vec<u32> = set.iter().collect();
-            let why = match alone {
-                true => "the lab names them, for this node alone",
-                false => "the lab names them; others may be there too",
+            let why = if alone {
+                "the lab names them, for this node alone"
+            } else {
+                "the lab names them; others may be there too"
             };
             let share = if alone { Share::Own } else { Share::Named };
             let mut place = shared(ask, share, Given::new(cpus.clone(), why));
@@ -249,15 +256,16 @@ fn node(
             if alone && vcpus > 0 && vcpus <= cpus.len() {
                 let (own, rest) = cpus.split_at(vcpus);
                 place.vcpus = own.to_vec();
-                place.emulator = Some(match rest.is_empty() {
-                    true => Given::new(
+                place.emulator = Some(if rest.is_empty() {
+                    Given::new(
                         cpus.clone(),
                         "the lab names no more processors than it has virtual ones",
-                    ),
-                    false => Given::new(
+                    )
+                } else {
+                    Given::new(
                         rest.to_vec(),
                         "the named processors that are more than its virtual ones",
-                    ),
+                    )
                 });
             }
             if alone {
@@ -392,18 +400,18 @@ fn emulator(ask: &Ask<'_>, owned: &Owned, d: &Decided<'_>, housekeeping: &Given)
         .copied()
         .filter(|c| Some(distance(c)) == least);
     let near = topology.threads(near);
-    let why = match ask.isolates {
-        true => {
-            "device emulation and I/O apart from the virtual processors; among the host's, since no core is left near them"
-        }
-        false => "device emulation and I/O apart from the virtual processors, among the host's",
+    let why = if ask.isolates {
+        "device emulation and I/O apart from the virtual processors; among the host's, since no core is left near them"
+    } else {
+        "device emulation and I/O apart from the virtual processors, among the host's"
     };
-    match near.is_empty() {
-        true => Given {
+    if near.is_empty() {
+        Given {
             cpus: housekeeping.cpus.clone(),
             why: why.into(),
-        },
-        false => Given::new(near, why),
+        }
+    } else {
+        Given::new(near, why)
     }
 }
 

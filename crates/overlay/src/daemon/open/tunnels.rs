@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use latlab_model::overlay::LinkKind;
-use latlab_model::overlay::language::{UDP_PORT, VXLAN_PORT};
+use latlab_model::overlay::{UDP_PORT, VXLAN_PORT};
 
 use super::context::PortContext;
 use super::error::OpenError;

@@ -9,10 +9,11 @@ use std::time::Instant;
 
 use latlab_wire::channel::{Decoder, ExitStatus, Message};
 
-use super::session::{Failure, Shared};
-use super::{Error, lock};
+use super::error::Error;
+use super::link::lock;
+use super::shared::{Failure, Shared};
 
-/// What the reader thread fills.
+/// State that the reader thread fills.
 #[derive(Default)]
 pub(super) struct Demux {
     pub(super) state: Mutex<DemuxState>,
@@ -32,13 +33,20 @@ pub(super) struct DemuxState {
 #[derive(Debug, Clone)]
 pub(super) struct Hello {
     pub(super) version: u16,
-    pub(super) guest_monotonic_ns: u64,
     pub(super) failure: Option<String>,
+}
+
+impl DemuxState {
+    fn finish(&mut self, session: u32, result: Result<ExitStatus, Failure>) {
+        if let Some(shared) = self.sessions.remove(&session) {
+            shared.finish(result);
+        }
+    }
 }
 
 impl Demux {
     /// The reader thread. It never writes: a full pipe towards the guest may wait for the guest to be
-    /// read from, so whoever reads must not wait for a writer.
+    /// read from, so the reader must not wait for a writer.
     pub(super) fn read_from(&self, mut stream: UnixStream) {
         let mut decoder = Decoder::default();
         let mut buffer = vec![0; 64 * 1024];
@@ -72,19 +80,15 @@ impl Demux {
             Message::HelloAck {
                 version,
                 nonce,
-                guest_monotonic_ns,
                 failure,
+                ..
             } => {
                 if nonce == state.nonce {
-                    state.hello = Some(Hello {
-                        version,
-                        guest_monotonic_ns,
-                        failure,
-                    });
+                    state.hello = Some(Hello { version, failure });
                     self.changed.notify_all();
                 }
             }
-            // Before our own greeting is answered, everything is a former client's.
+            // Before our own greeting is answered, every message is for a former client.
             _ if state.hello.is_none() => {}
             Message::Pong {
                 token,
@@ -114,26 +118,14 @@ impl Demux {
                     shared.add_credit(bytes);
                 }
             }
-            Message::Exit { session, status } => {
-                if let Some(shared) = state.sessions.remove(&session) {
-                    shared.finish(Ok(status));
-                }
-            }
-            Message::Done { session } => {
-                if let Some(shared) = state.sessions.remove(&session) {
-                    shared.finish(Ok(ExitStatus::Code(0)));
-                }
-            }
+            Message::Exit { session, status } => state.finish(session, Ok(status)),
+            Message::Done { session } => state.finish(session, Ok(ExitStatus::Code(0))),
             Message::Failed {
                 session,
                 errno,
                 message,
-            } => {
-                if let Some(shared) = state.sessions.remove(&session) {
-                    shared.finish(Err(Failure::Refused { errno, message }));
-                }
-            }
-            // What only a host says means nothing to one.
+            } => state.finish(session, Err(Failure::Refused { errno, message })),
+            // Messages of a host mean nothing to one.
             Message::Hello { .. }
             | Message::Exec { .. }
             | Message::Signal { .. }

@@ -1,15 +1,17 @@
 //! A process in the guest, as its user on the host sees it: readers, a writer, a signal, an end.
 
-use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use latlab_wire::channel::{
     Exec, ExitStatus, MAX_PAYLOAD, Message, Stream, UNLIMITED_CREDIT, WINDOW_BYTES,
 };
 
-use super::{Channel, Error, lock};
+use super::demux::Demux;
+use super::error::Error;
+use super::link::{Link, lock};
+use super::shared::{Failure, Shared};
 use crate::nodes::session;
 
 /// Consumed output is reported in portions of this.
@@ -17,127 +19,14 @@ const CREDIT_BYTES: u32 = WINDOW_BYTES / 4;
 
 /// One of the agent's own programs ends within this once its work is done.
 const TOOL_TIMEOUT: Duration = Duration::from_secs(20);
-/// What such a program may say of a failure.
+/// The most that such a program may print.
 const MAX_WORDS: u64 = 64 << 10;
-
-/// One session, between its user and the reader thread.
-pub(super) struct Shared {
-    state: Mutex<SessionState>,
-    changed: Condvar,
-}
-
-struct SessionState {
-    outputs: [Buffer; 2],
-    input_credit: u32,
-    result: Option<Result<ExitStatus, Failure>>,
-}
-
-#[derive(Default)]
-struct Buffer {
-    bytes: VecDeque<u8>,
-    ended: bool,
-    /// Nobody will read it: what comes is thrown away, and the agent need not count it.
-    dropped: bool,
-    consumed: u32,
-}
-
-#[derive(Debug, Clone)]
-pub(super) enum Failure {
-    Refused { errno: u32, message: String },
-    Closed { reason: String },
-}
-
-impl From<Failure> for Error {
-    fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::Refused { errno, message } => Self::Refused { errno, message },
-            Failure::Closed { reason } => Self::Closed { reason },
-        }
-    }
-}
-
-impl SessionState {
-    fn output(&mut self, stream: Stream) -> &mut Buffer {
-        &mut self.outputs[usize::from(stream == Stream::Stderr)]
-    }
-}
-
-impl Shared {
-    /// Of a session that may send this much input.
-    pub(super) fn new(input_credit: u32) -> Arc<Self> {
-        Arc::new(Self {
-            state: Mutex::new(SessionState {
-                outputs: Default::default(),
-                input_credit,
-                result: None,
-            }),
-            changed: Condvar::new(),
-        })
-    }
-
-    /// Stores output, unless nobody wants it. An agent that sends more than it may is not ours.
-    pub(super) fn receive(&self, stream: Stream, data: &[u8]) -> Result<(), String> {
-        let mut state = lock(&self.state);
-        let buffer = state.output(stream);
-        if buffer.dropped {
-            return Ok(());
-        }
-        if buffer.bytes.len() + data.len() > WINDOW_BYTES as usize {
-            return Err("the agent sent output beyond its credit".into());
-        }
-        buffer.bytes.extend(data);
-        self.changed.notify_all();
-        Ok(())
-    }
-
-    pub(super) fn end(&self, stream: Stream) {
-        lock(&self.state).output(stream).ended = true;
-        self.changed.notify_all();
-    }
-
-    pub(super) fn add_credit(&self, bytes: u32) {
-        let mut state = lock(&self.state);
-        state.input_credit = state.input_credit.saturating_add(bytes);
-        self.changed.notify_all();
-    }
-
-    pub(super) fn finish(&self, result: Result<ExitStatus, Failure>) {
-        let mut state = lock(&self.state);
-        for buffer in &mut state.outputs {
-            buffer.ended = true;
-        }
-        state.result.get_or_insert(result);
-        self.changed.notify_all();
-    }
-
-    /// As [`Shared::wait`], or until the deadline.
-    fn wait_until<'a>(
-        &self,
-        state: MutexGuard<'a, SessionState>,
-        deadline: Option<Instant>,
-    ) -> io::Result<MutexGuard<'a, SessionState>> {
-        let Some(deadline) = deadline else {
-            return Ok(self.wait(state));
-        };
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        let waited = self.changed.wait_timeout(state, left);
-        Ok(waited.unwrap_or_else(PoisonError::into_inner).0)
-    }
-
-    fn wait<'a>(&self, state: MutexGuard<'a, SessionState>) -> MutexGuard<'a, SessionState> {
-        self.changed
-            .wait(state)
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// A session's number and state, shared by its parts.
 #[derive(Clone)]
 pub(super) struct Handle {
-    pub(super) channel: Channel,
+    pub(super) link: Arc<Link>,
+    pub(super) demux: Arc<Demux>,
     pub(super) number: u32,
     pub(super) shared: Arc<Shared>,
 }
@@ -145,7 +34,7 @@ pub(super) struct Handle {
 impl Handle {
     pub(super) fn wait_for(
         &self,
-        patience: Duration,
+        timeout: Duration,
         what: &'static str,
     ) -> Result<ExitStatus, Error> {
         let start = Instant::now();
@@ -154,11 +43,11 @@ impl Handle {
             if let Some(result) = &state.result {
                 return result.clone().map_err(Error::from);
             }
-            let left = patience.saturating_sub(start.elapsed());
+            let left = timeout.saturating_sub(start.elapsed());
             if left.is_zero() {
                 return Err(Error::Silent {
                     what,
-                    after: patience,
+                    after: timeout,
                 });
             }
             let waited = self.shared.changed.wait_timeout(state, left);
@@ -168,16 +57,14 @@ impl Handle {
 
     /// Gives the session up on this side, so that its readers and writers end.
     pub(super) fn abandon(&self) {
-        lock(&self.channel.demux.state)
-            .sessions
-            .remove(&self.number);
+        lock(&self.demux.state).sessions.remove(&self.number);
         self.shared.finish(Err(Failure::Closed {
             reason: "the session was given up".into(),
         }));
     }
 
     pub(super) fn signal(&self, signal: u8) -> Result<(), Error> {
-        self.channel.link.send(&Message::Signal {
+        self.link.send(&Message::Signal {
             session: self.number,
             signal,
         })
@@ -190,19 +77,15 @@ pub struct Session {
     pub stdin: Option<Input>,
     /// Its standard output. Dropped, what comes is thrown away.
     pub stdout: Option<Output>,
-    /// Its standard error.
     pub stderr: Option<Output>,
     pub(super) handle: Handle,
 }
 
-/// What [`Channel::run`] returns.
+/// The result of [`Channel::run`](super::Channel::run).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finished {
-    /// How the process ended.
     pub status: ExitStatus,
-    /// All its standard output.
     pub stdout: Vec<u8>,
-    /// All its standard error.
     pub stderr: Vec<u8>,
 }
 
@@ -246,12 +129,12 @@ impl Session {
         }
     }
 
-    /// Waits for its end, but no longer than `patience`.
+    /// Waits for its end, but no longer than `timeout`.
     ///
     /// # Errors
     /// As [`Session::wait`], and [`Error::Silent`].
-    pub fn wait_for(&self, patience: Duration) -> Result<ExitStatus, Error> {
-        self.handle.wait_for(patience, "with the process's end")
+    pub fn wait_for(&self, timeout: Duration) -> Result<ExitStatus, Error> {
+        self.handle.wait_for(timeout, "with the process's end")
     }
 
     /// Ends one of the agent's own small programs, which has nothing more to do: its words on failure become the error.
@@ -307,11 +190,7 @@ impl Write for Input {
             stream: Stream::Stdin,
             data,
         };
-        self.handle
-            .channel
-            .link
-            .send(&message)
-            .map_err(io::Error::other)?;
+        self.handle.link.send(&message).map_err(io::Error::other)?;
         Ok(count)
     }
 
@@ -326,16 +205,14 @@ impl Drop for Input {
             session: self.handle.number,
             stream: Stream::Stdin,
         };
-        // On a closed channel there is nobody to tell.
-        let _ = self.handle.channel.link.send(&message);
+        // A closed channel needs no message.
+        let _ = self.handle.link.send(&message);
     }
 }
 
-/// Reads a process's output.
 pub struct Output {
     handle: Handle,
     stream: Stream,
-    /// When reading fails.
     deadline: Option<Instant>,
 }
 
@@ -364,7 +241,7 @@ impl Read for Output {
             drop(state);
             let (session, stream) = (self.handle.number, self.stream);
             // On a closed channel no more will come; what is here can still be read.
-            let _ = self.handle.channel.link.send(&Message::Credit {
+            let _ = self.handle.link.send(&Message::Credit {
                 session,
                 stream,
                 bytes,
@@ -390,8 +267,8 @@ impl Drop for Output {
                 stream,
                 bytes: UNLIMITED_CREDIT,
             };
-            // On a closed channel there is nobody to tell.
-            let _ = self.handle.channel.link.send(&credit);
+            // A closed channel needs no message.
+            let _ = self.handle.link.send(&credit);
         }
     }
 }
@@ -412,7 +289,8 @@ impl session::Session for Session {
     fn signaller(&self) -> session::Signaller {
         let handle = self.handle.clone();
         Box::new(move |signal| {
-            let signal = u8::try_from(signal)?;
+            let signal = u8::try_from(signal);
+            let signal = signal.map_err(|error| session::Error::Other(error.to_string()))?;
             Ok(handle.signal(signal)?)
         })
     }
@@ -421,8 +299,8 @@ impl session::Session for Session {
         Ok(exit_of(Session::wait(self)?))
     }
 
-    fn wait_for(&mut self, patience: Duration) -> Result<Option<session::Exit>, session::Error> {
-        match Session::wait_for(self, patience) {
+    fn wait_for(&mut self, timeout: Duration) -> Result<Option<session::Exit>, session::Error> {
+        match Session::wait_for(self, timeout) {
             Ok(status) => Ok(Some(exit_of(status))),
             Err(Error::Silent { .. }) => Ok(None),
             Err(error) => Err(error.into()),

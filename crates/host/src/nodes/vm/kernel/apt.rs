@@ -7,17 +7,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::Progress;
+use super::progress::Progress;
 
 /// How long one tool may take. A kernel's package has some 70 MB; this allows 120 kB/s.
-const PATIENCE: Duration = Duration::from_secs(600);
+const TIMEOUT: Duration = Duration::from_secs(600);
 /// How often progress is reported.
 const REPORT_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Which of the distribution's kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flavour {
-    /// What the distribution installs by default.
+    /// The distribution's default.
     Standard,
     /// With PREEMPT_RT.
     Rt,
@@ -55,67 +55,43 @@ impl Flavour {
     }
 }
 
-/// Why a package could not be had.
+/// Errors of getting a package.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A tool is missing.
     #[error("cannot run {tool}: {source}")]
     Tool {
-        /// The tool.
         tool: &'static str,
-        /// Why not.
         source: io::Error,
     },
     /// The archive has none of the packages.
     #[error("cannot find a kernel package: the package lists have none of {}", wanted.join(", "))]
-    NoPackage {
-        /// What was looked for.
-        wanted: Vec<String>,
-    },
+    NoPackage { wanted: Vec<String> },
     /// The archive could not be reached.
     #[error("cannot download {package}: the archive cannot be reached ({detail})")]
-    Network {
-        /// The package.
-        package: String,
-        /// In apt's words.
-        detail: String,
-    },
+    Network { package: String, detail: String },
     /// The lists name a version that the archive no longer has.
     #[error(
         "cannot download {package}: the archive no longer has the version in the package lists"
     )]
-    Outdated {
-        /// The package.
-        package: String,
-    },
-    /// Something else.
+    Outdated { package: String },
     #[error("{command} failed: {detail}")]
     Failed {
-        /// What was run.
         command: String,
         /// Its last words.
         detail: String,
     },
-    /// It hung.
-    #[error("{command} did not end within {} s", PATIENCE.as_secs())]
-    Silent {
-        /// What was run.
-        command: String,
-    },
+    #[error("{command} did not end within {} s", TIMEOUT.as_secs())]
+    Silent { command: String },
     /// A file could not be used.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was done to it.
         action: &'static str,
-        /// The file.
         path: PathBuf,
-        /// Why not.
         source: io::Error,
     },
 }
 
 impl Error {
-    /// What to do about it.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Tool { .. } => {
@@ -134,9 +110,7 @@ impl Error {
 /// A package in the cache.
 #[derive(Debug)]
 pub struct Fetched {
-    /// Its name.
     pub package: String,
-    /// Its version.
     pub version: String,
     /// Its directory in the cache.
     pub directory: String,
@@ -247,7 +221,7 @@ fn depends(package: &str) -> Result<Vec<String>, Error> {
     Ok(parse_depends(&depends_raw(package)?))
 }
 
-/// What `apt-cache depends` prints; empty when there is no such package.
+/// The output of `apt-cache depends`; empty when there is no such package.
 fn depends_raw(package: &str) -> Result<String, Error> {
     let mut command = Command::new("apt-cache");
     command.args(["depends", "--important", package]);
@@ -400,8 +374,8 @@ fn run(tool: &'static str, mut command: Command, tick: &mut dyn FnMut()) -> Resu
         if let Some(status) = child.try_wait().map_err(failed)? {
             break status;
         }
-        if start.elapsed() > PATIENCE {
-            // It may have ended by itself in this moment.
+        if start.elapsed() > TIMEOUT {
+            // The child may have ended by itself in this moment.
             let _ = child.kill();
             child.wait().map_err(failed)?;
             return Err(Error::Silent { command: shown });

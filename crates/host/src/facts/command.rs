@@ -1,4 +1,4 @@
-//! Asking a tool something, with an end to the patience.
+//! Asking a tool something, with an end to the timeout.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -12,19 +12,19 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::sys::spawn::end_with_us;
 
 /// More than this is not read: a version or an error message is short.
-const MOST_BYTES: u64 = 64 << 10;
+const MAX_BYTES: u64 = 64 << 10;
 
 /// Runs a tool with `input` (at most a pipe's buffer, 4 KiB) and returns what it wrote to either
-/// output. A tool that fails, or has not ended when the patience is over, is an error in words.
+/// output. A tool that fails, or has not ended when the timeout is over, is an error in words.
 ///
 /// The tool is started from the calling thread and so in that thread's namespaces, and ends with it.
-pub(in crate::facts) fn output(
+pub(super) fn output(
     tool: &OsStr,
     arguments: &[&str],
     input: &str,
-    patience: Duration,
+    timeout: Duration,
 ) -> io::Result<String> {
-    let deadline = Instant::now() + patience;
+    let deadline = Instant::now() + timeout;
     let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     let mut command = Command::new(tool);
     command
@@ -38,7 +38,7 @@ pub(in crate::facts) fn output(
     drop(command);
     let said = converse(&mut child, &mut reader.into(), input, deadline);
     if said.is_err() {
-        // It is ours and not yet waited for, so the number cannot be somebody else's.
+        // Our own child, not waited for yet: its number cannot have been reused.
         let _ = child.kill();
     }
     let status = child.wait()?;
@@ -61,7 +61,7 @@ fn converse(
 ) -> io::Result<String> {
     if let Some(mut stdin) = child.stdin.take() {
         match stdin.write_all(input.as_bytes()) {
-            // It did not want to know; its exit status says why.
+            // The tool closed its input; its exit status says why.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
             result => result?,
         }
@@ -72,7 +72,7 @@ fn converse(
         wait_until_readable(&*reader, deadline)?;
         match reader.read(&mut chunk)? {
             0 => break,
-            read if (said.len() as u64) < MOST_BYTES => said.extend(&chunk[..read]),
+            read if (said.len() as u64) < MAX_BYTES => said.extend(&chunk[..read]),
             _ => {}
         }
     }
@@ -100,8 +100,8 @@ fn wait_until_readable(file: impl AsFd, deadline: Instant) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    fn shell(script: &str, input: &str, patience: Duration) -> io::Result<String> {
-        output(OsStr::new("sh"), &["-c", script], input, patience)
+    fn shell(script: &str, input: &str, timeout: Duration) -> io::Result<String> {
+        output(OsStr::new("sh"), &["-c", script], input, timeout)
     }
 
     const LONG: Duration = Duration::from_secs(60);
@@ -135,6 +135,6 @@ mod tests {
     #[test]
     fn a_tool_that_says_too_much_is_cut_short() {
         let said = shell("head -c 300000 /dev/zero", "", LONG).unwrap();
-        assert!(said.len() as u64 <= MOST_BYTES + 4096);
+        assert!(said.len() as u64 <= MAX_BYTES + 4096);
     }
 }

@@ -1,46 +1,42 @@
-//! The door into a group, opened before a fork and walked through after it.
+//! Descriptors of a cgroup, opened before a fork and joined through after it.
 //!
 //! Moving a running process costs about 10 ms for each hierarchy: the kernel waits until no thread
 //! of the machine is inside a fork, exec or exit. Two ways in avoid that wait, and this type
-//! carries what both need: on the unified tree a process is *born* in the group (`clone3` with
-//! `CLONE_INTO_CGROUP`), and on version 1 a single thread moves itself (`0` written to `tasks`),
-//! which a child between fork and exec is.
+//! carries the descriptors of both. On the unified tree a process is *born* in the group (`clone3` with
+//! `CLONE_INTO_CGROUP`). On version 1 a single thread moves itself (`0` written to `tasks`), as a child
+//! between fork and exec can.
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
 
-use super::{Error, is_unified};
+use super::Error;
 
 /// Open files through which a new process joins a node's group.
-#[derive(Debug)]
-pub struct Entry {
+#[derive(Debug, Default)]
+pub struct CgroupEntry {
     unified: Option<OwnedFd>,
     tasks: Vec<File>,
 }
 
-impl Entry {
-    pub(super) fn open(dirs: &[PathBuf]) -> Result<Self, Error> {
-        let mut entry = Self {
-            unified: None,
-            tasks: Vec::new(),
-        };
-        for dir in dirs {
-            if is_unified(dir) {
-                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-                let fd = rustix::fs::open(dir, flags, Mode::empty())
-                    .map_err(|e| Error::io("open control group", dir)(e.into()))?;
-                entry.unified = Some(fd);
-            } else {
-                let file = dir.join("tasks");
-                let open = OpenOptions::new().write(true).open(&file);
-                entry.tasks.push(open.map_err(Error::io("open", &file))?);
-            }
+impl CgroupEntry {
+    /// Adds the group at `dir`, on the unified tree or in a version 1 hierarchy.
+    pub fn add(&mut self, dir: &Path, unified: bool) -> Result<(), Error> {
+        if unified {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let opened = rustix::fs::open(dir, flags, Mode::empty());
+            let opened = opened.map_err(Error::of("open cgroup", dir.display()))?;
+            self.unified = Some(opened);
+        } else {
+            let file = dir.join("tasks");
+            let opened = OpenOptions::new().write(true).open(&file);
+            let opened = opened.map_err(Error::of("open", file.display()))?;
+            self.tasks.push(opened);
         }
-        Ok(entry)
+        Ok(())
     }
 
     /// The directory of the group on the unified tree, for `CLONE_INTO_CGROUP`.

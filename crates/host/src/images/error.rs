@@ -1,0 +1,33 @@
+//! Errors of images.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Errors of images.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The image is neither `host`, nor a directory, nor a file.
+    #[error("image {} is neither `host`, nor a directory, nor an archive", .0.display())]
+    NotFound(PathBuf),
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// The action, in the infinitive.
+        action: &'static str,
+        path: PathBuf,
+        source: io::Error,
+    },
+    /// The archive is damaged or not an image.
+    #[error("archive {}: {reason}", path.display())]
+    Archive { path: PathBuf, reason: String },
+}
+
+impl Error {
+    pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io {
+            action,
+            path,
+            source,
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Images by their place, and what makes them usable.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::cache::Cache;
+use super::config::ImageConfig;
+use super::error::Error;
+use super::host;
+use super::view::RootView;
+
+/// Where a root directory comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Image {
+    Host,
+    Directory(PathBuf),
+    /// A file: an archive of an OCI image.
+    Archive(PathBuf),
+}
+
+impl Image {
+    /// Understands the `image` of a lab. A relative path is taken from `base`, the directory of
+    /// the lab's file.
+    pub fn find(text: &str, base: &Path) -> Result<Self, Error> {
+        if text == "host" {
+            return Ok(Self::Host);
+        }
+        let path = base.join(text);
+        match std::fs::metadata(&path) {
+            Ok(found) if found.is_dir() => Ok(Self::Directory(path)),
+            Ok(found) if found.is_file() => Ok(Self::Archive(path)),
+            Ok(_) => Err(Error::NotFound(path)),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Err(Error::NotFound(path)),
+            Err(e) => Err(Error::io("look at image", &path)(e)),
+        }
+    }
+}
+
+/// Makes `image` usable. Work is needed only for an archive that is not in the cache yet.
+pub fn prepare(image: &Image, cache: &Cache) -> Result<RootView, Error> {
+    match image {
+        Image::Host => host::view(),
+        Image::Directory(dir) => {
+            let dir = std::fs::canonicalize(dir).map_err(Error::io("use image", dir))?;
+            Ok(RootView::plain(dir, ImageConfig::default()))
+        }
+        Image::Archive(file) => {
+            let (dir, config) = cache.unpack(file)?;
+            Ok(RootView::plain(dir, config))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_is_host_a_directory_or_a_file() {
+        let base = std::env::temp_dir();
+        assert_eq!(Image::find("host", &base).unwrap(), Image::Host);
+        assert_eq!(
+            Image::find(".", &base).unwrap(),
+            Image::Directory(base.join("."))
+        );
+        let file = base.join(format!("latlab-image-{}", std::process::id()));
+        std::fs::write(&file, b"").unwrap();
+        let name = file.file_name().unwrap().to_str().unwrap();
+        assert_eq!(
+            Image::find(name, &base).unwrap(),
+            Image::Archive(file.clone())
+        );
+        std::fs::remove_file(&file).unwrap();
+        assert!(matches!(Image::find(name, &base), Err(Error::NotFound(_))));
+        assert!(matches!(
+            Image::find("/dev/null", &base),
+            Err(Error::NotFound(_))
+        ));
+    }
+}

@@ -1,0 +1,24 @@
+//! The machine that a lab is deployed on.
+
+use std::path::PathBuf;
+
+use super::error::Error;
+use crate::cgroup::Cgroups;
+use crate::programs;
+
+pub(super) fn groups() -> Result<Cgroups, Error> {
+    Cgroups::discover().map_err(|source| Error::Cgroup {
+        node: "all".into(),
+        source,
+    })
+}
+
+/// The agent's binary: beside latlab's own, or where `LATLAB_AGENT` says.
+pub(super) fn agent() -> Result<PathBuf, Error> {
+    let path = programs::latlab_program("latlab-agent", "LATLAB_AGENT");
+    if path.is_file() {
+        Ok(path)
+    } else {
+        Err(Error::NoAgent(path))
+    }
+}

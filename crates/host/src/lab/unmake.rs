@@ -1,0 +1,155 @@
+//! The journal of a lab, undone.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use latlab_netlink::{Handle, delete};
+
+use super::error::Error;
+use crate::cgroup::NodeCgroup;
+use crate::dirs::Dirs;
+use crate::journal::{self, Journal, Undo};
+use crate::links;
+use crate::sys::{mount, process};
+use crate::tuning::{self, Root};
+
+/// How long processes may take to end by themselves.
+const GRACE: Duration = Duration::from_millis(500);
+/// How often it is looked for processes that were started while others were ended.
+const ROUNDS: usize = 8;
+
+/// Undoes what a lab's journal lists; the caller has claimed it.
+pub(super) fn unmake(dirs: &Dirs, name: &str) -> Result<(), Error> {
+    let Some(journal) = Journal::read(dirs, name)? else {
+        // The name was claimed and nothing made.
+        return Ok(Journal::forget(dirs, name)?);
+    };
+    let mut causes = Vec::new();
+    for undo in &journal.undo {
+        if let Err(cause) = undo_one(undo, &journal.header, dirs) {
+            causes.push(cause);
+        }
+    }
+    if causes.is_empty() {
+        return Ok(Journal::forget(dirs, name)?);
+    }
+    Err(Error::Remains {
+        lab: name.to_string(),
+        causes,
+    })
+}
+
+fn undo_one(undo: &Undo, header: &journal::Header, dirs: &Dirs) -> Result<(), String> {
+    let text = |e: &dyn std::fmt::Display| e.to_string();
+    match undo {
+        Undo::Processes => stop_processes(&header.id),
+        Undo::Cgroup { dirs } => {
+            let group = NodeCgroup::from_dirs(dirs.clone()).map_err(|e| text(&e))?;
+            group
+                .kill_all()
+                .and_then(|()| group.remove())
+                .map_err(|e| text(&e))
+        }
+        Undo::Tuning { owner } => revert(dirs, owner),
+        Undo::Interface { name } => remove_interface(name, &header.id).map_err(|e| text(&e)),
+        Undo::Mounts { below } => {
+            check_ours(below, dirs).and_then(|()| mount::unmount_below(below).map_err(|e| text(&e)))
+        }
+        Undo::Directory { path } => check_ours(path, dirs).and_then(|()| {
+            remove_tree(path).map_err(|e| format!("cannot remove {}: {e}", path.display()))
+        }),
+    }
+}
+
+/// Ends every process that carries the label, and those that they start meanwhile.
+fn stop_processes(id: &str) -> Result<(), String> {
+    let mut left = 0;
+    for _ in 0..ROUNDS {
+        let ours = process::labelled(id).map_err(|e| e.to_string())?;
+        if ours.is_empty() {
+            return Ok(());
+        }
+        left = process::stop(&ours, GRACE)
+            .map_err(|e| e.to_string())?
+            .len();
+        // A process stuck in the kernel will not have ended in the next round either.
+        if left > 0 {
+            break;
+        }
+    }
+    match left {
+        0 => Err("its processes start others as fast as they are ended".into()),
+        1 => Err("a process of it does not end".into()),
+        count => Err(format!("{count} processes of it do not end")),
+    }
+}
+
+/// Refuses a directory that is not latlab's.
+fn check_ours(path: &Path, dirs: &Dirs) -> Result<(), String> {
+    if is_ours(path, dirs) {
+        return Ok(());
+    }
+    Err(format!("{} is not a directory of latlab", path.display()))
+}
+
+/// A journal that was tampered with cannot make latlab remove files of others.
+fn is_ours(path: &Path, dirs: &Dirs) -> bool {
+    let plain = path
+        .components()
+        .all(|c| !matches!(c, std::path::Component::ParentDir));
+    plain && path != dirs.run_root() && path.starts_with(dirs.run_root())
+}
+
+/// Deletes an interface of the root namespace that carries our alias; any other belongs to others.
+fn remove_interface(name: &str, id: &str) -> Result<(), latlab_netlink::Error> {
+    let mut handle = Handle::open()?;
+    let Some(link) = handle.link(name)? else {
+        return Ok(());
+    };
+    if link.alias.as_deref() != Some(&links::alias(id)) {
+        return Ok(());
+    }
+    match handle.apply(&delete(name)) {
+        Err(e) if !e.is_not_found() => Err(e),
+        _ => Ok(()),
+    }
+}
+
+/// Removes a directory with all it holds, and never through a mount: what is mounted there belongs
+/// to others.
+fn remove_tree(path: &Path) -> io::Result<()> {
+    if crate::sys::inside::has_mounts_below(path).map_err(io::Error::other)? {
+        return Err(io::Error::other("something is mounted below it"));
+    }
+    match fs::remove_dir_all(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+        _ => Ok(()),
+    }
+}
+
+/// Gives back what a lab turned.
+fn revert(dirs: &Dirs, owner: &str) -> Result<(), String> {
+    let result = tuning::revert(owner, dirs, &Root::default(), &mut |_, _, _| {});
+    let reverted = result.map_err(|e| e.to_string())?;
+    // A value that others changed meanwhile is theirs now, and no reason to keep the lab.
+    match reverted.failed.first() {
+        None => Ok(()),
+        Some(problem) => Err(format!("{}: {}", problem.item, problem.reason)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_directories_below_our_own_are_ours() {
+        let dirs = Dirs::below(Path::new("/x"));
+        assert!(is_ours(Path::new("/x/run/lab"), &dirs));
+        for other in ["/x/run", "/", "/x/run/../../etc", "/etc", "/x/running/lab"] {
+            assert!(!is_ours(Path::new(other), &dirs), "{other}");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Errors of links.
+
+use std::path::PathBuf;
+
+use crate::sys;
+
+/// Why the links of a lab could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The kernel refused something over netlink.
+    #[error("link `{link}`: {source}")]
+    Netlink {
+        link: String,
+        source: latlab_netlink::Error,
+    },
+    #[error("link `{link}`: {source}")]
+    Sys { link: String, source: sys::Error },
+    /// A node's interface could not be configured.
+    #[error("node `{node}`: {source}")]
+    Node {
+        node: String,
+        source: latlab_netlink::Error,
+    },
+    /// A namespace could not be made or entered.
+    #[error(transparent)]
+    Namespace(#[from] sys::Error),
+    /// The switch of an `overlay` link did not start.
+    #[error("link `{link}`: its overlay daemon did not start{}", said(log))]
+    Overlay { link: String, log: Vec<String> },
+    /// The overlay's daemon, or what keeps it running, is not where it should be.
+    #[error("link `{link}` needs a program of latlab's that is not at {}", path.display())]
+    NoOverlay {
+        link: String,
+        /// Where it was looked for.
+        path: PathBuf,
+    },
+    /// Files of a link could not be written.
+    #[error("link `{link}`: cannot write {}: {source}", path.display())]
+    File {
+        link: String,
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    /// The rules of a `nat` link were refused.
+    #[error("link `{link}`: nft refused the rules: {reason}")]
+    Rules { link: String, reason: String },
+    /// The kernel cannot delay or lose packets on purpose.
+    #[error("link `{link}`: this kernel has no `{kind}` queueing discipline")]
+    NoQdisc { link: String, kind: &'static str },
+    /// An interface did not start to pass packets.
+    #[error("{place}: interface `{interface}` is not ready: {reason}")]
+    NotReady {
+        place: String,
+        interface: String,
+        reason: String,
+    },
+}
+
+impl Error {
+    pub fn hint(&self) -> String {
+        match self {
+            Self::NoQdisc { .. } => {
+                "run it on a kernel with that module, or remove rate, delay, jitter and loss".into()
+            }
+            Self::Overlay { log, .. } => {
+                let own = log
+                    .iter()
+                    .find_map(|line| line.trim().strip_prefix("hint: "));
+                own.unwrap_or("look at the daemon's log below the lab's run directory")
+                    .into()
+            }
+            Self::NoOverlay { .. } => {
+                "build it (`cargo build --workspace`), or say where it is with LATLAB_OVERLAY or LATLAB_AGENT"
+                    .into()
+            }
+            Self::Rules { .. } => "`latlab doctor` says whether nftables works here".into(),
+            Self::NotReady { .. } => "look at the node with `ip -s link`, or deploy again".into(),
+            Self::Netlink { source, .. } | Self::Node { source, .. }
+                if matches!(source.errno(), Some(libc::EEXIST | libc::EADDRINUSE)) =>
+            {
+                "something else has that name or address; give the interface another one".into()
+            }
+            _ => "`latlab doctor` says which kinds of links this machine can make".into(),
+        }
+    }
+}
+
+/// The first thing that a program said, for the end of a line.
+fn said(log: &[String]) -> String {
+    log.first().map_or_else(String::new, |line| {
+        format!(": {}", line.strip_prefix("error: ").unwrap_or(line))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_daemons_error_is_the_reason_and_its_hint_the_hint() {
+        let error = |log: &[&str]| Error::Overlay {
+            link: "lan".into(),
+            log: log.iter().map(ToString::to_string).collect(),
+        };
+        let told = error(&["error: there is no interface p0", "  hint: make one"]);
+        let reason = "link `lan`: its overlay daemon did not start: there is no interface p0";
+        assert_eq!(told.to_string(), reason);
+        assert_eq!(told.hint(), "make one");
+        let silent = error(&[]);
+        assert!(silent.to_string().ends_with("did not start"), "{silent}");
+        assert!(silent.hint().contains("the daemon's log"));
+    }
+}

@@ -1,0 +1,87 @@
+//! Names of a lab's namespaces and of its interfaces outside of them.
+
+use latlab_model::kinds::{Carrier, NodeKind};
+use latlab_model::plan::{LinkPlan, Medium, Plan};
+
+/// Namespaces inside links have no use for IPv6 unless they route it. Without it a switch sends
+/// nothing of its own into the segment, and interfaces are made faster.
+const NO_IPV6: &[(&str, &str)] = &[("net/ipv6/conf/default/disable_ipv6", "1")];
+
+/// The kernel's label on the interfaces of the lab with this identifier.
+pub fn alias(lab_id: &str) -> String {
+    format!("latlab:{lab_id}")
+}
+
+/// The interfaces that a lab puts into the root namespace: the only ones that unpinning its
+/// namespaces does not remove.
+pub fn host_interfaces(plan: &Plan) -> Vec<String> {
+    let hosts = plan.nodes.iter().filter(|node| node.kind == NodeKind::Host);
+    hosts
+        .flat_map(|node| &node.interfaces)
+        .map(|interface| interface.name.clone())
+        .collect()
+}
+
+/// The names of all namespaces of a lab, with their settings.
+pub(super) fn namespaces(plan: &Plan) -> Vec<(String, &'static [(&'static str, &'static str)])> {
+    let mut all = Vec::new();
+    for node in plan.nodes.iter().filter(|node| node.kind != NodeKind::Host) {
+        all.push((node.name.clone(), &[][..]));
+    }
+    all.extend(
+        link_namespaces(plan)
+            .into_iter()
+            .map(|(_, name)| (name, NO_IPV6)),
+    );
+    all
+}
+
+/// Each link's namespaces: name of the link, name of the namespace.
+pub(super) fn link_namespaces(plan: &Plan) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    for (index, link) in plan.links.iter().enumerate() {
+        let mut add = |namespace| all.push((link.name.clone(), namespace));
+        if has_inside(plan, index) {
+            add(inside_name(link));
+        }
+        if has_hosts(&link.medium) {
+            (0..link.endpoints.len()).for_each(|end| add(tunnel_name(link, end)));
+        }
+    }
+    all
+}
+
+/// Whether every end is behind a host of its own.
+fn has_hosts(medium: &Medium) -> bool {
+    match medium {
+        Medium::Vxlan(_) => true,
+        Medium::Overlay(overlay) => overlay.carrier != Carrier::Local,
+        _ => false,
+    }
+}
+
+/// Whether a link has anything inside. Only a pair between two namespaces has not: a virtual
+/// machine that is impaired needs a shaper, two need a switch, and interfaces for the root
+/// namespace are prepared inside.
+fn has_inside(plan: &Plan, index: usize) -> bool {
+    let link = &plan.links[index];
+    if link.medium != Medium::Veth {
+        return true;
+    }
+    let kinds = link.endpoints.iter().map(|end| plan.nodes[end.node].kind);
+    let vms = link
+        .endpoints
+        .iter()
+        .filter(|end| plan.nodes[end.node].kind == NodeKind::Vm);
+    kinds.clone().any(|kind| kind == NodeKind::Host)
+        || kinds.clone().all(|kind| kind == NodeKind::Vm)
+        || vms.clone().any(|end| !end.impairment.is_none())
+}
+
+pub(super) fn inside_name(link: &LinkPlan) -> String {
+    format!("@{}", link.name)
+}
+
+pub(super) fn tunnel_name(link: &LinkPlan, end: usize) -> String {
+    format!("@{}.{end}", link.name)
+}

@@ -1,0 +1,68 @@
+//! A namespace of a link with a netlink handle in it, and what every kind of link makes there.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use latlab_netlink::{Handle, Interface, LinkChange, LinkKind, NewLink, Request};
+
+use super::builder::{End, LinkBuilder};
+use super::error::Error;
+use crate::sys::netns::NetNs;
+use crate::sys::tap::{self, TapOptions};
+
+/// A namespace of the link, open for work.
+pub(super) struct NetnsHandle {
+    pub netns: NetNs,
+    pub handle: Handle,
+}
+
+impl NetnsHandle {
+    pub fn open(link: &LinkBuilder<'_>, netns: NetNs) -> Result<Self, Error> {
+        let handle = Handle::open_in(netns.as_fd()).map_err(link.refused())?;
+        Ok(Self { netns, handle })
+    }
+
+    /// Makes a switch called `name` and returns its index. It stays down, and forwards nothing, until
+    /// [`configure`](super::configure) switches it on.
+    pub fn make_bridge(&mut self, link: &LinkBuilder<'_>, name: &str) -> Result<u32, Error> {
+        let interface = Interface::new(name).mtu(Some(link.plan().mtu));
+        let kind = LinkKind::Bridge(latlab_netlink::Bridge::default());
+        let alias = LinkChange::of(name).alias(&link.network.alias).request();
+        let requests = [NewLink::new(interface, kind).request(), alias];
+        self.handle.apply_all(&requests).map_err(link.refused())?;
+        self.handle.link_index(name).map_err(link.refused())
+    }
+}
+
+/// The name of the port of an end.
+pub(super) fn port(end: &End<'_>) -> String {
+    format!("p{}", end.number)
+}
+
+/// Makes a tap called `name` in the namespace; it is down and unlabelled.
+pub(super) fn make_tap(
+    link: &LinkBuilder<'_>,
+    netns: &NetNs,
+    name: &str,
+) -> Result<OwnedFd, Error> {
+    let mut queues =
+        tap::create_tap(netns.as_fd(), name, TapOptions::default()).map_err(link.failed())?;
+    Ok(queues.remove(0))
+}
+
+/// The label and MTU of something in the link that was not made with them.
+pub(super) fn port_change(link: &LinkBuilder<'_>, name: &str) -> LinkChange<'static> {
+    LinkChange::of(name)
+        .alias(&link.network.alias)
+        .mtu(link.plan().mtu)
+}
+
+/// Applies requests in the root namespace or a node's.
+pub(super) fn apply_in(
+    link: &LinkBuilder<'_>,
+    netns: &NetNs,
+    requests: &[Request<'_>],
+) -> Result<(), Error> {
+    Handle::open_in(netns.as_fd())
+        .and_then(|mut handle| handle.apply_all(requests))
+        .map_err(link.refused())
+}

@@ -1,0 +1,46 @@
+//! The writing half of a channel.
+
+use std::io::Write;
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::AtomicU32;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use latlab_wire::channel::{Message, encode};
+
+use super::error::Error;
+use crate::sys::file::Lock;
+
+/// The writing half. When the last user drops it the socket closes, which ends the reader thread.
+pub(super) struct Link {
+    pub(super) stream: Mutex<UnixStream>,
+    pub(super) next_session: AtomicU32,
+    /// Keeps other clients off this port.
+    pub(super) _lock: Option<Lock>,
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        // Already disconnected is as good.
+        let _ = lock(&self.stream).shutdown(Shutdown::Both);
+    }
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Link {
+    pub(super) fn send(&self, message: &Message) -> Result<(), Error> {
+        let mut frame = Vec::new();
+        encode(message, &mut frame)?;
+        let mut stream = lock(&self.stream);
+        stream.write_all(&frame).map_err(|source| {
+            // A frame may be half out: nothing that follows would be understood.
+            let _ = stream.shutdown(Shutdown::Both);
+            Error::Closed {
+                reason: format!("write to the guest: {source}"),
+            }
+        })
+    }
+}

@@ -1,0 +1,108 @@
+//! Errors of guests.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::channel::error as channel;
+use super::qmp;
+use crate::sys;
+
+/// The longest path a socket can have (`sun_path` with its final NUL).
+pub(super) const SOCKET_PATH_BYTES: usize = 107;
+/// Why a guest cannot be started or reached.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("the kernel of guest {name} panicked: {}", first_line(console))]
+    GuestPanicked {
+        name: String,
+        /// The lines of the panic.
+        console: Vec<String>,
+    },
+    /// QEMU ended without a panic.
+    #[error("guest {name} ended ({how}){}", last_line(": ", said))]
+    GuestEnded {
+        name: String,
+        how: String,
+        /// Last lines of QEMU's log, or of the console if QEMU was silent.
+        said: Vec<String>,
+    },
+    /// Its agent does not answer although it runs.
+    #[error(
+        "the agent of guest {name} did not answer within {:.1} s{}",
+        after.as_secs_f64(),
+        last_line("; last on its console: ", console)
+    )]
+    AgentSilent {
+        name: String,
+        after: Duration,
+        /// Last lines of the console.
+        console: Vec<String>,
+    },
+    /// A path is too long for a socket.
+    #[error(
+        "cannot make sockets in {}: their paths would exceed {SOCKET_PATH_BYTES} bytes",
+        dir.display()
+    )]
+    PathTooLong { dir: PathBuf },
+    /// A share's place in the guest cannot be said on a kernel command line.
+    #[error("cannot mount a share at '{target}': an absolute path without white space is needed")]
+    BadTarget { target: String },
+    /// Only directories can be shared with a guest.
+    #[error("cannot share {} with a guest: it is not a directory", source_path.display())]
+    NotADirectory { source_path: PathBuf },
+    /// The kernel needs virtiofs and there is no server for it.
+    #[error(
+        "kernel {release} has no 9p and reaches its image only over virtiofs, but there is no \
+         virtiofsd (looked for {})",
+        looked.join(", ")
+    )]
+    NoVirtiofsd {
+        /// `uname -r`.
+        release: String,
+        looked: Vec<String>,
+    },
+    /// The process could not be started or watched.
+    #[error(transparent)]
+    Sys(#[from] sys::Error),
+    /// A file could not be used.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        action: &'static str,
+        path: PathBuf,
+        source: io::Error,
+    },
+    #[error("guest: {0}")]
+    Channel(#[from] channel::Error),
+    /// QEMU could not be controlled.
+    #[error(transparent)]
+    Qmp(#[from] qmp::Error),
+}
+
+impl Error {
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::NoVirtiofsd { .. } => Some(
+                "install virtiofsd (Debian 13: package virtiofsd; Debian 12: part of \
+                 qemu-system-common), or use `kernel: standard`",
+            ),
+            Self::GuestPanicked { .. } | Self::AgentSilent { .. } | Self::GuestEnded { .. } => {
+                Some("the kernel's log is console.log, QEMU's is qemu.log, in the node's directory")
+            }
+            Self::PathTooLong { .. } => {
+                Some("give the lab or the node a shorter name, or set a shorter LATLAB_RUN_DIR")
+            }
+            Self::NotADirectory { .. } => Some("share the directory that holds it"),
+            _ => None,
+        }
+    }
+}
+
+fn first_line(lines: &[String]) -> &str {
+    lines.first().map_or("(no line)", String::as_str)
+}
+
+fn last_line(introduction: &str, lines: &[String]) -> String {
+    let last = lines.last().map(|line| format!("{introduction}{line}"));
+    last.unwrap_or_default()
+}

@@ -1,0 +1,42 @@
+//! Directories of the host in a guest.
+
+use std::path::PathBuf;
+
+/// A directory of the host's in the guest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Share {
+    pub source: PathBuf,
+    /// Where it appears, absolute and without white space.
+    pub target: String,
+    pub access: Access,
+    /// Paths below the directory that are empty for the guest.
+    pub covered: Vec<PathBuf>,
+}
+
+/// A guest's rights in a directory of the host. The host's kernel enforces them, against the guest and its servers:
+/// the mount is read-only and the server has no right to more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Read what every user of the host may read; what is mounted below does not show.
+    Everybody,
+    /// Read all of it, with what is mounted below.
+    Read,
+    /// Change it, as the host's root.
+    Write,
+}
+
+impl Share {
+    /// A directory of which nothing is covered.
+    pub fn new(source: impl Into<PathBuf>, target: impl Into<String>, access: Access) -> Self {
+        Self {
+            source: source.into(),
+            target: target.into(),
+            access,
+            covered: Vec::new(),
+        }
+    }
+
+    pub(super) fn is_writable(&self) -> bool {
+        self.access == Access::Write
+    }
+}

@@ -1,0 +1,62 @@
+//! Programs by name: those in the directories of the machine, and latlab's own.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+/// Where administrators' programs are; an ordinary user's `PATH` leaves them out.
+const SYSTEM: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
+
+/// Finds a program as a shell does, and beyond `PATH` where root's programs are.
+pub fn find(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    find_in(
+        name,
+        std::env::split_paths(&path).chain(SYSTEM.map(PathBuf::from)),
+    )
+}
+
+fn find_in(name: &str, directories: impl Iterator<Item = PathBuf>) -> Option<PathBuf> {
+    let runs = |path: &PathBuf| {
+        let metadata = fs::metadata(path);
+        metadata.is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+    };
+    directories.map(|directory| directory.join(name)).find(runs)
+}
+
+/// The agent that runs in guests and containers.
+pub fn agent() -> Option<PathBuf> {
+    Some(latlab_program("latlab-agent", "LATLAB_AGENT")).filter(|path| path.is_file())
+}
+
+/// Where a program of latlab's own should be: where the variable says, or beside latlab.
+pub(crate) fn latlab_program(name: &str, variable: &str) -> PathBuf {
+    let said = std::env::var_os(variable).map(PathBuf::from);
+    let beside = || Some(std::env::current_exe().ok()?.parent()?.join(name));
+    said.or_else(beside).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_executable_files_are_found() {
+        let at = std::env::temp_dir().join(format!("latlab-programs-{}", std::process::id()));
+        fs::create_dir_all(at.join("folder")).unwrap();
+        for (name, mode) in [("text", 0o644), ("runs", 0o755)] {
+            fs::write(at.join(name), "#!/bin/sh\n").unwrap();
+            fs::set_permissions(at.join(name), fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let find = |name: &str| {
+            find_in(
+                name,
+                [PathBuf::from("/nonexistent"), at.clone()].into_iter(),
+            )
+        };
+        assert_eq!(find("runs"), Some(at.join("runs")));
+        assert_eq!(find("text"), None);
+        assert_eq!(find("folder"), None);
+        fs::remove_dir_all(&at).unwrap();
+    }
+}

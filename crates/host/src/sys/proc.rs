@@ -1,0 +1,161 @@
+//! Texts of `/proc`, read in one place.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use super::Error;
+
+/// A line of a mountinfo text (proc_pid_mountinfo(5)).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mount {
+    pub point: PathBuf,
+    /// Options of this mount.
+    pub options: String,
+    /// The file system's type.
+    pub kind: String,
+    /// Options of the file system.
+    pub super_options: String,
+}
+
+impl Mount {
+    fn parse(line: &[u8]) -> Option<Mount> {
+        let mut fields = line.split(|&byte| byte == b' ');
+        let point = unescape(fields.nth(4)?);
+        let mut text = fields.map(|field| String::from_utf8_lossy(field).into_owned());
+        let options = text.next()?;
+        // Optional fields end with a dash.
+        text.find(|field| field == "-")?;
+        let kind = text.next()?;
+        let super_options = text.nth(1).unwrap_or_default();
+        Some(Mount {
+            point,
+            options,
+            kind,
+            super_options,
+        })
+    }
+}
+
+/// The mounts of a mountinfo text, in the order of mounting; lines of another shape are passed over.
+pub fn mounts(mountinfo: &[u8]) -> Vec<Mount> {
+    let lines = mountinfo.split(|&byte| byte == b'\n');
+    lines.filter_map(Mount::parse).collect()
+}
+
+/// The mounts that this process sees.
+pub fn own_mounts() -> Result<Vec<Mount>, Error> {
+    mounts_in("/proc/self/mountinfo")
+}
+
+/// The mounts that the calling thread sees, which may have a namespace of its own.
+pub fn thread_mounts() -> Result<Vec<Mount>, Error> {
+    mounts_in("/proc/thread-self/mountinfo")
+}
+
+fn mounts_in(file: &str) -> Result<Vec<Mount>, Error> {
+    let text = fs::read(file).map_err(Error::of("read", file))?;
+    Ok(mounts(&text))
+}
+
+/// Undoes the kernel's octal escapes (`\040` is a space).
+pub(crate) fn unescape(field: &[u8]) -> PathBuf {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((&first, after)) = rest.split_first() {
+        let octal = after
+            .get(..3)
+            .filter(|_| first == b'\\')
+            .and_then(|digits| {
+                let digits = std::str::from_utf8(digits).ok()?;
+                u8::from_str_radix(digits, 8).ok()
+            });
+        let (byte, used) = octal.map_or((first, 1), |byte| (byte, 4));
+        bytes.push(byte);
+        rest = &rest[used..];
+    }
+    PathBuf::from(OsString::from_vec(bytes))
+}
+
+/// The text of a `stat` file (proc_pid_stat(5)); the name in it may hold spaces and parentheses.
+#[derive(Debug)]
+pub struct Stat<'a> {
+    pub name: &'a str,
+    fields: Vec<&'a str>,
+}
+
+impl<'a> Stat<'a> {
+    pub fn parse(text: &'a str) -> Option<Self> {
+        let (head, rest) = text.rsplit_once(')')?;
+        let (_, name) = head.split_once('(')?;
+        let fields = rest.split_ascii_whitespace().collect();
+        Some(Self { name, fields })
+    }
+
+    /// A field by its number in the manual, from 3 on.
+    pub fn number(&self, field: usize) -> Option<u64> {
+        self.fields.get(field - 3)?.parse().ok()
+    }
+
+    /// Start of the process, in clock ticks since the boot.
+    pub fn start_time(&self) -> Option<u64> {
+        self.number(22)
+    }
+}
+
+/// The numbers that are names in a directory: processes in `/proc`, threads in `/proc/PID/task`.
+pub fn numbers(directory: impl AsRef<Path>) -> Vec<u32> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    numbers.collect()
+}
+
+/// The threads of a process.
+pub fn threads(pid: u32) -> Vec<u32> {
+    numbers(format!("/proc/{pid}/task"))
+}
+
+/// Identifies this boot of the host.
+pub fn boot_id() -> Result<String, Error> {
+    const FILE: &str = "/proc/sys/kernel/random/boot_id";
+    let text = fs::read_to_string(FILE).map_err(Error::of("read", FILE))?;
+    Ok(text.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mounts_are_read_with_their_escapes() {
+        let text = b"25 1 0:23 / / rw,relatime shared:1 - ext4 /dev/vda rw\n\
+            30 25 0:26 / /run/a\\040b ro - tmpfs none rw,size=1\n\
+            31 25 0:27 net:[4026532] /run/c\\134d rw shared:1 master:2 - nsfs nsfs rw\n\n1 2 3\n";
+        let found = mounts(text);
+        let points: Vec<_> = found.iter().map(|mount| mount.point.clone()).collect();
+        assert_eq!(points, ["/", "/run/a b", "/run/c\\d"].map(PathBuf::from));
+        let kinds: Vec<_> = found.iter().map(|mount| mount.kind.as_str()).collect();
+        assert_eq!(kinds, ["ext4", "tmpfs", "nsfs"]);
+        assert_eq!(found[1].options, "ro");
+        assert_eq!(found[1].super_options, "rw,size=1");
+    }
+
+    #[test]
+    fn odd_escapes_are_kept_as_they_are() {
+        assert_eq!(unescape(b"a\\9z"), PathBuf::from("a\\9z"));
+        assert_eq!(unescape(b"a\\04"), PathBuf::from("a\\04"));
+    }
+
+    #[test]
+    fn start_times_are_found_behind_odd_names() {
+        let tail = "S 1 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 22 1";
+        for name in ["sh", "a) S 1 (b", "(", ""] {
+            let text = format!("77 ({name}) {tail}");
+            let stat = Stat::parse(&text).unwrap();
+            assert_eq!((stat.name, stat.start_time()), (name, Some(987_654)));
+        }
+        assert_eq!(Stat::parse("77 (sh) S 1 1").unwrap().start_time(), None);
+        assert!(Stat::parse("").is_none());
+    }
+}

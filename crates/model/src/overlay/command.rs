@@ -1,0 +1,38 @@
+//! Commands of the control language.
+
+use super::change::{Item, ItemName};
+use super::document::{Dispatch, Interface, Network};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Command {
+    Add(Item),
+    Delete(ItemName),
+    /// Changes how frames are dispatched.
+    SetDispatch(Dispatch),
+    SetInterface(String, Interface),
+    SetNetwork(String, Network),
+    /// Lists one kind of things.
+    List(ListWhat),
+    /// The whole configuration, as the commands that make it.
+    Show,
+    /// Counters, as text or for OpenMetrics.
+    Counters {
+        /// In the format of OpenMetrics.
+        openmetrics: bool,
+    },
+    /// Frames and bytes between addresses.
+    Matrix,
+    Help,
+    /// Begins commands that take effect at once.
+    Begin,
+    Commit,
+    Abort,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListWhat {
+    Networks,
+    Interfaces,
+    Links,
+    Routes,
+}
