@@ -89,13 +89,17 @@ static __always_inline bool same_key(const struct key *a, const struct key *b)
 	       a->addresses.words[1] == b->addresses.words[1] && a->addresses.words[2] == b->addresses.words[2];
 }
 
-/* The current route of a key. */
+/* The current route of a key. The state is read so that its map belongs to the program: by that a restarted daemon finds
+ * its maps. */
 static __always_inline struct route *lookup_live(const struct key *key)
 {
 	struct route *route = bpf_map_lookup_elem(&overlay_routes, key);
+	__u32 zero = 0;
 
+	if (!route || !bpf_map_lookup_elem(&overlay_state, &zero))
+		return NULL;
 	/* Only the first time, so that CPUs can share the cache line. */
-	if (route && !route->used)
+	if (!route->used)
 		route->used = 1;
 	return route;
 }
