@@ -1,7 +1,7 @@
 //! Loads the recorder, runs it for a window, and reads its rings.
 
 use std::collections::BTreeSet;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
 use std::sync::Arc;
 
 use latlab_wire::trace::{EVENT_BYTES, Event, EventKind};
@@ -72,7 +72,6 @@ pub struct Mark(Vec<u64>);
 struct Places {
     // In the order in which they must go.
     links: Vec<(String, Link)>,
-    perf: Vec<OwnedFd>,
     /// Where they could not, and why.
     missing: Vec<(String, String)>,
 }
@@ -124,7 +123,6 @@ impl Recorder {
     pub fn suspend(&mut self) {
         self.stop();
         self.places.links.clear();
-        self.places.perf.clear();
     }
 
     /// Attaches the programs again. The first softirq may be wrong: its entry was not seen.
@@ -257,13 +255,17 @@ impl Places {
     fn of(object: &Object, cpus: &[u16], words: Words) -> Places {
         let mut missing = Vec::new();
         let mut links: Vec<(String, Link)> = Vec::new();
-        let perf = fault_counters(cpus, &mut missing);
+        let mut perf = fault_counters(cpus, &mut missing);
         for program in object.progs_mut() {
             let section = program.section().to_string_lossy().into_owned();
             if section == "perf_event" {
-                for fd in &perf {
+                for fd in perf.drain(..) {
                     match program.attach_perf_event(fd.as_raw_fd()) {
-                        Ok(link) => links.push((FAULT_END.into(), link)),
+                        Ok(link) => {
+                            // libbpf closes the descriptor with the link.
+                            let _closed_by_link = fd.into_raw_fd();
+                            links.push((FAULT_END.into(), link));
+                        }
                         Err(error) => missing.push((FAULT_END.into(), said(&error))),
                     }
                 }
@@ -280,11 +282,7 @@ impl Places {
         }
         only_together(&mut links, &mut missing);
         missing.dedup();
-        Places {
-            links,
-            perf,
-            missing,
-        }
+        Places { links, missing }
     }
 }
 
