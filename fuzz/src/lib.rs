@@ -2,8 +2,8 @@
 //!
 //! A target is a function that takes any bytes and must come back: without a panic, soon, and with
 //! little memory. Two fronts run the same functions. `fuzz-bounded` needs nothing but this crate: CI
-//! runs it for a few seconds a target, on any machine. `fuzz_targets/libfuzzer.rs` is for cargo-fuzz,
-//! whose coverage finds what chance does not, but needs nightly Rust.
+//! runs it for a few seconds a target, on any machine. `fuzz_targets/libfuzzer.rs` is guided by coverage, which finds
+//! what chance does not: `scripts/fuzz-guided` builds it with stable Rust, and cargo-fuzz with nightly Rust.
 //!
 //! What a target finds becomes a named case in the tests of the crate that it was found in.
 
