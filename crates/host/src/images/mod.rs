@@ -46,6 +46,14 @@ pub enum Error {
         /// The kernel's answer.
         source: io::Error,
     },
+    /// What a lab hides is not in the image, or not by that name.
+    #[error("cannot hide {}: {reason}", path.display())]
+    Hide {
+        /// The path, as the lab names it.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
     /// The archive is damaged or not an image.
     #[error("archive {}: {reason}", path.display())]
     Archive {
@@ -144,6 +152,34 @@ impl RootView {
             config,
         }
     }
+
+    /// The same with more of it covered: absolute paths, each of which is in the image without symbolic links on its
+    /// way, since only the name that is covered would be out of reach.
+    pub fn hiding(mut self, paths: &[String]) -> Result<Self, Error> {
+        for path in paths.iter().map(Path::new) {
+            let failed = |reason: String| Error::Hide {
+                path: path.to_owned(),
+                reason,
+            };
+            let mut inner = PathBuf::from("/");
+            for part in path.strip_prefix("/").unwrap_or(path) {
+                inner.push(part);
+                let outer = self.dir.join(inner.strip_prefix("/").unwrap_or(&inner));
+                let kind =
+                    std::fs::symlink_metadata(outer).map_err(|error| failed(error.to_string()))?;
+                if kind.is_symlink() {
+                    let link = inner.display();
+                    return Err(failed(format!(
+                        "{link} is a symbolic link; name what it leads to"
+                    )));
+                }
+            }
+            if !self.hidden.contains(&inner) {
+                self.hidden.push(inner);
+            }
+        }
+        Ok(self)
+    }
 }
 
 /// Entry points for fuzzing: each takes any bytes and must neither panic nor hang.
@@ -168,6 +204,29 @@ pub mod fuzz {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_lab_hides_is_in_the_image_by_that_very_name() {
+        let dir = std::env::temp_dir().join(format!("latlab-hide-{}", std::process::id()));
+        std::fs::create_dir_all(dir.join("etc/company")).unwrap();
+        std::os::unix::fs::symlink("etc", dir.join("link")).unwrap();
+        let view = RootView::plain(dir.clone(), ImageConfig::default());
+        let hide = |path: &str| view.clone().hiding(&[path.to_owned(), path.to_owned()]);
+        assert_eq!(
+            hide("/etc/company").unwrap().hidden,
+            [Path::new("/etc/company")]
+        );
+        let refused = |path: &str| hide(path).unwrap_err().to_string();
+        assert_eq!(
+            refused("/etc/absent"),
+            "cannot hide /etc/absent: No such file or directory (os error 2)"
+        );
+        assert_eq!(
+            refused("/link/company"),
+            "cannot hide /link/company: /link is a symbolic link; name what it leads to"
+        );
+        std::fs::remove_dir_all(dir).unwrap();
+    }
 
     #[test]
     fn an_image_is_host_a_directory_or_a_file() {
