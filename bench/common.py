@@ -33,6 +33,16 @@ def latlab():
     return str(path)
 
 
+def built(directory, *programs):
+    """The release directory of another commit, if one is named: all programs are there."""
+    if directory is None:
+        return None
+    missing = [program for program in programs if not (Path(directory) / program).is_file()]
+    if missing:
+        sys.exit(f"{directory} has no {', '.join(missing)}: name a release directory in which cargo has built another commit")
+    return Path(directory).resolve()
+
+
 def enter():
     """Goes on in fresh namespaces, so that nothing made here is seen outside or outlives this.
 
@@ -80,9 +90,9 @@ def lab_name(what):
     return f"{what}-{os.environ[INSIDE]}"
 
 
-def run_latlab(*words):
-    """Runs latlab, or says what it said."""
-    done = subprocess.run([latlab(), *map(str, words)], capture_output=True, text=True, check=False)
+def run_latlab(*words, program=None):
+    """Runs latlab, or another build of it, or says what it said."""
+    done = subprocess.run([program or latlab(), *map(str, words)], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         sys.exit(f"latlab {' '.join(map(str, words))}: {done.stderr.strip()}")
     return done.stdout

@@ -2,8 +2,8 @@
 //!
 //! A target is a function of any bytes that must return: without a panic, soon, and with little memory. Two
 //! front ends run the same functions. `fuzz-bounded` needs only this crate: CI runs it for a few seconds a
-//! target, on any machine. `fuzz_targets/libfuzzer.rs` is for cargo-fuzz, whose coverage goes deeper than
-//! chance, but needs nightly Rust.
+//! target, on any machine. `fuzz_targets/libfuzzer.rs` is guided by coverage, which goes deeper than chance:
+//! `scripts/fuzz-guided` builds it with stable Rust, cargo-fuzz with nightly Rust.
 //!
 //! A finding becomes a named case in the tests of its crate.
 

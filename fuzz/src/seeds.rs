@@ -437,7 +437,7 @@ pub fn overlay_frames() -> Vec<Vec<u8>> {
 
 /// One datagram of each form, and a frame in two slices.
 pub fn overlay_links() -> Vec<Vec<u8>> {
-    use latlab_wire::overlay::{PrivateHeader, Handshake, Sealed, Vxlan};
+    use latlab_wire::overlay::{Handshake, PrivateHeader, Sealed, Vxlan};
     let framed = |datagrams: &[Vec<u8>]| {
         let each = datagrams.iter().map(|datagram| {
             let length = u16::try_from(datagram.len()).expect("short").to_le_bytes();

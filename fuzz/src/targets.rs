@@ -22,7 +22,7 @@ use latlab_overlay::endpoints::PortId;
 use latlab_overlay::frames::{Arena, Batch, Gso, Headers, Offload, Segment, uncompleted};
 use latlab_overlay::links;
 use latlab_samples::SampleReader;
-use latlab_wire::overlay::{PrivateHeader, Handshake, Sealed, Vxlan, record_bytes};
+use latlab_wire::overlay::{Handshake, PrivateHeader, Sealed, Vxlan, record_bytes};
 use latlab_wire::{channel as wire_channel, probe, samples};
 
 /// The machines of the model's planning tests.

@@ -79,7 +79,7 @@ pub fn run(args: &Noise) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-fn table(all: &[CpuNoise], unknown: &[String], traced: &[rtla::Traced]) -> String {
+fn table(all: &[CpuNoise], unknown: &[String], traced: &[rtla::TracerOutput]) -> String {
     let mut text = render(all, unknown);
     for one in traced {
         text += &format!("\nthe kernel's own tracer, {}\n{}", one.command, one.output);

@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use common::{Bench, enter};
+use common::{Bench, enter, guests};
 
 #[test]
 fn other_users_do_not_read_a_labs_environment_nor_enter_its_directories() {
@@ -84,4 +84,44 @@ fn container(bench: &Bench) {
     assert!(either.contains(&said.out), "{said:?}");
     bench.latlab(&["destroy", &lab]).good();
     bench.assert_clean();
+}
+
+#[test]
+fn a_lab_hides_more_of_the_hosts_files_from_its_nodes() {
+    enter(
+        "a_lab_hides_more_of_the_hosts_files_from_its_nodes",
+        |bench| {
+            let secrets = Secrets::new();
+            let here = secrets.0.display();
+            let kinds = if guests() {
+                &["container", "vm"][..]
+            } else {
+                &["container"]
+            };
+            for kind in kinds {
+                let lab = |hide: &str| {
+                    let node = format!("{{kind: {kind}, hide: [{here}/public, \"{hide}\"]}}");
+                    format!("name: NAME\ntopology:\n  nodes: {{a: {node}}}\n")
+                };
+                let file = bench.file("typo", &lab("/srv/latlab-absent"));
+                let refused = bench.latlab(&["deploy", &file]);
+                assert_eq!(refused.code, 1, "{refused:?}");
+                assert!(
+                    refused.err.contains("cannot hide /srv/latlab-absent: "),
+                    "{refused:?}"
+                );
+                let name = bench.deploy("hides", &lab("/usr/share/doc"));
+                let look =
+                    format!("cat {here}/public; ls -A /usr/share/doc; ls -d {here} /usr/share/doc");
+                let said = bench.exec(&name, "a", &["sh", "-c", &look]);
+                assert_eq!(
+                    said.out,
+                    format!("{here}\n/usr/share/doc\n"),
+                    "{kind}: {said:?}"
+                );
+                bench.latlab(&["destroy", &name]).good();
+            }
+            bench.assert_clean();
+        },
+    );
 }

@@ -5,6 +5,7 @@
 //! Only with `LATLAB_TEST_GUEST=1`.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -239,8 +240,48 @@ fn attack(which: &str, binds: bool) {
     assert_eq!(target.state(), before, "{which}: the host's files changed");
     if !binds {
         page(&guest, &channel);
+        flood(&guest);
         port(&guest, channel);
     }
+}
+
+/// QEMU and virtiofsd print without end, as they do for a guest that makes them warn: the host's memory, where their
+/// logs lie, stays bounded.
+fn flood(guest: &Guest) {
+    const PRINTED: usize = 8 << 20;
+    let mut processes: Vec<u32> = guest.vm().helpers().iter().map(|id| id.pid).collect();
+    processes.push(guest.vm().id().pid);
+    let mut flooded = 0;
+    for pid in processes {
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap();
+        if !["qemu-system-x86\n", "virtiofsd\n"].contains(&name.as_str()) {
+            continue;
+        }
+        let stderr = fs::OpenOptions::new()
+            .write(true)
+            .open(format!("/proc/{pid}/fd/2"));
+        stderr
+            .unwrap()
+            .write_all(&b"a warning\n".repeat(PRINTED / 10))
+            .unwrap();
+        flooded += 1;
+    }
+    let bytes = || -> u64 {
+        let entries = fs::read_dir(&guest.dir)
+            .unwrap()
+            .map(|entry| entry.unwrap());
+        let logs = entries.filter(|entry| entry.file_name().to_string_lossy().contains(".log"));
+        logs.filter_map(|log| log.metadata().ok())
+            .map(|log| log.len())
+            .sum()
+    };
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(flooded > 0);
+    assert!(
+        bytes() < PRINTED as u64 / 4 * flooded,
+        "{} bytes of logs",
+        bytes()
+    );
 }
 
 /// QEMU and virtiofsd, by what the kernel says of them. Each is its own user, none may anything that its shares do not

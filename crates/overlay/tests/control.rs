@@ -202,3 +202,83 @@ fn a_daemon_without_descriptors_neither_spins_nor_goes_deaf() {
         });
     });
 }
+
+/// An order that runs out of descriptors at any of its steps changes nothing, or says what it did not get done; the
+/// daemon is as its configuration says either way.
+#[test]
+fn an_order_without_descriptors_is_carried_out_or_changes_nothing() {
+    use rustix::process::{Pid, Resource, Rlimit, prlimit};
+    run("control-half", |world| {
+        let config = "add network lan vni 7\nadd interface kept network lan tap kept\n";
+        let daemon = world.daemon("half", config);
+        let pid = daemon.process.0.id();
+        let rustix_pid = Pid::from_child(&daemon.process.0);
+        let open = || {
+            std::fs::read_dir(format!("/proc/{pid}/fd"))
+                .unwrap()
+                .count() as u64
+        };
+        let own = rustix::process::getrlimit(Resource::Nofile);
+        let socket = world.path("half.vhost");
+        let mut client = daemon.client();
+        let mut say = |limit: u64, line: &str| {
+            let limited = Rlimit {
+                current: Some(limit),
+                ..own
+            };
+            prlimit(Some(rustix_pid), Resource::Nofile, limited).unwrap();
+            let answer = client.say(line);
+            prlimit(Some(rustix_pid), Resource::Nofile, own).unwrap();
+            answer
+        };
+        let configuration = || daemon.tell("show");
+        let orders = [
+            (
+                "add interface t network lan tap t1".to_owned(),
+                "delete interface t",
+            ),
+            (
+                format!(
+                    "add interface v network lan vhost-user {}",
+                    socket.display()
+                ),
+                "delete interface v",
+            ),
+            (
+                "set dispatch dispatchers 3".to_owned(),
+                "set dispatch dispatchers 1",
+            ),
+        ];
+        for (order, undo) in &orders {
+            let (before, base) = (configuration(), open());
+            let (mut refused, mut done) = (0, 0);
+            for spare in 0..64 {
+                // The numbers that are open are not always the lowest ones.
+                match say(base + spare, order) {
+                    Err(reason) => {
+                        refused += 1;
+                        assert!(reason.contains("Too many open files"), "{reason}");
+                        assert_eq!(configuration(), before, "{order}: {reason}");
+                    }
+                    Ok(_) => {
+                        done += 1;
+                        assert_ne!(configuration(), before, "{order}");
+                        daemon.tell(undo);
+                        assert_eq!(configuration(), before, "{undo}");
+                    }
+                }
+                eventually("no descriptor is left over", || open() <= base);
+                assert!(
+                    daemon
+                        .tell("list interfaces")
+                        .iter()
+                        .any(|line| line.contains("kept"))
+                );
+            }
+            assert!(
+                refused > 0 && done > 0,
+                "{order}: {refused} refused, {done} done"
+            );
+        }
+    });
+}

@@ -238,7 +238,7 @@ fn full(socket: &Path) -> (OwnedFd, Vec<OwnedFd>) {
     }
 }
 
-/// Whoever may connect to a guest's port is in its network.
+/// A process that may connect to a guest's port is in its network.
 #[test]
 fn a_socket_is_not_for_everybody() {
     run("overlay-hostile-socket", |world| {
@@ -252,8 +252,10 @@ fn a_socket_is_not_for_everybody() {
             ),
         );
         rustix::process::umask(old);
-        let mode = std::fs::metadata(&socket).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o660);
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&socket), 0o660);
+        // Whoever may connect to this one gives orders.
+        assert_eq!(mode(&daemon.socket), 0o600);
         drop(daemon);
     });
 }

@@ -1,5 +1,6 @@
 //! Runs every target for a bounded time: `fuzz-bounded [TARGET...]`, or one input once:
-//! `fuzz-bounded TARGET --input FILE`.
+//! `fuzz-bounded TARGET --input FILE`. `fuzz-bounded --seeds DIRECTORY` writes each target's seeds below a
+//! directory of its name, for `scripts/fuzz-guided`.
 //!
 //! `LATLAB_FUZZ_SECONDS` is the time of each target (5), `LATLAB_FUZZ_SEED` the seed of its changes (1: the
 //! same inputs every time, so that only a change of the code can fail). Each target runs in a process of its
@@ -59,6 +60,13 @@ fn main() -> ExitCode {
     match args[..] {
         [name, "--input", file] => with_target(name, |t| once(t, Path::new(file))),
         [name, "--child", note] => with_target(name, |t| child(t, Path::new(note))),
+        ["--seeds", directory] => match write_seeds(Path::new(directory)) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("fuzz-bounded: cannot write seeds below {directory}: {error}");
+                ExitCode::from(2)
+            }
+        },
         [] => all(&TARGETS.iter().map(|t| t.name).collect::<Vec<_>>()),
         _ => all(&args),
     }
@@ -200,6 +208,17 @@ fn child(target: &Target, note: &Path) -> ExitCode {
         corpus.answers()
     );
     ExitCode::SUCCESS
+}
+
+fn write_seeds(directory: &Path) -> std::io::Result<()> {
+    for target in TARGETS {
+        let directory = directory.join(target.name);
+        fs::create_dir_all(&directory)?;
+        for (number, seed) in (target.seeds)().iter().enumerate() {
+            fs::write(directory.join(number.to_string()), seed)?;
+        }
+    }
+    Ok(())
 }
 
 /// Runs one input without protection.

@@ -16,6 +16,9 @@ pub enum Error {
         path: PathBuf,
         source: io::Error,
     },
+    /// A path that a lab hides is not in the image, or not by that name.
+    #[error("cannot hide {}: {reason}", path.display())]
+    Hide { path: PathBuf, reason: String },
     /// The archive is damaged or not an image.
     #[error("archive {}: {reason}", path.display())]
     Archive { path: PathBuf, reason: String },

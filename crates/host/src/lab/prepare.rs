@@ -57,6 +57,7 @@ impl Prepared {
                     view
                 }
             };
+            let view = view.hiding(&node.hide).map_err(failed)?;
             nodes.push(Some(match node.kind {
                 NodeKind::Container => Made::Container(view),
                 _ => {

@@ -72,6 +72,9 @@ pub struct NodePlan {
     pub env: BTreeMap<String, String>,
     #[serde(default)]
     pub binds: Vec<Bind>,
+    /// Paths of the image that are covered (containers and VMs).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hide: Vec<String>,
     /// Commands run once it is ready.
     #[serde(default)]
     pub exec: Vec<String>,

@@ -42,6 +42,8 @@ pub struct NodeFields {
     pub env: BTreeMap<String, String>,
     /// `binds:` `HOST:INSIDE[:ro]`.
     pub binds: Vec<Spanned<Bind>>,
+    /// `hide:` for containers and VMs: paths of the image that are covered.
+    pub hide: Vec<Spanned<String>>,
     /// `exec:` commands run inside once it is ready, each must succeed.
     pub exec: Vec<Spanned<String>>,
     /// `setup:` shell script run inside before measurements (HVNet).
@@ -67,14 +69,15 @@ const CPUS: RangeInclusive<f64> = 0.01..=8192.0;
 /// A limit below this stops even a shell.
 const MIN_MEMORY: Bytes = Bytes(4 << 20);
 
-/// Keys that only one kind understands; written directly on a node of another kind they are a
+/// Keys that not every kind understands; written directly on a node of another kind they are a
 /// mistake, below `defaults` or another kind they simply do not apply.
-const KIND_ONLY: &[(&str, NodeKind)] = &[
-    ("runtime", NodeKind::Container),
-    ("security", NodeKind::Container),
-    ("kernel", NodeKind::Vm),
-    ("boot", NodeKind::Vm),
-    ("acceleration", NodeKind::Vm),
+const KIND_ONLY: &[(&str, &[NodeKind])] = &[
+    ("hide", &[NodeKind::Container, NodeKind::Vm]),
+    ("runtime", &[NodeKind::Container]),
+    ("security", &[NodeKind::Container]),
+    ("kernel", &[NodeKind::Vm]),
+    ("boot", &[NodeKind::Vm]),
+    ("acceleration", &[NodeKind::Vm]),
 ];
 
 impl NodeFields {
@@ -91,6 +94,7 @@ impl NodeFields {
             memory: o.get("memory", errors),
             env: read_env(&mut o, errors),
             binds: read_binds(&mut o, errors),
+            hide: read_hide(&mut o, errors),
             exec: o.list("exec", errors),
             setup: o.get("setup", errors),
             run: o.get("run", errors),
@@ -118,15 +122,17 @@ impl NodeFields {
     /// Notes keys written here, in `what`, that `kind` does not understand.
     pub fn check_kind(&self, what: &str, kind: NodeKind, errors: &mut Diagnostics) {
         let places = [
+            self.hide.first().map(|s| s.at),
             self.runtime.as_ref().map(|s| s.at),
             self.security.as_ref().map(|s| s.at),
             self.kernel.as_ref().map(|s| s.at),
             self.boot.first().map(|s| s.at),
             self.acceleration.as_ref().map(|s| s.at),
         ];
-        for ((key, owner), at) in KIND_ONLY.iter().zip(places) {
-            if let Some(at) = at.filter(|_| *owner != kind) {
+        for ((key, owners), at) in KIND_ONLY.iter().zip(places) {
+            if let Some(at) = at.filter(|_| !owners.contains(&kind)) {
                 let message = format!("`{key}` of {what} has no meaning for kind {kind}");
+                let owner = owners[0];
                 let hint =
                     format!("move it below `topology.kinds.{owner}`, or make the node a {owner}");
                 errors.add(at, message, hint);
@@ -155,6 +161,7 @@ impl NodeFields {
             } else {
                 self.binds
             },
+            hide: list(self.hide, &below.hide),
             exec: list(self.exec, &below.exec),
             setup: self.setup.or_else(|| below.setup.clone()),
             run: self.run.or_else(|| below.run.clone()),
@@ -277,6 +284,26 @@ fn read_binds(o: &mut Object<'_>, errors: &mut Diagnostics) -> Vec<Spanned<Bind>
         }
     }
     binds
+}
+
+/// `hide:` paths inside, each in its plain form, so that what covers them finds them.
+fn read_hide(o: &mut Object<'_>, errors: &mut Diagnostics) -> Vec<Spanned<String>> {
+    let what = o.what.clone();
+    let mut paths = o.list::<String>("hide", errors);
+    paths.retain(|path| {
+        let mut parts = path.strip_prefix('/').unwrap_or_default().split('/');
+        let is_plain = parts.all(|part| !matches!(part, "" | "." | "..") && !part.contains('\0'));
+        if !is_plain {
+            let message = format!(
+                "`hide` of {what} must be an absolute path, not `{}`",
+                shown(path)
+            );
+            let hint = "for example `/etc/company`; without `..`, `.` and a slash at the end";
+            errors.add(path.at, message, hint);
+        }
+        is_plain
+    });
+    paths
 }
 
 /// `boot:` as a list or as one line; either way one parameter an item.

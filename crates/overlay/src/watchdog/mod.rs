@@ -1,4 +1,5 @@
-//! A thread that sees whether the others get on: ten times a second, and only by what they say anyway.
+//! A thread that sees whether the others get on: dispatchers ten times a second, interrupts of guests forty times, and
+//! only by what they say anyway.
 //!
 //! A dispatcher writes down at which port it is (one relaxed store a look, to a cache line of its own), and so does a
 //! thread that is about to interrupt a guest. Neither asks a clock, and nobody waits for anybody.

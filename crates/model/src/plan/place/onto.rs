@@ -113,6 +113,7 @@ fn plan(lab: &Lab, node: &Node, place: Option<&NodePlace>, profile: Option<&Prof
         memory: memory.or(is_vm.then_some(VM_MEMORY)),
         env: fields.env.clone(),
         binds: fields.binds.iter().map(|b| b.value.clone()).collect(),
+        hide: fields.hide.iter().map(|path| path.value.clone()).collect(),
         exec: fields.exec.iter().map(|e| e.value.clone()).collect(),
         setup: text(&fields.setup),
         run: text(&fields.run),
