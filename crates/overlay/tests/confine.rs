@@ -1,4 +1,4 @@
-//! What whoever takes over the daemon may still do of what root may: the ways out, tried one by one.
+//! The rights that remain to code that takes over the daemon: the ways out, tried one by one.
 
 mod common;
 
@@ -285,7 +285,7 @@ fn inside() {
         }
     }
     println!("{} ways out tried", ways.len() + 6);
-    // What the work needs goes on.
+    // The daemon's own work goes on.
     let network = std::os::fd::AsRawFd::as_raw_fd(&network) as usize;
     let net = libc::CLONE_NEWNET as usize;
     assert_eq!(call(libc::SYS_setns, [network, net, 0, 0, 0]), Ok(()));

@@ -1,4 +1,4 @@
-//! What happens at the ports of a real daemon: devices that go, monitors that hang up or do not answer.
+//! Trouble at the ports of a real daemon: devices that go, monitors that hang up or do not answer.
 
 mod common;
 mod vm;
@@ -188,7 +188,7 @@ fn a_monitor_that_hangs_up_or_does_not_answer_keeps_nobody_waiting() {
         std::thread::sleep(Duration::from_millis(300));
         obeys(daemon, "delete interface called");
         std::fs::remove_file(&socket).unwrap();
-        // And where the port is to listen itself, somebody else is there who does not answer.
+        // Another process listens where the port is to listen, and does not answer.
         let (_listener, _waiting) = full(&socket);
         let (done, answered) = channel();
         let mut client = daemon.client();
@@ -219,7 +219,7 @@ fn a_monitor_that_does_not_go_on_keeps_nobody_waiting() {
     });
 }
 
-/// A socket that accepts nobody, and whose queue is full.
+/// A socket that accepts no connection, and whose queue is full.
 fn full(socket: &Path) -> (OwnedFd, Vec<OwnedFd>) {
     let new = |flags| {
         rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap()
@@ -254,7 +254,7 @@ fn a_socket_is_not_for_everybody() {
         rustix::process::umask(old);
         let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(&socket), 0o660);
-        // Whoever may connect to this one gives orders.
+        // A process that may connect to this one gives orders.
         assert_eq!(mode(&daemon.socket), 0o600);
         drop(daemon);
     });

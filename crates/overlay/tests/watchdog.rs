@@ -61,7 +61,7 @@ fn dies() {
 
 fn works() {}
 
-/// What the processes below do; nothing when it is one test among others.
+/// The work of the processes below; empty when it runs as one test among others.
 #[test]
 fn a_daemon_with_a_culprit() {
     let Ok(role) = std::env::var(ROLE) else {

@@ -1,15 +1,17 @@
-//! What a dispatcher says of itself.
+//! A dispatcher's sign of life, and the check of it.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use super::judge::{Judge, Tick, Verdict};
 use super::sys::ThreadClock;
-use super::thread;
+use super::{process, thread};
 use crate::endpoints::Counters;
+use crate::sync::lock;
 
-/// At no port: it does what control asked for.
+/// No port: an order of control is carried out.
 const NO_PORT: u32 = u32::MAX - 1;
-/// At no port: it waits until one has something.
+/// No port: the dispatcher waits until one has frames.
 const ASLEEP: u32 = u32::MAX;
 
 /// A port of a dispatcher.
@@ -20,14 +22,14 @@ struct Port {
     counters: Arc<Counters>,
 }
 
-/// A dispatcher's sign of life. On a cache line of its own, which nobody else writes.
+/// A dispatcher's sign of life. On a cache line of its own, which no other thread writes.
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct Beat {
-    /// Looks, counted, and in the lower half the port.
+    /// Number of the poll in the upper half, port in the lower.
     word: AtomicU64,
-    pub(super) name: String,
-    pub(super) clock: ThreadClock,
+    name: String,
+    clock: ThreadClock,
     ports: Mutex<Vec<Port>>,
 }
 
@@ -41,35 +43,38 @@ impl Beat {
             clock: ThreadClock::own(),
             ports: Mutex::default(),
         });
-        thread::watch(&beat);
+        let (watched, mut judge) = (Arc::downgrade(&beat), Judge::default());
+        thread::watch_dispatcher(move || match watched.upgrade() {
+            Some(beat) => beat.check(&mut judge),
+            None => false,
+        });
         beat
     }
 
     #[inline]
     fn say(&self, port: u32) {
         // Only the dispatcher writes it.
-        let looks = self.word.load(Relaxed) >> 32;
-        let next = (looks + 1) << 32 | u64::from(port);
+        let polls = self.word.load(Relaxed) >> 32;
+        let next = (polls + 1) << 32 | u64::from(port);
         self.word.store(next, Relaxed);
     }
 
-    /// It begins to look at a port.
+    /// The dispatcher begins to poll a port.
     #[inline]
     pub fn looks_at(&self, key: u32) {
         self.say(key);
     }
 
-    /// It begins to wait, for as long as it takes.
+    /// The dispatcher begins to wait, without a limit.
     pub fn sleeps(&self) {
         self.say(ASLEEP);
     }
 
-    /// It does not wait any more.
+    /// The wait is over.
     pub fn wakes(&self) {
         self.say(NO_PORT);
     }
 
-    /// It has a port more.
     pub fn add(&self, key: u32, name: &str, counters: &Arc<Counters>) {
         self.ports().push(Port {
             key,
@@ -78,23 +83,56 @@ impl Beat {
         });
     }
 
-    /// It has a port less.
     pub fn remove(&self, key: u32) {
         self.ports().retain(|port| port.key != key);
     }
 
     fn ports(&self) -> MutexGuard<'_, Vec<Port>> {
-        self.ports.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.ports)
     }
 
-    /// What it says, and whether it waits.
-    pub(super) fn heard(&self) -> (u64, bool) {
+    /// Judges the dispatcher at one tick; false when its thread is gone or judged for good.
+    fn check(&self, judge: &mut Judge) -> bool {
         let word = self.word.load(Relaxed);
-        (word, word as u32 == ASLEEP)
+        let asleep = word as u32 == ASLEEP;
+        let mut tick = Tick {
+            word,
+            asleep,
+            cpu: 0,
+            waits: false,
+        };
+        if judge.suspects(word, asleep) {
+            let Some(cpu) = self.clock.read() else {
+                return false;
+            };
+            (tick.cpu, tick.waits) = (cpu, self.clock.waits());
+        }
+        let verdict = judge.hear(tick);
+        let (port, counters) = match verdict {
+            Verdict::Fine => return true,
+            _ => self.port(word),
+        };
+        let what = match verdict {
+            Verdict::Fine | Verdict::Slow => "takes long",
+            Verdict::Loops => "does not come to an end",
+            Verdict::Waits => "waits for ever",
+        };
+        let text = format!("{} {what} {port}", self.name);
+        let is_slow = verdict == Verdict::Slow;
+        if is_slow {
+            eprintln!("warning: {text}");
+            if let Some(counters) = counters {
+                counters.slow_rounds.fetch_add(1, Relaxed);
+                counters.tell(format!("its dispatcher {what} here"));
+            }
+        } else {
+            process::end(&text);
+        }
+        is_slow
     }
 
-    /// The port of a word, by name, and what is counted about it.
-    pub(super) fn port(&self, word: u64) -> (String, Option<Arc<Counters>>) {
+    /// The port of a word, by name, with its counters.
+    fn port(&self, word: u64) -> (String, Option<Arc<Counters>>) {
         let ports = self.ports();
         match ports.iter().find(|port| port.key == word as u32) {
             Some(port) => (

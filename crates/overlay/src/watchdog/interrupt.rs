@@ -15,9 +15,9 @@ pub struct Blocked;
 /// A thread that interrupts guests.
 #[derive(Debug)]
 #[repr(align(64))]
-pub(super) struct Writer {
+struct Writer {
     thread: sys::ThreadId,
-    /// Odd while it writes; each write has a number of its own.
+    /// Odd during a write; each write has its number.
     number: AtomicU64,
     /// The write that was ended by the watchdog.
     ended: AtomicU64,
@@ -35,19 +35,25 @@ impl Writer {
             ended: AtomicU64::new(0),
         });
         sys::accept_nudges();
-        thread::watch_writer(&writer);
+        let (watched, mut before) = (Arc::downgrade(&writer), None);
+        thread::watch_writer(move || {
+            let writer = watched.upgrade();
+            writer
+                .inspect(|writer| before = writer.check(before))
+                .is_some()
+        });
         writer
     }
 
-    /// The number of the write that is under way.
-    pub(super) fn writes(&self) -> Option<u64> {
-        Some(self.number.load(Relaxed)).filter(|number| number % 2 == 1)
-    }
-
-    /// Ends a write; once more at the next tick if the thread was only about to wait.
-    pub(super) fn end(&self, number: u64) {
-        self.ended.store(number, Relaxed);
-        self.thread.nudge();
+    /// Ends a write that is the same as at the last tick, and again at the next one if the thread was only about to wait.
+    /// Returns the number of the write in progress.
+    fn check(&self, before: Option<u64>) -> Option<u64> {
+        let now = Some(self.number.load(Relaxed)).filter(|number| number % 2 == 1);
+        if let Some(number) = now.filter(|_| now == before) {
+            self.ended.store(number, Relaxed);
+            self.thread.nudge();
+        }
+        now
     }
 }
 
@@ -55,7 +61,7 @@ impl Writer {
 ///
 /// # Errors
 ///
-/// It blocked until the watchdog ended that.
+/// The write blocked until the watchdog ended it.
 pub fn notify(event: &OwnedFd) -> Result<(), Blocked> {
     WRITER.with(|writer| {
         let number = writer.number.load(Relaxed) + 1;

@@ -1,37 +1,35 @@
-//! What is made of a dispatcher's signs of life. Pure: it is told what there is at each tick.
+//! The judgement of a dispatcher by its signs of life at each tick; pure.
 
-/// CPU time within one look that is told.
+/// CPU time of a poll that is reported.
 const SLOW: u64 = 100_000_000;
-/// CPU time within one look that is an endless loop: the longest ones take some milliseconds.
+/// CPU time of a poll that is an endless loop: the longest polls take some milliseconds.
 const ENDLESS: u64 = 2_000_000_000;
-/// Ticks in a row at which it waits inside the kernel within one look, that are told.
+/// Consecutive ticks of waiting inside the kernel during a poll that are reported.
 const SLOW_TICKS: u32 = 10;
-/// And that are a wait for ever: a dispatcher never waits but for frames.
+/// Consecutive ticks of waiting that are a deadlock: a dispatcher waits for frames only.
 const ENDLESS_TICKS: u32 = 100;
 
 /// A dispatcher at one tick.
 #[derive(Debug, Clone, Copy)]
 pub struct Tick {
-    /// What it says; changes when it gets on.
+    /// The sign of life; changes with each poll.
     pub word: u64,
-    /// Whether it waits for frames.
+    /// Whether the dispatcher waits for frames.
     pub asleep: bool,
     /// CPU time of its thread, in nanoseconds.
     pub cpu: u64,
-    /// Whether it waits inside the kernel (states S and D of proc(5)), not for a CPU or a debugger.
+    /// Whether the thread waits inside the kernel (states S and D of proc(5)), not for a CPU or a debugger.
     pub waits: bool,
 }
 
-/// What there is to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nothing.
     Fine,
-    /// Its look takes long: said once of each.
+    /// The poll takes long: reported once.
     Slow,
-    /// It has taken so much CPU time within one look: there is no end.
+    /// The poll is an endless loop.
     Loops,
-    /// It waits for ever.
+    /// The poll waits without end.
     Waits,
 }
 

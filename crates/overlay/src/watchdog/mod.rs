@@ -1,26 +1,23 @@
-//! A thread that sees whether the others get on: dispatchers ten times a second, interrupts of guests forty times, and
-//! only by what they say anyway.
+//! A thread that watches the others: dispatchers ten times a second, interrupts of guests forty times.
 //!
-//! A dispatcher writes down at which port it is (one relaxed store a look, to a cache line of its own), and so does a
-//! thread that is about to interrupt a guest. Neither asks a clock, and nobody waits for anybody.
+//! A dispatcher notes the port that it polls (one relaxed store a poll, to a private cache line), and so does a thread
+//! that is about to interrupt a guest. Neither reads a clock or takes a lock.
 //!
-//! **Dispatchers.** One that is at the same look as before gets on or does not, and wall time does not say which: the
-//! process may have been stopped, its CPU taken by the hypervisor, or the thread put behind others. So an endless loop
-//! is judged by the CPU time of the thread itself (`pthread_getcpuclockid`), and one that waits inside the kernel by
-//! its state in `/proc` at every tick of the watchdog, which stands still when the process does. A thread that
-//! could run and may not, or that a debugger holds, is never judged. A look that takes long is told and counted at
-//! its port; one without an end ends the process, and so does a panic: with code 70 (`EX_SOFTWARE`, sysexits.h) and the
-//! reason, for whoever started the daemon to start it again. Its configuration says all of it, and the kernel's path
-//! goes on meanwhile.
+//! **Dispatchers.** Wall time does not tell a hung dispatcher from a stopped process, a CPU taken by the hypervisor, or a
+//! thread behind others. So an endless loop is judged by the thread's CPU time (`pthread_getcpuclockid`), and a wait
+//! inside the kernel by its state in `/proc` at each tick; the watchdog stands still when the process does. A thread
+//! that is ready to run, or held by a debugger, is never judged. A long poll is reported and counted at its port. An
+//! endless one ends the process with code 70 (`EX_SOFTWARE`, sysexits.h) and the reason, and so does a panic. The lab
+//! starts the daemon again from its configuration; the kernel path goes on meanwhile.
 //!
-//! **Interrupts.** The eventfd with which a guest is interrupted is its monitor's, who may take O_NONBLOCK from it and
-//! fill it: that flag belongs to the open file, not to our descriptor. Linux has no write to an eventfd that never
-//! waits whatever the flag (RWF_NOWAIT needs `write_iter`, which eventfds have not), and to ask first leaves a gap. A
-//! write that is still the same at the next tick gets a signal, returns EINTR and ends the guest's connection.
+//! **Interrupts.** The eventfd with which a guest is interrupted belongs to its monitor. The monitor may clear O_NONBLOCK
+//! and fill it: that flag is a property of the open file, not of our descriptor. Linux has no write to an eventfd that
+//! never waits (RWF_NOWAIT needs `write_iter`, which eventfds lack), and polling first leaves a race. A write that is in
+//! progress at two ticks gets a signal, returns EINTR and ends the guest's connection.
 //!
-//! - `beat`: what a dispatcher says; `interrupt`: what a thread says that interrupts guests
-//! - `judge`: what is made of it (pure); `thread`: the watchdog
-//! - `process`: the end
+//! - `beat`: a dispatcher's sign of life and its check; `interrupt`: the same of threads that interrupt guests
+//! - `judge`: the judgement of a dispatcher (pure); `thread`: the watchdog's thread
+//! - `process`: the end of the process
 
 mod beat;
 mod interrupt;

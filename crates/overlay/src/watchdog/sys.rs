@@ -2,7 +2,7 @@
 
 use std::sync::Once;
 
-/// Ignored by default, and used by nobody here: urgent data of sockets.
+/// Ignored by default, and not used here: urgent data of sockets.
 const NUDGE: libc::c_int = libc::SIGURG;
 
 /// A thread of this process.
