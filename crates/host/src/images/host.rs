@@ -76,8 +76,8 @@ const SECRETS: [(&str, usize); 7] = [
 
 /// Lists of packages, large and the same everywhere.
 const DULL: [&str; 3] = ["/var/lib/dpkg", "/var/lib/apt", "/usr"];
-/// Entries that are looked at below one of them; a machine with more (a mail server, say) has its directories closed.
-const MAX_LOOKED_AT: usize = 100_000;
+/// Limit on the entries of one place. Entries beyond it are covered unseen: a mail server has more, in closed directories.
+const MAX_ENTRIES: usize = 100_000;
 
 /// latlab's own directories, which a node has no business in.
 const HIDDEN: [&str; 2] = ["/var/lib/latlab", "/var/cache/latlab"];
@@ -111,43 +111,79 @@ fn hidden() -> Vec<PathBuf> {
         .chain(&DULL)
         .map(Path::new)
         .collect();
-    for (root, depth) in SECRETS {
-        let mut budget = MAX_LOOKED_AT;
-        // The other roots are looked at by themselves.
-        closed_below(Path::new(root), depth, &left_out, &mut budget, &mut all);
-    }
+    // A few thousand entries take longer than the start of a container, so each place has a thread.
+    std::thread::scope(|scope| {
+        let walks = SECRETS.map(|(top, depth)| {
+            let walk = Walk {
+                top: Path::new(top),
+                left_out: &left_out,
+                budget: MAX_ENTRIES,
+                closed: Vec::new(),
+            };
+            scope.spawn(move || walk.below(depth))
+        });
+        for walk in walks {
+            all.extend(
+                walk.join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            );
+        }
+    });
     all.sort();
     all.dedup_by(|inner, outer| inner.starts_with(outer));
     all
 }
 
-/// Adds files and directories that others may not read.
-fn closed_below(
-    directory: &Path,
-    depth: usize,
-    left_out: &[&Path],
-    budget: &mut usize,
-    found: &mut Vec<PathBuf>,
-) {
-    // One that is gone meanwhile hides nothing.
-    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-        let path = entry.path();
-        if *budget == 0 || left_out.contains(&path.as_path()) {
-            continue;
-        }
-        *budget -= 1;
-        let Ok(at) = entry.metadata() else {
-            continue;
-        };
-        let needed = match at.is_dir() {
-            true => 0o005,
-            false if at.is_file() => 0o004,
-            false => continue,
-        };
-        if at.mode() & needed != needed {
-            found.push(path);
-        } else if at.is_dir() && depth > 1 {
-            closed_below(&path, depth - 1, left_out, budget, found);
+/// A search for files and directories that others may not read.
+struct Walk<'a> {
+    top: &'a Path,
+    /// Entries without which the search goes on.
+    left_out: &'a [&'a Path],
+    /// Entries that may still be examined.
+    budget: usize,
+    closed: Vec<PathBuf>,
+}
+
+impl Walk<'_> {
+    /// Searches some levels below the top.
+    fn below(mut self, depth: usize) -> Vec<PathBuf> {
+        self.directory(self.top, depth);
+        self.closed
+    }
+
+    fn directory(&mut self, directory: &Path, depth: usize) {
+        // A directory that is gone meanwhile hides nothing.
+        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+            // The kind comes with the name. A symbolic link leads to what is judged itself; most of /etc are links.
+            if entry.file_type().is_ok_and(|kind| kind.is_symlink()) {
+                continue;
+            }
+            let path = entry.path();
+            if self.left_out.contains(&path.as_path()) {
+                continue;
+            }
+            if self.budget == 0 {
+                if directory == self.top {
+                    self.closed.push(path);
+                    continue;
+                }
+                self.closed.push(directory.to_owned());
+                return;
+            }
+            self.budget -= 1;
+            let Ok(at) = entry.metadata() else {
+                continue;
+            };
+            let needed = match at.is_dir() {
+                true => 0o005,
+                false if at.is_file() => 0o004,
+                false => continue,
+            };
+            if at.mode() & needed != needed {
+                self.closed.push(path);
+            } else if at.is_dir() && depth > 1 {
+                self.directory(&path, depth - 1);
+            }
         }
     }
 }
@@ -217,11 +253,23 @@ mod tests {
         make("left-out/secret", 0o600);
         std::os::unix::fs::symlink("/etc/shadow", root.join("link")).unwrap();
         let left_out = root.join("left-out");
-        let mut found = Vec::new();
-        closed_below(&root, 4, &[&left_out], &mut 100, &mut found);
-        found.sort();
+        let search = |budget| {
+            let walk = Walk {
+                top: &root,
+                left_out: &[&left_out],
+                budget,
+                closed: Vec::new(),
+            };
+            let mut found = walk.below(4);
+            found.sort();
+            found
+        };
+        let found = search(100);
         let expected = ["closed", "listed-only", "open/shadow"].map(|name| root.join(name));
         assert_eq!(found, expected);
+        // Without a budget all of it is covered.
+        let top = ["closed", "listed-only", "open"].map(|name| root.join(name));
+        assert_eq!(search(0), top);
         fs::remove_dir_all(root).unwrap();
     }
 
