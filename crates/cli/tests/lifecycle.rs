@@ -562,7 +562,7 @@ fn without_root_only_changes_to_the_machine_are_refused() {
             );
             nobody(&["graph", &lab]).refused(
                 2,
-                "`latlab graph` needs root: no such file",
+                "`latlab graph` needs root: there is no such file",
                 "sudo latlab graph",
             );
             assert!(nobody(&["graph", &file]).good().out.contains('a'));

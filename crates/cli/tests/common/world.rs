@@ -38,7 +38,7 @@ pub fn processes() -> Vec<u32> {
 }
 
 /// A process with its start time, which tells it from one that has its number later. None for one
-/// that the kernel is taking apart: it has no memory any more, so no label either.
+/// that the kernel is taking apart: it has no memory any more, so no label either. None for one that is killed.
 fn process(pid: u32) -> Option<String> {
     let read = |file| fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
     if text(&read("statm"))
@@ -46,6 +46,9 @@ fn process(pid: u32) -> Option<String> {
         .next()
         .is_none_or(|pages| pages == "0")
     {
+        return None;
+    }
+    if is_killed(&text(&read("status"))) {
         return None;
     }
     let words = text(&read("cmdline")).replace('\0', " ");
@@ -58,6 +61,19 @@ fn process(pid: u32) -> Option<String> {
         "process {pid} since {}: {short}",
         start.unwrap_or("?")
     ))
+}
+
+/// Whether SIGKILL is pending: the kernel ends the process as soon as its system call returns. A tool that dies with a
+/// killed latlab (PR_SET_PDEATHSIG) may be inside a long one, as nft is while its rules are committed.
+fn is_killed(status: &str) -> bool {
+    const SIGKILL: u64 = 1 << 8;
+    let masks = status.lines().filter_map(|line| {
+        let mask = line
+            .strip_prefix("SigPnd:")
+            .or(line.strip_prefix("ShdPnd:"))?;
+        u64::from_str_radix(mask.trim(), 16).ok()
+    });
+    masks.fold(0, |all, mask| all | mask) & SIGKILL != 0
 }
 
 fn interfaces() -> Vec<String> {
