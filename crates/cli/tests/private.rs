@@ -36,8 +36,8 @@ fn other_users_do_not_read_a_labs_environment_nor_enter_its_directories() {
 struct Secrets(PathBuf);
 
 impl Secrets {
-    fn new() -> Self {
-        let dir = PathBuf::from(format!("/srv/latlab-secrets-{}", std::process::id()));
+    fn new(test: &str) -> Self {
+        let dir = PathBuf::from(format!("/srv/latlab-{test}-{}", std::process::id()));
         fs::create_dir_all(dir.join("closed")).unwrap();
         for (name, mode) in [
             ("private", 0o600),
@@ -65,7 +65,7 @@ fn a_container_of_the_hosts_files_sees_only_public_ones() {
 }
 
 fn container(bench: &Bench) {
-    let secrets = Secrets::new();
+    let secrets = Secrets::new("closed");
     let here = secrets.0.display();
     let lab = bench.deploy(
         "covered",
@@ -91,7 +91,7 @@ fn a_lab_hides_more_of_the_hosts_files_from_its_nodes() {
     enter(
         "a_lab_hides_more_of_the_hosts_files_from_its_nodes",
         |bench| {
-            let secrets = Secrets::new();
+            let secrets = Secrets::new("hidden");
             let here = secrets.0.display();
             let kinds = if guests() {
                 &["container", "vm"][..]
@@ -105,7 +105,7 @@ fn a_lab_hides_more_of_the_hosts_files_from_its_nodes() {
                 };
                 let file = bench.file("typo", &lab("/srv/latlab-absent"));
                 let refused = bench.latlab(&["deploy", &file]);
-                assert_eq!(refused.code, 1, "{refused:?}");
+                assert_eq!(refused.code, 2, "{refused:?}");
                 assert!(
                     refused.err.contains("cannot hide /srv/latlab-absent: "),
                     "{refused:?}"

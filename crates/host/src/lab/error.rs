@@ -183,6 +183,10 @@ impl Error {
             Error::Cgroup { .. } => {
                 "`latlab doctor` says which limits this machine can enforce".into()
             }
+            Error::Image {
+                source: images::Error::Hide { .. },
+                ..
+            } => "`hide` takes paths as the image has them".into(),
             Error::Image { .. } => {
                 "an image is `host`, a directory, or an OCI archive (.tar)".into()
             }
