@@ -50,7 +50,7 @@ pub fn spin_recorded(recorder: &Recorder, cpus: &[u16]) -> Vec<SpinWindow> {
     spun.flat_map(|spun| spin_windows(&spun, &events)).collect()
 }
 
-/// Windows of a spinner thread, at most [`MAX_WINDOW_NS`] long. `events` are in the order of time.
+/// Windows of a spinner thread, at most `MAX_WINDOW_NS` long. `events` are in the order of time.
 #[must_use]
 pub fn spin_windows(spun: &SpinRecord, events: &[Event]) -> Vec<SpinWindow> {
     let own: Vec<&Event> = events.iter().filter(|e| e.cpu == spun.cpu).collect();

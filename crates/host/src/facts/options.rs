@@ -12,8 +12,8 @@ use crate::dirs::Dirs;
 pub struct ReadOptions {
     /// The capabilities to prove, by the constants of [`Facts`](latlab_model::facts::Facts). Nothing is said of the others.
     pub prove: BTreeSet<String>,
-    /// Fill in [`Facts::machine`] and the tools' versions, which planning does not need; and fetch
-    /// a kernel if KVM is to be proven and there is none (see [`fetches_kernel`]).
+    /// Fill in `Facts::machine` and the tools' versions, which planning does not need; and fetch
+    /// a kernel if KVM is to be proven and there is none (see `fetches_kernel`).
     pub detail: bool,
     /// Fill in at least what placing a lab's nodes depends on: CPUs, memory nodes, interfaces.
     pub placement: bool,

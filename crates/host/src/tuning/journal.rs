@@ -135,7 +135,7 @@ impl LockedJournal {
     /// Takes the lock and reads the journal.
     ///
     /// # Errors
-    /// Another latlab holds the lock for [`TIMEOUT`], or the journal cannot be read.
+    /// Another latlab holds the lock for `TIMEOUT`, or the journal cannot be read.
     pub fn take(dirs: &Dirs, root: &Root) -> Result<LockedJournal, Error> {
         let path = dirs.tuning();
         let directory = path.parent().unwrap_or(&path).to_path_buf();

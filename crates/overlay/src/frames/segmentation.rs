@@ -112,7 +112,7 @@ impl Arena {
     ///
     /// # Errors
     ///
-    /// A checksum beyond [`MAX_HEADERS`] or the frame.
+    /// A checksum beyond `MAX_HEADERS` or the frame.
     pub fn complete(&mut self, prefix: &[u8], batch: &Batch, frame: &Frame) -> Result<(), Refused> {
         let Some((from, offset)) = frame.offload.checksum else {
             self.add(prefix, batch, frame);
