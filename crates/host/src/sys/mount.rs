@@ -10,8 +10,6 @@ use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 
 use super::{Error, Errors, proc};
 
-pub(crate) use super::proc::unescape;
-
 /// Mounts on top of each other at one place that are removed before something must be wrong.
 const STACKED_MAX: usize = 64;
 

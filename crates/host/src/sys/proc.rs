@@ -10,6 +10,8 @@ use super::Error;
 /// A line of a mountinfo text (proc_pid_mountinfo(5)).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
+    /// The directory of the file system that is mounted, `/` for all of it.
+    pub root: PathBuf,
     pub point: PathBuf,
     /// Options of this mount.
     pub options: String,
@@ -22,7 +24,8 @@ pub struct Mount {
 impl Mount {
     fn parse(line: &[u8]) -> Option<Mount> {
         let mut fields = line.split(|&byte| byte == b' ');
-        let point = unescape(fields.nth(4)?);
+        let root = unescape(fields.nth(3)?);
+        let point = unescape(fields.next()?);
         let mut text = fields.map(|field| String::from_utf8_lossy(field).into_owned());
         let options = text.next()?;
         // Optional fields end with a dash.
@@ -30,6 +33,7 @@ impl Mount {
         let kind = text.next()?;
         let super_options = text.nth(1).unwrap_or_default();
         Some(Mount {
+            root,
             point,
             options,
             kind,
@@ -60,7 +64,7 @@ fn mounts_in(file: &str) -> Result<Vec<Mount>, Error> {
 }
 
 /// Undoes the kernel's octal escapes (`\040` is a space).
-pub(crate) fn unescape(field: &[u8]) -> PathBuf {
+fn unescape(field: &[u8]) -> PathBuf {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;
     while let Some((&first, after)) = rest.split_first() {

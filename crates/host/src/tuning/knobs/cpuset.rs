@@ -15,7 +15,7 @@ use latlab_model::units::CpuList;
 
 use super::prelude::*;
 use crate::cgroup::PARTITION as ISOLATED;
-use crate::sys::mount::unescape;
+use crate::sys::proc::{self, Mount};
 use crate::tuning::items::{Attribute, Task};
 use crate::tuning::root::Root;
 
@@ -64,29 +64,20 @@ enum Version {
 fn hierarchy(root: &Root) -> Result<(Version, PathBuf), String> {
     let mounts = root.read("/proc/self/mountinfo").unwrap_or_default();
     let mut reason = "no cgroup hierarchy with `cpuset` is mounted".to_string();
-    for line in mounts.lines() {
-        // 34 31 0:31 / /sys/fs/cgroup/cpuset rw,relatime - cgroup cgroup rw,cpuset
-        let Some((left, right)) = line.split_once(" - ") else {
-            continue;
-        };
-        let left: Vec<&str> = left.split(' ').collect();
-        let (Some(inside), Some(point)) = (left.get(3), left.get(4)) else {
-            continue;
-        };
-        let point = unescape(point.as_bytes());
-        let mut right = right.split(' ');
-        let version = match right.next() {
-            Some("cgroup")
-                if right
-                    .nth(1)
-                    .is_some_and(|o| o.split(',').any(|o| o == "cpuset")) =>
-            {
-                Version::V1
-            }
-            Some("cgroup2") if has_cpuset(root, &point) => Version::V2,
+    for Mount {
+        root: inside,
+        point,
+        kind,
+        super_options,
+        ..
+    } in proc::mounts(mounts.as_bytes())
+    {
+        let version = match kind.as_str() {
+            "cgroup" if super_options.split(',').any(|option| option == "cpuset") => Version::V1,
+            "cgroup2" if has_cpuset(root, &point) => Version::V2,
             _ => continue,
         };
-        if *inside != "/" {
+        if inside != Path::new("/") {
             reason = format!(
                 "{} is only a part of the hierarchy, as in a container",
                 point.display()
