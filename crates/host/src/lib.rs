@@ -9,6 +9,7 @@ pub mod lab;
 pub mod links;
 pub mod nodes;
 pub mod programs;
+mod sync;
 pub mod sys;
 pub mod tuning;
 pub mod watch;

@@ -31,6 +31,7 @@ use crate::journal::{self, Claim, Journal, Undo};
 use crate::links::{self, Network, NicBackend};
 use crate::nodes::container::{self, ContainerConfig};
 use crate::nodes::session;
+use crate::sync;
 use crate::sys::devices::Device;
 use crate::sys::file::Lock;
 use crate::sys::mount;
@@ -241,14 +242,14 @@ impl Lab {
         let work = || {
             while let Some(&index) = heavy.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let stopped = interrupt::check(options.stop, &self.state.lab);
-                if stopped.is_err() || lock_of(&failure).is_some() {
+                if stopped.is_err() || sync::lock(&failure).is_some() {
                     return;
                 }
                 let node = &nodes[index];
-                let own = lock_of(&backends).remove(&index).unwrap_or_default();
+                let own = sync::lock(&backends).remove(&index).unwrap_or_default();
                 match self.start_node(node, prepared, index, own) {
                     Ok(process) => {
-                        lock_of(&states)[index] = NodeState {
+                        sync::lock(&states)[index] = NodeState {
                             pid: Some(process.pid),
                             start_time: process.start_time,
                         };
@@ -258,7 +259,7 @@ impl Lab {
                         }
                     }
                     Err(error) => {
-                        lock_of(&failure).get_or_insert(error);
+                        sync::lock(&failure).get_or_insert(error);
                     }
                 }
             }
@@ -340,7 +341,7 @@ impl Lab {
                 };
                 let backends: Vec<NicBackend> = backends.into_values().collect();
                 let (process, channel) = guest.start(&backends).map_err(failed)?;
-                lock_of(&self.channels).insert(node.name.clone(), channel);
+                sync::lock(&self.channels).insert(node.name.clone(), channel);
                 Ok(process)
             }
             None => Err(failed(session::Error::Other(
@@ -352,10 +353,6 @@ impl Lab {
 
 /// The network sides of VMs' interfaces: by node, by interface.
 type Backends = BTreeMap<usize, BTreeMap<usize, NicBackend>>;
-
-fn lock_of<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Checks that need the lock of deployments; our own claim is there already.
 fn check_free(dirs: &Dirs, plan: &Plan) -> Result<(), Error> {

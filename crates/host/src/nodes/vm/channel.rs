@@ -27,10 +27,11 @@ use latlab_wire::channel::{
 };
 
 use super::paths::{PORTS, socket_path};
+use crate::sync::lock;
 use crate::sys::file::Lock;
 use demux::Demux;
 use error::MAX_OUTPUT;
-use link::{Link, lock};
+use link::Link;
 use session::Handle;
 use shared::Shared;
 

@@ -10,8 +10,8 @@ use std::time::Instant;
 use latlab_wire::channel::{Decoder, ExitStatus, Message};
 
 use super::error::Error;
-use super::link::lock;
 use super::shared::{Failure, Shared};
+use crate::sync::lock;
 
 /// State that the reader thread fills.
 #[derive(Default)]

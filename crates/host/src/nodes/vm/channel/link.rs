@@ -3,12 +3,13 @@
 use std::io::Write;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
+use std::sync::Mutex;
 use std::sync::atomic::AtomicU32;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use latlab_wire::channel::{Message, encode};
 
 use super::error::Error;
+use crate::sync::lock;
 use crate::sys::file::Lock;
 
 /// The writing half. When the last user drops it the socket closes, which ends the reader thread.
@@ -24,10 +25,6 @@ impl Drop for Link {
         // Already disconnected is as good.
         let _ = lock(&self.stream).shutdown(Shutdown::Both);
     }
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Link {

@@ -10,9 +10,10 @@ use latlab_wire::channel::{
 
 use super::demux::Demux;
 use super::error::Error;
-use super::link::{Link, lock};
+use super::link::Link;
 use super::shared::{Failure, Shared};
 use crate::nodes::session;
+use crate::sync::lock;
 
 /// Consumed output is reported in portions of this.
 const CREDIT_BYTES: u32 = WINDOW_BYTES / 4;

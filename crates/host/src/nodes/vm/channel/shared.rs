@@ -8,7 +8,7 @@ use std::time::Instant;
 use latlab_wire::channel::{ExitStatus, Stream, WINDOW_BYTES};
 
 use super::error::Error;
-use super::link::lock;
+use crate::sync::lock;
 
 /// One session, between its user and the reader thread.
 pub(super) struct Shared {
