@@ -20,11 +20,12 @@ struct Machine<'b> {
 
 impl<'b> Machine<'b> {
     fn boot(bench: &'b Bench, name: &str, kernel: &str, path: Option<&str>) -> Machine<'b> {
-        // The guest has the host's root, but not the directories that tests are built in.
+        // The guest has the host's root, but not the directories that tests are built in, nor latlab's own.
         let here = Path::new(env!("CARGO_BIN_EXE_latlab")).parent().unwrap();
+        let cache = std::env::var("LATLAB_CACHE_DIR").unwrap_or("/var/cache/latlab".into());
         let lab = format!(
             "name: NAME\ntopology:\n  nodes:\n    machine: {{kind: vm, kernel: {kernel}, cpus: 4, \
-             memory: 1GiB, binds: [\"{}:/run/tools:ro\"]}}\n",
+             memory: 1GiB, binds: [\"{}:/run/tools:ro\", \"{cache}:/run/cache:ro\"]}}\n",
             here.display()
         );
         let file = bench.file(name, &lab);
@@ -52,6 +53,18 @@ impl<'b> Machine<'b> {
     #[track_caller]
     fn sh(&self, line: &str) -> String {
         self.try_sh(line).good().out
+    }
+
+    /// A line that may take longer than one command of a guest in the tests: ten minutes.
+    #[track_caller]
+    fn long_sh(&self, line: &str) {
+        self.sh(&format!(
+            "(( {line} ) > long.out 2>&1; echo $? > long.code) < /dev/null > /dev/null 2>&1 &"
+        ));
+        let ask = "for i in $(seq 60); do test -f long.code && break; sleep 1; done; cat long.code 2> /dev/null; true";
+        let code = (0..10).map(|_| self.sh(ask)).find(|code| !code.is_empty());
+        let told = self.sh("cat long.out; rm -f long.code");
+        assert_eq!(code.as_deref().map(str::trim), Some("0"), "{told}");
     }
 
     fn write(&self, file: &str, text: &str) {
@@ -400,4 +413,43 @@ fn path_with_two_nodes(bench: &Bench) -> String {
     fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).unwrap();
     let path = std::env::var("PATH").unwrap_or_default();
     format!("{}:{path}", directory.display())
+}
+
+/// Debian's kernel in the guest has vhost-net, which serves the cards of a guest inside it.
+#[test]
+fn queues_of_a_vm_are_served_by_vhost_and_the_backend_is_a_factor() {
+    const NAME: &str = "queues_of_a_vm_are_served_by_vhost_and_the_backend_is_a_factor";
+    if guests() {
+        enter(NAME, served_by_vhost);
+    }
+}
+
+fn served_by_vhost(bench: &Bench) {
+    let machine = Machine::boot(bench, "vhost", "standard", None);
+    machine.sh("for module in tun veth macvtap vhost_net; do modprobe $module; done");
+    // The kernels of the host's cache, so that nothing is downloaded; the guest has no network.
+    machine.sh(
+        "modprobe overlay; mkdir -p /run/above/new /run/above/work /run/kernels
+         mount -t overlay -o lowerdir=/run/cache,upperdir=/run/above/new,workdir=/run/above/work none /run/kernels",
+    );
+    // An emulated guest in an emulated guest takes its time.
+    let latlab = "LATLAB_CACHE_DIR=/run/kernels LATLAB_BOOT_TIMEOUT=400 latlab";
+    machine.write(
+        "cards.yaml",
+        "name: cards\ntopology:\n  kinds: {vm: {cpus: 2, memory: 256MiB, net: {queues: 2}}}\n  \
+         nodes: {a: {kind: native}, v: {kind: vm}}\n  links:\n    \
+         - endpoints: [\"a:eth0\", \"v:eth0\"]\n    \
+         - {type: macvlan, endpoints: [\"a:eth1\", \"v:eth1\"]}\n",
+    );
+    machine.long_sh(&format!("{latlab} deploy cards.yaml"));
+    machine.sh("latlab exec cards a -- ping -c 3 -i 0.2 -W 20 198.18.0.2");
+    machine.sh("latlab exec cards a -- ping -c 3 -i 0.2 -W 20 198.18.0.6");
+    // The kernel names its threads after the process that they serve.
+    let qemu = machine.sh("pgrep -f '^qemu-system-x86_64.*latlab-v'");
+    let threads = machine.sh("ps -eLo comm");
+    let name = format!("vhost-{}", qemu.trim());
+    let serving = threads.lines().filter(|line| *line == name).count();
+    assert_eq!(serving, 4, "one for each queue: {threads}");
+    machine.sh("latlab destroy cards");
+    machine.end();
 }

@@ -11,8 +11,8 @@ use std::collections::BTreeSet;
 
 use latlab_model::spec::yaml::{Value as Node, Yaml};
 use latlab_model::spec::{
-    Acceleration, Cable, Carrier, Device, Devices, Lab, LinkKind, NodeKind, Polling, Probe,
-    Protocol, Runtime, Seccomp, Study, schema,
+    Acceleration, Cable, Carrier, Device, Devices, Lab, LinkKind, NetBackend, NodeKind, Polling,
+    Probe, Protocol, Runtime, Seccomp, Study, schema,
 };
 use serde_json::{Map, Value, json};
 
@@ -211,6 +211,10 @@ fn the_words_are_those_of_the_readers() {
         (&security["seccomp"], Seccomp::WORDS),
         (&security["devices"], Devices::WORDS),
         (&fields["acceleration"], Acceleration::WORDS),
+        (
+            &schemas.lab_def("net")["properties"]["backend"],
+            NetBackend::WORDS,
+        ),
         (&link["type"], LinkKind::WORDS),
         (&link["carrier"], Carrier::WORDS),
         (&link["cable"], Cable::WORDS),

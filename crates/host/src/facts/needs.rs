@@ -15,7 +15,7 @@ pub(super) fn of(lab: &Lab) -> BTreeSet<&'static str> {
         }
         match node.kind {
             NodeKind::Container => needs.extend([Facts::OVERLAYFS]),
-            NodeKind::Vm => needs.extend([Facts::KVM, Facts::TAP]),
+            NodeKind::Vm => needs.extend([Facts::KVM, Facts::TAP, Facts::VHOST_NET]),
             NodeKind::Native | NodeKind::Host => {}
         }
         if fields.cpus.is_some() {
@@ -105,6 +105,7 @@ mod tests {
             Facts::TAP,
             Facts::TBF,
             Facts::VETH,
+            Facts::VHOST_NET,
         ];
         assert_eq!(needs, expected);
     }

@@ -1,10 +1,10 @@
 //! From a planned VM to a guest whose agent answers and whose addresses are usable.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use latlab_model::kinds::{Acceleration, Bind};
+use latlab_model::kinds::{Acceleration, Bind, NetBackend};
 use latlab_model::plan::{NodePlace, NodePlan};
 use latlab_wire::channel::{Interface, NetworkConfig, Route};
 
@@ -18,7 +18,8 @@ use crate::nodes::session;
 use crate::nodes::vm::channel::Channel;
 use crate::nodes::vm::initramfs;
 use crate::nodes::vm::kernel::Kernel;
-use crate::nodes::vm::qemu::{Nic, Served, VmConfig};
+use crate::nodes::vm::nic::{self, Nic, Served};
+use crate::nodes::vm::qemu::VmConfig;
 use crate::nodes::vm::{Accelerator, Access, Share, Vm, pin};
 use crate::sys::process::ProcessId;
 
@@ -49,7 +50,8 @@ impl Guest<'_> {
     /// in their order.
     pub fn start(&self, backends: &[NicBackend]) -> Result<(ProcessId, Channel), session::Error> {
         let packed = initramfs::prepare(self.agent, self.kernel, self.cache)?;
-        let nics = self.node.interfaces.iter().zip(backends);
+        let vhost = self.vhost(backends)?;
+        let nics = self.node.interfaces.iter().zip(backends).zip(&vhost);
         let config = VmConfig {
             name: self.node.name.clone(),
             lab: self.lab_id.to_string(),
@@ -62,12 +64,13 @@ impl Guest<'_> {
             agent: self.agent.to_path_buf(),
             boot_parameters: self.node.boot.clone(),
             nics: nics
-                .map(|(i, backend)| Nic {
-                    mac: i.mac.0,
+                .map(|((interface, backend), vhost)| Nic {
+                    mac: interface.mac.0,
+                    shape: self.node.net,
                     served: match backend {
-                        NicBackend::Tap(tap) => Served::Taps {
-                            queues: vec![tap.as_fd()],
-                            vhost: false,
+                        NicBackend::Tap(queues) => Served::Taps {
+                            queues: queues.iter().map(AsFd::as_fd).collect(),
+                            vhost: vhost.iter().map(AsFd::as_fd).collect(),
                         },
                         NicBackend::VhostUser(socket) => Served::VhostUser(socket),
                     },
@@ -93,6 +96,22 @@ impl Guest<'_> {
             pin::pin(&vm, place)?;
         }
         Ok((vm.id(), channel))
+    }
+
+    /// For each interface an open `/dev/vhost-net` for each of its queues, where the host's kernel is to serve them.
+    /// QEMU, which is not root, could not open it.
+    fn vhost(&self, backends: &[NicBackend]) -> Result<Vec<Vec<OwnedFd>>, session::Error> {
+        let is_vhost = self.node.net.backend == NetBackend::Vhost;
+        let of_card = |backend: &NicBackend| match backend {
+            NicBackend::Tap(queues) if is_vhost => {
+                queues.iter().map(|_| nic::open_vhost()).collect()
+            }
+            NicBackend::Tap(_) | NicBackend::VhostUser(_) => Ok(Vec::new()),
+        };
+        backends
+            .iter()
+            .map(|backend| Ok(of_card(backend)?))
+            .collect()
     }
 
     /// A part of the image at its place in the guest.

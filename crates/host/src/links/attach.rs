@@ -141,7 +141,7 @@ fn vm(
     bridge: Option<u32>,
 ) -> Result<VmEnd, Error> {
     let tap = if end.plan.impairment.is_none() {
-        make_tap(link, &at.netns, port)?
+        make_tap(link, &at.netns, end, port)?
     } else {
         impairment::shaper(
             link,

@@ -120,11 +120,11 @@ pub(super) fn shaper(
     at: &mut NetnsHandle,
     end: &End<'_>,
     far: Interface<'_>,
-) -> Result<OwnedFd, Error> {
+) -> Result<Vec<OwnedFd>, Error> {
     let name = |what: &str| format!("{what}{}", end.number);
     let (switch, tap, shaper) = (name("s"), name("t"), name("q"));
     let index = at.make_bridge(link, &switch)?;
-    let descriptor = make_tap(link, &at.netns, &tap)?;
+    let descriptors = make_tap(link, &at.netns, end, &tap)?;
     let near = Interface::new(&shaper).mtu(Some(link.plan().mtu));
     let alias = LinkChange::of(&shaper).alias(&link.network.alias);
     let requests = [
@@ -138,7 +138,7 @@ pub(super) fn shaper(
     at.handle.apply_all(&requests).map_err(link.refused())?;
     let shaper = at.handle.link_index(&shaper).map_err(link.refused())?;
     apply(link, &mut at.handle, shaper, end)?;
-    Ok(descriptor)
+    Ok(descriptors)
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use super::netns_handle::{NetnsHandle, port};
 use super::vm_end::{NicBackend, VmEnd};
 use super::{attach, impairment};
 use crate::sys::netns::NetNs;
-use crate::sys::tap;
+use crate::sys::tap::{self, TapOptions};
 
 /// The parent, if the host gives none, and the end of it that leads nowhere.
 const PARENT: &str = "parent";
@@ -131,6 +131,13 @@ fn open(
     let index = at.handle.link_index(name).map_err(link.refused())?;
     impairment::apply(link, &mut at.handle, index, end)?;
     let netns: &NetNs = &at.netns;
-    let tap = tap::open_macvtap(netns.as_fd(), name, true).map_err(link.failed())?;
-    Ok(end.vm_end(NicBackend::Tap(tap)))
+    let queues = tap::open_macvtap(
+        netns.as_fd(),
+        name,
+        TapOptions {
+            queues: end.node.net.queues,
+            ..TapOptions::default()
+        },
+    );
+    Ok(end.vm_end(NicBackend::Tap(queues.map_err(link.failed())?)))
 }

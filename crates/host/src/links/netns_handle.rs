@@ -38,15 +38,18 @@ pub(super) fn port(end: &End<'_>) -> String {
     format!("p{}", end.number)
 }
 
-/// Makes a tap called `name` in the namespace; it is down and unlabelled.
+/// Makes the tap of a virtual machine, called `name`, in the namespace; it is down and unlabelled.
 pub(super) fn make_tap(
     link: &LinkBuilder<'_>,
     netns: &NetNs,
+    end: &End<'_>,
     name: &str,
-) -> Result<OwnedFd, Error> {
-    let mut queues =
-        tap::create_tap(netns.as_fd(), name, TapOptions::default()).map_err(link.failed())?;
-    Ok(queues.remove(0))
+) -> Result<Vec<OwnedFd>, Error> {
+    let options = TapOptions {
+        queues: end.node.net.queues,
+        ..TapOptions::default()
+    };
+    tap::create_tap(netns.as_fd(), name, options).map_err(link.failed())
 }
 
 /// The label and MTU of something in the link that was not made with them.

@@ -130,7 +130,7 @@ impl Switch<'_> {
                 let kind = InterfaceKind::VhostUser {
                     socket: socket.clone(),
                     client: false,
-                    queues: 1,
+                    queues: end.node.net.queues,
                     switches: Switches::default(),
                 };
                 overlay.add(Item::Interface(port, interface(end, kind)))?;

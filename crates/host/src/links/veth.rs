@@ -71,7 +71,7 @@ fn vm(link: &LinkBuilder<'_>, vm: &End<'_>, other: &End<'_>) -> Result<VmEnd, Er
     // its label before QEMU has its descriptor.
     let home = link.network.open_node(other.node)?;
     let name = &other.interface.name;
-    let tap = make_tap(link, &home, name)?;
+    let tap = make_tap(link, &home, vm, name)?;
     let change = port_change(link, name).mac(MacAddress(other.interface.mac.0));
     apply_in(link, &home, &[change.request()])?;
     Ok(vm.vm_end(NicBackend::Tap(tap)))

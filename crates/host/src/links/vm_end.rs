@@ -16,8 +16,8 @@ pub struct VmEnd {
 /// The backend of a network card.
 #[derive(Debug)]
 pub enum NicBackend {
-    /// An open tap with a virtio-net header.
-    Tap(OwnedFd),
+    /// An open tap with a virtio-net header: a descriptor for each queue.
+    Tap(Vec<OwnedFd>),
     /// The socket of the process that serves the card's rings (vhost-user).
     VhostUser(PathBuf),
 }

@@ -97,12 +97,12 @@ fn set_interface(file: &OwnedFd, name: &str, options: TapOptions) -> Result<(), 
         .map_err(Error::of("make tap", name))
 }
 
-/// Opens the character device of the macvtap `name`, which lives in the namespace.
+/// Opens the character device of the macvtap `name`, which lives in the namespace, once for each queue.
 pub fn open_macvtap(
     netns: BorrowedFd<'_>,
     name: &str,
-    vnet_header: bool,
-) -> Result<OwnedFd, Error> {
+    options: TapOptions,
+) -> Result<Vec<OwnedFd>, Error> {
     netns::on_thread(|| {
         netns::enter(netns)?;
         let index = {
@@ -126,17 +126,13 @@ pub fn open_macvtap(
         )
         .map_err(Error::of("make the device node of macvtap", name))?;
         let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        let file = rustix::fs::openat(&directory, "tap", flags, Mode::empty())
-            .map_err(Error::of("open macvtap", name))?;
-        set_interface(
-            &file,
-            name,
-            TapOptions {
-                vnet_header,
-                queues: 1,
-            },
-        )?;
-        Ok(file)
+        let open = |_| {
+            let file = rustix::fs::openat(&directory, "tap", flags, Mode::empty())
+                .map_err(Error::of("open macvtap", name))?;
+            set_interface(&file, name, options)?;
+            Ok(file)
+        };
+        (0..options.queues.max(1)).map(open).collect()
     })
 }
 

@@ -15,9 +15,11 @@ use std::time::Duration;
 use latlab_host::nodes::vm::Accelerator;
 use latlab_host::nodes::vm::channel::Channel;
 use latlab_host::nodes::vm::kernel;
-use latlab_host::nodes::vm::qemu::{Nic, Served, VmConfig};
+use latlab_host::nodes::vm::nic::{Nic, Served};
+use latlab_host::nodes::vm::qemu::VmConfig;
 use latlab_host::nodes::vm::{Access, Share};
 use latlab_host::nodes::vm::{Vm, initramfs};
+use latlab_model::kinds::VmNet;
 use latlab_model::plan::GuestMemory;
 use latlab_wire::channel::{Exec, ExitStatus};
 
@@ -91,9 +93,10 @@ impl Guest {
                 let mac = [2, 0, 0, 0, 9, index as u8];
                 config.nics.push(Nic {
                     mac,
+                    shape: VmNet::default(),
                     served: Served::Taps {
                         queues: vec![tap.as_fd()],
-                        vhost: false,
+                        vhost: Vec::new(),
                     },
                 });
             }

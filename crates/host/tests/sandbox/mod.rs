@@ -315,7 +315,7 @@ impl<'a> Guest<'a> {
             panic!("this link gives no tap");
         };
         Guest {
-            tap,
+            tap: &tap[0],
             mac: interface.mac.0,
             address: v4.unwrap(),
         }

@@ -5,7 +5,9 @@ use std::collections::{HashMap, HashSet};
 use super::place::VM_MEMORY;
 use crate::diagnostic::{Diagnostics, Mark, Spanned, hint_one_of, shown};
 use crate::facts::Facts;
-use crate::spec::{Acceleration, Cable, Endpoint, Lab, Link, LinkKind, Node, NodeKind, Runtime};
+use crate::spec::{
+    Acceleration, Cable, Endpoint, Lab, Link, LinkKind, NetBackend, Node, NodeKind, Runtime, VmNet,
+};
 use crate::units::Bytes;
 
 /// Below this a distribution's kernel does not reach user space.
@@ -238,6 +240,33 @@ fn check_vm(node: &Node, needs: &mut Needs<'_>, errors: &mut Diagnostics) {
         let why = format!("node `{name}` insists on KVM");
         let otherwise = "`acceleration: auto` falls back to software emulation and says so";
         needs.capability(Facts::KVM, &why, otherwise, wish.at, errors);
+    }
+    if let Some(net) = &fields.net {
+        check_vm_net(node, net, needs, errors);
+    }
+}
+
+fn check_vm_net(
+    node: &Node,
+    net: &Spanned<VmNet>,
+    needs: &mut Needs<'_>,
+    errors: &mut Diagnostics,
+) {
+    let name = &node.name.value;
+    if net.backend == NetBackend::Vhost {
+        let why = format!("node `{name}` insists on vhost");
+        let otherwise = "`backend: auto` takes QEMU's own and says so";
+        needs.capability(Facts::VHOST_NET, &why, otherwise, net.at, errors);
+    }
+    // A guest uses no more pairs of queues than it has CPUs (virtio_net's `max_queue_pairs`).
+    let cpus = node.fields.cpus.map_or(1.0, |cpus| cpus.value);
+    if f64::from(net.queues) > cpus {
+        let message = format!(
+            "`net` of node `{name}` has {} queues for {cpus} CPU",
+            net.queues
+        );
+        let hint = "a guest uses no more queues than it has CPUs: raise `cpus`";
+        errors.add(net.at, message, hint);
     }
 }
 

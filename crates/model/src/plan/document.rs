@@ -7,6 +7,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use super::blueprint::Blueprint;
+use crate::kinds::VmNet;
 use crate::profile::{Isolation, Profile, Wanted};
 use crate::results::{Topology, TopologyEndpoint, TopologyLink, TopologyNode};
 use crate::spec::{
@@ -103,6 +104,9 @@ pub struct NodePlan {
     /// How its CPU is provided (VMs). `auto` is resolved when it is planned.
     #[serde(default)]
     pub acceleration: Acceleration,
+    /// Its network cards (VMs). The backend `auto` is resolved when it is planned.
+    #[serde(default)]
+    pub net: VmNet,
     /// Its interfaces, in the order of the links.
     pub interfaces: Vec<InterfacePlan>,
 }
@@ -420,7 +424,10 @@ impl NodePlan {
                 facts.push(self.runtime.to_string());
                 facts.extend(self.security.facts());
             }
-            NodeKind::Vm => facts.push(format!("{} kernel, {}", self.kernel, self.acceleration)),
+            NodeKind::Vm => {
+                facts.push(format!("{} kernel, {}", self.kernel, self.acceleration));
+                facts.extend(self.net.facts());
+            }
             NodeKind::Native | NodeKind::Host => {}
         }
         facts

@@ -7,7 +7,7 @@ use super::{address, check};
 use crate::diagnostic::Diagnostics;
 use crate::facts::Facts;
 use crate::profile::Profile;
-use crate::spec::{Acceleration, Lab};
+use crate::spec::{Acceleration, Lab, NetBackend};
 
 /// Plans `lab` on a machine, with the built-in tuning profiles.
 ///
@@ -41,13 +41,20 @@ pub fn plan_with(lab: &Lab, facts: &Facts, profiles: Profiles<'_>) -> Result<Pla
     let blueprint = place::place(lab, facts, profiles, &mut errors);
     let mut nodes = place::node_plans(lab, &blueprint, facts, profiles);
     let links = address::assign(lab, &mut nodes, &mut errors);
+    let works = |name: &str| facts.capabilities.get(name).is_some_and(|c| c.works);
     for node in &mut nodes {
         if node.acceleration == Acceleration::Auto {
-            let kvm = facts.capabilities.get(Facts::KVM).is_some_and(|c| c.works);
-            node.acceleration = if kvm {
+            node.acceleration = if works(Facts::KVM) {
                 Acceleration::Kvm
             } else {
                 Acceleration::Tcg
+            };
+        }
+        if node.net.backend == NetBackend::Auto {
+            node.net.backend = if works(Facts::VHOST_NET) {
+                NetBackend::Vhost
+            } else {
+                NetBackend::Qemu
             };
         }
     }

@@ -14,11 +14,12 @@ pub mod schema;
 mod security;
 mod study;
 mod traffic;
+mod vm_net;
 pub mod yaml;
 
 pub use crate::kinds::{
-    Acceleration, Bind, CAPABILITIES, Cable, Carrier, Devices, Impairment, Mac, NodeKind, Pids,
-    Runtime, Seccomp, Security,
+    Acceleration, Bind, CAPABILITIES, Cable, Carrier, Devices, Impairment, Mac, NetBackend,
+    NodeKind, Pids, Runtime, Seccomp, Security, VmNet,
 };
 pub use document_kind::DocumentKind;
 pub(crate) use gathered::Gathered;

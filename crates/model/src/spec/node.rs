@@ -7,9 +7,10 @@ use std::ops::RangeInclusive;
 use super::name::check_name;
 use super::reader::{Object, words};
 use super::security;
+use super::vm_net;
 use super::yaml::{Value, Yaml};
 use crate::diagnostic::{Diagnostics, Mark, Spanned, shown};
-use crate::kinds::{Acceleration, Bind, NodeKind, Runtime, Security};
+use crate::kinds::{Acceleration, Bind, NodeKind, Runtime, Security, VmNet};
 use crate::profile;
 use crate::units::{Bytes, CpuList};
 
@@ -62,6 +63,8 @@ pub struct NodeFields {
     pub boot: Vec<Spanned<String>>,
     /// `acceleration:` for VMs.
     pub acceleration: Option<Spanned<Acceleration>>,
+    /// `net:` for VMs.
+    pub net: Option<Spanned<VmNet>>,
 }
 
 /// Share of CPUs that the kernel can enforce (1 ms of each 100 ms), and what it can number.
@@ -78,6 +81,7 @@ const KIND_ONLY: &[(&str, &[NodeKind])] = &[
     ("kernel", &[NodeKind::Vm]),
     ("boot", &[NodeKind::Vm]),
     ("acceleration", &[NodeKind::Vm]),
+    ("net", &[NodeKind::Vm]),
 ];
 
 impl NodeFields {
@@ -104,6 +108,7 @@ impl NodeFields {
             kernel: o.get("kernel", errors),
             boot: read_boot(&mut o, errors),
             acceleration: o.get("acceleration", errors),
+            net: vm_net::read(&mut o, errors),
         };
         if let Some(cpus) = fields.cpus.filter(|c| !CPUS.contains(&c.value)) {
             let message = format!("`cpus` of {} is {}", o.what, cpus.value);
@@ -128,6 +133,7 @@ impl NodeFields {
             self.kernel.as_ref().map(|s| s.at),
             self.boot.first().map(|s| s.at),
             self.acceleration.as_ref().map(|s| s.at),
+            self.net.as_ref().map(|s| s.at),
         ];
         for ((key, owners), at) in KIND_ONLY.iter().zip(places) {
             if let Some(at) = at.filter(|_| !owners.contains(&kind)) {
@@ -171,6 +177,7 @@ impl NodeFields {
             kernel: self.kernel.or_else(|| below.kernel.clone()),
             boot: list(self.boot, &below.boot),
             acceleration: self.acceleration.or(below.acceleration),
+            net: self.net.or(below.net),
         }
     }
 }

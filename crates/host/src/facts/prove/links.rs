@@ -124,9 +124,9 @@ fn on_ethernet(report: &Report, handle: &mut Handle) {
     }
 }
 
-fn open_macvtap(name: &str) -> Result<OwnedFd, sys::Error> {
+fn open_macvtap(name: &str) -> Result<Vec<OwnedFd>, sys::Error> {
     let here = NetNs::current()?;
-    tap::open_macvtap(here.as_fd(), name, true)
+    tap::open_macvtap(here.as_fd(), name, TapOptions::default())
 }
 
 /// Loads a rule that masquerades, with the tool that links of type `nat` use.

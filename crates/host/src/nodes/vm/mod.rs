@@ -6,7 +6,7 @@
 //! - [`kernel`] finds what to boot, [`bzimage`] takes it out of its wrapper, [`modules`] and
 //!   [`initramfs`] pack what the guest needs before it sees its image;
 //! - [`accel`] proves by a boot whether KVM works, or says why not;
-//! - [`qemu`] writes the command line, [`Vm`] starts it and watches it, [`qmp`] controls it;
+//! - [`qemu`] writes the command line, [`nic`] the network cards' part, [`Vm`] starts it and watches it, [`qmp`] controls it;
 //! - `confine` says what its servers on the host may see and do;
 //! - [`pin`] puts its threads where the blueprint says;
 //! - [`channel`] runs commands in it; [`clock`] compares its clock with the host's.
@@ -22,6 +22,7 @@ mod accelerator;
 pub mod bzimage;
 pub mod channel;
 pub mod clock;
+mod command_line;
 mod confine;
 mod console;
 pub(crate) mod error;
@@ -29,6 +30,7 @@ mod guest;
 pub mod initramfs;
 pub mod kernel;
 pub mod modules;
+pub mod nic;
 mod paths;
 pub mod pin;
 pub mod qemu;

@@ -11,18 +11,18 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fs::Permissions;
 use std::os::fd::{BorrowedFd, RawFd};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use latlab_model::plan::{GuestMemory, GuestTopology};
 use latlab_wire::channel::{clock_page, port_name};
 
 use super::accelerator::Accelerator;
+use super::command_line::{Line, escaped_text};
 use super::confine::{self, Place};
 use super::error::Error;
 use super::kernel::{Kernel, Transport};
+use super::nic::{self, Nic, Served};
 use super::paths::{PORTS, clock_path, virtiofs_socket};
 use super::share::{Access, Share};
 
@@ -31,7 +31,7 @@ pub const PROGRAM: &str = "qemu-system-x86_64";
 pub const CONSOLE_FD: RawFd = 9;
 /// The number under which it inherits its listening control socket; those of the channel's ports follow.
 pub const CONTROL_FD: RawFd = CONSOLE_FD + 1;
-/// The first number under which QEMU inherits a tap.
+/// The first number under which QEMU inherits a descriptor of a network card.
 const FIRST_FD: RawFd = CONTROL_FD + 1 + PORTS as RawFd;
 
 /// Where things are in QEMU's place.
@@ -45,11 +45,6 @@ fn export(index: usize) -> String {
 
 fn virtiofs_inside(index: usize) -> String {
     format!("/sockets/fs{index}")
-}
-
-/// The directory of a card's socket: who serves it may be restarted, and makes a new socket then.
-fn card_inside(index: usize) -> String {
-    format!("/cards/{index}")
 }
 
 /// Parameters every guest's kernel gets, each because it was measured to matter.
@@ -67,52 +62,6 @@ const KERNEL_PARAMETERS: &[&str] = &[
     // its alternative costs a device access for every clock read.
     "tsc=reliable",
 ];
-
-/// A network card of the guest.
-#[derive(Debug, Clone)]
-pub struct Nic<'a> {
-    /// Its hardware address.
-    pub mac: [u8; 6],
-    pub served: Served<'a>,
-}
-
-/// The process that moves a card's packets.
-#[derive(Debug, Clone)]
-pub enum Served<'a> {
-    /// QEMU itself, or the host's kernel for it.
-    Taps {
-        /// Open taps, one a queue.
-        queues: Vec<BorrowedFd<'a>>,
-        /// Let the host's kernel move packets (`/dev/vhost-net`).
-        vhost: bool,
-    },
-    /// Another process, which maps the guest's memory and is reached at this socket.
-    VhostUser(&'a Path),
-}
-
-impl Nic<'_> {
-    /// Lets QEMU, which is not root, connect to the socket of the card's server. The directories above keep other
-    /// users away.
-    pub(super) fn open_to_qemu(&self) -> Result<(), Error> {
-        let Served::VhostUser(socket) = &self.served else {
-            return Ok(());
-        };
-        let opened = std::fs::set_permissions(socket, Permissions::from_mode(0o666));
-        opened.map_err(|source| Error::Io {
-            action: "open to QEMU",
-            path: socket.to_path_buf(),
-            source,
-        })
-    }
-
-    /// The taps that QEMU inherits for it.
-    fn taps(&self) -> &[BorrowedFd<'_>] {
-        match &self.served {
-            Served::Taps { queues, .. } => queues,
-            Served::VhostUser(_) => &[],
-        }
-    }
-}
 
 /// The configuration of a guest.
 #[derive(Debug, Clone)]
@@ -182,22 +131,18 @@ impl VmConfig<'_> {
         }
         kept.into_iter().for_each(|one| place.keep(one));
         for (index, nic) in self.nics.iter().enumerate() {
-            match &nic.served {
-                Served::Taps { vhost, .. } if *vhost => place.device("/dev/vhost-net"),
-                Served::Taps { .. } => {}
-                Served::VhostUser(socket) => {
-                    let directory = socket.parent().unwrap_or(Path::new("/"));
-                    place.directory(directory, card_inside(index));
-                }
+            if let Served::VhostUser(socket) = &nic.served {
+                let directory = socket.parent().unwrap_or(Path::new("/"));
+                place.directory(directory, nic::directory(index));
             }
         }
         Ok(place)
     }
 
-    /// Which tap QEMU inherits under which number.
+    /// Which descriptor of a card QEMU inherits under which number.
     pub fn descriptors(&self) -> Vec<(BorrowedFd<'_>, RawFd)> {
-        let taps = self.nics.iter().flat_map(|nic| nic.taps().iter().copied());
-        taps.zip(FIRST_FD..).collect()
+        let descriptors = self.nics.iter().flat_map(Nic::descriptors);
+        descriptors.zip(FIRST_FD..).collect()
     }
 
     pub fn kernel_line(&self) -> String {
@@ -234,7 +179,7 @@ impl VmConfig<'_> {
         }
         let mut fd = FIRST_FD;
         for (index, nic) in self.nics.iter().enumerate() {
-            fd = network_card(&mut line, index, nic, fd, self.accelerator);
+            fd = nic.describe(&mut line, index, fd, self.accelerator);
         }
         let size = clock_page::PAGE_BYTES;
         let object = format!("memory-backend-file,id=clock,size={size},share=on,mem-path={CLOCK}");
@@ -384,88 +329,8 @@ impl VmConfig<'_> {
     }
 }
 
-/// Adds a card; returns the next free descriptor number.
-fn network_card(
-    line: &mut Line,
-    index: usize,
-    nic: &Nic<'_>,
-    first_fd: RawFd,
-    accelerator: Accelerator,
-) -> RawFd {
-    let queues = nic.taps().len();
-    let next = first_fd + queues as RawFd;
-    match &nic.served {
-        Served::Taps { vhost, .. } => {
-            let fds = (first_fd..next)
-                .map(|fd| fd.to_string())
-                .collect::<Vec<_>>()
-                .join(":");
-            let vhost = if *vhost { ",vhost=on" } else { "" };
-            line.option("-netdev", format!("tap,id=net{index},fds={fds}{vhost}"));
-        }
-        Served::VhostUser(socket) => {
-            // The server of the rings may be restarted: QEMU connects again, every second.
-            let path = Path::new(&card_inside(index)).join(socket.file_name().unwrap_or_default());
-            let start = format!("socket,id=net{index},reconnect=1,path=");
-            line.path("-chardev", &start, &path);
-            let netdev = format!("vhost-user,id=net{index},chardev=net{index}");
-            line.option("-netdev", netdev);
-        }
-    }
-    let mac = nic.mac.map(|byte| format!("{byte:02x}")).join(":");
-    // No option ROM: no guest boots from this card, and loading it costs time.
-    let mut device = format!("virtio-net-pci,netdev=net{index},mac={mac},romfile=");
-    if queues > 1 {
-        // Two interrupt vectors a queue, one for configuration, one for control.
-        device.push_str(&format!(",mq=on,vectors={}", 2 * queues + 2));
-    }
-    if matches!(nic.served, Served::VhostUser(_)) && accelerator == Accelerator::Tcg {
-        // QEMU takes it that message-signalled interrupts of such a card go through KVM
-        // (kvm_virtio_pci_irqfd_use without vector_irqfd), and crashes where there is none.
-        device.push_str(",vectors=0");
-    }
-    line.option("-device", device);
-    next
-}
-
-#[derive(Default)]
-struct Line(Vec<OsString>);
-
-impl Line {
-    fn option(&mut self, name: &str, value: impl Into<OsString>) {
-        self.0.push(name.into());
-        self.0.push(value.into());
-    }
-
-    fn path(&mut self, name: &str, start: &str, path: &Path) {
-        let mut value = OsString::from(start);
-        value.push(escaped(path));
-        self.option(name, value);
-    }
-}
-
-/// QEMU separates properties by commas and takes a doubled one for itself.
-fn escaped(path: &Path) -> OsString {
-    use std::os::unix::ffi::{OsStrExt, OsStringExt};
-    let mut bytes = Vec::new();
-    for byte in path.as_os_str().as_bytes() {
-        bytes.push(*byte);
-        if *byte == b',' {
-            bytes.push(b',');
-        }
-    }
-    OsString::from_vec(bytes)
-}
-
-fn escaped_text(text: &str) -> String {
-    text.replace(',', ",,")
-}
-
 #[cfg(test)]
 mod tests {
-    use std::fs::File;
-    use std::os::fd::AsFd;
-
     use super::*;
 
     fn config(transport: Transport) -> VmConfig<'static> {
@@ -565,39 +430,5 @@ mod tests {
         assert!(text(&config).contains("-cpu host,host-cache-info=on"));
         (config.vcpus, config.topology) = (1, None);
         assert!(text(&config).contains("-smp 1 "), "{}", text(&config));
-    }
-
-    #[test]
-    fn every_queue_is_inherited_once_and_named_by_its_number() {
-        let null = File::open("/dev/null").unwrap();
-        let tap = null.as_fd();
-        let mut config = config(Transport::NineP);
-        let one = Nic {
-            mac: [2, 0, 0, 0, 0, 0xa],
-            served: Served::Taps {
-                queues: vec![tap],
-                vhost: false,
-            },
-        };
-        let two = Nic {
-            mac: [2, 0, 0, 0, 0, 0xb],
-            served: Served::Taps {
-                queues: vec![tap, tap],
-                vhost: true,
-            },
-        };
-        config.nics = vec![one, two];
-        let numbers: Vec<_> = config
-            .descriptors()
-            .iter()
-            .map(|(_, number)| *number)
-            .collect();
-        assert_eq!(numbers, [19, 20, 21]);
-        let line = text(&config);
-        assert!(line.contains(
-            "tap,id=net0,fds=19 -device virtio-net-pci,netdev=net0,mac=02:00:00:00:00:0a"
-        ));
-        assert!(line.contains("tap,id=net1,fds=20:21,vhost=on"));
-        assert!(line.contains("mac=02:00:00:00:00:0b,romfile=,mq=on,vectors=6"));
     }
 }

@@ -129,6 +129,7 @@ fn plan(lab: &Lab, node: &Node, place: Option<&NodePlace>, profile: Option<&Prof
         topology: None,
         guest_memory: of_profile.map(GuestMemory::of).unwrap_or_default(),
         acceleration: fields.acceleration.map(|a| a.value).unwrap_or_default(),
+        net: fields.net.map(|net| net.value).unwrap_or_default(),
         interfaces: Vec::new(),
     }
 }

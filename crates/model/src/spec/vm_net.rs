@@ -1,0 +1,82 @@
+//! `net:` of a VM: who moves its packets, and what its network cards have to offer.
+
+use super::reader::{FromYaml, Object, words};
+use crate::diagnostic::{Diagnostics, Spanned};
+use crate::kinds::{NetBackend, VmNet};
+
+words!(NetBackend, "a backend of a VM's network card", {
+    "auto" => Auto, "vhost" => Vhost, "qemu" => Qemu,
+});
+
+/// The overlay's daemon takes as many.
+const MAX_QUEUES: u16 = 64;
+/// QEMU's `VIRTIO_NET_RX_QUEUE_MIN_SIZE` and `VIRTQUEUE_MAX_SIZE`.
+const RINGS: [u16; 3] = [256, 512, 1024];
+
+/// A number of descriptors.
+struct Ring(u16);
+
+impl FromYaml for Ring {
+    const EXPECTED: &'static str = "a number of descriptors";
+    const EXAMPLE: &'static str = "`1024`";
+    fn from_text(text: &str) -> Option<Self> {
+        let number = text.parse().ok()?;
+        RINGS.contains(&number).then_some(Ring(number))
+    }
+    fn hint(_: &str) -> String {
+        "256, 512 or 1024".into()
+    }
+}
+
+/// A number of pairs of queues.
+struct Queues(u16);
+
+impl FromYaml for Queues {
+    const EXPECTED: &'static str = "a number of queues";
+    const EXAMPLE: &'static str = "`4`";
+    fn from_text(text: &str) -> Option<Self> {
+        let number = text.parse().ok()?;
+        (1..=MAX_QUEUES).contains(&number).then_some(Queues(number))
+    }
+    fn hint(_: &str) -> String {
+        format!("from 1 to {MAX_QUEUES}; no more than the node has `cpus`")
+    }
+}
+
+/// Reads `net:` of `o`, with the mark of the whole.
+pub(super) fn read(o: &mut Object<'_>, errors: &mut Diagnostics) -> Option<Spanned<VmNet>> {
+    let what = format!("`net` of {}", o.what);
+    let yaml = o.take("net")?;
+    let mut own = Object::new(yaml, what.clone(), errors);
+    let plain = VmNet::default();
+    let backend = own.get::<NetBackend>("backend", errors);
+    let packed = own
+        .get::<bool>("packed", errors)
+        .filter(|packed| packed.value);
+    let net = VmNet {
+        backend: backend.map_or(plain.backend, |b| b.value),
+        queues: own
+            .get("queues", errors)
+            .map_or(plain.queues, |q: Spanned<Queues>| q.value.0),
+        ring: own
+            .get("ring", errors)
+            .map_or(plain.ring, |r: Spanned<Ring>| r.value.0),
+        packed: packed.is_some(),
+        offloads: own
+            .get("offloads", errors)
+            .map_or(plain.offloads, |o| o.value),
+    };
+    // Linux's vhost-net does not offer VIRTIO_F_RING_PACKED, and QEMU leaves it out without a word.
+    if let Some(at) = packed.map(|packed| packed.at)
+        && net.backend != NetBackend::Qemu
+    {
+        let message = format!("{what}: `packed` with `backend: {}`", net.backend);
+        errors.add(
+            at,
+            message,
+            "write `backend: qemu`: vhost-net has no packed rings",
+        );
+    }
+    own.finish(errors);
+    Some(Spanned::new(net, yaml.at))
+}
