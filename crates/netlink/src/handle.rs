@@ -46,7 +46,6 @@ pub struct Handle {
     buffer: Vec<u8>,
 }
 
-/// One message of an answer.
 struct Answer<'a> {
     kind: u16,
     flags: u16,
@@ -265,7 +264,6 @@ impl Handle {
         }
     }
 
-    /// Receives one datagram into the buffer and returns its length.
     fn receive(&mut self) -> Result<usize, Error> {
         let socket_error = |source| Error::Socket {
             action: "receive a netlink answer",

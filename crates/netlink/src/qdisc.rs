@@ -44,10 +44,8 @@ pub struct Tbf {
     pub limit_bytes: u32,
 }
 
-/// Network emulation on one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Netem {
-    /// Added to every packet.
     pub delay: Duration,
     /// Delay varies uniformly by this much either way; packets may overtake each other.
     pub jitter: Duration,
@@ -57,7 +55,6 @@ pub struct Netem {
     pub limit_packets: u32,
 }
 
-/// A queueing discipline with its settings.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Qdisc {
     Tbf(Tbf),
@@ -203,14 +200,12 @@ fn emit(attributes: &[DefaultNla]) -> Vec<u8> {
     bytes
 }
 
-/// A queueing discipline as the kernel reports it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QdiscEntry {
     pub interface: u32,
     pub kind: String,
     /// Its settings, for the kinds this crate knows.
     pub settings: Option<Qdisc>,
-    /// True if it is the interface's root.
     pub is_root: bool,
     pub dropped: u32,
 }
