@@ -31,7 +31,6 @@ pub enum RunDirError {
         /// The directory from the user.
         path: PathBuf,
     },
-    /// The directory exists.
     #[error("{path} is there already")]
     Taken { path: PathBuf },
     /// A symbolic link instead of a run directory: it could be redirected at any time.
@@ -68,12 +67,9 @@ pub enum RunDirError {
     Outside { path: PathBuf, named: String },
 }
 
-/// Difference of a file from its checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Damage {
-    /// The file is missing or unreadable.
     Missing,
-    /// The contents differ.
     Changed,
 }
 
@@ -84,10 +80,7 @@ pub struct RunDir {
 }
 
 impl RunDir {
-    /// Creates a run directory and its parents.
-    ///
-    /// # Errors
-    /// When something is there already, or the system refuses.
+    /// Creates a run directory and its parents. Fails when something is there already, or the system refuses.
     pub fn create(root: impl Into<PathBuf>) -> Result<Self, RunDirError> {
         let root = root.into();
         let failed = |path: &Path, source| RunDirError::Io {
@@ -114,9 +107,6 @@ impl RunDir {
     }
 
     /// Opens an existing run directory.
-    ///
-    /// # Errors
-    /// When it has no manifest.
     pub fn open(root: impl Into<PathBuf>) -> Result<Self, RunDirError> {
         let root = root.into();
         let missing = |e: &io::Error| {
@@ -169,9 +159,6 @@ impl RunDir {
     }
 
     /// Creates a file, replacing an existing one.
-    ///
-    /// # Errors
-    /// When the disk does not take it.
     pub fn write(&self, name: &str, contents: &[u8]) -> Result<(), RunDirError> {
         let place = self.place(name);
         let written = place.create().and_then(|mut file| file.write_all(contents));
@@ -182,14 +169,11 @@ impl RunDir {
         })
     }
 
-    ///
-    /// # Errors
-    /// When it is not there, or the system refuses.
+    /// Fails when it is not there, or the system refuses.
     pub fn remove(&self, name: &str) -> io::Result<()> {
         self.place(name).remove()
     }
 
-    /// Creates a directory, unless it exists.
     fn make_dir(&self, name: &str) -> Result<(), RunDirError> {
         let parent = Path::new(name)
             .parent()
@@ -275,19 +259,13 @@ impl RunDir {
     }
 
     /// Makes the directory of a trial.
-    ///
-    /// # Errors
-    /// When the system refuses.
     pub fn create_trial(&self, trial: u32) -> Result<PathBuf, RunDirError> {
         self.make_dir("trials")?;
         self.make_dir(&trial_name(trial))?;
         Ok(self.trial_dir(trial))
     }
 
-    /// Reads `manifest.json`.
-    ///
-    /// # Errors
-    /// When it is missing, malformed or of another format.
+    /// Reads `manifest.json`. Fails when it is missing, malformed or of another format.
     pub fn read_manifest(&self) -> Result<Manifest, RunDirError> {
         let path = self.manifest_path();
         let manifest: Manifest = read_json(&self.place("manifest.json"), "manifest")?;
@@ -296,17 +274,11 @@ impl RunDir {
     }
 
     /// Writes `manifest.json`.
-    ///
-    /// # Errors
-    /// When the disk does not take it.
     pub fn write_manifest(&self, manifest: &Manifest) -> Result<(), RunDirError> {
         write_json(self.place("manifest.json"), manifest)
     }
 
-    /// Reads a trial's record; `None` if the trial has none.
-    ///
-    /// # Errors
-    /// When it is there but cannot be read.
+    /// Reads a trial's record; `None` if the trial has none. Fails when it is there but cannot be read.
     pub fn read_trial(&self, trial: u32) -> Result<Option<Trial>, RunDirError> {
         match read_json(&self.place(&record_name(trial)), "trial") {
             Err(RunDirError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
@@ -317,18 +289,12 @@ impl RunDir {
     }
 
     /// Writes a trial's record into its directory, which is created if missing.
-    ///
-    /// # Errors
-    /// When the disk does not take it.
     pub fn write_trial(&self, trial: &Trial) -> Result<(), RunDirError> {
         self.create_trial(trial.trial)?;
         write_json(self.place(&record_name(trial.trial)), trial)
     }
 
-    /// Reads `summary.json`.
-    ///
-    /// # Errors
-    /// When it is missing, malformed or of another format.
+    /// Reads `summary.json`. Fails when it is missing, malformed or of another format.
     pub fn read_summary(&self) -> Result<Summary, RunDirError> {
         let path = self.summary_path();
         let summary: Summary = read_json(&self.place("summary.json"), "summary")?;
@@ -338,18 +304,12 @@ impl RunDir {
 
     /// Writes `summary.json` in one line: with thousands of packets and one number a line it would be five
     /// times as large.
-    ///
-    /// # Errors
-    /// When the disk does not take it.
     pub fn write_summary(&self, summary: &Summary) -> Result<(), RunDirError> {
         write_bytes(self.place("summary.json"), serde_json::to_vec(summary))
     }
 
     /// A file named by a trial's record, refused if it is outside the run directory: a record may come from
     /// elsewhere.
-    ///
-    /// # Errors
-    /// [`RunDirError::Outside`].
     pub fn inside(&self, trial: u32, named: &str) -> Result<Place, RunDirError> {
         let relative = Path::new(named);
         let plain = relative
@@ -368,9 +328,6 @@ impl RunDir {
     /// SHA-256 of every raw file, by path relative to the run directory: the study and all below `trials/`.
     /// Computed files (summary, histograms, report) may be computed again by a later version and are left
     /// out, as is the manifest, which holds the checksums.
-    ///
-    /// # Errors
-    /// When a file cannot be read.
     pub fn checksums(&self) -> Result<BTreeMap<String, String>, RunDirError> {
         let mut names = Vec::new();
         if self.place("study.yaml").open().is_ok() {
@@ -428,11 +385,8 @@ impl RunDir {
     }
 }
 
-/// Replaces a file atomically: readers see the old contents or the new, never a mixture, also after a power
-/// failure.
-///
-/// # Errors
-/// When the disk does not take it; the old contents are then still there.
+/// Replaces a file atomically: readers see the old contents or the new, never a mixture, also after a power failure.
+/// Fails when the disk does not take it; the old contents are then still there.
 pub fn write_atomically(place: impl Into<Place>, contents: &[u8]) -> Result<(), RunDirError> {
     let place = place.into();
     place.replace(contents).map_err(|source| RunDirError::Io {
