@@ -2,16 +2,13 @@
 
 use latlab_wire::trace::Event;
 
-/// Everything that was recorded.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recorded {
     /// Events of all CPUs, in the order of time.
     pub events: Vec<Event>,
-    /// Gaps in the events.
     pub gaps: Gaps,
 }
 
-/// Gaps of a recording, which must not explain anything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Gaps {
     /// For each watched CPU the time from which on its events are complete, and the number of older ones
@@ -30,7 +27,6 @@ pub struct Watched {
     pub cpu: u16,
     /// Nothing is known of it before.
     pub complete_from_ns: u64,
-    /// Events overwritten before they were read.
     pub overwritten: u64,
     /// Times after `complete_from_ns` in which events were overwritten before they were read: the state is
     /// unknown until the next event.
