@@ -15,12 +15,10 @@ use crate::error::{Error, Result};
 #[derive(Debug)]
 pub struct Options {
     given: Vec<(String, String)>,
-    /// Names asked for so far, for the error message.
     known: Vec<&'static str>,
 }
 
 impl Options {
-    /// Splits arguments into names and values.
     pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Options> {
         let mut given: Vec<(String, String)> = Vec::new();
         let mut args = args.map(|arg| {
@@ -49,7 +47,6 @@ impl Options {
         })
     }
 
-    /// Takes an option as text.
     pub fn text(&mut self, name: &'static str) -> Option<String> {
         self.known.push(name);
         let at = self.given.iter().position(|(given, _)| given == name)?;
@@ -63,7 +60,6 @@ impl Options {
             .transpose()
     }
 
-    /// Takes an option that must be there.
     pub fn required<T: FromStr>(&mut self, name: &'static str, what: &str) -> Result<T> {
         self.value(name, what)?
             .ok_or_else(|| Error::Usage(format!("--{name} is missing: {what}")))
@@ -87,7 +83,6 @@ impl Options {
             .map(|millis| millis * 1_000_000))
     }
 
-    /// Takes one of a few words.
     pub fn choice<T: Copy>(
         &mut self,
         name: &'static str,

@@ -78,7 +78,6 @@ impl Settings {
     }
 }
 
-/// One packet on hold; its bytes are in the slot of the same number.
 struct Held {
     slot: usize,
     length: usize,
@@ -169,7 +168,6 @@ impl Forwarder {
         }
     }
 
-    /// Forwards until told to stop, and then until the last packet held has left.
     fn forward(&mut self, polling: Poll, stop: &Stop) -> Result<()> {
         loop {
             // Asked before looking for packets, so that none that came before is left behind.
@@ -272,7 +270,6 @@ impl Forwarder {
         Ok(true)
     }
 
-    /// Sends one reply back, if one is there.
     fn send_back(&mut self) -> Result<bool> {
         let length = match net::receive(&self.outward, &mut self.reply, Poll::Busy) {
             Ok(Some(length)) => length,

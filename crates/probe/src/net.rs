@@ -78,7 +78,6 @@ pub fn no_delay(socket: &Socket) -> Result<()> {
     sockopt::set_tcp_nodelay(socket, true).map_err(|error| Error::machine("set TCP_NODELAY", error))
 }
 
-/// Which kind of socket carries ICMP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IcmpSocket {
     /// Needs CAP_NET_RAW; sees the IPv4 header and every echo reply of the node.
@@ -110,7 +109,6 @@ pub fn icmp_to(to: IpAddr, from: Option<IpAddr>) -> Result<(Socket, IcmpSocket)>
     Ok((socket, kind))
 }
 
-/// The socket's own address.
 pub fn local_address(socket: &Socket) -> Result<SocketAddr> {
     getsockname(socket)
         .and_then(SocketAddr::try_from)

@@ -9,7 +9,6 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use libc::{c_int, c_void, socklen_t};
 
-/// The owner of the resource usage to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Who {
     Thread,
@@ -17,7 +16,6 @@ pub enum Who {
     Process,
 }
 
-/// The resource usage of a thread or process since it began.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Usage {
     pub user_ns: u64,
@@ -58,7 +56,6 @@ pub fn set_fifo(priority: u32) -> io::Result<()> {
     check(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const param) })
 }
 
-/// The number of an interface of the calling thread's network namespace.
 pub fn interface_index(interface: &str) -> io::Result<u32> {
     let name = std::ffi::CString::new(interface)?;
     // SAFETY: a string that ends with a zero and lives through the call.
@@ -104,7 +101,6 @@ pub fn hardware_address(interface: &str) -> io::Result<[u8; 6]> {
     Ok(bytes)
 }
 
-/// The driver of an interface, as the kernel names it.
 pub fn driver(interface: u32) -> io::Result<String> {
     const SIOCETHTOOL: libc::c_ulong = 0x8946;
     const GET_DRIVER: u32 = 3;
@@ -145,7 +141,6 @@ pub fn sending_packet_socket(interface: u32) -> io::Result<OwnedFd> {
     new_packet_socket(interface, 0)
 }
 
-/// A packet socket that is bound to an interface; protocol 0 receives nothing.
 fn new_packet_socket(interface: u32, protocol: u16) -> io::Result<OwnedFd> {
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
     // Protocol 0: nothing is received before it is bound to its interface.
@@ -319,7 +314,6 @@ pub fn enable_kernel_stamps(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_option(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1i32)
 }
 
-/// Lets only echo replies into a raw ICMP socket; everything else would wake the probe for nothing.
 pub fn accept_only_echo_replies(socket: BorrowedFd<'_>, v6: bool) -> io::Result<()> {
     // In both filters a set bit blocks the message type of that number.
     if v6 {

@@ -14,7 +14,6 @@ const UDP: usize = 8;
 const PAYLOAD: usize = ETHERNET + IP + UDP;
 const SOURCE_PORT: usize = ETHERNET + IP;
 
-/// The common part of all frames of a run.
 #[derive(Debug, Clone)]
 pub struct Template {
     /// The bytes, with nothing in those that differ.

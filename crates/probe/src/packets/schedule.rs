@@ -4,7 +4,6 @@ use latlab_wire::samples::{Arrival, Record, flags};
 
 const NS_PER_S: u128 = 1_000_000_000;
 
-/// The parameters of the schedule.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
     pub rate_pps: u64,
@@ -16,7 +15,6 @@ pub struct Plan {
     pub flow: u16,
     pub flows: u16,
     pub warm_up_ns: u64,
-    /// Number of packets after the warm-up, if that ends the schedule.
     pub count: Option<u64>,
     /// Time after the warm-up, if that ends the schedule.
     pub duration_ns: Option<u64>,

@@ -2,7 +2,6 @@
 
 use crate::net::IcmpSocket;
 
-/// How to build and recognise the echo messages of one client.
 #[derive(Debug, Clone, Copy)]
 pub struct Echo {
     v6: bool,

@@ -53,7 +53,6 @@ impl Settings {
     }
 }
 
-/// Counted by all threads.
 #[derive(Debug, Default)]
 struct Tally {
     answered: AtomicU64,
@@ -70,7 +69,6 @@ impl Tally {
     }
 }
 
-/// The context of every serving thread.
 #[derive(Debug, Clone)]
 struct Service {
     response_bytes: u32,

@@ -164,7 +164,6 @@ impl Sender {
     }
 }
 
-/// Carries frames between two interfaces.
 pub struct Exchange {
     ports: [Port; 2],
     _memory: Memory,
@@ -178,7 +177,6 @@ pub struct Exchange {
 impl Exchange {
     const RING: u32 = 2048;
     const FRAMES: u32 = 4 * Self::RING;
-    /// Frames taken from one side before the other is looked at.
     const BURST: usize = 64;
 
     /// Opens both interfaces and has all their frames come here.

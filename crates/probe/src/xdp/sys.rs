@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use libc::{c_int, c_void, socklen_t};
 
-/// A stretch of mapped memory.
 struct Mapping {
     start: NonNull<u8>,
     length: usize,
@@ -62,7 +61,6 @@ impl Drop for Mapping {
 pub struct Memory(Mapping);
 
 impl Memory {
-    /// Memory of `length` bytes, all of it populated.
     pub fn new(length: usize) -> io::Result<Memory> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         Ok(Memory(Mapping::new(length, flags, None)?))
@@ -119,7 +117,6 @@ pub struct Ring<T> {
 }
 
 impl<T: Entry> Ring<T> {
-    /// Makes a ring of a power of two entries and maps it.
     pub fn new(socket: BorrowedFd<'_>, kind: Kind, size: u32) -> io::Result<Ring<T>> {
         assert!(size.is_power_of_two());
         let option = match kind {
@@ -212,7 +209,6 @@ impl<T: Entry> Ring<T> {
     }
 }
 
-/// A new socket of this kind.
 pub fn socket() -> io::Result<OwnedFd> {
     // SAFETY: plain numbers.
     let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
