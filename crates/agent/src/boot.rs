@@ -23,7 +23,6 @@ const PORTS_APPEAR: Duration = Duration::from_secs(10);
 /// The modules packed by the host, named in load order.
 const MODULES: &str = "/modules";
 
-/// Why a step of the boot failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{action}: {source}")]
 struct StepError {
@@ -41,7 +40,6 @@ fn step<T, E: Into<io::Error>>(
     })
 }
 
-/// Runs the guest. Returns only when the machine could not even be turned off.
 pub fn run() -> ExitCode {
     let (parameters, mut failure) = match prepare() {
         Ok(parameters) => (parameters, None),

@@ -1,17 +1,14 @@
 //! The parameters the host puts on the guest's kernel command line for its init. They all begin with
 //! `latlab.`, a form the kernel takes for a module's parameter and leaves alone.
 
-/// How the guest's file trees arrive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Transport {
     NineP,
     VirtioFs,
 }
 
-/// A file tree of the host to mount in the guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Share {
-    /// The mount tag of the device.
     pub tag: String,
     /// Where it goes in the guest.
     pub path: String,
@@ -19,16 +16,13 @@ pub struct Share {
     pub writable: bool,
 }
 
-/// The host's parameters on the kernel command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parameters {
     /// `latlab.name=`: the host name.
     pub name: Option<String>,
-    /// `latlab.fs=9p|virtiofs`: how trees arrive.
     pub transport: Transport,
     /// `latlab.ports=`: how many channel ports there are.
     pub ports: usize,
-    /// `latlab.share=TAG:ro|rw:PATH`, any number of times.
     pub shares: Vec<Share>,
     /// `latlab.probe`: say on the console that user space runs, and turn the machine off.
     pub probe: bool,

@@ -85,7 +85,6 @@ fn others_run() -> bool {
     })
 }
 
-/// Empties the descriptor; true if SIGTERM was among what it held.
 fn term_received(signals: &OwnedFd) -> io::Result<bool> {
     /// `struct signalfd_siginfo` is this long and begins with the signal's number.
     const RECORD_BYTES: usize = 128;

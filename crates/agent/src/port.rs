@@ -18,12 +18,10 @@ const OUT_LIMIT_BYTES: usize = 128 * 1024;
 /// How much is read from the client in one turn.
 const READ_BYTES: usize = 64 * 1024;
 
-/// The result of a read.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Input {
     /// Bytes came and are in the decoder.
     Some,
-    /// Nothing for now; the poller will tell.
     None,
     Ended,
 }
@@ -66,7 +64,6 @@ impl Port {
         }
     }
 
-    /// Reads once into the decoder.
     pub fn read(&mut self, buffer: &mut Vec<u8>) -> Input {
         buffer.resize(READ_BYTES, 0);
         match rustix::io::read(&self.fd, &mut buffer[..]) {
@@ -109,7 +106,6 @@ impl Port {
     }
 }
 
-/// Frames waiting to be written.
 #[derive(Debug, Default)]
 pub struct Outbox {
     frames: VecDeque<Vec<u8>>,
@@ -127,7 +123,6 @@ impl Outbox {
         Ok(())
     }
 
-    /// Whether more data may be queued.
     pub fn has_room(&self) -> bool {
         self.waiting_bytes < OUT_LIMIT_BYTES
     }

@@ -48,7 +48,6 @@ pub struct Server {
     sessions: BTreeMap<(u64, u32), Session>,
     /// Where the round over the sessions begins, so that none is always served first.
     turn: usize,
-    /// Why the guest is unusable, told to every client.
     failure: Option<String>,
     buffer: Vec<u8>,
     stopped: bool,
@@ -173,7 +172,6 @@ impl Server {
         Ok(())
     }
 
-    /// Reads from one client and acts on what it says.
     fn serve_port(&mut self, number: u64) -> io::Result<bool> {
         let Some(port) = self.ports.get_mut(&number) else {
             return Ok(false);
@@ -234,7 +232,6 @@ impl Server {
         }
     }
 
-    /// Acts on one message; returns what is to be said at once.
     fn act(&mut self, number: u64, message: Message) -> Option<Message> {
         match message {
             Message::Exec { session, exec } => self.start(number, session, &exec),
@@ -407,7 +404,6 @@ impl Server {
     }
 }
 
-/// The guest's monotonic clock.
 pub fn monotonic_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     (now.tv_sec as u64)
