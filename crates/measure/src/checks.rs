@@ -163,7 +163,6 @@ impl Watch {
     }
 }
 
-/// The CPUs that the nodes are confined to; `None` when one of them is not.
 fn confined(plan: &Plan) -> Option<BTreeSet<u32>> {
     let mut all = BTreeSet::new();
     for node in &plan.nodes {

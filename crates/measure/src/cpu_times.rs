@@ -14,7 +14,6 @@ use rustix::time::{ClockId, clock_gettime};
 /// Unit of `/proc/stat`: USER_HZ is 100 on every architecture that Linux supports.
 const TICK_NS: f64 = 1e7;
 
-/// Times of some or all CPUs, and of latlab itself, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct CpuTimes {
     pub busy_ns: f64,
@@ -60,7 +59,6 @@ fn by_cpu(text: &str) -> impl Iterator<Item = (u32, Vec<f64>)> {
     })
 }
 
-/// Sum of the seventh field of each `cpuN` line: task time in nanoseconds.
 fn of_schedstat(text: &str, only: Option<&BTreeSet<u32>>) -> Option<f64> {
     let times: Option<Vec<f64>> = by_cpu(text)
         .filter(|(number, _)| only.is_none_or(|only| only.contains(number)))

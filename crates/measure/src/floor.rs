@@ -20,12 +20,10 @@ const WARMUP_MS: u64 = 20;
 const MAX_PACKETS: u64 = 1 << 20;
 /// Packets per second at most: a rate that the loopback cannot carry would measure its queue.
 const MAX_RATE: u64 = 10_000;
-/// Clock reads; about a millisecond.
 const READS: &str = "20000";
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 const CLOCK_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Floor of request/response.
 pub(crate) fn rr(context: &Context<'_>) -> Result<Floor, Error> {
     let node = context.sender();
     let loopback = loopback(context);
@@ -50,7 +48,6 @@ pub(crate) fn rr(context: &Context<'_>) -> Result<Floor, Error> {
     with_clock(context, latencies.collect())
 }
 
-/// Floor of open-loop packets.
 pub(crate) fn packets(context: &Context<'_>) -> Result<Floor, Error> {
     let node = context.sender();
     let loopback = loopback(context);

@@ -39,7 +39,6 @@ pub struct Recorded {
     /// Metadata of the two tables below.
     pub trace: Trace,
     pub timed: Timed,
-    /// Kernel events around the slowest packets.
     pub events: Vec<Event>,
 }
 
@@ -52,7 +51,6 @@ impl Measured {
         }
     }
 
-    /// Records a node's observations without checks.
     pub(crate) fn add_node(&mut self, role: &str, node: &str, output: &Output) {
         if let Some(report) = &output.report {
             self.nodes.push(node_record(node, role, report));

@@ -22,10 +22,7 @@ use crate::pin::Pins;
 use crate::probes::{self, HANDOVER_TIMEOUT, Load, STRAGGLERS};
 use crate::{clock, floor};
 
-/// Measures once.
-///
-/// # Errors
-/// When an endpoint fails, or the clocks cannot be compared.
+/// Measures once. Fails when an endpoint fails, or the clocks cannot be compared.
 pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
     let (sender, receiver) = (context.sender(), context.receiver());
     let floor = floor::packets(context)?;

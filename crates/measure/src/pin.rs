@@ -45,12 +45,10 @@ impl Pins {
     }
 }
 
-/// `--cpu N`, or nothing.
 pub(crate) fn argument(cpu: Option<u32>) -> Vec<String> {
     cpu.map_or(Vec::new(), |cpu| vec!["--cpu".into(), cpu.to_string()])
 }
 
-/// CPUs that a node's programs may use.
 struct NodeCpus {
     /// The guest whose vCPUs these are; `None` for CPUs of the host.
     guest: Option<String>,

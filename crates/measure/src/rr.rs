@@ -26,9 +26,6 @@ use crate::{floor, steal};
 const WARMUP: u32 = 200;
 
 /// Measures once.
-///
-/// # Errors
-/// When an endpoint fails.
 pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
     let m = context.measurement;
     let (sender, receiver) = (context.sender(), context.receiver());

@@ -87,7 +87,6 @@ pub struct Options {
 /// Progress of a run.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// A lab is being deployed for a visit.
     Deploying(&'a BTreeMap<String, String>),
     /// A trial begins: its number, the number of trials, its cell.
     Begin(u32, usize, &'a str),
@@ -117,9 +116,6 @@ pub struct Run<'a> {
 
 impl<'a> Run<'a> {
     /// Makes the run directory below `runs` and writes the manifest.
-    ///
-    /// # Errors
-    /// When the disk does not take it.
     pub fn create(
         dirs: &'a Dirs,
         runs: &Path,
@@ -171,10 +167,8 @@ impl<'a> Run<'a> {
         self.dir.root()
     }
 
-    /// Runs every trial, and marks the run complete, or incomplete with the reason.
-    ///
-    /// # Errors
-    /// When results cannot be written or a lab cannot be removed; what was measured is kept.
+    /// Runs every trial, and marks the run complete, or incomplete with the reason. Fails when results cannot be
+    /// written or a lab cannot be removed; what was measured is kept.
     pub fn execute(
         mut self,
         on_event: &mut dyn FnMut(&Event<'_>),
@@ -400,7 +394,6 @@ fn begin(dir: &RunDir, study: &str, manifest: &Manifest) -> Result<(), Error> {
     Ok(dir.write_manifest(manifest)?)
 }
 
-/// Measures once, with the nodes' `run` scripts beside it.
 fn run_one(lab: &Lab, measurement: &Measurement) -> Result<Measured, error::Error> {
     let _scripts = lab.run_scripts()?;
     let result = Context::new(lab, measurement).and_then(|context| trial::measure(&context));

@@ -27,7 +27,6 @@ const NICE: i32 = 19;
 pub enum ReaderCpu {
     /// A CPU that does no work for the packets.
     Dedicated(u32),
-    /// The sender's CPU.
     Shared(u32),
 }
 
@@ -52,8 +51,6 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// # Errors
-    /// When the thread cannot be created.
     pub fn start(follower: Follower, cpu: ReaderCpu) -> io::Result<Reader> {
         let stop = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&stop);
@@ -68,7 +65,6 @@ impl Reader {
         Ok(Reader { stop, thread })
     }
 
-    /// Ends the thread. `None` if it panicked: the events it took are lost with its follower.
     #[must_use]
     pub fn stop(self) -> Option<Follower> {
         self.stop.store(true, Ordering::Relaxed);

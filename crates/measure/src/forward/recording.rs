@@ -43,7 +43,6 @@ pub(super) struct Running {
     spun: Vec<SpinWindow>,
 }
 
-/// A recorder after the window.
 pub(super) struct Stopped {
     recorder: Recorder,
     follower: Option<Follower>,
