@@ -16,7 +16,6 @@ const MAX_CLIENTS: usize = 32;
 /// Maximum length of a line, its end included.
 const MAX_LINE: u64 = 4097;
 
-/// The clients of one listener.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Clients(Arc<AtomicUsize>);
 
@@ -31,7 +30,6 @@ impl Clients {
     }
 }
 
-/// Serves a client on a dedicated thread. If none can be started, the connection is closed.
 pub(super) fn spawn(work: impl FnOnce() -> io::Result<()> + Send + 'static) -> io::Result<()> {
     let thread = std::thread::Builder::new().name("control".into());
     let converse = move || {

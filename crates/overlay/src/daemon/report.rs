@@ -41,7 +41,6 @@ const METRICS: [Metric; 11] = [
     }),
 ];
 
-/// All counters at one moment.
 #[derive(Debug)]
 pub struct Statistics {
     ports: Vec<PortStatistics>,
@@ -63,10 +62,6 @@ struct PortStatistics {
 
 impl Daemon {
     /// Reads all counters.
-    ///
-    /// # Errors
-    ///
-    /// A dispatcher has died.
     pub fn statistics(&self) -> Result<Statistics, Died> {
         let mut statistics = Statistics {
             ports: Vec::new(),
@@ -116,10 +111,6 @@ impl Daemon {
     }
 
     /// Traffic by source and destination.
-    ///
-    /// # Errors
-    ///
-    /// A dispatcher has died.
     pub fn matrix(&self) -> Result<Matrix, Died> {
         let mut sum = Matrix::default();
         for dispatcher in &self.dispatchers {
@@ -130,7 +121,6 @@ impl Daemon {
 }
 
 impl Statistics {
-    /// One line per port, without zeros.
     #[must_use]
     pub fn text(&self) -> String {
         let mut out = String::new();

@@ -23,7 +23,6 @@ use crate::kernel::{
 };
 use crate::sync::lock;
 
-/// Reviews take at most 1/SHARE of the time: any port's frames can trigger one, and one of many routes is slow.
 const SHARE: u32 = 10;
 
 /// Interval of checks for moved addresses, and number of checks between two reviews.

@@ -6,7 +6,6 @@ use latlab_model::overlay::Mode;
 
 use crate::endpoints::{Counters, ReceiveHalf};
 
-/// The receiving half of a port or of a tunnel.
 pub struct Input {
     /// Chosen by control, to address the input.
     pub key: InputKey,

@@ -29,7 +29,6 @@ pub(super) enum Phase {
     Polling,
 }
 
-/// Result of a poll.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Poll {
     pub frames: u64,
@@ -41,7 +40,6 @@ pub(super) struct Poll {
     pub window: Option<u64>,
 }
 
-/// Reaction to a wakeup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Woken {
     /// Nothing: the port is being polled.

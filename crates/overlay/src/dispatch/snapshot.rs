@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex};
 use crate::endpoints::{Counters, PortId, Transmit};
 use crate::forwarding::{FlowSink, Table};
 
-/// A port as a destination.
 pub struct Output {
     /// Locked by one dispatcher at a time, for a whole batch.
     pub transmit: Mutex<Box<dyn Transmit>>,

@@ -76,7 +76,6 @@ impl Port {
     }
 }
 
-/// State of a dispatcher thread.
 pub(super) struct Worker {
     pass: Pass,
     requests: Requests,

@@ -5,7 +5,6 @@ use std::sync::{Mutex, PoisonError};
 
 use super::drop_reason::DropReason;
 
-/// A port's counters: written by its dispatchers once per batch, read by any thread.
 #[derive(Debug, Default)]
 pub struct Counters {
     pub received: Traffic,
@@ -26,12 +25,10 @@ pub struct Counters {
     trouble: Mutex<Option<String>>,
 }
 
-/// Frames in one direction.
 #[derive(Debug, Default)]
 pub struct Traffic {
     pub frames: AtomicU64,
     pub bytes: AtomicU64,
-    /// Bytes copied in user space.
     pub copied: AtomicU64,
 }
 
@@ -55,7 +52,6 @@ impl Counters {
         self.received.copied.load(Relaxed) + self.sent.copied.load(Relaxed)
     }
 
-    /// Counts a fault and stores its reason.
     #[cold]
     pub fn note(&self, trouble: String) {
         self.faults.fetch_add(1, Relaxed);

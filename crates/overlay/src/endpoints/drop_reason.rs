@@ -1,6 +1,5 @@
 //! Reasons why frames are dropped.
 
-/// Why a frame was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DropReason {
     /// No route, no learned address, and no port to flood to.
@@ -46,7 +45,6 @@ impl DropReason {
         DropReason::Incomplete,
     ];
 
-    /// The name in counters.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -18,7 +18,6 @@ impl Key {
         }
     }
 
-    /// The index of the network.
     pub const fn network(self) -> u16 {
         (self.low & 0xffff) as u16
     }
@@ -61,13 +60,11 @@ pub struct FlowCounters {
 const WAYS: usize = 4;
 const SETS: usize = 1024;
 
-/// A set-associative cache of 4096 verdicts.
 #[derive(Debug)]
 pub(super) struct Cache {
     entries: Vec<CacheEntry>,
     /// The way of a set that is evicted next.
     turn: u8,
-    /// Mixed into the hash of a key, so that a guest cannot choose keys that collide.
     seed: u64,
 }
 

@@ -57,7 +57,6 @@ struct Known {
 }
 
 impl Known {
-    /// Whether there is room for another address of a port.
     fn has_room(&self, port: PortId) -> bool {
         let own = self.of_port.get(&port).map_or(0, |share| share.addresses);
         own < MAX_OF_PORT && self.by_address.len() < MAX
@@ -124,13 +123,11 @@ impl Learned {
         self.start
     }
 
-    /// Nanoseconds since the start.
     #[must_use]
     pub fn now(&self) -> u64 {
         u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// The number of moves.
     #[must_use]
     pub fn moves(&self) -> u32 {
         self.moves.load(Relaxed)
@@ -193,7 +190,6 @@ impl Learned {
         (now.saturating_sub(seen.at) <= age).then_some(seen.port)
     }
 
-    /// Invalidates the caches of all dispatchers.
     pub fn invalidate(&self) {
         self.moves.fetch_add(1, Relaxed);
     }

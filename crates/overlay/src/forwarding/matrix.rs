@@ -10,7 +10,6 @@ use super::table::{self, Address, Table};
 /// Maximum number of pairs that are counted apart. Further (invented) addresses go to the rest.
 const MAX_PAIRS: usize = 1 << 14;
 
-/// Frames and bytes by network, source and destination.
 #[derive(Debug, Clone, Default)]
 pub struct Matrix {
     pairs: HashMap<(u32, Mac, Mac), FlowCounters>,
@@ -39,7 +38,6 @@ impl Matrix {
         sum.bytes += carried.bytes;
     }
 
-    /// Adds the counts of another dispatcher.
     pub fn merge(&mut self, other: &Matrix) {
         for (pair, carried) in &other.pairs {
             self.count(*pair, *carried);

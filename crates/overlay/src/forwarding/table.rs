@@ -110,7 +110,6 @@ pub struct Table {
     carried: HashMap<PortId, Vec<u16>>,
 }
 
-/// The fields of a frame that rules match.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Query {
     pub ingress: PortId,

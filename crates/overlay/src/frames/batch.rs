@@ -12,7 +12,6 @@ pub const HEAD: usize = 128;
 /// most 1024 with their headers (`UIO_MAXIOV`, writev(2)).
 pub const MAX_SEGMENTS: usize = 512;
 
-/// Maximum number of links that a frame may pass, as for IPv4's TTL (RFC 1700).
 pub const HOPS: u8 = 64;
 
 /// VNI of an interface's frame before the dispatcher sets it.
@@ -38,7 +37,6 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// The copied first bytes.
     #[must_use]
     pub fn head(&self) -> &[u8] {
         &self.head[..usize::from(self.head_len)]
@@ -94,7 +92,6 @@ pub enum Unfit {
 }
 
 impl Batch {
-    /// A batch for at most `room` frames.
     #[must_use]
     pub fn new(room: usize) -> Batch {
         let empty = Frame {
@@ -116,7 +113,6 @@ impl Batch {
         }
     }
 
-    /// Number of frames that still fit.
     #[must_use]
     pub fn room(&self) -> usize {
         self.slots.len() - self.used
@@ -172,11 +168,8 @@ impl Batch {
         self.segments.clear();
     }
 
-    /// Adds the frame in `pieces`, in order, and copies its head.
-    ///
-    /// # Errors
-    ///
-    /// A frame shorter than an Ethernet header, or in too many pieces.
+    /// Adds the frame in `pieces`, in order, and copies its head. Errors: a frame shorter than an Ethernet header, or
+    /// in too many pieces.
     ///
     /// # Panics
     ///

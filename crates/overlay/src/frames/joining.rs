@@ -17,7 +17,6 @@ const PSH: u8 = 0x08;
 const ACK: u8 = 0x10;
 const ECE: u8 = 0x40;
 
-/// Maximum length of an IP packet.
 const MAX_PACKET: usize = 0xffff;
 
 /// Joins frames to a batch's last one.

@@ -23,7 +23,6 @@ pub struct Offload {
     pub gso_size: u16,
     /// Start of the bytes to sum, and offset of the sum from there, if the checksum is left to compute.
     pub checksum: Option<(u16, u16)>,
-    /// Whether the kernel or a NIC has verified the checksums.
     pub verified: bool,
 }
 

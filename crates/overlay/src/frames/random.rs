@@ -1,6 +1,5 @@
 //! Numbers by chance with a seed, for tests: the same ones every time.
 
-/// Xorshift (Marsaglia 2003).
 pub struct Random(pub u64);
 
 impl Random {
@@ -11,7 +10,6 @@ impl Random {
         self.0
     }
 
-    /// A number below `end`.
     pub fn below(&mut self, end: u64) -> u64 {
         self.bits() % end
     }

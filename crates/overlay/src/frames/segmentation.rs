@@ -42,7 +42,6 @@ impl Arena {
         Arena::default()
     }
 
-    /// Removes all pieces and keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.segments.clear();
@@ -108,11 +107,7 @@ impl Arena {
         self.end(start, first, self.bytes.len() - start);
     }
 
-    /// Adds an unsegmented frame with its checksum computed.
-    ///
-    /// # Errors
-    ///
-    /// A checksum beyond `MAX_HEADERS` or the frame.
+    /// Adds an unsegmented frame with its checksum computed. Errors: a checksum beyond `MAX_HEADERS` or the frame.
     pub fn complete(&mut self, prefix: &[u8], batch: &Batch, frame: &Frame) -> Result<(), Refused> {
         let Some((from, offset)) = frame.offload.checksum else {
             self.add(prefix, batch, frame);
@@ -301,7 +296,6 @@ fn segment_of_tcp(header: &mut [u8], number: usize, from: usize, last: bool) {
     }
 }
 
-/// A frame's bytes behind its headers in borrowed memory, taken in order.
 struct Payload<'a> {
     segments: &'a [Segment],
     skip: usize,

@@ -21,7 +21,6 @@ use latlab_bpf::{listen, said};
 /// Priority of filters: after those that an administrator numbers, before automatic ones (from 49152 down).
 const PRIORITY: u32 = 27_745;
 
-/// Attaches a program, and replaces the one of the same owner if there is one.
 pub(super) fn attach(program: BorrowedFd<'_>, hook: Hook, handle: u32) -> Result<(), Error> {
     let device = hook.device();
     match attach_direct(program, hook) {

@@ -47,7 +47,6 @@ impl Fields<'_> {
     }
 }
 
-/// Owner of a kernel path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct State {
     pub namespace: u64,
@@ -176,7 +175,6 @@ impl KernelPort {
 /// Origin of frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Origin {
-    /// Index of a container's end on this host, or of the uplink of a direct link.
     Device(u32),
     /// All tunnels, by the VNI of their frames.
     Tunnel(u32),
@@ -229,12 +227,9 @@ impl RouteKey {
     }
 }
 
-/// The two ends of a VXLAN tunnel over IPv4.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TunnelEnds {
-    /// The other host.
     pub remote: SocketAddrV4,
-    /// This host.
     pub local: SocketAddrV4,
 }
 
@@ -259,7 +254,6 @@ pub enum Action {
     },
 }
 
-/// A decision about a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Route {
     /// VNI.
@@ -301,7 +295,6 @@ impl Route {
         bytes
     }
 
-    /// The route, and whether it was used since it was written.
     pub(super) fn parse(bytes: &[u8]) -> Option<(Route, bool)> {
         let mut fields = Fields(bytes.get(..ROUTE_BYTES)?);
         let (action, used) = (fields.u8(), fields.u8() != 0);
@@ -340,7 +333,6 @@ impl Route {
     }
 }
 
-/// The programs' counters of a port or link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Frames from the port that were forwarded in the kernel.

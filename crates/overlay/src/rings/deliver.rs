@@ -24,7 +24,6 @@ pub enum Delivery {
     Cramped,
 }
 
-/// A frame to deliver.
 #[derive(Debug, Clone, Copy)]
 pub struct Outgoing<'a> {
     /// The virtio header; the last two of 12 bytes are the number of buffers, filled in here.
@@ -144,7 +143,6 @@ fn log_written(pieces: &[Piece], bytes: u64, log: &DirtyLog) {
 #[derive(Debug)]
 struct Writer<'a> {
     pieces: &'a [Piece],
-    /// Bytes written to the first piece.
     at: usize,
 }
 
@@ -153,7 +151,6 @@ impl<'a> Writer<'a> {
         Writer { pieces, at: 0 }
     }
 
-    /// The next place to write to; the caller has gathered enough.
     #[inline]
     fn next(&mut self) -> Option<Place> {
         while let Some(piece) = self.pieces.first() {

@@ -15,7 +15,6 @@ use super::memory::{Location, Memory};
 use super::queue::Setup;
 use super::sys::Region;
 
-/// A guest's memory: one region of a file, at unrelated guest and VMM addresses.
 #[derive(Debug)]
 pub struct Guest {
     file: File,
@@ -24,12 +23,9 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// The guest-physical address of the first byte.
     pub const START: u64 = 0x10_0000;
-    /// The VMM's address of the first byte.
     pub const USER: u64 = 0x7f00_0000_0000;
 
-    /// A guest with `bytes` bytes of zeros.
     pub fn new(bytes: u64) -> io::Result<Guest> {
         let file = File::from(memfd_create("guest", MemfdFlags::CLOEXEC)?);
         file.set_len(bytes)?;
@@ -65,7 +61,6 @@ impl Guest {
         Arc::new(memory.expect("mapped once already"))
     }
 
-    /// Writes bytes; those outside are ignored.
     pub fn write(&self, at: u64, bytes: &[u8]) {
         let at = at.wrapping_sub(Guest::START) as usize;
         if let Some(place) = self.region.place(at, bytes.len()) {
@@ -90,7 +85,6 @@ impl Guest {
     }
 }
 
-/// A descriptor to be written.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Buffer {
     pub address: u64,
@@ -120,7 +114,6 @@ impl Buffer {
         }
     }
 
-    /// An indirect table.
     #[must_use]
     pub fn table(address: u64, len: u32) -> Buffer {
         Buffer {
@@ -150,7 +143,6 @@ impl Buffer {
     }
 }
 
-/// The driver's side of a ring.
 #[derive(Debug)]
 pub struct Driver {
     size: u16,
@@ -162,7 +154,6 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// A ring at a guest-physical address, a multiple of 16.
     #[must_use]
     pub fn new(at: u64, size: u16) -> Driver {
         let available = at + DESCRIPTOR as u64 * u64::from(size);
@@ -177,13 +168,11 @@ impl Driver {
         }
     }
 
-    /// The first free address behind the ring.
     #[must_use]
     pub fn end(&self) -> u64 {
         (self.used + layout::used_bytes(self.size) as u64).next_multiple_of(4096)
     }
 
-    /// The ring's setup, as the VMM sends it.
     #[must_use]
     pub fn setup(&self) -> Setup {
         let user = |at| at - Guest::START + Guest::USER;
@@ -210,7 +199,6 @@ impl Driver {
         self.jump(guest, self.offered.wrapping_add(1));
     }
 
-    /// Sets the available index.
     pub fn jump(&mut self, guest: &Guest, index: u16) {
         self.offered = index;
         guest.write(self.available + INDEX as u64, &index.to_le_bytes());

@@ -7,7 +7,6 @@ pub const WRITE: u16 = 2;
 /// The buffer holds a table of descriptors.
 pub const INDIRECT: u16 = 4;
 
-/// Bytes of a descriptor.
 pub const DESCRIPTOR: usize = 16;
 
 /// The device suppresses kicks (used ring's flags).
@@ -15,7 +14,6 @@ pub const NO_NOTIFY: u16 = 1;
 /// The driver suppresses interrupts (available ring's flags).
 pub const NO_INTERRUPT: u16 = 1;
 
-/// Maximum number of entries of a ring.
 pub const MAX_ENTRIES: u32 = 32768;
 
 /// Offsets in the available and used rings: flags, the index after the last entry, and the first entry.
@@ -33,7 +31,6 @@ pub const fn used_bytes(size: u16) -> usize {
     ENTRIES + 8 * size as usize + 2
 }
 
-/// A descriptor, read once.
 #[derive(Debug, Clone, Copy)]
 pub struct Descriptor {
     pub address: u64,

@@ -13,17 +13,13 @@ use super::sys::{Area, Place, Region};
 /// Maximum number of regions: the file descriptors that fit into one message, and QEMU's default of slots.
 pub const MAX_REGIONS: usize = 32;
 
-/// Location of a region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Location {
-    /// Guest-physical address.
     pub guest: u64,
-    /// The VMM's virtual address.
     pub user: u64,
     pub len: u64,
 }
 
-/// Errors of a region.
 #[derive(Debug, thiserror::Error)]
 pub enum MemoryError {
     #[error("cannot map the guest's memory at {guest:#x}: {source}")]
@@ -38,7 +34,6 @@ pub enum MemoryError {
     Missing(u64),
 }
 
-/// All regions of a guest.
 #[derive(Debug, Clone, Default)]
 pub struct Memory {
     /// By guest-physical address.
@@ -133,11 +128,8 @@ impl Lookup {
         &self.memory
     }
 
-    /// Calls `take` with the places of `len` bytes from `guest` on, and their addresses: one, or several across regions.
-    ///
-    /// # Errors
-    ///
-    /// Not all of it is the guest's memory; places that were taken before are invalid then.
+    /// Calls `take` with the places of `len` bytes from `guest` on, and their addresses: one, or several across
+    /// regions. Errors: not all of it is the guest's memory; places that were taken before are invalid then.
     #[inline]
     pub fn find(
         &mut self,

@@ -9,7 +9,6 @@ const SLOW_TICKS: u32 = 10;
 /// Consecutive ticks of waiting that are a deadlock: a dispatcher waits for frames only.
 const ENDLESS_TICKS: u32 = 100;
 
-/// A dispatcher at one tick.
 #[derive(Debug, Clone, Copy)]
 pub struct Tick {
     /// The sign of life; changes with each poll.
@@ -33,7 +32,6 @@ pub enum Verdict {
     Waits,
 }
 
-/// The account of one dispatcher.
 #[derive(Debug, Default)]
 pub struct Judge {
     word: u64,

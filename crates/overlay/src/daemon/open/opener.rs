@@ -15,7 +15,6 @@ use crate::kernel::KernelPath;
 use crate::links::direct;
 use crate::ports::{tap, vhost_user};
 
-/// Opens ports, and keeps resources that several ports share.
 pub(in crate::daemon) struct Opener {
     tunnels: Tunnels,
     veths: Veths,

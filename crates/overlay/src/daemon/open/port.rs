@@ -19,7 +19,6 @@ pub(in crate::daemon) struct OpenPort {
     pub handle: PortHandle,
 }
 
-/// Resources of a port beside its two halves.
 pub(in crate::daemon) enum PortHandle {
     None,
     /// The connection to a VMM.

@@ -21,7 +21,6 @@ pub enum Role {
 pub struct TcpConfig {
     pub id: PortId,
     pub role: Role,
-    /// Mutual TLS.
     pub tls: Option<Credentials>,
     /// This daemon's number, not zero.
     pub origin: u64,

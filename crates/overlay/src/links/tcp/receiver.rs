@@ -12,7 +12,6 @@ use crate::endpoints::{Coalesce, DropReason, Receive, Wakeup};
 use crate::frames::{Batch, Offload};
 use crate::links::sys::Buffer;
 
-/// Bytes read at once: several large frames.
 const INBOX_BYTES: usize = 8 * (MAX_FRAME_BYTES + 64);
 
 #[derive(Debug)]
@@ -75,7 +74,6 @@ impl Receiver {
         }
     }
 
-    /// The next complete record. A malformed one ends the connection, because the start of the next is unknown.
     fn next(&mut self) -> Option<std::ops::Range<usize>> {
         match record_bytes(self.inbox.part(self.taken..self.read)) {
             Ok(Some(len)) if self.read - self.taken >= LENGTH_BYTES + len => {
@@ -121,7 +119,6 @@ impl Receiver {
         Ok(header.whole as usize)
     }
 
-    /// Delivers complete records; returns the number of frames and of bytes.
     fn deliver(&mut self, batch: &mut Batch) -> (u64, u64) {
         let (mut frames, mut bytes) = (0, 0);
         while batch.room() > 0 {

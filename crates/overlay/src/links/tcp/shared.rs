@@ -11,7 +11,6 @@ use super::config::TcpConfig;
 use super::stream::Stream;
 use crate::sync::lock;
 
-/// Bytes of the length in front of every record.
 pub(super) const LENGTH_BYTES: usize = 4;
 
 /// State of a link that both halves and the reconnector share.
@@ -23,7 +22,6 @@ pub(super) struct Shared {
     epoch: AtomicU64,
     /// Number of the next frame.
     pub number: AtomicU32,
-    /// Readable when the connection is.
     pub readable: OwnedFd,
     /// Wakes the reconnector: the connection has ended, or unsent bytes are left.
     pub wake: OwnedFd,
@@ -61,7 +59,6 @@ impl Shared {
         rustix::io::write(&self.wake, &1_u64.to_ne_bytes()).ok();
     }
 
-    /// Ends the connection; the reconnector opens another.
     pub fn end(&self, stream: &mut Option<Stream>) {
         *stream = None;
         self.wake_reconnector();

@@ -50,7 +50,6 @@ impl Stream {
         &self.socket
     }
 
-    /// Whether bytes wait for room in the socket.
     pub fn has_unsent(&self) -> bool {
         match &self.tls {
             Some(tls) => tls.wants_write(),
@@ -144,7 +143,6 @@ impl Stream {
     }
 }
 
-/// Copies a piece into contiguous memory.
 fn copy(arena: &Arena, piece: usize, to: &mut Vec<u8>) {
     to.clear();
     to.extend_from_slice(arena.head(piece));

@@ -12,7 +12,6 @@ use super::sealed;
 use crate::endpoints::{Counters, PortId};
 use crate::sync::lock;
 
-/// Encapsulation of frames.
 #[derive(Debug, Clone)]
 pub enum Form {
     /// RFC 7348.
@@ -23,7 +22,6 @@ pub enum Form {
     Sealed(Arc<sealed::Identity>),
 }
 
-/// Configuration of one link of an endpoint.
 #[derive(Debug, Clone)]
 pub struct UdpLinkConfig {
     pub id: PortId,
@@ -33,7 +31,6 @@ pub struct UdpLinkConfig {
     pub key: Option<[u8; 32]>,
 }
 
-/// State of a link that receivers and transmitters share.
 #[derive(Debug)]
 pub(super) struct UdpLink {
     pub config: UdpLinkConfig,
@@ -59,7 +56,6 @@ pub struct Endpoint {
     pub(super) form: Form,
     /// This daemon's number in the private form.
     pub(super) origin: u64,
-    /// Counts datagrams that belong to no link.
     pub(super) strangers: Arc<Counters>,
     peers: Mutex<Arc<Peers>>,
     generation: AtomicU64,
@@ -87,12 +83,9 @@ impl Endpoint {
         })
     }
 
-    /// Adds a link, whose peer's datagrams are received from now on. A link with the number of the present link to this
-    /// peer is its heir, and waits for [`Endpoint::inherit`].
-    ///
-    /// # Errors
-    ///
-    /// A peer that another link of this endpoint has, or of another address family; the sealed form without a key.
+    /// Adds a link, whose peer's datagrams are received from now on. A link with the number of the present link to
+    /// this peer is its heir, and waits for [`Endpoint::inherit`]. Errors: a peer that another link of this endpoint
+    /// has, or of another address family; the sealed form without a key.
     pub fn add(&self, config: UdpLinkConfig) -> io::Result<()> {
         let refuse = |why: String| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         let remote = config.remote;

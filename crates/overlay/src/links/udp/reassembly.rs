@@ -23,7 +23,6 @@ struct Partial {
     from: SocketAddr,
     header: PrivateHeader,
     began: Instant,
-    /// Received ranges in order, which neither overlap nor touch.
     received: Vec<(usize, usize)>,
     buffer: Buffer,
 }
@@ -39,7 +38,6 @@ pub enum Outcome {
     Refused,
 }
 
-/// Incomplete frames of one receiver.
 #[derive(Debug, Default)]
 pub struct Reassembly {
     entries: Vec<Partial>,
@@ -153,7 +151,6 @@ impl Reassembly {
     }
 }
 
-/// Adds a range; false if it overlaps others, or there are too many.
 fn add_range(received: &mut Vec<(usize, usize)>, start: usize, end: usize) -> bool {
     let at = received.partition_point(|range| range.1 < start);
     // `at` is the first range that ends at or behind the start.

@@ -49,11 +49,8 @@ pub struct Receiver {
 }
 
 impl Endpoint {
-    /// A dispatcher's receiving half, for all links.
-    ///
-    /// # Errors
-    ///
-    /// An address that is not this host's, or that another program uses (such as the kernel's vxlan device).
+    /// A dispatcher's receiving half, for all links. Errors: an address that is not this host's, or that another
+    /// program uses (such as the kernel's vxlan device).
     pub fn receiver(self: &Arc<Endpoint>) -> io::Result<Receiver> {
         let socket = Arc::new(socket(self.local)?);
         sys::set(socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO, 1)?;
@@ -269,7 +266,6 @@ fn implied_offload(frame: &[u8], payload: usize) -> Offload {
     offload
 }
 
-/// Puts a frame of the private form into the batch.
 fn push(
     link: &UdpLink,
     batch: &mut Batch,

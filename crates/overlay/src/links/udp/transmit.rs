@@ -19,7 +19,6 @@ use crate::sync::lock;
 /// Sockets per dispatcher and link.
 pub const SOURCE_PORTS: usize = 4;
 
-/// One of a dispatcher's sockets, with the frames that leave through it.
 #[derive(Debug)]
 struct Lane {
     socket: Arc<OwnedFd>,
@@ -27,7 +26,6 @@ struct Lane {
     outbox: Outbox,
 }
 
-/// A dispatcher's sending half.
 #[derive(Debug)]
 pub struct Transmitter {
     endpoint: Arc<Endpoint>,
@@ -39,11 +37,8 @@ pub struct Transmitter {
 }
 
 impl Endpoint {
-    /// A dispatcher's sending half of a link.
-    ///
-    /// # Errors
-    ///
-    /// An unknown link; in the sealed form, an endpoint without a receiver.
+    /// A dispatcher's sending half of a link. Errors: an unknown link; in the sealed form, an endpoint without a
+    /// receiver.
     pub fn transmitter(self: &Arc<Endpoint>, id: PortId) -> io::Result<Transmitter> {
         let link = self.newest_link(id);
         let missing = |what| io::Error::new(io::ErrorKind::NotFound, what);
@@ -90,7 +85,6 @@ impl Transmitter {
         })
     }
 
-    /// Maximum datagram, without what the form adds to it.
     fn room(&self) -> usize {
         let sealed = match self.endpoint.form {
             Form::Sealed(_) => Sealed::BYTES + Sealed::TAG_BYTES,
@@ -231,7 +225,6 @@ pub(in crate::links) fn private_header(
     })
 }
 
-/// The private form: the frame unchanged, in as few slices as the path allows.
 fn slices(
     arena: &mut Arena,
     batch: &Batch,

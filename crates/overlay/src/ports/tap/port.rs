@@ -45,7 +45,6 @@ pub fn open(config: &TapConfig<'_>) -> io::Result<(Vec<Receiver>, Sender)> {
     Ok((receivers, sender))
 }
 
-/// Receives the frames that the kernel sends through the interface.
 #[derive(Debug)]
 pub struct Receiver {
     queue: Arc<OwnedFd>,
@@ -122,7 +121,6 @@ impl Wakeup for Receiver {
     }
 }
 
-/// Sends frames into the interface.
 #[derive(Debug)]
 pub struct Sender {
     queue: Arc<OwnedFd>,

@@ -163,11 +163,8 @@ impl Slots {
         }
     }
 
-    /// Reads the next frame into a slot, if there is one.
-    ///
-    /// # Errors
-    ///
-    /// The interface was deleted: reads fail with `EBADFD` from then on.
+    /// Reads the next frame into a slot, if there is one. Errors: the interface was deleted: reads fail with `EBADFD`
+    /// from then on.
     pub fn read(&mut self, slot: usize, fd: &OwnedFd) -> Result<Option<Frame>, Deleted> {
         let memory = &mut self.memory[slot * Self::SIZE..][..Self::SIZE];
         let read = match rustix::io::read(fd, &mut *memory) {
@@ -204,7 +201,6 @@ impl Gather {
         Gather { pieces: Vec::new() }
     }
 
-    /// Writes the frame in `heads` and `rest` with one system call.
     pub fn write(&mut self, fd: &OwnedFd, heads: [&[u8]; 2], rest: &[Segment]) -> io::Result<()> {
         let heads = heads.map(|head| (head.as_ptr(), head.len()));
         let rest = rest.iter().map(|segment| (segment.as_ptr(), segment.len()));

@@ -26,7 +26,6 @@ const RETRY_PAUSE: Timespec = Timespec {
     tv_nsec: 200_000_000,
 };
 
-/// Pause after a VMM that made an eventfd block, which stops a dispatcher for up to two ticks of the watchdog.
 const BLOCKING_PAUSE: Timespec = Timespec {
     tv_sec: 60,
     tv_nsec: 0,
@@ -35,7 +34,6 @@ const BLOCKING_PAUSE: Timespec = Timespec {
 /// Pending connections; one VMM is served at a time.
 const BACKLOG: i32 = 16;
 
-/// Direction of the connection.
 #[derive(Debug)]
 pub enum Rendezvous {
     Listen(UnixListener),
@@ -44,12 +42,8 @@ pub enum Rendezvous {
 }
 
 impl Rendezvous {
-    /// Listens at a path. The socket of a daemon that was killed is replaced, with its mode: it may admit a VMM of another
-    /// user.
-    ///
-    /// # Errors
-    ///
-    /// A process listens there, or another kind of file exists.
+    /// Listens at a path. The socket of a daemon that was killed is replaced, with its mode: it may admit a VMM of
+    /// another user. Errors: a process listens there, or another kind of file exists.
     pub fn listen(path: &Path) -> io::Result<Rendezvous> {
         match bind(path) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
@@ -89,7 +83,6 @@ fn connect(path: &Path) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
-/// Serves one VMM after the other, until `end` becomes readable.
 pub fn serve(
     port: &Arc<Shared>,
     rendezvous: &Rendezvous,

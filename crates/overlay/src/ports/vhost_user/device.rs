@@ -23,7 +23,6 @@ use crate::rings::{
     DirtyLog, Location, MAX_ENTRIES, MAX_REGIONS, Memory, Queue, Setup, Slot, UsedLog,
 };
 
-/// The device of one connection.
 pub struct Device {
     port: Arc<Shared>,
     features: Features,

@@ -28,20 +28,17 @@ impl Doorbell {
         Ok(Doorbell { set, nudge })
     }
 
-    /// Wakes the dispatcher for another reason than a kick.
     pub fn ring(&self) {
         // The eventfd is readable already if this would block.
         let _ = rustix::io::write(&self.nudge, &1u64.to_ne_bytes());
     }
 
-    /// Adds a kick's eventfd.
     pub fn add(&self, kick: &Arc<OwnedFd>) -> io::Result<()> {
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
         epoll::add(&self.set, kick, epoll::EventData::new_u64(KICK), flags)?;
         Ok(())
     }
 
-    /// Removes a kick's eventfd.
     pub fn remove(&self, kick: &Arc<OwnedFd>) {
         let _ = epoll::delete(&self.set, kick);
     }

@@ -79,7 +79,6 @@ impl Features {
         self.0 & bits == bits
     }
 
-    /// Bytes of the virtio header in front of each frame (virtio 1.2, 5.1.6.1).
     #[must_use]
     pub const fn header_bytes(self) -> usize {
         if self.has(MRG_RXBUF) || self.has(VERSION_1) {

@@ -22,20 +22,17 @@ const LINK_BYTES: u32 = 14 + 8;
 pub struct Sender {
     port: Arc<Shared>,
     work: Work,
-    /// Rings that are checked out, by pair: from the first frame of a pass until the flush.
     held: Vec<Option<Box<Ring>>>,
     /// Frames by pair, while they are spread.
     lists: Vec<Vec<u16>>,
 }
 
-/// Memory that is reused for every frame.
 #[derive(Debug, Default)]
 struct Work {
     buffers: Buffers,
     arena: Arena,
 }
 
-/// Counts of a pass.
 #[derive(Default)]
 struct Pass {
     frames: u64,

@@ -47,7 +47,6 @@ impl Ring {
         self.fault.is_none()
     }
 
-    /// Stops the ring and reports the fault to the VMM.
     #[cold]
     pub fn stop(&mut self, port: &Shared, fault: Fault) {
         self.fault = Some(fault);
@@ -66,7 +65,6 @@ impl Ring {
         }
     }
 
-    /// Interrupts the guest unconditionally.
     pub fn interrupt(&mut self, port: &Shared) {
         let Some(call) = self.call.as_deref().filter(|_| !port.is_cut()) else {
             return;
@@ -79,7 +77,6 @@ impl Ring {
     }
 }
 
-/// A pair of rings.
 #[derive(Debug)]
 pub struct Pair {
     pub to_guest: Slot<Ring>,
@@ -88,7 +85,6 @@ pub struct Pair {
     pub doorbell: Doorbell,
 }
 
-/// State of a port.
 #[derive(Debug)]
 pub struct Shared {
     pub id: PortId,
@@ -113,7 +109,6 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// A port without a connection.
     pub fn new(
         id: PortId,
         counters: Arc<Counters>,
@@ -140,7 +135,6 @@ impl Shared {
         Ok(shared)
     }
 
-    /// Ends the connection.
     #[cold]
     pub fn cut(&self) {
         self.cut.store(true, Relaxed);
@@ -153,7 +147,6 @@ impl Shared {
         self.cut.load(Relaxed)
     }
 
-    /// Permits the next connection.
     pub fn clear_cut(&self) {
         let _ = rustix::io::read(&self.cuts, &mut [0; 8]);
         self.cut.store(false, Relaxed);
@@ -223,7 +216,6 @@ impl Shared {
         std::mem::take(&mut *waiting)
     }
 
-    /// Counts and stores a fault.
     pub fn note(&self, trouble: String) {
         self.counters.note(trouble);
     }

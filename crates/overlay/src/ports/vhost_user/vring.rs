@@ -3,7 +3,6 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// Addresses of a ring, in the VMM's address space.
 #[derive(Debug, Clone, Copy)]
 pub struct Addresses {
     pub descriptors: u64,
@@ -24,7 +23,6 @@ pub struct Vring {
     pub started: bool,
     pub kick: Option<Arc<OwnedFd>>,
     pub call: Option<Arc<OwnedFd>>,
-    /// Reports faults to the VMM.
     pub error: Option<Arc<OwnedFd>>,
     /// Whether the driver is ready.
     pub enabled: bool,

@@ -12,7 +12,6 @@ use super::noise::{builder, random_u32};
 /// Label for deriving the handshakes' HMAC key.
 const MAC_LABEL: &[u8] = b"latlab overlay, sealed, 2: handshakes";
 
-/// This host's key pair.
 #[derive(Clone)]
 pub struct Identity {
     private: [u8; 32],
@@ -26,7 +25,6 @@ impl std::fmt::Debug for Identity {
 }
 
 impl Identity {
-    /// Generates a key pair.
     pub fn generate() -> io::Result<Identity> {
         let pair = builder().generate_keypair().map_err(io::Error::other)?;
         let (Some(private), Some(public)) = (key_of(&pair.private), key_of(&pair.public)) else {
@@ -35,7 +33,6 @@ impl Identity {
         Ok(Identity { private, public })
     }
 
-    /// Reads a private key, in hexadecimal, from a file.
     pub fn read(file: &Path) -> io::Result<Identity> {
         let text = std::fs::read_to_string(file)?;
         let private = parse_key(text.trim()).ok_or_else(|| {

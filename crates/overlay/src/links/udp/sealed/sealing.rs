@@ -25,7 +25,6 @@ const MAX_MESSAGE: usize = 256;
 /// Minimum interval between answers to authentic handshakes of one peer.
 pub(super) const ANSWER_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A handshake without an answer yet.
 struct Pending {
     ours: u32,
     noise: HandshakeState,
