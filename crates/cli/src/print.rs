@@ -11,7 +11,6 @@ pub fn out(text: &str) -> io::Result<()> {
     out.flush()
 }
 
-/// Prints to the standard error; a failure is ignored.
 pub fn err(text: &str) {
     let _ = io::stderr().write_all(shown(text).as_bytes());
 }
