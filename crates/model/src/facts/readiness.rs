@@ -3,7 +3,6 @@
 use super::document::Facts;
 use crate::spec::NodeKind;
 
-/// Whether nodes of a kind can run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Readiness {
     pub kind: NodeKind,
@@ -14,7 +13,6 @@ pub struct Readiness {
 }
 
 impl Readiness {
-    /// Whether nodes of the kind can run.
     pub fn is_ready(&self) -> bool {
         self.missing.is_empty()
     }
@@ -60,7 +58,6 @@ impl Facts {
         ]
     }
 
-    /// QEMU's name for this machine's architecture.
     fn qemu_architecture(&self) -> &str {
         match self.machine.processors.architecture.as_str() {
             "" => "x86_64",

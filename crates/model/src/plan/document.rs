@@ -14,7 +14,6 @@ use crate::spec::{
 };
 use crate::units::{Bytes, CpuList};
 
-/// Everything that will be made for a lab.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// Always [`Plan::FORMAT`].
@@ -23,10 +22,8 @@ pub struct Plan {
     /// The profile that the machine is tuned with while it is up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tuning: Option<TuningPlan>,
-    /// Where everything runs, and why there.
     #[serde(default)]
     pub blueprint: Blueprint,
-    /// Its nodes, in the order of the lab.
     pub nodes: Vec<NodePlan>,
     pub links: Vec<LinkPlan>,
 }
@@ -147,10 +144,8 @@ impl GuestMemory {
     }
 }
 
-/// An interface inside a node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct InterfacePlan {
-    /// Its name inside the node.
     pub name: String,
     pub mac: Mac,
     pub mtu: u32,
@@ -163,18 +158,15 @@ pub struct InterfacePlan {
     pub endpoint: usize,
 }
 
-/// A route: to a network, through a gateway.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Route {
     pub to: IpNet,
     pub via: IpAddr,
 }
 
-/// A link to be made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LinkPlan {
     pub name: String,
-    /// The medium that joins its ends.
     pub medium: Medium,
     pub mtu: u32,
     pub endpoints: Vec<EndpointPlan>,
@@ -211,7 +203,6 @@ pub struct NatPlan {
     pub published: Vec<Vec<IpNet>>,
 }
 
-/// The underlay of a `vxlan` link.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct VxlanPlan {
     pub vni: u32,
@@ -221,12 +212,9 @@ pub struct VxlanPlan {
     pub underlay: Vec<IpNet>,
 }
 
-/// The hosts of an `overlay` link.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OverlayPlan {
-    /// The carrier that joins them.
     pub carrier: Carrier,
-    /// The cable that joins processes and containers to it.
     #[serde(default)]
     pub cable: Cable,
     pub underlay_mtu: u32,
@@ -235,7 +223,6 @@ pub struct OverlayPlan {
     pub underlay: Vec<IpNet>,
 }
 
-/// An end of a link.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EndpointPlan {
     /// Index into [`Plan::nodes`].
@@ -261,15 +248,12 @@ impl Medium {
 }
 
 impl Plan {
-    /// Name and version of this document's shape.
     pub const FORMAT: &'static str = "latlab.plan/1";
 
-    /// The node of that name.
     pub fn node(&self, name: &str) -> Option<&NodePlan> {
         self.nodes.iter().find(|n| n.name == name)
     }
 
-    /// The node and interface of a link's end.
     pub fn end(&self, link: usize, endpoint: usize) -> (&NodePlan, &InterfacePlan) {
         let end = &self.links[link].endpoints[endpoint];
         let node = &self.nodes[end.node];
@@ -330,7 +314,6 @@ impl Plan {
         None
     }
 
-    /// The plan as the report draws it.
     pub fn topology(&self, levels: BTreeMap<String, String>) -> Topology {
         let nodes = self.nodes.iter().map(|n| TopologyNode {
             name: n.name.clone(),
@@ -365,7 +348,6 @@ impl Plan {
     }
 }
 
-/// How one node reaches another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reach {
     pub address: IpAddr,
@@ -396,7 +378,6 @@ impl Plan {
 }
 
 impl NodePlan {
-    /// Virtual CPUs, for a VM.
     pub fn vcpus(&self) -> u32 {
         self.cpus.map_or(1, |cpus| cpus.ceil() as u32)
     }
