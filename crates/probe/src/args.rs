@@ -1,9 +1,8 @@
 //! Command-line options, by hand.
 //!
-//! The probes are started by latlab, seldom by people, and live in a small static binary: a parser
-//! of a hundred lines serves them better than a library that is larger than they are. Every option
-//! takes a value, as `--name VALUE` or `--name=VALUE`; whatever a probe does not ask for is refused
-//! by name.
+//! The probes are started by latlab, seldom by people, and live in a small static binary: a parser of a hundred lines
+//! serves them better than a library that is larger than they are. Every option takes a value, as `--name VALUE` or
+//! `--name=VALUE`; whatever a probe does not ask for is refused by name.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -11,7 +10,6 @@ use std::str::FromStr;
 
 use crate::error::{Error, Result};
 
-/// The options of one probe that were not read yet.
 #[derive(Debug)]
 pub struct Options {
     given: Vec<(String, String)>,

@@ -98,6 +98,7 @@ impl Layer2 {
         })
     }
 
+    /// Notes when the kernel took the first `count` packets of ours from the first interface.
     fn note_arrivals(&mut self, count: u64) -> Result<()> {
         let Carrier::Packet { sides, .. } = &self.carrier else {
             let text = "--record needs --by af-packet: other frames have no time";

@@ -46,7 +46,6 @@ impl Output {
         self.format = format;
     }
 
-    /// Says that peers may start.
     pub fn ready(&mut self, ready: Ready) -> Result<()> {
         self.message(&Message::Ready(ready), "ready")
     }

@@ -141,6 +141,7 @@ pub fn sending_packet_socket(interface: u32) -> io::Result<OwnedFd> {
     new_packet_socket(interface, 0)
 }
 
+/// A packet socket that is bound to an interface; protocol 0 receives nothing.
 fn new_packet_socket(interface: u32, protocol: u16) -> io::Result<OwnedFd> {
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
     // Protocol 0: nothing is received before it is bound to its interface.
@@ -314,6 +315,7 @@ pub fn enable_kernel_stamps(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_option(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1i32)
 }
 
+/// Lets only echo replies into a raw ICMP socket; everything else would wake the probe for nothing.
 pub fn accept_only_echo_replies(socket: BorrowedFd<'_>, v6: bool) -> io::Result<()> {
     // In both filters a set bit blocks the message type of that number.
     if v6 {

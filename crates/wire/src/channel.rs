@@ -8,11 +8,10 @@
 //! predecessor left unfinished, then a [`Message::Hello`] with a nonce; it ignores everything until the
 //! [`Message::HelloAck`] with that nonce. A `Hello` ends all sessions of that port.
 //!
-//! One stream carries many sessions (processes in the guest). Data flows against credit: the receiver of
-//! a stream (stdin in the agent, stdout and stderr in the host) holds at most [`WINDOW_BYTES`] of it, and
-//! the sender may have no more outstanding than that until a [`Message::Credit`] returns some. A session
-//! whose reader sleeps thus fills only its own window, and the memory each end needs is
-//! bounded by the number of sessions.
+//! One stream carries many sessions (processes in the guest). Data flows against credit: the receiver of a stream
+//! (stdin in the agent, stdout and stderr in the host) holds at most [`WINDOW_BYTES`] of it, and the sender may have
+//! no more outstanding than that until a [`Message::Credit`] returns some. A session whose reader sleeps thus fills
+//! only its own window, and the memory each end needs is bounded by the number of sessions.
 //!
 //! Header, little endian, 16 bytes: magic `LLC1` | kind u8 | 0 u8 | payload length u16 | session u32 |
 //! CRC-32C u32 (over the 12 bytes before it, then the payload).

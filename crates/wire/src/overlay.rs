@@ -31,10 +31,9 @@
 //! - All numbers are big endian, but for those of `virtio_net_hdr`, which are little endian as in
 //!   virtio.
 //!
-//! **The sealed form** ([`Sealed`], 16 bytes, then the private form encrypted, then a tag of 16 bytes).
-//! *Session* is the number that the receiver gave to the keys in its half of the handshake; *counter*
-//! is the nonce (its 8 bytes big endian behind four zeros), never used twice with the same key. The 16
-//! bytes are authenticated with the rest.
+//! **The sealed form** ([`Sealed`], 16 bytes, then the private form encrypted, then a tag of 16 bytes). *Session* is
+//! the number that the receiver gave to the keys in its half of the handshake; *counter* is the nonce (its 8 bytes big
+//! endian behind four zeros), never used twice with the same key. The 16 bytes are authenticated with the rest.
 //!
 //! ```text
 //!           0        1        2        3        4        5        6        7
@@ -42,10 +41,9 @@
 //!      8  | counter                                                               |
 //! ```
 //!
-//! **The handshake** ([`Handshake`], 12 bytes, then the sender's time in nanoseconds (8 bytes), a message of Noise_IK and an
-//! HMAC-SHA-256 over the sender's public key and all before it). *Sender* is the number by
-//! which who sends this wants the session to be called; *receiver* is 0 in the first message and the
-//! first one's *sender* in the second.
+//! **The handshake** ([`Handshake`], 12 bytes, then the sender's time in nanoseconds (8 bytes), a message of Noise_IK
+//! and an HMAC-SHA-256 over the sender's public key and all before it). *Sender* is the number by which who sends this
+//! wants the session to be called; *receiver* is 0 in the first message and the first one's *sender* in the second.
 //!
 //! ```text
 //!           0        1        2        3        4        5        6        7

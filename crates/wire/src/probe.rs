@@ -37,8 +37,6 @@ pub const HEADER_BYTES: usize = 16;
 pub const PACKET_MAGIC: u16 = 0x4c50;
 /// First two bytes of a request or a response: "LR".
 pub const TRANSACTION_MAGIC: u16 = 0x4c52;
-/// Where the sequence number starts in both headers, for taps.
-pub const SEQUENCE_OFFSET: usize = field::SEQUENCE.start;
 
 mod field {
     use core::ops::Range;
@@ -77,8 +75,7 @@ pub struct Packet<T: AsRef<[u8]>> {
 }
 
 impl<T: AsRef<[u8]>> Packet<T> {
-    /// Views `buffer` without looking at it. The accessors panic when it is shorter than
-    /// [`HEADER_BYTES`].
+    /// Views `buffer` without looking at it. The accessors panic when it is shorter than [`HEADER_BYTES`].
     pub const fn new_unchecked(buffer: T) -> Packet<T> {
         Packet { buffer }
     }
@@ -185,8 +182,7 @@ pub struct Transaction<T: AsRef<[u8]>> {
 }
 
 impl<T: AsRef<[u8]>> Transaction<T> {
-    /// Views `buffer` without looking at it. The accessors panic when it is shorter than
-    /// [`HEADER_BYTES`].
+    /// Views `buffer` without looking at it. The accessors panic when it is shorter than [`HEADER_BYTES`].
     pub const fn new_unchecked(buffer: T) -> Transaction<T> {
         Transaction { buffer }
     }
@@ -232,8 +228,7 @@ pub struct TransactionRepr {
     pub sequence: u32,
     /// Length of this whole message, header included, in bytes; at least [`HEADER_BYTES`].
     pub message_bytes: u32,
-    /// Length of the reply asked for, in bytes; in a request, 0 leaves it to the server. In a
-    /// response it is 0.
+    /// Length of the reply asked for, in bytes; in a request, 0 leaves it to the server. In a response it is 0.
     pub reply_bytes: u32,
 }
 

@@ -81,21 +81,17 @@ pub enum SampleKind {
     Rr,
     /// One packet at its sender: intended and actual send time; the difference is its lateness.
     Source,
-    /// One packet at its receiver: intended send time on the sender's clock, receive time on this
-    /// one's.
+    /// One packet at its receiver: intended send time on the sender's clock, receive time on this one's.
     Sink,
-    /// One packet held: its arrival and its departure.
-    Forward,
     /// Clock reads: `sequence` pairs of consecutive reads lay `end_ns` apart; `start_ns` is 0.
     ClockStep,
 }
 
 impl SampleKind {
-    const ALL: [SampleKind; 5] = [
+    const ALL: [SampleKind; 4] = [
         SampleKind::Rr,
         SampleKind::Source,
         SampleKind::Sink,
-        SampleKind::Forward,
         SampleKind::ClockStep,
     ];
 
@@ -104,8 +100,7 @@ impl SampleKind {
             SampleKind::Rr => 1,
             SampleKind::Source => 2,
             SampleKind::Sink => 3,
-            SampleKind::Forward => 4,
-            SampleKind::ClockStep => 5,
+            SampleKind::ClockStep => 4,
         }
     }
 
@@ -296,15 +291,10 @@ fn get_samples(payload: &[u8]) -> Result<Samples, Error> {
 /// Reads messages from bytes that arrive in pieces of any size.
 ///
 /// ```
-/// use latlab_wire::samples::{Decoder, Message};
-/// let mut bytes = Vec::new();
-/// Message::Error("no route".into()).encode(&mut bytes);
-/// let mut decoder = Decoder::new();
-/// decoder.push(&bytes[..5]);
-/// assert_eq!(decoder.next_message().unwrap(), None);
-/// decoder.push(&bytes[5..]);
-/// assert_eq!(decoder.next_message().unwrap(), Some(Message::Error("no route".into())));
-/// decoder.finish().unwrap();
+/// use latlab_wire::samples::{Decoder, Message}; let mut bytes = Vec::new(); Message::Error("no
+/// route".into()).encode(&mut bytes); let mut decoder = Decoder::new(); decoder.push(&bytes[..5]);
+/// assert_eq!(decoder.next_message().unwrap(), None); decoder.push(&bytes[5..]);
+/// assert_eq!(decoder.next_message().unwrap(), Some(Message::Error("no route".into()))); decoder.finish().unwrap();
 /// ```
 #[derive(Debug, Default)]
 pub struct Decoder {

@@ -1,9 +1,8 @@
 //! Records that the BPF programs write for user space: one a packet and tap, one a kernel event, one each
 //! time that the hypervisor took a CPU away.
 //!
-//! All are written by `crates/trace/bpf/*.bpf.c` into shared memory, in this machine's byte order;
-//! `bpf/latlab.h` has the same layouts in C and a test compares the two. All times are
-//! `CLOCK_MONOTONIC` in nanoseconds.
+//! All are written by `crates/trace/bpf/*.bpf.c` into shared memory, in this machine's byte order; `bpf/latlab.h` has
+//! the same layouts in C and a test compares the two. All times are `CLOCK_MONOTONIC` in nanoseconds.
 //!
 //! ```text
 //!          0         8          12     14    16      20         24      28      32
@@ -22,8 +21,7 @@ pub const TEXT_BYTES: usize = 16;
 /// The number of a record that tells of a whole softirq; see [`Event::from_ring`].
 pub const WHOLE_SOFTIRQ: u8 = 32;
 
-/// How many of the slowest packets of a trial are explained: as many as the paper draws (Daichendt
-/// 2022, 6.2.1).
+/// How many of the slowest packets of a trial are explained: as many as the paper draws (Daichendt 2022, 6.2.1).
 pub const WORST_PACKETS: usize = 5000;
 /// How long before and after such a packet's time events are kept.
 pub const WINDOW_MARGIN_NS: u64 = 200_000;

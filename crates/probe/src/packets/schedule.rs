@@ -15,6 +15,7 @@ pub struct Plan {
     pub flow: u16,
     pub flows: u16,
     pub warm_up_ns: u64,
+    /// Number of packets after the warm-up, if that ends the schedule.
     pub count: Option<u64>,
     /// Time after the warm-up, if that ends the schedule.
     pub duration_ns: Option<u64>,

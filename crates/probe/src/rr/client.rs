@@ -164,6 +164,7 @@ struct Run {
 }
 
 impl Run {
+    /// One transaction, recorded even if it breaks the run.
     fn transact(&mut self, extra_flags: u16) -> Result<()> {
         let sequence = self.records.len() as u32;
         let began_ns = time::now_ns();

@@ -5,10 +5,9 @@
 //! Sizes are those of the whole message (TCP and UDP payload, ICMP data) and at least
 //! [`HEADER_BYTES`](latlab_wire::probe::HEADER_BYTES).
 //!
-//! The loop is *closed*: while a response is late, no further request is sent, so a stall of 10 ms
-//! is one slow transaction here and not the hundreds that would have been sent meanwhile. That is
-//! what request/response means; for the delay that a steady stream of packets suffers there are
-//! `source` and `sink`.
+//! The loop is *closed*: while a response is late, no further request is sent, so a stall of 10 ms is one slow
+//! transaction here and not the hundreds that would have been sent meanwhile. That is what request/response means; for
+//! the delay that a steady stream of packets suffers there are `source` and `sink`.
 
 pub mod client;
 mod datagram;

@@ -78,7 +78,6 @@ struct Service {
 }
 
 impl Service {
-    /// Length of the answer to a request.
     fn answer_bytes(&self, request: &TransactionRepr, largest: usize) -> usize {
         let wanted = match request.reply_bytes {
             0 => self.response_bytes,

@@ -23,7 +23,6 @@ pub enum Read {
     Malformed,
 }
 
-/// Cuts a stream into messages.
 pub struct Messages {
     poll: Poll,
     buffer: Vec<u8>,

@@ -104,7 +104,6 @@ fn bind(socket: &OwnedFd, interface: u32, flags: u16, sharing: Option<&Port>) ->
     }
 }
 
-/// Sends frames through one interface.
 pub struct Sender {
     port: Port,
     memory: Memory,
@@ -170,7 +169,6 @@ pub struct Exchange {
     /// Frames that are in no ring.
     free: Vec<u64>,
     _programs: [program::Attached; 2],
-    /// How the programs take frames.
     pub mode: program::Mode,
 }
 
@@ -208,7 +206,6 @@ impl Exchange {
         Ok(exchange)
     }
 
-    /// The sockets, to wait for.
     pub fn sockets(&self) -> [BorrowedFd<'_>; 2] {
         self.ports.each_ref().map(|port| port.socket.as_fd())
     }

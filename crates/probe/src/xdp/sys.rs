@@ -42,7 +42,6 @@ impl Mapping {
         Ok(Mapping { start, length })
     }
 
-    /// The word at `offset`.
     fn word(&self, offset: usize) -> &AtomicU32 {
         assert!(offset % 4 == 0 && offset + 4 <= self.length);
         // SAFETY: in bounds and aligned, since a mapping begins at a page; all users use atomics.
@@ -80,7 +79,6 @@ pub trait Entry: Copy {}
 impl Entry for u64 {}
 impl Entry for Descriptor {}
 
-/// A frame in the shared memory.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Descriptor {
@@ -90,7 +88,6 @@ pub struct Descriptor {
     pub options: u32,
 }
 
-/// Which of the four rings of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Empty frames, for the kernel to receive into.
@@ -181,8 +178,7 @@ impl<T: Entry> Ring<T> {
         self.own.wrapping_sub(taken)
     }
 
-    /// As consumer: takes the next entry, if there is one. The kernel may use its place again after
-    /// [`Ring::release`].
+    /// As consumer: takes the next entry, if there is one. The kernel may use its place again after [`Ring::release`].
     pub fn take(&mut self) -> Option<T> {
         if self.own == self.seen {
             self.seen = self.mapping.word(self.producer).load(Ordering::Acquire);
@@ -284,7 +280,6 @@ pub fn lost(socket: BorrowedFd<'_>) -> u64 {
     }
 }
 
-/// Has the kernel send what is in the send ring.
 pub fn kick(socket: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: no memory is passed.
     let result = unsafe {
@@ -405,7 +400,6 @@ pub fn map(kind: MapKind, entries: u32) -> io::Result<OwnedFd> {
     bpf(0, &attributes).map(owned)
 }
 
-/// Sets an entry of such a map.
 pub fn set_entry(map: BorrowedFd<'_>, key: u32, value: u32) -> io::Result<()> {
     #[repr(C)]
     struct Attributes {

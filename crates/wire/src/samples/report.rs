@@ -17,7 +17,7 @@ pub enum Probe {
     Sink,
     /// Sends open-loop packets on a fixed schedule.
     Source,
-    /// Holds every packet for a known time.
+    /// Carries frames between two interfaces.
     Forward,
     Clock,
 }
@@ -129,7 +129,6 @@ pub struct RrClientCounters {
     pub response_bytes: u32,
     pub warm_up: u64,
     pub transactions: u64,
-    /// Measured transactions that were answered.
     pub answered: u64,
     /// Measured transactions not answered in time.
     pub lost: u64,
@@ -159,9 +158,7 @@ pub enum Stamp {
 pub struct SinkCounters {
     /// Datagrams taken from the socket.
     pub received: u64,
-    /// Received datagrams that were recorded.
     pub recorded: u64,
-    /// Received probe packets for which no room was left.
     pub no_room: u64,
     /// Received datagrams without a probe's header.
     pub corrupt: u64,
@@ -231,21 +228,12 @@ pub struct SourceCounters {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ForwardCounters {
-    pub hold_ns: u64,
     pub forwarded: u64,
-    /// Packets sent back, undelayed.
+    /// Frames carried from the second interface to the first.
     pub returned: u64,
-    /// Packets dropped because the queue was full.
     pub dropped: u64,
-    /// Packets dropped because they were longer than a slot of the queue.
-    pub too_long: u64,
-    /// Packets the kernel did not take.
+    /// Frames the kernel did not take.
     pub not_sent: u64,
-    /// Packets forwarded after the room for records was used up.
-    pub no_room: u64,
-    pub most_queued: u64,
-    /// Errors the network reported, such as port unreachable.
-    pub network_errors: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -267,8 +255,7 @@ pub struct ClockCounters {
     pub backward: u64,
 }
 
-/// A probe's own execution, from begin to end of the measured window. None where the kernel
-/// does not say.
+/// A probe's own execution, from begin to end of the measured window. None where the kernel does not say.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Health {
