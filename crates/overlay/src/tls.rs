@@ -106,7 +106,6 @@ impl Credentials {
         })
     }
 
-    /// Starts a connection to the host with this address.
     pub fn connect(&self, to: IpAddr) -> io::Result<ClientConnection> {
         let name = ServerName::IpAddress(to.into());
         ClientConnection::new(self.client.clone(), name).map_err(io::Error::other)
@@ -187,7 +186,6 @@ const KEEPALIVE: Duration = Duration::from_secs(5);
 const KEEPALIVE_PROBES: u32 = 3;
 const USER_TIMEOUT_MS: u32 = 20_000;
 
-/// Has the kernel end a connection whose peer vanished.
 pub fn enable_keepalive(socket: &TcpStream) -> io::Result<()> {
     sockopt::set_socket_keepalive(socket, true)?;
     sockopt::set_tcp_keepidle(socket, KEEPALIVE)?;

@@ -19,7 +19,6 @@ const MAX_LINE: u64 = 4097;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Clients(Arc<AtomicUsize>);
 
-/// A client's slot, until it is dropped.
 #[derive(Debug)]
 pub(super) struct ClientSlot(Arc<AtomicUsize>);
 
@@ -30,6 +29,7 @@ impl Clients {
     }
 }
 
+/// Serves a client on a dedicated thread. If none can be started, the connection is closed.
 pub(super) fn spawn(work: impl FnOnce() -> io::Result<()> + Send + 'static) -> io::Result<()> {
     let thread = std::thread::Builder::new().name("control".into());
     let converse = move || {

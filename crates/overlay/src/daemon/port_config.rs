@@ -12,7 +12,6 @@ pub(super) enum PortConfig {
     Link(Link),
 }
 
-/// All ports of a configuration, by name.
 pub(super) fn port_configs(overlay: &Overlay) -> BTreeMap<String, PortConfig> {
     let interfaces = overlay
         .interfaces

@@ -61,7 +61,6 @@ struct PortStatistics {
 }
 
 impl Daemon {
-    /// Reads all counters.
     pub fn statistics(&self) -> Result<Statistics, Died> {
         let mut statistics = Statistics {
             ports: Vec::new(),
@@ -110,7 +109,6 @@ impl Daemon {
         self.ports.get(name)?.output.counters.trouble()
     }
 
-    /// Traffic by source and destination.
     pub fn matrix(&self) -> Result<Matrix, Died> {
         let mut sum = Matrix::default();
         for dispatcher in &self.dispatchers {

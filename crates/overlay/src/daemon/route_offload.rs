@@ -23,6 +23,7 @@ use crate::kernel::{
 };
 use crate::sync::lock;
 
+/// Reviews take at most 1/SHARE of the time: any port's frames can trigger one, and one of many routes is slow.
 const SHARE: u32 = 10;
 
 /// Interval of checks for moved addresses, and number of checks between two reviews.
@@ -164,7 +165,6 @@ impl RouteOffload {
     }
 }
 
-/// Attaches the path to the uplinks of tunnels.
 fn attach_uplinks(path: &KernelPath, resolved: &HashMap<PortId, Resolved>) {
     for attachment in resolved.values() {
         if let Resolved::Tunnel { device, .. } | Resolved::Uplink { device } = attachment {
@@ -362,7 +362,6 @@ fn mtu(links: &mut Handle, device: u32) -> Option<u32> {
     Some(links.link_by_index(device).ok()??.mtu_bytes)
 }
 
-/// Maximum frame length for an MTU.
 fn max_frame(mtu: u32) -> u16 {
     u16::try_from(mtu + 14).unwrap_or(u16::MAX)
 }

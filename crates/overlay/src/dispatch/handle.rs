@@ -105,12 +105,10 @@ impl Dispatcher {
         self.send(Request::SetPolicy(policy));
     }
 
-    /// Traffic by source and destination.
     pub fn matrix(&self) -> Result<Matrix, Died> {
         self.ask(Request::Matrix)
     }
 
-    /// Cache hits and misses.
     pub fn hits_and_misses(&self) -> Result<(u64, u64), Died> {
         self.ask(Request::Hits)
     }

@@ -15,7 +15,6 @@ pub struct Output {
 #[derive(Default)]
 pub struct Snapshot {
     pub table: Arc<Table>,
-    /// Ports by number.
     pub ports: Vec<Option<Arc<Output>>>,
     /// Takes over flows once they are decided.
     pub offload: Option<Arc<dyn FlowSink>>,

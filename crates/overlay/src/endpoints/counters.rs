@@ -5,13 +5,13 @@ use std::sync::{Mutex, PoisonError};
 
 use super::drop_reason::DropReason;
 
+/// A port's counters: written by its dispatchers once per batch, read by any thread.
 #[derive(Debug, Default)]
 pub struct Counters {
     pub received: Traffic,
     pub sent: Traffic,
     /// Frames dropped, by [`DropReason`].
     dropped: [AtomicU64; DropReason::ALL.len()],
-    /// Wakeups by the peer.
     pub kicks: AtomicU64,
     /// Notifications of the peer (virtual interrupts).
     pub interrupts: AtomicU64,
@@ -21,7 +21,6 @@ pub struct Counters {
     pub faults: AtomicU64,
     /// Polls that the watchdog found to take long.
     pub slow_rounds: AtomicU64,
-    /// The last error.
     trouble: Mutex<Option<String>>,
 }
 

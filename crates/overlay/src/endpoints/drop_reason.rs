@@ -6,15 +6,12 @@ pub enum DropReason {
     NoRoute,
     /// The source address is bound to another port.
     Spoofed,
-    /// The receiver offers no buffer.
     NoBuffer,
-    /// The port has no peer connected.
     Down,
     /// Longer than the port takes, and it cannot be cut.
     TooLong,
     /// Invalid headers, descriptors or lengths.
     Malformed,
-    /// Too many broadcast, multicast and unknown frames.
     Limited,
     /// The frame returned to a host that it had left.
     Loop,

@@ -35,7 +35,6 @@ impl Key {
 pub(super) enum CachedVerdict {
     One(PortId),
     NoRoute,
-    /// The source address belongs to another port.
     Spoofed,
     /// The index of a list of ports.
     Many(u16),
@@ -60,11 +59,13 @@ pub struct FlowCounters {
 const WAYS: usize = 4;
 const SETS: usize = 1024;
 
+/// A set-associative cache of 4096 verdicts.
 #[derive(Debug)]
 pub(super) struct Cache {
     entries: Vec<CacheEntry>,
     /// The way of a set that is evicted next.
     turn: u8,
+    /// Mixed into the hash of a key, so that a guest cannot choose keys that collide.
     seed: u64,
 }
 
@@ -138,7 +139,6 @@ impl Cache {
         (before.traffic.frames > 0).then_some((before.key, before.traffic))
     }
 
-    /// Takes the counters of all verdicts.
     pub fn take_traffic(&mut self) -> impl Iterator<Item = (Key, FlowCounters)> + '_ {
         let used = self.entries.iter_mut().filter(|e| e.traffic.frames > 0);
         used.map(|entry| (entry.key, std::mem::take(&mut entry.traffic)))

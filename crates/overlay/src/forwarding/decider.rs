@@ -109,7 +109,6 @@ impl Decider {
         }
     }
 
-    /// Traffic by source and destination since this decider was made.
     #[must_use]
     pub fn matrix(&mut self) -> &Matrix {
         self.collect();

@@ -11,7 +11,6 @@ use crate::endpoints::port_id::PortId;
 /// Maximum number of addresses of one port: a guest that invents addresses fills its own share only.
 const MAX_OF_PORT: u32 = 4096;
 
-/// Maximum number of addresses of all ports.
 const MAX: usize = 1 << 16;
 
 /// Maximum number of moves of addresses to one port in a second. Each move invalidates every dispatcher's cache, so
@@ -117,7 +116,6 @@ impl Default for Learned {
 }
 
 impl Learned {
-    /// The start of the switch, which all times count from.
     #[must_use]
     pub const fn start(&self) -> Instant {
         self.start
@@ -133,7 +131,6 @@ impl Learned {
         self.moves.load(Relaxed)
     }
 
-    /// Learns that an address was seen at a port.
     pub(super) fn learn(&self, vni: u32, source: Address, port: PortId, now: u32, age: u32) {
         let key = (vni, source);
         if !self.read().is_news(key, port, now) {
@@ -194,7 +191,6 @@ impl Learned {
         self.moves.fetch_add(1, Relaxed);
     }
 
-    /// Forgets the addresses of a port that is gone.
     pub fn forget(&self, port: PortId) {
         let mut known = self.write();
         known.by_address.retain(|_, seen| seen.port != port);

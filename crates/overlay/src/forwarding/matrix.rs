@@ -13,7 +13,6 @@ const MAX_PAIRS: usize = 1 << 14;
 #[derive(Debug, Clone, Default)]
 pub struct Matrix {
     pairs: HashMap<(u32, Mac, Mac), FlowCounters>,
-    /// Traffic of all other pairs.
     rest: FlowCounters,
 }
 
@@ -65,7 +64,6 @@ impl Matrix {
         pairs
     }
 
-    /// Traffic of pairs that are not counted apart.
     #[must_use]
     pub const fn rest(&self) -> FlowCounters {
         self.rest

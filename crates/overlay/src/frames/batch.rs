@@ -12,6 +12,7 @@ pub const HEAD: usize = 128;
 /// most 1024 with their headers (`UIO_MAXIOV`, writev(2)).
 pub const MAX_SEGMENTS: usize = 512;
 
+/// Maximum number of links that a frame may pass, as for IPv4's TTL (RFC 1700).
 pub const HOPS: u8 = 64;
 
 /// VNI of an interface's frame before the dispatcher sets it.
@@ -81,7 +82,6 @@ pub struct Batch {
     segments: Vec<Segment>,
 }
 
-/// Why a batch refuses a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unfit {
     #[error("shorter than an Ethernet header")]
@@ -162,7 +162,6 @@ impl Batch {
         }
     }
 
-    /// Removes all frames, once every one has been sent or dropped.
     pub fn clear(&mut self) {
         self.used = 0;
         self.segments.clear();

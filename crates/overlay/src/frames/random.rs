@@ -1,5 +1,6 @@
 //! Numbers by chance with a seed, for tests: the same ones every time.
 
+/// Xorshift (Marsaglia 2003).
 pub struct Random(pub u64);
 
 impl Random {

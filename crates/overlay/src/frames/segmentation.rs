@@ -18,7 +18,6 @@ use super::sys::Segment;
 /// Maximum number of pieces of one frame: 64 KiB in segments of 64 bytes.
 pub const MAX_PIECES: usize = 1024;
 
-/// Maximum length of headers that exceed [`HEAD`].
 const MAX_HEADERS: usize = 2 * HEAD;
 
 /// Pieces of frames, each with its own head and a borrowed rest.
@@ -78,7 +77,6 @@ impl Arena {
         self.pieces[piece].len as usize
     }
 
-    /// Adds an unchanged frame, with its offloads.
     pub fn add(&mut self, prefix: &[u8], batch: &Batch, frame: &Frame) {
         let start = self.begin(prefix);
         self.bytes.extend_from_slice(frame.head());
@@ -87,7 +85,6 @@ impl Arena {
         self.end(start, first, prefix.len() + frame.len as usize);
     }
 
-    /// Adds an unchanged part of a frame.
     pub fn slice(&mut self, prefix: &[u8], batch: &Batch, frame: &Frame, part: Range<usize>) {
         let start = self.begin(prefix);
         let head = frame.head();
@@ -190,7 +187,6 @@ impl Arena {
         Ok(count)
     }
 
-    /// Writes the fields that differ between pieces.
     #[expect(
         clippy::too_many_arguments,
         reason = "the fields that differ between pieces"

@@ -8,7 +8,6 @@ pub type Mac = [u8; 6];
 
 /// Changes with every layout and every way of attaching programs, so that programs never meet maps of another version.
 pub(super) const VERSION: u32 = 7;
-/// Maximum length of a kernel path's name.
 pub(super) const NAME_BYTES: usize = 48;
 
 pub(super) const STATE_BYTES: usize = 64;
@@ -18,7 +17,6 @@ pub(super) const ROUTE_BYTES: usize = 40;
 const DROPS: usize = DropReason::ALL.len();
 pub(super) const COUNTS_BYTES: usize = 8 * (5 + DROPS);
 
-/// Reads the fields of a structure in order.
 struct Fields<'a>(&'a [u8]);
 
 impl Fields<'_> {
@@ -73,7 +71,6 @@ impl State {
     }
 }
 
-/// Kind of an interface with a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KernelPortKind {
     /// The host's end of a container's veth or netkit pair.
@@ -84,14 +81,12 @@ pub enum KernelPortKind {
     Tunnel,
 }
 
-/// Limit of a port's broadcasts and multicasts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
     pub per_second: u32,
     pub burst: u32,
 }
 
-/// An interface with one of our programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KernelPort {
     /// Number in routes and counters.
@@ -172,7 +167,6 @@ impl KernelPort {
     }
 }
 
-/// Origin of frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Origin {
     Device(u32),
@@ -200,7 +194,6 @@ impl Origin {
     }
 }
 
-/// The frames that a route is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RouteKey {
     pub origin: Origin,
@@ -233,7 +226,6 @@ pub struct TunnelEnds {
     pub local: SocketAddrV4,
 }
 
-/// Action of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// Deliver to the container behind `device`; `from` is the tunnel of frames from another host.
@@ -241,9 +233,9 @@ pub enum Action {
         device: u32,
         from: Option<TunnelEnds>,
     },
-    /// Send through an uplink, unencapsulated.
-    Direct { device: u32 },
-    /// Send through an uplink, in VXLAN.
+    Direct {
+        device: u32,
+    },
     Vxlan {
         device: u32,
         ends: TunnelEnds,
@@ -351,7 +343,6 @@ impl Counts {
         self.dropped[reason as usize]
     }
 
-    /// Adds the counters of one CPU.
     pub(super) fn add(&mut self, bytes: &[u8]) {
         if bytes.len() < COUNTS_BYTES {
             return;

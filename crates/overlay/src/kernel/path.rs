@@ -18,6 +18,7 @@ use super::sys::Hook;
 use crate::endpoints::PortId;
 use crate::sync::lock;
 
+/// Default number of routes: 5 MiB.
 pub const ROUTES: u32 = 65_536;
 
 /// Routes per lookup call: more than one bucket of the map ever holds, which the call cannot divide.
@@ -31,12 +32,10 @@ pub enum Review {
     Delete,
 }
 
-/// The programs and maps of one daemon.
 #[derive(Debug)]
 pub struct KernelPath {
     maps: Maps,
     programs: Programs,
-    /// Number of the next change.
     next_change: AtomicU32,
     /// Handle of the filters, on kernels without tcx.
     handle: u32,
@@ -78,7 +77,6 @@ impl KernelPath {
         Ok((path, was_there))
     }
 
-    /// The program of a port, and its attach point.
     fn program(&self, port: &KernelPort) -> Result<(BorrowedFd<'_>, Hook), Error> {
         let (program, at): (_, fn(u32) -> Hook) = match port.kind {
             KernelPortKind::Container => match cable::at(port.device)? {

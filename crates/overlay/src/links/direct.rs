@@ -16,7 +16,6 @@ use crate::endpoints::{Coalesce, Counters, DropReason, PortId, Receive, Transmit
 use crate::frames::{Arena, Batch, Gso, Headers, Offload};
 
 const MESSAGES: usize = 32;
-/// Maximum frame length, with its header.
 const MESSAGE_BYTES: usize = 66 << 10;
 /// Offset and length of a VLAN tag.
 const TAG_AT: usize = 12;

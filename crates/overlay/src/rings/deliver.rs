@@ -12,7 +12,6 @@ use crate::frames::Segment;
 const MAX_CHAINS: usize = 256;
 const MAX_PIECES: usize = 1024;
 
-/// Result of a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
     /// The frame is in the guest's memory, and its chains are used.
@@ -139,7 +138,6 @@ fn log_written(pieces: &[Piece], bytes: u64, log: &DirtyLog) {
     }
 }
 
-/// Writes into pieces, one after the other.
 #[derive(Debug)]
 struct Writer<'a> {
     pieces: &'a [Piece],

@@ -36,7 +36,6 @@ impl DirtyLog {
         }
     }
 
-    /// Whether its owner has truncated it.
     #[must_use]
     pub fn lost(&self) -> bool {
         self.region.lost()

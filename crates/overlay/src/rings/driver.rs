@@ -15,6 +15,7 @@ use super::memory::{Location, Memory};
 use super::queue::Setup;
 use super::sys::Region;
 
+/// A guest's memory: one region of a file, at unrelated guest and VMM addresses.
 #[derive(Debug)]
 pub struct Guest {
     file: File,
@@ -61,6 +62,7 @@ impl Guest {
         Arc::new(memory.expect("mapped once already"))
     }
 
+    /// Writes bytes; those outside are ignored.
     pub fn write(&self, at: u64, bytes: &[u8]) {
         let at = at.wrapping_sub(Guest::START) as usize;
         if let Some(place) = self.region.place(at, bytes.len()) {
@@ -95,7 +97,6 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// A buffer for the device to read.
     #[must_use]
     pub fn read(address: u64, len: u32) -> Buffer {
         Buffer {
@@ -105,7 +106,6 @@ impl Buffer {
         }
     }
 
-    /// A buffer for the device to write.
     #[must_use]
     pub fn write(address: u64, len: u32) -> Buffer {
         Buffer {
@@ -154,6 +154,7 @@ pub struct Driver {
 }
 
 impl Driver {
+    /// A ring at a guest-physical address, a multiple of 16.
     #[must_use]
     pub fn new(at: u64, size: u16) -> Driver {
         let available = at + DESCRIPTOR as u64 * u64::from(size);
@@ -191,7 +192,6 @@ impl Driver {
         guest.write(at, &buffer.bytes());
     }
 
-    /// Makes a chain available.
     pub fn offer(&mut self, guest: &Guest, head: u16) {
         let entry = u64::from(self.offered % self.size);
         let at = self.available + ENTRIES as u64 + 2 * entry;

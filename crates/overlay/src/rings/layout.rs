@@ -1,10 +1,8 @@
 //! Layout of the split ring (virtio 1.2, 2.7).
 
-/// The chain continues in another descriptor.
 pub const NEXT: u16 = 1;
 /// The device writes the buffer; otherwise it reads.
 pub const WRITE: u16 = 2;
-/// The buffer holds a table of descriptors.
 pub const INDIRECT: u16 = 4;
 
 pub const DESCRIPTOR: usize = 16;
@@ -52,7 +50,6 @@ impl Descriptor {
         }
     }
 
-    /// Whether any of these flags is set.
     #[inline]
     pub const fn has(&self, flags: u16) -> bool {
         self.flags & flags != 0

@@ -41,7 +41,6 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// The same memory with another region.
     pub fn with(&self, at: Location, file: &File, offset: u64) -> Result<Memory, MemoryError> {
         let end = |start: u64| start.checked_add(at.len);
         let (Some(guest_end), Some(user_end)) = (end(at.guest), end(at.user)) else {
@@ -67,7 +66,6 @@ impl Memory {
         Ok(Memory { regions })
     }
 
-    /// The same memory without a region.
     pub fn without(&self, at: Location) -> Result<Memory, MemoryError> {
         let index = self.regions.iter().position(|(other, _)| *other == at);
         let index = index.ok_or(MemoryError::Missing(at.guest))?;
@@ -76,7 +74,6 @@ impl Memory {
         Ok(Memory { regions })
     }
 
-    /// Whether its owner has truncated a region.
     #[must_use]
     pub fn lost(&self) -> bool {
         self.regions.iter().any(|(_, region)| region.lost())
@@ -94,7 +91,6 @@ impl Memory {
         )
     }
 
-    /// The region that holds a guest-physical address.
     fn holding(&self, guest: u64) -> Option<&(Location, Arc<Region>)> {
         let after = self.regions.partition_point(|(l, _)| l.guest <= guest);
         let found = self.regions.get(after.checked_sub(1)?)?;

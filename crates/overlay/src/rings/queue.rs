@@ -147,6 +147,7 @@ impl Queue {
         }
     }
 
+    /// Reads the guest's index; returns the number of waiting chains.
     #[inline]
     pub fn look(&mut self) -> Result<u16, Fault> {
         // Acquire: entries and descriptors are read after the index.
@@ -199,7 +200,6 @@ impl Queue {
         }
     }
 
-    /// The head in an available entry.
     #[inline]
     fn head(&self, entry: u16) -> u16 {
         let at = ENTRIES + 2 * usize::from(entry & (self.size - 1));
@@ -297,7 +297,6 @@ impl Queue {
         self.used.store_u16(INDEX, index, Ordering::Release);
     }
 
-    /// Whether published entries are not signalled yet.
     #[must_use]
     pub const fn has_unsignalled(&self) -> bool {
         self.signalled != self.published

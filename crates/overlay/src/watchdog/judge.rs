@@ -13,7 +13,6 @@ const ENDLESS_TICKS: u32 = 100;
 pub struct Tick {
     /// The sign of life; changes with each poll.
     pub word: u64,
-    /// Whether the dispatcher waits for frames.
     pub asleep: bool,
     /// CPU time of its thread, in nanoseconds.
     pub cpu: u64,
@@ -26,9 +25,7 @@ pub enum Verdict {
     Fine,
     /// The poll takes long: reported once.
     Slow,
-    /// The poll is an endless loop.
     Loops,
-    /// The poll waits without end.
     Waits,
 }
 
@@ -47,7 +44,6 @@ impl Judge {
         self.word == word && !asleep
     }
 
-    /// Takes a tick into account.
     pub fn hear(&mut self, tick: Tick) -> Verdict {
         if !self.suspects(tick.word, tick.asleep) {
             *self = Judge {

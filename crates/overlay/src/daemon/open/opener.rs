@@ -119,7 +119,6 @@ impl Opener {
         }
     }
 
-    /// The kernel path, once a port has opened it.
     pub fn kernel_path(&self) -> Option<Arc<KernelPath>> {
         self.veths.path()
     }

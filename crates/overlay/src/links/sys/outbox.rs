@@ -23,10 +23,8 @@ pub struct Report {
     pub sent: (u64, u64),
     /// Datagrams without room in the socket.
     pub full: u64,
-    /// Datagrams longer than the path MTU.
     pub too_long: u64,
     pub refused: u64,
-    /// The path MTU has changed.
     pub stale: bool,
 }
 

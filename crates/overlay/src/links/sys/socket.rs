@@ -15,7 +15,6 @@ pub const MAX_DATAGRAM: usize = 65_507;
 #[derive(Clone, Copy)]
 pub(super) struct Control(pub [u8; 64]);
 
-/// Sets an integer option.
 pub fn set(socket: BorrowedFd<'_>, level: c_int, option: c_int, value: c_int) -> io::Result<()> {
     set_bytes(socket, level, option, &value.to_ne_bytes())
 }

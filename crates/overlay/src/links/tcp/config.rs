@@ -8,7 +8,6 @@ use latlab_model::overlay::Peer;
 use crate::endpoints::{Counters, PortId};
 use crate::tls::Credentials;
 
-/// Which side opens the connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Role {
     Connect(SocketAddr),

@@ -74,6 +74,7 @@ impl Receiver {
         }
     }
 
+    /// The next complete record. A malformed one ends the connection, because the start of the next is unknown.
     fn next(&mut self) -> Option<std::ops::Range<usize>> {
         match record_bytes(self.inbox.part(self.taken..self.read)) {
             Ok(Some(len)) if self.read - self.taken >= LENGTH_BYTES + len => {
@@ -119,6 +120,7 @@ impl Receiver {
         Ok(header.whole as usize)
     }
 
+    /// Delivers complete records; returns the number of frames and of bytes.
     fn deliver(&mut self, batch: &mut Batch) -> (u64, u64) {
         let (mut frames, mut bytes) = (0, 0);
         while batch.room() > 0 {

@@ -20,7 +20,6 @@ pub(super) struct Shared {
     stream: Mutex<Option<Stream>>,
     /// Number of connections: a partial record of one does not continue in the next.
     epoch: AtomicU64,
-    /// Number of the next frame.
     pub number: AtomicU32,
     pub readable: OwnedFd,
     /// Wakes the reconnector: the connection has ended, or unsent bytes are left.
@@ -39,12 +38,10 @@ impl Shared {
         })
     }
 
-    /// The connection, if there is one.
     pub fn lock(&self) -> MutexGuard<'_, Option<Stream>> {
         lock(&self.stream)
     }
 
-    /// Installs a connection, in place of a previous one.
     pub fn install(&self, mut stream: Stream) -> io::Result<()> {
         let mut current = self.lock();
         stream.epoch = self.epoch.fetch_add(1, Relaxed) + 1;

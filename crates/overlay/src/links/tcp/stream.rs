@@ -25,7 +25,6 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// A connection whose handshake is over.
     pub fn new(socket: TcpStream, tls: Option<Connection>) -> io::Result<Stream> {
         socket.set_nonblocking(true)?;
         socket.set_nodelay(true)?;

@@ -41,7 +41,6 @@ pub(super) struct UdpLink {
     pub sealing: Option<Arc<sealed::Sealing>>,
 }
 
-/// Links by peer.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Peers {
     pub links: HashMap<IpAddr, Arc<UdpLink>>,
@@ -142,7 +141,6 @@ impl Endpoint {
         }
     }
 
-    /// The link to a host.
     #[must_use]
     pub fn holder(&self, host: IpAddr) -> Option<PortId> {
         self.peers().links.get(&host).map(|link| link.config.id)
@@ -175,7 +173,6 @@ impl Endpoint {
         found
     }
 
-    /// The link of this number, or its heir.
     pub(super) fn newest_link(&self, id: PortId) -> Option<Arc<UdpLink>> {
         let peers = self.peers();
         let mut all = peers.heirs.values().chain(peers.links.values());

@@ -13,7 +13,6 @@ use crate::links::sys::Buffer;
 
 /// Maximum number of incomplete frames of all peers; each takes 64 KiB.
 const MAX_FRAMES: usize = 32;
-/// Maximum number of incomplete frames from one address.
 const MAX_OF_ADDRESS: usize = 8;
 /// Timeout of a frame. Its slices leave in one call.
 const TIMEOUT: Duration = Duration::from_millis(200);
@@ -27,10 +26,8 @@ struct Partial {
     buffer: Buffer,
 }
 
-/// Result of adding a slice.
 #[derive(Debug)]
 pub enum Outcome {
-    /// Slices are missing.
     Waiting,
     /// The frame is complete. Its memory stays unchanged until [`Reassembly::complete`].
     Whole(PrivateHeader, Segment),
@@ -108,7 +105,6 @@ impl Reassembly {
         self.free.truncate(MAX_FRAMES);
     }
 
-    /// Evicts frames that have timed out.
     pub fn expire(&mut self, now: Instant, mut lost: impl FnMut(SocketAddr)) {
         let mut at = 0;
         while at < self.entries.len() {
@@ -151,6 +147,7 @@ impl Reassembly {
     }
 }
 
+/// Adds a range; false if it overlaps others, or there are too many.
 fn add_range(received: &mut Vec<(usize, usize)>, start: usize, end: usize) -> bool {
     let at = received.partition_point(|range| range.1 < start);
     // `at` is the first range that ends at or behind the start.

@@ -24,14 +24,12 @@ const MESSAGES: usize = 32;
 /// Bytes per message: the maximum that the kernel joins.
 const MESSAGE_BYTES: usize = 1 << 16;
 
-/// A dispatcher's receiving half.
 #[derive(Debug)]
 pub struct Receiver {
     endpoint: Arc<Endpoint>,
     socket: Arc<OwnedFd>,
     view: PeersView,
     inbox: Inbox,
-    /// Messages of the last call, and the next one to be opened.
     messages: usize,
     message: usize,
     from: SocketAddr,
@@ -39,7 +37,6 @@ pub struct Receiver {
     /// Datagrams of the open message, and the number of delivered ones.
     parts: Vec<Range<usize>>,
     delivered: usize,
-    /// A batch borrows from the inbox.
     borrowed: bool,
     reassembly: Reassembly,
     /// Joins TCP segments that were cut for VXLAN.
@@ -140,7 +137,6 @@ impl Receiver {
         }
     }
 
-    /// Delivers datagrams of the open message while there is room.
     fn deliver(&mut self, batch: &mut Batch) {
         let Some(link) = self.link.clone() else {
             return;

@@ -16,7 +16,6 @@ use crate::frames::{Arena, Batch, Frame, Gso, Headers};
 use crate::links::sys::{Address, MAX_DATAGRAM, Outbox, Report};
 use crate::sync::lock;
 
-/// Sockets per dispatcher and link.
 pub const SOURCE_PORTS: usize = 4;
 
 #[derive(Debug)]
@@ -85,6 +84,7 @@ impl Transmitter {
         })
     }
 
+    /// Maximum datagram, without what the form adds to it.
     fn room(&self) -> usize {
         let sealed = match self.endpoint.form {
             Form::Sealed(_) => Sealed::BYTES + Sealed::TAG_BYTES,
@@ -193,7 +193,6 @@ fn vxlan(arena: &mut Arena, batch: &Batch, frame: &Frame, room: usize) -> Result
     Ok(())
 }
 
-/// The private header of a frame.
 pub(in crate::links) fn private_header(
     frame: &Frame,
     origin: u64,
@@ -225,6 +224,7 @@ pub(in crate::links) fn private_header(
     })
 }
 
+/// The private form: the frame unchanged, in as few slices as the path allows.
 fn slices(
     arena: &mut Arena,
     batch: &Batch,

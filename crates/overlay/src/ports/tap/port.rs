@@ -9,7 +9,6 @@ use super::sys::{self, Deleted, Gather, Slots};
 use crate::endpoints::{Coalesce, Counters, DropReason, PortId, Receive, Transmit, Wakeup};
 use crate::frames::{Batch, Gso, Headers, NETWORK_UNKNOWN, Offload};
 
-/// Configuration of a tap.
 #[derive(Debug, Clone)]
 pub struct TapConfig<'a> {
     pub id: PortId,

@@ -21,7 +21,6 @@ const TUNSETIFF: c_ulong = 0x4004_54ca;
 const TUNSETOFFLOAD: c_ulong = 0x4004_54d0;
 const TUNSETVNETHDRSZ: c_ulong = 0x4004_54d8;
 
-/// Opens the queues of a tap in a namespace, and sets the interface up.
 pub(super) fn open(
     device: &str,
     netns: Option<&Path>,
@@ -94,7 +93,6 @@ fn open_here(device: &str, queues: u16, mtu: u16) -> io::Result<Vec<OwnedFd>> {
     Ok(opened)
 }
 
-/// Sets the MTU, and the interface up.
 fn set_up(device: &str, mtu: u16) -> io::Result<()> {
     // SAFETY: no pointers.
     let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
@@ -182,7 +180,6 @@ impl Slots {
     }
 }
 
-/// The iovecs of a frame, for one system call.
 pub(super) struct Gather {
     pieces: Vec<iovec>,
 }

@@ -5,6 +5,7 @@ use super::body::Body;
 use super::sys;
 use crate::frames::Segment;
 
+/// Copies of a batch's frames, kept until it is complete.
 #[derive(Debug, Default)]
 pub struct Bounce {
     /// One buffer per frame: they must not move while the batch borrows them.

@@ -26,6 +26,7 @@ const RETRY_PAUSE: Timespec = Timespec {
     tv_nsec: 200_000_000,
 };
 
+/// Pause after a VMM that made an eventfd block, which stops a dispatcher for up to two ticks of the watchdog.
 const BLOCKING_PAUSE: Timespec = Timespec {
     tv_sec: 60,
     tv_nsec: 0,
@@ -37,7 +38,6 @@ const BACKLOG: i32 = 16;
 #[derive(Debug)]
 pub enum Rendezvous {
     Listen(UnixListener),
-    /// Connects, with retries.
     Connect(PathBuf),
 }
 
@@ -83,6 +83,7 @@ fn connect(path: &Path) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
+/// Serves one VMM after the other, until `end` becomes readable.
 pub fn serve(
     port: &Arc<Shared>,
     rendezvous: &Rendezvous,

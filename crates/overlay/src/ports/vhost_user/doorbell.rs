@@ -12,7 +12,6 @@ use rustix::event::{EventfdFlags, epoll, eventfd};
 const NUDGE: u64 = 0;
 const KICK: u64 = 1;
 
-/// An epoll set of kicks.
 #[derive(Debug)]
 pub struct Doorbell {
     set: OwnedFd,

@@ -102,7 +102,6 @@ impl Receiver {
         Ok(pass)
     }
 
-    /// Pushes the frame in the chain to the batch.
     #[inline]
     fn take(&mut self, ring: &Ring, batch: &mut Batch, pass: &mut Pass, bounce: bool) {
         let header_bytes = ring.features.header_bytes();

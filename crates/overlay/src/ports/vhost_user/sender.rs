@@ -22,6 +22,7 @@ const LINK_BYTES: u32 = 14 + 8;
 pub struct Sender {
     port: Arc<Shared>,
     work: Work,
+    /// Rings that are checked out, by pair: from the first frame of a pass until the flush.
     held: Vec<Option<Box<Ring>>>,
     /// Frames by pair, while they are spread.
     lists: Vec<Vec<u16>>,
@@ -51,7 +52,6 @@ impl Sender {
         }
     }
 
-    /// Sends through one pair.
     fn through(&mut self, pair: usize, batch: &Batch, which: &[u16]) {
         let Sender {
             port, work, held, ..
@@ -256,7 +256,6 @@ fn adapt(
     Ok(Delivery::Done)
 }
 
-/// Header length of a large frame, for the virtio header.
 fn headers_of(frame: &Frame) -> u16 {
     match frame.offload.gso {
         Gso::None => 0,

@@ -29,9 +29,7 @@ pub struct Ring {
     pub error: Option<Arc<OwnedFd>>,
     /// Log of written pages while the guest migrates.
     pub log: Option<Arc<DirtyLog>>,
-    /// Consecutive frames that tiny buffers could not hold.
     pub cramped: u16,
-    /// Why the ring was stopped.
     pub fault: Option<Fault>,
 }
 
@@ -192,7 +190,6 @@ impl Shared {
         self.kick_coalesce.load(Relaxed)
     }
 
-    /// Queues an address for the first pair's receiver to announce.
     pub fn announce(&self, address: [u8; 6]) {
         let mut waiting = lock(&self.announce);
         // A VMM asks once per device; the limit bounds a hostile one.
@@ -206,7 +203,6 @@ impl Shared {
         }
     }
 
-    /// Takes the addresses to be announced.
     pub fn announcements(&self) -> Vec<[u8; 6]> {
         if !self.announcing.load(Relaxed) {
             return Vec::new();

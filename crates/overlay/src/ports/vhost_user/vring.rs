@@ -3,6 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+/// Addresses of a ring, in the VMM's address space.
 #[derive(Debug, Clone, Copy)]
 pub struct Addresses {
     pub descriptors: u64,
@@ -24,6 +25,5 @@ pub struct Vring {
     pub kick: Option<Arc<OwnedFd>>,
     pub call: Option<Arc<OwnedFd>>,
     pub error: Option<Arc<OwnedFd>>,
-    /// Whether the driver is ready.
     pub enabled: bool,
 }

@@ -65,7 +65,6 @@ impl<T> Handover<T> {
         Taken::Value(unsafe { Box::from_raw(it) })
     }
 
-    /// Puts a value in place of the one that was taken.
     #[inline]
     pub fn put(&self, it: Box<T>) {
         let before = self.at.swap(Box::into_raw(it), Ordering::SeqCst);

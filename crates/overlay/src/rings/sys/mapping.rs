@@ -175,6 +175,7 @@ impl Place {
         unsafe { [from.read_volatile(), from.add(1).read_volatile()] }.map(u64::from_le)
     }
 
+    /// Copies into the guest's memory; returns the number of bytes that fit.
     #[inline]
     pub fn write(self, from: &[u8]) -> usize {
         let len = self.len.min(from.len());

@@ -9,7 +9,6 @@ use snow::resolvers::{CryptoResolver, DefaultResolver};
 
 use super::noise::{builder, random_u32};
 
-/// Label for deriving the handshakes' HMAC key.
 const MAC_LABEL: &[u8] = b"latlab overlay, sealed, 2: handshakes";
 
 #[derive(Clone)]
@@ -33,6 +32,7 @@ impl Identity {
         Ok(Identity { private, public })
     }
 
+    /// Reads a private key, in hexadecimal, from a file.
     pub fn read(file: &Path) -> io::Result<Identity> {
         let text = std::fs::read_to_string(file)?;
         let private = parse_key(text.trim()).ok_or_else(|| {
@@ -85,7 +85,6 @@ fn key_of(bytes: &[u8]) -> Option<[u8; 32]> {
     bytes.try_into().ok()
 }
 
-/// Parses a key in hexadecimal.
 #[must_use]
 pub fn parse_key(text: &str) -> Option<[u8; 32]> {
     if text.len() != 64 || !text.is_ascii() {
@@ -98,7 +97,6 @@ pub fn parse_key(text: &str) -> Option<[u8; 32]> {
     Some(key)
 }
 
-/// Formats a key in hexadecimal.
 #[must_use]
 pub fn hexadecimal(key: &[u8; 32]) -> String {
     use std::fmt::Write;

@@ -49,7 +49,6 @@ impl Session {
         })
     }
 
-    /// Writes the header of the next datagram.
     pub fn write_header(&self, bytes: &mut Vec<u8>) {
         let header = Sealed {
             session: self.theirs,
