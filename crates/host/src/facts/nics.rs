@@ -15,7 +15,6 @@ pub(super) fn names(source: &Source) -> Vec<String> {
     }
 }
 
-/// The interfaces with a device behind them.
 pub(super) fn read(source: &Source) -> Vec<Nic> {
     let all = source.names("sys/class/net").into_iter();
     let with_device = all.filter(|name| {

@@ -28,7 +28,6 @@ use crate::sys::netns::NetNs;
 use crate::sys::proc;
 use crate::sys::process::ProcessId;
 
-/// Where the agent is inside containers.
 const AGENT_IN_CONTAINER: &str = "/run/latlab/agent";
 /// The agent's name for its own binary in a guest.
 const AGENT_IN_GUEST: &str = "latlab-agent";
@@ -42,7 +41,6 @@ pub(super) const CLAIM_TIMEOUT: Duration = Duration::from_secs(20);
 /// Configuring a guest: naming interfaces and adding addresses.
 pub(super) const NETWORK_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A lab that is up.
 pub struct Lab {
     pub(super) dirs: Dirs,
     pub(super) state: LabState,
@@ -55,10 +53,7 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// Opens a lab that another latlab deployed.
-    ///
-    /// # Errors
-    /// When there is none of that name, or it is not up.
+    /// Opens a lab that another latlab deployed. Fails when there is none of that name, or it is not up.
     pub fn open(dirs: &Dirs, name: &str) -> Result<Lab, Error> {
         let state = read_state(dirs, name)?;
         let not_up = |what| Error::NotUp {
@@ -82,7 +77,6 @@ impl Lab {
         })
     }
 
-    /// The plan it was made from.
     pub fn plan(&self) -> &Plan {
         &self.state.plan
     }
@@ -108,10 +102,8 @@ impl Lab {
         })
     }
 
-    /// The network namespace that a node's interfaces are in; a VM's have none on the host.
-    ///
-    /// # Errors
-    /// When there is no such node, or its namespace has gone.
+    /// The network namespace that a node's interfaces are in; a VM's have none on the host. Fails when there is no
+    /// such node, or its namespace has gone.
     pub fn netns(&self, node: &str) -> Result<NetNs, Error> {
         let (_, plan) = self.node(node)?;
         let netns = match plan.kind {
@@ -130,10 +122,8 @@ impl Lab {
         }
     }
 
-    /// Starts a command inside a node, whatever its kind.
-    ///
-    /// # Errors
-    /// When the lab has no such node, the node is not reachable, or it has no such program.
+    /// Starts a command inside a node, whatever its kind. Fails when the lab has no such node, the node is not
+    /// reachable, or it has no such program.
     pub fn start(&self, node: &str, command: &Command) -> Result<Box<dyn Session>, Error> {
         let (index, plan) = self.node(node)?;
         // Processes in a guest end with the guest.
@@ -195,7 +185,6 @@ impl Lab {
         }
     }
 
-    /// The agent's path inside a node.
     pub fn agent(&self, node: &str) -> String {
         match self.node(node).map(|(_, n)| n.kind) {
             Ok(NodeKind::Container) => AGENT_IN_CONTAINER.to_string(),
@@ -204,10 +193,7 @@ impl Lab {
         }
     }
 
-    /// Compares a node's clock with the host's; `None` when it is the host's.
-    ///
-    /// # Errors
-    /// When a guest does not answer.
+    /// Compares a node's clock with the host's; `None` when it is the host's. Fails when a guest does not answer.
     pub fn clock(&self, node: &str) -> Result<Option<ClockOffset>, Error> {
         if self.node(node)?.1.kind != NodeKind::Vm {
             return Ok(None);

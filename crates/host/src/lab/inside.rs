@@ -25,7 +25,6 @@ const PROFILE: &str = "profile.yaml";
 /// Under software emulation the program takes seconds to be read and run.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The profile of a guest, and how it gets there.
 pub(super) struct Inside {
     profile: Profile,
 }
@@ -95,7 +94,6 @@ fn run(channel: &Channel, arguments: &[&str]) -> Result<Finished, session::Error
     Ok(channel.run(exec, b"", TIMEOUT)?)
 }
 
-/// The first error line of latlab inside.
 fn failure(finished: &Finished) -> session::Error {
     let said = String::from_utf8_lossy(&finished.stderr);
     let first = said.lines().next().unwrap_or("it said nothing");
@@ -104,10 +102,8 @@ fn failure(finished: &Finished) -> session::Error {
 }
 
 impl Lab {
-    /// Runs a verb of `latlab tune` inside a tuned guest: what it printed, and its exit code.
-    ///
-    /// # Errors
-    /// When the node is no such guest, or does not answer.
+    /// Runs a verb of `latlab tune` inside a tuned guest: what it printed, and its exit code. Fails when the node is
+    /// no such guest, or does not answer.
     pub fn tune_inside(&self, node: &str, arguments: &[&str]) -> Result<(Vec<u8>, i32), Error> {
         let (_, plan) = self.node(node)?;
         if Inside::of(self.plan(), plan).is_none() {
@@ -126,7 +122,6 @@ impl Lab {
         }
     }
 
-    /// The number of items inside the lab's guests that are not as they were tuned.
     pub(super) fn drift_inside(&self) -> Result<usize, Error> {
         let mut drift = 0;
         for node in &self.plan().nodes {

@@ -57,9 +57,6 @@ const COMBINED: usize = 8;
 const MAX_COMBINED: usize = 4;
 
 /// Queues that both receive and send, and the most there can be.
-///
-/// # Errors
-/// When the card cannot be asked.
 pub fn queues(interface: &str) -> io::Result<(u32, u32)> {
     let mut words = [0; CHANNELS];
     words[0] = GET_CHANNELS;
@@ -67,10 +64,6 @@ pub fn queues(interface: &str) -> io::Result<(u32, u32)> {
     Ok((words[COMBINED], words[MAX_COMBINED]))
 }
 
-/// Sets the number of queues.
-///
-/// # Errors
-/// When the card does not take it.
 pub fn set_queues(interface: &str, count: u32) -> io::Result<()> {
     let mut words = [0; CHANNELS];
     words[0] = GET_CHANNELS;
@@ -84,15 +77,11 @@ pub fn set_queues(interface: &str, count: u32) -> io::Result<()> {
 const COALESCE: usize = 23;
 const GET_COALESCE: u32 = 0x0e;
 const SET_COALESCE: u32 = 0x0f;
-/// Microseconds until an interrupt for received packets, and for sent ones; whether the card adapts
-/// them by itself.
+/// Microseconds until an interrupt for received packets, and for sent ones; whether the card adapts them by itself.
 const COALESCE_FIELDS: [usize; 4] = [1, 5, 10, 11];
 
 /// How long the card gathers before it interrupts: received and sent in microseconds, then whether it
 /// adapts each by itself, 0 or 1.
-///
-/// # Errors
-/// When the card cannot be asked.
 pub fn coalescing(interface: &str) -> io::Result<[u32; 4]> {
     let mut words = [0; COALESCE];
     words[0] = GET_COALESCE;
@@ -100,10 +89,6 @@ pub fn coalescing(interface: &str) -> io::Result<[u32; 4]> {
     Ok(COALESCE_FIELDS.map(|field| words[field]))
 }
 
-/// Sets them.
-///
-/// # Errors
-/// When the card does not take it.
 pub fn set_coalescing(interface: &str, values: [u32; 4]) -> io::Result<()> {
     let mut words = [0; COALESCE];
     words[0] = GET_COALESCE;
@@ -115,7 +100,6 @@ pub fn set_coalescing(interface: &str, values: [u32; 4]) -> io::Result<()> {
     ask(interface, &mut words)
 }
 
-/// Work that a card, or the kernel for it, does for many packets at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Offload {
     /// Generic receive offload: packets of a stream are joined.
@@ -137,20 +121,12 @@ impl Offload {
     }
 }
 
-/// Whether an offload is on.
-///
-/// # Errors
-/// When the card cannot be asked.
 pub fn offload(interface: &str, offload: Offload) -> io::Result<bool> {
     let mut words = [offload.commands().0, 0];
     ask(interface, &mut words)?;
     Ok(words[1] != 0)
 }
 
-/// Turns it on or off.
-///
-/// # Errors
-/// When the card does not take it.
 pub fn set_offload(interface: &str, offload: Offload, on: bool) -> io::Result<()> {
     ask(interface, &mut [offload.commands().1, u32::from(on)])
 }

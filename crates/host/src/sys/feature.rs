@@ -9,7 +9,6 @@ use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
-/// Takes the result of a system call that makes a descriptor.
 pub(super) fn descriptor(result: c_long) -> io::Result<OwnedFd> {
     match c_int::try_from(result) {
         // SAFETY: the kernel just made this descriptor for us, so it has no other owner.
@@ -105,7 +104,6 @@ pub fn try_namespaces(flags: c_int) -> io::Result<()> {
 
 const VHOST_GET_FEATURES: c_ulong = 0x8008_af00;
 
-/// Asks an open vhost device for its features.
 pub fn vhost_features(device: impl AsFd) -> io::Result<u64> {
     let mut features = 0u64;
     // SAFETY: VHOST_GET_FEATURES writes eight bytes at the address, which is a live u64; on any

@@ -4,7 +4,6 @@ use crate::tuning::items::{Item, Value};
 use crate::tuning::journal::Entry;
 use crate::tuning::root::Root;
 
-/// The inputs of a knob.
 #[derive(Debug, Clone, Copy)]
 pub struct Machine<'m> {
     pub root: &'m Root,
@@ -52,7 +51,6 @@ pub enum Mapping {
 
 #[derive(Debug)]
 pub struct Knob {
-    /// The name in profiles.
     pub name: &'static str,
     /// One line for people.
     pub about: &'static str,
@@ -68,8 +66,7 @@ pub struct Knob {
 }
 
 impl Knob {
-    /// # Errors
-    /// The machine does not have the knob, or cannot have the value.
+    /// Errors: the machine does not have the knob, or cannot have the value.
     pub fn targets(&self, machine: &Machine<'_>, wanted: &Wanted) -> Result<Targets, KnobError> {
         match self.mapping {
             Mapping::Each(each) | Mapping::Moving { each, .. } => each(machine, wanted),

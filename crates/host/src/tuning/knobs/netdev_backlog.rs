@@ -1,5 +1,4 @@
-//! `netdev-backlog`: packets that may wait for a CPU (RPS, veth, loopback) before more are
-//! dropped.
+//! `netdev-backlog`: packets that may wait for a CPU (RPS, veth, loopback) before more are dropped.
 
 use super::prelude::*;
 
