@@ -40,6 +40,7 @@ fn step<T, E: Into<io::Error>>(
     })
 }
 
+/// Runs the guest. Returns only when the machine could not even be turned off.
 pub fn run() -> ExitCode {
     let (parameters, mut failure) = match prepare() {
         Ok(parameters) => (parameters, None),
@@ -66,7 +67,6 @@ pub fn run() -> ExitCode {
     power_off()
 }
 
-/// Kernel file systems, parameters, modules.
 fn prepare() -> Result<Parameters, String> {
     let none = MountFlags::empty();
     let make = || -> Result<String, StepError> {
@@ -258,7 +258,6 @@ fn open_ports(count: usize) -> io::Result<Vec<OwnedFd>> {
     }
 }
 
-/// The device files of ports whose name is ours.
 fn find_ports() -> io::Result<Vec<String>> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/sys/class/virtio-ports")? {

@@ -417,6 +417,7 @@ fn limits() -> Result<(), Error> {
     step(setrlimit(Resource::Core, none), "limit", "core files")
 }
 
+/// Becomes the program. Returns only why it could not.
 pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), Error> {
     let place = Place::parse(words)?;
     let name = Path::new(&place.command[0]);

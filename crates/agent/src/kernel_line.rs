@@ -12,7 +12,6 @@ pub struct Share {
     pub tag: String,
     /// Where it goes in the guest.
     pub path: String,
-    /// Whether the guest may write to it.
     pub writable: bool,
 }
 
@@ -20,9 +19,11 @@ pub struct Share {
 pub struct Parameters {
     /// `latlab.name=`: the host name.
     pub name: Option<String>,
+    /// `latlab.fs=9p|virtiofs`: how trees arrive.
     pub transport: Transport,
     /// `latlab.ports=`: how many channel ports there are.
     pub ports: usize,
+    /// `latlab.share=TAG:ro|rw:PATH`, any number of times.
     pub shares: Vec<Share>,
     /// `latlab.probe`: say on the console that user space runs, and turn the machine off.
     pub probe: bool,

@@ -1,5 +1,4 @@
-//! latlab's hand inside a node: one statically linked binary that needs nothing of the guest's file
-//! system.
+//! latlab's hand inside a node: one statically linked binary that needs nothing of the guest's file system.
 //!
 //! As a guest's first process it is init: it loads the few modules the guest needs, mounts the image,
 //! and serves the command channel. It also carries the small programs that the host runs inside nodes

@@ -25,6 +25,7 @@ pub enum Error {
 }
 
 impl Error {
+    /// The kernel's error number, or 0.
     pub fn errno(&self) -> u32 {
         match self {
             Self::Netlink(error) => error.errno().unwrap_or(0).unsigned_abs(),

@@ -1,10 +1,9 @@
 //! One client's byte stream: frames in, frames out, and a bound on what waits to go out.
 //!
-//! **Whose end?** The kernel learns by separate queues that a port's client came or went, and what it
-//! said; the queues are not in step. So a new client's greeting can be read *before* its coming is
-//! known, and then the next read still reports the end of the former client, and writes are refused
-//! until the news is through. An end that is seen while an answer to a greeting waits is therefore the
-//! former client's, and the answer stays.
+//! **Whose end?** The kernel learns by separate queues that a port's client came or went, and what it said; the queues
+//! are not in step. So a new client's greeting can be read *before* its coming is known, and then the next read still
+//! reports the end of the former client, and writes are refused until the news is through. An end that is seen while
+//! an answer to a greeting waits is therefore the former client's, and the answer stays.
 
 use std::collections::VecDeque;
 use std::io;
@@ -26,7 +25,6 @@ pub enum Input {
     Ended,
 }
 
-/// A virtio-serial port or a connected socket, non-blocking.
 pub struct Port {
     fd: OwnedFd,
     /// Whether the poller announced something that has not been read yet.

@@ -1,10 +1,9 @@
 //! The command channel's server: one thread, one poller, any number of clients and processes.
 //!
-//! One thread, because the agent lives on CPUs that are being measured: it must cost nothing while
-//! nothing is asked of it. Everything is polled edge-triggered and every wake-up lets each port and
-//! each session do what it can without blocking. Edges matter for virtio-serial ports: one without a
-//! client reports a hang-up for as long as there is none, which a level-triggered poller would return
-//! again and again.
+//! One thread, because the agent lives on CPUs that are being measured: it must cost nothing while nothing is asked of
+//! it. Everything is polled edge-triggered and every wake-up lets each port and each session do what it can without
+//! blocking. Edges matter for virtio-serial ports: one without a client reports a hang-up for as long as there is
+//! none, which a level-triggered poller would return again and again.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -232,6 +231,7 @@ impl Server {
         }
     }
 
+    /// Acts on one message; returns what is to be said at once.
     fn act(&mut self, number: u64, message: Message) -> Option<Message> {
         match message {
             Message::Exec { session, exec } => self.start(number, session, &exec),

@@ -27,6 +27,7 @@ pub struct StartError {
 }
 
 impl StartError {
+    /// The kernel's error number, or 0.
     pub fn errno(&self) -> u32 {
         self.source.raw_os_error().unwrap_or(0).unsigned_abs()
     }
@@ -58,9 +59,7 @@ struct Output {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Turn {
     Idle,
-    /// Something moved; there may be more to do.
     Progress,
-    /// The process ended and everything was reported.
     Over,
 }
 
@@ -78,7 +77,6 @@ pub fn start_detached(exec: &Exec) -> Result<(), StartError> {
 }
 
 impl Session {
-    /// Starts the process with pipes on all three streams.
     pub fn start(number: u32, exec: &Exec) -> Result<Self, StartError> {
         let mut command = command(exec)?;
         command
