@@ -58,7 +58,6 @@ pub fn hold_beside_noise(check: &Check) -> bool {
     matches!(check.name.as_str(), "steal" | "drops" | "tuning")
 }
 
-/// Messages that an endpoint handled in its window.
 fn messages(counters: &Counters) -> u64 {
     match counters {
         Counters::RrServer(c) => c.answered,
@@ -163,6 +162,7 @@ impl Watch {
     }
 }
 
+/// The CPUs that the nodes are confined to; `None` when one of them is not.
 fn confined(plan: &Plan) -> Option<BTreeSet<u32>> {
     let mut all = BTreeSet::new();
     for node in &plan.nodes {

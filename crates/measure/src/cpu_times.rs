@@ -59,6 +59,7 @@ fn by_cpu(text: &str) -> impl Iterator<Item = (u32, Vec<f64>)> {
     })
 }
 
+/// Sum of the seventh field of each `cpuN` line: task time in nanoseconds.
 fn of_schedstat(text: &str, only: Option<&BTreeSet<u32>>) -> Option<f64> {
     let times: Option<Vec<f64>> = by_cpu(text)
         .filter(|(number, _)| only.is_none_or(|only| only.contains(number)))

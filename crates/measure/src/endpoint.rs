@@ -305,7 +305,6 @@ pub(crate) fn output(session: &mut dyn Session, timeout: Duration) -> Option<Str
     text
 }
 
-/// Words of a command line.
 pub(crate) fn strings(words: &[&str]) -> Vec<String> {
     words.iter().map(ToString::to_string).collect()
 }

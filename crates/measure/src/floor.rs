@@ -20,6 +20,7 @@ const WARMUP_MS: u64 = 20;
 const MAX_PACKETS: u64 = 1 << 20;
 /// Packets per second at most: a rate that the loopback cannot carry would measure its queue.
 const MAX_RATE: u64 = 10_000;
+/// Clock reads; about a millisecond.
 const READS: &str = "20000";
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 const CLOCK_TIMEOUT: Duration = Duration::from_secs(30);

@@ -14,6 +14,7 @@ use latlab_wire::trace::Event;
 
 use crate::osnoise::{self, SpinRecord};
 
+/// Spinning time: ten times the longest period.
 const DURATION: Duration = Duration::from_millis(100);
 /// A shorter step of the clock is no interruption: a busy sibling hyperthread causes some.
 const THRESHOLD_NS: u64 = 3_000;

@@ -29,14 +29,12 @@ pub struct Measured {
     pub nodes: Vec<NodeRecord>,
     /// Time that the hypervisor took from the CPUs of the two endpoints; `None` where unknown.
     pub stolen: Option<Vec<Stretch>>,
-    /// The taps' and the flight recorder's data.
     pub trace: Option<Recorded>,
 }
 
 /// Data of taps and flight recorder, written beside the samples.
 #[derive(Debug, Default)]
 pub struct Recorded {
-    /// Metadata of the two tables below.
     pub trace: Trace,
     pub timed: Timed,
     pub events: Vec<Event>,

@@ -1,7 +1,6 @@
 //! The CPU of each endpoint; see [`Pin`] for why it is not left to the scheduler.
 //!
-//! Inside a guest the number is of a vCPU. Its threads on the host are placed by the lab's plan, or by the
-//! scheduler.
+//! Inside a guest the number is of a vCPU. Its threads on the host are placed by the lab's plan, or by the scheduler.
 
 use latlab_host::lab::Lab;
 use latlab_model::spec::{NodeKind, Pin};

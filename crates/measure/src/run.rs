@@ -1,8 +1,7 @@
 //! Runs a study: deploys each lab, measures in the planned order, writes the run directory.
 //!
-//! The manifest is written first, as running, and last, as complete. A run that stops in between leaves its
-//! results and a directory that is marked incomplete. A trial that fails is recorded and the run goes on; a
-//! full disk ends it.
+//! The manifest is written first, as running, and last, as complete. A run that stops in between leaves its results
+//! and a directory that is marked incomplete. A trial that fails is recorded and the run goes on; a full disk ends it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -77,14 +76,12 @@ fn system_error<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e 
 
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// The lab's file, or the study's where the lab is in it: images and binds are relative to its
-    /// directory.
+    /// The lab's file, or the study's where the lab is in it: images and binds are relative to its directory.
     pub file: Option<PathBuf>,
     /// Leave the lab of a failed trial running, for inspection, and stop there.
     pub keep: bool,
 }
 
-/// Progress of a run.
 #[derive(Debug)]
 pub enum Event<'a> {
     Deploying(&'a BTreeMap<String, String>),
@@ -351,7 +348,6 @@ impl<'a> Run<'a> {
         Ok(Some(RunDir::samples_name(number)))
     }
 
-    /// Writes the data of taps and flight recorder.
     fn write_trace(&self, number: u32, recorded: Recorded) -> Result<Trace, Error> {
         let mut trace = recorded.trace;
         trace.passages = RunDir::passages_name(number);
@@ -387,7 +383,6 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Writes the first files of a run directory.
 fn begin(dir: &RunDir, study: &str, manifest: &Manifest) -> Result<(), Error> {
     dir.write("study.yaml", study.as_bytes())?;
     dir.write(RESERVE, &[0; RESERVE_BYTES])?;

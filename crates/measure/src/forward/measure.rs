@@ -47,7 +47,6 @@ struct Window {
     pins: Pins,
     devices: Devices,
     sink: Endpoint,
-    /// Address of the sink.
     to: String,
     taps: Vec<taps::PlacedTap>,
     recorder: Option<Running>,

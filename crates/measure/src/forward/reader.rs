@@ -65,6 +65,7 @@ impl Reader {
         Ok(Reader { stop, thread })
     }
 
+    /// Ends the thread. `None` if it panicked: the events it took are lost with its follower.
     #[must_use]
     pub fn stop(self) -> Option<Follower> {
         self.stop.store(true, Ordering::Relaxed);
@@ -95,7 +96,6 @@ fn now_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// CPUs of the parties to a forward run.
 pub(super) struct CpuRoles {
     /// CPUs that latlab may use.
     pub allowed: BTreeSet<u32>,

@@ -28,7 +28,6 @@ const FIRST_IS_LATE_NS: u64 = 10_000_000;
 /// CPUs that are watched at most.
 const MAX_CPUS: usize = 64;
 
-/// A recorder before the window.
 pub(super) struct Loaded {
     recorder: Recorder,
     /// The rings may be too small for the run.
@@ -36,7 +35,6 @@ pub(super) struct Loaded {
     spun: Vec<SpinWindow>,
 }
 
-/// A recorder in the window.
 pub(super) struct Running {
     recorder: Recorder,
     reader: Option<Reader>,

@@ -42,7 +42,6 @@ impl Sent {
     }
 }
 
-/// The packets of all hops with their times.
 #[derive(Debug, Default)]
 pub struct Timed {
     sent: Sent,
