@@ -1,8 +1,7 @@
 //! IPv4 and IPv6 addresses of an interface.
 //!
-//! Addresses are added without duplicate address detection: a lab assigns its own addresses, and
-//! an IPv6 address that stays tentative for a second cannot be bound, so "deployed" would not mean
-//! "usable".
+//! Addresses are added without duplicate address detection: a lab assigns its own addresses, and an IPv6 address that
+//! stays tentative for a second cannot be bound, so "deployed" would not mean "usable".
 
 use std::net::{IpAddr, Ipv4Addr};
 

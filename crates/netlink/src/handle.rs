@@ -6,9 +6,8 @@
 //! acknowledgement proves that everything before it was processed. Chunks are bounded so that even
 //! if every request failed, the errors fit the socket's receive buffer and none is lost.
 //!
-//! **Namespaces.** A netlink socket keeps the network namespace of the thread that created it. To
-//! get one for another namespace, a short-lived thread enters it, opens the socket and hands it
-//! back; the caller's thread never moves.
+//! **Namespaces.** A netlink socket keeps the network namespace of the thread that created it. To get one for another
+//! namespace, a short-lived thread enters it, opens the socket and hands it back; the caller's thread never moves.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -21,8 +20,7 @@ use crate::attribute::{attributes, string_of};
 use crate::error::Error;
 use crate::request::Request;
 
-/// Most requests in one send. An error answer occupies under 1 KiB of the receive buffer, whose
-/// default is 208 KiB.
+/// Most requests in one send. An error answer occupies under 1 KiB of the receive buffer, whose default is 208 KiB.
 const CHUNK_REQUESTS: usize = 128;
 /// Most bytes in one send; below the default send buffer of 208 KiB with its overheads.
 const CHUNK_BYTES: usize = 64 * 1024;

@@ -1,5 +1,4 @@
-//! Queueing disciplines on the egress of an interface: `tbf` for a rate, `netem` for delay, jitter
-//! and loss.
+//! Queueing disciplines on the egress of an interface: `tbf` for a rate, `netem` for delay, jitter and loss.
 //!
 //! Both option layouts are written here because `netlink-packet-route` has neither
 //! (`linux/pkt_sched.h`: `tc_tbf_qopt`, `tc_netem_qopt`). Sizes are given to the kernel in bytes
@@ -70,8 +69,7 @@ pub enum Parent {
 }
 
 impl Qdisc {
-    /// The request that puts it on the interface of this index with handle `major:0`, replacing
-    /// what is at that place.
+    /// The request that puts it on the interface of this index with handle `major:0`, replacing what is at that place.
     pub fn replace(&self, interface: u32, parent: Parent, major: u16) -> Request<'static> {
         let (kind, options) = match self {
             Self::Tbf(tbf) => ("tbf", tbf.options()),
