@@ -206,9 +206,8 @@ fn damaged(what: &str) -> ParquetError {
     ParquetError::General(what.to_owned())
 }
 
-/// Runs a decoder of the Parquet library on outside data. It trusts the footer and panics on some damaged
-/// files (parquet 59: a column chunk of negative length, found by the test below); such a panic counts as
-/// "damaged".
+/// Runs a decoder of the Parquet library on outside data. It trusts the footer and panics on some damaged files
+/// (parquet 59: a column chunk of negative length, found by the test below); such a panic counts as "damaged".
 pub(crate) fn guarded<T>(
     read: impl FnOnce() -> Result<T, ParquetError>,
 ) -> Result<T, ParquetError> {

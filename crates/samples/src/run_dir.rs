@@ -1,5 +1,4 @@
-//! A run directory: its paths, its documents, its checksums. The layout is described in
-//! [`latlab_model::results`].
+//! A run directory: its paths, its documents, its checksums. The layout is described in [`latlab_model::results`].
 //!
 //! Documents are replaced atomically (written beside, made durable, renamed). A run killed at any moment
 //! leaves each of them whole or absent, and a reader never sees half of one.
@@ -25,7 +24,6 @@ const MAX_DOCUMENT_BYTES: u64 = 1 << 30;
 
 #[derive(Debug, thiserror::Error)]
 pub enum RunDirError {
-    /// There is no `manifest.json`.
     #[error("{path} is not a run directory: it has no manifest.json")]
     NotARun {
         /// The directory from the user.
@@ -46,7 +44,6 @@ pub enum RunDirError {
         path: PathBuf,
         source: io::Error,
     },
-    /// A document cannot be parsed.
     #[error("cannot read {path}: not a {what} ({source})")]
     Malformed {
         path: PathBuf,
@@ -55,14 +52,12 @@ pub enum RunDirError {
         /// The parser's message, with line and column.
         source: serde_json::Error,
     },
-    /// A document of another version or kind.
     #[error("cannot read {path}: its format is {found:?}, this latlab reads {expected:?}")]
     Format {
         path: PathBuf,
         found: String,
         expected: &'static str,
     },
-    /// A document names a file outside the run directory.
     #[error("{path} names {named:?}, which is not inside the run directory")]
     Outside { path: PathBuf, named: String },
 }
@@ -258,7 +253,6 @@ impl RunDir {
         self.root.join("report.html")
     }
 
-    /// Makes the directory of a trial.
     pub fn create_trial(&self, trial: u32) -> Result<PathBuf, RunDirError> {
         self.make_dir("trials")?;
         self.make_dir(&trial_name(trial))?;
@@ -273,7 +267,6 @@ impl RunDir {
         Ok(manifest)
     }
 
-    /// Writes `manifest.json`.
     pub fn write_manifest(&self, manifest: &Manifest) -> Result<(), RunDirError> {
         write_json(self.place("manifest.json"), manifest)
     }
@@ -308,8 +301,7 @@ impl RunDir {
         write_bytes(self.place("summary.json"), serde_json::to_vec(summary))
     }
 
-    /// A file named by a trial's record, refused if it is outside the run directory: a record may come from
-    /// elsewhere.
+    /// A file named by a trial's record, refused if it is outside the run directory: a record may come from elsewhere.
     pub fn inside(&self, trial: u32, named: &str) -> Result<Place, RunDirError> {
         let relative = Path::new(named);
         let plain = relative

@@ -1,5 +1,4 @@
-//! Further tables of a trial: records of the taps, the flight recorder and the steal watch, one Parquet file
-//! each.
+//! Further tables of a trial: records of the taps, the flight recorder and the steal watch, one Parquet file each.
 //!
 //! All columns are 64-bit integers, except an event's `text`. The tables are plain, for other tools to read.
 //! Times are nanoseconds of the recording machine's monotonic clock, so that passages and events share a time
@@ -31,6 +30,7 @@ pub struct Passage {
     pub flow: u16,
     pub sequence: u32,
     pub in_ns: u64,
+    /// Time at the tap behind the device; `None` if the packet was lost.
     pub out_ns: Option<u64>,
     pub in_cpu: u16,
     pub out_cpu: u16,
@@ -42,6 +42,7 @@ pub struct Passage {
     pub in_steal_ns: u32,
     /// Low 32 bits of the steal counter of `out_cpu`, in ns.
     pub out_steal_ns: u32,
+    /// Length of the frame without its check sequence.
     pub bytes: u32,
 }
 
@@ -99,6 +100,7 @@ struct Layout {
     text: Option<&'static str>,
 }
 
+/// Writes passages as a stream: rows gather in memory up to one row group.
 pub struct PassageWriter {
     path: PathBuf,
     file: SerializedFileWriter<File>,
@@ -157,7 +159,6 @@ impl PassageWriter {
     }
 }
 
-/// Writes passages from memory.
 pub fn write_passages(place: impl Into<Place>, rows: &[Passage]) -> Result<(), SamplesError> {
     let mut writer = PassageWriter::create(place)?;
     rows.iter().try_for_each(|row| writer.push(*row))?;
@@ -199,7 +200,6 @@ pub fn each_passage(
     read(&place.into(), &PASSAGES, passage, take)
 }
 
-/// Writes stolen time.
 pub fn write_stretches(place: impl Into<Place>, rows: &[Stretch]) -> Result<(), SamplesError> {
     let number = |row: &Stretch, column: usize| match column {
         0 => row.cpu.into(),
@@ -227,7 +227,6 @@ pub fn read_stretches(place: impl Into<Place>) -> Result<Vec<Stretch>, SamplesEr
     Ok(all)
 }
 
-/// Writes kernel events.
 pub fn write_events(place: impl Into<Place>, rows: &[Event]) -> Result<(), SamplesError> {
     let number = |row: &Event, column: usize| match column {
         0 => row.time_ns as i64,
