@@ -11,6 +11,7 @@ pub fn out(text: &str) -> io::Result<()> {
     out.flush()
 }
 
+/// Prints to the standard error; a failure is ignored.
 pub fn err(text: &str) {
     let _ = io::stderr().write_all(shown(text).as_bytes());
 }

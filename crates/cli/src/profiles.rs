@@ -7,6 +7,7 @@ use latlab_model::profile::Profile;
 
 use crate::failure::{AT_FAULT, Failure};
 
+/// The machine's profiles, unless LATLAB_PROFILE_DIR names another directory.
 const DIRECTORY: &str = "/etc/latlab/profiles";
 
 pub fn load(name: &str) -> Result<Profile, Failure> {
