@@ -15,6 +15,7 @@ pub mod taps;
 
 pub use error::Error;
 
+/// Whether the kernel has BTF, which the recorders need to find fields of its structures.
 pub(crate) fn has_types() -> bool {
     std::path::Path::new("/sys/kernel/btf/vmlinux").exists()
 }

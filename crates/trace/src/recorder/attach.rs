@@ -117,6 +117,7 @@ impl Recorder {
         self.places.links.clear();
     }
 
+    /// Attaches the programs again. The first softirq may be wrong: its entry was not seen.
     pub fn resume(&mut self) {
         self.places = Places::of(&self.object, &self.rings.cpus, self.words);
         self.start();

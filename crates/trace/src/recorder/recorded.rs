@@ -9,6 +9,7 @@ pub struct Recorded {
     pub gaps: Gaps,
 }
 
+/// Gaps of a recording, which must not explain anything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Gaps {
     /// For each watched CPU the time from which on its events are complete, and the number of older ones

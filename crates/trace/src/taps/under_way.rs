@@ -22,6 +22,7 @@ pub struct Passed {
     pub task: u32,
 }
 
+/// A packet at the first tap; an unused slot has no time.
 #[derive(Debug, Clone, Copy, Default)]
 struct Entered {
     in_ns: u64,
