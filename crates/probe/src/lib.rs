@@ -33,6 +33,7 @@ use std::process::ExitCode;
 
 mod args;
 mod arrivals;
+mod checksum;
 mod clock;
 mod error;
 mod health;

@@ -12,7 +12,7 @@ use libc::{c_int, c_void, socklen_t};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Who {
     Thread,
-    /// That of all threads of the process, ended ones included.
+    /// All threads of the process, ended ones included.
     Process,
 }
 

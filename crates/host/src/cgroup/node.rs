@@ -31,7 +31,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(1);
 pub struct CpuUsage {
     pub user_ns: u64,
     pub system_ns: u64,
-    /// Both. Counted on its own by the kernel, so the sum of the parts may differ a little.
+    /// Counted apart by the kernel, so the sum of the parts may differ a little.
     pub total_ns: u64,
 }
 

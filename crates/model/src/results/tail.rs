@@ -156,7 +156,7 @@ impl From<SlowPacket> for PacketRow {
     }
 }
 
-/// A piece of a packet's time: `[cause, ns, processor]`, and of several joined behind that `[[cause, ns], …]`.
+/// A piece of a packet's time: `[cause, ns, CPU]`, and of several joined behind that `[[cause, ns], …]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "SliceRow", into = "SliceRow")]
 pub struct Slice {

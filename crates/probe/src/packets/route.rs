@@ -21,7 +21,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 pub struct Route {
     pub interface: u32,
     pub from: [u8; 6],
-    /// That of the next hop.
+    /// The Ethernet address of the next hop.
     pub to: [u8; 6],
 }
 

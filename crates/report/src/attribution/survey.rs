@@ -43,7 +43,7 @@ impl Queue {
 #[derive(Default, Clone, Copy)]
 pub(super) struct Context {
     pub packets: u64,
-    /// Those of them that went in in another context.
+    /// Packets that went in in another context.
     pub own: u64,
     /// Time and CPU of the first departure.
     pub first: (u64, u16),
