@@ -50,7 +50,7 @@ pub fn show(cores: &Cores, dirs: &Dirs, root: &Root) -> Result<Vec<Shown>, Error
             owners.sort();
             owners.dedup();
         }
-        let (items, absent) = match (knob.items)(&machine) {
+        let (items, absent) = match knob.items.find(&machine) {
             Ok(items) => (items, None),
             Err(reason) => (Vec::new(), Some(reason)),
         };

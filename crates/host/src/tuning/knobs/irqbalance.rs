@@ -19,10 +19,10 @@ pub const KNOB: Knob = Knob {
     evidence: "irqbalance(1), IRQBALANCE_BANNED_CPULIST; Documentation/core-api/irq/irq-affinity.rst",
     risk: "while it is stopped no interrupt is balanced, not even among the other CPUs; for good, ban \
            the isolated ones in /etc/default/irqbalance",
-    items: |m| {
+    items: Items::Found(|m| {
         let task = daemon(m).ok_or(NOT_RUNNING)?;
         Ok(vec![activity(task)])
-    },
+    }),
     mapping: Mapping::Each(each),
     // The daemon may be started again.
     moves: true,
