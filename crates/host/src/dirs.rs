@@ -84,10 +84,12 @@ impl Dirs {
         self.run(lab).join("netns")
     }
 
+    /// Where it is noted which cgroups are whole.
     pub fn groups(&self, lab: &str) -> PathBuf {
         self.run(lab).join("groups")
     }
 
+    /// A node's own directory: writable layer, sockets, console.
     pub fn node(&self, lab: &str, node: &str) -> PathBuf {
         self.run(lab).join("nodes").join(node)
     }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::{BitsPerSecond, Nanos};
 
+/// The kind of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NodeKind {
@@ -18,6 +19,7 @@ pub enum NodeKind {
     Host,
 }
 
+/// Which OCI runtime starts a container.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Runtime {
@@ -27,6 +29,7 @@ pub enum Runtime {
     Runc,
 }
 
+/// How a VM's CPU is provided.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Acceleration {
@@ -38,12 +41,14 @@ pub enum Acceleration {
     Tcg,
 }
 
+/// A host directory seen inside a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bind {
     /// Path on the host, as written (relative paths are relative to the lab's file).
     pub source: String,
     /// Absolute path inside the node.
     pub target: String,
+    /// Not writable from inside.
     pub read_only: bool,
 }
 
@@ -135,8 +140,10 @@ impl From<Mac> for String {
 pub struct Impairment {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<BitsPerSecond>,
+    /// Constant part of the delay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay: Option<Nanos>,
+    /// Random part of the delay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter: Option<Nanos>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -144,10 +151,12 @@ pub struct Impairment {
 }
 
 impl Impairment {
+    /// True when frames pass untouched.
     pub fn is_none(&self) -> bool {
         *self == Impairment::default()
     }
 
+    /// True when it needs the kernel's netem queueing discipline.
     pub fn needs_netem(&self) -> bool {
         self.delay.is_some() || self.jitter.is_some() || self.loss.is_some()
     }
@@ -198,6 +207,7 @@ pub const CAPABILITIES: [&str; 41] = [
     "CHECKPOINT_RESTORE",
 ];
 
+/// Which system calls a container's programs may make.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Seccomp {
@@ -207,6 +217,7 @@ pub enum Seccomp {
     Unconfined,
 }
 
+/// Which devices a container may open.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Devices {
@@ -217,10 +228,12 @@ pub enum Devices {
     All,
 }
 
+/// How many processes and threads a container may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pids {
     AtMost(u64),
+    /// As many as the machine has room for.
     Unlimited,
 }
 
@@ -232,6 +245,7 @@ impl Default for Pids {
 }
 
 impl Pids {
+    /// The number, if there is one.
     pub fn limit(self) -> Option<u64> {
         match self {
             Pids::AtMost(limit) => Some(limit),
@@ -240,6 +254,7 @@ impl Pids {
     }
 }
 
+/// The rights of a container.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Security {
     /// Capabilities beyond the default, without `CAP_`.
@@ -254,6 +269,7 @@ pub struct Security {
 }
 
 impl Security {
+    /// True of what a lab gets that says nothing.
     pub fn is_default(&self) -> bool {
         *self == Security::default()
     }

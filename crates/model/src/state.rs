@@ -27,6 +27,7 @@ pub struct LabState {
 }
 
 impl LabState {
+    /// Name and version of this document's shape.
     pub const FORMAT: &'static str = "latlab.state/1";
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use latlab_model::facts::Facts;
 use latlab_model::spec::{Cable, Lab, LinkKind, NodeKind};
 
+/// The capabilities a lab uses.
 pub(super) fn of(lab: &Lab) -> BTreeSet<&'static str> {
     let mut needs = BTreeSet::new();
     for node in &lab.nodes {

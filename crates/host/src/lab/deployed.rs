@@ -28,6 +28,7 @@ use crate::sys::netns::NetNs;
 use crate::sys::proc;
 use crate::sys::process::ProcessId;
 
+/// Where the agent is inside containers.
 const AGENT_IN_CONTAINER: &str = "/run/latlab/agent";
 /// The agent's name for its own binary in a guest.
 const AGENT_IN_GUEST: &str = "latlab-agent";
@@ -41,6 +42,7 @@ pub(super) const CLAIM_TIMEOUT: Duration = Duration::from_secs(20);
 /// Configuring a guest: naming interfaces and adding addresses.
 pub(super) const NETWORK_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// A lab that is up.
 pub struct Lab {
     pub(super) dirs: Dirs,
     pub(super) state: LabState,

@@ -9,8 +9,10 @@ use crate::nodes::session::{self, Exit, NotStarted};
 use crate::nodes::vm;
 use crate::{cgroup, images, journal, links, sys};
 
+/// Seconds a guest may take to boot.
 pub(super) const BOOT_VARIABLE: &str = "LATLAB_BOOT_TIMEOUT";
 
+/// Why a lab could not be brought up, used or taken down.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]

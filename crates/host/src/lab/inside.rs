@@ -25,6 +25,7 @@ const PROFILE: &str = "profile.yaml";
 /// Under software emulation the program takes seconds to be read and run.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
+/// The profile of a guest, and how it gets there.
 pub(super) struct Inside {
     profile: Profile,
 }
@@ -94,6 +95,7 @@ fn run(channel: &Channel, arguments: &[&str]) -> Result<Finished, session::Error
     Ok(channel.run(exec, b"", TIMEOUT)?)
 }
 
+/// The first error line of latlab inside.
 fn failure(finished: &Finished) -> session::Error {
     let said = String::from_utf8_lossy(&finished.stderr);
     let first = said.lines().next().unwrap_or("it said nothing");

@@ -81,6 +81,7 @@ impl Prepared {
         })
     }
 
+    /// A node's binds with their sources made absolute.
     pub fn binds(&self, node: &NodePlan) -> Vec<latlab_model::kinds::Bind> {
         let absolute = |bind: &latlab_model::kinds::Bind| {
             let mut bind = bind.clone();
@@ -91,6 +92,7 @@ impl Prepared {
     }
 }
 
+/// Finds a VM's kernel, downloading it the first time.
 fn find_kernel(node: &NodePlan, dirs: &Dirs, options: &Options<'_>) -> Result<Kernel, Error> {
     let mut told = |progress: kernel::Progress| {
         if let Some(show) = options.progress {

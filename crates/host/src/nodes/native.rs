@@ -11,16 +11,22 @@ use crate::sys::netns::NetNs;
 use crate::sys::process::Process;
 use crate::sys::spawn::Spawn;
 
+/// Where a native node's commands run.
 #[derive(Debug)]
 pub struct Native {
+    /// Identifier of the deployment, the label of its processes.
     pub lab_id: String,
     /// Its pinned network namespace; the host's own when absent (a node of kind `host`).
     pub netns: Option<PathBuf>,
+    /// Its cgroup, where there is one.
     pub cgroup: Option<NodeCgroup>,
 }
 
 impl Native {
-    /// Starts a command. Fails when the program is not there, or the node is gone.
+    /// Starts a command.
+    ///
+    /// # Errors
+    /// When the program is not there, or the node is gone.
     pub fn start(&self, command: &Command) -> Result<PipedSession, Error> {
         PipedSession::start(|streams| self.spawn(command, streams))
     }

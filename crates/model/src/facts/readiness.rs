@@ -58,6 +58,7 @@ impl Facts {
         ]
     }
 
+    /// QEMU's name for this machine's architecture.
     fn qemu_architecture(&self) -> &str {
         match self.machine.processors.architecture.as_str() {
             "" => "x86_64",

@@ -16,6 +16,7 @@ use crate::diagnostic::{Diagnostics, Mark};
 use crate::kinds::VXLAN_OVERHEAD;
 use crate::spec::{Carrier, Endpoint, Lab, Link, LinkKind, Mac};
 
+/// IANA's port for VXLAN.
 const VXLAN_PORT: u16 = 4789;
 /// Smallest MTU that IPv6 runs on (RFC 8200).
 const IPV6_MIN_MTU: u32 = 1280;

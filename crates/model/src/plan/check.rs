@@ -37,6 +37,7 @@ fn names_of(lab: &Lab, kind: NodeKind) -> HashSet<&str> {
 /// a hundred containers without a runtime are one mistake.
 struct Needs<'a> {
     facts: &'a Facts,
+    /// Names of the nodes that are virtual machines.
     vms: HashSet<&'a str>,
     told: HashSet<String>,
 }

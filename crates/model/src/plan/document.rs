@@ -144,8 +144,10 @@ impl GuestMemory {
     }
 }
 
+/// An interface inside a node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct InterfacePlan {
+    /// Its name inside the node.
     pub name: String,
     pub mac: Mac,
     pub mtu: u32,
@@ -158,15 +160,18 @@ pub struct InterfacePlan {
     pub endpoint: usize,
 }
 
+/// A route: to a network, through a gateway.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Route {
     pub to: IpNet,
     pub via: IpAddr,
 }
 
+/// A link to be made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LinkPlan {
     pub name: String,
+    /// The medium that joins its ends.
     pub medium: Medium,
     pub mtu: u32,
     pub endpoints: Vec<EndpointPlan>,
@@ -203,6 +208,7 @@ pub struct NatPlan {
     pub published: Vec<Vec<IpNet>>,
 }
 
+/// The underlay of a `vxlan` link.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct VxlanPlan {
     pub vni: u32,
@@ -212,9 +218,12 @@ pub struct VxlanPlan {
     pub underlay: Vec<IpNet>,
 }
 
+/// The hosts of an `overlay` link.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OverlayPlan {
+    /// The carrier that joins them.
     pub carrier: Carrier,
+    /// The cable that joins processes and containers to it.
     #[serde(default)]
     pub cable: Cable,
     pub underlay_mtu: u32,
@@ -223,6 +232,7 @@ pub struct OverlayPlan {
     pub underlay: Vec<IpNet>,
 }
 
+/// An end of a link.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EndpointPlan {
     /// Index into [`Plan::nodes`].
@@ -248,6 +258,7 @@ impl Medium {
 }
 
 impl Plan {
+    /// Name and version of this document's shape.
     pub const FORMAT: &'static str = "latlab.plan/1";
 
     pub fn node(&self, name: &str) -> Option<&NodePlan> {
@@ -378,6 +389,7 @@ impl Plan {
 }
 
 impl NodePlan {
+    /// Virtual CPUs, for a VM.
     pub fn vcpus(&self) -> u32 {
         self.cpus.map_or(1, |cpus| cpus.ceil() as u32)
     }

@@ -11,6 +11,7 @@ use crate::facts::document::Facts;
 use crate::kinds::{Cable, Carrier, Impairment, Mac};
 use crate::units::{BitsPerSecond, Nanos};
 
+/// The type of a link, which joins its endpoints.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -196,6 +197,7 @@ impl Link {
         }
     }
 
+    /// The cable that joins processes and containers, if it is an overlay.
     pub fn cable(&self) -> Cable {
         self.cable.map_or(Cable::default(), |c| c.value)
     }

@@ -98,6 +98,7 @@ struct Stretch<'a> {
     range: (u64, u64),
     /// Causes of delay of a program; empty for the kernel, whose depend on the packet.
     spans: Vec<Span>,
+    /// The spans with unusual work cut out.
     sums: PrefixSums,
     /// Begin, end and cause of unusually long work, in order.
     unusual: Vec<(u64, u64, Cause)>,
