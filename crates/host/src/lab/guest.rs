@@ -31,6 +31,7 @@ pub(super) struct Guest<'a> {
     pub place: Option<NodePlace>,
     pub lab_id: &'a str,
     pub root: &'a RootView,
+    /// Its kernel.
     pub kernel: &'a Kernel,
     pub dir: &'a Path,
     pub agent: &'a Path,
@@ -39,6 +40,7 @@ pub(super) struct Guest<'a> {
     /// Directories of the host seen inside.
     pub binds: Vec<Bind>,
     pub inside: Option<Inside>,
+    /// The group of its processes.
     pub cgroup: &'a NodeCgroup,
 }
 
@@ -93,6 +95,7 @@ impl Guest<'_> {
         Ok((vm.id(), channel))
     }
 
+    /// A part of the image at its place in the guest.
     fn image(&self, source: PathBuf, target: String) -> Share {
         let access = if self.root.of_host {
             Access::Everybody
