@@ -60,7 +60,6 @@ fn write_and_rename(parent: &Path, partial: &Path, target: &Path, mode: u32) -> 
     fs::rename(partial, target)
 }
 
-/// Writes the file at `path` to standard output.
 pub fn get(path: &str) -> Result<(), String> {
     let mut file = fs::File::open(path).map_err(|e| format!("get {path}: {e}"))?;
     let mut out = io::stdout().lock();

@@ -1,5 +1,4 @@
-//! latlab's hand inside a node: one statically linked binary that needs nothing of the guest's file
-//! system.
+//! latlab's hand inside a node: one statically linked binary that needs nothing of the guest's file system.
 //!
 //! As a guest's first process it is init: it loads the few modules the guest needs, mounts the image,
 //! and serves the command channel. It also carries the small programs that the host runs inside nodes
@@ -30,7 +29,7 @@ const USAGE: &str = "usage: latlab-agent COMMAND
   serve --unix PATH     serve clients that connect to this socket
   put PATH [MODE]       write standard input to PATH, then give it MODE (octal, default 644)
   get PATH              write PATH to standard output
-  within COMMAND...     run a command on the processors that the guest keeps quiet
+  within COMMAND...     run a command on the CPUs that the guest keeps quiet
   launch FD STEP PROGRAM ARGUMENT...
                         execute a program; report a failure at descriptor FD
   respawn DIR BYTES PROGRAM...

@@ -1,7 +1,6 @@
 //! The CPU of each endpoint; see [`Pin`] for why it is not left to the scheduler.
 //!
-//! Inside a guest the number is of a vCPU. Its threads on the host are placed by the lab's plan, or by the
-//! scheduler.
+//! Inside a guest the number is of a vCPU. Its threads on the host are placed by the lab's plan, or by the scheduler.
 
 use latlab_host::lab::Lab;
 use latlab_model::spec::{NodeKind, Pin};
@@ -45,12 +44,10 @@ impl Pins {
     }
 }
 
-/// `--cpu N`, or nothing.
 pub(crate) fn argument(cpu: Option<u32>) -> Vec<String> {
     cpu.map_or(Vec::new(), |cpu| vec!["--cpu".into(), cpu.to_string()])
 }
 
-/// CPUs that a node's programs may use.
 struct NodeCpus {
     /// The guest whose vCPUs these are; `None` for CPUs of the host.
     guest: Option<String>,

@@ -17,7 +17,6 @@ pub struct ReadOptions {
     pub detail: bool,
     /// Fill in at least what placing a lab's nodes depends on: CPUs, memory nodes, interfaces.
     pub placement: bool,
-    /// Prove again what was proven before and kept.
     pub refresh: bool,
     pub dirs: Dirs,
     pub cpus: CpusInUse,
@@ -26,7 +25,6 @@ pub struct ReadOptions {
 /// The CPUs that placement keeps off; [`cpus_in_use`](crate::lab::cpus_in_use) reads them.
 #[derive(Debug, Clone, Default)]
 pub struct CpusInUse {
-    /// Given to labs.
     pub taken: Vec<u32>,
     /// In the partition of quiet CPUs, and given to no lab: the tuning of a user made them so.
     pub quiet: CpuList,

@@ -25,7 +25,6 @@ const NOT_OURS: [&str; 9] = [
     "/proc", "/sys", "/dev", "/run", "/tmp", "/mnt", "/media", "/boot", "/snap",
 ];
 
-/// File systems that hold no files of the machine.
 const PSEUDO: [&str; 22] = [
     "autofs",
     "binfmt_misc",
@@ -82,7 +81,6 @@ const MAX_ENTRIES: usize = 100_000;
 /// latlab's own directories, which a node has no business in.
 const HIDDEN: [&str; 2] = ["/var/lib/latlab", "/var/cache/latlab"];
 
-/// The machine's root as it is mounted now.
 pub(super) fn view() -> Result<RootView, Error> {
     let mounts = proc::own_mounts();
     let mounts = mounts.map_err(|e| Error::io("read", Path::new(&e.object))(e.source))?;
@@ -134,7 +132,6 @@ fn hidden() -> Vec<PathBuf> {
     all
 }
 
-/// A search for files and directories that others may not read.
 struct Walk<'a> {
     top: &'a Path,
     /// Entries without which the search goes on.

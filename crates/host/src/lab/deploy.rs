@@ -68,10 +68,8 @@ fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error
 }
 
 impl Lab {
-    /// Brings a lab up; when this returns every node is ready and every address usable.
-    ///
-    /// # Errors
-    /// When anything fails; what was made is then taken down again, unless it was to be kept.
+    /// Brings a lab up; when this returns every node is ready and every address usable. Fails when anything fails;
+    /// what was made is then taken down again, unless it was to be kept.
     pub fn deploy(dirs: &Dirs, plan: &Plan, options: &Options<'_>) -> Result<Lab, Error> {
         let base = options
             .file
@@ -404,7 +402,6 @@ fn undo(dirs: &Dirs, plan: &Plan) -> Result<Vec<Undo>, Error> {
     Ok(undo)
 }
 
-/// An identifier that no other deployment has.
 fn new_id() -> String {
     let mut bytes = [0u8; 8];
     // Flags 0: it blocks only in the first moments of a boot.

@@ -55,10 +55,7 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// Opens a lab that another latlab deployed.
-    ///
-    /// # Errors
-    /// When there is none of that name, or it is not up.
+    /// Opens a lab that another latlab deployed. Fails when there is none of that name, or it is not up.
     pub fn open(dirs: &Dirs, name: &str) -> Result<Lab, Error> {
         let state = read_state(dirs, name)?;
         let not_up = |what| Error::NotUp {
@@ -82,7 +79,6 @@ impl Lab {
         })
     }
 
-    /// The plan it was made from.
     pub fn plan(&self) -> &Plan {
         &self.state.plan
     }
@@ -108,10 +104,8 @@ impl Lab {
         })
     }
 
-    /// The network namespace that a node's interfaces are in; a VM's have none on the host.
-    ///
-    /// # Errors
-    /// When there is no such node, or its namespace has gone.
+    /// The network namespace that a node's interfaces are in; a VM's have none on the host. Fails when there is no
+    /// such node, or its namespace has gone.
     pub fn netns(&self, node: &str) -> Result<NetNs, Error> {
         let (_, plan) = self.node(node)?;
         let netns = match plan.kind {
@@ -130,10 +124,8 @@ impl Lab {
         }
     }
 
-    /// Starts a command inside a node, whatever its kind.
-    ///
-    /// # Errors
-    /// When the lab has no such node, the node is not reachable, or it has no such program.
+    /// Starts a command inside a node, whatever its kind. Fails when the lab has no such node, the node is not
+    /// reachable, or it has no such program.
     pub fn start(&self, node: &str, command: &Command) -> Result<Box<dyn Session>, Error> {
         let (index, plan) = self.node(node)?;
         // Processes in a guest end with the guest.
@@ -195,7 +187,6 @@ impl Lab {
         }
     }
 
-    /// The agent's path inside a node.
     pub fn agent(&self, node: &str) -> String {
         match self.node(node).map(|(_, n)| n.kind) {
             Ok(NodeKind::Container) => AGENT_IN_CONTAINER.to_string(),
@@ -204,10 +195,7 @@ impl Lab {
         }
     }
 
-    /// Compares a node's clock with the host's; `None` when it is the host's.
-    ///
-    /// # Errors
-    /// When a guest does not answer.
+    /// Compares a node's clock with the host's; `None` when it is the host's. Fails when a guest does not answer.
     pub fn clock(&self, node: &str) -> Result<Option<ClockOffset>, Error> {
         if self.node(node)?.1.kind != NodeKind::Vm {
             return Ok(None);

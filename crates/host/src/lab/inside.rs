@@ -104,10 +104,8 @@ fn failure(finished: &Finished) -> session::Error {
 }
 
 impl Lab {
-    /// Runs a verb of `latlab tune` inside a tuned guest: what it printed, and its exit code.
-    ///
-    /// # Errors
-    /// When the node is no such guest, or does not answer.
+    /// Runs a verb of `latlab tune` inside a tuned guest: what it printed, and its exit code. Fails when the node is
+    /// no such guest, or does not answer.
     pub fn tune_inside(&self, node: &str, arguments: &[&str]) -> Result<(Vec<u8>, i32), Error> {
         let (_, plan) = self.node(node)?;
         if Inside::of(self.plan(), plan).is_none() {
@@ -126,7 +124,6 @@ impl Lab {
         }
     }
 
-    /// The number of items inside the lab's guests that are not as they were tuned.
     pub(super) fn drift_inside(&self) -> Result<usize, Error> {
         let mut drift = 0;
         for node in &self.plan().nodes {

@@ -15,17 +15,11 @@ use crate::sys::proc;
 use crate::sys::process::{Process, ProcessId};
 
 /// Names of all labs, half-made ones too.
-///
-/// # Errors
-/// When the directory of labs cannot be read.
 pub fn list(dirs: &Dirs) -> Result<Vec<String>, Error> {
     Ok(journal::labs(dirs)?)
 }
 
 /// The nodes of a lab. For root: the state holds the environment of the lab's commands.
-///
-/// # Errors
-/// When there is no lab of that name.
 pub fn inspect(dirs: &Dirs, name: &str) -> Result<Vec<NodeRow>, Error> {
     match read_state(dirs, name)? {
         Some(state) => Ok(rows(&state)),
@@ -60,10 +54,8 @@ pub fn restarts(dirs: &Dirs, name: &str) -> Vec<String> {
     said
 }
 
-/// The plan a lab was made from. For root, as [`inspect`].
-///
-/// # Errors
-/// When there is no lab of that name, or it did not get that far.
+/// The plan a lab was made from. For root, as [`inspect`]. Fails when there is no lab of that name, or it did not get
+/// that far.
 pub fn plan_of(dirs: &Dirs, name: &str) -> Result<Plan, Error> {
     let not_up = || Error::NotUp {
         lab: name.to_string(),
@@ -73,11 +65,8 @@ pub fn plan_of(dirs: &Dirs, name: &str) -> Result<Plan, Error> {
 }
 
 impl Lab {
-    /// Whether every node that was started still lives; an error says which does not, and what it
-    /// said last.
-    ///
-    /// # Errors
-    /// The first that has ended.
+    /// Whether every node that was started still lives; an error says which does not, and what it said last. Errors:
+    /// the first that has ended.
     pub fn check_nodes(&self) -> Result<(), Error> {
         for (index, node) in self.plan().nodes.iter().enumerate() {
             let Some(id) = self.process(index) else {

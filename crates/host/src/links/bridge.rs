@@ -9,7 +9,6 @@ use super::error::Error;
 use super::netns_handle::NetnsHandle;
 use super::vm_end::VmEnd;
 
-/// The switch's name in the link's namespace.
 const SWITCH: &str = "switch";
 
 pub(super) fn make(link: &LinkBuilder<'_>) -> Result<Vec<VmEnd>, Error> {

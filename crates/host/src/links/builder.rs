@@ -10,7 +10,6 @@ use super::vm_end::{NicBackend, VmEnd};
 use crate::sys;
 use crate::sys::netns::NetNs;
 
-/// One link while it is made.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LinkBuilder<'a> {
     pub(super) network: &'a Network,
@@ -37,12 +36,10 @@ impl<'a> LinkBuilder<'a> {
         }
     }
 
-    /// The namespace of what is inside the link.
     pub(super) fn inside(&self) -> Result<NetNs, Error> {
         self.network.open(&inside_name(self.plan()))
     }
 
-    /// The namespace of one end's tunnel end.
     pub(super) fn tunnel(&self, end: usize) -> Result<NetNs, Error> {
         self.network.open(&tunnel_name(self.plan(), end))
     }
@@ -66,7 +63,6 @@ impl<'a> LinkBuilder<'a> {
     }
 }
 
-/// One end of a link.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct End<'a> {
     pub(super) plan: &'a EndpointPlan,

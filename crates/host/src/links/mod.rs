@@ -9,11 +9,10 @@
 //! | `vxlan` | a switch and a tunnel end per endpoint, an underlay | an Ethernet over UDP |
 //! | `overlay` | latlab's own switch, one or one per endpoint on an underlay | one Ethernet segment |
 //!
-//! **Where things live.** Every node but a `host` has a network namespace, pinned under its name.
-//! What is inside a link (switches, routers, tunnel ends) has namespaces of its own, pinned as
-//! `@LINK` and `@LINK.N`. So the host's own namespace holds nothing of a lab except interfaces of
-//! `host` nodes, and a lab's links are removed, all of them, by unpinning its namespaces. No kind
-//! has a way of its own to remove it.
+//! **Where things live.** Every node but a `host` has a network namespace, pinned under its name. What is inside a
+//! link (switches, routers, tunnel ends) has namespaces of its own, pinned as `@LINK` and `@LINK.N`. So the host's own
+//! namespace holds nothing of a lab except interfaces of `host` nodes, and a lab's links are removed, all of them, by
+//! unpinning its namespaces. No kind has a way of its own to remove it.
 //!
 //! **Virtual machines.** Their end of a link is a tap, whose descriptor QEMU inherits. Its network
 //! side is where a container's interface would be plugged in: a port of the switch, or the other

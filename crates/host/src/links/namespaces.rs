@@ -51,7 +51,6 @@ pub(super) fn link_namespaces(plan: &Plan) -> Vec<(String, String)> {
     all
 }
 
-/// Whether every end is behind a host of its own.
 fn has_hosts(medium: &Medium) -> bool {
     match medium {
         Medium::Vxlan(_) => true,
@@ -60,9 +59,8 @@ fn has_hosts(medium: &Medium) -> bool {
     }
 }
 
-/// Whether a link has anything inside. Only a pair between two namespaces has not: a virtual
-/// machine that is impaired needs a shaper, two need a switch, and interfaces for the root
-/// namespace are prepared inside.
+/// Whether a link has anything inside. Only a pair between two namespaces has not: a virtual machine that is impaired
+/// needs a shaper, two need a switch, and interfaces for the root namespace are prepared inside.
 fn has_inside(plan: &Plan, index: usize) -> bool {
     let link = &plan.links[index];
     if link.medium != Medium::Veth {

@@ -31,7 +31,6 @@ use crate::sys::spawn::Spawn;
 const OUTSIDE: &str = "outside";
 const INSIDE: &str = "inside";
 
-/// How long `nft` may take.
 const NFT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The router's settings. The link's namespace has no IPv6 by default, so that ports of the switch

@@ -9,7 +9,6 @@ use super::error::Error;
 use crate::sys::netns::NetNs;
 use crate::sys::tap::{self, TapOptions};
 
-/// A namespace of the link, open for work.
 pub(super) struct NetnsHandle {
     pub netns: NetNs,
     pub handle: Handle,
@@ -33,7 +32,6 @@ impl NetnsHandle {
     }
 }
 
-/// The name of the port of an end.
 pub(super) fn port(end: &End<'_>) -> String {
     format!("p{}", end.number)
 }
@@ -56,7 +54,6 @@ pub(super) fn port_change(link: &LinkBuilder<'_>, name: &str) -> LinkChange<'sta
         .mtu(link.plan().mtu)
 }
 
-/// Applies requests in the root namespace or a node's.
 pub(super) fn apply_in(
     link: &LinkBuilder<'_>,
     netns: &NetNs,

@@ -9,7 +9,6 @@ use super::error::Error;
 use super::namespaces::{alias, namespaces};
 use crate::sys::netns::{self, NetNs, NewNetNs};
 
-/// The network of one lab.
 #[derive(Debug)]
 pub struct Network {
     pub(super) directory: PathBuf,
@@ -44,7 +43,6 @@ impl Network {
         Ok(netns::create_all(&all)?)
     }
 
-    /// Opens the namespace of that name.
     pub(super) fn open(&self, name: &str) -> Result<NetNs, Error> {
         Ok(NetNs::open(&self.directory.join(name))?)
     }

@@ -51,7 +51,6 @@ fn pair(link: &LinkBuilder<'_>, a: &End<'_>, b: &End<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Joins a virtual machine to another node.
 fn vm(link: &LinkBuilder<'_>, vm: &End<'_>, other: &End<'_>) -> Result<VmEnd, Error> {
     if !vm.plan.impairment.is_none() {
         let mut at = NetnsHandle::open(link, link.inside()?)?;

@@ -7,7 +7,6 @@ use super::vm::error as vm;
 use super::vm::{initramfs, kernel};
 use crate::{cgroup, sys};
 
-/// Each kind of node fails with errors of its own.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub enum Error {
@@ -23,14 +22,10 @@ pub enum Error {
     Other(String),
 }
 
-/// Why a command never ran, although the node is well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotStarted {
-    /// The node has no such program.
     Missing,
-    /// The program cannot be executed.
     Forbidden,
-    /// The directory to start it in is not there.
     NoDirectory,
 }
 

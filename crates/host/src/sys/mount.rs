@@ -27,8 +27,7 @@ pub fn bind(source: &Path, target: &Path, recursive: bool) -> Result<(), Error> 
     ))
 }
 
-/// Whether options of a bind can be set for all mounts below it in one step (`mount_setattr(2)`, Linux
-/// 5.12).
+/// Whether options of a bind can be set for all mounts below it in one step (`mount_setattr(2)`, Linux 5.12).
 pub fn has_recursive_attributes() -> bool {
     // SAFETY: refused for want of arguments, or unknown; nothing is read or changed.
     let result = unsafe { libc::syscall(libc::SYS_mount_setattr, -1, 0, 0, 0, 0) };
@@ -89,14 +88,12 @@ pub fn make_private(directory: &Path) -> Result<(), Error> {
         .map_err(Error::of("make private", directory.display()))
 }
 
-/// True if something is mounted exactly at `path`.
 pub fn is_mount_point(path: &Path) -> Result<bool, Error> {
     Ok(mount_points()?.iter().any(|point| point == path))
 }
 
-/// Unmounts `directory` and everything mounted on or below it, going on after failures. Lazily: a
-/// mount that is still in use disappears from sight now, and for good when its last user ends.
-/// Nothing mounted there is success.
+/// Unmounts `directory` and everything mounted on or below it, going on after failures. Lazily: a mount that is still
+/// in use disappears from sight now, and for good when its last user ends. Nothing mounted there is success.
 ///
 /// Outermost mounts first, because what is below a mount goes with it: a thousand namespaces pinned
 /// in a private directory are one system call, and one wait of the kernel for its readers (1 ms).

@@ -10,7 +10,6 @@ use crate::context::Context;
 /// Foreign frames are mentioned above this part of the measurement's: a few resolve addresses.
 const FOREIGN_PART: u64 = 100;
 
-/// The gaps of the recorder.
 pub(super) fn note_recorder(gaps: &recorder::Gaps, trace: &mut Trace) {
     trace.steal_known = gaps.steal_known;
     trace.watched = gaps

@@ -3,7 +3,6 @@
 use super::document::Facts;
 use crate::spec::NodeKind;
 
-/// Whether nodes of a kind can run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Readiness {
     pub kind: NodeKind,
@@ -14,7 +13,6 @@ pub struct Readiness {
 }
 
 impl Readiness {
-    /// Whether nodes of the kind can run.
     pub fn is_ready(&self) -> bool {
         self.missing.is_empty()
     }

@@ -80,7 +80,6 @@ fn default_mtu(link: &Link) -> u32 {
     }
 }
 
-/// Hands out subnets, one after the other.
 struct Pool {
     next_v4: u32,
     next_v6: u16,
@@ -126,7 +125,6 @@ impl Pool {
         (usize::BITS - (ends + 3).leading_zeros()).max(min_bits)
     }
 
-    /// A subnet for a link with this number of ends.
     fn v4(&mut self, ends: usize) -> Option<IpNet> {
         let bits = Pool::bits(ends, self.min_bits);
         let size = 1u32.checked_shl(bits)?;
@@ -161,7 +159,6 @@ impl Pool {
     }
 }
 
-/// One subnet, handing out host numbers that are free.
 struct Subnet {
     net: IpNet,
     used: HashSet<IpAddr>,
@@ -397,7 +394,6 @@ fn mac(lab: &str, link: usize, position: usize) -> Mac {
     Mac([0x02, b[0] ^ b[5], b[1] ^ b[6], b[2] ^ b[7], b[3], b[4]])
 }
 
-/// Addresses and MACs used twice on one link.
 fn find_clashes(lab: &Lab, links: &[LinkPlan], nodes: &[NodePlan], errors: &mut Diagnostics) {
     for (spec, link) in lab.links.iter().zip(links) {
         let mut seen: HashMap<IpAddr, &Endpoint> = HashMap::new();

@@ -167,7 +167,7 @@ fn check_node(node: &Node, needs: &mut Needs<'_>, errors: &mut Diagnostics) {
             }
             if let Some(tuning) = &fields.tuning {
                 let message =
-                    format!("`tuning` of node `{name}`: the host itself is nobody's node");
+                    format!("`tuning` of node `{name}`: the host itself is no lab's node");
                 let hint = "write `tuning:` above `topology:` to quiet the machine for the lab";
                 errors.add(tuning.at, message, hint);
             }

@@ -14,7 +14,6 @@ use crate::spec::{
 };
 use crate::units::{Bytes, CpuList};
 
-/// Everything that will be made for a lab.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// Always [`Plan::FORMAT`].
@@ -23,10 +22,8 @@ pub struct Plan {
     /// The profile that the machine is tuned with while it is up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tuning: Option<TuningPlan>,
-    /// Where everything runs, and why there.
     #[serde(default)]
     pub blueprint: Blueprint,
-    /// Its nodes, in the order of the lab.
     pub nodes: Vec<NodePlan>,
     pub links: Vec<LinkPlan>,
 }
@@ -264,12 +261,10 @@ impl Plan {
     /// Name and version of this document's shape.
     pub const FORMAT: &'static str = "latlab.plan/1";
 
-    /// The node of that name.
     pub fn node(&self, name: &str) -> Option<&NodePlan> {
         self.nodes.iter().find(|n| n.name == name)
     }
 
-    /// The node and interface of a link's end.
     pub fn end(&self, link: usize, endpoint: usize) -> (&NodePlan, &InterfacePlan) {
         let end = &self.links[link].endpoints[endpoint];
         let node = &self.nodes[end.node];
@@ -330,7 +325,6 @@ impl Plan {
         None
     }
 
-    /// The plan as the report draws it.
     pub fn topology(&self, levels: BTreeMap<String, String>) -> Topology {
         let nodes = self.nodes.iter().map(|n| TopologyNode {
             name: n.name.clone(),
@@ -365,7 +359,6 @@ impl Plan {
     }
 }
 
-/// How one node reaches another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reach {
     pub address: IpAddr,

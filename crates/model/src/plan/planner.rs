@@ -9,18 +9,14 @@ use crate::facts::Facts;
 use crate::profile::Profile;
 use crate::spec::{Acceleration, Lab};
 
-/// Plans `lab` on a machine, with the built-in tuning profiles.
-///
-/// # Errors
-/// Everything that is wrong, each with its place in the lab's text.
+/// Plans `lab` on a machine, with the built-in tuning profiles. Errors: everything that is wrong, each with its place
+/// in the lab's text.
 pub fn plan(lab: &Lab, facts: &Facts) -> Result<Plan, Diagnostics> {
     plan_with(lab, facts, &Profile::builtin)
 }
 
-/// Where everything of `lab` would run; what else the machine may lack is not asked.
-///
-/// # Errors
-/// Cores that cannot be given, with the nearest that could.
+/// Where everything of `lab` would run; what else the machine may lack is not asked. Errors: cores that cannot be
+/// given, with the nearest that could.
 pub fn blueprint(
     lab: &Lab,
     facts: &Facts,
@@ -32,9 +28,6 @@ pub fn blueprint(
 }
 
 /// Plans `lab` on a machine, with these tuning profiles.
-///
-/// # Errors
-/// As [`plan`].
 pub fn plan_with(lab: &Lab, facts: &Facts, profiles: Profiles<'_>) -> Result<Plan, Diagnostics> {
     let mut errors = Diagnostics::default();
     check::check(lab, facts, &mut errors);

@@ -19,16 +19,13 @@ use crate::spec::{
     Study, Via,
 };
 
-/// Everything that a run will do.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunPlan {
     /// One lab a combination of levels.
     pub labs: Vec<Plan>,
-    /// The measurements, as in the study.
     pub measurements: Vec<Measurement>,
     /// Cells, combination by combination, measurements in the study's order within.
     pub cells: Vec<CellPlan>,
-    /// One visit after the other.
     pub visits: Vec<Visit>,
     pub topologies: Vec<Topology>,
 }
@@ -45,7 +42,6 @@ pub struct Visit {
 }
 
 impl RunPlan {
-    /// The order as the manifest records it.
     pub fn order(&self) -> Vec<PlannedTrial> {
         let trials = self
             .visits
@@ -65,11 +61,8 @@ impl RunPlan {
     }
 }
 
-/// Plans a study: every combination is planned on the machine before the first is made.
-///
-/// # Errors
-/// A combination that is no correct lab or does not fit the machine, or a measurement whose ends no
-/// link joins.
+/// Plans a study: every combination is planned on the machine before the first is made. Errors: a combination that is
+/// no correct lab or does not fit the machine, or a measurement whose ends no link joins.
 pub fn plan_run(
     study: &Study,
     lab: &Yaml,
@@ -190,7 +183,7 @@ fn check_forward(m: &Measurement, plan: &Plan, facts: &Facts, errors: &mut Diagn
             "{what} needs taps, and BPF does not work here: {}",
             reason.reason
         );
-        let hint = "`probe: packets` times at the end points, without taps";
+        let hint = "`probe: packets` times at the endpoints, without taps";
         errors.add(m.name.at, message, hint);
     }
     let mut way = vec![&m.from.node];
@@ -248,7 +241,6 @@ fn schedule(study: &Study, labs: usize) -> Vec<Visit> {
     visits
 }
 
-/// Where the cells of a lab run, for the honesty box.
 fn environment(plan: &Plan, facts: &Facts) -> Environment {
     let mut shown = BTreeMap::new();
     let mut emulated = false;
@@ -272,7 +264,6 @@ fn environment(plan: &Plan, facts: &Facts) -> Environment {
     }
 }
 
-/// The study's factors as the results name them.
 pub fn factors(study: &Study) -> Vec<Factor> {
     let one = |f: &FactorSpec| Factor {
         name: f.name.value.clone(),
@@ -287,7 +278,6 @@ pub fn factors(study: &Study) -> Vec<Factor> {
     study.factors.iter().map(one).collect()
 }
 
-/// The load that an open loop offers.
 fn load(m: &Measurement) -> String {
     let mut text = format!("{} packets/s of {} B", m.rate, m.size);
     if m.arrival == Arrival::Poisson {
@@ -320,7 +310,6 @@ fn device_of(m: &Measurement) -> String {
     }
 }
 
-/// A measurement as the results name it.
 pub fn describe(m: &Measurement) -> MeasurementInfo {
     let ends = format!("{} to {}", m.from.node, m.to.node);
     let protocol = m.protocol.to_string().to_uppercase();

@@ -16,12 +16,10 @@ pub struct Lab {
     pub name: Spanned<String>,
     /// The profile that the machine is quieted with while it is up; its nodes inherit it.
     pub tuning: Option<Spanned<String>>,
-    /// Its nodes, in the order of the text.
     pub nodes: Vec<Node>,
     pub links: Vec<Link>,
 }
 
-/// A node, as written, merged.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
     pub name: Spanned<String>,
@@ -30,18 +28,13 @@ pub struct Node {
 }
 
 impl Lab {
-    /// Reads a lab from its text.
-    ///
-    /// # Errors
-    /// All mistakes that can be seen in the text alone; [`crate::plan::plan`] finds the rest.
+    /// Reads a lab from its text. Errors: all mistakes that can be seen in the text alone; [`crate::plan::plan`] finds
+    /// the rest.
     pub fn parse(text: &str) -> Result<Lab, Diagnostics> {
         Lab::read(&Yaml::parse(text)?)
     }
 
     /// Reads a lab from a tree, for example one in which factors were set.
-    ///
-    /// # Errors
-    /// As [`Lab::parse`].
     pub fn read(yaml: &Yaml) -> Result<Lab, Diagnostics> {
         let mut errors = Diagnostics::default();
         let mut top = Object::new(yaml, "the lab", &mut errors);
@@ -92,7 +85,6 @@ impl Lab {
     }
 }
 
-/// The fields that nodes inherit.
 #[derive(Default)]
 struct Inherited {
     defaults: NodeFields,

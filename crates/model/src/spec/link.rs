@@ -48,7 +48,6 @@ impl FromYaml for Mac {
     }
 }
 
-/// [`Impairment`] as written, with places.
 #[derive(Clone, Copy, Default)]
 struct WrittenImpairment {
     rate: Option<Spanned<BitsPerSecond>>,
@@ -141,16 +140,13 @@ impl WrittenImpairment {
     }
 }
 
-/// One end of a link, as written.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Endpoint {
     pub node: Spanned<String>,
-    /// Interface's name inside the node.
     pub interface: Spanned<String>,
     pub mac: Option<Spanned<Mac>>,
     /// Fixed addresses; assigned from the link's subnets otherwise.
     pub addresses: Vec<Spanned<IpNet>>,
-    /// The impairment of the frames that it sends.
     pub impairment: Impairment,
     /// Where delay, jitter or loss was asked for; on the end, or on its link.
     pub netem_at: Option<Mark>,
@@ -165,15 +161,12 @@ pub struct Link {
     pub endpoints: Vec<Endpoint>,
     /// How many ends were written, those that could not be read included.
     pub(super) written_ends: usize,
-    /// `endpoints:` is there.
     pub(super) has_endpoints: bool,
-    /// `mtu:`
     pub mtu: Option<Spanned<u32>>,
     /// `subnets:` from which addresses are assigned; latlab chooses otherwise.
     pub subnets: Vec<Spanned<IpNet>>,
     /// `parent:` host interface below a macvlan.
     pub parent: Option<Spanned<String>>,
-    /// `vni:` of a vxlan.
     pub vni: Option<Spanned<u32>>,
     /// `port:` UDP port of a vxlan.
     pub port: Option<Spanned<u16>>,
@@ -184,7 +177,6 @@ pub struct Link {
 }
 
 impl Link {
-    /// The carrier that joins the hosts, if it is an overlay.
     pub fn carrier(&self) -> Carrier {
         self.carrier.map_or(Carrier::default(), |c| c.value)
     }
@@ -210,7 +202,6 @@ impl Link {
         self.cable.map_or(Cable::default(), |c| c.value)
     }
 
-    /// Reads the link at position `index`.
     pub fn read(yaml: &Yaml, index: usize, errors: &mut Diagnostics) -> Link {
         let mut o = Object::new(yaml, format!("link {index}"), errors);
         let name = o
@@ -270,7 +261,7 @@ impl Endpoint {
         if yaml.scalar().is_some() {
             return Endpoint::read_brief(yaml, link, common, errors);
         }
-        let mut o = Object::new(yaml, format!("an end point of {link}"), errors);
+        let mut o = Object::new(yaml, format!("an endpoint of {link}"), errors);
         let node = o.require("node", errors).is_some();
         let node = node.then(|| o.get::<String>("node", errors)).flatten();
         let interface = o.require("interface", errors).is_some();
@@ -314,11 +305,11 @@ impl Endpoint {
         common: WrittenImpairment,
         errors: &mut Diagnostics,
     ) -> Option<Endpoint> {
-        let text = read::<String>(yaml, &format!("an end point of {link}"), errors)?;
+        let text = read::<String>(yaml, &format!("an endpoint of {link}"), errors)?;
         common.check(link, errors);
         let Some((node, interface)) = text.split_once(':') else {
             let text = shown(&text);
-            let message = format!("end point `{text}` of {link} must be `node:interface`");
+            let message = format!("endpoint `{text}` of {link} must be `node:interface`");
             errors.add(yaml.at, message, format!("for example `{text}:eth0`"));
             return None;
         };

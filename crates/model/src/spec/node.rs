@@ -1,5 +1,4 @@
-//! A node as written: `topology.nodes.NAME`, with `topology.kinds.KIND` and `topology.defaults`
-//! below it.
+//! A node as written: `topology.nodes.NAME`, with `topology.kinds.KIND` and `topology.defaults` below it.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -24,7 +23,6 @@ words!(Acceleration, "a way to run the guest", { "auto" => Auto, "kvm" => Kvm, "
 /// Fields that a node, a kind or the defaults may set; all optional, merged before use.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct NodeFields {
-    /// `kind:`
     pub kind: Option<Spanned<NodeKind>>,
     /// `image:` `host`, a directory, or an OCI archive.
     pub image: Option<Spanned<String>>,
@@ -36,9 +34,7 @@ pub struct NodeFields {
     pub isolate: Option<Spanned<bool>>,
     /// `tuning:` name of the profile that its CPUs are quieted with.
     pub tuning: Option<Spanned<String>>,
-    /// `memory:`
     pub memory: Option<Spanned<Bytes>>,
-    /// `env:`
     pub env: BTreeMap<String, String>,
     /// `binds:` `HOST:INSIDE[:ro]`.
     pub binds: Vec<Spanned<Bind>>,
@@ -81,7 +77,6 @@ const KIND_ONLY: &[(&str, &[NodeKind])] = &[
 ];
 
 impl NodeFields {
-    /// Reads the fields of `what`.
     pub fn read(yaml: &Yaml, what: String, errors: &mut Diagnostics) -> NodeFields {
         let mut o = Object::new(yaml, what, errors);
         let fields = NodeFields {

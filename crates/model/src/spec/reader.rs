@@ -117,7 +117,6 @@ impl<'y> Object<'y> {
         found
     }
 
-    /// Reads the value under `key` as a `T`.
     pub fn get<T: FromYaml>(
         &mut self,
         key: &'static str,
@@ -205,7 +204,6 @@ pub trait FromYaml: Sized {
     const EXPECTED: &'static str;
     const EXAMPLE: &'static str;
     fn from_text(text: &str) -> Option<Self>;
-    /// The remedy for a wrong one.
     fn hint(_text: &str) -> String {
         format!("for example {}", Self::EXAMPLE)
     }
@@ -261,7 +259,7 @@ scalar!(
     "`1Gbit` (units: bit, kbit, Mbit, Gbit)",
     BitsPerSecond::parse
 );
-scalar!(CpuList, "a list of processors", "`0-3,8`", CpuList::parse);
+scalar!(CpuList, "a list of CPUs", "`0-3,8`", CpuList::parse);
 scalar!(
     IpNet,
     "an address with its prefix length",

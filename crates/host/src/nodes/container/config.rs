@@ -20,7 +20,6 @@ use super::error::Error;
 use crate::images::RootView;
 use crate::sys::{devices, mount};
 
-/// Where the agent is inside every container.
 pub(super) const AGENT_INSIDE: &str = "/run/latlab/agent";
 
 /// Where programs are looked for when neither the image nor the lab says.
@@ -42,7 +41,6 @@ pub(super) const SYS_NICE: u32 = 23;
 /// Key of the annotation that says that there is no seccomp filter.
 const SECCOMP: &str = "org.latlab.seccomp";
 
-/// Key of the annotation that holds the image's working directory.
 const WORKING_DIRECTORY: &str = "org.latlab.cwd";
 
 /// Settings of the machine as a whole, which nodes may read only. `/proc/sys/net` stays writable:
@@ -97,7 +95,6 @@ pub(super) struct Input<'a> {
     pub security: &'a Security,
 }
 
-/// `config.json`.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Config {
@@ -111,7 +108,6 @@ pub(super) struct Config {
     linux: Linux,
 }
 
-/// The first process, and the defaults of those that come later.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct OciProcess {
@@ -191,7 +187,6 @@ struct Device {
 }
 
 impl Config {
-    /// The configuration for `input`.
     pub(super) fn new(input: &Input<'_>) -> Self {
         let numbers = capabilities(input.security);
         let capabilities: Vec<String> = numbers
@@ -248,14 +243,12 @@ impl Config {
 }
 
 impl Config {
-    /// The configuration of the container in the node's directory `dir`.
     pub(super) fn read(dir: &Path) -> Result<Self, Error> {
         let path = dir.join("bundle/config.json");
         let json = fs::read(&path).map_err(Error::io("read", &path))?;
         serde_json::from_slice(&json).map_err(|e| Error::io("understand", &path)(e.into()))
     }
 
-    /// The capabilities of its programs, by number.
     pub(super) fn capabilities(&self) -> Vec<u32> {
         let number = |name: &String| {
             let name = name.strip_prefix("CAP_")?;

@@ -47,13 +47,10 @@ const FILTER_FD: i32 = 4;
 /// Name of the container among those in its runtime's state directory, where it is alone.
 const ID: &str = "node";
 
-/// Where runtimes look for cgroups.
 const CGROUP_ROOT: &str = "/sys/fs/cgroup";
 
-/// Starts a container in `cgroup`. Returns when its first process runs.
-///
-/// # Errors
-/// When anything is missing; what was made by then is removed by [`delete`](super::delete).
+/// Starts a container in `cgroup`. Returns when its first process runs. Fails when anything is missing; what was made
+/// by then is removed by [`delete`](super::delete).
 pub fn start(config: &ContainerConfig, cgroup: &NodeCgroup) -> Result<Running, Error> {
     let dir = &config.dir;
     // Set-user-id programs of its layer, and its environment, are for root's eyes only.
@@ -104,7 +101,6 @@ fn write_config(config: &ContainerConfig, cgroup: &NodeCgroup) -> Result<(), Err
         .map_err(Error::io("write", &path))
 }
 
-/// The seccomp filter of the container, for its first process to read; `None` if it has none.
 fn filter(dir: &Path) -> Result<Option<File>, Error> {
     let config = Config::read(dir)?;
     if !config.is_filtered() {

@@ -68,10 +68,8 @@ const KERNEL_PARAMETERS: &[&str] = &[
     "tsc=reliable",
 ];
 
-/// A network card of the guest.
 #[derive(Debug, Clone)]
 pub struct Nic<'a> {
-    /// Its hardware address.
     pub mac: [u8; 6],
     pub served: Served<'a>,
 }
@@ -105,7 +103,6 @@ impl Nic<'_> {
         })
     }
 
-    /// The taps that QEMU inherits for it.
     fn taps(&self) -> &[BorrowedFd<'_>] {
         match &self.served {
             Served::Taps { queues, .. } => queues,
@@ -114,7 +111,6 @@ impl Nic<'_> {
     }
 }
 
-/// The configuration of a guest.
 #[derive(Debug, Clone)]
 pub struct VmConfig<'a> {
     /// The node's name; the guest's host name.
@@ -124,7 +120,6 @@ pub struct VmConfig<'a> {
     pub vcpus: u32,
     /// How they lie to each other, where they are somewhere in particular.
     pub topology: Option<GuestTopology>,
-    /// Memory in bytes.
     pub memory_bytes: u64,
     pub memory: GuestMemory,
     pub kernel: Kernel,
@@ -134,7 +129,6 @@ pub struct VmConfig<'a> {
     pub agent: PathBuf,
     /// Words for the kernel's command line, after ours, so that they win.
     pub boot_parameters: Vec<String>,
-    /// Network cards, in order.
     pub nics: Vec<Nic<'a>>,
     /// The guest's root, under a writable layer in memory.
     pub root: Share,
@@ -194,7 +188,6 @@ impl VmConfig<'_> {
         Ok(place)
     }
 
-    /// Which tap QEMU inherits under which number.
     pub fn descriptors(&self) -> Vec<(BorrowedFd<'_>, RawFd)> {
         let taps = self.nics.iter().flat_map(|nic| nic.taps().iter().copied());
         taps.zip(FIRST_FD..).collect()

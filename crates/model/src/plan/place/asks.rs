@@ -6,10 +6,8 @@ use crate::profile::{Isolation, Profile};
 use crate::spec::{Lab, LinkKind, Node, NodeKind};
 use crate::units::CpuList;
 
-/// Finds a profile by its name.
 pub type Profiles<'p> = &'p dyn Fn(&str) -> Option<Profile>;
 
-/// The CPUs that a node wants.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Want<'l> {
     /// This number of its own.
@@ -45,10 +43,8 @@ impl Ask<'_> {
     }
 }
 
-/// All wishes of a lab.
 #[derive(Debug)]
 pub struct Asks<'l> {
-    /// In the order of the lab.
     pub all: Vec<Ask<'l>>,
     /// The CPUs that its profiles name themselves.
     pub listed: Option<CpuList>,
@@ -115,7 +111,6 @@ impl<'l> Asks<'l> {
         }
     }
 
-    /// Some node uses the pool.
     pub fn pooled(&self) -> impl Iterator<Item = &Ask<'l>> {
         self.all.iter().filter(|a| a.want == Want::Pool)
     }

@@ -23,7 +23,6 @@ const TOOL_TIMEOUT: Duration = Duration::from_secs(20);
 /// The most that such a program may print.
 const MAX_WORDS: u64 = 64 << 10;
 
-/// A session's number and state, shared by its parts.
 #[derive(Clone)]
 pub(super) struct Handle {
     pub(super) link: Arc<Link>,
@@ -72,17 +71,13 @@ impl Handle {
     }
 }
 
-/// A process in the guest.
 pub struct Session {
-    /// Its standard input; dropping it is the end of the input.
     pub stdin: Option<Input>,
-    /// Its standard output. Dropped, what comes is thrown away.
     pub stdout: Option<Output>,
     pub stderr: Option<Output>,
     pub(super) handle: Handle,
 }
 
-/// The result of [`Channel::run`](super::Channel::run).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finished {
     pub status: ExitStatus,
@@ -108,18 +103,12 @@ impl Session {
     }
 
     /// Sends a signal (numbered as on Linux/x86) to the process and its group.
-    ///
-    /// # Errors
-    /// When the channel is closed.
     pub fn signal(&self, signal: u8) -> Result<(), Error> {
         self.handle.signal(signal)
     }
 
-    /// Waits for its end. Its output should be read meanwhile, or dropped: a process that cannot write
-    /// does not end.
-    ///
-    /// # Errors
-    /// [`Error::Refused`] when it could not be started; [`Error::Closed`] when the guest went away.
+    /// Waits for its end. Its output should be read meanwhile, or dropped: a process that cannot write does not end.
+    /// Errors: [`Error::Refused`] when it could not be started; [`Error::Closed`] when the guest went away.
     pub fn wait(&self) -> Result<ExitStatus, Error> {
         let mut state = lock(&self.handle.shared.state);
         loop {
@@ -130,10 +119,7 @@ impl Session {
         }
     }
 
-    /// Waits for its end, but no longer than `timeout`.
-    ///
-    /// # Errors
-    /// As [`Session::wait`], and [`Error::Silent`].
+    /// Waits for its end, but no longer than `timeout`. Errors: as [`Session::wait`], and [`Error::Silent`].
     pub fn wait_for(&self, timeout: Duration) -> Result<ExitStatus, Error> {
         self.handle.wait_for(timeout, "with the process's end")
     }
@@ -163,7 +149,6 @@ impl Session {
     }
 }
 
-/// Writes a process's standard input.
 pub struct Input {
     handle: Handle,
 }
