@@ -27,6 +27,7 @@ use super::prepare::{Made, Prepared};
 use super::unmake::unmake;
 use super::{interrupt, scripts, taken, tune};
 use crate::dirs::Dirs;
+use crate::images::Covers;
 use crate::journal::{self, Claim, Journal, Undo};
 use crate::links::{self, Network, NicBackend};
 use crate::nodes::container::{self, ContainerConfig};
@@ -187,7 +188,8 @@ impl Lab {
                 .insert(end.interface, end.backend);
         }
         interrupt::check(options.stop, &self.state.lab)?;
-        let started = self.start_nodes(prepared, backends, options);
+        let covers = Covers::make(&self.dirs.covers(&self.state.lab), prepared.containers())?;
+        let started = self.start_nodes(prepared, &covers, backends, options);
         // A kept lab needs the nodes that did start.
         self.state.nodes = started.0;
         started.1?;
@@ -227,6 +229,7 @@ impl Lab {
     fn start_nodes(
         &self,
         prepared: &Prepared,
+        covers: &Covers,
         backends: Backends,
         options: &Options<'_>,
     ) -> (Vec<NodeState>, Result<(), Error>) {
@@ -247,7 +250,7 @@ impl Lab {
                 }
                 let node = &nodes[index];
                 let own = sync::lock(&backends).remove(&index).unwrap_or_default();
-                match self.start_node(node, prepared, index, own) {
+                match self.start_node(node, prepared, covers, index, own) {
                     Ok(process) => {
                         sync::lock(&states)[index] = NodeState {
                             pid: Some(process.pid),
@@ -288,6 +291,7 @@ impl Lab {
         &self,
         node: &NodePlan,
         prepared: &Prepared,
+        covers: &Covers,
         index: usize,
         backends: BTreeMap<usize, NicBackend>,
     ) -> Result<ProcessId, Error> {
@@ -315,6 +319,7 @@ impl Lab {
                     lab_id: self.state.id.clone(),
                     runtime: node.runtime,
                     root: root.clone(),
+                    covers: covers.of(root).map(Path::to_owned),
                     netns,
                     dir,
                     agent: self.agent.clone(),
