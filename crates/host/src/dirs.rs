@@ -84,6 +84,11 @@ impl Dirs {
         self.run(lab).join("netns")
     }
 
+    /// Layers that cover what images hide from containers.
+    pub fn covers(&self, lab: &str) -> PathBuf {
+        self.run(lab).join("covers")
+    }
+
     /// Where it is noted which cgroups are whole.
     pub fn groups(&self, lab: &str) -> PathBuf {
         self.run(lab).join("groups")

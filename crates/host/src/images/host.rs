@@ -8,7 +8,7 @@
 //! A node gets what every user of the machine may read, and no more: root in a node is not root of the machine. For a
 //! virtual machine the kernel decides that file by file, since its servers run as a user that owns nothing. A
 //! container's root is uid 0 to the kernel, so what is not for everyone is looked for where secrets are kept
-//! ([`SECRETS`]) and covered, which takes some 15 ms at each deployment.
+//! ([`SECRETS`]) and covered.
 
 use std::collections::BTreeSet;
 use std::fs;

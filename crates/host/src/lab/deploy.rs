@@ -27,6 +27,7 @@ use super::prepare::{Made, Prepared};
 use super::unmake::unmake;
 use super::{interrupt, scripts, taken, tune};
 use crate::dirs::Dirs;
+use crate::images::Covers;
 use crate::journal::{self, Claim, Journal, Undo};
 use crate::links::{self, Network, NicBackend};
 use crate::nodes::container::{self, ContainerConfig};
@@ -185,7 +186,8 @@ impl Lab {
                 .insert(end.interface, end.backend);
         }
         interrupt::check(options.stop, &self.state.lab)?;
-        let started = self.start_nodes(prepared, backends, options);
+        let covers = Covers::make(&self.dirs.covers(&self.state.lab), prepared.containers())?;
+        let started = self.start_nodes(prepared, &covers, backends, options);
         // A kept lab needs the nodes that did start.
         self.state.nodes = started.0;
         started.1?;
@@ -225,6 +227,7 @@ impl Lab {
     fn start_nodes(
         &self,
         prepared: &Prepared,
+        covers: &Covers,
         backends: Backends,
         options: &Options<'_>,
     ) -> (Vec<NodeState>, Result<(), Error>) {
@@ -245,7 +248,7 @@ impl Lab {
                 }
                 let node = &nodes[index];
                 let own = sync::lock(&backends).remove(&index).unwrap_or_default();
-                match self.start_node(node, prepared, index, own) {
+                match self.start_node(node, prepared, covers, index, own) {
                     Ok(process) => {
                         sync::lock(&states)[index] = NodeState {
                             pid: Some(process.pid),
@@ -286,6 +289,7 @@ impl Lab {
         &self,
         node: &NodePlan,
         prepared: &Prepared,
+        covers: &Covers,
         index: usize,
         backends: BTreeMap<usize, NicBackend>,
     ) -> Result<ProcessId, Error> {
@@ -313,6 +317,7 @@ impl Lab {
                     lab_id: self.state.id.clone(),
                     runtime: node.runtime,
                     root: root.clone(),
+                    covers: covers.of(root).map(Path::to_owned),
                     netns,
                     dir,
                     agent: self.agent.clone(),

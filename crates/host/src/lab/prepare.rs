@@ -81,6 +81,14 @@ impl Prepared {
         })
     }
 
+    /// The images of containers.
+    pub fn containers(&self) -> impl Iterator<Item = &RootView> {
+        self.nodes.iter().filter_map(|made| match made {
+            Some(Made::Container(root)) => Some(root),
+            _ => None,
+        })
+    }
+
     /// A node's binds with their sources made absolute.
     pub fn binds(&self, node: &NodePlan) -> Vec<latlab_model::kinds::Bind> {
         let absolute = |bind: &latlab_model::kinds::Bind| {

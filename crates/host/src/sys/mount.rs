@@ -50,11 +50,14 @@ pub fn tmpfs(target: &Path, size_bytes: u64) -> Result<(), Error> {
         .map_err(Error::of("mount tmpfs at", target.display()))
 }
 
-/// Mounts `lower` at `target` with all changes going to `upper`; `work` is scratch space on the
+/// Mounts `lowers`, the first on top, at `target` with all changes going to `upper`; `work` is scratch space on the
 /// same file system as `upper`, as overlayfs wants it. Device nodes in them are no way to devices.
-pub fn overlay(lower: &Path, upper: &Path, work: &Path, target: &Path) -> Result<(), Error> {
+pub fn overlay(lowers: &[&Path], upper: &Path, work: &Path, target: &Path) -> Result<(), Error> {
     let mut options = b"lowerdir=".to_vec();
-    escape_into(&mut options, lower, b"\\,:");
+    for (number, lower) in lowers.iter().enumerate() {
+        options.extend((number > 0).then_some(b':'));
+        escape_into(&mut options, lower, b"\\,:");
+    }
     options.extend(b",upperdir=");
     escape_into(&mut options, upper, b"\\,");
     options.extend(b",workdir=");

@@ -17,6 +17,8 @@ pub struct ContainerConfig {
     pub lab_id: String,
     pub runtime: Runtime,
     pub root: RootView,
+    /// The layer that covers what the image hides ([`Covers`](crate::images::Covers)); without it, masks do.
+    pub covers: Option<PathBuf>,
     pub netns: PathBuf,
     /// The node's own directory, for its writable layer and the runtime's files. Made if need be;
     /// not inside `root.dir` unless that is `/`.
