@@ -5,7 +5,7 @@ use super::vm::channel::error as channel;
 use super::vm::clock::error as clock;
 use super::vm::error as vm;
 use super::vm::{initramfs, kernel};
-use crate::{cgroup, sys};
+use crate::{cgroup, images, sys};
 
 /// Each kind of node fails with errors of its own.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +19,7 @@ pub enum Error {
     Clock(#[from] clock::Error),
     Kernel(#[from] kernel::Error),
     Initramfs(#[from] initramfs::Error),
+    Image(#[from] images::Error),
     #[error("{0}")]
     Other(String),
 }

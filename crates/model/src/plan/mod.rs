@@ -8,14 +8,19 @@ mod address;
 pub(crate) mod blueprint;
 mod check;
 mod document;
+mod lacks;
+mod link;
+mod node;
 mod place;
 mod planner;
 mod run;
 
 pub use blueprint::{Blueprint, Given, MemoryPlace, NicPlace, NodePlace, Share};
-pub use document::{
-    EndpointPlan, GuestMemory, GuestTopology, InterfacePlan, LinkPlan, Medium, NatPlan, NodePlan,
-    OverlayPlan, Plan, Reach, Route, TuningPlan, VxlanPlan,
+pub use document::{Plan, Reach, TuningPlan};
+pub use link::{EndpointPlan, LinkPlan, Medium, NatPlan, OverlayPlan, VxlanPlan};
+pub use node::{
+    ContainerPlan, GuestMemory, GuestTopology, InterfacePlan, NodeBody, NodePlan, RootPlan, Route,
+    VmPlan,
 };
 pub use place::Profiles;
 pub use planner::{blueprint, plan, plan_with};
