@@ -247,8 +247,8 @@ impl Lab {
                 match self.start_node(node, prepared, index, own) {
                     Ok(process) => {
                         sync::lock(&states)[index] = NodeState {
-                            pid: Some(process.pid),
-                            start_time: process.start_time,
+                            pid: process.map(|process| process.pid),
+                            start_time: process.map_or(0, |process| process.start_time),
                         };
                         let count = ready.fetch_add(1, Ordering::Relaxed) + 1;
                         if let Some(progress) = options.progress {
@@ -287,7 +287,7 @@ impl Lab {
         prepared: &Prepared,
         index: usize,
         backends: BTreeMap<usize, NicBackend>,
-    ) -> Result<ProcessId, Error> {
+    ) -> Result<Option<ProcessId>, Error> {
         let nothing = || session::Error::Other("it has nothing to start".into());
         let failed = |source: session::Error| Error::Node {
             node: node.name.clone(),

@@ -19,8 +19,8 @@ pub(crate) trait Driver {
     /// Limits of its cgroup beyond CPUs and memory.
     fn restrict(&self, _limits: &mut Limits) {}
 
-    /// Everything that can be done before the first change to the machine. `None` for a node that is started
-    /// by its first command.
+    /// Everything that can be done before the first change to the machine. `None` for a node that is no
+    /// more than a namespace.
     fn prepare(
         &self,
         _node: &NodePlan,
@@ -53,8 +53,8 @@ pub(crate) trait Prepared: Send + Sync {
     /// Limits that depend on what was found meanwhile.
     fn restrict(&self, _limits: &mut Limits) {}
 
-    /// Starts it and returns when it is ready for commands.
-    fn start(&self, start: &Start<'_>) -> Result<ProcessId, Error>;
+    /// Starts it and returns when it is ready for commands: with its process, if the kind has one.
+    fn start(&self, start: &Start<'_>) -> Result<Option<ProcessId>, Error>;
 }
 
 /// A node of a lab on this machine.

@@ -123,7 +123,8 @@ mod tests {
         facts.capabilities.insert(Facts::KVM.into(), lacking);
         let readiness = facts.readiness();
         assert!(readiness.iter().all(Readiness::is_ready), "{readiness:?}");
-        assert_eq!(readiness[2].note.as_deref(), Some("software emulation"));
+        let vm = facts.readiness_of(NodeKind::Vm);
+        assert_eq!(vm.note.as_deref(), Some("software emulation"));
     }
 
     #[test]
@@ -132,10 +133,8 @@ mod tests {
         facts
             .unproven
             .insert(Facts::TAP.into(), "needs root to prove".into());
-        let readiness = facts.readiness();
-        let [native, container, vm] = &readiness[..] else {
-            panic!("{readiness:?}")
-        };
+        let [native, container, vm] =
+            [NodeKind::Native, NodeKind::Container, NodeKind::Vm].map(|k| facts.readiness_of(k));
         assert!(native.is_ready());
         assert_eq!(container.missing, ["overlayfs: not tried"]);
         assert_eq!(vm.missing[0], "tap: needs root to prove");

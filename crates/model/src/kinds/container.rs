@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Which OCI runtime starts a container.
+/// Which OCI runtime starts a container; its word is the program's name.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Runtime {

@@ -31,6 +31,14 @@ vocabulary!(LinkKind, {
 });
 
 impl LinkKind {
+    /// Programs that must be installed for a link.
+    pub(crate) const fn programs(self) -> &'static [&'static str] {
+        match self {
+            LinkKind::Nat => &["nft"],
+            _ => &[],
+        }
+    }
+
     /// Names of the capabilities that a link needs, whose hosts `carrier` joins.
     pub(crate) const fn capabilities(self, carrier: Carrier) -> &'static [&'static str] {
         match (self, carrier) {

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::container::Runtime;
 use crate::facts::document::Facts;
 use crate::words::vocabulary;
 
@@ -86,7 +87,7 @@ impl NodeKind {
                 needs: Needs {
                     capabilities: &[(Facts::OVERLAYFS, "use kind native"), NAMESPACES],
                     wishes: &[],
-                    programs: &["crun", "runc"],
+                    programs: Runtime::WORDS,
                 },
             },
             NodeKind::Vm => NodeProperties {

@@ -7,7 +7,7 @@ use super::node::{self, HOST_IMAGE};
 use super::place::VM_MEMORY;
 use crate::diagnostic::{Diagnostics, Spanned, hint_one_of, shown};
 use crate::facts::Facts;
-use crate::spec::{Endpoint, Lab, Link, LinkKind, Node};
+use crate::spec::{Endpoint, Lab, Link, Node};
 use crate::units::Bytes;
 
 /// Notes everything that `lab` needs and the machine lacks.
@@ -23,9 +23,9 @@ pub fn check(lab: &Lab, facts: &Facts, errors: &mut Diagnostics) {
     check_vm_memory(lab, facts, errors);
     for link in &lab.links {
         let kind = &link.kind;
-        if kind.value == LinkKind::Nat {
-            let why = format!("link `{}` is of type {}", *link.name, kind.value);
-            lacks.program("nft", &why, kind.at, errors);
+        let why = format!("link `{}` is of type {}", *link.name, kind.value);
+        for program in kind.value.programs() {
+            lacks.program(program, &why, kind.at, errors);
         }
         for need in lab.needs_of_link(link) {
             lacks.capability(&need, errors);

@@ -17,11 +17,9 @@ mod run;
 
 pub use blueprint::{Blueprint, Given, MemoryPlace, NicPlace, NodePlace, Share};
 pub use document::{Plan, Reach, TuningPlan};
-pub use link::{EndpointPlan, LinkPlan, Medium, NatPlan, OverlayPlan, VxlanPlan};
-pub use node::{
-    ContainerPlan, GuestMemory, GuestTopology, InterfacePlan, NodeBody, NodePlan, RootPlan, Route,
-    VmPlan,
-};
+// The kinds have structures of their own there.
+pub use link::*;
+pub use node::*;
 pub use place::Profiles;
 pub use planner::{blueprint, plan, plan_with};
 pub use run::{RunPlan, Visit, describe, factors, plan_run};

@@ -75,7 +75,7 @@ impl Prepared for PreparedContainer {
         }
     }
 
-    fn start(&self, start: &Start<'_>) -> Result<ProcessId, Error> {
+    fn start(&self, start: &Start<'_>) -> Result<Option<ProcessId>, Error> {
         let node = &start.node;
         let config = ContainerConfig {
             name: node.plan.name.clone(),
@@ -89,6 +89,6 @@ impl Prepared for PreparedContainer {
             env: node.plan.env.clone(),
             security: self.plan.security.clone(),
         };
-        Ok(start::start(&config, start.cgroup)?.process)
+        Ok(Some(start::start(&config, start.cgroup)?.process))
     }
 }

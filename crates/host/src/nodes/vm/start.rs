@@ -43,7 +43,7 @@ pub(super) struct PreparedVm {
 }
 
 impl Prepared for PreparedVm {
-    fn start(&self, start: &Start<'_>) -> Result<ProcessId, Error> {
+    fn start(&self, start: &Start<'_>) -> Result<Option<ProcessId>, Error> {
         let node = &start.node;
         let entry = start.cgroup.entry()?;
         let vm = Vm::start(&self.config(start)?, Some(&entry))?;
@@ -57,7 +57,7 @@ impl Prepared for PreparedVm {
             pin::pin(&vm, place)?;
         }
         node.channels.insert(&node.plan.name, channel);
-        Ok(vm.id())
+        Ok(Some(vm.id()))
     }
 }
 
