@@ -12,7 +12,7 @@ use latlab_model::facts::Facts;
 use latlab_model::plan::{Blueprint, Plan, RunPlan, blueprint, plan_run, plan_with};
 use latlab_model::profile::Profile;
 use latlab_model::spec::yaml::Yaml;
-use latlab_model::spec::{DocumentKind, Lab, LabSource, NodeKind, Probe, Study};
+use latlab_model::spec::{DocumentKind, Lab, LabSource, Probe, Study};
 use latlab_model::units::CpuList;
 
 use crate::failure::{AT_FAULT, Failure, Hint, Outcome};
@@ -155,7 +155,7 @@ impl<'a> Machine<'a> {
                     options.placement |= of_lab.placement;
                     // Whether KVM works is proven by booting a kernel, which may have to be fetched
                     // first; a VM needs one anyway.
-                    options.detail |= lab.nodes.iter().any(|n| n.kind == NodeKind::Vm);
+                    options.detail |= lab.nodes.iter().any(|n| n.kind.is_guest());
                 }
                 if facts::fetches_kernel(&options) {
                     eprintln!("fetching a guest kernel (about 70 MB, once)");

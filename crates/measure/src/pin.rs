@@ -3,7 +3,7 @@
 //! Inside a guest the number is of a vCPU. Its threads on the host are placed by the lab's plan, or by the scheduler.
 
 use latlab_host::lab::Lab;
-use latlab_model::spec::{NodeKind, Pin};
+use latlab_model::spec::Pin;
 
 use crate::affinity::allowed_cpus;
 use crate::context::Context;
@@ -57,7 +57,7 @@ struct NodeCpus {
 impl NodeCpus {
     fn of(lab: &Lab, name: &str) -> NodeCpus {
         let node = lab.plan().nodes.iter().find(|n| n.name == name);
-        let is_guest = node.is_some_and(|n| n.kind == NodeKind::Vm);
+        let is_guest = node.is_some_and(|n| n.kind().is_guest());
         let cpus = match node {
             Some(node) if is_guest => match lab.plan().quiet_inside(node) {
                 Some(quiet) => quiet.iter().collect(),

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::kinds::NodeKind;
 use crate::plan::Plan;
-use crate::spec::NodeKind;
 
 /// `state.json` of a deployed lab.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -28,7 +28,7 @@ pub struct LabState {
 
 impl LabState {
     /// Name and version of this document's shape.
-    pub const FORMAT: &'static str = "latlab.state/1";
+    pub const FORMAT: &'static str = "latlab.state/2";
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use latlab_model::spec::Lab;
 use latlab_model::units::CpuList;
 
-use super::{catalogue, needs};
+use super::catalogue;
 use crate::dirs::Dirs;
 
 #[derive(Debug, Clone)]
@@ -45,7 +45,7 @@ impl ReadOptions {
     /// Only what planning and making this lab depend on.
     pub fn for_lab(lab: &Lab, cpus: CpusInUse) -> ReadOptions {
         ReadOptions {
-            prove: needs::of(lab).into_iter().map(Into::into).collect(),
+            prove: lab.capabilities().into_iter().map(Into::into).collect(),
             detail: false,
             placement: lab.is_placed(),
             refresh: false,

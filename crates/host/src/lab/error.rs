@@ -6,11 +6,8 @@ use std::time::Duration;
 
 use crate::nodes::container;
 use crate::nodes::session::{self, Exit, NotStarted};
-use crate::nodes::vm;
+use crate::nodes::vm::{self, BOOT_VARIABLE};
 use crate::{cgroup, images, journal, links, sys};
-
-/// Seconds a guest may take to boot.
-pub(super) const BOOT_VARIABLE: &str = "LATLAB_BOOT_TIMEOUT";
 
 /// Why a lab could not be brought up, used or taken down.
 #[derive(Debug, thiserror::Error)]
@@ -253,7 +250,7 @@ fn session_hint(error: &session::Error) -> Option<String> {
         session::Error::Container(error) => hint_or_cause(None, error),
         session::Error::Channel(error) => hint_or_cause(None, error),
         session::Error::Clock(error) => hint_or_cause(None, error),
-        session::Error::Other(_) => None,
+        session::Error::Image(_) | session::Error::Other(_) => None,
     }
 }
 

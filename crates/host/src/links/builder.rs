@@ -1,6 +1,5 @@
 //! One link while it is made.
 
-use latlab_model::kinds::NodeKind;
 use latlab_model::plan::{EndpointPlan, InterfacePlan, LinkPlan, NodePlan, Plan};
 
 use super::error::Error;
@@ -73,11 +72,11 @@ pub(super) struct End<'a> {
 
 impl End<'_> {
     pub(super) fn is_vm(&self) -> bool {
-        self.node.kind == NodeKind::Vm
+        self.node.kind().is_guest()
     }
 
     pub(super) fn is_host(&self) -> bool {
-        self.node.kind == NodeKind::Host
+        self.node.kind().is_host()
     }
 
     pub(super) fn vm_end(&self, backend: NicBackend) -> VmEnd {

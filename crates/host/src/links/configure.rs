@@ -9,7 +9,6 @@ use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use latlab_model::kinds::NodeKind;
 use latlab_model::overlay::HEADROOM_ALIAS;
 use latlab_model::plan::{InterfacePlan, NodePlan, Plan};
 use latlab_netlink::{Address, Handle, InterfaceAddress, Link, LinkChange, Route};
@@ -26,7 +25,7 @@ const READY_RETRY: Duration = Duration::from_millis(1);
 
 /// The nodes whose interfaces the host configures. A guest does it itself.
 fn nodes(plan: &Plan) -> Vec<&NodePlan> {
-    let ours = plan.nodes.iter().filter(|node| node.kind != NodeKind::Vm);
+    let ours = plan.nodes.iter().filter(|node| !node.kind().is_guest());
     ours.filter(|node| !node.interfaces.is_empty()).collect()
 }
 

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use latlab_model::kinds::NodeKind;
 use latlab_model::plan::{NodePlan, Plan};
 
 use super::error::Error;
@@ -49,9 +48,10 @@ impl Network {
 
     /// Opens the namespace a node's interfaces are in; a `host` node's are in the root namespace.
     pub(super) fn open_node(&self, node: &NodePlan) -> Result<NetNs, Error> {
-        match node.kind {
-            NodeKind::Host => Ok(self.root.try_clone()?),
-            _ => self.open(&node.name),
+        if node.kind().is_host() {
+            Ok(self.root.try_clone()?)
+        } else {
+            self.open(&node.name)
         }
     }
 }

@@ -5,7 +5,7 @@ use super::vm::channel::error as channel;
 use super::vm::clock::error as clock;
 use super::vm::error as vm;
 use super::vm::{initramfs, kernel};
-use crate::{cgroup, sys};
+use crate::{cgroup, images, sys};
 
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
@@ -18,6 +18,7 @@ pub enum Error {
     Clock(#[from] clock::Error),
     Kernel(#[from] kernel::Error),
     Initramfs(#[from] initramfs::Error),
+    Image(#[from] images::Error),
     #[error("{0}")]
     Other(String),
 }

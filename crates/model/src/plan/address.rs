@@ -9,15 +9,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
-use super::document::{
-    EndpointPlan, InterfacePlan, LinkPlan, Medium, NatPlan, NodePlan, OverlayPlan, Route, VxlanPlan,
-};
+use super::link::{EndpointPlan, LinkPlan, Medium, NatPlan};
+use super::node::{InterfacePlan, NodePlan, Route};
 use crate::diagnostic::{Diagnostics, Mark};
 use crate::kinds::VXLAN_OVERHEAD;
-use crate::spec::{Carrier, Endpoint, Lab, Link, LinkKind, Mac};
+use crate::spec::{Endpoint, Lab, Link, LinkKind, Mac};
 
-/// IANA's port for VXLAN.
-const VXLAN_PORT: u16 = 4789;
 /// Smallest MTU that IPv6 runs on (RFC 8200).
 const IPV6_MIN_MTU: u32 = 1280;
 
@@ -56,7 +53,12 @@ pub fn assign(lab: &Lab, nodes: &mut [NodePlan], errors: &mut Diagnostics) -> Ve
                 endpoint: position,
             });
         }
-        let medium = net.medium(link, mtu, &mut pool, errors);
+        let medium = Medium::of(link, mtu, net.nat, &mut || {
+            let net = pool.subnet(false, link, errors);
+            let mut subnet = net.map(|n| Subnet::new(n, HashSet::new()));
+            let ends = link.endpoints.iter();
+            ends.filter_map(|_| subnet.as_mut()?.next()).collect()
+        });
         if let Medium::Nat(nat) = &medium {
             route_through(nat, &endpoints, nodes);
         }
@@ -287,43 +289,6 @@ impl LinkAddresses {
             self.nat.published.push(published.collect());
         }
         addresses
-    }
-
-    fn medium(self, link: &Link, mtu: u32, pool: &mut Pool, errors: &mut Diagnostics) -> Medium {
-        match link.kind.value {
-            LinkKind::Veth => Medium::Veth,
-            LinkKind::Bridge => Medium::Bridge,
-            LinkKind::Nat => Medium::Nat(self.nat),
-            LinkKind::Macvlan => Medium::Macvlan {
-                parent: link.parent.as_ref().map(|p| p.value.clone()),
-            },
-            LinkKind::Vxlan => {
-                let net = pool.subnet(false, link, errors);
-                let mut subnet = net.map(|n| Subnet::new(n, HashSet::new()));
-                let ends = 0..link.endpoints.len();
-                Medium::Vxlan(VxlanPlan {
-                    vni: link.vni.as_ref().map_or(1, |v| v.value),
-                    port: link.port.as_ref().map_or(VXLAN_PORT, |p| p.value),
-                    underlay_mtu: mtu + VXLAN_OVERHEAD,
-                    underlay: ends.filter_map(|_| subnet.as_mut()?.next()).collect(),
-                })
-            }
-            LinkKind::Overlay => {
-                let carrier = link.carrier();
-                let net = match carrier {
-                    Carrier::Local => None,
-                    _ => pool.subnet(false, link, errors),
-                };
-                let mut subnet = net.map(|n| Subnet::new(n, HashSet::new()));
-                let ends = 0..link.endpoints.len();
-                Medium::Overlay(OverlayPlan {
-                    carrier,
-                    cable: link.cable(),
-                    underlay_mtu: mtu + carrier.overhead(),
-                    underlay: ends.filter_map(|_| subnet.as_mut()?.next()).collect(),
-                })
-            }
-        }
     }
 }
 

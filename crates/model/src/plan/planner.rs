@@ -7,7 +7,7 @@ use super::{address, check};
 use crate::diagnostic::Diagnostics;
 use crate::facts::Facts;
 use crate::profile::Profile;
-use crate::spec::{Acceleration, Lab};
+use crate::spec::Lab;
 
 /// Plans `lab` on a machine, with the built-in tuning profiles. Errors: everything that is wrong, each with its place
 /// in the lab's text.
@@ -34,16 +34,6 @@ pub fn plan_with(lab: &Lab, facts: &Facts, profiles: Profiles<'_>) -> Result<Pla
     let blueprint = place::place(lab, facts, profiles, &mut errors);
     let mut nodes = place::node_plans(lab, &blueprint, facts, profiles);
     let links = address::assign(lab, &mut nodes, &mut errors);
-    for node in &mut nodes {
-        if node.acceleration == Acceleration::Auto {
-            let kvm = facts.capabilities.get(Facts::KVM).is_some_and(|c| c.works);
-            node.acceleration = if kvm {
-                Acceleration::Kvm
-            } else {
-                Acceleration::Tcg
-            };
-        }
-    }
     let plan = Plan {
         format: Plan::FORMAT.into(),
         lab: lab.name.value.clone(),

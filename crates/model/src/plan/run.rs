@@ -15,8 +15,7 @@ use crate::results::{CellPlan, Environment, Factor, MeasurementInfo, PlannedTria
 use crate::spec::measurement::ETHERNET_BYTES;
 use crate::spec::yaml::Yaml;
 use crate::spec::{
-    Acceleration, Arrival, Device, FactorSpec, Gathered, Measurement, NodeKind, Noise, Pin, Probe,
-    Study, Via,
+    Acceleration, Arrival, Device, FactorSpec, Gathered, Measurement, Noise, Pin, Probe, Study, Via,
 };
 
 #[derive(Debug, Clone, PartialEq)]
@@ -197,7 +196,7 @@ fn check_forward(m: &Measurement, plan: &Plan, facts: &Facts, errors: &mut Diagn
             return;
         };
         // Frames into a first device are tapped at the sender; only later ones have a tap of their own.
-        if node.kind == NodeKind::Vm && !(is_device && index == 1) {
+        if node.kind().is_guest() && !(is_device && index == 1) {
             let message = format!("{what} needs a tap inside `{name}`, which is a VM");
             let hint = "let packets begin and end in native nodes or containers; a VM can be the first \
                         node of `through`";
@@ -245,16 +244,9 @@ fn environment(plan: &Plan, facts: &Facts) -> Environment {
     let mut shown = BTreeMap::new();
     let mut emulated = false;
     for node in &plan.nodes {
-        let how = match (node.kind, node.acceleration) {
-            (NodeKind::Vm, Acceleration::Kvm) => "vm (KVM)".to_string(),
-            (NodeKind::Vm, _) => {
-                emulated = true;
-                "vm (software emulation)".to_string()
-            }
-            (NodeKind::Container, _) => format!("container ({})", node.runtime),
-            (kind, _) => kind.to_string(),
-        };
-        shown.insert(node.name.clone(), how);
+        let acceleration = node.body.acceleration();
+        emulated |= acceleration.is_some_and(|how| how != Acceleration::Kvm);
+        shown.insert(node.name.clone(), node.body.environment());
     }
     shown.insert("cgroup".into(), facts.brief.cgroup.clone());
     shown.insert("clock".into(), facts.brief.clocksource.clone());

@@ -2,13 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::link::{Link, LinkKind};
+use super::link::Link;
 use super::name::{check_name, read_name};
 use super::node::{NodeFields, read_tuning};
 use super::reader::{FromYaml, Object};
 use super::yaml::{MAX_WEIGHT, Value, Yaml};
 use crate::diagnostic::{Diagnostics, Mark, Spanned, hint_one_of, shown};
-use crate::kinds::{NodeKind, VXLAN_OVERHEAD};
+use crate::kinds::{LinkKind, NodeKind, VXLAN_OVERHEAD};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lab {
@@ -59,10 +59,7 @@ impl Lab {
     pub fn is_placed(&self) -> bool {
         let asks = |n: &Node| {
             let f = &n.fields;
-            n.kind == NodeKind::Vm
-                || f.cpuset.is_some()
-                || f.isolate.is_some()
-                || f.tuning.is_some()
+            n.kind.is_guest() || f.cpuset.is_some() || f.isolate.is_some() || f.tuning.is_some()
         };
         self.tuning.is_some() || self.nodes.iter().any(asks)
     }
@@ -81,7 +78,7 @@ impl Lab {
     /// The profile of a node: its own, else the lab's. The host itself belongs to no lab.
     pub fn tuning_of<'a>(&'a self, node: &'a Node) -> Option<&'a Spanned<String>> {
         let own = node.fields.tuning.as_ref().or(self.tuning.as_ref());
-        own.filter(|_| node.kind != NodeKind::Host)
+        own.filter(|_| !node.kind.is_host())
     }
 }
 

@@ -2,37 +2,14 @@
 //! both in containerlab's shape.
 
 use ipnet::IpNet;
-use serde::{Deserialize, Serialize};
 
-use super::reader::{Fraction, FromYaml, Object, read, words};
+use super::reader::{Fraction, FromYaml, Object, read, read_words, words};
 use super::yaml::{Value, Yaml};
 use crate::diagnostic::{Diagnostics, Mark, Spanned, shown};
-use crate::facts::document::Facts;
-use crate::kinds::{Cable, Carrier, Impairment, Mac};
+use crate::kinds::{Cable, Carrier, Impairment, LinkKind, Mac};
 use crate::units::{BitsPerSecond, Nanos};
 
-/// The type of a link, which joins its endpoints.
-#[derive(
-    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum LinkKind {
-    #[default]
-    Veth,
-    Bridge,
-    /// A bridge behind a router that masquerades: what Docker's users get.
-    Nat,
-    /// MAC-addressed slices of one parent interface.
-    Macvlan,
-    /// An Ethernet over UDP: every endpoint behind a tunnel end of its own.
-    Vxlan,
-    /// latlab's own switch: in user space for virtual machines, in the kernel for the others.
-    Overlay,
-}
-words!(LinkKind, "a type of link", {
-    "veth" => Veth, "bridge" => Bridge, "nat" => Nat, "macvlan" => Macvlan, "vxlan" => Vxlan,
-    "overlay" => Overlay,
-});
+read_words!(LinkKind, "a type of link", "veth");
 
 words!(Carrier, "a carrier", {
     "local" => Local, "vxlan" => Vxlan, "udp" => Udp, "direct" => Direct,
@@ -179,22 +156,6 @@ pub struct Link {
 impl Link {
     pub fn carrier(&self) -> Carrier {
         self.carrier.map_or(Carrier::default(), |c| c.value)
-    }
-
-    /// The capabilities that a link of its type needs of the machine, by the names of [`Facts`].
-    pub fn capabilities(&self) -> &'static [&'static str] {
-        match self.kind.value {
-            LinkKind::Veth => &[Facts::VETH],
-            LinkKind::Bridge => &[Facts::VETH, Facts::BRIDGE],
-            LinkKind::Nat => &[Facts::VETH, Facts::BRIDGE, Facts::MASQUERADE],
-            LinkKind::Macvlan => &[Facts::MACVLAN],
-            LinkKind::Vxlan => &[Facts::VETH, Facts::BRIDGE, Facts::VXLAN],
-            // The daemon has a tap for each port of the kernel's, for what the kernel does not know.
-            LinkKind::Overlay => match self.carrier() {
-                Carrier::Local => &[Facts::VETH, Facts::BPF, Facts::TAP],
-                _ => &[Facts::VETH, Facts::BPF, Facts::TAP, Facts::BRIDGE],
-            },
-        }
     }
 
     /// The cable that joins processes and containers, if it is an overlay.

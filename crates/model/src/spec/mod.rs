@@ -7,6 +7,7 @@ mod lab;
 pub(crate) mod link;
 pub(crate) mod measurement;
 pub(crate) mod name;
+pub(crate) mod needs;
 mod node;
 mod noise;
 pub(crate) mod reader;
@@ -17,14 +18,15 @@ mod traffic;
 pub mod yaml;
 
 pub use crate::kinds::{
-    Acceleration, Bind, CAPABILITIES, Cable, Carrier, Devices, Impairment, Mac, NodeKind, Pids,
-    Runtime, Seccomp, Security,
+    Acceleration, Bind, CAPABILITIES, Cable, Carrier, Devices, Impairment, LinkKind, Mac, NodeKind,
+    Pids, Runtime, Seccomp, Security,
 };
 pub use document_kind::DocumentKind;
 pub(crate) use gathered::Gathered;
 pub use lab::{Lab, Node};
-pub use link::{Endpoint, Link, LinkKind};
+pub use link::{Endpoint, Link};
 pub use measurement::{Measurement, Pin, Probe, Protocol, Target};
+pub use needs::Need;
 pub use node::NodeFields;
 pub use noise::Noise;
 pub use study::{Combination, FactorSpec, LabSource, Level, Study};

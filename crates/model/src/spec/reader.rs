@@ -284,40 +284,32 @@ scalar!(
     }
 );
 
-/// Implements [`FromYaml`] for a field-less enum with fixed words.
-macro_rules! words {
-    ($type:ident, $expected:literal, {
-        $first:literal => $first_variant:ident $(, $word:literal => $variant:ident)* $(,)?
-    }) => {
-        impl $type {
-            /// Every word, in the order of the documentation.
-            pub const WORDS: &'static [&'static str] = &[$first $(, $word)*];
-            pub fn word(self) -> &'static str {
-                match self {
-                    $type::$first_variant => $first,
-                    $($type::$variant => $word,)*
-                }
-            }
-        }
+/// Implements [`FromYaml`] for a type that has its words.
+macro_rules! read_words {
+    ($type:ident, $expected:literal, $example:literal) => {
         impl $crate::spec::reader::FromYaml for $type {
             const EXPECTED: &'static str = $expected;
-            const EXAMPLE: &'static str = concat!("`", $first, "`");
+            const EXAMPLE: &'static str = concat!("`", $example, "`");
             fn from_text(text: &str) -> Option<Self> {
-                match text {
-                    $first => Some($type::$first_variant),
-                    $($word => Some($type::$variant),)*
-                    _ => None,
-                }
+                Self::of_word(text)
             }
             fn hint(text: &str) -> String {
                 $crate::diagnostic::hint_one_of(text, Self::WORDS)
             }
         }
-        impl std::fmt::Display for $type {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str(self.word())
-            }
-        }
+    };
+}
+pub(crate) use read_words;
+
+/// Gives a field-less enum its words, and reads them.
+macro_rules! words {
+    ($type:ident, $expected:literal, {
+        $first:literal => $first_variant:ident $(, $word:literal => $variant:ident)* $(,)?
+    }) => {
+        $crate::words::vocabulary!($type, {
+            $first => $first_variant $(, $word => $variant)*
+        });
+        $crate::spec::reader::read_words!($type, $expected, $first);
     };
 }
 pub(crate) use words;

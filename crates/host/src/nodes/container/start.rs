@@ -205,10 +205,7 @@ fn run_runtime(config: &ContainerConfig, entry: &CgroupEntry) -> Result<Process,
     let log = File::create(&log_path).map_err(Error::io("make", &log_path))?;
     let (ready, ready_inside) =
         pipe_with(PipeFlags::CLOEXEC).map_err(sys::Error::of("make", "a pipe"))?;
-    let name = match config.runtime {
-        Runtime::Crun => "crun",
-        Runtime::Runc => "runc",
-    };
+    let name = config.runtime.word();
     let pid_file = dir.join("runtime/pid");
     let filter = filter(dir)?;
     let descriptors = 1 + u32::from(filter.is_some());

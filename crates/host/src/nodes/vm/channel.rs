@@ -272,43 +272,10 @@ impl Channel {
         })
     }
 
-    /// Writes everything from `source` to a file in the guest, atomically, with this mode. Fails when either side's
-    /// file fails; nothing is left half written in the guest.
-    pub fn put(&self, source: &mut dyn Read, path: &str, mode: u32) -> Result<(), Error> {
-        let mut session = self.exec(agent(&["put", path, &format!("{mode:o}")]))?;
-        let copied = session
-            .stdin
-            .take()
-            .map_or(Ok(0), |mut stdin| io::copy(source, &mut stdin));
-        let failed = copied.as_ref().err();
-        if failed.is_some_and(|error| error.kind() != io::ErrorKind::BrokenPipe) {
-            // Without this the agent would take the end of a failed copy for the end of the file.
-            session.signal(9)?;
-        }
-        session.finish_tool()?;
-        copied.map(|_| ()).map_err(|error| Error::Refused {
-            errno: error.raw_os_error().unwrap_or(0).unsigned_abs(),
-            message: format!("send the content of {path}: {error}"),
-        })
-    }
-
-    /// Copies a file of the guest to `target`; returns how many bytes it had.
-    pub fn get(&self, path: &str, target: &mut dyn Write) -> Result<u64, Error> {
-        let mut session = self.exec(agent(&["get", path]))?;
-        drop(session.stdin.take());
-        let copied = session
-            .stdout
-            .take()
-            .map_or(Ok(0), |mut stdout| io::copy(&mut stdout, target));
-        session.finish_tool()?;
-        copied.map_err(|error| Error::Refused {
-            errno: error.raw_os_error().unwrap_or(0).unsigned_abs(),
-            message: format!("receive the content of {path}: {error}"),
-        })
-    }
-
-    /// Sets the guest's network up; returns when its links have carrier. Errors: refusals of the guest's kernel;
-    /// [`Error::Silent`] after `timeout`.
+    /// Sets the guest's network up; returns when its links have carrier.
+    ///
+    /// # Errors
+    /// Refusals of the guest's kernel; [`Error::Silent`] after `timeout`.
     pub fn configure_network(&self, config: NetworkConfig, timeout: Duration) -> Result<(), Error> {
         let shared = Shared::new(0);
         let number = self.register(&shared)?;
@@ -346,14 +313,6 @@ impl Channel {
     /// Asks the guest to turn itself off. It does not answer; its QEMU ends.
     pub fn power_off(&self) -> Result<(), Error> {
         self.link.send(&Message::PowerOff)
-    }
-}
-
-fn agent(arguments: &[&str]) -> Exec {
-    let argv = std::iter::once("latlab-agent").chain(arguments.iter().copied());
-    Exec {
-        argv: argv.map(str::to_owned).collect(),
-        ..Exec::default()
     }
 }
 

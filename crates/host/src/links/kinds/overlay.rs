@@ -32,12 +32,12 @@ use latlab_model::overlay::{
 use latlab_model::overlay::{UDP_PORT, VXLAN_PORT};
 use latlab_model::plan::OverlayPlan;
 
-use super::attach;
-use super::builder::{End, LinkBuilder};
-use super::error::Error;
-use super::netns_handle::{NetnsHandle, port};
-use super::underlay::{UNDER, Underlay};
-use super::vm_end::{NicBackend, VmEnd};
+use crate::links::attach;
+use crate::links::builder::{End, LinkBuilder};
+use crate::links::error::Error;
+use crate::links::netns_handle::{NetnsHandle, port};
+use crate::links::underlay::{UNDER, Underlay};
+use crate::links::vm_end::{NicBackend, VmEnd};
 use crate::programs;
 use crate::sys::spawn::Spawn;
 
