@@ -1,4 +1,4 @@
-"""Comments and literals of Rust and C, so that the rest of a file can be read by its braces."""
+"""Comments and literals of Rust, C and TypeScript, so that the rest of a file can be read by its braces."""
 
 import functools
 import re
@@ -13,6 +13,7 @@ TOKENS = {
         r"|'(?:[^'\\\n]|\\(?:x[0-9a-fA-F]{2}|u\{[^}]*\}|.))'",
         re.DOTALL,
     ),
+    "typescript": re.compile(r"//[^\n]*|/\*()|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`", re.DOTALL),
     "c": re.compile(r"//[^\n]*|/\*()|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)+'", re.DOTALL),
 }
 NESTED = re.compile(r"/\*|\*/")
@@ -48,7 +49,7 @@ def lex(text, language):
         whole = text[begin:end]
         if whole.startswith("/"):
             comments.append((begin, whole))
-        elif not whole.startswith("'"):
+        elif language == "typescript" or not whole.startswith("'"):
             strings.append((begin, whole))
         code.append(text[at:begin])
         code.append(NOT_NEWLINE.sub(" ", whole))
@@ -59,7 +60,7 @@ def lex(text, language):
 
 def end_of_block(text, begin, language):
     """The end of a block comment; those of Rust nest."""
-    if language == "c":
+    if language != "rust":
         end = text.find("*/", begin + 2)
         return len(text) if end < 0 else end + 2
     depth = 0

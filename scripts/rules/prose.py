@@ -13,7 +13,7 @@ class Paragraph(NamedTuple):
     """Some lines that belong together, without their marks; code in it is the letter X."""
 
     line: int
-    kind: str  # "document", "doc" (comments of an item or module), "comment", "text" (help, errors)
+    kind: str  # "document", "doc" (comments of an item or module), "comment", "text" (help, errors), "literal" (others)
     text: str
 
 
@@ -37,7 +37,12 @@ def paragraphs(text, language):
         return list(grouped(enumerate(text.split("\n"), 1), "document"))
     if language in ("rust", "c"):
         return of_code(text, language)
-    return list(grouped(marked_lines(text, language), "comment"))
+    found = list(grouped(marked_lines(text, language), "comment"))
+    if language == "typescript":
+        for offset, literal in lex(text, language).strings:
+            if " " in literal:
+                found += grouped(enumerate(literal_lines(literal[1:-1]), line_of(text, offset)), "literal")
+    return found
 
 
 def of_code(text, language):
@@ -49,8 +54,9 @@ def of_code(text, language):
     if language == "rust":
         for offset, literal in lexed.strings:
             begin = text.rfind("\n", 0, offset) + 1
-            if " " in literal and not in_tests(text, offset) and shown(text, begin, offset):
-                found += grouped(enumerate(literal_lines(literal), line_of(text, offset)), "text")
+            if " " in literal and not in_tests(text, offset):
+                kind = "text" if shown(text, begin, offset) else "literal"
+                found += grouped(enumerate(literal_lines(literal), line_of(text, offset)), kind)
     return found
 
 

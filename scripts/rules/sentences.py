@@ -15,7 +15,7 @@ def find(tree):
         if tree.language[path] != "markdown" and tree.is_test(path):
             continue
         for paragraph in paragraphs(tree.text(path), tree.language[path]):
-            if paragraph.kind == "comment":
+            if paragraph.kind in ("comment", "literal"):
                 continue
             for line, sentence in sentences(paragraph):
                 count = words(sentence)

@@ -51,6 +51,24 @@ class Dialect(RuleCase):
         }
         self.assertEqual(len(self.found(dialect, files)), len(files))
 
+    def test_literals_of_rust_and_typescript_are_read(self):
+        files = {
+            "a.rs": 'fn a() {\n    call("name two processors");\n    call(r#"say "so many" of them"#);\n}\n',
+            "b.ts": "const b = 'two processors';\nconst c = `${n} soft interrupts`; // \"it's\" no literal\nconst d = \"end point d\";\n",
+        }
+        expected = [("a.rs", 2, 1), ("a.rs", 3, 1), ("b.ts", 1, 1), ("b.ts", 2, 1), ("b.ts", 3, 1)]
+        self.assertEqual(self.found(dialect, files), expected)
+
+    def test_literals_of_keys_tests_and_fuzz_seeds_pass(self):
+        literal = 'fn a() { call("two processors"); }\n'
+        files = {
+            "a.rs": f'fn a() {{ call("processors"); call("`processor` 1"); }}\n\n#[cfg(test)]\nmod tests {{\n    {literal}}}\n',
+            "tests/b.rs": literal,
+            "fuzz/src/c.rs": literal,
+            "d.ts": "const key = 'processors';\n",
+        }
+        self.assertEqual(self.found(dialect, files), [])
+
     def test_a_comment_that_opens_with_a_pronoun_is_found(self):
         files = {"a.rs": "/// What was read.\nstruct A;\n\n/// Of the file.\nstruct B;\n"}
         self.assertEqual(self.found(dialect, files), [("a.rs", 1, 1), ("a.rs", 4, 1)])
@@ -61,5 +79,5 @@ class Dialect(RuleCase):
 
     def test_plain_words_pass_and_code_is_not_read(self):
         text = "The CPU's softirq ends at the endpoint; `processor` in /proc/cpuinfo, so much that it ends.\n"
-        files = {"a.rs": f'/// {text}fn a() {{ call("two processors"); AT_MOSTLY; }}\n', "b.md": text + "\nWhat is it?\n"}
+        files = {"a.rs": f"/// {text}fn a() {{ AT_MOSTLY; }}\n", "b.md": text + "\nWhat is it?\n"}
         self.assertEqual(self.found(dialect, files), [])

@@ -23,7 +23,6 @@ const PORTS_APPEAR: Duration = Duration::from_secs(10);
 /// The modules packed by the host, named in load order.
 const MODULES: &str = "/modules";
 
-/// Why a step of the boot failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{action}: {source}")]
 struct StepError {
@@ -68,7 +67,6 @@ pub fn run() -> ExitCode {
     power_off()
 }
 
-/// Kernel file systems, parameters, modules.
 fn prepare() -> Result<Parameters, String> {
     let none = MountFlags::empty();
     let make = || -> Result<String, StepError> {
@@ -260,7 +258,6 @@ fn open_ports(count: usize) -> io::Result<Vec<OwnedFd>> {
     }
 }
 
-/// The device files of ports whose name is ours.
 fn find_ports() -> io::Result<Vec<String>> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/sys/class/virtio-ports")? {

@@ -1,7 +1,6 @@
-//! The guest's end of the clock exchange: a page of memory shared with the host through QEMU's
-//! `ivshmem-plain` device. Both sides spin on it, so a round trip costs two cache-line transfers and
-//! one clock read, without interrupt, VM exit or scheduler. Half of the shortest round trip bounds the error of
-//! the measured offset.
+//! The guest's end of the clock exchange: a page of memory shared with the host through QEMU's `ivshmem-plain` device.
+//! Both sides spin on it, so a round trip costs two cache-line transfers and one clock read, without interrupt, VM
+//! exit or scheduler. Half of the shortest round trip bounds the error of the measured offset.
 
 use std::fs::{self, File};
 use std::io;
@@ -18,7 +17,6 @@ use crate::serve::monotonic_ns;
 /// Spins without a new question before the host is taken for dead: a few seconds.
 const TIMEOUT_ROUNDS: u64 = 2_000_000_000;
 
-/// Answers the host's questions until it says stop.
 pub fn answer() -> Result<(), String> {
     let device = find().map_err(|e| format!("clock-sync: find the shared page: {e}"))?;
     let page = map(&device).map_err(|e| {

@@ -42,17 +42,14 @@ const FIRST_USER: u32 = 2_100_000_000;
 const PROGRAMS: [&str; 10] = [
     "usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "opt", "nix", "gnu",
 ];
-/// The loader's list of libraries.
 const LIBRARIES: &str = "/etc/ld.so.cache";
 /// Devices without state that a process could share.
 const DEVICES: [&str; 3] = ["/dev/null", "/dev/zero", "/dev/urandom"];
 /// Where the empty directories and files are that cover others, in the place.
 const EMPTY: &str = "empty";
 
-/// Why a server was not started.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The words make no sense.
     #[error("confine: {0}")]
     Usage(String),
     #[error("confine: cannot {action} {object}: {source}")]
@@ -334,7 +331,6 @@ impl Place {
         )
     }
 
-    /// Leaves the host's root behind.
     fn enter(&self) -> Result<(), Error> {
         step(std::env::set_current_dir(&self.root), "enter", &self.root)?;
         match rustix::process::pivot_root(".", ".") {

@@ -1,25 +1,20 @@
 //! The parameters the host puts on the guest's kernel command line for its init. They all begin with
 //! `latlab.`, a form the kernel takes for a module's parameter and leaves alone.
 
-/// How the guest's file trees arrive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Transport {
     NineP,
     VirtioFs,
 }
 
-/// A file tree of the host to mount in the guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Share {
-    /// The mount tag of the device.
     pub tag: String,
     /// Where it goes in the guest.
     pub path: String,
-    /// Whether the guest may write to it.
     pub writable: bool,
 }
 
-/// The host's parameters on the kernel command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parameters {
     /// `latlab.name=`: the host name.

@@ -49,7 +49,6 @@ fn copy(input: &mut impl Read, path: &Path, former: &Path, most: u64) -> io::Res
     }
 }
 
-/// The newest of something, in two files.
 pub struct Kept {
     path: PathBuf,
     former: PathBuf,
@@ -70,7 +69,6 @@ impl Kept {
         })
     }
 
-    /// Keeps some more.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.length >= self.most {
             fs::rename(&self.path, &self.former)?;

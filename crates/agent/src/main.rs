@@ -1,14 +1,12 @@
-//! latlab's hand inside a node: one statically linked binary that needs nothing of the guest's file
-//! system.
+//! latlab's hand inside a node: one statically linked binary that needs nothing of the guest's file system.
 //!
 //! As a guest's first process it is init: it loads the few modules the guest needs, mounts the image,
 //! and serves the command channel. It also carries the small programs that the host runs inside nodes
-//! (file moves, the clock exchange, the probes), so that a measurement depends on no tool of the image.
+//! (the clock exchange, the probes), so that a measurement depends on no tool of the image.
 
 mod boot;
 mod clock;
 mod confine;
-mod files;
 mod kernel_line;
 mod launch;
 mod log;
@@ -28,9 +26,7 @@ const USAGE: &str = "usage: latlab-agent COMMAND
   pause                 be a container's first process
   serve --fd N          serve one client on an inherited connected socket
   serve --unix PATH     serve clients that connect to this socket
-  put PATH [MODE]       write standard input to PATH, then give it MODE (octal, default 644)
-  get PATH              write PATH to standard output
-  within COMMAND...     run a command on the processors that the guest keeps quiet
+  within COMMAND...     run a command on the CPUs that the guest keeps quiet
   launch FD STEP PROGRAM ARGUMENT...
                         execute a program; report a failure at descriptor FD
   respawn DIR BYTES PROGRAM...
@@ -67,9 +63,6 @@ fn main() -> ExitCode {
         ["pause"] => Err("pause only works as a container's first process (PID 1)".into()),
         ["serve", "--fd", fd] => serve::on_fd(fd),
         ["serve", "--unix", path] => serve::on_socket(path),
-        ["put", path] => files::put(path, "644"),
-        ["put", path, mode] => files::put(path, mode),
-        ["get", path] => files::get(path),
         ["within", program, arguments @ ..] => Err(within::run(program, arguments)),
         ["log", logs @ ..] => log::keep(logs),
         ["respawn", directory, bytes, program, arguments @ ..] => {

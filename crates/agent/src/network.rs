@@ -11,16 +11,12 @@ const APPEAR: Duration = Duration::from_secs(5);
 /// How long a link may take to have carrier after it was set up.
 const CARRIER: Duration = Duration::from_secs(5);
 
-/// Why the network could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The kernel refused a change.
     #[error("set the guest's network up: {0}")]
     Netlink(#[from] latlab_netlink::Error),
-    /// There is no such device.
     #[error("find the guest's interface with MAC {mac}: none after {} s; the guest has {have}", APPEAR.as_secs())]
     NoInterface { mac: String, have: String },
-    /// The link stays dead.
     #[error("wait for carrier on {name}: none after {} s", CARRIER.as_secs())]
     NoCarrier { name: String },
     /// A route names an interface the lab did not give this guest.

@@ -195,7 +195,6 @@ impl SharedPage {
         Ok(Self { start, words })
     }
 
-    /// The word at this index.
     pub fn word(&self, index: usize) -> &AtomicU64 {
         assert!(index < self.words, "word {index} of {}", self.words);
         // SAFETY: in bounds by the assertion, aligned because mappings are page-aligned, valid for

@@ -29,8 +29,7 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(5);
 /// Runs until SIGTERM; then asks every process of the container to end, and returns when none is
 /// left. The kernel ends those that do not, when this process is killed.
 pub fn run() -> Result<(), String> {
-    // Nothing of the container runs yet, so nothing runs without the filter. Whatever has that number
-    // later is none.
+    // Nothing of the container runs yet, so nothing runs without the filter. Whatever has that number later is none.
     if let Ok(filter) = os::inherited(FILTER_FD) {
         let read = |mut file: File| {
             let mut bytes = Vec::new();

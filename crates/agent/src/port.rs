@@ -1,10 +1,9 @@
 //! One client's byte stream: frames in, frames out, and a bound on what waits to go out.
 //!
-//! **Whose end?** The kernel learns by separate queues that a port's client came or went, and what it
-//! said; the queues are not in step. So a new client's greeting can be read *before* its coming is
-//! known, and then the next read still reports the end of the former client, and writes are refused
-//! until the news is through. An end that is seen while an answer to a greeting waits is therefore the
-//! former client's, and the answer stays.
+//! **Whose end?** The kernel learns by separate queues that a port's client came or went, and what it said; the queues
+//! are not in step. So a new client's greeting can be read *before* its coming is known, and then the next read still
+//! reports the end of the former client, and writes are refused until the news is through. An end that is seen while
+//! an answer to a greeting waits is therefore the former client's, and the answer stays.
 
 use std::collections::VecDeque;
 use std::io;
@@ -18,17 +17,14 @@ const OUT_LIMIT_BYTES: usize = 128 * 1024;
 /// How much is read from the client in one turn.
 const READ_BYTES: usize = 64 * 1024;
 
-/// The result of a read.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Input {
     /// Bytes came and are in the decoder.
     Some,
-    /// Nothing for now; the poller will tell.
     None,
     Ended,
 }
 
-/// A virtio-serial port or a connected socket, non-blocking.
 pub struct Port {
     fd: OwnedFd,
     /// Whether the poller announced something that has not been read yet.
@@ -66,7 +62,6 @@ impl Port {
         }
     }
 
-    /// Reads once into the decoder.
     pub fn read(&mut self, buffer: &mut Vec<u8>) -> Input {
         buffer.resize(READ_BYTES, 0);
         match rustix::io::read(&self.fd, &mut buffer[..]) {
@@ -109,7 +104,6 @@ impl Port {
     }
 }
 
-/// Frames waiting to be written.
 #[derive(Debug, Default)]
 pub struct Outbox {
     frames: VecDeque<Vec<u8>>,
@@ -127,7 +121,6 @@ impl Outbox {
         Ok(())
     }
 
-    /// Whether more data may be queued.
     pub fn has_room(&self) -> bool {
         self.waiting_bytes < OUT_LIMIT_BYTES
     }

@@ -63,7 +63,6 @@ pub fn run(directory: &str, most: &str, program: &str, arguments: &[&str]) -> Re
     Ok(())
 }
 
-/// Runs it once, to its end.
 fn once(program: &str, arguments: &[&str], log: &mut Kept) -> std::io::Result<ExitStatus> {
     let mut command = Command::new(program);
     command

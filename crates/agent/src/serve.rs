@@ -1,10 +1,9 @@
 //! The command channel's server: one thread, one poller, any number of clients and processes.
 //!
-//! One thread, because the agent lives on CPUs that are being measured: it must cost nothing while
-//! nothing is asked of it. Everything is polled edge-triggered and every wake-up lets each port and
-//! each session do what it can without blocking. Edges matter for virtio-serial ports: one without a
-//! client reports a hang-up for as long as there is none, which a level-triggered poller would return
-//! again and again.
+//! One thread, because the agent lives on CPUs that are being measured: it must cost nothing while nothing is asked of
+//! it. Everything is polled edge-triggered and every wake-up lets each port and each session do what it can without
+//! blocking. Edges matter for virtio-serial ports: one without a client reports a hang-up for as long as there is
+//! none, which a level-triggered poller would return again and again.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -48,7 +47,6 @@ pub struct Server {
     sessions: BTreeMap<(u64, u32), Session>,
     /// Where the round over the sessions begins, so that none is always served first.
     turn: usize,
-    /// Why the guest is unusable, told to every client.
     failure: Option<String>,
     buffer: Vec<u8>,
     stopped: bool,
@@ -173,7 +171,6 @@ impl Server {
         Ok(())
     }
 
-    /// Reads from one client and acts on what it says.
     fn serve_port(&mut self, number: u64) -> io::Result<bool> {
         let Some(port) = self.ports.get_mut(&number) else {
             return Ok(false);
@@ -407,7 +404,6 @@ impl Server {
     }
 }
 
-/// The guest's monotonic clock.
 pub fn monotonic_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     (now.tv_sec as u64)

@@ -19,7 +19,6 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 /// Consumed input is reported to the sender in portions of at least this, unless there is no more.
 const CREDIT_BYTES: u32 = WINDOW_BYTES / 4;
 
-/// A process that could not be started.
 #[derive(Debug, thiserror::Error)]
 #[error("{action}: {source}")]
 pub struct StartError {
@@ -34,7 +33,6 @@ impl StartError {
     }
 }
 
-/// A running (or ended, but not yet reported) process.
 pub struct Session {
     number: u32,
     pid: Pid,
@@ -58,18 +56,13 @@ struct Output {
     credit: u32,
 }
 
-/// The result of a turn of work on a session.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// Nothing to do until something happens.
     Idle,
-    /// Something moved; there may be more to do.
     Progress,
-    /// The process ended and everything was reported.
     Over,
 }
 
-/// Starts a detached process; returns when it runs.
 pub fn start_detached(exec: &Exec) -> Result<(), StartError> {
     let mut command = command(exec)?;
     command
@@ -84,7 +77,6 @@ pub fn start_detached(exec: &Exec) -> Result<(), StartError> {
 }
 
 impl Session {
-    /// Starts the process with pipes on all three streams.
     pub fn start(number: u32, exec: &Exec) -> Result<Self, StartError> {
         let mut command = command(exec)?;
         command
@@ -122,7 +114,6 @@ impl Session {
         })
     }
 
-    /// The process, which leads a group of the same number.
     pub fn pid(&self) -> Pid {
         self.pid
     }
@@ -144,7 +135,6 @@ impl Session {
         true
     }
 
-    /// The client will send no more input.
     pub fn end_input(&mut self) {
         self.input.ended = true;
     }
@@ -285,7 +275,6 @@ impl Output {
     }
 }
 
-/// The command with the agent's small environment, in a process group of its own.
 fn command(exec: &Exec) -> Result<Command, StartError> {
     let Some((program, arguments)) = exec.argv.split_first() else {
         return Err(start_error(exec, io::ErrorKind::InvalidInput.into()));

@@ -17,7 +17,6 @@ use latlab_wire::channel::TUNED_DIRECTORY;
 /// As latlab's tuning names it.
 const GROUP: &str = "/sys/fs/cgroup/latlab.isolated/cgroup.procs";
 
-/// Whether there is such a partition.
 pub fn is_there() -> bool {
     Path::new(TUNED_DIRECTORY).exists() && Path::new(GROUP).exists()
 }

@@ -261,41 +261,6 @@ fn sessions_end_with_their_client_but_detached_processes_do_not() {
     );
 }
 
-#[test]
-fn files_are_replaced_atomically() {
-    let agent = Agent::start("files");
-    let channel = agent.channel();
-    let path = std::env::temp_dir().join(format!("latlab-files-{}/deep/file", std::process::id()));
-    let text = path.to_str().unwrap();
-    let content = vec![7; 1_000_000];
-    channel.put(&mut &content[..], text, 0o751).unwrap();
-    let mut back = Vec::new();
-    assert_eq!(channel.get(text, &mut back).unwrap(), content.len() as u64);
-    assert_eq!(back, content);
-    struct Broken(u32);
-    impl Read for Broken {
-        fn read(&mut self, target: &mut [u8]) -> std::io::Result<usize> {
-            self.0 += 1;
-            target.fill(9);
-            if self.0 > 3 {
-                Err(std::io::Error::other("the disk is gone"))
-            } else {
-                Ok(target.len())
-            }
-        }
-    }
-    assert!(channel.put(&mut Broken(0), text, 0o600).is_err());
-    let finished = run(
-        &channel,
-        &format!("stat -c %a:%s {text}; ls -A $(dirname {text})"),
-    );
-    assert_eq!(
-        String::from_utf8(finished.stdout).unwrap(),
-        "751:1000000\nfile\n"
-    );
-    run(&channel, &format!("rm -r $(dirname $(dirname {text}))"));
-}
-
 /// Speaks the protocol by hand.
 struct Raw {
     stream: UnixStream,

@@ -100,7 +100,6 @@ enum Colour {
     Yellow = 33,
 }
 
-/// The text as it grows.
 struct Page {
     text: String,
     colours: bool,
@@ -345,7 +344,6 @@ fn interrupts(machine: &Machine) -> String {
     words
 }
 
-/// Governors, and the longest wake-up latency.
 fn power(machine: &Machine) -> String {
     let power = &machine.power;
     let governors = power
@@ -395,7 +393,6 @@ fn quiet(machine: &Machine) -> String {
     words.join(", ")
 }
 
-/// The NUMA nodes, if there is more than one.
 fn numa(machine: &Machine) -> String {
     let nodes = &machine.processors.numa;
     let one = |node: &latlab_model::facts::NumaNode| {

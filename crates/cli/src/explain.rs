@@ -67,7 +67,6 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     })
 }
 
-/// One line per explained packet.
 fn csv(explained: &[Explanation]) -> String {
     let mut out = csv_row(&[
         "cell",

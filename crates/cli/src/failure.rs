@@ -13,7 +13,6 @@ pub struct Failure {
     code: u8,
 }
 
-/// The result of every verb.
 pub type Outcome = Result<ExitCode, Failure>;
 
 /// The input or the machine is at fault.
@@ -69,7 +68,6 @@ impl Failure {
         ExitCode::from(self.code)
     }
 
-    /// Whether the reader of the output closed the pipe.
     pub fn is_broken_pipe(&self) -> bool {
         self.error.chain().any(|e| {
             let io = e.downcast_ref::<std::io::Error>();
@@ -98,7 +96,6 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
     }
 }
 
-/// A failed lab operation with its hint.
 pub fn explain(error: lab::Error) -> Failure {
     let hint = error.hint();
     Failure::of(error, hint)

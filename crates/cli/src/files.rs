@@ -12,7 +12,7 @@ use latlab_model::facts::Facts;
 use latlab_model::plan::{Blueprint, Plan, RunPlan, blueprint, plan_run, plan_with};
 use latlab_model::profile::Profile;
 use latlab_model::spec::yaml::Yaml;
-use latlab_model::spec::{DocumentKind, Lab, LabSource, NodeKind, Probe, Study};
+use latlab_model::spec::{DocumentKind, Lab, LabSource, Probe, Study};
 use latlab_model::units::CpuList;
 
 use crate::failure::{AT_FAULT, Failure, Hint, Outcome};
@@ -93,10 +93,8 @@ impl Source {
     }
 }
 
-/// Mistakes in a document, or in a study and its lab.
 #[derive(Debug)]
 pub struct Mistakes {
-    /// Names of the documents, indexed by [`Mark::file`].
     pub files: Vec<String>,
     pub all: Diagnostics,
 }
@@ -123,7 +121,6 @@ impl Mistakes {
     }
 }
 
-/// The machine to plan for.
 #[derive(Debug, Clone, Copy)]
 pub enum Machine<'a> {
     /// This one; only the capabilities that the document needs are proven.
@@ -158,7 +155,7 @@ impl<'a> Machine<'a> {
                     options.placement |= of_lab.placement;
                     // Whether KVM works is proven by booting a kernel, which may have to be fetched
                     // first; a VM needs one anyway.
-                    options.detail |= lab.nodes.iter().any(|n| n.kind == NodeKind::Vm);
+                    options.detail |= lab.nodes.iter().any(|n| n.kind.is_guest());
                 }
                 if facts::fetches_kernel(&options) {
                     eprintln!("fetching a guest kernel (about 70 MB, once)");
@@ -183,7 +180,6 @@ impl From<Failure> for Unusable {
 }
 
 impl Unusable {
-    /// Prints the mistakes and returns the exit code.
     pub fn outcome(self) -> Outcome {
         match self {
             Unusable::Mistakes(mistakes) => Ok(mistakes.print()),
@@ -240,7 +236,6 @@ fn unproven(machine: Machine<'_>) -> Result<Facts, Failure> {
     }
 }
 
-/// This machine, with nothing to prove.
 fn here() -> ReadOptions {
     let dirs = Dirs::from_env();
     ReadOptions {
@@ -281,7 +276,6 @@ pub struct StudyFile {
     files: Vec<String>,
 }
 
-/// Reads a study and its lab.
 pub fn read_study(source: Source) -> Result<StudyFile, Unusable> {
     let mut files = vec![source.name.clone()];
     let mistakes = |files: &[String], all| {

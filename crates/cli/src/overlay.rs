@@ -51,7 +51,6 @@ fn line(words: &[String]) -> String {
     }
 }
 
-/// The control socket of a lab's daemon.
 fn of_lab(name: &str) -> Result<PathBuf, Failure> {
     let (lab, link) = match name.split_once('/') {
         Some((lab, link)) => (lab, Some(link)),

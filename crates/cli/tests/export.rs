@@ -139,7 +139,7 @@ fn an_impossible_export_is_refused_before_any_write() {
     let file = scratch.0.join("x.cfg").display().to_string();
     let small = facts("small.json");
     for (arguments, words) in [
-        (vec!["isolated", "--cpus", "0-1"], "leaves no processor"),
+        (vec!["isolated", "--cpus", "0-1"], "leaves no CPU"),
         (vec!["isolated", "--cpus", "7"], "cannot be isolated"),
         (vec!["isolated", "--cpus", "x"], "is no list of CPUs"),
         (vec!["isolatd"], "no profile `isolatd`"),

@@ -160,6 +160,11 @@ impl Bystander {
             }
         }
         assert!(!groups.is_empty());
+        // Before, the process is nsenter yet, and would be taken for another one later.
+        let command = format!("/proc/{}/cmdline", process.id());
+        until("the bystander sleeps", || {
+            fs::read(&command).is_ok_and(|line| line.starts_with(b"sleep"))
+        });
         bench.take_as_given();
         Bystander { process, groups }
     }

@@ -36,9 +36,9 @@ fn every_placement_has_a_line_and_a_reason() {
         ("pool ", "tuning `realtime`"),
         ("idle ", "share its units"),
         ("interrupts of eth1", "memory node 1"),
-        ("left ", "a core for each of its 2 virtual processors"),
+        ("left ", "a core for each of its 2 virtual CPUs"),
         ("left vCPU 1", "one of the node's"),
-        ("left emulator", "apart from the virtual processors"),
+        ("left emulator", "apart from the virtual CPUs"),
         ("plain (pool)", "asks for no cores"),
     ] {
         assert!(find(what).contains(words), "{}", find(what));

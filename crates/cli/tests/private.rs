@@ -86,6 +86,55 @@ fn container(bench: &Bench) {
     bench.assert_clean();
 }
 
+/// Attempts to get below the covers of `$D/private` and the directory `$D/closed`, in a shell.
+const UNCOVER: [&str; 14] = [
+    "cat $D/private $D/closed/inner",
+    "chmod 777 $D/private $D/closed; chown 12:34 $D/private $D/closed; cat $D/private $D/closed/*",
+    "ln $D/private $D/linked; cat $D/linked; cp -a $D/closed $D/copied; cat $D/copied/*",
+    "mv $D/private $D/moved; mv $D/closed $D/away; cat $D/moved $D/away/*",
+    "rm -rf $D/private $D/closed; touch $D/private; mkdir $D/closed; cat $D/private $D/closed/*",
+    "mv $D $D-moved; cat $D-moved/private $D-moved/closed/*; mkdir -p $D; cat $D/private $D/closed/*",
+    "for n in trusted user; do for k in opaque redirect metacopy origin; do \
+       setfattr -x $n.overlay.$k $D/closed; setfattr -n $n.overlay.$k -v n $D/closed; \
+       setfattr -n $n.overlay.$k -v /public $D/private; done; done; cat $D/private $D/closed/*",
+    "umount $D/private; umount -l $D/closed; cat $D/private $D/closed/*",
+    "mount -o remount,lowerdir=/ /; cat $D/private $D/closed/*",
+    "mkdir -p /tmp/m; mount --bind / /tmp/m; cat /tmp/m$D/private /tmp/m$D/closed/*",
+    "mkdir -p /tmp/m /tmp/u /tmp/w; for o in redirect_dir=on,metacopy=on userxattr index=off; do \
+       mount -t overlay x -o lowerdir=$D:/,upperdir=/tmp/u,workdir=/tmp/w,$o /tmp/m; \
+       cat /tmp/m/private /tmp/m/closed/* /tmp/m$D/private /tmp/m$D/closed/*; umount /tmp/m; done",
+    "unshare -m sh -c 'umount -l /; umount $D/private; cat $D/private'",
+    "unshare -Urm sh -c 'umount $D/private $D/closed; mount -t tmpfs x /srv; umount /srv; cat $D/private $D/closed/*'",
+    "cat /proc/self/root$D/private /proc/1/root$D/private /proc/1/cwd$D/closed/*",
+];
+
+#[test]
+fn covers_stay_on_also_where_a_node_may_unmount() {
+    enter("covers_stay_on_also_where_a_node_may_unmount", |bench| {
+        let secrets = Secrets::new("covers");
+        let here = secrets.0.display();
+        let lab = bench.deploy(
+            "covers",
+            "name: NAME\ntopology:\n  nodes:\n    a: {kind: container}\n    b: {kind: container, \
+             runtime: runc}\n    c: {kind: container, security: {capabilities: [SYS_ADMIN], \
+             seccomp: unconfined}}\n",
+        );
+        for node in ["a", "b", "c"] {
+            for way in UNCOVER {
+                let attack = format!("D={here}; export D; {way}");
+                let said = bench.exec(&lab, node, &["sh", "-c", &attack]);
+                assert!(!said.out.contains("secret"), "{node}: {way}: {said:?}");
+            }
+        }
+        bench.latlab(&["destroy", &lab]).good();
+        let kept = ["private", "closed/inner"].map(|name| secrets.0.join(name));
+        for file in kept {
+            assert_eq!(fs::read_to_string(file).unwrap(), "secret\n");
+        }
+        bench.assert_clean();
+    });
+}
+
 #[test]
 fn a_lab_hides_more_of_the_hosts_files_from_its_nodes() {
     enter(

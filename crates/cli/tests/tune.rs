@@ -384,7 +384,7 @@ fn any_knobs_in_any_order_are_reverted_to_the_byte_even_after_a_kill() {
         "any_knobs_in_any_order_are_reverted_to_the_byte_even_after_a_kill",
         |bench| {
             let Some(cpu) = last_cpu() else {
-                println!("skipped: a machine with one processor isolates none");
+                println!("skipped: a machine with one CPU isolates none");
                 return;
             };
             let _victims = Victims::new(bench);
@@ -527,12 +527,12 @@ fn bad_requests_are_refused_before_any_change() {
         let online = online.trim();
         refused(
             &["apply", "isolated", "--cpus", online],
-            "leaves no processor",
+            "leaves no CPU",
             "leave at least one",
         );
         refused(
             &["apply", "isolated", "--cpus", "7000"],
-            "processor 7000 cannot be isolated",
+            "CPU 7000 cannot be isolated",
             "has",
         );
         refused(
@@ -542,7 +542,7 @@ fn bad_requests_are_refused_before_any_change() {
         );
         refused(
             &["apply", "throughput", "--cpus", "0"],
-            "isolates no processors",
+            "isolates no CPUs",
             "leave the choice",
         );
         refused(
@@ -583,7 +583,7 @@ fn bad_requests_are_refused_before_any_change() {
         );
         refused(
             &["apply", "--knob", "irq-affinity=7000"],
-            "no processor 7000",
+            "no CPU 7000",
             "has",
         );
         let file = bench.root().join("files/mine.yaml");

@@ -102,6 +102,7 @@ impl Bench {
             lab_id: format!("bench-{}", namespaces::id()),
             runtime,
             root: prepare(&Image::Host, &Cache::new(scratch.join("cache")))?,
+            covers: None,
             netns,
             dir: scratch.join("node"),
             agent: agent.to_owned(),
@@ -156,7 +157,7 @@ impl Bench {
             let layer = dir.join("layer/0");
             let rootfs = dir.join("rootfs");
             mount::overlay(
-                Path::new("/"),
+                &[Path::new("/")],
                 &layer.join("upper"),
                 &layer.join("work"),
                 &rootfs,

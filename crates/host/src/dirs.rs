@@ -44,12 +44,10 @@ impl Dirs {
         }
     }
 
-    /// The directory that holds one directory a lab.
     pub fn labs(&self) -> PathBuf {
         self.state.join("labs")
     }
 
-    /// A lab's lasting directory.
     pub fn lab(&self, lab: &str) -> PathBuf {
         self.labs().join(lab)
     }
@@ -62,34 +60,33 @@ impl Dirs {
         self.lab(lab).join("state.json")
     }
 
-    /// Lock held while a lab is given its name and CPUs.
     pub fn lock(&self) -> PathBuf {
         self.state.join("lock")
     }
 
-    /// The journal of the machine's tuning.
     pub fn tuning(&self) -> PathBuf {
         self.state.join("tuning.json")
     }
 
-    /// Lock held while the machine's tuning changes.
     pub fn tuning_lock(&self) -> PathBuf {
         self.state.join("tuning.lock")
     }
 
-    /// The root of all labs' volatile directories.
     pub fn run_root(&self) -> &Path {
         &self.run
     }
 
-    /// A lab's volatile directory.
     pub fn run(&self, lab: &str) -> PathBuf {
         self.run.join(lab)
     }
 
-    /// Where a lab's network namespaces are pinned.
     pub fn namespaces(&self, lab: &str) -> PathBuf {
         self.run(lab).join("netns")
+    }
+
+    /// Layers that cover what images hide from containers.
+    pub fn covers(&self, lab: &str) -> PathBuf {
+        self.run(lab).join("covers")
     }
 
     /// Where it is noted which cgroups are whole.
@@ -102,7 +99,6 @@ impl Dirs {
         self.run(lab).join("nodes").join(node)
     }
 
-    /// The cache, which later runs read.
     pub fn cache(&self) -> &Path {
         &self.cache
     }

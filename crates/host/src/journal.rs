@@ -1,10 +1,9 @@
 //! Undo first: before anything is made for a lab, how to unmake it is on disk.
 //!
-//! A journal is written once, whole, before the first change, because the plan already says what
-//! will be made: one `fsync` a deployment, not one an object. It claims the lab's name too, since
-//! its directory can be made only once. Removing needs nothing but the journal, works in any order
-//! of accidents (SIGKILL at any moment, a reboot), collects errors instead of stopping, and finds
-//! nothing to do the second time.
+//! A journal is written once, whole, before the first change, because the plan already says what will be made: one
+//! `fsync` a deployment, not one an object. It claims the lab's name too, since its directory can be made only once.
+//! Removing needs nothing but the journal, works in any order of accidents (SIGKILL at any moment, a reboot), collects
+//! errors instead of stopping, and finds nothing to do the second time.
 //!
 //! Nothing is removed on its name alone. Processes are known by a label in their environment,
 //! interfaces by the kernel's alias, everything else by lying below latlab's own directories.
@@ -29,16 +28,12 @@ use crate::dirs::Dirs;
 /// Between two attempts at a lab that another process holds.
 const RETRY: Duration = Duration::from_millis(10);
 
-/// Why a journal could not be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A lab of that name is deployed already.
     #[error("lab `{0}` is already deployed")]
     Taken(String),
-    /// No lab can have this name, so there is no directory to look for.
     #[error("`{0}` cannot be the name of a lab")]
     Name(String),
-    /// Another process makes or unmakes the lab.
     #[error(
         "lab `{lab}` is being deployed or removed{} (waited {} s)",
         holder.map_or(String::new(), |pid| format!(" by process {pid}")),
@@ -51,12 +46,10 @@ pub enum Error {
     },
     #[error("cannot {action} {}", path.display())]
     Io {
-        /// `write`, `read`, …
         action: &'static str,
         path: PathBuf,
         source: io::Error,
     },
-    /// The file is not a journal.
     #[error("{} is damaged at line {line}", path.display())]
     Damaged {
         path: PathBuf,
@@ -69,7 +62,6 @@ pub enum Error {
 /// First line of a journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
-    /// Always [`Header::FORMAT`].
     pub format: String,
     pub lab: String,
     /// Identifier of this deployment: the owner's label.
@@ -79,7 +71,6 @@ pub struct Header {
 }
 
 impl Header {
-    /// Name and version of the journal's format.
     pub const FORMAT: &'static str = "latlab.journal/1";
 }
 
@@ -90,15 +81,9 @@ pub enum Undo {
     /// End every process whose environment carries the label.
     Processes,
     /// End what is left in these cgroups and remove them.
-    Cgroup {
-        /// One directory a hierarchy.
-        dirs: Vec<PathBuf>,
-    },
+    Cgroup { dirs: Vec<PathBuf> },
     /// Give back the machine's knobs that this owner turned; the journal of tuning knows them.
-    Tuning {
-        /// The owner, as tuning names it.
-        owner: String,
-    },
+    Tuning { owner: String },
     /// Delete an interface of the root namespace if its alias is ours.
     Interface { name: String },
     /// Unmount everything below a directory of ours.
@@ -114,10 +99,7 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Claims a free name, by making its directory.
-    ///
-    /// # Errors
-    /// [`Error::Taken`] when it is not free.
+    /// Claims a free name, by making its directory. Errors: [`Error::Taken`] when it is not free.
     pub fn new(dirs: &Dirs, lab: &str) -> Result<Claim, Error> {
         let path = directory(dirs, lab)?;
         fs::create_dir_all(dirs.labs()).map_err(io_error("create", &dirs.labs()))?;
@@ -135,11 +117,8 @@ impl Claim {
         }
     }
 
-    /// Claims a lab that is there, alone or beside others who do not make or unmake it either;
-    /// `None` when there is none. Waits at most `timeout` for those in the way.
-    ///
-    /// # Errors
-    /// [`Error::Held`] when they remain.
+    /// Claims a lab that is there, alone or beside others who do not make or unmake it either; `None` when there is
+    /// none. Waits at most `timeout` for those in the way. Errors: [`Error::Held`] when they remain.
     pub fn existing(
         dirs: &Dirs,
         lab: &str,
@@ -177,12 +156,10 @@ impl Claim {
     }
 }
 
-/// The result of an attempt to lock a directory.
 enum Locked {
     Ours(File),
     /// Held by a process whose lock excludes ours.
     Held,
-    /// No such directory.
     Gone,
 }
 
@@ -248,7 +225,6 @@ fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Erro
 /// A journal that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Journal {
-    /// Its first line.
     pub header: Header,
     /// How to unmake what was made, in the order in which to do it.
     pub undo: Vec<Undo>,
@@ -256,9 +232,6 @@ pub struct Journal {
 
 impl Journal {
     /// Writes the journal of a lab whose name is claimed; when this returns, it is on the disk.
-    ///
-    /// # Errors
-    /// When the disk does not take it.
     pub fn write(
         dirs: &Dirs,
         _claim: &Claim,
@@ -268,8 +241,7 @@ impl Journal {
         let dir = directory(dirs, &header.lab)?;
         let journal = Journal { header, undo };
         let path = dirs.journal(&journal.header.lab);
-        // Written under another name first: a journal is whole or absent, and absent means that
-        // nothing was made.
+        // Written under another name first: a journal is whole or absent, and absent means that nothing was made.
         let new = path.with_extension("new");
         let text = journal.to_text();
         File::create(&new)
@@ -289,9 +261,6 @@ impl Journal {
     }
 
     /// Reads a lab's journal; `None` when it has none, which means that nothing was made.
-    ///
-    /// # Errors
-    /// When the file cannot be read or is not a journal.
     pub fn read(dirs: &Dirs, lab: &str) -> Result<Option<Journal>, Error> {
         directory(dirs, lab)?;
         let path = dirs.journal(lab);
@@ -326,9 +295,6 @@ impl Journal {
 
     /// Forgets the lab: the journal goes last, when all it lists is gone. Only files that latlab
     /// writes are removed; a directory that holds others stays.
-    ///
-    /// # Errors
-    /// When a file cannot be removed.
     pub fn forget(dirs: &Dirs, lab: &str) -> Result<(), Error> {
         let dir = directory(dirs, lab)?;
         let (journal, state) = (dirs.journal(lab), dirs.state(lab));
@@ -364,10 +330,7 @@ fn line<T: Serialize>(value: &T) -> String {
     serde_json::to_string(value).expect("journal lines are plain data") + "\n"
 }
 
-/// The labs that have a directory, sorted by name.
-///
-/// # Errors
-/// When the directory exists but cannot be read.
+/// The labs that have a directory, sorted by name. Fails when the directory exists but cannot be read.
 pub fn labs(dirs: &Dirs) -> Result<Vec<String>, Error> {
     let path = dirs.labs();
     let entries = match fs::read_dir(&path) {

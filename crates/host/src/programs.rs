@@ -24,7 +24,6 @@ fn find_in(name: &str, directories: impl Iterator<Item = PathBuf>) -> Option<Pat
     directories.map(|directory| directory.join(name)).find(runs)
 }
 
-/// The agent that runs in guests and containers.
 pub fn agent() -> Option<PathBuf> {
     Some(latlab_program("latlab-agent", "LATLAB_AGENT")).filter(|path| path.is_file())
 }

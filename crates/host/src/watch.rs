@@ -19,7 +19,6 @@ const KERNEL_THREAD: u64 = 0x0020_0000;
 /// Unit of times in `/proc/PID/stat`.
 const TICK_NS: u64 = 10_000_000;
 
-/// CPUs, and a part of the path of the cgroups whose tasks belong there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CpuOwner {
     pub cpus: CpuList,
@@ -133,7 +132,6 @@ impl Watcher {
     }
 }
 
-/// A thread as `/proc` shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Task {
     name: String,
@@ -181,7 +179,6 @@ impl Task {
     }
 }
 
-/// Every thread of the machine.
 fn threads() -> Vec<u32> {
     let processes = proc::numbers("/proc").into_iter();
     processes.flat_map(proc::threads).collect()

@@ -58,6 +58,7 @@ impl Node {
             lab_id: lab,
             runtime,
             root,
+            covers: None,
             netns: scratch.join("netns"),
             dir: scratch.join("node"),
             agent: namespaces::agent(),
@@ -775,7 +776,7 @@ fn a_layer_that_cannot_be_on_disk_is_in_memory() {
             for dir in [&overlay, &upper, &work] {
                 fs::create_dir(dir).unwrap();
             }
-            mount::overlay(Path::new("/usr"), &upper, &work, &overlay).unwrap();
+            mount::overlay(&[Path::new("/usr")], &upper, &work, &overlay).unwrap();
             node.config.dir = overlay.join("node");
             let running = container::start(&node.config, &node.cgroup).unwrap();
             assert!(running.layer_in_memory);

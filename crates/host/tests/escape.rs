@@ -59,6 +59,7 @@ impl Node {
             lab_id,
             runtime,
             root,
+            covers: None,
             netns: scratch.join("netns"),
             dir: scratch.join("node"),
             agent: namespaces::agent(),

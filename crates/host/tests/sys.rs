@@ -141,7 +141,7 @@ fn an_overlay_keeps_its_lower_layer_even_with_odd_names() {
         let (lower, upper) = (path("lo,w:e\\r"), path("up,per"));
         let (work, target) = (path("work"), path("target"));
         fs::write(lower.join("file"), "below").unwrap();
-        mount::overlay(&lower, &upper, &work, &target).unwrap();
+        mount::overlay(&[&lower], &upper, &work, &target).unwrap();
         assert_eq!(fs::read(target.join("file")).unwrap(), b"below");
         fs::write(target.join("file"), "above").unwrap();
         assert_eq!(fs::read(lower.join("file")).unwrap(), b"below");

@@ -12,7 +12,6 @@ pub(crate) fn allowed_cpus() -> BTreeSet<u32> {
     all.filter(|&cpu| own.is_set(cpu as usize)).collect()
 }
 
-/// Pins the calling thread to a CPU.
 pub(crate) fn pin_thread(cpu: u32) -> Result<(), Errno> {
     let mut set = CpuSet::new();
     set.set(cpu as usize);

@@ -58,7 +58,6 @@ pub fn hold_beside_noise(check: &Check) -> bool {
     matches!(check.name.as_str(), "steal" | "drops" | "tuning")
 }
 
-/// Messages that an endpoint handled in its window.
 fn messages(counters: &Counters) -> u64 {
     match counters {
         Counters::RrServer(c) => c.answered,

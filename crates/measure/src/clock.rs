@@ -21,10 +21,7 @@ pub struct Offset {
     at_ns: i64,
 }
 
-/// Compares the clocks of two nodes; `None` when they share one.
-///
-/// # Errors
-/// When a guest does not answer.
+/// Compares the clocks of two nodes; `None` when they share one. Fails when a guest does not answer.
 pub fn compare(lab: &Lab, sender: &str, receiver: &str) -> Result<Option<Offset>, Error> {
     let to_host = |node: &str| {
         best(|| lab.clock(node), |o| o.error_ns).map_err(|source| Error::Clock {
@@ -80,7 +77,6 @@ pub fn map(before: Offset, after: Offset, start_ns: i64) -> ClockMap {
     }
 }
 
-/// A receiver's time on the sender's clock, relative to `start_ns`.
 pub fn to_sender(map: &ClockMap, receiver_ns: i64, start_ns: i64) -> i64 {
     let rough = receiver_ns + map.offset_before_ns - start_ns;
     let span = map.after_at_ns - map.before_at_ns;

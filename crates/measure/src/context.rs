@@ -15,9 +15,6 @@ pub struct Context<'a> {
 
 impl<'a> Context<'a> {
     /// Finds the path from sender to receiver.
-    ///
-    /// # Errors
-    /// When no link joins them.
     pub fn new(lab: &'a Lab, measurement: &'a Measurement) -> Result<Self, Error> {
         let (from, to) = (&measurement.from.value, &measurement.to.value);
         let ipv6 = measurement.ip == 6;
@@ -46,7 +43,6 @@ impl<'a> Context<'a> {
         &self.measurement.to.node
     }
 
-    /// The nodes from sender to receiver.
     pub(crate) fn path(&self) -> Vec<&str> {
         let through = self.measurement.through.iter();
         let between = through.map(|node| node.value.as_str());

@@ -14,7 +14,6 @@ use rustix::time::{ClockId, clock_gettime};
 /// Unit of `/proc/stat`: USER_HZ is 100 on every architecture that Linux supports.
 const TICK_NS: f64 = 1e7;
 
-/// Times of some or all CPUs, and of latlab itself, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct CpuTimes {
     pub busy_ns: f64,

@@ -27,7 +27,6 @@ const READY: &str = "latlab: ready";
 /// Output of `dpdk-testpmd` that forwards.
 const TESTPMD_READY: &str = "Press enter to exit";
 
-/// Devices and routes of one trial.
 pub(crate) struct Devices {
     // Fields are dropped in this order: routes before the devices they lead to.
     routes: Vec<Script>,
@@ -235,7 +234,6 @@ fn address(plan: &Plan, node: &str, neighbour: &str, ipv6: bool) -> Option<IpAdd
     Some(plan.reach(neighbour, node, None, ipv6)?.address)
 }
 
-/// A script in a node whose changes last until its input ends.
 struct Script {
     node: String,
     session: Box<dyn Session>,

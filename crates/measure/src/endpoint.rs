@@ -67,13 +67,11 @@ impl Output {
     }
 }
 
-/// Message of the reading thread.
 enum Event {
     Ready(Box<Ready>),
     End,
 }
 
-/// A probe running in a node.
 pub struct Endpoint {
     node: String,
     what: String,
@@ -92,18 +90,12 @@ enum ReadError {
 
 impl Endpoint {
     /// Starts `latlab-agent probe ARGS` in `node`.
-    ///
-    /// # Errors
-    /// When it cannot be started there.
     pub fn start(lab: &Lab, node: &str, args: &[String]) -> Result<Endpoint, Error> {
         Endpoint::start_with_limit(lab, node, args, MAX_RECORDS)
     }
 
     /// As `start`, with a limit on records that follows from rate and duration. Reading stops beyond it: a
     /// faulty or foreign program would fill the host's memory.
-    ///
-    /// # Errors
-    /// As [`Endpoint::start`].
     pub fn start_with_limit(
         lab: &Lab,
         node: &str,
@@ -154,10 +146,7 @@ impl Endpoint {
         })
     }
 
-    /// Waits until the probe is set up.
-    ///
-    /// # Errors
-    /// When the probe fails, or is not ready in time.
+    /// Waits until the probe is set up. Fails when the probe fails, or is not ready in time.
     pub fn ready(&mut self) -> Result<Ready, Error> {
         match self.events.recv_timeout(SETUP_TIMEOUT) {
             Ok(Event::Ready(ready)) => Ok(*ready),
@@ -169,10 +158,7 @@ impl Endpoint {
         }
     }
 
-    /// Waits until the probe ends by itself.
-    ///
-    /// # Errors
-    /// When the probe fails, or does not end within `timeout`.
+    /// Waits until the probe ends by itself. Fails when the probe fails, or does not end within `timeout`.
     pub fn finish(mut self, timeout: Duration) -> Result<Output, Error> {
         let deadline = Instant::now() + timeout;
         loop {
@@ -188,9 +174,6 @@ impl Endpoint {
     }
 
     /// Closes the probe's input, which asks it to stop, and waits for its end.
-    ///
-    /// # Errors
-    /// As [`Endpoint::finish`].
     pub fn stop(mut self, timeout: Duration) -> Result<Output, Error> {
         self.stdin.take();
         self.finish(timeout)
@@ -252,7 +235,6 @@ impl Endpoint {
 }
 
 impl Drop for Endpoint {
-    /// Ends the probe.
     fn drop(&mut self) {
         self.stdin.take();
         if self.reader.is_some() {
@@ -323,7 +305,6 @@ pub(crate) fn output(session: &mut dyn Session, timeout: Duration) -> Option<Str
     text
 }
 
-/// Words of a command line.
 pub(crate) fn strings(words: &[&str]) -> Vec<String> {
     words.iter().map(ToString::to_string).collect()
 }

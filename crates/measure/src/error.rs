@@ -11,7 +11,6 @@ pub enum Error {
         node: String,
         source: Box<latlab_host::lab::Error>,
     },
-    /// iperf3 failed, or its output is not its JSON.
     #[error("node `{node}`: iperf3: {message}")]
     Iperf { node: String, message: String },
     #[error("no link takes `{from}` to `{to}`")]
@@ -25,7 +24,6 @@ pub enum Error {
     MissingTool {
         node: String,
         tool: &'static str,
-        /// Debian's package.
         package: &'static str,
     },
     /// A device under test did not come up, or did not restore what it changed.
@@ -55,9 +53,7 @@ pub enum Error {
     )]
     Memory {
         packets: u64,
-        /// Bytes.
         needed: u64,
-        /// Bytes.
         available: u64,
     },
     #[error(transparent)]
@@ -70,7 +66,6 @@ impl From<latlab_host::lab::Error> for Error {
     }
 }
 
-/// An error and its causes in one line.
 pub fn one_line(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

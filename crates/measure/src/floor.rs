@@ -25,7 +25,6 @@ const READS: &str = "20000";
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 const CLOCK_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Floor of request/response.
 pub(crate) fn rr(context: &Context<'_>) -> Result<Floor, Error> {
     let node = context.sender();
     let loopback = loopback(context);
@@ -50,7 +49,6 @@ pub(crate) fn rr(context: &Context<'_>) -> Result<Floor, Error> {
     with_clock(context, latencies.collect())
 }
 
-/// Floor of open-loop packets.
 pub(crate) fn packets(context: &Context<'_>) -> Result<Floor, Error> {
     let node = context.sender();
     let loopback = loopback(context);

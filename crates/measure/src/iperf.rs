@@ -51,10 +51,7 @@ struct Sum {
     is_warmup: bool,
 }
 
-/// Reads the client's JSON.
-///
-/// # Errors
-/// iperf3's own words, or what is missing.
+/// Reads the client's JSON. Errors: iperf3's own words, or what is missing.
 pub fn parse(text: &str, udp: bool) -> Result<StreamResult, String> {
     let document: Document =
         serde_json::from_str(text).map_err(|e| format!("its output is not its JSON ({e})"))?;

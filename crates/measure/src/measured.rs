@@ -29,17 +29,14 @@ pub struct Measured {
     pub nodes: Vec<NodeRecord>,
     /// Time that the hypervisor took from the CPUs of the two endpoints; `None` where unknown.
     pub stolen: Option<Vec<Stretch>>,
-    /// The taps' and the flight recorder's data.
     pub trace: Option<Recorded>,
 }
 
 /// Data of taps and flight recorder, written beside the samples.
 #[derive(Debug, Default)]
 pub struct Recorded {
-    /// Metadata of the two tables below.
     pub trace: Trace,
     pub timed: Timed,
-    /// Kernel events around the slowest packets.
     pub events: Vec<Event>,
 }
 
@@ -52,7 +49,6 @@ impl Measured {
         }
     }
 
-    /// Records a node's observations without checks.
     pub(crate) fn add_node(&mut self, role: &str, node: &str, output: &Output) {
         if let Some(report) = &output.report {
             self.nodes.push(node_record(node, role, report));

@@ -18,12 +18,10 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::affinity::pin_thread;
 
-/// Timeout for stress-ng to start its workers.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// Added to the measurement's time, bounds the life of a stress-ng whose latlab was killed.
 const GRACE: Duration = Duration::from_secs(120);
 
-/// Running load, ended when it is dropped.
 pub(crate) struct Running {
     stop: Arc<AtomicBool>,
     spinning: Vec<JoinHandle<()>>,
@@ -31,10 +29,8 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Starts the noise of `measurement` and waits until it runs.
-    ///
-    /// # Errors
-    /// When stress-ng is missing, or ends at once; the error quotes it.
+    /// Starts the noise of `measurement` and waits until it runs. Fails when stress-ng is missing, or ends at once;
+    /// the error quotes it.
     pub fn start(measurement: &Measurement, lab: &str) -> io::Result<Running> {
         let mut running = Running {
             stop: Arc::new(AtomicBool::new(false)),

@@ -20,7 +20,6 @@ const EVENTS_PER_SECOND: f64 = 100_000.0;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpinRecord {
     pub cpu: u16,
-    /// Thread id.
     pub task: u32,
     /// Begin and end in ns of the monotonic clock.
     pub window: (u64, u64),
@@ -40,7 +39,6 @@ pub enum Error {
     Thread(u16),
 }
 
-/// The CPUs that this process may use.
 #[must_use]
 pub fn allowed() -> Vec<u16> {
     let all = allowed_cpus().into_iter();
@@ -49,9 +47,6 @@ pub fn allowed() -> Vec<u16> {
 
 /// Spins on `cpus` for a time. Without the recorder, whose error is returned in its place, the interruptions
 /// are known and their causes are not.
-///
-/// # Errors
-/// When a CPU cannot be used.
 pub fn run(
     cpus: &[u16],
     duration: Duration,

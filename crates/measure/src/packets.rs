@@ -1,11 +1,10 @@
 //! Open-loop packets at a fixed rate, each timed one way from its *intended* send time, so that a
 //! generator that fell behind shows as latency instead of hiding it (coordinated omission).
 //!
-//! The time ends when the receiving *program* has the packet, after its wake-up, and not when its kernel
-//! stamped it. The studies ask for an application's latency in a container or a guest, and the wake-up is a
-//! large and different part of that in each. The floor, measured the same way, says how much of a result
-//! is the program's. (The probe can use the kernel's timestamps; the test against a known delay does, to be
-//! free of the scheduler.)
+//! The time ends when the receiving *program* has the packet, after its wake-up, and not when its kernel stamped it.
+//! The studies ask for an application's latency in a container or a guest, and the wake-up is a large and different
+//! part of that in each. The floor, measured the same way, says how much of a result is the program's. (The probe can
+//! use the kernel's timestamps; the test against a known delay does, to be free of the scheduler.)
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -22,10 +21,7 @@ use crate::pin::Pins;
 use crate::probes::{self, HANDOVER_TIMEOUT, Load, STRAGGLERS};
 use crate::{clock, floor};
 
-/// Measures once.
-///
-/// # Errors
-/// When an endpoint fails, or the clocks cannot be compared.
+/// Measures once. Fails when an endpoint fails, or the clocks cannot be compared.
 pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
     let (sender, receiver) = (context.sender(), context.receiver());
     let floor = floor::packets(context)?;

@@ -1,10 +1,9 @@
 //! The CPU of each endpoint; see [`Pin`] for why it is not left to the scheduler.
 //!
-//! Inside a guest the number is of a vCPU. Its threads on the host are placed by the lab's plan, or by the
-//! scheduler.
+//! Inside a guest the number is of a vCPU. Its threads on the host are placed by the lab's plan, or by the scheduler.
 
 use latlab_host::lab::Lab;
-use latlab_model::spec::{NodeKind, Pin};
+use latlab_model::spec::Pin;
 
 use crate::affinity::allowed_cpus;
 use crate::context::Context;
@@ -45,12 +44,10 @@ impl Pins {
     }
 }
 
-/// `--cpu N`, or nothing.
 pub(crate) fn argument(cpu: Option<u32>) -> Vec<String> {
     cpu.map_or(Vec::new(), |cpu| vec!["--cpu".into(), cpu.to_string()])
 }
 
-/// CPUs that a node's programs may use.
 struct NodeCpus {
     /// The guest whose vCPUs these are; `None` for CPUs of the host.
     guest: Option<String>,
@@ -60,7 +57,7 @@ struct NodeCpus {
 impl NodeCpus {
     fn of(lab: &Lab, name: &str) -> NodeCpus {
         let node = lab.plan().nodes.iter().find(|n| n.name == name);
-        let is_guest = node.is_some_and(|n| n.kind == NodeKind::Vm);
+        let is_guest = node.is_some_and(|n| n.kind().is_guest());
         let cpus = match node {
             Some(node) if is_guest => match lab.plan().quiet_inside(node) {
                 Some(quiet) => quiet.iter().collect(),

@@ -92,18 +92,15 @@ fn listening(mut server: Endpoint) -> Result<(Endpoint, u16), Error> {
     Ok((server, ready.local.map_or(0, |address| address.port())))
 }
 
-/// Packets of a source.
 pub(crate) struct Load<'a> {
     pub to: &'a str,
     pub via: Via,
-    /// Packets per second.
     pub rate: u64,
     pub duration_ms: u64,
     pub warmup_ms: u64,
 }
 
 impl<'a> Load<'a> {
-    /// The load that the measurement asks for.
     pub fn of(context: &Context<'_>, to: &'a str) -> Load<'a> {
         let m = context.measurement;
         Load {

@@ -25,10 +25,6 @@ use crate::{floor, steal};
 /// Transactions before the window: caches, neighbour tables and connection tracking settle.
 const WARMUP: u32 = 200;
 
-/// Measures once.
-///
-/// # Errors
-/// When an endpoint fails.
 pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
     let m = context.measurement;
     let (sender, receiver) = (context.sender(), context.receiver());

@@ -17,17 +17,14 @@ const TRACERS: [&str; 2] = [
 ];
 const WANTED: [&str; 2] = ["osnoise", "timerlat"];
 
-/// Output of one tracer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TracerOutput {
     /// `osnoise` or `timerlat`.
     pub tracer: String,
-    /// The command line.
     pub command: String,
     pub output: String,
 }
 
-/// The tracers that the running kernel has.
 #[must_use]
 pub fn tracers() -> Vec<&'static str> {
     let listed = TRACERS
@@ -42,9 +39,6 @@ fn of_list(listed: &str) -> Vec<&'static str> {
 }
 
 /// Runs a tracer for a time on some CPUs; the error is in words.
-///
-/// # Errors
-/// When rtla is not there or fails.
 pub fn trace(tracer: &str, cpus: &[u16], duration: Duration) -> Result<TracerOutput, String> {
     let cpus: Vec<String> = cpus.iter().map(ToString::to_string).collect();
     let seconds = duration.as_secs().max(1);

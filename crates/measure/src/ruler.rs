@@ -33,9 +33,6 @@ pub enum Error {
 }
 
 /// Measures the taps' error, sending from `cpu` if given and allowed.
-///
-/// # Errors
-/// When the wire or a tap cannot be made.
 pub fn measure(cpu: Option<u32>) -> Result<Ruler, Error> {
     let packets = WARMUP_PACKETS + samples_needed(0.9999) as u32;
     let wire = Wire::new()?;

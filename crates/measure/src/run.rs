@@ -1,8 +1,7 @@
 //! Runs a study: deploys each lab, measures in the planned order, writes the run directory.
 //!
-//! The manifest is written first, as running, and last, as complete. A run that stops in between leaves its
-//! results and a directory that is marked incomplete. A trial that fails is recorded and the run goes on; a
-//! full disk ends it.
+//! The manifest is written first, as running, and last, as complete. A run that stops in between leaves its results
+//! and a directory that is marked incomplete. A trial that fails is recorded and the run goes on; a full disk ends it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -77,17 +76,14 @@ fn system_error<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e 
 
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// The lab's file, or the study's where the lab is in it: images and binds are relative to its
-    /// directory.
+    /// The lab's file, or the study's where the lab is in it: images and binds are relative to its directory.
     pub file: Option<PathBuf>,
     /// Leave the lab of a failed trial running, for inspection, and stop there.
     pub keep: bool,
 }
 
-/// Progress of a run.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// A lab is being deployed for a visit.
     Deploying(&'a BTreeMap<String, String>),
     /// A trial begins: its number, the number of trials, its cell.
     Begin(u32, usize, &'a str),
@@ -117,9 +113,6 @@ pub struct Run<'a> {
 
 impl<'a> Run<'a> {
     /// Makes the run directory below `runs` and writes the manifest.
-    ///
-    /// # Errors
-    /// When the disk does not take it.
     pub fn create(
         dirs: &'a Dirs,
         runs: &Path,
@@ -171,10 +164,8 @@ impl<'a> Run<'a> {
         self.dir.root()
     }
 
-    /// Runs every trial, and marks the run complete, or incomplete with the reason.
-    ///
-    /// # Errors
-    /// When results cannot be written or a lab cannot be removed; what was measured is kept.
+    /// Runs every trial, and marks the run complete, or incomplete with the reason. Fails when results cannot be
+    /// written or a lab cannot be removed; what was measured is kept.
     pub fn execute(
         mut self,
         on_event: &mut dyn FnMut(&Event<'_>),
@@ -357,7 +348,6 @@ impl<'a> Run<'a> {
         Ok(Some(RunDir::samples_name(number)))
     }
 
-    /// Writes the data of taps and flight recorder.
     fn write_trace(&self, number: u32, recorded: Recorded) -> Result<Trace, Error> {
         let mut trace = recorded.trace;
         trace.passages = RunDir::passages_name(number);
@@ -393,14 +383,12 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Writes the first files of a run directory.
 fn begin(dir: &RunDir, study: &str, manifest: &Manifest) -> Result<(), Error> {
     dir.write("study.yaml", study.as_bytes())?;
     dir.write(RESERVE, &[0; RESERVE_BYTES])?;
     Ok(dir.write_manifest(manifest)?)
 }
 
-/// Measures once, with the nodes' `run` scripts beside it.
 fn run_one(lab: &Lab, measurement: &Measurement) -> Result<Measured, error::Error> {
     let _scripts = lab.run_scripts()?;
     let result = Context::new(lab, measurement).and_then(|context| trial::measure(&context));

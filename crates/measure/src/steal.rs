@@ -6,7 +6,6 @@
 
 use std::collections::BTreeSet;
 
-use latlab_model::spec::NodeKind;
 use latlab_samples::table::Stretch;
 use latlab_trace::steal;
 
@@ -48,7 +47,7 @@ fn endpoint_cpus(context: &Context<'_>, pins: Pins) -> Option<BTreeSet<u16>> {
     let mut all = BTreeSet::new();
     for (at, (name, pin)) in ends.into_iter().enumerate() {
         let node = nodes.iter().find(|node| node.name == name)?;
-        let is_guest = node.kind == NodeKind::Vm;
+        let is_guest = node.kind().is_guest();
         if is_guest && at == 0 {
             return None;
         }

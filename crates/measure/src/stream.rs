@@ -24,10 +24,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(20);
 /// Grace period of iperf3 beyond its duration.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// Measures once.
-///
-/// # Errors
-/// When iperf3 is missing in a node, or fails.
+/// Measures once. Fails when iperf3 is missing in a node, or fails.
 pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
     let m = context.measurement;
     let server = Server::start(context)?;
@@ -59,7 +56,6 @@ fn usage(context: &Context<'_>) -> [(&'static str, Option<u64>); 2] {
     ]
 }
 
-/// An iperf3 server in the receiving node, ended when it is dropped.
 struct Server(Box<dyn Session>);
 
 impl Server {

@@ -8,10 +8,7 @@ use crate::guard::Guard;
 use crate::measured::Measured;
 use crate::{checks, forward, noise, packets, rr, stream};
 
-/// Measures once.
-///
-/// # Errors
-/// When an endpoint fails: a measurement without both endpoints is dropped as a whole.
+/// Measures once. Fails when an endpoint fails: a measurement without both endpoints is dropped as a whole.
 pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
     let measurement = context.measurement;
     let lab = &context.lab.plan().lab;

@@ -13,14 +13,17 @@ mod namespaces;
 
 mod labs;
 
-use std::net::SocketAddr;
+use std::collections::VecDeque;
+use std::io::ErrorKind;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use latlab_host::lab::Lab;
 use latlab_measure::endpoint::{Endpoint, Output};
 use latlab_measure::packets;
-use latlab_wire::samples::{Record, SampleKind, flags};
+use latlab_wire::samples::{SampleKind, flags};
 
 const LAB: &str = "
   nodes:
@@ -111,38 +114,106 @@ fn compare(lab: &Lab) -> Vec<Found> {
 /// Median latency, and median of latency minus the recorded hold.
 fn measure(lab: &Lab, hold_ns: u64) -> (i64, i64) {
     let (near, far) = two_cpus();
-    let start = |node: &str, cpu: &str, args: &[&str]| {
+    let start = |node: &str, args: &[&str]| {
         let mut all: Vec<String> = args.iter().map(ToString::to_string).collect();
-        all.extend(["--cpu", cpu, "--fifo", "50"].map(String::from));
+        all.extend(["--cpu", &near.to_string(), "--fifo", "50"].map(String::from));
         Endpoint::start(lab, node, &all).unwrap()
     };
-    let mut sink = start(
-        "server",
-        &near,
-        &["sink", "--bind", "0.0.0.0:0", "--stamp", "kernel"],
-    );
-    let to = reach(lab, "middle", "server", &mut sink);
-    let hold = hold_ns.to_string();
-    let arguments = ["forward", "--listen", "0.0.0.0:0", "--to", &to];
-    let mut forward = start(
-        "middle",
-        &far,
-        &[&arguments[..], &["--hold-ns", &hold]].concat(),
-    );
-    let to = reach(lab, "client", "middle", &mut forward);
+    let arguments = ["sink", "--bind", "0.0.0.0:0", "--stamp", "kernel"];
+    let mut sink = start("server", &arguments);
+    let port = sink.ready().unwrap().local.unwrap().port();
+    let forwarder = Forwarder::open(lab, reach(lab, "middle", "server", port));
+    let to = reach(lab, "client", "middle", forwarder.port()).to_string();
     let arguments = ["source", "--to", &to, "--rate", RATE];
     let window = ["--duration-ms", DURATION_MS, "--warmup-ms", "100"];
-    let source = start("client", &near, &[&arguments[..], &window].concat());
-    let sent = source.finish(TIMEOUT).unwrap();
-    // The last packets are still held; the forwarder sends them before it ends.
-    thread::sleep(Duration::from_millis(20));
-    let held = forward.stop(TIMEOUT).unwrap();
+    let source = start("client", &[&arguments[..], &window].concat());
+    let is_over = AtomicBool::new(false);
+    let (sent, held) = thread::scope(|scope| {
+        let held = scope.spawn(|| forwarder.forward(far, hold_ns, &is_over));
+        let sent = source.finish(TIMEOUT);
+        // The last packets are still held; the forwarder sends them before it ends.
+        thread::sleep(Duration::from_millis(20));
+        is_over.store(true, Ordering::Relaxed);
+        (sent.unwrap(), held.join().unwrap())
+    });
     let received = sink.stop(TIMEOUT).unwrap();
     judge(&sent, &held, &received)
 }
 
+/// The sockets of the forwarder in the middle node.
+struct Forwarder {
+    inward: UdpSocket,
+    outward: UdpSocket,
+}
+
+impl Forwarder {
+    fn open(lab: &Lab, to: SocketAddr) -> Forwarder {
+        let sockets = lab.netns("middle").unwrap().run(|| {
+            let inward = UdpSocket::bind("0.0.0.0:0").unwrap();
+            let outward = UdpSocket::bind("0.0.0.0:0").unwrap();
+            inward.set_nonblocking(true).unwrap();
+            outward.connect(to).unwrap();
+            Forwarder { inward, outward }
+        });
+        sockets.unwrap()
+    }
+
+    fn port(&self) -> u16 {
+        self.inward.local_addr().unwrap().port()
+    }
+
+    /// Holds every packet for a known time; returns when each came and left, in ns of `CLOCK_MONOTONIC`.
+    ///
+    /// The thread spins, because a hold of 0 is compared with others. Were it asleep when a packet comes, the wake-up
+    /// (tens of microseconds to an idle CPU of a virtual machine) would be part of the path for one hold only. In the
+    /// last 3 µs, more than the system call for the next packet takes, it does nothing but read the clock.
+    fn forward(&self, cpu: usize, hold_ns: u64, is_over: &AtomicBool) -> Vec<(u64, u64)> {
+        become_realtime(cpu);
+        let (mut queue, mut held) = (VecDeque::new(), Vec::new());
+        let mut packet = [0xff; 2048];
+        loop {
+            if let Some((arrived_ns, bytes)) = queue.front() {
+                let due_ns = arrived_ns + hold_ns;
+                if now_ns() + 3_000 >= due_ns {
+                    while now_ns() < due_ns {
+                        std::hint::spin_loop();
+                    }
+                    let left_ns = now_ns();
+                    let bytes: &Vec<u8> = bytes;
+                    self.outward.send(bytes).unwrap();
+                    held.push((*arrived_ns, left_ns));
+                    queue.pop_front();
+                    continue;
+                }
+            }
+            match self.inward.recv(&mut packet) {
+                Ok(length) => queue.push_back((now_ns(), packet[..length].to_vec())),
+                Err(error) if error.kind() != ErrorKind::WouldBlock => panic!("{error}"),
+                Err(_) if queue.is_empty() && is_over.load(Ordering::Relaxed) => return held,
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+fn now_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// Pins the calling thread, at the priority of the endpoints.
+fn become_realtime(cpu: usize) {
+    let mut only = rustix::thread::CpuSet::new();
+    only.set(cpu);
+    rustix::thread::sched_setaffinity(None, &only).unwrap();
+    let priority = libc::sched_param { sched_priority: 50 };
+    // SAFETY: the structure lives during the call, which changes only this thread's policy.
+    let result = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &priority) };
+    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+}
+
 /// Matches the three records of each packet.
-fn judge(sent: &Output, held: &Output, received: &Output) -> (i64, i64) {
+fn judge(sent: &Output, held: &[(u64, u64)], received: &Output) -> (i64, i64) {
     let start = sent.report.as_ref().unwrap().started_ns as i64;
     let measured = packets::join(sent, received, start, None);
     let counters = measured.counters;
@@ -156,7 +227,6 @@ fn judge(sent: &Output, held: &Output, received: &Output) -> (i64, i64) {
         .count() as u64;
     assert_eq!(unheard, 0, "every packet has its kernel's stamp");
     // The forwarder's records are in the order of packets; the warm-up comes first.
-    let held: Vec<&Record> = held.of(SampleKind::Forward).collect();
     let skipped = held.len() - measured.samples.len();
     let latencies: Vec<i64> = measured
         .samples
@@ -166,7 +236,7 @@ fn judge(sent: &Output, held: &Output, received: &Output) -> (i64, i64) {
     let rests = latencies
         .iter()
         .zip(&held[skipped..])
-        .map(|(latency, record)| latency - (record.end_ns - record.start_ns) as i64)
+        .map(|(latency, (arrived_ns, left_ns))| latency - (left_ns - arrived_ns) as i64)
         .collect();
     (median(latencies), median(rests))
 }
@@ -176,17 +246,15 @@ fn median(mut values: Vec<i64>) -> i64 {
     values[values.len() / 2]
 }
 
-/// The address of an endpoint that `from` sends to, once it listens.
-fn reach(lab: &Lab, from: &str, to: &str, end: &mut Endpoint) -> String {
-    let port = end.ready().unwrap().local.unwrap().port();
+/// The address of a port in `to` that `from` sends to.
+fn reach(lab: &Lab, from: &str, to: &str, port: u16) -> SocketAddr {
     let reach = lab.plan().reach(from, to, None, false).unwrap();
-    SocketAddr::new(reach.address, port).to_string()
+    SocketAddr::new(reach.address, port)
 }
 
 /// CPUs for the endpoints and for the forwarder; the same where there is one.
-fn two_cpus() -> (String, String) {
+fn two_cpus() -> (usize, usize) {
     let allowed = rustix::thread::sched_getaffinity(None).unwrap();
     let all: Vec<usize> = (0..1024).filter(|&cpu| allowed.is_set(cpu)).collect();
-    let (first, last) = (all[0], all[all.len() - 1]);
-    (first.to_string(), last.to_string())
+    (all[0], all[all.len() - 1])
 }

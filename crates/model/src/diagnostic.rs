@@ -13,7 +13,6 @@ pub struct Mark {
     pub file: u8,
     /// Line, from 1.
     pub line: usize,
-    /// Column, from 1.
     pub column: usize,
 }
 
@@ -28,7 +27,6 @@ impl Mark {
     }
 }
 
-/// A value and where it stands.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spanned<T> {
     pub value: T,
@@ -36,7 +34,6 @@ pub struct Spanned<T> {
 }
 
 impl<T> Spanned<T> {
-    /// Pairs a value with its place.
     pub fn new(value: T, at: Mark) -> Self {
         Spanned { value, at }
     }
@@ -52,12 +49,10 @@ impl<T> std::ops::Deref for Spanned<T> {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Diagnostic {
     pub at: Mark,
-    /// The mistake, naming the object.
     pub message: String,
     pub hint: String,
 }
 
-/// The mistakes of one document, in the order of the text.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Diagnostics {
     found: Vec<Diagnostic>,
@@ -84,7 +79,6 @@ impl Diagnostics {
         }
     }
 
-    /// True when nothing is wrong.
     pub fn is_empty(&self) -> bool {
         self.found.is_empty()
     }
@@ -100,9 +94,6 @@ impl Diagnostics {
     }
 
     /// `value` if nothing is wrong, else the mistakes, sorted.
-    ///
-    /// # Errors
-    /// When any mistake was noted.
     pub fn into_result<T>(mut self, value: T) -> Result<T, Diagnostics> {
         if self.found.is_empty() {
             return Ok(value);
@@ -116,8 +107,7 @@ impl Diagnostics {
         self.render_files(&[file])
     }
 
-    /// As [`Diagnostics::render`] for texts that were read together; the index into `files` is
-    /// [`Mark::file`].
+    /// As [`Diagnostics::render`] for texts that were read together; the index into `files` is [`Mark::file`].
     pub fn render_files(&self, files: &[&str]) -> String {
         let mut out = String::new();
         for Diagnostic { at, message, hint } in &self.found {
@@ -135,9 +125,8 @@ impl Diagnostics {
 /// Longest message in characters.
 const MAX_MESSAGE: usize = 400;
 
-/// Makes `text` one line that a terminal shows as it is: control characters are written out, and
-/// what is too long loses its middle, because a message names its object first and what was
-/// expected last.
+/// Makes `text` one line that a terminal shows as it is: control characters are written out, and what is too long
+/// loses its middle, because a message names its object first and what was expected last.
 fn one_line(text: String) -> String {
     let long = text.chars().nth(MAX_MESSAGE).is_some();
     if !long && !text.contains(char::is_control) {
@@ -223,7 +212,6 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, c)| c)
 }
 
-/// Most candidates that a hint lists.
 const MAX_LISTED: usize = 24;
 
 /// A hint for a word that is not one of `candidates`: the nearest, or all of them.

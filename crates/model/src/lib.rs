@@ -19,3 +19,4 @@ pub mod results;
 pub mod spec;
 pub mod state;
 pub mod units;
+mod words;

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::kinds::NodeKind;
 use crate::plan::Plan;
-use crate::spec::NodeKind;
 
 /// `state.json` of a deployed lab.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -20,17 +20,15 @@ pub struct LabState {
     /// Absolute path of the lab's file, for people; never needed again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// The plan that was carried out.
     pub plan: Plan,
     /// Nodes as they were started, in the plan's order.
     pub nodes: Vec<NodeState>,
-    /// Everything is made and ready.
     pub ready: bool,
 }
 
 impl LabState {
     /// Name and version of this document's shape.
-    pub const FORMAT: &'static str = "latlab.state/1";
+    pub const FORMAT: &'static str = "latlab.state/2";
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -52,13 +50,11 @@ pub struct NodeRow {
     pub image: String,
     /// `running`, `exited`, or `gone` (after a reboot).
     pub state: String,
-    /// Process, where there is one.
     pub pid: Option<u32>,
     /// CPUs' worth of time.
     pub cpus: Option<f64>,
     /// CPUs it is confined to.
     pub cpuset: Option<String>,
-    /// Bytes of memory.
     pub memory_bytes: Option<u64>,
     /// First IPv4 address with prefix length.
     pub ipv4_address: Option<String>,

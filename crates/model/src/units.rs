@@ -5,17 +5,14 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A duration in nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Nanos(pub u64);
 
-/// A size in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Bytes(pub u64);
 
-/// A rate in bits per second.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct BitsPerSecond(pub u64);
@@ -80,7 +77,6 @@ impl Nanos {
         scaled(text, TIME).map(Nanos)
     }
 
-    /// As seconds.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
@@ -155,12 +151,10 @@ impl CpuList {
             .sum()
     }
 
-    /// True when it holds none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether `cpu` is in it.
     pub fn contains(&self, cpu: u32) -> bool {
         let before = self.0.partition_point(|(first, _)| *first <= cpu);
         before > 0 && cpu <= self.0[before - 1].1
@@ -189,7 +183,7 @@ impl TryFrom<String> for CpuList {
         if text.is_empty() {
             return Ok(CpuList::default());
         }
-        CpuList::parse(&text).ok_or_else(|| format!("`{text}` is not a list of processors"))
+        CpuList::parse(&text).ok_or_else(|| format!("`{text}` is not a list of CPUs"))
     }
 }
 

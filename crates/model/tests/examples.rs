@@ -70,7 +70,7 @@ fn first_light_compares_three_environments_over_three_links_in_minutes() {
         .iter()
         .map(|l| {
             (
-                l.node("server").expect("a server").kind,
+                l.node("server").expect("a server").kind(),
                 l.links[0].medium.kind().to_string(),
             )
         })
@@ -78,7 +78,7 @@ fn first_light_compares_three_environments_over_three_links_in_minutes() {
     assert_eq!(combinations.len(), 9);
     assert_eq!(plan.trials(), 9 * 2 * 3);
     // Seconds for deploying and destroying a lab, by its server's kind, on two emulating cores.
-    let overhead = |l: &Plan| match l.node("server").expect("a server").kind {
+    let overhead = |l: &Plan| match l.node("server").expect("a server").kind() {
         NodeKind::Vm => 6.0,
         _ => 1.5,
     };

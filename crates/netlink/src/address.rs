@@ -1,8 +1,7 @@
 //! IPv4 and IPv6 addresses of an interface.
 //!
-//! Addresses are added without duplicate address detection: a lab assigns its own addresses, and
-//! an IPv6 address that stays tentative for a second cannot be bound, so "deployed" would not mean
-//! "usable".
+//! Addresses are added without duplicate address detection: a lab assigns its own addresses, and an IPv6 address that
+//! stays tentative for a second cannot be bound, so "deployed" would not mean "usable".
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -20,7 +19,6 @@ use crate::request::Request;
 const IFA_F_TENTATIVE: u32 = 0x40;
 const IFA_F_DADFAILED: u32 = 0x08;
 
-/// An address with its prefix length, to be put on an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Address {
     pub interface: u32,
@@ -36,7 +34,6 @@ impl Address {
         Request::new(message, NLM_F_CREATE | NLM_F_EXCL, self.action("add"))
     }
 
-    /// The request that removes it.
     pub fn remove(&self) -> Request<'static> {
         Request::new(
             RouteNetlinkMessage::DelAddress(self.message()),
@@ -95,7 +92,6 @@ fn broadcast_of(address: Ipv4Addr, prefix_length: u8) -> Option<Ipv4Addr> {
     Some(Ipv4Addr::from_bits(address.to_bits() | hosts))
 }
 
-/// An address the kernel reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InterfaceAddress {
     pub address: Address,
@@ -133,7 +129,6 @@ impl InterfaceAddress {
 }
 
 impl Handle {
-    /// Every IPv4 and IPv6 address in the namespace.
     pub fn addresses(&mut self) -> Result<Vec<InterfaceAddress>, Error> {
         let message = RouteNetlinkMessage::GetAddress(AddressMessage::default());
         self.dump(

@@ -1,8 +1,7 @@
 //! Reading netlink attributes leniently: what is known is taken, what is not is skipped.
 //!
-//! The typed parsers of `netlink-packet-route` refuse a whole message when one attribute has a
-//! length they do not expect, which a newer kernel may well send. A dump read for inspection wants
-//! the opposite.
+//! The typed parsers of `netlink-packet-route` refuse a whole message when one attribute has a length they do not
+//! expect, which a newer kernel may well send. A dump read for inspection wants the opposite.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

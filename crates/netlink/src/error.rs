@@ -5,39 +5,27 @@
 
 use std::io;
 
-/// Errors of this crate.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The netlink socket could not be opened, written or read.
     #[error("{action}: {source}")]
     Socket {
-        /// The action on the socket that failed.
         action: &'static str,
         source: io::Error,
     },
-    /// The kernel refused a request.
     #[error("{action}: {source}{}", detail.as_deref().map(|d| format!(" ({d})")).unwrap_or_default())]
     Refused {
         /// The request in words: operation and object.
         action: String,
-        /// The errno the kernel answered with.
         source: io::Error,
         /// The kernel's extended acknowledgement, if it gave one.
         detail: Option<String>,
     },
-    /// The kernel's answer could not be read.
     #[error("{action}: unreadable netlink answer: {reason}")]
-    Malformed {
-        action: String,
-        /// The flaw in the answer.
-        reason: String,
-    },
-    /// Several requests of one batch failed.
+    Malformed { action: String, reason: String },
     #[error("{} of {requests} netlink requests failed; first: {}", errors.len(), errors[0])]
     Several {
         /// Every failure, in the order of the requests. Never empty.
         errors: Vec<Error>,
-        /// How many requests the batch held.
         requests: usize,
     },
 }
@@ -52,7 +40,6 @@ impl Error {
         }
     }
 
-    /// True if the object asked for is not there (any more).
     pub fn is_not_found(&self) -> bool {
         matches!(self.errno(), Some(libc::ENODEV | libc::ENOENT))
     }

@@ -6,9 +6,8 @@
 //! acknowledgement proves that everything before it was processed. Chunks are bounded so that even
 //! if every request failed, the errors fit the socket's receive buffer and none is lost.
 //!
-//! **Namespaces.** A netlink socket keeps the network namespace of the thread that created it. To
-//! get one for another namespace, a short-lived thread enters it, opens the socket and hands it
-//! back; the caller's thread never moves.
+//! **Namespaces.** A netlink socket keeps the network namespace of the thread that created it. To get one for another
+//! namespace, a short-lived thread enters it, opens the socket and hands it back; the caller's thread never moves.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -21,8 +20,7 @@ use crate::attribute::{attributes, string_of};
 use crate::error::Error;
 use crate::request::Request;
 
-/// Most requests in one send. An error answer occupies under 1 KiB of the receive buffer, whose
-/// default is 208 KiB.
+/// Most requests in one send. An error answer occupies under 1 KiB of the receive buffer, whose default is 208 KiB.
 const CHUNK_REQUESTS: usize = 128;
 /// Most bytes in one send; below the default send buffer of 208 KiB with its overheads.
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -46,7 +44,6 @@ pub struct Handle {
     buffer: Vec<u8>,
 }
 
-/// One message of an answer.
 struct Answer<'a> {
     kind: u16,
     flags: u16,
@@ -265,7 +262,6 @@ impl Handle {
         }
     }
 
-    /// Receives one datagram into the buffer and returns its length.
     fn receive(&mut self) -> Result<usize, Error> {
         let socket_error = |source| Error::Socket {
             action: "receive a netlink answer",

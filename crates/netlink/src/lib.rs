@@ -11,9 +11,8 @@
 //!   or a thousand, in as few system calls as the kernel's buffers allow, and matches every error to
 //!   its request.
 //!
-//! The byte layouts of requests come from `netlink-packet-route`. Answers are read attribute by
-//! attribute and unknown ones are skipped, because a newer kernel must not make a dump unreadable.
-//! There is no `unsafe` here.
+//! The byte layouts of requests come from `netlink-packet-route`. Answers are read attribute by attribute and unknown
+//! ones are skipped, because a newer kernel must not make a dump unreadable. There is no `unsafe` here.
 
 mod address;
 mod attribute;

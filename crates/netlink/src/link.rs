@@ -24,7 +24,6 @@ use crate::error::Error;
 use crate::handle::Handle;
 use crate::request::Request;
 
-/// An Ethernet address; displayed in the usual colon form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MacAddress(pub [u8; 6]);
 
@@ -55,7 +54,6 @@ impl<'fd> Interface<'fd> {
         }
     }
 
-    /// Make it in the namespace this descriptor refers to.
     pub fn netns(mut self, netns: BorrowedFd<'fd>) -> Self {
         self.netns = Some(netns);
         self
@@ -67,7 +65,6 @@ impl<'fd> Interface<'fd> {
         self
     }
 
-    /// Give it this MTU in bytes.
     pub fn mtu(mut self, mtu_bytes: Option<u32>) -> Self {
         self.mtu_bytes = mtu_bytes;
         self
@@ -115,7 +112,6 @@ impl Default for Bridge {
     }
 }
 
-/// The settings of a VXLAN tunnel endpoint.
 #[derive(Debug, Clone)]
 pub struct Vxlan {
     /// The VXLAN network identifier, 24 bits.
@@ -131,11 +127,9 @@ pub struct Vxlan {
     pub port: u16,
     /// Compute the outer UDP checksum. Only the outer IPv4 one is optional.
     pub udp_checksum: bool,
-    /// Learn remote endpoints from received packets.
     pub learning: bool,
 }
 
-/// The kind of a link, with its parameters.
 #[derive(Debug, Clone)]
 pub enum LinkKind<'fd> {
     /// A pair of Ethernet interfaces; this is the other one. It is made down: the kernel makes it
@@ -144,7 +138,6 @@ pub enum LinkKind<'fd> {
     /// The same without a queue in between ([`NetkitEnd`]), for Ethernet frames; the first interface is the
     /// primary one. Kernels before 6.7 and kernels without `CONFIG_NETKIT` refuse it.
     Netkit(Interface<'fd>),
-    /// A software switch.
     Bridge(Bridge),
     /// A second Ethernet address on the interface with this index in the *handle's* namespace,
     /// able to talk to its siblings (mode `bridge`).
@@ -154,7 +147,6 @@ pub enum LinkKind<'fd> {
     Vxlan(Vxlan),
 }
 
-/// A link to be made.
 #[derive(Debug, Clone)]
 pub struct NewLink<'fd> {
     interface: Interface<'fd>,
@@ -164,7 +156,6 @@ pub struct NewLink<'fd> {
 }
 
 impl<'fd> NewLink<'fd> {
-    /// A link of `kind`, whose first (or only) interface is `interface`.
     pub fn new(interface: Interface<'fd>, kind: LinkKind<'fd>) -> Self {
         Self {
             interface,
@@ -174,7 +165,6 @@ impl<'fd> NewLink<'fd> {
         }
     }
 
-    /// Bring the (first) interface up as it is made.
     pub fn up(mut self) -> Self {
         self.up = true;
         self
@@ -286,7 +276,6 @@ pub struct LinkChange<'fd> {
 }
 
 impl<'fd> LinkChange<'fd> {
-    /// Changes to the link of this name.
     pub fn of(name: &str) -> Self {
         let mut change = Self::of_index(0);
         change.object = name.to_owned();
@@ -296,7 +285,6 @@ impl<'fd> LinkChange<'fd> {
         change
     }
 
-    /// Changes to the link of this index.
     pub fn of_index(index: u32) -> Self {
         Self {
             index,
@@ -307,13 +295,11 @@ impl<'fd> LinkChange<'fd> {
         }
     }
 
-    /// Bring it up or down.
     pub fn up(mut self, up: bool) -> Self {
         self.flags = Some(up);
         self
     }
 
-    /// Give the link of this index another name.
     pub fn rename(index: u32, name: &str) -> Self {
         let mut change = Self::of_index(index);
         change.object = format!("#{index} (to be named {name})");
@@ -323,12 +309,10 @@ impl<'fd> LinkChange<'fd> {
         change
     }
 
-    /// Give it this Ethernet address.
     pub fn mac(self, mac: MacAddress) -> Self {
         self.with(LinkAttribute::Address(mac.0.to_vec()))
     }
 
-    /// Give it this MTU in bytes.
     pub fn mtu(self, mtu_bytes: u32) -> Self {
         self.with(LinkAttribute::Mtu(mtu_bytes))
     }
@@ -343,7 +327,6 @@ impl<'fd> LinkChange<'fd> {
         self.with(LinkAttribute::Controller(bridge_index))
     }
 
-    /// Move it into this namespace.
     pub fn netns(self, netns: BorrowedFd<'fd>) -> Self {
         self.with(LinkAttribute::NetNsFd(netns.as_raw_fd()))
     }
@@ -353,7 +336,6 @@ impl<'fd> LinkChange<'fd> {
         self
     }
 
-    /// The request that makes the changes.
     pub fn request(&self) -> Request<'fd> {
         let mut message = LinkMessage::default();
         message.header.index = self.index;
@@ -389,16 +371,12 @@ pub fn delete(name: &str) -> Request<'static> {
 pub struct LinkStats {
     pub rx_packets: u64,
     pub tx_packets: u64,
-    /// Bytes received.
     pub rx_bytes: u64,
-    /// Bytes sent.
     pub tx_bytes: u64,
     pub rx_errors: u64,
-    /// Packets that could not be sent because of an error.
     pub tx_errors: u64,
     /// Packets received and dropped for want of room or a taker.
     pub rx_dropped: u64,
-    /// Packets dropped on their way out.
     pub tx_dropped: u64,
 }
 
@@ -427,18 +405,14 @@ impl NetkitEnd {
     }
 }
 
-/// A link as the kernel describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
-    /// Its index in the handle's namespace.
     pub index: u32,
     pub name: String,
     /// The kind of virtual link ("veth", "bridge", "tun"...); `None` for hardware and loopback.
     pub kind: Option<String>,
     pub alias: Option<String>,
-    /// Its Ethernet address, if it has one.
     pub mac: Option<MacAddress>,
-    /// Largest packet it carries, in bytes.
     pub mtu_bytes: u32,
     pub up: bool,
     /// The medium is there: the other end of a veth is up, a tap is open.
@@ -447,9 +421,7 @@ pub struct Link {
     /// packets pass. It follows `carrier` with a delay, because a work queue does it; asking for a
     /// single link ([`Handle::link`]) makes kernels since 6.9 do it before they answer.
     pub running: bool,
-    /// Which end it is, when it is one of a netkit pair.
     pub netkit: Option<NetkitEnd>,
-    /// The bridge it is a port of.
     pub master: Option<u32>,
     /// The interface it is stacked on, or a veth's other end; an index in the namespace
     /// `parent_netns` names, or in this one.
@@ -523,13 +495,11 @@ impl LinkStats {
 }
 
 impl Handle {
-    /// Every link in the namespace.
     pub fn links(&mut self) -> Result<Vec<Link>, Error> {
         let message = RouteNetlinkMessage::GetLink(LinkMessage::default());
         self.dump(&Request::new(message, 0, "list links".into()), Link::parse)
     }
 
-    /// The link of this name, if there is one.
     pub fn link(&mut self, name: &str) -> Result<Option<Link>, Error> {
         let mut message = LinkMessage::default();
         message
@@ -542,7 +512,6 @@ impl Handle {
         )
     }
 
-    /// The link of this index, if there is one.
     pub fn link_by_index(&mut self, index: u32) -> Result<Option<Link>, Error> {
         let mut message = LinkMessage::default();
         message.header.index = index;

@@ -78,13 +78,11 @@ fn destination(address: IpAddr) -> NeighbourAddress {
     }
 }
 
-/// A neighbour or forwarding entry as the kernel reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NeighbourEntry {
     pub interface: u32,
     /// The neighbour's address, or the remote endpoint of a forwarding entry.
     pub address: Option<IpAddr>,
-    /// Its Ethernet address, once known.
     pub mac: Option<MacAddress>,
 }
 
@@ -108,7 +106,6 @@ impl NeighbourEntry {
 }
 
 impl Handle {
-    /// Every ARP and NDP entry in the namespace.
     pub fn neighbours(&mut self) -> Result<Vec<NeighbourEntry>, Error> {
         self.neighbour_dump(AddressFamily::Unspec, "list neighbours")
     }

@@ -1,5 +1,4 @@
-//! Queueing disciplines on the egress of an interface: `tbf` for a rate, `netem` for delay, jitter
-//! and loss.
+//! Queueing disciplines on the egress of an interface: `tbf` for a rate, `netem` for delay, jitter and loss.
 //!
 //! Both option layouts are written here because `netlink-packet-route` has neither
 //! (`linux/pkt_sched.h`: `tc_tbf_qopt`, `tc_netem_qopt`). Sizes are given to the kernel in bytes
@@ -44,10 +43,8 @@ pub struct Tbf {
     pub limit_bytes: u32,
 }
 
-/// Network emulation on one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Netem {
-    /// Added to every packet.
     pub delay: Duration,
     /// Delay varies uniformly by this much either way; packets may overtake each other.
     pub jitter: Duration,
@@ -57,7 +54,6 @@ pub struct Netem {
     pub limit_packets: u32,
 }
 
-/// A queueing discipline with its settings.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Qdisc {
     Tbf(Tbf),
@@ -73,8 +69,7 @@ pub enum Parent {
 }
 
 impl Qdisc {
-    /// The request that puts it on the interface of this index with handle `major:0`, replacing
-    /// what is at that place.
+    /// The request that puts it on the interface of this index with handle `major:0`, replacing what is at that place.
     pub fn replace(&self, interface: u32, parent: Parent, major: u16) -> Request<'static> {
         let (kind, options) = match self {
             Self::Tbf(tbf) => ("tbf", tbf.options()),
@@ -203,14 +198,12 @@ fn emit(attributes: &[DefaultNla]) -> Vec<u8> {
     bytes
 }
 
-/// A queueing discipline as the kernel reports it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QdiscEntry {
     pub interface: u32,
     pub kind: String,
     /// Its settings, for the kinds this crate knows.
     pub settings: Option<Qdisc>,
-    /// True if it is the interface's root.
     pub is_root: bool,
     pub dropped: u32,
 }

@@ -39,7 +39,6 @@ impl Request<'_> {
         }
     }
 
-    /// The request in words, as errors show it.
     pub fn action(&self) -> &str {
         &self.action
     }

@@ -33,7 +33,6 @@ impl Route {
         Request::new(message, NLM_F_CREATE | NLM_F_EXCL, self.action("add"))
     }
 
-    /// The request that removes it.
     pub fn remove(&self) -> Request<'static> {
         Request::new(
             RouteNetlinkMessage::DelRoute(self.message()),
@@ -92,9 +91,7 @@ pub struct RouteEntry {
     /// The destination; `None` for a default route.
     pub destination: Option<IpAddr>,
     pub via: Option<IpAddr>,
-    /// Index of the outgoing interface.
     pub interface: Option<u32>,
-    /// True for IPv6.
     pub is_ipv6: bool,
 }
 

@@ -95,5 +95,5 @@ fn pass((receiver, sender): &mut (Receiver, Sender)) {
 fn pin(cpu: usize) {
     let mut set = rustix::thread::CpuSet::new();
     set.set(cpu);
-    rustix::thread::sched_setaffinity(None, &set).expect("a processor that there is");
+    rustix::thread::sched_setaffinity(None, &set).expect("a CPU that there is");
 }

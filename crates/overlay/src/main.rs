@@ -125,7 +125,6 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
     serve(&local, remote.as_ref(), daemon)
 }
 
-/// Listens for other hosts' commands if configured.
 fn listen(arguments: &Arguments) -> Result<Option<Remote>, Failure> {
     let (Some(address), Some(certificate), Some(key), Some(authority)) = (
         arguments.listen,

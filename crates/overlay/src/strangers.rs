@@ -28,11 +28,9 @@ pub(crate) fn pause_after(error: &io::Error) -> Duration {
     }
 }
 
-/// The connections of one listener.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Strangers(Arc<Mutex<Waiting>>);
 
-/// Connections, oldest first.
 #[derive(Debug, Default)]
 struct Waiting {
     all: Vec<Stranger>,
@@ -55,10 +53,6 @@ pub(crate) struct StrangerSlot {
 
 impl Strangers {
     /// Gives a connection a slot; shuts down the connection that had it.
-    ///
-    /// # Errors
-    ///
-    /// No descriptors are left.
     pub fn enter(&self, socket: &TcpStream, from: IpAddr) -> io::Result<StrangerSlot> {
         let (source, socket) = (site(from), socket.try_clone()?);
         let mut waiting = self.lock();

@@ -25,7 +25,6 @@ use rustls::{
     DistinguishedName, RootCertStore, ServerConfig, ServerConnection, SideData, SignatureScheme,
 };
 
-/// This host's certificate, and its authority.
 #[derive(Debug, Clone)]
 pub struct Credentials {
     client: Arc<ClientConfig>,
@@ -33,7 +32,6 @@ pub struct Credentials {
     own: Arc<Own>,
 }
 
-/// Parts of a server's configuration.
 #[derive(Debug)]
 struct Own {
     certificate: PathBuf,
@@ -92,11 +90,7 @@ impl Credentials {
         })
     }
 
-    /// The same credentials, accepting connections from these hosts only.
-    ///
-    /// # Errors
-    ///
-    /// A name that no certificate can have.
+    /// The same credentials, accepting connections from these hosts only. Errors: a name that no certificate can have.
     pub fn accepting(&self, peers: &[Peer]) -> io::Result<Credentials> {
         if peers.contains(&Peer::Any) {
             return Ok(self.clone());
@@ -112,13 +106,11 @@ impl Credentials {
         })
     }
 
-    /// Starts a connection to the host with this address.
     pub fn connect(&self, to: IpAddr) -> io::Result<ClientConnection> {
         let name = ServerName::IpAddress(to.into());
         ClientConnection::new(self.client.clone(), name).map_err(io::Error::other)
     }
 
-    /// Starts a connection from a host.
     pub fn accept(&self) -> io::Result<ServerConnection> {
         ServerConnection::new(self.server.clone()).map_err(io::Error::other)
     }
@@ -194,7 +186,6 @@ const KEEPALIVE: Duration = Duration::from_secs(5);
 const KEEPALIVE_PROBES: u32 = 3;
 const USER_TIMEOUT_MS: u32 = 20_000;
 
-/// Has the kernel end a connection whose peer vanished.
 pub fn enable_keepalive(socket: &TcpStream) -> io::Result<()> {
     sockopt::set_socket_keepalive(socket, true)?;
     sockopt::set_tcp_keepidle(socket, KEEPALIVE)?;
@@ -204,11 +195,8 @@ pub fn enable_keepalive(socket: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Completes a handshake on a blocking socket within `timeout`, however slow the peer is. Changes the socket's timeouts.
-///
-/// # Errors
-///
-/// The peer is not accepted, does not speak TLS, hangs up or times out.
+/// Completes a handshake on a blocking socket within `timeout`, however slow the peer is. Changes the socket's
+/// timeouts. Errors: the peer is not accepted, does not speak TLS, hangs up or times out.
 pub fn handshake<C, S>(tls: &mut C, mut socket: &TcpStream, timeout: Duration) -> io::Result<()>
 where
     C: DerefMut<Target = ConnectionCommon<S>>,

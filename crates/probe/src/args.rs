@@ -1,9 +1,8 @@
 //! Command-line options, by hand.
 //!
-//! The probes are started by latlab, seldom by people, and live in a small static binary: a parser
-//! of a hundred lines serves them better than a library that is larger than they are. Every option
-//! takes a value, as `--name VALUE` or `--name=VALUE`; whatever a probe does not ask for is refused
-//! by name.
+//! The probes are started by latlab, seldom by people, and live in a small static binary: a parser of a hundred lines
+//! serves them better than a library that is larger than they are. Every option takes a value, as `--name VALUE` or
+//! `--name=VALUE`; whatever a probe does not ask for is refused by name.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -11,16 +10,13 @@ use std::str::FromStr;
 
 use crate::error::{Error, Result};
 
-/// The options of one probe that were not read yet.
 #[derive(Debug)]
 pub struct Options {
     given: Vec<(String, String)>,
-    /// Names asked for so far, for the error message.
     known: Vec<&'static str>,
 }
 
 impl Options {
-    /// Splits arguments into names and values.
     pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Options> {
         let mut given: Vec<(String, String)> = Vec::new();
         let mut args = args.map(|arg| {
@@ -49,7 +45,6 @@ impl Options {
         })
     }
 
-    /// Takes an option as text.
     pub fn text(&mut self, name: &'static str) -> Option<String> {
         self.known.push(name);
         let at = self.given.iter().position(|(given, _)| given == name)?;
@@ -63,7 +58,6 @@ impl Options {
             .transpose()
     }
 
-    /// Takes an option that must be there.
     pub fn required<T: FromStr>(&mut self, name: &'static str, what: &str) -> Result<T> {
         self.value(name, what)?
             .ok_or_else(|| Error::Usage(format!("--{name} is missing: {what}")))
@@ -87,7 +81,6 @@ impl Options {
             .map(|millis| millis * 1_000_000))
     }
 
-    /// Takes one of a few words.
     pub fn choice<T: Copy>(
         &mut self,
         name: &'static str,

@@ -1,8 +1,7 @@
 //! When the kernel took packets of ours from an interface, noted by the device that forwards them.
 //!
-//! The stamp is set where the frame leaves the other end of the wire, before anything of the device's and
-//! behind everything of the sender's, a tap included. So it shows the device's own time, with and
-//! without taps.
+//! The stamp is set where the frame leaves the other end of the wire, before anything of the device's and behind
+//! everything of the sender's, a tap included. So it shows the device's own time, with and without taps.
 
 use latlab_wire::probe::{HEADER_BYTES, Packet, PacketRepr};
 use latlab_wire::samples::{Record, flags};
@@ -14,7 +13,6 @@ use crate::time::OffsetLine;
 /// Before the payload: the virtio header of packet sockets, Ethernet, IPv4 without options, UDP.
 const HEADERS: usize = 10 + 14 + 20 + 8;
 
-/// The arrivals of the first packets.
 pub struct Arrivals {
     pub records: Vec<Record>,
     room: usize,

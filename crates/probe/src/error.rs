@@ -7,13 +7,10 @@ use std::io;
 
 use thiserror::Error;
 
-/// Why a probe ended early. Each prints as one line.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// The arguments make no sense.
     #[error("{0}")]
     Usage(String),
-    /// The machine refused something the probe needs.
     #[error("{action}: {source}")]
     Machine {
         /// The action that failed, and its object.
@@ -34,12 +31,10 @@ pub enum Error {
     /// The peer or the path to it failed during the run.
     #[error("{0}")]
     Peer(String),
-    /// The results could not be handed over.
     #[error("write the results: {0}")]
     Output(#[source] io::Error),
 }
 
-/// Result with this crate's error.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {

@@ -13,7 +13,6 @@ use latlab_wire::samples::{Health, Quantiles};
 use crate::setup::allowed_cpus;
 use crate::sys::{self, Usage, Who};
 
-/// The kernel's counters at the begin of the window.
 #[derive(Debug)]
 pub struct Watch {
     who: Who,

@@ -39,13 +39,11 @@ const LOOK: rustix::event::Timespec = rustix::event::Timespec {
     tv_nsec: 100_000_000,
 };
 
-/// The mechanism that carries the frames.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum By {
     #[default]
     AfPacket,
     AfXdp,
-    /// An XDP program in the kernel.
     Xdp,
 }
 
@@ -62,7 +60,6 @@ pub struct Layer2 {
     // Cards filter frames for others before a program sees them.
     _promiscuous: [OwnedFd; 2],
     counters: ForwardCounters,
-    /// Where arrivals from the first interface are noted.
     arrivals: Option<Arrivals>,
 }
 
@@ -76,18 +73,13 @@ enum Carrier {
 }
 
 impl Layer2 {
-    /// Opens both interfaces, for packet sockets.
-    ///
-    /// # Errors
-    /// When one of them is not there, or packet sockets are not allowed.
+    /// Opens both interfaces, for packet sockets. Fails when one of them is not there, or packet sockets are not
+    /// allowed.
     pub fn open(first: &str, second: &str) -> std::io::Result<Layer2> {
         Layer2::open_by(By::AfPacket, first, second)
     }
 
-    /// Opens both interfaces.
-    ///
-    /// # Errors
-    /// When one of them is not there, or the kernel does not allow this way.
+    /// Opens both interfaces. Fails when one of them is not there, or the kernel does not allow this way.
     pub fn open_by(by: By, first: &str, second: &str) -> std::io::Result<Layer2> {
         let indices = [sys::interface_index(first)?, sys::interface_index(second)?];
         let carrier = match by {
@@ -113,12 +105,11 @@ impl Layer2 {
             return Err(Error::Usage(text.into()));
         };
         sys::enable_kernel_stamps(sides[0].as_fd())
-            .map_err(|error| Error::machine("ask for kernel time stamps", error))?;
+            .map_err(|error| Error::machine("ask for kernel timestamps", error))?;
         self.arrivals = Some(Arrivals::with_room(count)?);
         Ok(())
     }
 
-    /// How frames are taken, for people.
     #[must_use]
     pub fn how(&self) -> &'static str {
         let mode = match &self.carrier {
@@ -143,7 +134,6 @@ impl Layer2 {
         }
     }
 
-    /// Frames that found no room on either side.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         let unseen = match &self.carrier {
@@ -158,9 +148,6 @@ impl Layer2 {
     }
 
     /// Carries what is there, and says whether there was anything.
-    ///
-    /// # Errors
-    /// When an interface has gone.
     pub fn turn(&mut self) -> std::io::Result<bool> {
         let mut any = false;
         for side in 0..2 {
@@ -183,9 +170,6 @@ impl Layer2 {
     }
 
     /// Sleeps until there is something to carry, or for a moment.
-    ///
-    /// # Errors
-    /// When the kernel cannot wait.
     pub fn sleep(&self) -> std::io::Result<()> {
         let mut waiting: Vec<PollFd<'_>> = Vec::with_capacity(2);
         for socket in self.sockets() {
@@ -198,9 +182,6 @@ impl Layer2 {
     }
 
     /// Carries frames until told to stop; spins meanwhile, or sleeps while nothing comes.
-    ///
-    /// # Errors
-    /// When an interface has gone.
     pub fn run(&mut self, spin: bool, stop: impl Fn() -> bool) -> std::io::Result<()> {
         let spin = spin && !matches!(self.carrier, Carrier::Programs(_));
         while !stop() {

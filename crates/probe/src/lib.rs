@@ -9,7 +9,6 @@
 //! | `rr-server`, `rr-client` | request and response, one transaction in flight | every transaction |
 //! | `source`, `sink` | packets on a schedule fixed in advance, timed one way | every packet, at both ends |
 //! | `discard` | is there for packets and reads none | none |
-//! | `forward` | holds every packet for a known time: a delay whose truth is known | every packet held |
 //! | `layer2` | carries frames between two interfaces: a device under test | none |
 //! | `clock` | reads the clock: what a timestamp costs and resolves | every step |
 //!
@@ -20,7 +19,7 @@
 //! - All times are `CLOCK_MONOTONIC` (`time.rs`).
 //! - A probe also reports how it fared itself (`health.rs`), so that a run on an overloaded machine
 //!   can be told from a slow network.
-//! - Serving probes (`rr-server`, `sink`, `discard`, `forward`, `layer2`) run until their standard input ends
+//! - Serving probes (`rr-server`, `sink`, `discard`, `layer2`) run until their standard input ends
 //!   (`stop.rs`); measuring probes end by themselves.
 //!
 //! # Calibration
@@ -34,9 +33,9 @@ use std::process::ExitCode;
 
 mod args;
 mod arrivals;
+mod checksum;
 mod clock;
 mod error;
-mod forward;
 mod health;
 mod layer2;
 mod net;
@@ -67,8 +66,6 @@ discard    --bind ADDR:PORT
 source     --to ADDR:PORT [--bind ADDR] --rate PPS --count N | --duration-ms D [--bytes 64]
            [--flow 0] [--flows 1] [--arrival constant|poisson] [--burst 1] [--seed 1]
            [--warmup-ms 0] [--spin-us 60] [--via socket|packet|xdp]
-forward    --listen ADDR:PORT --to ADDR:PORT --hold-ns D [--max-packets 1048576]
-           [--queue 8192] [--poll busy|block]
 layer2     --in INTERFACE --out INTERFACE [--by af-packet|af-xdp|xdp] [--poll busy|block] [--record PACKETS]
 clock      [--reads 100000]
 
@@ -112,11 +109,10 @@ fn run(mut args: impl Iterator<Item = OsString>, output: &mut Output) -> Result<
         Some("sink") => packets::sink::run(options()?, output),
         Some("discard") => packets::discard::run(options()?, output),
         Some("source") => packets::source::run(options()?, output),
-        Some("forward") => forward::run(options()?, output),
         Some("layer2") => layer2::run(options()?, output),
         Some("clock") => clock::run(options()?, output),
         _ => Err(Error::Usage(format!(
-            "no probe {probe:?}; there are rr-server, rr-client, sink, discard, source, forward and clock"
+            "no probe {probe:?}; there are rr-server, rr-client, sink, discard, source, layer2 and clock"
         ))),
     }
 }

@@ -27,7 +27,6 @@ pub type Socket = Arc<OwnedFd>;
 /// Largest UDP payload, that of IPv4.
 pub const MAX_DATAGRAM_BYTES: usize = 65_507;
 
-/// A UDP socket that receives at `local`.
 pub fn udp_at(local: SocketAddr) -> Result<Socket> {
     let socket = new_socket(local.ip(), SocketType::DGRAM, Some(ipproto::UDP), "UDP")?;
     bind(&socket, &local).map_err(|error| Error::machine(format!("bind UDP {local}"), error))?;
@@ -51,7 +50,6 @@ pub fn udp_like(to: SocketAddr, from: Option<IpAddr>) -> Result<Socket> {
     udp_at(SocketAddr::new(from, 0))
 }
 
-/// A TCP socket that accepts connections at `local`.
 pub fn tcp_at(local: SocketAddr) -> Result<Socket> {
     let socket = new_socket(local.ip(), SocketType::STREAM, Some(ipproto::TCP), "TCP")?;
     // So that a server can start again although connections of its predecessor linger.
@@ -78,7 +76,6 @@ pub fn no_delay(socket: &Socket) -> Result<()> {
     sockopt::set_tcp_nodelay(socket, true).map_err(|error| Error::machine("set TCP_NODELAY", error))
 }
 
-/// Which kind of socket carries ICMP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IcmpSocket {
     /// Needs CAP_NET_RAW; sees the IPv4 header and every echo reply of the node.
@@ -110,7 +107,6 @@ pub fn icmp_to(to: IpAddr, from: Option<IpAddr>) -> Result<(Socket, IcmpSocket)>
     Ok((socket, kind))
 }
 
-/// The socket's own address.
 pub fn local_address(socket: &Socket) -> Result<SocketAddr> {
     getsockname(socket)
         .and_then(SocketAddr::try_from)
@@ -168,7 +164,6 @@ pub fn receive(socket: &Socket, buffer: &mut [u8], poll: Poll) -> io::Result<Opt
     }
 }
 
-/// The fate of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sent {
     /// The kernel took it.

@@ -17,7 +17,6 @@ use crate::error::{Error, Result};
 pub enum Format {
     /// Length-prefixed messages, for latlab.
     Frames,
-    /// One JSON object a line.
     Json,
 }
 
@@ -47,12 +46,10 @@ impl Output {
         self.format = format;
     }
 
-    /// Says that peers may start.
     pub fn ready(&mut self, ready: Ready) -> Result<()> {
         self.message(&Message::Ready(ready), "ready")
     }
 
-    /// Says that a phase begins.
     pub fn progress(&mut self, phase: Phase, expected_ns: Option<u64>) -> Result<()> {
         self.message(
             &Message::Progress(Progress { phase, expected_ns }),

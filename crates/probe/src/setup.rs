@@ -35,18 +35,15 @@ pub enum Poll {
 }
 
 impl Poll {
-    /// Takes the option of that name.
     pub fn take(options: &mut Options, default: Poll) -> Result<Poll> {
         let choices = [("block", Poll::Block), ("busy", Poll::Busy)];
         Ok(options.choice("poll", &choices)?.unwrap_or(default))
     }
 }
 
-/// Options that every probe has, as given.
 #[derive(Debug)]
 pub struct Common {
     cpus: Option<CpuList>,
-    /// `SCHED_FIFO` priority.
     pub fifo_priority: Option<u32>,
     max_memory_bytes: u64,
 }
@@ -140,7 +137,6 @@ impl Common {
     }
 }
 
-/// CPUs this thread may run on.
 pub fn allowed_cpus() -> Vec<u32> {
     sched_getaffinity(None)
         .map(|set| (0..1024).filter(|&cpu| set.is_set(cpu as usize)).collect())

@@ -17,7 +17,6 @@ use rustix::net::{Shutdown, shutdown};
 use crate::error::{Error, Result};
 use crate::sys;
 
-/// Waits until standard input ends.
 pub fn end_of_input() {
     // The input means nothing; an error means that the other end is gone.
     let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());

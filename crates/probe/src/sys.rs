@@ -9,15 +9,13 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use libc::{c_int, c_void, socklen_t};
 
-/// The owner of the resource usage to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Who {
     Thread,
-    /// That of all threads of the process, ended ones included.
+    /// All threads of the process, ended ones included.
     Process,
 }
 
-/// The resource usage of a thread or process since it began.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Usage {
     pub user_ns: u64,
@@ -58,7 +56,6 @@ pub fn set_fifo(priority: u32) -> io::Result<()> {
     check(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const param) })
 }
 
-/// The number of an interface of the calling thread's network namespace.
 pub fn interface_index(interface: &str) -> io::Result<u32> {
     let name = std::ffi::CString::new(interface)?;
     // SAFETY: a string that ends with a zero and lives through the call.
@@ -104,7 +101,6 @@ pub fn hardware_address(interface: &str) -> io::Result<[u8; 6]> {
     Ok(bytes)
 }
 
-/// The driver of an interface, as the kernel names it.
 pub fn driver(interface: u32) -> io::Result<String> {
     const SIOCETHTOOL: libc::c_ulong = 0x8946;
     const GET_DRIVER: u32 = 3;

@@ -98,7 +98,6 @@ fn to_ns(time: Timespec) -> u64 {
     time.tv_sec as u64 * NS_PER_S + time.tv_nsec as u64
 }
 
-/// The offset between two clocks, known at two times.
 pub struct OffsetLine {
     pub started_ns: u64,
     pub ended_ns: u64,

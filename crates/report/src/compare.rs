@@ -22,7 +22,6 @@ use crate::text::{plural, quantity, ratio, some_of};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{first} and {second} cannot be compared: {}", reasons.join("; "))]
 pub struct Unlike {
-    /// Identifier of the first run.
     pub first: String,
     pub second: String,
     /// One clause each.
@@ -36,7 +35,6 @@ pub struct RunComparison {
     /// Always [`RunComparison::FORMAT`].
     pub format: &'static str,
     pub first: String,
-    /// Identifier of the run whose ratio to the first is given.
     pub second: String,
     /// Differences between the runs beside the results.
     pub differences: Vec<String>,
@@ -47,10 +45,8 @@ pub struct RunComparison {
 }
 
 impl RunComparison {
-    /// Name and version of the document's format.
     pub const FORMAT: &'static str = "latlab.comparison/1";
 
-    /// Cells in which a difference was found.
     pub fn different(&self) -> impl Iterator<Item = &CellComparison> {
         self.cells
             .iter()
@@ -58,7 +54,6 @@ impl RunComparison {
     }
 }
 
-/// One cell in two runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CellComparison {
     pub id: String,
@@ -69,7 +64,6 @@ pub struct CellComparison {
     /// In the first run.
     pub first: f64,
     pub second: f64,
-    /// Replicates of the two.
     pub replicates: (usize, usize),
     pub ratio: f64,
     /// 95 % interval of the ratio.
@@ -82,10 +76,8 @@ pub struct CellComparison {
     pub tails: Vec<TailRatio>,
 }
 
-/// Compares the second run with the first.
-///
-/// # Errors
-/// [`Unlike`] when they are not alike; `force` overrides a difference of machine or acceleration.
+/// Compares the second run with the first. Errors: [`Unlike`] when they are not alike; `force` overrides a difference
+/// of machine or acceleration.
 pub fn compare(
     first: &Analysis,
     second: &Analysis,
@@ -215,7 +207,7 @@ fn machines(a: &Summary, b: &Summary) -> Vec<String> {
     let (one, two) = (&a.host, &b.host);
     let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "none".to_owned());
     let facts = [
-        ("processor", one.cpu.clone(), two.cpu.clone()),
+        ("CPU", one.cpu.clone(), two.cpu.clone()),
         (
             "number of cores",
             one.cores.to_string(),
@@ -317,7 +309,6 @@ fn differing(facts: &[(&str, String, String)]) -> Vec<String> {
         .collect()
 }
 
-/// The comparison as a table for people.
 pub fn render(comparison: &RunComparison, look: Look) -> String {
     let mut out = format!(
         "{}  against  {}\n",

@@ -22,10 +22,8 @@ const SIGNIFICANT_DIGITS: u8 = 3;
 
 #[derive(Debug, thiserror::Error)]
 pub enum HlogError {
-    /// A histogram could not be encoded.
     #[error("cannot encode the histogram of {tag}: {what}")]
     Encode { tag: String, what: String },
-    /// The text is no histogram log.
     #[error("cannot read histogram {number} of the log: {what}")]
     Malformed {
         /// Number of the entry, from 1.
@@ -91,10 +89,7 @@ pub(crate) fn log(run_started: &str, mut lines: Vec<Line>) -> Vec<u8> {
     log
 }
 
-/// Reads every histogram of a log.
-///
-/// # Errors
-/// When it is not a histogram log, or an entry is damaged.
+/// Reads every histogram of a log. Fails when it is not a histogram log, or an entry is damaged.
 pub fn read(log: &[u8]) -> Result<Vec<Tagged>, HlogError> {
     // The customary column titles are unknown to the parser.
     let titles = log

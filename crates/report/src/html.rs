@@ -7,9 +7,7 @@
 use latlab_model::results::Summary;
 use latlab_samples::{RunDir, RunDirError, write_atomically};
 
-/// The page as built.
 const PAGE: &str = include_str!("../../../web/dist/report.html");
-/// Where the summary goes.
 const PLACEHOLDER: &str = "/*latlab-summary*/";
 
 #[derive(Debug, thiserror::Error)]
@@ -17,26 +15,18 @@ pub enum HtmlError {
     /// The embedded page has not exactly one place for the summary.
     #[error("cannot draw the report: the page has {found} places for the summary instead of one")]
     Page { found: usize },
-    /// The summary cannot be written as JSON.
     #[error("cannot draw the report: {0}")]
     Json(#[from] serde_json::Error),
-    /// The file cannot be written.
     #[error(transparent)]
     Write(#[from] RunDirError),
 }
 
-/// The whole page.
-///
-/// # Errors
-/// When the page that was built in has no place for the summary.
+/// The whole page. Fails when the page that was built in has no place for the summary.
 pub fn render(summary: &Summary) -> Result<String, HtmlError> {
     fill(PAGE, summary)
 }
 
-/// Writes `report.html` into the run directory.
-///
-/// # Errors
-/// As [`render`], and when the disk does not take it.
+/// Writes `report.html` into the run directory. Errors: as [`render`], and when the disk does not take it.
 pub fn write(run: &RunDir, summary: &Summary) -> Result<(), HtmlError> {
     Ok(write_atomically(
         run.place("report.html"),

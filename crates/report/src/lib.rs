@@ -30,8 +30,7 @@ pub mod terminal;
 pub mod text;
 mod time;
 
-/// The synthetic run of tests and the example; it lives beside the tests because it is no part of the
-/// product.
+/// The synthetic run of tests and the example; it lives beside the tests because it is no part of the product.
 #[cfg(test)]
 #[path = "../tests/synthetic/mod.rs"]
 mod synthetic;
@@ -57,11 +56,7 @@ pub enum ReportError {
 /// Computes everything from the raw files of a run and writes `latency.hlog`, `summary.json` and
 /// `report.html` beside them. Repeated, it gives the same bytes.
 ///
-/// The manifest must be in its last state (complete, with checksums) before: it is part of the
-/// summary.
-///
-/// # Errors
-/// When the manifest cannot be read or a file cannot be written.
+/// The manifest must be in its last state (complete, with checksums) before: it is part of the summary.
 pub fn conclude(run: &RunDir) -> Result<Summary, ReportError> {
     let analysis = analyse(run)?;
     write_atomically(run.place("latency.hlog"), &analysis.hlog)?;

@@ -8,12 +8,10 @@ use serde::Serialize;
 use crate::attribution::{Capture, Cause, Remedy, interruptions, remedy};
 use crate::text::nanos;
 
-/// Record of a spinner thread on one CPU.
 #[derive(Debug, Clone, Copy)]
 pub struct Spinner<'a> {
     pub cpu: u16,
     pub task: u32,
-    /// Run time, in ns.
     pub runtime_ns: u64,
     /// Begin and end of each interruption.
     pub gaps: &'a [(u64, u64)],
@@ -22,9 +20,7 @@ pub struct Spinner<'a> {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Noise {
     pub cpu: u16,
-    /// Length of the record, in ns.
     pub runtime_ns: u64,
-    /// Interrupted part of it.
     pub noise_ns: u64,
     /// Share of the rest, 0 to 1.
     pub available: f64,

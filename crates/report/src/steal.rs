@@ -9,12 +9,10 @@ use std::collections::BTreeMap;
 
 use latlab_samples::table::Stretch;
 
-/// Stolen time by CPU, in the order of time.
 #[derive(Debug, Clone, Default)]
 pub struct Stolen(BTreeMap<u16, Vec<Stretch>>);
 
 impl Stolen {
-    /// Reads a trial's table, in any order.
     #[must_use]
     pub fn new(stretches: &[Stretch]) -> Stolen {
         let mut all: BTreeMap<u16, Vec<Stretch>> = BTreeMap::new();

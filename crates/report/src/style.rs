@@ -2,7 +2,6 @@
 
 use anstyle::Style;
 
-/// Columns of the output.
 pub const WIDTH: usize = 100;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -16,7 +16,6 @@ pub(crate) enum Align {
 /// The first column is never narrower when the whole is too wide: `container !`.
 const NAME_WIDTH: usize = 11;
 
-/// A table being filled.
 pub(crate) struct Table {
     titles: Vec<(String, Align)>,
     rows: Vec<(Vec<String>, Option<Style>)>,

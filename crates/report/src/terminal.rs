@@ -294,7 +294,6 @@ fn name(cell: &Cell) -> String {
     format!("{}{emulated}{overloaded}", cell.label)
 }
 
-/// Legend of the marks in a table.
 fn legend(rows: &[Row<'_>], starved: bool) -> String {
     let marks = [
         (
@@ -351,7 +350,6 @@ fn ratio_with(value: f64, ci95: Option<(f64, f64)>) -> String {
     }
 }
 
-/// A verdict in words.
 pub(crate) fn verdict(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Better => "better",

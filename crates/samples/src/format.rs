@@ -56,7 +56,6 @@ pub enum SamplesError {
     /// The file is not Parquet, was cut short (its footer is written last), or is damaged.
     #[error("cannot read samples of {path}: the file is truncated or damaged")]
     Damaged { path: PathBuf, source: ParquetError },
-    /// Another Parquet file.
     #[error("{path} holds no samples: {what}")]
     Foreign { path: PathBuf, what: String },
     /// A sequence number or arrival beyond what a signed 64-bit column can hold.

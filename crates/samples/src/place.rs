@@ -15,7 +15,6 @@ use rustix::io::Errno;
 /// Attempts to create a file under a name that is taken again and again.
 const MAX_ATTEMPTS: usize = 100;
 
-/// The place of a file.
 #[derive(Debug, Clone)]
 pub struct Place {
     /// The run directory, with the name relative to it; `None` for a path from the user.
@@ -51,7 +50,6 @@ impl Place {
         }
     }
 
-    /// Creates the file, replacing an existing one.
     pub(crate) fn create(&self) -> io::Result<File> {
         match self.parent()? {
             Some((parent, name)) => create(&parent, &name),
@@ -107,7 +105,6 @@ impl Place {
 }
 
 impl From<PathBuf> for Place {
-    /// The user's path.
     fn from(path: PathBuf) -> Self {
         Self { below: None, path }
     }

@@ -17,7 +17,6 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use crate::format::{REQUIRED_COLUMNS, ROWS_AT_ONCE, Sample, SamplesError};
 use crate::place::Place;
 
-/// Reader of one `samples.parquet`.
 pub struct SampleReader {
     path: PathBuf,
     file: SerializedFileReader<File>,
@@ -28,17 +27,13 @@ pub struct SampleReader {
     group: Option<Group>,
 }
 
-/// A row group half-read.
 struct Group {
     columns: Vec<ColumnReaderImpl<Int64Type>>,
     left: usize,
 }
 
 impl SampleReader {
-    /// Opens the file and checks its columns.
-    ///
-    /// # Errors
-    /// When it is missing, truncated, damaged, or holds something else.
+    /// Opens the file and checks its columns. Fails when it is missing, truncated, damaged, or holds something else.
     pub fn open(place: impl Into<Place>) -> Result<Self, SamplesError> {
         let place = place.into();
         let path = place.path().to_path_buf();
@@ -70,7 +65,6 @@ impl SampleReader {
         })
     }
 
-    /// Number of samples, by the file's metadata.
     pub fn rows(&self) -> u64 {
         self.rows
     }
@@ -80,9 +74,6 @@ impl SampleReader {
     }
 
     /// Replaces the contents of `batch` by the next samples; false, with an empty batch, at the end.
-    ///
-    /// # Errors
-    /// When the file is damaged from here on.
     pub fn next_batch(&mut self, batch: &mut Vec<Sample>) -> Result<bool, SamplesError> {
         batch.clear();
         let read = guarded(|| self.fill(batch));
@@ -93,9 +84,6 @@ impl SampleReader {
     }
 
     /// Reads the remaining samples into memory; for tests and small files.
-    ///
-    /// # Errors
-    /// As [`SampleReader::next_batch`].
     pub fn read_all(mut self) -> Result<Vec<Sample>, SamplesError> {
         let (mut all, mut batch) = (Vec::new(), Vec::new());
         while self.next_batch(&mut batch)? {
@@ -218,9 +206,8 @@ fn damaged(what: &str) -> ParquetError {
     ParquetError::General(what.to_owned())
 }
 
-/// Runs a decoder of the Parquet library on outside data. It trusts the footer and panics on some damaged
-/// files (parquet 59: a column chunk of negative length, found by the test below); such a panic counts as
-/// "damaged".
+/// Runs a decoder of the Parquet library on outside data. It trusts the footer and panics on some damaged files
+/// (parquet 59: a column chunk of negative length, found by the test below); such a panic counts as "damaged".
 pub(crate) fn guarded<T>(
     read: impl FnOnce() -> Result<T, ParquetError>,
 ) -> Result<T, ParquetError> {

@@ -1,5 +1,4 @@
-//! A run directory: its paths, its documents, its checksums. The layout is described in
-//! [`latlab_model::results`].
+//! A run directory: its paths, its documents, its checksums. The layout is described in [`latlab_model::results`].
 //!
 //! Documents are replaced atomically (written beside, made durable, renamed). A run killed at any moment
 //! leaves each of them whole or absent, and a reader never sees half of one.
@@ -25,13 +24,11 @@ const MAX_DOCUMENT_BYTES: u64 = 1 << 30;
 
 #[derive(Debug, thiserror::Error)]
 pub enum RunDirError {
-    /// There is no `manifest.json`.
     #[error("{path} is not a run directory: it has no manifest.json")]
     NotARun {
         /// The directory from the user.
         path: PathBuf,
     },
-    /// The directory exists.
     #[error("{path} is there already")]
     Taken { path: PathBuf },
     /// A symbolic link instead of a run directory: it could be redirected at any time.
@@ -47,7 +44,6 @@ pub enum RunDirError {
         path: PathBuf,
         source: io::Error,
     },
-    /// A document cannot be parsed.
     #[error("cannot read {path}: not a {what} ({source})")]
     Malformed {
         path: PathBuf,
@@ -56,24 +52,19 @@ pub enum RunDirError {
         /// The parser's message, with line and column.
         source: serde_json::Error,
     },
-    /// A document of another version or kind.
     #[error("cannot read {path}: its format is {found:?}, this latlab reads {expected:?}")]
     Format {
         path: PathBuf,
         found: String,
         expected: &'static str,
     },
-    /// A document names a file outside the run directory.
     #[error("{path} names {named:?}, which is not inside the run directory")]
     Outside { path: PathBuf, named: String },
 }
 
-/// Difference of a file from its checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Damage {
-    /// The file is missing or unreadable.
     Missing,
-    /// The contents differ.
     Changed,
 }
 
@@ -84,10 +75,7 @@ pub struct RunDir {
 }
 
 impl RunDir {
-    /// Creates a run directory and its parents.
-    ///
-    /// # Errors
-    /// When something is there already, or the system refuses.
+    /// Creates a run directory and its parents. Fails when something is there already, or the system refuses.
     pub fn create(root: impl Into<PathBuf>) -> Result<Self, RunDirError> {
         let root = root.into();
         let failed = |path: &Path, source| RunDirError::Io {
@@ -114,9 +102,6 @@ impl RunDir {
     }
 
     /// Opens an existing run directory.
-    ///
-    /// # Errors
-    /// When it has no manifest.
     pub fn open(root: impl Into<PathBuf>) -> Result<Self, RunDirError> {
         let root = root.into();
         let missing = |e: &io::Error| {
@@ -169,9 +154,6 @@ impl RunDir {
     }
 
     /// Creates a file, replacing an existing one.
-    ///
-    /// # Errors
-    /// When the disk does not take it.
     pub fn write(&self, name: &str, contents: &[u8]) -> Result<(), RunDirError> {
         let place = self.place(name);
         let written = place.create().and_then(|mut file| file.write_all(contents));
@@ -182,14 +164,11 @@ impl RunDir {
         })
     }
 
-    ///
-    /// # Errors
-    /// When it is not there, or the system refuses.
+    /// Fails when it is not there, or the system refuses.
     pub fn remove(&self, name: &str) -> io::Result<()> {
         self.place(name).remove()
     }
 
-    /// Creates a directory, unless it exists.
     fn make_dir(&self, name: &str) -> Result<(), RunDirError> {
         let parent = Path::new(name)
             .parent()
@@ -274,20 +253,13 @@ impl RunDir {
         self.root.join("report.html")
     }
 
-    /// Makes the directory of a trial.
-    ///
-    /// # Errors
-    /// When the system refuses.
     pub fn create_trial(&self, trial: u32) -> Result<PathBuf, RunDirError> {
         self.make_dir("trials")?;
         self.make_dir(&trial_name(trial))?;
         Ok(self.trial_dir(trial))
     }
 
-    /// Reads `manifest.json`.
-    ///
-    /// # Errors
-    /// When it is missing, malformed or of another format.
+    /// Reads `manifest.json`. Fails when it is missing, malformed or of another format.
     pub fn read_manifest(&self) -> Result<Manifest, RunDirError> {
         let path = self.manifest_path();
         let manifest: Manifest = read_json(&self.place("manifest.json"), "manifest")?;
@@ -295,18 +267,11 @@ impl RunDir {
         Ok(manifest)
     }
 
-    /// Writes `manifest.json`.
-    ///
-    /// # Errors
-    /// When the disk does not take it.
     pub fn write_manifest(&self, manifest: &Manifest) -> Result<(), RunDirError> {
         write_json(self.place("manifest.json"), manifest)
     }
 
-    /// Reads a trial's record; `None` if the trial has none.
-    ///
-    /// # Errors
-    /// When it is there but cannot be read.
+    /// Reads a trial's record; `None` if the trial has none. Fails when it is there but cannot be read.
     pub fn read_trial(&self, trial: u32) -> Result<Option<Trial>, RunDirError> {
         match read_json(&self.place(&record_name(trial)), "trial") {
             Err(RunDirError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
@@ -317,18 +282,12 @@ impl RunDir {
     }
 
     /// Writes a trial's record into its directory, which is created if missing.
-    ///
-    /// # Errors
-    /// When the disk does not take it.
     pub fn write_trial(&self, trial: &Trial) -> Result<(), RunDirError> {
         self.create_trial(trial.trial)?;
         write_json(self.place(&record_name(trial.trial)), trial)
     }
 
-    /// Reads `summary.json`.
-    ///
-    /// # Errors
-    /// When it is missing, malformed or of another format.
+    /// Reads `summary.json`. Fails when it is missing, malformed or of another format.
     pub fn read_summary(&self) -> Result<Summary, RunDirError> {
         let path = self.summary_path();
         let summary: Summary = read_json(&self.place("summary.json"), "summary")?;
@@ -338,18 +297,11 @@ impl RunDir {
 
     /// Writes `summary.json` in one line: with thousands of packets and one number a line it would be five
     /// times as large.
-    ///
-    /// # Errors
-    /// When the disk does not take it.
     pub fn write_summary(&self, summary: &Summary) -> Result<(), RunDirError> {
         write_bytes(self.place("summary.json"), serde_json::to_vec(summary))
     }
 
-    /// A file named by a trial's record, refused if it is outside the run directory: a record may come from
-    /// elsewhere.
-    ///
-    /// # Errors
-    /// [`RunDirError::Outside`].
+    /// A file named by a trial's record, refused if it is outside the run directory: a record may come from elsewhere.
     pub fn inside(&self, trial: u32, named: &str) -> Result<Place, RunDirError> {
         let relative = Path::new(named);
         let plain = relative
@@ -368,9 +320,6 @@ impl RunDir {
     /// SHA-256 of every raw file, by path relative to the run directory: the study and all below `trials/`.
     /// Computed files (summary, histograms, report) may be computed again by a later version and are left
     /// out, as is the manifest, which holds the checksums.
-    ///
-    /// # Errors
-    /// When a file cannot be read.
     pub fn checksums(&self) -> Result<BTreeMap<String, String>, RunDirError> {
         let mut names = Vec::new();
         if self.place("study.yaml").open().is_ok() {
@@ -428,11 +377,8 @@ impl RunDir {
     }
 }
 
-/// Replaces a file atomically: readers see the old contents or the new, never a mixture, also after a power
-/// failure.
-///
-/// # Errors
-/// When the disk does not take it; the old contents are then still there.
+/// Replaces a file atomically: readers see the old contents or the new, never a mixture, also after a power failure.
+/// Fails when the disk does not take it; the old contents are then still there.
 pub fn write_atomically(place: impl Into<Place>, contents: &[u8]) -> Result<(), RunDirError> {
     let place = place.into();
     place.replace(contents).map_err(|source| RunDirError::Io {

@@ -1,5 +1,4 @@
-//! Further tables of a trial: records of the taps, the flight recorder and the steal watch, one Parquet file
-//! each.
+//! Further tables of a trial: records of the taps, the flight recorder and the steal watch, one Parquet file each.
 //!
 //! All columns are 64-bit integers, except an event's `text`. The tables are plain, for other tools to read.
 //! Times are nanoseconds of the recording machine's monotonic clock, so that passages and events share a time
@@ -24,21 +23,16 @@ use crate::format::{FORMAT_KEY, ROWS_AT_ONCE, SamplesError};
 use crate::place::Place;
 use crate::reader::guarded;
 
-/// One packet's passage through one device: from the tap before it to the tap behind it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Passage {
     /// Index of the pair of taps along the path.
     pub hop: u16,
     pub flow: u16,
-    /// Sequence number within the flow.
     pub sequence: u32,
-    /// Time at the tap before the device.
     pub in_ns: u64,
     /// Time at the tap behind the device; `None` if the packet was lost.
     pub out_ns: Option<u64>,
-    /// CPU at the tap before the device.
     pub in_cpu: u16,
-    /// CPU at the tap behind the device.
     pub out_cpu: u16,
     /// Task running at the tap before the device; 0 is none.
     pub in_task: u32,
@@ -65,9 +59,7 @@ pub struct Stretch {
     pub cpu: u16,
     /// The first reading, in ns since the start of the measurement.
     pub since_ns: i64,
-    /// The second reading.
     pub until_ns: i64,
-    /// Steal between the readings, in ns.
     pub stolen_ns: i64,
 }
 
@@ -117,9 +109,6 @@ pub struct PassageWriter {
 
 impl PassageWriter {
     /// Creates the file, replacing an existing one.
-    ///
-    /// # Errors
-    /// When it cannot be made.
     pub fn create(place: impl Into<Place>) -> Result<Self, SamplesError> {
         let place = place.into();
         Ok(PassageWriter {
@@ -129,10 +118,8 @@ impl PassageWriter {
         })
     }
 
-    /// Adds a passage. Those of a hop should come in the order of `in_ns`.
-    ///
-    /// # Errors
-    /// When a full row group cannot be written.
+    /// Adds a passage. Those of a hop should come in the order of `in_ns`. Fails when a full row group cannot be
+    /// written.
     pub fn push(&mut self, row: Passage) -> Result<(), SamplesError> {
         self.rows.push(row);
         if self.rows.len() >= ROWS_AT_ONCE {
@@ -143,9 +130,6 @@ impl PassageWriter {
     }
 
     /// Writes the remaining rows and the footer, and makes the file durable.
-    ///
-    /// # Errors
-    /// When the disk takes no more.
     pub fn finish(mut self) -> Result<(), SamplesError> {
         self.flush()?;
         finish(&self.path, self.file)
@@ -175,30 +159,21 @@ impl PassageWriter {
     }
 }
 
-/// Writes passages from memory.
-///
-/// # Errors
-/// When the disk takes no more.
 pub fn write_passages(place: impl Into<Place>, rows: &[Passage]) -> Result<(), SamplesError> {
     let mut writer = PassageWriter::create(place)?;
     rows.iter().try_for_each(|row| writer.push(*row))?;
     writer.finish()
 }
 
-/// Reads passages into memory.
-///
-/// # Errors
-/// When the file is not there, not whole, or something else.
+/// Reads passages into memory. Fails when the file is not there, not whole, or something else.
 pub fn read_passages(place: impl Into<Place>) -> Result<Vec<Passage>, SamplesError> {
     let mut all = Vec::new();
     each_passage(place, |passage| all.push(passage))?;
     Ok(all)
 }
 
-/// Reads passages one after the other, a row group in memory at a time.
-///
-/// # Errors
-/// When the file is not there, not whole, or something else.
+/// Reads passages one after the other, a row group in memory at a time. Fails when the file is not there, not whole,
+/// or something else.
 pub fn each_passage(
     place: impl Into<Place>,
     take: impl FnMut(Passage),
@@ -225,10 +200,6 @@ pub fn each_passage(
     read(&place.into(), &PASSAGES, passage, take)
 }
 
-/// Writes stolen time.
-///
-/// # Errors
-/// When the disk takes no more.
 pub fn write_stretches(place: impl Into<Place>, rows: &[Stretch]) -> Result<(), SamplesError> {
     let number = |row: &Stretch, column: usize| match column {
         0 => row.cpu.into(),
@@ -239,10 +210,7 @@ pub fn write_stretches(place: impl Into<Place>, rows: &[Stretch]) -> Result<(), 
     write_all(&place.into(), &STRETCHES, rows, number, |_| Vec::new())
 }
 
-/// Reads stolen time.
-///
-/// # Errors
-/// When the file is not there, not whole, or something else.
+/// Reads stolen time. Fails when the file is not there, not whole, or something else.
 pub fn read_stretches(place: impl Into<Place>) -> Result<Vec<Stretch>, SamplesError> {
     let stretch = |n: &[i64], _: &[u8]| {
         let stretch = Stretch {
@@ -259,10 +227,6 @@ pub fn read_stretches(place: impl Into<Place>) -> Result<Vec<Stretch>, SamplesEr
     Ok(all)
 }
 
-/// Writes kernel events.
-///
-/// # Errors
-/// When the disk takes no more.
 pub fn write_events(place: impl Into<Place>, rows: &[Event]) -> Result<(), SamplesError> {
     let number = |row: &Event, column: usize| match column {
         0 => row.time_ns as i64,
@@ -280,10 +244,7 @@ pub fn write_events(place: impl Into<Place>, rows: &[Event]) -> Result<(), Sampl
     write_all(&place.into(), &EVENTS, rows, number, text)
 }
 
-/// Reads kernel events.
-///
-/// # Errors
-/// When the file is not there, not whole, or something else.
+/// Reads kernel events. Fails when the file is not there, not whole, or something else.
 pub fn read_events(place: impl Into<Place>) -> Result<Vec<Event>, SamplesError> {
     let event = |n: &[i64], text: &[u8]| {
         let mut event = Event {

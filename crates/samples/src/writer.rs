@@ -21,7 +21,6 @@ use parquet::schema::types::ColumnPath;
 use crate::format::{FORMAT, FORMAT_KEY, ROWS_AT_ONCE, Sample, SamplesError, schema};
 use crate::place::Place;
 
-/// Writer of one `samples.parquet`.
 pub struct SampleWriter {
     path: PathBuf,
     file: SerializedFileWriter<BufWriter<File>>,
@@ -31,9 +30,6 @@ pub struct SampleWriter {
 
 impl SampleWriter {
     /// Creates the file, replacing an existing one.
-    ///
-    /// # Errors
-    /// When it cannot be made.
     pub fn create(place: impl Into<Place>) -> Result<Self, SamplesError> {
         let place = place.into();
         let path = place.path().to_path_buf();
@@ -55,11 +51,8 @@ impl SampleWriter {
         })
     }
 
-    /// Adds one sample. Samples should come in the order of `seq`: time series and the search for
-    /// clock jumps follow the order of rows.
-    ///
-    /// # Errors
-    /// When a full row group cannot be written.
+    /// Adds one sample. Samples should come in the order of `seq`: time series and the search for clock jumps follow
+    /// the order of rows. Fails when a full row group cannot be written.
     pub fn push(&mut self, sample: &Sample) -> Result<(), SamplesError> {
         self.rows.push(*sample);
         if self.rows.len() >= ROWS_AT_ONCE {
@@ -69,17 +62,11 @@ impl SampleWriter {
         }
     }
 
-    ///
-    /// # Errors
-    /// As [`SampleWriter::push`].
     pub fn push_batch(&mut self, samples: &[Sample]) -> Result<(), SamplesError> {
         samples.iter().try_for_each(|sample| self.push(sample))
     }
 
     /// Writes the remaining rows and the footer, and makes the file durable. Returns the number of samples.
-    ///
-    /// # Errors
-    /// When the disk does not take it.
     pub fn finish(mut self) -> Result<u64, SamplesError> {
         self.flush()?;
         let Self {

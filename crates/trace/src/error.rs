@@ -1,9 +1,7 @@
 //! Why nothing is recorded.
 
-/// Why a tap or the recorder is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The kernel refused a program or its memory.
     #[error("cannot load {what} into the kernel: {reason}")]
     Load { what: &'static str, reason: String },
     /// A program is loaded but could not be attached.
@@ -17,7 +15,6 @@ pub enum Error {
     /// The kernel has no BTF, so that its structures cannot be read.
     #[error("this kernel does not describe its types (/sys/kernel/btf/vmlinux is missing)")]
     NoTypes,
-    /// No such interface here.
     #[error("there is no interface `{0}` here")]
     NoInterface(String),
     /// The shared memory cannot be read.
@@ -41,7 +38,7 @@ impl Error {
         match self {
             Error::Load { .. } | Error::NoTypes => {
                 "`latlab doctor` says what of BPF works here; without it packets are timed by the \
-                 end points only and slow ones stay unexplained"
+                 endpoints only and slow ones stay unexplained"
             }
             Error::Attach { .. } | Error::NoInterface(_) => "is the lab still deployed?",
             Error::Map { .. } => "is the memory limit too low?",

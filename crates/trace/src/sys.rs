@@ -5,7 +5,6 @@ use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-/// Memory that a BPF map shares with this process.
 pub struct Shared {
     start: *mut u8,
     length: usize,
@@ -19,9 +18,6 @@ unsafe impl Sync for Shared {}
 
 impl Shared {
     /// Maps the first `length` bytes of the map.
-    ///
-    /// # Errors
-    /// When the kernel does not allow it.
     pub fn map(map: impl AsFd, length: usize) -> Result<Shared, Errno> {
         let page = rustix::param::page_size();
         let length = length.next_multiple_of(page);
@@ -124,7 +120,6 @@ impl Drop for Shared {
     }
 }
 
-/// Which of perf's counted software events.
 #[derive(Debug, Clone, Copy)]
 pub enum SoftwareEvent {
     /// A page fault that needed no disk has been dealt with.
@@ -132,10 +127,8 @@ pub enum SoftwareEvent {
     MajorFault = 6,
 }
 
-/// Opens a software event of every task on one CPU; each occurrence is a sample.
-///
-/// # Errors
-/// When the kernel has no perf events or does not allow them.
+/// Opens a software event of every task on one CPU; each occurrence is a sample. Fails when the kernel has no perf
+/// events or does not allow them.
 pub fn software_event(event: SoftwareEvent, cpu: u16) -> Result<OwnedFd, Errno> {
     const TYPE_SOFTWARE: u32 = 1;
     const CLOSE_ON_EXEC: libc::c_ulong = 8;
@@ -179,7 +172,6 @@ pub fn software_event(event: SoftwareEvent, cpu: u16) -> Result<OwnedFd, Errno> 
     }
 }
 
-/// The number of an interface in the calling thread's network namespace.
 #[must_use]
 pub fn interface_index(name: &str) -> Option<i32> {
     let name = std::ffi::CString::new(name).ok()?;
@@ -190,11 +182,8 @@ pub fn interface_index(name: &str) -> Option<i32> {
     }
 }
 
-/// Attaches a program to an interface of the calling thread's network namespace, until the descriptor is
-/// closed.
-///
-/// # Errors
-/// When the kernel cannot (before Linux 6.6), or will not.
+/// Attaches a program to an interface of the calling thread's network namespace, until the descriptor is closed. Fails
+/// when the kernel cannot (before Linux 6.6), or will not.
 pub fn attach_tcx(program: impl AsFd, interface: i32, egress: bool) -> Result<OwnedFd, Errno> {
     use std::os::fd::AsRawFd;
     let side = if egress {

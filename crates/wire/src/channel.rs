@@ -8,11 +8,10 @@
 //! predecessor left unfinished, then a [`Message::Hello`] with a nonce; it ignores everything until the
 //! [`Message::HelloAck`] with that nonce. A `Hello` ends all sessions of that port.
 //!
-//! One stream carries many sessions (processes in the guest). Data flows against credit: the receiver of
-//! a stream (stdin in the agent, stdout and stderr in the host) holds at most [`WINDOW_BYTES`] of it, and
-//! the sender may have no more outstanding than that until a [`Message::Credit`] returns some. A session
-//! whose reader sleeps thus fills only its own window, and the memory each end needs is
-//! bounded by the number of sessions.
+//! One stream carries many sessions (processes in the guest). Data flows against credit: the receiver of a stream
+//! (stdin in the agent, stdout and stderr in the host) holds at most [`WINDOW_BYTES`] of it, and the sender may have
+//! no more outstanding than that until a [`Message::Credit`] returns some. A session whose reader sleeps thus fills
+//! only its own window, and the memory each end needs is bounded by the number of sessions.
 //!
 //! Header, little endian, 16 bytes: magic `LLC1` | kind u8 | 0 u8 | payload length u16 | session u32 |
 //! CRC-32C u32 (over the 12 bytes before it, then the payload).
@@ -37,7 +36,6 @@ pub const VERSION: u16 = 1;
 /// The largest payload of one frame. Small enough that a frame of one session delays another's by
 /// microseconds, large enough that framing costs nothing beside the copy.
 pub const MAX_PAYLOAD: usize = 32 * 1024;
-/// Bytes of a frame header.
 pub const HEADER_BYTES: usize = 16;
 /// Zero bytes a client sends first; see the module's prose.
 pub const PREAMBLE_BYTES: usize = MAX_PAYLOAD + HEADER_BYTES;
@@ -78,21 +76,17 @@ pub mod clock_page {
 
 const MAGIC: [u8; 4] = *b"LLC1";
 
-/// The outcome of [`decode`] at the start of the bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decoded {
     /// A whole message, and how many bytes it took.
     Message(Message, usize),
-    /// The start of what may be a frame; more bytes are needed.
     Incomplete,
     /// This many bytes (at least one) are no frame: drop them and decode again.
     Garbage(usize),
 }
 
-/// Why a message cannot be encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooLong {
-    /// Bytes its payload would have.
     pub payload_bytes: usize,
 }
 
@@ -109,10 +103,8 @@ impl fmt::Display for TooLong {
 
 impl std::error::Error for TooLong {}
 
-/// Appends the frame of `message` to `out`. On error `out` is as it was.
-///
-/// # Errors
-/// [`TooLong`] when the payload exceeds [`MAX_PAYLOAD`], or text in it exceeds 65,535 bytes.
+/// Appends the frame of `message` to `out`. On error `out` is as it was. Errors: [`TooLong`] when the payload exceeds
+/// [`MAX_PAYLOAD`], or text in it exceeds 65,535 bytes.
 pub fn encode(message: &Message, out: &mut Vec<u8>) -> Result<(), TooLong> {
     let start = out.len();
     out.extend_from_slice(&[0; HEADER_BYTES]);
@@ -170,7 +162,6 @@ pub fn decode(bytes: &[u8]) -> Decoded {
     }
 }
 
-/// A buffer between a stream's reads and the messages in it.
 #[derive(Debug, Default)]
 pub struct Decoder {
     buffer: Vec<u8>,
@@ -179,7 +170,6 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// Adds bytes read from the stream.
     pub fn push(&mut self, bytes: &[u8]) {
         if self.start > 0 && (self.start == self.buffer.len() || self.start >= MAX_PAYLOAD) {
             self.buffer.drain(..self.start);
@@ -188,7 +178,6 @@ impl Decoder {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// How many bytes were no frame so far.
     #[must_use]
     pub fn garbage_bytes(&self) -> u64 {
         self.garbage_bytes

@@ -31,10 +31,9 @@
 //! - All numbers are big endian, but for those of `virtio_net_hdr`, which are little endian as in
 //!   virtio.
 //!
-//! **The sealed form** ([`Sealed`], 16 bytes, then the private form encrypted, then a tag of 16 bytes).
-//! *Session* is the number that the receiver gave to the keys in its half of the handshake; *counter*
-//! is the nonce (its 8 bytes big endian behind four zeros), never used twice with the same key. The 16
-//! bytes are authenticated with the rest.
+//! **The sealed form** ([`Sealed`], 16 bytes, then the private form encrypted, then a tag of 16 bytes). *Session* is
+//! the number that the receiver gave to the keys in its half of the handshake; *counter* is the nonce (its 8 bytes big
+//! endian behind four zeros), never used twice with the same key. The 16 bytes are authenticated with the rest.
 //!
 //! ```text
 //!           0        1        2        3        4        5        6        7
@@ -42,10 +41,9 @@
 //!      8  | counter                                                               |
 //! ```
 //!
-//! **The handshake** ([`Handshake`], 12 bytes, then the sender's time in nanoseconds (8 bytes), a message of Noise_IK and an
-//! HMAC-SHA-256 over the sender's public key and all before it). *Sender* is the number by
-//! which who sends this wants the session to be called; *receiver* is 0 in the first message and the
-//! first one's *sender* in the second.
+//! **The handshake** ([`Handshake`], 12 bytes, then the sender's time in nanoseconds (8 bytes), a message of Noise_IK
+//! and an HMAC-SHA-256 over the sender's public key and all before it). *Sender* is the number by which who sends this
+//! wants the session to be called; *receiver* is 0 in the first message and the first one's *sender* in the second.
 //!
 //! ```text
 //!           0        1        2        3        4        5        6        7
@@ -58,10 +56,8 @@
 
 use thiserror::Error;
 
-/// Why bytes are not what a link sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Error {
-    /// Fewer bytes than the header has.
     #[error("shorter than its header")]
     Truncated,
     /// Flags, a magic number or a version that no sender uses.
@@ -74,9 +70,7 @@ pub enum Error {
 
 /// Largest frame: an IP packet of 64 KiB behind Ethernet and what may be between.
 pub const MAX_FRAME_BYTES: usize = 65_536 + 128;
-/// Most slices of one frame.
 pub const MAX_SLICES: usize = 128;
-/// Largest network number.
 pub const MAX_NETWORK: u32 = (1 << 24) - 1;
 
 const MAGIC: u8 = b'L';
@@ -89,7 +83,6 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from(u32_at(bytes, at)) << 32 | u64::from(u32_at(bytes, at + 4))
 }
 
-/// VXLAN's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Vxlan {
     /// The network, 24 bits.
@@ -99,12 +92,8 @@ pub struct Vxlan {
 impl Vxlan {
     pub const BYTES: usize = 8;
 
-    /// Reads a datagram: its header and the frame.
-    ///
-    /// # Errors
-    ///
-    /// A datagram without the flag that says that it has a network. Everything reserved is ignored, as
-    /// the RFC asks.
+    /// Reads a datagram: its header and the frame. Errors: a datagram without the flag that says that it has a
+    /// network. Everything reserved is ignored, as the RFC asks.
     pub fn parse(datagram: &[u8]) -> Result<(Vxlan, &[u8]), Error> {
         if datagram.len() < Self::BYTES {
             return Err(Error::Truncated);
@@ -116,7 +105,6 @@ impl Vxlan {
         Ok((Vxlan { network }, &datagram[Self::BYTES..]))
     }
 
-    /// The header's bytes.
     #[must_use]
     pub fn encode(self) -> [u8; Self::BYTES] {
         let network = (self.network & MAX_NETWORK) << 8;
@@ -125,7 +113,6 @@ impl Vxlan {
     }
 }
 
-/// The private form's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PrivateHeader {
     /// How many more daemons may send the frame on.
@@ -147,11 +134,8 @@ pub struct PrivateHeader {
 impl PrivateHeader {
     pub const BYTES: usize = 40;
 
-    /// Reads a datagram: its header and the slice, which lies inside of the frame.
-    ///
-    /// # Errors
-    ///
-    /// Anything that an honest sender does not send.
+    /// Reads a datagram: its header and the slice, which lies inside of the frame. Errors: anything that an honest
+    /// sender does not send.
     pub fn parse(datagram: &[u8]) -> Result<(PrivateHeader, &[u8]), Error> {
         if datagram.len() < Self::BYTES {
             return Err(Error::Truncated);
@@ -182,7 +166,6 @@ impl PrivateHeader {
         Ok((carried, slice))
     }
 
-    /// The header's bytes.
     #[must_use]
     pub fn encode(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
@@ -197,7 +180,6 @@ impl PrivateHeader {
     }
 }
 
-/// The header of a sealed datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sealed {
     /// Which keys, as the receiver calls them.
@@ -207,14 +189,9 @@ pub struct Sealed {
 
 impl Sealed {
     pub const BYTES: usize = 16;
-    /// Size of the tag at the end.
     pub const TAG_BYTES: usize = 16;
 
     /// Reads a datagram: its header and the rest, which is at least a tag.
-    ///
-    /// # Errors
-    ///
-    /// When the bytes are no sealed datagram.
     pub fn parse(datagram: &[u8]) -> Result<(Sealed, &[u8]), Error> {
         if datagram.len() < Self::BYTES + Self::TAG_BYTES {
             return Err(Error::Truncated);
@@ -229,7 +206,6 @@ impl Sealed {
         Ok((sealed, &datagram[Self::BYTES..]))
     }
 
-    /// The header's bytes.
     #[must_use]
     pub fn encode(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
@@ -240,7 +216,6 @@ impl Sealed {
     }
 }
 
-/// The header of a handshake's message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Handshake {
     pub answer: bool,
@@ -254,10 +229,6 @@ impl Handshake {
     pub const BYTES: usize = 12;
 
     /// Reads a datagram: its header and the rest.
-    ///
-    /// # Errors
-    ///
-    /// When the bytes are no handshake.
     pub fn parse(datagram: &[u8]) -> Result<(Handshake, &[u8]), Error> {
         if datagram.len() < Self::BYTES {
             return Err(Error::Truncated);
@@ -275,7 +246,6 @@ impl Handshake {
         Ok((handshake, &datagram[Self::BYTES..]))
     }
 
-    /// The header's bytes.
     #[must_use]
     pub fn encode(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
@@ -286,11 +256,8 @@ impl Handshake {
     }
 }
 
-/// Reads the length in front of a record of a TCP link; none while it is incomplete.
-///
-/// # Errors
-///
-/// A record that no frame makes.
+/// Reads the length in front of a record of a TCP link; none while it is incomplete. Errors: a record that no frame
+/// makes.
 pub fn record_bytes(stream: &[u8]) -> Result<Option<usize>, Error> {
     if stream.len() < 4 {
         return Ok(None);

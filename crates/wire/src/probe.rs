@@ -20,33 +20,24 @@
 
 use thiserror::Error;
 
-/// Why some bytes are not one of the probes' headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Error {
-    /// Fewer bytes than the header has.
     #[error("a probe header has {HEADER_BYTES} bytes, the payload only {0}")]
     Truncated(usize),
-    /// The first two bytes belong to something else.
     #[error("payload starts with {0:#06x}, which no probe sends")]
     Magic(u16),
-    /// A request/response header that is neither of the two.
     #[error("request/response kind {0} does not exist")]
     Kind(u8),
-    /// A message said to be shorter than its own header.
     #[error("a message of {0} bytes cannot hold its own header")]
     MessageBytes(u32),
 }
 
-/// Size of either header, in bytes.
 pub const HEADER_BYTES: usize = 16;
 /// First two bytes of an open-loop packet: "LP".
 pub const PACKET_MAGIC: u16 = 0x4c50;
 /// First two bytes of a request or a response: "LR".
 pub const TRANSACTION_MAGIC: u16 = 0x4c52;
-/// Where the sequence number starts in both headers, for taps.
-pub const SEQUENCE_OFFSET: usize = field::SEQUENCE.start;
 
-/// Where each field lies.
 mod field {
     use core::ops::Range;
 
@@ -78,15 +69,13 @@ fn u64_at(bytes: &[u8], at: core::ops::Range<usize>) -> u64 {
     u64::from_be_bytes(value)
 }
 
-/// An open-loop packet's header, viewed in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet<T: AsRef<[u8]>> {
     buffer: T,
 }
 
 impl<T: AsRef<[u8]>> Packet<T> {
-    /// Views `buffer` without looking at it. The accessors panic when it is shorter than
-    /// [`HEADER_BYTES`].
+    /// Views `buffer` without looking at it. The accessors panic when it is shorter than [`HEADER_BYTES`].
     pub const fn new_unchecked(buffer: T) -> Packet<T> {
         Packet { buffer }
     }
@@ -97,29 +86,24 @@ impl<T: AsRef<[u8]>> Packet<T> {
         Ok(Packet { buffer })
     }
 
-    /// The first two bytes.
     pub fn magic(&self) -> u16 {
         u16_at(self.buffer.as_ref(), field::MAGIC)
     }
 
-    /// Which sender's stream the packet belongs to.
     pub fn flow(&self) -> u16 {
         u16_at(self.buffer.as_ref(), field::FLOW)
     }
 
-    /// The packet's number in its flow, counted from 0.
     pub fn sequence(&self) -> u32 {
         u32_at(self.buffer.as_ref(), field::SEQUENCE)
     }
 
-    /// When the packet should have been sent, in ns of the sender's `CLOCK_MONOTONIC`.
     pub fn intended_ns(&self) -> u64 {
         u64_at(self.buffer.as_ref(), field::INTENDED)
     }
 }
 
 impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
-    /// Writes the magic number.
     pub fn fill_magic(&mut self) {
         self.buffer.as_mut()[field::MAGIC].copy_from_slice(&PACKET_MAGIC.to_be_bytes());
     }
@@ -128,18 +112,15 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
         self.buffer.as_mut()[field::FLOW].copy_from_slice(&flow.to_be_bytes());
     }
 
-    /// Writes the sequence number.
     pub fn set_sequence(&mut self, sequence: u32) {
         self.buffer.as_mut()[field::SEQUENCE].copy_from_slice(&sequence.to_be_bytes());
     }
 
-    /// Writes the intended send time.
     pub fn set_intended_ns(&mut self, intended_ns: u64) {
         self.buffer.as_mut()[field::INTENDED].copy_from_slice(&intended_ns.to_be_bytes());
     }
 }
 
-/// The header of an open-loop packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacketRepr {
     /// Which sender's stream the packet belongs to.
@@ -151,7 +132,6 @@ pub struct PacketRepr {
 }
 
 impl PacketRepr {
-    /// Reads a header, refusing bytes that no probe sent.
     pub fn parse<T: AsRef<[u8]>>(packet: &Packet<T>) -> Result<PacketRepr, Error> {
         check_len(packet.buffer.as_ref())?;
         match packet.magic() {
@@ -164,7 +144,6 @@ impl PacketRepr {
         }
     }
 
-    /// Bytes that [`emit`](Self::emit) writes.
     pub const fn buffer_len(&self) -> usize {
         HEADER_BYTES
     }
@@ -178,12 +157,9 @@ impl PacketRepr {
     }
 }
 
-/// Which half of a transaction a message is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransactionKind {
-    /// From client to server.
     Request,
-    /// From server to client.
     Response,
 }
 
@@ -206,34 +182,28 @@ pub struct Transaction<T: AsRef<[u8]>> {
 }
 
 impl<T: AsRef<[u8]>> Transaction<T> {
-    /// Views `buffer` without looking at it. The accessors panic when it is shorter than
-    /// [`HEADER_BYTES`].
+    /// Views `buffer` without looking at it. The accessors panic when it is shorter than [`HEADER_BYTES`].
     pub const fn new_unchecked(buffer: T) -> Transaction<T> {
         Transaction { buffer }
     }
 
-    /// Views `buffer` if it is long enough for every accessor.
     pub fn new_checked(buffer: T) -> Result<Transaction<T>, Error> {
         check_len(buffer.as_ref())?;
         Ok(Transaction { buffer })
     }
 
-    /// The first two bytes.
     pub fn magic(&self) -> u16 {
         u16_at(self.buffer.as_ref(), field::MAGIC)
     }
 
-    /// Request or response, as a number.
     pub fn kind(&self) -> u8 {
         self.buffer.as_ref()[field::KIND]
     }
 
-    /// The transaction's number, counted from 0; a response repeats its request's.
     pub fn sequence(&self) -> u32 {
         u32_at(self.buffer.as_ref(), field::SEQUENCE)
     }
 
-    /// Length of this whole message, header included, in bytes.
     pub fn message_bytes(&self) -> u32 {
         u32_at(self.buffer.as_ref(), field::MESSAGE_BYTES)
     }
@@ -251,22 +221,18 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Transaction<T> {
     }
 }
 
-/// The header of a request or response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TransactionRepr {
-    /// Which half of the transaction.
     pub kind: TransactionKind,
     /// The transaction's number, counted from 0; a response repeats its request's.
     pub sequence: u32,
     /// Length of this whole message, header included, in bytes; at least [`HEADER_BYTES`].
     pub message_bytes: u32,
-    /// Length of the reply asked for, in bytes; in a request, 0 leaves it to the server. In a
-    /// response it is 0.
+    /// Length of the reply asked for, in bytes; in a request, 0 leaves it to the server. In a response it is 0.
     pub reply_bytes: u32,
 }
 
 impl TransactionRepr {
-    /// Reads a header, refusing bytes that no probe sent.
     pub fn parse<T: AsRef<[u8]>>(message: &Transaction<T>) -> Result<TransactionRepr, Error> {
         check_len(message.buffer.as_ref())?;
         if message.magic() != TRANSACTION_MAGIC {
@@ -289,7 +255,6 @@ impl TransactionRepr {
         })
     }
 
-    /// Bytes that [`emit`](Self::emit) writes.
     pub const fn buffer_len(&self) -> usize {
         HEADER_BYTES
     }

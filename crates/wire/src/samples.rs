@@ -33,56 +33,38 @@ pub use report::{
     SourceCounters, Stamp, StoppedBy, Via,
 };
 
-/// Why a stream of messages could not be read further.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// The next message does not begin as one.
     #[error("probe output: expected a message, found the bytes {0:02x?}")]
     Magic([u8; 2]),
-    /// Written by another version of the format.
     #[error("probe output: version {0} of the format, this reader knows {VERSION}")]
     Version(u8),
-    /// A message kind that does not exist.
     #[error("probe output: message kind {0} does not exist")]
     Kind(u8),
-    /// A length no probe writes.
     #[error("probe output: a message of {0} bytes, the limit is {MAX_PAYLOAD_BYTES}")]
     Length(u32),
-    /// JSON that does not fit its type.
     #[error("probe output: {message} message")]
     Json {
-        /// Which message it should have been.
         message: &'static str,
-        /// The flaw in it.
         #[source]
         source: serde_json::Error,
     },
     /// A block of samples whose size or kind is impossible.
     #[error("probe output: a block of samples of kind {kind} in {bytes} bytes is impossible")]
-    Samples {
-        /// The kind as written.
-        kind: u8,
-        /// Size of the block.
-        bytes: usize,
-    },
-    /// The stream ended inside a message.
+    Samples { kind: u8, bytes: usize },
     #[error("probe output ends after {have} bytes of an unfinished message")]
     Truncated {
         /// Bytes of the unfinished message that arrived.
         have: usize,
     },
-    /// Reading went on after an error.
     #[error("probe output: nothing can be read after an error")]
     AfterError,
 }
 
 /// Version of the format; reader and writer come from the same build.
 pub const VERSION: u8 = 1;
-/// Bytes before the payload of each message.
 pub const MESSAGE_HEADER_BYTES: usize = 8;
-/// Largest payload of one message, in bytes.
 pub const MAX_PAYLOAD_BYTES: usize = 1 << 20;
-/// Bytes of one record.
 pub const RECORD_BYTES: usize = 24;
 /// Records in one message at most, so that a reader can hand on data while more arrives.
 pub const RECORDS_PER_MESSAGE: usize = 16 * 1024;
@@ -99,21 +81,17 @@ pub enum SampleKind {
     Rr,
     /// One packet at its sender: intended and actual send time; the difference is its lateness.
     Source,
-    /// One packet at its receiver: intended send time on the sender's clock, receive time on this
-    /// one's.
+    /// One packet at its receiver: intended send time on the sender's clock, receive time on this one's.
     Sink,
-    /// One packet held: its arrival and its departure.
-    Forward,
     /// Clock reads: `sequence` pairs of consecutive reads lay `end_ns` apart; `start_ns` is 0.
     ClockStep,
 }
 
 impl SampleKind {
-    const ALL: [SampleKind; 5] = [
+    const ALL: [SampleKind; 4] = [
         SampleKind::Rr,
         SampleKind::Source,
         SampleKind::Sink,
-        SampleKind::Forward,
         SampleKind::ClockStep,
     ];
 
@@ -122,8 +100,7 @@ impl SampleKind {
             SampleKind::Rr => 1,
             SampleKind::Source => 2,
             SampleKind::Sink => 3,
-            SampleKind::Forward => 4,
-            SampleKind::ClockStep => 5,
+            SampleKind::ClockStep => 4,
         }
     }
 
@@ -132,7 +109,6 @@ impl SampleKind {
     }
 }
 
-/// Bits of [`Record::flags`].
 pub mod flags {
     /// Belongs to the warm-up; not to be counted.
     pub const WARM_UP: u16 = 1 << 0;
@@ -157,7 +133,6 @@ pub struct Record {
     pub sequence: u32,
     /// Flow; 0 where there is only one.
     pub flow: u16,
-    /// Bits of [`flags`].
     pub flags: u16,
     /// The earlier time, in ns of `CLOCK_MONOTONIC`.
     pub start_ns: u64,
@@ -166,7 +141,6 @@ pub struct Record {
 }
 
 impl Record {
-    /// Whether any of `bits` is set.
     pub const fn has(&self, bits: u16) -> bool {
         self.flags & bits != 0
     }
@@ -192,22 +166,18 @@ impl Record {
     }
 }
 
-/// A block of records of one kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Samples {
     pub kind: SampleKind,
-    /// The records, in the order they were taken.
     pub records: Vec<Record>,
 }
 
-/// Everything a probe can say.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Message {
     /// Set up; peers may start.
     Ready(Ready),
     Progress(Progress),
     Samples(Samples),
-    /// The end of a run.
     Report(Box<Report>),
     /// The error, as one line.
     Error(String),
@@ -321,15 +291,10 @@ fn get_samples(payload: &[u8]) -> Result<Samples, Error> {
 /// Reads messages from bytes that arrive in pieces of any size.
 ///
 /// ```
-/// use latlab_wire::samples::{Decoder, Message};
-/// let mut bytes = Vec::new();
-/// Message::Error("no route".into()).encode(&mut bytes);
-/// let mut decoder = Decoder::new();
-/// decoder.push(&bytes[..5]);
-/// assert_eq!(decoder.next_message().unwrap(), None);
-/// decoder.push(&bytes[5..]);
-/// assert_eq!(decoder.next_message().unwrap(), Some(Message::Error("no route".into())));
-/// decoder.finish().unwrap();
+/// use latlab_wire::samples::{Decoder, Message}; let mut bytes = Vec::new(); Message::Error("no
+/// route".into()).encode(&mut bytes); let mut decoder = Decoder::new(); decoder.push(&bytes[..5]);
+/// assert_eq!(decoder.next_message().unwrap(), None); decoder.push(&bytes[5..]);
+/// assert_eq!(decoder.next_message().unwrap(), Some(Message::Error("no route".into()))); decoder.finish().unwrap();
 /// ```
 #[derive(Debug, Default)]
 pub struct Decoder {
@@ -341,7 +306,6 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// A decoder at the begin of a stream.
     pub fn new() -> Decoder {
         Decoder::default()
     }

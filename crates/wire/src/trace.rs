@@ -1,9 +1,8 @@
 //! Records that the BPF programs write for user space: one a packet and tap, one a kernel event, one each
 //! time that the hypervisor took a CPU away.
 //!
-//! All are written by `crates/trace/bpf/*.bpf.c` into shared memory, in this machine's byte order;
-//! `bpf/latlab.h` has the same layouts in C and a test compares the two. All times are
-//! `CLOCK_MONOTONIC` in nanoseconds.
+//! All are written by `crates/trace/bpf/*.bpf.c` into shared memory, in this machine's byte order; `bpf/latlab.h` has
+//! the same layouts in C and a test compares the two. All times are `CLOCK_MONOTONIC` in nanoseconds.
 //!
 //! ```text
 //!          0         8          12     14    16      20         24      28      32
@@ -14,20 +13,15 @@
 //! stolen | since_ns | until_ns | stolen_ns | cpu | 0 |
 //! ```
 
-/// Bytes of a [`TapRecord`].
 pub const TAP_RECORD_BYTES: usize = 32;
-/// Bytes of an [`Event`].
 pub const EVENT_BYTES: usize = 48;
-/// Bytes of a [`Stolen`].
 pub const STOLEN_BYTES: usize = 32;
-/// Bytes of an event's text.
 pub const TEXT_BYTES: usize = 16;
 
 /// The number of a record that tells of a whole softirq; see [`Event::from_ring`].
 pub const WHOLE_SOFTIRQ: u8 = 32;
 
-/// How many of the slowest packets of a trial are explained: as many as the paper draws (Daichendt
-/// 2022, 6.2.1).
+/// How many of the slowest packets of a trial are explained: as many as the paper draws (Daichendt 2022, 6.2.1).
 pub const WORST_PACKETS: usize = 5000;
 /// How long before and after such a packet's time events are kept.
 pub const WINDOW_MARGIN_NS: u64 = 200_000;
@@ -40,7 +34,6 @@ pub struct TapRecord {
     /// The packet's number in its flow.
     pub sequence: u32,
     pub flow: u16,
-    /// On which CPU the tap ran.
     pub cpu: u16,
     /// The header's intended time, folded; equal at every tap.
     pub check: u32,
@@ -94,7 +87,6 @@ impl Stolen {
     }
 }
 
-/// The kind of a kernel event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum EventKind {
@@ -151,7 +143,6 @@ impl EventKind {
         EventKind::VmEntry,
     ];
 
-    /// The kind with this number.
     #[must_use]
     pub fn from_number(number: u8) -> Option<EventKind> {
         EventKind::ALL
@@ -162,7 +153,6 @@ impl EventKind {
 
 /// Interrupts that have no number.
 pub mod vector {
-    /// The CPU's own timer.
     pub const LOCAL_TIMER: u8 = 1;
     /// Another CPU asks to look at the runqueue.
     pub const RESCHEDULE: u8 = 2;
@@ -172,9 +162,7 @@ pub mod vector {
     pub const CALL_FUNCTION_SINGLE: u8 = 4;
     /// Work put off by an interrupt.
     pub const IRQ_WORK: u8 = 5;
-    /// The platform's.
     pub const PLATFORM: u8 = 6;
-    /// The CPU is hot.
     pub const THERMAL: u8 = 7;
 }
 
@@ -187,26 +175,20 @@ pub struct Event {
     pub kind: EventKind,
     /// See the kinds.
     pub detail: u8,
-    /// See the kinds.
     pub a: u32,
-    /// See the kinds.
     pub b: u64,
     /// A name, ended by a zero if it is shorter.
     pub text: [u8; TEXT_BYTES],
 }
 
-/// The content of an event of kind [`EventKind::Switch`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Switch {
-    /// The task that leaves.
     pub previous: u32,
     /// Its state: 0 is able to run.
     pub state: u16,
     /// The task leaves because its cgroup used up its quota.
     pub throttled: bool,
-    /// The task was preempted.
     pub preempted: bool,
-    /// The task that comes.
     pub next: u32,
     /// Its kernel priority: below 100 is real time.
     pub priority: u16,
@@ -318,7 +300,6 @@ impl Event {
         self.text[..length].copy_from_slice(&text.as_bytes()[..length]);
     }
 
-    /// A switch's numbers taken apart.
     #[must_use]
     pub fn switch(&self) -> Switch {
         Switch {

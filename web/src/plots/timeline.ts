@@ -192,8 +192,8 @@ function drawLane(
 function kindOfName(name: string): string {
   const words: [string, string][] = [
     ['hypervisor steal', 'steal'],
-    ['soft interrupt', 'soft-irq'],
-    ['hard interrupt', 'hard-irq'],
+    ['softirq', 'soft-irq'],
+    ['hardirq', 'hard-irq'],
     ['timer tick', 'tick'],
     ['timer', 'timer'],
     ['inter-processor', 'ipi'],

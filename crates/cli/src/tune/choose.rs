@@ -18,7 +18,6 @@ pub fn online(root: &Root) -> Result<CpuList, Failure> {
         .ok_or_else(|| Failure::new(format!("{FILE} is no list of CPUs"), "report this"))
 }
 
-/// The profile with the chosen knobs, and the CPUs.
 pub fn choose(choice: &Choice, root: &Root) -> Result<(Profile, Cores), Failure> {
     let refuse = |(message, hint): (String, String)| Failure::new(message, hint);
     let mut profile = match &choice.profile {

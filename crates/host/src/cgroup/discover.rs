@@ -1,9 +1,8 @@
 //! Which cgroup hierarchies this machine offers, read from two texts of the kernel.
 //!
-//! `/proc/self/mountinfo` says what is mounted where; a few files of the unified tree say what may
-//! be used there. There is nothing to configure. The same binary runs on version 2 (everything in
-//! one tree), on version 1 (a tree for each controller), on the mixture that systemd calls
-//! hybrid, and where nothing is mounted.
+//! `/proc/self/mountinfo` says what is mounted where; a few files of the unified tree say what may be used there.
+//! There is nothing to configure. The same binary runs on version 2 (everything in one tree), on version 1 (a tree for
+//! each controller), on the mixture that systemd calls hybrid, and where nothing is mounted.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,7 +22,6 @@ pub enum Version {
     V2,
 }
 
-/// A mount of a cgroup file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Mount {
     point: PathBuf,
@@ -32,17 +30,14 @@ struct Mount {
     controllers: Vec<Controller>,
 }
 
-/// The hierarchies found and what each controller can do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Found {
     pub version: Version,
     /// Mount point of the unified hierarchy, when it is writable.
     pub unified: Option<PathBuf>,
-    /// Controllers usable on the unified hierarchy.
     pub on_unified: Vec<Controller>,
     /// Mount points of the controllers that have a hierarchy of their own.
     pub on_own: BTreeMap<Controller, PathBuf>,
-    /// Why a controller that is not listed above cannot be used.
     pub missing: BTreeMap<Controller, String>,
 }
 

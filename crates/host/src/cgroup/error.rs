@@ -5,18 +5,13 @@ use std::path::{Path, PathBuf};
 
 use crate::sys;
 
-/// [`Limits::pids`](super::Limits::pids) in words.
 pub(crate) const PROCESSES: &str = "the number of processes";
-/// [`Limits::devices`](super::Limits::devices) in words.
 pub(crate) const DEVICES: &str = "access to devices";
 
-/// Something the cgroups refused.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A limit needs a controller this machine does not offer.
     #[error("cannot limit {what} with cgroups: {reason}")]
     Unavailable { what: &'static str, reason: String },
-    /// A limit is outside of what the kernel accepts.
     #[error("limit {what}={value} is out of range: {reason}")]
     Range {
         what: &'static str,
@@ -25,12 +20,10 @@ pub enum Error {
     },
     #[error(transparent)]
     Sys(#[from] sys::Error),
-    /// A name cannot be a directory, or a journaled path is not one of ours.
     #[error("`{0}` does not name a cgroup of a node")]
     Name(String),
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// The action, in the infinitive.
         action: String,
         path: PathBuf,
         source: io::Error,
@@ -38,12 +31,10 @@ pub enum Error {
     /// On version 2 a group with processes of its own hands nothing on to groups below it.
     #[error("processes {pids:?} run in {} itself, so no group below it can have limits", path.display())]
     Occupied { path: PathBuf, pids: Vec<u32> },
-    /// Processes did not leave in time.
     #[error("{} still holds processes {pids:?} after {waited_ms} ms", path.display())]
     Populated {
         path: PathBuf,
         pids: Vec<u32>,
-        /// How long was waited, in milliseconds.
         waited_ms: u128,
     },
 }

@@ -15,7 +15,6 @@ use super::node::{self, NodeCgroup};
 use super::settings::{allowed_devices, settings};
 use crate::sys::{devices, proc};
 
-/// The cgroups of this machine.
 #[derive(Debug, Clone)]
 pub struct Cgroups {
     found: discover::Found,
@@ -29,15 +28,13 @@ impl Cgroups {
         })
     }
 
-    /// Which version the controllers sit on.
     #[must_use]
     pub fn version(&self) -> Version {
         self.found.version
     }
 
-    /// Time for which tasks ran on each CPU so far, in nanoseconds by the CPU's number,
-    /// as `cpuacct` counts it (kernel: cgroup-v1/cpuacct). `None` on version 2, whose root counts
-    /// in timer ticks.
+    /// Time for which tasks ran on each CPU so far, in nanoseconds by the CPU's number, as `cpuacct` counts it
+    /// (kernel: cgroup-v1/cpuacct). `None` on version 2, whose root counts in timer ticks.
     #[must_use]
     pub fn cpu_times(&self) -> Option<Vec<u64>> {
         let root = self.found.on_own.get(&Controller::Cpuacct)?;
@@ -45,7 +42,6 @@ impl Cgroups {
         text.split_whitespace().map(|n| n.parse().ok()).collect()
     }
 
-    /// The limiting controllers that can be used.
     #[must_use]
     pub fn controllers(&self) -> Vec<Controller> {
         Controller::LIMITING
@@ -54,7 +50,6 @@ impl Cgroups {
             .collect()
     }
 
-    /// The limiting controllers that cannot be used, each with the reason.
     pub fn missing(&self) -> impl Iterator<Item = (Controller, &str)> {
         self.found
             .missing
@@ -134,7 +129,6 @@ impl Cgroups {
         Ok(dirs)
     }
 
-    /// Where a node's group is in the hierarchy at `root`.
     fn place(&self, root: &Path, lab: &str, node: &str, limits: &Limits) -> PathBuf {
         let cpuset = self.found.on_own.get(&Controller::Cpuset);
         let partitioned = limits.partition
@@ -149,8 +143,7 @@ impl Cgroups {
         top.join(TOP).join(lab).join(node)
     }
 
-    /// Makes the node's group and puts the limits in force. Fails, leaving nothing behind, if the
-    /// group exists.
+    /// Makes the node's group and puts the limits in force. Fails, leaving nothing behind, if the group exists.
     pub fn create(&self, lab: &str, node: &str, limits: &Limits) -> Result<NodeCgroup, Error> {
         self.check(limits)?;
         let dirs = self.dirs(lab, node, limits)?;

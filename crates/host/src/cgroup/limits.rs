@@ -54,7 +54,6 @@ impl Controller {
     }
 }
 
-/// Limits of a node; `None`: no limit.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
     /// CPU time, in CPUs (1.5 is one and a half).
@@ -63,7 +62,6 @@ pub struct Limits {
     /// out (`SCHED_FIFO`, `SCHED_RR`). The kernel gives a new group no real-time share, and shares
     /// cannot be given to an unknown number of groups.
     pub cpus: Option<f64>,
-    /// The CPUs the node may run on, by number.
     pub cpuset: Option<CpuList>,
     /// Its CPUs are those of the partition that the tuning made ([`PARTITION`](super::PARTITION)), so its group
     /// belongs below that one; with `cpuset` only.
@@ -74,7 +72,6 @@ pub struct Limits {
     pub memory_nodes: Option<CpuList>,
     /// Memory, in bytes. The node gets no swap beyond it.
     pub memory_bytes: Option<u64>,
-    /// Number of processes and threads.
     pub pids: Option<u64>,
     /// Only the devices that every program expects ([`COMMON`](crate::sys::devices::COMMON)), and these.
     #[serde(default)]

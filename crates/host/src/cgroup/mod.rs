@@ -5,10 +5,9 @@
 //! before running any foreign code, and its children inherit the membership. Container runtimes and QEMU are not asked to manage groups, so a limit
 //! means the same in every environment.
 //!
-//! On version 1 a group is made only in the hierarchies that have something to do: the ones that
-//! carry a limit that was asked for, one that lists the processes, one that counts CPU time.
-//! Where systemd has mounted the unified tree beside version 1, that tree does the listing, the
-//! counting and the killing.
+//! On version 1 a group is made only in the hierarchies that have something to do: the ones that carry a limit that
+//! was asked for, one that lists the processes, one that counts CPU time. Where systemd has mounted the unified tree
+//! beside version 1, that tree does the listing, the counting and the killing.
 //!
 //! The paths are data ([`Cgroups::dirs`]) before they are directories, because the journal must
 //! hold them before the machine changes; [`NodeCgroup::from_dirs`] takes them back to undo.

@@ -29,15 +29,12 @@ const POLL_INTERVAL: Duration = Duration::from_millis(1);
 /// CPU time used by a group since it was made, in nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuUsage {
-    /// In user space.
     pub user_ns: u64,
-    /// In the kernel.
     pub system_ns: u64,
-    /// Both. Counted on its own by the kernel, so the sum of the parts may differ a little.
+    /// Counted apart by the kernel, so the sum of the parts may differ a little.
     pub total_ns: u64,
 }
 
-/// The group of a node: a directory in each hierarchy in use, none where there are none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeCgroup {
     dirs: Vec<PathBuf>,
@@ -64,13 +61,11 @@ impl NodeCgroup {
         Ok(Self { dirs })
     }
 
-    /// The directories, one in each hierarchy.
     #[must_use]
     pub fn dirs(&self) -> &[PathBuf] {
         &self.dirs
     }
 
-    /// The directory on the unified tree, if the group has one.
     #[must_use]
     pub fn unified(&self) -> Option<&Path> {
         self.dirs
@@ -95,7 +90,6 @@ impl NodeCgroup {
             .try_for_each(|dir| write(&dir.join("cgroup.procs"), &pid.to_string()))
     }
 
-    /// CPU time used so far.
     pub fn cpu_usage(&self) -> Result<CpuUsage, Error> {
         for dir in &self.dirs {
             if is_unified(dir) {
@@ -125,8 +119,7 @@ impl NodeCgroup {
         }
     }
 
-    /// Sends SIGKILL to everything in the group and waits until it is empty. A group that does not
-    /// exist is empty.
+    /// Sends SIGKILL to everything in the group and waits until it is empty. A group that does not exist is empty.
     pub fn kill_all(&self) -> Result<(), Error> {
         let Some(dir) = self.tracker() else {
             return Ok(());
@@ -333,7 +326,6 @@ fn kill_member(dir: &Path, pid: u32) {
     }
 }
 
-/// Removes `dir` and the groups below it.
 fn remove_tree(dir: &Path) -> Result<(), Error> {
     let started = Instant::now();
     for group in tree(dir) {

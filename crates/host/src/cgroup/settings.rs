@@ -9,7 +9,6 @@ const CPU_PERIOD_US: u64 = 100_000;
 /// The smallest quota the kernel accepts, in microseconds for a period.
 const CPU_QUOTA_MIN_US: u64 = 1_000;
 
-/// One value for one control file.
 pub(super) struct Setting {
     pub(super) file: &'static str,
     pub(super) value: String,

@@ -8,22 +8,17 @@ use latlab_model::facts::Facts;
 
 use super::texts::{self, ModuleState};
 
-/// A section in tables of capabilities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Group {
     Machines,
     Containers,
     Limits,
-    /// Links and what can be done to them.
     Links,
-    /// Seeing what the kernel does.
     Tracing,
-    /// A quiet machine and fast cards.
     Hardware,
 }
 
 impl Group {
-    /// All, in the order of tables.
     pub const ALL: [Group; 6] = [
         Group::Containers,
         Group::Machines,
@@ -45,7 +40,6 @@ impl Group {
     }
 }
 
-/// Where a capability comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Supply {
     /// A module of the kernel, and the option that builds it.
@@ -54,33 +48,25 @@ enum Supply {
     Option(&'static str),
     /// The same, of newer kernels: the first version, the option, and who has it.
     Newer(&'static str, &'static str, &'static str),
-    /// A controller of cgroups.
     Controller(&'static str),
     Kvm,
-    /// Masquerading: a tool and a module.
     Masquerade,
     /// A command that always does it.
     Command(&'static str),
-    /// Parameters of the kernel.
     Isolation,
-    /// Another build of the kernel.
     Realtime,
-    /// Different hardware.
     Nothing,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
-    /// Its name in [`Facts::capabilities`].
     pub name: &'static str,
     pub group: Group,
-    /// The user's loss without it.
     pub costs: &'static str,
     supply: Supply,
 }
 
 impl Entry {
-    /// The entry of a capability.
     pub fn of(name: &str) -> Option<&'static Entry> {
         ENTRIES.iter().find(|entry| entry.name == name)
     }
@@ -95,7 +81,6 @@ const fn entry(group: Group, name: &'static str, supply: Supply, costs: &'static
     }
 }
 
-/// All of them, in the order of tables.
 #[rustfmt::skip] // A table: one line a capability.
 pub const ENTRIES: &[Entry] = {
     use Group::{Containers, Hardware, Limits, Links, Machines, Tracing};
@@ -137,17 +122,13 @@ pub const ENTRIES: &[Entry] = {
 pub(super) struct Circumstances {
     /// `uname -r`.
     pub release: String,
-    /// The kernel can load modules.
     pub modules: bool,
     /// Texts of `modules.dep` and `modules.builtin`.
     pub module_lists: (String, String),
     /// `ID` and `ID_LIKE` of the distribution.
     pub family: String,
-    /// There is a hypervisor underneath.
     pub virtual_machine: bool,
-    /// There is a `/dev/kvm`.
     pub kvm_device: bool,
-    /// `nft` is there.
     pub nft: bool,
     pub processors: u32,
     pub cgroup: String,
@@ -228,7 +209,7 @@ impl Circumstances {
     fn kvm(&self) -> String {
         match (self.kvm_device, self.virtual_machine) {
             (false, false) => "modprobe kvm_intel || modprobe kvm_amd (and switch virtualisation on in the firmware)".into(),
-            (_, true) => "ask whoever runs the hypervisor for nested virtualisation (KVM: kvm_intel.nested=1 or kvm_amd.nested=1, and `-cpu host`)".into(),
+            (_, true) => "ask the operator of the hypervisor for nested virtualisation (KVM: kvm_intel.nested=1 or kvm_amd.nested=1, and `-cpu host`)".into(),
             (true, false) => "apt-get install qemu-system-x86 (a current one), then `latlab doctor --refresh`".into(),
         }
     }

@@ -6,28 +6,21 @@ use std::path::{Path, PathBuf};
 
 use latlab_model::facts::Facts;
 
-/// Errors of facts in a file. Reading a machine does not fail.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The file cannot be read.
     #[error("cannot read facts from {}: {source}", path.display())]
     Read { path: PathBuf, source: io::Error },
-    /// The file is not a description of a machine.
     #[error("{} does not describe a machine: {source}", path.display())]
     Parse {
         path: PathBuf,
-        /// The mistake, with line and column.
         source: serde_json::Error,
     },
-    /// The file was written by another version of latlab.
     #[error("{} has format `{format}`, not `{}`", path.display(), Facts::FORMAT)]
     Format { path: PathBuf, format: String },
-    /// The file cannot be written.
     #[error(transparent)]
     Write(#[from] crate::sys::Error),
 }
 
-/// Writes facts to a file, for planning on another machine.
 pub fn save(facts: &Facts, path: &Path) -> Result<(), Error> {
     let mut bytes =
         serde_json::to_vec_pretty(facts).expect("facts are made of strings and numbers");

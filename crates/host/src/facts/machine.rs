@@ -19,7 +19,6 @@ use crate::dirs::Dirs;
 /// Longest file that is read; `/proc/cpuinfo` of a machine with 8192 CPUs is 16 MiB.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// A directory that looks like the root of a machine.
 #[derive(Debug, Clone)]
 pub(super) struct Source {
     root: PathBuf,
@@ -30,12 +29,10 @@ impl Source {
         Source::below("/")
     }
 
-    /// A machine laid out below `root`.
     pub fn below(root: impl Into<PathBuf>) -> Source {
         Source { root: root.into() }
     }
 
-    /// Where `path`, relative to the root, is.
     pub fn path(&self, path: &str) -> PathBuf {
         self.root.join(path)
     }
@@ -81,8 +78,7 @@ impl Source {
     }
 }
 
-/// The CPUs this process may run on: its affinity, which its cgroups' cpusets have
-/// already cut down.
+/// The CPUs this process may run on: its affinity, which its cgroups' cpusets have already cut down.
 pub(super) fn allowed_cpus() -> CpuList {
     allowed(&Source::here())
 }
@@ -121,7 +117,6 @@ pub(super) fn model(source: &Source) -> (String, u32, Option<bool>) {
     (model.unwrap_or_else(|| "unknown".into()), online, says)
 }
 
-/// The CPUs with their topology.
 pub(super) fn processors(source: &Source) -> Processors {
     const CPU: &str = "sys/devices/system/cpu";
     let list = |path: &str| texts::cpu_list(&source.text(path));
@@ -259,7 +254,6 @@ pub(super) fn memory(source: &Source) -> Memory {
     }
 }
 
-/// The kernel.
 pub(super) fn kernel(source: &Source) -> Kernel {
     let version = source.line("proc/sys/kernel/version").unwrap_or_default();
     let realtime = source.number("sys/kernel/realtime") == Some(1)
@@ -323,12 +317,10 @@ pub(super) fn cgroup_layout(source: &Source) -> &'static str {
     texts::cgroup_layout(&source.text("proc/self/mountinfo"))
 }
 
-/// Where the kernels of guests are unpacked.
 pub(super) fn guest_kernel_cache(dirs: &Dirs) -> PathBuf {
     dirs.cache().join("kernels")
 }
 
-/// The kernels that were unpacked for guests.
 pub(super) fn guest_kernels(dirs: &Dirs) -> Vec<GuestKernel> {
     let cache = Source::below(guest_kernel_cache(dirs));
     let mut found = Vec::new();

@@ -11,7 +11,6 @@ pub mod catalogue;
 mod command;
 mod file;
 mod machine;
-mod needs;
 mod nics;
 mod observed;
 mod options;

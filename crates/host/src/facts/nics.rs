@@ -3,7 +3,7 @@
 use latlab_model::facts::{Interrupt, Nic};
 
 use super::machine::Source;
-use crate::sys::feature;
+use crate::sys::ethtool;
 
 /// The names of all interfaces of this network namespace.
 pub(super) fn names(source: &Source) -> Vec<String> {
@@ -15,7 +15,6 @@ pub(super) fn names(source: &Source) -> Vec<String> {
     }
 }
 
-/// The interfaces with a device behind them.
 pub(super) fn read(source: &Source) -> Vec<Nic> {
     let all = source.names("sys/class/net").into_iter();
     let with_device = all.filter(|name| {
@@ -40,7 +39,7 @@ fn read_one(source: &Source, name: String) -> Nic {
         receive_queues: queues("rx-"),
         send_queues: queues("tx-"),
         interrupts: Vec::new(),
-        hardware_timestamps: feature::stamps_received_packets(&name).ok(),
+        hardware_timestamps: ethtool::stamps_received_packets(&name).ok(),
         numa_node: number("device/numa_node").and_then(|node| node.try_into().ok()),
         name,
     }

@@ -1,5 +1,4 @@
-//! Capabilities that need no trial, because what was read is the proof: hardware, boot parameters,
-//! reserved pages.
+//! Capabilities that need no trial, because what was read is the proof: hardware, boot parameters, reserved pages.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::OpenOptions;

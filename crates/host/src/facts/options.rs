@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use latlab_model::spec::Lab;
 use latlab_model::units::CpuList;
 
-use super::{catalogue, needs};
+use super::catalogue;
 use crate::dirs::Dirs;
 
 #[derive(Debug, Clone)]
@@ -17,7 +17,6 @@ pub struct ReadOptions {
     pub detail: bool,
     /// Fill in at least what placing a lab's nodes depends on: CPUs, memory nodes, interfaces.
     pub placement: bool,
-    /// Prove again what was proven before and kept.
     pub refresh: bool,
     pub dirs: Dirs,
     pub cpus: CpusInUse,
@@ -26,7 +25,6 @@ pub struct ReadOptions {
 /// The CPUs that placement keeps off; [`cpus_in_use`](crate::lab::cpus_in_use) reads them.
 #[derive(Debug, Clone, Default)]
 pub struct CpusInUse {
-    /// Given to labs.
     pub taken: Vec<u32>,
     /// In the partition of quiet CPUs, and given to no lab: the tuning of a user made them so.
     pub quiet: CpuList,
@@ -47,7 +45,7 @@ impl ReadOptions {
     /// Only what planning and making this lab depend on.
     pub fn for_lab(lab: &Lab, cpus: CpusInUse) -> ReadOptions {
         ReadOptions {
-            prove: needs::of(lab).into_iter().map(Into::into).collect(),
+            prove: lab.capabilities().into_iter().map(Into::into).collect(),
             detail: false,
             placement: lab.is_placed(),
             refresh: false,

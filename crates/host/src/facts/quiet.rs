@@ -48,7 +48,6 @@ const OPTIONS: &[&str] = &[
 /// Longest configuration read; a distribution's is below 300 KB.
 const MAX_CONFIGURATION_BYTES: u64 = 4 << 20;
 
-/// The options in [`OPTIONS`] that the running kernel was built with.
 pub(super) fn configuration(source: &Source, release: &str) -> BTreeMap<String, String> {
     let mut text = String::new();
     if let Ok(file) = File::open(source.path("proc/config.gz")) {
@@ -139,7 +138,6 @@ pub(super) fn power(source: &Source, online: &CpuList) -> Power {
     }
 }
 
-/// The kernel's own work.
 pub(super) fn quiet(source: &Source, command_line: &str) -> Quiet {
     let number = |path: &str| source.number(path);
     let flag = |path: &str| source.number(path).map(|n| n == 1);

@@ -57,8 +57,7 @@ pub fn read(options: &ReadOptions) -> Facts {
     })
 }
 
-/// The brief for every reader, and the distribution's family. Acceleration is filled in after the
-/// proofs.
+/// The brief for every reader, and the distribution's family. Acceleration is filled in after the proofs.
 fn read_brief(source: &Source) -> (HostBrief, String) {
     let (cpu, cores, virtual_machine) = machine::model(source);
     let (distribution, family) = machine::distribution(source);

@@ -1,8 +1,7 @@
 //! Programs that latlab drives: whether they are there, and their versions.
 //!
-//! A program tells its version in a few milliseconds, some in a hundred. So versions are kept in a
-//! file, under the program's path, size and time of change, and asked again when one of them
-//! differs.
+//! A program tells its version in a few milliseconds, some in a hundred. So versions are kept in a file, under the
+//! program's path, size and time of change, and asked again when one of them differs.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -18,13 +17,11 @@ use super::command::output;
 use super::texts;
 use crate::programs::find;
 
-/// A program that latlab drives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tool {
     pub name: &'static str,
     /// Debian's package.
     pub package: &'static str,
-    /// The user's loss without it.
     pub costs: &'static str,
     /// Whether another tool of the list does as well, or few need it.
     pub optional: bool,
@@ -101,10 +98,8 @@ pub const TOOLS: &[Tool] = &[
     )),
 ];
 
-/// How long a program may take to tell its version.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Versions known from before, by path.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct VersionCache(BTreeMap<PathBuf, Version>);
 
@@ -122,12 +117,10 @@ struct Version {
 pub(super) enum Ask {
     /// None: a version that is not known is `?`.
     Nobody,
-    /// Those whose version is not known.
     Unknown,
     Everybody,
 }
 
-/// The tools that are there, with their versions.
 pub(super) fn read(cache: &Path, ask: Ask) -> BTreeMap<String, String> {
     let found = TOOLS
         .iter()

@@ -18,14 +18,12 @@ const MAX_DOCUMENT_BYTES: u64 = 4 << 20;
 /// Symbolic links followed from a member to its bytes. `docker save` links equal layers.
 const MAX_LINKS: usize = 8;
 
-/// Where a member's bytes are.
 #[derive(Debug, Clone)]
 enum Member {
     Bytes { offset: u64, size: u64 },
     Link(String),
 }
 
-/// An archive opened for reading.
 #[derive(Debug)]
 pub(super) struct Archive<R> {
     source: R,
@@ -33,7 +31,6 @@ pub(super) struct Archive<R> {
 }
 
 impl<R: Read + Seek> Archive<R> {
-    /// Reads the table of contents.
     pub(super) fn read(source: R) -> Result<Self, String> {
         let meter = Meter::default();
         meter.allow_description();
@@ -76,7 +73,6 @@ impl<R: Read + Seek> Archive<R> {
         })
     }
 
-    /// Whether there is a member `name`.
     pub(super) fn contains(&self, name: &str) -> bool {
         self.members.contains_key(name)
     }
@@ -99,7 +95,6 @@ impl<R: Read + Seek> Archive<R> {
         Err(format!("`{name}` is a loop of links"))
     }
 
-    /// The member `name` as a small document.
     pub(super) fn document(&mut self, name: &str) -> Result<Vec<u8>, String> {
         let reader = self.open(name)?;
         if reader.limit() > MAX_DOCUMENT_BYTES {

@@ -27,7 +27,6 @@ const MAX_DESCRIPTION_BYTES: u64 = 1 << 20;
 /// The share of free space that an image may take, in percent.
 const SHARE_OF_FREE: u64 = 80;
 
-/// The budget left for the next members.
 #[derive(Debug, Clone)]
 pub(super) struct Budget {
     entries: u64,
@@ -37,7 +36,6 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// The budget of an image in the file system of `dir`.
     pub(super) fn in_free_space(dir: &Path) -> Result<Self, Error> {
         let stat = rustix::fs::statvfs(dir).map_err(|e| Error::io("look at", dir)(e.into()))?;
         let free = stat.f_bavail.saturating_mul(stat.f_frsize);
@@ -49,7 +47,6 @@ impl Budget {
         Ok(budget)
     }
 
-    /// A budget with this number of bytes for files.
     pub(super) fn of_bytes(bytes: u64) -> Self {
         Self {
             entries: MAX_ENTRIES,
@@ -59,7 +56,6 @@ impl Budget {
         }
     }
 
-    /// Takes what a member of this name and size needs.
     pub(super) fn take(&mut self, name: &[u8], size: u64) -> Result<(), String> {
         check_name(name)?;
         let left = |left: u64, wanted: u64, what: &str| {
@@ -104,7 +100,6 @@ impl Meter {
         self.0.set(bytes.saturating_add(512));
     }
 
-    /// Reads from `source` no more than is allowed.
     pub(super) fn of<R>(&self, source: R) -> Metered<R> {
         Metered {
             source,
@@ -121,7 +116,6 @@ pub(super) struct Metered<R> {
 }
 
 impl<R> Metered<R> {
-    /// The source without its meter.
     pub(super) fn into_inner(self) -> R {
         self.source
     }

@@ -31,7 +31,6 @@ const UNPACKING: &str = ".unpack-";
 /// The most that may follow the last member of a layer: zeroes up to the end of a tape's record.
 const MAX_PADDING_BYTES: u64 = 16 << 20;
 
-/// The directory that holds the unpacked images.
 #[derive(Debug, Clone)]
 pub struct Cache {
     dir: PathBuf,

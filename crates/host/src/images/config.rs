@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The image's defaults for processes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct ImageConfig {

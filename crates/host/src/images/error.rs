@@ -3,15 +3,12 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Errors of images.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The image is neither `host`, nor a directory, nor a file.
     #[error("image {} is neither `host`, nor a directory, nor an archive", .0.display())]
     NotFound(PathBuf),
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// The action, in the infinitive.
         action: &'static str,
         path: PathBuf,
         source: io::Error,
@@ -19,7 +16,6 @@ pub enum Error {
     /// A path that a lab hides is not in the image, or not by that name.
     #[error("cannot hide {}: {reason}", path.display())]
     Hide { path: PathBuf, reason: String },
-    /// The archive is damaged or not an image.
     #[error("archive {}: {reason}", path.display())]
     Archive { path: PathBuf, reason: String },
 }

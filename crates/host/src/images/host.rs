@@ -8,7 +8,7 @@
 //! A node gets what every user of the machine may read, and no more: root in a node is not root of the machine. For a
 //! virtual machine the kernel decides that file by file, since its servers run as a user that owns nothing. A
 //! container's root is uid 0 to the kernel, so what is not for everyone is looked for where secrets are kept
-//! ([`SECRETS`]) and covered, which takes some 15 ms at each deployment.
+//! ([`SECRETS`]) and covered.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -25,7 +25,6 @@ const NOT_OURS: [&str; 9] = [
     "/proc", "/sys", "/dev", "/run", "/tmp", "/mnt", "/media", "/boot", "/snap",
 ];
 
-/// File systems that hold no files of the machine.
 const PSEUDO: [&str; 22] = [
     "autofs",
     "binfmt_misc",
@@ -82,7 +81,6 @@ const MAX_ENTRIES: usize = 100_000;
 /// latlab's own directories, which a node has no business in.
 const HIDDEN: [&str; 2] = ["/var/lib/latlab", "/var/cache/latlab"];
 
-/// The machine's root as it is mounted now.
 pub(super) fn view() -> Result<RootView, Error> {
     let mounts = proc::own_mounts();
     let mounts = mounts.map_err(|e| Error::io("read", Path::new(&e.object))(e.source))?;
@@ -134,7 +132,6 @@ fn hidden() -> Vec<PathBuf> {
     all
 }
 
-/// A search for files and directories that others may not read.
 struct Walk<'a> {
     top: &'a Path,
     /// Entries without which the search goes on.

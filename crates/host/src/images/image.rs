@@ -11,13 +11,11 @@ use super::error::Error;
 use super::host;
 use super::view::RootView;
 
-/// Where a root directory comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Image {
     Host,
     Directory(PathBuf),
-    /// A file: an archive of an OCI image.
     Archive(PathBuf),
 }
 

@@ -76,7 +76,6 @@ fn members<R: Read>(
     Ok(())
 }
 
-/// A member's whiteout of lower layers, by its name.
 fn whiteout(path: &Path) -> Result<Option<Whiteout>, String> {
     let Some(name) = path.file_name().map(OsStr::as_bytes) else {
         return Ok(None);
@@ -100,7 +99,6 @@ fn whiteout(path: &Path) -> Result<Option<Whiteout>, String> {
     Ok(Some(Whiteout::Path(hidden)))
 }
 
-/// Takes away from `root` what the scan found.
 pub(super) fn remove(root: BorrowedFd<'_>, whiteouts: &[Whiteout]) -> Result<(), String> {
     for whiteout in whiteouts {
         let (path, result) = match whiteout {
@@ -259,7 +257,6 @@ fn link_target<R: Read>(entry: &tar::Entry<'_, R>) -> io::Result<OsString> {
     Ok(OsString::from_vec(target.into_owned()))
 }
 
-/// Writes a regular file with its extended attributes.
 fn write_file<R: Read>(
     parent: &OwnedFd,
     name: &OsStr,
@@ -349,7 +346,6 @@ fn number(raw: &[u8], parsed: io::Result<u64>) -> io::Result<u64> {
     parsed
 }
 
-/// Owner, mode and time of the member `name` just made in `parent`.
 fn set_metadata<R: Read>(
     parent: &OwnedFd,
     name: &OsStr,
@@ -385,7 +381,6 @@ fn set_time(parent: &OwnedFd, name: &OsStr, mtime_s: u64) -> io::Result<()> {
     )?)
 }
 
-/// Opens the directory `path` of the image.
 fn open_dir(root: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
     let path = if path.as_os_str().is_empty() {
         Path::new(".")

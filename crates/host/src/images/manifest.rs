@@ -18,7 +18,6 @@ const MAX_DEPTH: usize = 4;
 /// More layers than any tool writes.
 const MAX_LAYERS: usize = 512;
 
-/// An image found in an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Found {
     /// Names the image: digest of its manifest, or of its configuration where that is all there is.
@@ -67,7 +66,6 @@ struct Platform {
     os: String,
 }
 
-/// The part of an image's configuration that is used.
 #[derive(Deserialize)]
 struct ConfigDocument {
     #[serde(default)]
@@ -84,7 +82,6 @@ struct Rootfs {
     diff_ids: Vec<String>,
 }
 
-/// An item of Docker's `manifest.json`.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct DockerItem {
@@ -210,7 +207,6 @@ fn read_config(name: &str, bytes: &[u8], layers: usize) -> Result<ConfigDocument
     Ok(config)
 }
 
-/// A blob, compared with its digest.
 fn blob<R: Read + Seek>(archive: &mut Archive<R>, digest: &str) -> Result<Vec<u8>, String> {
     let bytes = archive.document(&blob_member(digest)?)?;
     let actual = codec::digest(&bytes);

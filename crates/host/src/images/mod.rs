@@ -19,6 +19,7 @@ mod budget;
 mod cache;
 mod codec;
 mod config;
+mod covers;
 mod error;
 pub mod fuzz;
 mod host;
@@ -29,6 +30,7 @@ mod view;
 
 pub use cache::Cache;
 pub use config::ImageConfig;
+pub use covers::Covers;
 pub use error::Error;
 pub use image::{Image, prepare};
 pub use view::RootView;

@@ -22,7 +22,6 @@ pub struct RootView {
     pub hidden: Vec<PathBuf>,
     /// Whether these are the machine's own files, of which a node gets what every user of the machine may read.
     pub of_host: bool,
-    /// The image's defaults for processes.
     pub config: ImageConfig,
 }
 

@@ -18,21 +18,19 @@ use latlab_model::state::{LabState, NodeState};
 
 use super::deployed::Lab;
 use super::error::Error;
-use super::guest::Guest;
-use super::inside::Inside;
 use super::limits::limits;
 use super::machine::groups;
 use super::options::{Options, Step};
-use super::prepare::{Made, Prepared};
+use super::prepare::Prepared;
 use super::unmake::unmake;
 use super::{interrupt, scripts, taken, tune};
 use crate::dirs::Dirs;
+use crate::images::Covers;
 use crate::journal::{self, Claim, Journal, Undo};
 use crate::links::{self, Network, NicBackend};
-use crate::nodes::container::{self, ContainerConfig};
-use crate::nodes::session;
+use crate::nodes::vm::channels::Channels;
+use crate::nodes::{Start, session};
 use crate::sync;
-use crate::sys::devices::Device;
 use crate::sys::file::Lock;
 use crate::sys::mount;
 use crate::sys::proc;
@@ -68,10 +66,8 @@ fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error
 }
 
 impl Lab {
-    /// Brings a lab up; when this returns every node is ready and every address usable.
-    ///
-    /// # Errors
-    /// When anything fails; what was made is then taken down again, unless it was to be kept.
+    /// Brings a lab up; when this returns every node is ready and every address usable. Fails when anything fails;
+    /// what was made is then taken down again, unless it was to be kept.
     pub fn deploy(dirs: &Dirs, plan: &Plan, options: &Options<'_>) -> Result<Lab, Error> {
         let base = options
             .file
@@ -95,7 +91,7 @@ impl Lab {
                 Err(error)
             }
             Err(error) => {
-                lab.channels = Mutex::default();
+                lab.channels = Channels::default();
                 match unmake(dirs, &plan.lab) {
                     Ok(()) => Err(error),
                     Err(remains) => Err(Error::Unclean {
@@ -141,7 +137,7 @@ impl Lab {
             },
             agent,
             groups: groups()?,
-            channels: Mutex::default(),
+            channels: Channels::default(),
             claim: None,
         };
         // The state says whose CPUs are taken, so it is written before the lock is released.
@@ -187,7 +183,8 @@ impl Lab {
                 .insert(end.interface, end.backend);
         }
         interrupt::check(options.stop, &self.state.lab)?;
-        let started = self.start_nodes(prepared, backends, options);
+        let covers = Covers::make(&self.dirs.covers(&self.state.lab), prepared.covered())?;
+        let started = self.start_nodes(prepared, &covers, backends, options);
         // A kept lab needs the nodes that did start.
         self.state.nodes = started.0;
         started.1?;
@@ -227,6 +224,7 @@ impl Lab {
     fn start_nodes(
         &self,
         prepared: &Prepared,
+        covers: &Covers,
         backends: Backends,
         options: &Options<'_>,
     ) -> (Vec<NodeState>, Result<(), Error>) {
@@ -247,11 +245,11 @@ impl Lab {
                 }
                 let node = &nodes[index];
                 let own = sync::lock(&backends).remove(&index).unwrap_or_default();
-                match self.start_node(node, prepared, index, own) {
+                match self.start_node(node, prepared, covers, index, own) {
                     Ok(process) => {
                         sync::lock(&states)[index] = NodeState {
-                            pid: Some(process.pid),
-                            start_time: process.start_time,
+                            pid: process.map(|process| process.pid),
+                            start_time: process.map_or(0, |process| process.start_time),
                         };
                         let count = ready.fetch_add(1, Ordering::Relaxed) + 1;
                         if let Some(progress) = options.progress {
@@ -288,66 +286,34 @@ impl Lab {
         &self,
         node: &NodePlan,
         prepared: &Prepared,
+        covers: &Covers,
         index: usize,
         backends: BTreeMap<usize, NicBackend>,
-    ) -> Result<ProcessId, Error> {
+    ) -> Result<Option<ProcessId>, Error> {
+        let nothing = || session::Error::Other("it has nothing to start".into());
         let failed = |source: session::Error| Error::Node {
             node: node.name.clone(),
             source: source.into(),
         };
-        let binds = prepared.binds(node);
+        let prepared = prepared.nodes[index].as_ref();
+        let prepared = prepared.ok_or_else(|| failed(nothing()))?;
         let mut limits = limits(&self.state.plan, node);
-        if let Some(devices) = &mut limits.devices {
-            let sources = binds.iter().map(|bind| Path::new(&bind.source));
-            devices.extend(sources.filter_map(Device::of_file));
-        }
+        prepared.restrict(&mut limits);
         let group = self.groups.create(&self.state.lab, &node.name, &limits);
         let group = group.map_err(|source| Error::Cgroup {
             node: node.name.clone(),
             source,
         })?;
-        let dir = self.dirs.node(&self.state.lab, &node.name);
-        let netns = self.dirs.namespaces(&self.state.lab).join(&node.name);
-        match &prepared.nodes[index] {
-            Some(Made::Container(root)) => {
-                let config = ContainerConfig {
-                    name: node.name.clone(),
-                    lab_id: self.state.id.clone(),
-                    runtime: node.runtime,
-                    root: root.clone(),
-                    netns,
-                    dir,
-                    agent: self.agent.clone(),
-                    binds,
-                    env: node.env.clone(),
-                    security: node.security.clone(),
-                };
-                let running = container::start(&config, &group).map_err(|e| failed(e.into()))?;
-                Ok(running.process)
-            }
-            Some(Made::Vm { root, kernel }) => {
-                let guest = Guest {
-                    node,
-                    place: tune::place(&self.state.plan, node),
-                    inside: Inside::of(&self.state.plan, node),
-                    lab_id: &self.state.id,
-                    root,
-                    kernel,
-                    dir: &dir,
-                    agent: &self.agent,
-                    cache: self.dirs.cache(),
-                    binds,
-                    cgroup: &group,
-                };
-                let backends: Vec<NicBackend> = backends.into_values().collect();
-                let (process, channel) = guest.start(&backends).map_err(failed)?;
-                sync::lock(&self.channels).insert(node.name.clone(), channel);
-                Ok(process)
-            }
-            None => Err(failed(session::Error::Other(
-                "it has nothing to start".into(),
-            ))),
-        }
+        let start = Start {
+            node: self.running(&node.name)?,
+            cgroup: &group,
+            cache: self.dirs.cache(),
+            place: tune::place(&self.state.plan, node),
+            inside: self.state.plan.inside(node),
+            covers,
+            backends: backends.into_values().collect(),
+        };
+        prepared.start(&start).map_err(failed)
     }
 }
 
@@ -404,7 +370,6 @@ fn undo(dirs: &Dirs, plan: &Plan) -> Result<Vec<Undo>, Error> {
     Ok(undo)
 }
 
-/// An identifier that no other deployment has.
 fn new_id() -> String {
     let mut bytes = [0u8; 8];
     // Flags 0: it blocks only in the first moments of a boot.

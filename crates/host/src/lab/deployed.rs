@@ -1,12 +1,9 @@
 //! A lab that is up: its nodes, commands in them, their clocks and CPU time.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use latlab_model::kinds::NodeKind;
 use latlab_model::plan::{NodePlan, Plan};
 use latlab_model::state::LabState;
 
@@ -17,30 +14,17 @@ use super::state::read_state;
 use crate::cgroup::{Cgroups, CpuUsage, NodeCgroup};
 use crate::dirs::Dirs;
 use crate::journal::{Claim, Journal};
-use crate::nodes::container::Container;
-use crate::nodes::native::Native;
 use crate::nodes::session::{self, Command, Session};
-use crate::nodes::vm::Vm;
-use crate::nodes::vm::channel::{Channel, exec_of};
-use crate::nodes::vm::clock::{self, ClockOffset};
+use crate::nodes::vm::channels::Channels;
+use crate::nodes::vm::clock::ClockOffset;
+use crate::nodes::{Node, driver_of};
 use crate::sys::file::Lock;
 use crate::sys::netns::NetNs;
 use crate::sys::proc;
 use crate::sys::process::ProcessId;
 
-/// Where the agent is inside containers.
-const AGENT_IN_CONTAINER: &str = "/run/latlab/agent";
-/// The agent's name for its own binary in a guest.
-const AGENT_IN_GUEST: &str = "latlab-agent";
-
-/// The reason for a node of a lab that was kept although it failed.
-const NEVER_CAME_UP: &str = "it did not come up when the lab was deployed";
-
 /// How long a lab may be in the hands of another latlab before one gives up.
 pub(super) const CLAIM_TIMEOUT: Duration = Duration::from_secs(20);
-
-/// Configuring a guest: naming interfaces and adding addresses.
-pub(super) const NETWORK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A lab that is up.
 pub struct Lab {
@@ -49,16 +33,13 @@ pub struct Lab {
     pub(super) agent: PathBuf,
     pub(super) groups: Cgroups,
     /// Channels into guests, opened when first needed and shared by all sessions.
-    pub(super) channels: Mutex<BTreeMap<String, Channel>>,
+    pub(super) channels: Channels,
     /// While it is made or unmade.
     pub(super) claim: Option<Claim>,
 }
 
 impl Lab {
-    /// Opens a lab that another latlab deployed.
-    ///
-    /// # Errors
-    /// When there is none of that name, or it is not up.
+    /// Opens a lab that another latlab deployed. Fails when there is none of that name, or it is not up.
     pub fn open(dirs: &Dirs, name: &str) -> Result<Lab, Error> {
         let state = read_state(dirs, name)?;
         let not_up = |what| Error::NotUp {
@@ -77,12 +58,11 @@ impl Lab {
             state,
             agent: agent()?,
             groups: groups()?,
-            channels: Mutex::default(),
+            channels: Channels::default(),
             claim: None,
         })
     }
 
-    /// The plan it was made from.
     pub fn plan(&self) -> &Plan {
         &self.state.plan
     }
@@ -108,15 +88,14 @@ impl Lab {
         })
     }
 
-    /// The network namespace that a node's interfaces are in; a VM's have none on the host.
-    ///
-    /// # Errors
-    /// When there is no such node, or its namespace has gone.
+    /// The network namespace that a node's interfaces are in; a VM's have none on the host. Fails when there is no
+    /// such node, or its namespace has gone.
     pub fn netns(&self, node: &str) -> Result<NetNs, Error> {
         let (_, plan) = self.node(node)?;
-        let netns = match plan.kind {
-            NodeKind::Host => NetNs::current(),
-            _ => NetNs::open(&self.dirs.namespaces(&self.state.lab).join(node)),
+        let netns = if plan.kind().is_host() {
+            NetNs::current()
+        } else {
+            NetNs::open(&self.dirs.namespaces(&self.state.lab).join(node))
         };
         netns.map_err(|source| self.unusable(node, source.into()))
     }
@@ -130,18 +109,16 @@ impl Lab {
         }
     }
 
-    /// Starts a command inside a node, whatever its kind.
-    ///
-    /// # Errors
-    /// When the lab has no such node, the node is not reachable, or it has no such program.
+    /// Starts a command inside a node, whatever its kind. Fails when the lab has no such node, the node is not
+    /// reachable, or it has no such program.
     pub fn start(&self, node: &str, command: &Command) -> Result<Box<dyn Session>, Error> {
-        let (index, plan) = self.node(node)?;
+        let (_, plan) = self.node(node)?;
         // Processes in a guest end with the guest.
-        let _shared = match plan.kind {
-            NodeKind::Vm => None,
-            _ => self.share()?,
+        let _shared = if plan.kind().is_guest() {
+            None
+        } else {
+            self.share()?
         };
-        let failed = |source| self.unusable(node, source);
         let mut command = command.clone();
         for (name, value) in &plan.env {
             command
@@ -149,37 +126,30 @@ impl Lab {
                 .entry(name.clone())
                 .or_insert_with(|| value.clone());
         }
-        match plan.kind {
-            NodeKind::Native | NodeKind::Host => {
-                let native = Native {
-                    lab_id: self.state.id.clone(),
-                    netns: (plan.kind == NodeKind::Native)
-                        .then(|| self.dirs.namespaces(&self.state.lab).join(node)),
-                    cgroup: self.group_for_commands(plan)?,
-                };
-                Ok(Box::new(native.start(&command).map_err(failed)?))
-            }
-            NodeKind::Container => {
-                let container = Container {
-                    lab_id: self.state.id.clone(),
-                    dir: self.dirs.node(&self.state.lab, node),
-                    agent: self.agent.clone(),
-                    process: self
-                        .process(index)
-                        .ok_or_else(|| failed(session::Error::Other(NEVER_CAME_UP.into())))?,
-                    cgroup: self.cgroup(plan)?,
-                };
-                let session = container.start(&command).map_err(|e| failed(e.into()))?;
-                Ok(Box::new(session))
-            }
-            NodeKind::Vm => {
-                let channel = self.channel(node)?;
-                let session = channel
-                    .exec(exec_of(&command))
-                    .map_err(|e| failed(e.into()))?;
-                Ok(Box::new(session))
-            }
-        }
+        let mut running = self.running(node)?;
+        running.cgroup = match plan.kind() {
+            kind if kind.is_guest() => None,
+            kind if kind.properties().has_process => Some(self.cgroup(plan)?),
+            _ => self.group_for_commands(plan)?,
+        };
+        driver_of(&plan.body)
+            .exec(&running, &command)
+            .map_err(|source| self.unusable(node, source))
+    }
+
+    /// A node as its driver sees it, without its cgroup.
+    pub(super) fn running(&self, node: &str) -> Result<Node<'_>, Error> {
+        let (index, plan) = self.node(node)?;
+        Ok(Node {
+            plan,
+            lab_id: &self.state.id,
+            dir: self.dirs.node(&self.state.lab, node),
+            netns: self.dirs.namespaces(&self.state.lab).join(node),
+            agent: &self.agent,
+            process: self.process(index),
+            cgroup: None,
+            channels: &self.channels,
+        })
     }
 
     /// Keeps others from unmaking the lab, unless it is being made or unmade by us.
@@ -195,29 +165,19 @@ impl Lab {
         }
     }
 
-    /// The agent's path inside a node.
     pub fn agent(&self, node: &str) -> String {
-        match self.node(node).map(|(_, n)| n.kind) {
-            Ok(NodeKind::Container) => AGENT_IN_CONTAINER.to_string(),
-            Ok(NodeKind::Vm) => AGENT_IN_GUEST.to_string(),
-            _ => self.agent.display().to_string(),
+        match self.node(node) {
+            Ok((_, plan)) => driver_of(&plan.body).agent(&self.agent),
+            Err(_) => self.agent.display().to_string(),
         }
     }
 
-    /// Compares a node's clock with the host's; `None` when it is the host's.
-    ///
-    /// # Errors
-    /// When a guest does not answer.
+    /// Compares a node's clock with the host's; `None` when it is the host's. Fails when a guest does not answer.
     pub fn clock(&self, node: &str) -> Result<Option<ClockOffset>, Error> {
-        if self.node(node)?.1.kind != NodeKind::Vm {
-            return Ok(None);
-        }
-        let failed = |source| self.unusable(node, source);
-        let dir = self.dirs.node(&self.state.lab, node);
-        let channel = self.channel(node)?;
-        clock::exchange(&dir, &channel)
-            .map(Some)
-            .map_err(|e| failed(e.into()))
+        let running = self.running(node)?;
+        driver_of(&running.plan.body)
+            .clock(&running)
+            .map_err(|source| self.unusable(node, source))
     }
 
     /// CPU time that a node has used, in nanoseconds; `None` where nothing counts it.
@@ -229,12 +189,7 @@ impl Lab {
 
     /// CPU time that all its nodes have used; `None` where nothing counts it.
     pub fn cpu_ns(&self) -> Option<u64> {
-        let nodes = self
-            .state
-            .plan
-            .nodes
-            .iter()
-            .filter(|n| n.kind != NodeKind::Host);
+        let nodes = self.state.plan.nodes.iter().filter(|n| !n.kind().is_host());
         // A node whose group was not needed yet has used nothing.
         let used: Vec<u64> = nodes.filter_map(|n| self.node_cpu_ns(&n.name)).collect();
         (!used.is_empty()).then(|| used.iter().sum())
@@ -246,24 +201,6 @@ impl Lab {
             pid: state.pid?,
             start_time: state.start_time,
         })
-    }
-
-    pub(super) fn channel(&self, node: &str) -> Result<Channel, Error> {
-        let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(channel) = channels.get(node) {
-            return Ok(channel.clone());
-        }
-        let (index, _) = self.node(node)?;
-        let failed = |source| self.unusable(node, source);
-        let process = self
-            .process(index)
-            .ok_or_else(|| failed(session::Error::Other(NEVER_CAME_UP.into())))?;
-        let dir = self.dirs.node(&self.state.lab, node);
-        let channel = Vm::attach(node, &dir, process)
-            .and_then(|vm| vm.channel(NETWORK_TIMEOUT))
-            .map_err(|e| failed(e.into()))?;
-        channels.insert(node.to_string(), channel.clone());
-        Ok(channel)
     }
 
     fn cgroup(&self, node: &NodePlan) -> Result<NodeCgroup, Error> {

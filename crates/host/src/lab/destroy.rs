@@ -10,17 +10,14 @@ use super::unmake::unmake;
 use crate::dirs::Dirs;
 use crate::journal::{Claim, Journal};
 
-/// A lab that was removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Removed {
     /// Teardown scripts that failed, one line each. They do not keep a lab from going.
     pub warnings: Vec<String>,
 }
 
-/// Removes a lab by name; `None` when there is none.
-///
-/// # Errors
-/// Objects that could not be removed; another run tries again.
+/// Removes a lab by name; `None` when there is none. Errors: objects that could not be removed; another run tries
+/// again.
 pub fn destroy(dirs: &Dirs, name: &str) -> Result<Option<Removed>, Error> {
     let Some(claim) = Claim::existing(dirs, name, true, CLAIM_TIMEOUT)? else {
         return Ok(None);
@@ -28,7 +25,6 @@ pub fn destroy(dirs: &Dirs, name: &str) -> Result<Option<Removed>, Error> {
     claimed(dirs, name, claim).map(Some)
 }
 
-/// Removes a lab that is claimed.
 fn claimed(dirs: &Dirs, name: &str, claim: Claim) -> Result<Removed, Error> {
     let (claim, warnings) = torn_down(dirs, name, claim);
     unmake(dirs, name)?;
@@ -49,9 +45,6 @@ fn torn_down(dirs: &Dirs, name: &str, claim: Claim) -> (Option<Claim>, Vec<Strin
 
 impl Lab {
     /// Removes it. A removal by another process meanwhile is success too.
-    ///
-    /// # Errors
-    /// As [`destroy`].
     pub fn destroy(self) -> Result<(), Error> {
         let (dirs, name, id) = (
             self.dirs.clone(),

@@ -6,22 +6,16 @@ use std::time::Duration;
 
 use crate::nodes::container;
 use crate::nodes::session::{self, Exit, NotStarted};
-use crate::nodes::vm;
+use crate::nodes::vm::{self, BOOT_VARIABLE};
 use crate::{cgroup, images, journal, links, sys};
-
-/// Seconds a guest may take to boot.
-pub(super) const BOOT_VARIABLE: &str = "LATLAB_BOOT_TIMEOUT";
 
 /// Why a lab could not be brought up, used or taken down.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The journal could not be written or read.
     #[error(transparent)]
     Journal(#[from] journal::Error),
-    /// No lab of that name.
     #[error("no lab `{0}` is deployed")]
     NoLab(String),
-    /// The lab has no such node.
     #[error("lab `{lab}` has no node `{node}`")]
     NoNode {
         lab: String,
@@ -30,33 +24,22 @@ pub enum Error {
     },
     /// The lab exists but was never ready, or the host was booted since.
     #[error("lab `{lab}` is {what}")]
-    NotUp {
-        lab: String,
-        /// `half-made`, or `gone since the host was booted`.
-        what: &'static str,
-    },
-    /// Another latlab is at work.
+    NotUp { lab: String, what: &'static str },
     #[error("another latlab is giving away names and CPUs (waited {} s)", .0.as_secs())]
     Busy(Duration),
-    /// Something is where the lab's things should go.
     #[error("{} exists already and is not latlab's", .0.display())]
     InTheWay(PathBuf),
-    /// An interface for the root namespace has a name that is taken there.
     #[error("the host has an interface `{0}` already, and it is not this lab's")]
     InterfaceTaken(String),
-    /// The kernel could not be asked about interfaces.
     #[error(transparent)]
     Netlink(#[from] latlab_netlink::Error),
-    /// The user stopped it.
     #[error("the deployment of lab `{0}` was interrupted")]
     Interrupted(String),
-    /// A deployment failed, and what it had made could not all be removed.
     #[error("{first}; and then: {remains}")]
     Unclean {
         first: Box<Error>,
         remains: Box<Error>,
     },
-    /// Exclusive CPUs were given away since they were planned.
     #[error("CPU {cpu} belongs to lab `{owner}` already")]
     CpuTaken { cpu: u32, owner: String },
     /// The machine's knobs could not be turned as the lab wants.
@@ -67,27 +50,21 @@ pub enum Error {
         reason: String,
         hint: String,
     },
-    /// The agent's binary is not beside latlab's.
     #[error("latlab-agent is not at {}", .0.display())]
     NoAgent(PathBuf),
     #[error(transparent)]
     Sys(#[from] sys::Error),
-    /// Links could not be made.
     #[error(transparent)]
     Links(#[from] links::Error),
-    /// Limits could not be put in force.
     #[error("node `{node}`: {source}")]
     Cgroup { node: String, source: cgroup::Error },
-    /// An image could not be used.
     #[error("node `{node}`: {source}")]
     Image { node: String, source: images::Error },
-    /// A node did not come up or cannot be used.
     #[error("node `{node}`: {source}")]
     Node {
         node: String,
         source: Box<session::Error>,
     },
-    /// A node that was up cannot be used, or a command not be run in it.
     #[error("node `{node}`: {source}")]
     Start {
         node: String,
@@ -95,7 +72,6 @@ pub enum Error {
         dir: PathBuf,
         source: Box<session::Error>,
     },
-    /// A command of the lab's file failed.
     #[error("node `{node}`: {what} `{command}` failed ({exit}){}", said(.output))]
     Command {
         node: String,
@@ -106,14 +82,12 @@ pub enum Error {
         /// The end of its output.
         output: String,
     },
-    /// A file of the lab could not be written or read.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
         action: &'static str,
         path: PathBuf,
         source: io::Error,
     },
-    /// Things that could not be removed; the rest was.
     #[error("lab `{lab}` is not wholly removed: {}", .causes.join("; "))]
     Remains { lab: String, causes: Vec<String> },
 }
@@ -134,7 +108,6 @@ impl Error {
         }
     }
 
-    /// One line that says what to do.
     pub fn hint(&self) -> String {
         match self {
             Error::Journal(journal) => journal_hint(journal),
@@ -148,7 +121,7 @@ impl Error {
                 format!("`latlab destroy {owner}`, or name other CPUs")
             }
             Error::InterfaceTaken(name) => format!(
-                "call the host node's interface otherwise, or remove `{name}` if nobody needs it"
+                "call the host node's interface otherwise, or remove `{name}` if it is not needed"
             ),
             Error::NoAgent(_) => {
                 "build with `cargo build --release`, or set LATLAB_AGENT to its path".into()
@@ -232,7 +205,6 @@ fn io_hint(error: &io::Error) -> String {
     }
 }
 
-/// The hint for a command that cannot be run, or whose node goes away.
 fn start_hint(node: &str, dir: &Path, error: &session::Error) -> String {
     match error.not_started() {
         Some(NotStarted::Missing) => format!(
@@ -250,7 +222,6 @@ fn start_hint(node: &str, dir: &Path, error: &session::Error) -> String {
     }
 }
 
-/// The hint for a node that does not come up.
 fn node_hint(error: &session::Error) -> String {
     match error {
         session::Error::Vm(vm::Error::AgentSilent { .. }) => format!(
@@ -279,7 +250,7 @@ fn session_hint(error: &session::Error) -> Option<String> {
         session::Error::Container(error) => hint_or_cause(None, error),
         session::Error::Channel(error) => hint_or_cause(None, error),
         session::Error::Clock(error) => hint_or_cause(None, error),
-        session::Error::Other(_) => None,
+        session::Error::Image(_) | session::Error::Other(_) => None,
     }
 }
 

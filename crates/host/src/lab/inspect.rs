@@ -9,23 +9,16 @@ use super::error::Error;
 use super::state::{has_journal, read_state};
 use crate::dirs::Dirs;
 use crate::journal;
-use crate::nodes::container;
-use crate::nodes::vm::Vm;
+use crate::nodes::driver_of;
 use crate::sys::proc;
 use crate::sys::process::{Process, ProcessId};
 
 /// Names of all labs, half-made ones too.
-///
-/// # Errors
-/// When the directory of labs cannot be read.
 pub fn list(dirs: &Dirs) -> Result<Vec<String>, Error> {
     Ok(journal::labs(dirs)?)
 }
 
 /// The nodes of a lab. For root: the state holds the environment of the lab's commands.
-///
-/// # Errors
-/// When there is no lab of that name.
 pub fn inspect(dirs: &Dirs, name: &str) -> Result<Vec<NodeRow>, Error> {
     match read_state(dirs, name)? {
         Some(state) => Ok(rows(&state)),
@@ -60,10 +53,8 @@ pub fn restarts(dirs: &Dirs, name: &str) -> Vec<String> {
     said
 }
 
-/// The plan a lab was made from. For root, as [`inspect`].
-///
-/// # Errors
-/// When there is no lab of that name, or it did not get that far.
+/// The plan a lab was made from. For root, as [`inspect`]. Fails when there is no lab of that name, or it did not get
+/// that far.
 pub fn plan_of(dirs: &Dirs, name: &str) -> Result<Plan, Error> {
     let not_up = || Error::NotUp {
         lab: name.to_string(),
@@ -73,29 +64,15 @@ pub fn plan_of(dirs: &Dirs, name: &str) -> Result<Plan, Error> {
 }
 
 impl Lab {
-    /// Whether every node that was started still lives; an error says which does not, and what it
-    /// said last.
-    ///
-    /// # Errors
-    /// The first that has ended.
+    /// Whether every node that was started still lives; an error says which does not, and what it said last. Errors:
+    /// the first that has ended.
     pub fn check_nodes(&self) -> Result<(), Error> {
-        for (index, node) in self.plan().nodes.iter().enumerate() {
-            let Some(id) = self.process(index) else {
-                continue;
-            };
-            let failed = |source| self.unusable(&node.name, source);
-            let dir = self.dirs.node(&self.state.lab, &node.name);
-            let alive = match node.kind {
-                NodeKind::Vm => Vm::attach(&node.name, &dir, id)
-                    .and_then(|vm| vm.health())
-                    .map_err(Into::into),
-                NodeKind::Container => match Process::open(id)? {
-                    Some(process) if !process.has_ended()? => Ok(()),
-                    _ => Err(container::Error::Ended.into()),
-                },
-                NodeKind::Native | NodeKind::Host => Ok(()),
-            };
-            alive.map_err(failed)?;
+        for node in &self.plan().nodes {
+            let running = self.running(&node.name)?;
+            if running.process.is_some() {
+                let health = driver_of(&node.body).health(&running);
+                health.map_err(|source| self.unusable(&node.name, source))?;
+            }
         }
         Ok(())
     }
@@ -126,9 +103,9 @@ fn rows(state: &LabState) -> Vec<NodeRow> {
         NodeRow {
             lab_name: state.lab.clone(),
             name: node.name.clone(),
-            kind: node.kind,
-            image: node.image.clone(),
-            state: condition(node.kind, process, same_boot, state.ready).into(),
+            kind: node.kind(),
+            image: node.image().to_owned(),
+            state: condition(node.kind(), process, same_boot, state.ready).into(),
             pid: process.map(|p| p.pid),
             cpus: node.cpus,
             cpuset: node.cpuset.as_ref().map(ToString::to_string),
@@ -138,7 +115,7 @@ fn rows(state: &LabState) -> Vec<NodeRow> {
             interfaces: interfaces
                 .map(|i| format!("{}@{}", i.name, state.plan.links[i.link].name))
                 .collect(),
-            acceleration: (node.kind == NodeKind::Vm).then(|| match node.acceleration {
+            acceleration: node.body.acceleration().map(|how| match how {
                 Acceleration::Kvm => "KVM".to_string(),
                 _ => "software emulation".to_string(),
             }),
@@ -156,11 +133,11 @@ fn condition(
     if !same_boot {
         return "gone";
     }
-    match (kind, process) {
-        (NodeKind::Native | NodeKind::Host, _) if ready => "running",
-        (NodeKind::Native | NodeKind::Host, _) => "half-made",
-        (_, None) => "failed",
-        (_, Some(id)) => match Process::open(id) {
+    match (kind.properties().has_process, process) {
+        (false, _) if ready => "running",
+        (false, _) => "half-made",
+        (true, None) => "failed",
+        (true, Some(id)) => match Process::open(id) {
             Ok(Some(process)) if !process.has_ended().unwrap_or(true) => "running",
             Ok(_) => "exited",
             Err(_) => "unknown",

@@ -13,7 +13,6 @@ use rustix::process::Signal;
 use super::error::Error;
 use crate::sys::process;
 
-/// How soon an interruption is acted on.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Fails once the deployment is to end.

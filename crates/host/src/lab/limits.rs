@@ -1,16 +1,14 @@
 //! The limits of a node, as cgroups know them.
 
-use latlab_model::kinds::{Devices, NodeKind};
 use latlab_model::plan::{NodePlan, Plan, Share};
 use latlab_model::units::CpuList;
 
 use crate::cgroup::Limits;
+use crate::nodes::driver_of;
 
-/// The limits of a node as the cgroups know them. A VM's CPUs and memory are its
-/// guest's; its cgroup confines QEMU to CPUs and otherwise only counts.
+/// The limits of a node as the cgroups know them.
 pub(super) fn limits(plan: &Plan, node: &NodePlan) -> Limits {
-    let enforced = matches!(node.kind, NodeKind::Native | NodeKind::Container);
-    let container = (node.kind == NodeKind::Container).then_some(&node.security);
+    let enforced = node.kind().properties().is_limited;
     let partition = in_partition(plan, node);
     let cpuset = node.cpuset.as_ref().map(|set| {
         // A group in the partition has CPUs of the partition only.
@@ -20,17 +18,16 @@ pub(super) fn limits(plan: &Plan, node: &NodePlan) -> Limits {
             set.clone()
         }
     });
-    Limits {
+    let mut limits = Limits {
         cpus: node.cpus.filter(|_| enforced),
         cpuset,
         partition,
         memory_nodes: node.memory_nodes.clone(),
         memory_bytes: node.memory.filter(|_| enforced).map(|m| m.0),
-        pids: container.and_then(|s| s.pids.limit()),
-        devices: container
-            .filter(|s| s.devices == Devices::Default)
-            .map(|_| Vec::new()),
-    }
+        ..Limits::default()
+    };
+    driver_of(&node.body).restrict(&mut limits);
+    limits
 }
 
 /// Whether a node's cgroup belongs into the partition that the lab's tuning makes.

@@ -14,7 +14,6 @@ mod deploy;
 mod deployed;
 mod destroy;
 mod error;
-mod guest;
 mod inside;
 mod inspect;
 mod interrupt;

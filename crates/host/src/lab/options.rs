@@ -6,7 +6,6 @@ use std::sync::atomic::AtomicBool;
 
 #[derive(Default)]
 pub struct Options<'a> {
-    /// After a failure leave what is up.
     pub keep: bool,
     /// Nodes started at once; one a CPU otherwise.
     pub workers: Option<usize>,
@@ -20,14 +19,11 @@ pub struct Options<'a> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step<'a> {
-    /// The machine's knobs are turned by this profile.
     Tuning(&'a str),
     Network,
     /// A node is ready: its name, how many are.
     Ready(&'a str, usize),
-    /// A node downloads or unpacks something.
     Preparing(&'a str),
-    /// A node's own commands run.
     Commands(&'a str),
 }
 

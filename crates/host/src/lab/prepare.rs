@@ -1,31 +1,21 @@
-//! Preparation before the first change to the machine: images are unpacked and kernels downloaded into
-//! the cache, where they serve the next deployment even if this one fails.
+//! Preparation before the first change to the machine.
 
-use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use latlab_model::kinds::NodeKind;
 use latlab_model::plan::{NodePlan, Plan};
 
 use super::error::Error;
 use super::machine::agent;
 use super::options::{Options, Step};
 use crate::dirs::Dirs;
-use crate::images::{self, Cache, Image, RootView};
-use crate::nodes::vm::kernel::{self, Kernel};
+use crate::images::RootView;
+use crate::nodes::session;
+use crate::nodes::{self, Preparation, driver_of};
 
 pub(super) struct Prepared {
     pub agent: PathBuf,
-    /// The directory that binds are relative to.
-    base: PathBuf,
     /// By node; none for those that are no more than a namespace.
-    pub nodes: Vec<Option<Made>>,
-}
-
-pub(super) enum Made {
-    Container(RootView),
-    Vm { root: RootView, kernel: Kernel },
+    pub nodes: Vec<Option<Box<dyn nodes::Prepared>>>,
 }
 
 impl Prepared {
@@ -35,79 +25,39 @@ impl Prepared {
         base: &Path,
         options: &Options<'_>,
     ) -> Result<Prepared, Error> {
-        let cache = Cache::new(dirs.cache().join("images"));
-        let mut views: BTreeMap<&str, RootView> = BTreeMap::new();
-        let mut kernels: BTreeMap<&str, Kernel> = BTreeMap::new();
-        let mut nodes = Vec::new();
-        for node in &plan.nodes {
-            if !matches!(node.kind, NodeKind::Container | NodeKind::Vm) {
-                nodes.push(None);
-                continue;
+        let told = |text: &str| {
+            if let Some(show) = options.progress {
+                show(&Step::Preparing(text));
             }
-            let failed = |source| Error::Image {
-                node: node.name.clone(),
-                source,
-            };
-            let view = match views.get(node.image.as_str()) {
-                Some(view) => view.clone(),
-                None => {
-                    let image = Image::find(&node.image, base).map_err(failed)?;
-                    let view = images::prepare(&image, &cache).map_err(failed)?;
-                    views.insert(&node.image, view.clone());
-                    view
-                }
-            };
-            let view = view.hiding(&node.hide).map_err(failed)?;
-            nodes.push(Some(match node.kind {
-                NodeKind::Container => Made::Container(view),
-                _ => {
-                    let kernel = match kernels.get(node.kernel.as_str()) {
-                        Some(kernel) => kernel.clone(),
-                        None => {
-                            let found = find_kernel(node, dirs, options)?;
-                            kernels.insert(&node.kernel, found.clone());
-                            found
-                        }
-                    };
-                    Made::Vm { root: view, kernel }
-                }
-            }));
-        }
-        let base = fs::canonicalize(base).unwrap_or_else(|_| base.to_path_buf());
+        };
+        let mut preparation = Preparation::new(base, dirs.cache(), &told);
+        let nodes = plan.nodes.iter().map(|node| {
+            let prepared = driver_of(&node.body).prepare(node, &mut preparation);
+            prepared.map_err(|source| failed(node, source))
+        });
+        let nodes = nodes.collect::<Result<_, _>>()?;
         Ok(Prepared {
             agent: agent()?,
-            base,
             nodes,
         })
     }
 
-    /// A node's binds with their sources made absolute.
-    pub fn binds(&self, node: &NodePlan) -> Vec<latlab_model::kinds::Bind> {
-        let absolute = |bind: &latlab_model::kinds::Bind| {
-            let mut bind = bind.clone();
-            bind.source = self.base.join(&bind.source).display().to_string();
-            bind
-        };
-        node.binds.iter().map(absolute).collect()
+    /// Images whose hidden paths a layer is to cover.
+    pub fn covered(&self) -> impl Iterator<Item = &RootView> {
+        self.nodes
+            .iter()
+            .flatten()
+            .filter_map(|node| node.covered())
     }
 }
 
-/// Finds a VM's kernel, downloading it the first time.
-fn find_kernel(node: &NodePlan, dirs: &Dirs, options: &Options<'_>) -> Result<Kernel, Error> {
-    let mut told = |progress: kernel::Progress| {
-        if let Some(show) = options.progress {
-            let text = match &progress {
-                kernel::Progress::Downloading { package, .. } => format!("downloading {package}"),
-                kernel::Progress::Unpacking { package } => format!("unpacking {package}"),
-                kernel::Progress::Extracting { path } => format!("extracting {}", path.display()),
-            };
-            show(&Step::Preparing(&text));
-        }
-    };
-    kernel::resolve(&node.kernel, &dirs.cache().join("kernels"), &mut told).map_err(|e| {
-        Error::Node {
-            node: node.name.clone(),
-            source: Box::new(e.into()),
-        }
-    })
+fn failed(node: &NodePlan, source: session::Error) -> Error {
+    let node = node.name.clone();
+    match source {
+        session::Error::Image(source) => Error::Image { node, source },
+        source => Error::Node {
+            node,
+            source: source.into(),
+        },
+    }
 }

@@ -52,7 +52,6 @@ pub(super) fn teardown(lab: &Lab) -> Vec<String> {
     failures
 }
 
-/// A script that failed, named by its first line.
 fn failed(node: &str, what: &'static str, script: &str, exit: Exit, output: String) -> Error {
     let first = script.trim().lines().next().unwrap_or_default();
     Error::Command {
@@ -111,14 +110,9 @@ impl Watch {
     }
 }
 
-/// The nodes' `run` scripts, ended when this is dropped.
 pub struct RunScripts(Vec<Box<dyn Session>>);
 
 impl Lab {
-    /// Starts the `run` script of every node that has one.
-    ///
-    /// # Errors
-    /// When one cannot be started.
     pub fn run_scripts(&self) -> Result<RunScripts, Error> {
         let mut running = RunScripts(Vec::new());
         for node in &self.plan().nodes {

@@ -42,7 +42,6 @@ pub fn given_cpus(dirs: &Dirs) -> BTreeMap<String, CpuList> {
     }
 }
 
-/// Refuses a plan that gives a CPU which another lab was given.
 pub(super) fn check(dirs: &Dirs, plan: &Plan) -> Result<(), Error> {
     let wanted = plan.blueprint.given();
     if wanted.is_empty() {

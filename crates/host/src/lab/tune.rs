@@ -70,9 +70,6 @@ fn balance_pool(profile: &mut Profile, plan: &Plan) {
 impl Lab {
     /// The number of items of the lab's tuning, on the host and inside its guests, that are not in force
     /// any more; `None` for a lab without tuning.
-    ///
-    /// # Errors
-    /// When the journal of tuning cannot be read.
     pub fn tuning_drift(&self) -> Result<Option<usize>, Error> {
         let plan = self.plan();
         let Some(wanted) = &plan.tuning else {

@@ -86,7 +86,6 @@ fn stop_processes(id: &str) -> Result<(), String> {
     }
 }
 
-/// Refuses a directory that is not latlab's.
 fn check_ours(path: &Path, dirs: &Dirs) -> Result<(), String> {
     if is_ours(path, dirs) {
         return Ok(());
@@ -129,7 +128,6 @@ fn remove_tree(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Gives back what a lab turned.
 fn revert(dirs: &Dirs, owner: &str) -> Result<(), String> {
     let result = tuning::revert(owner, dirs, &Root::default(), &mut |_, _, _| {});
     let reverted = result.map_err(|e| e.to_string())?;

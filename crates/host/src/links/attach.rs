@@ -116,7 +116,6 @@ fn prepared_name(end: &End<'_>) -> String {
     format!("h{}", end.number)
 }
 
-/// Labels the prepared interface of a `host` node and moves it to the root namespace.
 pub(super) fn move_to_root(
     link: &LinkBuilder<'_>,
     handle: &mut Handle,

@@ -1,6 +1,5 @@
 //! One link while it is made.
 
-use latlab_model::kinds::NodeKind;
 use latlab_model::plan::{EndpointPlan, InterfacePlan, LinkPlan, NodePlan, Plan};
 
 use super::error::Error;
@@ -10,7 +9,6 @@ use super::vm_end::{NicBackend, VmEnd};
 use crate::sys;
 use crate::sys::netns::NetNs;
 
-/// One link while it is made.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LinkBuilder<'a> {
     pub(super) network: &'a Network,
@@ -37,12 +35,10 @@ impl<'a> LinkBuilder<'a> {
         }
     }
 
-    /// The namespace of what is inside the link.
     pub(super) fn inside(&self) -> Result<NetNs, Error> {
         self.network.open(&inside_name(self.plan()))
     }
 
-    /// The namespace of one end's tunnel end.
     pub(super) fn tunnel(&self, end: usize) -> Result<NetNs, Error> {
         self.network.open(&tunnel_name(self.plan(), end))
     }
@@ -66,7 +62,6 @@ impl<'a> LinkBuilder<'a> {
     }
 }
 
-/// One end of a link.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct End<'a> {
     pub(super) plan: &'a EndpointPlan,
@@ -77,11 +72,11 @@ pub(super) struct End<'a> {
 
 impl End<'_> {
     pub(super) fn is_vm(&self) -> bool {
-        self.node.kind == NodeKind::Vm
+        self.node.kind().is_guest()
     }
 
     pub(super) fn is_host(&self) -> bool {
-        self.node.kind == NodeKind::Host
+        self.node.kind().is_host()
     }
 
     pub(super) fn vm_end(&self, backend: NicBackend) -> VmEnd {

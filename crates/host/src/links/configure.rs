@@ -9,7 +9,6 @@ use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use latlab_model::kinds::NodeKind;
 use latlab_model::overlay::HEADROOM_ALIAS;
 use latlab_model::plan::{InterfacePlan, NodePlan, Plan};
 use latlab_netlink::{Address, Handle, InterfaceAddress, Link, LinkChange, Route};
@@ -22,12 +21,11 @@ use crate::sys::netns::{self, on_every_cpu};
 
 /// How long interfaces may take to pass packets once everything is made.
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often the kernel is asked meanwhile.
 const READY_RETRY: Duration = Duration::from_millis(1);
 
 /// The nodes whose interfaces the host configures. A guest does it itself.
 fn nodes(plan: &Plan) -> Vec<&NodePlan> {
-    let ours = plan.nodes.iter().filter(|node| node.kind != NodeKind::Vm);
+    let ours = plan.nodes.iter().filter(|node| !node.kind().is_guest());
     ours.filter(|node| !node.interfaces.is_empty()).collect()
 }
 
@@ -121,9 +119,8 @@ pub(super) fn wait_for_nodes(network: &Network, plan: &Plan) -> Result<(), Error
 
 /// Switches on the switches of all links and waits until everything inside the links works.
 ///
-/// Switches are down while the nodes come up: every new IPv6 address announces itself to the segment,
-/// and a thousand announcements flooded to a thousand ports each would keep the machine busy for a
-/// second and overflow its queues.
+/// Switches are down while the nodes come up: every new IPv6 address announces itself to the segment, and a thousand
+/// announcements flooded to a thousand ports each would keep the machine busy for a second and overflow its queues.
 pub(super) fn switch_on(network: &Network, plan: &Plan) -> Result<(), Error> {
     let deadline = Instant::now() + READY_TIMEOUT;
     on_every_cpu(&link_namespaces(plan), |(link, name)| {
@@ -145,7 +142,6 @@ pub(super) fn switch_on(network: &Network, plan: &Plan) -> Result<(), Error> {
     })
 }
 
-/// An interface and what it lacks.
 type Lack = (String, String);
 
 /// Asks until nothing is lacking; after the deadline, the last lack is the error.
@@ -238,7 +234,7 @@ fn first_lack(handle: &mut Handle, node: &NodePlan) -> Result<Option<Lack>, Erro
 fn unusable(found: &InterfaceAddress, receiving: &HashSet<IpAddr>) -> Option<&'static str> {
     let address = found.address.address;
     if found.duplicate {
-        Some("used by somebody else")
+        Some("used by another host")
     } else if found.tentative {
         Some("still being checked")
     } else if address.is_ipv6() && !receiving.contains(&address) {

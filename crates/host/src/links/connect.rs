@@ -1,12 +1,12 @@
 //! The links of a lab, made one after the other.
 
-use latlab_model::plan::{Medium, Plan};
+use latlab_model::plan::Plan;
 
 use super::builder::LinkBuilder;
 use super::error::Error;
 use super::network::Network;
 use super::vm_end::VmEnd;
-use super::{bridge, configure, macvlan, nat, overlay, veth, vxlan};
+use super::{configure, kinds};
 
 impl Network {
     /// Makes every link, configures the nodes' interfaces and waits until they are ready. Returns
@@ -19,15 +19,7 @@ impl Network {
                 plan,
                 index,
             };
-            let made = match &link.plan().medium {
-                Medium::Veth => veth::make(&link),
-                Medium::Bridge => bridge::make(&link),
-                Medium::Nat(nat) => nat::make(&link, nat),
-                Medium::Macvlan { parent } => macvlan::make(&link, parent.as_deref()),
-                Medium::Vxlan(vxlan) => vxlan::make(&link, vxlan),
-                Medium::Overlay(overlay) => overlay::make(&link, overlay),
-            };
-            taps.extend(made?);
+            taps.extend(kinds::make(&link)?);
         }
         configure::configure(self, plan)?;
         configure::wait_for_nodes(self, plan)?;

@@ -4,10 +4,8 @@ use std::path::PathBuf;
 
 use crate::sys;
 
-/// Why the links of a lab could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The kernel refused something over netlink.
     #[error("link `{link}`: {source}")]
     Netlink {
         link: String,
@@ -15,39 +13,27 @@ pub enum Error {
     },
     #[error("link `{link}`: {source}")]
     Sys { link: String, source: sys::Error },
-    /// A node's interface could not be configured.
     #[error("node `{node}`: {source}")]
     Node {
         node: String,
         source: latlab_netlink::Error,
     },
-    /// A namespace could not be made or entered.
     #[error(transparent)]
     Namespace(#[from] sys::Error),
-    /// The switch of an `overlay` link did not start.
     #[error("link `{link}`: its overlay daemon did not start{}", said(log))]
     Overlay { link: String, log: Vec<String> },
-    /// The overlay's daemon, or what keeps it running, is not where it should be.
     #[error("link `{link}` needs a program of latlab's that is not at {}", path.display())]
-    NoOverlay {
-        link: String,
-        /// Where it was looked for.
-        path: PathBuf,
-    },
-    /// Files of a link could not be written.
+    NoOverlay { link: String, path: PathBuf },
     #[error("link `{link}`: cannot write {}: {source}", path.display())]
     File {
         link: String,
         path: PathBuf,
         source: std::io::Error,
     },
-    /// The rules of a `nat` link were refused.
     #[error("link `{link}`: nft refused the rules: {reason}")]
     Rules { link: String, reason: String },
-    /// The kernel cannot delay or lose packets on purpose.
     #[error("link `{link}`: this kernel has no `{kind}` queueing discipline")]
     NoQdisc { link: String, kind: &'static str },
-    /// An interface did not start to pass packets.
     #[error("{place}: interface `{interface}` is not ready: {reason}")]
     NotReady {
         place: String,

@@ -41,7 +41,6 @@ const QUEUE_MIN_FRAMES: u64 = 64;
 const DELAY_LINE_FRAMES_PER_SECOND: f64 = 2e6;
 const DELAY_LINE_MIN_FRAMES: u32 = 10_000;
 
-/// The requests that impair the egress of the interface with this index.
 pub(super) fn requests(index: u32, mtu: u32, impairment: &Impairment) -> Vec<Request<'static>> {
     let netem = impairment
         .needs_netem()
@@ -86,7 +85,6 @@ fn netem(impairment: &Impairment) -> Netem {
     }
 }
 
-/// Impairs the egress of the interface with this index as the end asks.
 pub(super) fn apply(
     link: &LinkBuilder<'_>,
     handle: &mut Handle,
@@ -113,8 +111,7 @@ pub(super) fn refused(link: &str, impairment: &Impairment, source: latlab_netlin
     Error::Netlink { link, source }
 }
 
-/// Makes the shaper of a virtual machine in the link's namespace, and `far` as what it leads to.
-/// Returns the tap.
+/// Makes the shaper of a virtual machine in the link's namespace, and `far` as what it leads to. Returns the tap.
 pub(super) fn shaper(
     link: &LinkBuilder<'_>,
     at: &mut NetnsHandle,

@@ -1,19 +1,9 @@
-//! Links: what joins the nodes of a lab. One file a kind, each holding that kind's whole making.
+//! Links: what joins the nodes of a lab. `kinds` has one file a type, each holding that type's whole making.
 //!
-//! | kind | what is made | seen by the nodes |
-//! |---|---|---|
-//! | `veth` | a pair of interfaces, nothing between | a point-to-point Ethernet |
-//! | `bridge` | a learning switch | one Ethernet segment |
-//! | `nat` | a switch, a router with masquerading, a point-to-point Ethernet | what Docker's users get |
-//! | `macvlan` | slices of one parent interface | one Ethernet segment, no switch |
-//! | `vxlan` | a switch and a tunnel end per endpoint, an underlay | an Ethernet over UDP |
-//! | `overlay` | latlab's own switch, one or one per endpoint on an underlay | one Ethernet segment |
-//!
-//! **Where things live.** Every node but a `host` has a network namespace, pinned under its name.
-//! What is inside a link (switches, routers, tunnel ends) has namespaces of its own, pinned as
-//! `@LINK` and `@LINK.N`. So the host's own namespace holds nothing of a lab except interfaces of
-//! `host` nodes, and a lab's links are removed, all of them, by unpinning its namespaces. No kind
-//! has a way of its own to remove it.
+//! **Where things live.** Every node but a `host` has a network namespace, pinned under its name. What is inside a
+//! link (switches, routers, tunnel ends) has namespaces of its own, pinned as `@LINK` and `@LINK.N`. So the host's own
+//! namespace holds nothing of a lab except interfaces of `host` nodes, and a lab's links are removed, all of them, by
+//! unpinning its namespaces. No kind has a way of its own to remove it.
 //!
 //! **Virtual machines.** Their end of a link is a tap, whose descriptor QEMU inherits. Its network
 //! side is where a container's interface would be plugged in: a port of the switch, or the other
@@ -27,22 +17,17 @@
 //! every address can be used.
 
 mod attach;
-mod bridge;
 mod builder;
 mod configure;
 mod connect;
 mod error;
 mod impairment;
-mod macvlan;
+mod kinds;
 mod namespaces;
-mod nat;
 mod netns_handle;
 mod network;
-mod overlay;
 mod underlay;
-mod veth;
 mod vm_end;
-mod vxlan;
 pub mod wire;
 
 pub use error::Error;

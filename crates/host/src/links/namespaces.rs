@@ -1,6 +1,6 @@
 //! Names of a lab's namespaces and of its interfaces outside of them.
 
-use latlab_model::kinds::{Carrier, NodeKind};
+use latlab_model::kinds::Carrier;
 use latlab_model::plan::{LinkPlan, Medium, Plan};
 
 /// Namespaces inside links have no use for IPv6 unless they route it. Without it a switch sends
@@ -15,7 +15,7 @@ pub fn alias(lab_id: &str) -> String {
 /// The interfaces that a lab puts into the root namespace: the only ones that unpinning its
 /// namespaces does not remove.
 pub fn host_interfaces(plan: &Plan) -> Vec<String> {
-    let hosts = plan.nodes.iter().filter(|node| node.kind == NodeKind::Host);
+    let hosts = plan.nodes.iter().filter(|node| node.kind().is_host());
     hosts
         .flat_map(|node| &node.interfaces)
         .map(|interface| interface.name.clone())
@@ -25,7 +25,7 @@ pub fn host_interfaces(plan: &Plan) -> Vec<String> {
 /// The names of all namespaces of a lab, with their settings.
 pub(super) fn namespaces(plan: &Plan) -> Vec<(String, &'static [(&'static str, &'static str)])> {
     let mut all = Vec::new();
-    for node in plan.nodes.iter().filter(|node| node.kind != NodeKind::Host) {
+    for node in plan.nodes.iter().filter(|node| !node.kind().is_host()) {
         all.push((node.name.clone(), &[][..]));
     }
     all.extend(
@@ -51,7 +51,6 @@ pub(super) fn link_namespaces(plan: &Plan) -> Vec<(String, String)> {
     all
 }
 
-/// Whether every end is behind a host of its own.
 fn has_hosts(medium: &Medium) -> bool {
     match medium {
         Medium::Vxlan(_) => true,
@@ -60,21 +59,20 @@ fn has_hosts(medium: &Medium) -> bool {
     }
 }
 
-/// Whether a link has anything inside. Only a pair between two namespaces has not: a virtual
-/// machine that is impaired needs a shaper, two need a switch, and interfaces for the root
-/// namespace are prepared inside.
+/// Whether a link has anything inside. Only a pair between two namespaces has not: a virtual machine that is impaired
+/// needs a shaper, two need a switch, and interfaces for the root namespace are prepared inside.
 fn has_inside(plan: &Plan, index: usize) -> bool {
     let link = &plan.links[index];
     if link.medium != Medium::Veth {
         return true;
     }
-    let kinds = link.endpoints.iter().map(|end| plan.nodes[end.node].kind);
+    let kinds = link.endpoints.iter().map(|end| plan.nodes[end.node].kind());
     let vms = link
         .endpoints
         .iter()
-        .filter(|end| plan.nodes[end.node].kind == NodeKind::Vm);
-    kinds.clone().any(|kind| kind == NodeKind::Host)
-        || kinds.clone().all(|kind| kind == NodeKind::Vm)
+        .filter(|end| plan.nodes[end.node].kind().is_guest());
+    kinds.clone().any(|kind| kind.is_host())
+        || kinds.clone().all(|kind| kind.is_guest())
         || vms.clone().any(|end| !end.impairment.is_none())
 }
 

@@ -9,7 +9,6 @@ use super::error::Error;
 use crate::sys::netns::NetNs;
 use crate::sys::tap::{self, TapOptions};
 
-/// A namespace of the link, open for work.
 pub(super) struct NetnsHandle {
     pub netns: NetNs,
     pub handle: Handle,
@@ -33,7 +32,6 @@ impl NetnsHandle {
     }
 }
 
-/// The name of the port of an end.
 pub(super) fn port(end: &End<'_>) -> String {
     format!("p{}", end.number)
 }
@@ -46,7 +44,7 @@ pub(super) fn make_tap(
     name: &str,
 ) -> Result<Vec<OwnedFd>, Error> {
     let options = TapOptions {
-        queues: end.node.net.queues,
+        queues: end.node.body.queues(),
         ..TapOptions::default()
     };
     tap::create_tap(netns.as_fd(), name, options).map_err(link.failed())
@@ -59,7 +57,6 @@ pub(super) fn port_change(link: &LinkBuilder<'_>, name: &str) -> LinkChange<'sta
         .mtu(link.plan().mtu)
 }
 
-/// Applies requests in the root namespace or a node's.
 pub(super) fn apply_in(
     link: &LinkBuilder<'_>,
     netns: &NetNs,

@@ -2,14 +2,12 @@
 
 use std::path::PathBuf;
 
-use latlab_model::kinds::NodeKind;
 use latlab_model::plan::{NodePlan, Plan};
 
 use super::error::Error;
 use super::namespaces::{alias, namespaces};
 use crate::sys::netns::{self, NetNs, NewNetNs};
 
-/// The network of one lab.
 #[derive(Debug)]
 pub struct Network {
     pub(super) directory: PathBuf,
@@ -44,16 +42,16 @@ impl Network {
         Ok(netns::create_all(&all)?)
     }
 
-    /// Opens the namespace of that name.
     pub(super) fn open(&self, name: &str) -> Result<NetNs, Error> {
         Ok(NetNs::open(&self.directory.join(name))?)
     }
 
     /// Opens the namespace a node's interfaces are in; a `host` node's are in the root namespace.
     pub(super) fn open_node(&self, node: &NodePlan) -> Result<NetNs, Error> {
-        match node.kind {
-            NodeKind::Host => Ok(self.root.try_clone()?),
-            _ => self.open(&node.name),
+        if node.kind().is_host() {
+            Ok(self.root.try_clone()?)
+        } else {
+            self.open(&node.name)
         }
     }
 }

@@ -16,7 +16,6 @@ const UNDERLAY: &str = "underlay";
 /// The interface into it, in each host's namespace.
 pub(super) const UNDER: &str = "under";
 
-/// The switch between the hosts.
 pub(super) struct Underlay {
     at: NetnsHandle,
     switch: u32,

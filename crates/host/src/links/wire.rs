@@ -20,13 +20,8 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// The name of its interface, at either end.
     pub const INTERFACE: &'static str = "wire0";
 
-    /// Makes one.
-    ///
-    /// # Errors
-    /// When the kernel does not make it.
     pub fn new() -> Result<Wire, Error> {
         let wire = Wire {
             near: namespace()?,
@@ -65,7 +60,6 @@ impl Wire {
     }
 }
 
-/// A namespace that lives as long as the descriptor.
 fn namespace() -> Result<NetNs, Error> {
     let made = std::thread::scope(|scope| {
         let thread = scope.spawn(|| netns::unshare().and_then(|()| NetNs::current()));

@@ -5,9 +5,8 @@ use super::vm::channel::error as channel;
 use super::vm::clock::error as clock;
 use super::vm::error as vm;
 use super::vm::{initramfs, kernel};
-use crate::{cgroup, sys};
+use crate::{cgroup, images, sys};
 
-/// Each kind of node fails with errors of its own.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub enum Error {
@@ -19,18 +18,15 @@ pub enum Error {
     Clock(#[from] clock::Error),
     Kernel(#[from] kernel::Error),
     Initramfs(#[from] initramfs::Error),
+    Image(#[from] images::Error),
     #[error("{0}")]
     Other(String),
 }
 
-/// Why a command never ran, although the node is well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotStarted {
-    /// The node has no such program.
     Missing,
-    /// The program cannot be executed.
     Forbidden,
-    /// The directory to start it in is not there.
     NoDirectory,
 }
 

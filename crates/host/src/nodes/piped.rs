@@ -17,7 +17,6 @@ use crate::sys::process::{self, Process};
 /// A wait without an end, in pieces.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// The three descriptors that a command gets.
 #[derive(Debug, Clone, Copy)]
 pub struct Streams<'a> {
     pub stdin: BorrowedFd<'a>,
@@ -25,7 +24,6 @@ pub struct Streams<'a> {
     pub stderr: BorrowedFd<'a>,
 }
 
-/// A running command on pipes.
 #[derive(Debug)]
 pub struct PipedSession {
     process: Arc<Process>,
@@ -35,10 +33,8 @@ pub struct PipedSession {
 }
 
 impl PipedSession {
-    /// Makes the pipes and has `spawn` start the command on them.
-    ///
-    /// # Errors
-    /// When there are no descriptors left, or what `spawn` says.
+    /// Makes the pipes and has `spawn` start the command on them. Fails when there are no descriptors left, or what
+    /// `spawn` says.
     pub fn start<E: From<sys::Error>>(
         spawn: impl FnOnce(Streams<'_>) -> Result<Process, E>,
     ) -> Result<PipedSession, E> {

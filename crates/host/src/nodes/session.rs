@@ -17,7 +17,6 @@ pub struct Command {
 }
 
 impl Command {
-    /// A program with its arguments.
     pub fn new<S: Into<String>>(argv: impl IntoIterator<Item = S>) -> Command {
         Command {
             argv: argv.into_iter().map(Into::into).collect(),
@@ -65,7 +64,6 @@ impl std::fmt::Display for Exit {
 /// Sends signals to a running command; usable from another thread than the one that waits.
 pub type Signaller = Box<dyn Fn(i32) -> Result<(), Error> + Send + Sync>;
 
-/// A command running inside a node.
 pub trait Session: Send {
     /// Its standard input; dropping it is end of file. `None` the second time.
     fn take_stdin(&mut self) -> Option<Box<dyn Write + Send>>;
@@ -73,16 +71,9 @@ pub trait Session: Send {
     fn take_stdout(&mut self) -> Option<Box<dyn Read + Send>>;
     /// Its standard error. `None` the second time.
     fn take_stderr(&mut self) -> Option<Box<dyn Read + Send>>;
-    /// A way to signal it.
     fn signaller(&self) -> Signaller;
-    /// Waits until it ends.
-    ///
-    /// # Errors
-    /// When the node went away before the command ended.
+    /// Waits until it ends. Fails when the node went away before the command ended.
     fn wait(&mut self) -> Result<Exit, Error>;
     /// Waits until it ends, but no longer than this; `None` then.
-    ///
-    /// # Errors
-    /// As [`Session::wait`].
     fn wait_for(&mut self, timeout: Duration) -> Result<Option<Exit>, Error>;
 }

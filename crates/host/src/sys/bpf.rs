@@ -26,8 +26,7 @@ const ALLOW_MULTI: u32 = 2;
 /// `r0 = 0; exit`.
 pub const RETURN_0: [[u8; 8]; 2] = [instruction(0xb7, 0, 0, 0), instruction(0x95, 0, 0, 0)];
 
-/// One eBPF instruction: opcode, registers (destination in the lower half), offset, immediate
-/// (RFC 9669).
+/// One eBPF instruction: opcode, registers (destination in the lower half), offset, immediate (RFC 9669).
 pub const fn instruction(code: u8, registers: u8, offset: i16, immediate: i32) -> [u8; 8] {
     let (offset, immediate) = (offset.to_ne_bytes(), immediate.to_ne_bytes());
     [
@@ -65,7 +64,6 @@ struct RawTracepointOpen {
     padding: u32,
 }
 
-/// Loads a program of this type.
 pub fn load(prog_type: u32, instructions: &[[u8; 8]]) -> io::Result<OwnedFd> {
     let attribute = ProgLoad {
         prog_type,

@@ -1,10 +1,9 @@
 //! Descriptors of a cgroup, opened before a fork and joined through after it.
 //!
-//! Moving a running process costs about 10 ms for each hierarchy: the kernel waits until no thread
-//! of the machine is inside a fork, exec or exit. Two ways in avoid that wait, and this type
-//! carries the descriptors of both. On the unified tree a process is *born* in the group (`clone3` with
-//! `CLONE_INTO_CGROUP`). On version 1 a single thread moves itself (`0` written to `tasks`), as a child
-//! between fork and exec can.
+//! Moving a running process costs about 10 ms for each hierarchy: the kernel waits until no thread of the machine is
+//! inside a fork, exec or exit. Two ways in avoid that wait, and this type carries the descriptors of both. On the
+//! unified tree a process is *born* in the group (`clone3` with `CLONE_INTO_CGROUP`). On version 1 a single thread
+//! moves itself (`0` written to `tasks`), as a child between fork and exec can.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -50,8 +49,7 @@ impl CgroupEntry {
         self.tasks.iter().map(AsFd::as_fd)
     }
 
-    /// Puts the calling process into the version 1 groups, and into the unified one too unless it
-    /// was born there.
+    /// Puts the calling process into the version 1 groups, and into the unified one too unless it was born there.
     ///
     /// For a process with one thread, between fork and exec: makes system calls only, allocates
     /// nothing, takes no lock.

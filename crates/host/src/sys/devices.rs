@@ -1,8 +1,7 @@
 //! Which devices the processes of a cgroup may open or make.
 //!
-//! On the unified tree that is a BPF program attached to the group (kernel: bpf/prog_cgroup_device),
-//! which goes away with the group; on version 1 the `devices` controller (cgroup-v1/devices). Both
-//! are given the same list here.
+//! On the unified tree that is a BPF program attached to the group (kernel: bpf/prog_cgroup_device), which goes away
+//! with the group; on version 1 the `devices` controller (cgroup-v1/devices). Both are given the same list here.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -14,7 +13,6 @@ use serde::{Deserialize, Serialize};
 use super::Error;
 use super::bpf::{self, instruction};
 
-/// A device, or all with one major number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
     /// A block device, else a character device.

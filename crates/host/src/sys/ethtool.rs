@@ -1,5 +1,5 @@
 //! The settings of a network card that only `ethtool`'s ioctl knows (include/uapi/linux/ethtool.h):
-//! its queues, how it gathers interrupts, and the work that it takes over from the CPU.
+//! its queues, how it gathers interrupts, the work that it takes over from the CPU, and its clock.
 
 use std::ffi::{c_char, c_ulong, c_void};
 use std::io;
@@ -9,13 +9,10 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 const SIOCETHTOOL: c_ulong = 0x8946;
 
-/// Longest name of an interface, with its final zero.
-const IFNAMSIZ: usize = 16;
-
 /// `struct ifreq` as SIOCETHTOOL reads it: the name, then an address in a union of 24 bytes.
 #[repr(C)]
 struct Request {
-    name: [c_char; IFNAMSIZ],
+    name: [c_char; libc::IFNAMSIZ],
     data: *mut c_void,
     rest: [u8; 16],
 }
@@ -24,11 +21,11 @@ struct Request {
 /// kernel fills in the rest, or takes them.
 fn ask<const WORDS: usize>(interface: &str, words: &mut [u32; WORDS]) -> io::Result<()> {
     let mut request = Request {
-        name: [0; IFNAMSIZ],
+        name: [0; libc::IFNAMSIZ],
         data: words.as_mut_ptr().cast(),
         rest: [0; 16],
     };
-    if interface.len() >= IFNAMSIZ {
+    if interface.len() >= libc::IFNAMSIZ {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     for (to, from) in request.name.iter_mut().zip(interface.bytes()) {
@@ -49,6 +46,14 @@ fn ask<const WORDS: usize>(interface: &str, words: &mut [u32; WORDS]) -> io::Res
     }
 }
 
+/// The words that the kernel fills in.
+fn get<const WORDS: usize>(interface: &str, command: u32) -> io::Result<[u32; WORDS]> {
+    let mut words = [0; WORDS];
+    words[0] = command;
+    ask(interface, &mut words)?;
+    Ok(words)
+}
+
 /// `struct ethtool_channels`: command, four maxima (received, sent, other, combined), four counts.
 const CHANNELS: usize = 9;
 const GET_CHANNELS: u32 = 0x3c;
@@ -57,24 +62,13 @@ const COMBINED: usize = 8;
 const MAX_COMBINED: usize = 4;
 
 /// Queues that both receive and send, and the most there can be.
-///
-/// # Errors
-/// When the card cannot be asked.
 pub fn queues(interface: &str) -> io::Result<(u32, u32)> {
-    let mut words = [0; CHANNELS];
-    words[0] = GET_CHANNELS;
-    ask(interface, &mut words)?;
+    let words = get::<CHANNELS>(interface, GET_CHANNELS)?;
     Ok((words[COMBINED], words[MAX_COMBINED]))
 }
 
-/// Sets the number of queues.
-///
-/// # Errors
-/// When the card does not take it.
 pub fn set_queues(interface: &str, count: u32) -> io::Result<()> {
-    let mut words = [0; CHANNELS];
-    words[0] = GET_CHANNELS;
-    ask(interface, &mut words)?;
+    let mut words = get::<CHANNELS>(interface, GET_CHANNELS)?;
     words[0] = SET_CHANNELS;
     words[COMBINED] = count;
     ask(interface, &mut words)
@@ -84,30 +78,18 @@ pub fn set_queues(interface: &str, count: u32) -> io::Result<()> {
 const COALESCE: usize = 23;
 const GET_COALESCE: u32 = 0x0e;
 const SET_COALESCE: u32 = 0x0f;
-/// Microseconds until an interrupt for received packets, and for sent ones; whether the card adapts
-/// them by itself.
+/// Microseconds until an interrupt for received packets, and for sent ones; whether the card adapts them by itself.
 const COALESCE_FIELDS: [usize; 4] = [1, 5, 10, 11];
 
 /// How long the card gathers before it interrupts: received and sent in microseconds, then whether it
 /// adapts each by itself, 0 or 1.
-///
-/// # Errors
-/// When the card cannot be asked.
 pub fn coalescing(interface: &str) -> io::Result<[u32; 4]> {
-    let mut words = [0; COALESCE];
-    words[0] = GET_COALESCE;
-    ask(interface, &mut words)?;
+    let words = get::<COALESCE>(interface, GET_COALESCE)?;
     Ok(COALESCE_FIELDS.map(|field| words[field]))
 }
 
-/// Sets them.
-///
-/// # Errors
-/// When the card does not take it.
 pub fn set_coalescing(interface: &str, values: [u32; 4]) -> io::Result<()> {
-    let mut words = [0; COALESCE];
-    words[0] = GET_COALESCE;
-    ask(interface, &mut words)?;
+    let mut words = get::<COALESCE>(interface, GET_COALESCE)?;
     words[0] = SET_COALESCE;
     for (field, value) in COALESCE_FIELDS.into_iter().zip(values) {
         words[field] = value;
@@ -115,7 +97,6 @@ pub fn set_coalescing(interface: &str, values: [u32; 4]) -> io::Result<()> {
     ask(interface, &mut words)
 }
 
-/// Work that a card, or the kernel for it, does for many packets at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Offload {
     /// Generic receive offload: packets of a stream are joined.
@@ -137,20 +118,42 @@ impl Offload {
     }
 }
 
-/// Whether an offload is on.
-///
-/// # Errors
-/// When the card cannot be asked.
 pub fn offload(interface: &str, offload: Offload) -> io::Result<bool> {
-    let mut words = [offload.commands().0, 0];
-    ask(interface, &mut words)?;
-    Ok(words[1] != 0)
+    let [_, is_on] = get(interface, offload.commands().0)?;
+    Ok(is_on != 0)
 }
 
-/// Turns it on or off.
-///
-/// # Errors
-/// When the card does not take it.
 pub fn set_offload(interface: &str, offload: Offload, on: bool) -> io::Result<()> {
     ask(interface, &mut [offload.commands().1, u32::from(on)])
+}
+
+/// `struct ethtool_ts_info`: command, kinds of timestamps, the clock's number, eight words of filters.
+const TIMESTAMPS: usize = 11;
+const GET_TIMESTAMPS: u32 = 0x41;
+const SOF_TIMESTAMPING_RX_HARDWARE: u32 = 1 << 2;
+const SOF_TIMESTAMPING_RAW_HARDWARE: u32 = 1 << 6;
+
+/// Whether the interface stamps what it receives with a clock of its own.
+pub fn stamps_received_packets(interface: &str) -> io::Result<bool> {
+    let kinds = get::<TIMESTAMPS>(interface, GET_TIMESTAMPS)?[1];
+    let wanted = SOF_TIMESTAMPING_RX_HARDWARE | SOF_TIMESTAMPING_RAW_HARDWARE;
+    Ok(kinds & wanted == wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interface_that_is_not_there_is_an_error() {
+        let error = stamps_received_packets("no-such-nic").unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::ENODEV));
+        let error = stamps_received_packets("a-name-of-more-than-fifteen").unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+    }
+
+    #[test]
+    fn the_loopback_has_no_clock() {
+        assert!(!stamps_received_packets("lo").unwrap_or(false));
+    }
 }

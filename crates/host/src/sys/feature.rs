@@ -4,12 +4,11 @@
 //! returned is closed by its owner, and nothing else remains. The layouts are the kernel's, written
 //! down here because `libc` has none of them.
 
-use std::ffi::{c_int, c_long, c_ulong, c_void};
+use std::ffi::{c_int, c_long, c_ulong};
 use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
-/// Takes the result of a system call that makes a descriptor.
 pub(super) fn descriptor(result: c_long) -> io::Result<OwnedFd> {
     match c_int::try_from(result) {
         // SAFETY: the kernel just made this descriptor for us, so it has no other owner.
@@ -105,7 +104,6 @@ pub fn try_namespaces(flags: c_int) -> io::Result<()> {
 
 const VHOST_GET_FEATURES: c_ulong = 0x8008_af00;
 
-/// Asks an open vhost device for its features.
 pub fn vhost_features(device: impl AsFd) -> io::Result<u64> {
     let mut features = 0u64;
     // SAFETY: VHOST_GET_FEATURES writes eight bytes at the address, which is a live u64; on any
@@ -121,67 +119,6 @@ pub fn vhost_features(device: impl AsFd) -> io::Result<u64> {
         return Err(io::Error::last_os_error());
     }
     Ok(features)
-}
-
-/// `struct ethtool_ts_info`.
-#[repr(C)]
-#[derive(Default)]
-struct EthtoolTimestampInfo {
-    command: u32,
-    so_timestamping: u32,
-    phc_index: i32,
-    tx_types: u32,
-    tx_reserved: [u32; 3],
-    rx_filters: u32,
-    rx_reserved: [u32; 3],
-}
-
-/// `struct ifreq` with the member of its union that ethtool uses.
-#[repr(C)]
-struct EthtoolRequest {
-    name: [u8; libc::IFNAMSIZ],
-    data: *mut c_void,
-    padding: [u8; 16],
-}
-
-const _: () = assert!(size_of::<EthtoolRequest>() >= size_of::<libc::ifreq>());
-
-const SIOCETHTOOL: c_ulong = 0x8946;
-const ETHTOOL_GET_TS_INFO: u32 = 0x41;
-const SOF_TIMESTAMPING_RX_HARDWARE: u32 = 1 << 2;
-const SOF_TIMESTAMPING_RAW_HARDWARE: u32 = 1 << 6;
-
-/// Whether the interface `name` of the calling thread's network namespace stamps what it receives
-/// with a clock of its own.
-pub fn stamps_received_packets(name: &str) -> io::Result<bool> {
-    let mut info = EthtoolTimestampInfo {
-        command: ETHTOOL_GET_TS_INFO,
-        ..EthtoolTimestampInfo::default()
-    };
-    let mut request = EthtoolRequest {
-        name: [0; libc::IFNAMSIZ],
-        data: (&raw mut info).cast(),
-        padding: [0; 16],
-    };
-    if name.len() >= request.name.len() {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    request.name[..name.len()].copy_from_slice(name.as_bytes());
-    let socket = datagram_socket(libc::AF_INET)?;
-    // SAFETY: the request has at least the size of `struct ifreq` and names a terminated interface;
-    // its address points to a live `struct ethtool_ts_info`, the only thing the command writes.
-    let result = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) };
-    if result < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let wanted = SOF_TIMESTAMPING_RX_HARDWARE | SOF_TIMESTAMPING_RAW_HARDWARE;
-    Ok(info.so_timestamping & wanted == wanted)
-}
-
-fn datagram_socket(family: c_int) -> io::Result<OwnedFd> {
-    // SAFETY: takes numbers only.
-    let fd = unsafe { libc::socket(family, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
-    descriptor(fd.into())
 }
 
 /// The twelve letters with which a hypervisor names itself to an x86 CPU's CPUID; `None` on
@@ -216,19 +153,6 @@ pub fn hypervisor_signature() -> Option<[u8; 12]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_interface_that_is_not_there_is_an_error() {
-        let error = stamps_received_packets("no-such-nic").unwrap_err();
-        assert_eq!(error.raw_os_error(), Some(libc::ENODEV));
-        let error = stamps_received_packets("a-name-of-more-than-fifteen").unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
-    }
-
-    #[test]
-    fn the_loopback_has_no_clock() {
-        assert!(!stamps_received_packets("lo").unwrap_or(false));
-    }
 
     #[test]
     fn only_vhost_devices_have_its_features() {

@@ -81,7 +81,6 @@ fn is_initramfs() -> Result<bool, Error> {
     is_in_memory(Path::new("/"))
 }
 
-/// True if files below `path` are kept in memory.
 pub fn is_in_memory(path: &Path) -> Result<bool, Error> {
     let stat = rustix::fs::statfs(path).map_err(Error::of("look at", path.display()))?;
     // The field's width and sign differ between architectures; the value is 32 bits wide.
@@ -95,9 +94,8 @@ pub fn half_of_memory() -> u64 {
     (info.totalram as u64).saturating_mul(info.mem_unit.into()) / 2
 }
 
-/// Covers the machine's cgroups, for programs that look there for something to manage:
-/// they find `unified`, a group of the unified tree, and cannot change it. Without such a tree they
-/// find an empty directory.
+/// Covers the machine's cgroups, for programs that look there for something to manage: they find `unified`, a group of
+/// the unified tree, and cannot change it. Without such a tree they find an empty directory.
 ///
 /// A new mount of the tree would wait for the kernel to finish with groups just removed, several
 /// milliseconds, so one that exists is shown again.
@@ -117,18 +115,16 @@ pub fn cover_cgroups(target: &Path, unified: Option<&Path>) -> Result<(), Error>
     mount::make_read_only(target)
 }
 
-/// True if anything is mounted at `directory` or below.
 pub fn has_mounts_below(directory: &Path) -> Result<bool, Error> {
     Ok(mount::mount_points()?
         .iter()
         .any(|point| point.starts_with(directory)))
 }
 
-/// Runs `body` on a thread in the namespaces of `process`, a pidfd: its network, host name,
-/// inter-process communication and cgroup view, and what `body` starts in its process
-/// namespace. The mount namespace is left to [`Spawn::root`](super::spawn::Spawn::root), because
-/// `body` needs the machine's own `/proc`. Programs started get no capability outside of `keep`,
-/// by number.
+/// Runs `body` on a thread in the namespaces of `process`, a pidfd: its network, host name, inter-process
+/// communication and cgroup view, and what `body` starts in its process namespace. The mount namespace is left to
+/// [`Spawn::root`](super::spawn::Spawn::root), because `body` needs the machine's own `/proc`. Programs started get no
+/// capability outside of `keep`, by number.
 pub fn in_namespaces_of<T: Send, E: From<Error> + Send>(
     process: BorrowedFd<'_>,
     keep: &[u32],

@@ -27,8 +27,7 @@ pub fn bind(source: &Path, target: &Path, recursive: bool) -> Result<(), Error> 
     ))
 }
 
-/// Whether options of a bind can be set for all mounts below it in one step (`mount_setattr(2)`, Linux
-/// 5.12).
+/// Whether options of a bind can be set for all mounts below it in one step (`mount_setattr(2)`, Linux 5.12).
 pub fn has_recursive_attributes() -> bool {
     // SAFETY: refused for want of arguments, or unknown; nothing is read or changed.
     let result = unsafe { libc::syscall(libc::SYS_mount_setattr, -1, 0, 0, 0, 0) };
@@ -51,11 +50,14 @@ pub fn tmpfs(target: &Path, size_bytes: u64) -> Result<(), Error> {
         .map_err(Error::of("mount tmpfs at", target.display()))
 }
 
-/// Mounts `lower` at `target` with all changes going to `upper`; `work` is scratch space on the
+/// Mounts `lowers`, the first on top, at `target` with all changes going to `upper`; `work` is scratch space on the
 /// same file system as `upper`, as overlayfs wants it. Device nodes in them are no way to devices.
-pub fn overlay(lower: &Path, upper: &Path, work: &Path, target: &Path) -> Result<(), Error> {
+pub fn overlay(lowers: &[&Path], upper: &Path, work: &Path, target: &Path) -> Result<(), Error> {
     let mut options = b"lowerdir=".to_vec();
-    escape_into(&mut options, lower, b"\\,:");
+    for (number, lower) in lowers.iter().enumerate() {
+        options.extend((number > 0).then_some(b':'));
+        escape_into(&mut options, lower, b"\\,:");
+    }
     options.extend(b",upperdir=");
     escape_into(&mut options, upper, b"\\,");
     options.extend(b",workdir=");
@@ -89,14 +91,12 @@ pub fn make_private(directory: &Path) -> Result<(), Error> {
         .map_err(Error::of("make private", directory.display()))
 }
 
-/// True if something is mounted exactly at `path`.
 pub fn is_mount_point(path: &Path) -> Result<bool, Error> {
     Ok(mount_points()?.iter().any(|point| point == path))
 }
 
-/// Unmounts `directory` and everything mounted on or below it, going on after failures. Lazily: a
-/// mount that is still in use disappears from sight now, and for good when its last user ends.
-/// Nothing mounted there is success.
+/// Unmounts `directory` and everything mounted on or below it, going on after failures. Lazily: a mount that is still
+/// in use disappears from sight now, and for good when its last user ends. Nothing mounted there is success.
 ///
 /// Outermost mounts first, because what is below a mount goes with it: a thousand namespaces pinned
 /// in a private directory are one system call, and one wait of the kernel for its readers (1 ms).

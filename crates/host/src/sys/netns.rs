@@ -43,7 +43,6 @@ const SYSCTLS: &[(&str, &str)] = &[
     ),
 ];
 
-/// A namespace to be made.
 #[derive(Debug, Clone)]
 pub struct NewNetNs {
     /// Where it is to be pinned; must not exist.
@@ -135,9 +134,8 @@ pub fn create_all(all: &[NewNetNs]) -> Result<(), Error> {
     on_every_cpu(all, make)
 }
 
-/// Calls `body` for every item, on as many threads as there are CPUs and items allow. The
-/// threads end afterwards, so `body` may leave its thread in any namespace. Stops early on errors
-/// and returns the first.
+/// Calls `body` for every item, on as many threads as there are CPUs and items allow. The threads end afterwards, so
+/// `body` may leave its thread in any namespace. Stops early on errors and returns the first.
 pub fn on_every_cpu<T: Sync, E: Send>(
     items: &[T],
     body: impl Fn(&T) -> Result<(), E> + Sync,
@@ -169,7 +167,6 @@ pub fn on_every_cpu<T: Sync, E: Send>(
     })
 }
 
-/// Leaves the calling thread in a new namespace, prepares it and pins it.
 fn make(new: &NewNetNs) -> Result<(), Error> {
     let path = &new.path;
     unshare()?;
@@ -247,7 +244,6 @@ pub fn remove_all(paths: &[PathBuf]) -> Result<(), Errors> {
     Errors::check(paths.iter().filter_map(|path| remove(path).err()).collect())
 }
 
-/// Runs `body` on a thread of its own and waits for it.
 pub(crate) fn on_thread<T: Send>(
     body: impl FnOnce() -> Result<T, Error> + Send,
 ) -> Result<T, Error> {

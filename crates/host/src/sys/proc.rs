@@ -13,11 +13,8 @@ pub struct Mount {
     /// The directory of the file system that is mounted, `/` for all of it.
     pub root: PathBuf,
     pub point: PathBuf,
-    /// Options of this mount.
     pub options: String,
-    /// The file system's type.
     pub kind: String,
-    /// Options of the file system.
     pub super_options: String,
 }
 
@@ -48,7 +45,6 @@ pub fn mounts(mountinfo: &[u8]) -> Vec<Mount> {
     lines.filter_map(Mount::parse).collect()
 }
 
-/// The mounts that this process sees.
 pub fn own_mounts() -> Result<Vec<Mount>, Error> {
     mounts_in("/proc/self/mountinfo")
 }
@@ -115,12 +111,10 @@ pub fn numbers(directory: impl AsRef<Path>) -> Vec<u32> {
     numbers.collect()
 }
 
-/// The threads of a process.
 pub fn threads(pid: u32) -> Vec<u32> {
     numbers(format!("/proc/{pid}/task"))
 }
 
-/// Identifies this boot of the host.
 pub fn boot_id() -> Result<String, Error> {
     const FILE: &str = "/proc/sys/kernel/random/boot_id";
     let text = fs::read_to_string(FILE).map_err(Error::of("read", FILE))?;

@@ -28,7 +28,6 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 /// No environment that a process was started with is larger (execve(2): three quarters of 8 MiB).
 const MAX_ENVIRON_BYTES: u64 = 8 << 20;
 
-/// A process, told apart from every other one since boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ProcessId {
     pub pid: u32,
@@ -102,7 +101,6 @@ impl Process {
         }))
     }
 
-    /// Its number and start time.
     pub fn id(&self) -> ProcessId {
         self.id
     }
@@ -169,9 +167,8 @@ pub fn labelled(id: &str) -> Result<Vec<Process>, Error> {
 
 /// Every process, except this one, that carries the label of any lab, with that lab's id.
 ///
-/// The environment read is the one the process started its program with. A program that was
-/// started without the label (`env -i`), or has overwritten its own memory, is found by the node's
-/// cgroup only.
+/// The environment read is the one the process started its program with. A program that was started without the label
+/// (`env -i`), or has overwritten its own memory, is found by the node's cgroup only.
 pub fn all_labelled() -> Result<Vec<(String, Process)>, Error> {
     let entries = fs::read_dir("/proc").map_err(Error::of("list", "/proc"))?;
     let mut found = Vec::new();
@@ -245,7 +242,6 @@ fn wait_killed(mut processes: Vec<&Process>) -> Result<Vec<&Process>, Error> {
     }
 }
 
-/// True of a process that is being taken apart.
 fn has_no_memory(pid: u32) -> bool {
     let sizes = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
     sizes.split_whitespace().next() == Some("0")
@@ -256,8 +252,7 @@ fn label_of(pid: u32) -> Option<String> {
     find_label(&environ(pid)?)
 }
 
-/// The environment of a process, its variables separated by zero bytes; `None` if it has none that
-/// may be read.
+/// The environment of a process, its variables separated by zero bytes; `None` if it has none that may be read.
 ///
 /// Any process may declare gigabytes of its memory to be its environment (`PR_SET_MM_MAP`,
 /// prctl(2)), so the size has a limit, above the 6 MiB that execve(2) accepts.

@@ -33,9 +33,6 @@ const RR: u32 = 2;
 const DEADLINE: u32 = 6;
 
 /// A policy as text, `policy:VALUE`, and the flags where there are any: `fifo:50 flags:1`.
-///
-/// # Errors
-/// The kernel's error.
 pub fn policy(tid: u32) -> io::Result<String> {
     let mut attr = SchedAttr::default();
     // SAFETY: the kernel writes at most SIZE bytes to the structure, which is that long and is ours.
@@ -62,9 +59,6 @@ pub fn policy(tid: u32) -> io::Result<String> {
 }
 
 /// Sets a policy from the text of [`policy`].
-///
-/// # Errors
-/// The kernel's error, or that of the text.
 pub fn set_policy(tid: u32, text: &str) -> io::Result<()> {
     let attr = parse(text).ok_or(io::ErrorKind::InvalidInput)?;
     // SAFETY: the kernel reads SIZE bytes of the structure, which is that long and alive.
@@ -108,10 +102,6 @@ fn parse(text: &str) -> Option<SchedAttr> {
     Some(attr)
 }
 
-/// Lets a thread run on these CPUs only.
-///
-/// # Errors
-/// The kernel's error.
 pub fn set_affinity(tid: u32, cpus: &CpuList) -> io::Result<()> {
     let mut set = CpuSet::new();
     for cpu in cpus.iter() {
@@ -124,9 +114,6 @@ pub fn set_affinity(tid: u32, cpus: &CpuList) -> io::Result<()> {
 }
 
 /// Bytes of memory that a process may lock, `unlimited` for all: the limit and its upper bound.
-///
-/// # Errors
-/// The kernel's error.
 pub fn memory_lock(process: u32) -> io::Result<String> {
     // prlimit(2) can read too, but rustix only through setting.
     let text = std::fs::read_to_string(format!("/proc/{process}/limits"))?;
@@ -141,9 +128,6 @@ pub fn memory_lock(process: u32) -> io::Result<String> {
 }
 
 /// Sets the limit from the text of [`memory_lock`].
-///
-/// # Errors
-/// The kernel's error, or that of the text.
 pub fn set_memory_lock(process: u32, text: &str) -> io::Result<()> {
     let bytes = |text: &str| match text {
         "unlimited" => Some(None),

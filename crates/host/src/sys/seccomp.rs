@@ -1,10 +1,9 @@
 //! The system calls that programs of a container may make: a seccomp filter (seccomp(2)).
 //!
-//! Its answers are those of Docker's and Podman's default profiles: calls that programs need are allowed by
-//! name, all others fail with EPERM. Those profiles refuse as well: kernel modules,
-//! BPF, performance counters, io_uring, keyrings, userfaultfd, file handles, mounts and new
-//! namespaces, the machine's clock, swap, quotas and log. Calls newer than the list fail with ENOSYS,
-//! so that C libraries fall back to older ones.
+//! Its answers are those of Docker's and Podman's default profiles: calls that programs need are allowed by name, all
+//! others fail with EPERM. Those profiles refuse as well: kernel modules, BPF, performance counters, io_uring,
+//! keyrings, userfaultfd, file handles, mounts and new namespaces, the machine's clock, swap, quotas and log. Calls
+//! newer than the list fail with ENOSYS, so that C libraries fall back to older ones.
 //!
 //! Three differences: memory policies are allowed, because measured programs place their memory.
 //! Pushing input into a terminal (TIOCSTI, CVE-2017-5226) is not, because a command at a terminal
@@ -22,7 +21,6 @@ use libc::{
 
 use super::calls::{ALLOWED, GRANTED, NEWEST};
 
-/// A filter, ready to be installed.
 #[derive(Debug, Clone)]
 pub struct Filter(Vec<sock_filter>);
 
@@ -178,7 +176,6 @@ impl Filter {
         Self(program)
     }
 
-    /// As bytes, for another process to install.
     pub fn bytes(&self) -> Vec<u8> {
         let instruction = |i: &sock_filter| {
             let mut bytes = [0; 8];

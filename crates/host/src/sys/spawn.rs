@@ -53,7 +53,6 @@ pub struct Spawn<'a> {
     tied: bool,
 }
 
-/// The result of a tool that ran to its end.
 #[derive(Debug)]
 pub struct Output {
     pub exit: Exit,
@@ -83,7 +82,6 @@ impl<'a> Spawn<'a> {
         }
     }
 
-    /// Says which file is executed.
     pub fn executable(mut self, executable: Executable<'a>) -> Self {
         self.executable = executable;
         self
@@ -120,13 +118,11 @@ impl<'a> Spawn<'a> {
         self
     }
 
-    /// Starts it in this directory.
     pub fn directory(mut self, directory: impl Into<PathBuf>) -> Self {
         self.directory = Some(directory.into());
         self
     }
 
-    /// Starts it in this network namespace.
     pub fn netns(mut self, netns: BorrowedFd<'a>) -> Self {
         self.netns = Some(netns);
         self
@@ -140,7 +136,6 @@ impl<'a> Spawn<'a> {
         self
     }
 
-    /// Starts it in this cgroup.
     pub fn cgroup(mut self, cgroup: &'a CgroupEntry) -> Self {
         self.cgroup = Some(cgroup);
         self
@@ -158,8 +153,7 @@ impl<'a> Spawn<'a> {
         self
     }
 
-    /// Keeps it tied to the *thread* that starts it: when that ends, it is killed. For tools whose
-    /// end is waited for.
+    /// Keeps it tied to the *thread* that starts it: when that ends, it is killed. For tools whose end is waited for.
     pub fn tied(mut self) -> Self {
         self.tied = true;
         self

@@ -1,5 +1,4 @@
-//! The end of a link that belongs to a virtual machine: a tap or macvtap, handed to QEMU as a
-//! descriptor.
+//! The end of a link that belongs to a virtual machine: a tap or macvtap, handed to QEMU as a descriptor.
 //!
 //! A tap is made straight in the namespace where its network side is to live, under its final
 //! name. It is not persistent: it vanishes with its last descriptor, so a virtual machine that is

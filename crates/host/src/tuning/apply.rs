@@ -14,7 +14,6 @@ use crate::dirs::Dirs;
 /// Sweeps over items that come, go and move while others are written.
 const MAX_SWEEPS: usize = 5;
 
-/// The result of one knob.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct KnobResult {
     pub knob: &'static str,
@@ -22,13 +21,10 @@ pub struct KnobResult {
     /// Why this machine does not have the knob; nothing was done then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub absent: Option<String>,
-    /// Items that were changed.
     pub turned: usize,
-    /// Items that had the value already.
     pub already: usize,
     /// Items that vanished meanwhile.
     pub gone: usize,
-    /// Items whose value the kernel owns.
     pub fixed: Vec<Problem>,
     /// Items whose new value the kernel did not take.
     pub refused: Vec<Problem>,
@@ -37,7 +33,6 @@ pub struct KnobResult {
     pub strayed: Vec<Problem>,
 }
 
-/// The result of all knobs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Applied {
     /// One per knob, in their order.
@@ -50,17 +45,14 @@ pub struct Applied {
 }
 
 impl Applied {
-    /// Whether the machine took every value that it can have.
     pub fn is_good(&self) -> bool {
         self.unsettled.is_empty() && self.knobs.iter().all(|k| k.refused.is_empty())
     }
 }
 
-/// Applies `changes` for `owner`. `progress` is called with each knob, its index and their count.
-///
-/// # Errors
-/// Before the first change: another owner wants another value, or an item or the journal cannot be written.
-/// Errors of single items are in the result.
+/// Applies `changes` for `owner`. `progress` is called with each knob, its index and their count. Errors: before the
+/// first change: another owner wants another value, or an item or the journal cannot be written. Errors of single
+/// items are in the result.
 pub fn apply(
     owner: &str,
     changes: &[Change],
@@ -115,7 +107,6 @@ pub fn apply(
     Ok(applied)
 }
 
-/// Refuses a change that would fail.
 fn check(change: &Change, held: &LockedJournal, root: &Root) -> Result<(), Error> {
     for target in &change.targets {
         let knob = || change.knob.name.to_string();
@@ -159,7 +150,6 @@ fn add_owner(owner: &str, knob: &str, held: &mut LockedJournal) {
     }
 }
 
-/// Enters targets into the journal.
 fn record(owner: &str, knob: &str, targets: &[Target], held: &mut LockedJournal, root: &Root) {
     for target in targets {
         match held.find(&target.item) {

@@ -23,7 +23,6 @@ const CPUSET: &str = "cpuset";
 /// The partition type that suits every owner: one that wants no load balancing pins its threads.
 const BALANCED: &str = "root";
 
-/// The CPUs of all owners together.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct CpuSplit {
     online: CpuList,
@@ -75,7 +74,6 @@ impl CpuSplit {
         })
     }
 
-    /// Plans the changes of one owner anew for this split.
     pub fn plan(&self, changes: &[Change], root: &Root) -> Result<Vec<Change>, Error> {
         let one = |change: &Change| {
             if change.absent.is_some() {

@@ -6,7 +6,6 @@ use super::items::{Item, Value};
 use super::journal::Entry;
 use super::root::Root;
 
-/// An item that did not get its value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Problem {
     pub item: String,
@@ -32,7 +31,6 @@ pub(super) enum Outcome {
     Strayed(String),
 }
 
-/// Writes an item and reads it back.
 pub(super) fn apply_one(item: &Item, wanted: &Value, root: &Root) -> Outcome {
     if let Ok(Some(now)) = item.read(root) {
         if now.same(wanted) {

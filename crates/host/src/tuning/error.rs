@@ -7,7 +7,6 @@ use super::owner::USER;
 pub enum Error {
     #[error("another latlab is tuning this machine (waited {waited} s)")]
     Locked { waited: u64 },
-    /// A value that the machine cannot have.
     #[error("{message}")]
     Impossible { message: String, hint: String },
     /// Another owner wants another value of the same item, or the same owner wanted it before.
@@ -25,7 +24,6 @@ pub enum Error {
         item: String,
         source: io::Error,
     },
-    /// A file of latlab's own failed.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
         action: &'static str,

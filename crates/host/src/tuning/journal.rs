@@ -85,9 +85,6 @@ pub struct LockedJournal {
 }
 
 /// Reads the journal without the lock.
-///
-/// # Errors
-/// The file cannot be read, or is no journal.
 pub fn read(dirs: &Dirs, root: &Root) -> Result<Journal, Error> {
     Ok(load(dirs, root)?.0)
 }
@@ -132,10 +129,8 @@ impl Entry {
 }
 
 impl LockedJournal {
-    /// Takes the lock and reads the journal.
-    ///
-    /// # Errors
-    /// Another latlab holds the lock for `TIMEOUT`, or the journal cannot be read.
+    /// Takes the lock and reads the journal. Errors: another latlab holds the lock for `TIMEOUT`, or the journal
+    /// cannot be read.
     pub fn take(dirs: &Dirs, root: &Root) -> Result<LockedJournal, Error> {
         let path = dirs.tuning();
         let directory = path.parent().unwrap_or(&path).to_path_buf();
@@ -154,9 +149,6 @@ impl LockedJournal {
     }
 
     /// Writes the journal to the disk and syncs it. An empty one is removed.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub fn sync(&self) -> Result<(), Error> {
         if !self.journal.entries.is_empty() || !self.journal.owners.is_empty() {
             let text = serde_json::to_vec(&self.journal).map_err(|e| Error::Damaged {
@@ -183,7 +175,6 @@ impl LockedJournal {
         owners.retain(|owner| entries.iter().any(|e| e.owners.contains(&owner.name)));
     }
 
-    /// The index of an item's entry.
     pub fn find(&self, item: &Item) -> Option<usize> {
         self.journal.entries.iter().position(|e| e.item == *item)
     }

@@ -12,10 +12,8 @@ pub fn lab_owner(lab: &str) -> String {
     format!("lab {lab}")
 }
 
-/// An owner and its request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
-    /// `user`, `lab NAME`.
     pub name: String,
     /// All CPUs of the machine.
     pub online: CpuList,

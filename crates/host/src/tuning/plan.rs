@@ -10,7 +10,6 @@ use super::items::{Item, Value, only_read};
 use super::knobs::{self, Knob, KnobError, Machine, Targets};
 use super::root::Root;
 
-/// An item, its value now, and the value it shall have.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Target {
     pub item: Item,
@@ -24,7 +23,6 @@ impl Target {
     }
 }
 
-/// The changes of one knob.
 #[derive(Debug, Clone)]
 pub struct Change {
     pub knob: &'static Knob,
@@ -35,10 +33,8 @@ pub struct Change {
     pub(super) cores: Cores,
 }
 
-/// Plans a profile on this machine. Nothing is changed.
-///
-/// # Errors
-/// [`Error::Impossible`] for a value that this machine cannot have.
+/// Plans a profile on this machine. Nothing is changed. Errors: [`Error::Impossible`] for a value that this machine
+/// cannot have.
 pub fn plan(profile: &Profile, cores: &Cores, root: &Root) -> Result<Vec<Change>, Error> {
     profile.check().map_err(Error::impossible)?;
     let mut changes = Vec::new();

@@ -10,14 +10,11 @@ use super::journal::{Entry, LockedJournal};
 use super::root::Root;
 use crate::dirs::Dirs;
 
-/// The result of a revert.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Reverted {
-    /// Items that have their original value again.
     pub restored: usize,
     /// Items that still had it, or vanished.
     pub nothing_to_do: usize,
-    /// Items that other owners keep.
     pub kept: usize,
     /// Items that another program changed meanwhile: left alone, and no longer tracked.
     pub foreign: Vec<Problem>,
@@ -37,10 +34,8 @@ impl Reverted {
     }
 }
 
-/// Removes an owner; an item returns to its original value with its last owner.
-///
-/// # Errors
-/// The journal cannot be read or written; errors of single items are in the result.
+/// Removes an owner; an item returns to its original value with its last owner. Errors: the journal cannot be read or
+/// written; errors of single items are in the result.
 pub fn revert(
     owner: &str,
     dirs: &Dirs,

@@ -32,11 +32,8 @@ impl Root {
         fs::read_to_string(self.path(path))
     }
 
-    /// The first 8 MiB of a process's environment, each variable ended by a zero byte: any user may declare
-    /// gigabytes (prctl(2), PR_SET_MM_ENV_END).
-    ///
-    /// # Errors
-    /// The process is gone, or hidden.
+    /// The first 8 MiB of a process's environment, each variable ended by a zero byte: any user may declare gigabytes
+    /// (prctl(2), PR_SET_MM_ENV_END). Errors: the process is gone, or hidden.
     pub fn environ(&self, pid: u32) -> io::Result<Vec<u8>> {
         let file = fs::File::open(self.path(format!("/proc/{pid}/environ")))?;
         let mut bytes = Vec::new();

@@ -12,7 +12,6 @@ use super::knobs::{self, Machine};
 use super::root::Root;
 use crate::dirs::Dirs;
 
-/// An item that does not have the applied value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Drift {
     pub knob: String,
@@ -24,7 +23,6 @@ pub struct Drift {
     pub strayed: bool,
 }
 
-/// The state of one knob.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Shown {
     pub knob: &'static str,
@@ -40,9 +38,6 @@ pub struct Shown {
 }
 
 /// The state of all knobs. Nothing is changed, and no privilege is needed.
-///
-/// # Errors
-/// The journal cannot be read.
 pub fn show(cores: &Cores, dirs: &Dirs, root: &Root) -> Result<Vec<Shown>, Error> {
     let journal = journal::read(dirs, root)?;
     let machine = Machine { root, cores };
@@ -55,7 +50,7 @@ pub fn show(cores: &Cores, dirs: &Dirs, root: &Root) -> Result<Vec<Shown>, Error
             owners.sort();
             owners.dedup();
         }
-        let (items, absent) = match (knob.items)(&machine) {
+        let (items, absent) = match knob.items.find(&machine) {
             Ok(items) => (items, None),
             Err(reason) => (Vec::new(), Some(reason)),
         };
@@ -89,9 +84,6 @@ fn values(items: &[Item], root: &Root) -> (Vec<(String, usize)>, Option<String>)
 }
 
 /// The drift of all owners, or of one.
-///
-/// # Errors
-/// The journal cannot be read.
 pub fn verify(owner: Option<&str>, dirs: &Dirs, root: &Root) -> Result<Vec<Drift>, Error> {
     let journal = journal::read(dirs, root)?;
     let mine = |entry: &&Entry| owner.is_none_or(|o| entry.owners.iter().any(|e| e == o));

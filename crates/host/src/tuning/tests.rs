@@ -416,7 +416,7 @@ fn isolating_every_cpu_is_refused() {
     world.isolate("lab a", "2-3", "isolated").unwrap();
     let before = world.split();
     let error = world.isolate("lab b", "0-1", "isolated").unwrap_err();
-    assert!(error.to_string().contains("leaves no processor"), "{error}");
+    assert!(error.to_string().contains("leaves no CPU"), "{error}");
     assert_eq!(world.split(), before);
     let error = world.isolate("lab a", "1", "isolated").unwrap_err();
     assert!(

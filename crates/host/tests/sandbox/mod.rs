@@ -107,9 +107,8 @@ pub fn try_deploy(directory: &Path, topology: &str) -> Result<Deployed, latlab_h
 impl Deployed {
     /// A node's namespace, or, with `@`, a link's.
     pub fn netns(&self, name: &str) -> NetNs {
-        let is_host = |node: &latlab_model::plan::NodePlan| {
-            node.name == name && node.kind == latlab_model::spec::NodeKind::Host
-        };
+        let is_host =
+            |node: &latlab_model::plan::NodePlan| node.name == name && node.kind().is_host();
         if self.plan.nodes.iter().any(is_host) {
             return self.root.try_clone().unwrap();
         }

@@ -18,11 +18,8 @@ use crate::pin::Pins;
 use crate::probes::{self, HANDOVER_TIMEOUT, Load, STRAGGLERS};
 use crate::{floor, ruler};
 
-/// Measures once.
-///
-/// # Errors
-/// When a tap cannot be attached or an endpoint fails. A flight recorder that cannot run is no error: the
-/// packets then stay unexplained, and the trial says so.
+/// Measures once. Fails when a tap cannot be attached or an endpoint fails. A flight recorder that cannot run is no
+/// error: the packets then stay unexplained, and the trial says so.
 pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
     let floor = floor::packets(context)?;
     memory::require(context, probes::packets_with_slack(context))?;
@@ -50,7 +47,6 @@ struct Window {
     pins: Pins,
     devices: Devices,
     sink: Endpoint,
-    /// Address of the sink.
     to: String,
     taps: Vec<taps::PlacedTap>,
     recorder: Option<Running>,

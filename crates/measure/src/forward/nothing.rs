@@ -11,7 +11,6 @@ use crate::error::Error;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// An error if no packet came through a device.
 pub fn refuse(context: &Context<'_>, timed: &Timed) -> Result<(), Error> {
     let through = context.measurement.through.iter();
     let mut hops = timed.hops().zip(through);
@@ -26,7 +25,6 @@ pub fn refuse(context: &Context<'_>, timed: &Timed) -> Result<(), Error> {
     }
 }
 
-/// The counters of a node's interfaces.
 fn interfaces(context: &Context<'_>, node: &str) -> String {
     let unknown = |why: String| format!("its interfaces could not be asked ({why})");
     let argv = ["cat", "/proc/net/dev"].map(str::to_string).to_vec();

@@ -27,7 +27,6 @@ const NICE: i32 = 19;
 pub enum ReaderCpu {
     /// A CPU that does no work for the packets.
     Dedicated(u32),
-    /// The sender's CPU.
     Shared(u32),
 }
 
@@ -52,8 +51,6 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// # Errors
-    /// When the thread cannot be created.
     pub fn start(follower: Follower, cpu: ReaderCpu) -> io::Result<Reader> {
         let stop = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&stop);
@@ -99,7 +96,6 @@ fn now_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// CPUs of the parties to a forward run.
 pub(super) struct CpuRoles {
     /// CPUs that latlab may use.
     pub allowed: BTreeSet<u32>,

@@ -28,7 +28,6 @@ const FIRST_IS_LATE_NS: u64 = 10_000_000;
 /// CPUs that are watched at most.
 const MAX_CPUS: usize = 64;
 
-/// A recorder before the window.
 pub(super) struct Loaded {
     recorder: Recorder,
     /// The rings may be too small for the run.
@@ -36,14 +35,12 @@ pub(super) struct Loaded {
     spun: Vec<SpinWindow>,
 }
 
-/// A recorder in the window.
 pub(super) struct Running {
     recorder: Recorder,
     reader: Option<Reader>,
     spun: Vec<SpinWindow>,
 }
 
-/// A recorder after the window.
 pub(super) struct Stopped {
     recorder: Recorder,
     follower: Option<Follower>,

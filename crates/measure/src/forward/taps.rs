@@ -6,7 +6,6 @@ use latlab_trace::taps::{Live, Point, Seen, Side, Tap};
 use crate::context::Context;
 use crate::error::Error;
 
-/// A tap in a node's network namespace.
 pub(super) struct PlacedTap {
     node: String,
     netns: NetNs,
@@ -74,7 +73,6 @@ impl PlacedTap {
     }
 }
 
-/// Removes all taps.
 pub(super) fn detach(taps: Vec<PlacedTap>) -> Result<Vec<(String, Seen)>, Error> {
     taps.into_iter().map(PlacedTap::detach).collect()
 }

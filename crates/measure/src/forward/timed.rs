@@ -14,7 +14,6 @@ use latlab_wire::trace::WORST_PACKETS;
 
 use crate::endpoint::Output;
 
-/// The packets of the measured window, by the sender's record.
 #[derive(Debug, Default)]
 struct Sent {
     records: Vec<Record>,
@@ -43,7 +42,6 @@ impl Sent {
     }
 }
 
-/// The packets of all hops with their times.
 #[derive(Debug, Default)]
 pub struct Timed {
     sent: Sent,
@@ -54,7 +52,6 @@ pub struct Timed {
 }
 
 impl Timed {
-    /// Matches the tap records, in the order of the taps along the path.
     #[must_use]
     pub fn new(sent: &mut Output, taps: Vec<(String, Seen)>) -> Timed {
         let sent = Sent::of(sent);

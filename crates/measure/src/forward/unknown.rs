@@ -1,7 +1,6 @@
 //! Gaps of a trace, in words for its reader.
 
 use latlab_model::results::{Trace, WatchedCpu};
-use latlab_model::spec::NodeKind;
 use latlab_trace::recorder;
 
 use super::timed::Timed;
@@ -10,7 +9,6 @@ use crate::context::Context;
 /// Foreign frames are mentioned above this part of the measurement's: a few resolve addresses.
 const FOREIGN_PART: u64 = 100;
 
-/// The gaps of the recorder.
 pub(super) fn note_recorder(gaps: &recorder::Gaps, trace: &mut Trace) {
     trace.steal_known = gaps.steal_known;
     trace.watched = gaps
@@ -47,7 +45,7 @@ pub(super) fn note(context: &Context<'_>, timed: &Timed, trace: &mut Trace) {
         .for_each(|cpu| of_ring(cpu, &mut unknown));
     let path = context.path();
     let nodes = path.iter().filter_map(|name| context.lab.plan().node(name));
-    let guests = nodes.filter(|node| node.kind == NodeKind::Vm);
+    let guests = nodes.filter(|node| node.kind().is_guest());
     unknown.extend(guests.map(|node| {
         format!(
             "what the kernel inside of `{}` did is not recorded",

@@ -1,6 +1,5 @@
 //! Knowledge of each boot parameter: how it is written, the evidence for it, its risk.
 
-/// How a switch is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     /// Its name alone; off is not to write it.
@@ -21,7 +20,6 @@ pub(super) fn form(name: &str) -> Form {
     }
 }
 
-/// Whether a guest's kernel has any use for it.
 pub(super) fn means_something_in_a_guest(name: &str) -> bool {
     // `idle=poll` would spend a whole CPU of the host on a guest that sleeps.
     let of_hardware = [
@@ -38,7 +36,6 @@ pub(super) fn means_something_in_a_guest(name: &str) -> bool {
     !of_hardware.contains(&name)
 }
 
-/// The evidence for a parameter, and its risk.
 pub(super) fn of(name: &str) -> (&'static str, &'static str) {
     let entry = ENTRIES.iter().find(|(names, ..)| names.contains(&name));
     entry.map_or(("", ""), |(_, evidence, risk)| (evidence, risk))
@@ -57,14 +54,14 @@ const ENTRIES: &[(&[&str], &str, &str)] = &[
     (&["nowatchdog"], "kernel-parameters.txt: neither lockup detector runs", "a hanging CPU is not noticed"),
     (&["nosoftlockup"], "Daichendt 2022, listing 5.13: no watchdog thread interrupts a busy loop", "a kernel that loops is not noticed"),
     (&["threadirqs"], "kernel-parameters.txt: interrupt handlers are threads, which have a priority and can be moved", "each interrupt costs a switch of threads"),
-    (&["nosmt"], "Daichendt 2022, listing 5.13: no other thread shares a core's units", "half of the logical CPUs are gone, for everybody"),
+    (&["nosmt"], "Daichendt 2022, listing 5.13: no other thread shares a core's units", "half of the logical CPUs are gone, for all programs"),
     (&["mce"], "Daichendt 2022, listing 5.13: corrected errors are not polled for", "memory that begins to fail is noticed late or not at all"),
     (&["audit"], "Daichendt 2022, listing 5.13: system calls are not recorded", "nothing is audited; some sites must"),
     (&["apparmor"], "Daichendt 2022, listing 5.13: no policy is looked up when programs open files and sockets", "what it confines, containers included, runs unconfined"),
     (&["random.trust_cpu"], "Daichendt 2022, listing 5.13; kernel-parameters.txt: the random numbers are ready early in the boot", "the first ones are only as good as the CPU's own generator"),
     (&["idle"], "Daichendt 2022, listing 5.13: no time to wake up from sleep", "full power and heat all the time; less turbo for the others; threads of one core slow each other"),
     (&["cpuidle.governor"], "Documentation/virt/guest-halt-polling.rst: haltpoll: a guest's idle CPU spins before it leaves for the hypervisor", "haltpoll: the host's CPU is busy while the guest's is idle; Linux has it only below KVM, and stays with its own choice elsewhere"),
-    (&["cpuidle_haltpoll.force"], "Documentation/virt/guest-halt-polling.rst: the driver loads although the hypervisor does not promise the guest its CPUs", "without such a promise the spinning takes time from whoever shares the CPU"),
+    (&["cpuidle_haltpoll.force"], "Documentation/virt/guest-halt-polling.rst: the driver loads although the hypervisor does not promise the guest its CPUs", "without such a promise the spinning takes time from others that share the CPU"),
     (&["processor.max_cstate"], "kernel-parameters.txt: no sleep deeper than this, so a shorter wake-up", "more power and heat; less turbo"),
     (&["intel_idle.max_cstate"], "Daichendt 2022, listing 5.13: 0 turns the driver of Intel's deep sleep off", "more power; the ACPI driver may still sleep deeply"),
     (&["intel_pstate"], "Daichendt 2022, listing 5.13: the frequency does not change by itself", "the ACPI driver knows fewer frequencies, sometimes without turbo"),

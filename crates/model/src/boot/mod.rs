@@ -1,6 +1,5 @@
-//! Settings that the kernel takes only at boot: from a profile and a division of the CPUs to the
-//! exact parameters of its command line (kernel, Documentation/admin-guide/kernel-parameters.txt), each
-//! with its evidence and its risk.
+//! Settings that the kernel takes only at boot: from a profile and a division of the CPUs to the exact parameters of
+//! its command line (kernel, Documentation/admin-guide/kernel-parameters.txt), each with its evidence and its risk.
 //!
 //! For the host they are exported, as a line, a GRUB drop-in or a tuned profile: latlab does not edit a
 //! boot loader's configuration. Lab VMs are booted with those that mean something in a guest.

@@ -19,7 +19,6 @@ pub struct Parameter {
     pub risk: &'static str,
 }
 
-/// The division of the CPUs that a blueprint makes.
 pub fn cores(blueprint: &Blueprint) -> Cores {
     Cores {
         housekeeping: blueprint.housekeeping.cpus.clone(),
@@ -27,11 +26,8 @@ pub fn cores(blueprint: &Blueprint) -> Cores {
     }
 }
 
-/// The parameters that a profile wants on these CPUs, in the kernel's usual order. One that
-/// would name no CPU is left out.
-///
-/// # Errors
-/// When the profile names a CPU that is not there: what, and what to do.
+/// The parameters that a profile wants on these CPUs, in the kernel's usual order. One that would name no CPU is left
+/// out. Fails when the profile names a CPU that is not there: what, and what to do.
 pub fn parameters(profile: &Profile, cores: &Cores) -> Result<Vec<Parameter>, (String, String)> {
     let mut parameters = Vec::new();
     for (name, _) in BOOT {
@@ -51,7 +47,6 @@ pub fn parameters(profile: &Profile, cores: &Cores) -> Result<Vec<Parameter>, (S
     Ok(parameters)
 }
 
-/// The parameters as one line.
 pub fn command_line(parameters: &[Parameter]) -> String {
     let words: Vec<&str> = parameters.iter().map(|p| p.text.as_str()).collect();
     words.join(" ")

@@ -7,18 +7,14 @@ use serde::{Deserialize, Serialize};
 use super::quiet::{CgroupTree, Interrupt, Power, Quiet};
 use crate::units::CpuList;
 
-/// The hardware of a machine.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Machine {
     pub processors: Processors,
     pub memory: Memory,
-    /// Its kernel.
     pub kernel: Kernel,
     pub clock: Clock,
-    /// How its CPUs save power.
     pub power: Power,
-    /// Sources of disturbance of a CPU, and their settings.
     pub quiet: Quiet,
     pub cgroup: CgroupTree,
     pub interrupts: Vec<Interrupt>,
@@ -26,7 +22,6 @@ pub struct Machine {
     pub nics: Vec<Nic>,
     /// Space on the file systems that latlab writes to.
     pub storage: Vec<Storage>,
-    /// Kernels at hand for guests.
     pub guest_kernels: Vec<GuestKernel>,
 }
 
@@ -45,9 +40,7 @@ pub struct Processors {
     /// Kinds of cores, on machines that have more than one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<CoreClass>,
-    /// Memory nodes with their CPUs.
     pub numa: Vec<NumaNode>,
-    /// Caches, each size and sharing once.
     pub caches: Vec<Cache>,
     /// Kept out of the scheduler's balancing at boot (`isolcpus=`).
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -60,7 +53,6 @@ pub struct Processors {
     pub steal_since_boot: Option<f64>,
 }
 
-/// One kind of core of a machine that has several.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CoreClass {
     /// The kernel's word for it: `core`, `atom`, `capacity 446`.
@@ -74,7 +66,6 @@ pub struct NumaNode {
     /// Its logical CPUs; none on a node of memory only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<CpuList>,
-    /// Bytes of memory.
     pub memory_bytes: u64,
     /// How far the memory of each node is, in the order of the nodes (ACPI SLIT: 10 is its own).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -87,7 +78,6 @@ pub struct Cache {
     pub level: u32,
     /// `data`, `instruction` or `unified`.
     pub kind: String,
-    /// Bytes.
     pub size_bytes: u64,
     /// Logical CPUs that share one of it.
     pub shared_by: u32,
@@ -99,11 +89,9 @@ pub struct Cache {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Memory {
-    /// Bytes in all.
     pub total_bytes: u64,
     /// Bytes available without swapping.
     pub available_bytes: u64,
-    /// Bytes of swap.
     pub swap_bytes: u64,
     /// Bytes of one huge page of the default size.
     pub huge_page_bytes: u64,
@@ -115,7 +103,6 @@ pub struct Memory {
     pub transparent_huge_pages: String,
 }
 
-/// The kernel.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Kernel {
@@ -123,7 +110,6 @@ pub struct Kernel {
     pub release: String,
     /// `uname -v`.
     pub version: String,
-    /// The command line of its boot.
     pub command_line: String,
     /// Built with PREEMPT_RT.
     pub realtime: bool,
@@ -142,7 +128,6 @@ pub struct Clock {
     pub available: Vec<String>,
 }
 
-/// A network interface with a device behind it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Nic {
@@ -158,7 +143,6 @@ pub struct Nic {
     /// Takes timestamps of received packets itself; absent when it could not be asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hardware_timestamps: Option<bool>,
-    /// Memory node it is attached to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub numa_node: Option<u32>,
     #[serde(skip_serializing_if = "is_zero")]
@@ -169,18 +153,14 @@ pub struct Nic {
     pub interrupts: Vec<u32>,
 }
 
-/// Space on a file system.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Storage {
     /// The directory that was asked about.
     pub path: String,
-    /// Bytes that may still be written.
     pub free_bytes: u64,
-    /// Bytes in all.
     pub total_bytes: u64,
 }
 
-/// A kernel at hand for guests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuestKernel {
     /// `standard`, `rt` or `cloud`, where it is one of them.

@@ -21,7 +21,6 @@ pub struct Interrupt {
     /// CPUs that it is delivered to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub effective: Option<CpuList>,
-    /// Memory node of its device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub numa_node: Option<u32>,
 }
@@ -32,12 +31,10 @@ pub struct Interrupt {
 pub struct Power {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frequency_driver: Option<String>,
-    /// Governors in use, with their CPUs.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub governors: BTreeMap<String, CpuList>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_driver: Option<String>,
-    /// Governor that chooses how deep.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_governor: Option<String>,
     /// Idle states of the first CPU, the lightest first.
@@ -50,19 +47,16 @@ pub struct Power {
 pub struct IdleState {
     /// Its name, for example `C1E`.
     pub name: String,
-    /// Time to wake up from it, in microseconds.
     pub exit_latency_us: u64,
     pub disabled: bool,
 }
 
-/// The work that the kernel does by itself, and its CPUs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Quiet {
     /// Microseconds of each period that real-time tasks may run; -1 without a limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rt_runtime_us: Option<i64>,
-    /// That period, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rt_period_us: Option<u64>,
     /// The hard-lockup detector interrupts every CPU.
@@ -100,7 +94,6 @@ pub struct Quiet {
     pub mitigations: BTreeMap<String, String>,
 }
 
-/// Where the controllers of cgroups are.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CgroupTree {

@@ -1,9 +1,8 @@
 //! Which kinds of nodes a machine can run, concluded from its facts.
 
 use super::document::Facts;
-use crate::spec::NodeKind;
+use crate::kinds::NodeKind;
 
-/// Whether nodes of a kind can run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Readiness {
     pub kind: NodeKind,
@@ -14,57 +13,57 @@ pub struct Readiness {
 }
 
 impl Readiness {
-    /// Whether nodes of the kind can run.
     pub fn is_ready(&self) -> bool {
         self.missing.is_empty()
     }
 }
 
 impl Facts {
-    /// Whether native, container and VM nodes can run here, in this order.
+    /// Whether nodes can run here, for every kind that needs anything.
     ///
     /// Limits, impairments and every kind of link but a veth are optional: a lab that asks for one
     /// that is missing is refused by the planner, by name.
-    pub fn readiness(&self) -> [Readiness; 3] {
-        let native = self.missing(&[Facts::NAMESPACES, Facts::VETH]);
-        let mut container = native.clone();
-        container.extend(self.missing(&[Facts::OVERLAYFS]));
-        if self.lacks_tool("crun") && self.lacks_tool("runc") {
-            container.push("crun or runc is not installed".into());
-        }
-        let mut vm = native.clone();
-        vm.extend(self.missing(&[Facts::TAP]));
-        let qemu = format!("qemu-system-{}", self.qemu_architecture());
-        if self.lacks_tool(&qemu) {
-            vm.push(format!("{qemu} is not installed"));
-        }
-        if self.machine.guest_kernels.is_empty()
-            && (self.lacks_tool("apt-get") || self.lacks_tool("dpkg-deb"))
-        {
-            vm.push("no guest kernel is cached and apt-get is not there to fetch one".into());
-        }
-        let note = match (self.has(Facts::KVM), self.lacks(Facts::KVM)) {
-            (true, _) => "KVM",
-            (false, Some(_)) => "software emulation",
-            (false, None) => "KVM not tried",
-        };
-        let ready = |kind, missing, note: Option<&str>| Readiness {
-            kind,
-            missing,
-            note: note.map(Into::into),
-        };
-        [
-            ready(NodeKind::Native, native, None),
-            ready(NodeKind::Container, container, None),
-            ready(NodeKind::Vm, vm, Some(note)),
-        ]
+    pub fn readiness(&self) -> Vec<Readiness> {
+        let kinds = NodeKind::ALL.iter().copied();
+        kinds
+            .filter(|kind| !kind.is_host())
+            .map(|kind| self.readiness_of(kind))
+            .collect()
     }
 
-    /// QEMU's name for this machine's architecture.
-    fn qemu_architecture(&self) -> &str {
-        match self.machine.processors.architecture.as_str() {
-            "" => "x86_64",
-            other => other,
+    fn readiness_of(&self, kind: NodeKind) -> Readiness {
+        let needs = kind.properties().needs;
+        let common = [Facts::NAMESPACES, Facts::VETH];
+        let own = needs.capabilities.iter().map(|(name, _)| *name);
+        let mut missing = self.missing(&common);
+        missing.extend(self.missing(&own.filter(|n| !common.contains(n)).collect::<Vec<_>>()));
+        let is_there = needs.programs.is_empty()
+            || needs
+                .programs
+                .iter()
+                .any(|program| !self.lacks_tool(program));
+        if !is_there {
+            missing.push(format!("{} is not installed", needs.programs.join(" or ")));
+        }
+        let mut note = None;
+        if kind.is_guest() {
+            if self.machine.guest_kernels.is_empty()
+                && (self.lacks_tool("apt-get") || self.lacks_tool("dpkg-deb"))
+            {
+                let why = "no guest kernel is cached and apt-get is not there to fetch one";
+                missing.push(why.into());
+            }
+            let how = match (self.has(Facts::KVM), self.lacks(Facts::KVM)) {
+                (true, _) => "KVM",
+                (false, Some(_)) => "software emulation",
+                (false, None) => "KVM not tried",
+            };
+            note = Some(how.to_string());
+        }
+        Readiness {
+            kind,
+            missing,
+            note,
         }
     }
 
@@ -122,7 +121,8 @@ mod tests {
         facts.capabilities.insert(Facts::KVM.into(), lacking);
         let readiness = facts.readiness();
         assert!(readiness.iter().all(Readiness::is_ready), "{readiness:?}");
-        assert_eq!(readiness[2].note.as_deref(), Some("software emulation"));
+        let vm = facts.readiness_of(NodeKind::Vm);
+        assert_eq!(vm.note.as_deref(), Some("software emulation"));
     }
 
     #[test]
@@ -131,7 +131,8 @@ mod tests {
         facts
             .unproven
             .insert(Facts::TAP.into(), "needs root to prove".into());
-        let [native, container, vm] = facts.readiness();
+        let [native, container, vm] =
+            [NodeKind::Native, NodeKind::Container, NodeKind::Vm].map(|k| facts.readiness_of(k));
         assert!(native.is_ready());
         assert_eq!(container.missing, ["overlayfs: not tried"]);
         assert_eq!(vm.missing[0], "tap: needs root to prove");

@@ -7,19 +7,14 @@ use super::document::{
     Interface, InterfaceKind, Link, LinkKind, Network, Overlay, PortName, Route,
 };
 
-/// Something that can be added.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Item {
-    /// A network and its name.
     Network(String, Network),
-    /// An interface and its name.
     Interface(String, Interface),
-    /// A link and its name.
     Link(String, Link),
     Route(Route),
 }
 
-/// Something that can be deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ItemName {
     Network(String),
@@ -28,11 +23,9 @@ pub enum ItemName {
     Route(Route),
 }
 
-/// Why a change is not made: one line, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Refusal {
-    /// The mistake, naming the object.
     pub message: String,
     pub hint: String,
 }
@@ -45,12 +38,8 @@ fn refuse<T>(message: impl Into<String>, hint: impl Into<String>) -> Result<T, R
 }
 
 impl Overlay {
-    /// Adds an item.
-    ///
-    /// # Errors
-    ///
-    /// A name that is taken, a reference to what is not there, or a resource that another item has;
-    /// nothing is changed then.
+    /// Adds an item. Errors: a name that is taken, a reference to what is not there, or a resource that another item
+    /// has; nothing is changed then.
     pub fn add(&mut self, item: Item) -> Result<(), Refusal> {
         match item {
             Item::Network(name, network) => self.add_network(name, network),
@@ -60,11 +49,7 @@ impl Overlay {
         }
     }
 
-    /// Deletes an item.
-    ///
-    /// # Errors
-    ///
-    /// A missing object, or one still in use.
+    /// Deletes an item. Errors: a missing object, or one still in use.
     pub fn delete(&mut self, item: &ItemName) -> Result<(), Refusal> {
         match item {
             ItemName::Network(name) => self.delete_network(name),

@@ -7,17 +7,14 @@ use super::document::{Dispatch, Interface, Network};
 pub enum Command {
     Add(Item),
     Delete(ItemName),
-    /// Changes how frames are dispatched.
     SetDispatch(Dispatch),
     SetInterface(String, Interface),
     SetNetwork(String, Network),
-    /// Lists one kind of things.
     List(ListWhat),
     /// The whole configuration, as the commands that make it.
     Show,
     /// Counters, as text or for OpenMetrics.
     Counters {
-        /// In the format of OpenMetrics.
         openmetrics: bool,
     },
     /// Frames and bytes between addresses.

@@ -44,12 +44,9 @@ impl Network {
     }
 }
 
-/// A place where a guest is plugged in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interface {
-    /// The network that it is in.
     pub network: String,
-    /// How the guest is reached.
     pub kind: InterfaceKind,
     /// Addresses bound to this interface of the network; empty: any that is not bound.
     pub macs: BTreeSet<Mac>,
@@ -59,7 +56,6 @@ pub struct Interface {
     pub mode: Option<Mode>,
 }
 
-/// How a guest is reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InterfaceKind {
     /// Rings shared with a virtual machine, over a socket of the vhost-user protocol.
@@ -67,24 +63,19 @@ pub enum InterfaceKind {
         socket: PathBuf,
         /// Whether the daemon connects (and reconnects) to it instead of listening.
         client: bool,
-        /// Pairs of queues at most.
         queues: u16,
-        /// Settings that can change while frames flow.
         switches: Switches,
     },
     /// A tap that the daemon makes or takes.
     Tap {
         device: String,
-        /// The network namespace where it is put.
         netns: Option<PathBuf>,
         /// Queues, at most one a dispatcher.
         queues: u16,
     },
     /// A container's veth, or netkit of mode l2: frames stay in the kernel (BPF), misses come to the daemon.
     Veth {
-        /// The host's end of the pair.
         device: String,
-        /// The network namespace where that end is.
         netns: Option<PathBuf>,
     },
 }
@@ -92,7 +83,6 @@ pub enum InterfaceKind {
 /// How a guest's rings are served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Switches {
-    /// When the guest is interrupted.
     pub interrupts: Interrupts,
     /// Whether frames are copied once, from ring to ring, or through a buffer as in the paper's
     /// baseline (Cui 2013, 4.3: cut-through forwarding).
@@ -131,7 +121,6 @@ pub enum Interrupts {
     BeforeData,
 }
 
-/// The way to another host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
     pub kind: LinkKind,
@@ -150,7 +139,6 @@ impl Link {
         }
     }
 
-    /// Whether frames of a network pass.
     #[must_use]
     pub fn carries(&self, network: &str) -> bool {
         match &self.kind {
@@ -171,13 +159,11 @@ pub enum LinkKind {
     /// UDP in this daemon's own format: large frames stay whole, checksums stay uncomputed.
     Udp {
         remote: SocketAddr,
-        /// This one; none: the source address of the route to the other, and the form's own port.
         local: Option<SocketAddr>,
     },
     /// As `udp`, encrypted and authenticated.
     Sealed {
         remote: SocketAddr,
-        /// This one; none: the source address of the route to the other, and the form's own port.
         local: Option<SocketAddr>,
         /// File with this host's private key.
         key: PathBuf,
@@ -187,20 +173,17 @@ pub enum LinkKind {
     /// A TCP connection that this host opens.
     Connect {
         remote: SocketAddr,
-        /// Mutual TLS.
         tls: Option<Tls>,
     },
     /// A TCP connection that the other host opens.
     Listen {
         local: SocketAddr,
         peer: Peer,
-        /// Mutual TLS.
         tls: Option<Tls>,
     },
     /// Raw frames of one network on an interface of this host.
     Direct {
         device: String,
-        /// The namespace where that is.
         netns: Option<PathBuf>,
         network: String,
     },
@@ -243,7 +226,6 @@ pub struct Route {
     pub from: Option<PortName>,
 }
 
-/// Which addresses a route is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Qualifier {
     Is(Mac),
@@ -253,7 +235,6 @@ pub enum Qualifier {
     None,
 }
 
-/// An interface or a link.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PortName {
     Interface(String),
@@ -275,9 +256,7 @@ pub struct Dispatch {
     pub dispatchers: u16,
     /// Where they run, one a CPU in turn; empty: anywhere.
     pub cpus: CpuList,
-    /// When they look for frames.
     pub mode: Mode,
-    /// Idling of dispatchers without frames.
     pub idle: Yield,
     /// Whether they go before the other threads of their CPU, as long as they work briefly.
     pub realtime: bool,
@@ -324,11 +303,8 @@ pub enum Thresholds {
     },
     /// By the frames per second, counted over a window: the paper's.
     Rate {
-        /// Poll from this many on.
         enter: u32,
-        /// Stop at this many.
         leave: u32,
-        /// How long the window is.
         window: Nanos,
     },
 }

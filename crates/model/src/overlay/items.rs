@@ -37,7 +37,6 @@ const MAX_COALESCE: Nanos = Nanos(100_000_000);
 pub(super) const SWITCHES: [&str; 4] =
     ["interrupts", "cut-through", "tx-coalesce", "kick-coalesce"];
 
-/// Sets the switches that the options name.
 pub(super) fn switches(options: &mut Options, mut switches: Switches) -> Result<Switches, Mistake> {
     if let Some(when) = options.get("interrupts", INTERRUPTS, interrupts)? {
         switches.interrupts = when;

@@ -10,7 +10,6 @@ use super::mistake::Mistake;
 use super::values::{MODES, YIELDS, cpus, mode, name, switch, yields};
 use super::words::{Words, split, unknown};
 
-/// All of it, for people.
 pub const HELP: &str = include_str!("help.txt");
 
 const VERBS: &[&str] = &[
@@ -20,10 +19,6 @@ const VERBS: &[&str] = &[
 const THINGS: &[&str] = &["network", "interface", "link", "route"];
 
 /// Reads one line; `None` when it says nothing. `overlay` is what a `set` starts from.
-///
-/// # Errors
-///
-/// The mistake, with its column.
 pub fn parse(line: &str, overlay: &Overlay) -> Result<Option<Command>, Mistake> {
     let mut words = Words::new(split(line)?);
     if words.peek().is_none() {
@@ -74,11 +69,8 @@ pub fn parse(line: &str, overlay: &Overlay) -> Result<Option<Command>, Mistake> 
     Ok(Some(command))
 }
 
-/// Reads a file of commands into an overlay: only `add` and `set` mean something there.
-///
-/// # Errors
-///
-/// The first mistake, with its line.
+/// Reads a file of commands into an overlay: only `add` and `set` mean something there. Errors: the first mistake,
+/// with its line.
 pub fn parse_file(text: &str) -> Result<Overlay, (usize, Mistake)> {
     let mut overlay = Overlay::default();
     for (index, line) in text.lines().enumerate() {
@@ -94,11 +86,8 @@ pub fn parse_file(text: &str) -> Result<Overlay, (usize, Mistake)> {
 }
 
 impl Overlay {
-    /// Carries out a command that changes the configuration.
-    ///
-    /// # Errors
-    ///
-    /// Why it is not; nothing is changed then. A command that changes nothing is refused too.
+    /// Carries out a command that changes the configuration. On an error nothing is changed. A command
+    /// that changes nothing is refused too.
     pub fn apply(&mut self, command: &Command) -> Result<(), Refusal> {
         match command {
             Command::Add(item) => self.add(item.clone()),

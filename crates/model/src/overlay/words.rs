@@ -57,7 +57,6 @@ pub(super) fn split(line: &str) -> Result<Vec<Word>, Mistake> {
     Ok(words)
 }
 
-/// The rest of a line, taken word by word.
 pub(super) struct Words {
     words: std::vec::IntoIter<Word>,
     end: usize,
@@ -118,7 +117,6 @@ impl Words {
     }
 }
 
-/// `key value` pairs of a line.
 pub(super) struct Options {
     given: BTreeMap<String, Word>,
     end: usize,

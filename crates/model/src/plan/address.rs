@@ -9,15 +9,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
-use super::document::{
-    EndpointPlan, InterfacePlan, LinkPlan, Medium, NatPlan, NodePlan, OverlayPlan, Route, VxlanPlan,
-};
+use super::link::{EndpointPlan, LinkPlan, Medium, NatPlan};
+use super::node::{InterfacePlan, NodePlan, Route};
 use crate::diagnostic::{Diagnostics, Mark};
 use crate::kinds::VXLAN_OVERHEAD;
-use crate::spec::{Carrier, Endpoint, Lab, Link, LinkKind, Mac};
+use crate::spec::{Endpoint, Lab, Link, LinkKind, Mac};
 
-/// IANA's port for VXLAN.
-const VXLAN_PORT: u16 = 4789;
 /// Smallest MTU that IPv6 runs on (RFC 8200).
 const IPV6_MIN_MTU: u32 = 1280;
 
@@ -56,7 +53,12 @@ pub fn assign(lab: &Lab, nodes: &mut [NodePlan], errors: &mut Diagnostics) -> Ve
                 endpoint: position,
             });
         }
-        let medium = net.medium(link, mtu, &mut pool, errors);
+        let medium = Medium::of(link, mtu, net.nat, &mut || {
+            let net = pool.subnet(false, link, errors);
+            let mut subnet = net.map(|n| Subnet::new(n, HashSet::new()));
+            let ends = link.endpoints.iter();
+            ends.filter_map(|_| subnet.as_mut()?.next()).collect()
+        });
         if let Medium::Nat(nat) = &medium {
             route_through(nat, &endpoints, nodes);
         }
@@ -80,7 +82,6 @@ fn default_mtu(link: &Link) -> u32 {
     }
 }
 
-/// Hands out subnets, one after the other.
 struct Pool {
     next_v4: u32,
     next_v6: u16,
@@ -126,7 +127,6 @@ impl Pool {
         (usize::BITS - (ends + 3).leading_zeros()).max(min_bits)
     }
 
-    /// A subnet for a link with this number of ends.
     fn v4(&mut self, ends: usize) -> Option<IpNet> {
         let bits = Pool::bits(ends, self.min_bits);
         let size = 1u32.checked_shl(bits)?;
@@ -161,7 +161,6 @@ impl Pool {
     }
 }
 
-/// One subnet, handing out host numbers that are free.
 struct Subnet {
     net: IpNet,
     used: HashSet<IpAddr>,
@@ -291,43 +290,6 @@ impl LinkAddresses {
         }
         addresses
     }
-
-    fn medium(self, link: &Link, mtu: u32, pool: &mut Pool, errors: &mut Diagnostics) -> Medium {
-        match link.kind.value {
-            LinkKind::Veth => Medium::Veth,
-            LinkKind::Bridge => Medium::Bridge,
-            LinkKind::Nat => Medium::Nat(self.nat),
-            LinkKind::Macvlan => Medium::Macvlan {
-                parent: link.parent.as_ref().map(|p| p.value.clone()),
-            },
-            LinkKind::Vxlan => {
-                let net = pool.subnet(false, link, errors);
-                let mut subnet = net.map(|n| Subnet::new(n, HashSet::new()));
-                let ends = 0..link.endpoints.len();
-                Medium::Vxlan(VxlanPlan {
-                    vni: link.vni.as_ref().map_or(1, |v| v.value),
-                    port: link.port.as_ref().map_or(VXLAN_PORT, |p| p.value),
-                    underlay_mtu: mtu + VXLAN_OVERHEAD,
-                    underlay: ends.filter_map(|_| subnet.as_mut()?.next()).collect(),
-                })
-            }
-            LinkKind::Overlay => {
-                let carrier = link.carrier();
-                let net = match carrier {
-                    Carrier::Local => None,
-                    _ => pool.subnet(false, link, errors),
-                };
-                let mut subnet = net.map(|n| Subnet::new(n, HashSet::new()));
-                let ends = 0..link.endpoints.len();
-                Medium::Overlay(OverlayPlan {
-                    carrier,
-                    cable: link.cable(),
-                    underlay_mtu: mtu + carrier.overhead(),
-                    underlay: ends.filter_map(|_| subnet.as_mut()?.next()).collect(),
-                })
-            }
-        }
-    }
 }
 
 /// The subnet that the text fixes for one side of a link: that of its first fixed address, or one of
@@ -397,7 +359,6 @@ fn mac(lab: &str, link: usize, position: usize) -> Mac {
     Mac([0x02, b[0] ^ b[5], b[1] ^ b[6], b[2] ^ b[7], b[3], b[4]])
 }
 
-/// Addresses and MACs used twice on one link.
 fn find_clashes(lab: &Lab, links: &[LinkPlan], nodes: &[NodePlan], errors: &mut Diagnostics) {
     for (spec, link) in lab.links.iter().zip(links) {
         let mut seen: HashMap<IpAddr, &Endpoint> = HashMap::new();

@@ -24,10 +24,8 @@ pub struct Blueprint {
     pub interrupts: Given,
     /// The CPUs of those of the kernel's own threads that can be moved.
     pub kernel_threads: Given,
-    /// Where the interrupts of each network interface go.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nics: Vec<NicPlace>,
-    /// The nodes, in the order of the lab.
     pub nodes: Vec<NodePlace>,
 }
 
@@ -37,21 +35,18 @@ pub struct Given {
     pub why: String,
 }
 
-/// The interrupts of a network interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NicPlace {
     pub name: String,
     pub interrupts: Given,
 }
 
-/// How a node's CPUs relate to others'.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Share {
     Own,
     /// Shared with the lab's other nodes.
     Pool,
-    /// Shared with the host.
     Host,
     /// Those that the lab names, shared with all others that may use them.
     Named,
@@ -60,7 +55,6 @@ pub enum Share {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodePlace {
     pub name: String,
-    /// The owner of its CPUs.
     pub share: Share,
     /// Its CPUs; a VM's virtual CPUs run on them.
     pub cores: Given,
@@ -75,7 +69,6 @@ pub struct NodePlace {
     pub memory: Option<MemoryPlace>,
 }
 
-/// Memory nodes, and why these.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryPlace {
     pub nodes: CpuList,
@@ -92,7 +85,6 @@ impl Given {
 }
 
 impl Blueprint {
-    /// The place of a node.
     pub fn node(&self, name: &str) -> Option<&NodePlace> {
         self.nodes.iter().find(|n| n.name == name)
     }

@@ -7,15 +7,12 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use super::blueprint::Blueprint;
-use crate::kinds::VmNet;
-use crate::profile::{Isolation, Profile, Wanted};
+use super::link::{LinkPlan, Medium};
+use super::node::{InterfacePlan, NodePlan};
+use crate::profile::Profile;
 use crate::results::{Topology, TopologyEndpoint, TopologyLink, TopologyNode};
-use crate::spec::{
-    Acceleration, Bind, Cable, Carrier, Impairment, LinkKind, Mac, NodeKind, Runtime, Security,
-};
-use crate::units::{Bytes, CpuList};
+use crate::units::CpuList;
 
-/// Everything that will be made for a lab.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// Always [`Plan::FORMAT`].
@@ -24,10 +21,8 @@ pub struct Plan {
     /// The profile that the machine is tuned with while it is up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tuning: Option<TuningPlan>,
-    /// Where everything runs, and why there.
     #[serde(default)]
     pub blueprint: Blueprint,
-    /// Its nodes, in the order of the lab.
     pub nodes: Vec<NodePlan>,
     pub links: Vec<LinkPlan>,
 }
@@ -43,237 +38,14 @@ pub struct TuningPlan {
     pub partition: bool,
 }
 
-/// A node to be made.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct NodePlan {
-    pub name: String,
-    pub kind: NodeKind,
-    /// `host`, a directory, or an archive; as written.
-    pub image: String,
-    /// CPUs' worth of time (a VM: virtual CPUs), when limited.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cpus: Option<f64>,
-    /// CPUs that it may run on, when confined.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cpuset: Option<CpuList>,
-    /// The node asked for CPUs of its own; which of those in `cpuset` they are is in the blueprint,
-    /// because a VM's emulator may run among the host's own threads.
-    #[serde(default)]
-    pub isolate: bool,
-    /// Memory nodes that it may use, when confined.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub memory_nodes: Option<CpuList>,
-    /// The profile that it follows: its own, else the lab's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tuning: Option<String>,
-    /// Memory, when limited; always there for a VM.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub memory: Option<Bytes>,
-    #[serde(default)]
-    pub env: BTreeMap<String, String>,
-    #[serde(default)]
-    pub binds: Vec<Bind>,
-    /// Paths of the image that are covered (containers and VMs).
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub hide: Vec<String>,
-    /// Commands run once it is ready.
-    #[serde(default)]
-    pub exec: Vec<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub setup: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub run: Option<String>,
-    /// Script before it is removed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub teardown: Option<String>,
-    #[serde(default)]
-    pub runtime: Runtime,
-    /// Rights beyond the default (containers).
-    #[serde(default, skip_serializing_if = "Security::is_default")]
-    pub security: Security,
-    pub kernel: String,
-    /// Kernel parameters (VMs): its profile's, then its own.
-    #[serde(default)]
-    pub boot: Vec<String>,
-    /// How its virtual CPUs lie to each other (VMs), where each has a CPU of the host.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub topology: Option<GuestTopology>,
-    /// How its memory is provided (VMs).
-    #[serde(default, skip_serializing_if = "GuestMemory::is_plain")]
-    pub guest_memory: GuestMemory,
-    /// How its CPU is provided (VMs). `auto` is resolved when it is planned.
-    #[serde(default)]
-    pub acceleration: Acceleration,
-    /// Its network cards (VMs). The backend `auto` is resolved when it is planned.
-    #[serde(default)]
-    pub net: VmNet,
-    /// Its interfaces, in the order of the links.
-    pub interfaces: Vec<InterfacePlan>,
-}
-
-/// The CPU topology that a guest is told, so that its scheduler knows who shares a core and who a cache:
-/// numbers of each in the next larger, as in QEMU's `-smp`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GuestTopology {
-    /// Parts with a memory node of their own on the host.
-    pub sockets: u32,
-    /// Parts of these with a last cache of their own.
-    pub dies: u32,
-    pub cores: u32,
-    pub threads: u32,
-}
-
-/// How a VM's memory is provided (Welch 2015, table 3.3).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct GuestMemory {
-    /// All of it is there from the start: the guest waits for no page later.
-    pub preallocated: bool,
-    /// The memory is never swapped out.
-    pub locked: bool,
-    /// The memory is made of huge pages.
-    pub huge: bool,
-}
-
-impl GuestMemory {
-    /// The memory that a profile wants.
-    pub fn of(profile: &Profile) -> GuestMemory {
-        let wants = |knob: &str| profile.knobs.contains_key(knob);
-        GuestMemory {
-            preallocated: profile.cores != Isolation::Shared,
-            locked: wants("memory-lock"),
-            huge: matches!(profile.knobs.get("huge-pages"), Some(Wanted::Size(size)) if size.0 > 0),
-        }
-    }
-
-    fn is_plain(&self) -> bool {
-        *self == GuestMemory::default()
-    }
-}
-
-/// An interface inside a node.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct InterfacePlan {
-    /// Its name inside the node.
-    pub name: String,
-    pub mac: Mac,
-    pub mtu: u32,
-    pub addresses: Vec<IpNet>,
-    #[serde(default)]
-    pub routes: Vec<Route>,
-    /// Index into [`Plan::links`].
-    pub link: usize,
-    /// Index into [`LinkPlan::endpoints`].
-    pub endpoint: usize,
-}
-
-/// A route: to a network, through a gateway.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Route {
-    pub to: IpNet,
-    pub via: IpAddr,
-}
-
-/// A link to be made.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct LinkPlan {
-    pub name: String,
-    /// The medium that joins its ends.
-    pub medium: Medium,
-    pub mtu: u32,
-    pub endpoints: Vec<EndpointPlan>,
-}
-
-/// The medium that joins a link's ends, with all that the type needs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "kebab-case")]
-pub enum Medium {
-    Veth,
-    Bridge,
-    /// A bridge behind a router that masquerades.
-    Nat(NatPlan),
-    /// Slices of a parent interface.
-    Macvlan {
-        /// Host interface; one is made for the link when absent.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        parent: Option<String>,
-    },
-    /// Ethernet over UDP.
-    Vxlan(VxlanPlan),
-    Overlay(OverlayPlan),
-}
-
-/// The router of a `nat` link. Endpoint 0 is outside, the others are inside.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct NatPlan {
-    /// Router's addresses towards the outside endpoint.
-    pub outside: Vec<IpNet>,
-    /// Router's addresses on the inner bridge: the inner nodes' gateways.
-    pub inside: Vec<IpNet>,
-    /// For each inner endpoint (so from index 1), the addresses on the outer subnet under which the
-    /// outside reaches it; same families and order as its own addresses.
-    pub published: Vec<Vec<IpNet>>,
-}
-
-/// The underlay of a `vxlan` link.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct VxlanPlan {
-    pub vni: u32,
-    pub port: u16,
-    pub underlay_mtu: u32,
-    /// Underlay address of each endpoint's tunnel end.
-    pub underlay: Vec<IpNet>,
-}
-
-/// The hosts of an `overlay` link.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct OverlayPlan {
-    /// The carrier that joins them.
-    pub carrier: Carrier,
-    /// The cable that joins processes and containers to it.
-    #[serde(default)]
-    pub cable: Cable,
-    pub underlay_mtu: u32,
-    /// Underlay address of each endpoint's host; none when all are on one.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub underlay: Vec<IpNet>,
-}
-
-/// An end of a link.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct EndpointPlan {
-    /// Index into [`Plan::nodes`].
-    pub node: usize,
-    /// Index into [`NodePlan::interfaces`].
-    pub interface: usize,
-    /// The impairment of the frames that it sends.
-    #[serde(default, skip_serializing_if = "Impairment::is_none")]
-    pub impairment: Impairment,
-}
-
-impl Medium {
-    pub fn kind(&self) -> LinkKind {
-        match self {
-            Medium::Veth => LinkKind::Veth,
-            Medium::Bridge => LinkKind::Bridge,
-            Medium::Nat(_) => LinkKind::Nat,
-            Medium::Macvlan { .. } => LinkKind::Macvlan,
-            Medium::Vxlan(_) => LinkKind::Vxlan,
-            Medium::Overlay(_) => LinkKind::Overlay,
-        }
-    }
-}
-
 impl Plan {
     /// Name and version of this document's shape.
-    pub const FORMAT: &'static str = "latlab.plan/1";
+    pub const FORMAT: &'static str = "latlab.plan/2";
 
-    /// The node of that name.
     pub fn node(&self, name: &str) -> Option<&NodePlan> {
         self.nodes.iter().find(|n| n.name == name)
     }
 
-    /// The node and interface of a link's end.
     pub fn end(&self, link: usize, endpoint: usize) -> (&NodePlan, &InterfacePlan) {
         let end = &self.links[link].endpoints[endpoint];
         let node = &self.nodes[end.node];
@@ -334,11 +106,10 @@ impl Plan {
         None
     }
 
-    /// The plan as the report draws it.
     pub fn topology(&self, levels: BTreeMap<String, String>) -> Topology {
         let nodes = self.nodes.iter().map(|n| TopologyNode {
             name: n.name.clone(),
-            kind: n.kind.to_string(),
+            kind: n.kind().to_string(),
             facts: n.facts(),
         });
         let links = self.links.iter().enumerate().map(|(i, l)| TopologyLink {
@@ -369,7 +140,6 @@ impl Plan {
     }
 }
 
-/// How one node reaches another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reach {
     pub address: IpAddr,
@@ -379,11 +149,11 @@ pub struct Reach {
 }
 
 impl Plan {
-    /// The profile whose knobs are turned inside a node: that of a VM which follows the lab's tuning, as it
+    /// The profile whose knobs are turned inside a node: that of a guest which follows the lab's tuning, as it
     /// is for the guest's own CPUs. Nodes of other kinds share the host's knobs.
     pub fn inside(&self, node: &NodePlan) -> Option<Profile> {
         let tuning = self.tuning.as_ref()?;
-        let is_followed = node.kind == NodeKind::Vm && node.tuning.as_ref() == Some(&tuning.name);
+        let is_followed = node.kind().is_guest() && node.tuning.as_ref() == Some(&tuning.name);
         let profile = Profile::parse(&tuning.profile, &|_| None).ok();
         let profile = profile.filter(|_| is_followed)?;
         let inside = profile.in_guest(node.vcpus());
@@ -396,60 +166,5 @@ impl Plan {
         let inside = self.inside(node)?;
         let partition = inside.knobs.contains_key("cpuset");
         partition.then(|| CpuList::new((1..node.vcpus()).collect()))
-    }
-}
-
-impl NodePlan {
-    /// Virtual CPUs, for a VM.
-    pub fn vcpus(&self) -> u32 {
-        self.cpus.map_or(1, |cpus| cpus.ceil() as u32)
-    }
-
-    pub fn facts(&self) -> Vec<String> {
-        let mut facts = Vec::new();
-        if let Some(cpus) = self.cpus {
-            facts.push(format!("{cpus} CPU"));
-        }
-        if let Some(set) = &self.cpuset {
-            facts.push(format!(
-                "on CPU {set}{}",
-                if self.isolate { ", its own" } else { "" }
-            ));
-        }
-        if let Some(memory) = self.memory {
-            facts.push(memory.to_string());
-        }
-        match self.kind {
-            NodeKind::Container => {
-                facts.push(self.runtime.to_string());
-                facts.extend(self.security.facts());
-            }
-            NodeKind::Vm => {
-                facts.push(format!("{} kernel, {}", self.kernel, self.acceleration));
-                facts.extend(self.net.facts());
-            }
-            NodeKind::Native | NodeKind::Host => {}
-        }
-        facts
-    }
-}
-
-impl LinkPlan {
-    pub fn facts(&self) -> Vec<String> {
-        let mut facts = vec![format!("mtu {}", self.mtu)];
-        let first = self
-            .endpoints
-            .first()
-            .map(|e| e.impairment)
-            .unwrap_or_default();
-        if self.endpoints.iter().all(|e| e.impairment == first) {
-            facts.extend(first.rate.map(|r| format!("rate {r}")));
-            facts.extend(first.delay.map(|d| format!("delay {d}")));
-            facts.extend(first.jitter.map(|j| format!("jitter {j}")));
-            facts.extend(first.loss.map(|l| format!("loss {}%", l * 100.0)));
-        } else {
-            facts.push("impaired differently by direction".into());
-        }
-        facts
     }
 }

@@ -8,15 +8,18 @@ mod address;
 pub(crate) mod blueprint;
 mod check;
 mod document;
+mod lacks;
+mod link;
+mod node;
 mod place;
 mod planner;
 mod run;
 
 pub use blueprint::{Blueprint, Given, MemoryPlace, NicPlace, NodePlace, Share};
-pub use document::{
-    EndpointPlan, GuestMemory, GuestTopology, InterfacePlan, LinkPlan, Medium, NatPlan, NodePlan,
-    OverlayPlan, Plan, Reach, Route, TuningPlan, VxlanPlan,
-};
+pub use document::{Plan, Reach, TuningPlan};
+// The kinds have structures of their own there.
+pub use link::*;
+pub use node::*;
 pub use place::Profiles;
 pub use planner::{blueprint, plan, plan_with};
 pub use run::{RunPlan, Visit, describe, factors, plan_run};

@@ -7,20 +7,16 @@ use super::{address, check};
 use crate::diagnostic::Diagnostics;
 use crate::facts::Facts;
 use crate::profile::Profile;
-use crate::spec::{Acceleration, Lab, NetBackend};
+use crate::spec::Lab;
 
-/// Plans `lab` on a machine, with the built-in tuning profiles.
-///
-/// # Errors
-/// Everything that is wrong, each with its place in the lab's text.
+/// Plans `lab` on a machine, with the built-in tuning profiles. Errors: everything that is wrong, each with its place
+/// in the lab's text.
 pub fn plan(lab: &Lab, facts: &Facts) -> Result<Plan, Diagnostics> {
     plan_with(lab, facts, &Profile::builtin)
 }
 
-/// Where everything of `lab` would run; what else the machine may lack is not asked.
-///
-/// # Errors
-/// Cores that cannot be given, with the nearest that could.
+/// Where everything of `lab` would run; what else the machine may lack is not asked. Errors: cores that cannot be
+/// given, with the nearest that could.
 pub fn blueprint(
     lab: &Lab,
     facts: &Facts,
@@ -32,32 +28,12 @@ pub fn blueprint(
 }
 
 /// Plans `lab` on a machine, with these tuning profiles.
-///
-/// # Errors
-/// As [`plan`].
 pub fn plan_with(lab: &Lab, facts: &Facts, profiles: Profiles<'_>) -> Result<Plan, Diagnostics> {
     let mut errors = Diagnostics::default();
     check::check(lab, facts, &mut errors);
     let blueprint = place::place(lab, facts, profiles, &mut errors);
     let mut nodes = place::node_plans(lab, &blueprint, facts, profiles);
     let links = address::assign(lab, &mut nodes, &mut errors);
-    let works = |name: &str| facts.capabilities.get(name).is_some_and(|c| c.works);
-    for node in &mut nodes {
-        if node.acceleration == Acceleration::Auto {
-            node.acceleration = if works(Facts::KVM) {
-                Acceleration::Kvm
-            } else {
-                Acceleration::Tcg
-            };
-        }
-        if node.net.backend == NetBackend::Auto {
-            node.net.backend = if works(Facts::VHOST_NET) {
-                NetBackend::Vhost
-            } else {
-                NetBackend::Qemu
-            };
-        }
-    }
     let plan = Plan {
         format: Plan::FORMAT.into(),
         lab: lab.name.value.clone(),

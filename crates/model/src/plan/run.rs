@@ -15,20 +15,16 @@ use crate::results::{CellPlan, Environment, Factor, MeasurementInfo, PlannedTria
 use crate::spec::measurement::ETHERNET_BYTES;
 use crate::spec::yaml::Yaml;
 use crate::spec::{
-    Acceleration, Arrival, Device, FactorSpec, Gathered, Measurement, NodeKind, Noise, Pin, Probe,
-    Study, Via,
+    Acceleration, Arrival, Device, FactorSpec, Gathered, Measurement, Noise, Pin, Probe, Study, Via,
 };
 
-/// Everything that a run will do.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunPlan {
     /// One lab a combination of levels.
     pub labs: Vec<Plan>,
-    /// The measurements, as in the study.
     pub measurements: Vec<Measurement>,
     /// Cells, combination by combination, measurements in the study's order within.
     pub cells: Vec<CellPlan>,
-    /// One visit after the other.
     pub visits: Vec<Visit>,
     pub topologies: Vec<Topology>,
 }
@@ -45,7 +41,6 @@ pub struct Visit {
 }
 
 impl RunPlan {
-    /// The order as the manifest records it.
     pub fn order(&self) -> Vec<PlannedTrial> {
         let trials = self
             .visits
@@ -65,11 +60,8 @@ impl RunPlan {
     }
 }
 
-/// Plans a study: every combination is planned on the machine before the first is made.
-///
-/// # Errors
-/// A combination that is no correct lab or does not fit the machine, or a measurement whose ends no
-/// link joins.
+/// Plans a study: every combination is planned on the machine before the first is made. Errors: a combination that is
+/// no correct lab or does not fit the machine, or a measurement whose ends no link joins.
 pub fn plan_run(
     study: &Study,
     lab: &Yaml,
@@ -190,7 +182,7 @@ fn check_forward(m: &Measurement, plan: &Plan, facts: &Facts, errors: &mut Diagn
             "{what} needs taps, and BPF does not work here: {}",
             reason.reason
         );
-        let hint = "`probe: packets` times at the end points, without taps";
+        let hint = "`probe: packets` times at the endpoints, without taps";
         errors.add(m.name.at, message, hint);
     }
     let mut way = vec![&m.from.node];
@@ -204,7 +196,7 @@ fn check_forward(m: &Measurement, plan: &Plan, facts: &Facts, errors: &mut Diagn
             return;
         };
         // Frames into a first device are tapped at the sender; only later ones have a tap of their own.
-        if node.kind == NodeKind::Vm && !(is_device && index == 1) {
+        if node.kind().is_guest() && !(is_device && index == 1) {
             let message = format!("{what} needs a tap inside `{name}`, which is a VM");
             let hint = "let packets begin and end in native nodes or containers; a VM can be the first \
                         node of `through`";
@@ -248,21 +240,13 @@ fn schedule(study: &Study, labs: usize) -> Vec<Visit> {
     visits
 }
 
-/// Where the cells of a lab run, for the honesty box.
 fn environment(plan: &Plan, facts: &Facts) -> Environment {
     let mut shown = BTreeMap::new();
     let mut emulated = false;
     for node in &plan.nodes {
-        let how = match (node.kind, node.acceleration) {
-            (NodeKind::Vm, Acceleration::Kvm) => "vm (KVM)".to_string(),
-            (NodeKind::Vm, _) => {
-                emulated = true;
-                "vm (software emulation)".to_string()
-            }
-            (NodeKind::Container, _) => format!("container ({})", node.runtime),
-            (kind, _) => kind.to_string(),
-        };
-        shown.insert(node.name.clone(), how);
+        let acceleration = node.body.acceleration();
+        emulated |= acceleration.is_some_and(|how| how != Acceleration::Kvm);
+        shown.insert(node.name.clone(), node.body.environment());
     }
     shown.insert("cgroup".into(), facts.brief.cgroup.clone());
     shown.insert("clock".into(), facts.brief.clocksource.clone());
@@ -272,7 +256,6 @@ fn environment(plan: &Plan, facts: &Facts) -> Environment {
     }
 }
 
-/// The study's factors as the results name them.
 pub fn factors(study: &Study) -> Vec<Factor> {
     let one = |f: &FactorSpec| Factor {
         name: f.name.value.clone(),
@@ -287,7 +270,6 @@ pub fn factors(study: &Study) -> Vec<Factor> {
     study.factors.iter().map(one).collect()
 }
 
-/// The load that an open loop offers.
 fn load(m: &Measurement) -> String {
     let mut text = format!("{} packets/s of {} B", m.rate, m.size);
     if m.arrival == Arrival::Poisson {
@@ -320,7 +302,6 @@ fn device_of(m: &Measurement) -> String {
     }
 }
 
-/// A measurement as the results name it.
 pub fn describe(m: &Measurement) -> MeasurementInfo {
     let ends = format!("{} to {}", m.from.node, m.to.node);
     let protocol = m.protocol.to_string().to_uppercase();

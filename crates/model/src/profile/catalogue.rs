@@ -36,8 +36,7 @@ const fn or_off(unit: u64, most: u64) -> Kind {
 /// Knobs that are turned while the machine runs, in the order in which they are applied; they are
 /// restored in the opposite one.
 pub const KNOBS: &[(&str, Kind)] = &[
-    // Places of threads. Kernel threads before the partition that confines them, so that they are given
-    // back after it.
+    // Places of threads. Kernel threads before the partition that confines them, so that they are given back after it.
     ("kernel-threads", CPUS),
     ("cpuset", Kind::Word(&["isolated", "root"])),
     ("irqbalance", CPUS),
@@ -137,20 +136,14 @@ pub const BOOT: &[(&str, Kind)] = &[
     ("tsc", Kind::Word(&["reliable", "nowatchdog"])),
 ];
 
-/// The kind of value that a knob takes.
 pub fn knob(name: &str) -> Option<(&'static str, Kind)> {
     KNOBS.iter().find(|(known, _)| *known == name).copied()
 }
 
-/// The kind of value that a boot parameter takes.
 pub fn boot_parameter(name: &str) -> Option<(&'static str, Kind)> {
     BOOT.iter().find(|(known, _)| *known == name).copied()
 }
 
-/// Whether there is such a knob.
-///
-/// # Errors
-/// The mistake, and its remedy.
 pub fn known_knob(name: &str) -> Result<(), (String, String)> {
     knob(name).map(drop).ok_or_else(|| unknown_knob(name))
 }

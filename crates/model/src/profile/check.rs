@@ -17,7 +17,6 @@ pub(super) struct Places {
     pub boot: BTreeMap<&'static str, Mark>,
 }
 
-/// Two values that cannot both be wanted.
 pub(super) struct Contradiction {
     /// The knob or boot parameter at whose place it is shown.
     of: &'static str,
@@ -38,7 +37,6 @@ impl Contradiction {
     }
 }
 
-/// All contradictions of a profile.
 pub(super) fn contradictions(profile: &Profile) -> Vec<Contradiction> {
     let mut all = Vec::new();
     cores(profile, &mut all);
@@ -85,7 +83,7 @@ fn cores(profile: &Profile, all: &mut Vec<Contradiction>) {
         };
         if invades {
             let message = format!("`{name}: {choice}` brings noise to the cores that are isolated");
-            let hint = "write `housekeeping`, or name processors that are not isolated";
+            let hint = "write `housekeeping`, or name CPUs that are not isolated";
             all.push(Contradiction::new(name, message, hint));
         }
     }
@@ -94,7 +92,7 @@ fn cores(profile: &Profile, all: &mut Vec<Contradiction>) {
         if profile.cores == Isolation::Shared
             && profile.knobs.get(name) == Some(&Wanted::Cpus(CpuChoice::None))
         {
-            let message = format!("`{name}: none` leaves it no processor");
+            let message = format!("`{name}: none` leaves it no CPU");
             all.push(Contradiction::new(name, message, "write `all`"));
         }
     }
@@ -171,7 +169,7 @@ fn threads(profile: &Profile, all: &mut Vec<Contradiction>) {
         {
             let message = format!(
                 "`{}` cannot have a deadline beside `cpuset`: the kernel keeps threads with a \
-                 deadline on all processors of their domain",
+                 deadline on all CPUs of their domain",
                 thread.pattern
             );
             let hint = "use `fifo:PRIORITY`, or drop one of the two";
@@ -199,7 +197,6 @@ fn power(profile: &Profile, all: &mut Vec<Contradiction>) {
     }
 }
 
-/// The two parts of a machine's CPUs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cores {
     /// Carries everything that is not measured; never empty.
@@ -217,22 +214,19 @@ impl Cores {
         }
     }
 
-    /// Divides the CPUs that are online.
-    ///
-    /// # Errors
-    /// When one of `isolated` is not there, or none would be left: what, and what to do.
+    /// Divides the CPUs that are online. Fails when one of `isolated` is not there, or none would be left: what, and
+    /// what to do.
     pub fn new(online: &CpuList, isolated: &CpuList) -> Result<Cores, (String, String)> {
         if let Some(missing) = isolated.iter().find(|cpu| !online.contains(*cpu)) {
-            let message =
-                format!("processor {missing} cannot be isolated: this machine has {online}");
-            return Err((message, "name processors that the machine has".into()));
+            let message = format!("CPU {missing} cannot be isolated: this machine has {online}");
+            return Err((message, "name CPUs that the machine has".into()));
         }
         let rest: Vec<u32> = online
             .iter()
             .filter(|cpu| !isolated.contains(*cpu))
             .collect();
         if rest.is_empty() {
-            let message = format!("isolating {isolated} leaves no processor for everything else");
+            let message = format!("isolating {isolated} leaves no CPU for everything else");
             let hint = "leave at least one: interrupts, kernel threads and latlab itself need it";
             return Err((message, hint.into()));
         }
@@ -251,10 +245,7 @@ impl Cores {
         )
     }
 
-    /// The CPUs of a choice.
-    ///
-    /// # Errors
-    /// When it names one that is not there: what, and what to do.
+    /// The CPUs of a choice. Fails when it names one that is not there: what, and what to do.
     pub fn of(&self, choice: &CpuChoice) -> Result<CpuList, (String, String)> {
         match choice {
             CpuChoice::Housekeeping => Ok(self.housekeeping.clone()),
@@ -266,8 +257,8 @@ impl Cores {
                 match list.iter().find(|cpu| !all.contains(*cpu)) {
                     None => Ok(list.clone()),
                     Some(missing) => Err((
-                        format!("there is no processor {missing}: this machine has {all}"),
-                        "name processors that the machine has".into(),
+                        format!("there is no CPU {missing}: this machine has {all}"),
+                        "name CPUs that the machine has".into(),
                     )),
                 }
             }
@@ -277,9 +268,6 @@ impl Cores {
 
 impl Profile {
     /// Mistakes between values that are each good, with places where there are some.
-    ///
-    /// # Errors
-    /// The first contradiction: what, and what to do.
     pub fn check(&self) -> Result<(), (String, String)> {
         match contradictions(self).into_iter().next() {
             Some(found) => Err((found.message, found.hint)),
@@ -287,12 +275,9 @@ impl Profile {
         }
     }
 
-    /// The parts of a machine's CPUs for this profile; `chosen` (`--cpus`, placement) goes
-    /// before the profile's own list.
-    ///
-    /// # Errors
-    /// When the profile isolates nothing although CPUs were chosen, everything, or what is
-    /// not there: what, and what to do.
+    /// The parts of a machine's CPUs for this profile; `chosen` (`--cpus`, placement) goes before the profile's own
+    /// list. Fails when the profile isolates nothing although CPUs were chosen, everything, or what is not there:
+    /// what, and what to do.
     pub fn cores_of(
         &self,
         online: &CpuList,
@@ -301,8 +286,8 @@ impl Profile {
         let cores = match (&self.cores, chosen) {
             (Isolation::Shared, None) => Cores::shared(online),
             (Isolation::Shared, Some(_)) => {
-                let message = format!("profile `{}` isolates no processors", self.name);
-                let hint = "leave the choice of processors out, or take a profile that isolates";
+                let message = format!("profile `{}` isolates no CPUs", self.name);
+                let hint = "leave the choice of CPUs out, or take a profile that isolates";
                 return Err((message, hint.into()));
             }
             (_, Some(chosen)) => Cores::new(online, chosen)?,
@@ -324,7 +309,7 @@ fn usual(online: &CpuList) -> Result<CpuList, (String, String)> {
     let rest: Vec<u32> = online.iter().skip(first).collect();
     if rest.is_empty() {
         Err((
-            format!("no processor can be isolated: this machine has only {online}"),
+            format!("no CPU can be isolated: this machine has only {online}"),
             "use a profile that isolates none".into(),
         ))
     } else {

@@ -15,7 +15,6 @@ pub struct Profile {
     pub name: String,
     /// Its purpose, in a line.
     pub about: String,
-    /// Whether it keeps cores for itself.
     pub cores: Isolation,
     /// Its wish of each knob; a knob that is not here is left alone.
     pub knobs: BTreeMap<&'static str, Wanted>,
@@ -60,10 +59,8 @@ impl Profile {
         found.map(|(_, text)| *text)
     }
 
-    /// Keeps only these knobs, and no boot parameters.
-    ///
-    /// # Errors
-    /// When a name is no knob, or one that this profile does not want: what, and what to do.
+    /// Keeps only these knobs, and no boot parameters. Fails when a name is no knob, or one that this profile does not
+    /// want: what, and what to do.
     pub fn only(&mut self, names: &[&str]) -> Result<(), (String, String)> {
         for name in names {
             self.must_want(name)?;
@@ -73,10 +70,6 @@ impl Profile {
         Ok(())
     }
 
-    /// Leaves a knob out.
-    ///
-    /// # Errors
-    /// As [`Profile::only`].
     pub fn without(&mut self, name: &str) -> Result<(), (String, String)> {
         self.must_want(name)?;
         self.knobs.remove(name);

@@ -15,7 +15,6 @@ use crate::units::CpuList;
 /// Finds the text of a profile that is not built in, by the name or path in `extends`.
 pub type Find<'f> = &'f dyn Fn(&str) -> Option<String>;
 
-/// Most parents above one another.
 const MAX_PARENTS: usize = 8;
 
 impl Profile {
@@ -24,18 +23,13 @@ impl Profile {
         Profile::parse(Profile::builtin_text(name)?, &|_| None).ok()
     }
 
-    /// Reads a profile from its text; `find` gives the text of parents that are not built in.
-    ///
-    /// # Errors
-    /// All mistakes that can be seen without the machine; [`Cores::new`](super::Cores::new) finds the rest.
+    /// Reads a profile from its text; `find` gives the text of parents that are not built in. Errors: all mistakes
+    /// that can be seen without the machine; [`Cores::new`](super::Cores::new) finds the rest.
     pub fn parse(text: &str, find: Find<'_>) -> Result<Profile, Diagnostics> {
         parse_below(text, find, &mut Vec::new())
     }
 
     /// Wants `text` of a knob, as `--knob NAME=VALUE` does.
-    ///
-    /// # Errors
-    /// The mistake, and its remedy.
     pub fn want(&mut self, name: &str, text: &str) -> Result<(), (String, String)> {
         let (name, kind) = catalogue::knob(name).ok_or_else(|| unknown_knob(name))?;
         let yaml = Yaml::parse(text).map_err(|_| wrong_knob(name, text, kind))?;
@@ -150,11 +144,11 @@ fn read_cores(yaml: &Yaml, errors: &mut Diagnostics) -> Option<Isolation> {
             .scalar()
             .map_or(yaml.kind().to_string(), |t| format!("`{}`", shown(t)));
         let message = format!(
-            "`cores` of the profile must be `shared`, `isolated` or a list of processors, not {what}"
+            "`cores` of the profile must be `shared`, `isolated` or a list of CPUs, not {what}"
         );
         let hint = match nearest(text, ["shared", "isolated"]) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => "for example `isolated` or `2-7` (processors up to 8191)".into(),
+            None => "for example `isolated` or `2-7` (CPUs up to 8191)".into(),
         };
         errors.add(yaml.at, message, hint);
     }

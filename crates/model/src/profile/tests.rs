@@ -126,7 +126,7 @@ fn bad_profiles_are_answered_with_place_and_hint() {
     refused(
         "name: a\nknobs: {irq-affinity: 0-9999}\n",
         "2:23",
-        "list of processors",
+        "list of CPUs",
         "",
     );
     refused("name: a\ncores: 3-1\n", "2:8", "`cores` of the profile", "");
@@ -191,7 +191,7 @@ fn contradictory_values_are_refused_where_they_stand() {
     refused(
         "name: a\nknobs: {irq-affinity: none}\n",
         "2:23",
-        "leaves it no processor",
+        "leaves it no CPU",
         "all",
     );
     refused(
@@ -244,13 +244,13 @@ fn cpus_are_divided_and_impossible_ones_refused() {
     let all = profile
         .cores_of(&list("0-1"), Some(&list("0-1")))
         .unwrap_err();
-    assert!(all.0.contains("leaves no processor"), "{all:?}");
+    assert!(all.0.contains("leaves no CPU"), "{all:?}");
     let far = profile
         .cores_of(&list("0-1"), Some(&list("1-2")))
         .unwrap_err();
-    assert!(far.0.contains("processor 2 cannot be isolated"), "{far:?}");
+    assert!(far.0.contains("CPU 2 cannot be isolated"), "{far:?}");
     let one = profile.cores_of(&list("0"), None).unwrap_err();
-    assert!(one.0.contains("no processor can be isolated"), "{one:?}");
+    assert!(one.0.contains("no CPU can be isolated"), "{one:?}");
     let shared = Profile::builtin("throughput").unwrap();
     assert!(shared.cores_of(&list("0-1"), Some(&list("1"))).is_err());
     let far = parse("name: a\nknobs: {irq-affinity: 5}\n").unwrap();
@@ -258,7 +258,7 @@ fn cpus_are_divided_and_impossible_ones_refused() {
         far.cores_of(&list("0-1"), None)
             .unwrap_err()
             .0
-            .contains("no processor 5")
+            .contains("no CPU 5")
     );
 }
 

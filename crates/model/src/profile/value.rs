@@ -14,7 +14,6 @@ use crate::units::{Bytes, CpuList, Nanos};
 pub enum Kind {
     /// `on` or `off`.
     Switch,
-    /// A whole number within bounds.
     Number {
         least: u64,
         most: u64,
@@ -28,7 +27,6 @@ pub enum Kind {
         /// Whether `off` has a meaning of its own.
         off: bool,
     },
-    /// A number of bytes.
     Size {
         /// Most, in bytes.
         most: u64,
@@ -40,20 +38,14 @@ pub enum Kind {
     Names,
 }
 
-/// A value of a [`Kind`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wanted {
     /// The value of [`Kind::Switch`], and the `off` of a [`Kind::Duration`].
     Switch(bool),
-    /// The value of [`Kind::Number`].
     Number(u64),
-    /// The value of [`Kind::Duration`].
     Duration(Nanos),
-    /// The value of [`Kind::Size`].
     Size(Bytes),
-    /// The value of [`Kind::Word`].
     Word(&'static str),
-    /// The value of [`Kind::Cpus`].
     Cpus(CpuChoice),
     /// The value of [`Kind::Threads`], in the order of the text: the first pattern that fits a thread counts.
     Threads(Vec<ThreadPolicy>),
@@ -74,7 +66,6 @@ pub enum CpuChoice {
     List(CpuList),
 }
 
-/// A scheduling policy for the threads with a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThreadPolicy {
     /// The thread's name (`comm`), `*` for any characters.
@@ -93,7 +84,6 @@ pub enum Policy {
     RoundRobin(u8),
     /// `deadline:RUNTIME/DEADLINE/PERIOD`
     Deadline {
-        /// Time to run in each period.
         runtime: Nanos,
         /// Latest end of it after the period's begin.
         deadline: Nanos,
@@ -106,9 +96,6 @@ pub type Mistake = (String, String);
 
 impl Kind {
     /// Reads a single value; threads are read with [`Policy::parse`], one a name.
-    ///
-    /// # Errors
-    /// The expected form, and a hint.
     pub fn parse(self, text: &str) -> Result<Wanted, Mistake> {
         let text = text.trim();
         let value = match self {
@@ -141,7 +128,6 @@ impl Kind {
         value.ok_or_else(|| (self.expected(), self.hint(text)))
     }
 
-    /// The expected form, in words.
     pub fn expected(self) -> String {
         match self {
             Kind::Switch => "`on` or `off`".into(),
@@ -154,9 +140,7 @@ impl Kind {
             ),
             Kind::Size { most } => format!("a size with its unit, at most {}", Bytes(most)),
             Kind::Word(words) => format!("one of {}", words.join(", ")),
-            Kind::Cpus => {
-                "`housekeeping`, `isolated`, `all`, `none` or a list of processors".into()
-            }
+            Kind::Cpus => "`housekeeping`, `isolated`, `all`, `none` or a list of CPUs".into(),
             Kind::Threads => "a mapping of threads' names to policies".into(),
             Kind::Names => format!("names of processes of at most {MAX_PATTERN} characters"),
         }
@@ -227,7 +211,6 @@ fn switch(text: &str) -> Option<bool> {
 impl CpuChoice {
     pub const WORDS: &'static [&'static str] = &["housekeeping", "isolated", "all", "none"];
 
-    /// Reads a word or a list.
     pub fn parse(text: &str) -> Option<CpuChoice> {
         Some(match text {
             "housekeeping" => CpuChoice::Housekeeping,
@@ -253,9 +236,6 @@ impl fmt::Display for CpuChoice {
 
 impl Policy {
     /// Reads `fifo:50`, `rr:10`, `other:-5`, `deadline:200us/1ms/1ms`.
-    ///
-    /// # Errors
-    /// The expected form, and a hint.
     pub fn parse(text: &str) -> Result<Policy, Mistake> {
         let expected = "`fifo:1` to `fifo:98`, `rr:1` to `rr:98`, `other:-20` to `other:19`, or \
                         `deadline:RUNTIME/DEADLINE/PERIOD` with runtime ≤ deadline ≤ period";
@@ -369,7 +349,7 @@ mod tests {
             assert!(size.parse(bad).is_err(), "{bad}");
         }
         let (expected, hint) = Kind::Cpus.parse("housekeping").unwrap_err();
-        assert!(expected.contains("list of processors"), "{expected}");
+        assert!(expected.contains("list of CPUs"), "{expected}");
         assert_eq!(hint, "did you mean `housekeeping`?");
     }
 

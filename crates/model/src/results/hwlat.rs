@@ -12,12 +12,10 @@ const REACH_NS: u64 = 200_000_000;
 pub struct Hwlat {
     /// The CPU that stands still.
     pub cpu: u16,
-    /// From one time to the next, in ns.
     pub period_ns: u64,
     /// Some of the times it began, in order, in ns of the machine's monotonic clock: one for each time that
     /// it was watched.
     pub begins_ns: Vec<u64>,
-    /// The longest that was seen.
     pub longest_ns: u64,
 }
 

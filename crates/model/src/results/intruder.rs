@@ -4,13 +4,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The kind of an intruder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum IntruderKind {
-    /// A thread of a program.
     Process,
-    /// A thread of the kernel.
     KernelThread,
     Interrupt,
 }
@@ -22,7 +19,6 @@ pub struct Intruder {
     /// Its name: of the thread, or of the interrupt's owner.
     pub name: String,
     pub id: u32,
-    /// CPU that it ran on.
     pub cpu: u32,
     /// Run time since the last check, where that is known (threads).
     #[serde(default, skip_serializing_if = "Option::is_none")]

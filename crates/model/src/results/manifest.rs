@@ -14,10 +14,8 @@ pub struct Manifest {
     /// Directory name of the run: study name and start time.
     pub id: String,
     pub study: String,
-    /// The study's own words about itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Whether the run ended as planned.
     pub state: RunState,
     /// RFC 3339, UTC.
     pub started: String,
@@ -28,18 +26,15 @@ pub struct Manifest {
     pub seed: u64,
     pub replicates: u32,
     pub host: HostBrief,
-    /// Versions of latlab and of the tools that took part.
     pub versions: Versions,
     /// Factors with their levels, in the study's order.
     pub factors: Vec<super::setup::Factor>,
-    /// The measurements of every combination.
     pub measurements: Vec<super::setup::MeasurementInfo>,
     /// Levels of the baseline; factors not named are held equal.
     pub baseline: BTreeMap<String, String>,
     /// Baselines of a factor whose levels are not all compared with the same: the one for each, by factor and level.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub against: BTreeMap<String, BTreeMap<String, String>>,
-    /// Every combination of factor levels and measurement.
     pub cells: Vec<CellPlan>,
     /// Trials in the order in which they are run.
     pub order: Vec<PlannedTrial>,
@@ -52,11 +47,9 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// Name and version of this document's shape.
     pub const FORMAT: &'static str = "latlab.manifest/1";
 }
 
-/// Whether a run ended as planned.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "kebab-case")]
 pub enum RunState {
@@ -72,10 +65,8 @@ pub enum RunState {
 /// The few facts of the host that every reader wants beside the numbers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostBrief {
-    /// CPU model as the kernel names it.
     pub cpu: String,
     pub cores: u32,
-    /// Bytes of memory.
     pub memory_bytes: u64,
     /// `uname -r`.
     pub kernel: String,
@@ -102,7 +93,6 @@ pub struct CellPlan {
     /// Stable identifier: measurement and levels, for example `rr-udp/kind=vm/link=veth`.
     pub id: String,
     pub measurement: String,
-    /// Level of each factor, by factor name.
     pub levels: BTreeMap<String, String>,
     /// Where it ran: what was emulated, which limits were in force.
     pub environment: super::setup::Environment,
@@ -110,7 +100,6 @@ pub struct CellPlan {
     pub topology: usize,
 }
 
-/// One trial in the recorded order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlannedTrial {
     /// Number of the trial, from 1, also its directory's name (`trials/0001`).

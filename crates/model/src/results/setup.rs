@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// A factor of the study.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Factor {
     /// Short name, for example `kind`.
@@ -14,7 +13,6 @@ pub struct Factor {
     pub levels: Vec<String>,
 }
 
-/// A measurement of the study.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MeasurementInfo {
     pub name: String,
@@ -63,7 +61,6 @@ pub struct TopologyLink {
     pub endpoints: Vec<TopologyEndpoint>,
 }
 
-/// An end of a link, as drawn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TopologyEndpoint {
     pub node: String,

@@ -19,22 +19,18 @@ pub struct Summary {
     pub format: String,
     pub id: String,
     pub study: String,
-    /// The study's own words about itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Whether the run ended as planned.
     pub state: RunState,
     /// RFC 3339, UTC.
     pub started: String,
     /// RFC 3339, UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished: Option<String>,
-    /// Seed of the order of trials and of every random choice.
     pub seed: u64,
     /// Trials of each cell that were planned.
     pub replicates: u32,
     pub host: HostBrief,
-    /// Versions of latlab and of the tools that took part.
     pub versions: Versions,
     pub factors: Vec<Factor>,
     pub measurements: Vec<MeasurementInfo>,
@@ -42,9 +38,7 @@ pub struct Summary {
     pub baseline: BTreeMap<String, String>,
     /// Cells that share a baseline and therefore a plot.
     pub groups: Vec<Group>,
-    /// Every combination of factor levels and measurement.
     pub cells: Vec<Cell>,
-    /// Every trial, in the order in which they ran.
     pub trials: Vec<TrialSummary>,
     /// Why the slowest packets were slow, for measurements through taps.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -55,7 +49,6 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Name and version of this document's shape.
     pub const FORMAT: &'static str = "latlab.summary/1";
 }
 
@@ -103,10 +96,8 @@ pub struct Cell {
     pub comparison: Option<Comparison>,
 }
 
-/// Latency of a cell over all its trials.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// Samples of all trials together.
     pub samples: u64,
     pub min_ns: f64,
     pub max_ns: f64,
@@ -140,7 +131,6 @@ pub struct StealAside {
     pub quantiles: Vec<Quantile>,
 }
 
-/// One percentile.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Quantile {
     /// As a fraction: 0.999 is the 99.9th percentile.
@@ -151,7 +141,6 @@ pub struct Quantile {
     /// Bootstrap 95 % interval over replicates; absent with fewer than three of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ci95_ns: Option<(f64, f64)>,
-    /// Samples needed before this percentile may be reported.
     pub needed: u64,
 }
 
@@ -165,7 +154,6 @@ pub struct Metric {
     /// `bit/s`, `ns/byte`, `1`.
     pub unit: String,
     pub higher_is_better: bool,
-    /// Median and quartiles over trials.
     pub spread: Spread,
     /// Bootstrap 95 % interval of the median; absent with fewer than three trials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -174,23 +162,17 @@ pub struct Metric {
     pub values: Vec<f64>,
 }
 
-/// A box plot's five numbers and two more.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     pub min: f64,
-    /// 5th percentile.
     pub p5: f64,
-    /// First quartile.
     pub q1: f64,
     pub median: f64,
-    /// Third quartile.
     pub q3: f64,
-    /// 95th percentile.
     pub p95: f64,
     pub max: f64,
 }
 
-/// A cell against its baseline.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// [`Cell::id`] of the baseline.
@@ -219,9 +201,7 @@ pub struct Comparison {
 pub struct TailRatio {
     /// `p99.9`, or `sd` for the standard deviation.
     pub of: String,
-    /// Cell over baseline.
     pub ratio: f64,
-    /// Bootstrap 95 % interval of the ratio, over replicates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ratio_ci95: Option<(f64, f64)>,
     /// The p value of the ratio's t test, adjusted after Holm for all tails of the group.
@@ -229,7 +209,6 @@ pub struct TailRatio {
     pub p_value: Option<f64>,
 }
 
-/// The verdict of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -238,7 +217,6 @@ pub enum Verdict {
     /// Worse than the baseline, beyond chance.
     Worse,
     NoDifference,
-    /// Too few replicates to say.
     TooFewReplicates,
 }
 
@@ -251,7 +229,6 @@ pub struct TrialSummary {
     pub replicate: u32,
     /// RFC 3339, UTC.
     pub started: String,
-    /// Why it failed, when it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
     pub overloaded: bool,
@@ -262,17 +239,14 @@ pub struct TrialSummary {
     /// Time series: seconds since the start, then smallest, median and largest of the bucket, in ns
     /// (for a stream: bit/s three times).
     pub series: Vec<(f64, f64, f64, f64)>,
-    /// The floor measured beside it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub floor: Option<Floor>,
     /// Bound of the error of one-way times between two clocks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_error_ns: Option<u64>,
-    /// Whether the machine kept up.
     pub checks: Vec<Check>,
 }
 
-/// A line of the honesty box.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Note {
     pub severity: Severity,
@@ -284,7 +258,6 @@ pub struct Note {
     pub cells: Vec<String>,
 }
 
-/// How much a note matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {

@@ -1,6 +1,5 @@
-//! Why the slowest packets were slow, as the report draws it: one [`Tail`] for each device in each
-//! cell. Packets and CPUs are written as rows of numbers, because there are thousands of them;
-//! names stand in lists beside them.
+//! Why the slowest packets were slow, as the report draws it: one [`Tail`] for each device in each cell. Packets and
+//! CPUs are written as rows of numbers, because there are thousands of them; names stand in lists beside them.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +24,6 @@ pub struct Tail {
     pub counters: Counters,
     /// Between the taps for 2^32 ns or more, or for less than nothing.
     pub impossible: u64,
-    /// Packets for which a tap had no room.
     pub no_room: u64,
     /// Kernel events that were overwritten before they could be read.
     pub overwritten: u64,
@@ -67,7 +65,6 @@ pub struct CauseInfo {
 pub struct Blame {
     /// As a fraction; 0 is all that was explained.
     pub quantile: f64,
-    /// The latency there, in ns.
     pub latency_ns: u64,
     pub beyond: u64,
     /// Number of those that were explained: the slowest.
@@ -107,8 +104,7 @@ pub struct SlowPacket {
     pub behind: Option<usize>,
     /// The work of the CPUs meanwhile; place in [`Tail::stretches`].
     pub stretch: Option<usize>,
-    /// Its time between the taps, without gap or overlap, in order; empty where there was no room for
-    /// all of it.
+    /// Its time between the taps, without gap or overlap, in order; empty where there was no room for all of it.
     pub pieces: Vec<Slice>,
 }
 
@@ -160,8 +156,7 @@ impl From<SlowPacket> for PacketRow {
     }
 }
 
-/// A piece of a packet's time: `[cause, ns, processor]`, and of several joined behind that
-/// `[[cause, ns], …]`.
+/// A piece of a packet's time: `[cause, ns, CPU]`, and of several joined behind that `[[cause, ns], …]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "SliceRow", into = "SliceRow")]
 pub struct Slice {
@@ -217,15 +212,13 @@ pub struct Stretch {
     /// Which of the names is the device's own program, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own: Option<usize>,
-    /// The CPUs of which something is known.
     pub lanes: Vec<Lane>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lane {
     pub cpu: u16,
-    /// Tasks on the CPU: since the stretch's begin in ns, and the place in [`Tail::names`]. Each lasts until
-    /// the next.
+    /// Tasks on the CPU: since the stretch's begin in ns, and the place in [`Tail::names`]. Each lasts until the next.
     pub tasks: Vec<(u64, usize)>,
     /// Interruptions of it, by interrupts and the hypervisor: begin and end in ns, and the name's place.
     pub upon: Vec<(u64, u64, usize)>,

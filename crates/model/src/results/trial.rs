@@ -29,13 +29,10 @@ pub struct Trial {
     pub clock: Option<ClockMap>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<StreamResult>,
-    /// Whether the machine kept up.
     #[serde(default)]
     pub checks: Vec<Check>,
-    /// Intruders on CPUs that belong to the lab alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub intruders: Vec<Intruder>,
-    /// The observations of each endpoint about itself.
     #[serde(default)]
     pub nodes: Vec<NodeRecord>,
     /// `samples.parquet`, relative to the run directory, when there are samples.
@@ -60,10 +57,11 @@ impl Trial {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "kebab-case")]
 pub enum TrialOutcome {
-    /// The trial ran to its end.
     Measured,
     /// The trial stopped early; there may be samples up to that moment.
-    Failed { reason: String },
+    Failed {
+        reason: String,
+    },
 }
 
 /// Packets or transactions of a trial. Nothing is dropped silently: the sum is accounted for.
@@ -89,7 +87,6 @@ pub struct Counters {
 pub struct Floor {
     /// The same probe over the sender's own loopback.
     pub median_ns: f64,
-    /// Its 99th percentile.
     pub p99_ns: f64,
     pub samples: u64,
     /// Median cost of one clock read on the sender.
@@ -102,7 +99,6 @@ pub struct Floor {
 /// between two exchanges, one before and one after the measurement.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClockMap {
-    /// Offset at the first exchange.
     pub offset_before_ns: i64,
     pub offset_after_ns: i64,
     /// Sender's time of the first exchange, relative to the measurement's start.
@@ -112,14 +108,11 @@ pub struct ClockMap {
     pub error_ns: u64,
 }
 
-/// Throughput and what it cost.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct StreamResult {
     /// Received, payload bits per second.
     pub bits_per_second: f64,
-    /// Payload bytes received.
     pub bytes: u64,
-    /// Wall time of the measurement.
     pub seconds: f64,
     /// CPU time per byte: `sender` and `receiver` by the node's cgroup (QEMU included),
     /// `sender-process` and `receiver-process` by the workload's own accounting.
@@ -179,7 +172,6 @@ pub struct Trace {
 /// is nothing to measure.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ruler {
-    /// Median time from tap to tap.
     pub median_ns: f64,
     /// The 99.99th percentile; absent when fewer than ten packets lie beyond it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -189,23 +181,17 @@ pub struct Ruler {
     pub lost: u64,
 }
 
-/// A device between two taps.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hop {
     /// The node, or the link.
     pub device: String,
-    /// Where packets are timed before it.
     pub before: String,
     pub behind: String,
-    /// The fates of the packets in between.
     pub counters: Counters,
-    /// Between the taps for 2^32 ns or more, or for less than nothing.
     pub impossible: u64,
-    /// Packets for which a tap had no room.
     pub no_room: u64,
 }
 
-/// A CPU that the flight recorder watched.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchedCpu {
     pub cpu: u16,

@@ -5,9 +5,7 @@ use super::yaml::Yaml;
 /// Which of the two documents a tree is. People name files as they like, so the content decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DocumentKind {
-    /// See [`Lab`](super::Lab).
     Lab,
-    /// See [`Study`](super::Study).
     Study,
 }
 

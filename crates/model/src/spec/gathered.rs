@@ -8,10 +8,8 @@ use super::yaml::Yaml;
 use crate::diagnostic::{Diagnostic, Diagnostics};
 
 impl Study {
-    /// All combinations with their labs, in the order of [`Study::choices`].
-    ///
-    /// # Errors
-    /// As [`Study::choices`] and [`Study::lab_of`], each mistake once.
+    /// All combinations with their labs, in the order of [`Study::choices`]. Errors: as [`Study::choices`] and
+    /// [`Study::lab_of`], each mistake once.
     pub fn combinations(&self, lab: &Yaml) -> Result<Vec<Combination>, Diagnostics> {
         let mut mistakes = Gathered::new(self);
         let mut all = Vec::new();
@@ -36,7 +34,6 @@ pub(crate) struct Gathered<'a> {
     failed: usize,
 }
 
-/// Where a mistake was seen.
 struct Seen {
     combinations: usize,
     first: Vec<usize>,
@@ -56,7 +53,6 @@ impl<'a> Gathered<'a> {
         }
     }
 
-    /// Notes the mistakes of one combination.
     pub fn note(&mut self, errors: &Diagnostics, choice: &[usize]) {
         self.failed += 1;
         if self.found.len() > MAX_GATHERED {

@@ -2,13 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::link::{Link, LinkKind};
+use super::link::Link;
 use super::name::{check_name, read_name};
 use super::node::{NodeFields, read_tuning};
 use super::reader::{FromYaml, Object};
 use super::yaml::{MAX_WEIGHT, Value, Yaml};
 use crate::diagnostic::{Diagnostics, Mark, Spanned, hint_one_of, shown};
-use crate::kinds::{NodeKind, VXLAN_OVERHEAD};
+use crate::kinds::{LinkKind, NodeKind, VXLAN_OVERHEAD};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lab {
@@ -16,12 +16,10 @@ pub struct Lab {
     pub name: Spanned<String>,
     /// The profile that the machine is quieted with while it is up; its nodes inherit it.
     pub tuning: Option<Spanned<String>>,
-    /// Its nodes, in the order of the text.
     pub nodes: Vec<Node>,
     pub links: Vec<Link>,
 }
 
-/// A node, as written, merged.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
     pub name: Spanned<String>,
@@ -30,18 +28,13 @@ pub struct Node {
 }
 
 impl Lab {
-    /// Reads a lab from its text.
-    ///
-    /// # Errors
-    /// All mistakes that can be seen in the text alone; [`crate::plan::plan`] finds the rest.
+    /// Reads a lab from its text. Errors: all mistakes that can be seen in the text alone; [`crate::plan::plan`] finds
+    /// the rest.
     pub fn parse(text: &str) -> Result<Lab, Diagnostics> {
         Lab::read(&Yaml::parse(text)?)
     }
 
     /// Reads a lab from a tree, for example one in which factors were set.
-    ///
-    /// # Errors
-    /// As [`Lab::parse`].
     pub fn read(yaml: &Yaml) -> Result<Lab, Diagnostics> {
         let mut errors = Diagnostics::default();
         let mut top = Object::new(yaml, "the lab", &mut errors);
@@ -66,10 +59,7 @@ impl Lab {
     pub fn is_placed(&self) -> bool {
         let asks = |n: &Node| {
             let f = &n.fields;
-            n.kind == NodeKind::Vm
-                || f.cpuset.is_some()
-                || f.isolate.is_some()
-                || f.tuning.is_some()
+            n.kind.is_guest() || f.cpuset.is_some() || f.isolate.is_some() || f.tuning.is_some()
         };
         self.tuning.is_some() || self.nodes.iter().any(asks)
     }
@@ -88,11 +78,10 @@ impl Lab {
     /// The profile of a node: its own, else the lab's. The host itself belongs to no lab.
     pub fn tuning_of<'a>(&'a self, node: &'a Node) -> Option<&'a Spanned<String>> {
         let own = node.fields.tuning.as_ref().or(self.tuning.as_ref());
-        own.filter(|_| node.kind != NodeKind::Host)
+        own.filter(|_| !node.kind.is_host())
     }
 }
 
-/// The fields that nodes inherit.
 #[derive(Default)]
 struct Inherited {
     defaults: NodeFields,

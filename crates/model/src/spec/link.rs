@@ -2,37 +2,14 @@
 //! both in containerlab's shape.
 
 use ipnet::IpNet;
-use serde::{Deserialize, Serialize};
 
-use super::reader::{Fraction, FromYaml, Object, read, words};
+use super::reader::{Fraction, FromYaml, Object, read, read_words, words};
 use super::yaml::{Value, Yaml};
 use crate::diagnostic::{Diagnostics, Mark, Spanned, shown};
-use crate::facts::document::Facts;
-use crate::kinds::{Cable, Carrier, Impairment, Mac};
+use crate::kinds::{Cable, Carrier, Impairment, LinkKind, Mac};
 use crate::units::{BitsPerSecond, Nanos};
 
-/// The type of a link, which joins its endpoints.
-#[derive(
-    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum LinkKind {
-    #[default]
-    Veth,
-    Bridge,
-    /// A bridge behind a router that masquerades: what Docker's users get.
-    Nat,
-    /// MAC-addressed slices of one parent interface.
-    Macvlan,
-    /// An Ethernet over UDP: every endpoint behind a tunnel end of its own.
-    Vxlan,
-    /// latlab's own switch: in user space for virtual machines, in the kernel for the others.
-    Overlay,
-}
-words!(LinkKind, "a type of link", {
-    "veth" => Veth, "bridge" => Bridge, "nat" => Nat, "macvlan" => Macvlan, "vxlan" => Vxlan,
-    "overlay" => Overlay,
-});
+read_words!(LinkKind, "a type of link", "veth");
 
 words!(Carrier, "a carrier", {
     "local" => Local, "vxlan" => Vxlan, "udp" => Udp, "direct" => Direct,
@@ -48,7 +25,6 @@ impl FromYaml for Mac {
     }
 }
 
-/// [`Impairment`] as written, with places.
 #[derive(Clone, Copy, Default)]
 struct WrittenImpairment {
     rate: Option<Spanned<BitsPerSecond>>,
@@ -141,16 +117,13 @@ impl WrittenImpairment {
     }
 }
 
-/// One end of a link, as written.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Endpoint {
     pub node: Spanned<String>,
-    /// Interface's name inside the node.
     pub interface: Spanned<String>,
     pub mac: Option<Spanned<Mac>>,
     /// Fixed addresses; assigned from the link's subnets otherwise.
     pub addresses: Vec<Spanned<IpNet>>,
-    /// The impairment of the frames that it sends.
     pub impairment: Impairment,
     /// Where delay, jitter or loss was asked for; on the end, or on its link.
     pub netem_at: Option<Mark>,
@@ -165,15 +138,12 @@ pub struct Link {
     pub endpoints: Vec<Endpoint>,
     /// How many ends were written, those that could not be read included.
     pub(super) written_ends: usize,
-    /// `endpoints:` is there.
     pub(super) has_endpoints: bool,
-    /// `mtu:`
     pub mtu: Option<Spanned<u32>>,
     /// `subnets:` from which addresses are assigned; latlab chooses otherwise.
     pub subnets: Vec<Spanned<IpNet>>,
     /// `parent:` host interface below a macvlan.
     pub parent: Option<Spanned<String>>,
-    /// `vni:` of a vxlan.
     pub vni: Option<Spanned<u32>>,
     /// `port:` UDP port of a vxlan.
     pub port: Option<Spanned<u16>>,
@@ -184,25 +154,8 @@ pub struct Link {
 }
 
 impl Link {
-    /// The carrier that joins the hosts, if it is an overlay.
     pub fn carrier(&self) -> Carrier {
         self.carrier.map_or(Carrier::default(), |c| c.value)
-    }
-
-    /// The capabilities that a link of its type needs of the machine, by the names of [`Facts`].
-    pub fn capabilities(&self) -> &'static [&'static str] {
-        match self.kind.value {
-            LinkKind::Veth => &[Facts::VETH],
-            LinkKind::Bridge => &[Facts::VETH, Facts::BRIDGE],
-            LinkKind::Nat => &[Facts::VETH, Facts::BRIDGE, Facts::MASQUERADE],
-            LinkKind::Macvlan => &[Facts::MACVLAN],
-            LinkKind::Vxlan => &[Facts::VETH, Facts::BRIDGE, Facts::VXLAN],
-            // The daemon has a tap for each port of the kernel's, for what the kernel does not know.
-            LinkKind::Overlay => match self.carrier() {
-                Carrier::Local => &[Facts::VETH, Facts::BPF, Facts::TAP],
-                _ => &[Facts::VETH, Facts::BPF, Facts::TAP, Facts::BRIDGE],
-            },
-        }
     }
 
     /// The cable that joins processes and containers, if it is an overlay.
@@ -210,7 +163,6 @@ impl Link {
         self.cable.map_or(Cable::default(), |c| c.value)
     }
 
-    /// Reads the link at position `index`.
     pub fn read(yaml: &Yaml, index: usize, errors: &mut Diagnostics) -> Link {
         let mut o = Object::new(yaml, format!("link {index}"), errors);
         let name = o
@@ -270,7 +222,7 @@ impl Endpoint {
         if yaml.scalar().is_some() {
             return Endpoint::read_brief(yaml, link, common, errors);
         }
-        let mut o = Object::new(yaml, format!("an end point of {link}"), errors);
+        let mut o = Object::new(yaml, format!("an endpoint of {link}"), errors);
         let node = o.require("node", errors).is_some();
         let node = node.then(|| o.get::<String>("node", errors)).flatten();
         let interface = o.require("interface", errors).is_some();
@@ -314,11 +266,11 @@ impl Endpoint {
         common: WrittenImpairment,
         errors: &mut Diagnostics,
     ) -> Option<Endpoint> {
-        let text = read::<String>(yaml, &format!("an end point of {link}"), errors)?;
+        let text = read::<String>(yaml, &format!("an endpoint of {link}"), errors)?;
         common.check(link, errors);
         let Some((node, interface)) = text.split_once(':') else {
             let text = shown(&text);
-            let message = format!("end point `{text}` of {link} must be `node:interface`");
+            let message = format!("endpoint `{text}` of {link} must be `node:interface`");
             errors.add(yaml.at, message, format!("for example `{text}:eth0`"));
             return None;
         };

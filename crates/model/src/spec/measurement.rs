@@ -17,7 +17,6 @@ use super::yaml::{Value, Yaml};
 use crate::diagnostic::{Diagnostics, Mark, Spanned, shown};
 use crate::units::{BitsPerSecond, Bytes, Nanos};
 
-/// The kind of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Probe {
@@ -44,9 +43,8 @@ pub enum Protocol {
 }
 words!(Protocol, "a protocol", { "tcp" => Tcp, "udp" => Udp, "icmp" => Icmp });
 
-/// Which CPUs the two endpoints run on. Left to itself, the scheduler puts them now on one
-/// CPU and now on two; a wake-up costs several times as much in one case as in the other, and a
-/// result that mixes both describes neither.
+/// Which CPUs the two endpoints run on. Left to itself, the scheduler puts them now on one CPU and now on two; a
+/// wake-up costs several times as much in one case as in the other, and a result that mixes both describes neither.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pin {
@@ -73,7 +71,6 @@ pub struct Target {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measurement {
     pub name: Spanned<String>,
-    /// The kind of a measurement.
     pub probe: Probe,
     pub protocol: Protocol,
     pub from: Spanned<Target>,
@@ -87,7 +84,6 @@ pub struct Measurement {
     pub size: u32,
     /// Request and response bytes (`rr`); Felter 2014 used 100 and 200.
     pub request: u32,
-    /// See `request`.
     pub response: u32,
     /// Offered rate of a UDP stream; unlimited for TCP.
     pub bitrate: Option<BitsPerSecond>,
@@ -97,7 +93,6 @@ pub struct Measurement {
     pub burst: u32,
     /// How many flows take turns.
     pub flows: u32,
-    /// How they leave the generator.
     pub via: Via,
     /// IP version: 4 or 6.
     pub ip: u32,
@@ -135,7 +130,6 @@ const MAX_STREAM_BYTES: u64 = 1 << 20;
 /// Ethernet header and frame check sequence.
 pub(crate) const ETHERNET_BYTES: u32 = 18;
 
-/// Keys that only some probes use.
 const PROBE_ONLY: &[(&str, &[Probe])] = &[
     ("request", &[Probe::Rr]),
     ("response", &[Probe::Rr]),
@@ -153,7 +147,6 @@ const PROBE_ONLY: &[(&str, &[Probe])] = &[
     ("record", &[Probe::Forward]),
 ];
 
-/// Reads the list `measurements`.
 pub(super) fn read_all(yaml: &Yaml, errors: &mut Diagnostics) -> Vec<Measurement> {
     let Value::Seq(items) = &yaml.value else {
         let hint = "begin each with `- `";
@@ -483,7 +476,7 @@ impl Written {
                 "use `via: socket`, or `ip: 4`",
             );
         } else if via.value == Via::Xdp && self.probe.value == Probe::Forward {
-            let hint = "use `via: packet`; `probe: packets` times at the end points, without taps";
+            let hint = "use `via: packet`; `probe: packets` times at the endpoints, without taps";
             refuse("passes no tap", hint);
         } else if via.value == Via::Xdp && size > MAX_XDP_BYTES {
             let message = format!("sends frames of up to {MAX_XDP_BYTES} bytes");
@@ -492,7 +485,6 @@ impl Written {
         via.value
     }
 
-    /// Bytes of request and response.
     fn messages(&self, protocol: Protocol, errors: &mut Diagnostics) -> (u32, u32) {
         let largest = match protocol {
             Protocol::Tcp => MAX_STREAM_BYTES,
@@ -525,7 +517,6 @@ impl Written {
     }
 }
 
-/// Notes keys that the probe does not use.
 fn refuse_unused(o: &Object<'_>, probe: Probe, errors: &mut Diagnostics) {
     for (key, users) in PROBE_ONLY.iter().filter(|(_, u)| !u.contains(&probe)) {
         if let Some(at) = o.key_at(key) {
@@ -547,7 +538,6 @@ fn fitting(probe: Probe) -> &'static [Protocol] {
     }
 }
 
-/// Name of a measurement that was given none.
 fn default_name(probe: Probe, protocol: Protocol) -> String {
     format!("{probe}-{protocol}")
 }

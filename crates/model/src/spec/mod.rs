@@ -7,6 +7,7 @@ mod lab;
 pub(crate) mod link;
 pub(crate) mod measurement;
 pub(crate) mod name;
+pub(crate) mod needs;
 mod node;
 mod noise;
 pub(crate) mod reader;
@@ -18,14 +19,15 @@ mod vm_net;
 pub mod yaml;
 
 pub use crate::kinds::{
-    Acceleration, Bind, CAPABILITIES, Cable, Carrier, Devices, Impairment, Mac, NetBackend,
-    NodeKind, Pids, Runtime, Seccomp, Security, VmNet,
+    Acceleration, Bind, CAPABILITIES, Cable, Carrier, Devices, Impairment, LinkKind, Mac,
+    NetBackend, NodeKind, Pids, Runtime, Seccomp, Security, VmNet,
 };
 pub use document_kind::DocumentKind;
 pub(crate) use gathered::Gathered;
 pub use lab::{Lab, Node};
-pub use link::{Endpoint, Link, LinkKind};
+pub use link::{Endpoint, Link};
 pub use measurement::{Measurement, Pin, Probe, Protocol, Target};
+pub use needs::Need;
 pub use node::NodeFields;
 pub use noise::Noise;
 pub use study::{Combination, FactorSpec, LabSource, Level, Study};

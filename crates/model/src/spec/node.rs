@@ -1,11 +1,10 @@
-//! A node as written: `topology.nodes.NAME`, with `topology.kinds.KIND` and `topology.defaults`
-//! below it.
+//! A node as written: `topology.nodes.NAME`, with `topology.kinds.KIND` and `topology.defaults` below it.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use super::name::check_name;
-use super::reader::{Object, words};
+use super::reader::{Object, read_words, words};
 use super::security;
 use super::vm_net;
 use super::yaml::{Value, Yaml};
@@ -14,9 +13,7 @@ use crate::kinds::{Acceleration, Bind, NodeKind, Runtime, Security, VmNet};
 use crate::profile;
 use crate::units::{Bytes, CpuList};
 
-words!(NodeKind, "a kind of node", {
-    "native" => Native, "container" => Container, "vm" => Vm, "host" => Host,
-});
+read_words!(NodeKind, "a kind of node", "native");
 
 words!(Runtime, "an OCI runtime", { "crun" => Crun, "runc" => Runc });
 
@@ -25,7 +22,6 @@ words!(Acceleration, "a way to run the guest", { "auto" => Auto, "kvm" => Kvm, "
 /// Fields that a node, a kind or the defaults may set; all optional, merged before use.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct NodeFields {
-    /// `kind:`
     pub kind: Option<Spanned<NodeKind>>,
     /// `image:` `host`, a directory, or an OCI archive.
     pub image: Option<Spanned<String>>,
@@ -37,9 +33,7 @@ pub struct NodeFields {
     pub isolate: Option<Spanned<bool>>,
     /// `tuning:` name of the profile that its CPUs are quieted with.
     pub tuning: Option<Spanned<String>>,
-    /// `memory:`
     pub memory: Option<Spanned<Bytes>>,
-    /// `env:`
     pub env: BTreeMap<String, String>,
     /// `binds:` `HOST:INSIDE[:ro]`.
     pub binds: Vec<Spanned<Bind>>,
@@ -72,20 +66,25 @@ const CPUS: RangeInclusive<f64> = 0.01..=8192.0;
 /// A limit below this stops even a shell.
 const MIN_MEMORY: Bytes = Bytes(4 << 20);
 
-/// Keys that not every kind understands; written directly on a node of another kind they are a
-/// mistake, below `defaults` or another kind they simply do not apply.
-const KIND_ONLY: &[(&str, &[NodeKind])] = &[
-    ("hide", &[NodeKind::Container, NodeKind::Vm]),
-    ("runtime", &[NodeKind::Container]),
-    ("security", &[NodeKind::Container]),
-    ("kernel", &[NodeKind::Vm]),
-    ("boot", &[NodeKind::Vm]),
-    ("acceleration", &[NodeKind::Vm]),
-    ("net", &[NodeKind::Vm]),
+/// Keys that not every kind understands, with a kind that does; written directly on a node of another kind
+/// they are a mistake, below `defaults` or another kind they simply do not apply.
+const KIND_ONLY: &[(&str, NodeKind, fn(NodeKind) -> bool)] = &[
+    ("hide", NodeKind::Container, |kind| {
+        kind.properties().has_image
+    }),
+    ("runtime", NodeKind::Container, is_container),
+    ("security", NodeKind::Container, is_container),
+    ("kernel", NodeKind::Vm, NodeKind::is_guest),
+    ("boot", NodeKind::Vm, NodeKind::is_guest),
+    ("acceleration", NodeKind::Vm, NodeKind::is_guest),
+    ("net", NodeKind::Vm, NodeKind::is_guest),
 ];
 
+fn is_container(kind: NodeKind) -> bool {
+    kind == NodeKind::Container
+}
+
 impl NodeFields {
-    /// Reads the fields of `what`.
     pub fn read(yaml: &Yaml, what: String, errors: &mut Diagnostics) -> NodeFields {
         let mut o = Object::new(yaml, what, errors);
         let fields = NodeFields {
@@ -135,10 +134,9 @@ impl NodeFields {
             self.acceleration.as_ref().map(|s| s.at),
             self.net.as_ref().map(|s| s.at),
         ];
-        for ((key, owners), at) in KIND_ONLY.iter().zip(places) {
-            if let Some(at) = at.filter(|_| !owners.contains(&kind)) {
+        for ((key, owner, is_for), at) in KIND_ONLY.iter().zip(places) {
+            if let Some(at) = at.filter(|_| !is_for(kind)) {
                 let message = format!("`{key}` of {what} has no meaning for kind {kind}");
-                let owner = owners[0];
                 let hint =
                     format!("move it below `topology.kinds.{owner}`, or make the node a {owner}");
                 errors.add(at, message, hint);

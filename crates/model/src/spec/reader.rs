@@ -117,7 +117,6 @@ impl<'y> Object<'y> {
         found
     }
 
-    /// Reads the value under `key` as a `T`.
     pub fn get<T: FromYaml>(
         &mut self,
         key: &'static str,
@@ -205,7 +204,6 @@ pub trait FromYaml: Sized {
     const EXPECTED: &'static str;
     const EXAMPLE: &'static str;
     fn from_text(text: &str) -> Option<Self>;
-    /// The remedy for a wrong one.
     fn hint(_text: &str) -> String {
         format!("for example {}", Self::EXAMPLE)
     }
@@ -261,7 +259,7 @@ scalar!(
     "`1Gbit` (units: bit, kbit, Mbit, Gbit)",
     BitsPerSecond::parse
 );
-scalar!(CpuList, "a list of processors", "`0-3,8`", CpuList::parse);
+scalar!(CpuList, "a list of CPUs", "`0-3,8`", CpuList::parse);
 scalar!(
     IpNet,
     "an address with its prefix length",
@@ -286,40 +284,32 @@ scalar!(
     }
 );
 
-/// Implements [`FromYaml`] for a field-less enum with fixed words.
-macro_rules! words {
-    ($type:ident, $expected:literal, {
-        $first:literal => $first_variant:ident $(, $word:literal => $variant:ident)* $(,)?
-    }) => {
-        impl $type {
-            /// Every word, in the order of the documentation.
-            pub const WORDS: &'static [&'static str] = &[$first $(, $word)*];
-            pub fn word(self) -> &'static str {
-                match self {
-                    $type::$first_variant => $first,
-                    $($type::$variant => $word,)*
-                }
-            }
-        }
+/// Implements [`FromYaml`] for a type that has its words.
+macro_rules! read_words {
+    ($type:ident, $expected:literal, $example:literal) => {
         impl $crate::spec::reader::FromYaml for $type {
             const EXPECTED: &'static str = $expected;
-            const EXAMPLE: &'static str = concat!("`", $first, "`");
+            const EXAMPLE: &'static str = concat!("`", $example, "`");
             fn from_text(text: &str) -> Option<Self> {
-                match text {
-                    $first => Some($type::$first_variant),
-                    $($word => Some($type::$variant),)*
-                    _ => None,
-                }
+                Self::of_word(text)
             }
             fn hint(text: &str) -> String {
                 $crate::diagnostic::hint_one_of(text, Self::WORDS)
             }
         }
-        impl std::fmt::Display for $type {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str(self.word())
-            }
-        }
+    };
+}
+pub(crate) use read_words;
+
+/// Gives a field-less enum its words, and reads them.
+macro_rules! words {
+    ($type:ident, $expected:literal, {
+        $first:literal => $first_variant:ident $(, $word:literal => $variant:ident)* $(,)?
+    }) => {
+        $crate::words::vocabulary!($type, {
+            $first => $first_variant $(, $word => $variant)*
+        });
+        $crate::spec::reader::read_words!($type, $expected, $first);
     };
 }
 pub(crate) use words;

@@ -16,15 +16,11 @@ use crate::profile::fits;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Study {
     pub name: Spanned<String>,
-    /// Its own words about itself.
     pub description: Option<String>,
     pub lab: LabSource,
-    /// Factors, in order.
     pub factors: Vec<FactorSpec>,
-    /// The measurements of every combination.
     pub measurements: Vec<Measurement>,
     pub replicates: u32,
-    /// Seed of the order and of every random choice.
     pub seed: u64,
     /// Whether its labs are tuned and isolated as they ask; without is the ablation (Daichendt 2022, 6.5).
     pub isolation: bool,
@@ -37,7 +33,6 @@ pub struct Study {
 /// By factor and level, the level that it is compared with.
 pub type Against = BTreeMap<String, BTreeMap<String, String>>;
 
-/// Where the lab comes from.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LabSource {
     /// `lab: FILE`, relative to the study.
@@ -46,7 +41,6 @@ pub enum LabSource {
     Inline(Yaml),
 }
 
-/// A factor: fields of the lab and the values that they take together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FactorSpec {
     pub name: Spanned<String>,
@@ -55,19 +49,16 @@ pub struct FactorSpec {
     pub levels: Vec<Level>,
 }
 
-/// One level of a factor.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Level {
     pub label: String,
     pub value: Yaml,
 }
 
-/// One combination of factor levels.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Combination {
     /// Level of each factor, in the study's order: (factor, label).
     pub levels: Vec<(String, String)>,
-    /// The lab that it makes.
     pub lab: Lab,
 }
 
@@ -77,18 +68,12 @@ const MAX_TRIALS: usize = 100_000;
 const MAX_WORK: usize = 20 * MAX_WEIGHT;
 
 impl Study {
-    /// Reads a study from its text.
-    ///
-    /// # Errors
-    /// All mistakes of the study itself; those of the lab come from [`Study::combinations`].
+    /// Reads a study from its text. Errors: all mistakes of the study itself; those of the lab come from
+    /// [`Study::combinations`].
     pub fn parse(text: &str) -> Result<Study, Diagnostics> {
         Study::read(&Yaml::parse(text)?)
     }
 
-    /// Reads a study from its tree.
-    ///
-    /// # Errors
-    /// As [`Study::parse`].
     pub fn read(yaml: &Yaml) -> Result<Study, Diagnostics> {
         let mut errors = Diagnostics::default();
         let mut o = Object::new(yaml, "the study", &mut errors);
@@ -156,10 +141,8 @@ impl Study {
 
     /// Every choice of levels, as one index a factor, the first factor varying slowest.
     ///
-    /// `lab` is the tree of the study's lab; each choice will copy it.
-    ///
-    /// # Errors
-    /// When that would be more than fits in memory.
+    /// `lab` is the tree of the study's lab; each choice will copy it. Fails when that would be more than fits in
+    /// memory.
     pub fn choices(&self, lab: &Yaml) -> Result<Vec<Vec<usize>>, Diagnostics> {
         let mut choices = vec![Vec::new()];
         for factor in &self.factors {
@@ -184,7 +167,6 @@ impl Study {
         Ok(choices)
     }
 
-    /// The levels of a choice, as people read them.
     pub fn levels_of(&self, choice: &[usize]) -> Vec<(String, String)> {
         let chosen = self.factors.iter().zip(choice);
         chosen
@@ -192,11 +174,8 @@ impl Study {
             .collect()
     }
 
-    /// The lab of a choice. Mistakes inside the lab carry the places of the lab or, in what a level
-    /// sets, those of the study.
-    ///
-    /// # Errors
-    /// A path that the lab does not have, or a combination that is not a correct lab.
+    /// The lab of a choice. Mistakes inside the lab carry the places of the lab or, in what a level sets, those of the
+    /// study. Errors: a path that the lab does not have, or a combination that is not a correct lab.
     pub fn lab_of(&self, lab: &Yaml, choice: &[usize]) -> Result<Lab, Diagnostics> {
         let mut errors = Diagnostics::default();
         let mut tree = lab.clone();
@@ -214,10 +193,8 @@ impl Study {
         })
     }
 
-    /// Checks the ends of every measurement against a lab's nodes and interfaces.
-    ///
-    /// # Errors
-    /// A node or interface that the lab does not have.
+    /// Checks the ends of every measurement against a lab's nodes and interfaces. Errors: a node or interface that the
+    /// lab does not have.
     pub fn check_targets(&self, lab: &Lab) -> Result<(), Diagnostics> {
         let mut errors = Diagnostics::default();
         let names: Vec<&str> = lab.nodes.iter().map(|n| n.name.value.as_str()).collect();

@@ -7,15 +7,12 @@ use super::reader::words;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arrival {
-    /// At equal distances.
     #[default]
     Constant,
-    /// A Poisson process.
     Poisson,
 }
 words!(Arrival, "a way packets arrive", { "constant" => Constant, "poisson" => Poisson });
 
-/// How packets leave the generator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Via {

@@ -1,12 +1,10 @@
 //! `net:` of a VM: who moves its packets, and what its network cards have to offer.
 
-use super::reader::{FromYaml, Object, words};
+use super::reader::{FromYaml, Object, read_words};
 use crate::diagnostic::{Diagnostics, Spanned};
 use crate::kinds::{NetBackend, VmNet};
 
-words!(NetBackend, "a backend of a VM's network card", {
-    "auto" => Auto, "vhost" => Vhost, "qemu" => Qemu,
-});
+read_words!(NetBackend, "a backend of a VM's network card", "auto");
 
 /// The overlay's daemon takes as many.
 const MAX_QUEUES: u16 = 64;

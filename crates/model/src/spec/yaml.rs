@@ -20,7 +20,6 @@ const MAX_BYTES: usize = 2 << 20;
 /// link weigh about ten.
 pub(super) const MAX_WEIGHT: usize = 250_000;
 
-/// A node of the tree.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Yaml {
     pub at: Mark,
@@ -31,7 +30,6 @@ pub struct Yaml {
 /// what it expects (`name: 1e3` is a string where a name is expected).
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// A plain or quoted scalar.
     Scalar {
         text: String,
         /// Quoted or a block scalar, therefore never null.
@@ -43,18 +41,13 @@ pub enum Value {
 }
 
 impl Yaml {
-    /// Reads the first document of `text`.
-    ///
-    /// # Errors
-    /// When it is not YAML, is empty, holds several documents, or is large or nested beyond reason.
+    /// Reads the first document of `text`. Fails when it is not YAML, is empty, holds several documents, or is large
+    /// or nested beyond reason.
     pub fn parse(text: &str) -> Result<Yaml, Diagnostics> {
         Yaml::parse_file(text, 0)
     }
 
     /// As [`Yaml::parse`]; every place carries `file` (see [`Mark::file`]).
-    ///
-    /// # Errors
-    /// As [`Yaml::parse`].
     pub fn parse_file(text: &str, file: u8) -> Result<Yaml, Diagnostics> {
         let mut builder = Builder {
             file,
@@ -90,7 +83,6 @@ impl Yaml {
         })
     }
 
-    /// The text of a scalar.
     pub fn scalar(&self) -> Option<&str> {
         match &self.value {
             Value::Scalar { text, .. } => Some(text),
@@ -113,7 +105,6 @@ impl Yaml {
         }
     }
 
-    /// The value under `key` in a mapping.
     pub fn get(&self, key: &str) -> Option<&Yaml> {
         match &self.value {
             Value::Map(entries) => entries
@@ -142,11 +133,8 @@ impl Yaml {
         }
     }
 
-    /// Sets the field at `path`, making missing mappings on the way; list items are named by their
-    /// index. Keys that are made stand at `made_at`.
-    ///
-    /// # Errors
-    /// A sentence saying which step of the path does not exist.
+    /// Sets the field at `path`, making missing mappings on the way; list items are named by their index. Keys that
+    /// are made stand at `made_at`. Errors: a sentence saying which step of the path does not exist.
     pub fn set(&mut self, path: &[&str], new: &Yaml, made_at: Mark) -> Result<(), String> {
         if path.len() > MAX_DEPTH {
             return Err(format!("it has more than {MAX_DEPTH} steps"));
@@ -276,7 +264,6 @@ fn one(at: Mark, message: String, hint: &str) -> Diagnostics {
     all
 }
 
-/// Collects events into a tree.
 #[derive(Default)]
 struct Builder {
     file: u8,

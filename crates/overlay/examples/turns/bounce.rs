@@ -75,5 +75,5 @@ pub fn pin(cpu: usize) -> io::Result<()> {
     let mut set = rustix::thread::CpuSet::new();
     set.set(cpu);
     let pinned = rustix::thread::sched_setaffinity(None, &set);
-    pinned.map_err(|errno| io::Error::other(format!("processor {cpu}: {errno}")))
+    pinned.map_err(|errno| io::Error::other(format!("CPU {cpu}: {errno}")))
 }

@@ -30,10 +30,7 @@ mod syscalls;
 use std::io;
 
 /// Confines the calling thread and those that it starts from now on. Landlock is skipped on kernels without it.
-///
-/// # Errors
-///
-/// A kernel without seccomp filters; a filter that it refuses.
+/// Errors: a kernel without seccomp filters; a filter that it refuses.
 pub fn confine() -> io::Result<()> {
     files::confine()?;
     capabilities::drop_others()?;

@@ -77,7 +77,6 @@ pub fn allow(rules: &OwnedFd, place: BorrowedFd<'_>, rights: u64) -> io::Result<
     .map(drop)
 }
 
-/// Puts the rules into force for this thread.
 pub fn restrict(rules: &OwnedFd) -> io::Result<()> {
     // SAFETY: no pointers.
     checked(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, rules.as_raw_fd(), 0) })

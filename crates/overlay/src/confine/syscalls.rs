@@ -223,7 +223,6 @@ const REFUSED: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
 /// The C library takes `clone` instead, whose flags are where a filter can see them (seccomp(2)).
 const UNKNOWN: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
 
-/// The program for this process.
 pub fn program() -> Vec<sock_filter> {
     let mut program = vec![
         load(ARCH),

@@ -19,7 +19,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 trait Stream: Read + Write + Send {}
 impl<T: Read + Write + Send> Stream for T {}
 
-/// A connection to a daemon.
 pub struct Client {
     stream: BufReader<Box<dyn Stream>>,
 }
@@ -62,10 +61,6 @@ impl Client {
     }
 
     /// Sends a line; returns the lines of the answer.
-    ///
-    /// # Errors
-    ///
-    /// The daemon hung up or timed out.
     pub fn say(&mut self, line: &str) -> io::Result<Result<Vec<String>, Refusal>> {
         let stream = self.stream.get_mut();
         stream.write_all(format!("{line}\n").as_bytes())?;

@@ -16,11 +16,9 @@ const MAX_CLIENTS: usize = 32;
 /// Maximum length of a line, its end included.
 const MAX_LINE: u64 = 4097;
 
-/// The clients of one listener.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Clients(Arc<AtomicUsize>);
 
-/// A client's slot, until it is dropped.
 #[derive(Debug)]
 pub(super) struct ClientSlot(Arc<AtomicUsize>);
 

@@ -22,11 +22,8 @@ pub struct Local {
 }
 
 impl Local {
-    /// Listens at a socket that only this user may open. The socket of a daemon that was killed is replaced.
-    ///
-    /// # Errors
-    ///
-    /// Another kind of file at this path, or a socket where a daemon answers.
+    /// Listens at a socket that only this user may open. The socket of a daemon that was killed is replaced. Errors:
+    /// another kind of file at this path, or a socket where a daemon answers.
     pub fn listen(path: &Path) -> io::Result<Local> {
         if let Ok(found) = fs::symlink_metadata(path) {
             if !found.file_type().is_socket() {

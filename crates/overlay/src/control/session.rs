@@ -14,7 +14,6 @@ struct Draft {
     revision: u64,
 }
 
-/// A client's session.
 pub struct Session {
     daemon: Arc<Mutex<Daemon>>,
     draft: Option<Draft>,
@@ -32,7 +31,6 @@ impl Session {
         }
     }
 
-    /// Answers one line.
     pub fn answer(&mut self, line: &str) -> String {
         match self.carry_out(line) {
             Ok(lines) => {

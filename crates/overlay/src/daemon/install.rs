@@ -14,7 +14,6 @@ use crate::dispatch::{Dispatcher, Input, InputKey, Output, Snapshot};
 use crate::endpoints::Counters;
 use crate::endpoints::port_id::{MAX_PORTS, PortId};
 
-/// The difference between two configurations.
 struct Change {
     before: BTreeMap<String, PortConfig>,
     after: BTreeMap<String, PortConfig>,
@@ -40,7 +39,6 @@ impl Change {
     }
 }
 
-/// A port that is open and not yet attached.
 struct NewPort {
     name: String,
     port: DaemonPort,
@@ -60,11 +58,8 @@ impl FirstError {
 }
 
 impl Daemon {
-    /// Installs a configuration that was derived from the one of this revision.
-    ///
-    /// # Errors
-    ///
-    /// Ports that cannot be opened, and all of [`Error`].
+    /// Installs a configuration that was derived from the one of this revision. Errors: ports that cannot be opened,
+    /// and all of [`Error`].
     pub fn install(&mut self, overlay: Overlay, revision: u64) -> Result<(), Error> {
         if revision != self.revision {
             return Err(Error::Changed);
@@ -224,7 +219,6 @@ impl Daemon {
         (all_receivers, inherited)
     }
 
-    /// Detaches and closes removed ports, to which no dispatcher sends any more.
     fn close_removed(
         &mut self,
         removed: Vec<DaemonPort>,
@@ -283,7 +277,6 @@ impl Daemon {
         (Arc::new(snapshot), done)
     }
 
-    /// Distributes the receiving halves of a port over the dispatchers.
     fn attach(&mut self, name: &str, receivers: Receivers) {
         let mode = self.mode(name);
         let Some(port) = self.ports.get_mut(name) else {

@@ -6,14 +6,12 @@ use latlab_model::overlay::{Interface, InterfaceKind, Link, LinkKind, Network, O
 
 use super::open::take_settings;
 
-/// An interface or a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum PortConfig {
     Interface(Interface),
     Link(Link),
 }
 
-/// All ports of a configuration, by name.
 pub(super) fn port_configs(overlay: &Overlay) -> BTreeMap<String, PortConfig> {
     let interfaces = overlay
         .interfaces
@@ -42,7 +40,6 @@ impl PortConfig {
         interfaces.any(|interface| interface.network == *network && is_veth(interface))
     }
 
-    /// The network of a port that is in one only.
     pub fn network<'a>(&self, overlay: &'a Overlay) -> Option<&'a Network> {
         let name = match self {
             PortConfig::Interface(interface) => &interface.network,

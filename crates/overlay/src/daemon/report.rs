@@ -41,7 +41,6 @@ const METRICS: [Metric; 11] = [
     }),
 ];
 
-/// All counters at one moment.
 #[derive(Debug)]
 pub struct Statistics {
     ports: Vec<PortStatistics>,
@@ -62,11 +61,6 @@ struct PortStatistics {
 }
 
 impl Daemon {
-    /// Reads all counters.
-    ///
-    /// # Errors
-    ///
-    /// A dispatcher has died.
     pub fn statistics(&self) -> Result<Statistics, Died> {
         let mut statistics = Statistics {
             ports: Vec::new(),
@@ -115,11 +109,6 @@ impl Daemon {
         self.ports.get(name)?.output.counters.trouble()
     }
 
-    /// Traffic by source and destination.
-    ///
-    /// # Errors
-    ///
-    /// A dispatcher has died.
     pub fn matrix(&self) -> Result<Matrix, Died> {
         let mut sum = Matrix::default();
         for dispatcher in &self.dispatchers {
@@ -130,7 +119,6 @@ impl Daemon {
 }
 
 impl Statistics {
-    /// One line per port, without zeros.
     #[must_use]
     pub fn text(&self) -> String {
         let mut out = String::new();

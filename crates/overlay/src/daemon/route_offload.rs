@@ -165,7 +165,6 @@ impl RouteOffload {
     }
 }
 
-/// Attaches the path to the uplinks of tunnels.
 fn attach_uplinks(path: &KernelPath, resolved: &HashMap<PortId, Resolved>) {
     for attachment in resolved.values() {
         if let Resolved::Tunnel { device, .. } | Resolved::Uplink { device } = attachment {
@@ -363,7 +362,6 @@ fn mtu(links: &mut Handle, device: u32) -> Option<u32> {
     Some(links.link_by_index(device).ok()??.mtu_bytes)
 }
 
-/// Maximum frame length for an MTU.
 fn max_frame(mtu: u32) -> u16 {
     u16::try_from(mtu + 14).unwrap_or(u16::MAX)
 }

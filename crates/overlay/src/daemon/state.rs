@@ -12,7 +12,6 @@ use crate::dispatch::{DispatchPolicy, Dispatcher, InputKey, Output, Snapshot};
 use crate::endpoints::PortId;
 use crate::forwarding::{Learned, Table};
 
-/// An open interface or link.
 pub(super) struct DaemonPort {
     pub id: PortId,
     pub output: Arc<Output>,
@@ -21,10 +20,8 @@ pub(super) struct DaemonPort {
     pub handle: PortHandle,
 }
 
-/// A running overlay.
 pub struct Daemon {
     pub(super) overlay: Overlay,
-    /// Number of changes.
     pub(super) revision: u64,
     pub(super) ports: BTreeMap<String, DaemonPort>,
     pub(super) dispatchers: Vec<Dispatcher>,
@@ -44,11 +41,8 @@ pub(super) fn policy(overlay: &Overlay) -> DispatchPolicy {
 
 impl Daemon {
     /// Starts a daemon with this configuration. `name` is unique in its network namespace: a daemon that was killed is
-    /// restarted under the same name, and finds its kernel path by it.
-    ///
-    /// # Errors
-    ///
-    /// Ports that cannot be opened, dispatchers that cannot be started.
+    /// restarted under the same name, and finds its kernel path by it. Errors: ports that cannot be opened,
+    /// dispatchers that cannot be started.
     pub fn start(name: &str, overlay: &Overlay) -> Result<Daemon, Error> {
         let mut daemon = Daemon {
             overlay: Overlay::default(),
@@ -74,7 +68,6 @@ impl Daemon {
         }
     }
 
-    /// The configuration, and its revision.
     #[must_use]
     pub const fn overlay(&self) -> (&Overlay, u64) {
         (&self.overlay, self.revision)
@@ -116,7 +109,6 @@ impl Daemon {
         snapshot
     }
 
-    /// The poll mode of a port.
     pub(super) fn mode(&self, name: &str) -> Mode {
         let own = self.overlay.interfaces.get(name).and_then(|i| i.mode);
         own.unwrap_or(self.overlay.dispatch.mode)

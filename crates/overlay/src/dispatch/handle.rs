@@ -20,7 +20,6 @@ use super::worker::Worker;
 use crate::forwarding::{Learned, Matrix};
 use crate::watchdog::Beat;
 
-/// A dispatcher thread. Dropping the handle stops it.
 #[derive(Debug)]
 pub struct Dispatcher {
     requests: Sender<Request>,
@@ -35,11 +34,8 @@ pub struct Dispatcher {
 pub struct Died;
 
 impl Dispatcher {
-    /// Starts a dispatcher, pinned to a CPU if one is given.
-    ///
-    /// # Errors
-    ///
-    /// No descriptors or threads left; a CPU that does not exist.
+    /// Starts a dispatcher, pinned to a CPU if one is given. Errors: no descriptors or threads left; a CPU that does
+    /// not exist.
     pub fn start(
         number: u16,
         cpu: Option<u32>,
@@ -96,11 +92,7 @@ impl Dispatcher {
         self.send(Request::Attach(Box::new(input)));
     }
 
-    /// Takes an input back, if the dispatcher has it.
-    ///
-    /// # Errors
-    ///
-    /// The dispatcher has died, here as below.
+    /// Takes an input back, if the dispatcher has it. Errors: the dispatcher has died, here as below.
     pub fn detach(&self, key: InputKey) -> Result<Option<Input>, Died> {
         self.ask(|taken| Request::Detach(key, taken))
     }
@@ -113,29 +105,15 @@ impl Dispatcher {
         self.send(Request::SetPolicy(policy));
     }
 
-    /// Traffic by source and destination.
-    ///
-    /// # Errors
-    ///
-    /// See [`Dispatcher::detach`].
     pub fn matrix(&self) -> Result<Matrix, Died> {
         self.ask(Request::Matrix)
     }
 
-    /// Cache hits and misses.
-    ///
-    /// # Errors
-    ///
-    /// See [`Dispatcher::detach`].
     pub fn hits_and_misses(&self) -> Result<(u64, u64), Died> {
         self.ask(Request::Hits)
     }
 
     /// Returns when all earlier requests have been served.
-    ///
-    /// # Errors
-    ///
-    /// See [`Dispatcher::detach`].
     pub fn sync(&self) -> Result<(), Died> {
         self.ask(Request::Sync)
     }

@@ -6,17 +6,14 @@ use latlab_model::overlay::Mode;
 
 use crate::endpoints::{Counters, ReceiveHalf};
 
-/// The receiving half of a port or of a tunnel.
 pub struct Input {
     /// Chosen by control, to address the input.
     pub key: InputKey,
-    /// Name of the port in the configuration.
     pub name: String,
     pub receive: Box<dyn ReceiveHalf>,
     pub mode: Mode,
     pub counters: Arc<Counters>,
 }
 
-/// An input's key within its dispatcher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct InputKey(pub u32);

@@ -2,7 +2,6 @@
 
 use latlab_model::overlay::Yield;
 
-/// Idle strategy and scheduling of a dispatcher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DispatchPolicy {
     pub idle: Yield,

@@ -9,7 +9,6 @@ use latlab_model::overlay::{Mode, Thresholds};
 /// per wakeup mean the same while polling.
 const WAKEUP_NS: u64 = 20_000;
 
-/// Poll mode of one port.
 #[derive(Debug, Clone)]
 pub struct PollMode {
     mode: Mode,
@@ -19,7 +18,6 @@ pub struct PollMode {
     /// Start of the current window, and its frames.
     since: u64,
     frames: u64,
-    /// Time of the last frame.
     last: u64,
 }
 
@@ -36,7 +34,6 @@ impl PollMode {
         }
     }
 
-    /// Whether the port is polled continuously.
     #[must_use]
     pub const fn is_polling(&self) -> bool {
         self.is_polling

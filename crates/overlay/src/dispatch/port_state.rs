@@ -19,21 +19,17 @@ pub(super) const BUDGET: u64 = 256;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// The wakeup is armed.
     Armed,
     /// The wakeup came, and has brought this many frames.
     Draining(u64),
     /// Kicks are suppressed; the next poll is due at this time.
     Coalescing(u64),
-    /// Polled continuously.
     Polling,
 }
 
-/// Result of a poll.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Poll {
     pub frames: u64,
-    /// The queue is drained.
     pub is_empty: bool,
     /// All frames sent to the guest so far.
     pub sent: u64,
@@ -41,7 +37,6 @@ pub(super) struct Poll {
     pub window: Option<u64>,
 }
 
-/// Reaction to a wakeup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Woken {
     /// Nothing: the port is being polled.
@@ -82,7 +77,6 @@ impl PortState {
         is_polling
     }
 
-    /// Whether this port lets the thread sleep.
     pub const fn is_idle(&self) -> bool {
         matches!(self.phase, Phase::Armed | Phase::Coalescing(_))
     }

@@ -26,7 +26,6 @@ pub(super) enum Request {
     Stop,
 }
 
-/// The dispatcher's end of the queue of requests.
 pub(super) struct Requests {
     pub queue: Receiver<Request>,
     pub is_pending: Arc<AtomicBool>,

@@ -19,7 +19,6 @@ pub(super) struct RtBudget {
 }
 
 impl RtBudget {
-    /// A full budget at `now`.
     pub const fn new(now: u64) -> RtBudget {
         RtBudget {
             left: BUDGET_NS,

@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex};
 use crate::endpoints::{Counters, PortId, Transmit};
 use crate::forwarding::{FlowSink, Table};
 
-/// A port as a destination.
 pub struct Output {
     /// Locked by one dispatcher at a time, for a whole batch.
     pub transmit: Mutex<Box<dyn Transmit>>,
@@ -16,7 +15,6 @@ pub struct Output {
 #[derive(Default)]
 pub struct Snapshot {
     pub table: Arc<Table>,
-    /// Ports by number.
     pub ports: Vec<Option<Arc<Output>>>,
     /// Takes over flows once they are decided.
     pub offload: Option<Arc<dyn FlowSink>>,

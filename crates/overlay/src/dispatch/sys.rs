@@ -5,11 +5,8 @@ use std::io;
 /// Lowest real-time priority: above every SCHED_OTHER thread, below all priorities that an administrator assigns.
 const MIN_PRIORITY: libc::c_int = 1;
 
-/// Switches the calling thread to SCHED_FIFO, or back to SCHED_OTHER.
-///
-/// # Errors
-///
-/// Not permitted: it takes `CAP_SYS_NICE`, and a cgroup with real-time runtime.
+/// Switches the calling thread to SCHED_FIFO, or back to SCHED_OTHER. Errors: it takes `CAP_SYS_NICE`,
+/// and a cgroup with real-time runtime.
 pub fn set_realtime(on: bool) -> io::Result<()> {
     let (policy, sched_priority) = if on {
         (libc::SCHED_FIFO, MIN_PRIORITY)

@@ -76,7 +76,6 @@ impl Port {
     }
 }
 
-/// State of a dispatcher thread.
 pub(super) struct Worker {
     pass: Pass,
     requests: Requests,
@@ -85,7 +84,6 @@ pub(super) struct Worker {
     policy: DispatchPolicy,
     beat: Arc<Beat>,
     budget: RtBudget,
-    /// Whether the thread runs under SCHED_FIFO.
     is_realtime: bool,
     ports: Vec<Port>,
     events: Vec<epoll::Event>,
@@ -209,7 +207,6 @@ impl Worker {
         next
     }
 
-    /// Runs the thread under SCHED_FIFO or SCHED_OTHER.
     fn set_realtime(&mut self, is_within_budget: bool) {
         let wanted = is_within_budget && self.policy.realtime;
         if wanted != self.is_realtime {

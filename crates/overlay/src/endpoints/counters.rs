@@ -12,7 +12,6 @@ pub struct Counters {
     pub sent: Traffic,
     /// Frames dropped, by [`DropReason`].
     dropped: [AtomicU64; DropReason::ALL.len()],
-    /// Wakeups by the peer.
     pub kicks: AtomicU64,
     /// Notifications of the peer (virtual interrupts).
     pub interrupts: AtomicU64,
@@ -22,16 +21,13 @@ pub struct Counters {
     pub faults: AtomicU64,
     /// Polls that the watchdog found to take long.
     pub slow_rounds: AtomicU64,
-    /// The last error.
     trouble: Mutex<Option<String>>,
 }
 
-/// Frames in one direction.
 #[derive(Debug, Default)]
 pub struct Traffic {
     pub frames: AtomicU64,
     pub bytes: AtomicU64,
-    /// Bytes copied in user space.
     pub copied: AtomicU64,
 }
 
@@ -55,7 +51,6 @@ impl Counters {
         self.received.copied.load(Relaxed) + self.sent.copied.load(Relaxed)
     }
 
-    /// Counts a fault and stores its reason.
     #[cold]
     pub fn note(&self, trouble: String) {
         self.faults.fetch_add(1, Relaxed);

@@ -1,21 +1,17 @@
 //! Reasons why frames are dropped.
 
-/// Why a frame was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DropReason {
     /// No route, no learned address, and no port to flood to.
     NoRoute,
     /// The source address is bound to another port.
     Spoofed,
-    /// The receiver offers no buffer.
     NoBuffer,
-    /// The port has no peer connected.
     Down,
     /// Longer than the port takes, and it cannot be cut.
     TooLong,
     /// Invalid headers, descriptors or lengths.
     Malformed,
-    /// Too many broadcast, multicast and unknown frames.
     Limited,
     /// The frame returned to a host that it had left.
     Loop,
@@ -46,7 +42,6 @@ impl DropReason {
         DropReason::Incomplete,
     ];
 
-    /// The name in counters.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

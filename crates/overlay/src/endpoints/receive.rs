@@ -13,7 +13,6 @@ pub trait Receive {
     fn complete(&mut self);
 }
 
-/// Wakes a sleeping dispatcher when frames arrive.
 pub trait Wakeup {
     /// The descriptor that becomes readable when frames arrive while armed.
     fn wakeup(&self) -> BorrowedFd<'_>;

@@ -18,7 +18,6 @@ impl Key {
         }
     }
 
-    /// The index of the network.
     pub const fn network(self) -> u16 {
         (self.low & 0xffff) as u16
     }
@@ -36,7 +35,6 @@ impl Key {
 pub(super) enum CachedVerdict {
     One(PortId),
     NoRoute,
-    /// The source address belongs to another port.
     Spoofed,
     /// The index of a list of ports.
     Many(u16),
@@ -141,7 +139,6 @@ impl Cache {
         (before.traffic.frames > 0).then_some((before.key, before.traffic))
     }
 
-    /// Takes the counters of all verdicts.
     pub fn take_traffic(&mut self) -> impl Iterator<Item = (Key, FlowCounters)> + '_ {
         let used = self.entries.iter_mut().filter(|e| e.traffic.frames > 0);
         used.map(|entry| (entry.key, std::mem::take(&mut entry.traffic)))

@@ -19,7 +19,6 @@ const MAX_LIFETIME: u32 = 60;
 /// Maximum number of lists of ports; the cache is flushed when it is reached.
 const MAX_LISTS: usize = 1024;
 
-/// Table, learned addresses and cache of one dispatcher.
 #[derive(Debug)]
 pub struct Decider {
     table: Arc<Table>,
@@ -40,7 +39,6 @@ pub struct Decider {
 }
 
 impl Decider {
-    /// A decider with an empty cache. `seed` is random.
     #[must_use]
     pub fn new(table: Arc<Table>, learned: Arc<Learned>, seed: u64) -> Decider {
         Decider {
@@ -61,14 +59,12 @@ impl Decider {
         }
     }
 
-    /// Installs a new table and flushes the cache.
     pub fn install(&mut self, table: Arc<Table>) {
         self.collect();
         self.table = table;
         self.flush();
     }
 
-    /// Begins a batch at `now`, in ns since the switch started.
     pub fn begin(&mut self, now: u64) {
         self.now = now;
         self.seconds = u32::try_from(now / 1_000_000_000).unwrap_or(u32::MAX);
@@ -79,7 +75,6 @@ impl Decider {
         }
     }
 
-    /// Cache hits and misses.
     #[must_use]
     pub const fn hits_and_misses(&self) -> (u64, u64) {
         (self.hits, self.misses)
@@ -114,7 +109,6 @@ impl Decider {
         }
     }
 
-    /// Traffic by source and destination since this decider was made.
     #[must_use]
     pub fn matrix(&mut self) -> &Matrix {
         self.collect();
@@ -134,7 +128,6 @@ impl Decider {
         self.lists.clear();
     }
 
-    /// The index of a frame's network.
     fn network(&self, frame: &Frame) -> Result<u16, DropReason> {
         match self.table.kind(frame.ingress) {
             Some(PortKind::Interface { network } | PortKind::Direct { network }) => Ok(network),
@@ -253,7 +246,6 @@ impl Decider {
         }
     }
 
-    /// The index of this list of ports.
     fn list(&mut self, ports: &[PortId]) -> CachedVerdict {
         let known = self.lists.iter().position(|list| **list == *ports);
         let at = known.unwrap_or_else(|| {

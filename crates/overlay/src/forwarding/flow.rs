@@ -6,7 +6,6 @@ use crate::endpoints::port_id::PortId;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flow {
     pub ingress: PortId,
-    /// VNI.
     pub network: u32,
     pub source: [u8; 6],
     pub destination: [u8; 6],

@@ -11,7 +11,6 @@ use crate::endpoints::port_id::PortId;
 /// Maximum number of addresses of one port: a guest that invents addresses fills its own share only.
 const MAX_OF_PORT: u32 = 4096;
 
-/// Maximum number of addresses of all ports.
 const MAX: usize = 1 << 16;
 
 /// Maximum number of moves of addresses to one port in a second. Each move invalidates every dispatcher's cache, so
@@ -57,7 +56,6 @@ struct Known {
 }
 
 impl Known {
-    /// Whether there is room for another address of a port.
     fn has_room(&self, port: PortId) -> bool {
         let own = self.of_port.get(&port).map_or(0, |share| share.addresses);
         own < MAX_OF_PORT && self.by_address.len() < MAX
@@ -118,25 +116,21 @@ impl Default for Learned {
 }
 
 impl Learned {
-    /// The start of the switch, which all times count from.
     #[must_use]
     pub const fn start(&self) -> Instant {
         self.start
     }
 
-    /// Nanoseconds since the start.
     #[must_use]
     pub fn now(&self) -> u64 {
         u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// The number of moves.
     #[must_use]
     pub fn moves(&self) -> u32 {
         self.moves.load(Relaxed)
     }
 
-    /// Learns that an address was seen at a port.
     pub(super) fn learn(&self, vni: u32, source: Address, port: PortId, now: u32, age: u32) {
         let key = (vni, source);
         if !self.read().is_news(key, port, now) {
@@ -193,12 +187,10 @@ impl Learned {
         (now.saturating_sub(seen.at) <= age).then_some(seen.port)
     }
 
-    /// Invalidates the caches of all dispatchers.
     pub fn invalidate(&self) {
         self.moves.fetch_add(1, Relaxed);
     }
 
-    /// Forgets the addresses of a port that is gone.
     pub fn forget(&self, port: PortId) {
         let mut known = self.write();
         known.by_address.retain(|_, seen| seen.port != port);

@@ -10,11 +10,9 @@ use super::table::{self, Address, Table};
 /// Maximum number of pairs that are counted apart. Further (invented) addresses go to the rest.
 const MAX_PAIRS: usize = 1 << 14;
 
-/// Frames and bytes by network, source and destination.
 #[derive(Debug, Clone, Default)]
 pub struct Matrix {
     pairs: HashMap<(u32, Mac, Mac), FlowCounters>,
-    /// Traffic of all other pairs.
     rest: FlowCounters,
 }
 
@@ -39,7 +37,6 @@ impl Matrix {
         sum.bytes += carried.bytes;
     }
 
-    /// Adds the counts of another dispatcher.
     pub fn merge(&mut self, other: &Matrix) {
         for (pair, carried) in &other.pairs {
             self.count(*pair, *carried);
@@ -67,7 +64,6 @@ impl Matrix {
         pairs
     }
 
-    /// Traffic of pairs that are not counted apart.
     #[must_use]
     pub const fn rest(&self) -> FlowCounters {
         self.rest

@@ -23,7 +23,6 @@ pub(super) const fn is_group(address: Address) -> bool {
     address >> 40 & 1 == 1
 }
 
-/// Kind of a port, by which it is forwarded to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PortKind {
     /// A guest's interface, in the network with this index.
@@ -54,7 +53,6 @@ enum Match {
     Is(Address),
     Not(Address),
     Any,
-    /// Matches only if no other rule does.
     Otherwise,
 }
 
@@ -110,7 +108,6 @@ pub struct Table {
     carried: HashMap<PortId, Vec<u16>>,
 }
 
-/// The fields of a frame that rules match.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Query {
     pub ingress: PortId,
@@ -118,14 +115,10 @@ pub(super) struct Query {
     pub destination: Address,
 }
 
-/// Class of rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RuleClass {
-    /// Rules for exactly this destination.
     Exact,
-    /// Rules for several destinations.
     General,
-    /// Fallback rules.
     Otherwise,
 }
 
@@ -189,7 +182,6 @@ impl Table {
         table
     }
 
-    /// The index of the network with this VNI.
     #[must_use]
     pub fn network(&self, vni: u32) -> Option<u16> {
         self.by_vni.get(&vni).copied()
@@ -208,7 +200,6 @@ impl Table {
         self.ports.get(usize::from(port.0))?.as_ref()
     }
 
-    /// Whether a port carries frames of a network.
     pub(super) fn carries(&self, port: PortId, network: u16) -> bool {
         match self.kind(port) {
             Some(PortKind::Interface { network: own } | PortKind::Direct { network: own }) => {
@@ -306,12 +297,10 @@ impl Table {
         outputs.len() > start
     }
 
-    /// The port that an address is bound to.
     pub(super) fn owner(&self, network: u16, address: Address) -> Option<PortId> {
         self.nets[usize::from(network)].bound.get(&address).copied()
     }
 
-    /// Whether a port may send from this source address.
     pub(super) fn may_use(&self, network: u16, ingress: PortId, source: Address) -> bool {
         match self.owner(network, source) {
             Some(owner) => owner == ingress,

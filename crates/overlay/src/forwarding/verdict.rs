@@ -3,7 +3,6 @@
 use crate::endpoints::DropReason;
 use crate::endpoints::port_id::PortId;
 
-/// Destination of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict<'a> {
     One(PortId),

@@ -38,7 +38,6 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// The copied first bytes.
     #[must_use]
     pub fn head(&self) -> &[u8] {
         &self.head[..usize::from(self.head_len)]
@@ -83,7 +82,6 @@ pub struct Batch {
     segments: Vec<Segment>,
 }
 
-/// Why a batch refuses a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unfit {
     #[error("shorter than an Ethernet header")]
@@ -94,7 +92,6 @@ pub enum Unfit {
 }
 
 impl Batch {
-    /// A batch for at most `room` frames.
     #[must_use]
     pub fn new(room: usize) -> Batch {
         let empty = Frame {
@@ -116,7 +113,6 @@ impl Batch {
         }
     }
 
-    /// Number of frames that still fit.
     #[must_use]
     pub fn room(&self) -> usize {
         self.slots.len() - self.used
@@ -166,17 +162,13 @@ impl Batch {
         }
     }
 
-    /// Removes all frames, once every one has been sent or dropped.
     pub fn clear(&mut self) {
         self.used = 0;
         self.segments.clear();
     }
 
-    /// Adds the frame in `pieces`, in order, and copies its head.
-    ///
-    /// # Errors
-    ///
-    /// A frame shorter than an Ethernet header, or in too many pieces.
+    /// Adds the frame in `pieces`, in order, and copies its head. Errors: a frame shorter than an Ethernet header, or
+    /// in too many pieces.
     ///
     /// # Panics
     ///

@@ -58,7 +58,6 @@ impl Sum {
         }
     }
 
-    /// Whether bytes that include their checksum are valid.
     #[must_use]
     pub fn is_valid(self) -> bool {
         fold(self.total) == 0xffff

@@ -5,7 +5,6 @@
 
 use super::checksum::Sum;
 
-/// Why a frame is not segmented or its checksum not computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Refused {
     /// Headers beyond the frame, or longer than any sane sender's.
@@ -24,7 +23,6 @@ pub enum Refused {
     TooMany,
 }
 
-/// A frame's layout, as offsets from its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Headers {
     pub network: usize,
@@ -58,11 +56,7 @@ fn u8_at(bytes: &[u8], at: usize) -> Result<u8, Refused> {
 }
 
 impl Headers {
-    /// Parses the headers of a frame.
-    ///
-    /// # Errors
-    ///
-    /// Frames other than TCP or UDP over IP, with all headers within `bytes`.
+    /// Parses the headers of a frame. Errors: frames other than TCP or UDP over IP, with all headers within `bytes`.
     pub fn parse(bytes: &[u8]) -> Result<Headers, Refused> {
         let mut at = 12;
         let mut tags = 0;

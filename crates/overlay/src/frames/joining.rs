@@ -17,16 +17,13 @@ const PSH: u8 = 0x08;
 const ACK: u8 = 0x10;
 const ECE: u8 = 0x40;
 
-/// Maximum length of an IP packet.
 const MAX_PACKET: usize = 0xffff;
 
-/// Joins frames to a batch's last one.
 #[derive(Debug, Default)]
 pub struct Joiner {
     last: Option<Last>,
 }
 
-/// The batch's last frame, which may grow.
 #[derive(Debug)]
 struct Last {
     headers: Headers,
@@ -37,7 +34,6 @@ struct Last {
     /// Payload of every segment except the last.
     size: usize,
     count: u16,
-    /// Payload of all segments.
     payload: usize,
     /// FIN and PSH of the last segment, which end the frame.
     ending: u8,
@@ -105,7 +101,6 @@ impl Joiner {
         true
     }
 
-    /// Updates the headers of the batch's last frame, and ends joining to it.
     pub fn end(&mut self, batch: &mut Batch) {
         let Some(last) = self.last.take() else { return };
         if last.count == 1 {
@@ -164,7 +159,6 @@ impl Last {
         })
     }
 
-    /// The payload of a frame that continues this one.
     fn continued_by(&self, frame: &[u8]) -> Option<Range<usize>> {
         let Headers {
             network,

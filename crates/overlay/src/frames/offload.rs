@@ -9,11 +9,9 @@ pub enum Gso {
     None,
     Tcp4,
     Tcp6,
-    /// UDP datagrams of equal size.
     Udp,
 }
 
-/// Checked offloads of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Offload {
     pub gso: Gso,
@@ -23,11 +21,9 @@ pub struct Offload {
     pub gso_size: u16,
     /// Start of the bytes to sum, and offset of the sum from there, if the checksum is left to compute.
     pub checksum: Option<(u16, u16)>,
-    /// Whether the kernel or a NIC has verified the checksums.
     pub verified: bool,
 }
 
-/// Why a header is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum OffloadError {
     /// CVE-2024-11614 in DPDK.
@@ -49,7 +45,6 @@ impl Offload {
     /// Length of the header without the number of buffers.
     pub const BYTES: usize = 10;
 
-    /// Parses the header of a frame of `frame` bytes.
     pub fn parse(header: &[u8; Self::BYTES], frame: usize) -> Result<Offload, OffloadError> {
         let word = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
         let gso = match header[1] & !GSO_ECN {

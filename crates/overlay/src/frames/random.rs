@@ -11,7 +11,6 @@ impl Random {
         self.0
     }
 
-    /// A number below `end`.
     pub fn below(&mut self, end: u64) -> u64 {
         self.bits() % end
     }

@@ -18,7 +18,6 @@ use super::sys::Segment;
 /// Maximum number of pieces of one frame: 64 KiB in segments of 64 bytes.
 pub const MAX_PIECES: usize = 1024;
 
-/// Maximum length of headers that exceed [`HEAD`].
 const MAX_HEADERS: usize = 2 * HEAD;
 
 /// Pieces of frames, each with its own head and a borrowed rest.
@@ -42,7 +41,6 @@ impl Arena {
         Arena::default()
     }
 
-    /// Removes all pieces and keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.segments.clear();
@@ -79,7 +77,6 @@ impl Arena {
         self.pieces[piece].len as usize
     }
 
-    /// Adds an unchanged frame, with its offloads.
     pub fn add(&mut self, prefix: &[u8], batch: &Batch, frame: &Frame) {
         let start = self.begin(prefix);
         self.bytes.extend_from_slice(frame.head());
@@ -88,7 +85,6 @@ impl Arena {
         self.end(start, first, prefix.len() + frame.len as usize);
     }
 
-    /// Adds an unchanged part of a frame.
     pub fn slice(&mut self, prefix: &[u8], batch: &Batch, frame: &Frame, part: Range<usize>) {
         let start = self.begin(prefix);
         let head = frame.head();
@@ -108,11 +104,7 @@ impl Arena {
         self.end(start, first, self.bytes.len() - start);
     }
 
-    /// Adds an unsegmented frame with its checksum computed.
-    ///
-    /// # Errors
-    ///
-    /// A checksum beyond `MAX_HEADERS` or the frame.
+    /// Adds an unsegmented frame with its checksum computed. Errors: a checksum beyond `MAX_HEADERS` or the frame.
     pub fn complete(&mut self, prefix: &[u8], batch: &Batch, frame: &Frame) -> Result<(), Refused> {
         let Some((from, offset)) = frame.offload.checksum else {
             self.add(prefix, batch, frame);
@@ -195,7 +187,6 @@ impl Arena {
         Ok(count)
     }
 
-    /// Writes the fields that differ between pieces.
     #[expect(
         clippy::too_many_arguments,
         reason = "the fields that differ between pieces"
@@ -301,7 +292,6 @@ fn segment_of_tcp(header: &mut [u8], number: usize, from: usize, last: bool) {
     }
 }
 
-/// A frame's bytes behind its headers in borrowed memory, taken in order.
 struct Payload<'a> {
     segments: &'a [Segment],
     skip: usize,

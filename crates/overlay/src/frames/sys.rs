@@ -136,8 +136,7 @@ pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// The sum of 16-bit words in the machine's byte order, the last byte of an odd number padded with a
-/// zero.
+/// The sum of 16-bit words in the machine's byte order, the last byte of an odd number padded with a zero.
 pub(super) fn sum_of(bytes: &[u8]) -> u64 {
     // SAFETY: a slice is mapped.
     unsafe { sum_raw(bytes.as_ptr(), bytes.len()) }

@@ -98,13 +98,11 @@ pub(super) fn is_attached(hook: Hook, (map, map_file): (u32, BorrowedFd<'_>), ha
     }
 }
 
-/// The maps of a program, unless it has gone.
 fn maps_of(id: u32) -> Option<Vec<u32>> {
     let program = sys::program(id).ok()?;
     Some(sys::info(program.as_fd()).ok()?.maps)
 }
 
-/// Whether a program shares a map with this one.
 fn is_kin(program: BorrowedFd<'_>, id: u32) -> bool {
     let own = sys::info(program).map(|info| info.maps).unwrap_or_default();
     maps_of(id).is_some_and(|maps| maps.iter().any(|map| own.contains(map)))

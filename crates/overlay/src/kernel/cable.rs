@@ -4,7 +4,6 @@ use latlab_netlink::{Handle, Link};
 
 use super::error::Error;
 
-/// A pair of interfaces, one of them in a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cable {
     /// Frames are queued, and enter at this end in a softirq of this host.

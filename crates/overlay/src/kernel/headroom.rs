@@ -20,7 +20,6 @@ use super::object::Owner;
 /// The discard port: no tunnel is opened there.
 const PORT: u16 = 9;
 
-/// The bridge of one kernel path.
 #[derive(Debug)]
 pub(super) struct Headroom {
     bridge: String,

@@ -8,7 +8,6 @@ pub type Mac = [u8; 6];
 
 /// Changes with every layout and every way of attaching programs, so that programs never meet maps of another version.
 pub(super) const VERSION: u32 = 7;
-/// Maximum length of a kernel path's name.
 pub(super) const NAME_BYTES: usize = 48;
 
 pub(super) const STATE_BYTES: usize = 64;
@@ -18,7 +17,6 @@ pub(super) const ROUTE_BYTES: usize = 40;
 const DROPS: usize = DropReason::ALL.len();
 pub(super) const COUNTS_BYTES: usize = 8 * (5 + DROPS);
 
-/// Reads the fields of a structure in order.
 struct Fields<'a>(&'a [u8]);
 
 impl Fields<'_> {
@@ -47,7 +45,6 @@ impl Fields<'_> {
     }
 }
 
-/// Owner of a kernel path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct State {
     pub namespace: u64,
@@ -74,7 +71,6 @@ impl State {
     }
 }
 
-/// Kind of an interface with a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KernelPortKind {
     /// The host's end of a container's veth or netkit pair.
@@ -85,14 +81,12 @@ pub enum KernelPortKind {
     Tunnel,
 }
 
-/// Limit of a port's broadcasts and multicasts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
     pub per_second: u32,
     pub burst: u32,
 }
 
-/// An interface with one of our programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KernelPort {
     /// Number in routes and counters.
@@ -173,10 +167,8 @@ impl KernelPort {
     }
 }
 
-/// Origin of frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Origin {
-    /// Index of a container's end on this host, or of the uplink of a direct link.
     Device(u32),
     /// All tunnels, by the VNI of their frames.
     Tunnel(u32),
@@ -202,7 +194,6 @@ impl Origin {
     }
 }
 
-/// The frames that a route is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RouteKey {
     pub origin: Origin,
@@ -229,16 +220,12 @@ impl RouteKey {
     }
 }
 
-/// The two ends of a VXLAN tunnel over IPv4.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TunnelEnds {
-    /// The other host.
     pub remote: SocketAddrV4,
-    /// This host.
     pub local: SocketAddrV4,
 }
 
-/// Action of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// Deliver to the container behind `device`; `from` is the tunnel of frames from another host.
@@ -246,9 +233,9 @@ pub enum Action {
         device: u32,
         from: Option<TunnelEnds>,
     },
-    /// Send through an uplink, unencapsulated.
-    Direct { device: u32 },
-    /// Send through an uplink, in VXLAN.
+    Direct {
+        device: u32,
+    },
     Vxlan {
         device: u32,
         ends: TunnelEnds,
@@ -259,7 +246,6 @@ pub enum Action {
     },
 }
 
-/// A decision about a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Route {
     /// VNI.
@@ -301,7 +287,6 @@ impl Route {
         bytes
     }
 
-    /// The route, and whether it was used since it was written.
     pub(super) fn parse(bytes: &[u8]) -> Option<(Route, bool)> {
         let mut fields = Fields(bytes.get(..ROUTE_BYTES)?);
         let (action, used) = (fields.u8(), fields.u8() != 0);
@@ -340,7 +325,6 @@ impl Route {
     }
 }
 
-/// The programs' counters of a port or link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Frames from the port that were forwarded in the kernel.
@@ -359,7 +343,6 @@ impl Counts {
         self.dropped[reason as usize]
     }
 
-    /// Adds the counters of one CPU.
     pub(super) fn add(&mut self, bytes: &[u8]) {
         if bytes.len() < COUNTS_BYTES {
             return;

@@ -30,7 +30,6 @@ pub(super) fn read(
         .map_err(|error| failed(action, &error))
 }
 
-/// Deletes an entry if it exists.
 pub(super) fn remove(map: &MapHandle, key: &[u8], action: &'static str) -> Result<(), Error> {
     match map.delete(key) {
         Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => Err(failed(action, &error)),

@@ -20,7 +20,6 @@ const ROUTES: &str = "overlay_routes";
 const CHANGES: &str = "overlay_changes";
 const COUNTS: &str = "overlay_counts";
 
-/// Maps that programs and daemon share.
 #[derive(Debug)]
 pub(super) struct Maps {
     pub state: MapHandle,

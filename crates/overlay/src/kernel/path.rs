@@ -24,7 +24,6 @@ pub const ROUTES: u32 = 65_536;
 /// Routes per lookup call: more than one bucket of the map ever holds, which the call cannot divide.
 const BATCH: u32 = 4096;
 
-/// Result of a route's review.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Review {
     Keep,
@@ -33,12 +32,10 @@ pub enum Review {
     Delete,
 }
 
-/// The programs and maps of one daemon.
 #[derive(Debug)]
 pub struct KernelPath {
     maps: Maps,
     programs: Programs,
-    /// Number of the next change.
     next_change: AtomicU32,
     /// Handle of the filters, on kernels without tcx.
     handle: u32,
@@ -51,11 +48,8 @@ impl KernelPath {
     /// `room` routes. Also returns whether there was one.
     ///
     /// Attached programs are replaced by this version's. The taps of the previous daemon are gone with it:
-    /// [`KernelPath::attach`] each port again with its new tap.
-    ///
-    /// # Errors
-    ///
-    /// A kernel without BPF, or a path of another version. Elsewhere the kernel's errors.
+    /// [`KernelPath::attach`] each port again with its new tap. Errors: a kernel without BPF, or a path of another
+    /// version. Elsewhere the kernel's errors.
     pub fn open(name: &str, room: u32) -> Result<(KernelPath, bool), Error> {
         let owner = Owner::here(name)?;
         let handle = owner.hash().max(1);
@@ -83,7 +77,6 @@ impl KernelPath {
         Ok((path, was_there))
     }
 
-    /// The program of a port, and its attach point.
     fn program(&self, port: &KernelPort) -> Result<(BorrowedFd<'_>, Hook), Error> {
         let (program, at): (_, fn(u32) -> Hook) = match port.kind {
             KernelPortKind::Container => match cable::at(port.device)? {
@@ -101,11 +94,8 @@ impl KernelPath {
         attach::attach(program, hook, self.handle)
     }
 
-    /// Attaches the path to an interface of the calling thread's network namespace, or updates its entry.
-    ///
-    /// # Errors
-    ///
-    /// A container's interface whose other end is not in another namespace.
+    /// Attaches the path to an interface of the calling thread's network namespace, or updates its entry. Errors: a
+    /// container's interface whose other end is not in another namespace.
     pub fn attach(&self, port: &KernelPort) -> Result<(), Error> {
         if port.kind == KernelPortKind::Container {
             cable::check_is_container(port.device)?;
@@ -197,7 +187,6 @@ impl KernelPath {
         })
     }
 
-    /// The interfaces that the path is attached to.
     pub fn ports(&self) -> Result<Vec<KernelPort>, Error> {
         let mut ports = Vec::new();
         for key in self.maps.ports.keys() {
@@ -222,7 +211,6 @@ impl KernelPath {
         write(&self.maps.changes, &0u32.to_ne_bytes(), &bytes, CHANGE)
     }
 
-    /// The route of a key.
     pub fn route(&self, key: &RouteKey) -> Result<Option<Route>, Error> {
         let value = read(&self.maps.routes, &key.to_bytes(), ROUTE)?;
         Ok(value
@@ -259,7 +247,6 @@ impl KernelPath {
         self.invalidate()
     }
 
-    /// The counters of a port or link, summed over CPUs.
     pub fn counts(&self, id: PortId) -> Result<Counts, Error> {
         let key = u32::from(id.0).to_ne_bytes();
         let values = self.maps.counts.lookup_percpu(&key, MapFlags::ANY);

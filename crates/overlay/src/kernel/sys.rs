@@ -6,10 +6,8 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use libbpf_sys::{BPF_F_REPLACE, BPF_NETKIT_PEER, BPF_TCX_INGRESS};
 use rustix::io::Errno;
 
-/// Maximum number of programs of one interface, and of maps of one program.
 const MAX_IDS: usize = 64;
 
-/// Attach point of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hook {
     /// Ingress of this interface.
@@ -38,7 +36,6 @@ impl Hook {
     }
 }
 
-/// A program's id and maps.
 #[derive(Debug, Default)]
 pub(super) struct Info {
     pub id: u32,
@@ -52,11 +49,8 @@ fn checked(result: i32) -> Result<i32, Errno> {
     }
 }
 
-/// Ids of the programs attached at a hook.
-///
-/// # Errors
-///
-/// `INVAL` from a kernel without this kind of hook, `NODEV` for an interface that is gone.
+/// Ids of the programs attached at a hook. Errors: `INVAL` from a kernel without this kind of hook, `NODEV` for an
+/// interface that is gone.
 pub(super) fn attached(hook: Hook) -> Result<Vec<u32>, Errno> {
     let mut ids = [0_u32; MAX_IDS];
     let mut options = libbpf_sys::bpf_prog_query_opts {
@@ -74,7 +68,6 @@ pub(super) fn attached(hook: Hook) -> Result<Vec<u32>, Errno> {
     Ok(ids[..count.min(MAX_IDS)].to_vec())
 }
 
-/// Opens a program by its id.
 pub(super) fn program(id: u32) -> Result<OwnedFd, Errno> {
     // SAFETY: no pointers.
     let fd = checked(unsafe { libbpf_sys::bpf_prog_get_fd_by_id(id) })?;

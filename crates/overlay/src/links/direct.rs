@@ -16,13 +16,11 @@ use crate::endpoints::{Coalesce, Counters, DropReason, PortId, Receive, Transmit
 use crate::frames::{Arena, Batch, Gso, Headers, Offload};
 
 const MESSAGES: usize = 32;
-/// Maximum frame length, with its header.
 const MESSAGE_BYTES: usize = 66 << 10;
 /// Offset and length of a VLAN tag.
 const TAG_AT: usize = 12;
 const TAG_BYTES: usize = 4;
 
-/// Configuration of a direct link.
 #[derive(Debug, Clone)]
 pub struct DirectConfig<'a> {
     pub id: PortId,
@@ -34,11 +32,7 @@ pub struct DirectConfig<'a> {
     pub counters: Arc<Counters>,
 }
 
-/// Opens a direct link.
-///
-/// # Errors
-///
-/// An unknown interface, or no `CAP_NET_RAW`.
+/// Opens a direct link. Errors: an unknown interface, or no `CAP_NET_RAW`.
 pub fn open(config: &DirectConfig<'_>) -> io::Result<(Receiver, Transmitter)> {
     let socket = netns::inside(config.netns, || sys::packet_socket(config.device))??;
     super::udp::enlarge_buffers(socket.as_fd());

@@ -7,7 +7,6 @@ use latlab_wire::overlay::PrivateHeader;
 
 use super::udp::{Outcome, Reassembly};
 
-/// Reassembles datagrams of the private form; returns the frames that became whole.
 pub fn reassemble<'a>(datagrams: impl IntoIterator<Item = &'a [u8]>) -> Vec<Vec<u8>> {
     let mut reassembly = Reassembly::default();
     let mut frames = Vec::new();

@@ -7,11 +7,8 @@ use std::path::Path;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// Does `work` in the namespace of a file, on a thread that ends with it; without a file, here.
-///
-/// # Errors
-///
-/// A file that is no network namespace, or one that the caller may not enter.
+/// Does `work` in the namespace of a file, on a thread that ends with it; without a file, here. Errors: a file that is
+/// no network namespace, or one that the caller may not enter.
 pub fn inside<T: Send>(netns: Option<&Path>, work: impl FnOnce() -> T + Send) -> io::Result<T> {
     let Some(file) = netns else {
         return Ok(work());

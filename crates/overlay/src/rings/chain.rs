@@ -11,7 +11,6 @@ const MAX_BYTES: u32 = 65535 + 22 + 12;
 /// Maximum number of descriptors of a chain, as in QEMU: it bounds the cost of one frame.
 const MAX_DESCRIPTORS: u16 = 1024;
 
-/// Direction of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// The guest sends: we read.

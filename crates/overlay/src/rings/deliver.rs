@@ -12,7 +12,6 @@ use crate::frames::Segment;
 const MAX_CHAINS: usize = 256;
 const MAX_PIECES: usize = 1024;
 
-/// Result of a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
     /// The frame is in the guest's memory, and its chains are used.
@@ -24,7 +23,6 @@ pub enum Delivery {
     Cramped,
 }
 
-/// A frame to deliver.
 #[derive(Debug, Clone, Copy)]
 pub struct Outgoing<'a> {
     /// The virtio header; the last two of 12 bytes are the number of buffers, filled in here.
@@ -140,11 +138,9 @@ fn log_written(pieces: &[Piece], bytes: u64, log: &DirtyLog) {
     }
 }
 
-/// Writes into pieces, one after the other.
 #[derive(Debug)]
 struct Writer<'a> {
     pieces: &'a [Piece],
-    /// Bytes written to the first piece.
     at: usize,
 }
 
@@ -153,7 +149,6 @@ impl<'a> Writer<'a> {
         Writer { pieces, at: 0 }
     }
 
-    /// The next place to write to; the caller has gathered enough.
     #[inline]
     fn next(&mut self) -> Option<Place> {
         while let Some(piece) = self.pieces.first() {

@@ -11,7 +11,6 @@ use super::sys::{Area, Region};
 
 const PAGE: u64 = 4096;
 
-/// The VMM's bitmap.
 #[derive(Debug)]
 pub struct DirtyLog {
     region: Arc<Region>,
@@ -19,7 +18,6 @@ pub struct DirtyLog {
 }
 
 impl DirtyLog {
-    /// Maps the log that the VMM shares.
     pub fn new(file: &File, offset: u64, bytes: u64) -> io::Result<DirtyLog> {
         let region = Arc::new(Region::new(file, offset, bytes)?);
         let bits = Area::new(&region, 0, region.len(), 1);
@@ -38,7 +36,6 @@ impl DirtyLog {
         }
     }
 
-    /// Whether its owner has truncated it.
     #[must_use]
     pub fn lost(&self) -> bool {
         self.region.lost()

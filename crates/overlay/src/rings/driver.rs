@@ -24,12 +24,9 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// The guest-physical address of the first byte.
     pub const START: u64 = 0x10_0000;
-    /// The VMM's address of the first byte.
     pub const USER: u64 = 0x7f00_0000_0000;
 
-    /// A guest with `bytes` bytes of zeros.
     pub fn new(bytes: u64) -> io::Result<Guest> {
         let file = File::from(memfd_create("guest", MemfdFlags::CLOEXEC)?);
         file.set_len(bytes)?;
@@ -90,7 +87,6 @@ impl Guest {
     }
 }
 
-/// A descriptor to be written.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Buffer {
     pub address: u64,
@@ -101,7 +97,6 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// A buffer for the device to read.
     #[must_use]
     pub fn read(address: u64, len: u32) -> Buffer {
         Buffer {
@@ -111,7 +106,6 @@ impl Buffer {
         }
     }
 
-    /// A buffer for the device to write.
     #[must_use]
     pub fn write(address: u64, len: u32) -> Buffer {
         Buffer {
@@ -120,7 +114,6 @@ impl Buffer {
         }
     }
 
-    /// An indirect table.
     #[must_use]
     pub fn table(address: u64, len: u32) -> Buffer {
         Buffer {
@@ -150,7 +143,6 @@ impl Buffer {
     }
 }
 
-/// The driver's side of a ring.
 #[derive(Debug)]
 pub struct Driver {
     size: u16,
@@ -177,13 +169,11 @@ impl Driver {
         }
     }
 
-    /// The first free address behind the ring.
     #[must_use]
     pub fn end(&self) -> u64 {
         (self.used + layout::used_bytes(self.size) as u64).next_multiple_of(4096)
     }
 
-    /// The ring's setup, as the VMM sends it.
     #[must_use]
     pub fn setup(&self) -> Setup {
         let user = |at| at - Guest::START + Guest::USER;
@@ -202,7 +192,6 @@ impl Driver {
         guest.write(at, &buffer.bytes());
     }
 
-    /// Makes a chain available.
     pub fn offer(&mut self, guest: &Guest, head: u16) {
         let entry = u64::from(self.offered % self.size);
         let at = self.available + ENTRIES as u64 + 2 * entry;
@@ -210,7 +199,6 @@ impl Driver {
         self.jump(guest, self.offered.wrapping_add(1));
     }
 
-    /// Sets the available index.
     pub fn jump(&mut self, guest: &Guest, index: u16) {
         self.offered = index;
         guest.write(self.available + INDEX as u64, &index.to_le_bytes());

@@ -1,13 +1,10 @@
 //! Layout of the split ring (virtio 1.2, 2.7).
 
-/// The chain continues in another descriptor.
 pub const NEXT: u16 = 1;
 /// The device writes the buffer; otherwise it reads.
 pub const WRITE: u16 = 2;
-/// The buffer holds a table of descriptors.
 pub const INDIRECT: u16 = 4;
 
-/// Bytes of a descriptor.
 pub const DESCRIPTOR: usize = 16;
 
 /// The device suppresses kicks (used ring's flags).
@@ -15,7 +12,6 @@ pub const NO_NOTIFY: u16 = 1;
 /// The driver suppresses interrupts (available ring's flags).
 pub const NO_INTERRUPT: u16 = 1;
 
-/// Maximum number of entries of a ring.
 pub const MAX_ENTRIES: u32 = 32768;
 
 /// Offsets in the available and used rings: flags, the index after the last entry, and the first entry.
@@ -33,7 +29,6 @@ pub const fn used_bytes(size: u16) -> usize {
     ENTRIES + 8 * size as usize + 2
 }
 
-/// A descriptor, read once.
 #[derive(Debug, Clone, Copy)]
 pub struct Descriptor {
     pub address: u64,
@@ -55,7 +50,6 @@ impl Descriptor {
         }
     }
 
-    /// Whether any of these flags is set.
     #[inline]
     pub const fn has(&self, flags: u16) -> bool {
         self.flags & flags != 0

@@ -13,17 +13,13 @@ use super::sys::{Area, Place, Region};
 /// Maximum number of regions: the file descriptors that fit into one message, and QEMU's default of slots.
 pub const MAX_REGIONS: usize = 32;
 
-/// Location of a region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Location {
-    /// Guest-physical address.
     pub guest: u64,
-    /// The VMM's virtual address.
     pub user: u64,
     pub len: u64,
 }
 
-/// Errors of a region.
 #[derive(Debug, thiserror::Error)]
 pub enum MemoryError {
     #[error("cannot map the guest's memory at {guest:#x}: {source}")]
@@ -38,7 +34,6 @@ pub enum MemoryError {
     Missing(u64),
 }
 
-/// All regions of a guest.
 #[derive(Debug, Clone, Default)]
 pub struct Memory {
     /// By guest-physical address.
@@ -46,7 +41,6 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// The same memory with another region.
     pub fn with(&self, at: Location, file: &File, offset: u64) -> Result<Memory, MemoryError> {
         let end = |start: u64| start.checked_add(at.len);
         let (Some(guest_end), Some(user_end)) = (end(at.guest), end(at.user)) else {
@@ -72,7 +66,6 @@ impl Memory {
         Ok(Memory { regions })
     }
 
-    /// The same memory without a region.
     pub fn without(&self, at: Location) -> Result<Memory, MemoryError> {
         let index = self.regions.iter().position(|(other, _)| *other == at);
         let index = index.ok_or(MemoryError::Missing(at.guest))?;
@@ -81,7 +74,6 @@ impl Memory {
         Ok(Memory { regions })
     }
 
-    /// Whether its owner has truncated a region.
     #[must_use]
     pub fn lost(&self) -> bool {
         self.regions.iter().any(|(_, region)| region.lost())
@@ -99,7 +91,6 @@ impl Memory {
         )
     }
 
-    /// The region that holds a guest-physical address.
     fn holding(&self, guest: u64) -> Option<&(Location, Arc<Region>)> {
         let after = self.regions.partition_point(|(l, _)| l.guest <= guest);
         let found = self.regions.get(after.checked_sub(1)?)?;
@@ -133,11 +124,8 @@ impl Lookup {
         &self.memory
     }
 
-    /// Calls `take` with the places of `len` bytes from `guest` on, and their addresses: one, or several across regions.
-    ///
-    /// # Errors
-    ///
-    /// Not all of it is the guest's memory; places that were taken before are invalid then.
+    /// Calls `take` with the places of `len` bytes from `guest` on, and their addresses: one, or several across
+    /// regions. Errors: not all of it is the guest's memory; places that were taken before are invalid then.
     #[inline]
     pub fn find(
         &mut self,

@@ -14,10 +14,8 @@ use super::layout::{self, DESCRIPTOR, Descriptor, ENTRIES, FLAGS, INDEX};
 use super::memory::{Lookup, Memory};
 use super::sys::{Area, barrier, prefetch, prefetch_write};
 
-/// Setup of a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Setup {
-    /// Number of entries, a power of two.
     pub size: u16,
     /// The VMM's virtual addresses of the descriptor table, the available and the used ring.
     pub descriptors: u64,
@@ -29,16 +27,13 @@ pub struct Setup {
     pub indirect: bool,
 }
 
-/// Position of a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
-    /// The next available entry.
     pub available: u16,
     /// The used index that the guest sees.
     pub used: u16,
 }
 
-/// Errors of a setup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SetupError {
     #[error("a ring of {0} entries")]
@@ -72,7 +67,6 @@ pub struct Queue {
     ahead_from: u16,
 }
 
-/// Maximum number of chains that are read ahead.
 const MAX_AHEAD: u16 = 32;
 /// Bytes of a cache line, and of the longer virtio header.
 const LINE: usize = 64;
@@ -206,7 +200,6 @@ impl Queue {
         }
     }
 
-    /// The head in an available entry.
     #[inline]
     fn head(&self, entry: u16) -> u16 {
         let at = ENTRIES + 2 * usize::from(entry & (self.size - 1));
@@ -277,13 +270,11 @@ impl Queue {
         self.next = self.next.wrapping_sub(chains);
     }
 
-    /// Marks a chain as used, with the bytes written to it.
     #[inline]
     pub fn push(&mut self, head: u16, written: u32) {
         self.shadow.push(u64::from(head) | u64::from(written) << 32);
     }
 
-    /// Publishes the used entries to the guest.
     pub fn publish(&mut self) {
         if self.shadow.is_empty() {
             return;
@@ -306,7 +297,6 @@ impl Queue {
         self.used.store_u16(INDEX, index, Ordering::Release);
     }
 
-    /// Whether published entries are not signalled yet.
     #[must_use]
     pub const fn has_unsignalled(&self) -> bool {
         self.signalled != self.published

@@ -70,7 +70,6 @@ impl<T> Slot<T> {
         None
     }
 
-    /// Returns it.
     #[inline]
     pub fn give_back(&self, it: Box<T>) {
         self.place.put(it);

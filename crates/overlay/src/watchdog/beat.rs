@@ -14,7 +14,6 @@ const NO_PORT: u32 = u32::MAX - 1;
 /// No port: the dispatcher waits until one has frames.
 const ASLEEP: u32 = u32::MAX;
 
-/// A port of a dispatcher.
 #[derive(Debug)]
 struct Port {
     key: u32,
@@ -59,18 +58,15 @@ impl Beat {
         self.word.store(next, Relaxed);
     }
 
-    /// The dispatcher begins to poll a port.
     #[inline]
     pub fn looks_at(&self, key: u32) {
         self.say(key);
     }
 
-    /// The dispatcher begins to wait, without a limit.
     pub fn sleeps(&self) {
         self.say(ASLEEP);
     }
 
-    /// The wait is over.
     pub fn wakes(&self) {
         self.say(NO_PORT);
     }

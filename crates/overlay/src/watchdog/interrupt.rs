@@ -57,11 +57,8 @@ impl Writer {
     }
 }
 
-/// Adds one to an eventfd. One that is full says already what this would.
-///
-/// # Errors
-///
-/// The write blocked until the watchdog ended it.
+/// Adds one to an eventfd. One that is full says already what this would. Errors: the write blocked until the watchdog
+/// ended it.
 pub fn notify(event: &OwnedFd) -> Result<(), Blocked> {
     WRITER.with(|writer| {
         let number = writer.number.load(Relaxed) + 1;

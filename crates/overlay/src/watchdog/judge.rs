@@ -9,12 +9,10 @@ const SLOW_TICKS: u32 = 10;
 /// Consecutive ticks of waiting that are a deadlock: a dispatcher waits for frames only.
 const ENDLESS_TICKS: u32 = 100;
 
-/// A dispatcher at one tick.
 #[derive(Debug, Clone, Copy)]
 pub struct Tick {
     /// The sign of life; changes with each poll.
     pub word: u64,
-    /// Whether the dispatcher waits for frames.
     pub asleep: bool,
     /// CPU time of its thread, in nanoseconds.
     pub cpu: u64,
@@ -27,13 +25,10 @@ pub enum Verdict {
     Fine,
     /// The poll takes long: reported once.
     Slow,
-    /// The poll is an endless loop.
     Loops,
-    /// The poll waits without end.
     Waits,
 }
 
-/// The account of one dispatcher.
 #[derive(Debug, Default)]
 pub struct Judge {
     word: u64,
@@ -49,7 +44,6 @@ impl Judge {
         self.word == word && !asleep
     }
 
-    /// Takes a tick into account.
     pub fn hear(&mut self, tick: Tick) -> Verdict {
         if !self.suspects(tick.word, tick.asleep) {
             *self = Judge {

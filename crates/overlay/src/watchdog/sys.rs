@@ -5,18 +5,15 @@ use std::sync::Once;
 /// Ignored by default, and not used here: urgent data of sockets.
 const NUDGE: libc::c_int = libc::SIGURG;
 
-/// A thread of this process.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ThreadId(libc::pid_t);
 
 impl ThreadId {
-    /// The calling thread.
     pub fn own() -> ThreadId {
         // SAFETY: takes nothing and always succeeds.
         ThreadId(unsafe { libc::gettid() })
     }
 
-    /// Makes a system call in which it waits return.
     pub fn nudge(self) {
         // SAFETY: numbers only. A thread that is gone is an error, or has left its number to another one of
         // this process, which does not mind either.
@@ -26,7 +23,6 @@ impl ThreadId {
 
 extern "C" fn nothing(_: libc::c_int) {}
 
-/// From now on the calling thread can be nudged.
 pub(super) fn accept_nudges() {
     static INSTALL: Once = Once::new();
     INSTALL.call_once(|| {
@@ -45,7 +41,6 @@ pub(super) fn accept_nudges() {
     }
 }
 
-/// The CPU time of one thread, for others to read.
 #[derive(Debug)]
 pub(super) struct ThreadClock {
     clock: Option<libc::clockid_t>,
@@ -53,7 +48,6 @@ pub(super) struct ThreadClock {
 }
 
 impl ThreadClock {
-    /// The calling thread's.
     pub fn own() -> ThreadClock {
         let mut clock = 0;
         // SAFETY: the calling thread exists, and the pointer is to a number of ours.

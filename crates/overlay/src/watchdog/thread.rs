@@ -18,13 +18,11 @@ static DISPATCHERS: Mutex<Vec<Check>> = Mutex::new(Vec::new());
 static WRITERS: Mutex<Vec<Check>> = Mutex::new(Vec::new());
 static START: Once = Once::new();
 
-/// Adds the check of a dispatcher.
 pub(super) fn watch_dispatcher(check: impl FnMut() -> bool + Send + 'static) {
     lock(&DISPATCHERS).push(Box::new(check));
     start();
 }
 
-/// Adds the check of a thread that interrupts guests.
 pub(super) fn watch_writer(check: impl FnMut() -> bool + Send + 'static) {
     lock(&WRITERS).push(Box::new(check));
     start();

@@ -1,9 +1,8 @@
 //! The probe `discard`: an address that takes packets and reads none of them.
 //!
-//! For measurements that time packets before they arrive. A receiver that reads is woken for each packet
-//! and works on the CPU that the sender needs to keep its schedule; without a socket at the port,
-//! the kernel would answer that the port is unreachable. Datagrams that do not fit the socket any more
-//! are dropped by the kernel, at once.
+//! For measurements that time packets before they arrive. A receiver that reads is woken for each packet and works on
+//! the CPU that the sender needs to keep its schedule; without a socket at the port, the kernel would answer that the
+//! port is unreachable. Datagrams that do not fit the socket any more are dropped by the kernel, at once.
 
 use latlab_wire::samples::{Counters, Phase, Probe, Report, SinkCounters};
 

@@ -8,13 +8,14 @@ use std::net::SocketAddrV4;
 
 use latlab_wire::probe::{HEADER_BYTES, Packet, PacketRepr};
 
+use crate::checksum::checksum;
+
 const ETHERNET: usize = 14;
 const IP: usize = 20;
 const UDP: usize = 8;
 const PAYLOAD: usize = ETHERNET + IP + UDP;
 const SOURCE_PORT: usize = ETHERNET + IP;
 
-/// The common part of all frames of a run.
 #[derive(Debug, Clone)]
 pub struct Template {
     /// The bytes, with nothing in those that differ.
@@ -57,18 +58,6 @@ impl Template {
         let header = &mut frame[PAYLOAD..PAYLOAD + HEADER_BYTES];
         packet.emit(&mut Packet::new_unchecked(header));
     }
-}
-
-/// The checksum of a header (RFC 1071).
-fn checksum(header: &[u8]) -> u16 {
-    let words = header.chunks_exact(2);
-    let mut sum: u32 = words
-        .map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])))
-        .sum();
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !(sum as u16)
 }
 
 #[cfg(test)]

@@ -16,7 +16,6 @@ pub mod sink;
 pub mod source;
 mod way;
 
-/// Default number of packets recorded by a receiving probe.
 pub const DEFAULT_MAX_PACKETS: u64 = 1 << 20;
 
 /// Default receive buffer of a receiving probe, in bytes: a tenth of a second of

@@ -19,10 +19,9 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Route {
-    /// The number of the interface.
     pub interface: u32,
     pub from: [u8; 6],
-    /// That of the next hop.
+    /// The Ethernet address of the next hop.
     pub to: [u8; 6],
 }
 

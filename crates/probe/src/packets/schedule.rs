@@ -4,7 +4,6 @@ use latlab_wire::samples::{Arrival, Record, flags};
 
 const NS_PER_S: u128 = 1_000_000_000;
 
-/// The parameters of the schedule.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
     pub rate_pps: u64,

@@ -78,7 +78,7 @@ pub fn run(mut options: Options, output: &mut Output) -> Result<()> {
     let granted = net::set_receive_buffer(&socket, settings.receive_buffer_bytes)?;
     if settings.stamp == Stamp::Kernel {
         sys::enable_kernel_stamps(socket.as_fd())
-            .map_err(|error| Error::machine("ask for kernel time stamps", error))?;
+            .map_err(|error| Error::machine("ask for kernel timestamps", error))?;
     }
     let stop = Stop::at_end_of_input(common.fifo_priority)?;
     stop.wake(&socket);

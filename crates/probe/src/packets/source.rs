@@ -1,9 +1,8 @@
 //! The probe `source`: sends packets on a schedule that is fixed before it begins.
 //!
-//! The source sends each packet at its time or, when that has passed, at once, together with others that are
-//! late where the transmit path takes more than one ([`super::way`]). It never drops a slot and never waits
-//! for room in the kernel. A packet the kernel does not take is recorded as not sent,
-//! because it is the path that lost it.
+//! The source sends each packet at its time or, when that has passed, at once, together with others that are late
+//! where the transmit path takes more than one ([`super::way`]). It never drops a slot and never waits for room in the
+//! kernel. A packet the kernel does not take is recorded as not sent, because it is the path that lost it.
 //!
 //! The source sleeps until shortly before each slot and spins the rest. Spinning through would keep a CPU
 //! from everything else at any rate. Sleeping through would be late by a timer wake-up each time,

@@ -22,14 +22,12 @@ use crate::error::{Error, Result};
 use crate::net::{self, Sent, Socket};
 use crate::{sys, time, xdp};
 
-/// How packets leave.
 pub struct Way {
     /// One a flow. They send, or keep the ports that frames are sent from.
     sockets: Vec<Socket>,
     ports: Vec<u16>,
     first_flow: u16,
     by: By,
-    /// Errors the network reported.
     pub network_errors: u64,
 }
 
@@ -73,7 +71,6 @@ impl Way {
         })
     }
 
-    /// Packets that one call may take.
     pub fn batch(&self) -> usize {
         match self.by {
             By::Socket { .. } => 1,

@@ -16,7 +16,6 @@ use crate::net::{self, Sent, Socket};
 use crate::setup::Poll;
 use crate::time;
 
-/// The parts of the datagram around the message.
 #[derive(Debug, Clone, Copy)]
 pub enum Framing {
     /// Nothing: it is the UDP payload. The socket is connected, unless it is told whom to send to.
@@ -46,7 +45,6 @@ impl Framing {
     }
 }
 
-/// A client's socket and its buffers.
 pub struct Datagram {
     socket: Socket,
     framing: Framing,

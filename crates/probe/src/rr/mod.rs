@@ -5,10 +5,9 @@
 //! Sizes are those of the whole message (TCP and UDP payload, ICMP data) and at least
 //! [`HEADER_BYTES`](latlab_wire::probe::HEADER_BYTES).
 //!
-//! The loop is *closed*: while a response is late, no further request is sent, so a stall of 10 ms
-//! is one slow transaction here and not the hundreds that would have been sent meanwhile. That is
-//! what request/response means; for the delay that a steady stream of packets suffers there are
-//! `source` and `sink`.
+//! The loop is *closed*: while a response is late, no further request is sent, so a stall of 10 ms is one slow
+//! transaction here and not the hundreds that would have been sent meanwhile. That is what request/response means; for
+//! the delay that a steady stream of packets suffers there are `source` and `sink`.
 
 pub mod client;
 mod datagram;
@@ -28,7 +27,6 @@ const DEFAULT_RESPONSE_BYTES: u64 = 200;
 /// Largest message over TCP. It bounds what a server allocates for a client.
 const MAX_STREAM_MESSAGE_BYTES: usize = 1 << 20;
 
-/// When one transaction happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Times {
     sent_ns: u64,
@@ -38,7 +36,6 @@ struct Times {
     sent: bool,
 }
 
-/// Datagrams that came in besides the answers waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Tally {
     late: u64,
@@ -47,7 +44,6 @@ struct Tally {
     network_errors: u64,
 }
 
-/// One way to carry transactions.
 trait Transport {
     /// Performs the transaction number `sequence`. `history` holds the records of all earlier ones,
     /// by which a stray answer is told to be late or a duplicate. An error ends the run.
@@ -55,6 +51,5 @@ trait Transport {
 
     fn socket(&self) -> &Socket;
 
-    /// The kind of the socket, for the report.
     fn socket_name(&self) -> &'static str;
 }

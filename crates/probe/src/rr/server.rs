@@ -53,7 +53,6 @@ impl Settings {
     }
 }
 
-/// Counted by all threads.
 #[derive(Debug, Default)]
 struct Tally {
     answered: AtomicU64,
@@ -70,7 +69,6 @@ impl Tally {
     }
 }
 
-/// The context of every serving thread.
 #[derive(Debug, Clone)]
 struct Service {
     response_bytes: u32,
@@ -80,7 +78,6 @@ struct Service {
 }
 
 impl Service {
-    /// Length of the answer to a request.
     fn answer_bytes(&self, request: &TransactionRepr, largest: usize) -> usize {
         let wanted = match request.reply_bytes {
             0 => self.response_bytes,

@@ -13,20 +13,16 @@ use crate::net::{self, Socket};
 use crate::setup::Poll;
 use crate::time;
 
-/// The outcome of reading from a stream.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Read {
     /// A whole message came; its header.
     Message(TransactionRepr),
-    /// The peer has closed the connection.
     Closed,
     /// The caller did not want to wait any longer.
     GivenUp,
-    /// The bytes are no message.
     Malformed,
 }
 
-/// Cuts a stream into messages.
 pub struct Messages {
     poll: Poll,
     buffer: Vec<u8>,
@@ -34,7 +30,6 @@ pub struct Messages {
 }
 
 impl Messages {
-    /// Starts at the begin of a stream.
     pub fn new(poll: Poll) -> Messages {
         // Enough for a message of usual size in one read; not zero, so that it is touched.
         Messages {
@@ -88,7 +83,6 @@ pub fn write(socket: &Socket, mut message: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// A client's connection and its buffers.
 pub struct Stream {
     socket: Socket,
     timeout_ns: u64,
@@ -98,7 +92,6 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Prepares requests of `request_bytes` asking for `response_bytes`.
     pub fn new(
         socket: Socket,
         poll: Poll,

@@ -104,7 +104,6 @@ fn bind(socket: &OwnedFd, interface: u32, flags: u16, sharing: Option<&Port>) ->
     }
 }
 
-/// Sends frames through one interface.
 pub struct Sender {
     port: Port,
     memory: Memory,
@@ -164,21 +163,18 @@ impl Sender {
     }
 }
 
-/// Carries frames between two interfaces.
 pub struct Exchange {
     ports: [Port; 2],
     _memory: Memory,
     /// Frames that are in no ring.
     free: Vec<u64>,
     _programs: [program::Attached; 2],
-    /// How the programs take frames.
     pub mode: program::Mode,
 }
 
 impl Exchange {
     const RING: u32 = 2048;
     const FRAMES: u32 = 4 * Self::RING;
-    /// Frames taken from one side before the other is looked at.
     const BURST: usize = 64;
 
     /// Opens both interfaces and has all their frames come here.
@@ -210,7 +206,6 @@ impl Exchange {
         Ok(exchange)
     }
 
-    /// The sockets, to wait for.
     pub fn sockets(&self) -> [BorrowedFd<'_>; 2] {
         self.ports.each_ref().map(|port| port.socket.as_fd())
     }

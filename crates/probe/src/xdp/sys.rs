@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use libc::{c_int, c_void, socklen_t};
 
-/// A stretch of mapped memory.
 struct Mapping {
     start: NonNull<u8>,
     length: usize,
@@ -43,7 +42,6 @@ impl Mapping {
         Ok(Mapping { start, length })
     }
 
-    /// The word at `offset`.
     fn word(&self, offset: usize) -> &AtomicU32 {
         assert!(offset % 4 == 0 && offset + 4 <= self.length);
         // SAFETY: in bounds and aligned, since a mapping begins at a page; all users use atomics.
@@ -62,7 +60,6 @@ impl Drop for Mapping {
 pub struct Memory(Mapping);
 
 impl Memory {
-    /// Memory of `length` bytes, all of it populated.
     pub fn new(length: usize) -> io::Result<Memory> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         Ok(Memory(Mapping::new(length, flags, None)?))
@@ -82,7 +79,6 @@ pub trait Entry: Copy {}
 impl Entry for u64 {}
 impl Entry for Descriptor {}
 
-/// A frame in the shared memory.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Descriptor {
@@ -92,7 +88,6 @@ pub struct Descriptor {
     pub options: u32,
 }
 
-/// Which of the four rings of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Empty frames, for the kernel to receive into.
@@ -119,7 +114,6 @@ pub struct Ring<T> {
 }
 
 impl<T: Entry> Ring<T> {
-    /// Makes a ring of a power of two entries and maps it.
     pub fn new(socket: BorrowedFd<'_>, kind: Kind, size: u32) -> io::Result<Ring<T>> {
         assert!(size.is_power_of_two());
         let option = match kind {
@@ -184,8 +178,7 @@ impl<T: Entry> Ring<T> {
         self.own.wrapping_sub(taken)
     }
 
-    /// As consumer: takes the next entry, if there is one. The kernel may use its place again after
-    /// [`Ring::release`].
+    /// As consumer: takes the next entry, if there is one. The kernel may use its place again after [`Ring::release`].
     pub fn take(&mut self) -> Option<T> {
         if self.own == self.seen {
             self.seen = self.mapping.word(self.producer).load(Ordering::Acquire);
@@ -212,7 +205,6 @@ impl<T: Entry> Ring<T> {
     }
 }
 
-/// A new socket of this kind.
 pub fn socket() -> io::Result<OwnedFd> {
     // SAFETY: plain numbers.
     let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
@@ -288,7 +280,6 @@ pub fn lost(socket: BorrowedFd<'_>) -> u64 {
     }
 }
 
-/// Has the kernel send what is in the send ring.
 pub fn kick(socket: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: no memory is passed.
     let result = unsafe {
@@ -409,7 +400,6 @@ pub fn map(kind: MapKind, entries: u32) -> io::Result<OwnedFd> {
     bpf(0, &attributes).map(owned)
 }
 
-/// Sets an entry of such a map.
 pub fn set_entry(map: BorrowedFd<'_>, key: u32, value: u32) -> io::Result<()> {
     #[repr(C)]
     struct Attributes {

@@ -158,10 +158,6 @@ fn bad_arguments_are_reported_in_one_line_with_exit_code_2() {
             "1000 records need 28000 bytes of memory, 27999 are allowed; ask for fewer, or give \
              --max-memory 28000",
         ),
-        (
-            &["forward", "--listen=127.0.0.1:0", "--to=127.0.0.1:1"],
-            "--hold-ns is missing",
-        ),
     ] {
         let outcome = Probe::run(args);
         let error = outcome.error(2);
@@ -233,7 +229,7 @@ fn help_lists_the_probes_and_is_no_error() {
             "rr-client",
             "sink",
             "source",
-            "forward",
+            "layer2",
             "clock",
         ] {
             assert!(text.contains(&format!("\n{probe} ")), "{probe}");
@@ -298,12 +294,6 @@ fn servers_end_at_once_when_there_is_no_input() {
             "--poll=busy",
             "--stamp=kernel",
         ],
-        &[
-            "forward",
-            "--listen=127.0.0.1:0",
-            "--to=127.0.0.1:9",
-            "--hold-ns=0",
-        ],
     ] {
         let status = Command::new(env!("CARGO_BIN_EXE_probe"))
             .args(args)
@@ -325,12 +315,6 @@ fn a_spinning_real_time_probe_can_be_stopped() {
     for args in [
         &["sink", "--bind=127.0.0.1:0"][..],
         &["rr-server", "--proto=udp", "--bind=127.0.0.1:0"],
-        &[
-            "forward",
-            "--listen=127.0.0.1:0",
-            "--to=127.0.0.1:9",
-            "--hold-ns=0",
-        ],
     ] {
         let (server, _) = Probe::serve(&[args, &["--poll=busy", "--fifo=10", "--cpu=0"]].concat());
         server.finish().good_report();

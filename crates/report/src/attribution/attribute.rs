@@ -11,7 +11,6 @@ use super::device_timeline::DeviceTimeline;
 use super::split::{self, Explained};
 use super::survey::{Pick, Survey};
 
-/// Causes of one trial's slow packets.
 #[derive(Debug, Clone)]
 pub struct Attribution {
     pub device: Device,
@@ -27,7 +26,6 @@ pub struct Attribution {
     pub unknown: Vec<String>,
 }
 
-/// Explains the slowest `count` packets of a trial that is in memory.
 #[must_use]
 pub fn attribute(capture: &Capture, count: usize) -> Attribution {
     let mut packets: Vec<&Passage> = capture.passages.iter().collect();

@@ -10,7 +10,6 @@ use super::split::Explained;
 /// Packets required beyond a percentile.
 const MIN_BEYOND: usize = 10;
 
-/// Shares of the causes in the time of the packets beyond one percentile.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Blame {
     /// 0.99, 0.999, ...
@@ -20,9 +19,7 @@ pub struct Blame {
     pub beyond: usize,
     /// Number of explained packets among them: the slowest.
     pub explained: usize,
-    /// Their time between the taps, in ns.
     pub total_ns: u64,
-    /// The causes, the largest first.
     pub rows: Vec<BlameRow>,
 }
 
@@ -31,9 +28,7 @@ pub struct BlameRow {
     pub cause: Cause,
     /// Part of the time, 0 to 1.
     pub share: f64,
-    /// In ns.
     pub time_ns: u64,
-    /// Packets with this as first cause.
     pub first_of: usize,
     pub remedy: Option<Remedy>,
 }

@@ -16,7 +16,6 @@ pub struct Capture {
     pub watched: Vec<(u16, u64)>,
     /// Gaps of the record after that time.
     pub gaps: Vec<Gap>,
-    /// The hypervisor reports steal time.
     pub steal_known: bool,
     /// Periodic interruptions without events.
     pub hwlat: Vec<Hwlat>,

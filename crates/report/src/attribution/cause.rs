@@ -7,12 +7,10 @@ use latlab_wire::trace::vector;
 
 use super::softirq;
 
-/// Cause of an instant in a packet's passage.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Cause {
     /// The device works on this packet.
     Running,
-    /// The kernel hands the packet to the device.
     Delivery,
     /// The device works on packets that came before.
     Queueing,
@@ -21,28 +19,23 @@ pub enum Cause {
         task: String,
         realtime: bool,
     },
-    /// A hardirq with a number.
     HardIrq(String),
     /// A softirq, by the kernel's number.
     SoftIrq(u32),
-    /// The scheduler's periodic tick.
     Tick,
     /// Another timer, by its function.
     Timer(String),
-    /// An interrupt from another CPU.
     Ipi(u8),
     Nmi,
     /// A page that was not mapped when it was touched.
     PageFault,
     /// The device's task is stopped by a signal or a debugger.
     Stopped,
-    /// The device's cgroup has used up its share of CPU time.
     Throttled,
     /// The device's task sleeps although there is a packet for it.
     Asleep,
     /// The device's task was woken and its idle CPU comes back.
     IdleExit,
-    /// The hypervisor underneath has the CPU.
     Steal,
     /// A hypervisor or firmware has the CPU without reporting it, at regular times.
     Hwlat {
@@ -50,7 +43,6 @@ pub enum Cause {
     },
     /// Work on one packet took far longer than usual without an event.
     Unexplained,
-    /// The time of a gap in the record.
     NotRecorded,
 }
 
@@ -131,10 +123,10 @@ impl fmt::Display for Cause {
                 let policy = if *realtime { ", real time" } else { "" };
                 write!(f, "waiting for a CPU: {task}{policy}")
             }
-            Cause::HardIrq(name) => write!(f, "hard interrupt: {name}"),
+            Cause::HardIrq(name) => write!(f, "hardirq: {name}"),
             Cause::SoftIrq(number) => {
                 let name = softirq::name(*number);
-                write!(f, "soft interrupt: {name}")
+                write!(f, "softirq: {name}")
             }
             Cause::Tick => f.write_str("timer tick"),
             Cause::Timer(name) => write!(f, "timer: {name}"),

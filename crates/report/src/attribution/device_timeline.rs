@@ -21,7 +21,6 @@ const MAX_ENTRY_NS: u64 = 50_000;
 /// Packets of a softirq raised by the device's own transmit: its own, and one that just came.
 const OWN_PACKETS: u32 = 2;
 
-/// Timelines of the device and its CPUs.
 pub struct DeviceTimeline<'a> {
     pub timelines: Timelines,
     pub stolen: Stolen,
@@ -79,7 +78,6 @@ impl<'a> DeviceTimeline<'a> {
         }
     }
 
-    /// Periodic interruptions without events.
     pub fn hwlat(&self) -> &'a [Hwlat] {
         &self.capture.hwlat
     }
@@ -338,7 +336,6 @@ impl<'a> DeviceTimeline<'a> {
     }
 }
 
-/// Lateness of timer interrupts.
 fn late(events: &[Event]) -> BTreeMap<(u16, u64), u32> {
     let is_late = |event: &&Event| {
         let is_timer = event.kind == EventKind::VectorEntry && event.detail == vector::LOCAL_TIMER;

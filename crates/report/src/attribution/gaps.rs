@@ -36,7 +36,6 @@ impl Gap {
     }
 }
 
-/// All gaps of a record.
 #[derive(Debug, Default)]
 pub struct Gaps {
     /// On any CPU, sorted and disjoint.
@@ -61,7 +60,6 @@ impl Gaps {
         }
     }
 
-    /// Times of lost events of one CPU, in order.
     pub fn lost(&self, cpu: u16) -> &[(u64, u64)] {
         self.lost.get(&cpu).map_or(&[], Vec::as_slice)
     }

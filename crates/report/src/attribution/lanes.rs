@@ -10,7 +10,6 @@ use super::timeline::{CpuContext, Step, TapTimes, Timelines};
 
 const NOT_KNOWN: &str = "not known";
 
-/// One CPU between two instants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lane {
     pub cpu: u16,
@@ -41,7 +40,6 @@ impl Lane {
     }
 }
 
-/// Timelines of all CPUs.
 pub struct Lanes<'a> {
     timelines: Timelines,
     stolen: Stolen,
@@ -66,7 +64,6 @@ impl<'a> Lanes<'a> {
         }
     }
 
-    /// All CPUs between two instants.
     #[must_use]
     pub fn between(&self, from: u64, to: u64) -> Vec<Lane> {
         let lane = |&(cpu, complete_from): &(u16, u64)| {

@@ -17,10 +17,8 @@ const LONG_PART: u64 = 8;
 /// The shortest indexed spans, as a power of two of ns.
 const MIN_LEVEL: u32 = 9;
 
-/// Time spent on each cause.
 pub type Costs = BTreeMap<Cause, u64>;
 
-/// A piece of a packet's time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
     pub start_ns: u64,
@@ -74,7 +72,6 @@ pub fn add_cost(costs: &mut Costs, cause: &Cause, ns: u64) {
 /// One cause's spans: begin, end, and total length of those before.
 type Sums = Vec<(u64, u64, u64)>;
 
-/// Total time of a cause before an instant.
 fn sum_until(sums: &Sums, at: u64) -> u64 {
     match sums[..sums.partition_point(|&(start, ..)| start < at)].last() {
         Some(&(start, end, before)) => before + end.min(at) - start,

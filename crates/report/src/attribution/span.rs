@@ -5,7 +5,6 @@ use super::cause::Cause;
 /// Interruptions of one kind with a shorter pause in between are one episode.
 const MAX_PAUSE_NS: u64 = 100_000;
 
-/// A stretch of time with one cause.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Span {
     pub start_ns: u64,

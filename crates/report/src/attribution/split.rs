@@ -25,11 +25,9 @@ pub struct Explained {
     /// Time between the taps, without gap or overlap. In a long queue there would be thousands of pieces, so
     /// neighbours are joined and have parts.
     pub pieces: Vec<Piece>,
-    /// Time spent on each cause.
     costs: Costs,
     /// The cause with the most time. A queue counts to the interruption that let it build up.
     pub first: Cause,
-    /// In ns.
     pub first_ns: u64,
     /// The first cause as a whole, which may have begun before the packet came.
     pub episode: Option<Episode>,
@@ -38,25 +36,21 @@ pub struct Explained {
 }
 
 impl Explained {
-    /// Time between the taps.
     #[must_use]
     pub fn latency_ns(&self) -> u64 {
         self.passage.latency_ns().unwrap_or(0)
     }
 
-    /// Time spent on each cause.
     #[must_use]
     pub fn by_cause(&self) -> Costs {
         self.costs.clone()
     }
 }
 
-/// The packets around the slowest, in the order of arrival.
 pub struct Packets<'a> {
     pub all: Vec<&'a Passage>,
     /// The turn of each packet in the queue.
     pub turns: &'a [Turn],
-    /// Work on one packet beyond this is unusual.
     pub usual_ns: u64,
 }
 
@@ -97,7 +91,6 @@ fn ranges(packets: &[&Passage], order: &[usize]) -> Vec<((u64, u64), Vec<usize>)
     all
 }
 
-/// One stretch of time.
 struct Stretch<'a> {
     timeline: &'a DeviceTimeline<'a>,
     packets: &'a Packets<'a>,
@@ -220,7 +213,6 @@ impl<'a> Stretch<'a> {
         ]
     }
 
-    /// Begin of the packet's own turn.
     fn own_from(&self, at: usize) -> u64 {
         let packet = self.packets.all[at];
         let out = packet.out_ns.unwrap_or(packet.in_ns);
@@ -307,7 +299,6 @@ impl<'a> Stretch<'a> {
         .max_by_key(|(from, to, _)| to - from)
     }
 
-    /// Cuts unusual time out of a span of work.
     fn without_unusual(&self, span: &Span, into: &mut Vec<Span>) {
         if !span.cause.is_ordinary() {
             push(into, span.clone());
@@ -329,7 +320,6 @@ impl<'a> Stretch<'a> {
         push(into, span.within(at, span.end_ns));
     }
 
-    /// Explains the packets at these positions.
     fn explain(&self, members: Vec<usize>) -> Vec<(usize, Explained)> {
         match self.device {
             Device::Task { .. } => {
@@ -414,7 +404,6 @@ impl<'a> Stretch<'a> {
         explained
     }
 
-    /// Finds the cause with the most time.
     fn name_first(&self, at: usize, explained: &mut Explained) {
         let mut costs = explained.by_cause();
         let out = explained.passage.out_ns.unwrap_or(0);

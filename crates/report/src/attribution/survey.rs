@@ -19,12 +19,10 @@ struct Queue {
     busy_ns: u64,
 }
 
-/// A packet's place in the queue.
 #[derive(Debug, Clone, Copy)]
 pub struct Turn {
     /// Departure of the last packet before this one, from which on the device is this packet's.
     pub free_ns: u64,
-    /// Begin of the device's busy period.
     pub busy_ns: u64,
 }
 
@@ -42,11 +40,10 @@ impl Queue {
     }
 }
 
-/// Packets that came out in one task's context.
 #[derive(Default, Clone, Copy)]
 pub(super) struct Context {
     pub packets: u64,
-    /// Those of them that went in in another context.
+    /// Packets that went in in another context.
     pub own: u64,
     /// Time and CPU of the first departure.
     pub first: (u64, u16),
@@ -55,13 +52,10 @@ pub(super) struct Context {
 pub struct Survey {
     limit: usize,
     queue: Queue,
-    /// Packets with both times so far.
     pub packets: u64,
-    /// Arrival of the first packet.
     pub began_ns: u64,
     pub(super) contexts: BTreeMap<u32, Context>,
     service: Histogram<u64>,
-    /// Latencies of all packets.
     pub latency: Histogram<u64>,
     /// The slowest: latency, the earlier first among equals, arrival.
     slowest: BinaryHeap<Reverse<(u64, Reverse<u64>, u64)>>,
@@ -72,7 +66,6 @@ fn histogram() -> Histogram<u64> {
 }
 
 impl Survey {
-    /// Finds the `limit` slowest.
     pub fn new(limit: usize) -> Survey {
         Survey {
             limit,
@@ -86,7 +79,6 @@ impl Survey {
         }
     }
 
-    /// Takes the next packet.
     pub fn add(&mut self, packet: &Passage) {
         let Some(out_ns) = packet.out_ns else {
             return;
@@ -116,7 +108,6 @@ impl Survey {
         self.packets += 1;
     }
 
-    /// Work on one packet beyond this is unusual.
     pub fn usual_ns(&self) -> u64 {
         let median = match self.service.len() {
             0 => 0,
@@ -161,7 +152,6 @@ pub struct Pick {
     is_inside: bool,
     /// The picked packets in the order of arrival.
     pub packets: Vec<Passage>,
-    /// The turn of each.
     pub turns: Vec<Turn>,
     numbers: Vec<u64>,
 }

@@ -11,12 +11,9 @@ use super::softirq::NET_RX;
 /// Kernel priorities below are real time.
 const REALTIME_BELOW: u16 = 100;
 
-/// Innermost activity of a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CpuContext {
-    /// No interrupt: the task itself.
     Task,
-    /// The task's page fault.
     Fault,
     /// A softirq: its number, whether it followed a hardirq, the packets it took, and those of them that are
     /// the device's own.
@@ -108,7 +105,6 @@ impl TapTimes {
     }
 }
 
-/// Timelines of all CPUs.
 #[derive(Debug, Default)]
 pub struct Timelines {
     pub cpus: BTreeMap<u16, CpuTimeline>,
@@ -128,12 +124,10 @@ pub fn name_of(events: &[Event], pid: u32) -> String {
     events.iter().find(tells).map_or(String::new(), Event::text)
 }
 
-/// Interrupts under way on one CPU while its events are read.
 #[derive(Default)]
 struct Pending {
     /// Number of gaps passed.
     gaps: usize,
-    /// Time of the last event.
     last_ns: u64,
     task: Option<u32>,
     faulting: std::collections::HashSet<u32>,

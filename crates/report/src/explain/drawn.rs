@@ -14,7 +14,6 @@ const ALL_STEPS: usize = 600_000;
 /// Slices of packets in the whole page at most, eight megabytes, those of the slowest packets first.
 const ALL_SLICES: usize = 600_000;
 
-/// All explanations for the page.
 #[must_use]
 pub fn tails(all: &[Explanation]) -> Vec<Tail> {
     let slices = |one: &Explanation| {
@@ -52,7 +51,6 @@ fn fair(needs: &[usize], mut left: usize) -> Vec<usize> {
     shares
 }
 
-/// Rows of a packet's pieces.
 fn size(pieces: &[Piece]) -> usize {
     pieces.iter().map(|piece| 1 + piece.parts.len()).sum()
 }

@@ -7,9 +7,5 @@ pub enum ExplainError {
     #[error(transparent)]
     Samples(#[from] SamplesError),
     #[error("{run} has no trial through taps{which}")]
-    Nothing {
-        run: String,
-        /// The requested cell or trial, in words.
-        which: String,
-    },
+    Nothing { run: String, which: String },
 }

@@ -13,14 +13,12 @@ use crate::counters::sum;
 /// Quantiles of the tails; 0 stands for all explained packets.
 pub const QUANTILES: [f64; 4] = [0.99, 0.999, 0.9999, 0.0];
 
-/// The slow packets of one device in one cell, over all its trials.
 #[derive(Debug)]
 pub struct Explanation {
     pub cell: String,
     /// The device and its taps; the counters are those of all trials.
     pub hop: Hop,
     pub trials: Vec<Part>,
-    /// Its slowest packets, explained.
     pub attribution: Attribution,
     /// The trial of each of them.
     pub of_trial: Vec<u32>,
@@ -32,7 +30,6 @@ pub struct Explanation {
 #[derive(Debug)]
 pub struct Part {
     pub trial: u32,
-    /// Arrival of the first packet.
     pub began_ns: u64,
     pub device: Device,
     /// Kernel events that the rings lost.
@@ -94,7 +91,6 @@ impl Explanation {
         mine.threshold_ns = mine.worst.last().map_or(0, Explained::latency_ns);
     }
 
-    /// The blame for every tail that has enough packets.
     #[must_use]
     pub fn blames(&self) -> Vec<Blame> {
         let of = |&quantile: &f64| {

@@ -6,7 +6,6 @@ use super::explanation::Explanation;
 use crate::attribution::{self, Blame, Device, Explained};
 
 impl Explanation {
-    /// The explanation as JSON, with the `most` slowest packets piece by piece.
     #[must_use]
     pub fn to_json(&self, most: usize) -> Value {
         let packets = self.attribution.worst.iter().zip(&self.of_trial).take(most);

@@ -1,8 +1,7 @@
 //! From a run directory to the causes of its slow packets.
 //!
-//! Reads the tables of taps and flight recorder, attributes, and renders: in the terminal, as JSON, as a
-//! timeline for Perfetto, as packets for Wireshark. Nothing is read from the machine, so the answer is the
-//! same everywhere.
+//! Reads the tables of taps and flight recorder, attributes, and renders: in the terminal, as JSON, as a timeline for
+//! Perfetto, as packets for Wireshark. Nothing is read from the machine, so the answer is the same everywhere.
 
 mod drawn;
 mod error;

@@ -20,10 +20,7 @@ const OPTION_DESCRIPTION: u16 = 3;
 const OPTION_RESOLUTION: u16 = 9;
 const HEADERS_BYTES: usize = 14 + 20 + 8;
 
-/// The file's bytes.
-///
-/// # Errors
-/// When the run directory is not whole, or nothing in it went through taps.
+/// The file's bytes. Fails when the run directory is not whole, or nothing in it went through taps.
 pub fn file(run: &RunDir, choice: &Choice) -> Result<Vec<u8>, ExplainError> {
     let mut out = Vec::new();
     let mut section = 0x1a2b_3c4d_u32.to_le_bytes().to_vec();

@@ -9,10 +9,8 @@ use crate::attribution::Explained;
 use latlab_samples::RunDir;
 use latlab_wire::trace::{Event, EventKind};
 
-/// Writes the slowest packets of the chosen trials, each with the CPUs around it.
-///
-/// # Errors
-/// When the run directory is not whole, or nothing in it went through taps.
+/// Writes the slowest packets of the chosen trials, each with the CPUs around it. Fails when the run directory is not
+/// whole, or nothing in it went through taps.
 pub fn trace(run: &RunDir, choice: &Choice) -> Result<Value, ExplainError> {
     let mut all = Vec::new();
     each(run, choice, |tables| {

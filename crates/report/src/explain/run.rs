@@ -7,10 +7,8 @@ use super::error::ExplainError;
 use super::explanation::Explanation;
 use super::tables::{Choice, Tables, each, tables};
 
-/// Explains the slow packets of a run, cell by cell and device by device.
-///
-/// # Errors
-/// When the run directory is not whole, or nothing in it went through taps.
+/// Explains the slow packets of a run, cell by cell and device by device. Fails when the run directory is not whole,
+/// or nothing in it went through taps.
 pub fn explain(run: &RunDir, choice: &Choice) -> Result<Vec<Explanation>, ExplainError> {
     let mut all: Vec<Explanation> = Vec::new();
     each(run, choice, |tables| join(&tables, &mut all))?;

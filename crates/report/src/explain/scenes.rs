@@ -7,7 +7,6 @@ use crate::attribution::{Attribution, Capture, Lane, Lanes, joined};
 /// Steps of a device and cell at most, the slowest packets first: half a megabyte of the page.
 pub const STEPS: usize = 40_000;
 
-/// CPU timelines around the slowest packets, from the slowest on.
 pub fn scenes(
     capture: &Capture,
     attribution: &Attribution,

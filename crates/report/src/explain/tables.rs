@@ -13,7 +13,6 @@ use crate::attribution::{self, Attribution, Capture, Gap, Survey, WORST};
 /// time except for packets that came on different CPUs at once.
 const REORDER: usize = 1 << 16;
 
-/// Selection of trials.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Choice {
     pub cell: Option<String>,
@@ -22,7 +21,6 @@ pub struct Choice {
 
 pub struct Tables {
     pub trial: Trial,
-    /// Metadata of the tables.
     pub trace: Trace,
     /// The record without the packets.
     pub capture: Capture,
@@ -32,7 +30,6 @@ pub struct Tables {
 /// One device's slow packets in one trial.
 pub struct HopAttribution {
     pub attribution: Attribution,
-    /// Result of the first pass.
     pub survey: Survey,
     /// The packets around the slowest.
     pub(super) around: Vec<Passage>,
@@ -40,9 +37,6 @@ pub struct HopAttribution {
 
 impl Tables {
     /// Explains the slowest packets of the device at a place along the path.
-    ///
-    /// # Errors
-    /// When the table of packets cannot be read.
     pub fn attribute(&self, hop: usize) -> Result<HopAttribution, ExplainError> {
         let mut survey = Survey::new(WORST);
         arrivals(&self.passages, hop, |packet| survey.add(packet))?;
@@ -85,9 +79,6 @@ fn arrivals(table: &Place, hop: usize, mut take: impl FnMut(&Passage)) -> Result
 }
 
 /// Reads the tables of every chosen trial, one trial after the other.
-///
-/// # Errors
-/// When the run directory is not whole.
 pub fn each(
     run: &RunDir,
     choice: &Choice,

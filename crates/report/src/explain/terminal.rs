@@ -57,7 +57,6 @@ pub fn render(one: &Explanation, most: usize) -> String {
     out
 }
 
-/// The taps' own error in words.
 #[must_use]
 pub fn ruler(ruler: Option<&Ruler>) -> String {
     let Some(ruler) = ruler else {

@@ -8,7 +8,6 @@ use latlab_model::results::{Topology, TopologyNode};
 const BOX: (f64, f64) = (132.0, 46.0);
 const MARGIN: f64 = 90.0;
 
-/// Draws a lab as an SVG document.
 pub fn svg(topology: &Topology) -> String {
     let count = topology.nodes.len().max(1) as f64;
     // Neighbours on the ring must not touch.

@@ -2,7 +2,6 @@
 
 use latlab_model::results::Topology;
 
-/// Draws a lab as lines of text.
 pub fn text(topology: &Topology) -> String {
     let mut out = format!("{}\n", topology.lab);
     let width = topology

@@ -6,7 +6,6 @@ use latlab_model::results::MIN_SAMPLES_BEYOND;
 
 use super::distribution::Pooled;
 
-/// Approximate maximum number of points.
 pub const CURVE_POINTS: u32 = 200;
 
 /// The percentile curve on the HDR axis: `(1 / (1 - p), value)`.

@@ -84,7 +84,6 @@ impl<'a> Pooled<'a> {
             .unwrap_or_default()
     }
 
-    /// Number of samples not above `value`.
     pub fn count_up_to(&self, value: i64) -> u64 {
         self.parts
             .iter()
@@ -164,7 +163,6 @@ impl<'a> Pooled<'a> {
         }
     }
 
-    /// The numbers of a box plot.
     pub fn spread(&self) -> Spread {
         let q = |p| self.quantile(p);
         Spread {

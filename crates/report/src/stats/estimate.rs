@@ -13,11 +13,10 @@
 //! interval covers a state of the machine that none of the replicates met: if one trial in five is slower by
 //! a quarter, the median is covered in 75 to 90 %. The notes name cells whose trials disagree.
 //!
-//! Three replicates may agree, by chance, better than the machine repeats itself, and then the next run lies
-//! outside. The machine's repeatability is better known from the floor, the same exchange beside every trial:
-//! [`Estimate::on_ruler`] keeps an interval from being narrower than the ruler's own spread. Within a run the
-//! ruler is common to the cells, whose order is random, so ratios there need no ruler; ratios between runs
-//! do.
+//! Three replicates may agree, by chance, better than the machine repeats itself, and then the next run lies outside.
+//! The machine's repeatability is better known from the floor, the same exchange beside every trial:
+//! [`Estimate::on_ruler`] keeps an interval from being narrower than the ruler's own spread. Within a run the ruler is
+//! common to the cells, whose order is random, so ratios there need no ruler; ratios between runs do.
 
 use super::distribution::{Pooled, median};
 use super::resample::Resamples;
@@ -27,7 +26,6 @@ use super::tidy::tidy;
 /// Replicates below which there is no interval.
 pub const MIN_REPLICATES: usize = 3;
 
-/// A statistic with its standard error between replicates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
     /// The statistic of all samples, or the median of all trials' values.
@@ -37,7 +35,6 @@ pub struct Estimate {
     logarithmic: bool,
     /// No sample was negative, so the interval is not either.
     never_negative: bool,
-    /// Standard error between replicates.
     error: f64,
     /// Half of the 95 % interval of independent samples: a lower bound of the replicates' interval. Same
     /// scale as `error`.
@@ -142,7 +139,6 @@ impl Estimate {
         }
     }
 
-    /// The 95 % interval.
     pub fn ci95(&self) -> (f64, f64) {
         let half = student_quantile(0.05, self.degrees()) * self.error;
         let (down, up) = (half.max(self.sampling.0), half.max(self.sampling.1));
@@ -185,12 +181,9 @@ impl Estimate {
     }
 }
 
-/// A ratio of two estimates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ratio {
-    /// The first over the second.
     pub value: f64,
-    /// 95 % interval.
     pub ci95: (f64, f64),
     /// Two-sided p-value of a ratio of 1, by Welch's t test on the logarithms.
     pub p_value: f64,

@@ -1,6 +1,5 @@
-//! Resampling of replicates (the cluster bootstrap of Davison and Hinkley, *Bootstrap Methods and
-//! their Application*, 1997, section 3.8): whole trials are drawn with replacement, and with each
-//! all its samples.
+//! Resampling of replicates (the cluster bootstrap of Davison and Hinkley, *Bootstrap Methods and their Application*,
+//! 1997, section 3.8): whole trials are drawn with replacement, and with each all its samples.
 //!
 //! Up to six replicates have at most 462 different resamples, so all are taken, each with its exact
 //! probability: no random numbers and no noise from them. Beyond, a thousand are drawn from a seeded
@@ -13,7 +12,6 @@ const ENUMERATED_UP_TO: usize = 6;
 /// Resamples drawn beyond that.
 const DRAWS: usize = 1_000;
 
-/// The resamples of `n` replicates: counts, and their probability.
 #[derive(Debug, Clone)]
 pub struct Resamples {
     replicates: usize,

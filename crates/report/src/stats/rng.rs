@@ -1,6 +1,5 @@
-//! A small generator of reproducible random numbers: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014). Its
-//! quality is ample for drawing a thousand resamples, and its output is fixed for ever, unlike a
-//! dependency's.
+//! A small generator of reproducible random numbers: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014). Its quality is
+//! ample for drawing a thousand resamples, and its output is fixed for ever, unlike a dependency's.
 
 /// SplitMix64.
 #[derive(Debug, Clone)]
@@ -20,7 +19,6 @@ impl Rng {
         Self(seed ^ hash)
     }
 
-    /// The next 64 bits.
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

@@ -17,10 +17,8 @@ use latlab_model::results::Verdict;
 
 use super::rank::mann_whitney;
 
-/// Largest p-value of a claim.
 pub const SIGNIFICANCE: f64 = 0.05;
 
-/// One comparison before its verdict.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Claim {
     /// The cell's ratio to its baseline is above 1.
@@ -29,7 +27,6 @@ pub struct Claim {
     pub higher_is_better: bool,
     /// p-value of the ratio; `None` with too few replicates.
     pub size: Option<f64>,
-    /// p-value of the rank test.
     pub rank: Option<f64>,
     /// Smallest p-value the rank test could have given with these replicates.
     pub rank_least: f64,
@@ -60,7 +57,6 @@ impl Claim {
     }
 }
 
-/// Verdicts of all comparisons with one baseline.
 pub fn judge(claims: &[Claim]) -> Vec<Verdict> {
     let sizes: Vec<f64> = claims.iter().filter_map(|claim| claim.size).collect();
     let mut adjusted = holm(&sizes).into_iter();

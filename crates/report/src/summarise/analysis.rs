@@ -22,14 +22,11 @@ pub struct Analysis {
     pub summary: Summary,
     /// Evidence for comparisons between runs, by cell.
     pub evidence: BTreeMap<String, Evidence>,
-    /// Contents of `latency.hlog`.
     pub hlog: Vec<u8>,
 }
 
-/// Computes everything from the raw files of a run.
-///
-/// # Errors
-/// When the manifest cannot be read. Anything less is a note of the summary.
+/// Computes everything from the raw files of a run. Fails when the manifest cannot be read. Anything less is a note of
+/// the summary.
 pub fn analyse(run: &RunDir) -> Result<Analysis, SummariseError> {
     let manifest = run.read_manifest()?;
     let damage = run.verify(&manifest.checksums);

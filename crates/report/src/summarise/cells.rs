@@ -16,7 +16,6 @@ use crate::stats::{
 };
 use crate::text::percentile;
 
-/// Evidence for the comparison of a cell.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Evidence {
     /// `median latency`, or a metric's title.
@@ -38,7 +37,6 @@ pub struct Evidence {
     pub ruler_spread: f64,
 }
 
-/// A percentile beyond the median, or the standard deviation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tail {
     /// `p99.9`, or `sd`.
@@ -48,7 +46,6 @@ pub struct Tail {
     pub estimate: Option<Estimate>,
 }
 
-/// Computes a cell from its trials.
 pub(super) fn summarise(
     manifest: &Manifest,
     plan: &CellPlan,
@@ -306,7 +303,6 @@ fn metric(series: Series, rng: &mut Rng) -> Option<(Metric, Evidence)> {
     Some((metric, evidence))
 }
 
-/// Compares every cell of a group with the group's baseline.
 pub(super) fn compare(groups: &[Group], cells: &mut [Cell], evidence: &BTreeMap<String, Evidence>) {
     for group in groups {
         let Some(baseline) = &group.baseline else {
@@ -353,14 +349,10 @@ fn adjust<'t>(tails: impl Iterator<Item = &'t mut TailRatio>) {
     }
 }
 
-/// Evidence of two cells together.
 pub(crate) struct Pair {
     pub ratio: f64,
-    /// Its 95 % interval.
     pub ci95: Option<(f64, f64)>,
-    /// Input of the verdict.
     pub claim: Claim,
-    /// Beyond the median.
     pub tails: Vec<TailRatio>,
     /// Without stolen time on both sides.
     pub tails_steal_aside: Vec<TailRatio>,

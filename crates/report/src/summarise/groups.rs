@@ -1,16 +1,14 @@
 //! Groups of cells that are compared with each other.
 //!
-//! The study names its baseline by levels of some factors (`kind: native`), or by one level for each level of
-//! a factor. Cells that agree in the measurement, in all other factors and in their baseline form a group;
-//! the cell with the baseline's levels is the one to compare with. That cell may be compared with the
-//! baseline of another group itself. Without a baseline, all cells of a measurement are drawn together and
-//! nothing is compared.
+//! The study names its baseline by levels of some factors (`kind: native`), or by one level for each level of a
+//! factor. Cells that agree in the measurement, in all other factors and in their baseline form a group; the cell with
+//! the baseline's levels is the one to compare with. That cell may be compared with the baseline of another group
+//! itself. Without a baseline, all cells of a measurement are drawn together and nothing is compared.
 
 use std::collections::BTreeMap;
 
 use latlab_model::results::{CellPlan, Group, Manifest};
 
-/// The groups of a run, by measurement and then in the order of cells.
 pub(super) fn form(manifest: &Manifest) -> Vec<Group> {
     let mut groups: Vec<(BTreeMap<String, String>, Group)> = Vec::new();
     for cell in &manifest.cells {

@@ -17,25 +17,20 @@ const SERIES_POINTS: u64 = 120;
 const WRAP_NS: i64 = 1 << 32;
 const WRAP_TOLERANCE_NS: i64 = 5_000_000;
 
-/// A trial as read.
 #[derive(Debug, Clone)]
 pub(crate) struct TrialData {
     pub summary: TrialSummary,
-    /// The record, if readable.
     pub record: Option<Trial>,
     /// Sorted latencies of the samples that came back.
     pub sorted: Vec<i64>,
-    /// Latencies without stolen time, if known.
     pub aside: Option<Aside>,
     /// The trial was measured and its results are readable: it enters the statistics.
     pub used: bool,
-    /// Observations while reading the samples.
     pub facts: SampleFacts,
     /// The record or the samples are missing or cannot be read.
     pub unreadable: bool,
 }
 
-/// Latencies with stolen time set aside.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Aside {
     pub sorted: Vec<i64>,
@@ -44,12 +39,9 @@ pub(crate) struct Aside {
     pub stolen_ns: u64,
 }
 
-/// Observations while reading samples, for the notes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct SampleFacts {
-    /// Rows of the file.
     pub rows: u64,
-    /// Rows with a latency.
     pub received: u64,
     pub negative: u64,
     /// Neighbours 2³² ns apart.
@@ -59,7 +51,6 @@ pub(crate) struct SampleFacts {
 }
 
 impl TrialData {
-    /// Frees the samples once the cell's statistics are made.
     pub fn forget_samples(&mut self) {
         self.sorted = Vec::new();
         self.aside = None;

@@ -48,7 +48,6 @@ const TOGETHER: &[&[&str]] = &[
     &["page_fault_user", "page_fault_kernel", FAULT_END],
 ];
 
-/// The settings of a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     pub cpus: Vec<u16>,
@@ -56,7 +55,6 @@ pub struct Settings {
     pub events_per_cpu: u32,
 }
 
-/// The recorder in the kernel.
 pub struct Recorder {
     rings: Rings,
     words: Words,
@@ -64,11 +62,9 @@ pub struct Recorder {
     places: Places,
 }
 
-/// A place in every ring.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mark(Vec<u64>);
 
-/// Where its programs stand.
 struct Places {
     // In the order in which they must go.
     links: Vec<(String, Link)>,
@@ -77,11 +73,8 @@ struct Places {
 }
 
 impl Recorder {
-    /// Loads the programs; nothing is recorded before [`Recorder::start`].
-    ///
-    /// # Errors
-    /// When the kernel cannot run it at all. A tracepoint that is not there is no error, but among
-    /// the gaps of what is recorded.
+    /// Loads the programs; nothing is recorded before [`Recorder::start`]. Fails when the kernel cannot run it at all.
+    /// A tracepoint that is not there is no error, but among the gaps of what is recorded.
     pub fn load(settings: &Settings) -> Result<Recorder, Error> {
         if !crate::has_types() {
             return Err(Error::NoTypes);
@@ -119,7 +112,6 @@ impl Recorder {
         })
     }
 
-    /// Detaches the programs and leaves them loaded, with their events.
     pub fn suspend(&mut self) {
         self.stop();
         self.places.links.clear();
@@ -131,14 +123,12 @@ impl Recorder {
         self.start();
     }
 
-    /// From now on it records.
     pub fn start(&self) {
         for (ring, &cpu) in self.rings.cpus.iter().enumerate() {
             self.set_ring(cpu, ring as u32 + 1);
         }
     }
 
-    /// From now on it does not.
     pub fn stop(&self) {
         self.rings
             .cpus
@@ -188,7 +178,6 @@ impl Recorder {
         (0..self.rings.cpus.len()).for_each(|ring| self.rings.empty(ring));
     }
 
-    /// Where each ring is being written now.
     #[must_use]
     pub fn mark(&self) -> Mark {
         let rings = 0..self.rings.cpus.len();
@@ -243,7 +232,6 @@ impl Recorder {
         recorded
     }
 
-    /// Events left out because their program was already running on that CPU.
     fn missed(&self) -> u64 {
         let count = |program: libbpf_rs::Program<'_>| crate::sys::recursion_misses(program.as_fd());
         self.object.progs().map(count).sum()
@@ -251,7 +239,6 @@ impl Recorder {
 }
 
 impl Places {
-    /// All places that this kernel has.
     fn of(object: &Object, cpus: &[u16], words: Words) -> Places {
         let mut missing = Vec::new();
         let mut links: Vec<(String, Link)> = Vec::new();
@@ -303,7 +290,6 @@ fn only_together<T>(links: &mut Vec<(String, T)>, missing: &mut Vec<(String, Str
     }
 }
 
-/// Replaces function addresses by names.
 fn name_timers(events: &mut [Event]) {
     let timers = |event: &&Event| event.kind == EventKind::HrtimerEntry;
     let addresses: BTreeSet<u64> = events.iter().filter(timers).map(|e| e.b).collect();

@@ -40,7 +40,6 @@ const MAX_GAPS: usize = 4096;
 /// Maximum rate of a CPU's events, to know when to read again.
 const EVENTS_PER_SECOND: u64 = 5_000_000;
 
-/// The windows to look for while recording.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted {
     /// Number of the slowest packets of each device that have a window.
@@ -82,7 +81,6 @@ enum At {
     Events(usize),
 }
 
-/// The slowest packets between two taps.
 struct Slow {
     way: UnderWay,
     first_ns: Option<u64>,

@@ -2,12 +2,10 @@
 
 use latlab_wire::trace::Event;
 
-/// Everything that was recorded.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recorded {
     /// Events of all CPUs, in the order of time.
     pub events: Vec<Event>,
-    /// Gaps in the events.
     pub gaps: Gaps,
 }
 
@@ -30,7 +28,6 @@ pub struct Watched {
     pub cpu: u16,
     /// Nothing is known of it before.
     pub complete_from_ns: u64,
-    /// Events overwritten before they were read.
     pub overwritten: u64,
     /// Times after `complete_from_ns` in which events were overwritten before they were read: the state is
     /// unknown until the next event.

@@ -14,7 +14,6 @@ use latlab_wire::trace::{Event, EventKind};
 /// Events kept beyond a window's edge at most, so that it ends outside of interrupts.
 const MAX_BEYOND: usize = 256;
 
-/// Begin and end, in ns.
 pub type Window = (u64, u64);
 
 /// Filters one CPU's events in the order of writing: keeps those within any window, with the state at its
@@ -45,7 +44,6 @@ struct Stretch {
     events: Vec<(u64, Event)>,
 }
 
-/// The kept events.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Kept {
     /// In the order of writing.
@@ -63,7 +61,6 @@ impl WindowFilter {
         filter
     }
 
-    /// Adds tasks of the device.
     pub fn know(&mut self, tasks: &BTreeSet<u32>) {
         for &task in tasks {
             self.about.entry(task).or_default();
@@ -99,7 +96,6 @@ impl WindowFilter {
         self.count = self.kept.iter().map(|stretch| stretch.events.len()).sum();
     }
 
-    /// Number of kept events.
     #[must_use]
     pub fn len(&self) -> usize {
         self.count
@@ -110,7 +106,6 @@ impl WindowFilter {
         self.count == 0
     }
 
-    /// Time up to which events were taken.
     #[must_use]
     pub fn known_ns(&self) -> u64 {
         self.known_ns
@@ -129,7 +124,6 @@ impl WindowFilter {
         self.windows.retain(|window| window.1 >= from_ns);
     }
 
-    /// Takes the next event.
     pub fn take(&mut self, event: Event) {
         self.number += 1;
         while let Some(&(from, to)) = self.windows.front() {
@@ -174,7 +168,6 @@ impl WindowFilter {
         }
     }
 
-    /// Begins a window with the current state.
     fn enter(&mut self) {
         let Some(&window) = self.windows.front() else {
             return;
@@ -193,7 +186,6 @@ impl WindowFilter {
         });
     }
 
-    /// Ends the window.
     fn leave(&mut self) {
         let window = self.windows.pop_front();
         if let (Some(stretch), Some(window)) = (self.kept.last_mut(), window) {

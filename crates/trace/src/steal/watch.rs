@@ -24,7 +24,6 @@ const ROOM: u32 = 1 << 16;
 /// Programs that may be missing: they belong to one architecture.
 const OPTIONAL: &[&str] = &["local_timer_entry"];
 
-/// The watch in the kernel.
 pub struct Watch {
     cpus: Vec<u16>,
     stretches: Shared,
@@ -33,7 +32,6 @@ pub struct Watch {
     links: Vec<Link>,
 }
 
-/// Steal of a window.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Taken {
     /// Stretches with steal, in the order of time.
@@ -43,10 +41,8 @@ pub struct Taken {
 }
 
 impl Watch {
-    /// Begins to watch these CPUs; `None` if no hypervisor reports steal.
-    ///
-    /// # Errors
-    /// When the kernel cannot run such a program.
+    /// Begins to watch these CPUs; `None` if no hypervisor reports steal. Fails when the kernel cannot run such a
+    /// program.
     pub fn begin(cpus: &BTreeSet<u16>) -> Result<Option<Watch>, Error> {
         if !crate::has_types() {
             return Err(Error::NoTypes);

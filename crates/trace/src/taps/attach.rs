@@ -30,19 +30,14 @@ const NO_ROOM: usize = 0;
 const MAX_CPUS: usize = 1024;
 const CHUNK: u64 = 64;
 
-/// On which side of an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Side {
-    /// Frames that come in through it.
     Ingress,
-    /// Frames that go out through it.
     Egress,
 }
 
-/// Where a tap is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Point {
-    /// The interface, in the network namespace it is in.
     pub interface: String,
     pub side: Side,
 }
@@ -57,7 +52,6 @@ impl fmt::Display for Point {
     }
 }
 
-/// A tap at work.
 pub struct Tap {
     point: Point,
     index: i32,
@@ -80,10 +74,8 @@ enum Place {
 }
 
 impl Tap {
-    /// Attaches a tap in the calling thread's network namespace, with room for a number of packets.
-    ///
-    /// # Errors
-    /// When the kernel takes no such program, or the interface is not there.
+    /// Attaches a tap in the calling thread's network namespace, with room for a number of packets. Fails when the
+    /// kernel takes no such program, or the interface is not there.
     pub fn attach(point: &Point, room: u64) -> Result<Tap, Error> {
         let mut tap = Tap::load(point, room)?;
         tap.resume()?;
@@ -92,9 +84,6 @@ impl Tap {
 
     /// Loads a tap for an interface of the calling thread's network namespace. It is attached by
     /// [`Tap::resume`].
-    ///
-    /// # Errors
-    /// As [`Tap::attach`].
     pub fn load(point: &Point, room: u64) -> Result<Tap, Error> {
         if room > MAX_RECORDS {
             return Err(Error::TooMany {
@@ -148,9 +137,6 @@ impl Tap {
     }
 
     /// Attaches the tap. Must be called in its namespace.
-    ///
-    /// # Errors
-    /// When the interface has gone.
     pub fn resume(&mut self) -> Result<(), Error> {
         let egress = self.point.side == Side::Egress;
         self.place = match crate::sys::attach_tcx(&self.program, self.index, egress) {
@@ -165,9 +151,6 @@ impl Tap {
     }
 
     /// Detaches the tap and leaves it loaded, with its records. Must be called in its namespace.
-    ///
-    /// # Errors
-    /// When it could not be taken away.
     pub fn suspend(&mut self) -> Result<(), Error> {
         match std::mem::replace(&mut self.place, Place::Nowhere) {
             Place::Nowhere => Ok(()),
@@ -201,7 +184,6 @@ impl Tap {
         }
     }
 
-    /// The records so far, for a reader during the run.
     #[must_use]
     pub fn live(&self) -> Live {
         Live::new(
@@ -212,9 +194,6 @@ impl Tap {
     }
 
     /// Detaches the tap and hands over its records. Must be called in its namespace.
-    ///
-    /// # Errors
-    /// When it could not be taken away.
     pub fn detach(mut self) -> Result<Seen, Error> {
         self.suspend()?;
         let taken = self.counters.load(CHUNKS).saturating_mul(CHUNK);

@@ -49,7 +49,6 @@ impl Live {
     }
 }
 
-/// A reader of one tap.
 pub(super) struct Follow {
     tap: Live,
     /// The next record of every chunk that is not read to its end; the last chunk is unread.
@@ -67,7 +66,6 @@ impl Follow {
         }
     }
 
-    /// Time and place of the next packet before `until_ns`.
     pub fn next(&mut self, until_ns: u64) -> Option<(u64, usize)> {
         let chunk = self.tap.chunk;
         let is_next_open = self.open.last().is_some_and(|place| place % chunk == 0);
@@ -80,7 +78,6 @@ impl Follow {
         written.min()
     }
 
-    /// Takes the record that was found.
     pub fn take(&mut self, at: usize) -> TapRecord {
         let record = self.tap.record(self.open[at]);
         self.open[at] += 1;

@@ -11,7 +11,6 @@ use super::records::{Records, Seen};
 /// this much too long, because a 32-bit timestamp wrapped. Ours have 64 bits and cannot.
 pub const WRAP_NS: u64 = 1 << 32;
 
-/// Counters of the packets between two taps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HopCounters {
     /// Packets at the first tap.
@@ -44,7 +43,6 @@ const UNCOUNTED: u32 = u32::MAX;
 /// Pairs of records before and behind a device: eight bytes a packet, at any number of packets.
 #[derive(Debug)]
 pub struct Matching {
-    /// The counters of the packets.
     pub counters: HopCounters,
     slots: Vec<Slot>,
     ranks: Vec<u32>,

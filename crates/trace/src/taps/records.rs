@@ -6,14 +6,11 @@ use latlab_wire::trace::{TAP_RECORD_BYTES, TapRecord};
 
 use crate::sys::Shared;
 
-/// Record of one tap.
 #[derive(Debug, Default)]
 pub struct Seen {
     /// Its records, in the order of their arrival.
     pub records: Records,
-    /// Our packets without room in the records.
     pub no_room: u64,
-    /// Foreign frames.
     pub foreign: u64,
 }
 
@@ -43,7 +40,6 @@ impl Records {
         })
     }
 
-    /// Number of records, including incomplete ones.
     #[must_use]
     pub fn len(&self) -> usize {
         match &self.0 {

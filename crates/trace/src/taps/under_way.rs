@@ -13,12 +13,10 @@ use super::matching::WRAP_NS;
 /// Packets that may be under way at once.
 const MAX_IN_FLIGHT: usize = 1 << 20;
 
-/// A packet that came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Passed {
     /// Time at the first tap.
     pub in_ns: u64,
-    /// Latency.
     pub latency_ns: u64,
     /// The task in which it came out; 0 for none.
     pub task: u32,
@@ -33,7 +31,6 @@ struct Entered {
     flow: u16,
 }
 
-/// The packets between two taps.
 pub struct UnderWay {
     before: Follow,
     behind: Follow,

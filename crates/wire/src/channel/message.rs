@@ -2,27 +2,19 @@
 
 use std::net::IpAddr;
 
-/// Which of a process's three streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stream {
-    /// Standard input: host to agent.
     Stdin,
-    /// Standard output: agent to host.
     Stdout,
-    /// Standard error: agent to host.
     Stderr,
 }
 
-/// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ExitStatus {
-    /// The process returned this code.
     Code(u8),
-    /// This signal ended it.
     Signal(u8),
 }
 
-/// A process to start.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Exec {
     /// The program and its arguments. A first element of `latlab-agent` means the agent's own binary,
@@ -42,13 +34,11 @@ pub struct Exec {
 /// One interface to set up, found by its hardware address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interface {
-    /// Hardware address by which the guest's interface is recognised.
     pub mac: [u8; 6],
     /// The name the lab gives it, at most 15 bytes.
     pub name: String,
     /// MTU in bytes, when not the device's own.
     pub mtu: Option<u32>,
-    /// Addresses with their prefix lengths.
     pub addresses: Vec<(IpAddr, u8)>,
 }
 
@@ -57,7 +47,6 @@ pub struct Interface {
 pub struct Route {
     /// Destination network; `0.0.0.0/0` or `::/0` for the default route.
     pub destination: (IpAddr, u8),
-    /// Next hop.
     pub gateway: Option<IpAddr>,
     /// Outgoing interface, by the lab's name.
     pub interface: Option<String>,
@@ -68,7 +57,6 @@ pub struct Route {
 pub struct NetworkConfig {
     /// Interfaces, in the order they are named and brought up.
     pub interfaces: Vec<Interface>,
-    /// Routes, added in order.
     pub routes: Vec<Route>,
 }
 
@@ -77,16 +65,13 @@ pub struct NetworkConfig {
 pub enum Message {
     /// Host: a new client begins.
     Hello {
-        /// The client's [`VERSION`](super::VERSION).
         version: u16,
         /// Any number the client has not used before; comes back in the answer.
         nonce: u64,
     },
     /// Agent: the port is this client's.
     HelloAck {
-        /// The agent's [`VERSION`](super::VERSION).
         version: u16,
-        /// The nonce of the [`Message::Hello`] answered.
         nonce: u64,
         /// Nanoseconds of the guest's monotonic clock (about: since its boot) at this answer.
         guest_monotonic_ns: u64,
@@ -94,29 +79,18 @@ pub enum Message {
         failure: Option<String>,
     },
     /// Host: start a process as this session.
-    Exec {
-        /// The session it becomes.
-        session: u32,
-        /// The process to start.
-        exec: Exec,
-    },
+    Exec { session: u32, exec: Exec },
     /// Bytes of a stream, against credit.
     Data {
-        /// The session they belong to.
         session: u32,
         stream: Stream,
         /// At most [`MAX_PAYLOAD`](super::MAX_PAYLOAD) bytes.
         data: Vec<u8>,
     },
     /// No more bytes will follow on this stream.
-    End {
-        /// The session it belongs to.
-        session: u32,
-        stream: Stream,
-    },
+    End { session: u32, stream: Stream },
     /// The receiver of a stream has consumed this many bytes of it.
     Credit {
-        /// The session it belongs to.
         session: u32,
         stream: Stream,
         /// Bytes that may be sent beyond what was allowed before.
@@ -131,20 +105,11 @@ pub enum Message {
     /// Agent: the process ended and all its output was sent. The session is over.
     Exit { session: u32, status: ExitStatus },
     /// Host: set the network up. Answered by `Done` or `Failed` with the same session number.
-    Network {
-        /// Number of this request.
-        session: u32,
-        /// The configuration to set up.
-        config: NetworkConfig,
-    },
+    Network { session: u32, config: NetworkConfig },
     /// Agent: the request succeeded.
-    Done {
-        /// Number of the request.
-        session: u32,
-    },
+    Done { session: u32 },
     /// Agent: the request or the start of the process failed. The session is over.
     Failed {
-        /// Number of the request.
         session: u32,
         /// The error number, or 0 where there is none.
         errno: u32,
@@ -152,13 +117,8 @@ pub enum Message {
         message: String,
     },
     /// Host: are you there?
-    Ping {
-        /// Comes back.
-        token: u64,
-    },
-    /// Agent: yes.
+    Ping { token: u64 },
     Pong {
-        /// The token of the ping.
         token: u64,
         /// Nanoseconds of the guest's monotonic clock at the answer.
         guest_monotonic_ns: u64,

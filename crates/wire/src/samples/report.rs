@@ -8,42 +8,36 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-/// The probes there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Probe {
     RrServer,
     /// Sends requests, one in flight.
     RrClient,
-    /// Receives open-loop packets.
     Sink,
     /// Sends open-loop packets on a fixed schedule.
     Source,
-    /// Holds every packet for a known time.
+    /// Carries frames between two interfaces.
     Forward,
     Clock,
 }
 
-/// How a transaction travels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
     /// One TCP connection, `TCP_NODELAY`.
     Tcp,
-    /// One datagram each way.
     Udp,
     /// Echo request and reply, answered by the peer's kernel.
     Icmp,
 }
 
-/// The probe is set up; peers may start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ready {
     pub probe: Probe,
     /// Its own address: where it listens, or where it sends from.
     pub local: Option<SocketAddr>,
-    /// Under which conditions it runs.
     pub conditions: Conditions,
 }
 
@@ -51,19 +45,16 @@ pub struct Ready {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Conditions {
-    /// CPUs it may run on.
     pub cpus: Vec<u32>,
     /// Its `SCHED_FIFO` priority; none means the normal scheduler.
     pub fifo_priority: Option<u32>,
     /// Why its memory could not be locked; none means it is locked.
     pub memory_not_locked: Option<String>,
-    /// The kernel's clock source, where it says.
     pub clock_source: Option<String>,
     /// Receive buffer the kernel granted its socket, in bytes.
     pub receive_buffer_bytes: Option<u64>,
 }
 
-/// Where a probe is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
@@ -82,43 +73,31 @@ pub struct Progress {
     pub expected_ns: Option<u64>,
 }
 
-/// The end of a run: what was counted, and how the probe itself fared.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Report {
     /// Begin of the measured window.
     pub started_ns: u64,
     pub ended_ns: u64,
-    /// The probe's counters.
     pub counters: Counters,
-    /// The probe's own execution during the window.
     pub health: Health,
 }
 
-/// The counters of each kind of probe.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "probe", rename_all = "kebab-case")]
 pub enum Counters {
-    /// See [`RrServerCounters`].
     RrServer(RrServerCounters),
-    /// See [`RrClientCounters`].
     RrClient(RrClientCounters),
-    /// See [`SinkCounters`].
     Sink(SinkCounters),
-    /// See [`SourceCounters`].
     Source(SourceCounters),
-    /// See [`ForwardCounters`].
     Forward(ForwardCounters),
-    /// See [`ClockCounters`].
     Clock(ClockCounters),
 }
 
-/// Counted by a request/response server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RrServerCounters {
     pub answered: u64,
-    /// Messages that were no request.
     pub malformed: u64,
     /// Answers the kernel did not take.
     pub not_sent: u64,
@@ -127,13 +106,10 @@ pub struct RrServerCounters {
     pub refused_connections: u64,
 }
 
-/// Why a client stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StoppedBy {
-    /// The asked number of transactions was reached.
     Count,
-    /// The asked time was over.
     Duration,
     /// The room for records was used up before the time was over.
     Room,
@@ -141,23 +117,18 @@ pub enum StoppedBy {
     Peer,
 }
 
-/// Counted by a request/response client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RrClientCounters {
-    /// How the transactions travelled.
     pub protocol: Protocol,
     /// Kind of socket, where there are several and they differ in cost: `tcp`, `udp`,
     /// `udp-connected`, `icmp-raw` or `icmp-datagram`.
     pub socket: String,
     /// Length of a request in bytes: TCP or UDP payload, or ICMP data.
     pub request_bytes: u32,
-    /// Length of a response in bytes.
     pub response_bytes: u32,
-    /// Transactions in the warm-up.
     pub warm_up: u64,
     pub transactions: u64,
-    /// Measured transactions that were answered.
     pub answered: u64,
     /// Measured transactions not answered in time.
     pub lost: u64,
@@ -172,7 +143,6 @@ pub struct RrClientCounters {
     pub stopped_by: StoppedBy,
 }
 
-/// Where receive times were taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stamp {
@@ -183,15 +153,12 @@ pub enum Stamp {
     Kernel,
 }
 
-/// Counted by a packet sink.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SinkCounters {
     /// Datagrams taken from the socket.
     pub received: u64,
-    /// Received datagrams that were recorded.
     pub recorded: u64,
-    /// Received probe packets for which no room was left.
     pub no_room: u64,
     /// Received datagrams without a probe's header.
     pub corrupt: u64,
@@ -202,7 +169,6 @@ pub struct SinkCounters {
     /// Recorded packets that came after a later one of their flow (RFC 4737).
     pub reordered: u64,
     pub flows: u32,
-    /// Where the receive times were taken.
     pub stamp: Stamp,
     /// Packets without a kernel stamp although one was asked for.
     pub stamps_missing: u64,
@@ -216,13 +182,10 @@ pub struct SinkCounters {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arrival {
-    /// All equal.
     Constant,
-    /// Exponential: a Poisson process.
     Poisson,
 }
 
-/// How a source's packets leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Via {
@@ -234,13 +197,11 @@ pub enum Via {
     Xdp,
 }
 
-/// Counted by a packet source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SourceCounters {
     /// Packets on the schedule, warm-up included.
     pub planned: u64,
-    /// Planned packets of the warm-up.
     pub warm_up: u64,
     /// Planned packets taken by the kernel.
     pub sent: u64,
@@ -252,9 +213,7 @@ pub struct SourceCounters {
     pub frame_bytes: u32,
     /// UDP payload of one packet, in bytes.
     pub payload_bytes: u32,
-    /// Packets a second.
     pub rate_pps: u64,
-    /// How the gaps were drawn.
     pub arrival: Arrival,
     /// From which seed; it matters only where chance does.
     pub seed: u64,
@@ -263,35 +222,20 @@ pub struct SourceCounters {
     pub flows: u16,
     /// Packets that shared each time of the schedule.
     pub burst: u32,
-    /// How they left.
     pub via: Via,
 }
 
-/// Counted by a forwarder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ForwardCounters {
-    /// How long each packet was to be held.
-    pub hold_ns: u64,
-    /// Packets held and sent on.
     pub forwarded: u64,
-    /// Packets sent back, undelayed.
+    /// Frames carried from the second interface to the first.
     pub returned: u64,
-    /// Packets dropped because the queue was full.
     pub dropped: u64,
-    /// Packets dropped because they were longer than a slot of the queue.
-    pub too_long: u64,
-    /// Packets the kernel did not take.
+    /// Frames the kernel did not take.
     pub not_sent: u64,
-    /// Packets forwarded after the room for records was used up.
-    pub no_room: u64,
-    /// Most packets in the queue at once.
-    pub most_queued: u64,
-    /// Errors the network reported, such as port unreachable.
-    pub network_errors: u64,
 }
 
-/// The cost and the resolution of the clock.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClockCounters {
@@ -311,8 +255,7 @@ pub struct ClockCounters {
     pub backward: u64,
 }
 
-/// A probe's own execution, from begin to end of the measured window. None where the kernel
-/// does not say.
+/// A probe's own execution, from begin to end of the measured window. None where the kernel does not say.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Health {
@@ -320,9 +263,7 @@ pub struct Health {
     pub voluntary_switches: u64,
     /// Times the CPU was taken from it.
     pub involuntary_switches: u64,
-    /// CPU time in user mode.
     pub user_ns: u64,
-    /// CPU time in the kernel.
     pub system_ns: u64,
     /// Page faults without I/O.
     pub minor_faults: u64,

@@ -1,5 +1,4 @@
-//! Cgroups: a group is made as for a node, a limit that binds no process is written, the group is
-//! removed.
+//! Cgroups: a group is made as for a node, a limit that binds no process is written, the group is removed.
 
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
@@ -86,7 +85,6 @@ fn sweep(groups: &Cgroups) {
     }
 }
 
-/// The directories in a directory.
 fn entries(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten();
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));

@@ -29,7 +29,7 @@ fn overlay() -> Result<(), Error> {
     for directory in [&upper, &work, &merged] {
         fs::create_dir(directory).map_err(Error::of("make", directory.display()))?;
     }
-    mount::overlay("/".as_ref(), &upper, &work, &merged)?;
+    mount::overlay(&["/".as_ref()], &upper, &work, &merged)?;
     let proof = merged.join("proof");
     fs::write(&proof, "").map_err(Error::of("write", proof.display()))?;
     if upper.join("proof").exists() {

@@ -129,7 +129,6 @@ fn open_macvtap(name: &str) -> Result<Vec<OwnedFd>, sys::Error> {
     tap::open_macvtap(here.as_fd(), name, TapOptions::default())
 }
 
-/// Loads a rule that masquerades, with the tool that links of type `nat` use.
 pub(super) fn masquerade(report: &Report) {
     if let Err(error) = netns::unshare() {
         return report.refuse_all(&[Facts::MASQUERADE], &error);
@@ -141,7 +140,6 @@ pub(super) fn masquerade(report: &Report) {
     });
 }
 
-/// Makes a link and returns its index.
 fn make(handle: &mut Handle, name: &str, kind: LinkKind<'_>) -> Result<u32, Unknown> {
     let word = match &kind {
         LinkKind::Veth(_) => "veth",

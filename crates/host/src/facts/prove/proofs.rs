@@ -20,9 +20,7 @@ const BOOT_TIMEOUT: Duration = Duration::from_secs(600);
 /// One thread's worth of trials.
 struct Proof {
     covers: &'static [&'static str],
-    /// Tries what is wanted of that, reporting each as soon as it is known.
     run: fn(&Report),
-    /// How long it is waited for.
     timeout: Duration,
 }
 

@@ -12,10 +12,8 @@ pub const NEEDS_ROOT: &str = "needs root to prove";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::facts) enum Outcome {
-    /// Proven, and how.
     Works(String),
     Fails(String),
-    /// Not tried, and why.
     Unproven(String),
 }
 
@@ -46,7 +44,6 @@ impl Report {
         }
     }
 
-    /// Reports the same refusal for everything the proof covers.
     pub(super) fn refuse_all(&self, covers: &[&'static str], error: &impl Refusal) {
         for name in covers {
             self.note(name, refused(error));

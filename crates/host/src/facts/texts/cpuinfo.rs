@@ -1,8 +1,7 @@
 //! `/proc/cpuinfo`: the model's name, and on x86 whether there is a hypervisor underneath.
 //!
-//! Its shape differs by architecture. x86 names the model on every CPU; ARM gives numbers
-//! that stand for a maker and a design (the names below are lscpu's); POWER and z have words of
-//! their own.
+//! Its shape differs by architecture. x86 names the model on every CPU; ARM gives numbers that stand for a maker and a
+//! design (the names below are lscpu's); POWER and z have words of their own.
 
 use std::collections::BTreeSet;
 
@@ -42,7 +41,6 @@ const ARM_PARTS: &[(u32, u32, &str)] = &[
     (0xc0, 0xac4, "Ampere-1a"),
 ];
 
-/// Reads `/proc/cpuinfo`.
 pub fn cpuinfo(text: &str) -> CpuInfo {
     let mut info = CpuInfo::default();
     let mut names: Vec<String> = Vec::new();

@@ -1,10 +1,8 @@
 //! Which hypervisor is underneath, from what firmware and CPU let out.
 //!
-//! The order follows systemd-detect-virt: on x86 the CPU decides whether there is one at all
-//! (a rented machine without a hypervisor carries its cloud's name in its firmware all the same);
-//! the firmware then has the better name.
+//! The order follows systemd-detect-virt: on x86 the CPU decides whether there is one at all (a rented machine without
+//! a hypervisor carries its cloud's name in its firmware all the same); the firmware then has the better name.
 
-/// The findings; absent ones are empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Evidence {
     /// The CPU can say whether it is virtual (x86), and says yes or no.

@@ -18,8 +18,7 @@ use crate::sys::proc;
 
 /// Bytes by name from `/proc/meminfo`, or from a memory node's, whose lines begin `Node 0`.
 ///
-/// Most lines are in kB; the few that count (`HugePages_Total`) have no unit and are returned as
-/// they are.
+/// Most lines are in kB; the few that count (`HugePages_Total`) have no unit and are returned as they are.
 pub fn meminfo(text: &str) -> BTreeMap<&str, u64> {
     let line = |line| -> Option<(&str, u64)> {
         let (name, value) = str::split_once(line, ':')?;
@@ -104,8 +103,7 @@ pub fn steal_since_boot(stat: &str) -> Option<f64> {
     (total > 0).then(|| steal as f64 / total as f64)
 }
 
-/// `v1`, `v2`, `hybrid` (version 2 mounted beside controllers on version 1) or `none`, from
-/// `/proc/self/mountinfo`.
+/// `v1`, `v2`, `hybrid` (version 2 mounted beside controllers on version 1) or `none`, from `/proc/self/mountinfo`.
 pub fn cgroup_layout(mountinfo: &str) -> &'static str {
     let (mut own, mut unified) = (false, false);
     for mount in proc::mounts(mountinfo.as_bytes()) {

@@ -3,9 +3,7 @@
 /// The state of a module, by the kernel's module lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ModuleState {
-    /// Part of the kernel image.
     BuiltIn,
-    /// A file that `modprobe` can load.
     Loadable,
     Absent,
 }

@@ -20,7 +20,6 @@ use super::error::Error;
 use crate::images::RootView;
 use crate::sys::{devices, mount};
 
-/// Where the agent is inside every container.
 pub(super) const AGENT_INSIDE: &str = "/run/latlab/agent";
 
 /// Where programs are looked for when neither the image nor the lab says.
@@ -42,7 +41,6 @@ pub(super) const SYS_NICE: u32 = 23;
 /// Key of the annotation that says that there is no seccomp filter.
 const SECCOMP: &str = "org.latlab.seccomp";
 
-/// Key of the annotation that holds the image's working directory.
 const WORKING_DIRECTORY: &str = "org.latlab.cwd";
 
 /// Settings of the machine as a whole, which nodes may read only. `/proc/sys/net` stays writable:
@@ -87,6 +85,10 @@ pub(super) struct Input<'a> {
     pub hostname: &'a str,
     pub rootfs: &'a Path,
     pub root: &'a RootView,
+    /// Whether a layer covers what the image hides.
+    pub layered: bool,
+    /// Parts of the image that are bound, without layers.
+    pub bound: &'a [PathBuf],
     pub netns: &'a Path,
     pub agent: &'a Path,
     /// A prepared view of the node's own cgroups.
@@ -97,7 +99,6 @@ pub(super) struct Input<'a> {
     pub security: &'a Security,
 }
 
-/// `config.json`.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Config {
@@ -111,7 +112,6 @@ pub(super) struct Config {
     linux: Linux,
 }
 
-/// The first process, and the defaults of those that come later.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct OciProcess {
@@ -191,7 +191,6 @@ struct Device {
 }
 
 impl Config {
-    /// The configuration for `input`.
     pub(super) fn new(input: &Input<'_>) -> Self {
         let numbers = capabilities(input.security);
         let capabilities: Vec<String> = numbers
@@ -248,14 +247,12 @@ impl Config {
 }
 
 impl Config {
-    /// The configuration of the container in the node's directory `dir`.
     pub(super) fn read(dir: &Path) -> Result<Self, Error> {
         let path = dir.join("bundle/config.json");
         let json = fs::read(&path).map_err(Error::io("read", &path))?;
         serde_json::from_slice(&json).map_err(|e| Error::io("understand", &path)(e.into()))
     }
 
-    /// The capabilities of its programs, by number.
     pub(super) fn capabilities(&self) -> Vec<u32> {
         let number = |name: &String| {
             let name = name.strip_prefix("CAP_")?;
@@ -389,11 +386,11 @@ const DEVICE_MOUNTS: [[&str; 4]; 4] = [
     ["/dev/mqueue", "mqueue", "mqueue", "nosuid,noexec,nodev"],
 ];
 
-/// Hidden paths of the image. The runtime masks them last, so a path that the lab binds into is left to
-/// [`emptied`], and one that it binds over is covered by that.
+/// Masks. The runtime makes them last, so a path that the lab binds into is left to [`emptied`], and one that
+/// it binds over is covered by that.
 fn masked(input: &Input<'_>) -> Vec<PathBuf> {
     let is_free = |path: &&PathBuf| !targets(input).any(|target| target.starts_with(path));
-    let image = input.root.hidden.iter().filter(is_free).cloned();
+    let image = uncovered(input).filter(is_free).cloned();
     MASKED.iter().map(PathBuf::from).chain(image).collect()
 }
 
@@ -403,7 +400,18 @@ fn emptied<'a>(input: &'a Input<'_>) -> impl Iterator<Item = &'a PathBuf> {
         let mut targets = targets(input);
         targets.any(|target| target.starts_with(path) && target != path.as_path())
     };
-    input.root.hidden.iter().filter(move |path| below(path))
+    uncovered(input).filter(move |path| below(path))
+}
+
+/// Hidden paths that no layer covers: there is none, or something is mounted over it.
+fn uncovered<'a>(input: &'a Input<'_>) -> impl Iterator<Item = &'a PathBuf> {
+    let own = KERNEL_MOUNTS.iter().chain(&DEVICE_MOUNTS);
+    let own = own.map(|[destination, ..]| Path::new(*destination));
+    let images = input.root.fresh.iter().chain(input.bound);
+    let images = images.map(PathBuf::as_path);
+    let over: Vec<&Path> = own.chain(images).chain(targets(input)).collect();
+    let covers = move |path: &Path| input.layered && !over.iter().any(|o| path.starts_with(o));
+    input.root.hidden.iter().filter(move |path| !covers(path))
 }
 
 fn targets<'a>(input: &'a Input<'_>) -> impl Iterator<Item = &'a Path> {
@@ -461,6 +469,13 @@ mod tests {
     use crate::images::ImageConfig;
 
     fn build(change: impl FnOnce(&mut RootView, &mut BTreeMap<String, String>)) -> Config {
+        build_with(false, change)
+    }
+
+    fn build_with(
+        layered: bool,
+        change: impl FnOnce(&mut RootView, &mut BTreeMap<String, String>),
+    ) -> Config {
         let mut root = RootView {
             dir: PathBuf::from("/"),
             submounts: vec![PathBuf::from("/usr"), PathBuf::from("/var")],
@@ -480,6 +495,8 @@ mod tests {
             hostname: "server",
             rootfs: Path::new("/lab/rootfs"),
             root: &root,
+            layered,
+            bound: &[PathBuf::from("/usr")],
             netns: Path::new("/lab/netns/server"),
             agent: Path::new("/opt/agent"),
             cgroup_view: Some(Path::new("/lab/cgroup")),
@@ -549,6 +566,26 @@ mod tests {
                 .any(|m| m.destination == Path::new(path))
         };
         assert!(mounted("/mnt") && !mounted("/etc/shadow"));
+    }
+
+    #[test]
+    fn a_layer_leaves_masks_to_what_is_mounted_over_it() {
+        let hidden = [
+            "/etc/shadow",
+            "/mnt",
+            "/mnt/data/x",
+            "/tmp/x",
+            "/usr/x",
+            "/proc/x",
+        ];
+        let config = build_with(true, |root, _| {
+            root.hidden = hidden.map(PathBuf::from).into();
+        });
+        let masked = |path: &&str| config.linux.masked_paths.contains(&PathBuf::from(path));
+        let masked: Vec<&str> = hidden.iter().copied().filter(|p| masked(&p)).collect();
+        assert_eq!(masked, ["/mnt/data/x", "/tmp/x", "/usr/x", "/proc/x"]);
+        let emptied = |mount: &Mount| mount.destination == Path::new("/mnt");
+        assert!(!config.mounts.iter().any(emptied));
     }
 
     #[test]

@@ -24,11 +24,9 @@ use crate::sys::spawn::{Confinement, Executable, Root, Spawn};
 use crate::sys::{inside, sealed};
 
 impl Container {
-    /// Starts a command on the given descriptors. At a terminal it stays in the caller's session,
-    /// so that the terminal's keys reach it; otherwise it gets a session of its own.
-    ///
-    /// # Errors
-    /// When the container has ended, or the program is not in it.
+    /// Starts a command on the given descriptors. At a terminal it stays in the caller's session, so that the
+    /// terminal's keys reach it; otherwise it gets a session of its own. Fails when the container has ended, or the
+    /// program is not in it.
     pub fn spawn(&self, command: &Command, streams: Streams<'_>) -> Result<Process, Error> {
         let init = Process::open(self.process)?.ok_or(Error::Ended)?;
         let entry = self.cgroup.entry()?;
@@ -88,10 +86,6 @@ impl Container {
         })
     }
 
-    /// Starts a command on pipes.
-    ///
-    /// # Errors
-    /// As [`Container::spawn`].
     pub fn start(&self, command: &Command) -> Result<PipedSession, Error> {
         PipedSession::start(|streams| self.spawn(command, streams))
     }

@@ -12,12 +12,13 @@ use crate::sys::process::ProcessId;
 
 #[derive(Debug, Clone)]
 pub struct ContainerConfig {
-    /// Name of the node; the container's host name.
     pub name: String,
     /// Identifier of the deployment, the label of its processes.
     pub lab_id: String,
     pub runtime: Runtime,
     pub root: RootView,
+    /// The layer that covers what the image hides ([`Covers`](crate::images::Covers)); without it, masks do.
+    pub covers: Option<PathBuf>,
     pub netns: PathBuf,
     /// The node's own directory, for its writable layer and the runtime's files. Made if need be;
     /// not inside `root.dir` unless that is `/`.
@@ -32,25 +33,20 @@ pub struct ContainerConfig {
     pub security: Security,
 }
 
-/// A container whose first process runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Running {
-    /// Its first process.
     pub process: ProcessId,
     /// The writable layer is in memory rather than on a disk, because the node's directory is, or
     /// because its file system cannot carry a layer.
     pub layer_in_memory: bool,
 }
 
-/// A running container, to run commands in.
 #[derive(Debug)]
 pub struct Container {
-    /// Identifier of the deployment, the label of its processes.
     pub lab_id: String,
     pub dir: PathBuf,
     /// The agent's binary on the machine, through which commands are started.
     pub agent: PathBuf,
-    /// Its first process.
     pub process: ProcessId,
     pub cgroup: NodeCgroup,
 }

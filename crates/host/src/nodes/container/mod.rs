@@ -26,6 +26,7 @@
 //! with the processes of its cgroup and process namespace.
 
 mod config;
+mod driver;
 pub(super) mod error;
 mod exec;
 mod handle;

@@ -47,13 +47,10 @@ const FILTER_FD: i32 = 4;
 /// Name of the container among those in its runtime's state directory, where it is alone.
 const ID: &str = "node";
 
-/// Where runtimes look for cgroups.
 const CGROUP_ROOT: &str = "/sys/fs/cgroup";
 
-/// Starts a container in `cgroup`. Returns when its first process runs.
-///
-/// # Errors
-/// When anything is missing; what was made by then is removed by [`delete`](super::delete).
+/// Starts a container in `cgroup`. Returns when its first process runs. Fails when anything is missing; what was made
+/// by then is removed by [`delete`](super::delete).
 pub fn start(config: &ContainerConfig, cgroup: &NodeCgroup) -> Result<Running, Error> {
     let dir = &config.dir;
     // Set-user-id programs of its layer, and its environment, are for root's eyes only.
@@ -66,11 +63,12 @@ pub fn start(config: &ContainerConfig, cgroup: &NodeCgroup) -> Result<Running, E
     for name in ["bundle", "layer", "rootfs", "runtime", "cgroup", "host"] {
         private(&dir.join(name))?;
     }
-    write_config(config, cgroup)?;
     // Opened here, because the runtime's view of the groups is covered.
     let entry = cgroup.entry()?;
     inside::with_own_mounts(&dir.join("host"), || {
-        let layer_in_memory = mount_root(config)?;
+        let bound = mount_root(config)?;
+        let layer_in_memory = inside::is_in_memory(&dir.join("layer"))?;
+        write_config(config, cgroup, &bound)?;
         mount_cgroup_view(cgroup, &dir.join("cgroup"))?;
         inside::cover_cgroups(Path::new(CGROUP_ROOT), cgroup.unified())?;
         let process = run_runtime(config, &entry)?;
@@ -81,12 +79,19 @@ pub fn start(config: &ContainerConfig, cgroup: &NodeCgroup) -> Result<Running, E
     })
 }
 
-fn write_config(config: &ContainerConfig, cgroup: &NodeCgroup) -> Result<(), Error> {
+/// `bound` are parts of the image that have no layers.
+fn write_config(
+    config: &ContainerConfig,
+    cgroup: &NodeCgroup,
+    bound: &[PathBuf],
+) -> Result<(), Error> {
     let view = config.dir.join("cgroup");
     let document = Config::new(&Input {
         hostname: &config.name,
         rootfs: &config.dir.join("rootfs"),
         root: &config.root,
+        layered: config.covers.is_some(),
+        bound,
         netns: &config.netns,
         agent: &config.agent,
         cgroup_view: (!cgroup.dirs().is_empty()).then_some(view.as_path()),
@@ -104,7 +109,6 @@ fn write_config(config: &ContainerConfig, cgroup: &NodeCgroup) -> Result<(), Err
         .map_err(Error::io("write", &path))
 }
 
-/// The seccomp filter of the container, for its first process to read; `None` if it has none.
 fn filter(dir: &Path) -> Result<Option<File>, Error> {
     let config = Config::read(dir)?;
     if !config.is_filtered() {
@@ -118,37 +122,49 @@ fn filter(dir: &Path) -> Result<Option<File>, Error> {
     Ok(Some(file))
 }
 
-/// Mounts the image with a writable layer; true if the layer is in memory.
-fn mount_root(config: &ContainerConfig) -> Result<bool, Error> {
+/// Mounts the image with a writable layer. Returns what is below it without layers.
+fn mount_root(config: &ContainerConfig) -> Result<Vec<PathBuf>, Error> {
     let rootfs = config.dir.join("rootfs");
     let layers = config.dir.join("layer");
-    let lower = &config.root.dir;
-    if mount_layer(lower, &layers.join("0"), &rootfs).is_err() {
+    let mount_layer = |inside: &Path, number: usize| -> Result<(), Error> {
+        let relative = inside.strip_prefix("/").unwrap_or(inside);
+        let image = config.root.dir.join(relative);
+        let covers = config.covers.as_ref().map(|covers| covers.join(relative));
+        let covers = covers.filter(|covers| covers.is_dir());
+        let lowers: Vec<&Path> = covers.as_deref().into_iter().chain([&*image]).collect();
+        mount_layer(
+            &lowers,
+            &layers.join(number.to_string()),
+            &rootfs.join(relative),
+        )
+    };
+    if mount_layer(Path::new(""), 0).is_err() {
         // Not every file system can carry a layer: an overlay cannot, which is what a container's
         // own root is, and network file systems cannot. Memory always can.
         mount::tmpfs(&layers, inside::half_of_memory())?;
-        mount_layer(lower, &layers.join("0"), &rootfs)?;
+        mount_layer(Path::new(""), 0)?;
     }
+    let mut bound = Vec::new();
     for (number, submount) in config.root.submounts.iter().enumerate() {
         let relative = submount.strip_prefix("/").unwrap_or(submount);
-        let (source, target) = (lower.join(relative), rootfs.join(relative));
-        let layer = layers.join((number + 1).to_string());
-        let layered = source.is_dir() && mount_layer(&source, &layer, &target).is_ok();
+        let (source, target) = (config.root.dir.join(relative), rootfs.join(relative));
+        let layered = source.is_dir() && mount_layer(submount, number + 1).is_ok();
         if !layered {
             // A single file, or a file system that cannot be under an overlay (FAT, some FUSE).
             mount::bind(&source, &target, false)?;
             mount::make_read_only(&target)?;
+            bound.push(submount.clone());
         }
     }
-    Ok(inside::is_in_memory(&layers)?)
+    Ok(bound)
 }
 
-fn mount_layer(lower: &Path, layer: &Path, target: &Path) -> Result<(), Error> {
+fn mount_layer(lowers: &[&Path], layer: &Path, target: &Path) -> Result<(), Error> {
     let (upper, work) = (layer.join("upper"), layer.join("work"));
     for dir in [&upper, &work] {
         fs::create_dir_all(dir).map_err(Error::io("make", dir))?;
     }
-    Ok(mount::overlay(lower, &upper, &work, target)?)
+    Ok(mount::overlay(lowers, &upper, &work, target)?)
 }
 
 /// Shows the node its own cgroups, read-only: programs size themselves by their limits.
@@ -189,10 +205,7 @@ fn run_runtime(config: &ContainerConfig, entry: &CgroupEntry) -> Result<Process,
     let log = File::create(&log_path).map_err(Error::io("make", &log_path))?;
     let (ready, ready_inside) =
         pipe_with(PipeFlags::CLOEXEC).map_err(sys::Error::of("make", "a pipe"))?;
-    let name = match config.runtime {
-        Runtime::Crun => "crun",
-        Runtime::Runc => "runc",
-    };
+    let name = config.runtime.word();
     let pid_file = dir.join("runtime/pid");
     let filter = filter(dir)?;
     let descriptors = 1 + u32::from(filter.is_some());

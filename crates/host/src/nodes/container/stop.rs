@@ -15,11 +15,8 @@ use crate::sys::process::{Process, ProcessId};
 /// After SIGKILL a process ends unless it is stuck in the kernel.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Ends a container: SIGTERM to all its processes, at most `grace` for them to end, then SIGKILL.
-/// One that has ended is success.
-///
-/// # Errors
-/// When processes outlive SIGKILL.
+/// Ends a container: SIGTERM to all its processes, at most `grace` for them to end, then SIGKILL. One that has ended
+/// is success. Fails when processes outlive SIGKILL.
 pub fn stop(process: ProcessId, cgroup: &NodeCgroup, grace: Duration) -> Result<(), Error> {
     let Some(init) = Process::open(process)? else {
         return Ok(());
@@ -41,11 +38,9 @@ pub fn stop(process: ProcessId, cgroup: &NodeCgroup, grace: Duration) -> Result<
     Ok(())
 }
 
-/// Removes what [`start`](super::start()) made, whole or half, running or not: the processes of its cgroup,
-/// the group, and the node's directory. What is not there is removed already.
-///
-/// # Errors
-/// When processes or files remain; it can be called again.
+/// Removes what [`start`](super::start()) made, whole or half, running or not: the processes of its cgroup, the group,
+/// and the node's directory. What is not there is removed already. Fails when processes or files remain; it can be
+/// called again.
 pub fn delete(dir: &Path, cgroup: &NodeCgroup) -> Result<(), Error> {
     cgroup.kill_all()?;
     cgroup.remove()?;

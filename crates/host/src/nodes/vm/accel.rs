@@ -45,31 +45,24 @@ pub struct Verdict {
     holds_for: String,
 }
 
-/// Why there is no verdict.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The cache could not be used, or QEMU not be started.
     #[error(transparent)]
     Sys(#[from] crate::sys::Error),
-    /// QEMU is missing or broken.
     #[error("cannot run {PROGRAM}: {source}")]
     Qemu { source: io::Error },
-    /// A file could not be used.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
         action: &'static str,
         path: PathBuf,
         source: io::Error,
     },
-    /// Another latlab probes for too long.
     #[error("another latlab has been probing KVM for {} s", after.as_secs())]
     Locked { after: Duration },
 }
 
-/// Decides by booting `kernel` with the initramfs made for it, at most once a boot of this host.
-///
-/// # Errors
-/// When QEMU or the cache directory cannot be used. That KVM does not work is a verdict, not an error.
+/// Decides by booting `kernel` with the initramfs made for it, at most once a boot of this host. Fails when QEMU or
+/// the cache directory cannot be used. That KVM does not work is a verdict, not an error.
 pub fn prove(kernel: &Kernel, initramfs: &Path, cache: &Path) -> Result<Verdict, Error> {
     fs::create_dir_all(cache).map_err(|source| Error::Io {
         action: "make directory",

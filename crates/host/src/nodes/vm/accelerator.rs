@@ -5,14 +5,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Accelerator {
-    /// In hardware.
     Kvm,
-    /// In software.
     Tcg,
 }
 
 impl Accelerator {
-    /// QEMU's name for it.
     pub fn qemu_name(self) -> &'static str {
         match self {
             Self::Kvm => "kvm",

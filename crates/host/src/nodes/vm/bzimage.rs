@@ -14,17 +14,14 @@ const PVH_NOTE: (&[u8], u32) = (b"Xen\0", 18);
 /// No kernel is larger than this decompressed.
 const KERNEL_LIMIT_BYTES: u64 = 512 * 1024 * 1024;
 
-/// Why there is no bare kernel in a file.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Error {
     #[error("it is not a Linux bzImage for x86 (no boot header 2.08 or later)")]
     NotBzImage,
-    /// The compression is none we know.
     #[error("its kernel is compressed in a way this latlab does not know (first bytes {0:02x?})")]
     Compression(Vec<u8>),
     #[error("its compressed kernel is damaged: {0}")]
     Damaged(String),
-    /// The kernel cannot be entered directly.
     #[error("its kernel has no PVH entry point (CONFIG_PVH)")]
     NoPvh,
 }
@@ -98,7 +95,6 @@ pub fn extract(vmlinuz: &[u8]) -> Result<Vec<u8>, Error> {
     }
 }
 
-/// A name for a file's content.
 pub fn digest(bytes: &[u8]) -> String {
     use std::fmt::Write;
     Sha256::digest(bytes)

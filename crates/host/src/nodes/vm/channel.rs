@@ -59,12 +59,9 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// Connects to a free port of the guest whose sockets are in `dir`, and waits until its agent
-    /// answers. `health` is asked now and then whether waiting still makes sense.
-    ///
-    /// # Errors
-    /// Errors of `health`; [`Error::Busy`]; [`Error::Silent`] after `timeout`; and failures that
-    /// the agent reports.
+    /// Connects to a free port of the guest whose sockets are in `dir`, and waits until its agent answers. `health` is
+    /// asked now and then whether waiting still makes sense. Errors: those of `health`; [`Error::Busy`];
+    /// [`Error::Silent`] after `timeout`; and failures that the agent reports.
     pub fn open<E: From<Error>>(
         dir: &Path,
         timeout: Duration,
@@ -103,9 +100,6 @@ impl Channel {
     }
 
     /// Speaks to an agent at the other end of a connected socket.
-    ///
-    /// # Errors
-    /// As [`Channel::open`].
     pub fn on_stream(stream: UnixStream, timeout: Duration) -> Result<Self, Error> {
         let channel = Self::begin(stream, None)?;
         channel.await_hello::<Error>(timeout, Instant::now(), &mut || Ok(()))?;
@@ -190,10 +184,8 @@ impl Channel {
         }
     }
 
-    /// Starts a process in the guest. A program that cannot be started shows in [`Session::wait`].
-    ///
-    /// # Errors
-    /// When the command does not fit a frame, or the channel is closed.
+    /// Starts a process in the guest. A program that cannot be started shows in [`Session::wait`]. Fails when the
+    /// command does not fit a frame, or the channel is closed.
     pub fn exec(&self, exec: Exec) -> Result<Session, Error> {
         let shared = Shared::new(WINDOW_BYTES);
         let number = self.register(&shared)?;
@@ -225,10 +217,8 @@ impl Channel {
         Ok(number)
     }
 
-    /// Runs a process to its end with `input` on its standard input.
-    ///
-    /// # Errors
-    /// When it cannot be started, does not end within `timeout`, or writes more than `MAX_OUTPUT` (it is then killed).
+    /// Runs a process to its end with `input` on its standard input. Fails when it cannot be started, does not end
+    /// within `timeout`, or writes more than `MAX_OUTPUT` (it is then killed).
     pub fn run(&self, exec: Exec, input: &[u8], timeout: Duration) -> Result<Finished, Error> {
         let mut session = self.exec(exec)?;
         let (stdin, stdout, stderr) = (
@@ -282,46 +272,6 @@ impl Channel {
         })
     }
 
-    /// Writes everything from `source` to a file in the guest, atomically, with this mode.
-    ///
-    /// # Errors
-    /// When either side's file fails; nothing is left half written in the guest.
-    pub fn put(&self, source: &mut dyn Read, path: &str, mode: u32) -> Result<(), Error> {
-        let mut session = self.exec(agent(&["put", path, &format!("{mode:o}")]))?;
-        let copied = session
-            .stdin
-            .take()
-            .map_or(Ok(0), |mut stdin| io::copy(source, &mut stdin));
-        let failed = copied.as_ref().err();
-        if failed.is_some_and(|error| error.kind() != io::ErrorKind::BrokenPipe) {
-            // Without this the agent would take the end of a failed copy for the end of the file.
-            session.signal(9)?;
-        }
-        session.finish_tool()?;
-        copied.map(|_| ()).map_err(|error| Error::Refused {
-            errno: error.raw_os_error().unwrap_or(0).unsigned_abs(),
-            message: format!("send the content of {path}: {error}"),
-        })
-    }
-
-    /// Copies a file of the guest to `target`; returns how many bytes it had.
-    ///
-    /// # Errors
-    /// When either side's file fails.
-    pub fn get(&self, path: &str, target: &mut dyn Write) -> Result<u64, Error> {
-        let mut session = self.exec(agent(&["get", path]))?;
-        drop(session.stdin.take());
-        let copied = session
-            .stdout
-            .take()
-            .map_or(Ok(0), |mut stdout| io::copy(&mut stdout, target));
-        session.finish_tool()?;
-        copied.map_err(|error| Error::Refused {
-            errno: error.raw_os_error().unwrap_or(0).unsigned_abs(),
-            message: format!("receive the content of {path}: {error}"),
-        })
-    }
-
     /// Sets the guest's network up; returns when its links have carrier.
     ///
     /// # Errors
@@ -342,10 +292,8 @@ impl Channel {
         handle.wait_for(timeout, "the network request").map(|_| ())
     }
 
-    /// Round trip to the agent, and its monotonic clock (nanoseconds) when it answered.
-    ///
-    /// # Errors
-    /// [`Error::Silent`] after `timeout`.
+    /// Round trip to the agent, and its monotonic clock (nanoseconds) when it answered. Errors: [`Error::Silent`]
+    /// after `timeout`.
     pub fn ping(&self, timeout: Duration) -> Result<(Duration, u64), Error> {
         let token = latlab_nonce();
         let start = Instant::now();
@@ -363,20 +311,8 @@ impl Channel {
     }
 
     /// Asks the guest to turn itself off. It does not answer; its QEMU ends.
-    ///
-    /// # Errors
-    /// When the channel is closed.
     pub fn power_off(&self) -> Result<(), Error> {
         self.link.send(&Message::PowerOff)
-    }
-}
-
-/// A command of the agent's own.
-fn agent(arguments: &[&str]) -> Exec {
-    let argv = std::iter::once("latlab-agent").chain(arguments.iter().copied());
-    Exec {
-        argv: argv.map(str::to_owned).collect(),
-        ..Exec::default()
     }
 }
 

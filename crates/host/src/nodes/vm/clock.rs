@@ -46,7 +46,6 @@ const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// An answer takes a microsecond; a guest that is not scheduled for this long is stopped.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The guest's clock against the host's at one moment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClockOffset {
     /// The guest's CLOCK_MONOTONIC minus the host's, in nanoseconds.
@@ -76,11 +75,9 @@ impl ClockOffset {
     }
 }
 
-/// Compares the clocks of the guest whose files are in `dir`, over an open channel to it. Takes a few
-/// milliseconds in which one of the guest's CPUs and the calling thread spin.
-///
-/// # Errors
-/// When the page cannot be mapped or the guest does not answer on it.
+/// Compares the clocks of the guest whose files are in `dir`, over an open channel to it. Takes a few milliseconds in
+/// which one of the guest's CPUs and the calling thread spin. Fails when the page cannot be mapped or the guest does
+/// not answer on it.
 pub fn exchange(dir: &Path, channel: &Channel) -> Result<ClockOffset, Error> {
     let path = clock_path(dir);
     let open = File::options().read(true).write(true).open(&path);
@@ -227,7 +224,6 @@ impl Drop for Place {
     }
 }
 
-/// The offset by the shortest round trip.
 fn best(rounds: &[Round]) -> ClockOffset {
     let mut trips: Vec<_> = rounds.iter().map(Round::trip_ns).collect();
     trips.sort_unstable();

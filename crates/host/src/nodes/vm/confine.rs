@@ -41,7 +41,6 @@ pub(super) mod capability {
     pub const SYS_CHROOT: u32 = 18;
 }
 
-/// The capabilities that serve a share.
 pub(super) fn capabilities(access: Access) -> &'static [u32] {
     use capability::{CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER, FSETID};
     match access {
@@ -77,12 +76,10 @@ impl Place {
         self.words.extend(words.map(OsStr::to_owned));
     }
 
-    /// A file or a socket.
     pub fn file(&mut self, from: &Path, to: impl AsRef<OsStr>) {
         self.pair("--file", from, to);
     }
 
-    /// A file that the server owns.
     pub fn own(&mut self, from: &Path, to: impl AsRef<OsStr>) {
         self.pair("--own", from, to);
     }
@@ -92,12 +89,10 @@ impl Place {
         self.pair("--tree", from, to);
     }
 
-    /// A device of the host's.
     pub fn device(&mut self, path: &str) {
         self.words.extend(["--device", path].map(OsString::from));
     }
 
-    /// A directory for the guest, with what is covered in it.
     pub fn share(&mut self, share: &Share, to: &str) {
         let word = match share.access {
             Access::Everybody => "--tree",

@@ -20,7 +20,6 @@ use crate::sys::cgroup_entry::CgroupEntry;
 use crate::sys::process::Process;
 use crate::sys::spawn::Spawn;
 
-/// The first line of a kernel panic.
 const PANIC: &str = "Kernel panic - not syncing";
 /// How many bytes of the newest are kept at least; at most twice as many, and what is read at once.
 const KEPT_BYTES: u64 = 8 << 20;
@@ -45,13 +44,11 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// The log of the guest's console.
     pub(super) fn of_console(dir: &Path) -> Self {
         let (path, kept_bytes) = (console_path(dir), KEPT_BYTES);
         Self { path, kept_bytes }
     }
 
-    /// The log of QEMU or of a file server.
     pub(super) fn of_program(path: PathBuf) -> Self {
         let kept_bytes = SAID_BYTES;
         Self { path, kept_bytes }

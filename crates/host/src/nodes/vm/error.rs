@@ -10,7 +10,6 @@ use crate::sys;
 
 /// The longest path a socket can have (`sun_path` with its final NUL).
 pub(super) const SOCKET_PATH_BYTES: usize = 107;
-/// Why a guest cannot be started or reached.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("the kernel of guest {name} panicked: {}", first_line(console))]
@@ -19,7 +18,6 @@ pub enum Error {
         /// The lines of the panic.
         console: Vec<String>,
     },
-    /// QEMU ended without a panic.
     #[error("guest {name} ended ({how}){}", last_line(": ", said))]
     GuestEnded {
         name: String,
@@ -27,7 +25,6 @@ pub enum Error {
         /// Last lines of QEMU's log, or of the console if QEMU was silent.
         said: Vec<String>,
     },
-    /// Its agent does not answer although it runs.
     #[error(
         "the agent of guest {name} did not answer within {:.1} s{}",
         after.as_secs_f64(),
@@ -39,19 +36,15 @@ pub enum Error {
         /// Last lines of the console.
         console: Vec<String>,
     },
-    /// A path is too long for a socket.
     #[error(
         "cannot make sockets in {}: their paths would exceed {SOCKET_PATH_BYTES} bytes",
         dir.display()
     )]
     PathTooLong { dir: PathBuf },
-    /// A share's place in the guest cannot be said on a kernel command line.
     #[error("cannot mount a share at '{target}': an absolute path without white space is needed")]
     BadTarget { target: String },
-    /// Only directories can be shared with a guest.
     #[error("cannot share {} with a guest: it is not a directory", source_path.display())]
     NotADirectory { source_path: PathBuf },
-    /// The kernel needs virtiofs and there is no server for it.
     #[error(
         "kernel {release} has no 9p and reaches its image only over virtiofs, but there is no \
          virtiofsd (looked for {})",
@@ -62,10 +55,8 @@ pub enum Error {
         release: String,
         looked: Vec<String>,
     },
-    /// The process could not be started or watched.
     #[error(transparent)]
     Sys(#[from] sys::Error),
-    /// A file could not be used.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
         action: &'static str,
@@ -74,7 +65,6 @@ pub enum Error {
     },
     #[error("guest: {0}")]
     Channel(#[from] channel::Error),
-    /// QEMU could not be controlled.
     #[error(transparent)]
     Qmp(#[from] qmp::Error),
 }

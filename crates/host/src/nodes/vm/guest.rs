@@ -30,7 +30,6 @@ const PANIC_GRACE: Duration = Duration::from_millis(500);
 /// How long what was started beside QEMU may take to notice that its guest is gone.
 const HELPER_GRACE: Duration = Duration::from_secs(1);
 
-/// A guest's QEMU, started by this process or an earlier one.
 #[derive(Debug)]
 pub struct Vm {
     name: String,
@@ -40,11 +39,9 @@ pub struct Vm {
 }
 
 impl Vm {
-    /// Starts QEMU and returns at once; [`Vm::channel`] then waits for the guest. QEMU and its helpers
-    /// belong to the lab (by label) and to `cgroup`, and outlive this process.
-    ///
-    /// # Errors
-    /// When the configuration cannot work, or QEMU cannot be started.
+    /// Starts QEMU and returns at once; [`Vm::channel`] then waits for the guest. QEMU and its helpers belong to the
+    /// lab (by label) and to `cgroup`, and outlive this process. Fails when the configuration cannot work, or QEMU
+    /// cannot be started.
     pub fn start(config: &VmConfig<'_>, cgroup: Option<&CgroupEntry>) -> Result<Self, Error> {
         check(config)?;
         make_dir(&config.dir)?;
@@ -92,10 +89,8 @@ impl Vm {
         })
     }
 
-    /// The guest started earlier with this name and directory, as this process.
-    ///
-    /// # Errors
-    /// [`Error::GuestEnded`] or [`Error::GuestPanicked`] when it is no more.
+    /// The guest started earlier with this name and directory, as this process. Errors: [`Error::GuestEnded`] or
+    /// [`Error::GuestPanicked`] when it is no more.
     pub fn attach(name: &str, dir: &Path, id: ProcessId) -> Result<Self, Error> {
         match Process::open(id)? {
             Some(process) => Ok(Self {
@@ -117,10 +112,7 @@ impl Vm {
         self.helpers.iter().map(Process::id).collect()
     }
 
-    /// Whether the guest lives.
-    ///
-    /// # Errors
-    /// [`Error::GuestPanicked`] or [`Error::GuestEnded`] when it does not.
+    /// Whether the guest lives. Errors: [`Error::GuestPanicked`] or [`Error::GuestEnded`] when it does not.
     pub fn health(&self) -> Result<(), Error> {
         if self.process.has_ended()? {
             // Its last lines may still be on their way into the log.
@@ -147,11 +139,9 @@ impl Vm {
         Ok(())
     }
 
-    /// Opens a channel to the guest's agent; the first after the start thereby waits until the guest is
-    /// up. Other processes may do the same at the same time.
-    ///
-    /// # Errors
-    /// The guest's end as soon as it is seen; [`Error::AgentSilent`] after `timeout`.
+    /// Opens a channel to the guest's agent; the first after the start thereby waits until the guest is up. Other
+    /// processes may do the same at the same time. Errors: the guest's end as soon as it is seen;
+    /// [`Error::AgentSilent`] after `timeout`.
     pub fn channel(&self, timeout: Duration) -> Result<Channel, Error> {
         let opened = Channel::open(&self.dir, timeout, || self.health());
         opened.map_err(|error| match error {
@@ -173,19 +163,12 @@ impl Vm {
         }
     }
 
-    /// Connects to QEMU itself.
-    ///
-    /// # Errors
-    /// When QEMU is gone or does not answer.
     pub fn qmp(&self) -> Result<Qmp, Error> {
         Ok(Qmp::connect(&paths::qmp_path(&self.dir), QMP_TIMEOUT)?)
     }
 
-    /// Turns the guest off: by its agent if it answers, else by ending QEMU. Returns when the process is
-    /// gone, at the latest a few seconds after `timeout`.
-    ///
-    /// # Errors
-    /// When not even SIGKILL ended it.
+    /// Turns the guest off: by its agent if it answers, else by ending QEMU. Returns when the process is gone, at the
+    /// latest a few seconds after `timeout`. Fails when not even SIGKILL ended it.
     pub fn stop(&self, timeout: Duration) -> Result<(), Error> {
         let deadline = Instant::now() + timeout;
         let left = || deadline.saturating_duration_since(Instant::now());

@@ -18,17 +18,14 @@ const EXECUTABLE: u32 = 0o100_755;
 const FILE: u32 = 0o100_644;
 const CHARACTER_DEVICE: u32 = 0o020_600;
 
-/// Why there is no initramfs.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file could not be used.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
         action: &'static str,
         path: PathBuf,
         source: io::Error,
     },
-    /// The agent would not run in a guest.
     #[error(
         "the agent {} is not a statically linked x86-64 program; build it with `cargo build` from the \
          workspace's root, whose .cargo/config.toml says how",
@@ -37,15 +34,12 @@ pub enum Error {
     Agent { path: PathBuf },
     #[error(transparent)]
     Modules(#[from] modules::Error),
-    /// The cache could not be written.
     #[error(transparent)]
     Cache(#[from] crate::sys::Error),
 }
 
-/// Makes (or finds) the initramfs for a kernel.
-///
-/// # Errors
-/// When the agent is none, a module is missing, or the cache cannot be written.
+/// Makes (or finds) the initramfs for a kernel. Fails when the agent is none, a module is missing, or the cache cannot
+/// be written.
 pub fn prepare(agent: &Path, kernel: &Kernel, cache: &Path) -> Result<PathBuf, Error> {
     let program = fs::read(agent).map_err(failed("read the agent", agent))?;
     if !is_static_program(&program) {

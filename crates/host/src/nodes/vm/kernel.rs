@@ -32,29 +32,23 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(900);
 /// The action that fails when `kernel:` is neither a flavour nor a file.
 const READ_KERNEL: &str = "read kernel";
 
-/// Why there is no kernel.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file could not be used.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
         action: &'static str,
         path: PathBuf,
         source: io::Error,
     },
-    /// The package is not available.
     #[error(transparent)]
     Apt(#[from] apt::Error),
-    /// The file is no kernel.
     #[error("cannot boot {}: {source}", path.display())]
     NotAKernel {
         path: PathBuf,
         source: bzimage::Error,
     },
-    /// The unpacked package is not as expected.
     #[error("cannot find boot/vmlinuz-RELEASE in {}", dir.display())]
     NoImage { dir: PathBuf },
-    /// No modules, so no root file system.
     #[error(
         "cannot find the modules of kernel {release}: looked for {}; put them beside the kernel as \
          lib/modules/{release}",
@@ -66,19 +60,15 @@ pub enum Error {
         /// Where they were looked for.
         looked: Vec<PathBuf>,
     },
-    /// The kernel cannot mount the host's files.
     #[error("kernel {release} can mount neither 9p nor virtiofs, so it cannot reach its image")]
     NoTransport {
         /// `uname -r` of the kernel.
         release: String,
     },
-    /// The modules could not be read.
     #[error(transparent)]
     Modules(#[from] modules::Error),
-    /// The cache could not be locked or written.
     #[error(transparent)]
     Cache(#[from] sys::Error),
-    /// Another latlab holds the cache.
     #[error("another latlab has been fetching a kernel into {} for 15 minutes", dir.display())]
     Locked { dir: PathBuf },
 }
@@ -98,7 +88,6 @@ impl Error {
     }
 }
 
-/// How a guest reaches its image on the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {
@@ -109,7 +98,6 @@ pub enum Transport {
     VirtioFs,
 }
 
-/// A kernel that can be booted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kernel {
     /// `uname -r`.
@@ -121,11 +109,9 @@ pub struct Kernel {
     pub compressed_because: Option<String>,
     /// `lib/modules/RELEASE`; absent when the kernel has all it needs built in.
     pub modules: Option<PathBuf>,
-    /// How the guest reaches its image.
     pub transport: Transport,
 }
 
-/// The package of a flavour, as the cache remembers it.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Chosen {
@@ -134,11 +120,9 @@ struct Chosen {
     directory: String,
 }
 
-/// Finds the kernel that `which` names: a flavour of the distribution's, or a path to a `vmlinuz`.
-/// What must be fetched is fetched into `cache`, once, however many ask at the same time.
-///
-/// # Errors
-/// When there is none; the error says what to do.
+/// Finds the kernel that `which` names: a flavour of the distribution's, or a path to a `vmlinuz`. What must be
+/// fetched is fetched into `cache`, once, however many ask at the same time. Fails when there is none; the error says
+/// what to do.
 pub fn resolve(
     which: &str,
     cache: &Path,

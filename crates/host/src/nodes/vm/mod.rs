@@ -9,6 +9,7 @@
 //! - [`qemu`] writes the command line, [`nic`] the network cards' part, [`Vm`] starts it and watches it, [`qmp`] controls it;
 //! - `confine` says what its servers on the host may see and do;
 //! - [`pin`] puts its threads where the blueprint says;
+//! - `start` does all of that for a planned node, and `tuned` turns the knobs inside;
 //! - [`channel`] runs commands in it; [`clock`] compares its clock with the host's.
 //!
 //! A guest outlives the process that started it. Everything another `latlab` needs is in the guest's
@@ -21,10 +22,12 @@ pub mod accel;
 mod accelerator;
 pub mod bzimage;
 pub mod channel;
+pub(crate) mod channels;
 pub mod clock;
 mod command_line;
 mod confine;
 mod console;
+mod driver;
 pub(crate) mod error;
 mod guest;
 pub mod initramfs;
@@ -36,6 +39,8 @@ pub mod pin;
 pub mod qemu;
 pub mod qmp;
 mod share;
+mod start;
+pub(crate) mod tuned;
 mod virtiofs;
 
 pub use accelerator::Accelerator;
@@ -43,3 +48,4 @@ pub use error::Error;
 pub use guest::Vm;
 pub use paths::{clock_path, console_path, log_path, qmp_path};
 pub use share::{Access, Share};
+pub(crate) use start::BOOT_VARIABLE;

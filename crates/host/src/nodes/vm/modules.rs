@@ -14,24 +14,20 @@ use super::bzimage;
 /// The end of a signed module, after the signature and 12 bytes about it.
 const SIGNATURE_END: &[u8] = b"~Module signature appended~\n";
 
-/// Why a kernel's modules cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file could not be read.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
         action: &'static str,
         path: PathBuf,
         source: io::Error,
     },
-    /// The kernel has no such module, nor has it built in.
     #[error("the kernel's modules in {} lack '{name}'", dir.display())]
     Absent {
         name: String,
         /// `lib/modules/RELEASE`.
         dir: PathBuf,
     },
-    /// Modules need each other in a circle.
     #[error("module '{name}' in {} depends on itself", dir.display())]
     Circle {
         name: String,
@@ -40,14 +36,12 @@ pub enum Error {
     },
 }
 
-/// A module ready to be packed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Module {
     pub name: String,
     pub bytes: Vec<u8>,
 }
 
-/// The modules of one kernel.
 pub struct Modules {
     dir: PathBuf,
     files: HashMap<String, PathBuf>,
@@ -56,9 +50,6 @@ pub struct Modules {
 
 impl Modules {
     /// Looks through `lib/modules/RELEASE`.
-    ///
-    /// # Errors
-    /// When it cannot be read.
     pub fn open(dir: &Path) -> Result<Self, Error> {
         let mut files = HashMap::new();
         collect(dir, &mut files)?;
@@ -75,16 +66,12 @@ impl Modules {
         })
     }
 
-    /// Whether the kernel has this, as a module or built in.
     pub fn has(&self, name: &str) -> bool {
         self.files.contains_key(name) || self.builtin.iter().any(|builtin| builtin == name)
     }
 
     /// The modules wanted and all they need, each after what it depends on. What is built in is left
     /// out.
-    ///
-    /// # Errors
-    /// When one is absent or unreadable.
     pub fn in_order(&self, wanted: &[&str]) -> Result<Vec<Module>, Error> {
         let mut order = Vec::new();
         for name in wanted {

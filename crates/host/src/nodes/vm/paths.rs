@@ -19,7 +19,6 @@ pub fn qmp_path(dir: &Path) -> PathBuf {
     dir.join("qmp.sock")
 }
 
-/// The page shared for the clock exchange.
 pub fn clock_path(dir: &Path) -> PathBuf {
     dir.join("clock")
 }
@@ -29,7 +28,6 @@ pub fn log_path(dir: &Path) -> PathBuf {
     dir.join("qemu.log")
 }
 
-/// The socket of channel port `index` in a guest's directory.
 pub fn socket_path(dir: &Path, index: usize) -> PathBuf {
     dir.join(format!("port{index}.sock"))
 }

@@ -16,11 +16,8 @@ use super::error::Error;
 use super::guest::Vm;
 use crate::sys::{self, proc};
 
-/// Pins the threads of a guest that runs. Does nothing for one that has no place of its own.
-///
-/// # Errors
-/// When QEMU does not say which threads its virtual CPUs are, or the kernel refuses: then a
-/// measurement would not be what the plan says.
+/// Pins the threads of a guest that runs. Does nothing for one that has no place of its own. Fails when QEMU does not
+/// say which threads its virtual CPUs are, or the kernel refuses: then a measurement would not be what the plan says.
 pub fn pin(vm: &Vm, place: &NodePlace) -> Result<(), Error> {
     let Some(emulator) = &place.emulator else {
         return Ok(());

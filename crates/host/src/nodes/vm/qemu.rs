@@ -63,7 +63,6 @@ const KERNEL_PARAMETERS: &[&str] = &[
     "tsc=reliable",
 ];
 
-/// The configuration of a guest.
 #[derive(Debug, Clone)]
 pub struct VmConfig<'a> {
     /// The node's name; the guest's host name.
@@ -73,7 +72,6 @@ pub struct VmConfig<'a> {
     pub vcpus: u32,
     /// How they lie to each other, where they are somewhere in particular.
     pub topology: Option<GuestTopology>,
-    /// Memory in bytes.
     pub memory_bytes: u64,
     pub memory: GuestMemory,
     pub kernel: Kernel,
@@ -83,7 +81,6 @@ pub struct VmConfig<'a> {
     pub agent: PathBuf,
     /// Words for the kernel's command line, after ours, so that they win.
     pub boot_parameters: Vec<String>,
-    /// Network cards, in order.
     pub nics: Vec<Nic<'a>>,
     /// The guest's root, under a writable layer in memory.
     pub root: Share,

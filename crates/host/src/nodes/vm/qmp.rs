@@ -12,10 +12,8 @@ use serde_json::{Value, json};
 
 /// The longest answer read. QEMU's are short; this only bounds what a broken peer can cost.
 const ANSWER_LIMIT_BYTES: u64 = 1024 * 1024;
-/// Why QEMU could not be asked.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The socket could not be used.
     #[error("cannot {action} QEMU's control socket {}: {source}", path.display())]
     Socket {
         action: &'static str,
@@ -24,26 +22,21 @@ pub enum Error {
     },
     #[error("QEMU did not answer '{command}' within {:.1} s", timeout.as_secs_f64())]
     Silent { command: String, timeout: Duration },
-    /// QEMU refused.
     #[error("QEMU refused '{command}': {description}")]
     Refused {
         command: String,
         description: String,
     },
-    /// QEMU said something that is no QMP.
     #[error("QEMU answered '{command}' with something unexpected: {line}")]
     Malformed { command: String, line: String },
 }
 
-/// A vCPU's thread on the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VcpuThread {
     pub vcpu: u32,
-    /// Its thread on the host.
     pub tid: u32,
 }
 
-/// A connection to one QEMU.
 pub struct Qmp {
     stream: BufReader<UnixStream>,
     path: PathBuf,
@@ -51,10 +44,8 @@ pub struct Qmp {
 }
 
 impl Qmp {
-    /// Connects and leaves the greeting behind. `timeout` holds for this and for each command.
-    ///
-    /// # Errors
-    /// When there is no QEMU, another client has the socket for too long, or the greeting is none.
+    /// Connects and leaves the greeting behind. `timeout` holds for this and for each command. Fails when there is no
+    /// QEMU, another client has the socket for too long, or the greeting is none.
     pub fn connect(path: &Path, timeout: Duration) -> Result<Self, Error> {
         let socket = |action| {
             let path = path.to_owned();
@@ -80,9 +71,6 @@ impl Qmp {
     }
 
     /// Runs a command and returns what it returns. Events that arrive before the answer are passed over.
-    ///
-    /// # Errors
-    /// Refusals of QEMU, or its silence.
     pub fn execute(&mut self, command: &str, arguments: &Value) -> Result<Value, Error> {
         let mut line = json!({"execute": command, "arguments": arguments}).to_string();
         line.push('\n');
@@ -111,25 +99,17 @@ impl Qmp {
         }
     }
 
-    /// Ends QEMU at once.
-    ///
-    /// # Errors
-    /// As [`Qmp::execute`].
     pub fn quit(&mut self) -> Result<(), Error> {
         self.execute("quit", &json!({})).map(|_| ())
     }
 
     /// The host threads that run the vCPUs, to pin them.
-    ///
-    /// # Errors
-    /// As [`Qmp::execute`].
     pub fn vcpu_threads(&mut self) -> Result<Vec<VcpuThread>, Error> {
         let command = "query-cpus-fast";
         let answer = self.execute(command, &json!({}))?;
         parse_vcpus(&answer).ok_or_else(|| malformed(command, &answer.to_string()))
     }
 
-    /// Reads one line of JSON.
     fn read(&mut self, command: &str, deadline: Instant) -> Result<Value, Error> {
         let mut line = Vec::new();
         while !line.ends_with(b"\n") {

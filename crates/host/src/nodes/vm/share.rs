@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-/// A directory of the host's in the guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Share {
     pub source: PathBuf,
@@ -26,7 +25,6 @@ pub enum Access {
 }
 
 impl Share {
-    /// A directory of which nothing is covered.
     pub fn new(source: impl Into<PathBuf>, target: impl Into<String>, access: Access) -> Self {
         Self {
             source: source.into(),

@@ -48,7 +48,6 @@ impl Pointers {
     }
 }
 
-/// Everything that the child needs, laid out beforehand.
 pub(super) struct Child<'a> {
     pub(super) parent: rustix::process::Pid,
     pub(super) program: CString,

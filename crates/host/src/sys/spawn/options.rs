@@ -6,7 +6,6 @@ use super::super::seccomp::Filter;
 
 #[derive(Debug, Clone, Copy, Default)]
 pub enum Executable<'a> {
-    /// The program, by its path.
     #[default]
     Path,
     /// This file in the place of the program.

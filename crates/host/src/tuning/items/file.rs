@@ -19,7 +19,6 @@ pub enum Form {
     Choice,
     /// A hexadecimal CPU mask; the value is the list.
     Mask,
-    /// A CPU list.
     List,
     /// A number that the kernel may satisfy only in part.
     Count,
@@ -79,7 +78,6 @@ pub(super) fn writable(root: &Root, path: &Path) -> io::Result<()> {
     file.map(|_| ())
 }
 
-/// Whether the file has no write mode at all.
 pub(in crate::tuning) fn only_read(root: &Root, path: &Path) -> bool {
     fs::metadata(root.path(path)).is_ok_and(|m| m.permissions().mode() & 0o222 == 0)
 }

@@ -19,16 +19,25 @@ const OURS: &str = "latlab.";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Item {
-    /// A file of the kernel.
-    File { path: PathBuf, form: Form },
-    /// A cgroup that latlab creates.
-    Group { path: PathBuf },
-    /// A property of a thread.
-    Task { task: Task, attribute: Attribute },
-    /// A setting of a network card.
-    Nic { interface: String, setting: Setting },
+    File {
+        path: PathBuf,
+        form: Form,
+    },
+    Group {
+        path: PathBuf,
+    },
+    Task {
+        task: Task,
+        attribute: Attribute,
+    },
+    Nic {
+        interface: String,
+        setting: Setting,
+    },
     /// A process that keeps a device open, because the request lasts as long as that.
-    Holder { device: PathBuf },
+    Holder {
+        device: PathBuf,
+    },
 }
 
 impl Item {
@@ -37,7 +46,6 @@ impl Item {
         Item::File { path, form }
     }
 
-    /// The value of a text from the journal.
     pub fn parse(&self, text: &str) -> Value {
         match (self, text) {
             (Item::Group { .. }, "present") => Value::Present,
@@ -49,10 +57,7 @@ impl Item {
         }
     }
 
-    /// The value now; none if the item does not exist (any more).
-    ///
-    /// # Errors
-    /// The item exists and cannot be read.
+    /// The value now; none if the item does not exist (any more). Errors: the item exists and cannot be read.
     pub fn read(&self, root: &Root) -> io::Result<Option<Value>> {
         let value = match self {
             Item::File { path, form } => file::read(root, path, *form).map(|v| Some(v.into())),
@@ -67,8 +72,7 @@ impl Item {
         }
     }
 
-    /// # Errors
-    /// The kernel's, or `InvalidInput` for a value of another kind of item.
+    /// Errors: the kernel's, or `InvalidInput` for a value of another kind of item.
     pub fn write(&self, root: &Root, value: &Value) -> io::Result<()> {
         let text = || value.text().ok_or(io::ErrorKind::InvalidInput);
         match self {
@@ -81,9 +85,6 @@ impl Item {
     }
 
     /// Checks without writing that it could be written. A vanished item passes.
-    ///
-    /// # Errors
-    /// The reason why not.
     pub fn writable(&self, root: &Root) -> io::Result<()> {
         match self {
             Item::File { path, .. } => file::writable(root, path),
@@ -151,8 +152,7 @@ impl Item {
     /// Whether a write error means that the kernel owns the value.
     pub fn is_fixed(&self, error: &io::Error) -> bool {
         match self {
-            // The kernel owns the affinity of a managed interrupt: EIO, or on newer kernels EPERM and
-            // no write mode.
+            // The kernel owns the affinity of a managed interrupt: EIO, or on newer kernels EPERM and no write mode.
             Item::File { path, .. } => {
                 let fixed = [libc::EIO, libc::EPERM, libc::EACCES].map(Some);
                 path.starts_with("/proc/irq") && fixed.contains(&error.raw_os_error())

@@ -10,15 +10,12 @@ use crate::sys::ethtool::{self, Offload};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Setting {
-    /// Number of receive and send queues.
     Queues,
     /// `RX/TX/ADAPT-RX/ADAPT-TX`: µs, and whether the card adapts them.
     Coalescing,
     /// Generic receive offload, `on` or `off`.
     Gro,
-    /// Generic segmentation offload.
     Gso,
-    /// TCP segmentation offload.
     Tso,
 }
 

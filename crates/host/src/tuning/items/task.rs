@@ -16,7 +16,6 @@ use crate::sys::process::{Process, ProcessId};
 use crate::sys::sched;
 use crate::tuning::root::Root;
 
-/// A thread, identified since boot by its TID and start time.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Task {
     pub tid: u32,
@@ -42,7 +41,6 @@ const PF_KTHREAD: u32 = 0x0020_0000;
 const PF_NO_SETAFFINITY: u32 = 0x0400_0000;
 
 impl Task {
-    /// The thread that has this TID now, unless it has ended.
     pub fn of(root: &Root, tid: u32) -> Option<Task> {
         let stat = root.read(format!("/proc/{tid}/stat")).ok()?;
         // 17 (a name) with) brackets) S 2 0 0 0 -1 69238880 …
@@ -66,7 +64,6 @@ impl Task {
         threads.filter_map(|tid| Task::of(root, tid)).collect()
     }
 
-    /// Every process, as its main thread.
     pub fn processes(root: &Root) -> impl Iterator<Item = Task> {
         let processes = numbers(root, "/proc").into_iter();
         processes.filter_map(|pid| Task::of(root, pid))
@@ -76,7 +73,6 @@ impl Task {
         self.kernel
     }
 
-    /// Whether the kernel refuses to change its affinity.
     pub fn is_bound(&self) -> bool {
         self.bound
     }
@@ -111,7 +107,6 @@ pub enum Attribute {
     /// Linux 6.2). Nothing is written to it ([`Value::Within`]), but it is restored.
     Pinning,
     Policy,
-    /// The memory that the process may lock.
     MemoryLock,
     /// Whether the process runs or is stopped.
     Activity,

@@ -8,9 +8,7 @@ use serde::{Serialize, Serializer};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
     Absent,
-    /// A cgroup that exists.
     Present,
-    /// A process that is not stopped.
     Running,
     /// By SIGSTOP or SIGTSTP; SIGCONT continues it.
     Stopped,
@@ -44,7 +42,6 @@ impl Value {
         }
     }
 
-    /// The CPUs of a list.
     pub fn cpus(&self) -> Option<CpuList> {
         match self {
             Value::Within(cpus) => Some(cpus.clone()),

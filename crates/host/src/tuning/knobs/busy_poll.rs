@@ -7,14 +7,11 @@ pub const KNOB: Knob = Knob {
     about: "Time that poll and select spin on network queues",
     evidence: "Documentation/admin-guide/sysctl/net.rst, busy_poll",
     risk: "a waiting program burns its core",
-    items: |m| {
-        files::one(
-            m.root,
-            "/proc/sys/net/core/busy_poll",
-            Form::Text,
-            "this kernel is built without busy polling, or this is not the first network namespace",
-        )
-    },
+    items: Items::File(
+        "/proc/sys/net/core/busy_poll",
+        Form::Text,
+        "this kernel is built without busy polling, or this is not the first network namespace",
+    ),
     mapping: Mapping::Same(microseconds),
     moves: false,
 };

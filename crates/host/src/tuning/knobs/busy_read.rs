@@ -8,14 +8,11 @@ pub const KNOB: Knob = Knob {
     about: "Time that socket reads spin on network queues",
     evidence: "Documentation/admin-guide/sysctl/net.rst, busy_read",
     risk: "a waiting program burns its core; sockets that exist keep their own",
-    items: |m| {
-        files::one(
-            m.root,
-            "/proc/sys/net/core/busy_read",
-            Form::Text,
-            "this kernel is built without busy polling, or this is not the first network namespace",
-        )
-    },
+    items: Items::File(
+        "/proc/sys/net/core/busy_read",
+        Form::Text,
+        "this kernel is built without busy polling, or this is not the first network namespace",
+    ),
     mapping: Mapping::Same(microseconds),
     moves: false,
 };

@@ -8,14 +8,11 @@ pub const KNOB: Knob = Knob {
     about: "Compact memory in the background, 0 not at all",
     evidence: "Documentation/admin-guide/sysctl/vm.rst, compaction_proactiveness",
     risk: "0: huge pages are harder to get later",
-    items: |m| {
-        files::one(
-            m.root,
-            "/proc/sys/vm/compaction_proactiveness",
-            Form::Text,
-            "this kernel is built without compaction",
-        )
-    },
+    items: Items::File(
+        "/proc/sys/vm/compaction_proactiveness",
+        Form::Text,
+        "this kernel is built without compaction",
+    ),
     mapping: Mapping::Same(number),
     moves: false,
 };

@@ -10,7 +10,7 @@ pub const KNOB: Knob = Knob {
     about: "Longest wake-up that the machine tolerates of any CPU",
     evidence: "Documentation/power/pm_qos_interface.rst, From user space; Documentation/admin-guide/pm/cpuidle.rst",
     risk: "0us: no CPU rests: power and heat of the whole machine",
-    items: |m| {
+    items: Items::Found(|m| {
         if !m.root.has(DEVICE) {
             return Err(format!(
                 "no {DEVICE}: this kernel is built without idle states"
@@ -18,7 +18,7 @@ pub const KNOB: Knob = Knob {
         }
         let device = DEVICE.into();
         Ok(vec![Item::Holder { device }])
-    },
+    }),
     mapping: Mapping::Same(microseconds),
     moves: false,
 };

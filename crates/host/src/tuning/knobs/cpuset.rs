@@ -3,11 +3,10 @@
 //! On cgroup version 2: a cgroup `latlab.isolated` with the CPUs, and `cpuset.cpus.partition` set to `isolated` (no
 //! load balancing there) or `root` (balanced within). The kernel takes the CPUs away from all other cgroups.
 //!
-//! On version 1 the kernel takes no CPUs away. Every thread of the root cgroup that may move, the kernel's
-//! included, moves to a cgroup `latlab.housekeeping`, and other cgroups are narrowed to the housekeeping CPUs.
-//! `latlab.isolated` has its CPUs exclusively, so that no later cgroup may overlap it. Load balancing over all
-//! CPUs ends (`isolated`: within the partition too). The cgroup and affinity of each thread are journaled and
-//! restored.
+//! On version 1 the kernel takes no CPUs away. Every thread of the root cgroup that may move, the kernel's included,
+//! moves to a cgroup `latlab.housekeeping`, and other cgroups are narrowed to the housekeeping CPUs. `latlab.isolated`
+//! has its CPUs exclusively, so that no later cgroup may overlap it. Load balancing over all CPUs ends (`isolated`:
+//! within the partition too). The cgroup and affinity of each thread are journaled and restored.
 
 use std::path::{Path, PathBuf};
 
@@ -30,7 +29,7 @@ pub const KNOB: Knob = Knob {
                Welch 2015, 3.1.3.2 (isolcpus)",
     risk: "isolated: threads on the partition are not balanced, each must be pinned to one CPU; \
            version 1: every thread of the root cgroup is moved, which takes milliseconds each",
-    items: |m| {
+    items: Items::Found(|m| {
         let (_, mount) = hierarchy(m.root)?;
         let group = mount.join(ISOLATED);
         Ok(vec![if m.root.has(&group) {
@@ -38,7 +37,7 @@ pub const KNOB: Knob = Knob {
         } else {
             Item::Group { path: group }
         }])
-    },
+    }),
     mapping: Mapping::Moving { each, retarget },
     moves: true,
 };
@@ -60,7 +59,6 @@ enum Version {
     V2,
 }
 
-/// The mount point of the hierarchy with `cpuset`.
 fn hierarchy(root: &Root) -> Result<(Version, PathBuf), String> {
     let mounts = root.read("/proc/self/mountinfo").unwrap_or_default();
     let mut reason = "no cgroup hierarchy with `cpuset` is mounted".to_string();

@@ -7,14 +7,11 @@ pub const KNOB: Knob = Knob {
     about: "Time between writebacks of dirty pages",
     evidence: "Documentation/admin-guide/sysctl/vm.rst, dirty_writeback_centisecs",
     risk: "longer: more is lost when the power fails; off: written only when memory is short or sync is called",
-    items: |m| {
-        files::one(
-            m.root,
-            "/proc/sys/vm/dirty_writeback_centisecs",
-            Form::Text,
-            "this kernel has no writeback of its own",
-        )
-    },
+    items: Items::File(
+        "/proc/sys/vm/dirty_writeback_centisecs",
+        Form::Text,
+        "this kernel has no writeback of its own",
+    ),
     mapping: Mapping::Same(centiseconds),
     moves: false,
 };

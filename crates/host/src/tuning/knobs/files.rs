@@ -6,9 +6,6 @@ use crate::tuning::items::{Form, Item, NONE, only_read};
 use crate::tuning::root::Root;
 
 /// The one file, or why this machine has none.
-///
-/// # Errors
-/// The reason.
 pub fn one(root: &Root, path: &str, form: Form, without: &str) -> Result<Vec<Item>, String> {
     if root.has(path) {
         Ok(vec![Item::file(path, form)])
@@ -18,9 +15,6 @@ pub fn one(root: &Root, path: &str, form: Form, without: &str) -> Result<Vec<Ite
 }
 
 /// As [`one`], of a file that is read-only on some kernels; `fixed` says why.
-///
-/// # Errors
-/// The reason.
 pub fn one_unless_fixed(
     root: &Root,
     path: &str,
@@ -35,9 +29,6 @@ pub fn one_unless_fixed(
 }
 
 /// All files that match a pattern, or why this machine has none.
-///
-/// # Errors
-/// The reason.
 pub fn each(root: &Root, pattern: &str, form: Form, without: &str) -> Result<Vec<Item>, String> {
     let found = root.glob(pattern);
     if found.is_empty() {

@@ -11,14 +11,14 @@ pub const KNOB: Knob = Knob {
     about: "The governor that chooses the CPUs' frequency",
     evidence: "Documentation/admin-guide/pm/cpufreq.rst; Welch 2015, Table 3.1 (CPU_FREQ off); Daichendt 2022, 5.13 (intel_pstate=disable)",
     risk: "performance: more power and heat, which may lower the turbo of other cores",
-    items: |m| files::each(m.root, GOVERNORS, Form::Text, WITHOUT),
+    items: Items::Files(GOVERNORS, Form::Text, WITHOUT),
     mapping: Mapping::Each(each),
     moves: false,
 };
 
 fn each(machine: &Machine<'_>, wanted: &Wanted) -> Result<Targets, KnobError> {
     let word = word(machine, wanted)?;
-    let items = (KNOB.items)(machine)?;
+    let items = KNOB.items.find(machine)?;
     for item in &items {
         let Item::File { path, .. } = item else {
             continue;

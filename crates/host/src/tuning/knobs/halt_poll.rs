@@ -11,7 +11,7 @@ pub const KNOB: Knob = Knob {
     about: "Time that KVM spins for an idle guest",
     evidence: "Documentation/virt/kvm/halt-polling.rst; Documentation/virt/guest-halt-polling.rst",
     risk: "each time a guest sleeps it occupies a CPU of the host for that time, which counts as the guest's",
-    items: |m| {
+    items: Items::Found(|m| {
         files::one_unless_fixed(
             m.root,
             FILE,
@@ -19,7 +19,7 @@ pub const KNOB: Knob = Knob {
             "this kernel has no KVM, or it is not loaded",
             "this kernel takes it at boot only: kvm.halt_poll_ns=",
         )
-    },
+    }),
     mapping: Mapping::Same(nanoseconds),
     moves: false,
 };

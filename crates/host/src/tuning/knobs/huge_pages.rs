@@ -11,7 +11,7 @@ pub const KNOB: Knob = Knob {
     about: "Memory set aside in huge pages",
     evidence: "Documentation/admin-guide/mm/hugetlbpage.rst; Welch 2015, 3.1.3.2 and Table 3.2 (hugepages=4096)",
     risk: "nothing else can use that memory; filling the pool moves other pages for a while",
-    items: |m| files::one(m.root, POOL, Form::Count, WITHOUT),
+    items: Items::File(POOL, Form::Count, WITHOUT),
     mapping: Mapping::Same(pages),
     moves: false,
 };

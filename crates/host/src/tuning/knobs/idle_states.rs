@@ -10,17 +10,17 @@ pub const KNOB: Knob = Knob {
     about: "Longest wake-up of the idle states that isolated CPUs may use",
     evidence: "Documentation/admin-guide/pm/cpuidle.rst, Representation in sysfs; Welch 2015, Table 3.1 (CPU_IDLE off); Daichendt 2022, 5.13 (intel_idle.max_cstate=0)",
     risk: "more power and heat; a sibling thread gets less of the core",
-    items: |m| {
+    items: Items::Found(|m| {
         let without = "the CPUs of this machine have no idle states to choose (as in most guests)";
         files::each(m.root, DISABLE, Form::Text, without)
-    },
+    }),
     mapping: Mapping::Each(each),
     moves: false,
 };
 
 fn each(machine: &Machine<'_>, wanted: &Wanted) -> Result<Targets, KnobError> {
     let limit: u64 = microseconds(machine, wanted)?.parse().unwrap_or(0);
-    (KNOB.items)(machine)?;
+    KNOB.items.find(machine)?;
     let mut targets = Targets::new();
     for cpu in quiet(machine).iter() {
         let pattern = DISABLE.replace("cpu*/", &format!("cpu{cpu}/"));

@@ -8,14 +8,11 @@ pub const KNOB: Knob = Knob {
     about: "CPUs that take interrupts",
     evidence: "Documentation/core-api/irq/irq-affinity.rst; Daichendt 2022, 5.13 (irqaffinity=0)",
     risk: "the housekeeping CPUs carry all interrupts: their throughput may fall",
-    items: |m| {
-        files::each(
-            m.root,
-            "/proc/irq/*/smp_affinity_list",
-            Form::List,
-            "this machine has no interrupts that can be moved",
-        )
-    },
+    items: Items::Files(
+        "/proc/irq/*/smp_affinity_list",
+        Form::List,
+        "this machine has no interrupts that can be moved",
+    ),
     mapping: Mapping::Same(at_least_one_cpu),
     moves: false,
 };

@@ -7,14 +7,11 @@ pub const KNOB: Knob = Knob {
     about: "CPUs of interrupts that are requested later",
     evidence: "Documentation/core-api/irq/irq-affinity.rst; Daichendt 2022, 5.13 (irqaffinity)",
     risk: "a driver loaded later has fewer CPUs for its queues",
-    items: |m| {
-        files::one(
-            m.root,
-            "/proc/irq/default_smp_affinity",
-            Form::Mask,
-            "this machine has no interrupts that can be moved",
-        )
-    },
+    items: Items::File(
+        "/proc/irq/default_smp_affinity",
+        Form::Mask,
+        "this machine has no interrupts that can be moved",
+    ),
     mapping: Mapping::Same(at_least_one_cpu),
     moves: false,
 };

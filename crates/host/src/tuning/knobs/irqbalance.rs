@@ -1,10 +1,9 @@
 //! `irqbalance`: whether the daemon that moves interrupts leaves the isolated CPUs alone.
 //!
-//! A daemon whose environment bans the isolated CPUs keeps running. Any other is stopped (SIGSTOP) and continued
-//! by revert: interrupts stay where the other knobs put them, at once. Its own socket can ban CPUs too, but takes
-//! effect after two rounds (20 s) and then moves every movable interrupt. Its files belong to the administrator
-//! and are not touched. A service manager can still stop or restart it: systemd sends SIGCONT with its SIGTERM
-//! (systemd.kill(5)).
+//! A daemon whose environment bans the isolated CPUs keeps running. Any other is stopped (SIGSTOP) and continued by
+//! revert: interrupts stay where the other knobs put them, at once. Its own socket can ban CPUs too, but takes effect
+//! after two rounds (20 s) and then moves every movable interrupt. Its files belong to the administrator and are not
+//! touched. A service manager can still stop or restart it: systemd sends SIGCONT with its SIGTERM (systemd.kill(5)).
 
 use latlab_model::units::CpuList;
 
@@ -20,10 +19,10 @@ pub const KNOB: Knob = Knob {
     evidence: "irqbalance(1), IRQBALANCE_BANNED_CPULIST; Documentation/core-api/irq/irq-affinity.rst",
     risk: "while it is stopped no interrupt is balanced, not even among the other CPUs; for good, ban \
            the isolated ones in /etc/default/irqbalance",
-    items: |m| {
+    items: Items::Found(|m| {
         let task = daemon(m).ok_or(NOT_RUNNING)?;
         Ok(vec![activity(task)])
-    },
+    }),
     mapping: Mapping::Each(each),
     // The daemon may be started again.
     moves: true,

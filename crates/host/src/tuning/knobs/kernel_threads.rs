@@ -11,12 +11,12 @@ pub const KNOB: Knob = Knob {
     about: "CPUs of the kernel's own threads, where they are not bound",
     evidence: "Documentation/admin-guide/kernel-per-CPU-kthreads.rst; Daichendt 2022, 5.6.4 (binding RCU's threads)",
     risk: "RCU's and memory management's threads share the housekeeping CPUs",
-    items: |m| match movable(m) {
+    items: Items::Found(|m| match movable(m) {
         tasks if tasks.is_empty() => {
             Err("no kernel thread can be seen from here, as in a container".into())
         }
         tasks => Ok(tasks.into_iter().map(affinity).collect()),
-    },
+    }),
     mapping: Mapping::Moving { each, retarget },
     moves: true,
 };
@@ -34,7 +34,7 @@ fn affinity(task: Task) -> Item {
 
 fn each(machine: &Machine<'_>, wanted: &Wanted) -> Result<Targets, KnobError> {
     let cpus = some_cpus(machine, wanted)?;
-    let targets = (KNOB.items)(machine)?.into_iter().filter_map(|item| {
+    let targets = KNOB.items.find(machine)?.into_iter().filter_map(|item| {
         let now = item.read(machine.root).ok().flatten()?;
         Some((item, narrowed(&now, &cpus)))
     });

@@ -1,10 +1,10 @@
 use latlab_model::profile::{Cores, Wanted};
 
-use crate::tuning::items::{Item, Value};
+use super::files;
+use crate::tuning::items::{Form, Item, Value};
 use crate::tuning::journal::Entry;
 use crate::tuning::root::Root;
 
-/// The inputs of a knob.
 #[derive(Debug, Clone, Copy)]
 pub struct Machine<'m> {
     pub root: &'m Root,
@@ -50,9 +50,29 @@ pub enum Mapping {
     },
 }
 
+/// The items on a machine; a text says why it has none.
+#[derive(Debug, Clone, Copy)]
+pub enum Items {
+    File(&'static str, Form, &'static str),
+    /// All files that match a pattern.
+    Files(&'static str, Form, &'static str),
+    Found(fn(&Machine<'_>) -> Result<Vec<Item>, String>),
+}
+
+impl Items {
+    pub fn find(&self, machine: &Machine<'_>) -> Result<Vec<Item>, String> {
+        match *self {
+            Items::File(path, form, without) => files::one(machine.root, path, form, without),
+            Items::Files(pattern, form, without) => {
+                files::each(machine.root, pattern, form, without)
+            }
+            Items::Found(find) => find(machine),
+        }
+    }
+}
+
 #[derive(Debug)]
 pub struct Knob {
-    /// The name in profiles.
     pub name: &'static str,
     /// One line for people.
     pub about: &'static str,
@@ -60,22 +80,20 @@ pub struct Knob {
     pub evidence: &'static str,
     /// Costs, and what may go wrong.
     pub risk: &'static str,
-    /// The items on this machine, or why it has none.
-    pub items: fn(&Machine<'_>) -> Result<Vec<Item>, String>,
+    pub items: Items,
     pub mapping: Mapping,
     /// The items come and go (threads), so they are scanned again after the writes.
     pub moves: bool,
 }
 
 impl Knob {
-    /// # Errors
-    /// The machine does not have the knob, or cannot have the value.
+    /// Errors: the machine does not have the knob, or cannot have the value.
     pub fn targets(&self, machine: &Machine<'_>, wanted: &Wanted) -> Result<Targets, KnobError> {
         match self.mapping {
             Mapping::Each(each) | Mapping::Moving { each, .. } => each(machine, wanted),
             Mapping::Same(text) => {
                 let value = Value::Text(text(machine, wanted)?);
-                let items = (self.items)(machine)?;
+                let items = self.items.find(machine)?;
                 Ok(items.into_iter().map(|i| (i, value.clone())).collect())
             }
         }

@@ -10,7 +10,7 @@ pub const KNOB: Knob = Knob {
     about: "Merge equal pages of memory",
     evidence: "Documentation/admin-guide/mm/ksm.rst, run",
     risk: "off: guests of the same image take more memory; unmerge: what was merged takes its memory again at once",
-    items: |m| files::one(m.root, RUN, Form::Text, "this kernel is built without KSM"),
+    items: Items::File(RUN, Form::Text, "this kernel is built without KSM"),
     mapping: Mapping::Same(|m, wanted| {
         Ok(match word(m, wanted)?.as_str() {
             "on" => "1",

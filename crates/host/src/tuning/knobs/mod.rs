@@ -1,8 +1,7 @@
 //! The knobs, one per file. A knob names its items on a machine (which [`super::items`] reads, writes, compares and
 //! restores), the values they get for a wanted value, the evidence, and the risk.
 //!
-//! A new knob is one file here with its unit test, a line in `all.rs`, and one in
-//! `latlab_model::profile::catalogue`.
+//! A new knob is one file here with its unit test, a line in `all.rs`, and one in `latlab_model::profile::catalogue`.
 
 mod all;
 mod busy_poll;

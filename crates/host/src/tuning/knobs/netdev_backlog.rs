@@ -1,5 +1,4 @@
-//! `netdev-backlog`: packets that may wait for a CPU (RPS, veth, loopback) before more are
-//! dropped.
+//! `netdev-backlog`: packets that may wait for a CPU (RPS, veth, loopback) before more are dropped.
 
 use super::prelude::*;
 
@@ -8,14 +7,11 @@ pub const KNOB: Knob = Knob {
     about: "Packets that may wait for a CPU",
     evidence: "Documentation/admin-guide/sysctl/net.rst, netdev_max_backlog",
     risk: "more: longer waits instead of losses",
-    items: |m| {
-        files::one(
-            m.root,
-            "/proc/sys/net/core/netdev_max_backlog",
-            Form::Text,
-            "this is not the first network namespace",
-        )
-    },
+    items: Items::File(
+        "/proc/sys/net/core/netdev_max_backlog",
+        Form::Text,
+        "this is not the first network namespace",
+    ),
     mapping: Mapping::Same(number),
     moves: false,
 };

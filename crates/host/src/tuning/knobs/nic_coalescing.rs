@@ -9,7 +9,7 @@ pub const KNOB: Knob = Knob {
     about: "Interrupt moderation: how long network cards collect packets before an interrupt",
     evidence: "ethtool(8), --coalesce; Documentation/networking/ethtool-netlink.rst, COALESCE_GET",
     risk: "off: an interrupt per packet, which costs throughput",
-    items: |m| cards(m, &[Setting::Coalescing], "none has coalescing to choose"),
+    items: Items::Found(|m| cards(m, &[Setting::Coalescing], "none has coalescing to choose")),
     mapping: Mapping::Same(moderation),
     moves: false,
 };

@@ -9,13 +9,13 @@ pub const KNOB: Knob = Knob {
     about: "Merge and segment packets of a stream (GRO, GSO, TSO)",
     evidence: "ethtool(8), --offload; Documentation/networking/segmentation-offloads.rst; Cui 2013 (VTOE)",
     risk: "off: more packets and more CPU time for the same bytes",
-    items: |m| {
+    items: Items::Found(|m| {
         cards(
             m,
             &[Setting::Gro, Setting::Gso, Setting::Tso],
             "none has offloads to choose",
         )
-    },
+    }),
     mapping: Mapping::Same(on_or_off),
     moves: false,
 };

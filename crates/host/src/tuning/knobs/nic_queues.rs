@@ -8,7 +8,7 @@ pub const KNOB: Knob = Knob {
     about: "Queues of each network card",
     evidence: "ethtool(8), --set-channels; Documentation/networking/scaling.rst, RSS",
     risk: "the link pauses while a card recreates its queues; IRQs get new numbers",
-    items: |m| cards(m, &[Setting::Queues], "none has queues to choose"),
+    items: Items::Found(|m| cards(m, &[Setting::Queues], "none has queues to choose")),
     mapping: Mapping::Same(number),
     moves: false,
 };

@@ -10,7 +10,7 @@ pub const KNOB: Knob = Knob {
     evidence: "Documentation/admin-guide/lockup-watchdogs.rst; Daichendt 2022, 5.13 (nmi_watchdog=0)",
     risk: "a hard lockup is not reported any more",
     // The file is read-only where the CPU has no counter for it, as most virtual ones.
-    items: |m| {
+    items: Items::Found(|m| {
         files::one_unless_fixed(
             m.root,
             FILE,
@@ -18,7 +18,7 @@ pub const KNOB: Knob = Knob {
             "this kernel has no hard lockup detector",
             "the CPU has no counter for a hard lockup detector",
         )
-    },
+    }),
     mapping: Mapping::Same(switch),
     moves: false,
 };

@@ -8,14 +8,11 @@ pub const KNOB: Knob = Knob {
     about: "Move memory to the node that uses it, found out by page faults",
     evidence: "Documentation/admin-guide/sysctl/kernel.rst, numa_balancing",
     risk: "memory that was placed badly stays there: place it well",
-    items: |m| {
-        files::one(
-            m.root,
-            "/proc/sys/kernel/numa_balancing",
-            Form::Text,
-            "this kernel is built without NUMA balancing",
-        )
-    },
+    items: Items::File(
+        "/proc/sys/kernel/numa_balancing",
+        Form::Text,
+        "this kernel is built without NUMA balancing",
+    ),
     mapping: Mapping::Same(switch),
     moves: false,
 };

@@ -1,7 +1,7 @@
 //! The imports of every knob.
 
 pub(super) use super::files;
-pub(super) use super::knob::{Knob, KnobError, Machine, Mapping, Targets};
+pub(super) use super::knob::{Items, Knob, KnobError, Machine, Mapping, Targets};
 pub(super) use super::values::*;
 pub(super) use crate::tuning::items::{Form, Item, Value};
 pub(super) use crate::tuning::journal::Entry;

@@ -8,14 +8,11 @@ pub const KNOB: Knob = Knob {
     about: "Queueing discipline of interfaces made later",
     evidence: "Documentation/admin-guide/sysctl/net.rst, default_qdisc",
     risk: "fq paces TCP and holds packets back; pfifo_fast lets one flow delay the others",
-    items: |m| {
-        files::one(
-            m.root,
-            "/proc/sys/net/core/default_qdisc",
-            Form::Text,
-            "this is not the first network namespace, or the kernel has no queueing disciplines",
-        )
-    },
+    items: Items::File(
+        "/proc/sys/net/core/default_qdisc",
+        Form::Text,
+        "this is not the first network namespace, or the kernel has no queueing disciplines",
+    ),
     mapping: Mapping::Same(word),
     moves: false,
 };

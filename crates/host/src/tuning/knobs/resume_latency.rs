@@ -10,20 +10,17 @@ pub const KNOB: Knob = Knob {
     about: "Longest wake-up that isolated CPUs tolerate",
     evidence: "Documentation/admin-guide/pm/cpuidle.rst, Power Management Quality of Service for CPUs",
     risk: "0us: the CPU spins instead of resting: power, heat, and less for a sibling thread",
-    items: |m| {
-        files::each(
-            m.root,
-            FILES,
-            Form::Text,
-            "this kernel is built without power management",
-        )
-    },
+    items: Items::Files(
+        FILES,
+        Form::Text,
+        "this kernel is built without power management",
+    ),
     mapping: Mapping::Each(each),
     moves: false,
 };
 
 fn each(machine: &Machine<'_>, wanted: &Wanted) -> Result<Targets, KnobError> {
-    (KNOB.items)(machine)?;
+    KNOB.items.find(machine)?;
     // The kernel's 0 means no limit, its `n/a` no latency at all.
     let text = match (wanted, microseconds(machine, wanted)?) {
         (Wanted::Switch(_), _) => "0".to_string(),

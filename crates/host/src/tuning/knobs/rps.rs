@@ -7,14 +7,11 @@ pub const KNOB: Knob = Knob {
     about: "Pass received packets to other CPUs",
     evidence: "Documentation/networking/scaling.rst, RPS",
     risk: "none: one CPU does all the work of a queue",
-    items: |m| {
-        files::each(
-            m.root,
-            "/sys/class/net/*/queues/rx-*/rps_cpus",
-            Form::Mask,
-            "no interface steers received packets",
-        )
-    },
+    items: Items::Files(
+        "/sys/class/net/*/queues/rx-*/rps_cpus",
+        Form::Mask,
+        "no interface steers received packets",
+    ),
     mapping: Mapping::Same(cpus),
     moves: false,
 };

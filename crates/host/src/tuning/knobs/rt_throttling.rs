@@ -13,14 +13,11 @@ pub const KNOB: Knob = Knob {
     evidence: "Documentation/scheduler/sched-rt-group.rst, section 2.1",
     risk: "off: a real-time thread that never sleeps takes its core for ever; with PREEMPT_RT, timers \
            set there by ordinary tasks never expire",
-    items: |m| {
-        files::one(
-            m.root,
-            "/proc/sys/kernel/sched_rt_runtime_us",
-            Form::Text,
-            "this kernel is built without real-time scheduling",
-        )
-    },
+    items: Items::File(
+        "/proc/sys/kernel/sched_rt_runtime_us",
+        Form::Text,
+        "this kernel is built without real-time scheduling",
+    ),
     mapping: Mapping::Same(microseconds_or_minus_1),
     moves: false,
 };

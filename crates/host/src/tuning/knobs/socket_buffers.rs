@@ -9,7 +9,7 @@ pub const KNOB: Knob = Knob {
     about: "Largest receive and send buffer that a socket may ask for",
     evidence: "Documentation/admin-guide/sysctl/net.rst, rmem_max and wmem_max",
     risk: "memory that any program may take; longer queues instead of losses",
-    items: |m| {
+    items: Items::Found(|m| {
         let found = m.root.glob(FILES);
         let ours = found
             .into_iter()
@@ -21,7 +21,7 @@ pub const KNOB: Knob = Knob {
             ));
         }
         Ok(items)
-    },
+    }),
     mapping: Mapping::Same(bytes),
     moves: false,
 };

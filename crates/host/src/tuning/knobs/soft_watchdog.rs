@@ -7,14 +7,11 @@ pub const KNOB: Knob = Knob {
     about: "Detect CPUs on which no other thread gets to run",
     evidence: "Documentation/admin-guide/lockup-watchdogs.rst; Daichendt 2022, 5.13 (nosoftlockup)",
     risk: "a soft lockup is not reported any more",
-    items: |m| {
-        files::one(
-            m.root,
-            "/proc/sys/kernel/soft_watchdog",
-            Form::Text,
-            "this kernel has no soft lockup detector",
-        )
-    },
+    items: Items::File(
+        "/proc/sys/kernel/soft_watchdog",
+        Form::Text,
+        "this kernel has no soft lockup detector",
+    ),
     mapping: Mapping::Same(switch),
     moves: false,
 };

@@ -7,14 +7,11 @@ pub const KNOB: Knob = Knob {
     about: "Swap memory out rather than drop cached files, 0 to 200",
     evidence: "Documentation/admin-guide/sysctl/vm.rst, swappiness",
     risk: "0 or 1: memory is short sooner where there is swap",
-    items: |m| {
-        files::one(
-            m.root,
-            "/proc/sys/vm/swappiness",
-            Form::Text,
-            "this kernel is built without swap",
-        )
-    },
+    items: Items::File(
+        "/proc/sys/vm/swappiness",
+        Form::Text,
+        "this kernel is built without swap",
+    ),
     mapping: Mapping::Same(number),
     moves: false,
 };

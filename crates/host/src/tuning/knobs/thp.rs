@@ -8,14 +8,11 @@ pub const KNOB: Knob = Knob {
     about: "Transparent huge pages: memory in huge pages without a request",
     evidence: "Documentation/admin-guide/mm/transhuge.rst; Welch 2015, 3.1.3.2 (huge pages)",
     risk: "never: more TLB misses for programs with much memory; always: long page faults",
-    items: |m| {
-        files::one(
-            m.root,
-            "/sys/kernel/mm/transparent_hugepage/enabled",
-            Form::Choice,
-            "this kernel is built without transparent huge pages",
-        )
-    },
+    items: Items::File(
+        "/sys/kernel/mm/transparent_hugepage/enabled",
+        Form::Choice,
+        "this kernel is built without transparent huge pages",
+    ),
     mapping: Mapping::Same(word),
     moves: false,
 };

@@ -7,14 +7,11 @@ pub const KNOB: Knob = Knob {
     about: "Compact memory in the page fault that wants a huge page",
     evidence: "Documentation/admin-guide/mm/transhuge.rst, defrag",
     risk: "never: fewer huge pages on a machine with fragmented memory",
-    items: |m| {
-        files::one(
-            m.root,
-            "/sys/kernel/mm/transparent_hugepage/defrag",
-            Form::Choice,
-            "this kernel is built without transparent huge pages",
-        )
-    },
+    items: Items::File(
+        "/sys/kernel/mm/transparent_hugepage/defrag",
+        Form::Choice,
+        "this kernel is built without transparent huge pages",
+    ),
     mapping: Mapping::Same(word),
     moves: false,
 };

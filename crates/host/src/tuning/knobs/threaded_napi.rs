@@ -8,7 +8,7 @@ pub const KNOB: Knob = Knob {
     about: "Receive packets in threads instead of softirqs",
     evidence: "Documentation/networking/napi.rst, Threaded NAPI",
     risk: "one more context switch for each batch of packets",
-    items: |m| {
+    items: Items::Found(|m| {
         let all = m.root.glob("/sys/class/net/*/threaded");
         // Interfaces without hardware have the file, and most of them refuse it.
         let cards = all
@@ -21,7 +21,7 @@ pub const KNOB: Knob = Knob {
             );
         }
         Ok(items)
-    },
+    }),
     mapping: Mapping::Same(switch),
     moves: false,
 };

@@ -8,14 +8,11 @@ pub const KNOB: Knob = Knob {
     about: "Move the timers of idle CPUs to busy ones",
     evidence: "kernel/time/timer_migration.c, its head (since 6.9); get_nohz_timer_target() in kernel/sched/core.c",
     risk: "idle housekeeping cores wake for their own timers: a little more power",
-    items: |m| {
-        files::one(
-            m.root,
-            "/proc/sys/kernel/timer_migration",
-            Form::Text,
-            "this kernel has no timer migration",
-        )
-    },
+    items: Items::File(
+        "/proc/sys/kernel/timer_migration",
+        Form::Text,
+        "this kernel has no timer migration",
+    ),
     mapping: Mapping::Same(switch),
     moves: false,
 };

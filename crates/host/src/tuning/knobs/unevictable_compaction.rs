@@ -8,14 +8,11 @@ pub const KNOB: Knob = Knob {
     about: "Let compaction move locked memory",
     evidence: "Documentation/admin-guide/sysctl/vm.rst, compact_unevictable_allowed",
     risk: "off: memory with much of it locked stays fragmented",
-    items: |m| {
-        files::one(
-            m.root,
-            "/proc/sys/vm/compact_unevictable_allowed",
-            Form::Text,
-            "this kernel is built without compaction",
-        )
-    },
+    items: Items::File(
+        "/proc/sys/vm/compact_unevictable_allowed",
+        Form::Text,
+        "this kernel is built without compaction",
+    ),
     mapping: Mapping::Same(switch),
     moves: false,
 };

@@ -7,14 +7,11 @@ pub const KNOB: Knob = Knob {
     about: "Time between updates of the memory counters",
     evidence: "Documentation/admin-guide/sysctl/vm.rst, stat_interval; Documentation/admin-guide/kernel-per-CPU-kthreads.rst",
     risk: "free memory in /proc/meminfo may be late by as much",
-    items: |m| {
-        files::one(
-            m.root,
-            "/proc/sys/vm/stat_interval",
-            Form::Text,
-            "this kernel is built without the counters",
-        )
-    },
+    items: Items::File(
+        "/proc/sys/vm/stat_interval",
+        Form::Text,
+        "this kernel is built without the counters",
+    ),
     mapping: Mapping::Same(seconds),
     moves: false,
 };

@@ -7,14 +7,11 @@ pub const KNOB: Knob = Knob {
     about: "CPUs that the lockup detectors watch",
     evidence: "Documentation/admin-guide/lockup-watchdogs.rst, last paragraph",
     risk: "a lockup of the others is not reported",
-    items: |m| {
-        files::one(
-            m.root,
-            "/proc/sys/kernel/watchdog_cpumask",
-            Form::List,
-            "this kernel has no lockup detectors",
-        )
-    },
+    items: Items::File(
+        "/proc/sys/kernel/watchdog_cpumask",
+        Form::List,
+        "this kernel has no lockup detectors",
+    ),
     mapping: Mapping::Same(at_least_one_cpu),
     moves: false,
 };

@@ -14,7 +14,7 @@ pub const KNOB: Knob = Knob {
     evidence: "Documentation/core-api/workqueue.rst, Affinity Scopes; \
                Documentation/admin-guide/kernel-per-CPU-kthreads.rst, kworker",
     risk: "writeback and other deferred work share the housekeeping CPUs",
-    items: |m| {
+    items: Items::Found(|m| {
         let found = PATTERNS.iter().flat_map(|p| m.root.glob(p));
         let items: Vec<Item> = found.map(|p| Item::file(p, Form::Mask)).collect();
         if items.is_empty() {
@@ -24,7 +24,7 @@ pub const KNOB: Knob = Knob {
             ));
         }
         Ok(items)
-    },
+    }),
     mapping: Mapping::Same(at_least_one_cpu),
     moves: false,
 };

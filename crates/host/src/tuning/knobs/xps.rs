@@ -8,14 +8,11 @@ pub const KNOB: Knob = Knob {
     about: "CPUs that use a transmit queue",
     evidence: "Documentation/networking/scaling.rst, XPS",
     risk: "CPUs without their own queue share one, and its lock",
-    items: |m| {
-        files::each(
-            m.root,
-            "/sys/class/net/*/queues/tx-*/xps_cpus",
-            Form::Mask,
-            "no interface has several transmit queues",
-        )
-    },
+    items: Items::Files(
+        "/sys/class/net/*/queues/tx-*/xps_cpus",
+        Form::Mask,
+        "no interface has several transmit queues",
+    ),
     mapping: Mapping::Same(cpus),
     moves: false,
 };

@@ -3,13 +3,11 @@
 use crate::diagnostic::{Diagnostics, Spanned, hint_one_of, shown};
 use crate::facts::Facts;
 use crate::profile::{Isolation, Profile};
-use crate::spec::{Lab, LinkKind, Node, NodeKind};
+use crate::spec::{Lab, LinkKind, Node};
 use crate::units::CpuList;
 
-/// Finds a profile by its name.
 pub type Profiles<'p> = &'p dyn Fn(&str) -> Option<Profile>;
 
-/// The CPUs that a node wants.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Want<'l> {
     /// This number of its own.
@@ -31,12 +29,13 @@ pub struct Ask<'l> {
 }
 
 impl Ask<'_> {
-    /// Virtual CPUs of a VM; 0 for other kinds.
+    /// Virtual CPUs of a guest; 0 for other kinds.
     pub fn vcpus(&self) -> usize {
         let cpus = self.node.fields.cpus.map_or(1.0, |c| c.value);
-        match self.node.kind {
-            NodeKind::Vm => cpus as usize,
-            _ => 0,
+        if self.node.kind.is_guest() {
+            cpus as usize
+        } else {
+            0
         }
     }
 
@@ -45,10 +44,8 @@ impl Ask<'_> {
     }
 }
 
-/// All wishes of a lab.
 #[derive(Debug)]
 pub struct Asks<'l> {
-    /// In the order of the lab.
     pub all: Vec<Ask<'l>>,
     /// The CPUs that its profiles name themselves.
     pub listed: Option<CpuList>,
@@ -115,7 +112,6 @@ impl<'l> Asks<'l> {
         }
     }
 
-    /// Some node uses the pool.
     pub fn pooled(&self) -> impl Iterator<Item = &Ask<'l>> {
         self.all.iter().filter(|a| a.want == Want::Pool)
     }
@@ -123,7 +119,7 @@ impl<'l> Asks<'l> {
 
 fn want(node: &Node, isolates: bool) -> Want<'_> {
     let isolate = node.fields.isolate.is_some_and(|i| i.value);
-    if node.kind == NodeKind::Host {
+    if node.kind.is_host() {
         return Want::Host;
     }
     match &node.fields.cpuset {

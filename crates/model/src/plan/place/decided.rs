@@ -8,7 +8,6 @@ use super::solve::{Got, Threads};
 /// Everything that was decided, for the sentences.
 pub struct Decided<'g> {
     pub ground: &'g Ground,
-    /// The use of the threads of cores.
     pub threads: Threads,
     /// Cores of the host, when some are isolated; all that is left otherwise.
     pub housekeeping: BTreeSet<usize>,
@@ -19,7 +18,6 @@ pub struct Decided<'g> {
     pub own: Vec<Option<Owned>>,
 }
 
-/// A node with cores of its own.
 pub struct Owned {
     pub got: Got,
     pub cpus: Vec<u32>,

@@ -11,7 +11,6 @@ use crate::units::CpuList;
 /// Memory nodes with fewer cores keep none for the host.
 const CORES_FOR_HOUSEKEEPING: usize = 4;
 
-/// The cores that can be given.
 #[derive(Debug)]
 pub struct Ground {
     pub topology: Topology,
@@ -19,7 +18,6 @@ pub struct Ground {
     pub host: usize,
     /// Further cores that the host had better keep: one on each further memory node.
     pub further: Vec<usize>,
-    /// Cores that a node may be given.
     pub free: BTreeSet<usize>,
     /// Cores that some node names, without being alone there; the pool has them too.
     pub named: BTreeSet<usize>,
@@ -100,7 +98,7 @@ impl Ground {
                     ask.name(),
                     facts.cpus
                 );
-                errors.add(set.at, message, "name processors that the machine has");
+                errors.add(set.at, message, "name CPUs that the machine has");
             } else if alone {
                 self.claim(asks, index, set, errors);
             }
@@ -143,7 +141,7 @@ impl Ground {
                 }
             };
             let message = format!("CPU {cpu} of node `{name}` {owner}");
-            let hint = "with `isolate`, a processor belongs to one node: name another in `cpuset`";
+            let hint = "with `isolate`, a CPU belongs to one node: name another in `cpuset`";
             errors.add(set.at, message, hint);
         }
     }

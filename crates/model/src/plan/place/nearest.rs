@@ -9,7 +9,6 @@ use crate::diagnostic::{Diagnostics, Mark};
 use crate::facts::Facts;
 use crate::units::CpuList;
 
-/// Maximum of nodes that a message names.
 const MAX_NAMED: usize = 64;
 
 /// Notes why the lab does not fit, at the first node that is too much.

@@ -1,14 +1,13 @@
 //! A node's plan, with its place.
 
 use super::super::blueprint::{Blueprint, NodePlace, Share};
-use super::super::document::{GuestMemory, GuestTopology, NodePlan};
+use super::super::node::{GuestTopology, NodeBody, NodePlan, Wanted};
 use super::asks::Profiles;
 use super::topology::Topology;
-use crate::boot;
 use crate::diagnostic::Spanned;
 use crate::facts::Facts;
 use crate::profile::Profile;
-use crate::spec::{Lab, Node, NodeKind};
+use crate::spec::{Lab, Node};
 use crate::units::Bytes;
 
 /// Memory of a VM that asks for none: enough for a distribution's kernel and the tools of a lab.
@@ -29,7 +28,7 @@ pub(in crate::plan) fn node_plans(
             // where there are no cpusets.
             Share::Host => {
                 blueprint.housekeeping.cpus != facts.cpus
-                    && node.kind != NodeKind::Host
+                    && !node.kind.is_host()
                     && facts.lacks(Facts::CGROUP_CPUSET).is_none()
             }
             Share::Own | Share::Pool | Share::Named => true,
@@ -37,8 +36,14 @@ pub(in crate::plan) fn node_plans(
         let profile = lab
             .tuning_of(node)
             .and_then(|t| Profile::named(t, profiles));
-        let mut plan = plan(lab, node, confined, profile.as_ref());
-        plan.topology = place.and_then(|p| guest_topology(&p.vcpus, &topology));
+        let mut plan = plan(lab, node, confined);
+        plan.body = NodeBody::of(Wanted {
+            node,
+            profile: profile.as_ref(),
+            vcpus: plan.vcpus(),
+            topology: place.and_then(|p| guest_topology(&p.vcpus, &topology)),
+            facts,
+        });
         plan
     };
     lab.nodes.iter().map(one).collect()
@@ -90,46 +95,26 @@ fn even_runs<T: PartialEq>(all: impl Iterator<Item = T>) -> Option<usize> {
         .then_some(runs.len())
 }
 
-fn plan(lab: &Lab, node: &Node, place: Option<&NodePlace>, profile: Option<&Profile>) -> NodePlan {
+/// The part of a plan that all nodes have.
+fn plan(lab: &Lab, node: &Node, place: Option<&NodePlace>) -> NodePlan {
     let fields = &node.fields;
     let text = |s: &Option<Spanned<String>>| s.as_ref().map(|s| s.value.clone());
-    let is_vm = node.kind == NodeKind::Vm;
+    let is_guest = node.kind.is_guest();
     let memory = fields.memory.map(|m| m.value);
-    let cpus = fields.cpus.map(|c| c.value).or(is_vm.then_some(1.0));
-    let vcpus = cpus.map_or(1, |c| c as u32);
-    // The node's own come last, so that they win.
-    let of_profile = profile.filter(|_| is_vm);
-    let mut boot = of_profile.map_or_else(Vec::new, |p| boot::of_guest(p, vcpus));
-    boot.extend(fields.boot.iter().map(|b| b.value.clone()));
     NodePlan {
         name: node.name.value.clone(),
-        kind: node.kind,
-        image: text(&fields.image).unwrap_or_else(|| "host".into()),
-        cpus,
+        cpus: fields.cpus.map(|c| c.value).or(is_guest.then_some(1.0)),
         cpuset: place.map(NodePlace::cpuset),
         isolate: fields.isolate.is_some_and(|i| i.value),
         memory_nodes: place.and_then(|p| Some(p.memory.as_ref()?.nodes.clone())),
         tuning: lab.tuning_of(node).map(|t| t.value.clone()),
-        memory: memory.or(is_vm.then_some(VM_MEMORY)),
+        memory: memory.or(is_guest.then_some(VM_MEMORY)),
         env: fields.env.clone(),
-        binds: fields.binds.iter().map(|b| b.value.clone()).collect(),
-        hide: fields.hide.iter().map(|path| path.value.clone()).collect(),
         exec: fields.exec.iter().map(|e| e.value.clone()).collect(),
         setup: text(&fields.setup),
         run: text(&fields.run),
         teardown: text(&fields.teardown),
-        runtime: fields.runtime.map(|r| r.value).unwrap_or_default(),
-        security: fields
-            .security
-            .as_ref()
-            .map(|s| s.value.clone())
-            .unwrap_or_default(),
-        kernel: text(&fields.kernel).unwrap_or_else(|| "standard".into()),
-        boot,
-        topology: None,
-        guest_memory: of_profile.map(GuestMemory::of).unwrap_or_default(),
-        acceleration: fields.acceleration.map(|a| a.value).unwrap_or_default(),
-        net: fields.net.map(|net| net.value).unwrap_or_default(),
+        body: NodeBody::Native,
         interfaces: Vec::new(),
     }
 }

@@ -1,9 +1,8 @@
 //! Which cores each node gets that wants its own.
 //!
-//! A node's cores should be of one kind, on one memory node, below one cache. First a bounded search
-//! looks for a choice in which no node needs two memory nodes; where there is none (or none is found
-//! in time), each node gets the best that is left, the greediest first. Nothing is random, so equal
-//! questions have equal answers.
+//! A node's cores should be of one kind, on one memory node, below one cache. First a bounded search looks for a
+//! choice in which no node needs two memory nodes; where there is none (or none is found in time), each node gets the
+//! best that is left, the greediest first. Nothing is random, so equal questions have equal answers.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +15,6 @@ const MAX_STEPS: usize = 20_000;
 /// Wishes that are searched for together, for the same reason.
 const MAX_SEARCHED: usize = 64;
 
-/// The use of the threads of a core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Threads {
     /// The first works, the others idle.
@@ -24,7 +22,6 @@ pub enum Threads {
     Whole,
 }
 
-/// The wish of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wish {
     /// CPUs; at least one.
@@ -37,7 +34,6 @@ pub struct Wish {
     pub peers: Vec<usize>,
 }
 
-/// The cores that a node gets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Got {
     /// Its cores, ascending.

@@ -94,28 +94,23 @@ impl Topology {
         }
     }
 
-    /// The core of a CPU.
     pub fn core(&self, cpu: u32) -> Option<usize> {
         self.of_cpu.get(&cpu).copied()
     }
 
-    /// More than one memory node.
     pub fn is_numa(&self) -> bool {
         self.nodes.len() > 1
     }
 
-    /// How far the memory of one node is from another.
     pub fn distance(&self, from: usize, to: usize) -> u32 {
         let told = self.nodes[from].distances.get(to).copied();
         told.unwrap_or(if from == to { NEAR } else { FAR })
     }
 
-    /// Index of the node with the kernel's number.
     pub fn node(&self, id: u32) -> Option<usize> {
         self.nodes.iter().position(|n| n.id == id)
     }
 
-    /// The threads of cores, ascending.
     pub fn threads(&self, cores: impl IntoIterator<Item = usize>) -> Vec<u32> {
         let threads = cores
             .into_iter()

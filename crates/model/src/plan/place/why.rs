@@ -211,7 +211,6 @@ fn nics(d: &Decided<'_>, facts: &Facts) -> Vec<NicPlace> {
     facts.machine.nics.iter().filter_map(place).collect()
 }
 
-/// The context of a node's sentences.
 struct Whose<'a> {
     lab: &'a Lab,
     facts: &'a Facts,
@@ -259,12 +258,12 @@ fn node(
                 place.emulator = Some(if rest.is_empty() {
                     Given::new(
                         cpus.clone(),
-                        "the lab names no more processors than it has virtual ones",
+                        "the lab names no more CPUs than it has virtual ones",
                     )
                 } else {
                     Given::new(
                         rest.to_vec(),
-                        "the named processors that are more than its virtual ones",
+                        "the named CPUs that are more than its virtual ones",
                     )
                 });
             }
@@ -286,8 +285,7 @@ fn node(
             };
             let mut place = shared(ask, Share::Pool, cores);
             if ask.vcpus() > 0 {
-                let why =
-                    "device emulation and I/O would compete with virtual processors in the pool";
+                let why = "device emulation and I/O would compete with virtual CPUs in the pool";
                 place.emulator = Some(host(why.into()));
             }
             place
@@ -331,9 +329,9 @@ fn own_why(owned: &Owned, vcpus: usize, d: &Decided<'_>, nic: Option<(&str, u32)
     let mut why = match (vcpus, cores.len()) {
         (0, 1) => "a core of its own".to_string(),
         (0, n) => format!("{n} cores of its own"),
-        (1, _) => "a core for its virtual processor".into(),
-        (n, cores) if cores == n => format!("a core for each of its {n} virtual processors"),
-        (n, cores) => format!("{cores} cores for its {n} virtual processors"),
+        (1, _) => "a core for its virtual CPU".into(),
+        (n, cores) if cores == n => format!("a core for each of its {n} virtual CPUs"),
+        (n, cores) => format!("{cores} cores for its {n} virtual CPUs"),
     };
     if cores.iter().any(|c| topology.cores[*c].threads.len() > 1) {
         why += match d.threads {
@@ -385,7 +383,7 @@ fn emulator(ask: &Ask<'_>, owned: &Owned, d: &Decided<'_>, housekeeping: &Given)
     let topology = &d.ground.topology;
     if let Some(core) = owned.emulator {
         let why = format!(
-            "device emulation and I/O apart from the virtual processors; under tuning `{}` on a core of \
+            "device emulation and I/O apart from the virtual CPUs; under tuning `{}` on a core of \
              its own, since one is left near them",
             tuning(ask)
         );
@@ -401,9 +399,9 @@ fn emulator(ask: &Ask<'_>, owned: &Owned, d: &Decided<'_>, housekeeping: &Given)
         .filter(|c| Some(distance(c)) == least);
     let near = topology.threads(near);
     let why = if ask.isolates {
-        "device emulation and I/O apart from the virtual processors; among the host's, since no core is left near them"
+        "device emulation and I/O apart from the virtual CPUs; among the host's, since no core is left near them"
     } else {
-        "device emulation and I/O apart from the virtual processors, among the host's"
+        "device emulation and I/O apart from the virtual CPUs, among the host's"
     };
     if near.is_empty() {
         Given {

@@ -6,7 +6,6 @@ use latlab_model::overlay::Network;
 
 use crate::endpoints::{Counters, PortId};
 
-/// Common parameters of all kinds of ports.
 pub(in crate::daemon) struct PortContext<'a> {
     pub name: &'a str,
     pub id: PortId,

@@ -15,7 +15,6 @@ use crate::kernel::KernelPath;
 use crate::links::direct;
 use crate::ports::{tap, vhost_user};
 
-/// Opens ports, and keeps resources that several ports share.
 pub(in crate::daemon) struct Opener {
     tunnels: Tunnels,
     veths: Veths,
@@ -120,7 +119,6 @@ impl Opener {
         }
     }
 
-    /// The kernel path, once a port has opened it.
     pub fn kernel_path(&self) -> Option<Arc<KernelPath>> {
         self.veths.path()
     }

@@ -12,19 +12,15 @@ use crate::ports::vhost_user::VhostUser;
 
 pub(in crate::daemon) type Receivers = Vec<Box<dyn ReceiveHalf>>;
 
-/// A port, open and not yet attached.
 pub(in crate::daemon) struct OpenPort {
     pub receivers: Receivers,
     pub sender: Box<dyn Transmit>,
     pub handle: PortHandle,
 }
 
-/// Resources of a port beside its two halves.
 pub(in crate::daemon) enum PortHandle {
     None,
-    /// The connection to a VMM.
     VhostUser(VhostUser),
-    /// An interface of the kernel path.
     InKernel(KernelPort),
     /// A share of a tunnel endpoint's sockets. One of its links has the receiving halves, and hands them over when it is
     /// removed.
@@ -32,7 +28,6 @@ pub(in crate::daemon) enum PortHandle {
 }
 
 impl PortHandle {
-    /// How the kernel path reaches the port, if it can.
     pub fn attachment(&self, link: Option<&Link>) -> Option<Attachment> {
         match (self, link.map(|link| &link.kind)) {
             (PortHandle::InKernel(port), _) => Some(match port.kind {
@@ -60,7 +55,6 @@ impl PortHandle {
         }
     }
 
-    /// Applies the settings that `set interface` may change.
     pub fn apply(&self, interface: &Interface) {
         if let (PortHandle::VhostUser(port), InterfaceKind::VhostUser { switches, .. }) =
             (self, &interface.kind)

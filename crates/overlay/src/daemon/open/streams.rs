@@ -11,7 +11,6 @@ use super::port::{OpenPort, PortHandle};
 use crate::links::tcp::{self, Role, TcpConfig};
 use crate::tls::Credentials;
 
-/// Opens a link. `origin` is this daemon's number.
 pub(super) fn open(
     context: &PortContext<'_>,
     kind: &LinkKind,

@@ -3,7 +3,6 @@
 use std::net::{SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
 
-/// Address and form of a tunnel endpoint of this host.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::daemon) struct TunnelKey {
     pub(super) local: SocketAddr,

@@ -22,7 +22,6 @@ struct Tunnel {
     links: usize,
 }
 
-/// The tunnel endpoints of this host.
 pub(super) struct Tunnels {
     open: BTreeMap<TunnelKey, Tunnel>,
     strangers: Arc<Counters>,
@@ -118,7 +117,6 @@ impl Tunnels {
         }
     }
 
-    /// This daemon's number.
     pub const fn origin(&self) -> u64 {
         self.origin
     }

@@ -12,7 +12,6 @@ use super::port::{OpenPort, PortHandle, boxed};
 use crate::kernel::{KernelPath, KernelPort, KernelPortKind, Mac, ROUTES, Rate};
 use crate::ports::tap;
 
-/// The containers' interfaces.
 pub(super) struct Veths {
     name: String,
     path: Option<Arc<KernelPath>>,
@@ -30,7 +29,6 @@ impl Veths {
         }
     }
 
-    /// Opens a container's interface in the daemon's own namespace.
     pub fn open(
         &mut self,
         context: &PortContext<'_>,
@@ -131,7 +129,6 @@ impl Veths {
         Ok(path)
     }
 
-    /// Detaches the kernel path from an interface.
     pub fn close(&mut self, port: &KernelPort) {
         if let Some(path) = &self.path {
             // An interface that is gone has no programs.

@@ -7,7 +7,6 @@ use libc::{c_int, c_void, sockaddr_storage};
 
 use super::socket::length;
 
-/// An address in the kernel's form.
 #[derive(Clone, Copy)]
 pub struct Address {
     pub(super) storage: sockaddr_storage,

@@ -23,7 +23,6 @@ pub struct Message {
     pub truncated: bool,
 }
 
-/// Messages received by one call, in memory that is reused.
 pub struct Inbox {
     /// A boxed slice, as a pointer: batches borrow parts of it while others are written.
     memory: *mut [u8],
@@ -39,7 +38,6 @@ pub struct Inbox {
 unsafe impl Send for Inbox {}
 
 impl Inbox {
-    /// Room for `count` messages of at most `each` bytes.
     pub fn new(count: usize, each: usize) -> Inbox {
         // SAFETY: all zeros are valid for these structures of the kernel's.
         let mut inbox = unsafe {
@@ -121,7 +119,6 @@ impl Inbox {
         message
     }
 
-    /// A message's whole buffer.
     pub fn bytes(&self, number: usize) -> &[u8] {
         assert!(number < self.headers.len());
         // SAFETY: the memory has that many messages; the kernel only writes to it in `receive`.

@@ -17,17 +17,14 @@ const MAX_RUN: usize = 64;
 /// Maximum number of iovecs in one message (`UIO_MAXIOV`).
 const MAX_IOVECS: usize = 1024;
 
-/// Result of sending an arena.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Report {
     /// Sent datagrams, and their bytes.
     pub sent: (u64, u64),
     /// Datagrams without room in the socket.
     pub full: u64,
-    /// Datagrams longer than the path MTU.
     pub too_long: u64,
     pub refused: u64,
-    /// The path MTU has changed.
     pub stale: bool,
 }
 
@@ -185,7 +182,6 @@ impl Outbox {
         }
     }
 
-    /// Builds the iovecs and divides them into runs.
     fn gather(&mut self, arena: &Arena, segment: usize) {
         self.iovecs.clear();
         self.runs.clear();
@@ -223,7 +219,6 @@ impl Outbox {
         }
     }
 
-    /// Builds the message headers of the runs.
     fn address(&mut self, to: Option<&Address>) {
         self.headers.clear();
         self.controls.clear();
@@ -246,13 +241,9 @@ impl Outbox {
     }
 }
 
-/// Writes pieces of an arena to a stream, from `first` on. Returns the first piece that was not offered, and the number
-/// of bytes written.
-///
-/// # Errors
-///
-/// The kernel's, and a piece with more iovecs than one call takes: writing nothing would succeed, and the caller would
-/// retry for ever.
+/// Writes pieces of an arena to a stream, from `first` on. Returns the first piece that was not offered, and the
+/// number of bytes written. Errors: the kernel's, and a piece with more iovecs than one call takes: writing nothing
+/// would succeed, and the caller would retry for ever.
 pub fn write_pieces(
     socket: BorrowedFd<'_>,
     arena: &Arena,

@@ -15,12 +15,10 @@ pub const MAX_DATAGRAM: usize = 65_507;
 #[derive(Clone, Copy)]
 pub(super) struct Control(pub [u8; 64]);
 
-/// Sets an integer option.
 pub fn set(socket: BorrowedFd<'_>, level: c_int, option: c_int, value: c_int) -> io::Result<()> {
     set_bytes(socket, level, option, &value.to_ne_bytes())
 }
 
-/// Sets an option that is a structure.
 pub fn set_bytes(
     socket: BorrowedFd<'_>,
     level: c_int,
@@ -44,7 +42,6 @@ pub fn set_bytes(
     }
 }
 
-/// Reads an integer option.
 pub fn get(socket: BorrowedFd<'_>, level: c_int, option: c_int) -> io::Result<c_int> {
     let mut value: c_int = 0;
     let mut len = length(size_of::<c_int>());

@@ -8,7 +8,6 @@ use latlab_model::overlay::Peer;
 use crate::endpoints::{Counters, PortId};
 use crate::tls::Credentials;
 
-/// Which side opens the connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Role {
     Connect(SocketAddr),
@@ -21,7 +20,6 @@ pub enum Role {
 pub struct TcpConfig {
     pub id: PortId,
     pub role: Role,
-    /// Mutual TLS.
     pub tls: Option<Credentials>,
     /// This daemon's number, not zero.
     pub origin: u64,

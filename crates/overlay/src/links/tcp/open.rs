@@ -11,10 +11,6 @@ use super::shared::Shared;
 use super::transmitter::Transmitter;
 
 /// Opens a link. The connection follows when the peer is there, and ends when both halves are dropped.
-///
-/// # Errors
-///
-/// An address that cannot be listened at.
 pub fn open(config: TcpConfig) -> io::Result<(Receiver, Transmitter)> {
     let listener = match &config.role {
         Role::Connect(_) => None,

@@ -12,7 +12,6 @@ use crate::endpoints::{Coalesce, DropReason, Receive, Wakeup};
 use crate::frames::{Batch, Offload};
 use crate::links::sys::Buffer;
 
-/// Bytes read at once: several large frames.
 const INBOX_BYTES: usize = 8 * (MAX_FRAME_BYTES + 64);
 
 #[derive(Debug)]

@@ -11,7 +11,6 @@ use super::config::TcpConfig;
 use super::stream::Stream;
 use crate::sync::lock;
 
-/// Bytes of the length in front of every record.
 pub(super) const LENGTH_BYTES: usize = 4;
 
 /// State of a link that both halves and the reconnector share.
@@ -21,9 +20,7 @@ pub(super) struct Shared {
     stream: Mutex<Option<Stream>>,
     /// Number of connections: a partial record of one does not continue in the next.
     epoch: AtomicU64,
-    /// Number of the next frame.
     pub number: AtomicU32,
-    /// Readable when the connection is.
     pub readable: OwnedFd,
     /// Wakes the reconnector: the connection has ended, or unsent bytes are left.
     pub wake: OwnedFd,
@@ -41,12 +38,10 @@ impl Shared {
         })
     }
 
-    /// The connection, if there is one.
     pub fn lock(&self) -> MutexGuard<'_, Option<Stream>> {
         lock(&self.stream)
     }
 
-    /// Installs a connection, in place of a previous one.
     pub fn install(&self, mut stream: Stream) -> io::Result<()> {
         let mut current = self.lock();
         stream.epoch = self.epoch.fetch_add(1, Relaxed) + 1;
@@ -61,7 +56,6 @@ impl Shared {
         rustix::io::write(&self.wake, &1_u64.to_ne_bytes()).ok();
     }
 
-    /// Ends the connection; the reconnector opens another.
     pub fn end(&self, stream: &mut Option<Stream>) {
         *stream = None;
         self.wake_reconnector();

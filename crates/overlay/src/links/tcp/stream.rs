@@ -25,7 +25,6 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// A connection whose handshake is over.
     pub fn new(socket: TcpStream, tls: Option<Connection>) -> io::Result<Stream> {
         socket.set_nonblocking(true)?;
         socket.set_nodelay(true)?;
@@ -50,7 +49,6 @@ impl Stream {
         &self.socket
     }
 
-    /// Whether bytes wait for room in the socket.
     pub fn has_unsent(&self) -> bool {
         match &self.tls {
             Some(tls) => tls.wants_write(),
@@ -144,7 +142,6 @@ impl Stream {
     }
 }
 
-/// Copies a piece into contiguous memory.
 fn copy(arena: &Arena, piece: usize, to: &mut Vec<u8>) {
     to.clear();
     to.extend_from_slice(arena.head(piece));

@@ -12,7 +12,6 @@ use super::sealed;
 use crate::endpoints::{Counters, PortId};
 use crate::sync::lock;
 
-/// Encapsulation of frames.
 #[derive(Debug, Clone)]
 pub enum Form {
     /// RFC 7348.
@@ -23,7 +22,6 @@ pub enum Form {
     Sealed(Arc<sealed::Identity>),
 }
 
-/// Configuration of one link of an endpoint.
 #[derive(Debug, Clone)]
 pub struct UdpLinkConfig {
     pub id: PortId,
@@ -33,7 +31,6 @@ pub struct UdpLinkConfig {
     pub key: Option<[u8; 32]>,
 }
 
-/// State of a link that receivers and transmitters share.
 #[derive(Debug)]
 pub(super) struct UdpLink {
     pub config: UdpLinkConfig,
@@ -44,7 +41,6 @@ pub(super) struct UdpLink {
     pub sealing: Option<Arc<sealed::Sealing>>,
 }
 
-/// Links by peer.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Peers {
     pub links: HashMap<IpAddr, Arc<UdpLink>>,
@@ -59,7 +55,6 @@ pub struct Endpoint {
     pub(super) form: Form,
     /// This daemon's number in the private form.
     pub(super) origin: u64,
-    /// Counts datagrams that belong to no link.
     pub(super) strangers: Arc<Counters>,
     peers: Mutex<Arc<Peers>>,
     generation: AtomicU64,
@@ -87,12 +82,9 @@ impl Endpoint {
         })
     }
 
-    /// Adds a link, whose peer's datagrams are received from now on. A link with the number of the present link to this
-    /// peer is its heir, and waits for [`Endpoint::inherit`].
-    ///
-    /// # Errors
-    ///
-    /// A peer that another link of this endpoint has, or of another address family; the sealed form without a key.
+    /// Adds a link, whose peer's datagrams are received from now on. A link with the number of the present link to
+    /// this peer is its heir, and waits for [`Endpoint::inherit`]. Errors: a peer that another link of this endpoint
+    /// has, or of another address family; the sealed form without a key.
     pub fn add(&self, config: UdpLinkConfig) -> io::Result<()> {
         let refuse = |why: String| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         let remote = config.remote;
@@ -149,7 +141,6 @@ impl Endpoint {
         }
     }
 
-    /// The link to a host.
     #[must_use]
     pub fn holder(&self, host: IpAddr) -> Option<PortId> {
         self.peers().links.get(&host).map(|link| link.config.id)
@@ -182,7 +173,6 @@ impl Endpoint {
         found
     }
 
-    /// The link of this number, or its heir.
     pub(super) fn newest_link(&self, id: PortId) -> Option<Arc<UdpLink>> {
         let peers = self.peers();
         let mut all = peers.heirs.values().chain(peers.links.values());

@@ -13,7 +13,6 @@ use crate::links::sys::Buffer;
 
 /// Maximum number of incomplete frames of all peers; each takes 64 KiB.
 const MAX_FRAMES: usize = 32;
-/// Maximum number of incomplete frames from one address.
 const MAX_OF_ADDRESS: usize = 8;
 /// Timeout of a frame. Its slices leave in one call.
 const TIMEOUT: Duration = Duration::from_millis(200);
@@ -23,15 +22,12 @@ struct Partial {
     from: SocketAddr,
     header: PrivateHeader,
     began: Instant,
-    /// Received ranges in order, which neither overlap nor touch.
     received: Vec<(usize, usize)>,
     buffer: Buffer,
 }
 
-/// Result of adding a slice.
 #[derive(Debug)]
 pub enum Outcome {
-    /// Slices are missing.
     Waiting,
     /// The frame is complete. Its memory stays unchanged until [`Reassembly::complete`].
     Whole(PrivateHeader, Segment),
@@ -39,7 +35,6 @@ pub enum Outcome {
     Refused,
 }
 
-/// Incomplete frames of one receiver.
 #[derive(Debug, Default)]
 pub struct Reassembly {
     entries: Vec<Partial>,
@@ -110,7 +105,6 @@ impl Reassembly {
         self.free.truncate(MAX_FRAMES);
     }
 
-    /// Evicts frames that have timed out.
     pub fn expire(&mut self, now: Instant, mut lost: impl FnMut(SocketAddr)) {
         let mut at = 0;
         while at < self.entries.len() {

@@ -24,14 +24,12 @@ const MESSAGES: usize = 32;
 /// Bytes per message: the maximum that the kernel joins.
 const MESSAGE_BYTES: usize = 1 << 16;
 
-/// A dispatcher's receiving half.
 #[derive(Debug)]
 pub struct Receiver {
     endpoint: Arc<Endpoint>,
     socket: Arc<OwnedFd>,
     view: PeersView,
     inbox: Inbox,
-    /// Messages of the last call, and the next one to be opened.
     messages: usize,
     message: usize,
     from: SocketAddr,
@@ -39,7 +37,6 @@ pub struct Receiver {
     /// Datagrams of the open message, and the number of delivered ones.
     parts: Vec<Range<usize>>,
     delivered: usize,
-    /// A batch borrows from the inbox.
     borrowed: bool,
     reassembly: Reassembly,
     /// Joins TCP segments that were cut for VXLAN.
@@ -49,11 +46,8 @@ pub struct Receiver {
 }
 
 impl Endpoint {
-    /// A dispatcher's receiving half, for all links.
-    ///
-    /// # Errors
-    ///
-    /// An address that is not this host's, or that another program uses (such as the kernel's vxlan device).
+    /// A dispatcher's receiving half, for all links. Errors: an address that is not this host's, or that another
+    /// program uses (such as the kernel's vxlan device).
     pub fn receiver(self: &Arc<Endpoint>) -> io::Result<Receiver> {
         let socket = Arc::new(socket(self.local)?);
         sys::set(socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO, 1)?;
@@ -143,7 +137,6 @@ impl Receiver {
         }
     }
 
-    /// Delivers datagrams of the open message while there is room.
     fn deliver(&mut self, batch: &mut Batch) {
         let Some(link) = self.link.clone() else {
             return;
@@ -269,7 +262,6 @@ fn implied_offload(frame: &[u8], payload: usize) -> Offload {
     offload
 }
 
-/// Puts a frame of the private form into the batch.
 fn push(
     link: &UdpLink,
     batch: &mut Batch,

@@ -16,10 +16,8 @@ use crate::frames::{Arena, Batch, Frame, Gso, Headers};
 use crate::links::sys::{Address, MAX_DATAGRAM, Outbox, Report};
 use crate::sync::lock;
 
-/// Sockets per dispatcher and link.
 pub const SOURCE_PORTS: usize = 4;
 
-/// One of a dispatcher's sockets, with the frames that leave through it.
 #[derive(Debug)]
 struct Lane {
     socket: Arc<OwnedFd>,
@@ -27,7 +25,6 @@ struct Lane {
     outbox: Outbox,
 }
 
-/// A dispatcher's sending half.
 #[derive(Debug)]
 pub struct Transmitter {
     endpoint: Arc<Endpoint>,
@@ -39,11 +36,8 @@ pub struct Transmitter {
 }
 
 impl Endpoint {
-    /// A dispatcher's sending half of a link.
-    ///
-    /// # Errors
-    ///
-    /// An unknown link; in the sealed form, an endpoint without a receiver.
+    /// A dispatcher's sending half of a link. Errors: an unknown link; in the sealed form, an endpoint without a
+    /// receiver.
     pub fn transmitter(self: &Arc<Endpoint>, id: PortId) -> io::Result<Transmitter> {
         let link = self.newest_link(id);
         let missing = |what| io::Error::new(io::ErrorKind::NotFound, what);
@@ -199,7 +193,6 @@ fn vxlan(arena: &mut Arena, batch: &Batch, frame: &Frame, room: usize) -> Result
     Ok(())
 }
 
-/// The private header of a frame.
 pub(in crate::links) fn private_header(
     frame: &Frame,
     origin: u64,

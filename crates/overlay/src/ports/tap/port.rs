@@ -9,7 +9,6 @@ use super::sys::{self, Deleted, Gather, Slots};
 use crate::endpoints::{Coalesce, Counters, DropReason, PortId, Receive, Transmit, Wakeup};
 use crate::frames::{Batch, Gso, Headers, NETWORK_UNKNOWN, Offload};
 
-/// Configuration of a tap.
 #[derive(Debug, Clone)]
 pub struct TapConfig<'a> {
     pub id: PortId,
@@ -45,7 +44,6 @@ pub fn open(config: &TapConfig<'_>) -> io::Result<(Vec<Receiver>, Sender)> {
     Ok((receivers, sender))
 }
 
-/// Receives the frames that the kernel sends through the interface.
 #[derive(Debug)]
 pub struct Receiver {
     queue: Arc<OwnedFd>,
@@ -122,7 +120,6 @@ impl Wakeup for Receiver {
     }
 }
 
-/// Sends frames into the interface.
 #[derive(Debug)]
 pub struct Sender {
     queue: Arc<OwnedFd>,

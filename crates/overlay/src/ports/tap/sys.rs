@@ -21,7 +21,6 @@ const TUNSETIFF: c_ulong = 0x4004_54ca;
 const TUNSETOFFLOAD: c_ulong = 0x4004_54d0;
 const TUNSETVNETHDRSZ: c_ulong = 0x4004_54d8;
 
-/// Opens the queues of a tap in a namespace, and sets the interface up.
 pub(super) fn open(
     device: &str,
     netns: Option<&Path>,
@@ -94,7 +93,6 @@ fn open_here(device: &str, queues: u16, mtu: u16) -> io::Result<Vec<OwnedFd>> {
     Ok(opened)
 }
 
-/// Sets the MTU, and the interface up.
 fn set_up(device: &str, mtu: u16) -> io::Result<()> {
     // SAFETY: no pointers.
     let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
@@ -163,11 +161,8 @@ impl Slots {
         }
     }
 
-    /// Reads the next frame into a slot, if there is one.
-    ///
-    /// # Errors
-    ///
-    /// The interface was deleted: reads fail with `EBADFD` from then on.
+    /// Reads the next frame into a slot, if there is one. Errors: the interface was deleted: reads fail with `EBADFD`
+    /// from then on.
     pub fn read(&mut self, slot: usize, fd: &OwnedFd) -> Result<Option<Frame>, Deleted> {
         let memory = &mut self.memory[slot * Self::SIZE..][..Self::SIZE];
         let read = match rustix::io::read(fd, &mut *memory) {
@@ -185,7 +180,6 @@ impl Slots {
     }
 }
 
-/// The iovecs of a frame, for one system call.
 pub(super) struct Gather {
     pieces: Vec<iovec>,
 }
@@ -204,7 +198,6 @@ impl Gather {
         Gather { pieces: Vec::new() }
     }
 
-    /// Writes the frame in `heads` and `rest` with one system call.
     pub fn write(&mut self, fd: &OwnedFd, heads: [&[u8]; 2], rest: &[Segment]) -> io::Result<()> {
         let heads = heads.map(|head| (head.as_ptr(), head.len()));
         let rest = rest.iter().map(|segment| (segment.as_ptr(), segment.len()));

@@ -8,7 +8,6 @@ use crate::frames::{Batch, NETWORK_UNKNOWN, Offload};
 /// Minimum length of an Ethernet frame, without check sequence.
 const FRAME: usize = 60;
 
-/// The announcement in a batch.
 #[derive(Debug, Default)]
 pub struct Announcement {
     frame: Vec<u8>,

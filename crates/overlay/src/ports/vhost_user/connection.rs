@@ -35,21 +35,15 @@ const BLOCKING_PAUSE: Timespec = Timespec {
 /// Pending connections; one VMM is served at a time.
 const BACKLOG: i32 = 16;
 
-/// Direction of the connection.
 #[derive(Debug)]
 pub enum Rendezvous {
     Listen(UnixListener),
-    /// Connects, with retries.
     Connect(PathBuf),
 }
 
 impl Rendezvous {
-    /// Listens at a path. The socket of a daemon that was killed is replaced, with its mode: it may admit a VMM of another
-    /// user.
-    ///
-    /// # Errors
-    ///
-    /// A process listens there, or another kind of file exists.
+    /// Listens at a path. The socket of a daemon that was killed is replaced, with its mode: it may admit a VMM of
+    /// another user. Errors: a process listens there, or another kind of file exists.
     pub fn listen(path: &Path) -> io::Result<Rendezvous> {
         match bind(path) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {

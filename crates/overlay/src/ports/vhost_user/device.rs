@@ -23,11 +23,9 @@ use crate::rings::{
     DirtyLog, Location, MAX_ENTRIES, MAX_REGIONS, Memory, Queue, Setup, Slot, UsedLog,
 };
 
-/// The device of one connection.
 pub struct Device {
     port: Arc<Shared>,
     features: Features,
-    /// Acknowledged protocol features.
     protocol: u64,
     memory: Arc<Memory>,
     log: Option<Arc<DirtyLog>>,
@@ -59,7 +57,6 @@ impl Device {
         }
     }
 
-    /// Whether acknowledgements were negotiated.
     pub fn acknowledges(&self) -> bool {
         self.protocol & VhostUserProtocolFeatures::REPLY_ACK.bits() != 0
     }
@@ -184,14 +181,12 @@ impl Device {
         (0..self.rings.len()).try_for_each(|index| self.refresh(index))
     }
 
-    /// Counts the pairs over which flows are spread.
     fn count_enabled(&self) {
         let enabled = self.rings.chunks(2).take_while(|pair| pair[0].enabled);
         let pairs = u16::try_from(enabled.count()).unwrap_or(u16::MAX);
         self.port.enabled_pairs.store(pairs, Relaxed);
     }
 
-    /// Replaces the guest's memory and restarts every ring.
     fn set_memory(&mut self, memory: Memory) -> Result<()> {
         self.memory = Arc::new(memory);
         for index in 0..self.rings.len() {

@@ -12,7 +12,6 @@ use rustix::event::{EventfdFlags, epoll, eventfd};
 const NUDGE: u64 = 0;
 const KICK: u64 = 1;
 
-/// An epoll set of kicks.
 #[derive(Debug)]
 pub struct Doorbell {
     set: OwnedFd,
@@ -28,20 +27,17 @@ impl Doorbell {
         Ok(Doorbell { set, nudge })
     }
 
-    /// Wakes the dispatcher for another reason than a kick.
     pub fn ring(&self) {
         // The eventfd is readable already if this would block.
         let _ = rustix::io::write(&self.nudge, &1u64.to_ne_bytes());
     }
 
-    /// Adds a kick's eventfd.
     pub fn add(&self, kick: &Arc<OwnedFd>) -> io::Result<()> {
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
         epoll::add(&self.set, kick, epoll::EventData::new_u64(KICK), flags)?;
         Ok(())
     }
 
-    /// Removes a kick's eventfd.
     pub fn remove(&self, kick: &Arc<OwnedFd>) {
         let _ = epoll::delete(&self.set, kick);
     }

@@ -95,13 +95,11 @@ impl Features {
         self.has(MRG_RXBUF)
     }
 
-    /// Whether notifications are requested by index.
     #[must_use]
     pub const fn event_index(self) -> bool {
         self.has(EVENT_IDX)
     }
 
-    /// Whether chains may be in indirect tables.
     #[must_use]
     pub const fn indirect(self) -> bool {
         self.has(INDIRECT_DESC)
@@ -118,7 +116,6 @@ impl Features {
         self.has(PROTOCOL_FEATURES)
     }
 
-    /// Whether the guest may send frames with this offload.
     #[must_use]
     pub const fn may_send(self, offload: &Offload) -> bool {
         let sums = offload.checksum.is_none() || self.has(CSUM);
@@ -131,13 +128,11 @@ impl Features {
         sums && cuts && (!offload.ecn || self.has(HOST_ECN))
     }
 
-    /// Whether the guest accepts uncomputed checksums.
     #[must_use]
     pub const fn takes_partial(self) -> bool {
         self.has(GUEST_CSUM)
     }
 
-    /// Whether the guest accepts such a large frame.
     #[must_use]
     pub const fn takes_whole(self, offload: &Offload) -> bool {
         let kind = match offload.gso {

@@ -28,7 +28,6 @@ fn ring(queue: Queue, index: usize, features: Features) -> Box<Ring> {
     })
 }
 
-/// A port with `pairs` pairs without rings.
 fn port(number: u16, pairs: usize) -> io::Result<Arc<Shared>> {
     let pair = |_| {
         Ok(Pair {
@@ -56,7 +55,6 @@ pub fn receives(queues: Vec<Queue>, enabled: u16, features: u64) -> Option<Sende
     Some(Sender::new(port))
 }
 
-/// Joins one guest's transmit ring with another's receive ring.
 pub fn joined(
     from: (Queue, u64),
     to: (Queue, u64),

@@ -19,15 +19,12 @@ use super::shared::{Pair, Shared};
 use crate::endpoints::{Counters, PortId};
 use crate::sync::lock;
 
-/// Configuration of a port.
 #[derive(Debug, Clone)]
 pub struct VhostUserConfig {
     pub id: PortId,
-    /// Path of the VMM's socket.
     pub socket: PathBuf,
     /// Whether the daemon connects to the VMM instead of listening.
     pub client: bool,
-    /// Maximum number of ring pairs.
     pub queues: u16,
     /// Without the Ethernet header.
     pub mtu: u16,
@@ -46,11 +43,8 @@ pub struct VhostUser {
 }
 
 impl VhostUser {
-    /// Opens a port; guests may connect and disconnect from now on.
-    ///
-    /// # Errors
-    ///
-    /// A socket that cannot be listened at; too many file descriptors or threads.
+    /// Opens a port; guests may connect and disconnect from now on. Errors: a socket that cannot be listened at; too
+    /// many file descriptors or threads.
     pub fn open(config: VhostUserConfig, counters: Arc<Counters>) -> io::Result<VhostUser> {
         let pair = |_| {
             Ok(Pair {
@@ -102,12 +96,10 @@ impl VhostUser {
         Sender::new(Arc::clone(&self.shared))
     }
 
-    /// Changes the switches, from the next batch on.
     pub fn set(&self, switches: Switches) {
         self.shared.set(switches);
     }
 
-    /// Whether a VMM is connected.
     #[must_use]
     pub fn connected(&self) -> bool {
         self.shared.connected.load(Relaxed)

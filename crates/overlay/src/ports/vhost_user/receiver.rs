@@ -13,7 +13,6 @@ use crate::endpoints::{Coalesce, DropReason, Receive, Wakeup, add_unshared};
 use crate::frames::{Batch, HEAD, MAX_SEGMENTS, NETWORK_UNKNOWN, Offload};
 use crate::rings::{Chain, Direction, Fault};
 
-/// The receiving half of a pair of rings.
 #[derive(Debug)]
 pub struct Receiver {
     port: Arc<Shared>,
@@ -31,7 +30,6 @@ pub struct Receiver {
     unsignalled: Option<Unsignalled>,
 }
 
-/// Used chains, and their bytes.
 #[derive(Debug, Default, Clone, Copy)]
 struct Unsignalled {
     chains: u64,
@@ -47,7 +45,6 @@ impl Unsignalled {
     }
 }
 
-/// Counts of a pass.
 #[derive(Default)]
 struct Pass {
     chains: u64,
@@ -105,7 +102,6 @@ impl Receiver {
         Ok(pass)
     }
 
-    /// Pushes the frame in the chain to the batch.
     #[inline]
     fn take(&mut self, ring: &Ring, batch: &mut Batch, pass: &mut Pass, bounce: bool) {
         let header_bytes = ring.features.header_bytes();

@@ -28,14 +28,12 @@ pub struct Sender {
     lists: Vec<Vec<u16>>,
 }
 
-/// Memory that is reused for every frame.
 #[derive(Debug, Default)]
 struct Work {
     buffers: Buffers,
     arena: Arena,
 }
 
-/// Counts of a pass.
 #[derive(Default)]
 struct Pass {
     frames: u64,
@@ -54,7 +52,6 @@ impl Sender {
         }
     }
 
-    /// Sends through one pair.
     fn through(&mut self, pair: usize, batch: &Batch, which: &[u16]) {
         let Sender {
             port, work, held, ..
@@ -259,7 +256,6 @@ fn adapt(
     Ok(Delivery::Done)
 }
 
-/// Header length of a large frame, for the virtio header.
 fn headers_of(frame: &Frame) -> u16 {
     match frame.offload.gso {
         Gso::None => 0,

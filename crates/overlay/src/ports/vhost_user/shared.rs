@@ -29,9 +29,7 @@ pub struct Ring {
     pub error: Option<Arc<OwnedFd>>,
     /// Log of written pages while the guest migrates.
     pub log: Option<Arc<DirtyLog>>,
-    /// Consecutive frames that tiny buffers could not hold.
     pub cramped: u16,
-    /// Why the ring was stopped.
     pub fault: Option<Fault>,
 }
 
@@ -47,7 +45,6 @@ impl Ring {
         self.fault.is_none()
     }
 
-    /// Stops the ring and reports the fault to the VMM.
     #[cold]
     pub fn stop(&mut self, port: &Shared, fault: Fault) {
         self.fault = Some(fault);
@@ -66,7 +63,6 @@ impl Ring {
         }
     }
 
-    /// Interrupts the guest unconditionally.
     pub fn interrupt(&mut self, port: &Shared) {
         let Some(call) = self.call.as_deref().filter(|_| !port.is_cut()) else {
             return;
@@ -79,7 +75,6 @@ impl Ring {
     }
 }
 
-/// A pair of rings.
 #[derive(Debug)]
 pub struct Pair {
     pub to_guest: Slot<Ring>,
@@ -88,7 +83,6 @@ pub struct Pair {
     pub doorbell: Doorbell,
 }
 
-/// State of a port.
 #[derive(Debug)]
 pub struct Shared {
     pub id: PortId,
@@ -113,7 +107,6 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// A port without a connection.
     pub fn new(
         id: PortId,
         counters: Arc<Counters>,
@@ -140,7 +133,6 @@ impl Shared {
         Ok(shared)
     }
 
-    /// Ends the connection.
     #[cold]
     pub fn cut(&self) {
         self.cut.store(true, Relaxed);
@@ -153,7 +145,6 @@ impl Shared {
         self.cut.load(Relaxed)
     }
 
-    /// Permits the next connection.
     pub fn clear_cut(&self) {
         let _ = rustix::io::read(&self.cuts, &mut [0; 8]);
         self.cut.store(false, Relaxed);
@@ -199,7 +190,6 @@ impl Shared {
         self.kick_coalesce.load(Relaxed)
     }
 
-    /// Queues an address for the first pair's receiver to announce.
     pub fn announce(&self, address: [u8; 6]) {
         let mut waiting = lock(&self.announce);
         // A VMM asks once per device; the limit bounds a hostile one.
@@ -213,7 +203,6 @@ impl Shared {
         }
     }
 
-    /// Takes the addresses to be announced.
     pub fn announcements(&self) -> Vec<[u8; 6]> {
         if !self.announcing.load(Relaxed) {
             return Vec::new();
@@ -223,7 +212,6 @@ impl Shared {
         std::mem::take(&mut *waiting)
     }
 
-    /// Counts and stores a fault.
     pub fn note(&self, trouble: String) {
         self.counters.note(trouble);
     }

@@ -24,8 +24,6 @@ pub struct Vring {
     pub started: bool,
     pub kick: Option<Arc<OwnedFd>>,
     pub call: Option<Arc<OwnedFd>>,
-    /// Reports faults to the VMM.
     pub error: Option<Arc<OwnedFd>>,
-    /// Whether the driver is ready.
     pub enabled: bool,
 }

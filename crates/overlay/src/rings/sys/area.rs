@@ -33,7 +33,6 @@ impl Area {
         })
     }
 
-    /// The area as a table of descriptors.
     #[inline]
     pub fn place(&self) -> Place {
         self.place
@@ -46,7 +45,6 @@ impl Area {
         unsafe { self.start.add(at) }
     }
 
-    /// Reads a little-endian word that the guest writes.
     #[inline]
     pub fn load_u16(&self, at: usize, order: Ordering) -> u16 {
         // SAFETY: inside, mapped; the areas are aligned to two bytes and `at` is even (asserted).
@@ -54,7 +52,6 @@ impl Area {
         u16::from_le(word.load(order))
     }
 
-    /// Writes a little-endian word that the guest reads.
     #[inline]
     pub fn store_u16(&self, at: usize, value: u16, order: Ordering) {
         // SAFETY: as in `load_u16`.

@@ -14,7 +14,6 @@ pub struct Handover<T> {
     _owns: PhantomData<Mutex<Box<T>>>,
 }
 
-/// Result of taking the value.
 pub enum Taken<T> {
     Value(Box<T>),
     Nothing,
@@ -43,7 +42,6 @@ impl<T> Handover<T> {
         self.take(out())
     }
 
-    /// Takes the value for good.
     pub fn remove(&self) -> Taken<T> {
         self.take(ptr::null_mut())
     }
@@ -67,7 +65,6 @@ impl<T> Handover<T> {
         Taken::Value(unsafe { Box::from_raw(it) })
     }
 
-    /// Puts a value in place of the one that was taken.
     #[inline]
     pub fn put(&self, it: Box<T>) {
         let before = self.at.swap(Box::into_raw(it), Ordering::SeqCst);

@@ -27,11 +27,8 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Maps `len` bytes of a file from `offset` on.
-    ///
-    /// # Errors
-    ///
-    /// A file that is too short, or not in memory; errors of mmap.
+    /// Maps `len` bytes of a file from `offset` on. Errors: a file that is too short, or not in memory; errors of
+    /// mmap.
     pub fn new(file: &File, offset: u64, len: u64) -> io::Result<Region> {
         let invalid = |what| io::Error::new(io::ErrorKind::InvalidInput, what);
         if !is_memory(file)? {
@@ -122,7 +119,6 @@ fn is_memory(file: &File) -> io::Result<bool> {
     Ok([TMPFS_MAGIC, HUGETLBFS_MAGIC, RAMFS_MAGIC].contains(&(kind as i64)))
 }
 
-/// A bounds-checked part of a `Region`. Its holder keeps the region too.
 #[derive(Debug, Clone, Copy)]
 pub struct Place {
     start: *mut u8,

@@ -12,7 +12,6 @@ pub use area::Area;
 pub use handover::{Handover, Taken};
 pub use mapping::{Place, Region};
 
-/// Prefetches a cache line to be read.
 #[inline]
 pub(super) fn prefetch(at: *const u8) {
     #[cfg(target_arch = "x86_64")]

@@ -58,7 +58,6 @@ impl Mapping {
     }
 }
 
-/// The previous handler.
 static PREVIOUS: AtomicPtr<libc::sigaction> = AtomicPtr::new(ptr::null_mut());
 static INSTALL: Once = Once::new();
 

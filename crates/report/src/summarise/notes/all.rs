@@ -5,7 +5,6 @@ use latlab_model::results::Note;
 use super::context::Context;
 use super::{clock, machine, packets, run, samples, tails};
 
-/// All notes, the most serious first.
 pub(crate) fn all(context: &Context<'_>) -> Vec<Note> {
     let kinds: [fn(&Context<'_>) -> Option<Note>; 28] = [
         run::state,

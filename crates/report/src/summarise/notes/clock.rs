@@ -20,7 +20,7 @@ pub(super) fn wrapped(context: &Context<'_>) -> Option<Note> {
     let trials = context.trials_where(|trial| trial.facts.wraps > 0);
     let jumps: u64 = trials.iter().map(|trial| trial.facts.wraps).sum();
     let text = format!(
-        "Latency jumps by 2^32 ns between neighbours ({} in {}): the mark of a 32-bit time stamp \
+        "Latency jumps by 2^32 ns between neighbours ({} in {}): the mark of a 32-bit timestamp \
          that wrapped, not of a network.",
         text::plural(jumps as usize, "time"),
         numbers(&trials)

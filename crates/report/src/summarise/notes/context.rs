@@ -34,7 +34,6 @@ impl<'a> Context<'a> {
         self.trials.values().filter(|trial| holds(trial)).collect()
     }
 
-    /// Identifiers of the cells of some trials, in the manifest's order.
     pub fn cells_of(&self, trials: &[&TrialData]) -> Vec<String> {
         self.cells_where(|cell| trials.iter().any(|trial| trial.summary.cell == cell.id))
     }

@@ -36,7 +36,6 @@ pub(super) fn not_kvm(context: &Context<'_>) -> Option<Note> {
         .then(|| note(Severity::Caution, "no-kvm", text, Vec::new()))
 }
 
-/// Periodic interruptions of CPUs from underneath the kernel.
 pub(super) fn hwlat(context: &Context<'_>) -> Option<Note> {
     let of = |trial: &'_ TrialData| {
         let trace = trial
@@ -59,7 +58,7 @@ pub(super) fn hwlat(context: &Context<'_>) -> Option<Note> {
         })
         .collect();
     let text = format!(
-        "A hypervisor or a firmware stops processors {} and does not count that as stolen: seen before and \
+        "A hypervisor or a firmware stops CPUs {} and does not count that as stolen: seen before and \
          after {}. What meets a packet is among the causes of the tail.",
         times.join(", "),
         text::plural(trials.len(), "trial")
@@ -147,7 +146,6 @@ pub(super) fn unstable(context: &Context<'_>) -> Option<Note> {
     (!cells.is_empty()).then(|| note(Severity::Caution, "unstable", text, cells))
 }
 
-/// Dedicated CPUs of the lab on which other tasks ran.
 pub(super) fn invaded(context: &Context<'_>) -> Option<Note> {
     let intruders = |trial: &TrialData| trial.record.as_ref().map_or(0, |r| r.intruders.len());
     let trials = context.trials_where(|trial| intruders(trial) > 0);
@@ -211,7 +209,6 @@ pub(super) fn floor(context: &Context<'_>) -> Option<Note> {
     ))
 }
 
-/// Steal from exchanges, where known.
 pub(super) fn steal_aside(context: &Context<'_>) -> Option<Note> {
     let aside = |cell: &Cell| cell.latency.as_ref()?.steal_aside.clone();
     let cells = context.cells_where(|cell| aside(cell).is_some_and(|a| a.exchanges > 0));
@@ -220,7 +217,7 @@ pub(super) fn steal_aside(context: &Context<'_>) -> Option<Note> {
         all.fold(0, |sum: u64, aside| sum.saturating_add(of(&aside)))
     };
     let text = format!(
-        "The hypervisor underneath took a processor of theirs away from {} exchanges, for {} in all. \
+        "The hypervisor underneath took a CPU of theirs away from {} exchanges, for {} in all. \
          \"Steal aside\" is without that time: without as much of it as certainly fell into each of \
          them, on both sides of a ratio.",
         text::count(sum(|aside| aside.exchanges)),

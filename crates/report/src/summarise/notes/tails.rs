@@ -6,7 +6,6 @@ use super::context::{Context, note};
 use crate::explain::Explanation;
 use crate::text::{count, some_of};
 
-/// Tables of taps or events that cannot be read.
 pub(super) fn unreadable(context: &Context<'_>) -> Option<Note> {
     let (_, why) = context.unexplained.first()?;
     let numbers: Vec<u32> = context
@@ -36,7 +35,6 @@ fn counted(context: &Context<'_>, counter: fn(&Explanation) -> u64) -> Option<(u
     (!with.is_empty()).then_some((total, cells))
 }
 
-/// Impossible times of packets.
 pub(super) fn impossible(context: &Context<'_>) -> Option<Note> {
     let (number, cells) = counted(context, |one| one.hop.impossible)?;
     let text = format!(
@@ -47,7 +45,6 @@ pub(super) fn impossible(context: &Context<'_>) -> Option<Note> {
     Some(note(Severity::Serious, "impossible", text, cells))
 }
 
-/// Packets that a tap had no room for.
 pub(super) fn no_room(context: &Context<'_>) -> Option<Note> {
     let (number, cells) = counted(context, |one| one.hop.no_room)?;
     let text = format!(

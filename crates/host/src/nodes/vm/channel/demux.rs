@@ -13,7 +13,6 @@ use super::error::Error;
 use super::shared::{Failure, Shared};
 use crate::sync::lock;
 
-/// State that the reader thread fills.
 #[derive(Default)]
 pub(super) struct Demux {
     pub(super) state: Mutex<DemuxState>,
@@ -29,7 +28,6 @@ pub(super) struct DemuxState {
     pub(super) closed: Option<String>,
 }
 
-/// The agent's answer to a greeting.
 #[derive(Debug, Clone)]
 pub(super) struct Hello {
     pub(super) version: u16,

@@ -13,47 +13,37 @@ pub(super) const MAX_OUTPUT: u64 = 16 << 20;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Every port has a client.
     #[error(
         "cannot reach the guest: all {PORTS} channel ports are in use (waited {} s)",
         waited.as_secs()
     )]
     Busy { waited: Duration },
-    /// The socket of a port could not be used.
     #[error("cannot {action} {}: {source}", path.display())]
     Socket {
         action: &'static str,
-        /// The socket or its lock.
         path: PathBuf,
         source: io::Error,
     },
-    /// The lock of a port could not be used.
     #[error(transparent)]
     Lock(#[from] crate::sys::Error),
     #[error("the guest's agent did not answer {what} within {:.1} s", after.as_secs_f64())]
     Silent { what: &'static str, after: Duration },
-    /// The guest ended, or the stream to it did.
     #[error("the channel to the guest is closed: {reason}")]
     Closed { reason: String },
-    /// The agent says the guest is unusable.
     #[error("the guest is unusable: {message}")]
     Unusable { message: String },
-    /// The agent is of another version.
     #[error(
         "the guest's agent speaks protocol {agent}, this latlab {VERSION}; deploy the lab again"
     )]
     Version { agent: u16 },
-    /// The agent refused.
     #[error("in the guest: {message}")]
     Refused {
         /// Error number in the guest, or 0.
         errno: u32,
         message: String,
     },
-    /// A process that was run for its output does not stop writing.
     #[error("a process in the guest wrote more than {} MiB and was killed", MAX_OUTPUT >> 20)]
     TooMuch,
-    /// The request does not fit.
     #[error(transparent)]
     TooLong(#[from] latlab_wire::channel::TooLong),
 }

@@ -18,11 +18,6 @@ use crate::sync::lock;
 /// Consumed output is reported in portions of this.
 const CREDIT_BYTES: u32 = WINDOW_BYTES / 4;
 
-/// One of the agent's own programs ends within this once its work is done.
-const TOOL_TIMEOUT: Duration = Duration::from_secs(20);
-/// The most that such a program may print.
-const MAX_WORDS: u64 = 64 << 10;
-
 /// A session's number and state, shared by its parts.
 #[derive(Clone)]
 pub(super) struct Handle {
@@ -72,17 +67,13 @@ impl Handle {
     }
 }
 
-/// A process in the guest.
 pub struct Session {
-    /// Its standard input; dropping it is the end of the input.
     pub stdin: Option<Input>,
-    /// Its standard output. Dropped, what comes is thrown away.
     pub stdout: Option<Output>,
     pub stderr: Option<Output>,
     pub(super) handle: Handle,
 }
 
-/// The result of [`Channel::run`](super::Channel::run).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finished {
     pub status: ExitStatus,
@@ -95,7 +86,6 @@ impl Session {
         let output = |stream| Output {
             handle: handle.clone(),
             stream,
-            deadline: None,
         };
         Self {
             stdin: Some(Input {
@@ -108,18 +98,12 @@ impl Session {
     }
 
     /// Sends a signal (numbered as on Linux/x86) to the process and its group.
-    ///
-    /// # Errors
-    /// When the channel is closed.
     pub fn signal(&self, signal: u8) -> Result<(), Error> {
         self.handle.signal(signal)
     }
 
-    /// Waits for its end. Its output should be read meanwhile, or dropped: a process that cannot write
-    /// does not end.
-    ///
-    /// # Errors
-    /// [`Error::Refused`] when it could not be started; [`Error::Closed`] when the guest went away.
+    /// Waits for its end. Its output should be read meanwhile, or dropped: a process that cannot write does not end.
+    /// Errors: [`Error::Refused`] when it could not be started; [`Error::Closed`] when the guest went away.
     pub fn wait(&self) -> Result<ExitStatus, Error> {
         let mut state = lock(&self.handle.shared.state);
         loop {
@@ -130,40 +114,12 @@ impl Session {
         }
     }
 
-    /// Waits for its end, but no longer than `timeout`.
-    ///
-    /// # Errors
-    /// As [`Session::wait`], and [`Error::Silent`].
+    /// Waits for its end, but no longer than `timeout`. Errors: as [`Session::wait`], and [`Error::Silent`].
     pub fn wait_for(&self, timeout: Duration) -> Result<ExitStatus, Error> {
         self.handle.wait_for(timeout, "with the process's end")
     }
-
-    /// Ends one of the agent's own small programs, which has nothing more to do: its words on failure become the error.
-    pub(super) fn finish_tool(mut self) -> Result<(), Error> {
-        drop((self.stdin.take(), self.stdout.take()));
-        let mut words = String::new();
-        let deadline = Instant::now() + TOOL_TIMEOUT;
-        if let Some(mut stderr) = self.stderr.take() {
-            stderr.deadline = Some(deadline);
-            // A closed channel, or one that says nothing, shows in the wait.
-            let _ = stderr.take(MAX_WORDS).read_to_string(&mut words);
-        }
-        match self.wait_for(deadline.saturating_duration_since(Instant::now()))? {
-            ExitStatus::Code(0) => Ok(()),
-            status => {
-                let words = words.trim().trim_start_matches("latlab-agent: ");
-                let message = if words.is_empty() {
-                    format!("ended with {status:?}")
-                } else {
-                    words.into()
-                };
-                Err(Error::Refused { errno: 0, message })
-            }
-        }
-    }
 }
 
-/// Writes a process's standard input.
 pub struct Input {
     handle: Handle,
 }
@@ -214,7 +170,6 @@ impl Drop for Input {
 pub struct Output {
     handle: Handle,
     stream: Stream,
-    deadline: Option<Instant>,
 }
 
 impl Read for Output {
@@ -230,7 +185,7 @@ impl Read for Output {
             if state.output(self.stream).ended {
                 return Ok(0);
             }
-            state = self.handle.shared.wait_until(state, self.deadline)?;
+            state = self.handle.shared.wait(state);
         }
         let running = state.result.is_none();
         let buffer = state.output(self.stream);

@@ -1,9 +1,7 @@
 //! One session, between its user and the reader thread.
 
 use std::collections::VecDeque;
-use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
 use latlab_wire::channel::{ExitStatus, Stream, WINDOW_BYTES};
 
@@ -98,23 +96,6 @@ impl Shared {
         }
         state.result.get_or_insert(result);
         self.changed.notify_all();
-    }
-
-    /// As [`Shared::wait`], or until the deadline.
-    pub(super) fn wait_until<'a>(
-        &self,
-        state: MutexGuard<'a, SessionState>,
-        deadline: Option<Instant>,
-    ) -> io::Result<MutexGuard<'a, SessionState>> {
-        let Some(deadline) = deadline else {
-            return Ok(self.wait(state));
-        };
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        let waited = self.changed.wait_timeout(state, left);
-        Ok(waited.unwrap_or_else(PoisonError::into_inner).0)
     }
 
     pub(super) fn wait<'a>(

@@ -11,22 +11,18 @@ use super::progress::Progress;
 
 /// How long one tool may take. A kernel's package has some 70 MB; this allows 120 kB/s.
 const TIMEOUT: Duration = Duration::from_secs(600);
-/// How often progress is reported.
 const REPORT_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Which of the distribution's kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flavour {
     /// The distribution's default.
     Standard,
-    /// With PREEMPT_RT.
     Rt,
     /// Cut down for virtual machines.
     Cloud,
 }
 
 impl Flavour {
-    /// The flavour of this name.
     pub fn named(name: &str) -> Option<Self> {
         Some(match name {
             "standard" => Self::Standard,
@@ -55,7 +51,6 @@ impl Flavour {
     }
 }
 
-/// Errors of getting a package.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot run {tool}: {source}")]
@@ -63,13 +58,10 @@ pub enum Error {
         tool: &'static str,
         source: io::Error,
     },
-    /// The archive has none of the packages.
     #[error("cannot find a kernel package: the package lists have none of {}", wanted.join(", "))]
     NoPackage { wanted: Vec<String> },
-    /// The archive could not be reached.
     #[error("cannot download {package}: the archive cannot be reached ({detail})")]
     Network { package: String, detail: String },
-    /// The lists name a version that the archive no longer has.
     #[error(
         "cannot download {package}: the archive no longer has the version in the package lists"
     )]
@@ -82,7 +74,6 @@ pub enum Error {
     },
     #[error("{command} did not end within {} s", TIMEOUT.as_secs())]
     Silent { command: String },
-    /// A file could not be used.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
         action: &'static str,
@@ -107,12 +98,10 @@ impl Error {
     }
 }
 
-/// A package in the cache.
 #[derive(Debug)]
 pub struct Fetched {
     pub package: String,
     pub version: String,
-    /// Its directory in the cache.
     pub directory: String,
 }
 
@@ -243,7 +232,6 @@ fn parse_depends(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// The version that a download would get.
 fn version_of(package: &str) -> Result<String, Error> {
     let mut command = Command::new("apt-cache");
     command.args(["show", "--no-all-versions", package]);

@@ -9,10 +9,8 @@ use snow::resolvers::{CryptoResolver, DefaultResolver};
 
 use super::noise::{builder, random_u32};
 
-/// Label for deriving the handshakes' HMAC key.
 const MAC_LABEL: &[u8] = b"latlab overlay, sealed, 2: handshakes";
 
-/// This host's key pair.
 #[derive(Clone)]
 pub struct Identity {
     private: [u8; 32],
@@ -26,7 +24,6 @@ impl std::fmt::Debug for Identity {
 }
 
 impl Identity {
-    /// Generates a key pair.
     pub fn generate() -> io::Result<Identity> {
         let pair = builder().generate_keypair().map_err(io::Error::other)?;
         let (Some(private), Some(public)) = (key_of(&pair.private), key_of(&pair.public)) else {
@@ -88,7 +85,6 @@ fn key_of(bytes: &[u8]) -> Option<[u8; 32]> {
     bytes.try_into().ok()
 }
 
-/// Parses a key in hexadecimal.
 #[must_use]
 pub fn parse_key(text: &str) -> Option<[u8; 32]> {
     if text.len() != 64 || !text.is_ascii() {
@@ -101,7 +97,6 @@ pub fn parse_key(text: &str) -> Option<[u8; 32]> {
     Some(key)
 }
 
-/// Formats a key in hexadecimal.
 #[must_use]
 pub fn hexadecimal(key: &[u8; 32]) -> String {
     use std::fmt::Write;

@@ -2,16 +2,12 @@
 
 use std::time::Duration;
 
-/// When sessions are renewed.
 #[derive(Debug, Clone, Copy)]
 pub struct Policy {
     /// Datagrams under one key. Far below the limit of AES-GCM for datagrams of this size.
     pub datagrams: u64,
-    /// Age at which a new session is negotiated.
     pub renew: Duration,
-    /// Age at which the session is invalid.
     pub expire: Duration,
-    /// Timeout of a handshake, after which it is repeated.
     pub retry: Duration,
     /// Maximum silence of a peer while it is sent to.
     pub silence: Duration,

@@ -17,15 +17,12 @@ use super::session::Session;
 use crate::frames::Arena;
 use crate::sync::lock;
 
-/// The HMAC at the end of a handshake.
 const MAC_BYTES: usize = 32;
-/// Maximum length of a handshake datagram.
 const MAX_MESSAGE: usize = 256;
 
 /// Minimum interval between answers to authentic handshakes of one peer.
 pub(super) const ANSWER_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A handshake without an answer yet.
 struct Pending {
     ours: u32,
     noise: HandshakeState,
@@ -45,7 +42,6 @@ pub(super) struct State {
     /// The peer's time in the last accepted handshake, and when it was accepted.
     peer_time: u64,
     accepted: Option<Instant>,
-    /// When a handshake of the peer was last answered.
     answered: Option<Instant>,
 }
 

@@ -8,7 +8,6 @@ use snow::HandshakeState;
 
 use super::window::Window;
 
-/// Keys for both directions.
 pub(super) struct Session {
     /// Session id in received datagrams.
     pub ours: u32,
@@ -50,7 +49,6 @@ impl Session {
         })
     }
 
-    /// Writes the header of the next datagram.
     pub fn write_header(&self, bytes: &mut Vec<u8>) {
         let header = Sealed {
             session: self.theirs,
@@ -59,7 +57,6 @@ impl Session {
         bytes.extend_from_slice(&header.encode());
     }
 
-    /// Encrypts the bytes behind the header at `start`, and increments the counter.
     pub fn seal(&mut self, bytes: &mut Vec<u8>, start: usize) {
         let (header, plain) = bytes[start..].split_at_mut(Sealed::BYTES);
         let tag = self

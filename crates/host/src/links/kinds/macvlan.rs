@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 
 use latlab_netlink::{Handle, Interface, LinkChange, LinkKind, MacAddress, NewLink, Request};
 
-use super::builder::{End, LinkBuilder};
-use super::error::Error;
-use super::netns_handle::{NetnsHandle, port};
-use super::vm_end::{NicBackend, VmEnd};
-use super::{attach, impairment};
+use crate::links::builder::{End, LinkBuilder};
+use crate::links::error::Error;
+use crate::links::netns_handle::{NetnsHandle, port};
+use crate::links::vm_end::{NicBackend, VmEnd};
+use crate::links::{attach, impairment};
 use crate::sys::netns::NetNs;
 use crate::sys::tap::{self, TapOptions};
 
@@ -135,7 +135,7 @@ fn open(
         netns.as_fd(),
         name,
         TapOptions {
-            queues: end.node.net.queues,
+            queues: end.node.body.queues(),
             ..TapOptions::default()
         },
     );

@@ -8,11 +8,12 @@ use std::os::fd::AsFd;
 
 use latlab_netlink::{Handle, LinkKind, MacAddress, NewLink};
 
-use super::builder::{End, LinkBuilder};
-use super::error::Error;
-use super::netns_handle::{NetnsHandle, apply_in, make_tap, port_change};
-use super::vm_end::{NicBackend, VmEnd};
-use super::{attach, bridge, impairment};
+use super::bridge;
+use crate::links::builder::{End, LinkBuilder};
+use crate::links::error::Error;
+use crate::links::netns_handle::{NetnsHandle, apply_in, make_tap, port_change};
+use crate::links::vm_end::{NicBackend, VmEnd};
+use crate::links::{attach, impairment};
 
 pub(super) fn make(link: &LinkBuilder<'_>) -> Result<Vec<VmEnd>, Error> {
     let (a, b) = (link.end(0), link.end(1));
@@ -51,7 +52,6 @@ fn pair(link: &LinkBuilder<'_>, a: &End<'_>, b: &End<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Joins a virtual machine to another node.
 fn vm(link: &LinkBuilder<'_>, vm: &End<'_>, other: &End<'_>) -> Result<VmEnd, Error> {
     if !vm.plan.impairment.is_none() {
         let mut at = NetnsHandle::open(link, link.inside()?)?;

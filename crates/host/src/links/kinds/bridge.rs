@@ -3,13 +3,12 @@
 //! No spanning tree, no forwarding delay, addresses kept for a day, multicast flooded as a simple
 //! switch does: nothing in the path depends on time.
 
-use super::attach;
-use super::builder::LinkBuilder;
-use super::error::Error;
-use super::netns_handle::NetnsHandle;
-use super::vm_end::VmEnd;
+use crate::links::attach;
+use crate::links::builder::LinkBuilder;
+use crate::links::error::Error;
+use crate::links::netns_handle::NetnsHandle;
+use crate::links::vm_end::VmEnd;
 
-/// The switch's name in the link's namespace.
 const SWITCH: &str = "switch";
 
 pub(super) fn make(link: &LinkBuilder<'_>) -> Result<Vec<VmEnd>, Error> {

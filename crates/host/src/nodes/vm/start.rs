@@ -5,68 +5,88 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use latlab_model::kinds::{Acceleration, Bind, NetBackend};
-use latlab_model::plan::{NodePlace, NodePlan};
+use latlab_model::plan::{NodePlan, VmPlan};
 use latlab_wire::channel::{Interface, NetworkConfig, Route};
 
-use super::deployed::NETWORK_TIMEOUT;
-use super::error::BOOT_VARIABLE;
-use super::inside::Inside;
-use crate::cgroup::NodeCgroup;
+use super::accelerator::Accelerator;
+use super::guest::Vm;
+use super::initramfs;
+use super::kernel::Kernel;
+use super::nic::{self, Nic, Served};
+use super::pin;
+use super::qemu::VmConfig;
+use super::share::{Access, Share};
+use super::tuned;
 use crate::images::RootView;
 use crate::links::NicBackend;
-use crate::nodes::session;
-use crate::nodes::vm::channel::Channel;
-use crate::nodes::vm::initramfs;
-use crate::nodes::vm::kernel::Kernel;
-use crate::nodes::vm::nic::{self, Nic, Served};
-use crate::nodes::vm::qemu::VmConfig;
-use crate::nodes::vm::{Accelerator, Access, Share, Vm, pin};
+use crate::nodes::driver::{Prepared, Start};
+use crate::nodes::session::Error;
 use crate::sys::process::ProcessId;
+
+/// Seconds a guest may take to boot.
+pub(crate) const BOOT_VARIABLE: &str = "LATLAB_BOOT_TIMEOUT";
 
 /// A guest that does not answer by then is broken: under software emulation a boot takes a few
 /// seconds, and several at once on few CPUs take that many times as long. Where that is not
 /// enough, [`BOOT_VARIABLE`] allows more.
 const BOOT_TIMEOUT: Duration = Duration::from_secs(120);
-pub(super) struct Guest<'a> {
-    pub node: &'a NodePlan,
-    pub place: Option<NodePlace>,
-    pub lab_id: &'a str,
-    pub root: &'a RootView,
-    /// Its kernel.
-    pub kernel: &'a Kernel,
-    pub dir: &'a Path,
-    pub agent: &'a Path,
-    /// Where packed initramfs are kept.
-    pub cache: &'a Path,
+
+/// Configuring a guest: naming interfaces and adding addresses.
+const NETWORK_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A virtual machine whose image and kernel are there.
+pub(super) struct PreparedVm {
+    pub plan: VmPlan,
+    pub root: RootView,
+    pub kernel: Kernel,
     /// Directories of the host seen inside.
     pub binds: Vec<Bind>,
-    pub inside: Option<Inside>,
-    /// The group of its processes.
-    pub cgroup: &'a NodeCgroup,
 }
 
-impl Guest<'_> {
-    /// Starts it and waits until it is ready. `backends` are the network sides of its interfaces,
-    /// in their order.
-    pub fn start(&self, backends: &[NicBackend]) -> Result<(ProcessId, Channel), session::Error> {
-        let packed = initramfs::prepare(self.agent, self.kernel, self.cache)?;
-        let vhost = self.vhost(backends)?;
-        let nics = self.node.interfaces.iter().zip(backends).zip(&vhost);
-        let config = VmConfig {
-            name: self.node.name.clone(),
-            lab: self.lab_id.to_string(),
-            vcpus: self.node.vcpus(),
-            topology: self.node.topology,
-            memory_bytes: self.node.memory.map_or(512 << 20, |m| m.0),
-            memory: self.node.guest_memory,
+impl Prepared for PreparedVm {
+    fn start(&self, start: &Start<'_>) -> Result<Option<ProcessId>, Error> {
+        let node = &start.node;
+        let entry = start.cgroup.entry()?;
+        let vhost = self.vhost(&start.backends)?;
+        let vm = Vm::start(&self.config(start, &vhost)?, Some(&entry))?;
+        let channel = vm.channel(boot_timeout())?;
+        channel.configure_network(network(node.plan), NETWORK_TIMEOUT)?;
+        if start.inside.is_some() {
+            tuned::apply(&channel)?;
+        }
+        // Once it is up: until then nothing is measured, and QEMU is sure to answer.
+        if let Some(place) = &start.place {
+            pin::pin(&vm, place)?;
+        }
+        node.channels.insert(&node.plan.name, channel);
+        Ok(Some(vm.id()))
+    }
+}
+
+impl PreparedVm {
+    fn config<'a>(
+        &self,
+        start: &'a Start<'_>,
+        vhost: &'a [Vec<OwnedFd>],
+    ) -> Result<VmConfig<'a>, Error> {
+        let node = &start.node;
+        let interfaces = node.plan.interfaces.iter();
+        let nics = interfaces.zip(&start.backends).zip(vhost);
+        Ok(VmConfig {
+            name: node.plan.name.clone(),
+            lab: node.lab_id.to_string(),
+            vcpus: node.plan.vcpus(),
+            topology: self.plan.topology,
+            memory_bytes: node.plan.memory.map_or(512 << 20, |m| m.0),
+            memory: self.plan.memory,
             kernel: self.kernel.clone(),
-            initramfs: packed,
-            agent: self.agent.to_path_buf(),
-            boot_parameters: self.node.boot.clone(),
+            initramfs: initramfs::prepare(node.agent, &self.kernel, start.cache)?,
+            agent: node.agent.to_path_buf(),
+            boot_parameters: self.plan.boot.clone(),
             nics: nics
                 .map(|((interface, backend), vhost)| Nic {
                     mac: interface.mac.0,
-                    shape: self.node.net,
+                    shape: self.plan.net,
                     served: match backend {
                         NicBackend::Tap(queues) => Served::Taps {
                             queues: queues.iter().map(AsFd::as_fd).collect(),
@@ -77,31 +97,19 @@ impl Guest<'_> {
                 })
                 .collect(),
             root: self.image(self.root.dir.clone(), "/".into()),
-            shares: self.shares()?,
-            dir: self.dir.to_path_buf(),
-            accelerator: match self.node.acceleration {
+            shares: self.shares(start)?,
+            dir: node.dir.clone(),
+            accelerator: match self.plan.acceleration {
                 Acceleration::Kvm => Accelerator::Kvm,
                 Acceleration::Auto | Acceleration::Tcg => Accelerator::Tcg,
             },
-        };
-        let entry = self.cgroup.entry()?;
-        let vm = Vm::start(&config, Some(&entry))?;
-        let channel = vm.channel(boot_timeout())?;
-        channel.configure_network(network(self.node), NETWORK_TIMEOUT)?;
-        if let Some(inside) = &self.inside {
-            inside.apply(&channel)?;
-        }
-        // Once it is up: until then nothing is measured, and QEMU is sure to answer.
-        if let Some(place) = &self.place {
-            pin::pin(&vm, place)?;
-        }
-        Ok((vm.id(), channel))
+        })
     }
 
     /// For each interface an open `/dev/vhost-net` for each of its queues, where the host's kernel is to serve them.
     /// QEMU, which is not root, could not open it.
-    fn vhost(&self, backends: &[NicBackend]) -> Result<Vec<Vec<OwnedFd>>, session::Error> {
-        let is_vhost = self.node.net.backend == NetBackend::Vhost;
+    fn vhost(&self, backends: &[NicBackend]) -> Result<Vec<Vec<OwnedFd>>, Error> {
+        let is_vhost = self.plan.net.backend == NetBackend::Vhost;
         let of_card = |backend: &NicBackend| match backend {
             NicBackend::Tap(queues) if is_vhost => {
                 queues.iter().map(|_| nic::open_vhost()).collect()
@@ -130,7 +138,7 @@ impl Guest<'_> {
         }
     }
 
-    fn shares(&self) -> Result<Vec<Share>, session::Error> {
+    fn shares(&self, start: &Start<'_>) -> Result<Vec<Share>, Error> {
         let below = self.root.submounts.iter();
         let below = below.map(|mount| self.image(mount.clone(), mount.display().to_string()));
         let bound = self.binds.iter().map(|bind| {
@@ -141,9 +149,9 @@ impl Guest<'_> {
             };
             Share::new(&bind.source, &bind.target, access)
         });
-        let inside = self.inside.as_ref();
+        let inside = start.inside.as_ref();
         let inside = inside
-            .map(|inside| inside.share(self.dir, self.agent))
+            .map(|profile| tuned::share(profile, &start.node.dir, start.node.agent))
             .transpose()?;
         Ok(below.chain(bound).chain(inside).collect())
     }

@@ -19,11 +19,11 @@ use ipnet::IpNet;
 use latlab_model::plan::NatPlan;
 use latlab_netlink::{Address, LinkChange, Request};
 
-use super::attach;
-use super::builder::LinkBuilder;
-use super::error::Error;
-use super::netns_handle::NetnsHandle;
-use super::vm_end::VmEnd;
+use crate::links::attach;
+use crate::links::builder::LinkBuilder;
+use crate::links::error::Error;
+use crate::links::netns_handle::NetnsHandle;
+use crate::links::vm_end::VmEnd;
 use crate::sys::netns;
 use crate::sys::process::Exit;
 use crate::sys::spawn::Spawn;
@@ -31,7 +31,6 @@ use crate::sys::spawn::Spawn;
 const OUTSIDE: &str = "outside";
 const INSIDE: &str = "inside";
 
-/// How long `nft` may take.
 const NFT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The router's settings. The link's namespace has no IPv6 by default, so that ports of the switch

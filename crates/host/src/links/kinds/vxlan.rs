@@ -14,12 +14,12 @@ use ipnet::IpNet;
 use latlab_model::plan::VxlanPlan;
 use latlab_netlink::{Interface, LinkChange, LinkKind, Neighbour, NewLink, Request, Vxlan};
 
-use super::attach;
-use super::builder::LinkBuilder;
-use super::error::Error;
-use super::netns_handle::NetnsHandle;
-use super::underlay::Underlay;
-use super::vm_end::VmEnd;
+use crate::links::attach;
+use crate::links::builder::LinkBuilder;
+use crate::links::error::Error;
+use crate::links::netns_handle::NetnsHandle;
+use crate::links::underlay::Underlay;
+use crate::links::vm_end::VmEnd;
 
 /// In each tunnel end's namespace: the switch, and the tunnel.
 const SWITCH: &str = "switch";

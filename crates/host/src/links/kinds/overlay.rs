@@ -32,12 +32,12 @@ use latlab_model::overlay::{
 use latlab_model::overlay::{UDP_PORT, VXLAN_PORT};
 use latlab_model::plan::OverlayPlan;
 
-use super::attach;
-use super::builder::{End, LinkBuilder};
-use super::error::Error;
-use super::netns_handle::{NetnsHandle, port};
-use super::underlay::{UNDER, Underlay};
-use super::vm_end::{NicBackend, VmEnd};
+use crate::links::attach;
+use crate::links::builder::{End, LinkBuilder};
+use crate::links::error::Error;
+use crate::links::netns_handle::{NetnsHandle, port};
+use crate::links::underlay::{UNDER, Underlay};
+use crate::links::vm_end::{NicBackend, VmEnd};
 use crate::programs;
 use crate::sys::spawn::Spawn;
 
@@ -48,7 +48,6 @@ const VNI: u32 = 1;
 /// How much of what a daemon says is kept at least; at most twice as much.
 const LOG_BYTES: u64 = 1 << 20;
 
-/// How long the daemon may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(super) fn make(link: &LinkBuilder<'_>, plan: &OverlayPlan) -> Result<Vec<VmEnd>, Error> {
@@ -82,14 +81,11 @@ pub(super) fn make(link: &LinkBuilder<'_>, plan: &OverlayPlan) -> Result<Vec<VmE
 struct Switch<'a> {
     program: &'a Path,
     at: NetnsHandle,
-    /// Its name and directory.
     name: String,
-    /// The kind of pair to processes and containers.
     cable: Cable,
 }
 
 impl Switch<'_> {
-    /// Starts it with ports for these ends.
     fn start(
         mut self,
         link: &LinkBuilder<'_>,
@@ -130,7 +126,7 @@ impl Switch<'_> {
                 let kind = InterfaceKind::VhostUser {
                     socket: socket.clone(),
                     client: false,
-                    queues: end.node.net.queues,
+                    queues: end.node.body.queues(),
                     switches: Switches::default(),
                 };
                 overlay.add(Item::Interface(port, interface(end, kind)))?;
@@ -196,7 +192,6 @@ fn carriers(overlay: &mut Overlay, plan: &OverlayPlan, end: usize) -> Result<(),
     Ok(())
 }
 
-/// Where the files of a daemon of this link are.
 fn directory(link: &LinkBuilder<'_>, name: &str) -> PathBuf {
     let lab = link.network.directory.parent();
     lab.unwrap_or(&link.network.directory)
@@ -265,7 +260,6 @@ fn start(
     Ok(())
 }
 
-/// Whether the daemon answers at its control socket.
 fn answers(socket: &Path) -> bool {
     let ask = || -> std::io::Result<bool> {
         let mut stream = UnixStream::connect(socket)?;

@@ -1,0 +1,35 @@
+//! The types of links: the one place that lists them.
+//!
+//! | kind | what is made | seen by the nodes |
+//! |---|---|---|
+//! | `veth` | a pair of interfaces, nothing between | a point-to-point Ethernet |
+//! | `bridge` | a learning switch | one Ethernet segment |
+//! | `nat` | a switch, a router with masquerading, a point-to-point Ethernet | what Docker's users get |
+//! | `macvlan` | slices of one parent interface | one Ethernet segment, no switch |
+//! | `vxlan` | a switch and a tunnel end per endpoint, an underlay | an Ethernet over UDP |
+//! | `overlay` | latlab's own switch, one or one per endpoint on an underlay | one Ethernet segment |
+
+mod bridge;
+mod macvlan;
+mod nat;
+mod overlay;
+mod veth;
+mod vxlan;
+
+use latlab_model::plan::Medium;
+
+use super::builder::LinkBuilder;
+use super::error::Error;
+use super::vm_end::VmEnd;
+
+/// Makes a link; the network side of every guest's interface is left to its QEMU.
+pub(super) fn make(link: &LinkBuilder<'_>) -> Result<Vec<VmEnd>, Error> {
+    match &link.plan().medium {
+        Medium::Veth => veth::make(link),
+        Medium::Bridge => bridge::make(link),
+        Medium::Nat(nat) => nat::make(link, nat),
+        Medium::Macvlan { parent } => macvlan::make(link, parent.as_deref()),
+        Medium::Vxlan(vxlan) => vxlan::make(link, vxlan),
+        Medium::Overlay(overlay) => overlay::make(link, overlay),
+    }
+}

@@ -1,0 +1,99 @@
+//! Containers as a lab sees them.
+
+use std::path::Path;
+
+use latlab_model::kinds::{Bind, Devices};
+use latlab_model::plan::{ContainerPlan, NodePlan};
+
+use super::config::AGENT_INSIDE;
+use super::error::Error as ContainerError;
+use super::handle::{Container, ContainerConfig};
+use super::start;
+use crate::cgroup::Limits;
+use crate::images::RootView;
+use crate::nodes::driver::{Driver, Node, Prepared, Start};
+use crate::nodes::preparation::Preparation;
+use crate::nodes::session::{Command, Error, Session};
+use crate::sys::devices::Device;
+use crate::sys::process::{Process, ProcessId};
+
+impl Driver for ContainerPlan {
+    fn restrict(&self, limits: &mut Limits) {
+        limits.pids = self.security.pids.limit();
+        limits.devices = (self.security.devices == Devices::Default).then(Vec::new);
+    }
+
+    fn prepare(
+        &self,
+        _node: &NodePlan,
+        preparation: &mut Preparation<'_>,
+    ) -> Result<Option<Box<dyn Prepared>>, Error> {
+        Ok(Some(Box::new(PreparedContainer {
+            plan: self.clone(),
+            root: preparation.root(&self.root)?,
+            binds: preparation.binds(&self.root),
+        })))
+    }
+
+    fn exec(&self, node: &Node<'_>, command: &Command) -> Result<Box<dyn Session>, Error> {
+        let no_group = || Error::Other("it has no cgroup".into());
+        let container = Container {
+            lab_id: node.lab_id.to_owned(),
+            dir: node.dir.clone(),
+            agent: node.agent.to_owned(),
+            process: node.process()?,
+            cgroup: node.cgroup.clone().ok_or_else(no_group)?,
+        };
+        Ok(Box::new(container.start(command)?))
+    }
+
+    fn agent(&self, _agent: &Path) -> String {
+        AGENT_INSIDE.to_owned()
+    }
+
+    fn health(&self, node: &Node<'_>) -> Result<(), Error> {
+        match Process::open(node.process()?)? {
+            Some(process) if !process.has_ended()? => Ok(()),
+            _ => Err(ContainerError::Ended.into()),
+        }
+    }
+}
+
+/// A container whose image is there.
+struct PreparedContainer {
+    plan: ContainerPlan,
+    root: RootView,
+    binds: Vec<Bind>,
+}
+
+impl Prepared for PreparedContainer {
+    /// Devices that are bound into it may be opened.
+    fn restrict(&self, limits: &mut Limits) {
+        if let Some(devices) = &mut limits.devices {
+            let sources = self.binds.iter().map(|bind| Path::new(&bind.source));
+            devices.extend(sources.filter_map(Device::of_file));
+        }
+    }
+
+    fn covered(&self) -> Option<&RootView> {
+        Some(&self.root)
+    }
+
+    fn start(&self, start: &Start<'_>) -> Result<Option<ProcessId>, Error> {
+        let node = &start.node;
+        let config = ContainerConfig {
+            name: node.plan.name.clone(),
+            lab_id: node.lab_id.to_owned(),
+            runtime: self.plan.runtime,
+            root: self.root.clone(),
+            covers: start.covers.of(&self.root).map(Path::to_owned),
+            netns: node.netns.clone(),
+            dir: node.dir.clone(),
+            agent: node.agent.to_owned(),
+            binds: self.binds.clone(),
+            env: node.plan.env.clone(),
+            security: self.plan.security.clone(),
+        };
+        Ok(Some(start::start(&config, start.cgroup)?.process))
+    }
+}

@@ -1,0 +1,117 @@
+//! A node as a lab sees it, the same for every kind.
+
+use std::path::{Path, PathBuf};
+
+use latlab_model::plan::{NodePlace, NodePlan};
+use latlab_model::profile::Profile;
+
+use super::preparation::Preparation;
+use super::session::{Command, Error, Session};
+use super::vm::channel::Channel;
+use super::vm::channels::Channels;
+use super::vm::clock::ClockOffset;
+use crate::cgroup::{Limits, NodeCgroup};
+use crate::images::{Covers, RootView};
+use crate::links::NicBackend;
+use crate::sys::process::ProcessId;
+
+/// A kind of node, with what the plan holds of it.
+pub(crate) trait Driver {
+    /// Limits of its cgroup beyond CPUs and memory.
+    fn restrict(&self, _limits: &mut Limits) {}
+
+    /// Everything that can be done before the first change to the machine. `None` for a node that is no
+    /// more than a namespace.
+    fn prepare(
+        &self,
+        _node: &NodePlan,
+        _preparation: &mut Preparation<'_>,
+    ) -> Result<Option<Box<dyn Prepared>>, Error> {
+        Ok(None)
+    }
+
+    /// Starts a command inside.
+    fn exec(&self, node: &Node<'_>, command: &Command) -> Result<Box<dyn Session>, Error>;
+
+    /// The agent's path inside, `agent` being its path on the host.
+    fn agent(&self, agent: &Path) -> String {
+        agent.display().to_string()
+    }
+
+    /// Whether its process lives; an error says why not.
+    fn health(&self, _node: &Node<'_>) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// The difference of its clock from the host's; `None` where it is the host's.
+    fn clock(&self, _node: &Node<'_>) -> Result<Option<ClockOffset>, Error> {
+        Ok(None)
+    }
+}
+
+/// A node that was prepared and can be started.
+pub(crate) trait Prepared: Send + Sync {
+    /// Limits that depend on what was found meanwhile.
+    fn restrict(&self, _limits: &mut Limits) {}
+
+    /// The image, if a layer is to cover what it hides.
+    fn covered(&self) -> Option<&RootView> {
+        None
+    }
+
+    /// Starts it and returns when it is ready for commands: with its process, if the kind has one.
+    fn start(&self, start: &Start<'_>) -> Result<Option<ProcessId>, Error>;
+}
+
+/// A node of a lab on this machine.
+pub(crate) struct Node<'a> {
+    pub plan: &'a NodePlan,
+    /// Identifier of the deployment, the label of its processes.
+    pub lab_id: &'a str,
+    /// Its own directory.
+    pub dir: PathBuf,
+    /// Its pinned network namespace; not there for the host itself.
+    pub netns: PathBuf,
+    /// The agent's binary on the host.
+    pub agent: &'a Path,
+    /// Its process, once started.
+    pub process: Option<ProcessId>,
+    /// Its cgroup, where there is one.
+    pub cgroup: Option<NodeCgroup>,
+    /// Channels into the lab's guests.
+    pub channels: &'a Channels,
+}
+
+/// The reason for a node of a lab that was kept although it failed.
+const NEVER_CAME_UP: &str = "it did not come up when the lab was deployed";
+
+impl Node<'_> {
+    pub fn process(&self) -> Result<ProcessId, Error> {
+        let process = self.process;
+        process.ok_or_else(|| Error::Other(NEVER_CAME_UP.into()))
+    }
+
+    /// The channel to a guest's agent.
+    pub fn channel(&self) -> Result<Channel, Error> {
+        let process = self.process()?;
+        self.channels.open(&self.plan.name, &self.dir, process)
+    }
+}
+
+/// A node about to be started.
+pub(crate) struct Start<'a> {
+    /// Without a process yet.
+    pub node: Node<'a>,
+    /// The group of its processes.
+    pub cgroup: &'a NodeCgroup,
+    /// The host's cache of images, kernels and initramfs.
+    pub cache: &'a Path,
+    /// Where its threads run.
+    pub place: Option<NodePlace>,
+    /// The profile of the knobs inside, where it has knobs of its own.
+    pub inside: Option<Profile>,
+    /// The layers over hidden paths of images.
+    pub covers: &'a Covers,
+    /// The network sides of a guest's interfaces, in their order.
+    pub backends: Vec<NicBackend>,
+}

@@ -1,0 +1,13 @@
+//! Native nodes as a lab sees them.
+
+use super::exec::exec;
+use crate::nodes::driver::{Driver, Node};
+use crate::nodes::session::{Command, Error, Session};
+
+pub(in crate::nodes) struct Native;
+
+impl Driver for Native {
+    fn exec(&self, node: &Node<'_>, command: &Command) -> Result<Box<dyn Session>, Error> {
+        Ok(Box::new(exec(node, Some(&node.netns), command)?))
+    }
+}

@@ -1,0 +1,81 @@
+//! Preparation of nodes: images are unpacked and kernels downloaded into the cache, where they serve the next
+//! deployment even if this one fails. Nodes with the same image or kernel share it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use latlab_model::kinds::Bind;
+use latlab_model::plan::RootPlan;
+
+use super::session::Error;
+use super::vm::kernel::{self, Kernel, Progress};
+use crate::images::{self, Cache, Image, RootView};
+
+pub(crate) struct Preparation<'a> {
+    /// The directory that images are relative to.
+    base: &'a Path,
+    /// The directory that binds are relative to.
+    absolute_base: PathBuf,
+    cache: &'a Path,
+    images: Cache,
+    views: BTreeMap<String, RootView>,
+    kernels: BTreeMap<String, Kernel>,
+    progress: &'a dyn Fn(&str),
+}
+
+impl<'a> Preparation<'a> {
+    pub fn new(base: &'a Path, cache: &'a Path, progress: &'a dyn Fn(&str)) -> Preparation<'a> {
+        Preparation {
+            base,
+            absolute_base: fs::canonicalize(base).unwrap_or_else(|_| base.to_path_buf()),
+            cache,
+            images: Cache::new(cache.join("images")),
+            views: BTreeMap::new(),
+            kernels: BTreeMap::new(),
+            progress,
+        }
+    }
+
+    /// The root file system of a node, unpacked the first time.
+    pub fn root(&mut self, root: &RootPlan) -> Result<RootView, Error> {
+        let view = match self.views.get(&root.image) {
+            Some(view) => view.clone(),
+            None => {
+                let image = Image::find(&root.image, self.base)?;
+                let view = images::prepare(&image, &self.images)?;
+                self.views.insert(root.image.clone(), view.clone());
+                view
+            }
+        };
+        Ok(view.hiding(&root.hide)?)
+    }
+
+    /// A node's binds with their sources made absolute.
+    pub fn binds(&self, root: &RootPlan) -> Vec<Bind> {
+        let absolute = |bind: &Bind| {
+            let mut bind = bind.clone();
+            bind.source = self.absolute_base.join(&bind.source).display().to_string();
+            bind
+        };
+        root.binds.iter().map(absolute).collect()
+    }
+
+    /// A guest's kernel, downloaded the first time.
+    pub fn kernel(&mut self, name: &str) -> Result<Kernel, Error> {
+        if let Some(kernel) = self.kernels.get(name) {
+            return Ok(kernel.clone());
+        }
+        let mut told = |progress: Progress| {
+            let text = match &progress {
+                Progress::Downloading { package, .. } => format!("downloading {package}"),
+                Progress::Unpacking { package } => format!("unpacking {package}"),
+                Progress::Extracting { path } => format!("extracting {}", path.display()),
+            };
+            (self.progress)(&text);
+        };
+        let kernel = kernel::resolve(name, &self.cache.join("kernels"), &mut told)?;
+        self.kernels.insert(name.to_owned(), kernel.clone());
+        Ok(kernel)
+    }
+}

@@ -1,0 +1,50 @@
+//! Virtual machines as a lab sees them.
+
+use std::path::Path;
+
+use latlab_model::plan::{NodePlan, VmPlan};
+
+use super::channel::exec_of;
+use super::clock::{self, ClockOffset};
+use super::guest::Vm;
+use super::start::PreparedVm;
+use crate::nodes::driver::{Driver, Node, Prepared};
+use crate::nodes::preparation::Preparation;
+use crate::nodes::session::{Command, Error, Session};
+
+/// The agent's name for its own binary in a guest.
+const AGENT_INSIDE: &str = "latlab-agent";
+
+/// Its CPUs and memory are its guest's: the cgroup confines QEMU to CPUs and otherwise only counts.
+impl Driver for VmPlan {
+    fn prepare(
+        &self,
+        _node: &NodePlan,
+        preparation: &mut Preparation<'_>,
+    ) -> Result<Option<Box<dyn Prepared>>, Error> {
+        Ok(Some(Box::new(PreparedVm {
+            plan: self.clone(),
+            root: preparation.root(&self.root)?,
+            binds: preparation.binds(&self.root),
+            kernel: preparation.kernel(&self.kernel)?,
+        })))
+    }
+
+    fn exec(&self, node: &Node<'_>, command: &Command) -> Result<Box<dyn Session>, Error> {
+        let channel = node.channel()?;
+        Ok(Box::new(channel.exec(exec_of(command))?))
+    }
+
+    fn agent(&self, _agent: &Path) -> String {
+        AGENT_INSIDE.to_owned()
+    }
+
+    fn health(&self, node: &Node<'_>) -> Result<(), Error> {
+        Ok(Vm::attach(&node.plan.name, &node.dir, node.process()?)?.health()?)
+    }
+
+    fn clock(&self, node: &Node<'_>) -> Result<Option<ClockOffset>, Error> {
+        let channel = node.channel()?;
+        Ok(Some(clock::exchange(&node.dir, &channel)?))
+    }
+}

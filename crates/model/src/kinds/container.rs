@@ -1,0 +1,146 @@
+//! Words of containers: runtimes and rights.
+
+use serde::{Deserialize, Serialize};
+
+/// Which OCI runtime starts a container; its word is the program's name.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Runtime {
+    /// The faster one, in C.
+    #[default]
+    Crun,
+    Runc,
+}
+
+/// The kernel's capabilities, at their numbers (capabilities(7)), without `CAP_`.
+pub const CAPABILITIES: [&str; 41] = [
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "DAC_READ_SEARCH",
+    "FOWNER",
+    "FSETID",
+    "KILL",
+    "SETGID",
+    "SETUID",
+    "SETPCAP",
+    "LINUX_IMMUTABLE",
+    "NET_BIND_SERVICE",
+    "NET_BROADCAST",
+    "NET_ADMIN",
+    "NET_RAW",
+    "IPC_LOCK",
+    "IPC_OWNER",
+    "SYS_MODULE",
+    "SYS_RAWIO",
+    "SYS_CHROOT",
+    "SYS_PTRACE",
+    "SYS_PACCT",
+    "SYS_ADMIN",
+    "SYS_BOOT",
+    "SYS_NICE",
+    "SYS_RESOURCE",
+    "SYS_TIME",
+    "SYS_TTY_CONFIG",
+    "MKNOD",
+    "LEASE",
+    "AUDIT_WRITE",
+    "AUDIT_CONTROL",
+    "SETFCAP",
+    "MAC_OVERRIDE",
+    "MAC_ADMIN",
+    "SYSLOG",
+    "WAKE_ALARM",
+    "BLOCK_SUSPEND",
+    "AUDIT_READ",
+    "PERFMON",
+    "BPF",
+    "CHECKPOINT_RESTORE",
+];
+
+/// Which system calls a container's programs may make.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Seccomp {
+    /// Those that Docker and Podman allow by default.
+    #[default]
+    Default,
+    Unconfined,
+}
+
+/// Which devices a container may open.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Devices {
+    /// The common devices, `/dev/net/tun`, and those that are bound into it.
+    #[default]
+    Default,
+    /// Its cgroup forbids none.
+    All,
+}
+
+/// How many processes and threads a container may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pids {
+    AtMost(u64),
+    /// As many as the machine has room for.
+    Unlimited,
+}
+
+impl Default for Pids {
+    /// Twice Podman's default: measurements with many streams have a thread for each.
+    fn default() -> Self {
+        Pids::AtMost(4096)
+    }
+}
+
+impl Pids {
+    /// The number, if there is one.
+    pub fn limit(self) -> Option<u64> {
+        match self {
+            Pids::AtMost(limit) => Some(limit),
+            Pids::Unlimited => None,
+        }
+    }
+}
+
+/// The rights of a container.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Security {
+    /// Capabilities beyond the default, without `CAP_`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub capabilities: Vec<String>,
+    #[serde(default)]
+    pub seccomp: Seccomp,
+    #[serde(default)]
+    pub pids: Pids,
+    #[serde(default)]
+    pub devices: Devices,
+}
+
+impl Security {
+    /// True of what a lab gets that says nothing.
+    pub fn is_default(&self) -> bool {
+        *self == Security::default()
+    }
+
+    /// Differences from the default, shown wherever the node is.
+    pub fn facts(&self) -> Vec<String> {
+        let mut facts = Vec::new();
+        if !self.capabilities.is_empty() {
+            facts.push(format!("with {}", self.capabilities.join(", ")));
+        }
+        if self.seccomp == Seccomp::Unconfined {
+            facts.push("any system call".into());
+        }
+        match self.pids {
+            pids if pids == Pids::default() => {}
+            Pids::AtMost(limit) => facts.push(format!("{limit} processes")),
+            Pids::Unlimited => facts.push("any number of processes".into()),
+        }
+        if self.devices == Devices::All {
+            facts.push("all devices".into());
+        }
+        facts
+    }
+}

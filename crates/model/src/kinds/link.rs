@@ -1,0 +1,165 @@
+//! Types of links with what each needs of the machine, and words of their ends.
+
+use serde::{Deserialize, Serialize};
+
+use crate::facts::document::Facts;
+use crate::units::{BitsPerSecond, Nanos};
+use crate::words::vocabulary;
+
+/// The type of a link, which joins its endpoints.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum LinkKind {
+    #[default]
+    Veth,
+    Bridge,
+    /// A bridge behind a router that masquerades: what Docker's users get.
+    Nat,
+    /// MAC-addressed slices of one parent interface.
+    Macvlan,
+    /// An Ethernet over UDP: every endpoint behind a tunnel end of its own.
+    Vxlan,
+    /// latlab's own switch: in user space for virtual machines, in the kernel for the others.
+    Overlay,
+}
+
+vocabulary!(LinkKind, {
+    "veth" => Veth, "bridge" => Bridge, "nat" => Nat, "macvlan" => Macvlan, "vxlan" => Vxlan,
+    "overlay" => Overlay,
+});
+
+impl LinkKind {
+    /// Programs that must be installed for a link.
+    pub(crate) const fn programs(self) -> &'static [&'static str] {
+        match self {
+            LinkKind::Nat => &["nft"],
+            _ => &[],
+        }
+    }
+
+    /// Names of the capabilities that a link needs, whose hosts `carrier` joins.
+    pub(crate) const fn capabilities(self, carrier: Carrier) -> &'static [&'static str] {
+        match (self, carrier) {
+            (LinkKind::Veth, _) => &[Facts::VETH],
+            (LinkKind::Bridge, _) => &[Facts::VETH, Facts::BRIDGE],
+            (LinkKind::Nat, _) => &[Facts::VETH, Facts::BRIDGE, Facts::MASQUERADE],
+            (LinkKind::Macvlan, _) => &[Facts::MACVLAN],
+            (LinkKind::Vxlan, _) => &[Facts::VETH, Facts::BRIDGE, Facts::VXLAN],
+            // The daemon has a tap for each port of the kernel's, for what the kernel does not know.
+            (LinkKind::Overlay, Carrier::Local) => &[Facts::VETH, Facts::BPF, Facts::TAP],
+            (LinkKind::Overlay, _) => &[Facts::VETH, Facts::BPF, Facts::TAP, Facts::BRIDGE],
+        }
+    }
+}
+
+/// The carrier that joins the hosts of an `overlay`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Carrier {
+    /// Nothing: all ends are guests of one host.
+    #[default]
+    Local,
+    /// Every end is on a host of its own; Ethernet over UDP in VXLAN's format joins them.
+    Vxlan,
+    /// The same in the overlay's own format, which keeps large frames whole.
+    Udp,
+    /// The same without anything around the frames.
+    Direct,
+}
+
+impl Carrier {
+    /// Bytes that it adds to a packet, at most.
+    pub(crate) const fn overhead(self) -> u32 {
+        match self {
+            Carrier::Local | Carrier::Direct => 0,
+            Carrier::Vxlan => VXLAN_OVERHEAD,
+            // Inner Ethernet with a tag, the private header, UDP and IPv4.
+            Carrier::Udp => 100,
+        }
+    }
+}
+
+/// The cable that joins a process or container to an `overlay`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cable {
+    /// A pair of interfaces with a queue in between.
+    #[default]
+    Veth,
+    /// The same without: the sender's CPU does what is to be done (Linux 6.7).
+    Netkit,
+}
+
+/// Bytes that VXLAN adds to a frame: inner Ethernet 14, VXLAN 8, UDP 8, IPv4 20 (RFC 7348).
+pub(crate) const VXLAN_OVERHEAD: u32 = 50;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Mac(pub [u8; 6]);
+
+impl Mac {
+    /// Reads `02:00:00:00:00:01`.
+    pub fn parse(text: &str) -> Option<Mac> {
+        let mut bytes = [0u8; 6];
+        let mut parts = text.split(':');
+        for byte in &mut bytes {
+            let part = parts.next().filter(|p| p.len() == 2)?;
+            *byte = u8::from_str_radix(part, 16).ok()?;
+        }
+        parts.next().is_none().then_some(Mac(bytes))
+    }
+}
+
+impl std::fmt::Display for Mac {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let b = self.0;
+        write!(
+            f,
+            "{:02x}:{:02x}:{:02x}:{:02x}:{:02x}:{:02x}",
+            b[0], b[1], b[2], b[3], b[4], b[5]
+        )
+    }
+}
+
+impl TryFrom<String> for Mac {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        Mac::parse(&text).ok_or_else(|| format!("`{text}` is not a MAC address"))
+    }
+}
+
+impl From<Mac> for String {
+    fn from(mac: Mac) -> String {
+        mac.to_string()
+    }
+}
+
+/// The deliberate impairment of frames by a link. One-way by definition: it acts on what an endpoint
+/// sends, so a delay of 1 ms on both ends adds 2 ms to a round trip.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Impairment {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<BitsPerSecond>,
+    /// Constant part of the delay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay: Option<Nanos>,
+    /// Random part of the delay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<Nanos>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss: Option<f64>,
+}
+
+impl Impairment {
+    /// True when frames pass untouched.
+    pub fn is_none(&self) -> bool {
+        *self == Impairment::default()
+    }
+
+    /// True when it needs the kernel's netem queueing discipline.
+    pub fn needs_netem(&self) -> bool {
+        self.delay.is_some() || self.jitter.is_some() || self.loss.is_some()
+    }
+}

@@ -1,0 +1,13 @@
+//! The vocabulary that documents of users and plans share: kinds of nodes, types of links, impairments, rights.
+//! `spec` reads these words, plans hold them, and `host` needs only them.
+
+mod container;
+mod link;
+mod node;
+mod vm_net;
+
+pub use container::{CAPABILITIES, Devices, Pids, Runtime, Seccomp, Security};
+pub(crate) use link::VXLAN_OVERHEAD;
+pub use link::{Cable, Carrier, Impairment, LinkKind, Mac};
+pub use node::{Acceleration, Bind, Needs, NetworkStack, NodeKind, NodeProperties};
+pub use vm_net::{NetBackend, VmNet};

@@ -1,0 +1,154 @@
+//! A link's plan: what all links have, and one medium a type.
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+use crate::kinds::{Cable, Carrier, Impairment, LinkKind, VXLAN_OVERHEAD};
+use crate::spec::Link;
+
+/// IANA's port for VXLAN.
+const VXLAN_PORT: u16 = 4789;
+
+/// A link to be made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LinkPlan {
+    pub name: String,
+    /// The medium that joins its ends.
+    pub medium: Medium,
+    pub mtu: u32,
+    pub endpoints: Vec<EndpointPlan>,
+}
+
+/// The medium that joins a link's ends, with all that the type needs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "kebab-case")]
+pub enum Medium {
+    Veth,
+    Bridge,
+    /// A bridge behind a router that masquerades.
+    Nat(NatPlan),
+    /// Slices of a parent interface.
+    Macvlan {
+        /// Host interface; one is made for the link when absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        parent: Option<String>,
+    },
+    /// Ethernet over UDP.
+    Vxlan(VxlanPlan),
+    Overlay(OverlayPlan),
+}
+
+/// The router of a `nat` link. Endpoint 0 is outside, the others are inside.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NatPlan {
+    /// Router's addresses towards the outside endpoint.
+    pub outside: Vec<IpNet>,
+    /// Router's addresses on the inner bridge: the inner nodes' gateways.
+    pub inside: Vec<IpNet>,
+    /// For each inner endpoint (so from index 1), the addresses on the outer subnet under which the
+    /// outside reaches it; same families and order as its own addresses.
+    pub published: Vec<Vec<IpNet>>,
+}
+
+/// The underlay of a `vxlan` link.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct VxlanPlan {
+    pub vni: u32,
+    pub port: u16,
+    pub underlay_mtu: u32,
+    /// Underlay address of each endpoint's tunnel end.
+    pub underlay: Vec<IpNet>,
+}
+
+/// The hosts of an `overlay` link.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OverlayPlan {
+    /// The carrier that joins them.
+    pub carrier: Carrier,
+    /// The cable that joins processes and containers to it.
+    #[serde(default)]
+    pub cable: Cable,
+    pub underlay_mtu: u32,
+    /// Underlay address of each endpoint's host; none when all are on one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub underlay: Vec<IpNet>,
+}
+
+/// An end of a link.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EndpointPlan {
+    /// Index into [`Plan::nodes`].
+    pub node: usize,
+    /// Index into [`NodePlan::interfaces`].
+    pub interface: usize,
+    /// The impairment of the frames that it sends.
+    #[serde(default, skip_serializing_if = "Impairment::is_none")]
+    pub impairment: Impairment,
+}
+
+impl Medium {
+    pub fn kind(&self) -> LinkKind {
+        match self {
+            Medium::Veth => LinkKind::Veth,
+            Medium::Bridge => LinkKind::Bridge,
+            Medium::Nat(_) => LinkKind::Nat,
+            Medium::Macvlan { .. } => LinkKind::Macvlan,
+            Medium::Vxlan(_) => LinkKind::Vxlan,
+            Medium::Overlay(_) => LinkKind::Overlay,
+        }
+    }
+    /// The medium of a link as written. `underlay` hands out an address of one subnet for each end.
+    pub(super) fn of(
+        link: &Link,
+        mtu: u32,
+        nat: NatPlan,
+        underlay: &mut dyn FnMut() -> Vec<IpNet>,
+    ) -> Medium {
+        match link.kind.value {
+            LinkKind::Veth => Medium::Veth,
+            LinkKind::Bridge => Medium::Bridge,
+            LinkKind::Nat => Medium::Nat(nat),
+            LinkKind::Macvlan => Medium::Macvlan {
+                parent: link.parent.as_ref().map(|p| p.value.clone()),
+            },
+            LinkKind::Vxlan => Medium::Vxlan(VxlanPlan {
+                vni: link.vni.as_ref().map_or(1, |v| v.value),
+                port: link.port.as_ref().map_or(VXLAN_PORT, |p| p.value),
+                underlay_mtu: mtu + VXLAN_OVERHEAD,
+                underlay: underlay(),
+            }),
+            LinkKind::Overlay => {
+                let carrier = link.carrier();
+                Medium::Overlay(OverlayPlan {
+                    carrier,
+                    cable: link.cable(),
+                    underlay_mtu: mtu + carrier.overhead(),
+                    underlay: match carrier {
+                        Carrier::Local => Vec::new(),
+                        _ => underlay(),
+                    },
+                })
+            }
+        }
+    }
+}
+
+impl LinkPlan {
+    pub fn facts(&self) -> Vec<String> {
+        let mut facts = vec![format!("mtu {}", self.mtu)];
+        let first = self
+            .endpoints
+            .first()
+            .map(|e| e.impairment)
+            .unwrap_or_default();
+        if self.endpoints.iter().all(|e| e.impairment == first) {
+            facts.extend(first.rate.map(|r| format!("rate {r}")));
+            facts.extend(first.delay.map(|d| format!("delay {d}")));
+            facts.extend(first.jitter.map(|j| format!("jitter {j}")));
+            facts.extend(first.loss.map(|l| format!("loss {}%", l * 100.0)));
+        } else {
+            facts.push("impaired differently by direction".into());
+        }
+        facts
+    }
+}

@@ -1,0 +1,33 @@
+//! The root file system of a node that has one of its own.
+
+use serde::{Deserialize, Serialize};
+
+use crate::kinds::Bind;
+use crate::spec::Node;
+
+/// The files that a node sees.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RootPlan {
+    /// `host`, a directory, or an archive; as written.
+    pub image: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub binds: Vec<Bind>,
+    /// Paths of the image that are covered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hide: Vec<String>,
+}
+
+impl RootPlan {
+    pub(super) fn of(node: &Node) -> RootPlan {
+        let fields = &node.fields;
+        let image = fields.image.as_ref();
+        RootPlan {
+            image: image.map_or_else(|| HOST_IMAGE.into(), |image| image.value.clone()),
+            binds: fields.binds.iter().map(|bind| bind.value.clone()).collect(),
+            hide: fields.hide.iter().map(|path| path.value.clone()).collect(),
+        }
+    }
+}
+
+/// The host's own files as an image.
+pub(in crate::plan) const HOST_IMAGE: &str = "host";

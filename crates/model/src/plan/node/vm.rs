@@ -1,0 +1,179 @@
+//! A virtual machine's own part of its plan.
+
+use serde::{Deserialize, Serialize};
+
+use super::root::RootPlan;
+use crate::boot;
+use crate::diagnostic::{Diagnostics, Spanned};
+use crate::facts::Facts;
+use crate::kinds::{Acceleration, NetBackend, NodeKind, VmNet};
+use crate::plan::lacks::Lacks;
+use crate::profile::{Isolation, Profile, Wanted};
+use crate::spec::{Need, Node};
+use crate::units::Bytes;
+
+/// Below this a distribution's kernel does not reach user space.
+const MIN_MEMORY: Bytes = Bytes(96 << 20);
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct VmPlan {
+    pub root: RootPlan,
+    pub kernel: String,
+    /// Kernel parameters: its profile's, then its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub boot: Vec<String>,
+    /// How its virtual CPUs lie to each other, where each has a CPU of the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topology: Option<GuestTopology>,
+    /// How its memory is provided.
+    #[serde(default, skip_serializing_if = "GuestMemory::is_plain")]
+    pub memory: GuestMemory,
+    /// How its CPU is provided: `kvm` or `tcg`.
+    pub acceleration: Acceleration,
+    /// Its network cards; the backend is `vhost` or `qemu`.
+    #[serde(default)]
+    pub net: VmNet,
+}
+
+/// The CPU topology that a guest is told, so that its scheduler knows who shares a core and who a cache:
+/// numbers of each in the next larger, as in QEMU's `-smp`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuestTopology {
+    /// Parts with a memory node of their own on the host.
+    pub sockets: u32,
+    /// Parts of these with a last cache of their own.
+    pub dies: u32,
+    pub cores: u32,
+    pub threads: u32,
+}
+
+/// How a VM's memory is provided (Welch 2015, table 3.3).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GuestMemory {
+    /// All of it is there from the start: the guest waits for no page later.
+    pub preallocated: bool,
+    /// The memory is never swapped out.
+    pub locked: bool,
+    /// The memory is made of huge pages.
+    pub huge: bool,
+}
+
+impl GuestMemory {
+    /// The memory that a profile wants.
+    pub fn of(profile: &Profile) -> GuestMemory {
+        let wants = |knob: &str| profile.knobs.contains_key(knob);
+        GuestMemory {
+            preallocated: profile.cores != Isolation::Shared,
+            locked: wants("memory-lock"),
+            huge: matches!(profile.knobs.get("huge-pages"), Some(Wanted::Size(size)) if size.0 > 0),
+        }
+    }
+
+    fn is_plain(&self) -> bool {
+        *self == GuestMemory::default()
+    }
+}
+
+impl VmPlan {
+    /// `profile` is what it follows, `vcpus` the number of its virtual CPUs.
+    pub(super) fn of(
+        node: &Node,
+        profile: Option<&Profile>,
+        vcpus: u32,
+        topology: Option<GuestTopology>,
+        facts: &Facts,
+    ) -> VmPlan {
+        let fields = &node.fields;
+        // The node's own come last, so that they win.
+        let mut boot = profile.map_or_else(Vec::new, |p| boot::of_guest(p, vcpus));
+        boot.extend(fields.boot.iter().map(|b| b.value.clone()));
+        let kernel = fields.kernel.as_ref();
+        let wanted = fields.acceleration.map(|a| a.value).unwrap_or_default();
+        let mut net = fields.net.map(|net| net.value).unwrap_or_default();
+        if net.backend == NetBackend::Auto {
+            net.backend = if facts.has(Facts::VHOST_NET) {
+                NetBackend::Vhost
+            } else {
+                NetBackend::Qemu
+            };
+        }
+        VmPlan {
+            root: RootPlan::of(node),
+            kernel: kernel.map_or_else(|| "standard".into(), |kernel| kernel.value.clone()),
+            boot,
+            topology,
+            memory: profile.map(GuestMemory::of).unwrap_or_default(),
+            acceleration: match wanted {
+                Acceleration::Auto if facts.has(Facts::KVM) => Acceleration::Kvm,
+                Acceleration::Auto => Acceleration::Tcg,
+                insisted => insisted,
+            },
+            net,
+        }
+    }
+
+    pub fn is_emulated(&self) -> bool {
+        self.acceleration != Acceleration::Kvm
+    }
+
+    pub(super) fn facts(&self) -> Vec<String> {
+        let mut facts = vec![format!("{} kernel, {}", self.kernel, self.acceleration)];
+        facts.extend(self.net.facts());
+        facts
+    }
+}
+
+pub(super) fn check(node: &Node, lacks: &mut Lacks<'_>, errors: &mut Diagnostics) {
+    let (name, fields) = (&node.name.value, &node.fields);
+    let why = format!("node `{name}` is a vm");
+    for program in NodeKind::Vm.properties().needs.programs {
+        lacks.program(program, &why, node.name.at, errors);
+    }
+    let whole = |c: &f64| c.fract() == 0.0 && (1.0..=255.0).contains(c);
+    if let Some(cpus) = fields.cpus.filter(|c| !whole(&c.value)) {
+        let message = format!("`cpus` of node `{name}` is {}", cpus.value);
+        let hint = "a vm has whole virtual CPUs, 1 to 255, for example `cpus: 2`";
+        errors.add(cpus.at, message, hint);
+    }
+    if let Some(memory) = fields.memory.filter(|m| m.value < MIN_MEMORY) {
+        let message = format!(
+            "`memory` of node `{name}` is {}; a kernel does not boot in it",
+            memory.value
+        );
+        let hint = format!("at least {MIN_MEMORY}; 256MiB is comfortable");
+        errors.add(memory.at, message, hint);
+    }
+    let kvm = |a: &Spanned<Acceleration>| a.value == Acceleration::Kvm;
+    if let Some(wish) = fields.acceleration.filter(kvm) {
+        let why = format!("node `{name}` insists on KVM");
+        let otherwise = "`acceleration: auto` falls back to software emulation and says so";
+        let need = Need::must(Facts::KVM, wish.at, &why, otherwise);
+        lacks.capability(&need, errors);
+    }
+    if let Some(net) = &fields.net {
+        check_net(node, net, lacks, errors);
+    }
+}
+
+fn check_net(node: &Node, net: &Spanned<VmNet>, lacks: &mut Lacks<'_>, errors: &mut Diagnostics) {
+    let name = &node.name.value;
+    if net.backend == NetBackend::Vhost {
+        let why = format!("node `{name}` insists on vhost");
+        let otherwise = "`backend: auto` takes QEMU's own and says so";
+        lacks.capability(
+            &Need::must(Facts::VHOST_NET, net.at, &why, otherwise),
+            errors,
+        );
+    }
+    // A guest uses no more pairs of queues than it has CPUs (virtio_net's `max_queue_pairs`).
+    let cpus = node.fields.cpus.map_or(1.0, |cpus| cpus.value);
+    if f64::from(net.queues) > cpus {
+        let message = format!(
+            "`net` of node `{name}` has {} queues for {cpus} CPU",
+            net.queues
+        );
+        let hint = "a guest uses no more queues than it has CPUs: raise `cpus`";
+        errors.add(net.at, message, hint);
+    }
+}

@@ -1,0 +1,193 @@
+//! Capabilities that a lab needs of the machine: read by what proves them, and by the planner, which refuses
+//! a lab on a machine without.
+
+use std::collections::BTreeSet;
+
+use super::lab::{Lab, Node};
+use super::link::Link;
+use crate::diagnostic::Mark;
+use crate::facts::document::Facts;
+use crate::kinds::{Cable, LinkKind};
+
+/// A capability that a lab makes use of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Need {
+    /// Its name in [`Facts`].
+    pub capability: &'static str,
+    /// How the lab is refused without it; `None` where it runs without.
+    pub refusal: Option<Refusal>,
+}
+
+/// The refusal of a lab on a machine that lacks something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    pub at: Mark,
+    pub why: String,
+    /// The remedy when the machine's own facts know none.
+    pub otherwise: String,
+}
+
+impl Need {
+    pub(crate) fn must(capability: &'static str, at: Mark, why: &str, otherwise: &str) -> Need {
+        Need {
+            capability,
+            refusal: Some(Refusal {
+                at,
+                why: why.into(),
+                otherwise: otherwise.into(),
+            }),
+        }
+    }
+
+    fn wish(capability: &'static str) -> Need {
+        Need {
+            capability,
+            refusal: None,
+        }
+    }
+}
+
+impl Lab {
+    /// Names of all capabilities that it makes use of.
+    pub fn capabilities(&self) -> BTreeSet<&'static str> {
+        let nodes = self.nodes.iter().flat_map(|node| self.needs_of_node(node));
+        let links = self.links.iter().flat_map(|link| self.needs_of_link(link));
+        nodes.chain(links).map(|need| need.capability).collect()
+    }
+
+    /// The needs of a node: those of its limits, then those of its kind.
+    pub fn needs_of_node(&self, node: &Node) -> Vec<Need> {
+        let (name, fields, properties) = (&node.name.value, &node.fields, node.kind.properties());
+        let isolate = fields.isolate.filter(|isolate| isolate.value);
+        let limits = [
+            (fields.cpus.map(|c| c.at), "cpus", Facts::CGROUP_CPU),
+            (fields.memory.map(|m| m.at), "memory", Facts::CGROUP_MEMORY),
+            (isolate.map(|i| i.at), "isolate", Facts::CGROUP_CPUSET),
+            (
+                fields.cpuset.as_ref().map(|c| c.at),
+                "cpuset",
+                Facts::CGROUP_CPUSET,
+            ),
+        ];
+        let mut needs = Vec::new();
+        for (at, key, capability) in limits {
+            let Some(at) = at else { continue };
+            let why = format!("`{key}` of node `{name}` cannot be enforced");
+            needs.push(if properties.is_limited {
+                Need::must(capability, at, &why, &format!("remove `{key}`"))
+            } else {
+                Need::wish(capability)
+            });
+        }
+        if self.tuning_of(node).is_some() {
+            needs.push(Need::wish(Facts::CGROUP_CPUSET));
+        }
+        let why = format!("node `{name}` is a {}", node.kind);
+        let of_kind = properties.needs.capabilities.iter();
+        needs.extend(
+            of_kind.map(|(capability, otherwise)| {
+                Need::must(capability, node.name.at, &why, otherwise)
+            }),
+        );
+        needs.extend(properties.needs.wishes.iter().map(|name| Need::wish(name)));
+        needs
+    }
+
+    pub fn needs_of_link(&self, link: &Link) -> Vec<Need> {
+        let (name, kind) = (&link.name.value, link.kind.value);
+        let of_kind = kind.capabilities(link.carrier()).iter();
+        let why = format!("link `{name}` is of type {kind}");
+        let otherwise = "use another `type`, or a kernel that has it";
+        let mut needs: Vec<Need> = of_kind
+            .map(|capability| Need::must(capability, link.kind.at, &why, otherwise))
+            .collect();
+        if let Some(cable) = link.cable.filter(|c| c.value == Cable::Netkit) {
+            let why = format!("link `{name}` has netkit cables");
+            let otherwise = "use `cable: veth`, or Linux 6.7 or later with CONFIG_NETKIT";
+            needs.push(Need::must(Facts::NETKIT, cable.at, &why, otherwise));
+        }
+        let mut ends = link.endpoints.iter();
+        let guest = ends.find(|end| self.is_guest(&end.node));
+        if let Some(end) = guest.filter(|_| kind == LinkKind::Macvlan) {
+            let why = format!("link `{name}` joins a vm to a macvlan");
+            let otherwise = "use another `type`, or another kind of node";
+            needs.push(Need::must(Facts::MACVTAP, end.node.at, &why, otherwise));
+        }
+        for end in &link.endpoints {
+            if let Some(at) = end.netem_at {
+                let why = format!("link `{name}` has delay, jitter or loss");
+                let otherwise =
+                    "run it on a kernel with netem (sch_netem), or remove delay, jitter and loss";
+                needs.push(Need::must(Facts::NETEM, at, &why, otherwise));
+            }
+            if end.impairment.rate.is_some() {
+                let why = format!("link `{name}` has a rate");
+                let otherwise = "run it on a kernel with tbf (sch_tbf), or remove `rate`";
+                needs.push(Need::must(Facts::TBF, end.node.at, &why, otherwise));
+            }
+        }
+        needs
+    }
+
+    fn is_guest(&self, name: &str) -> bool {
+        let mut nodes = self.nodes.iter();
+        nodes.any(|node| node.name.value == name && node.kind.is_guest())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn needs_of(topology: &str) -> Vec<&'static str> {
+        let lab = Lab::parse(&format!("name: t\ntopology:\n{topology}")).expect("a readable lab");
+        lab.capabilities().into_iter().collect()
+    }
+
+    #[test]
+    fn a_plain_lab_needs_little() {
+        let needs = needs_of(
+            "  nodes: {a: {kind: native}, b: {kind: native}}
+  links: [{endpoints: ['a:eth0', 'b:eth0']}]",
+        );
+        assert_eq!(needs, [Facts::NAMESPACES, Facts::VETH]);
+        let needs = needs_of(
+            "  nodes: {a: {kind: native}, b: {kind: native}}
+  links: [{type: overlay, cable: netkit, endpoints: ['a:eth0', 'b:eth0']}]",
+        );
+        let expected = [
+            Facts::BPF,
+            Facts::NAMESPACES,
+            Facts::NETKIT,
+            Facts::TAP,
+            Facts::VETH,
+        ];
+        assert_eq!(needs, expected);
+    }
+
+    #[test]
+    fn each_wish_adds_its_capability() {
+        let needs = needs_of(
+            "  nodes: {a: {kind: container, memory: 64MiB}, b: {kind: vm}}
+  links:
+    - {type: macvlan, endpoints: ['a:eth0', 'b:eth0']}
+    - {type: nat, endpoints: ['a:eth1', 'b:eth1'], delay: 1ms, rate: 1Gbit}",
+        );
+        let expected = [
+            Facts::BRIDGE,
+            Facts::CGROUP_MEMORY,
+            Facts::KVM,
+            Facts::MACVLAN,
+            Facts::MACVTAP,
+            Facts::MASQUERADE,
+            Facts::NAMESPACES,
+            Facts::NETEM,
+            Facts::OVERLAYFS,
+            Facts::TAP,
+            Facts::TBF,
+            Facts::VETH,
+            Facts::VHOST_NET,
+        ];
+        assert_eq!(needs, expected);
+    }
+}
