@@ -12,7 +12,7 @@ use super::error::Error;
 use super::machine::agent;
 use super::options::{Options, Step};
 use crate::dirs::Dirs;
-use crate::images::{self, Cache, Image, RootView};
+use crate::images::{self, Cache, Image, RootView, Search};
 use crate::nodes::vm::kernel::{self, Kernel};
 
 pub(super) struct Prepared {
@@ -21,6 +21,8 @@ pub(super) struct Prepared {
     base: PathBuf,
     /// By node; none for those that are no more than a namespace.
     pub nodes: Vec<Option<Made>>,
+    /// For what of the machine's own files nodes may not see.
+    search: Option<Search>,
 }
 
 pub(super) enum Made {
@@ -39,6 +41,7 @@ impl Prepared {
         let mut views: BTreeMap<&str, RootView> = BTreeMap::new();
         let mut kernels: BTreeMap<&str, Kernel> = BTreeMap::new();
         let mut nodes = Vec::new();
+        let mut search = None;
         for node in &plan.nodes {
             if !matches!(node.kind, NodeKind::Container | NodeKind::Vm) {
                 nodes.push(None);
@@ -52,7 +55,10 @@ impl Prepared {
                 Some(view) => view.clone(),
                 None => {
                     let image = Image::find(&node.image, base).map_err(failed)?;
-                    let view = images::prepare(&image, &cache).map_err(failed)?;
+                    if image == Image::Host {
+                        search = Some(Search::begin());
+                    }
+                    let view = images::open(&image, &cache).map_err(failed)?;
                     views.insert(&node.image, view.clone());
                     view
                 }
@@ -78,7 +84,22 @@ impl Prepared {
             agent: agent()?,
             base,
             nodes,
+            search,
         })
+    }
+
+    /// Waits for the search of the machine, and hides what it found from its nodes.
+    pub fn hide(&mut self) {
+        let Some(search) = self.search.take() else {
+            return;
+        };
+        let found = search.end();
+        for made in self.nodes.iter_mut().flatten() {
+            let (Made::Container(root) | Made::Vm { root, .. }) = made;
+            if root.of_host {
+                *root = root.clone().also_hiding(&found);
+            }
+        }
     }
 
     /// The images of containers.
