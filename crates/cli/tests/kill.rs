@@ -3,7 +3,8 @@
 //! the next deployment works.
 //!
 //! A quick choice of moments by default, over VMs too with `LATLAB_TEST_WHOLE=1`. `LATLAB_TEST_KILLS` is the
-//! number of kills (100 in CI, 1000 by hand), `LATLAB_TEST_SEED` repeats a run's choices.
+//! number of kills that find their command still running (100 in CI, 1000 by hand), `LATLAB_TEST_SEED` repeats a
+//! run's choices. The last line counts the kills by command.
 
 mod common;
 
@@ -381,13 +382,18 @@ fn a_kill_at_any_moment_leaves_nothing() {
         }
         let others = Others::new(bench, &runs);
         let given = std::env::var("LATLAB_TEST_KILLS");
-        let rounds = match given.ok().and_then(|n| n.parse().ok()) {
+        let kills: usize = match given.ok().and_then(|n| n.parse().ok()) {
             Some(given) => given,
             None if whole() => 100,
             None => 14,
         };
         let (mut interrupted, mut by_verb) = (0, BTreeMap::<&str, usize>::new());
-        for round in 0..rounds {
+        let mut round = 0;
+        while interrupted < kills {
+            assert!(
+                round < 4 * kills,
+                "{interrupted} of {round} were still running: too few"
+            );
             let which = round % usual.len();
             let (kind, file, study, times) = &usual[which];
             let verb = VERBS[round % VERBS.len()];
@@ -412,7 +418,8 @@ fn a_kill_at_any_moment_leaves_nothing() {
                     "tune" | "revert" => &["tune", "revert"],
                     _ => &["destroy", "--all", "-y"],
                 };
-                kill_after(start(bench, cleaning), chance.up_to(times[2]));
+                let killed = kill_after(start(bench, cleaning), chance.up_to(times[2]));
+                *by_verb.entry("cleaning up").or_default() += usize::from(killed);
             }
             println!("{round:3} {kind} {verb} killed after {moment:.1?}: {killed}, again: {again}");
             // The interrupted command can be repeated, sometimes before any clean-up.
@@ -424,10 +431,8 @@ fn a_kill_at_any_moment_leaves_nothing() {
             bench.assert_clean();
             bystander.assert_untouched();
             others.assert_whole(bench, verb);
+            round += 1;
         }
-        println!("killed while it ran: {by_verb:?}");
-        println!("{interrupted} of {rounds} were still running when killed");
-        assert!(interrupted * 4 > rounds, "too few to mean anything");
         for (kind, file, _, _) in &usual {
             bench.latlab(&["deploy", file]).good();
             bench.exec(&bench.name(kind), "a", &["true"]).good();
@@ -455,6 +460,9 @@ fn a_kill_at_any_moment_leaves_nothing() {
             bench.root().join("bystander/netns").to_str().unwrap(),
         ]);
         bench.take_as_given();
+        println!(
+            "{interrupted} kills of commands that still ran, of {round} tried; nothing is left: {by_verb:?}"
+        );
     });
 }
 

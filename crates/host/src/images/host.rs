@@ -11,9 +11,14 @@
 //! ([`SECRETS`]) and covered.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir};
 
 use super::config::ImageConfig;
 use super::error::Error;
@@ -78,9 +83,17 @@ const DULL: [&str; 3] = ["/var/lib/dpkg", "/var/lib/apt", "/usr"];
 /// Limit on the entries of one place. Entries beyond it are covered unseen: a mail server has more, in closed directories.
 const MAX_ENTRIES: usize = 100_000;
 
+/// Opens directories, and no links to them.
+const DIRECTORY: OFlags = OFlags::DIRECTORY
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
+/// Bytes for names of entries that are read at once.
+const NAMES: usize = 1 << 15;
+
 /// latlab's own directories, which a node has no business in.
 const HIDDEN: [&str; 2] = ["/var/lib/latlab", "/var/cache/latlab"];
 
+/// The machine's root as it is mounted now. What a [`Search`] finds is still to be hidden.
 pub(super) fn view() -> Result<RootView, Error> {
     let mounts = proc::own_mounts();
     let mounts = mounts.map_err(|e| Error::io("read", Path::new(&e.object))(e.source))?;
@@ -91,10 +104,25 @@ pub(super) fn view() -> Result<RootView, Error> {
             .filter(|m| m.exists())
             .collect(),
         fresh: FRESH.iter().map(PathBuf::from).collect(),
-        hidden: hidden(),
+        hidden: Vec::new(),
         of_host: true,
         config: ImageConfig::default(),
     })
+}
+
+/// A search for what is not for every user of the machine, beside other work.
+pub struct Search(JoinHandle<Vec<PathBuf>>);
+
+impl Search {
+    pub fn begin() -> Self {
+        Self(std::thread::spawn(hidden))
+    }
+
+    /// Paths to be hidden, once the search has ended.
+    pub fn end(self) -> Vec<PathBuf> {
+        let found = self.0.join();
+        found.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
 }
 
 /// Paths that are not for every user of the machine: latlab's own, and files and directories that others may not read.
@@ -109,16 +137,21 @@ fn hidden() -> Vec<PathBuf> {
         .chain(&DULL)
         .map(Path::new)
         .collect();
+    // Some machines have links in their places. A path through one would cover nothing at its other name.
+    let tops = SECRETS.map(|(top, depth)| {
+        let real = fs::canonicalize(top);
+        (real.unwrap_or_else(|_| PathBuf::from(top)), depth)
+    });
     // A few thousand entries take longer than the start of a container, so each place has a thread.
     std::thread::scope(|scope| {
-        let walks = SECRETS.map(|(top, depth)| {
+        let walks = tops.each_ref().map(|(top, depth)| {
             let walk = Walk {
-                top: Path::new(top),
+                top,
                 left_out: &left_out,
                 budget: MAX_ENTRIES,
                 closed: Vec::new(),
             };
-            scope.spawn(move || walk.below(depth))
+            scope.spawn(move || walk.below(*depth))
         });
         for walk in walks {
             all.extend(
@@ -144,18 +177,24 @@ struct Walk<'a> {
 impl Walk<'_> {
     /// Searches some levels below the top.
     fn below(mut self, depth: usize) -> Vec<PathBuf> {
-        self.directory(self.top, depth);
+        if let Ok(top) = rustix::fs::open(self.top, DIRECTORY, Mode::empty()) {
+            self.directory(&top, self.top, depth, &mut Vec::with_capacity(NAMES));
+        }
         self.closed
     }
 
-    fn directory(&mut self, directory: &Path, depth: usize) {
+    /// By names in an open directory: a path takes the kernel a look-up for each part, and thousands of them are read.
+    fn directory(&mut self, open: &OwnedFd, directory: &Path, depth: usize, names: &mut Vec<u8>) {
+        let mut inner = Vec::new();
+        let mut entries = RawDir::new(open, names.spare_capacity_mut());
         // A directory that is gone meanwhile hides nothing.
-        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        while let Some(Ok(entry)) = entries.next() {
+            let (name, kind) = (entry.file_name(), entry.file_type());
             // The kind comes with the name. A symbolic link leads to what is judged itself; most of /etc are links.
-            if entry.file_type().is_ok_and(|kind| kind.is_symlink()) {
+            if kind == FileType::Symlink || matches!(name.to_bytes(), b"." | b"..") {
                 continue;
             }
-            let path = entry.path();
+            let path = directory.join(OsStr::from_bytes(name.to_bytes()));
             if self.left_out.contains(&path.as_path()) {
                 continue;
             }
@@ -168,18 +207,24 @@ impl Walk<'_> {
                 return;
             }
             self.budget -= 1;
-            let Ok(at) = entry.metadata() else {
+            let Ok(at) = rustix::fs::statat(open, name, AtFlags::SYMLINK_NOFOLLOW) else {
                 continue;
             };
-            let needed = match at.is_dir() {
-                true => 0o005,
-                false if at.is_file() => 0o004,
-                false => continue,
+            let is_directory = FileType::from_raw_mode(at.st_mode) == FileType::Directory;
+            let needed = match FileType::from_raw_mode(at.st_mode) {
+                FileType::Directory => 0o005,
+                FileType::RegularFile => 0o004,
+                _ => continue,
             };
-            if at.mode() & needed != needed {
+            if at.st_mode & needed != needed {
                 self.closed.push(path);
-            } else if at.is_dir() && depth > 1 {
-                self.directory(&path, depth - 1);
+            } else if is_directory && depth > 1 {
+                inner.push((name.to_owned(), path));
+            }
+        }
+        for (name, path) in inner {
+            if let Ok(open) = rustix::fs::openat(open, &name, DIRECTORY, Mode::empty()) {
+                self.directory(&open, &path, depth - 1, names);
             }
         }
     }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::cache::Cache;
 use super::config::ImageConfig;
 use super::error::Error;
-use super::host;
+use super::host::{self, Search};
 use super::view::RootView;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,8 +37,16 @@ impl Image {
     }
 }
 
-/// Makes `image` usable. Work is needed only for an archive that is not in the cache yet.
+/// Makes `image` usable, with all hidden that is not for nodes.
 pub fn prepare(image: &Image, cache: &Cache) -> Result<RootView, Error> {
+    let search = (*image == Image::Host).then(Search::begin);
+    let view = open(image, cache)?;
+    Ok(search.map_or(view.clone(), |search| view.also_hiding(&search.end())))
+}
+
+/// Makes `image` usable; what a [`Search`] finds in the host's is still to be hidden. Work is needed only for an
+/// archive that is not in the cache yet.
+pub fn open(image: &Image, cache: &Cache) -> Result<RootView, Error> {
     match image {
         Image::Host => host::view(),
         Image::Directory(dir) => {

@@ -32,5 +32,6 @@ pub use cache::Cache;
 pub use config::ImageConfig;
 pub use covers::Covers;
 pub use error::Error;
-pub use image::{Image, prepare};
+pub use host::Search;
+pub use image::{Image, open, prepare};
 pub use view::RootView;

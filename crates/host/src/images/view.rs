@@ -38,6 +38,14 @@ impl RootView {
         }
     }
 
+    /// The same with what a search of the machine found covered.
+    pub fn also_hiding(mut self, found: &[PathBuf]) -> Self {
+        self.hidden.extend_from_slice(found);
+        self.hidden.sort();
+        self.hidden.dedup();
+        self
+    }
+
     /// The same with more of it covered: absolute paths, each of which is in the image without symbolic links on its
     /// way, since only the name that is covered would be out of reach.
     pub fn hiding(mut self, paths: &[String]) -> Result<Self, Error> {

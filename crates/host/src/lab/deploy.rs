@@ -74,10 +74,10 @@ impl Lab {
             .as_deref()
             .and_then(Path::parent)
             .unwrap_or(Path::new("."));
-        let prepared = Prepared::new(dirs, plan, base, options)?;
+        let mut prepared = Prepared::new(dirs, plan, base, options)?;
         let mut lab = Lab::claim(dirs, plan, options, prepared.agent.clone())?;
         let made = interrupt::end_on_stop(options.stop, &plan.lab, &lab.state.id.clone(), || {
-            lab.make(&prepared, options)
+            lab.make(&mut prepared, options)
         });
         match made {
             Ok(()) => {
@@ -153,7 +153,7 @@ impl Lab {
         Ok(lab)
     }
 
-    fn make(&mut self, prepared: &Prepared, options: &Options<'_>) -> Result<(), Error> {
+    fn make(&mut self, prepared: &mut Prepared, options: &Options<'_>) -> Result<(), Error> {
         let told = |step: Step<'_>| {
             if let Some(progress) = options.progress {
                 progress(&step);
@@ -183,6 +183,7 @@ impl Lab {
                 .insert(end.interface, end.backend);
         }
         interrupt::check(options.stop, &self.state.lab)?;
+        prepared.hide();
         let covers = Covers::make(&self.dirs.covers(&self.state.lab), prepared.covered())?;
         let started = self.start_nodes(prepared, &covers, backends, options);
         // A kept lab needs the nodes that did start.

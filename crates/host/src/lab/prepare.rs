@@ -8,7 +8,7 @@ use super::error::Error;
 use super::machine::agent;
 use super::options::{Options, Step};
 use crate::dirs::Dirs;
-use crate::images::RootView;
+use crate::images::{RootView, Search};
 use crate::nodes::session;
 use crate::nodes::{self, Preparation, driver_of};
 
@@ -16,6 +16,8 @@ pub(super) struct Prepared {
     pub agent: PathBuf,
     /// By node; none for those that are no more than a namespace.
     pub nodes: Vec<Option<Box<dyn nodes::Prepared>>>,
+    /// For what of the machine's own files nodes may not see.
+    search: Option<Search>,
 }
 
 impl Prepared {
@@ -39,7 +41,24 @@ impl Prepared {
         Ok(Prepared {
             agent: agent()?,
             nodes,
+            search: preparation.search,
         })
+    }
+
+    /// Waits for the search of the machine, and hides what it found from its nodes.
+    pub fn hide(&mut self) {
+        let Some(search) = self.search.take() else {
+            return;
+        };
+        let found = search.end();
+        let roots = self
+            .nodes
+            .iter_mut()
+            .flatten()
+            .filter_map(|node| node.root());
+        for root in roots.filter(|root| root.of_host) {
+            *root = root.clone().also_hiding(&found);
+        }
     }
 
     /// Images whose hidden paths a layer is to cover.

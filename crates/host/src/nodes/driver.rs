@@ -54,6 +54,11 @@ pub(crate) trait Prepared: Send + Sync {
     /// Limits that depend on what was found meanwhile.
     fn restrict(&self, _limits: &mut Limits) {}
 
+    /// Its root file system, where it has one of its own.
+    fn root(&mut self) -> Option<&mut RootView> {
+        None
+    }
+
     /// The image, if a layer is to cover what it hides.
     fn covered(&self) -> Option<&RootView> {
         None

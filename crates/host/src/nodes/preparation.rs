@@ -10,7 +10,7 @@ use latlab_model::plan::RootPlan;
 
 use super::session::Error;
 use super::vm::kernel::{self, Kernel, Progress};
-use crate::images::{self, Cache, Image, RootView};
+use crate::images::{self, Cache, Image, RootView, Search};
 
 pub(crate) struct Preparation<'a> {
     /// The directory that images are relative to.
@@ -21,6 +21,8 @@ pub(crate) struct Preparation<'a> {
     images: Cache,
     views: BTreeMap<String, RootView>,
     kernels: BTreeMap<String, Kernel>,
+    /// For what of the machine's own files nodes may not see.
+    pub search: Option<Search>,
     progress: &'a dyn Fn(&str),
 }
 
@@ -33,6 +35,7 @@ impl<'a> Preparation<'a> {
             images: Cache::new(cache.join("images")),
             views: BTreeMap::new(),
             kernels: BTreeMap::new(),
+            search: None,
             progress,
         }
     }
@@ -43,7 +46,10 @@ impl<'a> Preparation<'a> {
             Some(view) => view.clone(),
             None => {
                 let image = Image::find(&root.image, self.base)?;
-                let view = images::prepare(&image, &self.images)?;
+                if image == Image::Host {
+                    self.search = Some(Search::begin());
+                }
+                let view = images::open(&image, &self.images)?;
                 self.views.insert(root.image.clone(), view.clone());
                 view
             }

@@ -4,11 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::words::vocabulary;
 
-/// Who moves the packets of a VM's network card, and what the card has to offer.
+/// The network cards of a VM: the mover of their packets, and their shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct VmNet {
-    /// Of links over a tap. Links of type `overlay` are served by the overlay's daemon.
+    /// The mover of packets on links over a tap. Links of type `overlay` are served by the overlay's daemon.
     pub backend: NetBackend,
     /// Pairs of queues.
     pub queues: u16,

@@ -75,6 +75,10 @@ impl Prepared for PreparedContainer {
         }
     }
 
+    fn root(&mut self) -> Option<&mut RootView> {
+        Some(&mut self.root)
+    }
+
     fn covered(&self) -> Option<&RootView> {
         Some(&self.root)
     }

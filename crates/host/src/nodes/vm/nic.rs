@@ -68,7 +68,7 @@ impl Nic<'_> {
         })
     }
 
-    /// What QEMU inherits for it: taps, then the devices of vhost.
+    /// Descriptors that QEMU inherits for it: taps, then the devices of vhost.
     pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let (queues, vhost): (&[_], &[_]) = match &self.served {
             Served::Taps { queues, vhost } => (queues, vhost),
@@ -174,7 +174,7 @@ pub(super) fn directory(index: usize) -> String {
     format!("/cards/{index}")
 }
 
-/// So many numbers from the first on, as QEMU lists them, and the next.
+/// `count` numbers from the first on, as QEMU lists them, and the next.
 fn numbers(first: RawFd, count: usize) -> (String, RawFd) {
     let next = first + count as RawFd;
     let words: Vec<String> = (first..next).map(|fd| fd.to_string()).collect();

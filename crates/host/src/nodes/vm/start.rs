@@ -44,6 +44,10 @@ pub(super) struct PreparedVm {
 }
 
 impl Prepared for PreparedVm {
+    fn root(&mut self) -> Option<&mut RootView> {
+        Some(&mut self.root)
+    }
+
     fn start(&self, start: &Start<'_>) -> Result<Option<ProcessId>, Error> {
         let node = &start.node;
         let entry = start.cgroup.entry()?;

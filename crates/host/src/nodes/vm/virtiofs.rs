@@ -58,19 +58,15 @@ impl Servers {
             });
         };
         let mut servers = Self::default();
+        let place = Surroundings {
+            program,
+            dir: &config.dir,
+            agent: &config.agent,
+            lab: &config.lab,
+            cgroup,
+        };
         for ((index, share), log) in config.all_shares().iter().enumerate().zip(logs) {
-            let socket = listen(&virtiofs_socket(&config.dir, index))?;
-            let mut spawn = place(&config.dir, index, share, program)?
-                .spawn(&config.agent, &config.lab, program)
-                .args(arguments(program, share.access))
-                .session()
-                .descriptor(socket.as_fd(), SOCKET_FD)
-                .descriptor(log.as_fd(), 1)
-                .descriptor(log.as_fd(), 2);
-            if let Some(cgroup) = cgroup {
-                spawn = spawn.cgroup(cgroup);
-            }
-            servers.0.push(spawn.start()?);
+            servers.0.push(place.serve(index, share, log)?);
         }
         Ok(servers)
     }
@@ -89,6 +85,32 @@ impl Drop for Servers {
             let _ = server.wait(Duration::from_secs(1));
             let _ = server.collect();
         }
+    }
+}
+
+/// Common to the servers of a guest.
+struct Surroundings<'a> {
+    program: &'a str,
+    dir: &'a Path,
+    agent: &'a Path,
+    lab: &'a str,
+    cgroup: Option<&'a CgroupEntry>,
+}
+
+impl Surroundings<'_> {
+    fn serve(&self, index: usize, share: &Share, log: &OwnedFd) -> Result<Process, Error> {
+        let socket = listen(&virtiofs_socket(self.dir, index))?;
+        let mut spawn = place(self.dir, index, share, self.program)?
+            .spawn(self.agent, self.lab, self.program)
+            .args(arguments(self.program, share.access))
+            .session()
+            .descriptor(socket.as_fd(), SOCKET_FD)
+            .descriptor(log.as_fd(), 1)
+            .descriptor(log.as_fd(), 2);
+        if let Some(cgroup) = self.cgroup {
+            spawn = spawn.cgroup(cgroup);
+        }
+        Ok(spawn.start()?)
     }
 }
 
@@ -172,3 +194,7 @@ fn arguments(program: &str, access: Access) -> Vec<OsString> {
     }
     line
 }
+
+#[cfg(test)]
+#[path = "virtiofs_tests.rs"]
+mod tests;
