@@ -99,6 +99,7 @@ fn make(root: &Path) {
         steal_known: true,
         ruler: None,
         hwlat: Vec::new(),
+        stalls: Vec::new(),
         unknown: Vec::new(),
     });
     trial.stolen = Some(names[2].clone());

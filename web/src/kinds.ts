@@ -38,6 +38,9 @@ const KINDS: Record<string, KindLook> = {
   'idle-exit': { color: series(2), marker: symbolCircle, label: 'idle exit' },
   steal: { color: series(6), marker: symbolCircle, label: 'hypervisor steal' },
   hwlat: { color: series(6), marker: symbolDiamond, label: 'hypervisor or firmware' },
+  'own-code': { color: series(7), marker: symbolCircle, label: "the device's own code" },
+  'system-call': { color: series(7), marker: symbolSquare, label: "the device's system call" },
+  'own-or-stall': { color: series(7), marker: symbolWye, label: 'own code or a silent stall' },
   unexplained: { color: 'var(--ink)', marker: symbolCross, label: 'unexplained' },
   'not-recorded': { color: 'var(--ink)', marker: symbolWye, label: 'not recorded' },
 };

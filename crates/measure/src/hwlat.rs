@@ -6,9 +6,11 @@
 //! every period, it was there in the window as well. A hypervisor reports the time that it gives to others
 //! ([`latlab_trace::steal`]), not the time that it takes for itself.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use latlab_model::results::Hwlat;
+use latlab_model::results::{Hwlat, SilentStalls};
 use latlab_trace::recorder::Recorder;
 use latlab_wire::trace::Event;
 
@@ -25,6 +27,8 @@ const MAX_DRIFT_PPM: u64 = 2;
 /// Occurrences required in a window, and the share of its periods: in the others a kernel event may coincide.
 const MIN_COUNT: usize = 5;
 const MIN_PERIODS_PERCENT: u64 = 70;
+/// Stalls of a CPU that are kept at most, the longest first.
+const MAX_STALLS: usize = 10_000;
 /// Longest window, within which clock drift is negligible.
 const MAX_WINDOW_NS: u64 = 1_000_000_000;
 
@@ -110,6 +114,34 @@ pub fn found(spin_windows: &[SpinWindow]) -> Vec<Hwlat> {
         done.append(&mut going_on);
     }
     done
+}
+
+/// The other silent interruptions of each CPU: those that are not among `periodic`, whose phase is known.
+#[must_use]
+pub fn stalls(spin_windows: &[SpinWindow], periodic: &[Hwlat]) -> Vec<SilentStalls> {
+    let mut all: BTreeMap<u16, SilentStalls> = BTreeMap::new();
+    for window in spin_windows {
+        let is_periodic = |gap: &&(u64, u64)| {
+            let is_it = |one: &Hwlat| {
+                let off = 2 * Hwlat::JITTER_NS;
+                let last = one.last_begin(gap.0 + off);
+                one.cpu == window.cpu && last.is_some_and(|last| last.abs_diff(gap.0) <= off)
+            };
+            // An interruption that was seen only once has no known phase in the window.
+            let known = periodic.iter().filter(|one| one.begins_ns.len() > 1);
+            known.into_iter().any(is_it)
+        };
+        let of_cpu = all.entry(window.cpu).or_default();
+        of_cpu.cpu = window.cpu;
+        of_cpu.watched_ns += window.window.1 - window.window.0;
+        let others = window.silent.iter().filter(|gap| !is_periodic(gap));
+        of_cpu.lengths_ns.extend(others.map(|gap| gap.1 - gap.0));
+    }
+    for of_cpu in all.values_mut() {
+        of_cpu.lengths_ns.sort_unstable_by_key(|&ns| Reverse(ns));
+        of_cpu.lengths_ns.truncate(MAX_STALLS);
+    }
+    all.into_values().collect()
 }
 
 /// Whether a later interruption continues an earlier one in phase.
@@ -237,6 +269,24 @@ mod tests {
         // In between, half of the drift has passed.
         let between = one.last_begin(2_505 * MS).unwrap();
         assert!(between.abs_diff(2_500 * MS + 402_500) < 500, "{between}");
+    }
+
+    #[test]
+    fn stalls_are_those_without_a_known_phase() {
+        let windows = [(0, 100 * MS), (5_000 * MS, 5_100 * MS)];
+        let spun = windows.map(|at| spin_windows(&spun(at, gaps(at, 400_000, 10 * MS)), &[]));
+        let spun = spun.concat();
+        let all = stalls(&spun, &found(&spun));
+        assert_eq!(all.len(), 1);
+        assert_eq!((all[0].cpu, all[0].watched_ns), (1, 200 * MS));
+        assert_eq!(all[0].lengths_ns, vec![5_000; 20], "the irregular ones");
+        // Without the second window the phase in between is not known.
+        let once = &spun[..1];
+        let all = stalls(once, &found(once));
+        assert_eq!(
+            (all[0].lengths_ns.len(), all[0].lengths_ns[0]),
+            (20, 26_000)
+        );
     }
 
     #[test]

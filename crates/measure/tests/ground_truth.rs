@@ -28,8 +28,6 @@ const DURATION: Duration = Duration::from_secs(3);
 const ATTEMPTS: usize = 4;
 /// A machine whose other programs had more of the device's CPU is too busy to judge lengths.
 const BUSY: f64 = 0.05;
-/// Packets with less latency were not delayed.
-const DELAYED_NS: u64 = 50_000;
 
 /// The tests here disturb each other.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -63,7 +61,7 @@ impl Score {
         for one in &window.attribution.worst {
             let (begin, end) = (one.passage.in_ns, one.passage.out_ns.unwrap());
             let overlaps = |t: &Truth| begin < t.end_ns && end > t.begin_ns;
-            if !truths.iter().any(overlaps) || one.latency_ns() <= DELAYED_NS {
+            if !truths.iter().any(overlaps) || one.latency_ns() <= injection.delayed_ns() {
                 continue;
             }
             let by_steal = one.by_cause().get(&Cause::Steal).copied().unwrap_or(0);
@@ -105,7 +103,7 @@ impl Score {
         let (found, right) = if injection.in_pieces() {
             let right: u64 = own.map(|t| t.end_ns - t.begin_ns).sum();
             (episode.end_ns - episode.start_ns, right)
-        } else if *injection == Injection::Flood {
+        } else if matches!(injection, Injection::Flood | Injection::Held(_)) {
             // The device's clock does not show steal; steal is subtracted separately.
             let had = own.map(|t| t.end_ns - t.begin_ns - t.overlap(stolen));
             (episode.active_ns, had.sum())
@@ -164,7 +162,7 @@ fn stolen(worst: &[Explained]) -> Vec<(u64, u64)> {
 /// One window with one disturbance.
 fn score(injection: Injection, test: &str) -> Score {
     let bench = Bench::new();
-    let mut device = Forwarder::start(&bench, test);
+    let mut device = Forwarder::start_holding(&bench, test, injection.hold());
     let mut truths = Vec::new();
     let window = bench.run(RATE, DURATION, &mut device, |device, begin, end| {
         truths = injection.inject(device, begin, end);

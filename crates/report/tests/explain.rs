@@ -2,7 +2,7 @@
 
 mod synthetic;
 
-use latlab_model::results::{Hop, Hwlat, Trace, WatchedCpu};
+use latlab_model::results::{Hop, Hwlat, SilentStalls, Trace, WatchedCpu};
 use latlab_report::analyse;
 use latlab_report::explain::{Choice, ExplainError, explain, pcapng, perfetto, terminal};
 use latlab_samples::{Passage, RunDir, table};
@@ -82,6 +82,7 @@ fn traced(scratch: &Scratch, events: &[Event]) -> RunDir {
         steal_known: true,
         ruler: None,
         hwlat: Vec::new(),
+        stalls: Vec::new(),
         unknown: vec!["something is missing".into()],
     };
     table::write_passages(run.root().join(&trace.passages), &passages()).unwrap();
@@ -116,6 +117,29 @@ fn the_task_that_had_the_cpu_is_named_and_owns_the_tail() {
     // Repeated, the same.
     let again = explain(&run, &Choice::default()).unwrap();
     assert_eq!(terminal::render(&again[0], 3), text);
+}
+
+/// So are other stalls: what is longer than all of them is the device's own time.
+#[test]
+fn long_work_on_a_watched_cpu_is_the_devices_own() {
+    let scratch = Scratch::new("explain-own");
+    let run = traced(&scratch, &[switch(1, 0, 100, "forwarder")]);
+    let number = run.read_manifest().unwrap().order[0].trial;
+    let first = |longest_ns| {
+        let mut trial = run.read_trial(number).unwrap().unwrap();
+        if let Some(trace) = &mut trial.trace {
+            trace.stalls = vec![SilentStalls {
+                cpu: 1,
+                watched_ns: 1_000_000,
+                lengths_ns: vec![longest_ns],
+            }];
+        }
+        run.write_trial(&trial).unwrap();
+        let all = explain(&run, &Choice::default()).unwrap();
+        all[0].to_json(1)["worst"][0]["kind"].clone()
+    };
+    assert_eq!(first(900_000), "own-code");
+    assert_eq!(first(1_100_000), "own-or-stall");
 }
 
 /// Periodic interruptions are in the trial's record, so another machine sees them too.

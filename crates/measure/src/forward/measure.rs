@@ -28,7 +28,7 @@ pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
     let window = Window::open(context, recorder, &mut trace)?;
     let mut closed = window.close(context)?;
     if let Some(recorder) = &mut closed.recorder {
-        trace.hwlat = recorder.interruptions(context);
+        recorder.note_interruptions(context, &mut trace);
     }
     let timed = Timed::new(&mut closed.sent, closed.seen);
     nothing::refuse(context, &timed)?;

@@ -1,7 +1,7 @@
 //! The flight recorder of a forward run, one type a phase, so that the compiler keeps their order:
 //! [`Loaded`] before the window, [`Running`] in it, [`Stopped`] after it.
 
-use latlab_model::results::{Hwlat, Trace};
+use latlab_model::results::Trace;
 use latlab_model::units::CpuList;
 use latlab_trace::recorder::{Follower, Recorded, Recorder, Settings, Wanted};
 use latlab_wire::trace::EVENT_BYTES;
@@ -127,10 +127,11 @@ impl Running {
 impl Stopped {
     /// Looks for interruptions from underneath the kernel again; those found both before and after the
     /// window were there in it too.
-    pub fn interruptions(&mut self, context: &Context<'_>) -> Vec<Hwlat> {
+    pub fn note_interruptions(&mut self, context: &Context<'_>, trace: &mut Trace) {
         let after = hwlat::spin_recorded(&self.recorder, &watched_cpus(context));
         self.spun.extend(after);
-        hwlat::found(&self.spun)
+        trace.hwlat = hwlat::found(&self.spun);
+        trace.stalls = hwlat::stalls(&self.spun, &trace.hwlat);
     }
 
     /// The events around the slowest packets.

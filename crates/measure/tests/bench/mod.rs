@@ -6,6 +6,12 @@
 
 #![allow(dead_code)]
 
+mod held;
+#[path = "../injections/sys.rs"]
+mod sys;
+
+pub use held::Hold;
+
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -15,6 +21,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use held::Holding;
 use latlab_host::sys::netns::NetNs;
 use latlab_measure::forward::{Reader, ReaderCpu};
 use latlab_measure::hwlat;
@@ -36,6 +43,8 @@ pub const FAR: usize = 1;
 /// A longer turn of the device's loop was interrupted.
 pub const GAP_NS: u64 = 20_000;
 const DEVICE: &str = "LATLAB_TEST_DEVICE";
+/// How the device holds frames up, by name.
+const HOLD: &str = "LATLAB_TEST_HOLD";
 const EVENTS_PER_CPU: u32 = 1 << 19;
 
 pub fn now_ns() -> u64 {
@@ -137,8 +146,8 @@ pub struct Window {
 pub struct Gap {
     pub begin_ns: u64,
     pub end_ns: u64,
-    /// The device touched new memory meanwhile, as it was told to.
-    pub faulting: bool,
+    /// The device itself did it: it touched new memory as it was told to, or held a frame up.
+    pub own: bool,
 }
 
 impl Window {
@@ -279,6 +288,7 @@ impl Bench {
                 .collect(),
             watched: watched.map(|w| (w.cpu, w.complete_from_ns)).collect(),
             steal_known: recorded.gaps.steal_known,
+            stalls: hwlat::stalls(&spun, &hwlat::found(&spun)),
             hwlat: hwlat::found(&spun),
             unknown: Vec::new(),
             events: recorded.events,
@@ -367,10 +377,16 @@ pub struct Forwarder {
 impl Forwarder {
     /// Starts this program again as the device, in the device's namespace.
     pub fn start(bench: &Bench, test: &str) -> Forwarder {
+        Forwarder::start_holding(bench, test, None)
+    }
+
+    /// Starts one that holds frames up.
+    pub fn start_holding(bench: &Bench, test: &str, hold: Option<Hold>) -> Forwarder {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command
             .args([test, "--exact", "--nocapture", "--test-threads=1"])
             .env(DEVICE, "1")
+            .env(HOLD, hold.map_or("", Hold::name))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
         let mut child = bench.device.run(|| command.spawn()).unwrap().unwrap();
@@ -416,10 +432,10 @@ impl Forwarder {
                 .filter_map(|w| w.trim().parse().ok())
                 .collect();
             match numbers[..] {
-                [begin_ns, end_ns, faulting] => all.push(Gap {
+                [begin_ns, end_ns, own] => all.push(Gap {
                     begin_ns,
                     end_ns,
-                    faulting: faulting == 1,
+                    own: own == 1,
                 }),
                 _ => return all,
             }
@@ -441,6 +457,8 @@ pub fn device() -> bool {
     }
     pin(FAR);
     insist();
+    let hold = std::env::var(HOLD).ok().and_then(|name| Hold::named(&name));
+    let mut holding = hold.map(Holding::open);
     let mut device = Layer2::open("in", "out").unwrap();
     let input = std::io::stdin();
     let flags = rustix::fs::fcntl_getfl(&input).unwrap();
@@ -461,15 +479,25 @@ pub fn device() -> bool {
                 gaps.push((begin, last, 1));
             }
             Ok(_) => {
-                for (begin, end, faulting) in gaps.drain(..) {
-                    println!("{begin} {end} {faulting}");
+                for (begin, end, own) in gaps.drain(..) {
+                    println!("{begin} {end} {own}");
                 }
                 println!("end");
                 last = now_ns();
             }
             Err(_) => {}
         }
-        device.turn().unwrap();
+        match &mut holding {
+            None => {
+                device.turn().unwrap();
+            }
+            Some(holding) => {
+                if let Some((begin, end)) = holding.turn() {
+                    gaps.push((begin, end, 1));
+                    last = now_ns();
+                }
+            }
+        }
         let now = now_ns();
         if now - last > GAP_NS {
             gaps.push((last, now, 0));

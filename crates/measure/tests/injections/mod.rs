@@ -12,7 +12,7 @@ use std::time::Duration;
 use latlab_report::attribution::Cause;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::bench::{self, Bench, FAR, Forwarder, Gap, NEAR, now_ns, sleep_until};
+use crate::bench::{self, Bench, FAR, Forwarder, Gap, Hold, NEAR, now_ns, sleep_until};
 
 /// Begin and end of a disturbance of the device.
 #[derive(Debug, Clone, Copy)]
@@ -42,6 +42,8 @@ pub enum Injection {
     TimerStorm,
     FaultBurst,
     Throttle,
+    /// The device itself holds a frame up.
+    Held(Hold),
 }
 
 /// Two stretches of one disturbance with a shorter gap are one.
@@ -50,7 +52,7 @@ const APART_NS: u64 = 100_000;
 pub const HOG: &str = "latlab-hog";
 
 impl Injection {
-    pub const ALL: [Injection; 7] = [
+    pub const ALL: [Injection; 8] = [
         Injection::Competitor,
         Injection::FifoHog,
         Injection::Stop,
@@ -58,6 +60,7 @@ impl Injection {
         Injection::TimerStorm,
         Injection::FaultBurst,
         Injection::Throttle,
+        Injection::Held(Hold::Compute),
     ];
 
     pub fn name(self) -> &'static str {
@@ -69,6 +72,7 @@ impl Injection {
             Injection::TimerStorm => "an hrtimer storm",
             Injection::FaultBurst => "a page-fault burst",
             Injection::Throttle => "cgroup CPU throttling",
+            Injection::Held(hold) => hold.name(),
         }
     }
 
@@ -81,6 +85,12 @@ impl Injection {
             | (Injection::Flood, Cause::SoftIrq(3))
             | (Injection::FaultBurst, Cause::PageFault)
             | (Injection::Throttle, Cause::Throttled) => true,
+            // Named first is the device where it is the likelier of two.
+            (Injection::Held(Hold::Compute), cause) => match cause {
+                Cause::OwnCode => true,
+                Cause::OwnOrStall { own_percent } => *own_percent >= 50,
+                _ => false,
+            },
             (Injection::TimerStorm, Cause::Timer(name)) => name.starts_with("timerfd"),
             _ => false,
         }
@@ -90,6 +100,22 @@ impl Injection {
     /// last.
     pub fn in_pieces(self) -> bool {
         matches!(self, Injection::TimerStorm | Injection::FaultBurst)
+    }
+
+    /// How the device itself holds frames up.
+    pub fn hold(self) -> Option<Hold> {
+        match self {
+            Injection::Held(hold) => Some(hold),
+            _ => None,
+        }
+    }
+
+    /// Packets with less latency were not delayed.
+    pub fn delayed_ns(self) -> u64 {
+        match self {
+            Injection::Held(_) => 20_000,
+            _ => 50_000,
+        }
     }
 
     /// Injects until shortly before `end`.
@@ -102,6 +128,10 @@ impl Injection {
             Injection::TimerStorm => timers(begin, end),
             Injection::FaultBurst => faults(device, begin, end),
             Injection::Throttle => throttle(device, begin, end),
+            Injection::Held(_) => {
+                sleep_until(end);
+                Vec::new()
+            }
         }
     }
 
@@ -116,7 +146,7 @@ impl Injection {
             return injected;
         }
         let within = |gap: &&Gap| match self {
-            Injection::FaultBurst => gap.faulting,
+            Injection::FaultBurst | Injection::Held(_) => gap.own,
             _ => injected
                 .iter()
                 .any(|t| gap.begin_ns < t.end_ns && gap.end_ns > t.begin_ns),

@@ -64,3 +64,67 @@ pub fn listen_together(port: u16) -> UdpSocket {
     bind(&socket, &SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port)).unwrap();
     socket.into()
 }
+
+/// A packet socket of an interface, for frames that come in.
+pub fn packet_socket(interface: &str) -> std::io::Result<OwnedFd> {
+    use std::os::fd::FromRawFd;
+    let check = |result: i32| match result {
+        0.. => Ok(result),
+        _ => Err(std::io::Error::last_os_error()),
+    };
+    let name = std::ffi::CString::new(interface)?;
+    let all = (libc::ETH_P_ALL as u16).to_be();
+    // SAFETY: the descriptor is new and has one owner; pointers are to values that live across the calls,
+    // with their sizes.
+    unsafe {
+        let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        let socket = OwnedFd::from_raw_fd(check(libc::socket(libc::AF_PACKET, kind, all.into()))?);
+        let fd = std::os::fd::AsRawFd::as_raw_fd(&socket);
+        let mut address: libc::sockaddr_ll = std::mem::zeroed();
+        address.sll_family = libc::AF_PACKET as u16;
+        address.sll_protocol = all;
+        address.sll_ifindex = libc::if_nametoindex(name.as_ptr()) as i32;
+        let length = size_of::<libc::sockaddr_ll>() as u32;
+        check(libc::bind(fd, (&raw const address).cast(), length))?;
+        let mut member: libc::packet_mreq = std::mem::zeroed();
+        member.mr_ifindex = address.sll_ifindex;
+        member.mr_type = libc::PACKET_MR_PROMISC as u16;
+        let set = |level, option, value: *const libc::c_void, length: usize| {
+            check(libc::setsockopt(fd, level, option, value, length as u32))
+        };
+        let (level, one) = (libc::SOL_PACKET, 1i32);
+        let length = size_of::<libc::packet_mreq>();
+        set(
+            level,
+            libc::PACKET_ADD_MEMBERSHIP,
+            (&raw const member).cast(),
+            length,
+        )?;
+        set(
+            level,
+            libc::PACKET_IGNORE_OUTGOING,
+            (&raw const one).cast(),
+            4,
+        )?;
+        // Room for what comes while a frame is held.
+        let bytes = 8i32 << 20;
+        set(
+            libc::SOL_SOCKET,
+            libc::SO_RCVBUFFORCE,
+            (&raw const bytes).cast(),
+            4,
+        )?;
+        Ok(socket)
+    }
+}
+
+/// The next frame, if there is one.
+pub fn receive(socket: &OwnedFd, frame: &mut [u8]) -> Option<usize> {
+    let got = rustix::net::recv(socket, frame, rustix::net::RecvFlags::DONTWAIT);
+    got.ok().map(|(length, _)| length)
+}
+
+/// Sends a frame, which is lost if there is no room.
+pub fn send(socket: &OwnedFd, frame: &[u8]) {
+    rustix::net::send(socket, frame, rustix::net::SendFlags::DONTWAIT).ok();
+}

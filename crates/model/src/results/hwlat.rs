@@ -19,6 +19,17 @@ pub struct Hwlat {
     pub longest_ns: u64,
 }
 
+/// Stalls of one CPU at irregular times, for which no event says why, as a thread saw them that only read its
+/// clock.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SilentStalls {
+    pub cpu: u16,
+    /// Time for which it was watched, in ns.
+    pub watched_ns: u64,
+    /// The length of each in ns, the longest first.
+    pub lengths_ns: Vec<u64>,
+}
+
 impl Hwlat {
     /// Maximum deviation from its period, in ns.
     pub const JITTER_NS: u64 = 3_000;

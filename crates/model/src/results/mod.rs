@@ -23,7 +23,7 @@ mod summary;
 pub mod tail;
 mod trial;
 
-pub use hwlat::Hwlat;
+pub use hwlat::{Hwlat, SilentStalls};
 pub use intruder::{Intruder, IntruderKind};
 pub use manifest::{CellPlan, HostBrief, Manifest, PlannedTrial, RunState, Versions};
 pub use samples::{MIN_SAMPLES_BEYOND, QUANTILES, SAMPLE_COLUMNS, samples_needed};

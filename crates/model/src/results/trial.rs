@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::hwlat::Hwlat;
+use super::hwlat::{Hwlat, SilentStalls};
 use super::intruder::Intruder;
 
 /// `trial.json`.
@@ -163,6 +163,9 @@ pub struct Trace {
     /// Interruptions of the CPUs from underneath the kernel, as seen just before and after.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hwlat: Vec<Hwlat>,
+    /// Other interruptions of the CPUs without an event, as seen just before and after.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stalls: Vec<SilentStalls>,
     /// Unknowns that follow, one sentence each.
     #[serde(default)]
     pub unknown: Vec<String>,

@@ -46,6 +46,7 @@ pub fn conclude(capture: &Capture, survey: &Survey, pick: &Pick) -> Attribution 
         all: pick.packets.iter().collect(),
         turns: &pick.turns,
         usual_ns: survey.usual_ns(),
+        load: survey.load(),
     };
     let timeline = DeviceTimeline::new(capture, &packets.all, &device, &[seen]);
     let worst = split::split(&timeline, &packets, &device, &pick.order());
@@ -96,6 +97,11 @@ fn unknown(capture: &Capture, device: &Device, worst: &[Explained]) -> Vec<Strin
              unexplained"
                 .into(),
         );
+    }
+    let is_unexplained = |one: &Explained| one.by_cause().contains_key(&Cause::Unexplained);
+    if !capture.events.is_empty() && worst.iter().any(is_unexplained) {
+        let text = "no thread watched the device's CPU for silent stalls: whether long work was its own is not known";
+        all.push(text.into());
     }
     if let (Device::Kernel, false) = (device, worst.is_empty()) {
         all.push("the device is taken for the kernel itself: no program stands behind it".into());

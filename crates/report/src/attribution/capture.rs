@@ -1,6 +1,6 @@
 //! The record of one trial.
 
-use latlab_model::results::Hwlat;
+use latlab_model::results::{Hwlat, SilentStalls};
 use latlab_samples::Passage;
 use latlab_wire::trace::Event;
 
@@ -19,6 +19,8 @@ pub struct Capture {
     pub steal_known: bool,
     /// Periodic interruptions without events.
     pub hwlat: Vec<Hwlat>,
+    /// Other interruptions without events, of each CPU that was watched for them.
+    pub stalls: Vec<SilentStalls>,
     /// Limits of the record, to be printed with every answer.
     pub unknown: Vec<String>,
 }

@@ -32,8 +32,8 @@ pub enum Cause {
     /// The device's task is stopped by a signal or a debugger.
     Stopped,
     Throttled,
-    /// The device's task sleeps although there is a packet for it.
-    Asleep,
+    /// The device's task sleeps although there is a packet for it, in a system call if known.
+    Asleep(Option<String>),
     /// The device's task was woken and its idle CPU comes back.
     IdleExit,
     Steal,
@@ -41,7 +41,16 @@ pub enum Cause {
     Hwlat {
         period_us: u32,
     },
-    /// Work on one packet took far longer than usual without an event.
+    /// The device ran its own code for longer than usual.
+    OwnCode,
+    /// The device ran in a system call for longer than usual.
+    SystemCall(String),
+    /// Either the device's own code, with this probability, or a stall of its CPU without an event.
+    OwnOrStall {
+        own_percent: u8,
+    },
+    /// Work on one packet took far longer than usual without an event, and no thread watched its CPU for
+    /// stalls.
     Unexplained,
     NotRecorded,
 }
@@ -64,10 +73,13 @@ impl Cause {
             Cause::PageFault => "page-fault",
             Cause::Stopped => "stopped",
             Cause::Throttled => "throttled",
-            Cause::Asleep => "asleep",
+            Cause::Asleep(_) => "asleep",
             Cause::IdleExit => "idle-exit",
             Cause::Steal => "steal",
             Cause::Hwlat { .. } => "hwlat",
+            Cause::OwnCode => "own-code",
+            Cause::SystemCall(_) => "system-call",
+            Cause::OwnOrStall { .. } => "own-or-stall",
             Cause::Unexplained => "unexplained",
             Cause::NotRecorded => "not-recorded",
         }
@@ -145,12 +157,21 @@ impl fmt::Display for Cause {
             Cause::PageFault => f.write_str("page fault"),
             Cause::Stopped => f.write_str("stopped by a signal"),
             Cause::Throttled => f.write_str("cgroup CPU throttling"),
-            Cause::Asleep => f.write_str("asleep in the device"),
+            Cause::Asleep(None) => f.write_str("asleep in the device"),
+            Cause::Asleep(Some(call)) => write!(f, "asleep in the device: {call}"),
             Cause::IdleExit => f.write_str("idle exit"),
             Cause::Steal => f.write_str("hypervisor steal"),
             Cause::Hwlat { period_us } => {
                 let ms = f64::from(*period_us) / 1e3;
                 write!(f, "hypervisor or firmware, every {ms:.1} ms")
+            }
+            Cause::OwnCode => f.write_str("the device's own code"),
+            Cause::SystemCall(call) => write!(f, "the device's system call: {call}"),
+            Cause::OwnOrStall { own_percent } => {
+                write!(
+                    f,
+                    "the device's own code ({own_percent} %), or a silent stall"
+                )
             }
             Cause::Unexplained => f.write_str("unexplained"),
             Cause::NotRecorded => f.write_str("not recorded"),

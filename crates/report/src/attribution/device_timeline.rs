@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use latlab_model::results::Hwlat;
+use latlab_model::results::{Hwlat, SilentStalls};
 use latlab_samples::Passage;
 use latlab_wire::trace::{Event, EventKind, vector};
 
@@ -82,6 +82,11 @@ impl<'a> DeviceTimeline<'a> {
         &self.capture.hwlat
     }
 
+    /// Other interruptions without events.
+    pub fn stalls(&self) -> &'a [SilentStalls] {
+        &self.capture.stalls
+    }
+
     /// Due time of a timer interrupt that began at `begin_ns`, if known.
     pub fn due(&self, cpu: u16, begin_ns: u64) -> Option<u64> {
         let late_ns = u64::from(*self.late.get(&(cpu, begin_ns))?);
@@ -140,7 +145,7 @@ impl<'a> DeviceTimeline<'a> {
                 }
                 State::Throttled => off(&mut spans, Cause::Throttled),
                 State::Stopped => off(&mut spans, Cause::Stopped),
-                State::Asleep => off(&mut spans, Cause::Asleep),
+                State::Asleep => off(&mut spans, Cause::Asleep(None)),
                 State::Unknown => off(&mut spans, Cause::NotRecorded),
             }
         }

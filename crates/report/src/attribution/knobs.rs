@@ -70,7 +70,10 @@ pub fn remedy(cause: &Cause) -> Option<Remedy> {
         | Cause::Delivery
         | Cause::Queueing
         | Cause::Stopped
-        | Cause::Asleep
+        | Cause::Asleep(_)
+        | Cause::OwnCode
+        | Cause::SystemCall(_)
+        | Cause::OwnOrStall { .. }
         | Cause::Unexplained
         | Cause::NotRecorded => None,
     }

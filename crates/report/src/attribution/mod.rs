@@ -9,6 +9,7 @@
 //! timeline         tasks and interrupts of each CPU
 //! task_states      states of the device's task
 //! steal            times that the hypervisor had a CPU
+//! stalls           long work without an event: the device's own time, or a stall of its CPU
 //! gaps             gaps in the record
 //! device_timeline  causes of delay of the device as a whole, at every instant
 //! split            each packet's time between its taps, divided by those
@@ -22,10 +23,10 @@
 //! instant, and a packet's share of it is the overlap. Packets that queue only because an interruption let a
 //! queue build up have that interruption as their *first* cause, and queueing in the split.
 //!
-//! Time without a record is `not recorded`. Work on one packet that takes far longer than usual without an
-//! event is `unexplained`. No cause is blamed for being near. One exception: periodic stalls seen by the
-//! spinner threads on this CPU before and after the window are blamed for slow work that coincides with their
-//! period.
+//! Time without a record is `not recorded`. No cause is blamed for being near. Work on one packet that takes far
+//! longer than usual without an event is the device's own time, if it is longer than any stall that the spinner
+//! threads saw on this CPU before and after the window. One exception: periodic stalls are blamed for slow work
+//! that coincides with their period.
 
 mod attribute;
 mod blame;
@@ -41,6 +42,7 @@ mod ranges;
 mod softirq;
 mod span;
 mod split;
+mod stalls;
 mod steal;
 mod survey;
 mod task_states;

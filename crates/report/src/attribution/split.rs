@@ -1,5 +1,6 @@
 //! Divides each packet's time between its taps by the device's causes of delay.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use latlab_model::results::Hwlat;
@@ -11,6 +12,7 @@ use super::device::Device;
 use super::device_timeline::DeviceTimeline;
 use super::prefix_sums::{Costs, Piece, PrefixSums, add_cost, push_piece};
 use super::span::{Episode, Span, episodes, push};
+use super::stalls::{Load, Odds, Silent};
 use super::survey::Turn;
 
 /// Entry and exit of an interrupt have no events, and in a virtual machine cost exits too. Where work took
@@ -52,6 +54,7 @@ pub struct Packets<'a> {
     /// The turn of each packet in the queue.
     pub turns: &'a [Turn],
     pub usual_ns: u64,
+    pub load: Load,
 }
 
 /// Explains the packets at the positions `order`, in that order.
@@ -61,9 +64,15 @@ pub fn split(
     device: &Device,
     order: &[usize],
 ) -> Vec<Explained> {
+    let read = |(range, members)| (Stretch::read(timeline, packets, device, range), members);
+    let stretches: Vec<(Stretch<'_>, Vec<usize>)> =
+        ranges(&packets.all, order).into_iter().map(read).collect();
+    // The number of silent stretches of a length is one of the odds of each.
+    let all = stretches.iter().flat_map(|(stretch, _)| &stretch.silent);
+    let odds = Odds::new(timeline.stalls(), packets.load, all.map(Silent::longest_ns));
     let mut explained: Vec<(usize, Explained)> = Vec::new();
-    for (range, members) in ranges(&packets.all, order) {
-        let stretch = Stretch::new(timeline, packets, device, range);
+    for (mut stretch, members) in stretches {
+        stretch.decide(&odds);
         explained.extend(stretch.explain(members));
     }
     let rank: BTreeMap<usize, usize> = order.iter().enumerate().map(|(i, &at)| (at, i)).collect();
@@ -98,15 +107,20 @@ struct Stretch<'a> {
     range: (u64, u64),
     /// Causes of delay of a program; empty for the kernel, whose depend on the packet.
     spans: Vec<Span>,
+    /// Each packet's own turn, of the kernel.
+    turns: Vec<Span>,
     /// The spans with unusual work cut out.
     sums: PrefixSums,
     /// Begin, end and cause of unusually long work, in order.
     unusual: Vec<(u64, u64, Cause)>,
+    /// Unusually long work without an event.
+    silent: Vec<Silent>,
     episodes: Vec<Episode>,
 }
 
 impl<'a> Stretch<'a> {
-    fn new(
+    /// The causes, but for those of silent stretches.
+    fn read(
         timeline: &'a DeviceTimeline<'a>,
         packets: &'a Packets<'a>,
         device: &'a Device,
@@ -122,37 +136,46 @@ impl<'a> Stretch<'a> {
             device,
             range: (from, to),
             spans,
+            turns: Vec::new(),
             sums: PrefixSums::new(Vec::new()),
             unusual: Vec::new(),
+            silent: Vec::new(),
             episodes: Vec::new(),
         };
         let begin = packets.all.partition_point(|p| p.in_ns < from);
         let end = packets.all.partition_point(|p| p.in_ns < to);
         // Only the packet's own turn: with the whole passage of each, a long queue would be visited once for
         // every packet in it.
-        let mut all = Vec::new();
         for (at, packet) in packets.all.iter().enumerate().take(end).skip(begin) {
             if packet.out_ns.is_some_and(|out| out <= to) {
                 let own = stretch.raw(at, stretch.own_from(at));
                 stretch.find_unusual(at, &own);
                 if *device == Device::Kernel {
-                    all.extend(own);
+                    stretch.turns.extend(own);
                 }
             }
         }
-        stretch.unusual.sort_unstable();
-        match device {
+        stretch
+    }
+
+    /// Names the causes of silent stretches too.
+    fn decide(&mut self, odds: &Odds<'_>) {
+        let silent = std::mem::take(&mut self.silent);
+        let decided = silent.iter().flat_map(|one| odds.decide(one));
+        self.unusual.extend(decided);
+        self.unusual.sort_unstable();
+        match self.device {
             Device::Task { .. } => {
-                stretch.sums = stretch.sums_of(&stretch.spans);
-                stretch.episodes = episodes(&stretch.sums.spans);
+                self.sums = self.sums_of(&self.spans);
+                self.episodes = episodes(&self.sums.spans);
             }
             Device::Kernel => {
+                let mut all = std::mem::take(&mut self.turns);
                 all.sort_by_key(|span| (span.start_ns, span.end_ns));
                 all.dedup();
-                stretch.episodes = episodes(&stretch.sums_of(&all).spans);
+                self.episodes = episodes(&self.sums_of(&all).spans);
             }
         }
-        stretch
     }
 
     fn sums_of(&self, spans: &[Span]) -> PrefixSums {
@@ -220,8 +243,8 @@ impl<'a> Stretch<'a> {
     }
 
     /// Records where a packet's work took longer than usual. The excess is placed first after interrupts and
-    /// while they were due, then where interruptions from underneath are expected, and last at the end. `raw`
-    /// is the packet's own time.
+    /// while they were due, then where interruptions from underneath are expected, and last in the longest
+    /// stretches without any. `raw` is the packet's own time.
     fn find_unusual(&mut self, at: usize, raw: &[Span]) {
         let own = self.own_from(at);
         let is_work = |span: &Span| {
@@ -229,7 +252,10 @@ impl<'a> Stretch<'a> {
         };
         let length = |span: &Span| span.end_ns - span.start_ns.max(own);
         let total: u64 = raw.iter().filter(|span| is_work(span)).map(length).sum();
-        let mut excess = total.saturating_sub(self.packets.usual_ns);
+        if total <= self.packets.usual_ns {
+            return;
+        }
+        let mut excess = total - self.packets.load.median_ns;
         let mut rest: Vec<Span> = Vec::new();
         let mut before: Option<&Cause> = None;
         for (at, span) in raw.iter().enumerate() {
@@ -257,23 +283,40 @@ impl<'a> Stretch<'a> {
             }
             before = Some(&span.cause);
         }
-        let mut left: Vec<(u64, u64)> = Vec::new();
+        let mut left: Vec<Span> = Vec::new();
         for span in &rest {
             let Some((from, to, cause)) = self.underneath(span) else {
-                left.push((span.start_ns, span.end_ns));
+                left.push(span.clone());
                 continue;
             };
             let to = to.min(from + excess);
             excess -= to - from;
             self.unusual.push((from, to, cause));
-            left.extend([(span.start_ns, from), (to, span.end_ns)]);
+            left.extend([
+                span.within(span.start_ns, from),
+                span.within(to, span.end_ns),
+            ]);
         }
-        for &(start, end) in left.iter().rev() {
-            let part = excess.min(end - start);
-            if part > 0 {
-                self.unusual.push((end - part, end, Cause::Unexplained));
+        self.add_silent(left, excess);
+    }
+
+    /// Records the rest of a packet's excess, in the longest of the stretches without an event first.
+    fn add_silent(&mut self, mut left: Vec<Span>, mut excess: u64) {
+        left.sort_by_key(|span| (Reverse(span.end_ns - span.start_ns), span.start_ns));
+        let mut silent = Silent {
+            parts: Vec::new(),
+            cpu: left.first().and_then(|span| span.cpu),
+        };
+        for span in left {
+            let part = excess.min(span.end_ns - span.start_ns);
+            if part == 0 {
+                break;
             }
+            silent.parts.push((span.end_ns - part, span.end_ns, None));
             excess -= part;
+        }
+        if !silent.parts.is_empty() {
+            self.silent.push(silent);
         }
     }
 

@@ -9,6 +9,7 @@ use latlab_samples::Passage;
 use latlab_wire::trace::WINDOW_MARGIN_NS;
 
 use super::ranges::joined;
+use super::stalls::Load;
 
 /// Significant digits of the histograms.
 const DIGITS: u8 = 3;
@@ -54,6 +55,8 @@ pub struct Survey {
     queue: Queue,
     pub packets: u64,
     pub began_ns: u64,
+    /// The last departure.
+    ended_ns: u64,
     pub(super) contexts: BTreeMap<u32, Context>,
     service: Histogram<u64>,
     pub latency: Histogram<u64>,
@@ -72,6 +75,7 @@ impl Survey {
             queue: Queue::default(),
             packets: 0,
             began_ns: 0,
+            ended_ns: 0,
             contexts: BTreeMap::new(),
             service: histogram(),
             latency: histogram(),
@@ -86,6 +90,7 @@ impl Survey {
         if self.packets == 0 {
             self.began_ns = packet.in_ns;
         }
+        self.ended_ns = self.ended_ns.max(out_ns);
         let turn = self.queue.next(packet);
         let service = out_ns.saturating_sub(packet.in_ns.max(turn.free_ns));
         let latency = packet.latency_ns().unwrap_or(0);
@@ -109,11 +114,24 @@ impl Survey {
     }
 
     pub fn usual_ns(&self) -> u64 {
-        let median = match self.service.len() {
+        let median = self.median_ns();
+        (4 * median).max(median + 10_000)
+    }
+
+    /// Median work on one packet.
+    fn median_ns(&self) -> u64 {
+        match self.service.len() {
             0 => 0,
             _ => self.service.value_at_quantile(0.5),
-        };
-        (4 * median).max(median + 10_000)
+        }
+    }
+
+    pub(super) fn load(&self) -> Load {
+        Load {
+            trial_ns: self.ended_ns.saturating_sub(self.began_ns),
+            packets: self.packets,
+            median_ns: self.median_ns(),
+        }
     }
 
     /// The second pass, for the packets around the slowest.

@@ -144,6 +144,7 @@ fn capture(run: &RunDir, number: u32, trace: &Trace) -> Result<Capture, ExplainE
         events,
         steal_known: trace.steal_known,
         hwlat: trace.hwlat.clone(),
+        stalls: trace.stalls.clone(),
         unknown: trace.unknown.clone(),
     })
 }

@@ -81,6 +81,7 @@ fn capture(passages: Vec<Passage>, events: Vec<Event>) -> Capture {
         gaps: Vec::new(),
         steal_known: true,
         hwlat: Vec::new(),
+        stalls: Vec::new(),
         unknown: Vec::new(),
     }
 }

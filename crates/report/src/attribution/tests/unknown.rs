@@ -1,22 +1,66 @@
 //! Unseen and unrecorded time never gets a wrong cause.
 
-use latlab_model::results::Hwlat;
+use latlab_model::results::{Hwlat, SilentStalls};
 
 use super::*;
 
 #[test]
-fn long_work_that_nothing_interrupts_is_unexplained() {
+fn long_work_that_nothing_interrupts_is_the_devices_own_or_a_stall() {
     let marker = event(1, 1, EventKind::FaultExit);
-    let all = attribute(&capture(held_up(FROM, TO), vec![marker]), 1000);
-    let mut held = 0;
+    let watched = |cpu, longest_ns| {
+        let mut one = capture(held_up(FROM, TO), vec![marker]);
+        one.stalls = vec![SilentStalls {
+            cpu,
+            watched_ns: 20_000_000,
+            lengths_ns: vec![longest_ns],
+        }];
+        one
+    };
+    let either = Cause::OwnOrStall { own_percent: 1 };
+    for (capture, cause, unexplained) in [
+        (watched(1, 900_000), Cause::OwnCode, 0.0..0.01),
+        (watched(1, 1_100_000), either, 0.0..0.01),
+        (watched(0, 900_000), Cause::Unexplained, 0.8..1.0),
+    ] {
+        let all = attribute(&capture, 1000);
+        let mut held = 0;
+        for one in all.worst.iter().filter(|one| one.latency_ns() > 50_000) {
+            is_whole(one);
+            assert_eq!(one.first, cause, "{one:?}");
+            let episode = one.episode.as_ref().unwrap();
+            // The median is known to three digits.
+            assert!(episode.active_ns.abs_diff(TO - FROM) < 10, "{episode:?}");
+            held += 1;
+        }
+        assert!(held > 5);
+        let blame = blame(&all, 0.9).unwrap();
+        assert!(unexplained.contains(&blame.unexplained()), "{blame:?}");
+    }
+}
+
+/// A tick in the middle does not hide that the rest is one computation.
+#[test]
+fn own_time_around_an_interrupt_is_the_devices_too() {
+    let at = FROM + 700_000;
+    let mut tick = [
+        event(at, 1, EventKind::VectorEntry),
+        event(at + 4_000, 1, EventKind::VectorExit),
+    ];
+    tick.iter_mut()
+        .for_each(|one| one.detail = vector::LOCAL_TIMER);
+    let mut one = capture(held_up(FROM, TO), tick.to_vec());
+    one.stalls = vec![SilentStalls {
+        cpu: 1,
+        watched_ns: 20_000_000,
+        lengths_ns: vec![400_000],
+    }];
+    let all = attribute(&one, 1000);
     for one in all.worst.iter().filter(|one| one.latency_ns() > 50_000) {
         is_whole(one);
-        assert_eq!(one.first, Cause::Unexplained, "{one:?}");
-        held += 1;
+        assert_eq!(one.first, Cause::OwnCode, "{one:?}");
+        let off = one.episode.as_ref().unwrap().active_ns.abs_diff(TO - FROM);
+        assert!(off < 10_000, "{one:?}");
     }
-    assert!(held > 5);
-    let blame = blame(&all, 0.9).unwrap();
-    assert!(blame.unexplained() > 0.8, "{blame:?}");
 }
 
 /// A periodic interruption seen before and after is blamed for work in its phase on its CPU, and for no
