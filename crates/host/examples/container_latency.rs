@@ -104,6 +104,7 @@ impl Bench {
             root: prepare(&Image::Host, &Cache::new(scratch.join("cache")))?,
             netns,
             dir: scratch.join("node"),
+            hosts: String::new(),
             agent: agent.to_owned(),
             binds: Vec::new(),
             env: BTreeMap::new(),

@@ -60,6 +60,7 @@ impl Node {
             root,
             netns: scratch.join("netns"),
             dir: scratch.join("node"),
+            hosts: String::new(),
             agent: namespaces::agent(),
             binds: Vec::new(),
             env: BTreeMap::new(),

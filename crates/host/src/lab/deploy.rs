@@ -25,7 +25,7 @@ use super::machine::groups;
 use super::options::{Options, Step};
 use super::prepare::{Made, Prepared};
 use super::unmake::unmake;
-use super::{interrupt, scripts, taken, tune};
+use super::{interrupt, names, scripts, taken, tune};
 use crate::dirs::Dirs;
 use crate::journal::{self, Claim, Journal, Undo};
 use crate::links::{self, Network, NicBackend};
@@ -317,6 +317,7 @@ impl Lab {
                     root: root.clone(),
                     netns,
                     dir,
+                    hosts: self.plan().names.hosts(&node.name),
                     agent: self.agent.clone(),
                     binds,
                     env: node.env.clone(),
@@ -330,6 +331,7 @@ impl Lab {
                     node,
                     place: tune::place(&self.state.plan, node),
                     inside: Inside::of(&self.state.plan, node),
+                    hosts: (!names::is_bound(&binds)).then(|| self.plan().names.hosts(&node.name)),
                     lab_id: &self.state.id,
                     root,
                     kernel,

@@ -151,10 +151,11 @@ impl Lab {
         }
         match plan.kind {
             NodeKind::Native | NodeKind::Host => {
+                let own = plan.kind == NodeKind::Native;
                 let native = Native {
                     lab_id: self.state.id.clone(),
-                    netns: (plan.kind == NodeKind::Native)
-                        .then(|| self.dirs.namespaces(&self.state.lab).join(node)),
+                    netns: own.then(|| self.dirs.namespaces(&self.state.lab).join(node)),
+                    names: own.then(|| self.native_names(node)).transpose()?,
                     cgroup: self.group_for_commands(plan)?,
                 };
                 Ok(Box::new(native.start(&command).map_err(failed)?))

@@ -20,6 +20,7 @@ use crate::nodes::vm::initramfs;
 use crate::nodes::vm::kernel::Kernel;
 use crate::nodes::vm::qemu::{Nic, Served, VmConfig};
 use crate::nodes::vm::{Accelerator, Access, Share, Vm, pin};
+use crate::sys::named::HOSTS;
 use crate::sys::process::ProcessId;
 
 /// A guest that does not answer by then is broken: under software emulation a boot takes a few
@@ -39,6 +40,8 @@ pub(super) struct Guest<'a> {
     pub cache: &'a Path,
     /// Directories of the host seen inside.
     pub binds: Vec<Bind>,
+    /// Its hosts file, unless the lab binds another in its place.
+    pub hosts: Option<String>,
     pub inside: Option<Inside>,
     /// The group of its processes.
     pub cgroup: &'a NodeCgroup,
@@ -85,6 +88,9 @@ impl Guest<'_> {
         let vm = Vm::start(&config, Some(&entry))?;
         let channel = vm.channel(boot_timeout())?;
         channel.configure_network(network(self.node), NETWORK_TIMEOUT)?;
+        if let Some(hosts) = &self.hosts {
+            channel.put(&mut hosts.as_bytes(), HOSTS, 0o644)?;
+        }
         if let Some(inside) = &self.inside {
             inside.apply(&channel)?;
         }

@@ -20,6 +20,7 @@ mod inspect;
 mod interrupt;
 mod limits;
 mod machine;
+mod names;
 mod options;
 mod prepare;
 mod scripts;

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use super::piped::{PipedSession, Streams};
 use super::session::{Command, Error};
 use crate::cgroup::NodeCgroup;
+use crate::sys::named::{Names, with_names};
 use crate::sys::netns::NetNs;
 use crate::sys::process::Process;
 use crate::sys::spawn::Spawn;
@@ -18,8 +19,20 @@ pub struct Native {
     pub lab_id: String,
     /// Its pinned network namespace; the host's own when absent (a node of kind `host`).
     pub netns: Option<PathBuf>,
+    /// Its names; the host's own when absent.
+    pub names: Option<NativeNames>,
     /// Its cgroup, where there is one.
     pub cgroup: Option<NodeCgroup>,
+}
+
+/// A native node's names.
+#[derive(Debug)]
+pub struct NativeNames {
+    pub host_name: String,
+    /// Its hosts file.
+    pub hosts: PathBuf,
+    /// The directory below which labs have their mounts.
+    pub labs: PathBuf,
 }
 
 impl Native {
@@ -55,6 +68,14 @@ impl Native {
         if let Some(directory) = &command.cwd {
             spawn = spawn.directory(directory);
         }
-        Ok(spawn.start()?)
+        let Some(names) = &self.names else {
+            return Ok(spawn.start()?);
+        };
+        let names = Names {
+            host_name: &names.host_name,
+            hosts: &names.hosts,
+            labs: &names.labs,
+        };
+        with_names(names, || Ok(spawn.start()?))
     }
 }

@@ -7,6 +7,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use super::blueprint::Blueprint;
+use super::names::Names;
 use crate::profile::{Isolation, Profile, Wanted};
 use crate::results::{Topology, TopologyEndpoint, TopologyLink, TopologyNode};
 use crate::spec::{
@@ -29,6 +30,9 @@ pub struct Plan {
     /// Its nodes, in the order of the lab.
     pub nodes: Vec<NodePlan>,
     pub links: Vec<LinkPlan>,
+    /// How its nodes know each other.
+    #[serde(default)]
+    pub names: Names,
 }
 
 /// The settings of the machine's knobs while a lab is up.

@@ -8,8 +8,10 @@ mod address;
 pub(crate) mod blueprint;
 mod check;
 mod document;
+mod names;
 mod place;
 mod planner;
+mod resolve;
 mod run;
 
 pub use blueprint::{Blueprint, Given, MemoryPlace, NicPlace, NodePlace, Share};
@@ -17,6 +19,7 @@ pub use document::{
     EndpointPlan, GuestMemory, GuestTopology, InterfacePlan, LinkPlan, Medium, NatPlan, NodePlan,
     OverlayPlan, Plan, Reach, Route, TuningPlan, VxlanPlan,
 };
+pub use names::{Addresses, Names};
 pub use place::Profiles;
 pub use planner::{blueprint, plan, plan_with};
 pub use run::{RunPlan, Visit, describe, factors, plan_run};

@@ -29,6 +29,7 @@ mod config;
 pub(super) mod error;
 mod exec;
 mod handle;
+mod hosts;
 mod start;
 mod stop;
 

@@ -26,6 +26,7 @@ use rustix::process::Signal;
 use super::config::{Config, Input};
 use super::error::Error;
 use super::handle::{ContainerConfig, Running};
+use super::hosts;
 use crate::cgroup::NodeCgroup;
 use crate::sys;
 use crate::sys::cgroup_entry::CgroupEntry;
@@ -71,6 +72,7 @@ pub fn start(config: &ContainerConfig, cgroup: &NodeCgroup) -> Result<Running, E
     let entry = cgroup.entry()?;
     inside::with_own_mounts(&dir.join("host"), || {
         let layer_in_memory = mount_root(config)?;
+        hosts::write(&dir.join("rootfs"), &config.hosts)?;
         mount_cgroup_view(cgroup, &dir.join("cgroup"))?;
         inside::cover_cgroups(Path::new(CGROUP_ROOT), cgroup.unified())?;
         let process = run_runtime(config, &entry)?;
