@@ -19,6 +19,7 @@ mod port;
 mod respawn;
 mod serve;
 mod session;
+mod terminal;
 mod within;
 
 use std::process::ExitCode;
@@ -39,6 +40,8 @@ const USAGE: &str = "usage: latlab-agent COMMAND
                         keep the newest of what comes from FD in PATH, and BYTES from before it in FORMER
   confine ... -- COMMAND...
                         run a guest's server where it sees and may do nothing else (on the host)
+  terminal COLUMNS ROWS -- COMMAND...
+                        run a command at a terminal; standard input brings keys and sizes
   clock-sync            answer the host's clock exchange over the shared page
   probe ...             run an end point of a measurement";
 
@@ -74,6 +77,12 @@ fn main() -> ExitCode {
         ["log", logs @ ..] => log::keep(logs),
         ["respawn", directory, bytes, program, arguments @ ..] => {
             respawn::run(directory, bytes, program, arguments)
+        }
+        ["terminal", columns, rows, "--", command @ ..] => {
+            match terminal::run(columns, rows, command) {
+                Ok(status) => return ExitCode::from(status),
+                Err(error) => Err(error),
+            }
         }
         ["clock-sync"] => clock::answer(),
         _ => Err(USAGE.into()),
