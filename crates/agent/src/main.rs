@@ -2,11 +2,12 @@
 //!
 //! As a guest's first process it is init: it loads the few modules the guest needs, mounts the image,
 //! and serves the command channel. It also carries the small programs that the host runs inside nodes
-//! (the clock exchange, the probes), so that a measurement depends on no tool of the image.
+//! (a file's write, the clock exchange, the probes), so that a measurement depends on no tool of the image.
 
 mod boot;
 mod clock;
 mod confine;
+mod files;
 mod kernel_line;
 mod launch;
 mod log;
@@ -17,6 +18,7 @@ mod port;
 mod respawn;
 mod serve;
 mod session;
+mod terminal;
 mod within;
 
 use std::process::ExitCode;
@@ -26,6 +28,7 @@ const USAGE: &str = "usage: latlab-agent COMMAND
   pause                 be a container's first process
   serve --fd N          serve one client on an inherited connected socket
   serve --unix PATH     serve clients that connect to this socket
+  put PATH              write standard input to PATH
   within COMMAND...     run a command on the CPUs that the guest keeps quiet
   launch FD STEP PROGRAM ARGUMENT...
                         execute a program; report a failure at descriptor FD
@@ -35,6 +38,8 @@ const USAGE: &str = "usage: latlab-agent COMMAND
                         keep the newest of what comes from FD in PATH, and BYTES from before it in FORMER
   confine ... -- COMMAND...
                         run a guest's server where it sees and may do nothing else (on the host)
+  terminal COLUMNS ROWS -- COMMAND...
+                        run a command at a terminal; standard input brings keys and sizes
   clock-sync            answer the host's clock exchange over the shared page
   probe ...             run an end point of a measurement";
 
@@ -63,10 +68,17 @@ fn main() -> ExitCode {
         ["pause"] => Err("pause only works as a container's first process (PID 1)".into()),
         ["serve", "--fd", fd] => serve::on_fd(fd),
         ["serve", "--unix", path] => serve::on_socket(path),
+        ["put", path] => files::put(path),
         ["within", program, arguments @ ..] => Err(within::run(program, arguments)),
         ["log", logs @ ..] => log::keep(logs),
         ["respawn", directory, bytes, program, arguments @ ..] => {
             respawn::run(directory, bytes, program, arguments)
+        }
+        ["terminal", columns, rows, "--", command @ ..] => {
+            match terminal::run(columns, rows, command) {
+                Ok(status) => return ExitCode::from(status),
+                Err(error) => Err(error),
+            }
         }
         ["clock-sync"] => clock::answer(),
         _ => Err(USAGE.into()),

@@ -25,6 +25,18 @@ pub fn die_with_this_one(command: &mut Command) {
     }
 }
 
+/// Makes what this command starts the leader of a session at the terminal that is its standard input.
+pub fn at_its_terminal(command: &mut Command) {
+    // SAFETY: two system calls that allocate nothing, between fork and exec; descriptor 0 is open then.
+    unsafe {
+        command.pre_exec(|| {
+            rustix::process::setsid()?;
+            rustix::process::ioctl_tiocsctty(BorrowedFd::borrow_raw(0))?;
+            Ok(())
+        });
+    }
+}
+
 /// Blocks SIGCHLD and returns a non-blocking descriptor that becomes readable when a child ends.
 /// Children started by std get an empty signal mask, so they do not inherit the block.
 pub fn child_signals() -> io::Result<OwnedFd> {

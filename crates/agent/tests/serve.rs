@@ -261,6 +261,24 @@ fn sessions_end_with_their_client_but_detached_processes_do_not() {
     );
 }
 
+#[test]
+fn a_file_takes_the_place_of_another_when_it_is_whole() {
+    let agent = Agent::start("files");
+    let channel = agent.channel();
+    let path = std::env::temp_dir().join(format!("latlab-files-{}/deep/file", std::process::id()));
+    let text = path.to_str().unwrap();
+    let content = "seven\n".repeat(100_000);
+    channel.put("before", text).unwrap();
+    channel.put(&content, text).unwrap();
+    assert!(channel.put("x", "/proc/nothing/can/be/made").is_err());
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), content);
+    let finished = run(
+        &channel,
+        &format!("ls -A $(dirname {text}); rm -r $(dirname $(dirname {text}))"),
+    );
+    assert_eq!(String::from_utf8(finished.stdout).unwrap(), "file\n");
+}
+
 /// Speaks the protocol by hand.
 struct Raw {
     stream: UnixStream,

@@ -49,6 +49,8 @@ pub enum Verb {
     Inspect(Inspect),
     /// Run a command inside a node, whatever its kind (needs root).
     Exec(Exec),
+    /// Open a login shell in a node, whatever its kind (needs root).
+    Shell(Shell),
     /// Destroy labs, including partially deployed ones; lab files are not needed (needs root).
     Destroy(Destroy),
     /// Run a study: deploy, measure, write the run directory and its report (needs root).
@@ -170,9 +172,21 @@ pub struct Exec {
     /// Run it in this directory.
     #[arg(long, short = 'C', value_name = "DIR")]
     pub directory: Option<String>,
+    /// Give the command this terminal: for editors, shells and other interactive programs.
+    #[arg(long, short)]
+    pub tty: bool,
     /// The command and its arguments, after `--`.
     #[arg(last = true, required = true)]
     pub command: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example: latlab shell pair server")]
+pub struct Shell {
+    /// Name of the lab.
+    pub lab: String,
+    /// Name of the node.
+    pub node: String,
 }
 
 #[derive(Debug, Args)]

@@ -1,16 +1,12 @@
-//! `latlab exec`: a command inside a node. Standard streams and signals are passed on, and so is its exit code.
-
-use std::io::{Read, Write};
-use std::process::ExitCode;
+//! `latlab exec`: a command inside a node, on pipes or at the person's terminal.
 
 use latlab_host::dirs::Dirs;
-use latlab_host::lab::{self, Lab};
-use latlab_host::nodes::session::{Command, NotStarted};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
-use signal_hook::iterator::Signals;
+use latlab_host::lab::Lab;
+use latlab_host::nodes::session::Command;
 
 use crate::args::Exec;
 use crate::failure::{Failure, Outcome, explain, need_root};
+use crate::{pipes, terminal};
 
 pub fn run(args: &Exec) -> Outcome {
     need_root("exec", "it enters the node's namespaces")?;
@@ -27,47 +23,8 @@ pub fn run(args: &Exec) -> Outcome {
         };
         command.env.insert(name.into(), value.into());
     }
-    let mut session = lab.start(&args.node, &command).map_err(not_run)?;
-    let signal = session.signaller();
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2])?;
-    std::thread::spawn(move || {
-        for number in &mut signals {
-            // Fails only if the command has just ended.
-            signal(number).ok();
-        }
-    });
-    if let Some(stdin) = session.take_stdin() {
-        // Not joined: a terminal's read cannot be interrupted, and the process ends anyway.
-        std::thread::spawn(move || copy(std::io::stdin(), stdin));
+    if args.tty {
+        return terminal::run(&lab, &args.node, &command);
     }
-    let outputs = [
-        session
-            .take_stdout()
-            .map(|s| std::thread::spawn(move || copy(s, std::io::stdout()))),
-        session
-            .take_stderr()
-            .map(|s| std::thread::spawn(move || copy(s, std::io::stderr()))),
-    ];
-    let exit = session.wait();
-    let exit = exit.map_err(|e| not_run(lab.unusable(&args.node, e)))?;
-    for thread in outputs.into_iter().flatten() {
-        thread.join().ok();
-    }
-    Ok(ExitCode::from(exit.shell_code() as u8))
-}
-
-/// A command that did not run gets a shell's exit code, which scripts can tell from the command's own.
-fn not_run(error: lab::Error) -> Failure {
-    let code = error.not_started().map(NotStarted::shell_code);
-    explain(error).with_code(code)
-}
-
-/// Copies until either side ends, flushing every piece: a user may be typing.
-fn copy(mut from: impl Read, mut to: impl Write) {
-    let mut buffer = [0; 1 << 14];
-    while let Ok(count) = from.read(&mut buffer) {
-        if count == 0 || to.write_all(&buffer[..count]).is_err() || to.flush().is_err() {
-            return;
-        }
-    }
+    pipes::run(&lab, &args.node, &command)
 }

@@ -22,13 +22,16 @@ mod graph;
 mod inspect;
 mod noise;
 mod overlay;
+mod pipes;
 mod place;
 mod profiles;
 mod report;
 mod run;
+mod shell;
 mod signals;
 mod studies;
 mod table;
+mod terminal;
 mod tune;
 mod validate;
 
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         Verb::Deploy(a) => deploy::run(a),
         Verb::Inspect(a) => inspect::run(a),
         Verb::Exec(a) => exec::run(a),
+        Verb::Shell(a) => shell::run(a),
         Verb::Destroy(a) => destroy::run(a),
         Verb::Run(a) => run::run(a),
         Verb::Report(a) => report::run(a),

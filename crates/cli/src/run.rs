@@ -125,6 +125,10 @@ fn show(bar: &ProgressBar, event: &Event<'_>) {
             bar.set_message(plain_line(&format!("deploying {}", levels.join(", "))));
         }
         Event::Begin(_, _, cell) => bar.set_message(plain_line(cell)),
+        Event::Repeat(trial) => bar.set_message(plain_line(&format!(
+            "{} again, once the machine is quiet",
+            trial.cell
+        ))),
         Event::End(trial) => {
             if let TrialOutcome::Failed { reason } = &trial.outcome {
                 bar.suspend(|| {

@@ -105,6 +105,7 @@ impl Bench {
             covers: None,
             netns,
             dir: scratch.join("node"),
+            hosts: String::new(),
             agent: agent.to_owned(),
             binds: Vec::new(),
             env: BTreeMap::new(),

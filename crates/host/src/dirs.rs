@@ -94,6 +94,11 @@ impl Dirs {
         self.run(lab).join("groups")
     }
 
+    /// Where native nodes have their hosts files.
+    pub fn hosts(&self, lab: &str) -> PathBuf {
+        self.run(lab).join("hosts")
+    }
+
     /// A node's own directory: writable layer, sockets, console.
     pub fn node(&self, lab: &str, node: &str) -> PathBuf {
         self.run(lab).join("nodes").join(node)

@@ -62,6 +62,7 @@ impl Node {
             covers: None,
             netns: scratch.join("netns"),
             dir: scratch.join("node"),
+            hosts: String::new(),
             agent: namespaces::agent(),
             binds: Vec::new(),
             env: BTreeMap::new(),

@@ -26,6 +26,7 @@ pub mod packets;
 mod percentile;
 mod pin;
 mod probes;
+mod repeat;
 pub mod rr;
 pub mod rtla;
 pub mod ruler;

@@ -20,7 +20,7 @@ use latlab_samples::{RunDir, RunDirError, SampleWriter, SamplesError, table};
 use crate::context::Context;
 use crate::error::{self, one_line};
 use crate::measured::{Measured, Recorded};
-use crate::trial;
+use crate::{repeat, trial};
 
 /// Reserved in the run directory, so that a full disk still takes the record of its being full.
 const RESERVE_BYTES: usize = 256 << 10;
@@ -87,7 +87,17 @@ pub enum Event<'a> {
     Deploying(&'a BTreeMap<String, String>),
     /// A trial begins: its number, the number of trials, its cell.
     Begin(u32, usize, &'a str),
+    /// An attempt is discarded, and the trial made again.
+    Repeat(&'a Trial),
     End(&'a Trial),
+}
+
+/// A trial's place in the plan.
+#[derive(Clone, Copy)]
+struct Place {
+    number: u32,
+    cell: usize,
+    replicate: u32,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -106,6 +116,7 @@ pub struct Run<'a> {
     dir: RunDir,
     plan: &'a RunPlan,
     manifest: Manifest,
+    retries: u32,
     options: &'a Options,
     stop: &'a AtomicBool,
     outcome: Outcome,
@@ -154,6 +165,7 @@ impl<'a> Run<'a> {
             dir,
             plan,
             manifest,
+            retries: study.retries,
             options,
             stop,
             outcome: Outcome::default(),
@@ -264,23 +276,64 @@ impl<'a> Run<'a> {
                 self.plan.trials(),
                 &self.plan.cells[cell].id,
             ));
-            let started = now();
-            let result = run_one(lab, &self.plan.measurements[measurement]);
-            let result = result.map_err(|error| one_line(&error));
-            let record = self.record(number, cell, visit.replicate, started, result)?;
+            let place = Place {
+                number,
+                cell,
+                replicate: visit.replicate,
+            };
+            let record = self.attempts(lab, place, measurement, on_event)?;
+            self.count(&record);
             on_event(&Event::End(&record));
         }
         Ok(())
     }
 
+    /// Measures until the machine was left alone or the study's retries are used up: the record of the last
+    /// attempt. Those before it are kept beside it.
+    fn attempts(
+        &self,
+        lab: &Lab,
+        place: Place,
+        measurement: usize,
+        on_event: &mut dyn FnMut(&Event<'_>),
+    ) -> Result<Trial, Error> {
+        let mut repeats = 0;
+        loop {
+            let started = now();
+            let result = run_one(lab, &self.plan.measurements[measurement]);
+            let result = result.map_err(|error| one_line(&error));
+            let checks = result.as_ref().map_or(&[][..], |measured| &measured.checks);
+            let again =
+                repeat::is_due(checks, repeats, self.retries) && !self.stop.load(Ordering::Relaxed);
+            let record = self.record(place, repeats, started, result)?;
+            if !again {
+                return Ok(record);
+            }
+            on_event(&Event::Repeat(&record));
+            self.dir.set_aside(record)?;
+            repeats += 1;
+            repeat::wait_for_quiet(lab, self.stop);
+        }
+    }
+
+    fn count(&mut self, trial: &Trial) {
+        match &trial.outcome {
+            TrialOutcome::Measured => {
+                self.outcome.measured += 1;
+                self.outcome.overloaded += u32::from(!trial.is_valid());
+            }
+            TrialOutcome::Failed { .. } => self.outcome.failed += 1,
+        }
+    }
+
     fn record(
-        &mut self,
-        number: u32,
-        cell: usize,
-        replicate: u32,
+        &self,
+        place: Place,
+        repeats: u32,
         started: String,
         result: Result<Measured, String>,
     ) -> Result<Trial, Error> {
+        let number = place.number;
         let (measured, outcome) = match result {
             Ok(measured) => (measured, TrialOutcome::Measured),
             Err(reason) => (Measured::default(), TrialOutcome::Failed { reason }),
@@ -301,10 +354,12 @@ impl<'a> Run<'a> {
         };
         let trial = Trial {
             trial: number,
-            cell: self.plan.cells[cell].id.clone(),
-            replicate,
+            cell: self.plan.cells[place.cell].id.clone(),
+            replicate: place.replicate,
             started,
             outcome,
+            repeats,
+            discarded: false,
             counters: measured.counters,
             floor: measured.floor,
             clock: measured.clock,
@@ -317,13 +372,6 @@ impl<'a> Run<'a> {
             trace,
         };
         self.dir.write_trial(&trial)?;
-        match &trial.outcome {
-            TrialOutcome::Measured => {
-                self.outcome.measured += 1;
-                self.outcome.overloaded += u32::from(!trial.is_valid());
-            }
-            TrialOutcome::Failed { .. } => self.outcome.failed += 1,
-        }
         Ok(trial)
     }
 
@@ -375,8 +423,13 @@ impl<'a> Run<'a> {
         on_event: &mut dyn FnMut(&Event<'_>),
     ) -> Result<(), Error> {
         for &(number, cell, _) in &visit.trials {
-            let failed = Err(reason.to_string());
-            let record = self.record(number, cell, visit.replicate, now(), failed)?;
+            let place = Place {
+                number,
+                cell,
+                replicate: visit.replicate,
+            };
+            let record = self.record(place, 0, now(), Err(reason.to_string()))?;
+            self.count(&record);
             on_event(&Event::End(&record));
         }
         Ok(())

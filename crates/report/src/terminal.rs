@@ -291,7 +291,8 @@ fn metric_table(rows: &[Row<'_>], look: Look) -> String {
 fn name(cell: &Cell) -> String {
     let emulated = if cell.environment.emulated { " ~" } else { "" };
     let overloaded = if cell.overloaded > 0 { " !" } else { "" };
-    format!("{}{emulated}{overloaded}", cell.label)
+    let repeated = if cell.repeated > 0 { " +" } else { "" };
+    format!("{}{emulated}{overloaded}{repeated}", cell.label)
 }
 
 fn legend(rows: &[Row<'_>], starved: bool) -> String {
@@ -303,6 +304,10 @@ fn legend(rows: &[Row<'_>], starved: bool) -> String {
         (
             "! overloaded in some trials",
             rows.iter().any(|row| row.cell.overloaded > 0),
+        ),
+        (
+            "+ some trials repeated",
+            rows.iter().any(|row| row.cell.repeated > 0),
         ),
         ("* not enough samples", starved),
     ];
@@ -509,6 +514,11 @@ pub fn tally(summary: &Summary) -> String {
         .iter()
         .filter(|trial| trial.overloaded)
         .count();
+    let repeated = summary.trials.iter().filter(|trial| trial.repeats > 0);
+    let repeated = match repeated.count() {
+        0 => String::new(),
+        count => format!(", {count} repeated"),
+    };
     let samples: u64 = summary
         .cells
         .iter()
@@ -516,7 +526,7 @@ pub fn tally(summary: &Summary) -> String {
         .map(|l| l.samples)
         .sum();
     format!(
-        "{} in {}, {} samples; {failed} failed, {overloaded} overloaded",
+        "{} in {}, {} samples; {failed} failed, {overloaded} overloaded{repeated}",
         plural(summary.trials.len(), "trial"),
         plural(summary.cells.len(), "cell"),
         count(samples)

@@ -287,6 +287,27 @@ impl RunDir {
         write_json(self.place(&record_name(trial.trial)), trial)
     }
 
+    /// Sets the directory of a trial's attempt aside as `trials/0001-discarded-1`, for the next attempt to take
+    /// its place. The record says so, and names the files where they are now.
+    pub fn set_aside(&self, mut attempt: Trial) -> Result<(), RunDirError> {
+        let from = trial_name(attempt.trial);
+        let to = format!("{from}-discarded-{}", attempt.repeats + 1);
+        rustix::fs::renameat(&self.directory, &from, &self.directory, &to).map_err(|errno| {
+            RunDirError::Io {
+                action: "rename",
+                path: self.root.join(&from),
+                source: errno.into(),
+            }
+        })?;
+        attempt.discarded = true;
+        for name in attempt.files() {
+            if let Some(rest) = name.strip_prefix(&from) {
+                *name = format!("{to}{rest}");
+            }
+        }
+        write_json(self.place(&format!("{to}/trial.json")), &attempt)
+    }
+
     /// Reads `summary.json`. Fails when it is missing, malformed or of another format.
     pub fn read_summary(&self) -> Result<Summary, RunDirError> {
         let path = self.summary_path();

@@ -9,4 +9,5 @@ pub mod channel;
 pub mod overlay;
 pub mod probe;
 pub mod samples;
+pub mod terminal;
 pub mod trace;

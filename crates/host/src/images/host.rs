@@ -230,11 +230,15 @@ impl Walk<'_> {
     }
 }
 
+/// A file that each node has of its own. An engine that runs latlab in a container mounts one too.
+const NODES_OWN: &str = "/etc/hosts";
+
 /// The mount points that belong to the image, outer before inner.
 fn submounts(mounts: Vec<Mount>) -> BTreeSet<PathBuf> {
     let of_image = |mount: &Mount| {
         let mut left_out = NOT_OURS.iter().chain(&ENGINES).chain(&HIDDEN);
         mount.point != Path::new("/")
+            && mount.point != Path::new(NODES_OWN)
             && !PSEUDO.contains(&mount.kind.as_str())
             && !left_out.any(|dir| mount.point.starts_with(dir))
     };

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use latlab_model::plan::{NodePlace, NodePlan};
+use latlab_model::plan::{Names, NodePlace, NodePlan};
 use latlab_model::profile::Profile;
 
 use super::preparation::Preparation;
@@ -77,6 +77,12 @@ pub(crate) struct Node<'a> {
     pub dir: PathBuf,
     /// Its pinned network namespace; not there for the host itself.
     pub netns: PathBuf,
+    /// How the lab's nodes know each other.
+    pub names: &'a Names,
+    /// Its hosts file on the host, where it needs one there.
+    pub hosts: PathBuf,
+    /// The directory below which labs have their mounts.
+    pub labs: &'a Path,
     /// The agent's binary on the host.
     pub agent: &'a Path,
     /// Its process, once started.
@@ -94,6 +100,11 @@ impl Node<'_> {
     pub fn process(&self) -> Result<ProcessId, Error> {
         let process = self.process;
         process.ok_or_else(|| Error::Other(NEVER_CAME_UP.into()))
+    }
+
+    /// The text of its hosts file.
+    pub fn hosts_file(&self) -> String {
+        self.names.hosts(&self.plan.name)
     }
 
     /// The channel to a guest's agent.

@@ -14,6 +14,7 @@ pub mod feature;
 pub mod file;
 pub mod inside;
 pub mod mount;
+pub mod named;
 pub mod netns;
 pub mod proc;
 pub mod process;

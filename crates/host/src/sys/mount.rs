@@ -123,6 +123,18 @@ pub fn unmount_below(directory: &Path) -> Result<(), Errors> {
     Err(Errors(vec![error]))
 }
 
+/// Unmounts what is mounted below `directory`, but not at it, as [`unmount_below`] does. For a mount namespace
+/// of the caller's own: one round, and the first failure ends it.
+pub fn unmount_within(directory: &Path) -> Result<(), Error> {
+    let mut points = mount_points()?;
+    points.retain(|point| point != directory);
+    for point in outermost_below(&points, directory) {
+        rustix::mount::unmount(point, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW)
+            .map_err(Error::of("unmount", point.display()))?;
+    }
+    Ok(())
+}
+
 /// The mount points on or below `directory` that are not below another such one.
 fn outermost_below<'a>(points: &'a [PathBuf], directory: &Path) -> Vec<&'a PathBuf> {
     let mut below: Vec<_> = points

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::blueprint::Blueprint;
 use super::link::{LinkPlan, Medium};
+use super::names::Names;
 use super::node::{InterfacePlan, NodePlan};
 use crate::profile::Profile;
 use crate::results::{Topology, TopologyEndpoint, TopologyLink, TopologyNode};
@@ -25,6 +26,9 @@ pub struct Plan {
     pub blueprint: Blueprint,
     pub nodes: Vec<NodePlan>,
     pub links: Vec<LinkPlan>,
+    /// How its nodes know each other.
+    #[serde(default)]
+    pub names: Names,
 }
 
 /// The settings of the machine's knobs while a lab is up.

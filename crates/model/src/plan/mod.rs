@@ -10,15 +10,18 @@ mod check;
 mod document;
 mod lacks;
 mod link;
+mod names;
 mod node;
 mod place;
 mod planner;
+mod resolve;
 mod run;
 
 pub use blueprint::{Blueprint, Given, MemoryPlace, NicPlace, NodePlace, Share};
 pub use document::{Plan, Reach, TuningPlan};
 // The kinds have structures of their own there.
 pub use link::*;
+pub use names::{Addresses, Names};
 pub use node::*;
 pub use place::Profiles;
 pub use planner::{blueprint, plan, plan_with};

@@ -3,7 +3,7 @@
 use super::blueprint::Blueprint;
 use super::document::Plan;
 use super::place::{self, Profiles};
-use super::{address, check};
+use super::{address, check, resolve};
 use crate::diagnostic::Diagnostics;
 use crate::facts::Facts;
 use crate::profile::Profile;
@@ -39,6 +39,7 @@ pub fn plan_with(lab: &Lab, facts: &Facts, profiles: Profiles<'_>) -> Result<Pla
         lab: lab.name.value.clone(),
         tuning: place::tuning(lab, profiles, &mut errors),
         blueprint,
+        names: resolve::names(&nodes, &links),
         nodes,
         links,
     };

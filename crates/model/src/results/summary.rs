@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::manifest::{HostBrief, RunState, Versions};
 use super::setup::{Environment, Factor, MeasurementInfo, Topology};
 use super::tail::Tail;
-use super::trial::{Check, Counters, Floor};
+use super::trial::{Check, Counters, Floor, is_zero};
 
 /// `summary.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -84,6 +84,9 @@ pub struct Cell {
     pub replicates: u32,
     /// Number of those that failed a check.
     pub overloaded: u32,
+    /// Number of those that were repeated.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub repeated: u32,
     pub counters: Counters,
     /// Latency, for `rr` and `packets`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -232,6 +235,9 @@ pub struct TrialSummary {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
     pub overloaded: bool,
+    /// Attempts before it that were discarded.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub repeats: u32,
     pub counters: Counters,
     /// Box of its samples, ns; absent for a stream.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -19,6 +19,12 @@ pub struct Trial {
     /// RFC 3339, UTC.
     pub started: String,
     pub outcome: TrialOutcome,
+    /// Attempts before this one that were discarded, because others took the CPUs meanwhile.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub repeats: u32,
+    /// This is such an attempt; no statistics use it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub discarded: bool,
     #[serde(default)]
     pub counters: Counters,
     /// The floor under these numbers, measured just before them.
@@ -52,6 +58,18 @@ impl Trial {
     pub fn is_valid(&self) -> bool {
         self.outcome == TrialOutcome::Measured && self.checks.iter().all(|c| c.passed)
     }
+
+    /// The names of its files, relative to the run directory.
+    pub fn files(&mut self) -> impl Iterator<Item = &mut String> {
+        let trace = self.trace.iter_mut();
+        let trace = trace.flat_map(|trace| trace.events.iter_mut().chain([&mut trace.passages]));
+        self.samples.iter_mut().chain(&mut self.stolen).chain(trace)
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+pub(super) fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

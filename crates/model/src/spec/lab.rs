@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::link::Link;
-use super::name::{check_name, read_name};
+use super::name::{check_host_name, check_name, read_name};
 use super::node::{NodeFields, read_tuning};
 use super::reader::{FromYaml, Object};
 use super::yaml::{MAX_WEIGHT, Value, Yaml};
@@ -180,6 +180,7 @@ fn read_node(
     let defaults = &inherited.defaults;
     let name = Spanned::new(name.value.to_string(), name.at);
     check_name("node", &name, errors);
+    check_host_name(&name, errors);
     let what = format!("node `{}`", shown(&name));
     let own = NodeFields::read(yaml, what.clone(), errors);
     let written = own.kind.or(defaults.kind).map(|k| k.value);

@@ -47,3 +47,32 @@ pub(crate) fn check_name(what: &str, name: &Spanned<String>, errors: &mut Diagno
     );
     errors.add(name.at, message, hint);
 }
+
+/// Names that every hosts file has already.
+const LOCAL: [&str; 3] = ["localhost", "ip6-localhost", "ip6-loopback"];
+
+/// Nodes find each other by name, so a node's name must not lead elsewhere.
+pub(super) fn check_host_name(name: &Spanned<String>, errors: &mut Diagnostics) {
+    if LOCAL.contains(&name.as_str()) {
+        let message = format!("node name `{}` is what every node calls itself", **name);
+        let hint = "nodes find each other by name; choose another, for example `client`";
+        errors.add(name.at, message, hint);
+    } else if is_number(name) {
+        let message = format!(
+            "node name `{}` is a number, which programs take for an address",
+            **name
+        );
+        let hint = format!("nodes find each other by name; for example `n{}`", **name);
+        errors.add(name.at, message, hint);
+    }
+}
+
+/// Whether inet_aton(3) would take it for an address of one part, or might.
+fn is_number(name: &str) -> bool {
+    let hexadecimal = name.strip_prefix("0x").map(str::as_bytes);
+    let decimal = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    hexadecimal.map_or_else(
+        || decimal(name),
+        |digits| digits.iter().all(u8::is_ascii_hexdigit),
+    )
+}

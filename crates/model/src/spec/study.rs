@@ -21,6 +21,8 @@ pub struct Study {
     pub factors: Vec<FactorSpec>,
     pub measurements: Vec<Measurement>,
     pub replicates: u32,
+    /// Most repetitions of a trial that the machine disturbed.
+    pub retries: u32,
     pub seed: u64,
     /// Whether its labs are tuned and isolated as they ask; without is the ablation (Daichendt 2022, 6.5).
     pub isolation: bool,
@@ -64,6 +66,8 @@ pub struct Combination {
 
 /// Most cells × replicates of one study: beyond, it is surely a mistake.
 const MAX_TRIALS: usize = 100_000;
+/// Beyond, the machine is not fit for the study, and a run would take many times as long.
+const MAX_RETRIES: u32 = 10;
 /// Most values in all labs of a study together; a lab of 1000 nodes has about 10,000.
 const MAX_WORK: usize = 20 * MAX_WEIGHT;
 
@@ -99,6 +103,7 @@ impl Study {
                 "from 1 to 1000; 5 gives intervals, 10 good ones",
             );
         }
+        let retries = read_retries(&mut o, &mut errors);
         let (baseline, against) = match o.take("baseline") {
             Some(y) => read_baseline(y, &factors, &mut errors),
             None => (default_baseline(&factors), Against::new()),
@@ -109,6 +114,7 @@ impl Study {
             lab,
             measurements,
             replicates: replicates.map_or(5, |r| r.value),
+            retries,
             seed: o.get::<u64>("seed", &mut errors).map_or(1, |s| s.value),
             isolation: true,
             baseline,
@@ -265,6 +271,18 @@ fn steps(path: &str) -> Vec<&str> {
     path.split(['.', '[', ']'])
         .filter(|s| !s.is_empty())
         .collect()
+}
+
+fn read_retries(o: &mut Object<'_>, errors: &mut Diagnostics) -> u32 {
+    let Some(retries) = o.get::<u32>("retries", errors) else {
+        return 0;
+    };
+    if retries.value > MAX_RETRIES {
+        let message = format!("`retries` of the study is {}", retries.value);
+        let hint = format!("from 0 to {MAX_RETRIES}; a machine that is never quiet stays so");
+        errors.add(retries.at, message, hint);
+    }
+    retries.value
 }
 
 fn read_lab_source(yaml: Option<&Yaml>, at: Mark) -> LabSource {

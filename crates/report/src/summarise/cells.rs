@@ -86,6 +86,10 @@ pub(super) fn summarise(
         topology: plan.topology,
         replicates: used.len() as u32,
         overloaded: used.iter().filter(|trial| trial.summary.overloaded).count() as u32,
+        repeated: used
+            .iter()
+            .filter(|trial| trial.summary.repeats > 0)
+            .count() as u32,
         counters: sum(used.iter().map(|trial| trial.summary.counters)),
         latency: timed.map(|(latency, _)| latency),
         metrics: metrics.into_iter().map(|(metric, _)| metric).collect(),

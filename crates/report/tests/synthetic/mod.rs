@@ -213,6 +213,8 @@ impl Plan {
             replicate: planned.replicate,
             started: format!("2026-11-07T09:{:02}:{:02}Z", 15 + second / 60, second % 60),
             outcome: TrialOutcome::Measured,
+            repeats: 0,
+            discarded: false,
             counters: Counters::default(),
             floor: None,
             clock: None,

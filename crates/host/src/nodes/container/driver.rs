@@ -93,6 +93,7 @@ impl Prepared for PreparedContainer {
             covers: start.covers.of(&self.root).map(Path::to_owned),
             netns: node.netns.clone(),
             dir: node.dir.clone(),
+            hosts: node.hosts_file(),
             agent: node.agent.to_owned(),
             binds: self.binds.clone(),
             env: node.plan.env.clone(),

@@ -23,6 +23,8 @@ pub struct ContainerConfig {
     /// The node's own directory, for its writable layer and the runtime's files. Made if need be;
     /// not inside `root.dir` unless that is `/`.
     pub dir: PathBuf,
+    /// Its hosts file, in the place of the image's.
+    pub hosts: String,
     /// The agent's binary on the machine; statically linked.
     pub agent: PathBuf,
     /// Directories and files of the machine seen inside; sources are absolute.

@@ -30,6 +30,7 @@ mod driver;
 pub(super) mod error;
 mod exec;
 mod handle;
+mod hosts;
 mod start;
 mod stop;
 

@@ -26,6 +26,7 @@ use rustix::process::Signal;
 use super::config::{Config, Input};
 use super::error::Error;
 use super::handle::{ContainerConfig, Running};
+use super::hosts;
 use crate::cgroup::NodeCgroup;
 use crate::sys;
 use crate::sys::cgroup_entry::CgroupEntry;
@@ -68,6 +69,7 @@ pub fn start(config: &ContainerConfig, cgroup: &NodeCgroup) -> Result<Running, E
     inside::with_own_mounts(&dir.join("host"), || {
         let bound = mount_root(config)?;
         let layer_in_memory = inside::is_in_memory(&dir.join("layer"))?;
+        hosts::write(&dir.join("rootfs"), &config.hosts)?;
         write_config(config, cgroup, &bound)?;
         mount_cgroup_view(cgroup, &dir.join("cgroup"))?;
         inside::cover_cgroups(Path::new(CGROUP_ROOT), cgroup.unified())?;

@@ -3,10 +3,12 @@
 use std::os::fd::AsFd;
 use std::path::Path;
 
+use super::names;
 use crate::cgroup::NodeCgroup;
 use crate::nodes::driver::Node;
 use crate::nodes::piped::{PipedSession, Streams};
 use crate::nodes::session::{Command, Error};
+use crate::sys::named::with_names;
 use crate::sys::netns::NetNs;
 use crate::sys::process::Process;
 use crate::sys::spawn::Spawn;
@@ -49,5 +51,8 @@ fn spawn(
     if let Some(directory) = &command.cwd {
         spawn = spawn.directory(directory);
     }
-    Ok(spawn.start()?)
+    if netns.is_none() {
+        return Ok(spawn.start()?);
+    }
+    with_names(names::of(node)?, || Ok(spawn.start()?))
 }

@@ -3,6 +3,7 @@
 
 mod driver;
 mod exec;
+mod names;
 
 pub(super) use driver::Native;
 pub(super) use exec::exec;

@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use latlab_wire::channel::{
-    Exec, Message, NetworkConfig, PREAMBLE_BYTES, VERSION, WINDOW_BYTES, encode,
+    Exec, ExitStatus, Message, NetworkConfig, PREAMBLE_BYTES, VERSION, WINDOW_BYTES, encode,
 };
 
 use super::paths::{PORTS, socket_path};
@@ -49,6 +49,8 @@ const HEALTH_INTERVAL: Duration = Duration::from_millis(20);
 /// How often a busy set of ports, or a socket that is not there yet, is tried again.
 const RETRY_INTERVAL: Duration = Duration::from_millis(2);
 /// A stream that takes nothing for this long is dead: the guest is stopped, or its agent hangs.
+/// A small file is written within this.
+const PUT_TIMEOUT: Duration = Duration::from_secs(20);
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A connection to a guest's agent. Shared freely between threads; sessions keep it alive.
@@ -270,6 +272,32 @@ impl Channel {
                 stderr,
             })
         })
+    }
+
+    /// Writes a file in the guest, atomically.
+    ///
+    /// # Errors
+    /// The guest cannot write it; [`Error::Silent`] after [`PUT_TIMEOUT`].
+    pub fn put(&self, text: &str, path: &str) -> Result<(), Error> {
+        let argv = ["latlab-agent", "put", path].map(str::to_owned).to_vec();
+        let mut session = self.exec(Exec {
+            argv,
+            ..Exec::default()
+        })?;
+        let written = session
+            .stdin
+            .take()
+            .map(|mut stdin| stdin.write_all(text.as_bytes()));
+        let refused = |message: String| Error::Refused {
+            errno: 0,
+            message: format!("write {path}: {message}"),
+        };
+        match session.wait_for(PUT_TIMEOUT)? {
+            ExitStatus::Code(0) => written
+                .unwrap_or(Ok(()))
+                .map_err(|error| refused(error.to_string())),
+            status => Err(refused(format!("the agent ended with {status:?}"))),
+        }
     }
 
     /// Sets the guest's network up; returns when its links have carrier.

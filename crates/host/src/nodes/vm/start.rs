@@ -21,6 +21,7 @@ use crate::images::RootView;
 use crate::links::NicBackend;
 use crate::nodes::driver::{Prepared, Start};
 use crate::nodes::session::Error;
+use crate::sys::named::HOSTS;
 use crate::sys::process::ProcessId;
 
 /// Seconds a guest may take to boot.
@@ -55,6 +56,11 @@ impl Prepared for PreparedVm {
         let vm = Vm::start(&self.config(start, &vhost)?, Some(&entry))?;
         let channel = vm.channel(boot_timeout())?;
         channel.configure_network(network(node.plan), NETWORK_TIMEOUT)?;
+        // The lab may say itself what is at the place of its hosts file.
+        let mut targets = self.binds.iter().map(|bind| Path::new(&bind.target));
+        if !targets.any(|target| Path::new(HOSTS).starts_with(target)) {
+            channel.put(&node.hosts_file(), HOSTS)?;
+        }
         if start.inside.is_some() {
             tuned::apply(&channel)?;
         }

@@ -6,7 +6,7 @@ use super::context::Context;
 use super::{clock, machine, packets, run, samples, tails};
 
 pub(crate) fn all(context: &Context<'_>) -> Vec<Note> {
-    let kinds: [fn(&Context<'_>) -> Option<Note>; 28] = [
+    let kinds: [fn(&Context<'_>) -> Option<Note>; 29] = [
         run::state,
         run::damaged,
         run::unreadable,
@@ -18,6 +18,7 @@ pub(crate) fn all(context: &Context<'_>) -> Vec<Note> {
         machine::emulated,
         machine::not_kvm,
         machine::overloaded,
+        machine::repeated,
         machine::invaded,
         machine::unstable,
         machine::floor,

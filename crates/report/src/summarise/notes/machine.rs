@@ -107,6 +107,19 @@ pub(super) fn overloaded(context: &Context<'_>) -> Option<Note> {
     })
 }
 
+pub(super) fn repeated(context: &Context<'_>) -> Option<Note> {
+    let trials = context.trials_where(|trial| trial.summary.repeats > 0);
+    let discarded: u32 = trials.iter().map(|trial| trial.summary.repeats).sum();
+    let text = format!(
+        "Repeated, because others took the CPUs meanwhile: {}; {} discarded. That was decided by the checks \
+         `steal` and `foreign-load` alone and not by a result. Discarded attempts are kept in \
+         `trials/NNNN-discarded-N`.",
+        text::plural(trials.len(), "trial"),
+        text::plural(discarded as usize, "attempt")
+    );
+    (!trials.is_empty()).then(|| note(Severity::Info, "repeated", text, context.cells_of(&trials)))
+}
+
 /// An interval knows nothing of machine states that the replicates did not meet; trials that disagree are a
 /// sign of such states.
 pub(super) fn unstable(context: &Context<'_>) -> Option<Note> {

@@ -1,0 +1,58 @@
+//! A command inside a node with this process's streams: they are passed on, as are signals, and its exit code.
+
+use std::io::{Read, Write};
+use std::process::ExitCode;
+
+use latlab_host::lab::{self, Lab};
+use latlab_host::nodes::session::{Command, NotStarted};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::Signals;
+
+use crate::failure::{Failure, Outcome, explain};
+
+/// Runs it to its end; its exit code.
+pub fn run(lab: &Lab, node: &str, command: &Command) -> Outcome {
+    let mut session = lab.start(node, command).map_err(not_run)?;
+    let signal = session.signaller();
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2])?;
+    std::thread::spawn(move || {
+        for number in &mut signals {
+            // Fails only if the command has just ended.
+            signal(number).ok();
+        }
+    });
+    if let Some(stdin) = session.take_stdin() {
+        // Not joined: a terminal's read cannot be interrupted, and the process ends anyway.
+        std::thread::spawn(move || copy(std::io::stdin(), stdin));
+    }
+    let outputs = [
+        session
+            .take_stdout()
+            .map(|s| std::thread::spawn(move || copy(s, std::io::stdout()))),
+        session
+            .take_stderr()
+            .map(|s| std::thread::spawn(move || copy(s, std::io::stderr()))),
+    ];
+    let exit = session.wait();
+    let exit = exit.map_err(|e| not_run(lab.unusable(node, e)))?;
+    for thread in outputs.into_iter().flatten() {
+        thread.join().ok();
+    }
+    Ok(ExitCode::from(exit.shell_code() as u8))
+}
+
+/// A command that did not run gets a shell's exit code, which scripts can tell from the command's own.
+pub fn not_run(error: lab::Error) -> Failure {
+    let code = error.not_started().map(NotStarted::shell_code);
+    explain(error).with_code(code)
+}
+
+/// Copies until either side ends, flushing every piece: a user may be typing.
+pub fn copy(mut from: impl Read, mut to: impl Write) {
+    let mut buffer = [0; 1 << 14];
+    while let Ok(count) = from.read(&mut buffer) {
+        if count == 0 || to.write_all(&buffer[..count]).is_err() || to.flush().is_err() {
+            return;
+        }
+    }
+}
