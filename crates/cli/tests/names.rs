@@ -148,7 +148,7 @@ fn a_command_keeps_no_other_labs_namespaces_alive() {
         until("the command runs", || {
             common::labelled().iter().any(|pid| {
                 let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-                words.starts_with(b"sleep\0600")
+                words.starts_with(b"sleep\x00600")
             })
         });
         let pins = bench.run_dir().join(&second).join("netns");

@@ -270,7 +270,8 @@ impl Vxlan {
 pub struct LinkChange<'fd> {
     index: u32,
     object: String,
-    flags: Option<bool>,
+    /// Flags that are changed, and those of them that are set.
+    flags: (LinkFlags, LinkFlags),
     attributes: Vec<LinkAttribute>,
     descriptors: std::marker::PhantomData<&'fd ()>,
 }
@@ -289,15 +290,27 @@ impl<'fd> LinkChange<'fd> {
         Self {
             index,
             object: format!("#{index}"),
-            flags: None,
+            flags: (LinkFlags::empty(), LinkFlags::empty()),
             attributes: Vec::new(),
             descriptors: std::marker::PhantomData,
         }
     }
 
     pub fn up(mut self, up: bool) -> Self {
-        self.flags = Some(up);
+        self.set(LinkFlags::Up, up);
         self
+    }
+
+    /// Receive frames to all multicast addresses, and not only to those that a protocol of the kernel joined.
+    pub fn all_multicast(mut self) -> Self {
+        self.set(LinkFlags::Allmulti, true);
+        self
+    }
+
+    fn set(&mut self, flag: LinkFlags, on: bool) {
+        let (changed, set) = &mut self.flags;
+        changed.insert(flag);
+        set.set(flag, on);
     }
 
     pub fn rename(index: u32, name: &str) -> Self {
@@ -339,14 +352,7 @@ impl<'fd> LinkChange<'fd> {
     pub fn request(&self) -> Request<'fd> {
         let mut message = LinkMessage::default();
         message.header.index = self.index;
-        if let Some(up) = self.flags {
-            message.header.change_mask = LinkFlags::Up;
-            message.header.flags = if up {
-                LinkFlags::Up
-            } else {
-                LinkFlags::empty()
-            };
-        }
+        (message.header.change_mask, message.header.flags) = self.flags;
         message.attributes.clone_from(&self.attributes);
         let action = format!("change link {}", self.object);
         Request::new(RouteNetlinkMessage::SetLink(message), 0, action)

@@ -126,8 +126,11 @@ fn open(
     end: &End<'_>,
     name: &str,
 ) -> Result<VmEnd, Error> {
-    let alias = LinkChange::of(name).alias(&link.network.alias).request();
-    at.handle.apply(&alias).map_err(link.refused())?;
+    // The guest joins groups of its own, which the host does not know: without them no neighbour finds it over IPv6.
+    let change = LinkChange::of(name).alias(&link.network.alias);
+    at.handle
+        .apply(&change.all_multicast().request())
+        .map_err(link.refused())?;
     let index = at.handle.link_index(name).map_err(link.refused())?;
     impairment::apply(link, &mut at.handle, index, end)?;
     let netns: &NetNs = &at.netns;
