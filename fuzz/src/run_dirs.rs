@@ -100,6 +100,7 @@ fn make(root: &Path) {
         ruler: None,
         hwlat: Vec::new(),
         stalls: Vec::new(),
+        system_calls: Default::default(),
         unknown: Vec::new(),
     });
     trial.stolen = Some(names[2].clone());

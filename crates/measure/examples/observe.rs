@@ -3,7 +3,8 @@
 //!
 //! `observe [--tap NETNS:INTERFACE:ingress|egress]... [--record CPU,CPU] --packets N --seconds S --settle-ms
 //! MS --window-ms MS`; NETNS is a name of `ip netns`. Each line of the input is a word that selects a
-//! window's instruments: `taps`, `recorder`, `both`; every other word selects none. Both are loaded once,
+//! window's instruments: `taps`, `recorder`, `both`, and `calls` for both with system calls recorded too; every
+//! other word selects none. All are loaded once,
 //! with room for N packets, and are detached when off. The program prints `ready` when they are loaded, and
 //! begins.
 //!
@@ -41,8 +42,11 @@ struct Options {
 struct Observer {
     taps: Vec<(NetNs, Tap)>,
     recorder: Recorder,
+    /// One that records system calls too.
+    calls: Recorder,
     is_tapped: bool,
     is_recorded: bool,
+    is_calls: bool,
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -58,15 +62,16 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         let word = word?;
         observer.change(
-            ["taps", "both"].contains(&word.as_str()),
+            ["taps", "both", "calls"].contains(&word.as_str()),
             ["recorder", "both"].contains(&word.as_str()),
+            word == "calls",
         )?;
         sleep(options.settle);
         let since = now_ns();
         sleep(options.window);
         windows.push((word, since, now_ns()));
     }
-    observer.change(false, false)?;
+    observer.change(false, false, false)?;
     for (word, since, until) in windows {
         println!("window {word} {since} {until}");
     }
@@ -84,20 +89,27 @@ impl Observer {
             let tap = netns.run(|| Tap::load(&point, options.packets))??;
             taps.push((netns, tap));
         }
-        let mut recorder = Recorder::load(&Settings {
-            cpus: options.cpus.clone(),
-            events_per_cpu: EVENTS,
-        })?;
-        recorder.suspend();
+        let load = |system_calls| -> Result<Recorder, Box<dyn Error>> {
+            let mut recorder = Recorder::load(&Settings {
+                cpus: options.cpus.clone(),
+                events_per_cpu: EVENTS,
+                system_calls,
+            })?;
+            recorder.suspend();
+            Ok(recorder)
+        };
+        let (recorder, calls) = (load(false)?, load(true)?);
         Ok(Observer {
             taps,
             recorder,
+            calls,
             is_tapped: false,
             is_recorded: false,
+            is_calls: false,
         })
     }
 
-    fn change(&mut self, tapped: bool, recorded: bool) -> Result<(), Box<dyn Error>> {
+    fn change(&mut self, tapped: bool, recorded: bool, calls: bool) -> Result<(), Box<dyn Error>> {
         if tapped != self.is_tapped {
             for (netns, tap) in &mut self.taps {
                 if tapped {
@@ -107,14 +119,17 @@ impl Observer {
                 }
             }
         }
-        if recorded != self.is_recorded {
-            if recorded {
-                self.recorder.resume();
-            } else {
-                self.recorder.suspend();
+        for (recorder, was, is) in [
+            (&mut self.recorder, self.is_recorded, recorded),
+            (&mut self.calls, self.is_calls, calls),
+        ] {
+            match (was, is) {
+                (false, true) => recorder.resume(),
+                (true, false) => recorder.suspend(),
+                _ => {}
             }
         }
-        (self.is_tapped, self.is_recorded) = (tapped, recorded);
+        (self.is_tapped, self.is_recorded, self.is_calls) = (tapped, recorded, calls);
         Ok(())
     }
 }

@@ -56,6 +56,7 @@ pub fn run(
     let recorder = Recorder::load(&Settings {
         cpus: cpus.to_vec(),
         events_per_cpu: (events as u32).clamp(1 << 16, MAX_EVENTS),
+        system_calls: false,
     });
     if let Ok(recorder) = &recorder {
         recorder.start();

@@ -161,7 +161,8 @@ fn stolen(worst: &[Explained]) -> Vec<(u64, u64)> {
 
 /// One window with one disturbance.
 fn score(injection: Injection, test: &str) -> Score {
-    let bench = Bench::new();
+    let mut bench = Bench::new();
+    bench.system_calls = injection.needs_system_calls();
     let mut device = Forwarder::start_holding(&bench, test, injection.hold());
     let mut truths = Vec::new();
     let window = bench.run(RATE, DURATION, &mut device, |device, begin, end| {
@@ -236,6 +237,10 @@ fn without_a_disturbance_little_is_unexplained() {
         println!("unexplained {:.2} %", unexplained * 100.0);
         let most = if strict() { 0.05 } else { 0.5 };
         assert!(unexplained < most, "{unexplained}");
+        // Nor is it given to the device, whose own time would take whatever has no other cause.
+        let own = all.rows.iter().filter(|row| row.cause == Cause::OwnCode);
+        let own: f64 = own.map(|row| row.share).sum();
+        assert!(own < most, "{own}");
         let known = |one: &&Explained| one.first != Cause::NotRecorded;
         assert!(window.attribution.worst.iter().all(|one| known(&one)));
     });

@@ -43,6 +43,7 @@ fn switch(time_ns: u64, previous: u32, next: u32, name: &str) -> Event {
         preempted: true,
         next,
         priority: 120,
+        call: None,
     };
     let (b, detail) = switch.packed();
     let mut event = Event {
@@ -83,6 +84,7 @@ fn traced(scratch: &Scratch, events: &[Event]) -> RunDir {
         ruler: None,
         hwlat: Vec::new(),
         stalls: Vec::new(),
+        system_calls: Default::default(),
         unknown: vec!["something is missing".into()],
     };
     table::write_passages(run.root().join(&trace.passages), &passages()).unwrap();

@@ -35,6 +35,7 @@ enum event_kind {
 	EVENT_NMI = 14,
 	EVENT_VM_EXIT = 15,
 	EVENT_VM_ENTRY = 16,
+	EVENT_CALL = 17,
 };
 
 /* A softirq without further events, in one event at its end: `b` is its start (0: unknown), `text` begins with the
@@ -154,7 +155,10 @@ struct recorder_head {
 	__u8 serving;     /* number of the softirq under way plus 1, where the kernel's accounts are unknown */
 	__u8 padding[5];
 	__u64 begun[SOFTIRQS / 2]; /* counts of each kind when the last ended */
-	__u64 padding2[3];
+	__u64 call_since_ns; /* begin of `call_task`'s system call, or when the task came here in one */
+	__u32 call_task;
+	__u32 padding2;
+	__u64 padding3;
 };
 
 struct recorder_state {
@@ -204,10 +208,20 @@ struct task_struct {
 	struct thread_info thread_info;
 	struct sched_entity se;
 	unsigned int __state;
+	unsigned int flags;
 	int pid;
 	int prio;
 	char comm[TEXT_BYTES];
 	bool throttled;
+} __attribute__((preserve_access_index));
+
+/* A task's registers when it entered the kernel. */
+struct pt_regs___x86 {
+	unsigned long orig_ax; /* its system call; negative: none */
+} __attribute__((preserve_access_index));
+
+struct pt_regs___arm64 {
+	int syscallno;
 } __attribute__((preserve_access_index));
 
 /* Before Linux 5.16 and 5.14. */

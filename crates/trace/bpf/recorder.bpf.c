@@ -136,8 +136,42 @@ static __always_inline bool is_ksoftirqd(const char *name)
 	return name[0] == 'k' && name[1] == 's' && name[2] == 'o' && name[3] == 'f' && name[9] == '/';
 }
 
-/* a: the previous task; b: its state (16 bits), throttled (1), the next task's priority (16 from bit 17 on), and
- * the next task (from bit 33 on); text: the next task's name; detail: 1 when preempted. */
+#define PF_KTHREAD 0x00200000
+#define NO_CALL -1
+/* Shorter system calls are not recorded. */
+#define SLOW_CALL_NS 5000
+
+/* Number of the system call of a user task by its registers. */
+static __always_inline long call_of(void *registers)
+{
+	struct pt_regs___x86 *x86 = registers;
+	struct pt_regs___arm64 *arm64 = registers;
+
+	if (bpf_core_field_exists(x86->orig_ax))
+		return BPF_CORE_READ(x86, orig_ax);
+	if (bpf_core_field_exists(arm64->syscallno))
+		return BPF_CORE_READ(arm64, syscallno);
+	return NO_CALL;
+}
+
+/* The system call in which the current task, `task`, goes to sleep, plus 1; 0: none, or not known. */
+static __always_inline __u32 sleeping_call(struct task_struct *task)
+{
+	long call;
+
+	if (!bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
+		return 0;
+	/* A kernel thread's registers are zeros, which would be a call. */
+	if ((__u32)WORD_OF(task, flags) & PF_KTHREAD)
+		return 0;
+	call = call_of((void *)bpf_task_pt_regs(bpf_get_current_task_btf()));
+	return call >= 0 && call < 1 << 14 ? call + 1 : 0;
+}
+
+/* a: the previous task; b: its state (16 bits), throttled (1), the next task's priority (8 from bit 17 on), high
+ * bits of the call (8 from bit 25 on), and the next task (from bit 33 on); text: the next task's name; detail: 1
+ * when preempted, and low bits of the call (7 from bit 1 on). The call is that in which the previous task sleeps,
+ * plus 1. */
 SEC("raw_tp/sched_switch")
 int on_switch(struct bpf_raw_tracepoint_args *ctx)
 {
@@ -146,17 +180,23 @@ int on_switch(struct bpf_raw_tracepoint_args *ctx)
 	struct recorder_head *head = watched_head();
 	struct event *event = next_event(head, EVENT_SWITCH);
 	__u64 throttled = 0;
+	__u32 call = 0;
 
 	if (!event)
 		return 0;
 	if (bpf_core_field_exists(prev->throttled))
 		throttled = WORD_OF(prev, throttled) & 0xff;
-	event->detail = ctx->args[0] ? 1 : 0;
+	if (!ctx->args[0] && state_of(prev))
+		call = sleeping_call(prev);
+	event->detail = (ctx->args[0] ? 1 : 0) | (call & 0x7f) << 1;
 	event->a = WORD_OF(prev, pid);
-	event->b = (state_of(prev) & 0xffff) | (throttled ? 1 << 16 : 0) |
-		   ((__u64)(__u16)WORD_OF(next, prio) << 17) |
+	event->b = (state_of(prev) & 0xffff) | (__u64)(call >> 7 & 0xff) << 25 | (throttled ? 1 << 16 : 0) |
+		   ((__u64)(__u8)WORD_OF(next, prio) << 17) |
 		   ((__u64)(__u32)WORD_OF(next, pid) << 33);
 	name_of(next, event);
+	/* If it ends a call before it begins one, it is in that call now. */
+	head->call_since_ns = event->time_ns;
+	head->call_task = WORD_OF(next, pid);
 	head->entry_state = ENTRY_NOT_RECORDED;
 	head->serving = 0;
 	head->polled = 0;
@@ -406,6 +446,38 @@ SEC("raw_tp/nmi_handler")
 int on_nmi(struct bpf_raw_tracepoint_args *ctx)
 {
 	append_event(watched_head(), EVENT_NMI, 0, 0, ctx->args[1]);
+	return 0;
+}
+
+/* System calls, only if asked for: with these two attached the kernel takes a slower path into every call. */
+SEC("raw_tp/sys_enter")
+int on_call(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct recorder_head *head = watched_head();
+
+	if (!head)
+		return 0;
+	head->call_task = bpf_get_current_pid_tgid();
+	head->call_since_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* a: the task; b: the call's length in ns (48 bits) and its number (from bit 48 on). */
+SEC("raw_tp/sys_exit")
+int on_call_end(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct recorder_head *head = watched_head();
+	__u64 length;
+	long call;
+
+	if (!head || head->call_task != (__u32)bpf_get_current_pid_tgid())
+		return 0;
+	length = bpf_ktime_get_ns() - head->call_since_ns;
+	if (length < SLOW_CALL_NS)
+		return 0;
+	call = call_of((void *)ctx->args[0]);
+	if (call >= 0)
+		append_event(head, EVENT_CALL, 0, head->call_task, (__u64)call << 48 | length);
 	return 0;
 }
 

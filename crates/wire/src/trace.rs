@@ -120,11 +120,13 @@ pub enum EventKind {
     VmExit = 15,
     /// The vCPU entered its guest.
     VmEntry = 16,
+    /// Task `a` ends a slow system call; see [`Event::call`].
+    Call = 17,
 }
 
 impl EventKind {
     /// Every kind, in the order of their numbers.
-    pub const ALL: [EventKind; 16] = [
+    pub const ALL: [EventKind; 17] = [
         EventKind::Switch,
         EventKind::Wakeup,
         EventKind::IrqEntry,
@@ -141,6 +143,7 @@ impl EventKind {
         EventKind::Nmi,
         EventKind::VmExit,
         EventKind::VmEntry,
+        EventKind::Call,
     ];
 
     #[must_use]
@@ -192,6 +195,17 @@ pub struct Switch {
     pub next: u32,
     /// Its kernel priority: below 100 is real time.
     pub priority: u16,
+    /// The system call, by the kernel's number, in which the previous task sleeps, if it does.
+    pub call: Option<u16>,
+}
+
+/// The content of an event of kind [`EventKind::Call`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Call {
+    /// Its begin, or when the task came back to a CPU in it.
+    pub begin_ns: u64,
+    /// The kernel's number of it.
+    pub number: u16,
 }
 
 impl Event {
@@ -306,9 +320,21 @@ impl Event {
             previous: self.a,
             state: self.b as u16,
             throttled: self.b & (1 << 16) != 0,
-            preempted: self.detail != 0,
+            preempted: self.detail & 1 != 0,
             next: (self.b >> 33) as u32,
-            priority: (self.b >> 17) as u16,
+            priority: (self.b >> 17) as u16 & 0xff,
+            // Records of older versions have zeros there.
+            call: (u16::from(self.detail >> 1) | (self.b >> 25) as u16 % 256 << 7).checked_sub(1),
+        }
+    }
+
+    /// The numbers of a call taken apart.
+    #[must_use]
+    pub fn call(&self) -> Call {
+        let length = self.b & (u64::MAX >> 16);
+        Call {
+            begin_ns: self.time_ns.saturating_sub(length),
+            number: (self.b >> 48) as u16,
         }
     }
 }
@@ -317,11 +343,13 @@ impl Switch {
     /// The numbers `b` and `detail` of the event that says this.
     #[must_use]
     pub fn packed(&self) -> (u64, u8) {
+        let call = self.call.map_or(0, |call| call + 1);
         let b = u64::from(self.state)
             | u64::from(self.throttled) << 16
             | u64::from(self.priority) << 17
+            | u64::from(call >> 7) << 25
             | u64::from(self.next) << 33;
-        (b, u8::from(self.preempted))
+        (b, u8::from(self.preempted) | ((call & 0x7f) << 1) as u8)
     }
 }
 
@@ -354,6 +382,7 @@ mod tests {
             preempted: true,
             next: u32::MAX >> 1,
             priority: 139,
+            call: Some(461),
         };
         let (b, detail) = switch.packed();
         let event = Event {
@@ -367,6 +396,34 @@ mod tests {
             text: [0; TEXT_BYTES],
         };
         assert_eq!(event.switch(), switch);
+        for call in [None, Some(0), Some(126), Some(127)] {
+            let switch = Switch {
+                preempted: false,
+                call,
+                ..switch
+            };
+            let (b, detail) = switch.packed();
+            assert_eq!(Event { b, detail, ..event }.switch(), switch);
+        }
+    }
+
+    #[test]
+    fn a_call_has_its_begin() {
+        let event = Event {
+            time_ns: 5_000_000,
+            steal_ns: 0,
+            cpu: 0,
+            kind: EventKind::Call,
+            detail: 0,
+            a: 7,
+            b: 318 << 48 | 4_000_000,
+            text: [0; TEXT_BYTES],
+        };
+        let expected = Call {
+            begin_ns: 1_000_000,
+            number: 318,
+        };
+        assert_eq!(event.call(), expected);
     }
 
     #[test]
@@ -378,7 +435,7 @@ mod tests {
         }
         bytes[18] = 0;
         assert_eq!(Event::from_bytes(&bytes), None);
-        bytes[18] = 17;
+        bytes[18] = 18;
         assert_eq!(Event::from_bytes(&bytes), None);
     }
 

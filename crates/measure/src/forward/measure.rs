@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use latlab_model::results::{Counters, Hop, Trace};
+use latlab_trace::recorder::call_names;
 use latlab_trace::taps::Seen;
 use latlab_trace::taps::matching::HopCounters;
 
@@ -134,6 +135,7 @@ fn conclude(
     let events = recorder.map_or(Vec::new(), |recorder| {
         let recorded = recorder.finish(&timed);
         unknown::note_recorder(&recorded.gaps, &mut trace);
+        trace.system_calls = call_names(&recorded.events);
         recorded.events
     });
     unknown::note(context, &timed, &mut trace);

@@ -67,6 +67,7 @@ impl Loaded {
         let settings = Settings {
             cpus: cpus.clone(),
             events_per_cpu: (events as u64).clamp(MIN_EVENTS, max) as u32,
+            system_calls: context.measurement.system_calls,
         };
         match Recorder::load(&settings) {
             Ok(recorder) => {

@@ -29,7 +29,7 @@ use latlab_netlink::{Address, Handle, Interface, LinkChange, LinkKind, Neighbour
 use latlab_probe::Layer2;
 use latlab_report::attribution::{self, Attribution, Capture};
 use latlab_samples::Passage;
-use latlab_trace::recorder::{Recorder, Settings, Wanted, around};
+use latlab_trace::recorder::{Recorder, Settings, Wanted, around, call_names};
 use latlab_trace::taps::matching::{self, HopCounters};
 use latlab_trace::taps::{Point, Side, Tap};
 use latlab_wire::probe::{HEADER_BYTES, Packet, PacketRepr};
@@ -43,6 +43,8 @@ pub const FAR: usize = 1;
 /// A longer turn of the device's loop was interrupted.
 pub const GAP_NS: u64 = 20_000;
 const DEVICE: &str = "LATLAB_TEST_DEVICE";
+/// The name of the tasks that take the device's CPU.
+pub const HOG: &str = "latlab-hog";
 /// How the device holds frames up, by name.
 const HOLD: &str = "LATLAB_TEST_HOLD";
 const EVENTS_PER_CPU: u32 = 1 << 19;
@@ -121,6 +123,7 @@ pub fn address(netns: &NetNs, name: &str, address: &str) {
 pub struct Bench {
     /// Events that the recorder keeps of each CPU.
     pub events_per_cpu: u32,
+    pub system_calls: bool,
     /// The rings are read while the recorder runs.
     pub follow: bool,
     pub client: NetNs,
@@ -184,6 +187,7 @@ impl Bench {
         own_session();
         let bench = Bench {
             events_per_cpu: EVENTS_PER_CPU,
+            system_calls: false,
             follow: false,
             client: new_namespace(),
             device: new_namespace(),
@@ -231,6 +235,7 @@ impl Bench {
         let recorder = Recorder::load(&Settings {
             cpus: vec![NEAR as u16, FAR as u16],
             events_per_cpu: self.events_per_cpu,
+            system_calls: self.system_calls,
         })
         .unwrap();
         let sink = self
@@ -290,6 +295,7 @@ impl Bench {
             steal_known: recorded.gaps.steal_known,
             stalls: hwlat::stalls(&spun, &hwlat::found(&spun)),
             hwlat: hwlat::found(&spun),
+            calls: call_names(&recorded.events),
             unknown: Vec::new(),
             events: recorded.events,
         };

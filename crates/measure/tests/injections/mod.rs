@@ -48,11 +48,10 @@ pub enum Injection {
 
 /// Two stretches of one disturbance with a shorter gap are one.
 const APART_NS: u64 = 100_000;
-/// The name of the tasks that take the device's CPU.
-pub const HOG: &str = "latlab-hog";
+pub use crate::bench::HOG;
 
 impl Injection {
-    pub const ALL: [Injection; 8] = [
+    pub const ALL: [Injection; 13] = [
         Injection::Competitor,
         Injection::FifoHog,
         Injection::Stop,
@@ -61,6 +60,11 @@ impl Injection {
         Injection::FaultBurst,
         Injection::Throttle,
         Injection::Held(Hold::Compute),
+        Injection::Held(Hold::Read),
+        Injection::Held(Hold::Futex),
+        Injection::Held(Hold::Nanosleep),
+        Injection::Held(Hold::Fault),
+        Injection::Held(Hold::SystemCall),
     ];
 
     pub fn name(self) -> &'static str {
@@ -86,11 +90,14 @@ impl Injection {
             | (Injection::FaultBurst, Cause::PageFault)
             | (Injection::Throttle, Cause::Throttled) => true,
             // Named first is the device where it is the likelier of two.
-            (Injection::Held(Hold::Compute), cause) => match cause {
-                Cause::OwnCode => true,
-                Cause::OwnOrStall { own_percent } => *own_percent >= 50,
-                _ => false,
-            },
+            (Injection::Held(Hold::Compute), Cause::OwnCode) => true,
+            (
+                Injection::Held(Hold::Compute | Hold::SystemCall),
+                Cause::OwnOrStall { own_percent },
+            ) => *own_percent >= 50,
+            (Injection::Held(Hold::SystemCall), Cause::SystemCall(call)) => call == "getrandom",
+            (Injection::Held(Hold::Fault), Cause::PageFault) => true,
+            (Injection::Held(hold), Cause::Asleep(Some(call))) => hold.blocks_in() == Some(call),
             (Injection::TimerStorm, Cause::Timer(name)) => name.starts_with("timerfd"),
             _ => false,
         }
@@ -99,7 +106,10 @@ impl Injection {
     /// Many short interruptions with the device running in between, whose length is from the first to the
     /// last.
     pub fn in_pieces(self) -> bool {
-        matches!(self, Injection::TimerStorm | Injection::FaultBurst)
+        matches!(
+            self,
+            Injection::TimerStorm | Injection::FaultBurst | Injection::Held(Hold::Fault)
+        )
     }
 
     /// How the device itself holds frames up.
@@ -108,6 +118,11 @@ impl Injection {
             Injection::Held(hold) => Some(hold),
             _ => None,
         }
+    }
+
+    /// System calls are recorded for those that spin in one.
+    pub fn needs_system_calls(self) -> bool {
+        self == Injection::Held(Hold::SystemCall)
     }
 
     /// Packets with less latency were not delayed.

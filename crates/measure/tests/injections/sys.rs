@@ -128,3 +128,55 @@ pub fn receive(socket: &OwnedFd, frame: &mut [u8]) -> Option<usize> {
 pub fn send(socket: &OwnedFd, frame: &[u8]) {
     rustix::net::send(socket, frame, rustix::net::SendFlags::DONTWAIT).ok();
 }
+
+/// Runs when nothing else does.
+pub fn be_idle() {
+    let param = libc::sched_param { sched_priority: 0 };
+    // SAFETY: as above.
+    let result = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const param) };
+    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+}
+
+/// Timers of this thread are not put off to be handled with others.
+pub fn exact_timers() {
+    // SAFETY: the call takes no pointer.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+}
+
+fn timespec(ns: u64) -> libc::timespec {
+    libc::timespec {
+        tv_sec: (ns / 1_000_000_000) as i64,
+        tv_nsec: (ns % 1_000_000_000) as i64,
+    }
+}
+
+/// The system call of that name; libc's function is another.
+pub fn nanosleep(ns: u64) {
+    let time = timespec(ns);
+    // SAFETY: the pointer is to a timespec that lives across the call; the second may be null.
+    unsafe { libc::syscall(libc::SYS_nanosleep, &raw const time, 0usize) };
+}
+
+/// Waits for a word that stays as it is, until a time of the monotonic clock.
+pub fn wait_on_futex(until_ns: u64) {
+    let (word, time) = (0u32, timespec(until_ns));
+    let wait = libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG;
+    // SAFETY: the pointers are to values that live across the call.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            &raw const word,
+            wait,
+            0u32,
+            &raw const time,
+            0usize,
+            u32::MAX,
+        )
+    };
+}
+
+/// Fills the bytes in one system call.
+pub fn random(bytes: &mut [u8]) {
+    // SAFETY: the kernel writes to these bytes only.
+    unsafe { libc::syscall(libc::SYS_getrandom, bytes.as_mut_ptr(), bytes.len(), 0u32) };
+}

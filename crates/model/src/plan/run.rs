@@ -323,10 +323,10 @@ pub fn describe(m: &Measurement) -> MeasurementInfo {
         Probe::Forward => {
             let device = device_of(m);
             let load = load(m);
-            let recorder = if m.record {
-                ""
-            } else {
-                ", flight recorder off"
+            let recorder = match (m.record, m.system_calls) {
+                (false, _) => ", flight recorder off",
+                (true, false) => "",
+                (true, true) => ", slow system calls recorded",
             };
             (
                 format!("{protocol} through {device}, open loop, {load}, tap to tap{recorder}"),

@@ -184,6 +184,9 @@ pub struct Trace {
     /// Other interruptions of the CPUs without an event, as seen just before and after.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stalls: Vec<SilentStalls>,
+    /// Names of the system calls in the events, by number.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub system_calls: BTreeMap<u16, String>,
     /// Unknowns that follow, one sentence each.
     #[serde(default)]
     pub unknown: Vec<String>,

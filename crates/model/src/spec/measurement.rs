@@ -108,6 +108,8 @@ pub struct Measurement {
     pub poll: Polling,
     /// Whether the flight recorder runs (`forward`).
     pub record: bool,
+    /// Whether it records slow system calls too (`forward`).
+    pub system_calls: bool,
 }
 
 const DURATIONS: RangeInclusive<Nanos> = Nanos(1_000_000)..=Nanos(3_600_000_000_000);
@@ -145,6 +147,7 @@ const PROBE_ONLY: &[(&str, &[Probe])] = &[
     ("device", &[Probe::Forward]),
     ("poll", &[Probe::Forward]),
     ("record", &[Probe::Forward]),
+    ("system_calls", &[Probe::Forward]),
 ];
 
 pub(super) fn read_all(yaml: &Yaml, errors: &mut Diagnostics) -> Vec<Measurement> {
@@ -203,6 +206,7 @@ struct Written {
     device: Option<Spanned<Device>>,
     poll: Option<Spanned<Polling>>,
     record: Option<Spanned<bool>>,
+    system_calls: Option<Spanned<bool>>,
 }
 
 impl Written {
@@ -253,6 +257,7 @@ impl Written {
             device: o.get("device", errors),
             poll: o.get("poll", errors),
             record: o.get("record", errors),
+            system_calls: o.get("system_calls", errors),
         };
         if let Some(probe) = &probe {
             refuse_unused(&o, probe.value, errors);
@@ -276,6 +281,7 @@ impl Written {
         let flows = self.count("flows", self.flows, &FLOWS, errors);
         let via = self.via(ip, size, errors);
         self.way(errors);
+        self.recorder(errors);
         if let (Some(from), Some(to)) = (&self.from, &self.to) {
             if from.node == to.node {
                 let message = format!("{} goes from `{1}` to `{1}`", self.what, shown(&to.node));
@@ -307,7 +313,17 @@ impl Written {
             device: self.device.map(|d| d.value).unwrap_or_default(),
             poll: self.poll.map(|p| p.value).unwrap_or_default(),
             record: self.record.is_none_or(|r| r.value),
+            system_calls: self.system_calls.is_some_and(|s| s.value),
         })
+    }
+
+    /// System calls are recorded by the recorder, which must be on.
+    fn recorder(&self, errors: &mut Diagnostics) {
+        let is_off = self.record.is_some_and(|record| !record.value);
+        if let Some(calls) = self.system_calls.filter(|calls| calls.value && is_off) {
+            let message = format!("{} records system calls without its recorder", self.what);
+            errors.add(calls.at, message, "leave out `record: false`");
+        }
     }
 
     fn protocol(&self, errors: &mut Diagnostics) -> Protocol {

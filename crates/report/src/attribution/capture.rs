@@ -1,5 +1,7 @@
 //! The record of one trial.
 
+use std::collections::BTreeMap;
+
 use latlab_model::results::{Hwlat, SilentStalls};
 use latlab_samples::Passage;
 use latlab_wire::trace::Event;
@@ -21,6 +23,8 @@ pub struct Capture {
     pub hwlat: Vec<Hwlat>,
     /// Other interruptions without events, of each CPU that was watched for them.
     pub stalls: Vec<SilentStalls>,
+    /// Names of system calls, by number.
+    pub calls: BTreeMap<u16, String>,
     /// Limits of the record, to be printed with every answer.
     pub unknown: Vec<String>,
 }

@@ -28,6 +28,8 @@ pub struct DeviceTimeline<'a> {
     /// Lateness of each timer interrupt, by CPU and begin.
     late: BTreeMap<(u16, u64), u32>,
     gaps: Gaps,
+    /// Slow system calls of the device's task: begin, end and number, in order.
+    calls: Vec<(u64, u64, u16)>,
     capture: &'a Capture,
 }
 
@@ -40,11 +42,12 @@ impl<'a> DeviceTimeline<'a> {
         seen: &[(u64, u16)],
     ) -> DeviceTimeline<'a> {
         let gaps = Gaps::of(&capture.gaps);
-        let states = match device {
-            Device::Kernel => Vec::new(),
+        let (states, calls) = match device {
+            Device::Kernel => Default::default(),
             Device::Task { pid, .. } => {
                 let states = task_states::states(&capture.events, *pid, seen);
-                gaps.invalidate_states(states, &outs(packets, *pid))
+                let states = gaps.invalidate_states(states, &outs(packets, *pid));
+                (states, calls(&capture.events, *pid))
             }
         };
         let marks = TapTimes::of(packets.iter().copied());
@@ -56,6 +59,7 @@ impl<'a> DeviceTimeline<'a> {
             late: late(&capture.events),
             states,
             gaps,
+            calls,
             capture,
         }
     }
@@ -74,6 +78,7 @@ impl<'a> DeviceTimeline<'a> {
             states: task_states::states(&capture.events, task, &[(0, cpu)]),
             late: late(&capture.events),
             gaps,
+            calls: Vec::new(),
             capture,
         }
     }
@@ -85,6 +90,20 @@ impl<'a> DeviceTimeline<'a> {
     /// Other interruptions without events.
     pub fn stalls(&self) -> &'a [SilentStalls] {
         &self.capture.stalls
+    }
+
+    /// The device's slow system calls between two instants, cut to them.
+    pub fn calls(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, u64, u16)> {
+        let next = self.calls.partition_point(|&(_, end, _)| end <= from);
+        let inside = self.calls[next..]
+            .iter()
+            .take_while(move |call| call.0 < to);
+        inside.map(move |&(begin, end, number)| (begin.max(from), end.min(to), number))
+    }
+
+    pub fn call_name(&self, number: u16) -> String {
+        let known = self.capture.calls.get(&number);
+        known.cloned().unwrap_or_else(|| format!("number {number}"))
     }
 
     /// Due time of a timer interrupt that began at `begin_ns`, if known.
@@ -145,7 +164,10 @@ impl<'a> DeviceTimeline<'a> {
                 }
                 State::Throttled => off(&mut spans, Cause::Throttled),
                 State::Stopped => off(&mut spans, Cause::Stopped),
-                State::Asleep => off(&mut spans, Cause::Asleep(None)),
+                State::Asleep(call) => {
+                    let call = call.map(|number| self.call_name(number));
+                    off(&mut spans, Cause::Asleep(call));
+                }
                 State::Unknown => off(&mut spans, Cause::NotRecorded),
             }
         }
@@ -349,6 +371,13 @@ fn late(events: &[Event]) -> BTreeMap<(u16, u64), u32> {
     let late = events.iter().filter(is_late);
     late.map(|event| ((event.cpu, event.time_ns), event.a))
         .collect()
+}
+
+/// Slow system calls of a task.
+fn calls(events: &[Event], task: u32) -> Vec<(u64, u64, u16)> {
+    let own = |event: &&Event| event.kind == EventKind::Call && event.a == task;
+    let call = |event: &Event| (event.call().begin_ns, event.time_ns, event.call().number);
+    events.iter().filter(own).map(call).collect()
 }
 
 /// Time and CPU of the packets that came out in a task, in order.

@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn a_state_is_unknown_from_a_loss_to_the_next_event() {
         let gaps = Gaps::of(&[gap(0, 100, 150, true), gap(1, 300, 320, true)]);
-        let (asleep, running) = (State::Asleep, State::Running(1));
+        let (asleep, running) = (State::Asleep(None), State::Running(1));
         let all = |states: &[(u64, State)], outs: &[(u64, u16)]| {
             gaps.invalidate_states(states.to_vec(), outs)
         };

@@ -302,17 +302,35 @@ impl<'a> Stretch<'a> {
 
     /// Records the rest of a packet's excess, in the longest of the stretches without an event first.
     fn add_silent(&mut self, mut left: Vec<Span>, mut excess: u64) {
-        left.sort_by_key(|span| (Reverse(span.end_ns - span.start_ns), span.start_ns));
+        let mut parts: Vec<(Span, Option<u16>)> = Vec::new();
+        for span in left.drain(..) {
+            let mut at = span.start_ns;
+            if span.cause == Cause::Running && *self.device != Device::Kernel {
+                for (begin, end, number) in self.timeline.calls(span.start_ns, span.end_ns) {
+                    // A damaged record may have calls that overlap.
+                    let begin = begin.max(at);
+                    if begin >= end {
+                        continue;
+                    }
+                    parts.push((span.within(at, begin), None));
+                    parts.push((span.within(begin, end), Some(number)));
+                    at = end;
+                }
+            }
+            parts.push((span.within(at, span.end_ns), None));
+        }
+        parts.sort_by_key(|(span, _)| (Reverse(span.end_ns - span.start_ns), span.start_ns));
         let mut silent = Silent {
             parts: Vec::new(),
-            cpu: left.first().and_then(|span| span.cpu),
+            cpu: parts.first().and_then(|(span, _)| span.cpu),
         };
-        for span in left {
+        for (span, call) in parts {
             let part = excess.min(span.end_ns - span.start_ns);
             if part == 0 {
                 break;
             }
-            silent.parts.push((span.end_ns - part, span.end_ns, None));
+            let call = call.map(|number| self.timeline.call_name(number));
+            silent.parts.push((span.end_ns - part, span.end_ns, call));
             excess -= part;
         }
         if !silent.parts.is_empty() {

@@ -16,7 +16,8 @@ pub enum State {
     },
     Throttled,
     Stopped,
-    Asleep,
+    /// In a system call, if known.
+    Asleep(Option<u16>),
 }
 
 /// The states of one task, each from an instant on. `seen` are times and CPUs at which it is known to run: a
@@ -40,7 +41,7 @@ pub fn states(events: &[Event], pid: u32, seen: &[(u64, u16)]) -> Vec<(u64, Stat
                 }
             }
             EventKind::Wakeup if event.a == pid => match all.last() {
-                Some((_, State::Asleep | State::Stopped | State::Unknown)) | None => {
+                Some((_, State::Asleep(_) | State::Stopped | State::Unknown)) | None => {
                     let cpu = event.b as u16;
                     State::Runnable { cpu, woken: true }
                 }
@@ -69,6 +70,6 @@ fn left(switch: &Switch, cpu: u16) -> State {
     } else if switch.state & STOPPED != 0 {
         State::Stopped
     } else {
-        State::Asleep
+        State::Asleep(switch.call)
     }
 }

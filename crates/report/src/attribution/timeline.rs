@@ -147,6 +147,10 @@ impl Pending {
         self.faulting.insert(task);
     }
 
+    fn end_fault(&mut self, task: u32) {
+        self.faulting.remove(&task);
+    }
+
     fn begin_softirq(&mut self, event: &Event, next_step: usize) {
         self.hard = None;
         self.soft = Some(CpuContext::Soft {
@@ -296,9 +300,7 @@ impl Timelines {
                 return;
             }
             EventKind::FaultEntry => pending.begin_fault(event.a),
-            EventKind::FaultExit => {
-                pending.faulting.remove(&event.a);
-            }
+            EventKind::FaultExit => pending.end_fault(event.a),
             EventKind::SoftirqEntry => {
                 pending.begin_softirq(event, timeline.steps.len());
             }
@@ -339,8 +341,10 @@ impl Timelines {
                 timeline.steps.push(pending.nmi(event));
                 after_irq = pending.after_irq;
             }
-            // Kinds of older records.
-            EventKind::HrtimerExit | EventKind::VmExit | EventKind::VmEntry => return,
+            // Neither an interrupt nor another task; the others are of older records.
+            EventKind::Call | EventKind::HrtimerExit | EventKind::VmExit | EventKind::VmEntry => {
+                return;
+            }
         }
         pending.after_irq = after_irq;
         timeline

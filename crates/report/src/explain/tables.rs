@@ -145,6 +145,7 @@ fn capture(run: &RunDir, number: u32, trace: &Trace) -> Result<Capture, ExplainE
         steal_known: trace.steal_known,
         hwlat: trace.hwlat.clone(),
         stalls: trace.stalls.clone(),
+        calls: trace.system_calls.clone(),
         unknown: trace.unknown.clone(),
     })
 }

@@ -28,6 +28,8 @@ const MAX_EVENTS: u64 = 1 << 28;
 const SOFTIRQ_ENTRY: &str = "softirq_entry";
 /// perf's software counters, in place of a tracepoint that the kernel lacks.
 const FAULT_END: &str = "page fault's end";
+/// Tracepoints of system calls.
+const CALLS: [&str; 2] = ["sys_enter", "sys_exit"];
 /// Tracepoints that mislead without each other: an entry without its exit would never end, and a timer
 /// interrupt without its function would pass for the tick.
 const TOGETHER: &[&[&str]] = &[
@@ -45,6 +47,7 @@ const TOGETHER: &[&[&str]] = &[
     &["irq_work_entry", "irq_work_exit"],
     &["x86_platform_ipi_entry", "x86_platform_ipi_exit"],
     &["thermal_apic_entry", "thermal_apic_exit"],
+    &CALLS,
     &["page_fault_user", "page_fault_kernel", FAULT_END],
 ];
 
@@ -53,6 +56,8 @@ pub struct Settings {
     pub cpus: Vec<u16>,
     /// Newest events to keep for each CPU; rounded up to a power of two.
     pub events_per_cpu: u32,
+    /// Slow system calls too, at a cost to every call of the machine.
+    pub system_calls: bool,
 }
 
 pub struct Recorder {
@@ -60,6 +65,7 @@ pub struct Recorder {
     words: Words,
     object: Object,
     places: Places,
+    system_calls: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,9 +112,10 @@ impl Recorder {
                 events: Arc::new(events),
                 state: Arc::new(state),
             },
-            places: Places::of(&object, &settings.cpus, words),
+            places: Places::of(&object, &settings.cpus, words, settings.system_calls),
             words,
             object,
+            system_calls: settings.system_calls,
         })
     }
 
@@ -119,7 +126,8 @@ impl Recorder {
 
     /// Attaches the programs again. The first softirq may be wrong: its entry was not seen.
     pub fn resume(&mut self) {
-        self.places = Places::of(&self.object, &self.rings.cpus, self.words);
+        let (rings, words) = (&self.rings, self.words);
+        self.places = Places::of(&self.object, &rings.cpus, words, self.system_calls);
         self.start();
     }
 
@@ -239,7 +247,7 @@ impl Recorder {
 }
 
 impl Places {
-    fn of(object: &Object, cpus: &[u16], words: Words) -> Places {
+    fn of(object: &Object, cpus: &[u16], words: Words, system_calls: bool) -> Places {
         let mut missing = Vec::new();
         let mut links: Vec<(String, Link)> = Vec::new();
         let mut perf = fault_counters(cpus, &mut missing);
@@ -259,7 +267,8 @@ impl Places {
                 continue;
             }
             let point = section.trim_start_matches("raw_tp/").to_string();
-            if point == SOFTIRQ_ENTRY && words.are_known() {
+            let is_unwanted = CALLS.contains(&point.as_str()) && !system_calls;
+            if is_unwanted || point == SOFTIRQ_ENTRY && words.are_known() {
                 continue;
             }
             match program.attach_raw_tracepoint(&point) {

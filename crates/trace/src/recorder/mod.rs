@@ -7,6 +7,7 @@
 //! what is around the slowest packets so far, on a CPU that is not measured.
 
 mod attach;
+mod calls;
 mod follower;
 mod recorded;
 mod rings;
@@ -15,5 +16,6 @@ mod symbols;
 pub mod windows;
 
 pub use attach::{Mark, Recorder, Settings};
+pub use calls::call_names;
 pub use follower::{Follower, Wanted, around};
 pub use recorded::{Gaps, Recorded, Watched};

@@ -310,6 +310,7 @@ mod tests {
             preempted: false,
             next,
             priority: 120,
+            call: None,
         };
         event.a = previous;
         (event.b, event.detail) = switch.packed();

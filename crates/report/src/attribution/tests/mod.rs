@@ -3,6 +3,8 @@
 mod interrupts;
 mod unknown;
 
+use std::collections::BTreeMap;
+
 use latlab_samples::Passage;
 use latlab_wire::trace::{Event, EventKind, Switch, TEXT_BYTES, vector};
 
@@ -66,6 +68,7 @@ fn switch_with(
         preempted: false,
         next,
         priority,
+        call: None,
     };
     event.a = previous;
     (event.b, event.detail) = switch.packed();
@@ -82,6 +85,7 @@ fn capture(passages: Vec<Passage>, events: Vec<Event>) -> Capture {
         steal_known: true,
         hwlat: Vec::new(),
         stalls: Vec::new(),
+        calls: BTreeMap::new(),
         unknown: Vec::new(),
     }
 }

@@ -38,6 +38,61 @@ fn long_work_that_nothing_interrupts_is_the_devices_own_or_a_stall() {
     }
 }
 
+/// The system call in which the device spends the time is named, and not one that is too short for it.
+#[test]
+fn a_slow_system_call_is_named() {
+    let call = |end_ns, length: u64, number: u64, task| {
+        let mut one = event(end_ns, 1, EventKind::Call);
+        (one.a, one.b) = (task, number << 48 | length);
+        one
+    };
+    let named = |events: Vec<Event>| {
+        let mut one = capture(held_up(FROM, TO), events);
+        one.calls.insert(318, "getrandom".into());
+        one.stalls = vec![SilentStalls {
+            cpu: 1,
+            watched_ns: 20_000_000,
+            lengths_ns: vec![400_000],
+        }];
+        let all = attribute(&one, 1000);
+        all.worst.iter().for_each(is_whole);
+        all.worst[0].first.clone()
+    };
+    let slow = call(TO, TO - FROM, 318, DEVICE);
+    let by_name = Cause::SystemCall("getrandom".into());
+    assert_eq!(named(vec![slow]), by_name);
+    let short = call(FROM + 50_000, 40_000, 44, DEVICE);
+    assert_eq!(named(vec![short, slow]), by_name);
+    assert_eq!(named(vec![short]), Cause::OwnCode);
+    let unnamed = Cause::SystemCall("number 44".into());
+    assert_eq!(named(vec![call(TO, TO - FROM, 44, DEVICE)]), unnamed);
+    let of_another = call(TO, TO - FROM, 318, HOG);
+    assert_eq!(named(vec![of_another]), Cause::OwnCode);
+}
+
+/// A device that blocks is asleep in its system call.
+#[test]
+fn the_call_in_which_the_device_sleeps_is_named() {
+    let asleep = |call, known: bool| {
+        let mut off = switch(FROM, DEVICE, 1, 0, "swapper/1");
+        let switch_off = Switch {
+            call,
+            ..off.switch()
+        };
+        (off.b, off.detail) = switch_off.packed();
+        let mut wakeup = event(TO, 1, EventKind::Wakeup);
+        (wakeup.a, wakeup.b) = (DEVICE, 1);
+        let back = switch(TO + 1, 0, 0, DEVICE, "forwarder");
+        let mut one = capture(held_up(FROM, TO), vec![off, wakeup, back]);
+        one.calls.extend(known.then(|| (202, "futex".to_string())));
+        attribute(&one, 1000).worst[0].first.clone()
+    };
+    let cause = |name: &str| Cause::Asleep(Some(name.into()));
+    assert_eq!(asleep(Some(202), true), cause("futex"));
+    assert_eq!(asleep(Some(202), false), cause("number 202"));
+    assert_eq!(asleep(None, true), Cause::Asleep(None));
+}
+
 /// A tick in the middle does not hide that the rest is one computation.
 #[test]
 fn own_time_around_an_interrupt_is_the_devices_too() {

@@ -132,6 +132,7 @@ impl Machine {
                 preempted: false,
                 next: task(&mut self.dice),
                 priority: 120,
+                call: None,
             };
             event.a = switch.previous;
             (event.b, event.detail) = switch.packed();
