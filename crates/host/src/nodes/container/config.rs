@@ -589,7 +589,7 @@ mod tests {
             root.hidden = hidden.map(PathBuf::from).into();
         });
         let masked = |path: &&str| config.linux.masked_paths.contains(&PathBuf::from(path));
-        let masked: Vec<&str> = hidden.iter().copied().filter(|p| masked(&p)).collect();
+        let masked: Vec<&str> = hidden.iter().copied().filter(|p| masked(p)).collect();
         assert_eq!(masked, ["/mnt/data/x", "/tmp/x", "/usr/x", "/proc/x"]);
         let emptied = |mount: &Mount| mount.destination == Path::new("/mnt");
         assert!(!config.mounts.iter().any(emptied));
