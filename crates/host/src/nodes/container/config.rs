@@ -203,6 +203,7 @@ impl Config {
         } else {
             &["RLIMIT_RTPRIO", "RLIMIT_NICE"]
         };
+        let uncovered = uncovered(input);
         let unconfined = input.security.seccomp == Seccomp::Unconfined;
         let image = &input.root.config;
         let mut annotations = BTreeMap::new();
@@ -234,12 +235,12 @@ impl Config {
                 path: input.rootfs.to_owned(),
             },
             hostname: input.hostname.to_owned(),
-            mounts: mounts(input),
+            mounts: mounts(input, &uncovered),
             annotations,
             linux: Linux {
                 namespaces: namespaces(input.netns),
                 devices: vec![tun()],
-                masked_paths: masked(input),
+                masked_paths: masked(input, &uncovered),
                 readonly_paths: READ_ONLY.iter().map(PathBuf::from).collect(),
             },
         }
@@ -386,32 +387,33 @@ const DEVICE_MOUNTS: [[&str; 4]; 4] = [
     ["/dev/mqueue", "mqueue", "mqueue", "nosuid,noexec,nodev"],
 ];
 
-/// Masks. The runtime makes them last, so a path that the lab binds into is left to [`emptied`], and one that
-/// it binds over is covered by that.
-fn masked(input: &Input<'_>) -> Vec<PathBuf> {
-    let is_free = |path: &&PathBuf| !targets(input).any(|target| target.starts_with(path));
-    let image = uncovered(input).filter(is_free).cloned();
+/// Masks of hidden paths. The runtime makes them last, so a path that the lab binds into is left to [`emptied`], and
+/// one that it binds over is covered by that.
+fn masked(input: &Input<'_>, uncovered: &[&PathBuf]) -> Vec<PathBuf> {
+    let is_free = |path: &&&PathBuf| !targets(input).any(|target| target.starts_with(path));
+    let image = uncovered.iter().filter(is_free).map(|path| (*path).clone());
     MASKED.iter().map(PathBuf::from).chain(image).collect()
 }
 
 /// Hidden directories that the lab binds something into.
-fn emptied<'a>(input: &'a Input<'_>) -> impl Iterator<Item = &'a PathBuf> {
+fn emptied<'a>(input: &Input<'_>, uncovered: &[&'a PathBuf]) -> Vec<&'a PathBuf> {
     let below = |path: &&PathBuf| {
         let mut targets = targets(input);
         targets.any(|target| target.starts_with(path) && target != path.as_path())
     };
-    uncovered(input).filter(move |path| below(path))
+    uncovered.iter().copied().filter(below).collect()
 }
 
 /// Hidden paths that no layer covers: there is none, or something is mounted over it.
-fn uncovered<'a>(input: &'a Input<'_>) -> impl Iterator<Item = &'a PathBuf> {
+fn uncovered<'a>(input: &'a Input<'_>) -> Vec<&'a PathBuf> {
     let own = KERNEL_MOUNTS.iter().chain(&DEVICE_MOUNTS);
     let own = own.map(|[destination, ..]| Path::new(*destination));
     let images = input.root.fresh.iter().chain(input.bound);
     let images = images.map(PathBuf::as_path);
     let over: Vec<&Path> = own.chain(images).chain(targets(input)).collect();
-    let covers = move |path: &Path| input.layered && !over.iter().any(|o| path.starts_with(o));
-    input.root.hidden.iter().filter(move |path| !covers(path))
+    let covers = |path: &Path| input.layered && !over.iter().any(|o| path.starts_with(o));
+    let hidden = input.root.hidden.iter();
+    hidden.filter(|path| !covers(path)).collect()
 }
 
 fn targets<'a>(input: &'a Input<'_>) -> impl Iterator<Item = &'a Path> {
@@ -419,7 +421,7 @@ fn targets<'a>(input: &'a Input<'_>) -> impl Iterator<Item = &'a Path> {
 }
 
 /// Everything mounted over the root, outer before inner. What belongs to the image is there already.
-fn mounts(input: &Input<'_>) -> Vec<Mount> {
+fn mounts(input: &Input<'_>, uncovered: &[&PathBuf]) -> Vec<Mount> {
     let row = |[destination, kind, source, options]: &[&str; 4]| {
         mount(destination, kind, source, options)
     };
@@ -435,7 +437,7 @@ fn mounts(input: &Input<'_>) -> Vec<Mount> {
         let options = format!("nosuid,nodev,mode={mode}");
         mounts.push(mount(fresh, "tmpfs", "tmpfs", &options));
     }
-    for directory in emptied(input) {
+    for directory in emptied(input, uncovered) {
         let options = "nosuid,nodev,noexec,mode=755,size=64k";
         mounts.push(mount(directory, "tmpfs", "tmpfs", options));
     }
@@ -582,7 +584,7 @@ mod tests {
             root.hidden = hidden.map(PathBuf::from).into();
         });
         let masked = |path: &&str| config.linux.masked_paths.contains(&PathBuf::from(path));
-        let masked: Vec<&str> = hidden.iter().copied().filter(|p| masked(&p)).collect();
+        let masked: Vec<&str> = hidden.iter().copied().filter(|p| masked(p)).collect();
         assert_eq!(masked, ["/mnt/data/x", "/tmp/x", "/usr/x", "/proc/x"]);
         let emptied = |mount: &Mount| mount.destination == Path::new("/mnt");
         assert!(!config.mounts.iter().any(emptied));
