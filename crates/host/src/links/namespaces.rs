@@ -1,6 +1,6 @@
 //! Names of a lab's namespaces and of its interfaces outside of them.
 
-use latlab_model::kinds::Carrier;
+use latlab_model::kinds::{Carrier, NodeKind};
 use latlab_model::plan::{LinkPlan, Medium, Plan};
 
 /// Namespaces inside links have no use for IPv6 unless they route it. Without it a switch sends
@@ -71,8 +71,8 @@ fn has_inside(plan: &Plan, index: usize) -> bool {
         .endpoints
         .iter()
         .filter(|end| plan.nodes[end.node].kind().is_guest());
-    kinds.clone().any(|kind| kind.is_host())
-        || kinds.clone().all(|kind| kind.is_guest())
+    kinds.clone().any(NodeKind::is_host)
+        || kinds.clone().all(NodeKind::is_guest)
         || vms.clone().any(|end| !end.impairment.is_none())
 }
 

@@ -77,9 +77,9 @@ pub struct OverlayPlan {
 /// An end of a link.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EndpointPlan {
-    /// Index into [`Plan::nodes`].
+    /// Index into `Plan::nodes`.
     pub node: usize,
-    /// Index into [`NodePlan::interfaces`].
+    /// Index into `NodePlan::interfaces`.
     pub interface: usize,
     /// The impairment of the frames that it sends.
     #[serde(default, skip_serializing_if = "Impairment::is_none")]

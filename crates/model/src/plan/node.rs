@@ -87,9 +87,9 @@ pub struct InterfacePlan {
     pub addresses: Vec<IpNet>,
     #[serde(default)]
     pub routes: Vec<Route>,
-    /// Index into [`Plan::links`].
+    /// Index into `Plan::links`.
     pub link: usize,
-    /// Index into [`LinkPlan::endpoints`].
+    /// Index into `LinkPlan::endpoints`.
     pub endpoint: usize,
 }
 
@@ -112,8 +112,8 @@ pub(super) struct Wanted<'a> {
 }
 
 impl NodeBody {
-    pub(super) fn of(wanted: Wanted<'_>) -> NodeBody {
-        let Wanted { node, facts, .. } = wanted;
+    pub(super) fn of(wanted: &Wanted<'_>) -> NodeBody {
+        let Wanted { node, facts, .. } = *wanted;
         match node.kind {
             NodeKind::Native => NodeBody::Native,
             NodeKind::Container => NodeBody::Container(ContainerPlan::of(node)),

@@ -68,7 +68,7 @@ const MIN_MEMORY: Bytes = Bytes(4 << 20);
 
 /// Keys that not every kind understands, with a kind that does; written directly on a node of another kind
 /// they are a mistake, below `defaults` or another kind they simply do not apply.
-const KIND_ONLY: &[(&str, NodeKind, fn(NodeKind) -> bool)] = &[
+const KIND_ONLY: &[(&str, NodeKind, IsFor)] = &[
     ("hide", NodeKind::Container, |kind| {
         kind.properties().has_image
     }),
@@ -79,6 +79,9 @@ const KIND_ONLY: &[(&str, NodeKind, fn(NodeKind) -> bool)] = &[
     ("acceleration", NodeKind::Vm, NodeKind::is_guest),
     ("net", NodeKind::Vm, NodeKind::is_guest),
 ];
+
+/// Whether nodes of a kind understand a key.
+type IsFor = fn(NodeKind) -> bool;
 
 fn is_container(kind: NodeKind) -> bool {
     kind == NodeKind::Container

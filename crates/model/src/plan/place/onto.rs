@@ -37,7 +37,7 @@ pub(in crate::plan) fn node_plans(
             .tuning_of(node)
             .and_then(|t| Profile::named(t, profiles));
         let mut plan = plan(lab, node, confined);
-        plan.body = NodeBody::of(Wanted {
+        plan.body = NodeBody::of(&Wanted {
             node,
             profile: profile.as_ref(),
             vcpus: plan.vcpus(),
