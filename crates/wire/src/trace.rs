@@ -324,7 +324,8 @@ impl Event {
             next: (self.b >> 33) as u32,
             priority: (self.b >> 17) as u16 & 0xff,
             // Records of older versions have zeros there.
-            call: (u16::from(self.detail >> 1) | (self.b >> 25) as u16 % 256 << 7).checked_sub(1),
+            call: (u16::from(self.detail >> 1) | (((self.b >> 25) as u16 % 256) << 7))
+                .checked_sub(1),
         }
     }
 

@@ -2,8 +2,8 @@
 //!
 //! A frame is held for 20 µs to 3 ms, at random times, and the others are forwarded without delay.
 
-use super::sys;
 use super::{FAR, HOG, now_ns, pin};
+use crate::injections::sys;
 
 /// Lengths of a hold.
 const SHORTEST_NS: u64 = 20_000;

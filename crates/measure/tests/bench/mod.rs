@@ -7,8 +7,6 @@
 #![allow(dead_code)]
 
 mod held;
-#[path = "../injections/sys.rs"]
-mod sys;
 
 pub use held::Hold;
 

@@ -2,7 +2,7 @@
 
 #![allow(dead_code)]
 
-mod sys;
+pub mod sys;
 
 use std::fs;
 use std::net::UdpSocket;
