@@ -277,7 +277,7 @@ impl Channel {
     /// Writes a file in the guest, atomically.
     ///
     /// # Errors
-    /// The guest cannot write it; [`Error::Silent`] after [`PUT_TIMEOUT`].
+    /// The guest cannot write it; [`Error::Silent`] after 20 s.
     pub fn put(&self, text: &str, path: &str) -> Result<(), Error> {
         let argv = ["latlab-agent", "put", path].map(str::to_owned).to_vec();
         let mut session = self.exec(Exec {
