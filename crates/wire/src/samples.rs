@@ -291,10 +291,15 @@ fn get_samples(payload: &[u8]) -> Result<Samples, Error> {
 /// Reads messages from bytes that arrive in pieces of any size.
 ///
 /// ```
-/// use latlab_wire::samples::{Decoder, Message}; let mut bytes = Vec::new(); Message::Error("no
-/// route".into()).encode(&mut bytes); let mut decoder = Decoder::new(); decoder.push(&bytes[..5]);
-/// assert_eq!(decoder.next_message().unwrap(), None); decoder.push(&bytes[5..]);
-/// assert_eq!(decoder.next_message().unwrap(), Some(Message::Error("no route".into()))); decoder.finish().unwrap();
+/// use latlab_wire::samples::{Decoder, Message};
+/// let mut bytes = Vec::new();
+/// Message::Error("no route".into()).encode(&mut bytes);
+/// let mut decoder = Decoder::new();
+/// decoder.push(&bytes[..5]);
+/// assert_eq!(decoder.next_message().unwrap(), None);
+/// decoder.push(&bytes[5..]);
+/// assert_eq!(decoder.next_message().unwrap(), Some(Message::Error("no route".into())));
+/// decoder.finish().unwrap();
 /// ```
 #[derive(Debug, Default)]
 pub struct Decoder {

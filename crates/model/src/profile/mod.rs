@@ -6,8 +6,10 @@
 //! one can be wanted alone or left out of the whole, which is how the effect of each is measured.
 //!
 //! ```yaml
-//! name: mine about: As isolated, but the network stack spins extends: isolated        # or another profile's name;
-//! this one's lines win cores: isolated          # shared, isolated (which ones is placement's choice), or a list: 2-7
+//! name: mine
+//! about: As isolated, but the network stack spins
+//! extends: isolated        # or another profile's name; this one's lines win
+//! cores: isolated          # shared, isolated (which ones is placement's choice), or a list: 2-7
 //! knobs:
 //!   busy-read: 50us
 //!   thp: leave             # what the parent wants is not wanted
