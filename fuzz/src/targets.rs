@@ -97,7 +97,7 @@ fn check_plan(plan: &Plan) -> u64 {
         }
     }
     plan.topology(Default::default());
-    let kinds = plan.nodes.iter().map(|n| n.kind);
+    let kinds = plan.nodes.iter().map(|n| n.kind());
     answer((
         kinds.collect::<Vec<_>>(),
         plan.links

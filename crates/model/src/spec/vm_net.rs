@@ -65,9 +65,8 @@ pub(super) fn read(o: &mut Object<'_>, errors: &mut Diagnostics) -> Option<Spann
             .map_or(plain.offloads, |o| o.value),
     };
     // Linux's vhost-net does not offer VIRTIO_F_RING_PACKED, and QEMU leaves it out without a word.
-    if let Some(at) = packed.map(|packed| packed.at)
-        && net.backend != NetBackend::Qemu
-    {
+    let packed = packed.filter(|_| net.backend != NetBackend::Qemu);
+    if let Some(at) = packed.map(|packed| packed.at) {
         let message = format!("{what}: `packed` with `backend: {}`", net.backend);
         errors.add(
             at,
