@@ -439,7 +439,7 @@ fn the_backend_is_a_factor(machine: &Machine<'_>, latlab: &str) {
     let samples = machine.sh("find runs/*/trials -name '*.parquet' -size +0 | wc -l");
     assert_eq!(samples.trim(), "2");
     let manifest = machine.sh("cat runs/*/manifest.json");
-    for backend in ["net by qemu", "net by vhost"] {
+    for backend in ["taps by qemu", "taps by vhost"] {
         assert!(manifest.contains(backend), "{backend}: {manifest}");
     }
 }

@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::fs::FlockOperation;
@@ -13,6 +14,9 @@ use super::Error;
 
 /// Between two attempts at a lock that another process holds.
 const LOCK_RETRY: Duration = Duration::from_millis(10);
+
+/// Numbers temporary files, so that two threads may write the same path.
+static WRITES: AtomicU32 = AtomicU32::new(0);
 
 /// Attempts to make a temporary file whose name others take again and again.
 const MAX_ATTEMPTS: usize = 100;
@@ -26,7 +30,8 @@ pub fn write_atomically(path: &Path, bytes: &[u8], mode: u32) -> Result<(), Erro
         .filter(|parent| !parent.as_os_str().is_empty());
     let directory = directory.unwrap_or(Path::new("."));
     let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.tmp", std::process::id()));
+    let number = WRITES.fetch_add(1, Ordering::Relaxed);
+    name.push(format!(".{}.{number}.tmp", std::process::id()));
     let temporary = directory.join(name);
     let written = write_synced(&temporary, bytes, mode)
         .and_then(|()| fs::rename(&temporary, path))
@@ -133,9 +138,15 @@ mod tests {
         let directory = directory("planted");
         let (path, victim) = (directory.join("state.json"), directory.join("victim"));
         fs::write(&victim, "kept").unwrap();
-        let temporary = directory.join(format!("state.json.{}.tmp", std::process::id()));
-        std::os::unix::fs::symlink(&victim, &temporary).unwrap();
+        // Tests beside this one take numbers too.
+        let next = WRITES.load(Ordering::Relaxed);
+        for number in next..next + 100 {
+            let name = format!("state.json.{}.{number}.tmp", std::process::id());
+            std::os::unix::fs::symlink(&victim, directory.join(name)).unwrap();
+        }
         write_atomically(&path, b"new", 0o600).unwrap();
+        let left = fs::read_dir(&directory).unwrap().count();
+        assert_eq!(left, 99 + 2, "one of the links was in the place");
         assert_eq!(fs::read(&victim).unwrap(), b"kept");
         assert_eq!(fs::read(&path).unwrap(), b"new");
         assert!(fs::symlink_metadata(&path).unwrap().is_file());

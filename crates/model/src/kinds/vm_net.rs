@@ -51,7 +51,7 @@ vocabulary!(NetBackend, {
 impl VmNet {
     /// Differences from the default and the backend, shown wherever the node is.
     pub fn facts(&self) -> Vec<String> {
-        let mut facts = vec![format!("net by {}", self.backend)];
+        let mut facts = vec![format!("taps by {}", self.backend)];
         let plain = VmNet::default();
         if self.queues != plain.queues {
             facts.push(format!("{} queues", self.queues));

@@ -161,6 +161,9 @@ mod tests {
         let plan = plan.unwrap();
         let last = plan.nodes[999].interfaces[0].addresses[0];
         assert_eq!(last.to_string(), "198.18.3.232/22");
+        // All see them alike, so the names are as many as the nodes and not as their pairs.
+        assert!(plan.names.seen_by.is_empty());
+        assert_eq!(plan.names.nodes.len(), 1000);
     }
 
     #[test]
