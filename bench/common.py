@@ -2,9 +2,15 @@
 
 A benchmark here asserts nothing. It prints what it measured, all of it in one run, with the two sides
 alternating, because absolute times drift with the machine's load and only ratios of neighbours keep.
+
+A program parses its arguments with `parser`, calls `begin`, measures in rounds that `rounds` gives it, and tells its
+ratios to `figure` beside printing them. `run` surrounds all of it: an error there is a line with the program's name.
 """
 
+import argparse
+import json
 import os
+import random
 import secrets
 import shutil
 import signal
@@ -16,21 +22,154 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+import machine
+import needs
+from needs import ROOT, VM, Needs, target  # noqa: F401, what programs take from here
+
 INSIDE = "LATLAB_BENCH_INSIDE"
+NAME = Path(sys.argv[0]).name
 
 
-def target():
-    """Where cargo puts what it builds for release."""
-    return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
+class Parser(argparse.ArgumentParser):
+    """A mistake is one line, not the whole description."""
+
+    def error(self, message):
+        self.exit(2, f"{NAME}: {message}; bench/{NAME} --help shows what there is\n")
+
+
+def parser(description, minutes=None):
+    """What every benchmark understands."""
+    made = Parser(usage=description.replace("%", "%%"))
+    made.add_argument("--minutes", type=float, default=minutes, help="begin no round that would end later")
+    made.add_argument("--json", metavar="FILE", help="write the figures there too")
+    made.add_argument("--check", action="store_true", help="only say what is missing")
+    made.add_argument("--install", action="store_true", help="install what is missing first")
+    return made
+
+
+# --- a run ----------------------------------------------------------------------------------------
+
+FIGURES = []
+# The file of --json, since when there are figures, and until when each nested stage may take.
+state_of_run = {"json": None, "began": None, "ends": []}
+
+
+def run(main):
+    """The program: what ends it is told in a line of its own, and figures that there are get written."""
+    failed = "it did not come to its end"
+    try:
+        main()
+        failed = None
+    except SystemExit as end:
+        if not isinstance(end.code, str):
+            raise
+        failed = end.code
+    except KeyboardInterrupt:
+        failed = "interrupted"
+    except subprocess.CalledProcessError as error:
+        said = error.stderr.decode(errors="replace") if isinstance(error.stderr, bytes) else error.stderr
+        failed = f"`{' '.join(map(str, words_of(error)))}` ended with {error.returncode}: {(said or '').strip()[-500:]}"
+    except subprocess.TimeoutExpired as error:
+        failed = f"`{' '.join(map(str, words_of(error)))}` was not done after {error.timeout:g} s: is the machine busy?"
+    except FileNotFoundError as error:
+        failed = f"{error.filename} is not there: bench/{NAME} --check says what else is missing"
+    finally:
+        if state_of_run["json"]:
+            write_figures(failed)
+    if failed:
+        sys.exit(f"{NAME}: {failed}")
+
+
+def words_of(error):
+    return [error.cmd] if isinstance(error.cmd, (str, Path)) else error.cmd
+
+
+def begin(arguments, wanted):
+    """Checks what is needed and goes on in namespaces; says where this runs."""
+    if not os.environ.get(INSIDE):
+        needs.settle(wanted, arguments, f"bench/{NAME}")
+    enter()
+    if arguments.json:
+        # A path that cannot be written ends this before anything is measured.
+        try:
+            state_of_run["json"] = open(arguments.json, "w", encoding="utf-8")
+        except OSError as error:
+            sys.exit(f"--json {arguments.json}: {error.strerror}: name a file that can be written")
+    state_of_run["began"] = (time.time(), machine.cpu_times())
+    if arguments.minutes is not None:
+        state_of_run["ends"].append(time.monotonic() + 60 * arguments.minutes)
+    load = " ".join(Path("/proc/loadavg").read_text(encoding="utf-8").split()[:3])
+    print(f"# {machine.line(machine.facts())}, load average {load}", flush=True)
+
+
+def write_figures(failed):
+    began, times = state_of_run["began"] or (time.time(), machine.cpu_times())
+    document = {
+        "program": NAME,
+        "arguments": sys.argv[1:],
+        "began": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(began)),
+        "seconds": round(time.time() - began, 1),
+        "machine": machine.facts(),
+        "steal": round(machine.steal(times, machine.cpu_times()), 4),
+        "figures": FIGURES,
+        "failed": failed,
+    }
+    with state_of_run["json"] as file:
+        json.dump(document, file, indent=1)
+        file.write("\n")
+
+
+def figure(what, value, low=None, high=None, target_text="", rounds_measured=0, spread="95 %", peer=""):
+    """Keeps a ratio for --json: its interval, of 95 % or the range of neighbours, and its target in words."""
+    FIGURES.append({
+        "what": what, "peer": peer, "value": value, "low": low, "high": high, "spread": spread,
+        "target": target_text.strip(), "n": rounds_measured,
+    })  # fmt: skip
+
+
+def left():
+    """Seconds until the present stage has to end; none without an end."""
+    return state_of_run["ends"][-1] - time.monotonic() if state_of_run["ends"] else None
+
+
+def stages(items):
+    """Items one by one, each with an equal part of the time that is left then."""
+    items = list(items)
+    for number, item in enumerate(items):
+        remaining = left()
+        if remaining is not None:
+            state_of_run["ends"].append(time.monotonic() + max(0, remaining) / (len(items) - number))
+        try:
+            yield item
+        finally:
+            if remaining is not None:
+                state_of_run["ends"].pop()
+
+
+def rounds(wanted, smallest=1):
+    """Numbers of rounds; none begins, beyond the smallest number, that would end too late: the longest so far says."""
+    longest = 0
+    for number in range(wanted):
+        begun, remaining = time.monotonic(), left()
+        if remaining is not None and number >= smallest and longest > remaining:
+            print(f"# the time is over after {number} of {wanted} rounds", flush=True)
+            return
+        yield number
+        longest = max(longest, time.monotonic() - begun)
+
+
+def seconds(wanted, smallest=2):
+    """So many seconds, or what is left of the time."""
+    remaining = left()
+    return wanted if remaining is None else max(smallest, min(wanted, int(remaining)))
+
+
+# --- surroundings ---------------------------------------------------------------------------------
 
 
 def latlab():
     """The binary to measure."""
-    path = Path(os.environ.get("LATLAB", target() / "latlab"))
-    if not path.is_file():
-        sys.exit(f"{path} is not there: `cargo build --release`, or name another with LATLAB=PATH")
-    return str(path)
+    return str(needs.path_of("latlab"))
 
 
 def built(directory, *programs):
@@ -46,18 +185,17 @@ def built(directory, *programs):
 def enter():
     """Goes on in fresh namespaces, so that nothing made here is seen outside or outlives this.
 
-    Control groups alone have no such walls; latlab's own undo removes those.
+    Only cgroups have no such walls; latlab's own undo removes those.
     """
     if os.environ.get(INSIDE):
         # The first process of its namespace is not ended by a signal that it does not ask for; and
         # terminated is as good a reason to clean up as interrupted.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         return
-    if os.geteuid() != 0:
-        sys.exit("needs root, to make namespaces")
     unshare = ["unshare", "--mount", "--pid", "--net", "--ipc", "--uts", "--fork", "--kill-child"]
     unshare += ["--mount-proc", "--propagation", "private"]
     os.environ[INSIDE] = secrets.token_hex(4)
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     os.execvp("unshare", unshare + [sys.executable, *sys.argv])
 
 
@@ -135,7 +273,15 @@ def ratio_line(what, ours, theirs, target_ratio="", unit="ms", scale=1e3):
         f"ratio {a / b:6.3f} [{each[0]:.3f}..{each[-1]:.3f}]  {target_ratio}  n={len(ours)}",
         flush=True,
     )
+    figure(what, a / b, each[0], each[-1], target_ratio, len(ours), "range")
     return a / b
+
+
+def interval(values):
+    """The median and its 95 % interval, by resampling from a fixed seed."""
+    chance = random.Random(1)
+    medians = sorted(statistics.median(chance.choices(values, k=len(values))) for _ in range(2000))
+    return statistics.median(values), medians[49], medians[1949]
 
 
 def busy_seconds():
@@ -143,16 +289,6 @@ def busy_seconds():
     with open("/proc/stat") as stat:
         user, nice, system, _idle, _wait, irq, softirq = map(int, stat.readline().split()[1:8])
     return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
-
-
-def machine():
-    """One line about where this ran; figures without it say little."""
-    model = next(
-        (line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")),
-        "unknown processor",
-    )
-    load = " ".join(open("/proc/loadavg").read().split()[:3])
-    print(f"# {os.cpu_count()} x {model}, Linux {os.uname().release}, load average {load}", flush=True)
 
 
 # Nanoseconds for a cache line's way there and back: within a few cores that share a cache, and across.
@@ -172,8 +308,6 @@ def distance(one, other):
     A virtual machine's move every few seconds; figures of one state only are comparable.
     """
     program = target() / "examples" / "cache_line"
-    if not program.is_file():
-        sys.exit(f"{program} is not there: cargo build --release -p latlab-overlay --examples")
     words = ["chrt", "--fifo", "1", program, str(one), str(other)]
     # The program needs a few ms; the rest is waiting for CPUs that other programs use.
     return state(float(subprocess.run(words, capture_output=True, check=True, timeout=20).stdout))
