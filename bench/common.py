@@ -68,7 +68,8 @@ def run(main):
         failed = "interrupted"
     except subprocess.CalledProcessError as error:
         said = error.stderr.decode(errors="replace") if isinstance(error.stderr, bytes) else error.stderr
-        failed = f"`{' '.join(map(str, words_of(error)))}` ended with {error.returncode}: {(said or '').strip()[-500:]}"
+        failed = f"`{' '.join(map(str, words_of(error)))}` ended with {error.returncode}"
+        failed += f": {said.strip()[-500:]}" if said and said.strip() else ""
     except subprocess.TimeoutExpired as error:
         failed = f"`{' '.join(map(str, words_of(error)))}` was not done after {error.timeout:g} s: is the machine busy?"
     except FileNotFoundError as error:
@@ -264,7 +265,7 @@ def settle(before, made):
         time.sleep(0.01)
 
 
-def ratio_line(what, ours, theirs, target_ratio="", unit="ms", scale=1e3):
+def ratio_line(what, ours, theirs, target_ratio="", unit="ms", scale=1e3, peer=""):
     """Medians of both sides, their ratio, and the range of the ratios of neighbours."""
     each = sorted(a / b for a, b in zip(ours, theirs))
     a, b = statistics.median(ours), statistics.median(theirs)
@@ -273,7 +274,7 @@ def ratio_line(what, ours, theirs, target_ratio="", unit="ms", scale=1e3):
         f"ratio {a / b:6.3f} [{each[0]:.3f}..{each[-1]:.3f}]  {target_ratio}  n={len(ours)}",
         flush=True,
     )
-    figure(what, a / b, each[0], each[-1], target_ratio, len(ours), "range")
+    figure(what, a / b, each[0], each[-1], target_ratio, len(ours), "range", peer)
     return a / b
 
 

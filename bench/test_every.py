@@ -1,0 +1,144 @@
+"""How the parts of `bench/all` divide the time, what becomes of one that fails, and what all programs need."""
+
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+from unittest import mock
+
+import common
+import every
+import needs
+import table
+
+BENCH = Path(__file__).resolve().parent
+A, B, C = every.Part("a", "a", 1, 2), every.Part("b", "b", 2, 6), every.Part("c", "c", 1, 1)
+
+
+class Time(unittest.TestCase):
+    def test_parts_are_taken_in_order_while_their_first_rounds_fit(self):
+        self.assertEqual(every.chosen([A, B, C], 4), ([A, B, C], []))
+        self.assertEqual(every.chosen([A, B, C], 3.9), ([A, B], [C]))
+        self.assertEqual(every.chosen([A, B, C], 2), ([A, C], [B]))
+        self.assertEqual(every.chosen([A, B, C], 0.5), ([], [A, B, C]))
+
+    def test_spare_time_is_divided_by_what_the_parts_would_use(self):
+        # Five minutes beyond the first rounds are wanted.
+        self.assertEqual(every.share([A, B, C], 9), 2)
+        self.assertEqual(every.share([A, B, C], 100), 2)
+        self.assertEqual(every.share([A, B, C], 6.5), 1.5)
+        self.assertEqual(every.share([B, C], 5), 4)
+        self.assertEqual(every.share([C], 30), 1)
+        self.assertEqual(every.share([A, B, C], 1), 1)
+
+    def test_half_an_hour_has_time_for_every_part(self):
+        self.assertEqual(every.chosen(every.PARTS, 30), (every.PARTS, []))
+        self.assertTrue(all(0 < part.smallest <= part.usual for part in every.PARTS))
+
+    def test_rounds_and_stages_end_with_the_time(self):
+        with mock.patch.dict(common.state_of_run, {"ends": [0.0]}):
+            self.assertEqual(list(common.rounds(5)), [0])
+            self.assertEqual(list(common.rounds(5, smallest=2)), [0, 1])
+            self.assertEqual(common.seconds(60), 2)
+            self.assertEqual(list(common.stages("ab")), ["a", "b"])
+            self.assertEqual(common.state_of_run["ends"], [0.0])
+        self.assertEqual(list(common.rounds(5)), [0, 1, 2, 3, 4])
+        self.assertEqual(common.seconds(60), 60)
+
+
+class Parts(unittest.TestCase):
+    """Programs that stand for benchmarks, run as those are."""
+
+    def measured(self, body, grace=every.GRACE):
+        with tempfile.TemporaryDirectory(prefix="latlab-bench-test.") as place, mock.patch.object(every, "BENCH", Path(place)):
+            (Path(place) / "some").write_text(
+                f"import sys\nsys.path.insert(0, {str(BENCH)!r})\nimport common\n"
+                "arguments = common.parser('').parse_args()\n"
+                "common.state_of_run['json'] = open(arguments.json, 'w')\n"
+                f"def main():\n{body}\ncommon.run(main)\n"
+            )
+            with mock.patch("builtins.print"), mock.patch.object(every, "GRACE", grace):
+                return every.measured(every.Part("some", "some", 1, 1), 0.01, Path(place))[0]
+
+    def test_figures_come_back(self):
+        result = self.measured("    common.figure('x', 1.5, 1.4, 1.6, '<= 2', 3)")
+        self.assertIsNone(result["failed"])
+        self.assertEqual([(one["what"], one["value"], one["n"]) for one in result["figures"]], [("x", 1.5, 3)])
+
+    def test_a_failure_keeps_the_figures_so_far_and_its_words(self):
+        result = self.measured("    common.figure('x', 1.5)\n    sys.exit('no wire')")
+        self.assertEqual((result["failed"], len(result["figures"])), ("no wire", 1))
+
+    def test_an_error_of_a_command_is_a_line_not_a_trace(self):
+        result = self.measured("    import subprocess\n    subprocess.run(['false'], check=True)")
+        self.assertEqual(result["failed"], "`false` ended with 1")
+
+    def test_a_missing_program_is_named(self):
+        result = self.measured("    import subprocess\n    subprocess.run(['no-such-program'])")
+        self.assertTrue(result["failed"].startswith("no-such-program is not there"), result["failed"])
+
+    def test_a_fault_of_the_program_itself_is_a_failure(self):
+        self.assertEqual(self.measured("    raise ValueError('x')")["failed"], "it did not come to its end")
+
+    def test_a_program_that_tells_no_figure_has_failed(self):
+        self.assertEqual(self.measured("    pass")["failed"], "it told no figure")
+
+    def test_a_program_that_hangs_is_ended(self):
+        result = self.measured("    import time\n    time.sleep(600)", grace=(1, 0.01))
+        self.assertIn("was ended", result["failed"])
+
+
+class Programs(unittest.TestCase):
+    def programs(self):
+        return sorted(path.name for path in BENCH.iterdir() if path.is_file() and path.stat().st_mode & 0o100 and path.name != "all")
+
+    def test_every_program_says_what_it_needs_and_setup_knows_the_packages(self):
+        words = set()
+        for name in self.programs():
+            needed = every.needs_of(every.Part(name, name, 1, 1))
+            words |= {f"tool:{tool}" for tool in needed.tools} | {f"tool:python3:{module}" for module in needed.python}
+            self.assertLessEqual(set(needed.kernel), set(needs.KERNEL), name)
+            unknown = set(needed.built) - {"latlab", "latlab-agent", "latlab-overlay"} - set(needs.BUILT_BY)
+            self.assertFalse(unknown, name)
+        self.assertGreater(len(words), 20)
+        said = subprocess.run(
+            [BENCH.parent / "scripts/setup", "--packages", *sorted(words)], capture_output=True, text=True, check=False
+        )
+        self.assertEqual((said.returncode, said.stderr), (0, ""))
+
+    def test_every_program_is_part_of_the_whole_run(self):
+        self.assertEqual(sorted({part.program for part in every.PARTS}), self.programs())
+
+    def test_a_missing_tool_is_named_with_what_brings_it(self):
+        lacking = needs.missing(needs.Needs(tools=("no-such-tool", "sh"), python=("no_such_module",), built=()))
+        self.assertEqual(lacking.packages, ["tool:no-such-tool", "tool:python3:no_such_module"])
+        self.assertEqual(lacking.commands()[0], ["scripts/setup", "tool:no-such-tool", "tool:python3:no_such_module"])
+        self.assertEqual(lacking.names()[:2], ["no-such-tool", "Python's no_such_module"])
+
+    def test_setup_refuses_a_tool_without_a_package_before_it_installs(self):
+        setup = BENCH.parent / "scripts/setup"
+        said = subprocess.run([setup, "tool:no-such-tool"], capture_output=True, text=True, check=False)
+        self.assertEqual(said.returncode, 2)
+        self.assertIn("no package is known for no-such-tool", said.stderr)
+
+    def test_a_wrong_flag_is_one_line_with_the_programs_name(self):
+        for name in self.programs():
+            said = subprocess.run([sys.executable, "-B", BENCH / name, "--wrong"], capture_output=True, text=True, check=False)
+            self.assertEqual((said.returncode, said.stderr.count("\n"), said.stderr.split(":")[0]), (2, 1, name))
+
+    def test_a_document_without_a_place_for_the_table_is_refused_at_once(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".md") as file, self.assertRaises(SystemExit) as end:
+            every.writable(file.name)
+        self.assertIn("bench/all: begin", end.exception.code)
+        with self.assertRaises(SystemExit) as end:
+            every.writable("/nowhere/results.md")
+        self.assertIn("No such file or directory", end.exception.code)
+
+    def test_the_results_have_a_place_for_the_table(self):
+        text = (BENCH.parent / "docs/results.md").read_text(encoding="utf-8")
+        self.assertIn("| part |", table.replaced(text, "| part |"))
+
+
+if __name__ == "__main__":
+    unittest.main()
