@@ -108,6 +108,7 @@ function remarks(cell: Cell): string[] {
   const list: string[] = [];
   if (cell.environment.emulated) list.push('software emulation');
   if (cell.overloaded > 0) list.push(`${cell.overloaded} of ${cell.replicates} trials overloaded`);
+  if (cell.repeated) list.push(`${cell.repeated} of ${cell.replicates} trials repeated`);
   return list;
 }
 

@@ -92,6 +92,8 @@ export interface Cell {
   replicates: number;
   /** Those of them with a failed check. */
   overloaded: number;
+  /** Those of them that others had disturbed at first; absent if there are none. */
+  repeated?: number;
   counters: Counters;
   latency?: Latency;
   metrics: Metric[];
@@ -191,6 +193,8 @@ export interface TrialSummary {
   started: string;
   failed?: string;
   overloaded: boolean;
+  /** Attempts before it that were discarded. */
+  repeats?: number;
   counters: Counters;
   spread_ns?: Spread;
   /** Seconds since the start; smallest, median and largest of the bucket in ns (or bit/s). */

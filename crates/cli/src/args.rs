@@ -218,6 +218,9 @@ pub struct Run {
     /// Seed, instead of the study's.
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
+    /// Most repetitions of a trial that others disturbed, instead of the study's (0 to 10).
+    #[arg(long, value_name = "N")]
+    pub retries: Option<u32>,
     /// If a trial fails, stop and leave its lab up for inspection.
     #[arg(long)]
     pub keep: bool,

@@ -9,6 +9,7 @@ use latlab_measure::run::{Event, Options, Run};
 use latlab_model::diagnostic::plain_line;
 use latlab_model::plan::RunPlan;
 use latlab_model::results::TrialOutcome;
+use latlab_model::spec::MAX_RETRIES;
 
 use crate::args;
 use crate::failure::{Failure, INTERRUPTED, MEASURED_FAILED, Outcome, need_root};
@@ -32,7 +33,14 @@ pub fn run(args: &args::Run) -> Outcome {
             "5 gives intervals",
         ));
     }
+    if let Some(retries) = args.retries.filter(|&retries| retries > MAX_RETRIES) {
+        return Err(Failure::new(
+            format!("--retries is {retries}"),
+            format!("from 0 to {MAX_RETRIES}; a machine that is never quiet stays so"),
+        ));
+    }
     file.study.replicates = args.replicates.unwrap_or(file.study.replicates);
+    file.study.retries = args.retries.unwrap_or(file.study.retries);
     file.study.seed = args.seed.unwrap_or(file.study.seed);
     if args.no_isolation {
         file.study.isolation = false;

@@ -178,6 +178,7 @@ function cellBlock(model: Model, cell: Cell): HTMLElement {
     format.plural(trials.length, 'trial'),
     failed > 0 ? `${failed} failed` : '',
     cell.overloaded > 0 ? `${cell.overloaded} overloaded` : '',
+    cell.repeated ? `${cell.repeated} repeated` : '',
   ];
   const block = h(
     'details',
@@ -248,13 +249,14 @@ function trialRow(trial: TrialSummary, checks: string[]): HTMLElement {
   const { counters, floor } = trial;
   const failed = trial.failed !== undefined;
   const outcome = failed ? `failed: ${trial.failed}` : trial.overloaded ? 'overloaded' : 'measured';
+  const after = trial.repeats ? `, after ${format.plural(trial.repeats, 'discarded attempt')}` : '';
   const error = trial.clock_error_ns;
   return h(
     'tr',
     {},
     h('th', { scope: 'row' }, String(trial.trial), h('small', {}, `replicate ${trial.replicate}`)),
     h('td', { class: 'mono' }, trial.started.replace(/^.*T/, '').replace(/\.\d+/, '')),
-    h('td', { class: failed ? 'failed wrap' : 'wrap' }, outcome),
+    h('td', { class: failed ? 'failed wrap' : 'wrap' }, outcome + after),
     h('td', { class: 'number' }, format.count(counters.sent)),
     h('td', { class: 'number' }, format.count(counters.received)),
     h('td', {}, odd(trial)),

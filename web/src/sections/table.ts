@@ -171,8 +171,9 @@ function samplesColumn(view: MeasurementView): Column {
     content: (cell) => {
       const trials = format.plural(cell.replicates, 'trial');
       const over = cell.overloaded > 0 ? small(`${cell.overloaded} overloaded`) : '';
-      if (!cell.latency) return [trials, over];
-      return [format.count(cell.latency.samples), small(trials), over];
+      const again = cell.repeated ? small(`${cell.repeated} repeated`) : '';
+      if (!cell.latency) return [trials, over, again];
+      return [format.count(cell.latency.samples), small(trials), over, again];
     },
   };
 }

@@ -146,6 +146,14 @@ describe('answers', () => {
     expect(line).toContain('28.3×|of native|difference not proven|');
   });
 
+  it('say how many trials were repeated', () => {
+    const repeated = say((cell) => {
+      if (cell.label === 'vm') cell.repeated = 2;
+    });
+    expect(repeated[1]).toMatch(/2 of \d+ trials repeated$/);
+    expect(repeated[0]).not.toContain('repeated');
+  });
+
   it('say what could not be compared', () => {
     const lines = say((cell) => {
       delete cell.comparison;

@@ -30,5 +30,5 @@ pub use measurement::{Measurement, Pin, Probe, Protocol, Target};
 pub use needs::Need;
 pub use node::NodeFields;
 pub use noise::Noise;
-pub use study::{Combination, FactorSpec, LabSource, Level, Study};
+pub use study::{Combination, FactorSpec, LabSource, Level, MAX_RETRIES, Study};
 pub use traffic::{Arrival, Device, Polling, Via};

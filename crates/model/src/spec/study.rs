@@ -67,7 +67,7 @@ pub struct Combination {
 /// Most cells × replicates of one study: beyond, it is surely a mistake.
 const MAX_TRIALS: usize = 100_000;
 /// Beyond, the machine is not fit for the study, and a run would take many times as long.
-const MAX_RETRIES: u32 = 10;
+pub const MAX_RETRIES: u32 = 10;
 /// Most values in all labs of a study together; a lab of 1000 nodes has about 10,000.
 const MAX_WORK: usize = 20 * MAX_WEIGHT;
 
