@@ -63,7 +63,7 @@ PARTS = [
     Part("container", "bring-up container --rounds 5", 0.6, 1.0),
     Part("vm", "bring-up vm --rounds 5", 0.7, 1.5),
     Part("agreement", "agreement --rounds 7", 0.6, 2.5),
-    Part("ports", "overlay-vhost --rounds 3 --seconds 0.8", 2.0, 5.0),
+    Part("ports", "overlay-vhost --rounds 3 --seconds 0.8", 3.0, 5.0),
     Part("observer", "observer --seconds 170", 1.6, 3.5),
     Part("generator", "generator --via xdp --rounds 5", 1.2, 3.0),
     Part("shaped", "overlay-containers shaped --rounds 5", 1.2, 2.5),
@@ -249,7 +249,7 @@ def measured(part, minutes, logs):
     # A session of its own gets a signal as a whole.
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        errors="replace", start_new_session=True,
+        errors="replace", start_new_session=True, env=dict(os.environ, PYTHONUNBUFFERED="1"),
     )  # fmt: skip
     limit = 60 * (minutes * GRACE[0] + GRACE[1])
     late = threading.Event()
