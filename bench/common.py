@@ -299,7 +299,7 @@ NEAR = 150
 def state(nanoseconds):
     """What a cache line's way there and back says of two processors."""
     if nanoseconds == 0:
-        return "one"
+        return "one CPU"
     return "near" if nanoseconds < NEAR else "far"
 
 

@@ -53,7 +53,8 @@ def shown(figures):
 
 
 def cell(text):
-    return " ".join(str(text).replace("|", "/").split())
+    """A text as one line, without colours of a terminal."""
+    return " ".join(re.sub(r"\x1b\[[0-9;]*m", "", str(text)).replace("|", "/").split())
 
 
 def rows(part):

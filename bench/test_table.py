@@ -68,7 +68,7 @@ class Render(unittest.TestCase):
         self.assertEqual(len([line for line in lines if line.startswith("| `")]), 2)
 
     def test_a_failed_part_keeps_its_figures_and_says_why(self):
-        lines = self.lines(part(figure(), failed="agreement: a | b\nfailed"))
+        lines = self.lines(part(figure(), failed="agreement: \x1b[2;35ma | b\x1b[0m\nfailed"))
         self.assertEqual(lines[-1], "| `agreement` | failed: agreement: a / b failed |  |  |  |  | 2.0 % |")
         self.assertTrue(lines[-2].startswith("| `agreement` | round trip"))
 
