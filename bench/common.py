@@ -50,8 +50,8 @@ def parser(description, minutes=None):
 # --- a run ----------------------------------------------------------------------------------------
 
 FIGURES = []
-# The file of --json, since when there are figures, and until when each nested stage may take.
-state_of_run = {"json": None, "began": None, "ends": []}
+# The file of --json, since when there are figures, until when each nested stage may take, and what was not comparable.
+state_of_run = {"json": None, "began": None, "ends": [], "without": []}
 
 
 def run(main):
@@ -113,6 +113,7 @@ def write_figures(failed):
         "machine": machine.facts(),
         "steal": round(machine.steal(times, machine.cpu_times()), 4),
         "figures": FIGURES,
+        "without": state_of_run["without"],
         "failed": failed,
     }
     with state_of_run["json"] as file:
@@ -126,6 +127,12 @@ def figure(what, value, low=None, high=None, target_text="", rounds_measured=0, 
         "what": what, "peer": peer, "value": value, "low": low, "high": high, "spread": spread,
         "target": target_text.strip(), "n": rounds_measured,
     })  # fmt: skip
+
+
+def no_figure(what, reason):
+    """Keeps for --json that something could not be compared, and says so."""
+    state_of_run["without"].append(f"{what}: {reason}")
+    print(f"{what:<44} {reason}", flush=True)
 
 
 def left():

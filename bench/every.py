@@ -272,14 +272,14 @@ def measured(part, minutes, logs):
     try:
         result = json.loads(figures.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        result = {"figures": [], "steal": None, "failed": None}
+        result = {"figures": [], "without": [], "steal": None, "failed": None}
     if late.is_set():
         result["failed"] = f"it was not done after {limit / 60:.0f} minutes and was ended"
     elif interrupted:
         result["failed"] = "interrupted"
     elif process.returncode != 0:
         result["failed"] = result["failed"] or last or f"it ended with {process.returncode}"
-    elif not result["figures"]:
+    elif not result["figures"] and not result["without"]:
         result["failed"] = "it told no figure"
     return {**result, "name": part.name}, interrupted
 

@@ -64,6 +64,8 @@ def rows(part):
         peer = figure["peer"] or "–"
         count = figure["n"] or ""
         yield [f"`{part['name']}`", figure["what"], peer, ratio(figure), target_of(figure["target"]) or "–", count, steal]
+    if not part["figures"] and part["without"]:
+        yield [f"`{part['name']}`", "no figure: " + part["without"][0], "", "", "", "", steal]
     if part["failed"]:
         text = cell(part["failed"])
         yield [f"`{part['name']}`", "failed: " + (text if len(text) <= 160 else text[:157] + "..."), "", "", "", "", steal]

@@ -84,6 +84,10 @@ class Parts(unittest.TestCase):
     def test_a_program_that_tells_no_figure_has_failed(self):
         self.assertEqual(self.measured("    pass")["failed"], "it told no figure")
 
+    def test_a_machine_that_is_too_busy_for_a_figure_is_no_failure(self):
+        result = self.measured("    common.no_figure('rate', 'not to be compared')")
+        self.assertEqual((result["failed"], result["without"]), (None, ["rate: not to be compared"]))
+
     def test_a_program_that_hangs_is_ended(self):
         result = self.measured("    import time\n    time.sleep(600)", grace=(1, 0.01))
         self.assertIn("was ended", result["failed"])

@@ -17,8 +17,8 @@ def run(*parts, left_out=()):
     }  # fmt: skip
 
 
-def part(*figures, failed=None, steal=0.02):
-    return {"name": "agreement", "figures": list(figures), "failed": failed, "steal": steal}
+def part(*figures, failed=None, steal=0.02, without=()):
+    return {"name": "agreement", "figures": list(figures), "without": list(without), "failed": failed, "steal": steal}
 
 
 class Missed(unittest.TestCase):
@@ -74,6 +74,12 @@ class Render(unittest.TestCase):
 
     def test_a_part_that_failed_at_once_has_no_steal(self):
         self.assertEqual(self.lines(part(failed="no", steal=None))[-1], "| `agreement` | failed: no |  |  |  |  |  |")
+
+    def test_a_part_without_a_figure_says_what_was_not_comparable(self):
+        lines = self.lines(part(without=["rate, near: not to be compared", "trip: too few"]))
+        self.assertEqual(lines[-1], "| `agreement` | no figure: rate, near: not to be compared |  |  |  |  | 2.0 % |")
+        lines = self.lines(part(figure(), without=["rate, near: not to be compared"]))
+        self.assertNotIn("no figure", "\n".join(lines))
 
     def test_parts_left_out_are_named_with_the_reason(self):
         self.assertEqual(self.lines(part(figure()), left_out=[("links", "no time")])[-1], "Left out: `links` (no time).")
