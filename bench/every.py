@@ -186,7 +186,7 @@ def build(everything):
         sys.exit(f"{NAME}: needs root, to install and to measure: start it with sudo")
     commands = [["scripts/setup", "build", "run", *(f"tool:{tool}" for tool in everything.tools if tool != "ip")]]
     commands[0] += [f"tool:python3:{module}" for module in everything.python]
-    commands += [["cargo", "build", "--release", "--locked", *words.split()] for words in needs.builds(everything.built)]
+    commands += needs.build(everything.built)
     for command in commands:
         print(f"# {shlex.join(command)}", file=sys.stderr, flush=True)
         if subprocess.run(command, cwd=needs.ROOT, check=False).returncode != 0:

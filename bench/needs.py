@@ -25,15 +25,8 @@ KERNEL = {
     "huge pages": ("test -w /proc/sys/vm/nr_hugepages", None),
 }
 
-# The part of the workspace that has a program. The others are built with the workspace.
-BUILT_BY = {
-    "examples/container_latency": "-p latlab-host --examples",
-    "examples/observe": "-p latlab-measure --example observe",
-    "examples/cache_line": "-p latlab-overlay --examples",
-    "examples/kernel_path": "-p latlab-overlay --examples",
-    "examples/turns": "-p latlab-overlay --examples",
-    "examples/vhost_user_pairs": "-p latlab-overlay --examples",
-}
+# Programs that are examples of a crate; the others are binaries of the workspace.
+EXAMPLES = "examples/"
 
 # Nodes of kind vm, and the guests of a bench.
 CLOUD_LAB = "name: bench-kernel\ntopology: {nodes: {guest: {kind: vm, kernel: cloud, memory: 256MiB}}}\n"
@@ -101,7 +94,7 @@ class Missing:
             words.insert(0, "build")
         if words:
             found.append(["scripts/setup", *words])
-        found += [["cargo", "build", "--release", "--locked", *part.split()] for part in builds(self.programs)]
+        found += build(self.programs)
         return found + [["modprobe", KERNEL[feature][1]] for feature in self.modules]
 
     def hints(self):
@@ -111,9 +104,14 @@ class Missing:
         return lines + [f"{what}: {hint}" for what, hint in self.others]
 
 
-def builds(programs):
-    """The arguments of `cargo build`, one set for each part of the workspace."""
-    return list(dict.fromkeys(BUILT_BY.get(program, "") for program in programs))
+def build(programs):
+    """The command that builds programs, if there are any. It is one for all of them: crates built for a part of the
+    workspace have other features, and would be built twice."""
+    if not programs:
+        return []
+    examples = [program.removeprefix(EXAMPLES) for program in programs if program.startswith(EXAMPLES)]
+    words = ["--workspace", "--bins", *(word for name in examples for word in ("--example", name))] if examples else []
+    return [["cargo", "build", "--release", "--locked", *words]]
 
 
 def missing(needs):
