@@ -52,12 +52,15 @@ impl Movers {
             children: Vec::new(),
             groups,
         };
-        movers.change_groups(root, members);
+        let ids = movers.sleepers(4);
+        movers.change_groups(&ids, root, members);
         movers.come_and_go();
         movers.fork(root, members);
         movers.make_groups(root, members);
         movers.change_policies();
-        movers.change_affinities(root);
+        // Those that change their groups too, and others.
+        let more = movers.sleepers(2);
+        movers.change_affinities([ids, more].concat(), root);
         movers
     }
 
@@ -70,8 +73,8 @@ impl Movers {
     }
 
     /// From group to group, the root among them: as one that enters a session does.
-    fn change_groups(&mut self, root: &Path, members: &'static str) {
-        let ids = self.sleepers(4);
+    fn change_groups(&mut self, ids: &[u32], root: &Path, members: &'static str) {
+        let ids = ids.to_vec();
         let mut places = vec![root.to_path_buf()];
         places.extend(self.groups.iter().cloned());
         self.run("moves to another group", move |round| {
@@ -149,12 +152,11 @@ impl Movers {
         });
     }
 
-    fn change_affinities(&mut self, root: &Path) {
+    fn change_affinities(&mut self, ids: Vec<u32>, root: &Path) {
         let online = fs::read_to_string(root.join("cpuset.cpus")).unwrap_or_default();
         let all = CpuList::parse(online.trim()).unwrap_or_default();
         let mut lists: Vec<CpuList> = all.iter().map(|cpu| CpuList::new(vec![cpu])).collect();
         lists.push(all);
-        let ids = self.sleepers(2);
         self.run("changes of affinities", move |round| {
             let set = |(nth, id): (usize, &u32)| {
                 let list = &lists[(round as usize + nth) % lists.len()];
