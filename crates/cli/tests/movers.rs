@@ -46,7 +46,7 @@ fn rounds(in_whole: u64, quick: u64) -> u64 {
     }
 }
 
-/// What was done beside the movers, and what of it failed: the others are tried all the same.
+/// Steps beside the movers, and the failed ones among them: the others are tried all the same.
 struct Rounds<'b> {
     bench: &'b Bench,
     /// The hierarchy.

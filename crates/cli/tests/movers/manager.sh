@@ -38,7 +38,7 @@ for second in $(seq 60); do
 done
 manager=$(pgrep -o -f '^/lib/systemd/systemd --system') || { cat /tmp/systemd.log; echo it manages nothing; exit 3; }
 
-# What others ask of it, again and again.
+# Orders to it, again and again.
 ask() { # NAME PAUSE COMMAND
     nsenter -t "$manager" --mount --pid /bin/sh -c \
         "while :; do { $3; } > /tmp/said/$1 2>&1 && echo >> /tmp/moves/$1; sleep $2; done" < /dev/null > /dev/null 2>&1 &

@@ -18,7 +18,7 @@ use super::common::namespaces;
 /// Others, until they are dropped.
 pub struct Movers {
     stop: Arc<AtomicBool>,
-    /// What they do, and how often it was done.
+    /// Kinds of moves, each with its count.
     moves: Vec<(&'static str, Arc<AtomicU64>)>,
     threads: Vec<JoinHandle<()>>,
     children: Vec<Child>,
@@ -33,7 +33,7 @@ while :; do
     echo round || exit
 done 2> /dev/null";
 
-/// A pause of each loop, so that they leave the processors to what is tested.
+/// A pause of each loop, so that they leave the CPUs to what is tested.
 const PAUSE: Duration = Duration::from_micros(500);
 
 impl Movers {

@@ -6,11 +6,11 @@ use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Of `struct user` of x86-64: the result, and the number of the system call.
+/// Offsets in `struct user` of x86-64: the result, and the number of the system call.
 const RAX: usize = 10 * 8;
 const ORIG_RAX: usize = 15 * 8;
 
-/// What a stop at a system call is told from one by a signal.
+/// The mark of a stop at a system call (`PTRACE_O_TRACESYSGOOD`).
 const AT_SYSTEM_CALL: i32 = libc::SIGTRAP | 0x80;
 
 /// A thread whose `nth` call of a kind fails. Only the tracing thread may speak to it.
