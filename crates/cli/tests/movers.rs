@@ -1,28 +1,28 @@
-//! Foreign processes that come, go and change their cgroups at will while the machine is tuned, labs are deployed and
-//! trials run, as those of a service manager do. None of these may fail because of it.
+//! Foreign processes that come, go and change their cgroups, policies and CPUs at will while the machine is tuned, labs
+//! are deployed and trials run, as those of a service manager do. None of these may fail because of it.
 //!
-//! `LATLAB_TEST_WHOLE=1` makes 200 rounds of it.
+//! `LATLAB_TEST_WHOLE=1` makes 200 rounds of tuning, a few of them with a deployment and a trial. `LATLAB_TEST_ROUNDS` is
+//! the number of these, also beside the service manager of a guest.
 
 mod common;
+#[path = "movers/others.rs"]
+mod others;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
-use std::time::Duration;
 
-use common::{Bench, enter, namespaces, whole};
+use common::{Bench, Said, enter, whole};
+use others::Movers;
 
-const LAB: &str = "name: NAME\ntuning: isolated\ntopology:\n  nodes: {a: {kind: native}, b: {kind: native}}\n  \
-                   links: [{endpoints: [\"a:eth0\", \"b:eth0\"]}]\n";
+/// Two nodes on a link, of which one is of the kind that a round chooses.
+const TOPOLOGY: &str =
+    "{nodes: {a: {kind: native}, b: {kind: KIND}}, links: [{endpoints: [\"a:eth0\", \"b:eth0\"]}]}";
 
-const STUDY: &str = "name: movers\nlab:\n  name: NAME\n  tuning: isolated\n  topology:\n    \
-                     nodes: {a: {kind: native}, b: {kind: native}}\n    \
-                     links: [{endpoints: [\"a:eth0\", \"b:eth0\"]}]\n\
-                     measurements: [{name: rr, probe: rr, protocol: udp, from: a, to: b, duration: 500ms}]\n\
-                     replicates: 1\n";
+const LAB: &str = "name: NAME\ntuning: isolated\ntopology: TOPOLOGY\n";
+
+const STUDY: &str = "name: movers\nlab: {name: NAME, tuning: isolated, topology: TOPOLOGY}\n\
+                     measurements: [{name: rr, probe: rr, protocol: udp, from: a, to: b, duration: 100ms, \
+                     warmup: 10ms}]\nreplicates: 1\n";
 
 /// The hierarchy whose cgroups decide on CPUs, and the file that a member is written to.
 fn hierarchy() -> Option<(PathBuf, &'static str)> {
@@ -37,129 +37,114 @@ fn hierarchy() -> Option<(PathBuf, &'static str)> {
     })
 }
 
-/// Others, until they are dropped.
-struct Movers {
-    stop: Arc<AtomicBool>,
-    moves: Arc<AtomicU64>,
-    threads: Vec<JoinHandle<()>>,
-    sleepers: Vec<Child>,
-    groups: Vec<PathBuf>,
+/// Rounds with a deployment and a trial.
+fn rounds(in_whole: u64, quick: u64) -> u64 {
+    match std::env::var("LATLAB_TEST_ROUNDS") {
+        Ok(rounds) => rounds.parse().unwrap(),
+        Err(_) if whole() => in_whole,
+        Err(_) => quick,
+    }
 }
 
-impl Movers {
-    fn begin(root: &Path, members: &'static str) -> Movers {
-        let made = |name: &str| {
-            let group = root.join(format!("movers-{name}-{}", namespaces::id()));
-            fs::create_dir(&group).unwrap();
-            widen(root, &group);
-            group
-        };
-        let groups = vec![made("a"), made("b")];
-        let sleep = || Command::new("sleep").arg("100000").spawn().unwrap();
-        let sleepers: Vec<Child> = (0..4).map(|_| sleep()).collect();
-        let mut movers = Movers {
-            stop: Arc::default(),
-            moves: Arc::default(),
-            threads: Vec::new(),
-            sleepers,
-            groups,
-        };
-        // From group to group, the root among them: as one that enters a session does.
-        let ids: Vec<String> = movers.sleepers.iter().map(|s| s.id().to_string()).collect();
-        let places = [
-            root.to_path_buf(),
-            movers.groups[0].clone(),
-            movers.groups[1].clone(),
+/// Steps beside the movers, and the failed ones among them: the others are tried all the same.
+struct Rounds<'b> {
+    bench: &'b Bench,
+    /// The hierarchy.
+    root: PathBuf,
+    /// The CPU to isolate.
+    cpu: String,
+    now: u64,
+    tuned: u64,
+    deployed: u64,
+    measured: u64,
+    reverted: u64,
+    problems: Vec<String>,
+}
+
+impl Rounds<'_> {
+    /// Runs latlab, which must succeed.
+    fn try_to(&mut self, words: &[&str]) -> Option<Said> {
+        let said = self.bench.latlab(words);
+        if said.code == 0 {
+            return Some(said);
+        }
+        self.problem(&format!("{words:?}: {said:#?}"));
+        None
+    }
+
+    fn problem(&mut self, what: &str) {
+        println!("round {}: {what}", self.now);
+        self.problems.push(format!("round {}: {what}", self.now));
+    }
+
+    /// Nothing may be left of a round.
+    fn gone(&mut self, after: &str) {
+        let ours = ["latlab.isolated", "latlab.housekeeping"];
+        let left = ours
+            .into_iter()
+            .filter(|group| self.root.join(group).exists());
+        let left: Vec<&str> = left.collect();
+        let journal = self.bench.root().join("state/tuning.json").exists();
+        if !left.is_empty() || journal {
+            self.problem(&format!("left after {after}: {left:?}, journal: {journal}"));
+        }
+    }
+
+    fn tune(&mut self) {
+        let mode = ["isolated", "root"][self.now as usize % 2];
+        let (knob, cpu) = (format!("cpuset={mode}"), self.cpu.clone());
+        let words = [
+            "tune",
+            "apply",
+            "--cpus",
+            &cpu,
+            "--knob",
+            &knob,
+            "--knob",
+            "swappiness=1",
         ];
-        movers.run(move |round| {
-            for (nth, id) in ids.iter().enumerate() {
-                let place = &places[(round as usize + nth) % places.len()];
-                fs::write(place.join(members), id).ok();
+        self.tuned += u64::from(self.try_to(&words).is_some());
+        let verified = self.try_to(&["tune", "verify"]);
+        // Items of others that moved are listed; the setting of the machine is none of these.
+        if verified.is_some_and(|said| said.out.contains("swappiness")) {
+            self.problem("swappiness is listed");
+        }
+        self.revert(&["tune", "revert"]);
+    }
+
+    fn revert(&mut self, words: &[&str]) {
+        self.reverted += u64::from(self.try_to(words).is_some());
+        self.gone(words[0]);
+    }
+
+    fn deploy(&mut self, kind: &str) {
+        let lab = LAB.replace("TOPOLOGY", TOPOLOGY).replace("KIND", kind);
+        let (file, name) = (self.bench.file("lab", &lab), self.bench.name("lab"));
+        self.deployed += u64::from(self.try_to(&["deploy", &file]).is_some());
+        self.try_to(&["tune", "verify"]);
+        self.try_to(&["exec", &name, "b", "--", "true"]);
+        self.revert(&["destroy", &name]);
+    }
+
+    fn measure(&mut self, kind: &str) {
+        let study = STUDY.replace("TOPOLOGY", TOPOLOGY).replace("KIND", kind);
+        let study = self.bench.file("study", &study);
+        let runs = self.bench.root().join("runs");
+        let words = ["run", &study, "--runs", runs.to_str().unwrap()];
+        if self.try_to(&words).is_some() {
+            let run = fs::read_dir(&runs).unwrap().next().unwrap().unwrap().path();
+            let trial = fs::read_to_string(run.join("trials/0001/trial.json")).unwrap();
+            let trial: serde_json::Value = serde_json::from_str(&trial).unwrap();
+            let checks = trial["checks"].as_array().unwrap();
+            let tuning = checks.iter().find(|check| check["name"] == "tuning");
+            match tuning.map(|check| &check["passed"]) {
+                Some(serde_json::Value::Bool(true)) => self.measured += 1,
+                _ => self.problem(&format!("the tuning is not in force: {trial:#}")),
             }
-            ids.len() as u64
-        });
-        // Come and go.
-        movers.run(|_| {
-            let child = Command::new("true").stdin(Stdio::null()).spawn();
-            child.and_then(|mut c| c.wait()).ok();
-            1
-        });
-        // Cgroups come and go too, and ask for all CPUs.
-        let (above, passing) = (
-            root.to_path_buf(),
-            root.join(format!("movers-c-{}", namespaces::id())),
-        );
-        movers.groups.push(passing.clone());
-        movers.run(move |_| {
-            fs::create_dir(&passing).ok();
-            widen(&above, &passing);
-            std::thread::sleep(Duration::from_micros(300));
-            fs::remove_dir(&passing).ok();
-            std::thread::sleep(Duration::from_micros(700));
-            1
-        });
-        movers
-    }
-
-    fn run(&mut self, mut once: impl FnMut(u64) -> u64 + Send + 'static) {
-        let (stop, moves) = (Arc::clone(&self.stop), Arc::clone(&self.moves));
-        self.threads.push(std::thread::spawn(move || {
-            let mut round = 0;
-            while !stop.load(Ordering::Relaxed) {
-                moves.fetch_add(once(round), Ordering::Relaxed);
-                round += 1;
-            }
-        }));
-    }
-}
-
-impl Drop for Movers {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        for thread in self.threads.drain(..) {
-            thread.join().ok();
         }
-        for sleeper in &mut self.sleepers {
-            sleeper.kill().ok();
-            sleeper.wait().ok();
-        }
-        for group in &self.groups {
-            fs::remove_dir(group).ok();
-        }
+        fs::remove_dir_all(&runs).ok();
+        self.gone("run");
     }
-}
-
-/// All CPUs of the root cgroup, where the kernel grants them.
-fn widen(root: &Path, group: &Path) {
-    for file in ["cpuset.mems", "cpuset.cpus"] {
-        if let Ok(all) = fs::read_to_string(root.join(file)) {
-            fs::write(group.join(file), all.trim()).ok();
-        }
-    }
-}
-
-fn left(root: &Path) -> Vec<&'static str> {
-    let ours = ["latlab.isolated", "latlab.housekeeping"];
-    ours.into_iter().filter(|g| root.join(g).exists()).collect()
-}
-
-fn one_round(bench: &Bench, round: u64, cpu: &str) {
-    let mode = ["isolated", "root"][round as usize % 2];
-    let knob = format!("cpuset={mode}");
-    let words = [
-        "tune",
-        "apply",
-        "--cpus",
-        cpu,
-        "--knob",
-        &knob,
-        "--knob",
-        "swappiness=1",
-    ];
-    bench.latlab(&words).good();
-    let verified = bench.latlab(&["tune", "verify"]).good();
-    assert!(!verified.out.contains("swappiness"), "{verified:#?}");
-    bench.latlab(&["tune", "revert"]).good();
 }
 
 #[test]
@@ -173,106 +158,117 @@ fn foreign_processes_that_change_cgroups_break_nothing() {
             return;
         };
         let movers = Movers::begin(&root, members);
-        let rounds = if whole() { 200 } else { 12 };
-        for round in 0..rounds {
-            one_round(bench, round, &cpu);
-            assert_eq!(left(&root), [""; 0], "round {round}");
-            assert!(!bench.root().join("state/tuning.json").exists());
-            if round % 10 == 0 {
-                let lab = bench.deploy("moved", LAB);
-                bench.latlab(&["destroy", &lab]).good();
-                assert_eq!(left(&root), [""; 0], "round {round}, with a lab");
+        let labs = rounds(12, 2);
+        let tunings = labs.max(if whole() { 200 } else { 12 });
+        let mut rounds = Rounds {
+            bench,
+            root,
+            cpu,
+            now: 0,
+            tuned: 0,
+            deployed: 0,
+            measured: 0,
+            reverted: 0,
+            problems: Vec::new(),
+        };
+        for round in 0..tunings {
+            rounds.now = round;
+            rounds.tune();
+            // Spread evenly.
+            if (round + 1) * labs / tunings > round * labs / tunings {
+                let kind = ["native", "container"][rounds.deployed as usize % 2];
+                rounds.deploy(kind);
+                rounds.measure(kind);
+                println!("round {round}: {} of {labs} trials", rounds.measured);
             }
         }
-        let study = bench.file("study", STUDY);
-        let runs = bench.root().join("runs");
-        let words = ["run", &study, "--runs", runs.to_str().unwrap()];
-        bench.latlab(&words).good();
-        let run = fs::read_dir(&runs).unwrap().next().unwrap().unwrap().path();
-        let trial = fs::read_to_string(run.join("trials/0001/trial.json")).unwrap();
-        let trial: serde_json::Value = serde_json::from_str(&trial).unwrap();
-        let checks = trial["checks"].as_array().unwrap();
-        let tuning = checks.iter().find(|c| c["name"] == "tuning").unwrap();
-        assert_eq!(tuning["passed"], true, "{trial:#}");
-        let moves = movers.moves.load(Ordering::Relaxed);
-        println!("{rounds} rounds beside {moves} moves");
-        assert!(moves > rounds * 10, "nothing moved");
+        println!(
+            "{} tunings, {} deployments, {} trials, {} reverts beside {}",
+            rounds.tuned, rounds.deployed, rounds.measured, rounds.reverted, movers
+        );
+        assert_eq!(rounds.problems, [""; 0]);
+        assert_eq!((rounds.deployed, rounds.measured), (labs, labs));
+        movers.assert_busy(tunings);
         drop(movers);
         common::world::reap();
     });
 }
 
-/// A service manager that starts a service anew whenever it ends, in a group of its own, on version 2.
-const MANAGER: &str = r#"
-set -e
-mountpoint -q /sys/fs/cgroup || mount -t cgroup2 none /sys/fs/cgroup
-mkdir -p /tmp/units
-for n in 1 2 3; do
-    printf '[Unit]\nDefaultDependencies=no\nStartLimitIntervalSec=0\n[Service]\nExecStart=/bin/sh -c "echo >> /tmp/starts; sleep 0.0%d"\nRestart=always\nRestartSec=0\nSlice=movers-%d.slice\nAllowedCPUs=0-1\n' $n $n > /tmp/units/mover$n.service
-done
-printf '[Unit]\nDefaultDependencies=no\nWants=mover1.service mover2.service mover3.service\n' > /tmp/units/default.target
-setsid unshare --pid --mount --fork --mount-proc env -i PATH="$PATH" container=lxc SYSTEMD_UNIT_PATH=/tmp/units \
-    /lib/systemd/systemd --system --log-target=console < /dev/null > /tmp/systemd.log 2>&1 &
-for second in $(seq 60); do
-    [ ! -d /sys/fs/cgroup/movers.slice ] || exit 0
-    sleep 1
-done
-cat /tmp/systemd.log
-echo it manages nothing
-exit 3
-"#;
+const MANAGER: &str = include_str!("movers/manager.sh");
+const ROUNDS: &str = include_str!("movers/rounds.sh");
 
-/// A few rounds beside it: each command in a guest has its timeout.
-const ROUNDS: u64 = 10;
-const TUNINGS: &str = r#"
-set -e
-quiet() {
-    LATLAB_STATE_DIR=/tmp/state /latlab/latlab tune "$@" > /tmp/out 2>&1 && return
-    echo "round $round: tune $*"
-    cat /tmp/out
-    exit 4
+/// The guest's rounds.
+struct Guest<'b> {
+    bench: &'b Bench,
+    lab: String,
 }
-: > /tmp/starts
-for round in $(seq ROUNDS); do
-    quiet apply --cpus 1 --knob cpuset=isolated --knob swappiness=1
-    [ "$(cat /sys/fs/cgroup/latlab.isolated/cpuset.cpus)" = 1 ]
-    quiet verify
-    quiet revert
-    [ ! -e /sys/fs/cgroup/latlab.isolated ]
-done
-starts=$(wc -l < /tmp/starts)
-[ "$starts" -gt ROUNDS ] || { echo only $starts services were started; exit 5; }
-echo ROUNDS rounds beside $starts services
-"#;
+
+impl Guest<'_> {
+    #[track_caller]
+    fn sh(&self, script: &str) -> String {
+        let said = self.bench.exec(&self.lab, "g", &["/bin/sh", "-c", script]);
+        said.good().out
+    }
+
+    /// Starts rounds in the background, because one command of a guest has its timeout, and prints what they say.
+    fn rounds(&self, count: u64) -> Vec<String> {
+        self.sh(&format!(
+            "cat > /tmp/rounds.sh <<'END'\n{ROUNDS}END\n\
+             setsid sh /tmp/rounds.sh {count} < /dev/null > /tmp/rounds.log 2>&1 &"
+        ));
+        let mut lines: Vec<String> = Vec::new();
+        let mut waited = 0;
+        while lines.last().is_none_or(|line| line != "done") {
+            let seen = lines.len();
+            let new = self.sh(&format!(
+                "for second in $(seq 20); do [ $(wc -l < /tmp/rounds.log) -le {seen} ] || break; sleep 1; done
+                 tail -n +{} /tmp/rounds.log",
+                seen + 1
+            ));
+            print!("{new}");
+            lines.extend(new.lines().map(String::from));
+            waited = if lines.len() > seen { 0 } else { waited + 1 };
+            assert!(waited < 30, "the rounds do not go on: {}", self.sh("ps ax"));
+        }
+        lines
+    }
+}
 
 #[test]
-fn in_a_guest_a_service_manager_does_not_break_tuning() {
+fn in_a_guest_a_service_manager_breaks_nothing() {
     let there = Path::new("/lib/systemd/systemd").exists();
     if !whole() || !there {
         println!("skipped: boots a virtual machine: LATLAB_TEST_WHOLE=1, with systemd installed");
         return;
     }
-    enter(
-        "in_a_guest_a_service_manager_does_not_break_tuning",
-        |bench| {
-            let latlab = Path::new(env!("CARGO_BIN_EXE_latlab"));
-            let lab = format!(
-                "name: NAME\ntopology:\n  nodes: {{g: {{kind: vm, cpus: 2, memory: 512MiB, \
+    enter("in_a_guest_a_service_manager_breaks_nothing", |bench| {
+        let latlab = Path::new(env!("CARGO_BIN_EXE_latlab"));
+        let lab = format!(
+            "name: NAME\ntopology:\n  nodes: {{g: {{kind: vm, cpus: 2, memory: 512MiB, \
              binds: [\"{}:/latlab:ro\"]}}}}\n",
-                latlab.parent().unwrap().display()
-            );
-            let lab = bench.deploy("manager", &lab);
-            let begun = bench.exec(&lab, "g", &["/bin/sh", "-c", MANAGER]);
-            assert_eq!(begun.code, 0, "{begun:#?}");
-            let given = std::env::var("LATLAB_TEST_ROUNDS").ok();
-            let rounds: u64 = given.map_or(2 * ROUNDS, |rounds| rounds.parse().unwrap());
-            let script = TUNINGS.replace("ROUNDS", &ROUNDS.to_string());
-            for _ in 0..rounds.div_ceil(ROUNDS) {
-                let done = bench.exec(&lab, "g", &["/bin/sh", "-c", &script]);
-                print!("{}", done.out);
-                assert_eq!(done.code, 0, "{done:#?}");
-                assert!(done.out.contains("rounds beside"), "{done:#?}");
-            }
-        },
-    );
+            latlab.parent().unwrap().display()
+        );
+        let lab = bench.deploy("manager", &lab);
+        let guest = Guest { bench, lab };
+        guest.sh(MANAGER);
+        let count = rounds(3, 0);
+        let lines = guest.rounds(count);
+        let problems: Vec<&String> = lines.iter().filter(|l| l.starts_with("problem")).collect();
+        assert!(problems.is_empty(), "{problems:#?}");
+        let done = format!(
+            "{count} tunings, {count} deployments, {count} trials, {} reverts",
+            2 * count
+        );
+        assert!(lines.contains(&done), "not `{done}`");
+        let moves = lines.iter().filter_map(|l| l.strip_prefix("moves: "));
+        let moves: Vec<(u64, &str)> = moves
+            .filter_map(|l| l.split_once(' '))
+            .map(|(number, kind)| (number.parse().unwrap(), kind))
+            .collect();
+        assert_eq!(moves.len(), 7, "{moves:?}");
+        assert!(
+            moves.iter().all(|(number, _)| 2 * number >= count),
+            "{moves:?}"
+        );
+    });
 }

@@ -220,8 +220,19 @@ fn make_dirs(dir: &Path) -> Result<(), Error> {
     ))
 }
 
-/// Hands `controllers` down from the root of the unified tree to the group `dir`.
+/// Hands `controllers` down from the root of the unified tree to the group `dir`. A service manager may take one from
+/// the root again before a group below hands it on: the kernel then knows no such controller there (ENOENT).
 fn enable_controllers(root: &Path, dir: &Path, controllers: &[Controller]) -> Result<(), Error> {
+    for _ in 0..8 {
+        match enable_once(root, dir, controllers) {
+            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
+            result => return result,
+        }
+    }
+    enable_once(root, dir, controllers)
+}
+
+fn enable_once(root: &Path, dir: &Path, controllers: &[Controller]) -> Result<(), Error> {
     // From the top: a group can hand on only what its parent handed to it.
     for group in levels(root, dir).into_iter().filter(|group| *group != dir) {
         let file = group.join("cgroup.subtree_control");

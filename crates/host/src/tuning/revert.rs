@@ -122,8 +122,7 @@ fn undo(mut entry: Entry, owner: &str, root: &Root, result: &mut Reverted) -> Op
                 result.restored += 1;
                 return None;
             }
-            Err(RestoreError::Strayed(now)) => {
-                let reason = format!("`{original}` was written, and it is `{now}` again");
+            Err(RestoreError::Strayed(reason)) => {
                 result.strayed.push(problem(reason));
                 return None;
             }
@@ -157,8 +156,8 @@ fn undo(mut entry: Entry, owner: &str, root: &Root, result: &mut Reverted) -> Op
 
 /// Why an item does not have its original value again.
 enum RestoreError {
-    /// A thread of another program moved on, to this value.
-    Strayed(Value),
+    /// A thread of another program moved on.
+    Strayed(String),
     Failed(String),
 }
 
@@ -169,10 +168,19 @@ fn restore(entry: &Entry, root: &Root) -> Result<(), RestoreError> {
         // The item vanished meanwhile.
         (Ok(None), _) => Ok(()),
         (Ok(Some(now)), _) if now.same(original) => Ok(()),
+        // Another program has put the thread into a group without the CPUs that it had before. What keeps it in a
+        // group of latlab's is told when that group is removed.
+        (Ok(Some(now)), Err(error)) if item.is_free() && matches!(item, Item::Task { .. }) => {
+            Err(RestoreError::Strayed(format!(
+                "`{original}` was not taken: {error}; it is `{now}`"
+            )))
+        }
         (_, Err(error)) => Err(RestoreError::Failed(format!(
             "`{original}` was not taken: {error}"
         ))),
-        (Ok(Some(now)), Ok(())) if item.is_free() => Err(RestoreError::Strayed(now)),
+        (Ok(Some(now)), Ok(())) if item.is_free() => Err(RestoreError::Strayed(format!(
+            "`{original}` was written, and it is `{now}` again"
+        ))),
         (Ok(Some(now)), Ok(())) => Err(RestoreError::Failed(format!(
             "`{original}` was written, and `{now}` is read back"
         ))),

@@ -309,6 +309,7 @@ fn divided(name: &str) -> World {
         (OTHERS, "0-3\n"),
         (IRQ, "0-3\n"),
         // The kernel creates these with the cgroup; this tree has them from the start.
+        ("cg/latlab.isolated/cgroup.subtree_control", "cpuset\n"),
         (QUIET, "\n"),
         (MODE, "member\n"),
     ] {

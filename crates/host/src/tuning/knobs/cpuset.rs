@@ -160,6 +160,15 @@ fn partition(mount: &Path, isolated: &CpuList, mode: &str, targets: &mut Targets
         "+cpuset",
     );
     make(targets, &group);
+    // A service manager takes `cpuset` from the root as soon as no unit of its own uses it, and the partition's
+    // files would go with it. The kernel refuses that (EBUSY) while a group hands the controller on.
+    set(
+        targets,
+        &group,
+        "cgroup.subtree_control",
+        Form::Cpuset,
+        "+cpuset",
+    );
     set(
         targets,
         &group,
@@ -352,6 +361,7 @@ mod tests {
                 "/cg/docker/cpuset.cpus: 1-2 → 1",
                 "/cg/cgroup.subtree_control: -cpuset → +cpuset",
                 "cgroup /cg/latlab.isolated: absent → present",
+                "/cg/latlab.isolated/cgroup.subtree_control: absent → +cpuset",
                 "/cg/latlab.isolated/cpuset.cpus: absent → 2-3",
                 "/cg/latlab.isolated/cpuset.cpus.partition: absent → isolated",
             ]
