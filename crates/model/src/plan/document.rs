@@ -110,6 +110,11 @@ impl Plan {
         None
     }
 
+    /// What was chosen where the lab leaves it open, with the reason, a sentence each.
+    pub fn choices(&self) -> Vec<String> {
+        self.links.iter().filter_map(LinkPlan::choice).collect()
+    }
+
     pub fn topology(&self, levels: BTreeMap<String, String>) -> Topology {
         let nodes = self.nodes.iter().map(|n| TopologyNode {
             name: n.name.clone(),
