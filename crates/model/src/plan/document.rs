@@ -110,7 +110,7 @@ impl Plan {
         None
     }
 
-    /// What was chosen where the lab leaves it open, with the reason, a sentence each.
+    /// Choices of the plan where the lab leaves them open, with their reasons, a sentence each.
     pub fn choices(&self) -> Vec<String> {
         self.links.iter().filter_map(LinkPlan::choice).collect()
     }
