@@ -319,3 +319,20 @@ def distance(one, other):
     words = ["chrt", "--fifo", "1", program, str(one), str(other)]
     # The program needs a few ms; the rest is waiting for CPUs that other programs use.
     return state(float(subprocess.run(words, capture_output=True, check=True, timeout=20).stdout))
+
+
+def turns(ways, test, seconds, cpus, congestion):
+    """Rounds of short turns: how far the processors were apart, and what each way's turn found.
+
+    A way is the names of the client's and the server's namespace (`ip netns`), the server's address, and the longest packet.
+    """
+    words = ["timeout", str(seconds + 30), target() / "examples" / "turns", test, *map(str, cpus), str(seconds), congestion]
+    words += [",".join(map(str, way)) for way in ways.values()]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"turns {test}: {done.stderr.strip()}")
+    for line in done.stdout.splitlines():
+        before, after, *found = line.split()
+        ends = [state(float(nanoseconds)) for nanoseconds in (before, after)]
+        found = [tuple(map(float, one.split(","))) for one in found]
+        yield ends[0] if ends[0] == ends[1] else None, dict(zip(ways, found))

@@ -69,6 +69,7 @@ PARTS = [
     Part("shaped", "overlay-containers shaped --rounds 5", 1.2, 2.5),
     Part("repeatability", "repeatability", 1.0, 1.2),
     Part("guests", "overlay-guests --rounds 3 --seconds 1 --only bridge,adaptive,vxlan,link-adaptive", 2.0, 3.5),
+    Part("labs", "overlay-labs --turns --rounds 5", 0.8, 2.0),
     Part("links", "overlay-links --rounds 3 --seconds 1", 1.0, 2.0),
     Part("real-time", "guest-latency --rounds 2 --seconds 15", 1.5, 2.0),
 ]

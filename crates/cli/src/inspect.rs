@@ -32,6 +32,12 @@ pub fn run(args: &Inspect) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     print(&rows, args.format)?;
+    let plans = names
+        .iter()
+        .filter_map(|name| lab::plan_of(&dirs, name).ok());
+    for choice in plans.flat_map(|plan| plan.choices()) {
+        eprintln!("note: {choice}");
+    }
     for restart in names.iter().flat_map(|name| lab::restarts(&dirs, name)) {
         eprintln!("note: {restart}");
     }

@@ -91,6 +91,30 @@ fn every_carrier_joins_the_nodes_of_a_lab() {
 }
 
 #[test]
+fn a_chosen_carrier_is_told_with_its_reason() {
+    enter("a_chosen_carrier_is_told_with_its_reason", |bench| {
+        let open = lab_with(false, "local", "veth").replace("carrier: local, ", "");
+        assert!(!open.contains("carrier"), "{open}");
+        let name = bench.deploy("open", &open);
+        let note = "note: link `l0` has carrier `local`: the lab names no carrier";
+        let said = bench.latlab(&["inspect", &name]).good().err;
+        assert!(said.starts_with(note), "{said}");
+        let graph = bench.latlab(&["graph", &name]).good().out;
+        assert!(graph.contains("carrier local"), "{graph}");
+        reach_up_to(2, bench, &name);
+        let counters = bench.latlab(&["overlay", &name, "counters"]).good().out;
+        assert!(counters.contains("in_kernel_frames"), "{counters}");
+        bench.latlab(&["destroy", &name]).good();
+
+        let named = bench.deploy("named", &lab_with(false, "direct", "veth"));
+        let said = bench.latlab(&["inspect", &named]).good().err;
+        assert!(!said.contains("carrier"), "{said}");
+        bench.latlab(&["destroy", &named]).good();
+        bench.assert_clean();
+    });
+}
+
+#[test]
 fn netkit_cables_are_refused_where_there_is_no_netkit() {
     enter(
         "netkit_cables_are_refused_where_there_is_no_netkit",

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use latlab_host::links::{self, Error};
-use latlab_host::sys::netns::{self, NewNetNs};
+use latlab_host::sys::netns::{self, NetNs, NewNetNs};
 use latlab_netlink::{
     Address, Handle, Interface, LinkChange, LinkKind, NewLink, Qdisc, QdiscEntry,
 };
@@ -336,6 +336,47 @@ fn vxlan_carries_frames_between_tunnel_ends_over_udp() {
         );
         assert_eq!(lab.link("@l0.1", "tunnel").kind.as_deref(), Some("vxlan"));
     });
+}
+
+#[test]
+fn two_hosts_share_a_cable_and_three_a_switch_without_a_firewall() {
+    sandbox::run("wire", |directory| {
+        let lab = deploy(
+            directory,
+            "  nodes: {a: {kind: native}, b: {kind: container}, c: {kind: native}}
+  links:
+    - {type: vxlan, endpoints: ['a:eth0', 'b:eth0']}
+    - {type: vxlan, endpoints: ['a:eth1', 'b:eth1', 'c:eth1']}",
+        );
+        let links: Vec<_> = lab.namespaces();
+        let links: Vec<_> = links.iter().filter(|name| name.starts_with('@')).collect();
+        assert_eq!(links, ["@l0.0", "@l0.1", "@l1", "@l1.0", "@l1.1", "@l1.2"]);
+        lab.assert_reaches("a", "b");
+        let (one, two) = (lab.link("@l0.0", "under"), lab.link("@l0.1", "under"));
+        assert_eq!((one.parent, two.parent), (Some(two.index), Some(one.index)));
+        assert_eq!((one.mtu_bytes, two.mtu_bytes), (1500, 1500));
+        assert_eq!(one.alias.as_deref(), Some("latlab:test-lab"));
+        assert_eq!(two.alias, one.alias);
+
+        assert_eq!(interfaces(&lab, "@l1"), ["p0", "p1", "p2", "underlay"]);
+        for what in ["ip", "ip6", "arp"] {
+            let key = format!("net/bridge/bridge-nf-call-{what}tables");
+            // A kernel without br_netfilter, or one that has not loaded it.
+            let wire = setting(&lab.netns("@l1"), &key).unwrap_or("0".into());
+            assert_eq!(wire.trim(), "0", "{key}");
+        }
+    });
+}
+
+/// A network setting in a namespace; `None` if the kernel has none of this name.
+fn setting(netns: &NetNs, key: &str) -> Option<String> {
+    std::thread::scope(|scope| {
+        let inside = scope.spawn(|| {
+            netns::enter(netns.as_fd()).unwrap();
+            std::fs::read_to_string(format!("/proc/sys/{key}")).ok()
+        });
+        inside.join().unwrap()
+    })
 }
 
 #[test]

@@ -1,11 +1,22 @@
 //! Names of a lab's namespaces and of its interfaces outside of them.
 
+use std::collections::HashSet;
+
 use latlab_model::kinds::{Carrier, NodeKind};
 use latlab_model::plan::{LinkPlan, Medium, Plan};
 
 /// Namespaces inside links have no use for IPv6 unless they route it. Without it a switch sends
 /// nothing of its own into the segment, and interfaces are made faster.
 const NO_IPV6: &[(&str, &str)] = &[("net/ipv6/conf/default/disable_ipv6", "1")];
+
+/// A switch that stands for a wire between hosts does not show frames to a firewall, as a bridge does on machines with
+/// Docker or Kubernetes (br_netfilter).
+const WIRE: &[(&str, &str)] = &[
+    ("net/ipv6/conf/default/disable_ipv6", "1"),
+    ("net/bridge/bridge-nf-call-iptables", "0"),
+    ("net/bridge/bridge-nf-call-ip6tables", "0"),
+    ("net/bridge/bridge-nf-call-arptables", "0"),
+];
 
 /// The kernel's label on the interfaces of the lab with this identifier.
 pub fn alias(lab_id: &str) -> String {
@@ -28,11 +39,16 @@ pub(super) fn namespaces(plan: &Plan) -> Vec<(String, &'static [(&'static str, &
     for node in plan.nodes.iter().filter(|node| !node.kind().is_host()) {
         all.push((node.name.clone(), &[][..]));
     }
-    all.extend(
-        link_namespaces(plan)
-            .into_iter()
-            .map(|(_, name)| (name, NO_IPV6)),
-    );
+    let wires: HashSet<String> = plan
+        .links
+        .iter()
+        .filter(|link| has_hosts(&link.medium))
+        .map(inside_name)
+        .collect();
+    all.extend(link_namespaces(plan).into_iter().map(|(_, name)| {
+        let settings = if wires.contains(&name) { WIRE } else { NO_IPV6 };
+        (name, settings)
+    }));
     all
 }
 
@@ -59,10 +75,14 @@ fn has_hosts(medium: &Medium) -> bool {
     }
 }
 
-/// Whether a link has anything inside. Only a pair between two namespaces has not: a virtual machine that is impaired
-/// needs a shaper, two need a switch, and interfaces for the root namespace are prepared inside.
+/// Whether a link has anything inside. Only a pair between two namespaces has not, be it of nodes or of their hosts: a
+/// virtual machine that is impaired needs a shaper, two need a switch, and interfaces for the root namespace are
+/// prepared inside.
 fn has_inside(plan: &Plan, index: usize) -> bool {
     let link = &plan.links[index];
+    if has_hosts(&link.medium) {
+        return link.endpoints.len() != 2;
+    }
     if link.medium != Medium::Veth {
         return true;
     }

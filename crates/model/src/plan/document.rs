@@ -110,6 +110,11 @@ impl Plan {
         None
     }
 
+    /// Choices of the plan where the lab leaves them open, with their reasons, a sentence each.
+    pub fn choices(&self) -> Vec<String> {
+        self.links.iter().filter_map(LinkPlan::choice).collect()
+    }
+
     pub fn topology(&self, levels: BTreeMap<String, String>) -> Topology {
         let nodes = self.nodes.iter().map(|n| TopologyNode {
             name: n.name.clone(),

@@ -9,6 +9,11 @@ use crate::spec::Link;
 /// IANA's port for VXLAN.
 const VXLAN_PORT: u16 = 4789;
 
+/// The reason for [`Carrier::Local`] where a lab names no carrier: every node of a lab is on this machine, and each other
+/// carrier adds a wire to every frame's way.
+const CHOSEN: &str =
+    "the lab names no carrier, and all ends are on this machine: their frames need no wire";
+
 /// A link to be made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LinkPlan {
@@ -65,6 +70,9 @@ pub struct VxlanPlan {
 pub struct OverlayPlan {
     /// The carrier that joins them.
     pub carrier: Carrier,
+    /// The reason for this carrier, where the lab names none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chosen: Option<String>,
     /// The cable that joins processes and containers to it.
     #[serde(default)]
     pub cable: Cable,
@@ -121,6 +129,7 @@ impl Medium {
                 let carrier = link.carrier();
                 Medium::Overlay(OverlayPlan {
                     carrier,
+                    chosen: link.carrier.is_none().then(|| CHOSEN.to_owned()),
                     cable: link.cable(),
                     underlay_mtu: mtu + carrier.overhead(),
                     underlay: match carrier {
@@ -134,8 +143,21 @@ impl Medium {
 }
 
 impl LinkPlan {
+    /// The carrier of an overlay, and why it was chosen, where the lab names none.
+    pub fn choice(&self) -> Option<String> {
+        let Medium::Overlay(overlay) = &self.medium else {
+            return None;
+        };
+        let why = overlay.chosen.as_ref()?;
+        let (name, carrier) = (&self.name, overlay.carrier.word());
+        Some(format!("link `{name}` has carrier `{carrier}`: {why}"))
+    }
+
     pub fn facts(&self) -> Vec<String> {
         let mut facts = vec![format!("mtu {}", self.mtu)];
+        if let Medium::Overlay(overlay) = &self.medium {
+            facts.push(format!("carrier {}", overlay.carrier.word()));
+        }
         let first = self
             .endpoints
             .first()

@@ -127,7 +127,13 @@ impl Test {
     }
 
     /// Connects from the namespace of the calling thread.
-    pub fn connect(self, to: SocketAddr, mtu: usize, arrived: Arc<AtomicU64>) -> Outcome<Client> {
+    pub fn connect(
+        self,
+        to: SocketAddr,
+        mtu: usize,
+        congestion: &str,
+        arrived: Arc<AtomicU64>,
+    ) -> Outcome<Client> {
         let length = match self {
             Test::TcpRr | Test::UdpRr => REQUEST_BYTES,
             Test::TcpStream => CHUNK_BYTES,
@@ -136,6 +142,7 @@ impl Test {
         let socket = if matches!(self, Test::TcpRr | Test::TcpStream) {
             let stream = TcpStream::connect(to)?;
             stream.set_nodelay(true)?;
+            rustix::net::sockopt::set_tcp_congestion(&stream, congestion)?;
             stream.set_read_timeout(Some(TIMEOUT))?;
             stream.set_write_timeout(Some(TIMEOUT))?;
             Socket::Tcp(stream)

@@ -1,9 +1,9 @@
 //! Several network paths in turn, some milliseconds each, so that disturbances of the machine affect all paths alike.
 //! For `bench/overlay-containers`.
 //!
-//!     turns tcp-rr|udp-rr|tcp-stream|udp-stream CLIENT-CPU SERVER-CPU SECONDS WAY...
+//!     turns tcp-rr|udp-rr|tcp-stream|udp-stream CLIENT-CPU SERVER-CPU SECONDS CONGESTION WAY...
 //!
-//! A WAY is CLIENT-NETNS,SERVER-NETNS,ADDRESS,MTU: names of `ip netns`, the server's address, and the longest
+//! CONGESTION is TCP's congestion control: a machine's own default may pace what it sends. A WAY is CLIENT-NETNS,SERVER-NETNS,ADDRESS,MTU: names of `ip netns`, the server's address, and the longest
 //! packet. All clients are on one CPU and all servers on another, or on the same one.
 //!
 //! Prints a line per round. It begins with the round-trip time of a cache line between both CPUs in ns, before and after
@@ -27,7 +27,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 const USAGE: &str = "usage: turns tcp-rr|udp-rr|tcp-stream|udp-stream CLIENT-CPU SERVER-CPU SECONDS \
-                     CLIENT-NETNS,SERVER-NETNS,ADDRESS,MTU...";
+                     CONGESTION CLIENT-NETNS,SERVER-NETNS,ADDRESS,MTU...";
 
 fn main() {
     if let Err(error) = run() {
@@ -38,7 +38,7 @@ fn main() {
 
 fn run() -> Outcome<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let [test, client, server, seconds, ways @ ..] = words.as_slice() else {
+    let [test, client, server, seconds, congestion, ways @ ..] = words.as_slice() else {
         return Err(USAGE.into());
     };
     let test = Test::parse(test).ok_or(USAGE)?;
@@ -46,7 +46,7 @@ fn run() -> Outcome<()> {
     let seconds: f64 = seconds.parse()?;
     let mut clients: Vec<Client> = ways
         .iter()
-        .map(|way| open(way, test, server))
+        .map(|way| open(way, test, server, congestion))
         .collect::<Outcome<_>>()?;
     pin(client)?;
     let bounce = (client != server).then(|| Bounce::start(server));
@@ -76,15 +76,18 @@ fn run() -> Outcome<()> {
 }
 
 /// Starts the server of a way, and connects to it.
-fn open(way: &str, test: Test, cpu: usize) -> Outcome<Client> {
+fn open(way: &str, test: Test, cpu: usize, congestion: &str) -> Outcome<Client> {
     let [client, server, address, mtu] = way.split(',').collect::<Vec<_>>()[..] else {
         return Err(format!("{way}: {USAGE}").into());
     };
     let (address, mtu): (IpAddr, usize) = (address.parse()?, mtu.parse()?);
     let (client, server) = (client.to_owned(), server.to_owned());
+    let congestion = congestion.to_owned();
     let listening = inside(server, move || test.listen(address, cpu))?;
     let to: SocketAddr = listening.address;
-    inside(client, move || test.connect(to, mtu, listening.arrived))
+    inside(client, move || {
+        test.connect(to, mtu, &congestion, listening.arrived)
+    })
 }
 
 /// Does something in a network namespace; sockets stay where they were made.
