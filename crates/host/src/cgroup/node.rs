@@ -16,12 +16,12 @@ use super::files::{PARTITION, TOP, is_component, is_unified, write};
 use crate::sys::cgroup_entry::CgroupEntry;
 
 /// How long processes that were sent SIGKILL may take to leave. They leave at once unless they
-/// sit in an uninterruptible wait.
-const KILL_TIMEOUT: Duration = Duration::from_secs(5);
+/// sit in an uninterruptible wait, or an overloaded machine (load 46 on two CPUs) gives them no CPU time.
+const KILL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long a group that lists no process may stay busy. An exiting process leaves the list a
 /// little before it releases the group.
-const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Between two looks where the kernel offers nothing to wait on.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);

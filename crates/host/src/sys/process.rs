@@ -23,7 +23,7 @@ use super::proc::Stat;
 pub const LAB_VARIABLE: &str = "LATLAB_LAB";
 
 /// After SIGKILL a process ends unless it is stuck in the kernel; it is not waited for longer.
-const KILL_TIMEOUT: Duration = Duration::from_secs(5);
+const KILL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// No environment that a process was started with is larger (execve(2): three quarters of 8 MiB).
 const MAX_ENVIRON_BYTES: u64 = 8 << 20;

@@ -13,7 +13,7 @@ use crate::sys;
 use crate::sys::process::{Process, ProcessId};
 
 /// After SIGKILL a process ends unless it is stuck in the kernel.
-const KILL_TIMEOUT: Duration = Duration::from_secs(5);
+const KILL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Ends a container: SIGTERM to all its processes, at most `grace` for them to end, then SIGKILL. One that has ended
 /// is success. Fails when processes outlive SIGKILL.

@@ -22,6 +22,8 @@ use super::virtiofs;
 use crate::sys::cgroup_entry::CgroupEntry;
 use crate::sys::process::{Exit, Process, ProcessId};
 
+/// After SIGKILL QEMU gives its memory back, which an overloaded machine gives little CPU time for.
+const KILL_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long QEMU may take to answer a command.
 const QMP_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the end of a process is waited for after a panic was seen on its console.
@@ -182,9 +184,10 @@ impl Vm {
             if quit.is_err() || !self.process.wait(left().max(Duration::from_secs(1)))? {
                 self.process.signal(Signal::KILL)?;
             }
-            if !self.process.wait(Duration::from_secs(5))? {
+            if !self.process.wait(KILL_TIMEOUT)? {
                 let (name, dir) = (&self.name, &self.dir);
-                return Err(ended(name, dir, "not even by SIGKILL within 5 s".into()));
+                let reason = format!("not even by SIGKILL within {} s", KILL_TIMEOUT.as_secs());
+                return Err(ended(name, dir, reason));
             }
         }
         // Only a child can be collected; another parent does it elsewhere.
