@@ -69,6 +69,10 @@ impl Rounds<'_> {
             return Some(said);
         }
         self.problem(&format!("{words:?}: {said:#?}"));
+        // The next round begins as the first did.
+        for words in [&["destroy", "--all", "-y"][..], &["tune", "revert"]] {
+            self.bench.latlab(words);
+        }
         None
     }
 

@@ -9,7 +9,7 @@ mod inject;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use common::{Client, Daemon, World, eventually, run};
+use common::{Client, Daemon, World, run};
 use inject::Injector;
 
 /// Two containers on a network, and an address in each.
@@ -20,19 +20,17 @@ struct Containers<'w> {
 
 impl<'w> Containers<'w> {
     fn new(world: &'w World) -> Containers<'w> {
-        let namespaces = ["a", "b"].map(|name| world.namespace(&format!("ns-{name}")));
-        for (number, (name, namespace)) in ["a", "b"].into_iter().zip(&namespaces).enumerate() {
-            world.sh(&format!("ip link add {name} type veth peer name {name}0"));
+        let namespaces = ["va", "vb"].map(|device| world.namespace(&format!("ns-{device}")));
+        for (number, device) in ["va", "vb"].into_iter().enumerate() {
+            let namespace = &namespaces[number];
             world.sh(&format!(
-                "ip link set {name}0 netns /proc/self/fd/9 9< {}",
+                "ip link add {device} type veth peer name eth0 netns {}",
                 namespace.display()
             ));
-            world.sh(&format!("ip link set {name} up"));
-            world.at(namespace, &format!("ip link set {name}0 up"));
-            world.at(
-                namespace,
-                &format!("ip address add 10.7.0.{}/24 dev {name}0", number + 1),
-            );
+            world.sh(&format!("ip link set {device} up"));
+            world.at(namespace, "ip link set eth0 up");
+            let address = format!("10.7.0.{}/24", number + 1);
+            world.at(namespace, &format!("ip address add {address} dev eth0"));
         }
         Containers { world, namespaces }
     }
@@ -62,40 +60,35 @@ fn converse(daemon: &Daemon) -> (Client, u32) {
     (client, thread)
 }
 
-/// All that the daemon holds: its configuration, descriptors, and queueing disciplines with filters of its own.
-fn holds(world: &World, daemon: &Daemon) -> (Vec<String>, usize, String) {
+/// The configuration, the number of open descriptors, and the number of filters at the containers' interfaces.
+fn holds(world: &World, daemon: &Daemon, client: &mut Client) -> (Vec<String>, usize, usize) {
     let descriptors = entries(Path::new(&format!("/proc/{}/fd", daemon.process.0.id())));
-    let mut filters = String::new();
-    for device in ["a", "b"] {
-        for way in ["ingress", "egress"] {
-            filters += &world.sh(&format!(
-                "tc filter show dev {device} {way} 2> /dev/null || true"
-            ));
-        }
-    }
-    // Programs have new numbers whenever they are loaded.
-    let names = filters
-        .split_whitespace()
-        .filter(|word| word.ends_with(".o") || word.contains("latlab"));
-    let names = names.collect::<Vec<_>>().join(" ");
-    (daemon.tell("show"), descriptors.len(), names)
+    let filters = world.sh(
+        "for device in va vb; do for way in ingress egress; do tc filter show dev $device $way; done; done 2> /dev/null",
+    );
+    let filters = filters.lines().filter(|line| line.contains("bpf"));
+    (
+        client.say("show").unwrap(),
+        descriptors.len(),
+        filters.count(),
+    )
 }
 
 #[test]
 fn an_order_whose_bpf_calls_fail_is_refused_or_told_and_done() {
     run("halves", |world| {
         let containers = Containers::new(world);
-        let config = "add network lan vni 7\nadd interface a network lan veth a\n";
+        let config = "add network lan vni 7\nadd interface a network lan veth va\n";
         let daemon = world.daemon("halves", config);
         let (mut client, thread) = converse(&daemon);
-        let (order, undo) = ("add interface b network lan veth b", "delete interface b");
+        let (order, undo) = ("add interface b network lan veth vb", "delete interface b");
         // Once, so that all that is made once is there.
         client.say(order).unwrap();
         containers.ping();
         client.say(undo).unwrap();
-        let without = holds(world, &daemon);
+        let without = holds(world, &daemon, &mut client);
         client.say(order).unwrap();
-        let with = holds(world, &daemon);
+        let with = holds(world, &daemon, &mut client);
         client.say(undo).unwrap();
         assert_ne!(with.0, without.0);
         let (mut refused, mut told) = (0, 0);
@@ -103,28 +96,23 @@ fn an_order_whose_bpf_calls_fail_is_refused_or_told_and_done() {
             let injector = Injector::begin(thread, libc::SYS_bpf, libc::ENOMEM, nth);
             let answer = client.say(order);
             let calls = injector.end();
-            match answer {
-                Err(reason) if reason.contains("the change is in force") => {
-                    println!("call {nth}: told: {reason}");
-                    told += 1;
-                    eventually("the order is done", || holds(world, &daemon) == with);
-                    containers.ping();
-                    client.say(undo).unwrap();
-                }
-                Err(reason) => {
-                    println!("call {nth}: refused: {reason}");
+            println!("call {nth}: {answer:?}");
+            let is_done = match answer {
+                Err(reason) if !reason.contains("the change is in force") => {
                     refused += 1;
+                    false
                 }
-                Ok(_) => {
-                    println!("call {nth} of {calls}: done");
-                    eventually("the order is done", || holds(world, &daemon) == with);
-                    containers.ping();
-                    client.say(undo).unwrap();
+                answer => {
+                    told += u32::from(answer.is_err());
+                    true
                 }
+            };
+            if is_done {
+                assert_eq!(holds(world, &daemon, &mut client), with, "call {nth}");
+                containers.ping();
+                client.say(undo).unwrap();
             }
-            eventually(&format!("nothing is left after call {nth}"), || {
-                holds(world, &daemon) == without
-            });
+            assert_eq!(holds(world, &daemon, &mut client), without, "call {nth}");
             // The same order can be given again.
             client.say(order).unwrap();
             containers.ping();

@@ -1,5 +1,8 @@
 //! Applying changes: everything is checked, then journaled and synced, then written and read back.
 
+use std::thread;
+use std::time::{Duration, Instant};
+
 use serde::Serialize;
 
 use super::cpu_split::{self, CpuSplit};
@@ -13,6 +16,11 @@ use crate::dirs::Dirs;
 
 /// Sweeps over items that come, go and move while others are written.
 const MAX_SWEEPS: usize = 5;
+
+/// For more sweeps while the kernel refuses an item. It refuses a partition as long as a group of others has one of its
+/// CPUs, and on a busy machine such groups may come in every sweep.
+const TIMEOUT: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(2);
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct KnobResult {
@@ -180,7 +188,8 @@ fn record(owner: &str, knob: &str, targets: &[Target], held: &mut LockedJournal,
 }
 
 /// Looks for items that came meanwhile or do not have their value: cgroups of other programs block a partition for
-/// a moment only, and their threads may move. Journals and writes these, at most [`MAX_SWEEPS`] times.
+/// a moment only, and their threads may move. Journals and writes these, at most [`MAX_SWEEPS`] times, or for
+/// [`TIMEOUT`] if the kernel refuses some.
 fn rescan(
     owner: &str,
     change: &Change,
@@ -188,7 +197,14 @@ fn rescan(
     root: &Root,
     result: &mut KnobResult,
 ) -> Result<(), Error> {
-    for _ in 0..MAX_SWEEPS {
+    let begun = Instant::now();
+    for sweep in 0.. {
+        if sweep >= MAX_SWEEPS {
+            if result.refused.is_empty() || begun.elapsed() > TIMEOUT {
+                break;
+            }
+            thread::sleep(PAUSE);
+        }
         let Ok(now) = plan_one(change.knob, &change.wanted, &change.cores, root) else {
             break;
         };
