@@ -282,3 +282,53 @@ fn an_order_without_descriptors_is_carried_out_or_changes_nothing() {
         }
     });
 }
+
+/// An order whose last steps cannot be done, for want of memory for a thread, leaves nothing half done: what was opened
+/// is closed, and the same order is carried out later.
+#[test]
+fn an_order_that_fails_late_is_carried_out_later() {
+    use rustix::process::{Pid, Resource, Rlimit, prlimit};
+    run("control-late", |world| {
+        let guest = world.namespace("guest");
+        let config = "add network lan vni 7\nadd interface kept network lan tap kept\n";
+        let daemon = world.daemon("late", config);
+        let pair = format!(
+            "ip link add far type veth peer name eth0 netns {}",
+            guest.display()
+        );
+        world.sh(&pair);
+        let process = Pid::from_child(&daemon.process.0);
+        let status = format!("/proc/{}/status", daemon.process.0.id());
+        let size = || {
+            let status = std::fs::read_to_string(&status).unwrap();
+            let line = status.lines().find_map(|line| line.strip_prefix("VmSize:"));
+            let kib = line.unwrap().trim().strip_suffix(" kB").unwrap();
+            kib.parse::<u64>().unwrap() << 10
+        };
+        let own = rustix::process::getrlimit(Resource::As);
+        let mut client = daemon.client();
+        let before = daemon.tell("show");
+        // The first container is the first that the kernel's path has, whose thread begins with it. A stack takes two
+        // megabytes; everything else that the order needs is small.
+        let order = "add interface c network lan veth far";
+        let limited = Rlimit {
+            current: Some(size() + (1 << 20)),
+            ..own
+        };
+        prlimit(Some(process), Resource::As, limited).unwrap();
+        let refusal = client.say(order).unwrap_err();
+        prlimit(Some(process), Resource::As, own).unwrap();
+        assert!(refusal.contains("cannot start"), "{refusal}");
+        assert_eq!(daemon.tell("show"), before, "{refusal}");
+        let listed = || daemon.tell("list interfaces").join("\n");
+        assert!(
+            listed().contains("kept") && !listed().contains("far"),
+            "{}",
+            listed()
+        );
+        daemon.tell(order);
+        assert!(listed().contains("far"), "{}", listed());
+        daemon.tell("delete interface c");
+        assert_eq!(daemon.tell("show"), before);
+    });
+}
