@@ -74,6 +74,10 @@ def run(main):
         failed = f"`{' '.join(map(str, words_of(error)))}` was not done after {error.timeout:g} s: is the machine busy?"
     except FileNotFoundError as error:
         failed = f"{error.filename} is not there: bench/{NAME} --check says what else is missing"
+    except Exception as error:
+        # A fault of the benchmark itself: its trace helps to find it.
+        failed = f"{type(error).__name__}: {error}"
+        raise
     finally:
         if state_of_run["json"]:
             write_figures(failed)

@@ -79,7 +79,7 @@ class Parts(unittest.TestCase):
         self.assertTrue(result["failed"].startswith("no-such-program is not there"), result["failed"])
 
     def test_a_fault_of_the_program_itself_is_a_failure(self):
-        self.assertEqual(self.measured("    raise ValueError('x')")["failed"], "it did not come to its end")
+        self.assertEqual(self.measured("    raise ValueError('x')")["failed"], "ValueError: x")
 
     def test_a_program_that_tells_no_figure_has_failed(self):
         self.assertEqual(self.measured("    pass")["failed"], "it told no figure")
