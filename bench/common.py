@@ -56,7 +56,7 @@ state_of_run = {"json": None, "began": None, "ends": [], "without": []}
 
 def run(main):
     """The program: what ends it is told in a line of its own, and figures that there are get written."""
-    failed = "it did not come to its end"
+    failed = UNFINISHED
     try:
         main()
         failed = None
@@ -74,9 +74,14 @@ def run(main):
         failed = f"`{' '.join(map(str, words_of(error)))}` was not done after {error.timeout:g} s: is the machine busy?"
     except FileNotFoundError as error:
         failed = f"{error.filename} is not there: bench/{NAME} --check says what else is missing"
+    except Exception as error:
+        # A fault of the benchmark itself: its trace helps to find it.
+        failed = f"{type(error).__name__}: {error}"
+        raise
     finally:
+        write_figures(failed)
         if state_of_run["json"]:
-            write_figures(failed)
+            state_of_run["json"].close()
     if failed:
         sys.exit(f"{NAME}: {failed}")
 
@@ -103,7 +108,13 @@ def begin(arguments, wanted):
     print(f"# {machine.line(machine.facts())}, load average {load}", flush=True)
 
 
-def write_figures(failed):
+UNFINISHED = "it did not come to its end"
+
+
+def write_figures(failed=UNFINISHED):
+    """What there is so far: a program that is killed leaves that."""
+    if not state_of_run["json"]:
+        return
     began, times = state_of_run["began"] or (time.time(), machine.cpu_times())
     document = {
         "program": NAME,
@@ -116,9 +127,12 @@ def write_figures(failed):
         "without": state_of_run["without"],
         "failed": failed,
     }
-    with state_of_run["json"] as file:
-        json.dump(document, file, indent=1)
-        file.write("\n")
+    file = state_of_run["json"]
+    file.seek(0)
+    file.truncate()
+    json.dump(document, file, indent=1)
+    file.write("\n")
+    file.flush()
 
 
 def figure(what, value, low=None, high=None, target_text="", rounds_measured=0, spread="95 %", peer=""):
@@ -127,11 +141,13 @@ def figure(what, value, low=None, high=None, target_text="", rounds_measured=0, 
         "what": what, "peer": peer, "value": value, "low": low, "high": high, "spread": spread,
         "target": target_text.strip(), "n": rounds_measured,
     })  # fmt: skip
+    write_figures()
 
 
 def no_figure(what, reason):
     """Keeps for --json that something could not be compared, and says so."""
     state_of_run["without"].append(f"{what}: {reason}")
+    write_figures()
     print(f"{what:<44} {reason}", flush=True)
 
 
@@ -326,7 +342,7 @@ def turns(ways, test, seconds, cpus, congestion):
 
     A way is the names of the client's and the server's namespace (`ip netns`), the server's address, and the longest packet.
     """
-    words = ["timeout", str(seconds + 30), target() / "examples" / "turns", test, *map(str, cpus), str(seconds), congestion]
+    words = ["timeout", str(seconds + 60), target() / "examples" / "turns", test, *map(str, cpus), str(seconds), congestion]
     words += [",".join(map(str, way)) for way in ways.values()]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode != 0:

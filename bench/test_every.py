@@ -39,6 +39,7 @@ class Time(unittest.TestCase):
     def test_rounds_and_stages_end_with_the_time(self):
         with mock.patch.dict(common.state_of_run, {"ends": [0.0]}):
             self.assertEqual(list(common.rounds(5)), [0])
+            self.assertEqual(list(common.rounds(5, smallest=0)), [])
             self.assertEqual(list(common.rounds(5, smallest=2)), [0, 1])
             self.assertEqual(common.seconds(60), 2)
             self.assertEqual(list(common.stages("ab")), ["a", "b"])
@@ -79,7 +80,7 @@ class Parts(unittest.TestCase):
         self.assertTrue(result["failed"].startswith("no-such-program is not there"), result["failed"])
 
     def test_a_fault_of_the_program_itself_is_a_failure(self):
-        self.assertEqual(self.measured("    raise ValueError('x')")["failed"], "it did not come to its end")
+        self.assertEqual(self.measured("    raise ValueError('x')")["failed"], "ValueError: x")
 
     def test_a_program_that_tells_no_figure_has_failed(self):
         self.assertEqual(self.measured("    pass")["failed"], "it told no figure")
@@ -88,9 +89,11 @@ class Parts(unittest.TestCase):
         result = self.measured("    common.no_figure('rate', 'not to be compared')")
         self.assertEqual((result["failed"], result["without"]), (None, ["rate: not to be compared"]))
 
-    def test_a_program_that_hangs_is_ended(self):
-        result = self.measured("    import time\n    time.sleep(600)", grace=(1, 0.01))
+    def test_a_program_that_hangs_is_ended_and_keeps_its_figures(self):
+        body = "    import time\n    common.figure('x', 1.5)\n    time.sleep(600)"
+        result = self.measured(body, grace=(1, 0.15))
         self.assertIn("was ended", result["failed"])
+        self.assertEqual([one["what"] for one in result["figures"]], ["x"])
 
 
 class Programs(unittest.TestCase):

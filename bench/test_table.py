@@ -2,6 +2,7 @@
 
 import unittest
 
+import machine
 import table
 
 
@@ -87,6 +88,21 @@ class Render(unittest.TestCase):
     def test_every_row_has_as_many_cells_as_the_head(self):
         rows = [line for line in self.lines(part(figure(what="a | b"), failed="x")) if line.startswith("|")]
         self.assertEqual({row.count("|") for row in rows}, {8})
+
+
+class Machine(unittest.TestCase):
+    def test_the_hypervisor_is_what_lscpu_names(self):
+        self.assertEqual(machine.vendor("CPU(s):   2\nHypervisor vendor:   KVM\nVirtualization type: full\n"), "KVM")
+        self.assertEqual(machine.vendor("CPU(s):   2\n"), "none")
+
+    def test_steal_is_a_part_of_the_time_between_two_readings(self):
+        self.assertEqual(machine.steal((1000, 10), (2000, 60)), 0.05)
+        self.assertEqual(machine.steal((1000, 10), (1000, 10)), 0)
+
+    def test_a_line_names_all_that_is_known(self):
+        known = {"cpus": 2, "cpu": "Some CPU", "kernel": "6.1", "distribution": "Debian 12", "virtual": "none"}
+        self.assertEqual(machine.line(known), "2 x Some CPU, Linux 6.1, Debian 12, not virtual")
+        self.assertEqual(machine.line({**known, "virtual": "KVM"}), "2 x Some CPU, Linux 6.1, Debian 12, virtual (KVM)")
 
 
 class Replaced(unittest.TestCase):
