@@ -86,7 +86,7 @@ def scratch():
 
 
 def lab_name(what):
-    """A name that no other run has: control groups carry it."""
+    """A name that no other run has: cgroups carry it."""
     return f"{what}-{os.environ[INSIDE]}"
 
 
@@ -115,7 +115,7 @@ def namespaces():
 
 
 def settle(before, made):
-    """Waits until the kernel has freed the namespaces of whoever went, in the background: else the next
+    """Waits until the kernel has freed the last lab's namespaces in the background: else the next
     to come up would pay for it. `before` is their number before `made` of them were made."""
     # Allocators keep some freed objects per CPU, and other programs create namespaces too.
     slack = 16 * (os.cpu_count() or 1) + made // 4
@@ -139,7 +139,7 @@ def ratio_line(what, ours, theirs, target_ratio="", unit="ms", scale=1e3):
 
 
 def busy_seconds():
-    """Seconds that all processors together have worked."""
+    """Seconds that all CPUs together have worked."""
     with open("/proc/stat") as stat:
         user, nice, system, _idle, _wait, irq, softirq = map(int, stat.readline().split()[1:8])
     return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
@@ -149,7 +149,7 @@ def machine():
     """One line about where this ran; figures without it say little."""
     model = next(
         (line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")),
-        "unknown processor",
+        "unknown CPU",
     )
     load = " ".join(open("/proc/loadavg").read().split()[:3])
     print(f"# {os.cpu_count()} x {model}, Linux {os.uname().release}, load average {load}", flush=True)
@@ -160,14 +160,14 @@ NEAR = 150
 
 
 def state(nanoseconds):
-    """What a cache line's way there and back says of two processors."""
+    """What a cache line's way there and back says of two CPUs."""
     if nanoseconds == 0:
         return "one"
     return "near" if nanoseconds < NEAR else "far"
 
 
 def distance(one, other):
-    """Whether two processors are near each other or far, also while both are busy: a cache line says it.
+    """Whether two CPUs are near each other or far, also while both are busy: a cache line says it.
 
     A virtual machine's move every few seconds; figures of one state only are comparable.
     """
