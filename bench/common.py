@@ -309,7 +309,7 @@ def interval(values):
 
 
 def busy_seconds():
-    """Seconds that all processors together have worked."""
+    """Seconds that all CPUs together have worked."""
     with open("/proc/stat") as stat:
         user, nice, system, _idle, _wait, irq, softirq = map(int, stat.readline().split()[1:8])
     return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
@@ -320,14 +320,14 @@ NEAR = 150
 
 
 def state(nanoseconds):
-    """What a cache line's way there and back says of two processors."""
+    """What a cache line's way there and back says of two CPUs."""
     if nanoseconds == 0:
         return "one CPU"
     return "near" if nanoseconds < NEAR else "far"
 
 
 def distance(one, other):
-    """Whether two processors are near each other or far, also while both are busy: a cache line says it.
+    """Whether two CPUs are near each other or far, also while both are busy: a cache line says it.
 
     A virtual machine's move every few seconds; figures of one state only are comparable.
     """
@@ -338,7 +338,7 @@ def distance(one, other):
 
 
 def turns(ways, test, seconds, cpus, congestion):
-    """Rounds of short turns: how far the processors were apart, and what each way's turn found.
+    """Rounds of short turns: how far the CPUs were apart, and what each way's turn found.
 
     A way is the names of the client's and the server's namespace (`ip netns`), the server's address, and the longest packet.
     """

@@ -170,11 +170,6 @@ pub fn channel() -> Vec<Vec<u8>> {
             errno: 2,
             message: "start `x`: not found".into(),
         },
-        Message::Ping { token: 1 },
-        Message::Pong {
-            token: 1,
-            guest_monotonic_ns: 9,
-        },
         Message::PowerOff,
     ];
     let frame = |message: &Message| {

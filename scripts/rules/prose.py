@@ -27,6 +27,7 @@ WORD = re.compile(r"[^\W_][\w'’.,%-]*")
 ATTRIBUTE = re.compile(r"#!?\[[^\]\"]*$")
 LINE_CONTINUED = re.compile(r"\\\n\s*")
 LINE_COMMENT = {"python": re.compile(r"^\s*#(?!!)\s?(.*)"), "shell": re.compile(r"^\s*#(?!!)\s?(.*)")}
+DOCSTRING = re.compile(r'^[ \t]*"""(.*?)"""', re.MULTILINE | re.DOTALL)
 TYPESCRIPT_COMMENT = re.compile(r"^\s*(?://+|/\*+|\*(?!/))\s?(.*?)(?:\*/)?$")
 
 
@@ -38,11 +39,20 @@ def paragraphs(text, language):
     if language in ("rust", "c"):
         return of_code(text, language)
     found = list(grouped(marked_lines(text, language), "comment"))
+    if language == "python":
+        for line, docstring in docstrings(text):
+            found += grouped(enumerate(literal_lines(docstring), line), "literal")
     if language == "typescript":
         for offset, literal in lex(text, language).strings:
             if " " in literal:
                 found += grouped(enumerate(literal_lines(literal[1:-1]), line_of(text, offset)), "literal")
     return found
+
+
+def docstrings(text):
+    """(line, text) of the docstrings and other texts in three quotes, which help texts are made of."""
+    for literal in DOCSTRING.finditer(text):
+        yield line_of(text, literal.start(1)), literal[1]
 
 
 def of_code(text, language):

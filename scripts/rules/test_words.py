@@ -48,6 +48,8 @@ class Dialect(RuleCase):
             "d.c": "/* Two processors. */\n",
             "e.rs": '#[error("two processors")]\nstruct E;\n',
             "f": "#!/bin/sh\n# Two processors.\n",
+            "g": '#!/usr/bin/python3\n"""Usage of g.\n\nTwo\nprocessors.\n"""\n',
+            "h.py": 'def h():\n    """Two processors."""\n',
         }
         self.assertEqual(len(self.found(dialect, files)), len(files))
 

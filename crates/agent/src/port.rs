@@ -166,16 +166,13 @@ mod tests {
     fn the_answer_to_a_greeting_outlives_the_former_clients_end() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let mut port = Port::new(ours.into());
-        port.outbox.push(&Message::Ping { token: 1 }).unwrap();
-        let answer = Message::Pong {
-            token: 2,
-            guest_monotonic_ns: 3,
-        };
+        port.outbox.push(&Message::Done { session: 1 }).unwrap();
+        let answer = Message::Done { session: 2 };
         port.answer(&answer).unwrap();
         port.client_gone();
         assert!(port.flush());
         // From now on an end is this client's own.
-        port.outbox.push(&Message::Ping { token: 4 }).unwrap();
+        port.outbox.push(&Message::Done { session: 4 }).unwrap();
         port.client_gone();
         assert!(!port.flush());
         drop(port);
@@ -187,8 +184,8 @@ mod tests {
     #[test]
     fn a_half_written_frame_outlives_its_client_and_the_rest_does_not() {
         let mut outbox = Outbox::default();
-        for token in 0..3 {
-            outbox.push(&Message::Ping { token }).unwrap();
+        for session in 0..3 {
+            outbox.push(&Message::Done { session }).unwrap();
         }
         let length = outbox.frames[0].len();
         assert_eq!(outbox.waiting_bytes, 3 * length);

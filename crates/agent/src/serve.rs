@@ -276,10 +276,6 @@ impl Server {
                     message: error.to_string(),
                 },
             }),
-            Message::Ping { token } => Some(Message::Pong {
-                token,
-                guest_monotonic_ns: monotonic_ns(),
-            }),
             Message::PowerOff => {
                 self.stopped = true;
                 None
@@ -289,8 +285,7 @@ impl Server {
             | Message::HelloAck { .. }
             | Message::Exit { .. }
             | Message::Done { .. }
-            | Message::Failed { .. }
-            | Message::Pong { .. } => None,
+            | Message::Failed { .. } => None,
         }
     }
 

@@ -45,7 +45,7 @@ pub enum Verb {
     Place(Place),
     /// Deploy a lab (needs root).
     Deploy(Deploy),
-    /// List the nodes of deployed labs.
+    /// List the nodes of deployed labs (needs root).
     Inspect(Inspect),
     /// Run a command inside a node, whatever its kind (needs root).
     Exec(Exec),
@@ -116,7 +116,7 @@ Examples:
   latlab doctor --format json > machine.json    (on the machine in question)
   latlab place labs/isolated.yaml --facts machine.json --format json
 
-With `cpus: 3, isolate: true` a node asks for dedicated cores, and with `tuning: isolated` for a share of
+With `cpus: 3, isolate: true` a node asks for dedicated cores, and with `tuning: isolated` for a share of \
 cores that the host does not use. Needs no root.")]
 pub struct Place {
     /// The lab's file.
@@ -251,11 +251,11 @@ pub struct Report {
 #[command(after_help = "\
 Examples:
   latlab run forwarder
-  latlab explain runs/forwarder-20261121-220409
-  latlab explain runs/forwarder-20261121-220409 --trial 1 --perfetto slow.json   (for ui.perfetto.dev)
-  latlab explain runs/forwarder-20261121-220409 --trial 1 --pcapng slow.pcapng   (for Wireshark)
+  latlab explain runs/forwarder-…
+  latlab explain runs/forwarder-… --trial 1 --perfetto slow.json   (for ui.perfetto.dev)
+  latlab explain runs/forwarder-… --trial 1 --pcapng slow.pcapng   (for Wireshark)
 
-Only measurements with `probe: forward` have taps and a flight recorder. Needs no root, and gives the same
+Only measurements with `probe: forward` have taps and a flight recorder. Needs no root, and gives the same \
 answer on another machine.")]
 pub struct Explain {
     /// The run directory.
@@ -286,9 +286,9 @@ Examples:
   latlab noise --duration 10s
   latlab noise --cpus 2-3 --threshold 500 --format json
 
-A thread on each CPU reads its clock in a loop; every gap longer than the threshold is an interruption, and
-the flight recorder names its cause. The CPUs are not available to other programs meanwhile. A gap without a
-recorded cause is unexplained; if it recurs with a fixed period, it is a timer of the hypervisor or firmware.
+A thread on each CPU reads its clock in a loop; every gap longer than the threshold is an interruption, and \
+the flight recorder names its cause. The CPUs are not available to other programs meanwhile. A gap without a \
+recorded cause is unexplained; if it recurs with a fixed period, it is a timer of the hypervisor or firmware. \
 Without BPF the interruptions are counted and their causes are unknown.")]
 pub struct Noise {
     /// CPU list, e.g. 0-3,8 [default: all].
@@ -324,14 +324,14 @@ Examples:
   latlab forward eth1 eth2 --by af-packet --block         (sleeps while no frame arrives)
   ip netns exec middle latlab forward in out --by xdp --duration 10s
 
-It joins two interfaces of this network namespace: every frame received on one leaves at the other, whatever
-its destination, and bypasses the kernel's network stack. With af-packet the stack gets a copy as well, so give
-the interfaces no addresses. It is the device under test of `latlab run forwarder`, timed by taps from outside;
+It joins two interfaces of this network namespace: every frame received on one leaves at the other, whatever \
+its destination, and bypasses the kernel's network stack. With af-packet the stack gets a copy as well, so give \
+the interfaces no addresses. It is the device under test of `latlab run forwarder`, timed by taps from outside; \
 in a lab's measurement it is `device: af-packet`, `af-xdp` or `xdp`.
 
-Polling (the default) occupies a whole CPU and has no wake-up in its latency; --block is interrupt-driven.
-AF_XDP loses checksum and segmentation offloads of the sender: on veth, `ethtool -K IF tx off` at both far ends
-lets TCP and UDP of ordinary sockets through; ARP, ICMP and latlab's own generator need no change. XDP programs
+Polling (the default) occupies a whole CPU and has no wake-up in its latency; --block is interrupt-driven. \
+AF_XDP loses checksum and segmentation offloads of the sender: on veth, `ethtool -K IF tx off` at both far ends \
+lets TCP and UDP of ordinary sockets through; ARP, ICMP and latlab's own generator need no change. XDP programs \
 are removed with the process, however it ends.")]
 pub struct Forward {
     /// One interface.
@@ -431,3 +431,42 @@ Examples:
   latlab overlay --control /run/overlay.sock -- show > overlay.conf
   latlab overlay --control /run/overlay.sock < changes
   latlab overlay --connect 10.0.0.2:7700 --certificate me.pem --key me.key --authority ca.pem show";
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn texts(command: &clap::Command, found: &mut Vec<(String, String)>) {
+        if let Some(text) = command.get_after_help() {
+            found.push((command.get_name().to_owned(), text.to_string()));
+        }
+        for verb in command.get_subcommands() {
+            texts(verb, found);
+        }
+    }
+
+    /// The terminal's width ends a line of prose; an example is one line to copy.
+    #[test]
+    fn help_has_no_line_that_a_terminal_breaks_in_the_middle() {
+        let mut found = Vec::new();
+        texts(&Cli::command(), &mut found);
+        assert!(found.len() > 10);
+        let is_prose =
+            |line: &str| !line.is_empty() && !line.starts_with(' ') && !line.ends_with(':');
+        for (verb, text) in found {
+            let lines: Vec<&str> = text.lines().collect();
+            for line in &lines {
+                let width = line.chars().count();
+                assert!(
+                    is_prose(line) || width <= 100,
+                    "{verb}: {width} columns: {line}"
+                );
+            }
+            for pair in lines.windows(2) {
+                assert!(!pair.iter().all(|line| is_prose(line)), "{verb}: {pair:?}");
+            }
+        }
+    }
+}

@@ -52,6 +52,10 @@ pub fn run(args: &Explain) -> Outcome {
 
 fn failed(error: ExplainError) -> Failure {
     match error {
+        ExplainError::Nothing { ref cells, .. } if !cells.is_empty() => {
+            let hint = format!("cells with such trials: {}", cells.join(", "));
+            Failure::of(error, hint)
+        }
         ExplainError::Nothing { .. } => Failure::of(error, HINT),
         _ => Failure::of(
             error,

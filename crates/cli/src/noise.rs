@@ -110,7 +110,11 @@ fn cpus(given: Option<&str>) -> Result<Vec<u16>, Failure> {
     let mut all = Vec::new();
     for cpu in list.iter() {
         let known = u16::try_from(cpu).ok().filter(|cpu| allowed.contains(cpu));
-        let missing = || wrong(format!("CPU {cpu} does not exist, or may not be used here"));
+        let missing = || {
+            let message = format!("CPU {cpu} does not exist, or may not be used here");
+            let cpus = CpuList::new(allowed.iter().map(|cpu| u32::from(*cpu)).collect());
+            Failure::new(message, format!("this machine has {cpus}"))
+        };
         all.push(known.ok_or_else(missing)?);
     }
     Ok(all)

@@ -56,7 +56,8 @@ fn of_lab(name: &str) -> Result<PathBuf, Failure> {
         Some((lab, link)) => (lab, Some(link)),
         None => (name, None),
     };
-    let all = Dirs::from_env().run(lab).join("overlay");
+    let run = Dirs::from_env().run(lab);
+    let all = run.join("overlay");
     let mut links: Vec<String> = std::fs::read_dir(&all)
         .map(|entries| {
             let names = entries.flatten().map(|entry| entry.file_name());
@@ -73,6 +74,13 @@ fn of_lab(name: &str) -> Result<PathBuf, Failure> {
             Ok(all.join(link).join("control"))
         }
         (None, [only]) => Ok(all.join(only).join("control")),
+        (_, []) if !run.exists() => {
+            let message = format!("no lab `{lab}` is deployed");
+            Err(Failure::new(
+                message,
+                "`latlab inspect` lists the deployed labs",
+            ))
+        }
         (None, []) => Err(Failure::new(format!("lab `{lab}` has no overlay"), hint)),
         (None, _) => Err(Failure::new(
             format!("lab `{lab}` has several overlay daemons"),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use latlab_host::dirs::Dirs;
+use latlab_host::{journal, lab};
 use latlab_measure::run::{Event, Options, Run};
 use latlab_model::diagnostic::plain_line;
 use latlab_model::plan::RunPlan;
@@ -55,6 +56,7 @@ pub fn run(args: &args::Run) -> Outcome {
         return Ok(show_order(&plan));
     }
     let dirs = Dirs::from_env();
+    names_are_free(&dirs, &plan)?;
     let options = Options {
         file: file.lab_file(),
         keep: args.keep,
@@ -84,6 +86,19 @@ pub fn run(args: &args::Run) -> Outcome {
     })?;
     report::write_and_print(&dir, args.format)?;
     verdict(args, &outcome, plan.trials())
+}
+
+/// Refuses a study whose lab is deployed already: each of its trials would fail.
+fn names_are_free(dirs: &Dirs, plan: &RunPlan) -> Result<(), Failure> {
+    let refused = |e: lab::Error| {
+        let hint = e.hint();
+        Failure::of(e, hint)
+    };
+    let deployed = lab::list(dirs).map_err(refused)?;
+    match plan.labs.iter().find(|lab| deployed.contains(&lab.lab)) {
+        Some(lab) => Err(refused(journal::Error::Taken(lab.lab.clone()).into())),
+        None => Ok(()),
+    }
 }
 
 /// The end of the run as a message and an exit code.

@@ -4,6 +4,7 @@ mod common;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use common::{Bench, enter, finish, finished, kinds, labelled, signal, tool, until};
@@ -220,6 +221,12 @@ fn several_labs_live_beside_each_other() {
         let two = bench.deploy("two", &pair("container"));
         let taken = bench.latlab(&["deploy", &bench.file("one", &pair("container"))]);
         taken.refused(2, &format!("`{one}` is already deployed"), "destroy");
+        let study = "name: s\nlab: one.yaml\nmeasurements: [{probe: rr, from: a, to: b}]\n";
+        let study = bench.file("study", study);
+        let taken = bench.latlab(&["run", &study, "--runs", "runs"]);
+        taken.refused(2, &format!("`{one}` is already deployed"), "destroy");
+        let runs = Path::new(&study).with_file_name("runs");
+        assert!(!runs.exists(), "a run without a trial");
         let both = bench.latlab(&["inspect", "-f", "csv"]).good().out;
         assert_eq!(both.lines().count(), 5, "{both}");
         // Each its own network: both have the same addresses.

@@ -159,7 +159,7 @@ fn unknown_commands_get_a_hint() {
         assert!(
             nobody
                 .err
-                .starts_with("latlab: lab `nobody` has no overlay\n")
+                .starts_with("latlab: no lab `nobody` is deployed\n")
         );
         bench.latlab(&["destroy", &name]).good();
     });

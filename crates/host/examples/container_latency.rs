@@ -9,10 +9,11 @@
 //! Needs root. Runs in mount and process namespaces of its own; of the machine it touches
 //! cgroups named `latlab/bench-<pid>/` only, and removes them.
 
+#[path = "../tests/containers/mod.rs"]
+mod containers;
 #[path = "../tests/namespaces/mod.rs"]
 mod namespaces;
 
-use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
 use std::io::Read;
@@ -25,7 +26,7 @@ use latlab_host::images::{Cache, Image, prepare};
 use latlab_host::nodes::container::{self, Container, ContainerConfig};
 use latlab_host::nodes::session::{self, Session};
 use latlab_host::sys::{self, inside, mount};
-use latlab_model::spec::{Runtime, Security};
+use latlab_model::kinds::Runtime;
 
 const ROUNDS: usize = 20;
 
@@ -63,7 +64,7 @@ fn main() -> Result<()> {
             theirs.push(bench.runtime_exec(&container)?);
         }
         print(runtime, "exec", &ours, &theirs);
-        container::delete(&bench.config.dir, &cgroup)?;
+        containers::delete(&bench.config.dir, &cgroup)?;
     }
     Ok(())
 }
@@ -95,22 +96,11 @@ impl Bench {
         let name = runtime.to_string();
         let scratch = std::env::temp_dir().join(format!("latlab-bench-{name}"));
         fs::create_dir_all(&scratch)?;
-        let netns = scratch.join("netns");
-        namespaces::pin_network(&netns);
-        let config = ContainerConfig {
-            name: name.clone(),
-            lab_id: format!("bench-{}", namespaces::id()),
-            runtime,
-            root: prepare(&Image::Host, &Cache::new(scratch.join("cache")))?,
-            covers: None,
-            netns,
-            dir: scratch.join("node"),
-            hosts: String::new(),
-            agent: agent.to_owned(),
-            binds: Vec::new(),
-            env: BTreeMap::new(),
-            security: Security::default(),
-        };
+        namespaces::pin_network(&scratch.join("netns"));
+        let lab_id = format!("bench-{}", namespaces::id());
+        let root = prepare(&Image::Host, &Cache::new(scratch.join("cache")))?;
+        let mut config = containers::config(runtime, &scratch, lab_id, root);
+        config.agent = agent.to_owned();
         Ok(Self {
             scratch,
             name,
@@ -124,13 +114,7 @@ impl Bench {
             .cgroups
             .create(&self.config.lab_id, &self.name, &LIMITS)?;
         let running = container::start(&self.config, &cgroup)?;
-        let container = Container {
-            lab_id: self.config.lab_id.clone(),
-            dir: self.config.dir.clone(),
-            agent: self.config.agent.clone(),
-            process: running.process,
-            cgroup: cgroup.clone(),
-        };
+        let container = containers::running_container(&self.config, running, cgroup.clone());
         Ok((container, cgroup))
     }
 
@@ -139,7 +123,7 @@ impl Bench {
         let started = Instant::now();
         let (_, cgroup) = self.up()?;
         let taken = started.elapsed();
-        container::delete(&self.config.dir, &cgroup)?;
+        containers::delete(&self.config.dir, &cgroup)?;
         Ok(taken)
     }
 
@@ -181,7 +165,7 @@ impl Bench {
                 Err(failed(status.to_string()))
             }
         })?;
-        container::delete(dir, &cgroup)?;
+        containers::delete(dir, &cgroup)?;
         Ok(taken)
     }
 
@@ -216,7 +200,7 @@ impl Drop for Bench {
     fn drop(&mut self) {
         let dirs = self.cgroups.dirs(&self.config.lab_id, &self.name, &LIMITS);
         let group = dirs.and_then(NodeCgroup::from_dirs);
-        let deleted = group.map(|group| container::delete(&self.config.dir, &group));
+        let deleted = group.map(|group| containers::delete(&self.config.dir, &group));
         let unpinned =
             rustix::mount::unmount(&self.config.netns, rustix::mount::UnmountFlags::DETACH);
         let removed = fs::remove_dir_all(&self.scratch);

@@ -4,11 +4,11 @@
 //! of the node in a directory that is removed; of the machine it touches only cgroups named
 //! `latlab/test-<pid>/`, which it removes too. Traffic there is none.
 
+mod containers;
 mod namespaces;
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, Read, Write};
+use std::io::{BufRead, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process;
@@ -17,119 +17,19 @@ use std::time::{Duration, Instant};
 use latlab_host::cgroup::{Cgroups, Limits, NodeCgroup};
 use latlab_host::dirs::Dirs;
 use latlab_host::facts::{self, CpusInUse, ReadOptions};
-use latlab_host::images::{Cache, Image, RootView, prepare};
-use latlab_host::nodes::container::{self, Container, ContainerConfig, Running};
+use latlab_host::images::{Cache, Image, prepare};
+use latlab_host::nodes::container;
 use latlab_host::nodes::session::{Command, Exit, Session};
 use latlab_host::sys::process::Process;
 use latlab_host::sys::{inside, mount};
 use latlab_model::facts::Facts;
-use latlab_model::spec::{Bind, Runtime, Security};
 use latlab_model::units::CpuList;
 use rustix::mount::{MountFlags, UnmountFlags};
 
-const RUNTIMES: [Runtime; 2] = [Runtime::Crun, Runtime::Runc];
+use containers::{Node, RUNTIMES, run, scratch, shell};
 
 /// More than anything here takes on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(20);
-
-/// A node with its surroundings; everything is gone when it is dropped.
-struct Node {
-    scratch: PathBuf,
-    config: ContainerConfig,
-    cgroup: NodeCgroup,
-}
-
-impl Node {
-    fn new(runtime: Runtime, limits: &Limits) -> Self {
-        let scratch = scratch(runtime);
-        let root = prepare(&Image::Host, &Cache::new(scratch.join("cache"))).unwrap();
-        Self::with_root(runtime, limits, root)
-    }
-
-    fn with_root(runtime: Runtime, limits: &Limits, root: RootView) -> Self {
-        let scratch = scratch(runtime);
-        fs::create_dir_all(&scratch).unwrap();
-        namespaces::pin_network(&scratch.join("netns"));
-        let lab = format!("test-{}", namespaces::id());
-        let cgroups = Cgroups::discover().unwrap();
-        let cgroup = cgroups.create(&lab, &runtime.to_string(), limits).unwrap();
-        let config = ContainerConfig {
-            name: format!("{runtime}-node"),
-            lab_id: lab,
-            runtime,
-            root,
-            covers: None,
-            netns: scratch.join("netns"),
-            dir: scratch.join("node"),
-            hosts: String::new(),
-            agent: namespaces::agent(),
-            binds: Vec::new(),
-            env: BTreeMap::new(),
-            security: Security::default(),
-        };
-        Self {
-            scratch,
-            config,
-            cgroup,
-        }
-    }
-
-    fn start(&self) -> Container {
-        self.container(container::start(&self.config, &self.cgroup).unwrap())
-    }
-
-    fn container(&self, running: Running) -> Container {
-        Container {
-            lab_id: self.config.lab_id.clone(),
-            dir: self.config.dir.clone(),
-            agent: self.config.agent.clone(),
-            process: running.process,
-            cgroup: self.cgroup.clone(),
-        }
-    }
-}
-
-fn scratch(runtime: Runtime) -> PathBuf {
-    std::env::temp_dir().join(format!("latlab-test-{}-{runtime}", namespaces::id()))
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        let deleted = container::delete(&self.config.dir, &self.cgroup);
-        let unpinned = rustix::mount::unmount(&self.config.netns, UnmountFlags::DETACH);
-        let removed = fs::remove_dir_all(&self.scratch);
-        if !std::thread::panicking() {
-            deleted.unwrap();
-            unpinned.unwrap();
-            removed.unwrap();
-        }
-    }
-}
-
-/// Runs a command to its end with `input`; its output and errors.
-fn run(container: &Container, command: &Command, input: &[u8]) -> (Exit, String) {
-    let mut session = container.start(command).unwrap();
-    session.take_stdin().unwrap().write_all(input).unwrap();
-    let mut text = String::new();
-    session
-        .take_stdout()
-        .unwrap()
-        .read_to_string(&mut text)
-        .unwrap();
-    session
-        .take_stderr()
-        .unwrap()
-        .read_to_string(&mut text)
-        .unwrap();
-    (session.wait().unwrap(), text.trim_end().to_owned())
-}
-
-/// Runs a line of shell that must succeed.
-fn shell(container: &Container, line: &str) -> String {
-    let (exit, text) = run(container, &Command::shell(line), b"");
-    assert_eq!(exit, Exit::Code(0), "{line}: {text}");
-    text
-}
 
 #[test]
 fn commands_run_as_in_a_shell() {
@@ -245,12 +145,8 @@ fn binds_show_files_of_the_machine() {
             let data = node.scratch.join("data");
             fs::create_dir(&data).unwrap();
             fs::write(data.join("in"), "from outside").unwrap();
-            let bind = |target: &str, read_only| Bind {
-                source: data.to_str().unwrap().to_owned(),
-                target: target.to_owned(),
-                read_only,
-            };
-            node.config.binds = vec![bind("/data", false), bind("/mnt/made/ro", true)];
+            node.bind(&data, "/data", false);
+            node.bind(&data, "/mnt/made/ro", true);
             let c = node.start();
             assert_eq!(
                 shell(&c, "cat /data/in /mnt/made/ro/in"),
@@ -274,11 +170,7 @@ fn signals_and_the_end_reach_every_process() {
             let mut node = Node::new(runtime, &Limits::default());
             let told = node.scratch.join("told");
             fs::create_dir(&told).unwrap();
-            node.config.binds = vec![Bind {
-                source: told.to_str().unwrap().to_owned(),
-                target: "/told".into(),
-                read_only: false,
-            }];
+            node.bind(&told, "/told", false);
             let c = node.start();
 
             let script = "trap 'exit 3' USR1; echo ready; while :; do sleep 0.01; done";
@@ -301,15 +193,15 @@ fn signals_and_the_end_reach_every_process() {
                 .read_exact(&mut ready[..2])
                 .unwrap();
             let waiter = std::thread::spawn(move || polite.wait().unwrap());
-            container::stop(c.process, &node.cgroup, TIMEOUT).unwrap();
+            containers::stop(&c, TIMEOUT);
             assert_eq!(waiter.join().unwrap(), Exit::Code(0));
             assert_eq!(fs::read_to_string(told.join("bye")).unwrap(), "bye\n");
             assert!(node.cgroup.pids().unwrap().is_empty());
-            container::stop(c.process, &node.cgroup, TIMEOUT).unwrap();
+            containers::stop(&c, TIMEOUT);
             let error = c.start(&Command::new(["true"])).unwrap_err();
             assert!(matches!(error, container::Error::Ended), "{error}");
-            container::delete(&node.config.dir, &node.cgroup).unwrap();
-            container::delete(&node.config.dir, &node.cgroup).unwrap();
+            containers::delete(&node.config.dir, &node.cgroup).unwrap();
+            containers::delete(&node.config.dir, &node.cgroup).unwrap();
             assert!(!node.config.dir.exists());
             assert!(node.cgroup.dirs().iter().all(|dir| !dir.exists()));
         }
@@ -329,7 +221,7 @@ fn a_process_that_ignores_sigterm_is_killed() {
                 .unwrap()
                 .read_exact(&mut [0; 2])
                 .unwrap();
-            container::stop(c.process, &node.cgroup, Duration::from_millis(50)).unwrap();
+            containers::stop(&c, Duration::from_millis(50));
             assert_eq!(session.wait().unwrap(), Exit::Signal(libc::SIGKILL));
             assert!(node.cgroup.pids().unwrap().is_empty());
             let init = Process::open(c.process).unwrap();
@@ -439,7 +331,7 @@ fn leftovers_of_a_killed_start_can_be_deleted() {
                     .unwrap();
                 let cgroup = NodeCgroup::from_dirs(dirs).unwrap();
                 let dir = scratch(runtime).join("node");
-                container::delete(&dir, &cgroup).unwrap();
+                containers::delete(&dir, &cgroup).unwrap();
                 assert!(!dir.exists());
                 assert!(cgroup.dirs().iter().all(|dir| !dir.exists()));
                 let netns = scratch(runtime).join("netns");
@@ -489,7 +381,7 @@ fn failures_have_reasons() {
                 "{error}"
             );
             assert!(error.contains("/no/such/agent"), "{error}");
-            container::delete(&node.config.dir, &node.cgroup).unwrap();
+            containers::delete(&node.config.dir, &node.cgroup).unwrap();
             drop(node);
 
             // A first process that ends without a word.
@@ -653,7 +545,7 @@ fn a_chroot_is_enough_of_a_machine() {
                 assert_eq!(shell(&c, "cat /only-here"), "in the chroot");
                 shell(&c, "echo x >/written");
                 assert!(!Path::new("/written").exists());
-                container::stop(c.process, &node.cgroup, TIMEOUT).unwrap();
+                containers::stop(&c, TIMEOUT);
             }
             return;
         }
@@ -714,7 +606,7 @@ fn without_control_groups_containers_run_without_limits() {
             let c = node.start();
             assert_eq!(shell(&c, "echo $((6*7)); ls /sys/fs/cgroup"), "42");
             assert!(c.cgroup.cpu_usage().is_err());
-            container::stop(c.process, &node.cgroup, TIMEOUT).unwrap();
+            containers::stop(&c, TIMEOUT);
         }
     });
 }
@@ -762,7 +654,7 @@ fn a_layer_that_cannot_be_on_disk_is_in_memory() {
             let running = container::start(&node.config, &node.cgroup).unwrap();
             let tmp_in_memory = inside::is_in_memory(&std::env::temp_dir()).unwrap();
             assert_eq!(running.layer_in_memory, tmp_in_memory);
-            container::delete(&node.config.dir, &node.cgroup).unwrap();
+            containers::delete(&node.config.dir, &node.cgroup).unwrap();
             node.cgroup = Cgroups::discover()
                 .unwrap()
                 .create(
@@ -782,7 +674,7 @@ fn a_layer_that_cannot_be_on_disk_is_in_memory() {
             let running = container::start(&node.config, &node.cgroup).unwrap();
             assert!(running.layer_in_memory);
             shell(&node.container(running), "echo x >/etc/written");
-            container::delete(&node.config.dir, &node.cgroup).unwrap();
+            containers::delete(&node.config.dir, &node.cgroup).unwrap();
             rustix::mount::unmount(&overlay, UnmountFlags::DETACH).unwrap();
         }
     });

@@ -3,136 +3,37 @@
 //! Everything is as in `container.rs`: namespaces and a directory of the test's own, cgroups
 //! that are removed. What is attacked is only looked at, or would be harmless if it were reached.
 
+mod containers;
 mod namespaces;
 mod ways_out;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process;
 
-use latlab_host::cgroup::{Cgroups, Limits, NodeCgroup};
+use latlab_host::cgroup::Limits;
 use latlab_host::images::{Cache, Image, RootView, prepare};
-use latlab_host::nodes::container::{self, Container, ContainerConfig};
-use latlab_host::nodes::session::{Command, Exit, Session};
-use latlab_model::spec::{Bind, Runtime, Seccomp, Security};
+use latlab_host::nodes::container::{self, Container};
+use latlab_host::nodes::session::{Command, Exit};
+use latlab_model::kinds::{Runtime, Seccomp, Security};
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
-use rustix::mount::{MountFlags, UnmountFlags};
+use rustix::mount::MountFlags;
 
-const RUNTIMES: [Runtime; 2] = [Runtime::Crun, Runtime::Runc];
+use containers::{Node, RUNTIMES, run, shell};
+
 const AGENT_INSIDE: &str = "/run/latlab/agent";
 
-/// A container that is gone when it is dropped.
-struct Node {
-    scratch: PathBuf,
-    config: ContainerConfig,
-    cgroup: NodeCgroup,
-    container: Option<Container>,
-}
-
-fn scratch(runtime: Runtime) -> PathBuf {
-    std::env::temp_dir().join(format!("latlab-escape-{}-{runtime}", namespaces::id()))
-}
-
-impl Node {
-    /// One that has not been started, with the limits that labs give.
-    fn new(runtime: Runtime) -> Self {
-        let scratch = scratch(runtime);
-        fs::create_dir_all(&scratch).unwrap();
-        let root = prepare(&Image::Host, &Cache::new(scratch.join("cache"))).unwrap();
-        namespaces::pin_network(&scratch.join("netns"));
-        let lab_id = format!("escape-{}", namespaces::id());
-        let limits = Limits {
-            memory_bytes: Some(256 << 20),
-            pids: Some(100),
-            devices: Some(Vec::new()),
-            ..Limits::default()
-        };
-        let cgroups = Cgroups::discover().unwrap();
-        let cgroup = cgroups
-            .create(&lab_id, &runtime.to_string(), &limits)
-            .unwrap();
-        let config = ContainerConfig {
-            name: runtime.to_string(),
-            lab_id,
-            runtime,
-            root,
-            covers: None,
-            netns: scratch.join("netns"),
-            dir: scratch.join("node"),
-            hosts: String::new(),
-            agent: namespaces::agent(),
-            binds: Vec::new(),
-            env: BTreeMap::new(),
-            security: Security::default(),
-        };
-        Self {
-            scratch,
-            config,
-            cgroup,
-            container: None,
-        }
-    }
-
-    fn bind(&mut self, source: &Path, target: &str) {
-        self.config.binds.push(Bind {
-            source: source.to_str().unwrap().to_owned(),
-            target: target.to_owned(),
-            read_only: true,
-        });
-    }
-
-    fn start(&mut self) {
-        let running = container::start(&self.config, &self.cgroup).unwrap();
-        self.container = Some(Container {
-            lab_id: self.config.lab_id.clone(),
-            dir: self.config.dir.clone(),
-            agent: self.config.agent.clone(),
-            process: running.process,
-            cgroup: self.cgroup.clone(),
-        });
-    }
-
-    /// Runs a command to its end; how it ended, and what it wrote.
-    fn run(&self, command: &Command) -> (Exit, String) {
-        let mut session = self.container.as_ref().unwrap().start(command).unwrap();
-        drop(session.take_stdin());
-        let mut text = String::new();
-        session
-            .take_stdout()
-            .unwrap()
-            .read_to_string(&mut text)
-            .unwrap();
-        session
-            .take_stderr()
-            .unwrap()
-            .read_to_string(&mut text)
-            .unwrap();
-        (session.wait().unwrap(), text)
-    }
-
-    fn shell(&self, line: &str) -> String {
-        let (exit, text) = self.run(&Command::shell(line));
-        assert_eq!(exit, Exit::Code(0), "{line}: {text}");
-        text.trim_end().to_owned()
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        let deleted = container::delete(&self.config.dir, &self.cgroup);
-        let unpinned = rustix::mount::unmount(&self.config.netns, UnmountFlags::DETACH);
-        let below = self.scratch.join("data/below");
-        let _ = rustix::mount::unmount(below, UnmountFlags::DETACH);
-        let removed = fs::remove_dir_all(&self.scratch);
-        if !std::thread::panicking() {
-            deleted.unwrap();
-            unpinned.unwrap();
-            removed.unwrap();
-        }
-    }
+/// A node with the limits that labs give.
+fn new_node(runtime: Runtime) -> Node {
+    let limits = Limits {
+        memory_bytes: Some(256 << 20),
+        pids: Some(100),
+        devices: Some(Vec::new()),
+        ..Limits::default()
+    };
+    Node::new(runtime, &limits)
 }
 
 /// A disk of this machine, or whatever block device it has; never opened but by who must not.
@@ -201,7 +102,7 @@ fn no_known_escape_leads_out_of_a_container() {
         let ways = ways_out::all();
         assert!(ways.len() >= 90, "{} ways", ways.len());
         for runtime in RUNTIMES {
-            let mut node = Node::new(runtime);
+            let mut node = new_node(runtime);
             let data = node.scratch.join("data");
             let below = data.join("below");
             fs::create_dir_all(&below).unwrap();
@@ -213,8 +114,8 @@ fn no_known_escape_leads_out_of_a_container() {
                 let device = makedev(major, minor);
                 mknodat(CWD, &disk, FileType::BlockDevice, mode, device).unwrap();
             }
-            node.bind(&data, "/bound");
-            node.bind(&std::env::current_exe().unwrap(), "/attacker");
+            node.bind(&data, "/bound", true);
+            node.bind(&std::env::current_exe().unwrap(), "/attacker", true);
             // With a number that no process of the container has.
             let _ = fs::write("/proc/sys/kernel/ns_last_pid", "29999");
             let mut outside = process::Command::new("sleep").arg("600").spawn().unwrap();
@@ -222,7 +123,7 @@ fn no_known_escape_leads_out_of_a_container() {
             let address = <std::os::unix::net::SocketAddr as
                 std::os::linux::net::SocketAddrExt>::from_abstract_name(&name);
             let _listener = std::os::unix::net::UnixListener::bind_addr(&address.unwrap()).unwrap();
-            node.start();
+            let c = node.start();
             let before = state_of_the_machine(&node.scratch, &mut outside);
             let booted_before = booted();
             let mut wrong = Vec::new();
@@ -240,7 +141,7 @@ fn no_known_escape_leads_out_of_a_container() {
                 ] {
                     command.env.insert(variable.into(), value);
                 }
-                let (exit, text) = node.run(&command);
+                let (exit, text) = run(&c, &command, b"");
                 let outcome = text.lines().find_map(|l| l.split_once(ways_out::OUTCOME));
                 let outcome = outcome.and_then(|(_, errno)| errno.parse::<i32>().ok());
                 let stopped = match outcome {
@@ -272,40 +173,36 @@ fn every_process_of_a_container_is_confined_and_only_a_lab_grants_more() {
     let name = "every_process_of_a_container_is_confined_and_only_a_lab_grants_more";
     namespaces::enter(name, || {
         for runtime in RUNTIMES {
-            let status = |node: &Node, pid: &str, key: &str| {
-                let text = node.shell(&format!("cat /proc/{pid}/status"));
+            let status = |c: &Container, pid: &str, key: &str| {
+                let text = shell(c, &format!("cat /proc/{pid}/status"));
                 let line = text.lines().find_map(|l| l.strip_prefix(key)).unwrap();
                 line.trim_start_matches(':').trim().to_owned()
             };
-            let mut node = Node::new(runtime);
-            node.start();
+            let node = new_node(runtime);
+            let c = node.start();
             for pid in ["1", "self"] {
-                assert_eq!(status(&node, pid, "NoNewPrivs"), "1");
-                assert_eq!(status(&node, pid, "Seccomp"), "2");
+                assert_eq!(status(&c, pid, "NoNewPrivs"), "1");
+                assert_eq!(status(&c, pid, "Seccomp"), "2");
                 // CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, SETPCAP, NET_BIND_SERVICE,
                 // NET_ADMIN, NET_RAW, SYS_CHROOT, AUDIT_WRITE, SETFCAP.
                 for set in ["CapEff", "CapPrm", "CapBnd"] {
-                    assert_eq!(
-                        status(&node, pid, set),
-                        "00000000a00435fb",
-                        "{set} of {pid}"
-                    );
+                    assert_eq!(status(&c, pid, set), "00000000a00435fb", "{set} of {pid}");
                 }
             }
             drop(node);
 
-            let mut node = Node::new(runtime);
+            let mut node = new_node(runtime);
             node.config.security = Security {
                 capabilities: vec!["SYS_NICE".into()],
                 seccomp: Seccomp::Unconfined,
                 ..Security::default()
             };
-            node.start();
+            let c = node.start();
             for pid in ["1", "self"] {
-                assert_eq!(status(&node, pid, "Seccomp"), "0");
-                assert_eq!(status(&node, pid, "CapBnd"), "00000000a08435fb");
+                assert_eq!(status(&c, pid, "Seccomp"), "0");
+                assert_eq!(status(&c, pid, "CapBnd"), "00000000a08435fb");
             }
-            assert_eq!(node.shell("chrt -f 1 echo real-time"), "real-time");
+            assert_eq!(shell(&c, "chrt -f 1 echo real-time"), "real-time");
         }
     });
 }
@@ -315,12 +212,15 @@ fn a_node_program_cannot_execute_latlab_through_its_interpreter() {
     let name = "a_node_program_cannot_execute_latlab_through_its_interpreter";
     namespaces::enter(name, || {
         for runtime in RUNTIMES {
-            let mut node = Node::new(runtime);
-            node.start();
+            let node = new_node(runtime);
+            let c = node.start();
             // CVE-2019-5736: a process that starts it would execute its own binary, inside.
-            node.shell("echo '#!/proc/self/exe' >/usr/bin/trap; chmod +x /usr/bin/trap");
+            shell(
+                &c,
+                "echo '#!/proc/self/exe' >/usr/bin/trap; chmod +x /usr/bin/trap",
+            );
             for program in ["trap", "/usr/bin/trap"] {
-                let (exit, text) = node.run(&Command::new([program]));
+                let (exit, text) = run(&c, &Command::new([program]), b"");
                 assert_eq!(exit, Exit::Code(2), "{text}");
                 assert!(text.starts_with("latlab-agent: usage"), "{text}");
             }
@@ -332,17 +232,17 @@ fn a_node_program_cannot_execute_latlab_through_its_interpreter() {
 fn a_probe_is_latlabs_own_whatever_lies_in_its_place() {
     namespaces::enter("a_probe_is_latlabs_own_whatever_lies_in_its_place", || {
         for runtime in RUNTIMES {
-            let mut node = Node::new(runtime);
-            node.start();
+            let node = new_node(runtime);
+            let c = node.start();
             let replace = "mv /run/latlab /run/moved && mkdir /run/latlab && \
                  printf '#!/bin/sh\\necho mine; cat /proc/self/status\\n' >/run/latlab/agent && \
                  chmod +x /run/latlab/agent";
-            node.shell(replace);
+            shell(&c, replace);
             // A probe has more capabilities than the container's own programs.
-            let (exit, text) = node.run(&Command::new([AGENT_INSIDE, "probe"]));
+            let (exit, text) = run(&c, &Command::new([AGENT_INSIDE, "probe"]), b"");
             assert!(!exit.success() && !text.contains("mine"), "{text}");
             // Without that they are what the container has.
-            let (_, text) = node.run(&Command::new([AGENT_INSIDE, "get"]));
+            let (_, text) = run(&c, &Command::new([AGENT_INSIDE, "get"]), b"");
             assert!(text.contains("mine") && text.contains("a00435fb"), "{text}");
         }
     });
@@ -354,7 +254,7 @@ fn a_working_directory_does_not_lead_through_descriptors() {
         "a_working_directory_does_not_lead_through_descriptors",
         || {
             for runtime in RUNTIMES {
-                let mut node = Node::new(runtime);
+                let mut node = new_node(runtime);
                 let marker = node.scratch.join("marker");
                 fs::write(&marker, "of the machine").unwrap();
                 // CVE-2024-21626. The container has a /tmp of its own, in which the file is not.
@@ -362,16 +262,15 @@ fn a_working_directory_does_not_lead_through_descriptors() {
                 let line =
                     |from: &str| Command::shell(&format!("cat {from}{up}{}", marker.display()));
                 node.config.root.config.working_dir = "/proc/self/fd/7".into();
-                node.start();
+                let c = node.start();
                 let mut of_the_first = line("/proc/1/cwd/");
                 of_the_first.cwd = Some("/".into());
-                let (exit, text) = node.run(&of_the_first);
+                let (exit, text) = run(&c, &of_the_first, b"");
                 assert!(!exit.success(), "{text}");
                 for number in 3..40 {
                     let mut command = line("");
                     command.cwd = Some(format!("/proc/self/fd/{number}"));
-                    let container = node.container.as_ref().unwrap();
-                    match container.start(&command) {
+                    match c.start(&command) {
                         Ok(_) => panic!("descriptor {number} is a directory to start in"),
                         Err(e) => assert!(e.to_string().contains("enter directory"), "{e}"),
                     }
@@ -387,7 +286,7 @@ fn binds_and_links_of_a_hostile_image_stay_in_the_container() {
         "binds_and_links_of_a_hostile_image_stay_in_the_container",
         || {
             for runtime in RUNTIMES {
-                let mut node = Node::new(runtime);
+                let mut node = new_node(runtime);
                 let [image, victim, data] =
                     ["image", "victim", "data"].map(|name| node.scratch.join(name));
                 for dir in [&image, &victim, &data] {
@@ -402,7 +301,7 @@ fn binds_and_links_of_a_hostile_image_stay_in_the_container() {
                     panic!("a directory is an image");
                 };
                 node.config.root = RootView { ..root };
-                node.bind(&data, "/mnt/bound");
+                node.bind(&data, "/mnt/bound", true);
                 // The container starts with everything inside its own root, or not at all.
                 let started = container::start(&node.config, &node.cgroup);
                 assert_eq!(fs::read_dir(&victim).unwrap().count(), 0, "{started:?}");
@@ -415,10 +314,13 @@ fn binds_and_links_of_a_hostile_image_stay_in_the_container() {
 fn only_root_reads_the_files_of_a_container() {
     namespaces::enter("only_root_reads_the_files_of_a_container", || {
         for runtime in RUNTIMES {
-            let mut node = Node::new(runtime);
+            let mut node = new_node(runtime);
             node.config.env.insert("SECRET".into(), "x".into());
-            node.start();
-            node.shell("cp /bin/sh /usr/bin/everybodys && chmod 4755 /usr/bin/everybodys");
+            let c = node.start();
+            shell(
+                &c,
+                "cp /bin/sh /usr/bin/everybodys && chmod 4755 /usr/bin/everybodys",
+            );
             let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
             let dir = &node.config.dir;
             assert_eq!(mode(&dir.join("bundle/config.json")), 0o600);

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use latlab_host::nodes::vm::channel::{Channel, Error};
 use latlab_wire::channel::{
-    Decoder, Exec, ExitStatus, MAX_PAYLOAD, Message, Stream, VERSION, WINDOW_BYTES, encode,
+    Decoder, Exec, ExitStatus, MAX_PAYLOAD, Message, NetworkConfig, Stream, VERSION, WINDOW_BYTES,
+    encode,
 };
 
 /// Far above what any answer takes: a test that waits this long has found a hang.
@@ -229,7 +230,7 @@ fn no_agent_keeps_a_command_of_the_hosts_from_ending() {
             let channel = hostile(attack);
             let result = channel.run(exec(), b"input", TIMEOUT);
             // A further request ends too, in any state of the channel.
-            let _ = channel.ping(TIMEOUT);
+            let _ = channel.configure_network(NetworkConfig::default(), TIMEOUT);
             let _ = channel.power_off();
             result
         });

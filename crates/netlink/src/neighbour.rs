@@ -81,7 +81,6 @@ fn destination(address: IpAddr) -> NeighbourAddress {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NeighbourEntry {
     pub interface: u32,
-    /// The neighbour's address, or the remote endpoint of a forwarding entry.
     pub address: Option<IpAddr>,
     pub mac: Option<MacAddress>,
 }
@@ -107,24 +106,9 @@ impl NeighbourEntry {
 
 impl Handle {
     pub fn neighbours(&mut self) -> Result<Vec<NeighbourEntry>, Error> {
-        self.neighbour_dump(AddressFamily::Unspec, "list neighbours")
-    }
-
-    /// Every forwarding entry of bridges and VXLAN devices in the namespace.
-    pub fn forwarding_entries(&mut self) -> Result<Vec<NeighbourEntry>, Error> {
-        self.neighbour_dump(AddressFamily::Bridge, "list forwarding entries")
-    }
-
-    fn neighbour_dump(
-        &mut self,
-        family: AddressFamily,
-        action: &str,
-    ) -> Result<Vec<NeighbourEntry>, Error> {
-        let mut message = NeighbourMessage::default();
-        message.header.family = family;
-        let message = RouteNetlinkMessage::GetNeighbour(message);
+        let message = RouteNetlinkMessage::GetNeighbour(NeighbourMessage::default());
         self.dump(
-            &Request::new(message, 0, action.to_owned()),
+            &Request::new(message, 0, "list neighbours".to_owned()),
             NeighbourEntry::parse,
         )
     }

@@ -248,25 +248,6 @@ impl Handle {
         let request = Request::new(message, 0, "list queueing disciplines".into());
         self.dump(&request, QdiscEntry::parse)
     }
-
-    /// Tells whether the kernel has this kind of queueing discipline (loading its module if it can).
-    ///
-    /// Asks for one on the loopback interface without the options it cannot do without: a kernel
-    /// that has it says "invalid argument", one that has not says "no such file". Nothing changes
-    /// either way. Only for kinds that require options, as `tbf` and `netem` do.
-    pub fn has_qdisc(&mut self, kind: &str) -> Result<bool, Error> {
-        let loopback = self.link_index("lo")?;
-        let message = message_for(loopback, Parent::Root, kind);
-        let message = RouteNetlinkMessage::NewQueueDiscipline(message);
-        let action = format!("probe for queueing discipline {kind}");
-        match self.apply(&Request::new(message, NLM_F_CREATE, action)) {
-            Err(error) if error.errno() == Some(libc::ENOENT) => Ok(false),
-            Err(error) if error.errno() == Some(libc::EINVAL) => Ok(true),
-            Err(error) => Err(error),
-            // The kind needs no options; remove the qdisc again.
-            Ok(()) => self.apply(&delete_root_qdisc(loopback)).map(|()| true),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 use std::fs::File;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use latlab_netlink::{
@@ -14,6 +15,13 @@ use latlab_netlink::{
     Netem, NewLink, Parent, Qdisc, Request, Route, Tbf, Vxlan, delete, delete_root_qdisc,
 };
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
+
+/// The output of a command line in the network namespace of this thread.
+fn output(line: &str) -> String {
+    let shell = Command::new("sh").args(["-ec", line]).output().unwrap();
+    assert!(shell.status.success(), "{line}: {shell:?}");
+    String::from_utf8(shell.stdout).unwrap()
+}
 
 /// Runs `body` on a thread with a network namespace of its own, if this process may make one.
 fn in_fresh_netns(body: impl FnOnce() + Send) {
@@ -238,13 +246,11 @@ fn macvlan_macvtap_and_vxlan() {
         handle
             .apply(&Neighbour::forward(vxlan, mac, remotes[0]))
             .unwrap();
-        let entries = handle.forwarding_entries().unwrap();
+        let entries = output("bridge fdb show dev vx0");
         for remote in remotes {
-            assert!(entries.iter().any(|entry| entry.interface == vxlan
-                && entry.address == Some(remote)
-                && entry.mac == Some(MacAddress([0; 6]))));
+            assert!(entries.contains(&format!("00:00:00:00:00:00 dst {remote} ")));
         }
-        assert!(entries.iter().any(|entry| entry.mac == Some(mac)));
+        assert!(entries.contains("02:00:00:00:00:09 dst 10.9.0.2 "));
     });
 }
 
@@ -369,14 +375,9 @@ fn a_rate_is_set_exactly_and_taken_away() {
 }
 
 #[test]
-fn netem_is_probed_without_leaving_a_trace_and_works_if_there() {
+fn netem_works_if_the_kernel_has_it() {
     in_fresh_netns(|| {
         let mut handle = Handle::open().unwrap();
-        let before = handle.qdiscs().unwrap();
-        assert!(handle.has_qdisc("tbf").unwrap());
-        assert!(!handle.has_qdisc("nosuch").unwrap());
-        let has_netem = handle.has_qdisc("netem").unwrap();
-        assert_eq!(handle.qdiscs().unwrap(), before);
         let netem = Netem {
             delay: Duration::from_millis(3),
             jitter: Duration::from_micros(100),
@@ -385,12 +386,12 @@ fn netem_is_probed_without_leaving_a_trace_and_works_if_there() {
         };
         let index = handle.link_index("lo").unwrap();
         let result = handle.apply(&Qdisc::Netem(netem).replace(index, Parent::Root, 1));
-        if !has_netem {
-            let error = result.unwrap_err();
+        if let Err(error) = result {
             assert!(error.is_not_found(), "{error}");
+            let refused = output("tc qdisc add dev lo root netem delay 1ms 2>&1 || true");
+            assert!(!refused.is_empty(), "netem is there for tc");
             return;
         }
-        result.unwrap();
         let qdiscs = handle.qdiscs().unwrap();
         match qdiscs.iter().find_map(|qdisc| qdisc.settings) {
             Some(Qdisc::Netem(read)) => {

@@ -276,11 +276,6 @@ mod tests {
                 errno: 2,
                 message: "open /x: absent".into(),
             },
-            Message::Ping { token: 5 },
-            Message::Pong {
-                token: 5,
-                guest_monotonic_ns: 6,
-            },
             Message::PowerOff,
         ];
         for stream in [Stream::Stdin, Stream::Stdout, Stream::Stderr] {
@@ -306,12 +301,13 @@ mod tests {
     }
 
     #[test]
-    fn a_ping_has_these_bytes() {
-        let bytes = encoded(&Message::Ping {
-            token: 0x0102_0304_0506_0708,
+    fn a_signal_has_these_bytes() {
+        let bytes = encoded(&Message::Signal {
+            session: 0x0102_0304,
+            signal: 9,
         });
-        assert_eq!(&bytes[..12], b"LLC1\x13\0\x08\0\0\0\0\0");
-        assert_eq!(&bytes[16..], [8, 7, 6, 5, 4, 3, 2, 1]);
+        assert_eq!(&bytes[..12], b"LLC1\x0d\0\x01\0\x04\x03\x02\x01");
+        assert_eq!(&bytes[16..], [9]);
     }
 
     #[test]

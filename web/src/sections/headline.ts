@@ -75,15 +75,15 @@ function facts(model: Model): HTMLElement {
     ['Size', `${plural(summary.cells.length, 'cell')}, ${trials}, seed ${model.seed}`],
     ['CPU', `${host.cpu}, ${plural(host.cores, 'core')}, ${bytes(host.memory_bytes)}`],
     ['System', `${host.distribution}, Linux ${host.kernel}, cgroup ${host.cgroup}`],
-    [
-      'Underneath',
-      host.hypervisor ? `itself a virtual machine (${host.hypervisor})` : 'no hypervisor found',
-    ],
-    [
+    ['Underneath', host.hypervisor ? `a hypervisor: ${host.hypervisor}` : 'no hypervisor found'],
+  ];
+  // A study without VMs does not ask for it.
+  if (host.acceleration !== 'unknown' || host.acceleration_reason) {
+    rows.push([
       'Virtual machines',
       host.acceleration_reason ? `${acceleration}: ${host.acceleration_reason}` : acceleration,
-    ],
-  ];
+    ]);
+  }
   // On a narrow screen the answers come first, and the machine on request.
   const open = window.matchMedia('(min-width: 66.01rem)').matches;
   return h(

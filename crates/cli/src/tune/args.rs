@@ -133,9 +133,11 @@ pub struct Watch {
 #[command(after_help = "\
 Examples:
   latlab tune export isolated --cmdline
-  latlab tune export realtime --cpus 2-7 --grub /etc/default/grub.d/90-latlab.cfg   (then: update-grub, boot)
+  latlab tune export realtime --cpus 2-7 --grub /etc/default/grub.d/90-latlab.cfg
+                                                (then: update-grub, boot)
   latlab tune export isolated --lab labs/isolated.yaml --facts machine.json --cmdline
-  latlab tune export realtime --tuned /etc/tuned/latlab-realtime   (then: tuned-adm profile latlab-realtime)
+  latlab tune export realtime --tuned /etc/tuned/latlab-realtime
+                                                (then: tuned-adm profile latlab-realtime)
 
 Evidence and risk of each parameter are comments in the GRUB file; `--json` prints them too.")]
 pub struct Export {

@@ -43,7 +43,9 @@ pub fn run(args: &Verify) -> Outcome {
             serde_json::json!({ "drift": drift, "strayed": strayed })
         ),
         Format::Csv => table::csv(&HEADER, &rows),
-        Format::Table if rows.is_empty() => "everything that was applied is in force\n".into(),
+        Format::Table if rows.is_empty() => {
+            "no drift: all that is applied, if anything, is in force\n".into()
+        }
         Format::Table => table::render(&HEADER, &rows),
     };
     crate::print::out(&out)?;

@@ -29,7 +29,7 @@ pub fn run(args: &Watch) -> Outcome {
     let cpus = cpus(args, &owners)?;
     let stop = signals::stop_flag()?;
     let mut watcher = Watcher::begin(cpus.iter(), owners);
-    eprintln!("watching {cpus}");
+    eprintln!("watching CPUs {cpus}");
     let mut seen = false;
     loop {
         let left = end.map(|end| end.saturating_duration_since(Instant::now()));

@@ -93,7 +93,7 @@ pub const ENTRIES: &[Entry] = {
         entry(Containers, Facts::OVERLAYFS, Module("overlay", "CONFIG_OVERLAY_FS"), "no container nodes: their root is a writable layer over this one"),
         entry(Machines, Facts::KVM, Kvm, "virtual machines run in software emulation: about 5 times slower, and every result says so"),
         entry(Machines, Facts::TAP, Module("tun", "CONFIG_TUN"), "no vm nodes: nothing to attach their network to"),
-        entry(Machines, Facts::VHOST_NET, Module("vhost_net", "CONFIG_VHOST_NET"), "packets of vms pass through QEMU's own threads; `net: {backend: vhost}` is refused"),
+        entry(Machines, Facts::VHOST_NET, Module("vhost_net", "CONFIG_VHOST_NET"), "packets of VMs pass through QEMU's own threads; `net: {backend: vhost}` is refused"),
         entry(Limits, Facts::CGROUP_CPU, Controller("cpu"), "`cpus` of native and container nodes is refused"),
         entry(Limits, Facts::CGROUP_CPUSET, Controller("cpuset"), "`cpuset` and `isolate` are refused: noise reaches what is measured"),
         entry(Limits, Facts::CGROUP_MEMORY, Controller("memory"), "`memory` of native and container nodes is refused"),

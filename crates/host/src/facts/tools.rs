@@ -94,7 +94,7 @@ pub const TOOLS: &[Tool] = &[
     optional(tool(
         "skopeo",
         "skopeo",
-        "no images straight from a registry",
+        "no image archives from a registry (`skopeo copy docker://… oci-archive:FILE`)",
     )),
 ];
 

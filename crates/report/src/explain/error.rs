@@ -7,5 +7,10 @@ pub enum ExplainError {
     #[error(transparent)]
     Samples(#[from] SamplesError),
     #[error("{run} has no trial through taps{which}")]
-    Nothing { run: String, which: String },
+    Nothing {
+        run: String,
+        which: String,
+        /// The cells that have such trials.
+        cells: Vec<String>,
+    },
 }

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use latlab_model::results::{Trace, Trial};
+use latlab_model::results::{PlannedTrial, Trace, Trial};
 use latlab_samples::{Passage, Place, RunDir, SamplesError, table};
 
 use super::error::ExplainError;
@@ -108,7 +108,22 @@ pub fn each(
     Err(ExplainError::Nothing {
         run: run.root().display().to_string(),
         which: cell.or(trial).unwrap_or_default(),
+        cells: cells(run, &manifest.order)?,
     })
+}
+
+/// The cells whose trials went through taps.
+fn cells(run: &RunDir, order: &[PlannedTrial]) -> Result<Vec<String>, ExplainError> {
+    let mut cells: Vec<String> = Vec::new();
+    for planned in order {
+        let has_taps = run
+            .read_trial(planned.trial)?
+            .is_some_and(|trial| trial.trace.is_some());
+        if has_taps && !cells.contains(&planned.cell) {
+            cells.push(planned.cell.clone());
+        }
+    }
+    Ok(cells)
 }
 
 /// One trial's tables; `None` if it did not run, or without taps.

@@ -116,13 +116,6 @@ pub enum Message {
         /// Object and action, one line.
         message: String,
     },
-    /// Host: are you there?
-    Ping { token: u64 },
-    Pong {
-        token: u64,
-        /// Nanoseconds of the guest's monotonic clock at the answer.
-        guest_monotonic_ns: u64,
-    },
     /// Host: end all processes, flush, and turn the machine off.
     PowerOff,
 }

@@ -18,8 +18,6 @@ mod kind {
     pub const NETWORK: u8 = 16;
     pub const DONE: u8 = 17;
     pub const FAILED: u8 = 18;
-    pub const PING: u8 = 19;
-    pub const PONG: u8 = 20;
     pub const POWER_OFF: u8 = 21;
 }
 
@@ -84,18 +82,6 @@ fn put_fields(message: &Message, out: &mut Vec<u8>) -> u8 {
             put_text(message, out);
             kind::FAILED
         }
-        Message::Ping { token } => {
-            out.extend_from_slice(&token.to_le_bytes());
-            kind::PING
-        }
-        Message::Pong {
-            token,
-            guest_monotonic_ns,
-        } => {
-            out.extend_from_slice(&token.to_le_bytes());
-            out.extend_from_slice(&guest_monotonic_ns.to_le_bytes());
-            kind::PONG
-        }
         Message::PowerOff => kind::POWER_OFF,
     }
 }
@@ -103,11 +89,7 @@ fn put_fields(message: &Message, out: &mut Vec<u8>) -> u8 {
 /// The session in a message's header; 0 for a message that belongs to none.
 fn session_of(message: &Message) -> u32 {
     match message {
-        Message::Hello { .. }
-        | Message::HelloAck { .. }
-        | Message::Ping { .. }
-        | Message::Pong { .. }
-        | Message::PowerOff => 0,
+        Message::Hello { .. } | Message::HelloAck { .. } | Message::PowerOff => 0,
         Message::Exec { session, .. }
         | Message::Data { session, .. }
         | Message::End { session, .. }
@@ -183,11 +165,6 @@ fn take_global(kind: u8, r: &mut Reader<'_>) -> Option<Message> {
             nonce: r.u64()?,
             guest_monotonic_ns: r.u64()?,
             failure: r.option(Reader::text)?,
-        },
-        kind::PING => Message::Ping { token: r.u64()? },
-        kind::PONG => Message::Pong {
-            token: r.u64()?,
-            guest_monotonic_ns: r.u64()?,
         },
         kind::POWER_OFF => Message::PowerOff,
         _ => return None,

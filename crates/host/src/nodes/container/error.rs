@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use crate::cgroup;
 use crate::sys;
-use crate::sys::process::ProcessId;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -29,8 +28,6 @@ pub enum Error {
     Unfiltered,
     #[error("the container has ended")]
     Ended,
-    #[error("process {} of the container does not end; it waits inside the kernel", .0.pid)]
-    Stuck(ProcessId),
 }
 
 impl Error {

@@ -22,8 +22,8 @@
 //!
 //! Commands do not go through the runtime: [`Container::spawn`] enters the container's namespaces
 //! itself, which costs a tenth of `crun exec` and makes the command latlab's own child, with its
-//! own descriptors, terminal and exit status. Nor does removal: everything of a container dies
-//! with the processes of its cgroup and process namespace.
+//! own descriptors, terminal and exit status. Nor does removal, which is the journal's: everything
+//! of a container dies with the processes of its cgroup and process namespace.
 
 mod config;
 mod driver;
@@ -32,9 +32,7 @@ mod exec;
 mod handle;
 mod hosts;
 mod start;
-mod stop;
 
 pub use error::Error;
 pub use handle::{Container, ContainerConfig, Running};
 pub use start::start;
-pub use stop::{delete, stop};

@@ -51,7 +51,7 @@ const ID: &str = "node";
 const CGROUP_ROOT: &str = "/sys/fs/cgroup";
 
 /// Starts a container in `cgroup`. Returns when its first process runs. Fails when anything is missing; what was made
-/// by then is removed by [`delete`](super::delete).
+/// by then is removed by the undo of the lab.
 pub fn start(config: &ContainerConfig, cgroup: &NodeCgroup) -> Result<Running, Error> {
     let dir = &config.dir;
     // Set-user-id programs of its layer, and its environment, are for root's eyes only.

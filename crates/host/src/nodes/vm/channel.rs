@@ -320,24 +320,6 @@ impl Channel {
         handle.wait_for(timeout, "the network request").map(|_| ())
     }
 
-    /// Round trip to the agent, and its monotonic clock (nanoseconds) when it answered. Errors: [`Error::Silent`]
-    /// after `timeout`.
-    pub fn ping(&self, timeout: Duration) -> Result<(Duration, u64), Error> {
-        let token = latlab_nonce();
-        let start = Instant::now();
-        self.link.send(&Message::Ping { token })?;
-        let answer = self.demux.wait(start + timeout, |state| {
-            state.pong.filter(|(answered, _)| *answered == token)
-        })?;
-        match answer {
-            Some((_, guest_ns)) => Ok((start.elapsed(), guest_ns)),
-            None => Err(Error::Silent {
-                what: "a ping",
-                after: start.elapsed(),
-            }),
-        }
-    }
-
     /// Asks the guest to turn itself off. It does not answer; its QEMU ends.
     pub fn power_off(&self) -> Result<(), Error> {
         self.link.send(&Message::PowerOff)

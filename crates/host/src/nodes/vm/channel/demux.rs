@@ -24,7 +24,6 @@ pub(super) struct DemuxState {
     pub(super) sessions: HashMap<u32, Arc<Shared>>,
     pub(super) hello: Option<Hello>,
     pub(super) nonce: u64,
-    pub(super) pong: Option<(u64, u64)>,
     pub(super) closed: Option<String>,
 }
 
@@ -88,13 +87,6 @@ impl Demux {
             }
             // Before our own greeting is answered, every message is for a former client.
             _ if state.hello.is_none() => {}
-            Message::Pong {
-                token,
-                guest_monotonic_ns,
-            } => {
-                state.pong = Some((token, guest_monotonic_ns));
-                self.changed.notify_all();
-            }
             Message::Data {
                 session,
                 stream,
@@ -128,7 +120,6 @@ impl Demux {
             | Message::Exec { .. }
             | Message::Signal { .. }
             | Message::Network { .. }
-            | Message::Ping { .. }
             | Message::PowerOff => {}
         }
         Ok(())
