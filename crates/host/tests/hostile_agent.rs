@@ -20,7 +20,7 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 type Attack = fn(&mut Agent);
 
 /// The agent's behaviour once a process was asked for.
-const WAYS: [(&str, Attack); 14] = [
+const WAYS: [(&str, Attack); 13] = [
     ("noise instead of frames", |agent| {
         agent.raw(&noise(300_000));
     }),
@@ -63,14 +63,6 @@ const WAYS: [(&str, Attack); 14] = [
         agent.say(&Message::Signal {
             session: 1,
             signal: 9,
-        });
-    }),
-    ("pongs that nobody asked for", |agent| {
-        (0..5000).for_each(|token| {
-            agent.say(&Message::Pong {
-                token,
-                guest_monotonic_ns: 0,
-            });
         });
     }),
     ("the end of streams twice, and no exit", |agent| {
