@@ -825,6 +825,40 @@ fn outside(daemon: &common::Daemon, port: &str) -> u64 {
     all - in_kernel
 }
 
+/// Filters of an administrator or another program stay, at the lowest numbers too. The kernel has the daemon's programs
+/// among them before Linux 6.6.
+#[test]
+fn filters_of_others_stay_beside_the_daemon_and_after_it() {
+    run("kernel-filters", |world| {
+        let (one, _two) = underlay::pair(world, 1500);
+        let _container = one.plain_container("p1", 1);
+        let tc = |words: &str| {
+            let namespace = one.namespace.display();
+            world.sh(&format!("nsenter --net={namespace} tc {words}"))
+        };
+        let devices = ["wire", "p1"];
+        for device in devices {
+            tc(&format!("qdisc add dev {device} clsact"));
+            // Classic BPF that matches nothing.
+            let filter = "ingress protocol all prio 1 handle 1 bpf bytecode '1,6 0 0 0,'";
+            tc(&format!("filter add dev {device} {filter}"));
+        }
+        let stay = |when: &str| {
+            for device in devices {
+                let shown = tc(&format!("filter show dev {device} ingress"));
+                assert!(shown.contains("bytecode '1,6 0 0 0'"), "{when}: {shown}");
+            }
+        };
+        stay("before");
+        let daemon = world.daemon_at(&one.namespace, "control1", &config_of(&one, 2));
+        stay("beside the daemon");
+        daemon.tell("delete interface guest");
+        stay("without its port");
+        drop(daemon);
+        stay("after the daemon");
+    });
+}
+
 #[test]
 fn two_daemons_hand_their_containers_to_the_kernel_and_die() {
     run("kernel-daemons", |world| {
@@ -937,7 +971,8 @@ fn the_distributions_kernel_does_the_same() {
     let tests = match std::env::var("LATLAB_TEST_WHOLE").as_deref() {
         Ok("yes" | "1") => "--skip the_distributions_kernel_does_the_same",
         _ => {
-            "--exact outer_checksums_are_right_whatever_is_inside a_false_source_is_dropped_and_counted"
+            "--exact outer_checksums_are_right_whatever_is_inside a_false_source_is_dropped_and_counted \
+             filters_of_others_stay_beside_the_daemon_and_after_it"
         }
     };
     let mut cables = vec!["veth"];
