@@ -104,8 +104,7 @@ def begin(arguments, wanted):
     state_of_run["began"] = (time.time(), machine.cpu_times())
     if arguments.minutes is not None:
         state_of_run["ends"].append(time.monotonic() + 60 * arguments.minutes)
-    load = " ".join(Path("/proc/loadavg").read_text(encoding="utf-8").split()[:3])
-    print(f"# {machine.line(machine.facts())}, load average {load}", flush=True)
+    print(f"# {machine.line(machine.facts())}, load average {machine.load()}", flush=True)
 
 
 UNFINISHED = "it did not come to its end"

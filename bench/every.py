@@ -143,7 +143,7 @@ def main():
         "command": shlex.join(["bench/all", *sys.argv[1:]]),
         "date": time.strftime("%Y-%m-%d"),
         "commit": commit(),
-        "machine": machine.line(machine.facts()),
+        "machine": f"{machine.line(machine.facts())}; load average {machine.load()} at the start",
         "parts": [],
         "left_out": left_out,
     }

@@ -55,6 +55,11 @@ def steal(before, after):
     return (after[1] - before[1]) / max(1, after[0] - before[0])
 
 
+def load():
+    """Load averages of one, five and fifteen minutes."""
+    return " ".join(Path("/proc/loadavg").read_text(encoding="utf-8").split()[:3])
+
+
 def line(known):
     virtual = "not virtual" if known["virtual"] == "none" else f"virtual ({known['virtual']})"
     return f"{known['cpus']} x {known['cpu']}, Linux {known['kernel']}, {known['distribution']}, {virtual}"
