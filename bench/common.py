@@ -187,15 +187,16 @@ def distance(one, other):
     return state(float(subprocess.run(words, capture_output=True, check=True, timeout=20).stdout))
 
 
-def turns(ways, test, seconds, cpus, congestion):
+def turns(ways, test, seconds, cpus, congestion, before=()):
     """Rounds of short turns: how far the processors were apart, and what each way's turn found.
 
     A way is the names of the client's and the server's namespace (`ip netns`), the server's address, and the longest packet.
+    `before`: what runs it, as `chrt`.
     """
     program = target() / "examples" / "turns"
     if not program.is_file():
         sys.exit(f"{program} is not there: cargo build --release -p latlab-overlay --examples")
-    words = ["timeout", str(seconds + 30), program, test, *map(str, cpus), str(seconds), congestion]
+    words = [*before, "timeout", str(seconds + 30), program, test, *map(str, cpus), str(seconds), congestion]
     words += [",".join(map(str, way)) for way in ways.values()]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode != 0:
