@@ -336,12 +336,14 @@ def distance(one, other):
     return state(float(subprocess.run(words, capture_output=True, check=True, timeout=20).stdout))
 
 
-def turns(ways, test, seconds, cpus, congestion):
+def turns(ways, test, seconds, cpus, congestion, before=()):
     """Rounds of short turns: how far the CPUs were apart, and what each way's turn found.
 
     A way is the names of the client's and the server's namespace (`ip netns`), the server's address, and the longest packet.
+    `before`: what runs it, as `chrt`.
     """
-    words = ["timeout", str(seconds + 60), target() / "examples" / "turns", test, *map(str, cpus), str(seconds), congestion]
+    words = [*before, "timeout", str(seconds + 60), target() / "examples" / "turns", test]
+    words += [*map(str, cpus), str(seconds), congestion]
     words += [",".join(map(str, way)) for way in ways.values()]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode != 0:
