@@ -312,7 +312,7 @@ fn files_and_variables_reach_containers_and_guests() {
             assert_eq!(from.trim(), *kind);
             // Other files of a node stay in the node.
             exec("echo x > /etc/written-by-a-node").good();
-            assert!(!std::path::Path::new("/etc/written-by-a-node").exists());
+            assert!(!Path::new("/etc/written-by-a-node").exists());
             bench.latlab(&["destroy", &lab]).good();
             assert!(
                 bench.root().join("files/data/hello").exists(),
