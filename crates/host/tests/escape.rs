@@ -10,7 +10,7 @@ mod ways_out;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process;
 
 use latlab_host::cgroup::Limits;

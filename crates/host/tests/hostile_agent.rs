@@ -65,13 +65,8 @@ const WAYS: [(&str, Attack); 14] = [
             signal: 9,
         });
     }),
-    ("pongs that nobody asked for", |agent| {
-        (0..5000).for_each(|token| {
-            agent.say(&Message::Pong {
-                token,
-                guest_monotonic_ns: 0,
-            });
-        });
+    ("answers to requests that were not made", |agent| {
+        (1000..6000).for_each(|session| agent.say(&Message::Done { session }));
     }),
     ("the end of streams twice, and no exit", |agent| {
         for stream in [
