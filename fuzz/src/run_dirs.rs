@@ -16,7 +16,7 @@ use latlab_samples::{Passage, RunDir};
 use latlab_wire::trace::{Event, EventKind, TEXT_BYTES};
 use serde_json::{Value, json};
 
-#[allow(dead_code, unused_imports)]
+#[allow(unused_imports)]
 #[path = "../../crates/report/tests/synthetic/mod.rs"]
 mod synthetic;
 

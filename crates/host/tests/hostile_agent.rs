@@ -20,7 +20,7 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 type Attack = fn(&mut Agent);
 
 /// The agent's behaviour once a process was asked for.
-const WAYS: [(&str, Attack); 13] = [
+const WAYS: [(&str, Attack); 14] = [
     ("noise instead of frames", |agent| {
         agent.raw(&noise(300_000));
     }),
@@ -64,6 +64,9 @@ const WAYS: [(&str, Attack); 13] = [
             session: 1,
             signal: 9,
         });
+    }),
+    ("answers to requests that were not made", |agent| {
+        (1000..6000).for_each(|session| agent.say(&Message::Done { session }));
     }),
     ("the end of streams twice, and no exit", |agent| {
         for stream in [
