@@ -127,6 +127,7 @@ struct recorder_settings {
 	__s64 steal_from_runqueue; /* 0: not known */
 	__u64 ring_events;          /* events a ring holds: a power of two */
 	struct softirq_words softirq;
+	__u64 system_calls; /* the programs at system calls are attached */
 };
 
 /* Whether the softirq under way has a separate event for its entry. */

@@ -120,7 +120,7 @@ pub enum EventKind {
     VmExit = 15,
     /// The vCPU entered its guest.
     VmEntry = 16,
-    /// Task `a` ends a slow system call; see [`Event::call`].
+    /// Task `a` ends a slow system call, or leaves the CPU in it; see [`Event::call`].
     Call = 17,
 }
 
@@ -199,7 +199,7 @@ pub struct Switch {
     pub call: Option<u16>,
 }
 
-/// The content of an event of kind [`EventKind::Call`].
+/// The content of an event of kind [`EventKind::Call`]: the part of a call in which the task had the CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Call {
     /// Its begin, or when the task came back to a CPU in it.
