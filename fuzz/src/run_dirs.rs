@@ -101,6 +101,9 @@ fn make(root: &Path) {
         hwlat: Vec::new(),
         stalls: Vec::new(),
         system_calls: Default::default(),
+        stacks: None,
+        sample_rate: 0,
+        samples_lost: 0,
         unknown: Vec::new(),
     });
     trial.stolen = Some(names[2].clone());

@@ -260,6 +260,19 @@ export interface Tail {
   worst: SlowPacket[];
   names: string[];
   stretches: Stretch[];
+  /** Where in its code the device was, if its stacks were sampled. */
+  code?: Code;
+}
+
+/** Sampled stacks as a tree: those of the slowest packets, and the others. */
+export interface Code {
+  /** Samples in a second of a thread's running. */
+  rate: number;
+  slow: number;
+  otherwise: number;
+  lost: number;
+  /** A caller comes before what it calls; threads have none. */
+  functions: [name: string, caller: number | null, slow: number, otherwise: number][];
 }
 
 /** The taps' own error, over an empty wire. */

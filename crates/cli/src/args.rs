@@ -254,6 +254,7 @@ Examples:
   latlab explain runs/forwarder-…
   latlab explain runs/forwarder-… --trial 1 --perfetto slow.json   (for ui.perfetto.dev)
   latlab explain runs/forwarder-… --trial 1 --pcapng slow.pcapng   (for Wireshark)
+  latlab explain runs/forwarder-… --folded all.folded   (for flamegraph.pl)
 
 Only measurements with `probe: forward` have taps and a flight recorder. Needs no root, and gives the same \
 answer on another machine.")]
@@ -278,6 +279,12 @@ pub struct Explain {
     /// Also write the slowest packets at both taps, with their causes as comments.
     #[arg(long, value_name = "FILE")]
     pub pcapng: Option<PathBuf>,
+    /// Also write all sampled stacks of the device, folded, for flamegraph.pl.
+    #[arg(long, value_name = "FILE")]
+    pub folded: Option<PathBuf>,
+    /// Also write the sampled stacks of the slowest 1 % of the packets, folded.
+    #[arg(long, value_name = "FILE")]
+    pub folded_slow: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -4,7 +4,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use latlab_report::csv_row;
-use latlab_report::explain::{self, Choice, ExplainError, Explanation, pcapng, perfetto, terminal};
+use latlab_report::explain::{
+    self, Choice, Code, ExplainError, Explanation, pcapng, perfetto, terminal,
+};
 
 use crate::args::Explain;
 use crate::failure::{Failure, Outcome};
@@ -29,6 +31,7 @@ pub fn run(args: &Explain) -> Outcome {
         let file = pcapng::file(&dir, &choice).map_err(failed)?;
         write(path, &file)?;
     }
+    write_folded(args, &explained)?;
     let text = match args.format {
         Format::Table => {
             let all: Vec<String> = explained
@@ -48,6 +51,29 @@ pub fn run(args: &Explain) -> Outcome {
     };
     crate::print::out(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the sampled stacks for flamegraph.pl.
+fn write_folded(args: &Explain, explained: &[Explanation]) -> Result<(), Failure> {
+    if args.folded.is_none() && args.folded_slow.is_none() {
+        return Ok(());
+    }
+    let mut all = Code::default();
+    explained
+        .iter()
+        .filter_map(|one| one.code.as_ref())
+        .for_each(|code| all.join(code));
+    if all.samples() == 0 {
+        let hint = "sample them: `sampling: {rate: 1000}` of a measurement with `probe: forward`";
+        return Err(Failure::new("no stack was sampled", hint));
+    }
+    if let Some(path) = &args.folded {
+        write(path, all.all().lines().as_bytes())?;
+    }
+    if let Some(path) = &args.folded_slow {
+        write(path, all.slow.lines().as_bytes())?;
+    }
+    Ok(())
 }
 
 fn failed(error: ExplainError) -> Failure {

@@ -2,11 +2,11 @@
 //! compare.
 //!
 //! `observe [--tap NETNS:INTERFACE:ingress|egress]... [--record CPU,CPU] --packets N --seconds S --settle-ms
-//! MS --window-ms MS`; NETNS is a name of `ip netns`. Each line of the input is a word that selects a
-//! window's instruments: `taps`, `recorder`, `both`, and `calls` for both with system calls recorded too; every
-//! other word selects none. All are loaded once,
-//! with room for N packets, and are detached when off. The program prints `ready` when they are loaded, and
-//! begins.
+//! MS --window-ms MS`; NETNS is a name of `ip netns`. The first line of the input names a
+//! process, each other line is a word that selects a window's instruments: `taps`, `recorder`, `both`; `calls` is
+//! both with system calls recorded too; `stacks` is both with sampled stacks of the process. Every other word
+//! selects none. All are loaded once, with room for N packets, and are detached when off. The program prints
+//! `ready` when they are loaded, and begins.
 //!
 //! At the end of its input, or of the time, it prints each window's word, begin and end (ns), and the times
 //! at which the hypervisor took one of the CPUs. Steal is watched all the time, at context switches and ticks
@@ -21,12 +21,16 @@ use std::time::{Duration, Instant};
 
 use latlab_host::sys::netns::NetNs;
 use latlab_trace::recorder::{Recorder, Settings};
+use latlab_trace::stacks::Sampler;
 use latlab_trace::steal::Watch;
 use latlab_trace::taps::{Point, Side, Tap};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Events of one CPU.
 const EVENTS: u32 = 1 << 19;
+/// Samples of stacks in a second, and those of one window at most.
+const SAMPLES: u32 = 1_000;
+const ROOM: u64 = 1 << 13;
 
 #[derive(Default)]
 struct Options {
@@ -44,6 +48,9 @@ struct Observer {
     recorder: Recorder,
     /// One that records system calls too.
     calls: Recorder,
+    stacks: Sampler,
+    /// The process whose stacks are sampled.
+    device: u32,
     is_tapped: bool,
     is_recorded: bool,
     is_calls: bool,
@@ -56,20 +63,26 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("ready");
     let begun = Instant::now();
     let mut windows = Vec::new();
-    for word in std::io::stdin().lock().lines() {
+    let mut lines = std::io::stdin().lock().lines();
+    observer.device = lines.next().ok_or("no process is named")??.parse()?;
+    for word in lines {
         if begun.elapsed().as_secs() >= options.seconds {
             break;
         }
         let word = word?;
         observer.change(
-            ["taps", "both", "calls"].contains(&word.as_str()),
-            ["recorder", "both"].contains(&word.as_str()),
+            ["taps", "both", "calls", "stacks"].contains(&word.as_str()),
+            ["recorder", "both", "stacks"].contains(&word.as_str()),
             word == "calls",
         )?;
+        if word == "stacks" {
+            observer.stacks.watch(observer.device, SAMPLES)?;
+        }
         sleep(options.settle);
         let since = now_ns();
         sleep(options.window);
         windows.push((word, since, now_ns()));
+        observer.stacks.suspend();
     }
     observer.change(false, false, false)?;
     for (word, since, until) in windows {
@@ -103,6 +116,8 @@ impl Observer {
             taps,
             recorder,
             calls,
+            stacks: Sampler::load(ROOM)?,
+            device: 0,
             is_tapped: false,
             is_recorded: false,
             is_calls: false,

@@ -6,7 +6,7 @@ use latlab_model::results::{
     Check, ClockMap, Counters, Floor, Intruder, NodeRecord, StreamResult, Trace,
 };
 use latlab_samples::Sample;
-use latlab_samples::table::Stretch;
+use latlab_samples::table::{Stack, Stretch};
 use latlab_wire::samples::Report;
 use latlab_wire::trace::Event;
 
@@ -38,6 +38,8 @@ pub struct Recorded {
     pub trace: Trace,
     pub timed: Timed,
     pub events: Vec<Event>,
+    /// Sampled stacks of the devices.
+    pub stacks: Vec<Stack>,
 }
 
 impl Measured {

@@ -413,6 +413,11 @@ impl<'a> Run<'a> {
             table::write_events(self.dir.place(&name), &recorded.events)?;
             trace.events = Some(name);
         }
+        if !recorded.stacks.is_empty() {
+            let name = RunDir::stacks_name(number);
+            table::write_stacks(self.dir.place(&name), &recorded.stacks)?;
+            trace.stacks = Some(name);
+        }
         Ok(trace)
     }
 

@@ -21,6 +21,7 @@ use std::time::Duration;
 use bench::{Bench, Forwarder, Window};
 use injections::{Injection, Truth};
 use latlab_report::attribution::{Cause, Explained, blame, joined};
+use latlab_report::explain::Code;
 
 const RATE: u64 = 10_000;
 const DURATION: Duration = Duration::from_secs(3);
@@ -203,6 +204,80 @@ fn the_injected_disturbance_is_the_named_cause() {
             }
         }
         assert!(wrong.is_empty(), "not as injected: {wrong:?}");
+    });
+}
+
+/// Computations of the device that are longer than two sampling periods, and those whose function is named.
+fn named_functions(window: &Window, truths: &[Truth], rate: u32) -> (usize, usize) {
+    let slow = truths.iter().map(|t| (t.begin_ns, t.end_ns)).collect();
+    let code = Code::of(&window.stacks, slow, rate, 0);
+    let namer = code.namer(&window.stacks);
+    let (mut long, mut named) = (0, 0);
+    let mut others: std::collections::BTreeMap<String, usize> = Default::default();
+    let period_ns = 1_000_000_000 / u64::from(rate);
+    for truth in truths
+        .iter()
+        .filter(|t| t.end_ns - t.begin_ns > 2 * period_ns)
+    {
+        let overlaps = |one: &&Explained| {
+            let (begin, end) = (one.passage.in_ns, one.passage.out_ns.unwrap());
+            begin < truth.end_ns && end > truth.begin_ns
+        };
+        let Some(held) = window.attribution.worst.iter().find(overlaps) else {
+            continue;
+        };
+        let (from, to) = (held.passage.in_ns, held.passage.out_ns.unwrap());
+        long += 1;
+        match namer.function(from, to) {
+            Some(name) if name.contains("compute_until") => named += 1,
+            other => *others.entry(other.unwrap_or("nothing".into())).or_default() += 1,
+        }
+    }
+    println!(
+        "{} samples, {} in {} computations; {named} of {long} long ones named, others {others:?}",
+        code.samples(),
+        code.slow.samples,
+        truths.len(),
+    );
+    for function in code.functions().iter().take(6) {
+        println!(
+            "  {:.2} {:.2} {}",
+            function.slow, function.otherwise, function.name
+        );
+    }
+    (long, named)
+}
+
+/// A device that computes for longer than two sampling periods: its function is named.
+#[test]
+fn the_function_that_computes_is_named() {
+    const NAME: &str = "the_function_that_computes_is_named";
+    const SAMPLES: u32 = 2_000;
+    if bench::device() {
+        return;
+    }
+    let _alone = ALONE.lock();
+    namespaces::enter(NAME, || {
+        let mut left = if strict() { 1 } else { ATTEMPTS };
+        let share = if strict() { 90 } else { 50 };
+        loop {
+            left -= 1;
+            let injection = Injection::Held(bench::Hold::Compute);
+            let mut bench = Bench::new();
+            bench.sampling = Some(SAMPLES);
+            let mut device = Forwarder::start_holding(&bench, NAME, injection.hold());
+            let window = bench.run(RATE, DURATION, &mut device, |device, begin, end| {
+                injection.inject(device, begin, end);
+            });
+            let truths = injection.truth(Vec::new(), &window.gaps);
+            Score::of(&window, &truths, &injection).print(injection, &truths);
+            let (long, named) = named_functions(&window, &truths, SAMPLES);
+            let is_right = long >= 10 && named * 100 >= long * share;
+            if is_right || left == 0 {
+                assert!(is_right, "{named} of {long} named");
+                break;
+            }
+        }
     });
 }
 

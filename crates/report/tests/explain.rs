@@ -85,6 +85,9 @@ fn traced(scratch: &Scratch, events: &[Event]) -> RunDir {
         hwlat: Vec::new(),
         stalls: Vec::new(),
         system_calls: Default::default(),
+        stacks: None,
+        sample_rate: 0,
+        samples_lost: 0,
         unknown: vec!["something is missing".into()],
     };
     table::write_passages(run.root().join(&trace.passages), &passages()).unwrap();

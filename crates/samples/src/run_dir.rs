@@ -233,6 +233,11 @@ impl RunDir {
         format!("{}/events.parquet", trial_name(trial))
     }
 
+    /// Name of a trial's sampled stacks, relative to the run directory.
+    pub fn stacks_name(trial: u32) -> String {
+        format!("{}/stacks.parquet", trial_name(trial))
+    }
+
     /// Name of a trial's stolen time, relative to the run directory.
     pub fn stolen_name(trial: u32) -> String {
         format!("{}/stolen.parquet", trial_name(trial))

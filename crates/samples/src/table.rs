@@ -63,6 +63,20 @@ pub struct Stretch {
     pub stolen_ns: i64,
 }
 
+/// A thread's stack at one instant.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Stack {
+    pub time_ns: u64,
+    /// The device along the path whose thread it is.
+    pub hop: u16,
+    pub cpu: u16,
+    pub process: u32,
+    pub task: u32,
+    /// The thread's name and the functions, the outermost first, with semicolons between: the folded form of
+    /// flamegraph.pl.
+    pub frames: String,
+}
+
 const PASSAGES: Layout = Layout {
     format: "latlab.passages/1",
     numbers: &[
@@ -90,6 +104,11 @@ const STRETCHES: Layout = Layout {
     format: "latlab.stolen/1",
     numbers: &["cpu", "since_ns", "until_ns", "stolen_ns"],
     text: None,
+};
+const STACKS: Layout = Layout {
+    format: "latlab.stacks/1",
+    numbers: &["time_ns", "hop", "cpu", "process", "task"],
+    text: Some("frames"),
 };
 /// A lost packet's `out_ns` in the file: no time is negative.
 const NEVER: i64 = -1;
@@ -263,6 +282,37 @@ pub fn read_events(place: impl Into<Place>) -> Result<Vec<Event>, SamplesError> 
     };
     let mut all = Vec::new();
     read(&place.into(), &EVENTS, event, |event| all.push(event))?;
+    Ok(all)
+}
+
+pub fn write_stacks(place: impl Into<Place>, rows: &[Stack]) -> Result<(), SamplesError> {
+    let number = |row: &Stack, column: usize| match column {
+        0 => row.time_ns as i64,
+        1 => row.hop.into(),
+        2 => row.cpu.into(),
+        3 => row.process.into(),
+        _ => row.task.into(),
+    };
+    let text = |row: &Stack| row.frames.as_bytes().to_vec();
+    write_all(&place.into(), &STACKS, rows, number, text)
+}
+
+/// Reads stacks. Fails when the file is not there, not whole, or something else. Control characters are replaced:
+/// names of functions go to terminals.
+pub fn read_stacks(place: impl Into<Place>) -> Result<Vec<Stack>, SamplesError> {
+    let stack = |n: &[i64], text: &[u8]| {
+        let frames = String::from_utf8_lossy(text);
+        Some(Stack {
+            time_ns: n[0] as u64,
+            hop: u16::try_from(n[1]).ok()?,
+            cpu: u16::try_from(n[2]).ok()?,
+            process: u32::try_from(n[3]).ok()?,
+            task: u32::try_from(n[4]).ok()?,
+            frames: frames.replace(char::is_control, "?"),
+        })
+    };
+    let mut all = Vec::new();
+    read(&place.into(), &STACKS, stack, |one| all.push(one))?;
     Ok(all)
 }
 

@@ -127,6 +127,7 @@ struct recorder_settings {
 	__s64 steal_from_runqueue; /* 0: not known */
 	__u64 ring_events;          /* events a ring holds: a power of two */
 	struct softirq_words softirq;
+	__u64 system_calls; /* the programs at system calls are attached */
 };
 
 /* Whether the softirq under way has a separate event for its entry. */
@@ -186,6 +187,36 @@ struct steal_state {
 	struct steal_head heads[MAX_CPUS];
 };
 
+/* Frames of the kernel in a sample, and bytes of the user's stack. */
+#define KERNEL_FRAMES 32
+#define STACK_BYTES 8192
+
+struct stack_sample {
+	__u64 time_ns; /* 0: not whole */
+	__u64 ip;      /* the user's registers */
+	__u64 sp;
+	__u64 bp;
+	__u64 lr; /* where there is one */
+	__u32 process; /* its number where latlab runs */
+	__u32 task;    /* the machine's number, as in the other records */
+	__u32 cpu;
+	__u32 kernel_bytes; /* of `kernel` */
+	__u32 stack_bytes;  /* of `stack`, from `sp` on */
+	__u32 padding;
+	char name[TEXT_BYTES];
+	__u64 kernel[KERNEL_FRAMES]; /* the innermost first */
+	__u8 stack[STACK_BYTES];
+};
+
+struct stacks_settings {
+	__u64 room;          /* samples */
+	__u64 pid_namespace; /* the one in which processes have their numbers: its inode */
+};
+
+struct stacks_state {
+	__u64 taken; /* whether or not there was room */
+};
+
 struct rq;
 
 struct kernel_stat {
@@ -213,14 +244,42 @@ struct task_struct {
 	int prio;
 	char comm[TEXT_BYTES];
 	bool throttled;
+	struct task_struct *group_leader;
+	struct pid *thread_pid;
+} __attribute__((preserve_access_index));
+
+struct ns_common {
+	unsigned int inum;
+} __attribute__((preserve_access_index));
+
+struct pid_namespace {
+	struct ns_common ns;
+} __attribute__((preserve_access_index));
+
+/* A process's number in one namespace. */
+struct upid {
+	int nr;
+	struct pid_namespace *ns;
+} __attribute__((preserve_access_index));
+
+/* Its numbers in all: those of the machine first. */
+struct pid {
+	unsigned int level;
+	struct upid numbers[1];
 } __attribute__((preserve_access_index));
 
 /* A task's registers when it entered the kernel. */
 struct pt_regs___x86 {
+	unsigned long bp;
 	unsigned long orig_ax; /* its system call; negative: none */
+	unsigned long ip;
+	unsigned long sp;
 } __attribute__((preserve_access_index));
 
 struct pt_regs___arm64 {
+	__u64 regs[31];
+	__u64 sp;
+	__u64 pc;
 	int syscallno;
 } __attribute__((preserve_access_index));
 

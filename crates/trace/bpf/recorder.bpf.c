@@ -154,8 +154,8 @@ static __always_inline long call_of(void *registers)
 	return NO_CALL;
 }
 
-/* The system call in which the current task, `task`, goes to sleep, plus 1; 0: none, or not known. */
-static __always_inline __u32 sleeping_call(struct task_struct *task)
+/* The system call in which the current task, `task`, leaves the CPU, plus 1; 0: none, or not known. */
+static __always_inline __u32 leaving_call(struct task_struct *task)
 {
 	long call;
 
@@ -168,6 +168,32 @@ static __always_inline __u32 sleeping_call(struct task_struct *task)
 	return call >= 0 && call < 1 << 14 ? call + 1 : 0;
 }
 
+/* Of a system call only the parts are recorded in which its task has the CPU. a: the task; b: the part's length in ns
+ * (48 bits) and the call's number (from bit 48 on). */
+static __always_inline void record_call_part(struct recorder_head *head, __u32 task, __u64 length, __u64 call)
+{
+	struct event *event = next_event(head, EVENT_CALL);
+
+	if (!event)
+		return;
+	event->a = task;
+	event->b = call << 48 | length;
+}
+
+/* The previous task, `prev`, leaves the CPU: what it ran in a system call until now is a part. Not inlined: it is
+ * rare. */
+static __noinline void end_call_part(struct recorder_head *head, struct task_struct *prev)
+{
+	__u64 length = bpf_ktime_get_ns() - head->call_since_ns;
+	__u32 call;
+
+	if (!head->call_since_ns || length < SLOW_CALL_NS)
+		return;
+	call = leaving_call(prev);
+	if (call)
+		record_call_part(head, head->call_task, length, call - 1);
+}
+
 /* a: the previous task; b: its state (16 bits), throttled (1), the next task's priority (8 from bit 17 on), high
  * bits of the call (8 from bit 25 on), and the next task (from bit 33 on); text: the next task's name; detail: 1
  * when preempted, and low bits of the call (7 from bit 1 on). The call is that in which the previous task sleeps,
@@ -178,16 +204,19 @@ int on_switch(struct bpf_raw_tracepoint_args *ctx)
 	struct task_struct *prev = (void *)ctx->args[1];
 	struct task_struct *next = (void *)ctx->args[2];
 	struct recorder_head *head = watched_head();
-	struct event *event = next_event(head, EVENT_SWITCH);
+	struct event *event;
 	__u64 throttled = 0;
 	__u32 call = 0;
 
+	if (settings.system_calls && head && head->call_task == (__u32)WORD_OF(prev, pid))
+		end_call_part(head, prev);
+	event = next_event(head, EVENT_SWITCH);
 	if (!event)
 		return 0;
 	if (bpf_core_field_exists(prev->throttled))
 		throttled = WORD_OF(prev, throttled) & 0xff;
 	if (!ctx->args[0] && state_of(prev))
-		call = sleeping_call(prev);
+		call = leaving_call(prev);
 	event->detail = (ctx->args[0] ? 1 : 0) | (call & 0x7f) << 1;
 	event->a = WORD_OF(prev, pid);
 	event->b = (state_of(prev) & 0xffff) | (__u64)(call >> 7 & 0xff) << 25 | (throttled ? 1 << 16 : 0) |
@@ -462,7 +491,6 @@ int on_call(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
-/* a: the task; b: the call's length in ns (48 bits) and its number (from bit 48 on). */
 SEC("raw_tp/sys_exit")
 int on_call_end(struct bpf_raw_tracepoint_args *ctx)
 {
@@ -473,11 +501,13 @@ int on_call_end(struct bpf_raw_tracepoint_args *ctx)
 	if (!head || head->call_task != (__u32)bpf_get_current_pid_tgid())
 		return 0;
 	length = bpf_ktime_get_ns() - head->call_since_ns;
+	/* Outside of a call no time is part of one. */
+	head->call_task = 0;
 	if (length < SLOW_CALL_NS)
 		return 0;
 	call = call_of((void *)ctx->args[0]);
 	if (call >= 0)
-		append_event(head, EVENT_CALL, 0, head->call_task, (__u64)call << 48 | length);
+		record_call_part(head, bpf_get_current_pid_tgid(), length, call);
 	return 0;
 }
 

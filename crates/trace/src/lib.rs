@@ -1,14 +1,15 @@
 //! Timestamps of packets in the kernel, and the kernel's events meanwhile.
 //!
-//! Three recorders, BPF programs (`bpf/*.bpf.c`), write into shared memory and wake no thread. [`taps`]
+//! Four recorders, BPF programs (`bpf/*.bpf.c`), write into shared memory and wake no thread. [`taps`]
 //! record each packet at one point of the network, [`recorder`] records events of the CPUs, [`steal`] records
-//! CPU time that a hypervisor took. They use one clock, and all are read when the window is over. Conclusions
+//! CPU time that a hypervisor took, [`stacks`] records where in its code a thread is. They use one clock, and all are read when the window is over. Conclusions
 //! are drawn by other crates, from files.
 //!
 //! Only this crate uses libbpf.
 
 pub mod error;
 pub mod recorder;
+pub mod stacks;
 pub mod steal;
 pub mod sys;
 pub mod taps;

@@ -130,37 +130,63 @@ pub enum SoftwareEvent {
 /// Opens a software event of every task on one CPU; each occurrence is a sample. Fails when the kernel has no perf
 /// events or does not allow them.
 pub fn software_event(event: SoftwareEvent, cpu: u16) -> Result<OwnedFd, Errno> {
-    const TYPE_SOFTWARE: u32 = 1;
-    const CLOSE_ON_EXEC: libc::c_ulong = 8;
-    /// The beginning of `struct perf_event_attr`; `size` tells the kernel that it is no more.
-    #[repr(C)]
-    #[derive(Default)]
-    struct Attributes {
-        kind: u32,
-        size: u32,
-        config: u64,
-        sample_period: u64,
-        sample_type: u64,
-        read_format: u64,
-        flags: u64,
-        wakeup_events: u32,
-        breakpoint_type: u32,
-        breakpoint_address: u64,
-    }
     let attributes = Attributes {
-        kind: TYPE_SOFTWARE,
-        size: size_of::<Attributes>() as u32,
         config: event as u64,
         sample_period: 1,
         ..Attributes::default()
+    };
+    open_event(attributes, -1, libc::c_int::from(cpu as i16))
+}
+
+/// Opens a clock of one thread and of those that it starts, which advances while they run: a sample a period.
+pub fn cpu_clock(thread: u32, period_ns: u64) -> Result<OwnedFd, Errno> {
+    const CPU_CLOCK: u64 = 0;
+    const INHERIT: u64 = 2;
+    let attributes = Attributes {
+        config: CPU_CLOCK,
+        sample_period: period_ns,
+        flags: INHERIT,
+        ..Attributes::default()
+    };
+    let thread = libc::pid_t::try_from(thread).map_err(|_| Errno::SRCH)?;
+    open_event(attributes, thread, -1)
+}
+
+/// The beginning of `struct perf_event_attr`; `size` tells the kernel that it is no more.
+#[repr(C)]
+#[derive(Default)]
+struct Attributes {
+    kind: u32,
+    size: u32,
+    config: u64,
+    sample_period: u64,
+    sample_type: u64,
+    read_format: u64,
+    flags: u64,
+    wakeup_events: u32,
+    breakpoint_type: u32,
+    breakpoint_address: u64,
+}
+
+fn open_event(
+    attributes: Attributes,
+    thread: libc::pid_t,
+    cpu: libc::c_int,
+) -> Result<OwnedFd, Errno> {
+    const TYPE_SOFTWARE: u32 = 1;
+    const CLOSE_ON_EXEC: libc::c_ulong = 8;
+    let attributes = Attributes {
+        kind: TYPE_SOFTWARE,
+        size: size_of::<Attributes>() as u32,
+        ..attributes
     };
     // SAFETY: the structure is as the kernel's first version has it and lives through the call.
     let fd = unsafe {
         libc::syscall(
             libc::SYS_perf_event_open,
             &raw const attributes,
-            -1,
-            libc::c_int::from(cpu as i16),
+            thread,
+            cpu,
             -1,
             CLOSE_ON_EXEC,
         )

@@ -1,7 +1,8 @@
 //! The layouts in `bpf/latlab.h` are those of `latlab_wire::trace`.
 
 use latlab_wire::trace::{
-    EVENT_BYTES, EventKind, STOLEN_BYTES, TAP_RECORD_BYTES, TEXT_BYTES, WHOLE_SOFTIRQ, vector,
+    EVENT_BYTES, EventKind, KERNEL_FRAMES, STACK_BYTES, STACK_SAMPLE_BYTES, STOLEN_BYTES,
+    StackSample, TAP_RECORD_BYTES, TEXT_BYTES, WHOLE_SOFTIRQ, vector,
 };
 
 const HEADER: &str = include_str!("../bpf/latlab.h");
@@ -25,8 +26,15 @@ fn structure(name: &str) -> (Vec<(String, usize)>, usize) {
     let mut fields = Vec::new();
     let mut offset = 0;
     for line in body.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        if line.starts_with('/') {
+            continue;
+        }
         let (kind, field) = line.trim_end_matches(';').split_once(' ').unwrap();
+        // Comments behind a field.
+        let field = field.split(';').next().unwrap();
         let (bytes, count) = match kind {
+            _ if field.contains("[KERNEL_FRAMES]") => (8, KERNEL_FRAMES),
+            _ if field.contains("[STACK_BYTES]") => (1, STACK_BYTES),
             "__u64" => (8, 1),
             "__u32" => (4, 1),
             "__u16" => (2, 1),
@@ -83,5 +91,49 @@ fn records_have_the_same_layout() {
     assert_eq!(
         (place(&fields), size),
         (vec![0, 8, 16, 24, 26, 28], STOLEN_BYTES)
+    );
+}
+
+#[test]
+fn a_stack_has_the_same_layout() {
+    let (fields, size) = structure("stack_sample");
+    assert_eq!(size, STACK_SAMPLE_BYTES);
+    let at = |name: &str| {
+        let found = fields.iter().find(|(field, _)| field.starts_with(name));
+        found.unwrap().1
+    };
+    let mut bytes = vec![0u8; size];
+    let mut put = |name: &str, value: &[u8]| {
+        bytes[at(name)..at(name) + value.len()].copy_from_slice(value);
+    };
+    for (number, name) in ["time_ns", "ip", "sp", "bp", "lr"].into_iter().enumerate() {
+        put(name, &(number as u64 + 1).to_ne_bytes());
+    }
+    for (number, name) in ["process", "task", "cpu"].into_iter().enumerate() {
+        put(name, &(number as u32 + 6).to_ne_bytes());
+    }
+    put("kernel_bytes", &16u32.to_ne_bytes());
+    put("stack_bytes", &3u32.to_ne_bytes());
+    put("name", b"forwarder\0");
+    put(
+        "kernel[",
+        &[7u64.to_ne_bytes(), 8u64.to_ne_bytes()].concat(),
+    );
+    put("stack[", &[1, 2, 3]);
+    let sample = StackSample::from_bytes(&bytes);
+    let numbers = [sample.time_ns, sample.ip, sample.sp, sample.bp, sample.lr];
+    assert_eq!(numbers, [1, 2, 3, 4, 5]);
+    assert_eq!((sample.process, sample.task, sample.cpu), (6, 7, 8));
+    assert_eq!(
+        (sample.name().as_str(), &sample.kernel[..]),
+        ("forwarder", &[7, 8][..])
+    );
+    assert_eq!(sample.stack, [1, 2, 3]);
+    // Lengths beyond the record are cut to it.
+    bytes[at("kernel_bytes")..][..8].fill(0xff);
+    let sample = StackSample::from_bytes(&bytes);
+    assert_eq!(
+        (sample.kernel.len(), sample.stack.len()),
+        (KERNEL_FRAMES, STACK_BYTES)
     );
 }

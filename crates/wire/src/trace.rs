@@ -1,5 +1,5 @@
 //! Records that the BPF programs write for user space: one a packet and tap, one a kernel event, one each
-//! time that the hypervisor took a CPU away.
+//! time that the hypervisor took a CPU away, one a sampled stack.
 //!
 //! All are written by `crates/trace/bpf/*.bpf.c` into shared memory, in this machine's byte order; `bpf/latlab.h` has
 //! the same layouts in C and a test compares the two. All times are `CLOCK_MONOTONIC` in nanoseconds.
@@ -11,12 +11,19 @@
 //! event  | time_ns | steal_ns | cpu | kind | detail | a  | b | text |
 //!          0          8          16          24    26  32
 //! stolen | since_ns | until_ns | stolen_ns | cpu | 0 |
+//!          0         8    16   24   32   40        48    52             56            60  64     80       336
+//! stack  | time_ns | ip | sp | bp | lr | process, | cpu | kernel_bytes | stack_bytes | 0 | name | kernel | stack |
+//!                                        task
 //! ```
 
 pub const TAP_RECORD_BYTES: usize = 32;
 pub const EVENT_BYTES: usize = 48;
 pub const STOLEN_BYTES: usize = 32;
 pub const TEXT_BYTES: usize = 16;
+/// Frames of the kernel in a sample of a stack, and bytes of the user's part at most.
+pub const KERNEL_FRAMES: usize = 32;
+pub const STACK_BYTES: usize = 8192;
+pub const STACK_SAMPLE_BYTES: usize = 80 + 8 * KERNEL_FRAMES + STACK_BYTES;
 
 /// The number of a record that tells of a whole softirq; see [`Event::from_ring`].
 pub const WHOLE_SOFTIRQ: u8 = 32;
@@ -87,6 +94,64 @@ impl Stolen {
     }
 }
 
+/// A thread's stack at one instant: the kernel's part as addresses, of the user's part the registers and a copy.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StackSample {
+    /// 0 in a sample that was never completed.
+    pub time_ns: u64,
+    /// The user's registers; all 0 for a kernel thread.
+    pub ip: u64,
+    pub sp: u64,
+    pub bp: u64,
+    /// The return address, on architectures with a register for it.
+    pub lr: u64,
+    /// The process's number where latlab runs.
+    pub process: u32,
+    /// The thread's number on the machine, as in the other records.
+    pub task: u32,
+    pub cpu: u16,
+    pub name: [u8; TEXT_BYTES],
+    /// The innermost first.
+    pub kernel: Vec<u64>,
+    /// Bytes from `sp` on.
+    pub stack: Vec<u8>,
+}
+
+impl StackSample {
+    /// Reads a sample; `bytes` must be [`STACK_SAMPLE_BYTES`] long.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> StackSample {
+        const KERNEL: usize = 80;
+        const STACK: usize = KERNEL + 8 * KERNEL_FRAMES;
+        let frames = (u32_at(bytes, 52) as usize / 8).min(KERNEL_FRAMES);
+        let length = (u32_at(bytes, 56) as usize).min(STACK_BYTES);
+        let mut name = [0; TEXT_BYTES];
+        name.copy_from_slice(&bytes[64..KERNEL]);
+        StackSample {
+            time_ns: u64_at(bytes, 0),
+            ip: u64_at(bytes, 8),
+            sp: u64_at(bytes, 16),
+            bp: u64_at(bytes, 24),
+            lr: u64_at(bytes, 32),
+            process: u32_at(bytes, 40),
+            task: u32_at(bytes, 44),
+            cpu: u32_at(bytes, 48) as u16,
+            name,
+            kernel: (0..frames)
+                .map(|at| u64_at(bytes, KERNEL + 8 * at))
+                .collect(),
+            stack: bytes[STACK..STACK + length].to_vec(),
+        }
+    }
+
+    /// The thread's name, up to its terminating zero.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let end = self.name.iter().position(|&byte| byte == 0);
+        String::from_utf8_lossy(&self.name[..end.unwrap_or(TEXT_BYTES)]).into_owned()
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum EventKind {
@@ -120,7 +185,7 @@ pub enum EventKind {
     VmExit = 15,
     /// The vCPU entered its guest.
     VmEntry = 16,
-    /// Task `a` ends a slow system call; see [`Event::call`].
+    /// Task `a` ends a slow system call, or leaves the CPU in it; see [`Event::call`].
     Call = 17,
 }
 
@@ -199,7 +264,7 @@ pub struct Switch {
     pub call: Option<u16>,
 }
 
-/// The content of an event of kind [`EventKind::Call`].
+/// The content of an event of kind [`EventKind::Call`]: the part of a call in which the task had the CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Call {
     /// Its begin, or when the task came back to a CPU in it.

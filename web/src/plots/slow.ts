@@ -21,6 +21,7 @@ import { kindLook, kindOrder } from '../kinds';
 import { blameTable } from '../sections/blame';
 import { tailFacts } from '../sections/tapped';
 import type { Group, SlowPacket, Tail } from '../summary';
+import { flameGraph } from './flame';
 import { cellData, type Context, type Panel } from './panel';
 import { packetTimeline } from './timeline';
 import { kindSwatch, seriesKey } from '../sections/swatch';
@@ -117,6 +118,7 @@ class SlowPanel implements Panel {
       this.canvas,
       this.timeline,
       blameTable(tail),
+      tail.code ? flameGraph(tail.device, tail.code) : null,
     );
     this.canvas.addEventListener('click', (event) => {
       const spot = this.nearest(event);

@@ -322,4 +322,25 @@ describe.runIf(explained.length > 0)('the slowest packets', () => {
       expect(ruler).toMatch(tail.ruler ? /median .* p99\.99 / : /not measured/);
     }
   });
+
+  it('draws where in its code the device was', async () => {
+    const tail = tails.find((one) => one.code && one.worst.length > 0);
+    if (!tail?.code) return;
+    await choose(page, measurementOf(tail));
+    const drawn = await panel(tail)
+      .locator('.flame')
+      .evaluateAll((all) =>
+        all.map((one) => ({
+          name: one.getAttribute('data-function'),
+          slow: Number(one.getAttribute('data-slow')),
+          title: one.querySelector('title')?.textContent,
+        })),
+      );
+    const { code } = tail;
+    expect(drawn.map((one) => one.name)).toEqual(code.functions.map(([name]) => name));
+    code.functions.forEach(([name, , slow], place) => {
+      expect(drawn[place]?.slow).toBeCloseTo(slow / Math.max(1, code.slow), 9);
+      expect(drawn[place]?.title).toContain(`${name}: `);
+    });
+  });
 });

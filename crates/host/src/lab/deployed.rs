@@ -21,7 +21,7 @@ use crate::nodes::{Node, driver_of};
 use crate::sys::file::Lock;
 use crate::sys::netns::NetNs;
 use crate::sys::proc;
-use crate::sys::process::ProcessId;
+use crate::sys::process::{Process, ProcessId};
 
 /// How long a lab may be in the hands of another latlab before one gives up.
 pub(super) const CLAIM_TIMEOUT: Duration = Duration::from_secs(20);
@@ -98,6 +98,27 @@ impl Lab {
             NetNs::open(&self.dirs.namespaces(&self.state.lab).join(node))
         };
         netns.map_err(|source| self.unusable(node, source.into()))
+    }
+
+    /// The processes in which a node's programs run, by their numbers on the host: a guest's is QEMU's. None of a
+    /// node that is the host itself. Fails when there is no such node, or its namespace has gone.
+    pub fn processes(&self, node: &str) -> Result<Vec<u32>, Error> {
+        let (index, plan) = self.node(node)?;
+        if plan.kind().is_host() {
+            return Ok(Vec::new());
+        }
+        let first = self.process(index).map(Process::open).transpose();
+        let first = first.map_err(|source| self.unusable(node, source.into()))?;
+        let first = first.flatten().map(|process| process.id().pid);
+        let mut all: Vec<u32> = first.into_iter().collect();
+        if !plan.kind().is_guest() {
+            let netns = self.netns(node)?.inode();
+            let netns = netns.map_err(|source| self.unusable(node, source.into()))?;
+            all.extend(proc::in_network(netns));
+        }
+        all.sort_unstable();
+        all.dedup();
+        Ok(all)
     }
 
     /// A node that cannot be used, or a command that cannot be run in it.

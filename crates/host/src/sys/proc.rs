@@ -78,6 +78,18 @@ fn unescape(field: &[u8]) -> PathBuf {
     PathBuf::from(OsString::from_vec(bytes))
 }
 
+/// Processes in the network namespace of this inode, without those that end meanwhile.
+pub fn in_network(inode: u64) -> Vec<u32> {
+    use std::os::unix::fs::MetadataExt;
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let is_there = |process: &u32| {
+        let netns = fs::metadata(format!("/proc/{process}/ns/net"));
+        netns.is_ok_and(|netns| netns.ino() == inode)
+    };
+    processes.filter(is_there).collect()
+}
+
 /// The text of a `stat` file (proc_pid_stat(5)); the name in it may hold spaces and parentheses.
 #[derive(Debug)]
 pub struct Stat<'a> {

@@ -3,11 +3,13 @@
 use std::net::SocketAddr;
 
 use latlab_model::results::{Counters, Hop, Trace};
+use latlab_samples::table::Stack;
 use latlab_trace::recorder::call_names;
 use latlab_trace::taps::Seen;
 use latlab_trace::taps::matching::HopCounters;
 
 use super::recording::{Loaded, Running, Stopped};
+use super::stacks::Sampling;
 use super::timed::Timed;
 use super::{memory, nothing, taps, unknown};
 use crate::context::Context;
@@ -27,13 +29,16 @@ pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
     let mut trace = Trace::default();
     let recorder = Loaded::load(context, &mut trace);
     let window = Window::open(context, recorder, &mut trace)?;
-    let mut closed = window.close(context)?;
+    let mut closed = window.close(context, &mut trace)?;
     if let Some(recorder) = &mut closed.recorder {
         recorder.note_interruptions(context, &mut trace);
     }
     let timed = Timed::new(&mut closed.sent, closed.seen);
     nothing::refuse(context, &timed)?;
     let mut measured = conclude(context, timed, closed.recorder, trace);
+    if let Some(recorded) = &mut measured.trace {
+        recorded.stacks = closed.stacks;
+    }
     measured.floor = Some(floor);
     measured.add_endpoint("sender", context.sender(), &closed.sent);
     for (node, output) in &closed.devices {
@@ -51,6 +56,7 @@ struct Window {
     to: String,
     taps: Vec<taps::PlacedTap>,
     recorder: Option<Running>,
+    sampling: Option<Sampling>,
 }
 
 /// The yield of a window that is over.
@@ -59,6 +65,7 @@ struct Closed {
     devices: Vec<(String, Output)>,
     seen: Vec<(String, Seen)>,
     recorder: Option<Stopped>,
+    stacks: Vec<Stack>,
 }
 
 impl Window {
@@ -75,6 +82,7 @@ impl Window {
         let (sink, port) = probes::discard(context)?;
         measure_ruler(pins.sender, trace);
         let taps = taps::attach(context, probes::packets_with_slack(context))?;
+        let sampling = Sampling::start(context, trace);
         let recorder = recorder.map(|loaded| loaded.start(context, pins, &taps, trace));
         Ok(Window {
             pins,
@@ -83,14 +91,16 @@ impl Window {
             to: SocketAddr::new(context.reach.address, port).to_string(),
             taps,
             recorder,
+            sampling,
         })
     }
 
     /// Sends the packets, and stops everything before the first error is returned.
-    fn close(self, context: &Context<'_>) -> Result<Closed, Error> {
+    fn close(self, context: &Context<'_>, trace: &mut Trace) -> Result<Closed, Error> {
         let sent = probes::send(context, &Load::of(context, &self.to), self.pins.sender);
         std::thread::sleep(STRAGGLERS);
         let recorder = self.recorder.map(Running::stop);
+        let stacks = self.sampling.map(|sampling| sampling.finish(trace));
         let seen = taps::detach(self.taps)?;
         let sent = sent?;
         self.sink.stop(HANDOVER_TIMEOUT)?;
@@ -99,6 +109,7 @@ impl Window {
             devices: self.devices.stop(HANDOVER_TIMEOUT)?,
             seen,
             recorder,
+            stacks: stacks.unwrap_or_default(),
         })
     }
 }
@@ -145,6 +156,7 @@ fn conclude(
             trace,
             timed,
             events,
+            stacks: Vec::new(),
         }),
         ..Measured::default()
     }

@@ -16,6 +16,7 @@ mod memory;
 mod nothing;
 mod reader;
 mod recording;
+mod stacks;
 mod taps;
 pub(crate) mod timed;
 mod unknown;

@@ -27,7 +27,9 @@ use latlab_netlink::{Address, Handle, Interface, LinkChange, LinkKind, Neighbour
 use latlab_probe::Layer2;
 use latlab_report::attribution::{self, Attribution, Capture};
 use latlab_samples::Passage;
+use latlab_samples::table::Stack;
 use latlab_trace::recorder::{Recorder, Settings, Wanted, around, call_names};
+use latlab_trace::stacks::Sampler;
 use latlab_trace::taps::matching::{self, HopCounters};
 use latlab_trace::taps::{Point, Side, Tap};
 use latlab_wire::probe::{HEADER_BYTES, Packet, PacketRepr};
@@ -122,6 +124,8 @@ pub struct Bench {
     /// Events that the recorder keeps of each CPU.
     pub events_per_cpu: u32,
     pub system_calls: bool,
+    /// Samples of the device's stacks in a second of its running.
+    pub sampling: Option<u32>,
     /// The rings are read while the recorder runs.
     pub follow: bool,
     pub client: NetNs,
@@ -134,6 +138,8 @@ pub struct Window {
     pub attribution: Attribution,
     pub capture: Capture,
     pub counters: HopCounters,
+    /// Sampled stacks of the device, in the order of time.
+    pub stacks: Vec<Stack>,
     /// Events that were overwritten before they were read.
     pub overwritten: u64,
     /// Foreign frames at the first tap.
@@ -186,6 +192,7 @@ impl Bench {
         let bench = Bench {
             events_per_cpu: EVENTS_PER_CPU,
             system_calls: false,
+            sampling: None,
             follow: false,
             client: new_namespace(),
             device: new_namespace(),
@@ -258,6 +265,11 @@ impl Bench {
         };
         let mut spun = spin(device);
         recorder.forget();
+        let sampler = self.sampling.map(|rate| {
+            let mut sampler = Sampler::load(u64::from(rate) * (duration.as_secs() + 2)).unwrap();
+            sampler.watch(device.pid() as u32, rate).unwrap();
+            sampler
+        });
         recorder.start();
         let begin = now_ns() + 50_000_000;
         let end = begin + duration.as_nanos() as u64;
@@ -270,6 +282,7 @@ impl Bench {
             stop.store(true, Ordering::Relaxed);
         });
         recorder.stop();
+        let stacks = sampler.map(|sampler| sampler.finish().stacks);
         spun.extend(spin(device));
         let follower = reader.and_then(Reader::stop);
         let before = self.client.run(|| before.detach()).unwrap().unwrap();
@@ -308,6 +321,7 @@ impl Bench {
             attribution: attribution::attribute(&capture, attribution::WORST),
             capture,
             counters,
+            stacks: stacks.unwrap_or_default(),
             overwritten: recorded.gaps.cpus.iter().map(|w| w.overwritten).sum(),
             foreign: before.foreign,
             gaps: device.gaps(),

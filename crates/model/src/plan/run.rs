@@ -328,8 +328,13 @@ pub fn describe(m: &Measurement) -> MeasurementInfo {
                 (true, false) => "",
                 (true, true) => ", slow system calls recorded",
             };
+            let sampling = m.sampling.map_or(String::new(), |rate| {
+                format!(", stacks sampled at {rate} Hz")
+            });
             (
-                format!("{protocol} through {device}, open loop, {load}, tap to tap{recorder}"),
+                format!(
+                    "{protocol} through {device}, open loop, {load}, tap to tap{recorder}{sampling}"
+                ),
                 Some("tap to tap"),
             )
         }

@@ -45,6 +45,54 @@ pub struct Tail {
     pub names: Vec<String>,
     /// The work of the CPUs around the slowest of them.
     pub stretches: Vec<Stretch>,
+    /// Where in its code the device was, if its stacks were sampled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<Code>,
+}
+
+/// Sampled stacks as a tree: those of the slowest packets, and the others.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Code {
+    /// Samples in a second of a thread's running.
+    pub rate: u32,
+    /// Samples while one of the slowest packets was in the device.
+    pub slow: u64,
+    pub otherwise: u64,
+    /// Samples for which there was no room.
+    pub lost: u32,
+    /// Functions under their callers, threads at the top; a caller comes before what it calls.
+    pub functions: Vec<Called>,
+}
+
+/// A function, called by one: `[name, caller, slow, otherwise]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "CalledRow", into = "CalledRow")]
+pub struct Called {
+    pub name: String,
+    /// Place in [`Code::functions`]; none for a thread.
+    pub caller: Option<usize>,
+    /// Samples in it and what it calls, as in [`Code`].
+    pub slow: u64,
+    pub otherwise: u64,
+}
+
+type CalledRow = (String, Option<usize>, u64, u64);
+
+impl From<CalledRow> for Called {
+    fn from((name, caller, slow, otherwise): CalledRow) -> Self {
+        Called {
+            name,
+            caller,
+            slow,
+            otherwise,
+        }
+    }
+}
+
+impl From<Called> for CalledRow {
+    fn from(one: Called) -> Self {
+        (one.name, one.caller, one.slow, one.otherwise)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

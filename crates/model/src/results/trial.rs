@@ -62,7 +62,10 @@ impl Trial {
     /// The names of its files, relative to the run directory.
     pub fn files(&mut self) -> impl Iterator<Item = &mut String> {
         let trace = self.trace.iter_mut();
-        let trace = trace.flat_map(|trace| trace.events.iter_mut().chain([&mut trace.passages]));
+        let trace = trace.flat_map(|trace| {
+            let optional = trace.events.iter_mut().chain(&mut trace.stacks);
+            optional.chain([&mut trace.passages])
+        });
         self.samples.iter_mut().chain(&mut self.stolen).chain(trace)
     }
 }
@@ -187,6 +190,15 @@ pub struct Trace {
     /// Names of the system calls in the events, by number.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub system_calls: BTreeMap<u16, String>,
+    /// The table of sampled stacks, if they were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stacks: Option<String>,
+    /// Samples of stacks in a second of a thread's running; 0: none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub sample_rate: u32,
+    /// Samples for which there was no room.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub samples_lost: u32,
     /// Unknowns that follow, one sentence each.
     #[serde(default)]
     pub unknown: Vec<String>,

@@ -110,6 +110,8 @@ pub struct Measurement {
     pub record: bool,
     /// Whether it records slow system calls too (`forward`).
     pub system_calls: bool,
+    /// How often stacks of the device's threads are sampled, in a second of their running (`forward`).
+    pub sampling: Option<u32>,
 }
 
 const DURATIONS: RangeInclusive<Nanos> = Nanos(1_000_000)..=Nanos(3_600_000_000_000);
@@ -121,6 +123,8 @@ const MAX_PACKETS: u64 = 20_000_000;
 const BURSTS: RangeInclusive<u32> = 1..=65_536;
 /// Flows: each has a socket of its own.
 const FLOWS: RangeInclusive<u32> = 1..=512;
+/// Samples of stacks in a second: more would be most of what the device does.
+const SAMPLE_RATES: RangeInclusive<u32> = 1..=10_000;
 /// Largest frame that AF_XDP sends, FCS included: a page and the FCS.
 const MAX_XDP_BYTES: u32 = 4100;
 /// Bytes of the probes' own header, which every message carries.
@@ -148,6 +152,7 @@ const PROBE_ONLY: &[(&str, &[Probe])] = &[
     ("poll", &[Probe::Forward]),
     ("record", &[Probe::Forward]),
     ("system_calls", &[Probe::Forward]),
+    ("sampling", &[Probe::Forward]),
 ];
 
 pub(super) fn read_all(yaml: &Yaml, errors: &mut Diagnostics) -> Vec<Measurement> {
@@ -207,6 +212,7 @@ struct Written {
     poll: Option<Spanned<Polling>>,
     record: Option<Spanned<bool>>,
     system_calls: Option<Spanned<bool>>,
+    sampling: Option<u32>,
 }
 
 impl Written {
@@ -258,6 +264,7 @@ impl Written {
             poll: o.get("poll", errors),
             record: o.get("record", errors),
             system_calls: o.get("system_calls", errors),
+            sampling: read_sampling(&mut o, errors),
         };
         if let Some(probe) = &probe {
             refuse_unused(&o, probe.value, errors);
@@ -314,6 +321,7 @@ impl Written {
             poll: self.poll.map(|p| p.value).unwrap_or_default(),
             record: self.record.is_none_or(|r| r.value),
             system_calls: self.system_calls.is_some_and(|s| s.value),
+            sampling: self.sampling,
         })
     }
 
@@ -556,6 +564,27 @@ fn fitting(probe: Probe) -> &'static [Protocol] {
 
 fn default_name(probe: Probe, protocol: Protocol) -> String {
     format!("{probe}-{protocol}")
+}
+
+/// The rate at which stacks are sampled.
+fn read_sampling(o: &mut Object<'_>, errors: &mut Diagnostics) -> Option<u32> {
+    let what = format!("`sampling` of {}", o.what);
+    let mut sampling = Object::new(o.take("sampling")?, what, errors);
+    let rate = sampling.require("rate", errors).is_some();
+    let rate = rate.then(|| sampling.get::<u32>("rate", errors)).flatten();
+    let what = sampling.what.clone();
+    sampling.finish(errors);
+    let rate = rate?;
+    if !SAMPLE_RATES.contains(&rate.value) {
+        let message = format!("`rate` of {what} is {}", rate.value);
+        let (from, to) = (SAMPLE_RATES.start(), SAMPLE_RATES.end());
+        errors.add(
+            rate.at,
+            message,
+            format!("from {from} to {to} samples per second"),
+        );
+    }
+    Some(rate.value)
 }
 
 fn read_target(yaml: &Yaml, what: &str, errors: &mut Diagnostics) -> Option<Spanned<Target>> {

@@ -35,6 +35,8 @@ pub struct Explained {
     pub episode: Option<Episode>,
     /// The interruption that built up the packet's queue.
     pub behind: Option<Cause>,
+    /// The function in which the device was, by sampled stacks.
+    pub function: Option<String>,
 }
 
 impl Explained {
@@ -460,6 +462,7 @@ impl<'a> Stretch<'a> {
             first_ns: 0,
             episode: None,
             behind: None,
+            function: None,
         };
         self.name_first(at, &mut explained);
         explained

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use latlab_model::results::tail::{self, CauseInfo, SlowPacket, Stretch, Tail};
 
+use super::code::Code;
 use super::explanation::{Explanation, Part};
 use super::scenes::{STEPS, steps};
 use crate::attribution::{Blame, BlameRow, Cause, Device, Lane, Piece, remedy, task_name};
@@ -143,6 +144,7 @@ fn tail(one: &Explanation, slices: usize, steps: usize) -> Tail {
         blames,
         worst,
         stretches,
+        code: one.code.as_ref().map(Code::drawn),
         causes: causes.all.iter().map(info).collect(),
         names: names.all,
     }

@@ -4,7 +4,9 @@ use std::cmp::Reverse;
 
 use hdrhistogram::Histogram;
 use latlab_model::results::{Hop, Ruler};
+use latlab_samples::table::Stack;
 
+use super::code::Code;
 use super::scenes;
 use super::tables::{HopAttribution, Tables};
 use crate::attribution::{Attribution, Blame, Device, Explained, Lane, WORST, blame};
@@ -24,6 +26,8 @@ pub struct Explanation {
     pub of_trial: Vec<u32>,
     /// Latencies of all packets, to three digits.
     pub latency: Histogram<u64>,
+    /// Where in its code the device was, if its stacks were sampled.
+    pub code: Option<Code>,
 }
 
 /// Facts of one trial beside its packets.
@@ -41,7 +45,9 @@ pub struct Part {
 }
 
 impl Explanation {
-    pub(super) fn of(tables: &Tables, hop: &Hop, found: HopAttribution) -> Explanation {
+    /// One trial, with the device at a place along the path.
+    pub(super) fn of(tables: &Tables, place: usize, mut found: HopAttribution) -> Explanation {
+        let code = code(tables, place, &mut found.attribution);
         let number = tables.trial.trial;
         let overwritten = tables.trace.watched.iter().map(|cpu| cpu.overwritten);
         let part = Part {
@@ -54,11 +60,12 @@ impl Explanation {
         };
         Explanation {
             cell: tables.trial.cell.clone(),
-            hop: hop.clone(),
+            hop: tables.trace.hops[place].clone(),
             trials: vec![part],
             of_trial: vec![number; found.attribution.worst.len()],
             attribution: found.attribution,
             latency: found.survey.latency,
+            code,
         }
     }
 
@@ -67,6 +74,10 @@ impl Explanation {
         self.trials.extend(other.trials);
         // Both histograms resize themselves, so every value fits.
         self.latency.add(&other.latency).ok();
+        match (&mut self.code, other.code) {
+            (Some(mine), Some(theirs)) => mine.join(&theirs),
+            (mine, theirs) => *mine = mine.take().or(theirs),
+        }
         self.hop.counters = sum([self.hop.counters, other.hop.counters].into_iter());
         self.hop.impossible = self.hop.impossible.saturating_add(other.hop.impossible);
         self.hop.no_room = self.hop.no_room.saturating_add(other.hop.no_room);
@@ -115,4 +126,26 @@ impl Explanation {
             lost: a.lost.max(b.lost),
         })
     }
+}
+
+/// The slowest packets whose code is held against that of the others, as a part of all.
+const SLOWEST: usize = 100;
+
+/// Divides the device's stacks by its slowest packets, and notes the function of each explained one.
+fn code(tables: &Tables, place: usize, attribution: &mut Attribution) -> Option<Code> {
+    let trace = &tables.trace;
+    trace.stacks.as_ref()?;
+    let own = tables.stacks.iter();
+    let own = own.filter(|stack| usize::from(stack.hop) == place);
+    let own: Vec<Stack> = own.cloned().collect();
+    let time = |one: &Explained| (one.passage.in_ns, one.passage.out_ns.unwrap_or(0));
+    let slowest = (attribution.packets / SLOWEST).max(1);
+    let slow = attribution.worst.iter().take(slowest).map(time);
+    let code = Code::of(&own, slow.collect(), trace.sample_rate, trace.samples_lost);
+    let namer = code.namer(&own);
+    for one in &mut attribution.worst {
+        let (from, to) = time(one);
+        one.function = namer.function(from, to);
+    }
+    Some(code)
 }

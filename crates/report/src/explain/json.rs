@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::code::{Code, Function};
 use super::explanation::Explanation;
 use crate::attribution::{self, Blame, Device, Explained};
 
@@ -21,6 +22,7 @@ impl Explanation {
             "usual_work_ns": self.attribution.usual_ns,
             "not_known": self.attribution.unknown,
             "blame": self.blames().iter().map(blame_json).collect::<Vec<_>>(),
+            "code": self.code.as_ref().map(code_json),
             "worst": packets.map(|(one, trial)| packet_json(one, *trial)).collect::<Vec<_>>(),
         })
     }
@@ -31,6 +33,17 @@ fn device(device: &Device) -> Value {
         Device::Task { pid, name } => json!({"task": name, "pid": pid}),
         Device::Kernel => json!("kernel"),
     }
+}
+
+fn code_json(code: &Code) -> Value {
+    let function = |one: &Function| json!({"function": one.name, "slow": one.slow, "otherwise": one.otherwise});
+    json!({
+        "rate": code.rate,
+        "samples_slow": code.slow.samples,
+        "samples_otherwise": code.otherwise.samples,
+        "samples_lost": code.lost,
+        "functions": code.functions().iter().map(function).collect::<Vec<_>>(),
+    })
 }
 
 fn blame_json(blame: &Blame) -> Value {
@@ -76,6 +89,7 @@ fn packet_json(one: &Explained, trial: u32) -> Value {
         "first": one.first.to_string(),
         "kind": one.first.kind(),
         "first_ns": one.first_ns,
+        "function": one.function,
         "queued_behind": one.behind.as_ref().map(ToString::to_string),
         "episode": one.episode.as_ref().map(|e| json!({
             "begin_ns": e.start_ns,

@@ -3,6 +3,7 @@
 //! Reads the tables of taps and flight recorder, attributes, and renders: in the terminal, as JSON, as a timeline for
 //! Perfetto, as packets for Wireshark. Nothing is read from the machine, so the answer is the same everywhere.
 
+pub mod code;
 mod drawn;
 mod error;
 mod explanation;
@@ -14,6 +15,7 @@ mod scenes;
 mod tables;
 pub mod terminal;
 
+pub use code::Code;
 pub use drawn::tails;
 pub use error::ExplainError;
 pub use explanation::{Explanation, Part, QUANTILES};

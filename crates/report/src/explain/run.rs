@@ -40,7 +40,7 @@ pub fn explain_readable(
 /// Explains a trial and joins it with the explanations of earlier trials.
 fn join(tables: &Tables, all: &mut Vec<Explanation>) -> Result<(), ExplainError> {
     for (place, hop) in tables.trace.hops.iter().enumerate() {
-        let one = Explanation::of(tables, hop, tables.attribute(place)?);
+        let one = Explanation::of(tables, place, tables.attribute(place)?);
         let same =
             |other: &&mut Explanation| other.cell == one.cell && other.hop.device == hop.device;
         match all.iter_mut().find(same) {

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use latlab_model::results::{PlannedTrial, Trace, Trial};
+use latlab_samples::table::Stack;
 use latlab_samples::{Passage, Place, RunDir, SamplesError, table};
 
 use super::error::ExplainError;
@@ -24,6 +25,8 @@ pub struct Tables {
     pub trace: Trace,
     /// The record without the packets.
     pub capture: Capture,
+    /// Sampled stacks, in the order of time.
+    pub stacks: Vec<Stack>,
     passages: Place,
 }
 
@@ -137,9 +140,19 @@ pub(super) fn tables(run: &RunDir, number: u32) -> Result<Option<Tables>, Explai
     Ok(Some(Tables {
         capture: capture(run, number, &trace)?,
         passages: run.inside(number, &trace.passages)?,
+        stacks: stacks(run, number, &trace)?,
         trial,
         trace,
     }))
+}
+
+fn stacks(run: &RunDir, number: u32, trace: &Trace) -> Result<Vec<Stack>, ExplainError> {
+    let Some(name) = &trace.stacks else {
+        return Ok(Vec::new());
+    };
+    let mut all = table::read_stacks(run.inside(number, name)?)?;
+    all.sort_by_key(|stack| stack.time_ns);
+    Ok(all)
 }
 
 fn capture(run: &RunDir, number: u32, trace: &Trace) -> Result<Capture, ExplainError> {

@@ -4,12 +4,15 @@ use std::fmt::Write as _;
 
 use latlab_model::results::Ruler;
 
+use super::code::Code;
 use super::explanation::Explanation;
 use crate::attribution::{Blame, Device, Explained};
 use crate::text::{count, nanos, percentile};
 
 /// Rows of a blame table.
 const CAUSES: usize = 12;
+/// Functions of a device.
+const FUNCTIONS: usize = 10;
 
 /// One device in one cell, with its `most` slowest packets.
 #[must_use]
@@ -41,6 +44,9 @@ pub fn render(one: &Explanation, most: usize) -> String {
     writeln!(out, "  {}", counters(one)).ok();
     for blame in one.blames() {
         out.push_str(&table(&blame));
+    }
+    if let Some(code) = &one.code {
+        out.push_str(&functions(code));
     }
     if most > 0 && !a.worst.is_empty() {
         writeln!(out, "\n  the slowest packets").ok();
@@ -126,6 +132,33 @@ fn table(blame: &Blame) -> String {
     out
 }
 
+fn functions(code: &Code) -> String {
+    let (slow, otherwise) = (code.slow.samples, code.otherwise.samples);
+    let mut out = format!(
+        "\n  where in its code, by {} samples/s: {} in the slowest 1 % of its packets, {} otherwise\n",
+        count(code.rate.into()),
+        count(slow),
+        count(otherwise),
+    );
+    if code.lost > 0 {
+        writeln!(out, "    {} samples found no room", count(code.lost.into())).ok();
+    }
+    if slow == 0 {
+        return out;
+    }
+    writeln!(out, "    {:>7}  {:>9}  function", "in slow", "otherwise").ok();
+    for function in code.functions().iter().take(FUNCTIONS) {
+        let (slow, otherwise) = (function.slow * 100.0, function.otherwise * 100.0);
+        writeln!(
+            out,
+            "    {slow:>5.1} %  {otherwise:>7.1} %  {}",
+            function.name
+        )
+        .ok();
+    }
+    out
+}
+
 fn line(packet: &Explained, trial: u32) -> String {
     let mut costs: Vec<(String, u64)> = packet
         .by_cause()
@@ -140,8 +173,10 @@ fn line(packet: &Explained, trial: u32) -> String {
         .collect();
     let behind = packet.behind.as_ref();
     let behind = behind.map_or(String::new(), |cause| format!(" (queue left by {cause})"));
+    let function = packet.function.as_ref();
+    let function = function.map_or(String::new(), |name| format!("; in {name}"));
     format!(
-        "    {:>9}  trial {trial} flow {} packet {}: {}{behind}\n",
+        "    {:>9}  trial {trial} flow {} packet {}: {}{behind}{function}\n",
         nanos(packet.latency_ns() as f64),
         packet.passage.flow,
         packet.passage.sequence,

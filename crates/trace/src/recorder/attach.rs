@@ -348,6 +348,8 @@ fn load(settings: &Settings, ring_events: u32, words: Words) -> Result<Object, E
                 value[..8].copy_from_slice(&steal::from_run_queue().to_ne_bytes());
                 value[8..16].copy_from_slice(&u64::from(ring_events).to_ne_bytes());
                 value[16..56].copy_from_slice(&words.to_bytes());
+                let calls = u64::from(settings.system_calls);
+                value[56..64].copy_from_slice(&calls.to_ne_bytes());
             }
         }
     }

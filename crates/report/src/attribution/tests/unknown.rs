@@ -70,6 +70,46 @@ fn a_slow_system_call_is_named() {
     assert_eq!(named(vec![of_another]), Cause::OwnCode);
 }
 
+/// Another task has the CPU in the midst of a system call: the call's parts before and after it are one cause.
+#[test]
+fn a_system_call_is_one_cause_though_it_is_preempted() {
+    let call = |end_ns, length: u64| {
+        let mut one = event(end_ns, 1, EventKind::Call);
+        (one.a, one.b) = (DEVICE, 318 << 48 | length);
+        one
+    };
+    let (out, back) = (FROM + 300_000, FROM + 500_000);
+    let first = call(out, 300_000);
+    let others = [
+        switch(1, 0, 0, DEVICE, "forwarder"),
+        switch(out, DEVICE, 0, HOG, "hog"),
+        switch(back, HOG, 0, DEVICE, "forwarder"),
+        call(TO, TO - back),
+    ];
+    let explained = |first: Option<Event>| {
+        let mut events = others.to_vec();
+        events.extend(first);
+        events.sort_by_key(|event| event.time_ns);
+        let mut one = capture(held_up(FROM, TO), events);
+        one.calls.insert(318, "getrandom".into());
+        one.stalls = vec![SilentStalls {
+            cpu: 1,
+            watched_ns: 20_000_000,
+            lengths_ns: vec![100_000],
+        }];
+        attribute(&one, 1000).worst[0].clone()
+    };
+    let by_name = Cause::SystemCall("getrandom".into());
+    let (whole, without) = (explained(Some(first)), explained(None));
+    for one in [&whole, &without] {
+        is_whole(one);
+        assert_eq!(one.first, by_name, "{one:?}");
+    }
+    let length = |one: &Explained| one.episode.as_ref().unwrap().active_ns;
+    assert!(length(&whole).abs_diff(800_000) < 10_000, "{whole:?}");
+    assert!(length(&without).abs_diff(500_000) < 10_000, "{without:?}");
+}
+
 /// A device that blocks is asleep in its system call.
 #[test]
 fn the_call_in_which_the_device_sleeps_is_named() {
