@@ -62,12 +62,13 @@ fn trace(thread: libc::pid_t, command: i64, error: i32, nth: u64, ends: &AtomicB
             std::thread::sleep(Duration::from_micros(50));
             continue;
         };
+        // The answer is there, so no call that fails is under way. Any stop takes the place of the one that was asked for.
+        if interrupted {
+            ptrace(libc::PTRACE_DETACH, thread, 0, 0);
+            return calls;
+        }
         if signal != AT_SYSTEM_CALL {
-            // The stop that was asked for: the call that it interrupts is made again.
-            if interrupted {
-                ptrace(libc::PTRACE_DETACH, thread, 0, 0);
-                return calls;
-            }
+            // A signal's, which is none of ours.
         } else if enters {
             enters = false;
             let read = |register| ptrace(libc::PTRACE_PEEKUSER, thread, register, 0);
