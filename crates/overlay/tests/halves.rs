@@ -74,8 +74,11 @@ fn holds(world: &World, daemon: &Daemon, client: &mut Client) -> (Vec<String>, u
     )
 }
 
+/// The command of bpf(2) that writes an entry (include/uapi/linux/bpf.h).
+const BPF_MAP_UPDATE_ELEM: i64 = 2;
+
 #[test]
-fn an_order_whose_bpf_calls_fail_is_refused_or_told_and_done() {
+fn an_order_whose_writes_to_maps_fail_is_refused_or_told_and_done() {
     run("halves", |world| {
         let containers = Containers::new(world);
         let config = "add network lan vni 7\nadd interface a network lan veth va\n";
@@ -93,10 +96,10 @@ fn an_order_whose_bpf_calls_fail_is_refused_or_told_and_done() {
         assert_ne!(with.0, without.0);
         let (mut refused, mut told) = (0, 0);
         for nth in 1.. {
-            let injector = Injector::begin(thread, libc::SYS_bpf, libc::ENOMEM, nth);
+            let injector = Injector::begin(thread, BPF_MAP_UPDATE_ELEM, libc::ENOMEM, nth);
             let answer = client.say(order);
             let calls = injector.end();
-            println!("call {nth}: {answer:?}");
+            println!("write {nth} of {calls}: {answer:?}");
             let is_done = match answer {
                 Err(reason) if !reason.contains("the change is in force") => {
                     refused += 1;
@@ -108,11 +111,11 @@ fn an_order_whose_bpf_calls_fail_is_refused_or_told_and_done() {
                 }
             };
             if is_done {
-                assert_eq!(holds(world, &daemon, &mut client), with, "call {nth}");
+                assert_eq!(holds(world, &daemon, &mut client), with, "write {nth}");
                 containers.ping();
                 client.say(undo).unwrap();
             }
-            assert_eq!(holds(world, &daemon, &mut client), without, "call {nth}");
+            assert_eq!(holds(world, &daemon, &mut client), without, "write {nth}");
             // The same order can be given again.
             client.say(order).unwrap();
             containers.ping();

@@ -6,21 +6,22 @@ use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Offsets in `struct user` of x86-64: the result, and the number of the system call.
+/// Offsets in `struct user` of x86-64: the result, the first argument, and the number of the system call.
 const RAX: usize = 10 * 8;
+const RDI: usize = 14 * 8;
 const ORIG_RAX: usize = 15 * 8;
 
 /// The mark of a stop at a system call (`PTRACE_O_TRACESYSGOOD`).
 const AT_SYSTEM_CALL: i32 = libc::SIGTRAP | 0x80;
 
-/// A thread whose `nth` call of a kind fails. Only the tracing thread may speak to it.
+/// A thread whose `nth` call of bpf(2) with a command fails. Only the tracing thread may speak to it.
 pub struct Injector {
     ends: Arc<AtomicBool>,
     tracer: JoinHandle<u64>,
 }
 
 impl Injector {
-    pub fn begin(thread: u32, call: i64, error: i32, nth: u64) -> Injector {
+    pub fn begin(thread: u32, command: i64, error: i32, nth: u64) -> Injector {
         let ends = Arc::<AtomicBool>::default();
         let (ready, begun) = channel();
         let stop = Arc::clone(&ends);
@@ -36,7 +37,7 @@ impl Injector {
             while stopped(thread).is_none() {}
             ptrace(libc::PTRACE_SYSCALL, thread, 0, 0);
             ready.send(()).unwrap();
-            trace(thread, call, error, nth, &stop)
+            trace(thread, command, error, nth, &stop)
         });
         begun.recv().unwrap();
         Injector { ends, tracer }
@@ -49,7 +50,7 @@ impl Injector {
     }
 }
 
-fn trace(thread: libc::pid_t, call: i64, error: i32, nth: u64, ends: &AtomicBool) -> u64 {
+fn trace(thread: libc::pid_t, command: i64, error: i32, nth: u64, ends: &AtomicBool) -> u64 {
     let (mut calls, mut enters, mut fails) = (0, true, false);
     let mut interrupted = false;
     loop {
@@ -61,15 +62,17 @@ fn trace(thread: libc::pid_t, call: i64, error: i32, nth: u64, ends: &AtomicBool
             std::thread::sleep(Duration::from_micros(50));
             continue;
         };
+        // The answer is there, so no call that fails is under way. Any stop takes the place of the one that was asked for.
+        if interrupted {
+            ptrace(libc::PTRACE_DETACH, thread, 0, 0);
+            return calls;
+        }
         if signal != AT_SYSTEM_CALL {
-            // The stop that was asked for: the call that it interrupts is made again.
-            if interrupted {
-                ptrace(libc::PTRACE_DETACH, thread, 0, 0);
-                return calls;
-            }
+            // A signal's, which is none of ours.
         } else if enters {
             enters = false;
-            if ptrace(libc::PTRACE_PEEKUSER, thread, ORIG_RAX, 0) == call {
+            let read = |register| ptrace(libc::PTRACE_PEEKUSER, thread, register, 0);
+            if read(ORIG_RAX) == libc::SYS_bpf && read(RDI) == command {
                 calls += 1;
                 fails = calls == nth;
             }
