@@ -179,7 +179,7 @@ struct Tree<'a> {
 }
 
 impl<'a> Tree<'a> {
-    fn add(&mut self, folded: &'a Folded, count: impl Fn(&mut Tree<'a>) -> &mut u64) {
+    fn add(&mut self, folded: &'a Folded, count: for<'t> fn(&'t mut Tree<'a>) -> &'t mut u64) {
         for (frames, samples) in &folded.stacks {
             let mut at = &mut *self;
             for name in frames.split(';').take(MAX_DEPTH) {

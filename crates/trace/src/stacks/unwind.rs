@@ -16,7 +16,7 @@ use super::maps::{self, Mapping};
 const MAX_FRAMES: usize = 128;
 
 /// Bytes of a table.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 struct Table(Arc<[u8]>);
 
 impl Deref for Table {
