@@ -182,7 +182,7 @@ def rounds(wanted, smallest=1):
 
 
 def seconds(wanted, smallest=2):
-    """So many seconds, or what is left of the time."""
+    """The seconds that are wanted, or what is left of the time."""
     remaining = left()
     return wanted if remaining is None else max(smallest, min(wanted, int(remaining)))
 
@@ -247,7 +247,7 @@ def scratch():
 
 
 def lab_name(what):
-    """A name that no other run has: control groups carry it."""
+    """A name that no other run has: cgroups carry it."""
     return f"{what}-{os.environ[INSIDE]}"
 
 
@@ -276,7 +276,7 @@ def namespaces():
 
 
 def settle(before, made):
-    """Waits until the kernel has freed the namespaces of whoever went, in the background: else the next
+    """Waits until the kernel has freed the namespaces of labs that went, in the background: else the next
     to come up would pay for it. `before` is their number before `made` of them were made."""
     # Allocators keep some freed objects per CPU, and other programs create namespaces too.
     slack = 16 * (os.cpu_count() or 1) + made // 4

@@ -220,7 +220,7 @@ def writable(path):
 
 
 def measure(run, parts, minutes, logs):
-    """Runs the parts; whether somebody interrupted it."""
+    """Runs the parts; whether a signal interrupted it."""
     end = time.monotonic() + 60 * minutes
     for number, part in enumerate(parts):
         remaining = (end - time.monotonic()) / 60
@@ -242,7 +242,7 @@ def measure(run, parts, minutes, logs):
 
 
 def measured(part, minutes, logs):
-    """One part's figures, and whether somebody interrupted it."""
+    """One part's figures, and whether a signal interrupted it."""
     figures, log = logs / f"{part.name}.json", logs / f"{part.name}.log"
     figures.unlink(missing_ok=True)
     command = [sys.executable, "-B", str(BENCH / part.program), *part.arguments]

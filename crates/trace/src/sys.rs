@@ -154,7 +154,7 @@ pub fn cpu_clock(thread: u32, period_ns: u64) -> Result<OwnedFd, Errno> {
 
 /// The beginning of `struct perf_event_attr`; `size` tells the kernel that it is no more.
 #[repr(C)]
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Attributes {
     kind: u32,
     size: u32,

@@ -120,7 +120,7 @@ impl Message {
 
     pub fn names(self, names: &[&[u8]]) -> Self {
         let begun = self.h(names.len() as u16);
-        names.iter().fold(begun, |message, name| message.n(name))
+        names.iter().fold(begun, Message::n)
     }
 
     /// A stat of 9P2000.u that changes what is given: a mode, a length, a name.
