@@ -63,8 +63,8 @@ impl Guest {
             sent: 0,
             patience_ms: 20_000,
         };
-        let patience = Some(Duration::from_secs(20));
-        guest.socket.set_read_timeout(patience).unwrap();
+        let timeout = Some(Duration::from_secs(60));
+        guest.socket.set_read_timeout(timeout).unwrap();
         guest.begin();
         let answer = guest
             .ask(26, 0, &numbers(&[7, 31, 0, 0], &[]))
