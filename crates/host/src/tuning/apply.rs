@@ -17,8 +17,8 @@ use crate::dirs::Dirs;
 /// Sweeps over items that come, go and move while others are written.
 const MAX_SWEEPS: usize = 5;
 
-/// For more sweeps while the kernel refuses an item. It refuses a partition as long as a group of others has one of its
-/// CPUs, and on a busy machine such groups may come in every sweep.
+/// For more sweeps while the kernel refuses a partition, as it does as long as a group of others has one of its CPUs: on
+/// a busy machine such groups may come in every sweep. Other items that are refused stay so.
 const TIMEOUT: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(2);
 
@@ -189,7 +189,7 @@ fn record(owner: &str, knob: &str, targets: &[Target], held: &mut LockedJournal,
 
 /// Looks for items that came meanwhile or do not have their value: cgroups of other programs block a partition for
 /// a moment only, and their threads may move. Journals and writes these, at most [`MAX_SWEEPS`] times, or for
-/// [`TIMEOUT`] if the kernel refuses some.
+/// [`TIMEOUT`] if the kernel refuses a partition.
 fn rescan(
     owner: &str,
     change: &Change,
@@ -200,7 +200,7 @@ fn rescan(
     let begun = Instant::now();
     for sweep in 0.. {
         if sweep >= MAX_SWEEPS {
-            if result.refused.is_empty() || begun.elapsed() > TIMEOUT {
+            if !result.refused.iter().any(is_partition) || begun.elapsed() > TIMEOUT {
                 break;
             }
             thread::sleep(PAUSE);
@@ -225,6 +225,13 @@ fn rescan(
         apply_all(&new, held, root, result);
     }
     Ok(())
+}
+
+/// Whether an item is the file that makes a cgroup a partition, on version 2 or 1.
+fn is_partition(problem: &Problem) -> bool {
+    ["cpuset.cpus.partition", "cpuset.cpu_exclusive"]
+        .iter()
+        .any(|name| problem.item.ends_with(name))
 }
 
 fn apply_all(targets: &[Target], held: &mut LockedJournal, root: &Root, result: &mut KnobResult) {
