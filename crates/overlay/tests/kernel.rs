@@ -621,6 +621,26 @@ fn the_path_outlives_its_daemon_and_is_found_again() {
     });
 }
 
+/// The number of an interface may become another's, which no entry may wait for.
+#[test]
+fn a_port_that_cannot_be_attached_leaves_no_entry() {
+    run("kernel-entries", |world| {
+        let (one, two) = underlay::pair(world, 1500);
+        let (a, b) = (one.container("a", 1, LAN), two.container("b", 2, LAN));
+        underlay::tunnel(&one, &a, &two, &b, LAN);
+        let ports = one.path.ports().unwrap();
+        let nowhere = KernelPort {
+            device: 60_000,
+            kind: KernelPortKind::Tunnel,
+            tap: None,
+            ..a.port
+        };
+        on(&one.namespace, || one.path.attach(&nowhere)).unwrap_err();
+        assert_eq!(one.path.ports().unwrap(), ports);
+        ping(world, &a.namespace, "10.7.0.2", 56);
+    });
+}
+
 /// Any process with `CAP_BPF`, such as a container, can make maps that claim to be this daemon's.
 #[test]
 fn maps_that_no_program_at_an_interface_uses_are_not_adopted() {

@@ -100,6 +100,17 @@ impl KernelPath {
         if port.kind == KernelPortKind::Container {
             cable::check_is_container(port.device)?;
         }
+        let was_known = read(&self.maps.ports, &port.device.to_ne_bytes(), PORTS)?.is_some();
+        self.enter(port).inspect_err(|_| {
+            // A port that is not attached leaves no entry: the interface's number may become another's.
+            if !was_known {
+                let _ = self.detach(port);
+            }
+        })?;
+        self.give_headroom()
+    }
+
+    fn enter(&self, port: &KernelPort) -> Result<(), Error> {
         // The entry first: without it the program would let frames pass.
         write(
             &self.maps.ports,
@@ -121,7 +132,7 @@ impl KernelPath {
                 self.handle,
             )?;
         }
-        self.give_headroom()
+        Ok(())
     }
 
     /// Gives containers headroom for tunnel headers, if there are tunnels.
@@ -154,18 +165,17 @@ impl KernelPath {
         let _ = headroom.give(&BTreeSet::new());
     }
 
-    /// Detaches the path from an interface, and deletes all routes that begin or end there.
+    /// Detaches the path from an interface, and deletes all routes that begin or end there. What fails is told, and the
+    /// rest is done.
     pub fn detach(&self, port: &KernelPort) -> Result<(), Error> {
         let (program, hook) = self.program(port)?;
-        attach::detach(program, hook, self.handle)?;
-        if let Some(tap) = port.tap {
-            attach::detach(
-                self.programs.from_daemon.as_fd(),
-                Hook::Ingress(tap),
-                self.handle,
-            )?;
-        }
-        self.forget_port(port)?;
+        let detached = attach::detach(program, hook, self.handle);
+        let tap_detached = port.tap.map_or(Ok(()), |tap| {
+            let program = self.programs.from_daemon.as_fd();
+            attach::detach(program, Hook::Ingress(tap), self.handle)
+        });
+        let forgotten = self.forget_port(port);
+        detached.and(tap_detached).and(forgotten)?;
         self.give_headroom()
     }
 
