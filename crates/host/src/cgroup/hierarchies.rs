@@ -13,11 +13,14 @@ use super::files::{PARTITION, TOP, is_component, is_unified, levels, write};
 use super::limits::{Controller, Limits};
 use super::node::{self, NodeCgroup};
 use super::settings::{allowed_devices, settings};
-use crate::sys::{devices, proc};
+use crate::sys::devices::Programs;
+use crate::sys::proc;
 
 #[derive(Debug, Clone)]
 pub struct Cgroups {
     found: discover::Found,
+    /// For the device lists of nodes.
+    programs: Programs,
 }
 
 impl Cgroups {
@@ -25,6 +28,7 @@ impl Cgroups {
     pub fn discover() -> Result<Self, Error> {
         Ok(Self {
             found: discover::discover(&proc::own_mounts()?),
+            programs: Programs::default(),
         })
     }
 
@@ -190,7 +194,7 @@ impl Cgroups {
             };
             let dir = self.place(root, lab, node, limits);
             if let (Controller::Devices, true) = (controller, unified) {
-                devices::restrict(&dir, &allowed_devices(limits))?;
+                self.programs.restrict(&dir, &allowed_devices(limits))?;
             }
             for setting in settings(controller, unified, limits) {
                 let file = dir.join(setting.file);
@@ -267,6 +271,7 @@ mod tests {
     fn cgroups(mountinfo: &str) -> Cgroups {
         Cgroups {
             found: discover::discover(&proc::mounts(mountinfo.as_bytes())),
+            programs: Programs::default(),
         }
     }
 

@@ -130,12 +130,9 @@ impl Search {
 fn hidden() -> Vec<PathBuf> {
     let own = HIDDEN.iter().map(PathBuf::from).filter(|d| d.exists());
     let mut all: Vec<PathBuf> = own.collect();
-    let left_out: Vec<&Path> = NOT_OURS
-        .iter()
-        .chain(&FRESH)
-        .chain(&HIDDEN)
-        .chain(&DULL)
-        .map(Path::new)
+    let left_out = NOT_OURS.iter().chain(&FRESH).chain(&HIDDEN).chain(&DULL);
+    let left_out: Vec<Entry<'_>> = left_out
+        .filter_map(|path| Entry::of(Path::new(path)))
         .collect();
     // Some machines have links in their places. A path through one would cover nothing at its other name.
     let tops = SECRETS.map(|(top, depth)| {
@@ -165,10 +162,25 @@ fn hidden() -> Vec<PathBuf> {
     all
 }
 
+/// A name in a directory. Both are compared as bytes: paths compared by their components took longer than the kernel's
+/// part of the search.
+#[derive(Clone, Copy)]
+struct Entry<'a> {
+    directory: &'a OsStr,
+    name: &'a OsStr,
+}
+
+impl<'a> Entry<'a> {
+    fn of(path: &'a Path) -> Option<Self> {
+        let (directory, name) = (path.parent()?.as_os_str(), path.file_name()?);
+        Some(Self { directory, name })
+    }
+}
+
 struct Walk<'a> {
     top: &'a Path,
     /// Entries without which the search goes on.
-    left_out: &'a [&'a Path],
+    left_out: &'a [Entry<'a>],
     /// Entries that may still be examined.
     budget: usize,
     closed: Vec<PathBuf>,
@@ -186,10 +198,8 @@ impl Walk<'_> {
     /// By names in an open directory: a path takes the kernel a look-up for each part, and thousands of them are read.
     fn directory(&mut self, open: &OwnedFd, directory: &Path, depth: usize, names: &mut Vec<u8>) {
         let mut inner = Vec::new();
-        // Compared as paths, they took longer than the kernel's part.
-        let in_here = |path: &&Path| path.parent() == Some(directory);
-        let left_out = self.left_out.iter().copied().filter(in_here);
-        let left_out: Vec<&OsStr> = left_out.filter_map(Path::file_name).collect();
+        let in_here = |entry: &&Entry<'_>| entry.directory == directory.as_os_str();
+        let left_out: Vec<&Entry<'_>> = self.left_out.iter().filter(in_here).collect();
         let mut entries = RawDir::new(open, names.spare_capacity_mut());
         // A directory that is gone meanwhile hides nothing.
         while let Some(Ok(entry)) = entries.next() {
@@ -199,7 +209,10 @@ impl Walk<'_> {
                 continue;
             }
             let path = || directory.join(OsStr::from_bytes(name.to_bytes()));
-            if left_out.iter().any(|one| one.as_bytes() == name.to_bytes()) {
+            if left_out
+                .iter()
+                .any(|entry| entry.name.as_bytes() == name.to_bytes())
+            {
                 continue;
             }
             if self.budget == 0 {
@@ -306,7 +319,7 @@ mod tests {
         let search = |budget| {
             let walk = Walk {
                 top: &root,
-                left_out: &[&left_out],
+                left_out: &[Entry::of(&left_out).unwrap()],
                 budget,
                 closed: Vec::new(),
             };

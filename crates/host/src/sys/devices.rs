@@ -4,9 +4,10 @@
 //! with the group; on version 1 the `devices` controller (cgroup-v1/devices). Both are given the same list here.
 
 use std::fs::File;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
 
@@ -65,12 +66,28 @@ impl Device {
     }
 }
 
-/// Restricts the group at `dir`, on the unified tree, to the devices of `allowed`.
-pub fn restrict(dir: &Path, allowed: &[Device]) -> Result<(), Error> {
-    let failed = |source| Error::of("restrict the devices of", dir.display())(source);
-    let group = File::open(dir).map_err(failed)?;
-    let program = bpf::load(bpf::CGROUP_DEVICE, &program(allowed)).map_err(failed)?;
-    bpf::attach_to_cgroup(group.as_fd(), program.as_fd()).map_err(failed)
+/// Programs that were loaded, by their list of devices. Nodes with the same list share one: the kernel takes 0.3 ms to
+/// verify and compile a program, a tenth of the start of a container.
+#[derive(Debug, Default, Clone)]
+pub struct Programs(Arc<Mutex<Vec<(Vec<Device>, OwnedFd)>>>);
+
+impl Programs {
+    /// Restricts the group at `dir`, on the unified tree, to the devices of `allowed`.
+    pub fn restrict(&self, dir: &Path, allowed: &[Device]) -> Result<(), Error> {
+        let failed = |source| Error::of("restrict the devices of", dir.display())(source);
+        let group = File::open(dir).map_err(failed)?;
+        // A list that is only added to is whole after a panic, too.
+        let mut loaded = self.0.lock().unwrap_or_else(|panic| panic.into_inner());
+        let at = match loaded.iter().position(|(devices, _)| devices == allowed) {
+            Some(at) => at,
+            None => {
+                let program = bpf::load(bpf::CGROUP_DEVICE, &program(allowed)).map_err(failed)?;
+                loaded.push((allowed.to_vec(), program));
+                loaded.len() - 1
+            }
+        };
+        bpf::attach_to_cgroup(group.as_fd(), loaded[at].1.as_fd()).map_err(failed)
+    }
 }
 
 /// Returns 1 for the devices of the list and 0 for all others. The context holds three words: in

@@ -70,10 +70,10 @@ pub fn start(config: &ContainerConfig, cgroup: &NodeCgroup) -> Result<Running, E
         let bound = mount_root(config)?;
         let layer_in_memory = inside::is_in_memory(&dir.join("layer"))?;
         hosts::write(&dir.join("rootfs"), &config.hosts)?;
-        write_config(config, cgroup, &bound)?;
+        let document = write_config(config, cgroup, &bound)?;
         mount_cgroup_view(cgroup, &dir.join("cgroup"))?;
         inside::cover_cgroups(Path::new(CGROUP_ROOT), cgroup.unified())?;
-        let process = run_runtime(config, &entry)?;
+        let process = run_runtime(config, &document, &entry)?;
         Ok(Running {
             process: process.id(),
             layer_in_memory,
@@ -86,7 +86,7 @@ fn write_config(
     config: &ContainerConfig,
     cgroup: &NodeCgroup,
     bound: &[PathBuf],
-) -> Result<(), Error> {
+) -> Result<Config, Error> {
     let view = config.dir.join("cgroup");
     let document = Config::new(&Input {
         hostname: &config.name,
@@ -108,11 +108,11 @@ fn write_config(
     let file = options.write(true).create(true).truncate(true).mode(0o600);
     file.open(&path)
         .and_then(|mut file| file.write_all(&json))
-        .map_err(Error::io("write", &path))
+        .map_err(Error::io("write", &path))?;
+    Ok(document)
 }
 
-fn filter(dir: &Path) -> Result<Option<File>, Error> {
-    let config = Config::read(dir)?;
+fn filter(config: &Config) -> Result<Option<File>, Error> {
     if !config.is_filtered() {
         return Ok(None);
     }
@@ -201,7 +201,11 @@ fn hierarchy(dir: &Path) -> &Path {
 }
 
 /// Runs the runtime and waits until the container's first process says that it runs.
-fn run_runtime(config: &ContainerConfig, entry: &CgroupEntry) -> Result<Process, Error> {
+fn run_runtime(
+    config: &ContainerConfig,
+    document: &Config,
+    entry: &CgroupEntry,
+) -> Result<Process, Error> {
     let dir = &config.dir;
     let log_path = dir.join("runtime.log");
     let log = File::create(&log_path).map_err(Error::io("make", &log_path))?;
@@ -209,7 +213,7 @@ fn run_runtime(config: &ContainerConfig, entry: &CgroupEntry) -> Result<Process,
         pipe_with(PipeFlags::CLOEXEC).map_err(sys::Error::of("make", "a pipe"))?;
     let name = config.runtime.word();
     let pid_file = dir.join("runtime/pid");
-    let filter = filter(dir)?;
+    let filter = filter(document)?;
     let descriptors = 1 + u32::from(filter.is_some());
     let mut runtime = Spawn::new(name, &config.lab_id)
         .args(runtime_arguments(
