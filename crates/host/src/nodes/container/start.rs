@@ -48,6 +48,10 @@ const FILTER_FD: i32 = 4;
 /// Name of the container among those in its runtime's state directory, where it is alone.
 const ID: &str = "node";
 
+/// Directories of a layer: for what the node changes, and for the kernel's use (kernel: filesystems/overlayfs).
+const UPPER: &str = "upper";
+const WORK: &str = "work";
+
 const CGROUP_ROOT: &str = "/sys/fs/cgroup";
 
 /// Starts a container in `cgroup`. Returns when its first process runs. Fails when anything is missing; what was made
@@ -69,7 +73,6 @@ pub fn start(config: &ContainerConfig, cgroup: &NodeCgroup) -> Result<Running, E
     inside::with_own_mounts(&dir.join("host"), || {
         let bound = mount_root(config)?;
         let layer_in_memory = inside::is_in_memory(&dir.join("layer"))?;
-        hosts::write(&dir.join("rootfs"), &config.hosts)?;
         let document = write_config(config, cgroup, &bound)?;
         mount_cgroup_view(cgroup, &dir.join("cgroup"))?;
         inside::cover_cgroups(Path::new(CGROUP_ROOT), cgroup.unified())?;
@@ -124,33 +127,52 @@ fn filter(config: &Config) -> Result<Option<File>, Error> {
     Ok(Some(file))
 }
 
-/// Mounts the image with a writable layer. Returns what is below it without layers.
+/// Mounts the image with a writable layer, in which the hosts file is. Returns what is below it without layers.
 fn mount_root(config: &ContainerConfig) -> Result<Vec<PathBuf>, Error> {
     let rootfs = config.dir.join("rootfs");
     let layers = config.dir.join("layer");
-    let mount_layer = |inside: &Path, number: usize| -> Result<(), Error> {
+    let mount_layer = |inside: &Path, layer: &Path| -> Result<(), Error> {
         let relative = inside.strip_prefix("/").unwrap_or(inside);
         let image = config.root.dir.join(relative);
         let covers = config.covers.as_ref().map(|covers| covers.join(relative));
         let covers = covers.filter(|covers| covers.is_dir());
         let lowers: Vec<&Path> = covers.as_deref().into_iter().chain([&*image]).collect();
-        mount_layer(
+        let (upper, work) = (layer.join(UPPER), layer.join(WORK));
+        Ok(mount::overlay(
             &lowers,
-            &layers.join(number.to_string()),
+            &upper,
+            &work,
             &rootfs.join(relative),
-        )
+        )?)
     };
-    if mount_layer(Path::new(""), 0).is_err() {
+    let mount_top = || -> Result<bool, Error> {
+        let layer = layers.join("0");
+        make_layer(&layer)?;
+        let etc_is_mounted = config
+            .root
+            .submounts
+            .iter()
+            .any(|at| at == Path::new("/etc"));
+        let has_hosts = !etc_is_mounted
+            && hosts::write_in_upper(&config.root.dir, &layer.join(UPPER), &config.hosts)?;
+        mount_layer(Path::new(""), &layer)?;
+        Ok(has_hosts)
+    };
+    let has_hosts = mount_top().or_else(|_| {
         // Not every file system can carry a layer: an overlay cannot, which is what a container's
         // own root is, and network file systems cannot. Memory always can.
         mount::tmpfs(&layers, inside::half_of_memory())?;
-        mount_layer(Path::new(""), 0)?;
-    }
+        mount_top()
+    })?;
     let mut bound = Vec::new();
     for (number, submount) in config.root.submounts.iter().enumerate() {
         let relative = submount.strip_prefix("/").unwrap_or(submount);
         let (source, target) = (config.root.dir.join(relative), rootfs.join(relative));
-        let layered = source.is_dir() && mount_layer(submount, number + 1).is_ok();
+        let layer = layers.join((number + 1).to_string());
+        let layered = source.is_dir()
+            && make_layer(&layer)
+                .and_then(|()| mount_layer(submount, &layer))
+                .is_ok();
         if !layered {
             // A single file, or a file system that cannot be under an overlay (FAT, some FUSE).
             mount::bind(&source, &target, false)?;
@@ -158,15 +180,17 @@ fn mount_root(config: &ContainerConfig) -> Result<Vec<PathBuf>, Error> {
             bound.push(submount.clone());
         }
     }
+    if !has_hosts {
+        hosts::write(&rootfs, &config.hosts)?;
+    }
     Ok(bound)
 }
 
-fn mount_layer(lowers: &[&Path], layer: &Path, target: &Path) -> Result<(), Error> {
-    let (upper, work) = (layer.join("upper"), layer.join("work"));
-    for dir in [&upper, &work] {
-        fs::create_dir_all(dir).map_err(Error::io("make", dir))?;
+fn make_layer(layer: &Path) -> Result<(), Error> {
+    for dir in [layer.join(UPPER), layer.join(WORK)] {
+        fs::create_dir_all(&dir).map_err(Error::io("make", &dir))?;
     }
-    Ok(mount::overlay(lowers, &upper, &work, target)?)
+    Ok(())
 }
 
 /// Shows the node its own cgroups, read-only: programs size themselves by their limits.
