@@ -299,6 +299,29 @@ fn a_guest_that_panics_is_quoted() {
 }
 
 #[test]
+fn a_cpu_that_qemu_does_not_give_is_refused() {
+    enter("a_cpu_that_qemu_does_not_give_is_refused", |bench| {
+        for (hardware, reason) in [
+            ("cpu: i8086", "unable to find CPU model 'i8086'"),
+            ("features: [+nonsense]", "nonsense' not found"),
+            ("cpu: EPYC-Milan", "doesn't support requested feature"),
+        ] {
+            let file = bench.file(
+                "cpu",
+                &format!(
+                    "name: NAME\ntopology: {{nodes: {{a: {{kind: vm, memory: 256MiB, \
+                     acceleration: tcg, hardware: {{{hardware}}}}}}}}}\n"
+                ),
+            );
+            let said = bench.latlab(&["deploy", &file]);
+            said.refused(2, "node `a`: QEMU gives no guest the CPU `", "-cpu help");
+            assert!(said.err.contains(reason), "{said:#?}");
+            bench.assert_clean();
+        }
+    });
+}
+
+#[test]
 fn a_silent_agent_times_out() {
     enter("a_silent_agent_times_out", |bench| {
         if !whole() {

@@ -796,6 +796,44 @@ fn in_a_guest_irqbalance_is_stopped_and_continued() {
 }
 
 /// CPUs of the kernel's unbound threads, by TID and start time.
+#[test]
+fn a_group_that_was_narrowed_after_the_partition_is_restored() {
+    alone(
+        "a_group_that_was_narrowed_after_the_partition_is_restored",
+        |bench| {
+            let of_version_1 = |root: &PathBuf| root.join("cpuset.cpu_exclusive").exists();
+            let root = common::world::hierarchies().into_iter().find(of_version_1);
+            let (Some(root), Some(cpu)) = (root, last_cpu()) else {
+                println!("skipped: needs two processors and `cpuset` of version 1");
+                return;
+            };
+            let other = root.join(format!("latlab-other-{}", std::process::id()));
+            fs::create_dir(&other).unwrap();
+            for file in ["cpuset.mems", "cpuset.cpus"] {
+                fs::copy(root.join(file), other.join(file)).unwrap();
+            }
+            let cpus = || fs::read_to_string(other.join("cpuset.cpus")).unwrap();
+            let all = cpus();
+            apply(bench, &[("cpuset", "isolated")], &cpu).good();
+            assert_ne!(cpus(), all);
+            // As if the kernel had refused the partition at first, and the group had come meanwhile.
+            let file = bench.root().join("state/tuning.json");
+            let mut journal: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+            let entries = journal["entries"].as_array_mut().unwrap();
+            let name = other.to_str().unwrap();
+            let at = entries
+                .iter()
+                .position(|entry| entry.to_string().contains(name));
+            let entry = entries.remove(at.unwrap());
+            entries.push(entry);
+            fs::write(&file, journal.to_string()).unwrap();
+            bench.latlab(&["tune", "revert"]).good();
+            assert_eq!(cpus(), all);
+            fs::remove_dir(&other).unwrap();
+        },
+    );
+}
+
 fn kernel_threads() -> BTreeMap<String, String> {
     let pids = common::world::processes().into_iter();
     pids.filter_map(|pid| {

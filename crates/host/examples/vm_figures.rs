@@ -17,12 +17,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use latlab_host::nodes::vm::Accelerator;
 use latlab_host::nodes::vm::Vm;
 use latlab_host::nodes::vm::clock::{self, ClockOffset};
 use latlab_host::nodes::vm::initramfs;
 use latlab_host::nodes::vm::kernel::{self, Kernel};
-use latlab_host::nodes::vm::qemu::{PROGRAM, VmConfig};
+use latlab_host::nodes::vm::qemu::VmConfig;
+use latlab_host::nodes::vm::{Accelerator, PROGRAM};
 use latlab_host::nodes::vm::{Access, Share};
 use latlab_wire::channel::Exec;
 
@@ -82,6 +82,7 @@ fn config(parts: &Parts, dir: &Path) -> Result<VmConfig<'static>> {
         topology: None,
         memory_bytes: 512 << 20,
         memory: latlab_model::plan::GuestMemory::default(),
+        hardware: latlab_model::kinds::VmHardware::default(),
         kernel: parts.kernel.clone(),
         initramfs: initramfs::prepare(&parts.agent, &parts.kernel, &parts.cache)?,
         agent: parts.agent.clone(),

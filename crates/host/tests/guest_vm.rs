@@ -29,8 +29,11 @@ fn a_standard_guest_runs_commands_and_turns_off() {
     if !asked_for() {
         return;
     }
-    let mut guest = Guest::boot("standard", |_| ());
+    let mut guest = Guest::boot("standard", |config| {
+        config.hardware.features.push("-rdrand".into());
+    });
     let channel = guest.channel();
+    hardware(&channel);
     assert!(text(&channel, "cat /proc/version").starts_with("Linux version "));
     assert_eq!(text(&channel, "uname -n"), "third\n");
     assert_eq!(text(&channel, "cat /proc/1/comm"), "init\n");
@@ -57,6 +60,19 @@ fn a_standard_guest_runs_commands_and_turns_off() {
         "{error}"
     );
     vm.stop(Duration::from_secs(1)).unwrap();
+}
+
+fn hardware(channel: &Channel) {
+    let flags = text(channel, "grep -m1 ^flags /proc/cpuinfo");
+    let mut flags = flags.split_whitespace();
+    assert!(flags.clone().any(|flag| flag == "sse2"));
+    assert!(!flags.any(|flag| flag == "rdrand"));
+    let clocks = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
+    let clocks = text(channel, &format!("cat {clocks}"));
+    assert!(
+        clocks.contains("tsc") && !clocks.contains("hpet"),
+        "{clocks}"
+    );
 }
 
 fn commands(channel: &Channel) {

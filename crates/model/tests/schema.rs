@@ -11,8 +11,8 @@ use std::collections::BTreeSet;
 
 use latlab_model::spec::yaml::{Value as Node, Yaml};
 use latlab_model::spec::{
-    Acceleration, Cable, Carrier, Device, Devices, Lab, LinkKind, NetBackend, NodeKind, Polling,
-    Probe, Protocol, Runtime, Seccomp, Study, schema,
+    Acceleration, Cable, Carrier, Device, Devices, Lab, LinkKind, LostTicks, NetBackend, NodeKind,
+    Polling, Probe, Protocol, Runtime, Seccomp, Study, schema,
 };
 use serde_json::{Map, Value, json};
 
@@ -214,6 +214,10 @@ fn the_words_are_those_of_the_readers() {
         (
             &schemas.lab_def("net")["properties"]["backend"],
             NetBackend::WORDS,
+        ),
+        (
+            &schemas.lab_def("hardware")["properties"]["pit"],
+            LostTicks::WORDS,
         ),
         (&link["type"], LinkKind::WORDS),
         (&link["carrier"], Carrier::WORDS),

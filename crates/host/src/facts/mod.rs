@@ -8,7 +8,6 @@
 //! module on the way, as it would for the lab itself.
 
 pub mod catalogue;
-mod command;
 mod file;
 mod machine;
 mod nics;

@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::command::output;
 use super::texts;
 use crate::programs::find;
+use crate::sys::command::output;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tool {

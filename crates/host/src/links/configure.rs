@@ -19,8 +19,9 @@ use super::namespaces::link_namespaces;
 use super::network::Network;
 use crate::sys::netns::{self, on_every_cpu};
 
-/// How long interfaces may take to pass packets once everything is made.
-const READY_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long interfaces may take to pass packets once everything is made: a millisecond, but the kernel's workers, which
+/// make IPv6 addresses usable, wait for seconds where other programs are on all CPUs.
+const READY_TIMEOUT: Duration = Duration::from_secs(30);
 const READY_RETRY: Duration = Duration::from_millis(1);
 
 /// The nodes whose interfaces the host configures. A guest does it itself.

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
@@ -69,7 +69,13 @@ impl Device {
 /// Programs that were loaded, by their list of devices. Nodes with the same list share one: the kernel takes 0.3 ms to
 /// verify and compile a program, a tenth of the start of a container.
 #[derive(Debug, Default, Clone)]
-pub struct Programs(Arc<Mutex<Vec<(Vec<Device>, OwnedFd)>>>);
+pub struct Programs(Arc<Mutex<Vec<Loaded>>>);
+
+#[derive(Debug)]
+struct Loaded {
+    allowed: Vec<Device>,
+    program: OwnedFd,
+}
 
 impl Programs {
     /// Restricts the group at `dir`, on the unified tree, to the devices of `allowed`.
@@ -77,16 +83,19 @@ impl Programs {
         let failed = |source| Error::of("restrict the devices of", dir.display())(source);
         let group = File::open(dir).map_err(failed)?;
         // A list that is only added to is whole after a panic, too.
-        let mut loaded = self.0.lock().unwrap_or_else(|panic| panic.into_inner());
-        let at = match loaded.iter().position(|(devices, _)| devices == allowed) {
+        let mut loaded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = match loaded.iter().position(|one| one.allowed == allowed) {
             Some(at) => at,
             None => {
                 let program = bpf::load(bpf::CGROUP_DEVICE, &program(allowed)).map_err(failed)?;
-                loaded.push((allowed.to_vec(), program));
+                loaded.push(Loaded {
+                    allowed: allowed.to_vec(),
+                    program,
+                });
                 loaded.len() - 1
             }
         };
-        bpf::attach_to_cgroup(group.as_fd(), loaded[at].1.as_fd()).map_err(failed)
+        bpf::attach_to_cgroup(group.as_fd(), loaded[at].program.as_fd()).map_err(failed)
     }
 }
 

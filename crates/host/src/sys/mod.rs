@@ -8,6 +8,7 @@
 pub mod bpf;
 mod calls;
 pub mod cgroup_entry;
+pub mod command;
 pub mod devices;
 pub mod ethtool;
 pub mod feature;

@@ -50,17 +50,25 @@ pub fn revert(
     leave_shared_entries(owner, &mut held, root, &mut result)?;
     let entries = std::mem::take(&mut held.journal.entries);
     let count = entries.len();
-    let mut left = Vec::new();
+    let (mut left, mut failed) = (Vec::new(), Vec::new());
     for (index, mut entry) in entries.into_iter().rev().enumerate() {
         progress(&entry.knob, index, count);
         // An entry without owners was left by an earlier revert that was interrupted.
         if entry.owners.iter().all(|o| o == owner) {
             entry.owners.clear();
-            left.extend(undo(entry, owner, root, &mut result));
+            failed.extend(undo(entry, root, &mut result).err());
         } else {
             if entry.earlier.is_some() {
                 result.failed.extend(reapply(&mut entry, root));
             }
+            left.push(entry);
+        }
+    }
+    // A cgroup that was found after the partition was made gets its CPUs back once there is no partition.
+    for (entry, _) in failed {
+        if let Err((mut entry, problem)) = undo(entry, root, &mut result) {
+            result.failed.push(problem);
+            entry.owners.push(owner.to_string());
             left.push(entry);
         }
     }
@@ -102,8 +110,8 @@ fn leave_shared_entries(
     held.sync()
 }
 
-/// Restores one item; returns the entry if it must be tried again.
-fn undo(mut entry: Entry, owner: &str, root: &Root, result: &mut Reverted) -> Option<Entry> {
+/// Restores one item; returns the entry if it must be tried again, and the reason.
+fn undo(entry: Entry, root: &Root, result: &mut Reverted) -> Result<(), (Entry, Problem)> {
     let Entry {
         item,
         original,
@@ -120,11 +128,11 @@ fn undo(mut entry: Entry, owner: &str, root: &Root, result: &mut Reverted) -> Op
         Ok(Some(now)) if entry.is_ours(&now) => match restore(&entry, root) {
             Ok(()) => {
                 result.restored += 1;
-                return None;
+                return Ok(());
             }
             Err(RestoreError::Strayed(reason)) => {
                 result.strayed.push(problem(reason));
-                return None;
+                return Ok(());
             }
             Err(RestoreError::Failed(reason)) => Some(reason),
         },
@@ -137,19 +145,18 @@ fn undo(mut entry: Entry, owner: &str, root: &Root, result: &mut Reverted) -> Op
             } else {
                 result.foreign.push(problem);
             }
-            return None;
+            return Ok(());
         }
         Err(error) => Some(format!("it cannot be read: {error}")),
     };
     match failure {
         None => {
             result.nothing_to_do += 1;
-            None
+            Ok(())
         }
         Some(reason) => {
-            result.failed.push(problem(reason));
-            entry.owners.push(owner.to_string());
-            Some(entry)
+            let problem = problem(reason);
+            Err((entry, problem))
         }
     }
 }

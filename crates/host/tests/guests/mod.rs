@@ -19,7 +19,7 @@ use latlab_host::nodes::vm::nic::{Nic, Served};
 use latlab_host::nodes::vm::qemu::VmConfig;
 use latlab_host::nodes::vm::{Access, Share};
 use latlab_host::nodes::vm::{Vm, initramfs};
-use latlab_model::kinds::VmNet;
+use latlab_model::kinds::{VmHardware, VmNet};
 use latlab_model::plan::GuestMemory;
 use latlab_wire::channel::{Exec, ExitStatus};
 
@@ -71,6 +71,7 @@ impl Guest {
             topology: None,
             memory_bytes: 512 << 20,
             memory: GuestMemory::default(),
+            hardware: VmHardware::default(),
             kernel,
             initramfs,
             agent: agent(),

@@ -15,12 +15,13 @@ pub mod schema;
 mod security;
 mod study;
 mod traffic;
+mod vm_hardware;
 mod vm_net;
 pub mod yaml;
 
 pub use crate::kinds::{
-    Acceleration, Bind, CAPABILITIES, Cable, Carrier, Devices, Impairment, LinkKind, Mac,
-    NetBackend, NodeKind, Pids, Runtime, Seccomp, Security, VmNet,
+    Acceleration, Bind, CAPABILITIES, Cable, Carrier, Devices, Impairment, LinkKind, LostTicks,
+    Mac, NetBackend, NodeKind, Pids, Runtime, Seccomp, Security, VmHardware, VmNet,
 };
 pub use document_kind::DocumentKind;
 pub(crate) use gathered::Gathered;

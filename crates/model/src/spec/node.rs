@@ -6,10 +6,10 @@ use std::ops::RangeInclusive;
 use super::name::check_name;
 use super::reader::{Object, read_words, words};
 use super::security;
-use super::vm_net;
 use super::yaml::{Value, Yaml};
+use super::{vm_hardware, vm_net};
 use crate::diagnostic::{Diagnostics, Mark, Spanned, shown};
-use crate::kinds::{Acceleration, Bind, NodeKind, Runtime, Security, VmNet};
+use crate::kinds::{Acceleration, Bind, NodeKind, Runtime, Security, VmHardware, VmNet};
 use crate::profile;
 use crate::units::{Bytes, CpuList};
 
@@ -59,6 +59,8 @@ pub struct NodeFields {
     pub acceleration: Option<Spanned<Acceleration>>,
     /// `net:` for VMs.
     pub net: Option<Spanned<VmNet>>,
+    /// `hardware:` for VMs.
+    pub hardware: Option<Spanned<VmHardware>>,
 }
 
 /// Share of CPUs that the kernel can enforce (1 ms of each 100 ms), and what it can number.
@@ -78,6 +80,7 @@ const KIND_ONLY: &[(&str, NodeKind, IsFor)] = &[
     ("boot", NodeKind::Vm, NodeKind::is_guest),
     ("acceleration", NodeKind::Vm, NodeKind::is_guest),
     ("net", NodeKind::Vm, NodeKind::is_guest),
+    ("hardware", NodeKind::Vm, NodeKind::is_guest),
 ];
 
 /// Whether nodes of a kind understand a key.
@@ -111,6 +114,7 @@ impl NodeFields {
             boot: read_boot(&mut o, errors),
             acceleration: o.get("acceleration", errors),
             net: vm_net::read(&mut o, errors),
+            hardware: vm_hardware::read(&mut o, errors),
         };
         if let Some(cpus) = fields.cpus.filter(|c| !CPUS.contains(&c.value)) {
             let message = format!("`cpus` of {} is {}", o.what, cpus.value);
@@ -136,6 +140,7 @@ impl NodeFields {
             self.boot.first().map(|s| s.at),
             self.acceleration.as_ref().map(|s| s.at),
             self.net.as_ref().map(|s| s.at),
+            self.hardware.as_ref().map(|s| s.at),
         ];
         for ((key, owner, is_for), at) in KIND_ONLY.iter().zip(places) {
             if let Some(at) = at.filter(|_| !is_for(kind)) {
@@ -179,6 +184,7 @@ impl NodeFields {
             boot: list(self.boot, &below.boot),
             acceleration: self.acceleration.or(below.acceleration),
             net: self.net.or(below.net),
+            hardware: self.hardware.or_else(|| below.hardware.clone()),
         }
     }
 }

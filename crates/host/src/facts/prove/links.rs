@@ -11,8 +11,8 @@ use latlab_netlink::{
 };
 
 use super::report::{Outcome, Refusal, Report, outcome, refused};
-use crate::facts::command::output;
 use crate::programs;
+use crate::sys::command::output;
 use crate::sys::netns::{self, NetNs};
 use crate::sys::tap::{self, TapOptions};
 use crate::sys::{self, feature};

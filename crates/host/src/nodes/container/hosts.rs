@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(mode(&upper.join("etc/hosts")), 0o644);
         assert_eq!(fs::read_to_string(upper.join("etc/hosts")).unwrap(), "ours");
         assert_eq!(fs::read_dir(&etc).unwrap().count(), 0);
-        // What is there is left to the kernel's view of it.
+        // A directory that is there is left to the kernel.
         assert!(!write_in_upper(&root.image(), &upper, "other").unwrap());
         assert_eq!(fs::read_to_string(upper.join("etc/hosts")).unwrap(), "ours");
     }

@@ -15,10 +15,9 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
-use super::accelerator::Accelerator;
+use super::accelerator::{Accelerator, PROGRAM};
 use super::console;
 use super::kernel::Kernel;
-use super::qemu::PROGRAM;
 use crate::sys::file::{Lock, write_atomically};
 use crate::sys::proc;
 use crate::sys::process::{Exit, Process};

@@ -4,8 +4,10 @@ use std::path::Path;
 
 use latlab_model::plan::{NodePlan, VmPlan};
 
+use super::accelerator::Accelerator;
 use super::channel::exec_of;
 use super::clock::{self, ClockOffset};
+use super::cpu;
 use super::guest::Vm;
 use super::start::PreparedVm;
 use crate::nodes::driver::{Driver, Node, Prepared};
@@ -22,6 +24,7 @@ impl Driver for VmPlan {
         _node: &NodePlan,
         preparation: &mut Preparation<'_>,
     ) -> Result<Option<Box<dyn Prepared>>, Error> {
+        cpu::check(Accelerator::of(self.acceleration), &self.hardware)?;
         Ok(Some(Box::new(PreparedVm {
             plan: self.clone(),
             root: preparation.root(&self.root)?,

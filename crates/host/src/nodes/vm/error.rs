@@ -55,6 +55,8 @@ pub enum Error {
         release: String,
         looked: Vec<String>,
     },
+    #[error("QEMU gives no guest the CPU `{cpu}` here: {reason}")]
+    Cpu { cpu: String, reason: String },
     #[error(transparent)]
     Sys(#[from] sys::Error),
     #[error("cannot {action} {}: {source}", path.display())]
@@ -82,6 +84,9 @@ impl Error {
             Self::PathTooLong { .. } => {
                 Some("give the lab or the node a shorter name, or set a shorter LATLAB_RUN_DIR")
             }
+            Self::Cpu { .. } => Some(
+                "`qemu-system-x86_64 -cpu help` lists models and features; emulation has few of the newer ones",
+            ),
             Self::NotADirectory { .. } => Some("share the directory that holds it"),
             _ => None,
         }

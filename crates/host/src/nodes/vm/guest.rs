@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use latlab_wire::channel::clock_page;
 use rustix::process::Signal;
 
+use super::accelerator;
 use super::channel::{self, Channel};
 use super::console::{self, Log};
 use super::error::{Error, SOCKET_PATH_BYTES};
@@ -65,7 +66,7 @@ impl Vm {
         let (console, log) = (&pipes[0], &pipes[1]);
         let mut spawn = config
             .place()?
-            .spawn(&config.agent, &config.lab, qemu::PROGRAM)
+            .spawn(&config.agent, &config.lab, accelerator::PROGRAM)
             .args(config.arguments())
             .session()
             .descriptor(console.as_fd(), qemu::CONSOLE_FD)

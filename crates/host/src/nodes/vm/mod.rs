@@ -27,6 +27,7 @@ pub mod clock;
 mod command_line;
 mod confine;
 mod console;
+mod cpu;
 mod driver;
 pub(crate) mod error;
 mod guest;
@@ -43,7 +44,7 @@ mod start;
 pub(crate) mod tuned;
 mod virtiofs;
 
-pub use accelerator::Accelerator;
+pub use accelerator::{Accelerator, PROGRAM};
 pub use error::Error;
 pub use guest::Vm;
 pub use paths::{clock_path, console_path, log_path, qmp_path};

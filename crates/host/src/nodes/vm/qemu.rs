@@ -14,19 +14,20 @@ use std::ffi::OsString;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::path::{Path, PathBuf};
 
+use latlab_model::kinds::{LostTicks, VmHardware};
 use latlab_model::plan::{GuestMemory, GuestTopology};
 use latlab_wire::channel::{clock_page, port_name};
 
 use super::accelerator::Accelerator;
 use super::command_line::{Line, escaped_text};
 use super::confine::{self, Place};
+use super::cpu;
 use super::error::Error;
 use super::kernel::{Kernel, Transport};
 use super::nic::{self, Nic, Served};
 use super::paths::{PORTS, clock_path, virtiofs_socket};
 use super::share::{Access, Share};
 
-pub const PROGRAM: &str = "qemu-system-x86_64";
 /// The number under which QEMU inherits the pipe that its guest's console goes to.
 pub const CONSOLE_FD: RawFd = 9;
 /// The number under which it inherits its listening control socket; those of the channel's ports follow.
@@ -74,6 +75,8 @@ pub struct VmConfig<'a> {
     pub topology: Option<GuestTopology>,
     pub memory_bytes: u64,
     pub memory: GuestMemory,
+    /// Its CPU and timers.
+    pub hardware: VmHardware,
     pub kernel: Kernel,
     /// From [`super::initramfs::prepare`].
     pub initramfs: PathBuf,
@@ -203,6 +206,12 @@ impl VmConfig<'_> {
         );
         let mut machine =
             "q35,sata=off,smbus=off,usb=off,vmport=off,dump-guest-core=off".to_owned();
+        // As libvirt's installer sets it: a guest under KVM has better clocks.
+        machine.push_str(if self.hardware.hpet {
+            ",hpet=on"
+        } else {
+            ",hpet=off"
+        });
         let megabytes = self.memory_bytes / (1024 * 1024);
         // Another process maps the memory, or it is to be of a particular kind.
         let is_mapped = |nic: &Nic<'_>| matches!(nic.served, Served::VhostUser(_));
@@ -230,6 +239,12 @@ impl VmConfig<'_> {
         }
         line.option("-machine", machine);
         line.option("-accel", self.accelerator.qemu_name());
+        if self.accelerator == Accelerator::Kvm && self.hardware.pit != LostTicks::default() {
+            line.option(
+                "-global",
+                format!("kvm-pit.lost_tick_policy={}", self.hardware.pit),
+            );
+        }
         line.option("-cpu", self.cpu());
         line.option("-smp", self.smp());
         line.option("-m", format!("{megabytes}M"));
@@ -238,13 +253,16 @@ impl VmConfig<'_> {
     /// The CPU that the guest sees. With a topology of its own it also sees the host's caches, if
     /// it runs on the host's CPU.
     fn cpu(&self) -> String {
-        let model = self.accelerator.cpu_model();
-        match (self.accelerator, self.topology) {
-            (Accelerator::Kvm, Some(_)) => format!("{model},host-cache-info=on"),
-            // The emulator's own CPU is one of AMD's of before it could tell threads from cores.
-            (Accelerator::Tcg, Some(t)) if t.threads > 1 => format!("{model},vendor=GenuineIntel"),
-            _ => model.to_string(),
+        let mut cpu = cpu::chosen(self.accelerator, &self.hardware);
+        if self.hardware.cpu.is_none() {
+            cpu.push_str(match (self.accelerator, self.topology) {
+                (Accelerator::Kvm, Some(_)) => ",host-cache-info=on",
+                // The emulator's own CPU is one of AMD's of before it could tell threads from cores.
+                (Accelerator::Tcg, Some(t)) if t.threads > 1 => ",vendor=GenuineIntel",
+                _ => "",
+            });
         }
+        cpu
     }
 
     /// An emulated guest that can only ever have one CPU gets no memory barriers from QEMU, although
@@ -338,6 +356,7 @@ mod tests {
             topology: None,
             memory_bytes: 512 << 20,
             memory: GuestMemory::default(),
+            hardware: VmHardware::default(),
             kernel: Kernel {
                 release: "6.1".into(),
                 origin: "test".into(),

@@ -4,8 +4,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use latlab_model::kinds::{Acceleration, Bind, NetBackend};
-use latlab_model::plan::{NodePlan, VmPlan};
+use latlab_model::kinds::{Bind, NetBackend};
+use latlab_model::plan::{DEFAULT_MEMORY, NodePlan, VmPlan};
 use latlab_wire::channel::{Interface, NetworkConfig, Route};
 
 use super::accelerator::Accelerator;
@@ -87,8 +87,9 @@ impl PreparedVm {
             lab: node.lab_id.to_string(),
             vcpus: node.plan.vcpus(),
             topology: self.plan.topology,
-            memory_bytes: node.plan.memory.map_or(512 << 20, |m| m.0),
+            memory_bytes: node.plan.memory.unwrap_or(DEFAULT_MEMORY).0,
             memory: self.plan.memory,
+            hardware: self.plan.hardware.clone(),
             kernel: self.kernel.clone(),
             initramfs: initramfs::prepare(node.agent, &self.kernel, start.cache)?,
             agent: node.agent.to_path_buf(),
@@ -109,10 +110,7 @@ impl PreparedVm {
             root: self.image(self.root.dir.clone(), "/".into()),
             shares: self.shares(start)?,
             dir: node.dir.clone(),
-            accelerator: match self.plan.acceleration {
-                Acceleration::Kvm => Accelerator::Kvm,
-                Acceleration::Auto | Acceleration::Tcg => Accelerator::Tcg,
-            },
+            accelerator: Accelerator::of(self.plan.acceleration),
         })
     }
 

@@ -6,12 +6,14 @@ use super::root::RootPlan;
 use crate::boot;
 use crate::diagnostic::{Diagnostics, Spanned};
 use crate::facts::Facts;
-use crate::kinds::{Acceleration, NetBackend, NodeKind, VmNet};
+use crate::kinds::{Acceleration, NetBackend, NodeKind, VmHardware, VmNet};
 use crate::plan::lacks::Lacks;
 use crate::profile::{Isolation, Profile, Wanted};
 use crate::spec::{Need, Node};
 use crate::units::Bytes;
 
+/// Memory of a VM whose lab says nothing.
+pub const DEFAULT_MEMORY: Bytes = Bytes(512 << 20);
 /// Below this a distribution's kernel does not reach user space.
 const MIN_MEMORY: Bytes = Bytes(96 << 20);
 
@@ -33,6 +35,9 @@ pub struct VmPlan {
     /// Its network cards; the backend is `vhost` or `qemu`.
     #[serde(default)]
     pub net: VmNet,
+    /// Its CPU and timers, and what was asked of its memory.
+    #[serde(default, skip_serializing_if = "VmHardware::is_plain")]
+    pub hardware: VmHardware,
 }
 
 /// The CPU topology that a guest is told, so that its scheduler knows who shares a core and who a cache:
@@ -70,8 +75,27 @@ impl GuestMemory {
         }
     }
 
+    /// With what a node says itself.
+    fn with(self, hardware: &VmHardware) -> GuestMemory {
+        GuestMemory {
+            preallocated: hardware.preallocate.unwrap_or(self.preallocated),
+            locked: hardware.lock_memory.unwrap_or(self.locked),
+            huge: hardware.huge_pages.unwrap_or(self.huge),
+        }
+    }
+
     fn is_plain(&self) -> bool {
         *self == GuestMemory::default()
+    }
+
+    fn facts(self) -> impl Iterator<Item = String> {
+        let all = [
+            (self.huge, "huge pages"),
+            (self.preallocated, "memory from the start"),
+            (self.locked, "memory locked"),
+        ];
+        let there = all.into_iter().filter(|(is_there, _)| *is_there);
+        there.map(|(_, fact)| fact.to_owned())
     }
 }
 
@@ -98,18 +122,22 @@ impl VmPlan {
                 NetBackend::Qemu
             };
         }
+        let hardware = fields.hardware.as_ref();
+        let hardware = hardware.map(|own| own.value.clone()).unwrap_or_default();
+        let memory = profile.map(GuestMemory::of).unwrap_or_default();
         VmPlan {
             root: RootPlan::of(node),
             kernel: kernel.map_or_else(|| "standard".into(), |kernel| kernel.value.clone()),
             boot,
             topology,
-            memory: profile.map(GuestMemory::of).unwrap_or_default(),
+            memory: memory.with(&hardware),
             acceleration: match wanted {
                 Acceleration::Auto if facts.has(Facts::KVM) => Acceleration::Kvm,
                 Acceleration::Auto => Acceleration::Tcg,
                 insisted => insisted,
             },
             net,
+            hardware,
         }
     }
 
@@ -120,6 +148,8 @@ impl VmPlan {
     pub(super) fn facts(&self) -> Vec<String> {
         let mut facts = vec![format!("{} kernel, {}", self.kernel, self.acceleration)];
         facts.extend(self.net.facts());
+        facts.extend(self.hardware.facts());
+        facts.extend(self.memory.facts());
         facts
     }
 }
@@ -153,6 +183,44 @@ pub(super) fn check(node: &Node, lacks: &mut Lacks<'_>, errors: &mut Diagnostics
     }
     if let Some(net) = &fields.net {
         check_net(node, net, lacks, errors);
+    }
+    if let Some(hardware) = &fields.hardware {
+        check_hardware(node, hardware, lacks, errors);
+    }
+}
+
+fn check_hardware(
+    node: &Node,
+    hardware: &Spanned<VmHardware>,
+    lacks: &mut Lacks<'_>,
+    errors: &mut Diagnostics,
+) {
+    let name = &node.name.value;
+    if hardware.cpu.as_deref() == Some("host") {
+        let why = format!("node `{name}` wants the host's CPU");
+        let otherwise = "without `cpu` it is `host` under KVM, and `max` under emulation";
+        lacks.capability(
+            &Need::must(Facts::KVM, hardware.at, &why, otherwise),
+            errors,
+        );
+    }
+    let memory = &lacks.facts.machine.memory;
+    let bytes = node.fields.memory.map_or(DEFAULT_MEMORY, |m| m.value).0;
+    let free = memory
+        .huge_pages_free
+        .saturating_mul(memory.huge_page_bytes);
+    if hardware.huge_pages == Some(true) && free < bytes {
+        let message = format!(
+            "node `{name}` wants {} of huge pages; {} are free",
+            Bytes(bytes),
+            Bytes(free)
+        );
+        let missing = (bytes - free).div_ceil(memory.huge_page_bytes.max(1));
+        let hint = match memory.huge_page_bytes {
+            0 => "the host's kernel has no huge pages".to_owned(),
+            _ => format!("sysctl vm.nr_hugepages={}", memory.huge_pages + missing),
+        };
+        errors.add(hardware.at, message, hint);
     }
 }
 

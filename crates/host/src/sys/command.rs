@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::sys::spawn::end_with_us;
+use super::spawn::end_with_us;
 
 /// More than this is not read: a version or an error message is short.
 const MAX_BYTES: u64 = 64 << 10;
@@ -18,7 +18,7 @@ const MAX_BYTES: u64 = 64 << 10;
 /// output. A tool that fails, or has not ended when the timeout is over, is an error in words.
 ///
 /// The tool is started from the calling thread and so in that thread's namespaces, and ends with it.
-pub(super) fn output(
+pub fn output(
     tool: &OsStr,
     arguments: &[&str],
     input: &str,
@@ -46,10 +46,16 @@ pub(super) fn output(
     if status.success() {
         return Ok(said);
     }
-    let first = said.lines().map(str::trim).find(|line| !line.is_empty());
     let tool = tool.to_string_lossy();
-    let reason = format!("{tool}: {}", first.unwrap_or(&status.to_string()));
-    Err(io::Error::other(reason))
+    // Errors begin with the tool's name, after a prompt or not, if it says other things too.
+    let name = format!("{tool}: ");
+    let error = said
+        .lines()
+        .find_map(|line| Some(line.split_once(&name)?.1.trim()));
+    let first = || said.lines().map(str::trim).find(|line| !line.is_empty());
+    let status = status.to_string();
+    let reason = error.or_else(first).unwrap_or(&status);
+    Err(io::Error::other(format!("{tool}: {reason}")))
 }
 
 /// Writes the input, reads until the tool closes its outputs, and waits until it has ended.
@@ -117,6 +123,8 @@ mod tests {
     fn a_failure_is_told_in_the_tools_words() {
         let error = shell("echo; echo no such thing >&2; exit 3", "", LONG).unwrap_err();
         assert_eq!(error.to_string(), "sh: no such thing");
+        let error = shell("echo welcome; echo '> sh: no' >&2; exit 3", "", LONG).unwrap_err();
+        assert_eq!(error.to_string(), "sh: no");
         let error = shell("exit 3", "", LONG).unwrap_err();
         assert_eq!(error.to_string(), "sh: exit status: 3");
         let error = output(OsStr::new("/nonexistent/tool"), &[], "", LONG).unwrap_err();

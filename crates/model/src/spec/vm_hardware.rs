@@ -1,0 +1,69 @@
+//! `hardware:` of a VM: its CPU, timers and memory.
+
+use super::reader::{FromYaml, Object, read_words};
+use crate::diagnostic::{Diagnostics, Spanned};
+use crate::kinds::{LostTicks, VmHardware};
+
+read_words!(LostTicks, "a policy for lost ticks", "delay");
+
+/// A word that QEMU finds no second one in.
+fn is_plain(text: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    text.starts_with(|first: char| first.is_ascii_alphanumeric()) && text.bytes().all(allowed)
+}
+
+/// The name of a CPU model.
+struct Model(String);
+
+impl FromYaml for Model {
+    const EXPECTED: &'static str = "a CPU model of QEMU";
+    const EXAMPLE: &'static str = "`host`";
+    fn from_text(text: &str) -> Option<Self> {
+        is_plain(text).then(|| Model(text.to_owned()))
+    }
+    fn hint(_: &str) -> String {
+        "`qemu-system-x86_64 -cpu help` lists them; features go below `features`".into()
+    }
+}
+
+/// A difference from a CPU model.
+struct Feature(String);
+
+impl FromYaml for Feature {
+    const EXPECTED: &'static str = "a CPU feature of QEMU";
+    const EXAMPLE: &'static str = "`-avx512f`";
+    fn from_text(text: &str) -> Option<Self> {
+        let is_feature = match text.split_once('=') {
+            Some((name, value)) => is_plain(name) && is_plain(value),
+            None => text.strip_prefix(['+', '-']).is_some_and(is_plain),
+        };
+        is_feature.then(|| Feature(text.to_owned()))
+    }
+    fn hint(_: &str) -> String {
+        "`+NAME`, `-NAME` or `NAME=VALUE`, for example `+pmu` or `hv-relaxed=on`".into()
+    }
+}
+
+/// Reads `hardware:` of `o`, with the mark of the whole.
+pub(super) fn read(o: &mut Object<'_>, errors: &mut Diagnostics) -> Option<Spanned<VmHardware>> {
+    let what = format!("`hardware` of {}", o.what);
+    let yaml = o.take("hardware")?;
+    let mut own = Object::new(yaml, what, errors);
+    let features = own.list::<Feature>("features", errors);
+    let hardware = VmHardware {
+        cpu: own
+            .get("cpu", errors)
+            .map(|model: Spanned<Model>| model.value.0),
+        features: features.into_iter().map(|one| one.value.0).collect(),
+        hpet: own.get("hpet", errors).is_some_and(|hpet| hpet.value),
+        pit: own
+            .get("pit", errors)
+            .map(|pit| pit.value)
+            .unwrap_or_default(),
+        huge_pages: own.get("huge_pages", errors).map(|huge| huge.value),
+        preallocate: own.get("preallocate", errors).map(|all| all.value),
+        lock_memory: own.get("lock_memory", errors).map(|lock| lock.value),
+    };
+    own.finish(errors);
+    Some(Spanned::new(hardware, yaml.at))
+}
