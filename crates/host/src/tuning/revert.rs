@@ -56,7 +56,7 @@ pub fn revert(
         // An entry without owners was left by an earlier revert that was interrupted.
         if entry.owners.iter().all(|o| o == owner) {
             entry.owners.clear();
-            failed.extend(undo(entry, root, &mut result).err());
+            failed.extend(undo(entry, root, &mut result));
         } else {
             if entry.earlier.is_some() {
                 result.failed.extend(reapply(&mut entry, root));
@@ -66,7 +66,7 @@ pub fn revert(
     }
     // A cgroup that was found after the partition was made gets its CPUs back once there is no partition.
     for (entry, _) in failed {
-        if let Err((mut entry, problem)) = undo(entry, root, &mut result) {
+        if let Some((mut entry, problem)) = undo(entry, root, &mut result) {
             result.failed.push(problem);
             entry.owners.push(owner.to_string());
             left.push(entry);
@@ -111,7 +111,7 @@ fn leave_shared_entries(
 }
 
 /// Restores one item; returns the entry if it must be tried again, and the reason.
-fn undo(entry: Entry, root: &Root, result: &mut Reverted) -> Result<(), (Entry, Problem)> {
+fn undo(entry: Entry, root: &Root, result: &mut Reverted) -> Option<(Entry, Problem)> {
     let Entry {
         item,
         original,
@@ -128,11 +128,11 @@ fn undo(entry: Entry, root: &Root, result: &mut Reverted) -> Result<(), (Entry, 
         Ok(Some(now)) if entry.is_ours(&now) => match restore(&entry, root) {
             Ok(()) => {
                 result.restored += 1;
-                return Ok(());
+                return None;
             }
             Err(RestoreError::Strayed(reason)) => {
                 result.strayed.push(problem(reason));
-                return Ok(());
+                return None;
             }
             Err(RestoreError::Failed(reason)) => Some(reason),
         },
@@ -145,18 +145,18 @@ fn undo(entry: Entry, root: &Root, result: &mut Reverted) -> Result<(), (Entry, 
             } else {
                 result.foreign.push(problem);
             }
-            return Ok(());
+            return None;
         }
         Err(error) => Some(format!("it cannot be read: {error}")),
     };
     match failure {
         None => {
             result.nothing_to_do += 1;
-            Ok(())
+            None
         }
         Some(reason) => {
             let problem = problem(reason);
-            Err((entry, problem))
+            Some((entry, problem))
         }
     }
 }
