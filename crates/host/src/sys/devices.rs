@@ -67,7 +67,7 @@ impl Device {
 }
 
 /// Programs that were loaded, by their list of devices. Nodes with the same list share one: the kernel takes 0.3 ms to
-/// verify and compile a program, a tenth of the start of a container.
+/// verify and compile a program.
 #[derive(Debug, Default, Clone)]
 pub struct Programs(Arc<Mutex<Vec<Loaded>>>);
 

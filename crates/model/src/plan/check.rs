@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use super::lacks::Lacks;
+use super::node::VM_MEMORY;
 use super::node::{self, HOST_IMAGE};
-use super::place::VM_MEMORY;
 use crate::diagnostic::{Diagnostics, Spanned, hint_one_of, shown};
 use crate::facts::Facts;
 use crate::spec::{Endpoint, Lab, Link, Node};

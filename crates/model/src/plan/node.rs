@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 pub use container::ContainerPlan;
 pub(super) use root::HOST_IMAGE;
 pub use root::RootPlan;
-pub use vm::{DEFAULT_MEMORY, GuestMemory, GuestTopology, VmPlan};
+pub use vm::{GuestMemory, GuestTopology, VM_MEMORY, VmPlan};
 
 use super::lacks::Lacks;
 use crate::diagnostic::Diagnostics;

@@ -16,8 +16,7 @@ const NAME: &str = "hosts";
 const PARTIAL: &str = ".hosts.latlab";
 
 /// Puts `text` in the upper directory of a layer before it is mounted over `image`. The kernel would copy the image's
-/// `/etc` first, which takes a tenth of the start of a container. Returns false, and writes nothing, where only
-/// [`write`] gives the same result: the image's `/etc` is no directory, or has attributes that would be lost.
+/// `/etc` first. Returns false, and writes nothing, where only [`write`] gives the same result: the image's `/etc` is no directory, or has attributes that would be lost.
 pub(super) fn write_in_upper(image: &Path, upper: &Path, text: &str) -> Result<bool, Error> {
     let failed = |errno: Errno| Error::io("write the hosts file in", upper)(errno.into());
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

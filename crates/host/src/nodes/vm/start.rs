@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use latlab_model::kinds::{Bind, NetBackend};
-use latlab_model::plan::{DEFAULT_MEMORY, NodePlan, VmPlan};
+use latlab_model::plan::{NodePlan, VM_MEMORY, VmPlan};
 use latlab_wire::channel::{Interface, NetworkConfig, Route};
 
 use super::accelerator::Accelerator;
@@ -87,7 +87,7 @@ impl PreparedVm {
             lab: node.lab_id.to_string(),
             vcpus: node.plan.vcpus(),
             topology: self.plan.topology,
-            memory_bytes: node.plan.memory.unwrap_or(DEFAULT_MEMORY).0,
+            memory_bytes: node.plan.memory.unwrap_or(VM_MEMORY).0,
             memory: self.plan.memory,
             hardware: self.plan.hardware.clone(),
             kernel: self.kernel.clone(),

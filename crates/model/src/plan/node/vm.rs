@@ -12,8 +12,8 @@ use crate::profile::{Isolation, Profile, Wanted};
 use crate::spec::{Need, Node};
 use crate::units::Bytes;
 
-/// Memory of a VM whose lab says nothing.
-pub const DEFAULT_MEMORY: Bytes = Bytes(512 << 20);
+/// Memory of a VM that asks for none: enough for a distribution's kernel and the tools of a lab.
+pub const VM_MEMORY: Bytes = Bytes(512 << 20);
 /// Below this a distribution's kernel does not reach user space.
 const MIN_MEMORY: Bytes = Bytes(96 << 20);
 
@@ -205,11 +205,13 @@ fn check_hardware(
         );
     }
     let memory = &lacks.facts.machine.memory;
-    let bytes = node.fields.memory.map_or(DEFAULT_MEMORY, |m| m.value).0;
+    let bytes = node.fields.memory.map_or(VM_MEMORY, |m| m.value).0;
     let free = memory
         .huge_pages_free
         .saturating_mul(memory.huge_page_bytes);
-    if hardware.huge_pages == Some(true) && free < bytes {
+    // A profile may reserve them first.
+    let is_tuned = node.fields.tuning.is_some();
+    if hardware.huge_pages == Some(true) && !is_tuned && free < bytes {
         let message = format!(
             "node `{name}` wants {} of huge pages; {} are free",
             Bytes(bytes),

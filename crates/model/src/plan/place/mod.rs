@@ -37,6 +37,6 @@ mod tuning;
 mod why;
 
 pub use asks::Profiles;
-pub(super) use onto::{VM_MEMORY, node_plans};
+pub(super) use onto::node_plans;
 pub use placer::place;
 pub(super) use tuning::tuning;

@@ -1,17 +1,13 @@
 //! A node's plan, with its place.
 
 use super::super::blueprint::{Blueprint, NodePlace, Share};
-use super::super::node::{GuestTopology, NodeBody, NodePlan, Wanted};
+use super::super::node::{GuestTopology, NodeBody, NodePlan, VM_MEMORY, Wanted};
 use super::asks::Profiles;
 use super::topology::Topology;
 use crate::diagnostic::Spanned;
 use crate::facts::Facts;
 use crate::profile::Profile;
 use crate::spec::{Lab, Node};
-use crate::units::Bytes;
-
-/// Memory of a VM that asks for none: enough for a distribution's kernel and the tools of a lab.
-pub(in crate::plan) const VM_MEMORY: Bytes = Bytes(512 << 20);
 
 /// The plans of a lab's nodes, without interfaces yet.
 pub(in crate::plan) fn node_plans(

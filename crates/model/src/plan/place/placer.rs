@@ -6,13 +6,13 @@ use std::collections::BTreeSet;
 use super::asks::{Asks, Profiles, Want, nic_of};
 use super::decided::{Decided, Owned};
 use super::ground::Ground;
-use super::onto::VM_MEMORY;
 use super::solve::{Threads, Wish, solve, working};
 use super::tuning::tuning;
 use super::{nearest, why};
 use crate::diagnostic::Diagnostics;
 use crate::facts::Facts;
 use crate::plan::blueprint::Blueprint;
+use crate::plan::node::VM_MEMORY;
 use crate::spec::Lab;
 use crate::units::CpuList;
 

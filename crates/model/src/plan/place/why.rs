@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use super::asks::{Ask, Asks, Want, nic_of};
 use super::decided::{Decided, Owned};
-use super::onto::VM_MEMORY;
 use super::solve::Threads;
 use super::topology::Topology;
 use crate::facts::Facts;
 use crate::plan::blueprint::{Blueprint, Given, MemoryPlace, NicPlace, NodePlace, Share};
+use crate::plan::node::VM_MEMORY;
 use crate::spec::Lab;
 use crate::units::{Bytes, CpuList};
 
