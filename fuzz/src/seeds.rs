@@ -164,6 +164,15 @@ pub fn channel() -> Vec<Vec<u8>> {
             session,
             config: network(),
         },
+        Message::Identify {
+            session,
+            identity: channel::Identity {
+                parameters: "latlab.name=third".into(),
+                macs: vec![([2, 0, 0, 0, 0, 0], [2, 0, 0, 0, 0, 1])],
+                entropy: vec![7; 64],
+                realtime_ns: 1_000,
+            },
+        },
         Message::Done { session },
         Message::Failed {
             session,
@@ -198,6 +207,7 @@ fn network() -> NetworkConfig {
             gateway: Some([10, 0, 0, 254].into()),
             interface: Some("eth0".into()),
         }],
+        hosts: Some("10.0.0.254 router\n".into()),
     }
 }
 

@@ -1,8 +1,8 @@
 //! A guest's first process: from the kernel's hand-over to a served command channel.
 //!
 //! Every step delays every VM's start, five times longer under software emulation, so only necessary ones are done.
-//! In this order: the modules packed by the host (in the packed order), the host's file tree read-only with a
-//! writable layer in memory on top, the usual kernel file systems, the channel's ports. A failure does not end the
+//! In this order: the modules packed by the host (in the packed order), the usual kernel file systems, the host's file
+//! tree read-only with a writable layer in memory on top, the channel's ports. A failure does not end the
 //! boot if the channel can still be served: the host then gets the reason instead of a timeout.
 
 use std::fs::{self, File};
@@ -12,33 +12,16 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use rustix::mount::{MountFlags, mount, mount_move};
+use rustix::mount::{MountFlags, mount};
 use rustix::system::{RebootCommand, reboot};
 
-use crate::kernel_line::{Parameters, Share, Transport};
-use crate::serve;
+use crate::kernel_line::{Parameters, Transport};
+use crate::serve::{self, Readiness};
+use crate::step::{StepError, step};
+use crate::{cards, image, modules, network};
 
 /// How long the channel's ports may take to appear after their driver was loaded.
 const PORTS_APPEAR: Duration = Duration::from_secs(10);
-/// The modules packed by the host, named in load order.
-const MODULES: &str = "/modules";
-
-#[derive(Debug, thiserror::Error)]
-#[error("{action}: {source}")]
-struct StepError {
-    action: String,
-    source: io::Error,
-}
-
-fn step<T, E: Into<io::Error>>(
-    result: Result<T, E>,
-    action: impl FnOnce() -> String,
-) -> Result<T, StepError> {
-    result.map_err(|source| StepError {
-        action: action(),
-        source: source.into(),
-    })
-}
 
 /// Runs the guest. Returns only when the machine could not even be turned off.
 pub fn run() -> ExitCode {
@@ -51,20 +34,34 @@ pub fn run() -> ExitCode {
         return power_off();
     }
     if failure.is_none() {
-        failure = enter_image(&parameters)
-            .err()
-            .map(|error| error.to_string());
+        failure = begin(&parameters).err().map(|error| error.to_string());
     }
     if let Some(message) = &failure {
         eprintln!("latlab-agent: {message}");
     }
+    let readiness = match failure {
+        Some(message) => Readiness::Unusable(message),
+        None if parameters.template => Readiness::Waiting,
+        None => Readiness::Ready,
+    };
     let served = open_ports(parameters.ports)
         .map_err(|error| error.to_string())
-        .and_then(|ports| serve::on_ports(ports, failure).map_err(|error| error.to_string()));
+        .and_then(|ports| serve::on_ports(ports, readiness).map_err(|error| error.to_string()));
     if let Err(message) = served {
         eprintln!("latlab-agent: serve the channel: {message}");
     }
     power_off()
+}
+
+/// The guest's own steps before it serves its channel. One that is to be saved stops before anything that tells it from
+/// its clones.
+fn begin(parameters: &Parameters) -> Result<(), StepError> {
+    image::prepare()?;
+    network::quiet_ipv6();
+    if parameters.template {
+        return cards::release();
+    }
+    image::enter(parameters)
 }
 
 fn prepare() -> Result<Parameters, String> {
@@ -73,7 +70,7 @@ fn prepare() -> Result<Parameters, String> {
         for (kind, target) in [("devtmpfs", "/dev"), ("proc", "/proc"), ("sysfs", "/sys")] {
             mount_kernel(kind, target, none)?;
         }
-        load_modules()?;
+        modules::load()?;
         step(fs::read_to_string("/proc/cmdline"), || {
             "read /proc/cmdline".into()
         })
@@ -89,6 +86,7 @@ fn fallback() -> Parameters {
         ports: 1,
         shares: Vec::new(),
         probe: false,
+        template: false,
     }
 }
 
@@ -96,141 +94,6 @@ fn mount_kernel(kind: &str, target: &str, flags: MountFlags) -> Result<(), StepE
     step(mount(kind, target, kind, flags, None), || {
         format!("mount {kind} on {target}")
     })
-}
-
-fn load_modules() -> Result<(), StepError> {
-    let entries = step(fs::read_dir(MODULES), || format!("list {MODULES}"))?;
-    let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
-    paths.sort();
-    for path in paths {
-        let load = || -> io::Result<()> {
-            match rustix::system::finit_module(&File::open(&path)?, c"", 0) {
-                // Built in, or named twice.
-                Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
-                Err(error) => Err(error.into()),
-            }
-        };
-        step(load(), || format!("load module {}", path.display()))?;
-    }
-    Ok(())
-}
-
-/// Mounts the image with its writable layer and makes it the root.
-fn enter_image(parameters: &Parameters) -> Result<(), StepError> {
-    let none = MountFlags::empty();
-    for directory in ["/lower", "/layer", "/root"] {
-        step(fs::create_dir_all(directory), || {
-            format!("make {directory}")
-        })?;
-    }
-    let root = Share {
-        tag: "root".into(),
-        path: "/".into(),
-        writable: false,
-    };
-    mount_share(&parameters.transport, &root, "/lower")?;
-    step(
-        mount("tmpfs", "/layer", "tmpfs", none, Some(c"mode=755")),
-        || "mount a tmpfs for the writable layer".into(),
-    )?;
-    for directory in ["/layer/upper", "/layer/work"] {
-        step(fs::create_dir(directory), || format!("make {directory}"))?;
-    }
-    let options = c"lowerdir=/lower,upperdir=/layer/upper,workdir=/layer/work";
-    step(
-        mount("latlab", "/root", "overlay", none, Some(options)),
-        || "mount the writable layer over the image".into(),
-    )?;
-    for directory in ["dev", "proc", "sys"] {
-        let (from, to) = (format!("/{directory}"), format!("/root/{directory}"));
-        step(fs::create_dir_all(&to), || {
-            format!("make {directory} in the image")
-        })?;
-        step(mount_move(&from, &to), || {
-            format!("move {from} into the image")
-        })?;
-    }
-    step(std::env::set_current_dir("/root"), || {
-        "enter the image".into()
-    })?;
-    step(mount_move(".", "/"), || "make the image the root".into())?;
-    step(rustix::process::chroot("."), || {
-        "change root into the image".into()
-    })?;
-    step(std::env::set_current_dir("/"), || {
-        "enter the new root".into()
-    })?;
-    mount_rest();
-    if let Some(name) = &parameters.name {
-        step(rustix::system::sethostname(name.as_bytes()), || {
-            format!("set host name {name}")
-        })?;
-    }
-    for share in &parameters.shares {
-        step(fs::create_dir_all(&share.path), || {
-            format!("make {}", share.path)
-        })?;
-        mount_share(&parameters.transport, share, &share.path)?;
-    }
-    Ok(())
-}
-
-fn mount_share(transport: &Transport, share: &Share, target: &str) -> Result<(), StepError> {
-    let flags = if share.writable {
-        MountFlags::empty()
-    } else {
-        MountFlags::RDONLY
-    };
-    // Read-only trees are cached without asking the host again: every program start would otherwise be
-    // a dozen round trips. A writable one is shared with the host, so it is not cached.
-    let (kind, data) = match (transport, share.writable) {
-        (Transport::NineP, false) => (
-            "9p",
-            Some(c"trans=virtio,version=9p2000.L,msize=512000,cache=loose"),
-        ),
-        (Transport::NineP, true) => (
-            "9p",
-            Some(c"trans=virtio,version=9p2000.L,msize=512000,cache=mmap"),
-        ),
-        (Transport::VirtioFs, _) => ("virtiofs", None),
-    };
-    step(mount(share.tag.as_str(), target, kind, flags, data), || {
-        format!(
-            "mount the host's tree '{}' on {target} over {kind}",
-            share.tag
-        )
-    })
-}
-
-/// Mounts the file systems that programs expect. An image or a kernel without one of these still boots. The BPF
-/// file system is left out: its first mount makes the kernel run the image's `modprobe`, a tenth of the whole
-/// boot. Programs that pin BPF objects mount it.
-fn mount_rest() {
-    let none = MountFlags::empty();
-    let mounts = [
-        ("devpts", "/dev/pts", Some(c"mode=620,ptmxmode=666")),
-        ("tmpfs", "/dev/shm", Some(c"mode=1777")),
-        ("tmpfs", "/run", Some(c"mode=755")),
-        ("tmpfs", "/tmp", Some(c"mode=1777")),
-        ("cgroup2", "/sys/fs/cgroup", None),
-        ("tracefs", "/sys/kernel/tracing", None),
-    ];
-    for (kind, target, data) in mounts {
-        let _ = fs::create_dir_all(target);
-        if let Err(error) = mount(kind, target, kind, none, data) {
-            eprintln!("latlab-agent: mount {kind} on {target}: {error}");
-        }
-    }
-    for (link, target) in [
-        ("/dev/fd", "/proc/self/fd"),
-        ("/dev/stdin", "/proc/self/fd/0"),
-        ("/dev/stdout", "/proc/self/fd/1"),
-        ("/dev/stderr", "/proc/self/fd/2"),
-    ] {
-        if let Err(error) = std::os::unix::fs::symlink(target, link) {
-            eprintln!("latlab-agent: link {link}: {error}");
-        }
-    }
 }
 
 /// Opens the channel's ports, which appear some time after their driver was loaded.

@@ -27,6 +27,8 @@ pub struct Parameters {
     pub shares: Vec<Share>,
     /// `latlab.probe`: say on the console that user space runs, and turn the machine off.
     pub probe: bool,
+    /// `latlab.template`: mount nothing and wait for an identity on the channel.
+    pub template: bool,
 }
 
 impl Parameters {
@@ -38,6 +40,7 @@ impl Parameters {
             ports: 0,
             shares: Vec::new(),
             probe: false,
+            template: false,
         };
         for word in line.split_ascii_whitespace() {
             let Some(word) = word.strip_prefix("latlab.") else {
@@ -46,6 +49,7 @@ impl Parameters {
             let bad = || format!("kernel parameter 'latlab.{word}' makes no sense to this agent");
             match word.split_once('=') {
                 None if word == "probe" => found.probe = true,
+                None if word == "template" => found.template = true,
                 Some(("name", name)) => found.name = Some(name.to_owned()),
                 Some(("fs", "9p")) => found.transport = Transport::NineP,
                 Some(("fs", "virtiofs")) => found.transport = Transport::VirtioFs,
@@ -83,12 +87,12 @@ mod tests {
     #[test]
     fn the_hosts_parameters_are_read_among_the_kernels() {
         let line = "console=ttyS0 latlab.name=third latlab.fs=virtiofs latlab.ports=8 quiet \
-                    latlab.share=s0:rw:/mnt/a:b latlab.probe";
+                    latlab.share=s0:rw:/mnt/a:b latlab.probe latlab.template";
         let found = Parameters::parse(line).unwrap();
         assert_eq!(found.name.as_deref(), Some("third"));
         assert_eq!(found.transport, Transport::VirtioFs);
         assert_eq!(found.ports, 8);
-        assert!(found.probe);
+        assert!(found.probe && found.template);
         let share = Share {
             tag: "s0".into(),
             path: "/mnt/a:b".into(),

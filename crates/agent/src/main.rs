@@ -5,12 +5,16 @@
 //! (a file's write, the clock exchange, the probes), so that a measurement depends on no tool of the image.
 
 mod boot;
+mod cards;
 mod clock;
 mod confine;
 mod files;
+mod identity;
+mod image;
 mod kernel_line;
 mod launch;
 mod log;
+mod modules;
 mod network;
 mod os;
 mod pause;
@@ -18,6 +22,7 @@ mod port;
 mod respawn;
 mod serve;
 mod session;
+mod step;
 mod terminal;
 mod within;
 

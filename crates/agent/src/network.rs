@@ -6,6 +6,10 @@ use std::time::{Duration, Instant};
 use latlab_netlink::{Address, Handle, Link, LinkChange, MacAddress, Route};
 use latlab_wire::channel::NetworkConfig;
 
+use crate::files;
+
+const HOSTS: &str = "/etc/hosts";
+
 /// How long an interface may take to appear after its driver was loaded.
 const APPEAR: Duration = Duration::from_secs(5);
 /// How long a link may take to have carrier after it was set up.
@@ -19,6 +23,8 @@ pub enum Error {
     NoInterface { mac: String, have: String },
     #[error("wait for carrier on {name}: none after {} s", CARRIER.as_secs())]
     NoCarrier { name: String },
+    #[error("write {HOSTS}: {0}")]
+    Hosts(std::io::Error),
     /// A route names an interface the lab did not give this guest.
     #[error("add a route through {name}: the guest has no such interface")]
     UnknownInterface { name: String },
@@ -36,7 +42,7 @@ impl Error {
 
 /// As in the namespaces of native and container nodes: addresses are usable at once, without duplicate
 /// address detection, and nothing is sent that the lab did not ask for.
-fn quiet_ipv6() {
+pub fn quiet_ipv6() {
     for scope in ["all", "default"] {
         for (name, value) in [
             ("accept_dad", "0"),
@@ -51,7 +57,6 @@ fn quiet_ipv6() {
 
 /// Applies the whole configuration and returns once every link has carrier: addresses are then usable.
 pub fn apply(config: &NetworkConfig) -> Result<(), Error> {
-    quiet_ipv6();
     let mut handle = Handle::open()?;
     let mut requests = vec![LinkChange::of("lo").up(true).request()];
     let indices = rename(&mut handle, config)?;
@@ -90,7 +95,11 @@ pub fn apply(config: &NetworkConfig) -> Result<(), Error> {
         };
         routes.push(route.add());
     }
-    Ok(handle.apply_all(&routes)?)
+    handle.apply_all(&routes)?;
+    match &config.hosts {
+        Some(hosts) => files::write(HOSTS, &mut hosts.as_bytes()).map_err(Error::Hosts),
+        None => Ok(()),
+    }
 }
 
 /// Gives each interface the lab's name and returns their indices. The kernel's own names may be the

@@ -180,6 +180,40 @@ pub fn restrict_mount(
     }
 }
 
+/// Adds bytes that only this guest has to the kernel's generator of random numbers, and has it begin anew with them
+/// (random(4): `RNDADDENTROPY`, `RNDRESEEDCRNG`).
+pub fn add_entropy(random: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<()> {
+    /// `struct rand_pool_info`, with room for what a host sends.
+    #[repr(C)]
+    struct Pool {
+        entropy_bits: libc::c_int,
+        bytes: libc::c_int,
+        buffer: [u8; POOL_BYTES],
+    }
+    const POOL_BYTES: usize = 256;
+    const RNDADDENTROPY: libc::Ioctl = 0x4008_5203_u32 as libc::Ioctl;
+    const RNDRESEEDCRNG: libc::Ioctl = 0x5207;
+    let count = bytes.len().min(POOL_BYTES);
+    let mut pool = Pool {
+        entropy_bits: 8 * count as libc::c_int,
+        bytes: count as libc::c_int,
+        buffer: [0; POOL_BYTES],
+    };
+    pool.buffer[..count].copy_from_slice(&bytes[..count]);
+    // SAFETY: the kernel reads a structure that says its own length, and lives for the call; the second call takes no
+    // argument.
+    let done = unsafe {
+        match libc::ioctl(random.as_raw_fd(), RNDADDENTROPY, &raw const pool) {
+            0 => libc::ioctl(random.as_raw_fd(), RNDRESEEDCRNG),
+            failed => failed,
+        }
+    };
+    match done {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Memory of a PCI device, shared with the host, as 64-bit words.
 pub struct SharedPage {
     start: NonNull<AtomicU64>,

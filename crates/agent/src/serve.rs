@@ -10,13 +10,14 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 
-use latlab_wire::channel::{Exec, ExitStatus, Message, VERSION};
+use latlab_wire::channel::{Exec, ExitStatus, Identity, Message, VERSION};
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, wait};
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::identity;
 use crate::network;
 use crate::os;
 use crate::port::{Input, Port};
@@ -37,6 +38,16 @@ enum Clients {
     One,
 }
 
+/// The requests that a guest can serve.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Readiness {
+    Ready,
+    /// No root yet: the guest waits for an identity.
+    Waiting,
+    /// The reason for having no root.
+    Unusable(String),
+}
+
 pub struct Server {
     poller: OwnedFd,
     signals: OwnedFd,
@@ -47,7 +58,7 @@ pub struct Server {
     sessions: BTreeMap<(u64, u32), Session>,
     /// Where the round over the sessions begins, so that none is always served first.
     turn: usize,
-    failure: Option<String>,
+    readiness: Readiness,
     buffer: Vec<u8>,
     stopped: bool,
 }
@@ -79,9 +90,9 @@ pub fn on_socket(path: &str) -> Result<(), String> {
 }
 
 /// Serves a guest's virtio-serial ports until a client asks for power off.
-pub fn on_ports(ports: Vec<OwnedFd>, failure: Option<String>) -> io::Result<()> {
+pub fn on_ports(ports: Vec<OwnedFd>, readiness: Readiness) -> io::Result<()> {
     let mut server = Server::new(Clients::Return)?;
-    server.failure = failure;
+    server.readiness = readiness;
     for port in ports {
         server.add_port(port)?;
     }
@@ -100,7 +111,7 @@ impl Server {
             next_port: 0,
             sessions: BTreeMap::new(),
             turn: 0,
-            failure: None,
+            readiness: Readiness::Ready,
             buffer: Vec::new(),
             stopped: false,
         };
@@ -223,7 +234,10 @@ impl Server {
             version: VERSION,
             nonce,
             guest_monotonic_ns: monotonic_ns(),
-            failure: self.failure.clone(),
+            failure: match &self.readiness {
+                Readiness::Unusable(message) => Some(message.clone()),
+                Readiness::Ready | Readiness::Waiting => None,
+            },
         };
         match self.ports.get_mut(&number) {
             Some(port) => port.answer(&answer),
@@ -276,6 +290,7 @@ impl Server {
                     message: error.to_string(),
                 },
             }),
+            Message::Identify { session, identity } => Some(self.identify(session, &identity)),
             Message::PowerOff => {
                 self.stopped = true;
                 None
@@ -289,6 +304,31 @@ impl Server {
         }
     }
 
+    fn identify(&mut self, session: u32, identity: &Identity) -> Message {
+        let taken = match &self.readiness {
+            Readiness::Waiting => identity::take(identity),
+            Readiness::Ready => Err("it has an identity".into()),
+            Readiness::Unusable(message) => Err(message.clone()),
+        };
+        match taken {
+            Ok(()) => {
+                self.readiness = Readiness::Ready;
+                Message::Done { session }
+            }
+            Err(message) => {
+                if self.readiness == Readiness::Waiting {
+                    self.readiness = Readiness::Unusable(message.clone());
+                }
+                let errno = 0;
+                Message::Failed {
+                    session,
+                    errno,
+                    message,
+                }
+            }
+        }
+    }
+
     fn start(&mut self, number: u64, session: u32, exec: &Exec) -> Option<Message> {
         let failed = |errno, message| {
             Some(Message::Failed {
@@ -297,8 +337,10 @@ impl Server {
                 message,
             })
         };
-        if let Some(failure) = &self.failure {
-            return failed(0, failure.clone());
+        match &self.readiness {
+            Readiness::Ready => {}
+            Readiness::Waiting => return failed(0, "the guest waits for an identity".into()),
+            Readiness::Unusable(failure) => return failed(0, failure.clone()),
         }
         if self.sessions.contains_key(&(number, session)) {
             self.end_session((number, session));

@@ -21,7 +21,7 @@ use latlab_host::nodes::vm::Vm;
 use latlab_host::nodes::vm::clock::{self, ClockOffset};
 use latlab_host::nodes::vm::initramfs;
 use latlab_host::nodes::vm::kernel::{self, Kernel};
-use latlab_host::nodes::vm::qemu::VmConfig;
+use latlab_host::nodes::vm::qemu::{Origin, VmConfig};
 use latlab_host::nodes::vm::{Accelerator, PROGRAM};
 use latlab_host::nodes::vm::{Access, Share};
 use latlab_wire::channel::Exec;
@@ -92,6 +92,7 @@ fn config(parts: &Parts, dir: &Path) -> Result<VmConfig<'static>> {
         shares: Vec::new(),
         dir: dir.to_owned(),
         accelerator: Accelerator::Tcg,
+        origin: Origin::Boot,
     })
 }
 

@@ -242,8 +242,10 @@ fn a_guests_network_is_set_up_by_hardware_address() {
             gateway: Some("10.9.0.1".parse().unwrap()),
             interface: None,
         }],
+        hosts: Some("10.9.0.1 host-side\n".into()),
     };
     channel.configure_network(config, COMMAND).unwrap();
+    assert_eq!(text(&channel, "cat /etc/hosts"), "10.9.0.1 host-side\n");
     let server = std::thread::spawn(move || {
         for _ in 0..2 {
             let (mut stream, _) = listener.accept().unwrap();
@@ -280,7 +282,7 @@ fn a_guests_network_is_set_up_by_hardware_address() {
     );
     let unknown = NetworkConfig {
         interfaces: vec![interface("eth2", 77, ["10.9.2.2", "fd29::2"])],
-        routes: Vec::new(),
+        ..NetworkConfig::default()
     };
     let error = channel.configure_network(unknown, COMMAND).unwrap_err();
     assert!(error.to_string().contains("02:00:00:00:09:4d"), "{error}");

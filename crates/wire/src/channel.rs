@@ -28,7 +28,7 @@ mod crc;
 mod message;
 mod payload;
 
-pub use message::{Exec, ExitStatus, Interface, Message, NetworkConfig, Route, Stream};
+pub use message::{Exec, ExitStatus, Identity, Interface, Message, NetworkConfig, Route, Stream};
 
 /// The version of this protocol. The agent travels with the host's binary in the initramfs, so both ends
 /// are normally one build; a running guest may be older than the `latlab` that talks to it.
@@ -240,6 +240,7 @@ mod tests {
                     interface: Some("eth0".into()),
                 },
             ],
+            hosts: Some("127.0.0.1 localhost\n".into()),
         };
         let mut all = vec![
             Message::Hello {
@@ -270,6 +271,15 @@ mod tests {
                 status: ExitStatus::Signal(9),
             },
             Message::Network { session: 3, config },
+            Message::Identify {
+                session: 5,
+                identity: Identity {
+                    parameters: "latlab.name=third latlab.fs=9p".into(),
+                    macs: vec![([2, 0, 0, 0, 0, 1], [2, 9, 8, 7, 6, 5])],
+                    entropy: vec![0, 255, 7],
+                    realtime_ns: u64::MAX,
+                },
+            },
             Message::Done { session: 3 },
             Message::Failed {
                 session: 3,

@@ -308,7 +308,6 @@ impl Lab {
         let start = Start {
             node: self.running(&node.name)?,
             cgroup: &group,
-            cache: self.dirs.cache(),
             place: tune::place(&self.state.plan, node),
             inside: self.state.plan.inside(node),
             covers,

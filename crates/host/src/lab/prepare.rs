@@ -32,16 +32,18 @@ impl Prepared {
                 show(&Step::Preparing(text));
             }
         };
-        let mut preparation = Preparation::new(base, dirs.cache(), &told);
+        let agent = agent()?;
+        let mut preparation = Preparation::new(base, dirs.cache(), &agent, &told);
         let nodes = plan.nodes.iter().map(|node| {
             let prepared = driver_of(&node.body).prepare(node, &mut preparation);
             prepared.map_err(|source| failed(node, source))
         });
         let nodes = nodes.collect::<Result<_, _>>()?;
+        let search = preparation.search;
         Ok(Prepared {
-            agent: agent()?,
+            agent,
             nodes,
-            search: preparation.search,
+            search,
         })
     }
 

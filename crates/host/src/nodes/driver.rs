@@ -120,8 +120,6 @@ pub(crate) struct Start<'a> {
     pub node: Node<'a>,
     /// The group of its processes.
     pub cgroup: &'a NodeCgroup,
-    /// The host's cache of images, kernels and initramfs.
-    pub cache: &'a Path,
     /// Where its threads run.
     pub place: Option<NodePlace>,
     /// The profile of the knobs inside, where it has knobs of its own.

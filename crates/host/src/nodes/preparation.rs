@@ -4,12 +4,15 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use latlab_model::kinds::Bind;
 use latlab_model::plan::RootPlan;
 
 use super::session::Error;
+use super::vm::initramfs;
 use super::vm::kernel::{self, Kernel, Progress};
+use super::vm::template::Templates;
 use crate::images::{self, Cache, Image, RootView, Search};
 
 pub(crate) struct Preparation<'a> {
@@ -18,23 +21,33 @@ pub(crate) struct Preparation<'a> {
     /// The directory that binds are relative to.
     absolute_base: PathBuf,
     cache: &'a Path,
+    agent: &'a Path,
     images: Cache,
     views: BTreeMap<String, RootView>,
-    kernels: BTreeMap<String, Kernel>,
+    /// Each with its initramfs.
+    kernels: BTreeMap<String, (Kernel, PathBuf)>,
+    pub templates: Arc<Templates>,
     /// For what of the machine's own files nodes may not see.
     pub search: Option<Search>,
     progress: &'a dyn Fn(&str),
 }
 
 impl<'a> Preparation<'a> {
-    pub fn new(base: &'a Path, cache: &'a Path, progress: &'a dyn Fn(&str)) -> Preparation<'a> {
+    pub fn new(
+        base: &'a Path,
+        cache: &'a Path,
+        agent: &'a Path,
+        progress: &'a dyn Fn(&str),
+    ) -> Preparation<'a> {
         Preparation {
             base,
             absolute_base: fs::canonicalize(base).unwrap_or_else(|_| base.to_path_buf()),
             cache,
+            agent,
             images: Cache::new(cache.join("images")),
             views: BTreeMap::new(),
             kernels: BTreeMap::new(),
+            templates: Arc::new(Templates::new(cache)),
             search: None,
             progress,
         }
@@ -67,8 +80,8 @@ impl<'a> Preparation<'a> {
         root.binds.iter().map(absolute).collect()
     }
 
-    /// A guest's kernel, downloaded the first time.
-    pub fn kernel(&mut self, name: &str) -> Result<Kernel, Error> {
+    /// A guest's kernel, downloaded the first time, and the initramfs that is made for it.
+    pub fn kernel(&mut self, name: &str) -> Result<(Kernel, PathBuf), Error> {
         if let Some(kernel) = self.kernels.get(name) {
             return Ok(kernel.clone());
         }
@@ -81,7 +94,9 @@ impl<'a> Preparation<'a> {
             (self.progress)(&text);
         };
         let kernel = kernel::resolve(name, &self.cache.join("kernels"), &mut told)?;
-        self.kernels.insert(name.to_owned(), kernel.clone());
-        Ok(kernel)
+        let initramfs = initramfs::prepare(self.agent, &kernel, self.cache)?;
+        let both = (kernel, initramfs);
+        self.kernels.insert(name.to_owned(), both.clone());
+        Ok(both)
     }
 }

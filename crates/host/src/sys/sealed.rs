@@ -1,13 +1,16 @@
-//! A program in a sealed memory file.
+//! Files in memory: sealed programs, and the memory of guests.
 
 use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::fs::{MemfdFlags, SealFlags, SeekFrom};
 use rustix::io::Errno;
 
 use super::Error;
+
+/// How much one system call copies.
+const COPY_BYTES: usize = 16 << 20;
 
 /// Copies the program `path` into memory and seals the copy: a process that opens it, by way of
 /// `/proc/PID/exe` for example, can neither write nor replace what others execute.
@@ -28,6 +31,59 @@ pub fn program(path: &Path) -> Result<File, Error> {
     Ok(copy)
 }
 
+/// Copies a file with holes into memory; holes stay holes. A sealed copy can be mapped writable by one process for
+/// itself, and changed by none.
+pub fn memory(path: &Path, is_sealed: bool) -> Result<File, Error> {
+    let failed = |source: io::Error| Error::of("copy into memory", path.display())(source);
+    let original = File::open(path).map_err(failed)?;
+    let bytes = original.metadata().map_err(failed)?.len();
+    let copy = empty_memory(bytes)?;
+    copy_sparse(&original, &copy, bytes).map_err(failed)?;
+    if is_sealed {
+        let seals = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
+        rustix::fs::fcntl_add_seals(&copy, seals).map_err(|errno| failed(errno.into()))?;
+    }
+    Ok(copy)
+}
+
+/// A file of zeros in memory.
+pub fn empty_memory(bytes: u64) -> Result<File, Error> {
+    let failed = |source: io::Error| Error::of("make a file in memory of", bytes)(source);
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let made = rustix::fs::memfd_create("latlab-guest", flags);
+    let file = File::from(made.map_err(|errno| failed(errno.into()))?);
+    file.set_len(bytes).map_err(failed)?;
+    Ok(file)
+}
+
+/// Copies what is not a hole of the first `bytes` to the same place.
+pub fn copy_sparse(from: &File, to: &File, bytes: u64) -> io::Result<()> {
+    let mut at = 0;
+    while at < bytes {
+        let start = match rustix::fs::seek(from, SeekFrom::Data(at)) {
+            Ok(start) if start < bytes => start,
+            // No data behind this place.
+            Ok(_) | Err(Errno::NXIO) => break,
+            Err(errno) => return Err(errno.into()),
+        };
+        let end = rustix::fs::seek(from, SeekFrom::Hole(start))?.min(bytes);
+        rustix::fs::seek(to, SeekFrom::Start(start))?;
+        let mut source = start;
+        while source < end {
+            let most = usize::try_from(end - source)
+                .unwrap_or(usize::MAX)
+                .min(COPY_BYTES);
+            match rustix::fs::sendfile(to, from, Some(&mut source), most) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        at = end;
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::Write;
@@ -45,5 +101,30 @@ mod tests {
         assert!(again.and_then(|mut file| file.write_all(b"x")).is_err());
         let original = std::fs::read("/bin/true").unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), original);
+    }
+
+    #[test]
+    fn memory_keeps_content_and_holes_and_what_maps_it_changes_its_own_only() {
+        let path = std::env::temp_dir().join(format!("latlab-sealed-{}", std::process::id()));
+        let mut file = File::create(&path).unwrap();
+        file.write_all(&[7; 5000]).unwrap();
+        file.set_len(64 << 20).unwrap();
+        rustix::fs::seek(&file, SeekFrom::Start(40 << 20)).unwrap();
+        file.write_all(b"far").unwrap();
+        let sealed = memory(&path, true).unwrap();
+        let blocks =
+            |file: &File| std::os::unix::fs::MetadataExt::blocks(&file.metadata().unwrap());
+        assert!(blocks(&sealed) < 100, "{}", blocks(&sealed));
+        let inside = format!("/proc/self/fd/{}", sealed.as_raw_fd());
+        assert_eq!(
+            std::fs::read(&inside).unwrap(),
+            std::fs::read(&path).unwrap()
+        );
+        // As QEMU opens it for a private mapping.
+        let opened = File::options().read(true).write(true).open(&inside);
+        assert!(opened.unwrap().write_all(b"x").is_err());
+        let mut own = memory(&path, false).unwrap();
+        own.write_all(b"x").unwrap();
+        std::fs::remove_file(path).unwrap();
     }
 }

@@ -16,7 +16,7 @@ use latlab_host::nodes::vm::Accelerator;
 use latlab_host::nodes::vm::channel::Channel;
 use latlab_host::nodes::vm::kernel;
 use latlab_host::nodes::vm::nic::{Nic, Served};
-use latlab_host::nodes::vm::qemu::VmConfig;
+use latlab_host::nodes::vm::qemu::{Origin, VmConfig};
 use latlab_host::nodes::vm::{Access, Share};
 use latlab_host::nodes::vm::{Vm, initramfs};
 use latlab_model::kinds::{VmHardware, VmNet};
@@ -81,6 +81,7 @@ impl Guest {
             shares: Vec::new(),
             dir: dir.clone(),
             accelerator: Accelerator::Tcg,
+            origin: Origin::Boot,
         };
         change(&mut config);
         let vm = Vm::start(&config, None).unwrap();

@@ -25,6 +25,19 @@ vocabulary!(NodeKind, {
     "native" => Native, "container" => Container, "vm" => Vm, "host" => Host,
 });
 
+/// How a VM begins.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GuestStart {
+    /// Its kernel boots.
+    #[default]
+    Boot,
+    /// Execution goes on where a guest of the same kind was saved, whose memory is shared until it is written.
+    Clone,
+}
+
+vocabulary!(GuestStart, { "boot" => Boot, "clone" => Clone });
+
 /// The network stack that a node's interfaces belong to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NetworkStack {

@@ -9,7 +9,9 @@ use super::security;
 use super::yaml::{Value, Yaml};
 use super::{vm_hardware, vm_net};
 use crate::diagnostic::{Diagnostics, Mark, Spanned, shown};
-use crate::kinds::{Acceleration, Bind, NodeKind, Runtime, Security, VmHardware, VmNet};
+use crate::kinds::{
+    Acceleration, Bind, GuestStart, NodeKind, Runtime, Security, VmHardware, VmNet,
+};
 use crate::profile;
 use crate::units::{Bytes, CpuList};
 
@@ -18,6 +20,8 @@ read_words!(NodeKind, "a kind of node", "native");
 words!(Runtime, "an OCI runtime", { "crun" => Crun, "runc" => Runc });
 
 words!(Acceleration, "a way to run the guest", { "auto" => Auto, "kvm" => Kvm, "tcg" => Tcg });
+
+read_words!(GuestStart, "how a VM begins", "clone");
 
 /// Fields that a node, a kind or the defaults may set; all optional, merged before use.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -55,6 +59,8 @@ pub struct NodeFields {
     pub kernel: Option<Spanned<String>>,
     /// `boot:` parameters on a VM's kernel command line.
     pub boot: Vec<Spanned<String>>,
+    /// `start:` for VMs.
+    pub start: Option<Spanned<GuestStart>>,
     /// `acceleration:` for VMs.
     pub acceleration: Option<Spanned<Acceleration>>,
     /// `net:` for VMs.
@@ -78,6 +84,7 @@ const KIND_ONLY: &[(&str, NodeKind, IsFor)] = &[
     ("security", NodeKind::Container, is_container),
     ("kernel", NodeKind::Vm, NodeKind::is_guest),
     ("boot", NodeKind::Vm, NodeKind::is_guest),
+    ("start", NodeKind::Vm, NodeKind::is_guest),
     ("acceleration", NodeKind::Vm, NodeKind::is_guest),
     ("net", NodeKind::Vm, NodeKind::is_guest),
     ("hardware", NodeKind::Vm, NodeKind::is_guest),
@@ -112,6 +119,7 @@ impl NodeFields {
             security: security::read(&mut o, errors),
             kernel: o.get("kernel", errors),
             boot: read_boot(&mut o, errors),
+            start: o.get("start", errors),
             acceleration: o.get("acceleration", errors),
             net: vm_net::read(&mut o, errors),
             hardware: vm_hardware::read(&mut o, errors),
@@ -138,6 +146,7 @@ impl NodeFields {
             self.security.as_ref().map(|s| s.at),
             self.kernel.as_ref().map(|s| s.at),
             self.boot.first().map(|s| s.at),
+            self.start.as_ref().map(|s| s.at),
             self.acceleration.as_ref().map(|s| s.at),
             self.net.as_ref().map(|s| s.at),
             self.hardware.as_ref().map(|s| s.at),
@@ -182,6 +191,7 @@ impl NodeFields {
             security: self.security.or_else(|| below.security.clone()),
             kernel: self.kernel.or_else(|| below.kernel.clone()),
             boot: list(self.boot, &below.boot),
+            start: self.start.or(below.start),
             acceleration: self.acceleration.or(below.acceleration),
             net: self.net.or(below.net),
             hardware: self.hardware.or_else(|| below.hardware.clone()),

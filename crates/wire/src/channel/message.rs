@@ -58,6 +58,21 @@ pub struct NetworkConfig {
     /// Interfaces, in the order they are named and brought up.
     pub interfaces: Vec<Interface>,
     pub routes: Vec<Route>,
+    /// The text of `/etc/hosts`, if it is the guest's.
+    pub hosts: Option<String>,
+}
+
+/// The identity of a guest that began as a copy of another, taken before it mounts its root.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// The words that a guest which boots has on its kernel's command line for its agent.
+    pub parameters: String,
+    /// Hardware addresses of its network cards: that of the template's, and its own.
+    pub macs: Vec<([u8; 6], [u8; 6])>,
+    /// Random bytes that no other guest gets, for the kernel's generator.
+    pub entropy: Vec<u8>,
+    /// The time of day, in nanoseconds since 1970.
+    pub realtime_ns: u64,
 }
 
 /// Everything that can be said on the channel. Sessions are numbered by the host.
@@ -104,6 +119,8 @@ pub enum Message {
     },
     /// Agent: the process ended and all its output was sent. The session is over.
     Exit { session: u32, status: ExitStatus },
+    /// Host: a guest that waits becomes one of its own. Answered by `Done` or `Failed` with the same session number.
+    Identify { session: u32, identity: Identity },
     /// Host: set the network up. Answered by `Done` or `Failed` with the same session number.
     Network { session: u32, config: NetworkConfig },
     /// Agent: the request succeeded.

@@ -3,7 +3,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::message::{Exec, ExitStatus, Interface, Message, NetworkConfig, Route, Stream};
+use super::message::{
+    Exec, ExitStatus, Identity, Interface, Message, NetworkConfig, Route, Stream,
+};
 
 mod kind {
     pub const HELLO: u8 = 1;
@@ -19,6 +21,7 @@ mod kind {
     pub const DONE: u8 = 17;
     pub const FAILED: u8 = 18;
     pub const POWER_OFF: u8 = 21;
+    pub const IDENTIFY: u8 = 22;
 }
 
 const STREAMS: [Stream; 3] = [Stream::Stdin, Stream::Stdout, Stream::Stderr];
@@ -76,6 +79,10 @@ fn put_fields(message: &Message, out: &mut Vec<u8>) -> u8 {
             put_network(config, out);
             kind::NETWORK
         }
+        Message::Identify { identity, .. } => {
+            put_identity(identity, out);
+            kind::IDENTIFY
+        }
         Message::Done { .. } => kind::DONE,
         Message::Failed { errno, message, .. } => {
             out.extend_from_slice(&errno.to_le_bytes());
@@ -97,6 +104,7 @@ fn session_of(message: &Message) -> u32 {
         | Message::Signal { session, .. }
         | Message::Exit { session, .. }
         | Message::Network { session, .. }
+        | Message::Identify { session, .. }
         | Message::Done { session }
         | Message::Failed { session, .. } => *session,
     }
@@ -141,6 +149,10 @@ pub(super) fn take_payload(kind: u8, session: u32, r: &mut Reader<'_>) -> Option
         kind::NETWORK => Message::Network {
             session,
             config: take_network(r)?,
+        },
+        kind::IDENTIFY => Message::Identify {
+            session,
+            identity: take_identity(r)?,
         },
         kind::DONE => Message::Done { session },
         kind::FAILED => Message::Failed {
@@ -210,6 +222,7 @@ fn put_network(config: &NetworkConfig, out: &mut Vec<u8>) {
             put_text(text, out);
         });
     });
+    put_option(config.hosts.as_ref(), out, |text, out| put_text(text, out));
 }
 
 fn take_network(r: &mut Reader<'_>) -> Option<NetworkConfig> {
@@ -229,6 +242,26 @@ fn take_network(r: &mut Reader<'_>) -> Option<NetworkConfig> {
                 interface: r.option(Reader::text)?,
             })
         })?,
+        hosts: r.option(Reader::text)?,
+    })
+}
+
+fn put_identity(identity: &Identity, out: &mut Vec<u8>) {
+    put_text(&identity.parameters, out);
+    put_list(&identity.macs, out, |(from, to), out| {
+        out.extend_from_slice(from);
+        out.extend_from_slice(to);
+    });
+    put_list(&identity.entropy, out, |byte, out| out.push(*byte));
+    out.extend_from_slice(&identity.realtime_ns.to_le_bytes());
+}
+
+fn take_identity(r: &mut Reader<'_>) -> Option<Identity> {
+    Some(Identity {
+        parameters: r.text()?,
+        macs: r.list(|r| Some((r.array()?, r.array()?)))?,
+        entropy: r.list(Reader::u8)?,
+        realtime_ns: r.u64()?,
     })
 }
 

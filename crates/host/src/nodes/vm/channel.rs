@@ -23,7 +23,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use latlab_wire::channel::{
-    Exec, ExitStatus, Message, NetworkConfig, PREAMBLE_BYTES, VERSION, WINDOW_BYTES, encode,
+    Exec, ExitStatus, Identity, Message, NetworkConfig, PREAMBLE_BYTES, VERSION, WINDOW_BYTES,
+    encode,
 };
 
 use super::paths::{PORTS, socket_path};
@@ -305,6 +306,32 @@ impl Channel {
     /// # Errors
     /// Refusals of the guest's kernel; [`Error::Silent`] after `timeout`.
     pub fn configure_network(&self, config: NetworkConfig, timeout: Duration) -> Result<(), Error> {
+        self.request(
+            |session| Message::Network { session, config },
+            timeout,
+            "the network request",
+        )
+    }
+
+    /// Has a guest that waits become one of its own; returns when its root is mounted.
+    ///
+    /// # Errors
+    /// A step that failed in the guest; [`Error::Silent`] after `timeout`.
+    pub fn identify(&self, identity: Identity, timeout: Duration) -> Result<(), Error> {
+        self.request(
+            |session| Message::Identify { session, identity },
+            timeout,
+            "the guest's identity",
+        )
+    }
+
+    /// Sends a request that is answered once, and waits for the answer.
+    fn request(
+        &self,
+        message: impl FnOnce(u32) -> Message,
+        timeout: Duration,
+        what: &'static str,
+    ) -> Result<(), Error> {
         let shared = Shared::new(0);
         let number = self.register(&shared)?;
         let handle = Handle {
@@ -313,11 +340,8 @@ impl Channel {
             number,
             shared,
         };
-        self.link.send(&Message::Network {
-            session: number,
-            config,
-        })?;
-        handle.wait_for(timeout, "the network request").map(|_| ())
+        self.link.send(&message(number))?;
+        handle.wait_for(timeout, what).map(|_| ())
     }
 
     /// Asks the guest to turn itself off. It does not answer; its QEMU ends.

@@ -1,7 +1,9 @@
 //! Virtual machines as a lab sees them.
 
 use std::path::Path;
+use std::sync::Arc;
 
+use latlab_model::kinds::GuestStart;
 use latlab_model::plan::{NodePlan, VmPlan};
 
 use super::accelerator::Accelerator;
@@ -10,6 +12,7 @@ use super::clock::{self, ClockOffset};
 use super::cpu;
 use super::guest::Vm;
 use super::start::PreparedVm;
+use super::template;
 use crate::nodes::driver::{Driver, Node, Prepared};
 use crate::nodes::preparation::Preparation;
 use crate::nodes::session::{Command, Error, Session};
@@ -25,11 +28,17 @@ impl Driver for VmPlan {
         preparation: &mut Preparation<'_>,
     ) -> Result<Option<Box<dyn Prepared>>, Error> {
         cpu::check(Accelerator::of(self.acceleration), &self.hardware)?;
+        let (kernel, initramfs) = preparation.kernel(&self.kernel)?;
+        if self.start == GuestStart::Clone {
+            template::check(&kernel)?;
+        }
         Ok(Some(Box::new(PreparedVm {
             plan: self.clone(),
             root: preparation.root(&self.root)?,
             binds: preparation.binds(&self.root),
-            kernel: preparation.kernel(&self.kernel)?,
+            kernel,
+            initramfs,
+            templates: Arc::clone(&preparation.templates),
         })))
     }
 

@@ -55,6 +55,8 @@ pub enum Error {
         release: String,
         looked: Vec<String>,
     },
+    #[error("cannot make the template that the guest is to be a clone of: {reason}")]
+    Template { reason: String },
     #[error("QEMU gives no guest the CPU `{cpu}` here: {reason}")]
     Cpu { cpu: String, reason: String },
     #[error(transparent)]
@@ -87,6 +89,7 @@ impl Error {
             Self::Cpu { .. } => Some(
                 "`qemu-system-x86_64 -cpu help` lists models and features; emulation has few of the newer ones",
             ),
+            Self::Template { .. } => Some("`start: boot` needs no template"),
             Self::NotADirectory { .. } => Some("share the directory that holds it"),
             _ => None,
         }

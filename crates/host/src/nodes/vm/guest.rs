@@ -167,7 +167,12 @@ impl Vm {
     }
 
     pub fn qmp(&self) -> Result<Qmp, Error> {
-        Ok(Qmp::connect(&paths::qmp_path(&self.dir), QMP_TIMEOUT)?)
+        self.qmp_within(QMP_TIMEOUT)
+    }
+
+    /// As [`Vm::qmp`], for a QEMU that may still have to come up.
+    pub(super) fn qmp_within(&self, timeout: Duration) -> Result<Qmp, Error> {
+        Ok(Qmp::connect(&paths::qmp_path(&self.dir), timeout)?)
     }
 
     /// Turns the guest off: by its agent if it answers, else by ending QEMU. Returns when the process is gone, at the
@@ -179,10 +184,21 @@ impl Vm {
         let asked = self
             .channel(timeout / 2)
             .and_then(|channel| Ok(channel.power_off()?));
-        let gone = asked.is_ok() && self.process.wait(left())?;
-        if !gone && !self.process.has_ended()? {
+        if asked.is_ok() {
+            self.process.wait(left())?;
+        }
+        self.end_within(left().max(Duration::from_secs(1)))
+    }
+
+    /// Ends QEMU, without a word to the guest. Fails when not even SIGKILL ended it.
+    pub fn end(&self) -> Result<(), Error> {
+        self.end_within(QMP_TIMEOUT)
+    }
+
+    fn end_within(&self, timeout: Duration) -> Result<(), Error> {
+        if !self.process.has_ended()? {
             let quit = self.qmp().and_then(|mut qmp| Ok(qmp.quit()?));
-            if quit.is_err() || !self.process.wait(left().max(Duration::from_secs(1)))? {
+            if quit.is_err() || !self.process.wait(timeout)? {
                 self.process.signal(Signal::KILL)?;
             }
             if !self.process.wait(KILL_TIMEOUT)? {

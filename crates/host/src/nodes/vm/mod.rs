@@ -9,7 +9,7 @@
 //! - [`qemu`] writes the command line, [`nic`] the network cards' part, [`Vm`] starts it and watches it, [`qmp`] controls it;
 //! - `confine` says what its servers on the host may see and do;
 //! - [`pin`] puts its threads where the blueprint says;
-//! - `start` does all of that for a planned node, and `tuned` turns the knobs inside;
+//! - `start` does all of that for a planned node, `clone` from a saved one (`template`), and `tuned` turns the knobs inside;
 //! - [`channel`] runs commands in it; [`clock`] compares its clock with the host's.
 //!
 //! A guest outlives the process that started it. Everything another `latlab` needs is in the guest's
@@ -24,6 +24,7 @@ pub mod bzimage;
 pub mod channel;
 pub(crate) mod channels;
 pub mod clock;
+mod clone;
 mod command_line;
 mod confine;
 mod console;
@@ -41,6 +42,7 @@ pub mod qemu;
 pub mod qmp;
 mod share;
 mod start;
+pub(crate) mod template;
 pub(crate) mod tuned;
 mod virtiofs;
 

@@ -32,8 +32,12 @@ use super::share::{Access, Share};
 pub const CONSOLE_FD: RawFd = 9;
 /// The number under which it inherits its listening control socket; those of the channel's ports follow.
 pub const CONTROL_FD: RawFd = CONSOLE_FD + 1;
+/// The number under which it inherits the memory of a template or a clone.
+const MEMORY_FD: RawFd = CONTROL_FD + 1 + PORTS as RawFd;
+/// The number under which a clone inherits the pipe of its devices' state.
+pub(super) const STATE_FD: RawFd = MEMORY_FD + 1;
 /// The first number under which QEMU inherits a descriptor of a network card.
-const FIRST_FD: RawFd = CONTROL_FD + 1 + PORTS as RawFd;
+const FIRST_FD: RawFd = STATE_FD + 1;
 
 /// Where things are in QEMU's place.
 const KERNEL: &str = "/boot/kernel";
@@ -42,6 +46,11 @@ const CLOCK: &str = "/clock";
 
 fn export(index: usize) -> String {
     format!("/export/{index}")
+}
+
+/// QEMU takes a path for the memory, not a descriptor.
+fn in_descriptor() -> String {
+    format!("memory-backend-file,mem-path=/proc/self/fd/{MEMORY_FD}")
 }
 
 fn virtiofs_inside(index: usize) -> String {
@@ -63,6 +72,20 @@ const KERNEL_PARAMETERS: &[&str] = &[
     // its alternative costs a device access for every clock read.
     "tsc=reliable",
 ];
+
+/// How a guest begins.
+#[derive(Debug, Clone, Copy)]
+pub enum Origin<'a> {
+    Boot,
+    /// A boot in this memory; the guest then waits to be saved.
+    Template(BorrowedFd<'a>),
+    /// Execution goes on where a template was saved.
+    Clone {
+        memory: BorrowedFd<'a>,
+        /// A pipe with the state of the template's devices.
+        state: BorrowedFd<'a>,
+    },
+}
 
 #[derive(Debug, Clone)]
 pub struct VmConfig<'a> {
@@ -91,6 +114,7 @@ pub struct VmConfig<'a> {
     /// Where sockets, console and logs go; made if absent. Its path must be short enough for sockets.
     pub dir: PathBuf,
     pub accelerator: Accelerator,
+    pub origin: Origin<'a>,
 }
 
 impl VmConfig<'_> {
@@ -108,8 +132,10 @@ impl VmConfig<'_> {
     /// QEMU's view of the host, and the capabilities it keeps there.
     pub(super) fn place(&self) -> Result<Place, Error> {
         let mut place = Place::new(&self.dir, "qemu", true)?;
-        place.file(&self.kernel.image, KERNEL);
-        place.file(&self.initramfs, INITRAMFS);
+        if self.boots() {
+            place.file(&self.kernel.image, KERNEL);
+            place.file(&self.initramfs, INITRAMFS);
+        }
         place.own(&clock_path(&self.dir), CLOCK);
         if self.accelerator == Accelerator::Kvm {
             place.device("/dev/kvm");
@@ -139,18 +165,44 @@ impl VmConfig<'_> {
         Ok(place)
     }
 
-    /// Which descriptor of a card QEMU inherits under which number.
+    /// Which descriptor of its memory or of a card QEMU inherits under which number.
     pub fn descriptors(&self) -> Vec<(BorrowedFd<'_>, RawFd)> {
-        let descriptors = self.nics.iter().flat_map(Nic::descriptors);
-        descriptors.zip(FIRST_FD..).collect()
+        let cards = self.nics.iter().flat_map(Nic::descriptors);
+        let mut all: Vec<_> = cards.zip(FIRST_FD..).collect();
+        match self.origin {
+            Origin::Boot => {}
+            Origin::Template(memory) => all.push((memory, MEMORY_FD)),
+            Origin::Clone { memory, state } => {
+                all.extend([(memory, MEMORY_FD), (state, STATE_FD)]);
+            }
+        }
+        all
+    }
+
+    fn boots(&self) -> bool {
+        !matches!(self.origin, Origin::Clone { .. })
+    }
+
+    /// Another process maps the memory.
+    pub(super) fn is_mapped(&self) -> bool {
+        let by_card = |nic: &Nic<'_>| matches!(nic.served, Served::VhostUser(_));
+        self.kernel.transport == Transport::VirtioFs || self.nics.iter().any(by_card)
     }
 
     pub fn kernel_line(&self) -> String {
-        let mut words: Vec<String> = KERNEL_PARAMETERS
-            .iter()
-            .map(|word| (*word).into())
-            .collect();
-        words.push(format!("latlab.name={}", self.name));
+        let ours = KERNEL_PARAMETERS.iter().map(|word| (*word).to_owned());
+        let mut words: Vec<String> = ours.collect();
+        match self.origin {
+            Origin::Boot => words.push(self.agent_parameters()),
+            _ => words.push(format!("latlab.template latlab.ports={PORTS}")),
+        }
+        words.extend(self.boot_parameters.iter().cloned());
+        words.join(" ")
+    }
+
+    /// Words for the guest's agent: on the kernel's command line, or told to a clone later.
+    pub(super) fn agent_parameters(&self) -> String {
+        let mut words = vec![format!("latlab.name={}", self.name)];
         words.push(format!("latlab.ports={PORTS}"));
         words.push(match self.kernel.transport {
             Transport::NineP => "latlab.fs=9p".into(),
@@ -163,16 +215,19 @@ impl VmConfig<'_> {
                 share.target
             ));
         }
-        words.extend(self.boot_parameters.iter().cloned());
         words.join(" ")
     }
 
     pub fn arguments(&self) -> Vec<OsString> {
         let mut line = Line::default();
         self.machine(&mut line);
-        line.option("-kernel", KERNEL);
-        line.option("-initrd", INITRAMFS);
-        line.option("-append", self.kernel_line());
+        if self.boots() {
+            line.option("-kernel", KERNEL);
+            line.option("-initrd", INITRAMFS);
+            line.option("-append", self.kernel_line());
+        } else {
+            line.option("-incoming", "defer");
+        }
         self.consoles(&mut line);
         for (index, share) in self.all_shares().iter().enumerate() {
             self.share(&mut line, index, share);
@@ -184,7 +239,8 @@ impl VmConfig<'_> {
         let size = clock_page::PAGE_BYTES;
         let object = format!("memory-backend-file,id=clock,size={size},share=on,mem-path={CLOCK}");
         line.option("-object", object);
-        line.option("-device", "ivshmem-plain,memdev=clock");
+        // A guest with memory that another process owns could not be saved (`master`).
+        line.option("-device", "ivshmem-plain,memdev=clock,master=on");
         line.0
     }
 
@@ -213,28 +269,11 @@ impl VmConfig<'_> {
             ",hpet=off"
         });
         let megabytes = self.memory_bytes / (1024 * 1024);
-        // Another process maps the memory, or it is to be of a particular kind.
-        let is_mapped = |nic: &Nic<'_>| matches!(nic.served, Served::VhostUser(_));
-        let shared =
-            self.kernel.transport == Transport::VirtioFs || self.nics.iter().any(is_mapped);
-        let GuestMemory {
-            preallocated,
-            locked,
-            huge,
-        } = self.memory;
-        if shared || preallocated || huge {
+        if let Some(ram) = self.memory_backend() {
             machine.push_str(",memory-backend=ram");
-            let mut ram = format!("memory-backend-memfd,id=ram,size={megabytes}M");
-            for (yes, property) in [
-                (shared, ",share=on"),
-                (preallocated, ",prealloc=on"),
-                (huge, ",hugetlb=on"),
-            ] {
-                ram.push_str(if yes { property } else { "" });
-            }
-            line.option("-object", ram);
+            line.option("-object", format!("{ram},id=ram,size={megabytes}M"));
         }
-        if locked {
+        if self.memory.locked {
             line.option("-overcommit", "mem-lock=on");
         }
         line.option("-machine", machine);
@@ -248,6 +287,29 @@ impl VmConfig<'_> {
         line.option("-cpu", self.cpu());
         line.option("-smp", self.smp());
         line.option("-m", format!("{megabytes}M"));
+    }
+
+    /// Memory that another process maps, that is to be of a particular kind, or that is there already.
+    fn memory_backend(&self) -> Option<String> {
+        let GuestMemory {
+            preallocated, huge, ..
+        } = self.memory;
+        let (kind, is_shared) = match self.origin {
+            Origin::Boot => ("memory-backend-memfd".to_owned(), self.is_mapped()),
+            // Writes of the guest reach the file of a template, and stay in a clone.
+            Origin::Template(_) => (in_descriptor(), true),
+            Origin::Clone { .. } => (in_descriptor(), self.is_mapped()),
+        };
+        let is_plain = matches!(self.origin, Origin::Boot) && !is_shared && !preallocated && !huge;
+        let mut ram = kind;
+        for (yes, property) in [
+            (is_shared, ",share=on"),
+            (preallocated, ",prealloc=on"),
+            (huge, ",hugetlb=on"),
+        ] {
+            ram.push_str(if yes { property } else { "" });
+        }
+        (!is_plain).then_some(ram)
     }
 
     /// The CPU that the guest sees. With a topology of its own it also sees the host's caches, if
@@ -373,6 +435,7 @@ mod tests {
             shares: vec![Share::new("/data,1", "/mnt/data", Access::Write)],
             dir: "/run/x".into(),
             accelerator: Accelerator::Tcg,
+            origin: Origin::Boot,
         }
     }
 
@@ -403,7 +466,7 @@ mod tests {
     #[test]
     fn virtiofs_needs_memory_that_another_process_can_map() {
         let line = text(&config(Transport::VirtioFs));
-        assert!(line.contains("memory-backend-memfd,id=ram,size=512M,share=on"));
+        assert!(line.contains("memory-backend-memfd,share=on,id=ram,size=512M"));
         assert!(line.contains("memory-backend=ram"));
         assert!(line.contains("vhost-user-fs-pci,chardev=fs0,tag=root"));
         assert!(line.contains("latlab.fs=virtiofs"));
@@ -420,7 +483,7 @@ mod tests {
         };
         let line = text(&config);
         assert!(
-            line.contains("memfd,id=ram,size=512M,prealloc=on,hugetlb=on -"),
+            line.contains("memfd,prealloc=on,hugetlb=on,id=ram,size=512M -"),
             "{line}"
         );
         assert!(line.contains("memory-backend=ram") && line.contains("-overcommit mem-lock=on"));

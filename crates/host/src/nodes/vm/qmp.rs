@@ -3,11 +3,14 @@
 //! The socket takes one client at a time, so a connection is made for a purpose and closed. Every read
 //! has a deadline: a QEMU that is stopped or hangs makes an error, not a hang.
 
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, IoSlice, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde_json::{Value, json};
 
 /// The longest answer read. QEMU's are short; this only bounds what a broken peer can cost.
@@ -80,6 +83,10 @@ impl Qmp {
             .set_write_timeout(Some(self.timeout))
             .and_then(|()| stream.write_all(line.as_bytes()))
             .map_err(|source| self.socket_error("write to", source))?;
+        self.answer(command, deadline)
+    }
+
+    fn answer(&mut self, command: &str, deadline: Instant) -> Result<Value, Error> {
         loop {
             let mut answer = self.read(command, deadline)?;
             if let Some(result) = answer.get_mut("return") {
@@ -97,6 +104,28 @@ impl Qmp {
                 });
             }
         }
+    }
+
+    /// As [`Qmp::execute`], with a descriptor that goes along (`getfd`).
+    pub fn execute_with(
+        &mut self,
+        command: &str,
+        arguments: &Value,
+        descriptor: BorrowedFd<'_>,
+    ) -> Result<Value, Error> {
+        let mut line = json!({"execute": command, "arguments": arguments}).to_string();
+        line.push('\n');
+        let deadline = Instant::now() + self.timeout;
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let descriptors = [descriptor];
+        control.push(SendAncillaryMessage::ScmRights(&descriptors));
+        let parts = [IoSlice::new(line.as_bytes())];
+        let flags = SendFlags::NOSIGNAL;
+        // Shorter than any socket's buffer: it goes out whole or not at all.
+        sendmsg(self.stream.get_ref(), &parts, &mut control, flags)
+            .map_err(|errno| self.socket_error("write to", errno.into()))?;
+        self.answer(command, deadline)
     }
 
     pub fn quit(&mut self) -> Result<(), Error> {

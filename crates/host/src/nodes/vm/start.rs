@@ -2,20 +2,22 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use latlab_model::kinds::{Bind, NetBackend};
+use latlab_model::kinds::{Bind, GuestStart, NetBackend};
 use latlab_model::plan::{NodePlan, VM_MEMORY, VmPlan};
-use latlab_wire::channel::{Interface, NetworkConfig, Route};
+use latlab_wire::channel::{Interface, MAX_PAYLOAD, NetworkConfig, Route};
 
 use super::accelerator::Accelerator;
+use super::clone;
 use super::guest::Vm;
-use super::initramfs;
 use super::kernel::Kernel;
 use super::nic::{self, Nic, Served};
 use super::pin;
-use super::qemu::VmConfig;
+use super::qemu::{Origin, VmConfig};
 use super::share::{Access, Share};
+use super::template::Templates;
 use super::tuned;
 use crate::images::RootView;
 use crate::links::NicBackend;
@@ -40,6 +42,8 @@ pub(super) struct PreparedVm {
     pub plan: VmPlan,
     pub root: RootView,
     pub kernel: Kernel,
+    pub initramfs: PathBuf,
+    pub templates: Arc<Templates>,
     /// Directories of the host seen inside.
     pub binds: Vec<Bind>,
 }
@@ -53,13 +57,28 @@ impl Prepared for PreparedVm {
         let node = &start.node;
         let entry = start.cgroup.entry()?;
         let vhost = self.vhost(&start.backends)?;
-        let vm = Vm::start(&self.config(start, &vhost)?, Some(&entry))?;
-        let channel = vm.channel(boot_timeout())?;
-        channel.configure_network(network(node.plan), NETWORK_TIMEOUT)?;
+        let config = self.config(start, &vhost)?;
+        let timeout = boot_timeout();
+        let (vm, channel) = match self.plan.start {
+            GuestStart::Boot => {
+                let vm = Vm::start(&config, Some(&entry))?;
+                let channel = vm.channel(timeout)?;
+                (vm, channel)
+            }
+            GuestStart::Clone => clone::start(&config, Some(&entry), &self.templates, timeout)?,
+        };
         // The lab may say itself what is at the place of its hosts file.
         let mut targets = self.binds.iter().map(|bind| Path::new(&bind.target));
-        if !targets.any(|target| Path::new(HOSTS).starts_with(target)) {
-            channel.put(&node.hosts_file(), HOSTS)?;
+        let is_bound = targets.any(|target| Path::new(HOSTS).starts_with(target));
+        let hosts = (!is_bound).then(|| node.hosts_file());
+        // That of a large lab does not fit a message.
+        let (short, long) = match hosts {
+            Some(hosts) if hosts.len() > MAX_PAYLOAD / 2 => (None, Some(hosts)),
+            hosts => (hosts, None),
+        };
+        channel.configure_network(network(node.plan, short), NETWORK_TIMEOUT)?;
+        if let Some(hosts) = long {
+            channel.put(&hosts, HOSTS)?;
         }
         if start.inside.is_some() {
             tuned::apply(&channel)?;
@@ -91,7 +110,7 @@ impl PreparedVm {
             memory: self.plan.memory,
             hardware: self.plan.hardware.clone(),
             kernel: self.kernel.clone(),
-            initramfs: initramfs::prepare(node.agent, &self.kernel, start.cache)?,
+            initramfs: self.initramfs.clone(),
             agent: node.agent.to_path_buf(),
             boot_parameters: self.plan.boot.clone(),
             nics: nics
@@ -111,6 +130,7 @@ impl PreparedVm {
             shares: self.shares(start)?,
             dir: node.dir.clone(),
             accelerator: Accelerator::of(self.plan.acceleration),
+            origin: Origin::Boot,
         })
     }
 
@@ -172,7 +192,7 @@ fn boot_timeout() -> Duration {
     seconds.map_or(BOOT_TIMEOUT, Duration::from_secs)
 }
 
-fn network(node: &NodePlan) -> NetworkConfig {
+fn network(node: &NodePlan, hosts: Option<String>) -> NetworkConfig {
     let interfaces = node.interfaces.iter().map(|i| Interface {
         mac: i.mac.0,
         name: i.name.clone(),
@@ -193,5 +213,6 @@ fn network(node: &NodePlan) -> NetworkConfig {
     NetworkConfig {
         interfaces: interfaces.collect(),
         routes: routes.collect(),
+        hosts,
     }
 }

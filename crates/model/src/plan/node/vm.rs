@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::root::RootPlan;
 use crate::boot;
-use crate::diagnostic::{Diagnostics, Spanned};
+use crate::diagnostic::{Diagnostics, Mark, Spanned};
 use crate::facts::Facts;
-use crate::kinds::{Acceleration, NetBackend, NodeKind, VmHardware, VmNet};
+use crate::kinds::{Acceleration, GuestStart, NetBackend, NodeKind, VmHardware, VmNet};
 use crate::plan::lacks::Lacks;
 use crate::profile::{Isolation, Profile, Wanted};
 use crate::spec::{Need, Node};
@@ -30,6 +30,8 @@ pub struct VmPlan {
     /// How its memory is provided.
     #[serde(default, skip_serializing_if = "GuestMemory::is_plain")]
     pub memory: GuestMemory,
+    #[serde(default, skip_serializing_if = "is_boot")]
+    pub start: GuestStart,
     /// How its CPU is provided: `kvm` or `tcg`.
     pub acceleration: Acceleration,
     /// Its network cards; the backend is `vhost` or `qemu`.
@@ -38,6 +40,10 @@ pub struct VmPlan {
     /// Its CPU and timers, and what was asked of its memory.
     #[serde(default, skip_serializing_if = "VmHardware::is_plain")]
     pub hardware: VmHardware,
+}
+
+fn is_boot(start: &GuestStart) -> bool {
+    *start == GuestStart::Boot
 }
 
 /// The CPU topology that a guest is told, so that its scheduler knows who shares a core and who a cache:
@@ -131,6 +137,7 @@ impl VmPlan {
             boot,
             topology,
             memory: memory.with(&hardware),
+            start: fields.start.map(|start| start.value).unwrap_or_default(),
             acceleration: match wanted {
                 Acceleration::Auto if facts.has(Facts::KVM) => Acceleration::Kvm,
                 Acceleration::Auto => Acceleration::Tcg,
@@ -147,6 +154,7 @@ impl VmPlan {
 
     pub(super) fn facts(&self) -> Vec<String> {
         let mut facts = vec![format!("{} kernel, {}", self.kernel, self.acceleration)];
+        facts.extend((self.start == GuestStart::Clone).then(|| "started as a clone".into()));
         facts.extend(self.net.facts());
         facts.extend(self.hardware.facts());
         facts.extend(self.memory.facts());
@@ -181,11 +189,31 @@ pub(super) fn check(node: &Node, lacks: &mut Lacks<'_>, errors: &mut Diagnostics
         let need = Need::must(Facts::KVM, wish.at, &why, otherwise);
         lacks.capability(&need, errors);
     }
+    if let Some(start) = fields.start.filter(|s| s.value == GuestStart::Clone) {
+        check_clone(node, start.at, errors);
+    }
     if let Some(net) = &fields.net {
         check_net(node, net, lacks, errors);
     }
     if let Some(hardware) = &fields.hardware {
         check_hardware(node, hardware, lacks, errors);
+    }
+}
+
+/// A clone's memory is a file's until it writes: none of it can be of another kind or all there from the start.
+fn check_clone(node: &Node, at: Mark, errors: &mut Diagnostics) {
+    let (name, fields) = (&node.name.value, &node.fields);
+    let mut refuse = |what: &str| {
+        let message = format!("node `{name}` starts as a clone and {what}");
+        errors.add(at, message, "`start: boot`");
+    };
+    if fields.tuning.is_some() {
+        refuse("follows a profile, which takes the memory from the start");
+    }
+    let hardware = fields.hardware.as_ref().map(|hardware| &hardware.value);
+    let wants = |of: fn(&VmHardware) -> Option<bool>| hardware.and_then(of) == Some(true);
+    if wants(|h| h.huge_pages) || wants(|h| h.preallocate) || wants(|h| h.lock_memory) {
+        refuse("wants memory of a particular kind, but shares a template's");
     }
 }
 

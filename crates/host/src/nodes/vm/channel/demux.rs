@@ -120,6 +120,7 @@ impl Demux {
             | Message::Exec { .. }
             | Message::Signal { .. }
             | Message::Network { .. }
+            | Message::Identify { .. }
             | Message::PowerOff => {}
         }
         Ok(())

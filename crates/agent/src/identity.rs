@@ -1,0 +1,60 @@
+//! The identity of a guest that began as a copy of another: it was saved before anything told them apart.
+
+use std::fs::File;
+use std::os::fd::AsFd;
+
+use latlab_netlink::{Handle, LinkChange, MacAddress};
+use latlab_wire::channel::Identity;
+use rustix::time::{ClockId, Timespec, clock_settime};
+
+use crate::kernel_line::Parameters;
+use crate::step::step;
+use crate::{cards, image, os};
+
+const RANDOM: &str = "/dev/urandom";
+
+/// Takes the identity and mounts the root. The random numbers come first: all that follows may draw some.
+pub fn take(identity: &Identity) -> Result<(), String> {
+    let parameters = Parameters::parse(&identity.parameters)?;
+    let take = || {
+        let random = step(File::options().write(true).open(RANDOM), || {
+            format!("open {RANDOM}")
+        })?;
+        step(os::add_entropy(random.as_fd(), &identity.entropy), || {
+            "add entropy".into()
+        })?;
+        let now = Timespec {
+            tv_sec: (identity.realtime_ns / 1_000_000_000) as i64,
+            tv_nsec: (identity.realtime_ns % 1_000_000_000) as i64,
+        };
+        step(clock_settime(ClockId::Realtime, now), || {
+            "set the clock".into()
+        })?;
+        cards::bind()?;
+        image::enter(&parameters)
+    };
+    take().map_err(|error| error.to_string())?;
+    set_macs(&identity.macs).map_err(|error| format!("set hardware addresses: {error}"))
+}
+
+/// QEMU's saved state has the address of the template's card.
+fn set_macs(macs: &[([u8; 6], [u8; 6])]) -> Result<(), latlab_netlink::Error> {
+    if macs.is_empty() {
+        return Ok(());
+    }
+    let mut handle = Handle::open()?;
+    let links = handle.links()?;
+    let changes = macs.iter().filter_map(|(from, to)| {
+        let link = links
+            .iter()
+            .find(|link| link.mac == Some(MacAddress(*from)))?;
+        Some(
+            LinkChange::of_index(link.index)
+                .mac(MacAddress(*to))
+                .request(),
+        )
+    });
+    let changes: Vec<_> = changes.collect();
+    // A card that is not there shows when the network is set up, with its name.
+    handle.apply_all(&changes)
+}

@@ -1,0 +1,153 @@
+//! A guest's root: the host's file tree, read-only, with a writable layer in memory on top.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+
+use rustix::mount::{MountFlags, mount, mount_move};
+
+use crate::kernel_line::{Parameters, Share, Transport};
+use crate::step::{StepError, step};
+
+const MACHINE_ID: &str = "/etc/machine-id";
+
+/// Mounts what does not depend on the image: the writable layer, and the file systems that programs expect.
+pub fn prepare() -> Result<(), StepError> {
+    let none = MountFlags::empty();
+    for directory in ["/lower", "/layer", "/image", "/run", "/tmp"] {
+        step(fs::create_dir_all(directory), || {
+            format!("make {directory}")
+        })?;
+    }
+    for (target, data) in [
+        ("/layer", c"mode=755"),
+        ("/run", c"mode=755"),
+        ("/tmp", c"mode=1777"),
+    ] {
+        step(mount("tmpfs", target, "tmpfs", none, Some(data)), || {
+            format!("mount a tmpfs on {target}")
+        })?;
+    }
+    for directory in ["/layer/upper", "/layer/work"] {
+        step(fs::create_dir(directory), || format!("make {directory}"))?;
+    }
+    mount_rest();
+    Ok(())
+}
+
+/// Mounts the image below the writable layer and makes it the root.
+pub fn enter(parameters: &Parameters) -> Result<(), StepError> {
+    let none = MountFlags::empty();
+    let root = Share {
+        tag: "root".into(),
+        path: "/".into(),
+        writable: false,
+    };
+    mount_share(&parameters.transport, &root, "/lower")?;
+    let options = c"lowerdir=/lower,upperdir=/layer/upper,workdir=/layer/work";
+    step(
+        mount("latlab", "/image", "overlay", none, Some(options)),
+        || "mount the writable layer over the image".into(),
+    )?;
+    for directory in ["dev", "proc", "sys", "run", "tmp"] {
+        let (from, to) = (format!("/{directory}"), format!("/image/{directory}"));
+        step(fs::create_dir_all(&to), || {
+            format!("make {directory} in the image")
+        })?;
+        step(mount_move(&from, &to), || {
+            format!("move {from} into the image")
+        })?;
+    }
+    step(std::env::set_current_dir("/image"), || {
+        "enter the image".into()
+    })?;
+    step(mount_move(".", "/"), || "make the image the root".into())?;
+    step(rustix::process::chroot("."), || {
+        "change root into the image".into()
+    })?;
+    step(std::env::set_current_dir("/"), || {
+        "enter the new root".into()
+    })?;
+    step(name_machine(), || format!("write {MACHINE_ID}"))?;
+    if let Some(name) = &parameters.name {
+        step(rustix::system::sethostname(name.as_bytes()), || {
+            format!("set host name {name}")
+        })?;
+    }
+    for share in &parameters.shares {
+        step(fs::create_dir_all(&share.path), || {
+            format!("make {}", share.path)
+        })?;
+        mount_share(&parameters.transport, share, &share.path)?;
+    }
+    Ok(())
+}
+
+fn mount_share(transport: &Transport, share: &Share, target: &str) -> Result<(), StepError> {
+    let flags = if share.writable {
+        MountFlags::empty()
+    } else {
+        MountFlags::RDONLY
+    };
+    // Read-only trees are cached without asking the host again: every program start would otherwise be
+    // a dozen round trips. A writable one is shared with the host, so it is not cached.
+    let (kind, data) = match (transport, share.writable) {
+        (Transport::NineP, false) => (
+            "9p",
+            Some(c"trans=virtio,version=9p2000.L,msize=512000,cache=loose"),
+        ),
+        (Transport::NineP, true) => (
+            "9p",
+            Some(c"trans=virtio,version=9p2000.L,msize=512000,cache=mmap"),
+        ),
+        (Transport::VirtioFs, _) => ("virtiofs", None),
+    };
+    step(mount(share.tag.as_str(), target, kind, flags, data), || {
+        format!(
+            "mount the host's tree '{}' on {target} over {kind}",
+            share.tag
+        )
+    })
+}
+
+/// A machine's own number (machine-id(5)), which the image has of another one.
+fn name_machine() -> io::Result<()> {
+    if !Path::new(MACHINE_ID).exists() {
+        return Ok(());
+    }
+    let mut bytes = [0; 16];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    // The image may have a link there, to a place that is not.
+    fs::remove_file(MACHINE_ID)?;
+    fs::write(MACHINE_ID, digits + "\n")
+}
+
+/// A kernel without one of these still boots. The BPF
+/// file system is left out: its first mount makes the kernel run the image's `modprobe`, a tenth of the whole
+/// boot. Programs that pin BPF objects mount it.
+fn mount_rest() {
+    let none = MountFlags::empty();
+    let mounts = [
+        ("devpts", "/dev/pts", Some(c"mode=620,ptmxmode=666")),
+        ("tmpfs", "/dev/shm", Some(c"mode=1777")),
+        ("cgroup2", "/sys/fs/cgroup", None),
+        ("tracefs", "/sys/kernel/tracing", None),
+    ];
+    for (kind, target, data) in mounts {
+        let _ = fs::create_dir_all(target);
+        if let Err(error) = mount(kind, target, kind, none, data) {
+            eprintln!("latlab-agent: mount {kind} on {target}: {error}");
+        }
+    }
+    for (link, target) in [
+        ("/dev/fd", "/proc/self/fd"),
+        ("/dev/stdin", "/proc/self/fd/0"),
+        ("/dev/stdout", "/proc/self/fd/1"),
+        ("/dev/stderr", "/proc/self/fd/2"),
+    ] {
+        if let Err(error) = std::os::unix::fs::symlink(target, link) {
+            eprintln!("latlab-agent: link {link}: {error}");
+        }
+    }
+}

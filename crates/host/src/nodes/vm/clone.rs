@@ -1,0 +1,97 @@
+//! Starts a guest as a clone: QEMU reads the state of a template's devices and goes on with its memory, then the agent
+//! makes it a guest of its own (name, hardware addresses, random numbers, time of day, root).
+//!
+//! Clones share the template's memory: one copy of the file serves all of a deployment, sealed, and each keeps what it
+//! writes. Where another process maps the guest's memory (vhost-user), each has a copy of its own.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, SystemTime};
+
+use latlab_wire::channel::Identity;
+use rustix::pipe::PipeFlags;
+use rustix::rand::{GetRandomFlags, getrandom};
+use serde_json::json;
+
+use super::channel::Channel;
+use super::error::Error;
+use super::guest::Vm;
+use super::qemu::{Origin, STATE_FD, VmConfig};
+use super::template::{self, Templates};
+use crate::sys;
+use crate::sys::cgroup_entry::CgroupEntry;
+
+/// Random bytes that a clone gets: twice what the kernel's generator holds.
+const ENTROPY_BYTES: usize = 64;
+
+/// Starts a guest from its template, which is made first where there is none. `timeout` bounds each of the two.
+pub(super) fn start(
+    config: &VmConfig<'_>,
+    cgroup: Option<&CgroupEntry>,
+    templates: &Templates,
+    timeout: Duration,
+) -> Result<(Vm, Channel), Error> {
+    let template = templates.of(config, cgroup, timeout)?;
+    let memory = templates.memory(&template, config.is_mapped())?;
+    let state = filled_pipe(&template.state()?)?;
+    let config = VmConfig {
+        origin: Origin::Clone {
+            memory: memory.as_fd(),
+            state: state.as_fd(),
+        },
+        ..config.clone()
+    };
+    let vm = Vm::start(&config, cgroup)?;
+    match load(&vm, &config, timeout) {
+        Ok(channel) => Ok((vm, channel)),
+        Err(error) => {
+            // Its end says more than a socket that was closed.
+            let error = vm.health().err().unwrap_or(error);
+            // The first error is the one to report.
+            let _ = vm.end();
+            Err(error)
+        }
+    }
+}
+
+fn load(vm: &Vm, config: &VmConfig<'_>, timeout: Duration) -> Result<Channel, Error> {
+    let mut qmp = vm.qmp_within(timeout)?;
+    template::leave_memory_out(&mut qmp)?;
+    qmp.execute(
+        "migrate-incoming",
+        &json!({"uri": format!("fd:{STATE_FD}")}),
+    )?;
+    drop(qmp);
+    let channel = vm.channel(timeout)?;
+    channel.identify(identity(config)?, timeout)?;
+    Ok(channel)
+}
+
+fn identity(config: &VmConfig<'_>) -> Result<Identity, Error> {
+    let mut entropy = [0; ENTROPY_BYTES];
+    getrandom(&mut entropy, GetRandomFlags::empty())
+        .map_err(sys::Error::of("draw random bytes for", &config.name))?;
+    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let cards = config.nics.iter().enumerate();
+    Ok(Identity {
+        parameters: config.agent_parameters(),
+        macs: cards
+            .map(|(index, nic)| (template::mac(index), nic.mac))
+            .collect(),
+        entropy: entropy.to_vec(),
+        realtime_ns: since_1970.unwrap_or_default().as_nanos() as u64,
+    })
+}
+
+/// A pipe that holds all of `bytes`, so that no thread has to write while QEMU reads. Root may make it that large.
+fn filled_pipe(bytes: &[u8]) -> Result<OwnedFd, Error> {
+    let failed = |errno| sys::Error::of("make", "the pipe of a clone's state")(errno);
+    let (output, input) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(failed)?;
+    // A page that is not full takes a whole one.
+    rustix::pipe::fcntl_setpipe_size(&input, bytes.len() + (64 << 10)).map_err(failed)?;
+    File::from(input)
+        .write_all(bytes)
+        .map_err(sys::Error::of("fill", "the pipe of a clone's state"))?;
+    Ok(output)
+}
