@@ -5,6 +5,9 @@
 //! distribution's `vmlinuz`) and once with latlab's settings (the bare kernel, the machine, the
 //! parameters). The three alternate, so that a change of the machine's load meets all of them.
 //!
+//! `vm_figures clone [ROUNDS]`: the same for a guest that starts as a clone: seconds until the agent answers, and
+//! until it would as one of eight that start at once; and the private memory of both kinds of guests.
+//!
 //! `vm_figures clock [SECONDS]`: the guest's clock against the host's, once a second: offset, bound of its
 //! error, drift, and how far the offsets lie from a straight line.
 //!
@@ -19,9 +22,11 @@ use std::time::{Duration, Instant};
 
 use latlab_host::nodes::vm::Vm;
 use latlab_host::nodes::vm::clock::{self, ClockOffset};
+use latlab_host::nodes::vm::clone;
 use latlab_host::nodes::vm::initramfs;
 use latlab_host::nodes::vm::kernel::{self, Kernel};
 use latlab_host::nodes::vm::qemu::{Origin, VmConfig};
+use latlab_host::nodes::vm::template::Templates;
 use latlab_host::nodes::vm::{Accelerator, PROGRAM};
 use latlab_host::nodes::vm::{Access, Share};
 use latlab_wire::channel::Exec;
@@ -35,8 +40,9 @@ fn main() -> Result<()> {
     let number = |default| args.get(1).map_or(Ok(default), |text| text.parse::<u32>());
     match args.first().map(String::as_str) {
         Some("boot") => boot(number(5)?),
+        Some("clone") => clones(number(5)?),
         Some("clock") => drift(number(60)?),
-        _ => Err("usage: vm_figures boot [ROUNDS] | clock [SECONDS]".into()),
+        _ => Err("usage: vm_figures boot [ROUNDS] | clone [ROUNDS] | clock [SECONDS]".into()),
     }
 }
 
@@ -141,6 +147,106 @@ fn boot(rounds: u32) -> Result<()> {
         );
     }
     Ok(())
+}
+
+fn clones(rounds: u32) -> Result<()> {
+    const AT_ONCE: usize = 8;
+    let parts = parts()?;
+    let dir = |number: usize| {
+        std::env::temp_dir().join(format!("latlab-clone-{}-{number}", std::process::id()))
+    };
+    let bare = Kernel {
+        modules: None,
+        ..parts.kernel.clone()
+    };
+    let tiny = initramfs::prepare(&parts.agent, &bare, &parts.cache)?;
+    let configs = (0..AT_ONCE).map(|number| {
+        let mut config = config(&parts, &dir(number))?;
+        config.memory_bytes = 256 << 20;
+        Ok(config)
+    });
+    let configs: Vec<_> = configs.collect::<Result<_>>()?;
+    // The first one makes the template.
+    clone::load(&configs[0], None, &Templates::new(&parts.cache), TIMEOUT)?
+        .0
+        .end()?;
+    let (mut alone, mut together, mut booted) = (vec![], vec![], vec![]);
+    let (mut shared, mut own) = (vec![], vec![]);
+    println!("round,clone,eight clones,bare boot");
+    for round in 0..rounds {
+        // Each deployment reads the template's memory once.
+        let templates = Templates::new(&parts.cache);
+        let start = Instant::now();
+        let (vm, _channel) = clone::load(&configs[0], None, &templates, TIMEOUT)?;
+        alone.push(start.elapsed().as_secs_f64());
+        shared.push(private_memory(vm.id().pid)?);
+        vm.end()?;
+        let templates = Templates::new(&parts.cache);
+        let start = Instant::now();
+        let vms = std::thread::scope(|scope| {
+            let load = |config| clone::load(config, None, &templates, TIMEOUT);
+            let starts = configs
+                .iter()
+                .map(|config| scope.spawn(move || load(config)));
+            let starts: Vec<_> = starts.collect();
+            starts
+                .into_iter()
+                .map(std::thread::ScopedJoinHandle::join)
+                .collect::<Vec<_>>()
+        });
+        together.push(start.elapsed().as_secs_f64());
+        for vm in vms {
+            vm.map_err(|_| "a thread panicked")??.0.end()?;
+        }
+        let boot = Vm::start(&configs[0], None)?;
+        boot.channel(TIMEOUT)?;
+        own.push(private_memory(boot.id().pid)?);
+        boot.end()?;
+        booted.push(bare_boot(
+            &parts.vmlinuz,
+            &tiny,
+            "q35",
+            "console=ttyS0 quiet panic=-1",
+        )?);
+        let last = |values: &[f64]| values.last().copied().unwrap_or(f64::NAN);
+        println!(
+            "{round},{:.3},{:.3},{:.3}",
+            last(&alone),
+            last(&together),
+            last(&booted)
+        );
+    }
+    for number in 0..AT_ONCE {
+        std::fs::remove_dir_all(dir(number))?;
+    }
+    let most = alone.iter().copied().fold(0.0, f64::max);
+    let (alone, together, booted) = (
+        median(&mut alone),
+        median(&mut together),
+        median(&mut booted),
+    );
+    let (shared, own) = (median(&mut shared), median(&mut own));
+    println!(
+        "kernel {}, tcg, 1 vcpu, 256 MiB, median of {rounds}:\n  a clone answers in {:.0} ms (at most {:.0}), \
+         a bare QEMU boots in {:.0} ms: {:.1} times faster\n  {AT_ONCE} clones at once answer in {:.0} ms\n  private \
+         memory: clone {shared:.1} MiB, booted {own:.1} MiB, ratio {:.3}",
+        parts.kernel.release,
+        alone * 1e3,
+        most * 1e3,
+        booted * 1e3,
+        booted / alone,
+        together * 1e3,
+        shared / own
+    );
+    Ok(())
+}
+
+/// Memory that no other process has, in MiB.
+fn private_memory(pid: u32) -> Result<f64> {
+    let rollup = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
+    let private = rollup.lines().filter(|line| line.starts_with("Private_"));
+    let kilobytes = private.filter_map(|line| line.split_whitespace().nth(1)?.parse::<f64>().ok());
+    Ok(kilobytes.sum::<f64>() / 1024.0)
 }
 
 fn guest(config: &VmConfig<'_>) -> Result<f64> {

@@ -25,8 +25,24 @@ use crate::sys::cgroup_entry::CgroupEntry;
 /// Random bytes that a clone gets: twice what the kernel's generator holds.
 const ENTROPY_BYTES: usize = 64;
 
-/// Starts a guest from its template, which is made first where there is none. `timeout` bounds each of the two.
+/// Starts a guest that is told at once who it is. `timeout` bounds each of the boot of its template, the load and the
+/// mount of its root.
 pub(super) fn start(
+    config: &VmConfig<'_>,
+    cgroup: Option<&CgroupEntry>,
+    templates: &Templates,
+    timeout: Duration,
+) -> Result<(Vm, Channel), Error> {
+    let (vm, channel) = load(config, cgroup, templates, timeout)?;
+    match channel.identify(identity(config)?, timeout) {
+        Ok(()) => Ok((vm, channel)),
+        Err(error) => Err(ended(&vm, error.into())),
+    }
+}
+
+/// Starts a guest from its template, which is made first where there is none, and returns when its agent answers. It
+/// has no root yet.
+pub fn load(
     config: &VmConfig<'_>,
     cgroup: Option<&CgroupEntry>,
     templates: &Templates,
@@ -43,29 +59,27 @@ pub(super) fn start(
         ..config.clone()
     };
     let vm = Vm::start(&config, cgroup)?;
-    match load(&vm, &config, timeout) {
+    match load_state(&vm, timeout) {
         Ok(channel) => Ok((vm, channel)),
-        Err(error) => {
-            // Its end says more than a socket that was closed.
-            let error = vm.health().err().unwrap_or(error);
-            // The first error is the one to report.
-            let _ = vm.end();
-            Err(error)
-        }
+        Err(error) => Err(ended(&vm, error)),
     }
 }
 
-fn load(vm: &Vm, config: &VmConfig<'_>, timeout: Duration) -> Result<Channel, Error> {
+fn load_state(vm: &Vm, timeout: Duration) -> Result<Channel, Error> {
     let mut qmp = vm.qmp_within(timeout)?;
     template::leave_memory_out(&mut qmp)?;
-    qmp.execute(
-        "migrate-incoming",
-        &json!({"uri": format!("fd:{STATE_FD}")}),
-    )?;
+    let source = json!({"uri": format!("fd:{STATE_FD}")});
+    qmp.execute("migrate-incoming", &source)?;
     drop(qmp);
-    let channel = vm.channel(timeout)?;
-    channel.identify(identity(config)?, timeout)?;
-    Ok(channel)
+    vm.channel(timeout)
+}
+
+/// Ends a guest that failed. Its own end says more than a socket that was closed.
+fn ended(vm: &Vm, error: Error) -> Error {
+    let error = vm.health().err().unwrap_or(error);
+    // The first error is the one to report.
+    let _ = vm.end();
+    error
 }
 
 fn identity(config: &VmConfig<'_>) -> Result<Identity, Error> {

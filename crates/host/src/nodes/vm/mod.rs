@@ -24,7 +24,7 @@ pub mod bzimage;
 pub mod channel;
 pub(crate) mod channels;
 pub mod clock;
-mod clone;
+pub mod clone;
 mod command_line;
 mod confine;
 mod console;
@@ -42,7 +42,7 @@ pub mod qemu;
 pub mod qmp;
 mod share;
 mod start;
-pub(crate) mod template;
+pub mod template;
 pub(crate) mod tuned;
 mod virtiofs;
 
