@@ -23,8 +23,10 @@ impl<'b> Machine<'b> {
         // The guest has the host's root, but not the directories that tests are built in, nor latlab's own.
         let here = Path::new(env!("CARGO_BIN_EXE_latlab")).parent().unwrap();
         let cache = std::env::var("LATLAB_CACHE_DIR").unwrap_or("/var/cache/latlab".into());
+        // Another QEMU in the path gives the guest memory of its own making.
+        let start = path.map_or("clone", |_| "boot");
         let lab = format!(
-            "name: NAME\ntopology:\n  nodes:\n    machine: {{kind: vm, kernel: {kernel}, cpus: 4, \
+            "name: NAME\ntopology:\n  nodes:\n    machine: {{kind: vm, kernel: {kernel}, start: {start}, cpus: 4, \
              memory: 1GiB, binds: [\"{}:/run/tools:ro\", \"{cache}:/run/cache:ro\"]}}\n",
             here.display()
         );

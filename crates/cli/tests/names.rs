@@ -15,7 +15,7 @@ fn everything(with_vm: bool) -> String {
     let mut nodes = "    n-veth: {kind: native}\n    c-veth: {kind: container}\n".to_owned();
     let mut links = "    - endpoints: [\"n-veth:eth0\", \"c-veth:eth0\"]\n".to_owned();
     if with_vm {
-        nodes += "    guest: {kind: vm, memory: 256MiB}\n";
+        nodes += "    guest: {kind: vm, memory: 256MiB, start: clone}\n";
         links += "    - endpoints: [\"n-veth:eth1\", \"guest:veth\"]\n";
     }
     for kind in SHARED {

@@ -16,7 +16,10 @@ fn lab(carrier: &str, cable: &str) -> String {
 
 fn lab_with(guest: bool, carrier: &str, cable: &str) -> String {
     let (guest, end) = match guest {
-        true => (", v: {kind: vm, memory: 256MiB}", ", \"v:eth0\""),
+        true => (
+            ", v: {kind: vm, memory: 256MiB, start: clone}",
+            ", \"v:eth0\"",
+        ),
         false => ("", ""),
     };
     format!(
@@ -315,7 +318,7 @@ fn guests_survive_their_daemon_and_their_neighbours() {
     enter(
         "guests_survive_their_daemon_and_their_neighbours",
         |bench| {
-            let lab = "name: NAME\ntopology:\n  kinds: {vm: {memory: 256MiB}}\n  nodes: {a: {kind: native}, \
+            let lab = "name: NAME\ntopology:\n  kinds: {vm: {memory: 256MiB, start: clone}}\n  nodes: {a: {kind: native}, \
                    v: {kind: vm}, w: {kind: vm}}\n  links: [{type: overlay, carrier: local, endpoints: \
                    [\"a:eth0\", \"v:eth0\", \"w:eth0\"]}]\n";
             let lab = bench.deploy("survive", lab);

@@ -107,7 +107,7 @@ fn size(columns: u16, rows: u16) -> Winsize {
 fn lab() -> String {
     let vm = kinds().contains(&"vm") || guests();
     let guest = if vm {
-        ", vm: {kind: vm, memory: 256MiB}"
+        ", vm: {kind: vm, memory: 256MiB, start: clone}"
     } else {
         ""
     };
