@@ -51,6 +51,10 @@ pub enum Verb {
     Exec(Exec),
     /// Open a login shell in a node, whatever its kind (needs root).
     Shell(Shell),
+    /// Stop nodes where they are: a VM's CPUs, or all processes of another node.
+    Pause(Pause),
+    /// Let paused nodes go on.
+    Resume(Pause),
     /// Destroy labs, including partially deployed ones; lab files are not needed (needs root).
     Destroy(Destroy),
     /// Run a study: deploy, measure, write the run directory and its report (needs root).
@@ -187,6 +191,15 @@ pub struct Shell {
     pub lab: String,
     /// Name of the node.
     pub node: String,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example: latlab pause pair server")]
+pub struct Pause {
+    /// Name of the lab.
+    pub lab: String,
+    /// Names of nodes; all but the host without any.
+    pub nodes: Vec<String>,
 }
 
 #[derive(Debug, Args)]

@@ -22,6 +22,7 @@ mod graph;
 mod inspect;
 mod noise;
 mod overlay;
+mod pause;
 mod pipes;
 mod place;
 mod profiles;
@@ -51,6 +52,8 @@ fn main() -> ExitCode {
         Verb::Inspect(a) => inspect::run(a),
         Verb::Exec(a) => exec::run(a),
         Verb::Shell(a) => shell::run(a),
+        Verb::Pause(a) => pause::pause(a),
+        Verb::Resume(a) => pause::resume(a),
         Verb::Destroy(a) => destroy::run(a),
         Verb::Run(a) => run::run(a),
         Verb::Report(a) => report::run(a),

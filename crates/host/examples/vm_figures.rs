@@ -149,96 +149,112 @@ fn boot(rounds: u32) -> Result<()> {
     Ok(())
 }
 
+/// Clones that start at the same time.
+const AT_ONCE: usize = 8;
+
 fn clones(rounds: u32) -> Result<()> {
-    const AT_ONCE: usize = 8;
     let parts = parts()?;
     let dir = |number: usize| {
         std::env::temp_dir().join(format!("latlab-clone-{}-{number}", std::process::id()))
     };
-    let bare = Kernel {
-        modules: None,
-        ..parts.kernel.clone()
-    };
-    let tiny = initramfs::prepare(&parts.agent, &bare, &parts.cache)?;
     let configs = (0..AT_ONCE).map(|number| {
         let mut config = config(&parts, &dir(number))?;
         config.memory_bytes = 256 << 20;
         Ok(config)
     });
     let configs: Vec<_> = configs.collect::<Result<_>>()?;
-    // The first one makes the template.
-    clone::load(&configs[0], None, &Templates::new(&parts.cache), TIMEOUT)?
-        .0
-        .end()?;
-    let (mut alone, mut together, mut booted) = (vec![], vec![], vec![]);
-    let (mut shared, mut own) = (vec![], vec![]);
-    println!("round,clone,eight clones,bare boot");
-    for round in 0..rounds {
-        // Each deployment reads the template's memory once.
-        let templates = Templates::new(&parts.cache);
-        let start = Instant::now();
-        let (vm, _channel) = clone::load(&configs[0], None, &templates, TIMEOUT)?;
-        alone.push(start.elapsed().as_secs_f64());
-        shared.push(private_memory(vm.id().pid)?);
-        vm.end()?;
-        let templates = Templates::new(&parts.cache);
-        let start = Instant::now();
-        let vms = std::thread::scope(|scope| {
-            let load = |config| clone::load(config, None, &templates, TIMEOUT);
-            let starts = configs
-                .iter()
-                .map(|config| scope.spawn(move || load(config)));
-            let starts: Vec<_> = starts.collect();
-            starts
-                .into_iter()
-                .map(std::thread::ScopedJoinHandle::join)
-                .collect::<Vec<_>>()
-        });
-        together.push(start.elapsed().as_secs_f64());
-        for vm in vms {
-            vm.map_err(|_| "a thread panicked")??.0.end()?;
-        }
-        let boot = Vm::start(&configs[0], None)?;
-        boot.channel(TIMEOUT)?;
-        own.push(private_memory(boot.id().pid)?);
-        boot.end()?;
-        booted.push(bare_boot(
-            &parts.vmlinuz,
-            &tiny,
-            "q35",
-            "console=ttyS0 quiet panic=-1",
-        )?);
-        let last = |values: &[f64]| values.last().copied().unwrap_or(f64::NAN);
-        println!(
-            "{round},{:.3},{:.3},{:.3}",
-            last(&alone),
-            last(&together),
-            last(&booted)
-        );
-    }
+    let rounds = clone_rounds(&parts, &configs, rounds)?;
     for number in 0..AT_ONCE {
         std::fs::remove_dir_all(dir(number))?;
     }
-    let most = alone.iter().copied().fold(0.0, f64::max);
-    let (alone, together, booted) = (
-        median(&mut alone),
-        median(&mut together),
-        median(&mut booted),
-    );
-    let (shared, own) = (median(&mut shared), median(&mut own));
+    let of = |value: fn(&CloneRound) -> f64| {
+        let mut values: Vec<f64> = rounds.iter().map(value).collect();
+        median(&mut values)
+    };
+    let most = rounds.iter().map(|r| r.alone).fold(0.0, f64::max);
+    let (alone, bare) = (of(|r| r.alone), of(|r| r.bare));
+    let (shared, own) = (of(|r| r.clone_mib), of(|r| r.booted_mib));
     println!(
-        "kernel {}, tcg, 1 vcpu, 256 MiB, median of {rounds}:\n  a clone answers in {:.0} ms (at most {:.0}), \
+        "kernel {}, tcg, 1 vcpu, 256 MiB, median of {}:\n  a clone answers in {:.0} ms (at most {:.0}), \
          a bare QEMU boots in {:.0} ms: {:.1} times faster\n  {AT_ONCE} clones at once answer in {:.0} ms\n  private \
          memory: clone {shared:.1} MiB, booted {own:.1} MiB, ratio {:.3}",
         parts.kernel.release,
+        rounds.len(),
         alone * 1e3,
         most * 1e3,
-        booted * 1e3,
-        booted / alone,
-        together * 1e3,
+        bare * 1e3,
+        bare / alone,
+        of(|r| r.together) * 1e3,
         shared / own
     );
     Ok(())
+}
+
+/// Seconds until agents answer, and private memory.
+struct CloneRound {
+    alone: f64,
+    together: f64,
+    bare: f64,
+    clone_mib: f64,
+    booted_mib: f64,
+}
+
+fn clone_rounds(parts: &Parts, configs: &[VmConfig<'_>], rounds: u32) -> Result<Vec<CloneRound>> {
+    let bare = Kernel {
+        modules: None,
+        ..parts.kernel.clone()
+    };
+    let tiny = initramfs::prepare(&parts.agent, &bare, &parts.cache)?;
+    let templates = || Templates::new(&parts.cache);
+    // The first one makes the template.
+    let (first, _) = clone::load(&configs[0], None, &templates(), TIMEOUT)?;
+    first.end()?;
+    println!("round,clone,{AT_ONCE} clones,bare boot");
+    let mut done = Vec::new();
+    for round in 0..rounds {
+        let start = Instant::now();
+        let (vm, _channel) = clone::load(&configs[0], None, &templates(), TIMEOUT)?;
+        let alone = start.elapsed().as_secs_f64();
+        let clone_mib = private_memory(vm.id().pid)?;
+        vm.end()?;
+        let together = all_at_once(configs, &templates())?;
+        let boot = Vm::start(&configs[0], None)?;
+        boot.channel(TIMEOUT)?;
+        let booted_mib = private_memory(boot.id().pid)?;
+        boot.end()?;
+        let line = "console=ttyS0 quiet panic=-1";
+        let bare = bare_boot(&parts.vmlinuz, &tiny, "q35", line)?;
+        println!("{round},{alone:.3},{together:.3},{bare:.3}");
+        done.push(CloneRound {
+            alone,
+            together,
+            bare,
+            clone_mib,
+            booted_mib,
+        });
+    }
+    Ok(done)
+}
+
+/// Seconds until the last of them answers.
+fn all_at_once(configs: &[VmConfig<'_>], templates: &Templates) -> Result<f64> {
+    let start = Instant::now();
+    let vms = std::thread::scope(|scope| {
+        let load = |config| clone::load(config, None, templates, TIMEOUT);
+        let starts = configs
+            .iter()
+            .map(|config| scope.spawn(move || load(config)));
+        let starts: Vec<_> = starts.collect();
+        let ended = starts.into_iter();
+        ended
+            .map(std::thread::ScopedJoinHandle::join)
+            .collect::<Vec<_>>()
+    });
+    let seconds = start.elapsed().as_secs_f64();
+    for vm in vms {
+        vm.map_err(|_| "a thread panicked")??.0.end()?;
+    }
+    Ok(seconds)
 }
 
 /// Memory that no other process has, in MiB.

@@ -94,6 +94,11 @@ impl Dirs {
         self.run(lab).join("groups")
     }
 
+    /// Where it is noted which nodes are paused.
+    pub fn paused(&self, lab: &str) -> PathBuf {
+        self.run(lab).join("paused")
+    }
+
     /// Where native nodes have their hosts files.
     pub fn hosts(&self, lab: &str) -> PathBuf {
         self.run(lab).join("hosts")

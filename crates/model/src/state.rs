@@ -48,7 +48,7 @@ pub struct NodeRow {
     pub name: String,
     pub kind: NodeKind,
     pub image: String,
-    /// `running`, `exited`, or `gone` (after a reboot).
+    /// `running`, `paused`, `exited`, or `gone` (after a reboot).
     pub state: String,
     pub pid: Option<u32>,
     /// CPUs' worth of time.

@@ -10,6 +10,10 @@ pub(crate) const DEVICES: &str = "access to devices";
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    #[error("its group cannot be frozen: it is in no hierarchy with a freezer")]
+    NoFreezer,
+    #[error("some of its processes still run {waited_ms} ms after its group was frozen")]
+    Running { waited_ms: u128 },
     #[error("cannot limit {what} with cgroups: {reason}")]
     Unavailable { what: &'static str, reason: String },
     #[error("limit {what}={value} is out of range: {reason}")]

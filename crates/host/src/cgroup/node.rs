@@ -23,6 +23,9 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(30);
 /// little before it releases the group.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How long the processes of a group may take to stop. One that waits for a disk stops after that.
+const FREEZE_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Between two looks where the kernel offers nothing to wait on.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
@@ -140,6 +143,49 @@ impl NodeCgroup {
         kill_listed(dir)
     }
 
+    /// Stops all processes of the group where they are, until [`NodeCgroup::thaw`]; those that enter it later, too.
+    /// Returns when none runs any more. Fails where the kernel cannot freeze the group, or not in time.
+    pub fn freeze(&self) -> Result<(), Error> {
+        let freezer = self.freezer().ok_or(Error::NoFreezer)?;
+        freezer.set(true)?;
+        let started = Instant::now();
+        while !freezer.is_frozen()? {
+            if started.elapsed() > FREEZE_TIMEOUT {
+                // Half of a node that stands still serves no one.
+                let _ = freezer.set(false);
+                return Err(Error::Running {
+                    waited_ms: started.elapsed().as_millis(),
+                });
+            }
+            sleep(POLL_INTERVAL);
+        }
+        Ok(())
+    }
+
+    /// Lets a frozen group go on. A group that does not exist has nothing to go on with.
+    pub fn thaw(&self) -> Result<(), Error> {
+        match self.freezer() {
+            Some(freezer) => freezer.set(false),
+            None => Ok(()),
+        }
+    }
+
+    fn freezer(&self) -> Option<Freezer> {
+        let mut dirs = self.dirs.iter();
+        dirs.find_map(|dir| {
+            let unified = dir.join("cgroup.freeze");
+            if unified.exists() {
+                let events = Some(dir.join("cgroup.events"));
+                return Some(Freezer {
+                    file: unified,
+                    events,
+                });
+            }
+            let file = dir.join("freezer.state");
+            file.exists().then_some(Freezer { file, events: None })
+        })
+    }
+
     /// Removes the group. Not an error if it is gone, in part or whole; an error if processes
     /// remain in it. The lab's directory goes with its last node, the top one with the last lab.
     pub fn remove(&self) -> Result<(), Error> {
@@ -165,6 +211,32 @@ impl NodeCgroup {
         self.unified()
             .or_else(|| first(|dir| dir.join("freezer.state").exists()))
             .or_else(|| first(Path::exists))
+    }
+}
+
+/// The file that stops a group (kernel: admin-guide/cgroup-v2, cgroup-v1/freezer-subsystem).
+struct Freezer {
+    file: PathBuf,
+    /// Where version 2 says that all have stopped; version 1 says it in the file itself.
+    events: Option<PathBuf>,
+}
+
+impl Freezer {
+    fn set(&self, frozen: bool) -> Result<(), Error> {
+        let word = match (&self.events, frozen) {
+            (Some(_), true) => "1",
+            (Some(_), false) => "0",
+            (None, true) => "FROZEN",
+            (None, false) => "THAWED",
+        };
+        write(&self.file, word)
+    }
+
+    fn is_frozen(&self) -> Result<bool, Error> {
+        let file = self.events.as_ref().unwrap_or(&self.file);
+        let text = fs::read_to_string(file).map_err(Error::io("read", file))?;
+        let mut lines = text.lines();
+        Ok(lines.any(|line| matches!(line, "frozen 1" | "FROZEN")))
     }
 }
 

@@ -134,6 +134,7 @@ impl Lab {
     /// reachable, or it has no such program.
     pub fn start(&self, node: &str, command: &Command) -> Result<Box<dyn Session>, Error> {
         let (_, plan) = self.node(node)?;
+        self.check_goes_on(node)?;
         // Processes in a guest end with the guest.
         let _shared = if plan.kind().is_guest() {
             None
@@ -148,11 +149,9 @@ impl Lab {
                 .or_insert_with(|| value.clone());
         }
         let mut running = self.running(node)?;
-        running.cgroup = match plan.kind() {
-            kind if kind.is_guest() => None,
-            kind if kind.properties().has_process => Some(self.cgroup(plan)?),
-            _ => self.group_for_commands(plan)?,
-        };
+        if !plan.kind().is_guest() {
+            running.cgroup = self.group(plan)?;
+        }
         driver_of(&plan.body)
             .exec(&running, &command)
             .map_err(|source| self.unusable(node, source))
@@ -177,7 +176,7 @@ impl Lab {
     }
 
     /// Keeps others from unmaking the lab, unless it is being made or unmade by us.
-    fn share(&self) -> Result<Option<Claim>, Error> {
+    pub(super) fn share(&self) -> Result<Option<Claim>, Error> {
         if self.claim.is_some() {
             return Ok(None);
         }
@@ -225,6 +224,14 @@ impl Lab {
             pid: state.pid?,
             start_time: state.start_time,
         })
+    }
+
+    /// The group of a node on the host, made with the first use of a native one.
+    pub(super) fn group(&self, node: &NodePlan) -> Result<Option<NodeCgroup>, Error> {
+        if node.kind().properties().has_process {
+            return self.cgroup(node).map(Some);
+        }
+        self.group_for_commands(node)
     }
 
     fn cgroup(&self, node: &NodePlan) -> Result<NodeCgroup, Error> {

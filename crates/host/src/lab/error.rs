@@ -25,6 +25,10 @@ pub enum Error {
     /// The lab exists but was never ready, or the host was booted since.
     #[error("lab `{lab}` is {what}")]
     NotUp { lab: String, what: &'static str },
+    #[error("node `{node}` of lab `{lab}` is paused")]
+    Paused { lab: String, node: String },
+    #[error("node `{0}` is the host itself, which cannot be paused")]
+    HostStays(String),
     #[error("another latlab is giving away names and CPUs (waited {} s)", .0.as_secs())]
     Busy(Duration),
     #[error("{} exists already and is not latlab's", .0.display())]
@@ -114,6 +118,8 @@ impl Error {
             Error::NoLab(_) => "`latlab inspect` lists the deployed labs".into(),
             Error::NoNode { nodes, .. } => format!("its nodes: {}", nodes.join(", ")),
             Error::NotUp { lab, .. } => format!("`latlab destroy {lab}`, then deploy it again"),
+            Error::Paused { lab, node } => format!("`latlab resume {lab} {node}` lets it go on"),
+            Error::HostStays(_) => "pause the nodes that it speaks with".into(),
             Error::Busy(_) => "try again; if it stays, look for a hanging latlab with `ps`".into(),
             Error::InTheWay(path) => format!("move {} away, or rename the lab", path.display()),
             Error::Tuning { hint, .. } => hint.clone(),

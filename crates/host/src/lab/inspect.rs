@@ -21,7 +21,7 @@ pub fn list(dirs: &Dirs) -> Result<Vec<String>, Error> {
 /// The nodes of a lab. For root: the state holds the environment of the lab's commands.
 pub fn inspect(dirs: &Dirs, name: &str) -> Result<Vec<NodeRow>, Error> {
     match read_state(dirs, name)? {
-        Some(state) => Ok(rows(&state)),
+        Some(state) => Ok(rows(dirs, &state)),
         None if has_journal(dirs, name)? => Err(Error::NotUp {
             lab: name.to_string(),
             what: "half-made",
@@ -78,11 +78,12 @@ impl Lab {
     }
 
     pub fn rows(&self) -> Vec<NodeRow> {
-        rows(&self.state)
+        rows(&self.dirs, &self.state)
     }
 }
 
-fn rows(state: &LabState) -> Vec<NodeRow> {
+fn rows(dirs: &Dirs, state: &LabState) -> Vec<NodeRow> {
+    let paused = dirs.paused(&state.lab);
     let same_boot = proc::boot_id().is_ok_and(|id| id == state.boot_id);
     let nodes = state.plan.nodes.iter().enumerate();
     let row = |(index, node): (usize, &latlab_model::plan::NodePlan)| {
@@ -105,7 +106,11 @@ fn rows(state: &LabState) -> Vec<NodeRow> {
             name: node.name.clone(),
             kind: node.kind(),
             image: node.image().to_owned(),
-            state: condition(node.kind(), process, same_boot, state.ready).into(),
+            state: match condition(node.kind(), process, same_boot, state.ready) {
+                "running" if paused.join(&node.name).exists() => "paused",
+                condition => condition,
+            }
+            .into(),
             pid: process.map(|p| p.pid),
             cpus: node.cpus,
             cpuset: node.cpuset.as_ref().map(ToString::to_string),

@@ -20,6 +20,7 @@ mod interrupt;
 mod limits;
 mod machine;
 mod options;
+mod pause;
 mod prepare;
 mod scripts;
 mod state;

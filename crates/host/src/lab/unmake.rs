@@ -26,6 +26,7 @@ pub(super) fn unmake(dirs: &Dirs, name: &str) -> Result<(), Error> {
         // The name was claimed and nothing made.
         return Ok(Journal::forget(dirs, name)?);
     };
+    thaw(&journal);
     let mut causes = Vec::new();
     for undo in &journal.undo {
         if let Err(cause) = undo_one(undo, &journal.header, dirs) {
@@ -39,6 +40,16 @@ pub(super) fn unmake(dirs: &Dirs, name: &str) -> Result<(), Error> {
         lab: name.to_string(),
         causes,
     })
+}
+
+/// Lets paused nodes go on: in a freezer of cgroup version 1 not even SIGKILL ends a process.
+fn thaw(journal: &Journal) {
+    for undo in &journal.undo {
+        if let Undo::Cgroup { dirs } = undo {
+            // A process that stays is told of when it does not end.
+            let _ = NodeCgroup::from_dirs(dirs.clone()).and_then(|group| group.thaw());
+        }
+    }
 }
 
 fn undo_one(undo: &Undo, header: &journal::Header, dirs: &Dirs) -> Result<(), String> {

@@ -38,6 +38,22 @@ pub(crate) trait Driver {
         agent.display().to_string()
     }
 
+    /// Stops it where it is. Its cgroup is there, if it can have one.
+    fn pause(&self, node: &Node<'_>) -> Result<(), Error> {
+        match &node.cgroup {
+            Some(group) => Ok(group.freeze()?),
+            None => Err(Error::Other("it has no cgroup that could be frozen".into())),
+        }
+    }
+
+    /// Lets it go on.
+    fn resume(&self, node: &Node<'_>) -> Result<(), Error> {
+        match &node.cgroup {
+            Some(group) => Ok(group.thaw()?),
+            None => Ok(()),
+        }
+    }
+
     /// Whether its process lives; an error says why not.
     fn health(&self, _node: &Node<'_>) -> Result<(), Error> {
         Ok(())

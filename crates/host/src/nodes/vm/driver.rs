@@ -52,11 +52,24 @@ impl Driver for VmPlan {
     }
 
     fn health(&self, node: &Node<'_>) -> Result<(), Error> {
-        Ok(Vm::attach(&node.plan.name, &node.dir, node.process()?)?.health()?)
+        Ok(vm(node)?.health()?)
+    }
+
+    /// Its virtual CPUs stop, and its clock with them; QEMU goes on.
+    fn pause(&self, node: &Node<'_>) -> Result<(), Error> {
+        Ok(vm(node)?.pause()?)
+    }
+
+    fn resume(&self, node: &Node<'_>) -> Result<(), Error> {
+        Ok(vm(node)?.resume()?)
     }
 
     fn clock(&self, node: &Node<'_>) -> Result<Option<ClockOffset>, Error> {
         let channel = node.channel()?;
         Ok(Some(clock::exchange(&node.dir, &channel)?))
     }
+}
+
+fn vm(node: &Node<'_>) -> Result<Vm, Error> {
+    Ok(Vm::attach(&node.plan.name, &node.dir, node.process()?)?)
 }

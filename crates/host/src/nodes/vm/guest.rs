@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use latlab_wire::channel::clock_page;
 use rustix::process::Signal;
+use serde_json::json;
 
 use super::accelerator;
 use super::channel::{self, Channel};
@@ -173,6 +174,18 @@ impl Vm {
     /// As [`Vm::qmp`], for a QEMU that may still have to come up.
     pub(super) fn qmp_within(&self, timeout: Duration) -> Result<Qmp, Error> {
         Ok(Qmp::connect(&paths::qmp_path(&self.dir), timeout)?)
+    }
+
+    /// Stops its virtual CPUs.
+    pub fn pause(&self) -> Result<(), Error> {
+        self.qmp()?.execute("stop", &json!({}))?;
+        Ok(())
+    }
+
+    /// Lets its virtual CPUs go on.
+    pub fn resume(&self) -> Result<(), Error> {
+        self.qmp()?.execute("cont", &json!({}))?;
+        Ok(())
     }
 
     /// Turns the guest off: by its agent if it answers, else by ending QEMU. Returns when the process is gone, at the

@@ -1,0 +1,144 @@
+//! Nodes of every kind stand still and go on.
+
+mod common;
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use common::{Bench, enter, guests, kinds, labelled, signal, tool, until};
+
+/// A counter, one line every 20 ms.
+const COUNTER: &str = "i=0; while :; do i=$((i+1)); echo $i; sleep 0.02; done";
+/// Far more than a line takes.
+const SILENCE: Duration = Duration::from_millis(500);
+
+fn kinds_here() -> Vec<&'static str> {
+    let mut kinds = kinds().to_vec();
+    if guests() && !kinds.contains(&"vm") {
+        kinds.push("vm");
+    }
+    kinds
+}
+
+fn lab(kinds: &[&str]) -> String {
+    let nodes = kinds.iter().map(|kind| match *kind {
+        "vm" => "    vm: {kind: vm, memory: 256MiB, start: clone}\n".to_owned(),
+        kind => format!("    {kind}: {{kind: {kind}}}\n"),
+    });
+    let nodes: String = nodes.collect();
+    format!("name: NAME\ntopology:\n  nodes:\n{nodes}    outside: {{kind: host}}\n")
+}
+
+/// Lines that a command in a node prints, as they come; the command ends with the lab.
+fn lines(bench: &Bench, lab: &str, node: &str) -> (std::process::Child, Receiver<String>) {
+    let mut command = bench.command(&["exec", lab, node, "--", "sh", "-c", COUNTER]);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let output = BufReader::new(child.stdout.take().unwrap());
+    let (send, lines) = channel();
+    std::thread::spawn(move || {
+        output
+            .lines()
+            .map_while(Result::ok)
+            .try_for_each(|line| send.send(line))
+    });
+    (child, lines)
+}
+
+fn state_of(bench: &Bench, lab: &str, node: &str) -> String {
+    let rows = bench.latlab(&["inspect", lab, "-f", "json"]).good().out;
+    let rows: serde_json::Value = serde_json::from_str(&rows).unwrap();
+    let rows = rows[lab].as_array().unwrap().clone();
+    let row = rows.iter().find(|row| row["name"] == node).unwrap();
+    row["state"].as_str().unwrap().to_owned()
+}
+
+/// Waits for a line, which a node that goes on prints.
+fn next(lines: &Receiver<String>) {
+    lines.recv_timeout(common::TIMEOUT).unwrap();
+}
+
+#[test]
+fn a_paused_node_stands_still_until_it_is_resumed() {
+    enter("a_paused_node_stands_still_until_it_is_resumed", |bench| {
+        let kinds = kinds_here();
+        let lab = bench.deploy("pause", &lab(&kinds));
+        for node in kinds {
+            let (mut counting, lines) = lines(bench, &lab, node);
+            next(&lines);
+            bench.latlab(&["pause", &lab, node]).good();
+            assert_eq!(state_of(bench, &lab, node), "paused");
+            // Lines that were under way.
+            let start = Instant::now();
+            while start.elapsed() < SILENCE && lines.recv_timeout(SILENCE).is_ok() {}
+            assert!(lines.recv_timeout(SILENCE).is_err(), "{node} counts on");
+            bench.exec(&lab, node, &["true"]).refused(
+                2,
+                &format!("node `{node}` of lab `{lab}` is paused"),
+                "latlab resume",
+            );
+            // Twice is as once.
+            bench.latlab(&["pause", &lab, node]).good();
+            bench.latlab(&["resume", &lab, node]).good();
+            assert_eq!(state_of(bench, &lab, node), "running");
+            next(&lines);
+            bench.latlab(&["resume", &lab, node]).good();
+            bench.exec(&lab, node, &["true"]).good();
+            signal(counting.id(), "KILL");
+            counting.wait().unwrap();
+        }
+        bench.latlab(&["pause", &lab, "outside"]).refused(
+            2,
+            "is the host itself",
+            "pause the nodes that it speaks with",
+        );
+        let wrong = bench.latlab(&["pause", &lab, "native", "nosuch"]);
+        wrong.refused(2, "has no node `nosuch`", "its nodes: native");
+        assert_eq!(state_of(bench, &lab, "native"), "running");
+    });
+}
+
+fn paused_and_destroyed(bench: &Bench, kinds: &[&str]) {
+    let lab = bench.deploy("stuck", &lab(kinds));
+    let counting: Vec<_> = kinds.iter().map(|node| lines(bench, &lab, node)).collect();
+    counting.iter().for_each(|(_, lines)| next(lines));
+    bench.latlab(&["pause", &lab]).good();
+    for node in kinds {
+        assert_eq!(state_of(bench, &lab, node), "paused");
+    }
+    bench.latlab(&["destroy", &lab]).good();
+    for (mut child, _) in counting {
+        child.wait().unwrap();
+    }
+    until("all processes end", || labelled().is_empty());
+    bench.assert_clean();
+}
+
+#[test]
+fn a_lab_whose_nodes_are_paused_is_destroyed() {
+    enter("a_lab_whose_nodes_are_paused_is_destroyed", |bench| {
+        paused_and_destroyed(bench, &kinds_here());
+    });
+}
+
+/// There a frozen process does not even end by SIGKILL.
+#[test]
+fn a_paused_lab_is_destroyed_on_cgroup_version_1_too() {
+    const UNIFIED: &str = "/sys/fs/cgroup/unified";
+    enter(
+        "a_paused_lab_is_destroyed_on_cgroup_version_1_too",
+        |bench| {
+            if !Path::new("/sys/fs/cgroup/freezer/tasks").exists() {
+                println!("skipped: this machine has no freezer of cgroup version 1");
+                return;
+            }
+            if Path::new(UNIFIED).join("cgroup.procs").exists() {
+                // In the mount namespace of the test.
+                tool(&["umount", UNIFIED]);
+            }
+            paused_and_destroyed(bench, &["native", "container"]);
+        },
+    );
+}

@@ -1,0 +1,76 @@
+//! Nodes that stand still for a while. A file in the lab's directory says which; it is there before a node stops and
+//! until it goes on again, so a latlab that is killed leaves none that stands still unseen.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use super::deployed::Lab;
+use super::error::Error;
+use crate::nodes::{Node, driver_of};
+
+impl Lab {
+    /// Stops a node where it is: a guest's CPUs, or all processes of a node on the host. One that stands still already
+    /// stays so. Fails when the lab has no such node, or it is the host itself.
+    pub fn pause(&self, node: &str) -> Result<(), Error> {
+        let _shared = self.share()?;
+        let running = self.to_stop(node)?;
+        let note = self.note(node);
+        let noted = fs::create_dir_all(self.dirs.paused(&self.state.lab))
+            .and_then(|()| fs::write(&note, ""));
+        noted.map_err(|source| Error::Io {
+            action: "create",
+            path: note.clone(),
+            source,
+        })?;
+        let paused = driver_of(&running.plan.body).pause(&running);
+        paused.map_err(|source| {
+            // The node goes on; a note that stays costs a `resume`.
+            let _ = fs::remove_file(&note);
+            self.unusable(node, source)
+        })
+    }
+
+    /// Lets a node go on. One that does not stand still is left alone.
+    pub fn resume(&self, node: &str) -> Result<(), Error> {
+        let _shared = self.share()?;
+        let running = self.to_stop(node)?;
+        let resumed = driver_of(&running.plan.body).resume(&running);
+        resumed.map_err(|source| self.unusable(node, source))?;
+        let note = self.note(node);
+        match fs::remove_file(&note) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => Err(Error::Io {
+                action: "remove",
+                path: note,
+                source,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses to work with a node that would not answer.
+    pub(super) fn check_goes_on(&self, node: &str) -> Result<(), Error> {
+        if self.note(node).exists() {
+            let (lab, node) = (self.state.lab.clone(), node.to_owned());
+            return Err(Error::Paused { lab, node });
+        }
+        Ok(())
+    }
+
+    fn note(&self, node: &str) -> PathBuf {
+        self.dirs.paused(&self.state.lab).join(node)
+    }
+
+    /// The node with its cgroup, which a native one gets with its first command or pause.
+    fn to_stop(&self, node: &str) -> Result<Node<'_>, Error> {
+        let mut running = self.running(node)?;
+        let kind = running.plan.kind();
+        if kind.is_host() {
+            return Err(Error::HostStays(node.to_owned()));
+        }
+        if !kind.is_guest() {
+            running.cgroup = self.group(running.plan)?;
+        }
+        Ok(running)
+    }
+}
