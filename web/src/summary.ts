@@ -202,6 +202,19 @@ export interface TrialSummary {
   floor?: Floor;
   clock_error_ns?: number;
   checks: Check[];
+  /** Nodes that stood still within the window. */
+  pauses?: Pause[];
+  /** The longest time without an arrival, where nodes were paused. */
+  silence_ns?: number;
+}
+
+/** Times in ns on the axis of the series. */
+export interface Pause {
+  node: string;
+  asked_ns: number;
+  stopped_ns: number;
+  resumed_ns: number;
+  running_ns: number;
 }
 
 export interface Counters {

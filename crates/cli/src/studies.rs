@@ -26,6 +26,7 @@ const BUILT_IN: &[(&str, &str)] = &[
         include_str!("../../../studies/forwarder-quick.yaml"),
     ),
     ("devices", include_str!("../../../studies/devices.yaml")),
+    ("pause", include_str!("../../../studies/pause.yaml")),
 ];
 
 pub fn run(args: &Studies) -> Outcome {

@@ -8,6 +8,8 @@ use std::process::Stdio;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use latlab_samples::{RunDir, SampleReader};
+
 use common::{Bench, enter, guests, kinds, labelled, signal, tool, until};
 
 /// A counter, one line every 20 ms.
@@ -114,6 +116,48 @@ fn paused_and_destroyed(bench: &Bench, kinds: &[&str]) {
     }
     until("all processes end", || labelled().is_empty());
     bench.assert_clean();
+}
+
+const STUDY: &str = "name: still\nlab:\n  name: NAME\n  topology:\n    nodes: {a: {kind: native}, b: {kind: container}}\n    \
+    links: [{endpoints: [\"a:eth0\", \"b:eth0\"]}]\nmeasurements:\n  \
+    - {name: one-way, probe: packets, from: a, to: b, rate: 2000, duration: 1s, warmup: 100ms, actions: ACTIONS}\n  \
+    - {name: round, probe: rr, protocol: tcp, from: a, to: b, duration: 1s, actions: ACTIONS}\nreplicates: 1\n";
+const ACTIONS: &str =
+    "[{at: 300ms, do: {pause: b, for: 200ms}}, {at: 700ms, do: {pause: b, for: 50ms}}]";
+
+/// The receiving program is frozen, so it has no arrival between the moments that the results name.
+#[test]
+fn nothing_arrives_while_a_node_is_paused() {
+    enter("nothing_arrives_while_a_node_is_paused", |bench| {
+        let study = bench.file("still", &STUDY.replace("ACTIONS", ACTIONS));
+        let runs = bench.root().join("runs");
+        let runs_word = runs.to_str().unwrap();
+        let said = bench.latlab(&["run", &study, "--runs", runs_word]).good();
+        assert!(said.out.contains("stood still"), "{said:#?}");
+        let run = std::fs::read_dir(&runs).unwrap().next().unwrap().unwrap();
+        let run = RunDir::open(run.path()).unwrap();
+        for number in [1, 2] {
+            let trial = run.read_trial(number).unwrap().unwrap();
+            assert_eq!(trial.pauses.len(), 2, "{trial:?}");
+            let mut samples = Vec::new();
+            let mut reader =
+                SampleReader::open(run.inside(number, trial.samples.as_ref().unwrap()).unwrap());
+            let mut batch = Vec::new();
+            while reader.as_mut().unwrap().next_batch(&mut batch).unwrap() {
+                samples.append(&mut batch);
+            }
+            let arrivals: Vec<i64> = samples.iter().filter_map(|s| s.received_ns).collect();
+            for pause in &trial.pauses {
+                let still = pause.stopped_ns..pause.resumed_ns;
+                assert!(!still.is_empty(), "{pause:?}");
+                let within = arrivals.iter().filter(|at| still.contains(at)).count();
+                assert_eq!(within, 0, "trial {number}: {pause:?}");
+                // Packets arrive before and after.
+                assert!(arrivals.iter().any(|at| *at < still.start));
+                assert!(arrivals.iter().any(|at| *at >= still.end));
+            }
+        }
+    });
 }
 
 #[test]

@@ -21,6 +21,12 @@ pub struct Offset {
     at_ns: i64,
 }
 
+/// The host's `CLOCK_MONOTONIC`, in nanoseconds.
+pub(crate) fn now_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
 /// Compares the clocks of two nodes; `None` when they share one. Fails when a guest does not answer.
 pub fn compare(lab: &Lab, sender: &str, receiver: &str) -> Result<Option<Offset>, Error> {
     let to_host = |node: &str| {

@@ -31,7 +31,7 @@ pub(crate) fn rr(context: &Context<'_>) -> Result<Floor, Error> {
     let pins = Pins::of_floor(context);
     let ask = |to: &str| {
         let sender = pins.sender;
-        probes::rr_client(context, node, to, DURATION_MS, WARMUP_TRANSACTIONS, sender)
+        probes::rr_exchange(context, node, to, DURATION_MS, WARMUP_TRANSACTIONS, sender)
     };
     let output = if context.measurement.protocol == Protocol::Icmp {
         ask(loopback)?

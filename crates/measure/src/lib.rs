@@ -6,6 +6,7 @@
 //! measured ([`floor`], [`ruler`]), the machine is checked for overload ([`checks`]) and for interruptions from
 //! underneath the kernel ([`hwlat`]), and a receiver's different clock is mapped to the sender's ([`clock`]).
 
+mod actions;
 mod affinity;
 pub mod checks;
 pub mod clock;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use latlab_model::results::{
-    Check, ClockMap, Counters, Floor, Intruder, NodeRecord, StreamResult, Trace,
+    Check, ClockMap, Counters, Floor, Intruder, NodeRecord, Pause, StreamResult, Trace,
 };
 use latlab_samples::Sample;
 use latlab_samples::table::{Stack, Stretch};
@@ -30,6 +30,7 @@ pub struct Measured {
     /// Time that the hypervisor took from the CPUs of the two endpoints; `None` where unknown.
     pub stolen: Option<Vec<Stretch>>,
     pub trace: Option<Recorded>,
+    pub pauses: Vec<Pause>,
 }
 
 /// Data of taps and flight recorder, written beside the samples.

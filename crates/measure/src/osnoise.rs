@@ -10,6 +10,7 @@ use std::time::Duration;
 use latlab_trace::recorder::{Recorded, Recorder, Settings};
 
 use crate::affinity::{allowed_cpus, pin_thread};
+use crate::clock::now_ns;
 
 /// Interruptions kept for one CPU at most: 16 MiB of them.
 const MAX_GAPS: usize = 1 << 20;
@@ -82,11 +83,6 @@ pub(crate) fn spin_on(
         };
         threads.into_iter().map(join).collect()
     })
-}
-
-fn now_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 fn spin(cpu: u16, duration: Duration, threshold_ns: u64) -> Result<SpinRecord, Error> {

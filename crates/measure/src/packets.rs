@@ -8,6 +8,7 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use latlab_model::results::{ClockMap, Counters};
 use latlab_samples::Sample;
@@ -19,7 +20,7 @@ use crate::error::Error;
 use crate::measured::Measured;
 use crate::pin::Pins;
 use crate::probes::{self, HANDOVER_TIMEOUT, Load, STRAGGLERS};
-use crate::{clock, floor};
+use crate::{actions, clock, floor};
 
 /// Measures once. Fails when an endpoint fails, or the clocks cannot be compared.
 pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
@@ -31,7 +32,10 @@ pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
     let bind = context.any(0);
     let (sink, port) = probes::sink(context, receiver, &bind, max_packets, pins.receiver)?;
     let to = SocketAddr::new(context.reach.address, port).to_string();
-    let sent = probes::send(context, &Load::of(context, &to), pins.sender)?;
+    let load = Load::of(context, &to);
+    let (source, timeout) = probes::source(context, &load, pins.sender)?;
+    let warmup = Duration::from_millis(load.warmup_ms);
+    let (sent, pauses) = actions::beside(context, source, timeout, warmup)?;
     std::thread::sleep(STRAGGLERS);
     let received = sink.stop(HANDOVER_TIMEOUT)?;
     let after = clock::compare(context.lab, sender, receiver)?;
@@ -39,6 +43,7 @@ pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
     let map = before.zip(after).map(|(b, a)| clock::map(b, a, start));
     let mut measured = join(&sent, &received, start, map.as_ref());
     measured.floor = Some(floor);
+    measured.pauses = pauses;
     measured.clock = map;
     measured.add_endpoint("sender", sender, &sent);
     measured.add_endpoint("receiver", receiver, &received);

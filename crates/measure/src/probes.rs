@@ -41,7 +41,7 @@ pub(crate) fn rr_server(
 }
 
 /// Runs a request/response client in `node` against `to` for a time.
-pub(crate) fn rr_client(
+pub(crate) fn rr_exchange(
     context: &Context<'_>,
     node: &str,
     to: &str,
@@ -49,6 +49,19 @@ pub(crate) fn rr_client(
     warmup: u32,
     cpu: Option<u32>,
 ) -> Result<Output, Error> {
+    let (client, timeout) = rr_client(context, node, to, duration_ms, warmup, cpu)?;
+    client.finish(timeout)
+}
+
+/// Starts a request/response client in `node` against `to`, and returns it with the time in which it ends.
+pub(crate) fn rr_client(
+    context: &Context<'_>,
+    node: &str,
+    to: &str,
+    duration_ms: u64,
+    warmup: u32,
+    cpu: Option<u32>,
+) -> Result<(Endpoint, Duration), Error> {
     let m = context.measurement;
     let mut args = strings(&["rr-client", "--proto", m.protocol.word(), "--to", to]);
     args.extend(strings(&["--duration-ms", &duration_ms.to_string()]));
@@ -62,7 +75,8 @@ pub(crate) fn rr_client(
     // No exchange takes less than a microsecond.
     let max_records = duration_ms * 1_000 + u64::from(warmup);
     let client = Endpoint::start_with_limit(context.lab, node, &args, max_records)?;
-    client.finish(Duration::from_millis(duration_ms) + HANDOVER_TIMEOUT)
+    let timeout = Duration::from_millis(duration_ms) + HANDOVER_TIMEOUT;
+    Ok((client, timeout))
 }
 
 /// Starts a sink in `node` and returns it with its port.
@@ -119,6 +133,16 @@ pub(crate) fn send(
     load: &Load<'_>,
     cpu: Option<u32>,
 ) -> Result<Output, Error> {
+    let (source, timeout) = source(context, load, cpu)?;
+    source.finish(timeout)
+}
+
+/// Starts a source in the sender, and returns it with the time in which it ends.
+pub(crate) fn source(
+    context: &Context<'_>,
+    load: &Load<'_>,
+    cpu: Option<u32>,
+) -> Result<(Endpoint, Duration), Error> {
     let m = context.measurement;
     let total_ms = load.duration_ms + load.warmup_ms;
     let mut args = strings(&["source", "--to", load.to, "--via", load.via.word()]);
@@ -142,5 +166,6 @@ pub(crate) fn send(
     }
     args.extend(pin::argument(cpu));
     let source = Endpoint::start_with_limit(context.lab, context.sender(), &args, max_packets)?;
-    source.finish(Duration::from_millis(total_ms) + HANDOVER_TIMEOUT)
+    let timeout = Duration::from_millis(total_ms) + HANDOVER_TIMEOUT;
+    Ok((source, timeout))
 }

@@ -8,6 +8,7 @@
 //! results of the two must not be mixed.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use latlab_model::results::Counters;
 use latlab_model::spec::Protocol;
@@ -20,7 +21,7 @@ use crate::error::Error;
 use crate::measured::Measured;
 use crate::pin::Pins;
 use crate::probes::{self, HANDOVER_TIMEOUT};
-use crate::{floor, steal};
+use crate::{actions, floor, steal};
 
 /// Transactions before the window: caches, neighbour tables and connection tracking settle.
 const WARMUP: u32 = 200;
@@ -43,11 +44,15 @@ pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
     };
     let watch = steal::Watch::begin(context, pins);
     let duration_ms = m.duration.0.div_ceil(1_000_000);
-    let output = probes::rr_client(context, sender, &to, duration_ms, WARMUP, pins.sender)?;
+    let (client, timeout) =
+        probes::rr_client(context, sender, &to, duration_ms, WARMUP, pins.sender)?;
+    // Its warm-up is over within milliseconds.
+    let (output, pauses) = actions::beside(context, client, timeout, Duration::ZERO)?;
     let served = server.map(|(server, _)| server.stop(HANDOVER_TIMEOUT));
     let served = served.transpose()?;
     let mut measured = Measured {
         floor: Some(floor),
+        pauses,
         ..Measured::default()
     };
     if let Some(report) = &output.report {

@@ -370,6 +370,7 @@ impl<'a> Run<'a> {
             samples,
             stolen,
             trace,
+            pauses: measured.pauses,
         };
         self.dir.write_trial(&trial)?;
         Ok(trial)

@@ -36,7 +36,11 @@ export function timePanel(
   axis: () => AxisSpec,
 ): Panel {
   const canvas = h('div', { class: 'canvas' });
-  const readout = h('p', { class: 'readout line', 'data-readout': 'series' }, HINT);
+  const isPaused = cellsOf(context.model, group).some((cell) =>
+    (context.model.trials.get(cell.id) ?? []).some(({ pauses }) => pauses !== undefined),
+  );
+  const hint = isPaused ? `${HINT} Grey: a node stood still.` : HINT;
+  const readout = h('p', { class: 'readout line', 'data-readout': 'series' }, hint);
   const element = h(
     'figure',
     { class: 'panel', 'data-panel': 'series', 'data-group': group.id },
@@ -181,6 +185,20 @@ function drawSegment(
   });
   const room = { x: range[0], y: box.top, width: range[1] - range[0], height: box.height };
   g.append(s('rect', { class: 'target', ...room }));
+  for (const pause of trial.pauses ?? []) {
+    const [from, to] = [x(pause.asked_ns / 1e9), x(pause.running_ns / 1e9)];
+    const width = Math.max(1, to - from);
+    g.append(
+      s('rect', {
+        ...room,
+        class: 'pause',
+        x: from,
+        width,
+        'data-part': 'pause',
+        'data-node': pause.node,
+      }),
+    );
+  }
   if (trial.series.length > 0) {
     const buckets = trial.series as Bucket[];
     const band = area<Bucket>()
@@ -233,5 +251,17 @@ function read(
   const text = isStream
     ? bitRate(median)
     : `median ${duration(median)}, smallest ${duration(low)}, largest ${duration(high)}`;
-  return `${name} at ${seconds(time)}: ${text}${trial.overloaded ? ', overloaded' : ''}`;
+  const paused = pausesOf(trial, t);
+  return `${name} at ${seconds(time)}: ${text}${trial.overloaded ? ', overloaded' : ''}${paused}`;
+}
+
+/** Words for the pauses of a trial: the one at this time, and what all of them did to the arrivals. */
+function pausesOf({ pauses, silence_ns }: TrialSummary, time: number): string {
+  const ns = time * 1e9;
+  const here = (pauses ?? []).filter((p) => p.asked_ns <= ns && ns <= p.running_ns);
+  const words = here.map(
+    (p) => `; ${p.node} stood still for ${duration(p.resumed_ns - p.stopped_ns)}`,
+  );
+  if (silence_ns !== undefined) words.push(`; longest silence ${duration(silence_ns)}`);
+  return words.join('');
 }

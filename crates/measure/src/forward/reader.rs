@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 
 use latlab_model::spec::Device;
 use latlab_trace::recorder::Follower;
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::affinity::pin_thread;
+use crate::clock::now_ns;
 
 const MAX_TURN: Duration = Duration::from_micros(20);
 /// The lowest priority.
@@ -89,11 +89,6 @@ fn read(mut follower: Follower, cpu: ReaderCpu, stop: &AtomicBool) -> Follower {
         }
     }
     follower
-}
-
-fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 pub(super) struct CpuRoles {

@@ -15,7 +15,8 @@ use crate::results::{CellPlan, Environment, Factor, MeasurementInfo, PlannedTria
 use crate::spec::measurement::ETHERNET_BYTES;
 use crate::spec::yaml::Yaml;
 use crate::spec::{
-    Acceleration, Arrival, Device, FactorSpec, Gathered, Measurement, Noise, Pin, Probe, Study, Via,
+    Acceleration, Action, Arrival, Device, FactorSpec, Gathered, Measurement, Noise, Pin, Probe,
+    Study, Via,
 };
 
 #[derive(Debug, Clone, PartialEq)]
@@ -138,6 +139,7 @@ fn check_measurements(study: &Study, plan: &Plan, facts: &Facts) -> Result<(), D
             );
         }
         let interface = m.to.interface.as_deref();
+        check_actions(m, plan, &mut errors);
         if m.probe == Probe::Forward {
             check_forward(m, plan, facts, &mut errors);
         }
@@ -171,6 +173,34 @@ fn check_measurements(study: &Study, plan: &Plan, facts: &Facts) -> Result<(), D
         }
     }
     errors.into_result(())
+}
+
+/// The nodes of actions are there, can be paused, and no clock that is needed stops with them.
+fn check_actions(m: &Measurement, plan: &Plan, errors: &mut Diagnostics) {
+    for action in &m.actions {
+        let (name, at) = (&action.node.value, action.node.at);
+        let mut refuse = |why: &str, hint: &str| {
+            let message = format!("measurement `{}` pauses `{name}`, {why}", *m.name);
+            errors.add(at, message, hint);
+        };
+        let Some(node) = plan.node(name) else {
+            refuse("which the lab does not have", "name a node of the lab");
+            continue;
+        };
+        if node.kind().is_host() {
+            refuse("which is the host itself", "pause another node");
+        } else if *name == m.from.node {
+            refuse(
+                "which times the packets",
+                "pause the node at the other end, or one between",
+            );
+        } else if m.probe == Probe::Packets && *name == m.to.node && node.kind().is_guest() {
+            refuse(
+                "a VM whose clock stops with it and times the arrivals",
+                "use `probe: rr`, whose times are the sender's alone",
+            );
+        }
+    }
 }
 
 /// Requirements of a measurement by taps: a node to tap at both ends, a link from each node of the way to
@@ -352,6 +382,12 @@ pub fn describe(m: &Measurement) -> MeasurementInfo {
         Pin::Together => ", both ends on one CPU",
         Pin::Free => ", ends not pinned",
     };
+    let actions: Vec<String> = m.actions.iter().map(Action::describe).collect();
+    let actions = if actions.is_empty() {
+        String::new()
+    } else {
+        format!(", {}", actions.join(", "))
+    };
     let noise = match &m.noise {
         Noise::None => String::new(),
         noise => format!(", beside `{noise}` on every CPU"),
@@ -360,7 +396,7 @@ pub fn describe(m: &Measurement) -> MeasurementInfo {
         name: m.name.value.clone(),
         probe: m.probe.to_string(),
         description: format!(
-            "{what}, IPv{}, {} after {}, {ends}{pin}{noise}",
+            "{what}, IPv{}, {} after {}, {ends}{pin}{noise}{actions}",
             m.ip, m.duration, m.warmup
         ),
         latency: latency.map(str::to_string),

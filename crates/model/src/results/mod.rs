@@ -36,6 +36,6 @@ pub use summary::{
 };
 pub use tail::Tail;
 pub use trial::{
-    Check, ClockMap, Counters, Floor, Hop, NodeRecord, Ruler, StreamResult, Trace, Trial,
+    Check, ClockMap, Counters, Floor, Hop, NodeRecord, Pause, Ruler, StreamResult, Trace, Trial,
     TrialOutcome, WatchedCpu,
 };

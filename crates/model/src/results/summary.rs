@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::manifest::{HostBrief, RunState, Versions};
 use super::setup::{Environment, Factor, MeasurementInfo, Topology};
 use super::tail::Tail;
-use super::trial::{Check, Counters, Floor, is_zero};
+use super::trial::{Check, Counters, Floor, Pause, is_zero};
 
 /// `summary.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -251,6 +251,12 @@ pub struct TrialSummary {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_error_ns: Option<u64>,
     pub checks: Vec<Check>,
+    /// Pauses of nodes within the window.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pauses: Vec<Pause>,
+    /// The longest time without an arrival, ns; where nodes were paused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub silence_ns: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -51,6 +51,21 @@ pub struct Trial {
     /// The records of taps and the flight recorder, for a measurement through a device under test.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Trace>,
+    /// Pauses of nodes within the window.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pauses: Vec<Pause>,
+}
+
+/// A node that stood still, on the time axis of the samples.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pause {
+    pub node: String,
+    /// When the order to stop was given, and when it was carried out.
+    pub asked_ns: i64,
+    pub stopped_ns: i64,
+    /// When the order to go on was given, and when it was carried out.
+    pub resumed_ns: i64,
+    pub running_ns: i64,
 }
 
 impl Trial {

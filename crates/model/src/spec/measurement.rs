@@ -9,9 +9,11 @@ use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
+use super::action::{self, Action};
 use super::name::check_name;
 use super::noise::Noise;
 use super::reader::{Object, read, words};
+use super::sampling;
 use super::traffic::{Arrival, Device, Polling, Via};
 use super::yaml::{Value, Yaml};
 use crate::diagnostic::{Diagnostics, Mark, Spanned, shown};
@@ -112,6 +114,8 @@ pub struct Measurement {
     pub system_calls: bool,
     /// How often stacks of the device's threads are sampled, in a second of their running (`forward`).
     pub sampling: Option<u32>,
+    /// Done to the lab within the window (`rr`, `packets`).
+    pub actions: Vec<Action>,
 }
 
 const DURATIONS: RangeInclusive<Nanos> = Nanos(1_000_000)..=Nanos(3_600_000_000_000);
@@ -123,8 +127,6 @@ const MAX_PACKETS: u64 = 20_000_000;
 const BURSTS: RangeInclusive<u32> = 1..=65_536;
 /// Flows: each has a socket of its own.
 const FLOWS: RangeInclusive<u32> = 1..=512;
-/// Samples of stacks in a second: more would be most of what the device does.
-const SAMPLE_RATES: RangeInclusive<u32> = 1..=10_000;
 /// Largest frame that AF_XDP sends, FCS included: a page and the FCS.
 const MAX_XDP_BYTES: u32 = 4100;
 /// Bytes of the probes' own header, which every message carries.
@@ -153,6 +155,7 @@ const PROBE_ONLY: &[(&str, &[Probe])] = &[
     ("record", &[Probe::Forward]),
     ("system_calls", &[Probe::Forward]),
     ("sampling", &[Probe::Forward]),
+    ("actions", &[Probe::Rr, Probe::Packets]),
 ];
 
 pub(super) fn read_all(yaml: &Yaml, errors: &mut Diagnostics) -> Vec<Measurement> {
@@ -213,6 +216,7 @@ struct Written {
     record: Option<Spanned<bool>>,
     system_calls: Option<Spanned<bool>>,
     sampling: Option<u32>,
+    actions: Vec<Action>,
 }
 
 impl Written {
@@ -264,7 +268,8 @@ impl Written {
             poll: o.get("poll", errors),
             record: o.get("record", errors),
             system_calls: o.get("system_calls", errors),
-            sampling: read_sampling(&mut o, errors),
+            sampling: sampling::read(&mut o, errors),
+            actions: action::read_all(&mut o, errors),
         };
         if let Some(probe) = &probe {
             refuse_unused(&o, probe.value, errors);
@@ -289,6 +294,7 @@ impl Written {
         let via = self.via(ip, size, errors);
         self.way(errors);
         self.recorder(errors);
+        action::check(&self.actions, &self.what, duration, errors);
         if let (Some(from), Some(to)) = (&self.from, &self.to) {
             if from.node == to.node {
                 let message = format!("{} goes from `{1}` to `{1}`", self.what, shown(&to.node));
@@ -322,6 +328,7 @@ impl Written {
             record: self.record.is_none_or(|r| r.value),
             system_calls: self.system_calls.is_some_and(|s| s.value),
             sampling: self.sampling,
+            actions: self.actions,
         })
     }
 
@@ -564,27 +571,6 @@ fn fitting(probe: Probe) -> &'static [Protocol] {
 
 fn default_name(probe: Probe, protocol: Protocol) -> String {
     format!("{probe}-{protocol}")
-}
-
-/// The rate at which stacks are sampled.
-fn read_sampling(o: &mut Object<'_>, errors: &mut Diagnostics) -> Option<u32> {
-    let what = format!("`sampling` of {}", o.what);
-    let mut sampling = Object::new(o.take("sampling")?, what, errors);
-    let rate = sampling.require("rate", errors).is_some();
-    let rate = rate.then(|| sampling.get::<u32>("rate", errors)).flatten();
-    let what = sampling.what.clone();
-    sampling.finish(errors);
-    let rate = rate?;
-    if !SAMPLE_RATES.contains(&rate.value) {
-        let message = format!("`rate` of {what} is {}", rate.value);
-        let (from, to) = (SAMPLE_RATES.start(), SAMPLE_RATES.end());
-        errors.add(
-            rate.at,
-            message,
-            format!("from {from} to {to} samples per second"),
-        );
-    }
-    Some(rate.value)
 }
 
 fn read_target(yaml: &Yaml, what: &str, errors: &mut Diagnostics) -> Option<Spanned<Target>> {

@@ -1,6 +1,7 @@
 //! Documents that people write: a lab and a study, with the place of every value. Reading needs nothing but
 //! the text; whatever depends on the machine waits for [`crate::plan`].
 
+pub(crate) mod action;
 mod document_kind;
 mod gathered;
 mod lab;
@@ -11,6 +12,7 @@ pub(crate) mod needs;
 mod node;
 mod noise;
 pub(crate) mod reader;
+mod sampling;
 pub mod schema;
 mod security;
 mod study;
@@ -23,6 +25,7 @@ pub use crate::kinds::{
     Acceleration, Bind, CAPABILITIES, Cable, Carrier, Devices, Impairment, LinkKind, LostTicks,
     Mac, NetBackend, NodeKind, Pids, Runtime, Seccomp, Security, VmHardware, VmNet,
 };
+pub use action::Action;
 pub use document_kind::DocumentKind;
 pub(crate) use gathered::Gathered;
 pub use lab::{Lab, Node};

@@ -137,6 +137,8 @@ fn unreadable(planned: &PlannedTrial, why: String) -> TrialData {
             floor: None,
             clock_error_ns: None,
             checks: Vec::new(),
+            pauses: Vec::new(),
+            silence_ns: None,
         },
         record: None,
         sorted: Vec::new(),
@@ -190,6 +192,8 @@ fn with_record(run: &RunDir, planned: &PlannedTrial, record: Trial, sampled: boo
             floor: record.floor,
             clock_error_ns: record.clock.map(|clock| clock.error_ns),
             checks: record.checks.clone(),
+            pauses: record.pauses.clone(),
+            silence_ns: samples.silence_ns,
             failed: failed.clone(),
         },
         record: Some(record),
@@ -207,6 +211,8 @@ struct Samples {
     aside: Option<Aside>,
     series: Vec<(f64, f64, f64, f64)>,
     facts: SampleFacts,
+    /// The longest time between two arrivals, where it is asked for.
+    silence_ns: Option<u64>,
 }
 
 fn read_samples(run: &RunDir, record: &Trial) -> Result<Samples, String> {
@@ -219,6 +225,8 @@ fn read_samples(run: &RunDir, record: &Trial) -> Result<Samples, String> {
         .map_err(|error| error.to_string())?;
     let mut reader = SampleReader::open(path).map_err(|error| error.to_string())?;
     let mut condenser = Condenser::new(reader.rows(), read_stolen(run, record)?);
+    // All of them are kept until the end, so only where they are needed.
+    condenser.arrivals = (!record.pauses.is_empty()).then(Vec::new);
     let mut batch = Vec::new();
     while reader
         .next_batch(&mut batch)
@@ -251,6 +259,8 @@ struct Condenser {
     bucket_start_ns: i64,
     bucket: Vec<i64>,
     last: Option<i64>,
+    /// Times of arrival.
+    arrivals: Option<Vec<i64>>,
 }
 
 impl Condenser {
@@ -269,6 +279,7 @@ impl Condenser {
             bucket_start_ns: 0,
             bucket: Vec::new(),
             last: None,
+            arrivals: None,
         }
     }
 
@@ -290,6 +301,9 @@ impl Condenser {
             facts.wraps += u64::from(jump < WRAP_TOLERANCE_NS as u64);
         }
         self.bucket.push(latency);
+        if let (Some(arrivals), Some(received)) = (&mut self.arrivals, sample.received_ns) {
+            arrivals.push(received);
+        }
         self.samples.sorted.push(latency);
         if let (Some(stolen), Some(aside)) = (&self.stolen, &mut self.samples.aside) {
             let end = sample.sent_ns.saturating_add(latency);
@@ -315,6 +329,7 @@ impl Condenser {
     fn finish(mut self) -> Samples {
         self.close_bucket();
         self.samples.sorted.sort_unstable();
+        self.samples.silence_ns = self.arrivals.take().and_then(longest_gap);
         if let Some(aside) = &mut self.samples.aside {
             aside.sorted.sort_unstable();
         }
@@ -322,9 +337,21 @@ impl Condenser {
     }
 }
 
+/// The longest time between neighbours; none of fewer than two.
+fn longest_gap(mut times: Vec<i64>) -> Option<u64> {
+    times.sort_unstable();
+    times.windows(2).map(|pair| pair[1].abs_diff(pair[0])).max()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_longest_gap_is_of_neighbours_in_time() {
+        assert_eq!(longest_gap(vec![5, 30, 10, -1]), Some(20));
+        assert_eq!(longest_gap(vec![5]), None);
+    }
 
     fn condense(latencies: &[Option<i64>]) -> Samples {
         let mut condenser = Condenser::new(latencies.len() as u64, None);

@@ -229,6 +229,7 @@ impl Plan {
             samples: None,
             stolen: None,
             trace: None,
+            pauses: Vec::new(),
         };
         if cell.measurement == "stream-tcp" {
             trial.stream = Some(stream(kind, link, &mut rng));

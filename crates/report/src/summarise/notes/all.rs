@@ -3,10 +3,10 @@
 use latlab_model::results::Note;
 
 use super::context::Context;
-use super::{clock, machine, packets, run, samples, tails};
+use super::{clock, machine, packets, pauses, run, samples, tails};
 
 pub(crate) fn all(context: &Context<'_>) -> Vec<Note> {
-    let kinds: [fn(&Context<'_>) -> Option<Note>; 29] = [
+    let kinds: [fn(&Context<'_>) -> Option<Note>; 30] = [
         run::state,
         run::damaged,
         run::unreadable,
@@ -29,6 +29,7 @@ pub(crate) fn all(context: &Context<'_>) -> Vec<Note> {
         packets::corrupted,
         packets::duplicated,
         packets::reordered,
+        pauses::paused,
         tails::unreadable,
         tails::impossible,
         tails::no_room,

@@ -9,6 +9,7 @@ mod clock;
 mod context;
 mod machine;
 mod packets;
+mod pauses;
 mod run;
 mod samples;
 mod tails;
