@@ -16,6 +16,7 @@ import { answers, masthead } from './sections/headline';
 import { unfoldAll } from './sections/fold';
 import { method } from './sections/method';
 import { notes } from './sections/notes';
+import { starts } from './sections/starts';
 import { themeButton } from './sections/theme';
 import { topologies } from './sections/topologies';
 import { State } from './state';
@@ -109,6 +110,7 @@ function build(model: Model, state: State, json: string): HTMLElement[] {
       answers(model),
       notes(model, state, reveal),
       work,
+      starts(model),
       topologies(model),
       method(model),
     ),

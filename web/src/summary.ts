@@ -33,6 +33,7 @@ export interface Summary {
   /** Causes of the slowest packets, for measurements through taps. */
   tails: Tail[];
   topologies: Topology[];
+  starts?: Starts[];
   notes: Note[];
 }
 
@@ -350,6 +351,25 @@ export interface Lane {
   tasks: [at: number, name: number][];
   /** Interrupts: begin, end, name. */
   upon: [from: number, to: number, name: number][];
+}
+
+/** The start of the nodes of one kind, in all deployments of one lab. */
+export interface Starts {
+  levels: Levels;
+  kind: string;
+  nodes: number;
+  deployments: number;
+  /** One node, from its own begin. */
+  each: TimeRange;
+  /** All of them, from the begin of the first to the end of the last. */
+  all: TimeRange;
+}
+
+/** In ns. */
+export interface TimeRange {
+  median: number;
+  smallest: number;
+  largest: number;
 }
 
 export interface Topology {

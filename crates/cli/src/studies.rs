@@ -26,6 +26,7 @@ const BUILT_IN: &[(&str, &str)] = &[
         include_str!("../../../studies/forwarder-quick.yaml"),
     ),
     ("devices", include_str!("../../../studies/devices.yaml")),
+    ("boot", include_str!("../../../studies/boot.yaml")),
     ("pause", include_str!("../../../studies/pause.yaml")),
 ];
 

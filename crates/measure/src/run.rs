@@ -13,7 +13,7 @@ use latlab_host::dirs::Dirs;
 use latlab_host::lab::{self, Lab};
 use latlab_model::facts::Facts;
 use latlab_model::plan::{RunPlan, Visit, describe, factors};
-use latlab_model::results::{Manifest, RunState, Trace, Trial, TrialOutcome};
+use latlab_model::results::{Manifest, NodeStart, RunState, Trace, Trial, TrialOutcome};
 use latlab_model::spec::{Measurement, Study};
 use latlab_samples::{RunDir, RunDirError, SampleWriter, SamplesError, table};
 
@@ -281,7 +281,10 @@ impl<'a> Run<'a> {
                 cell,
                 replicate: visit.replicate,
             };
-            let record = self.attempts(lab, place, measurement, on_event)?;
+            // The deployment is told of once.
+            let is_first = visit.trials.first().is_some_and(|first| first.0 == number);
+            let starts = if is_first { lab.starts() } else { &[] };
+            let record = self.attempts(lab, place, measurement, starts, on_event)?;
             self.count(&record);
             on_event(&Event::End(&record));
         }
@@ -295,6 +298,7 @@ impl<'a> Run<'a> {
         lab: &Lab,
         place: Place,
         measurement: usize,
+        starts: &[NodeStart],
         on_event: &mut dyn FnMut(&Event<'_>),
     ) -> Result<Trial, Error> {
         let mut repeats = 0;
@@ -305,7 +309,8 @@ impl<'a> Run<'a> {
             let checks = result.as_ref().map_or(&[][..], |measured| &measured.checks);
             let again =
                 repeat::is_due(checks, repeats, self.retries) && !self.stop.load(Ordering::Relaxed);
-            let record = self.record(place, repeats, started, result)?;
+            let starts = starts.to_vec();
+            let record = self.record(place, repeats, started, starts, result)?;
             if !again {
                 return Ok(record);
             }
@@ -331,6 +336,7 @@ impl<'a> Run<'a> {
         place: Place,
         repeats: u32,
         started: String,
+        starts: Vec<NodeStart>,
         result: Result<Measured, String>,
     ) -> Result<Trial, Error> {
         let number = place.number;
@@ -371,6 +377,7 @@ impl<'a> Run<'a> {
             stolen,
             trace,
             pauses: measured.pauses,
+            starts,
         };
         self.dir.write_trial(&trial)?;
         Ok(trial)
@@ -434,7 +441,7 @@ impl<'a> Run<'a> {
                 cell,
                 replicate: visit.replicate,
             };
-            let record = self.record(place, 0, now(), Err(reason.to_string()))?;
+            let record = self.record(place, 0, now(), Vec::new(), Err(reason.to_string()))?;
             self.count(&record);
             on_event(&Event::End(&record));
         }

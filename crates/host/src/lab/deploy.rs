@@ -11,9 +11,10 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use latlab_model::plan::{NodePlan, Plan};
+use latlab_model::results::NodeStart;
 use latlab_model::state::{LabState, NodeState};
 
 use super::deployed::Lab;
@@ -139,6 +140,7 @@ impl Lab {
             groups: groups()?,
             channels: Channels::default(),
             claim: None,
+            starts: Vec::new(),
         };
         // The state says whose CPUs are taken, so it is written before the lock is released.
         let written = check_free(dirs, plan)
@@ -187,8 +189,8 @@ impl Lab {
         let covers = Covers::make(&self.dirs.covers(&self.state.lab), prepared.covered())?;
         let started = self.start_nodes(prepared, &covers, backends, options);
         // A kept lab needs the nodes that did start.
-        self.state.nodes = started.0;
-        started.1?;
+        (self.state.nodes, self.starts) = (started.nodes, started.starts);
+        started.result?;
         self.state.ready = true;
         scripts::bring_up(self, &|node| {
             told(Step::Commands(node));
@@ -221,17 +223,20 @@ impl Lab {
             .map_err(io("write", &path))
     }
 
-    /// Starts containers and VMs, several at once: what was started, and the first failure.
+    /// Starts containers and VMs, several at once.
     fn start_nodes(
         &self,
         prepared: &Prepared,
         covers: &Covers,
         backends: Backends,
         options: &Options<'_>,
-    ) -> (Vec<NodeState>, Result<(), Error>) {
+    ) -> Started {
         let nodes = &self.state.plan.nodes;
         let backends = Mutex::new(backends);
         let states = Mutex::new(vec![NodeState::default(); nodes.len()]);
+        let starts: Mutex<Vec<NodeStart>> = Mutex::default();
+        let begin = Instant::now();
+        let since_begin = || begin.elapsed().as_nanos() as u64;
         let failure: Mutex<Option<Error>> = Mutex::new(None);
         let (next, ready) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let heavy: Vec<usize> = (0..nodes.len())
@@ -246,12 +251,12 @@ impl Lab {
                 }
                 let node = &nodes[index];
                 let own = sync::lock(&backends).remove(&index).unwrap_or_default();
+                let began_ns = since_begin();
                 match self.start_node(node, prepared, covers, index, own) {
                     Ok(process) => {
-                        sync::lock(&states)[index] = NodeState {
-                            pid: process.map(|process| process.pid),
-                            start_time: process.map_or(0, |process| process.start_time),
-                        };
+                        let start = start_of(node, began_ns, since_begin());
+                        sync::lock(&starts).push(start);
+                        sync::lock(&states)[index] = state_of(process);
                         let count = ready.fetch_add(1, Ordering::Relaxed) + 1;
                         if let Some(progress) = options.progress {
                             progress(&Step::Ready(&node.name, count));
@@ -279,8 +284,13 @@ impl Lab {
         let result = failure
             .map_or(Ok(()), Err)
             .and_then(|()| interrupt::check(options.stop, &self.state.lab));
-        let states = states.into_inner().unwrap_or_else(PoisonError::into_inner);
-        (states, result)
+        let nodes = states.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let starts = starts.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Started {
+            nodes,
+            starts,
+            result,
+        }
     }
 
     fn start_node(
@@ -315,6 +325,29 @@ impl Lab {
         };
         prepared.start(&start).map_err(failed)
     }
+}
+
+fn start_of(node: &NodePlan, began_ns: u64, ready_ns: u64) -> NodeStart {
+    NodeStart {
+        node: node.name.clone(),
+        kind: node.kind().to_string(),
+        began_ns,
+        ready_ns,
+    }
+}
+
+fn state_of(process: Option<ProcessId>) -> NodeState {
+    NodeState {
+        pid: process.map(|process| process.pid),
+        start_time: process.map_or(0, |process| process.start_time),
+    }
+}
+
+/// Nodes after their start, and the first failure.
+struct Started {
+    nodes: Vec<NodeState>,
+    starts: Vec<NodeStart>,
+    result: Result<(), Error>,
 }
 
 /// The network sides of VMs' interfaces: by node, by interface.

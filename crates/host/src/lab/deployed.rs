@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use latlab_model::plan::{NodePlan, Plan};
+use latlab_model::results::NodeStart;
 use latlab_model::state::LabState;
 
 use super::error::Error;
@@ -36,6 +37,8 @@ pub struct Lab {
     pub(super) channels: Channels,
     /// While it is made or unmade.
     pub(super) claim: Option<Claim>,
+    /// The starts of its containers and VMs, if it was deployed by this process.
+    pub(super) starts: Vec<NodeStart>,
 }
 
 impl Lab {
@@ -60,7 +63,14 @@ impl Lab {
             groups: groups()?,
             channels: Channels::default(),
             claim: None,
+            starts: Vec::new(),
         })
+    }
+
+    /// How long its containers and VMs took to start, in the order in which they were ready; of a lab that this process
+    /// deployed.
+    pub fn starts(&self) -> &[NodeStart] {
+        &self.starts
     }
 
     pub fn plan(&self) -> &Plan {

@@ -31,11 +31,11 @@ pub use setup::{
     Environment, Factor, MeasurementInfo, Topology, TopologyEndpoint, TopologyLink, TopologyNode,
 };
 pub use summary::{
-    Cell, Comparison, Group, Latency, Metric, Note, Quantile, Severity, Spread, StealAside,
-    Summary, TailRatio, TrialSummary, Verdict,
+    Cell, Comparison, Group, Latency, Metric, Note, Quantile, Range, Severity, Spread, Starts,
+    StealAside, Summary, TailRatio, TrialSummary, Verdict,
 };
 pub use tail::Tail;
 pub use trial::{
-    Check, ClockMap, Counters, Floor, Hop, NodeRecord, Pause, Ruler, StreamResult, Trace, Trial,
-    TrialOutcome, WatchedCpu,
+    Check, ClockMap, Counters, Floor, Hop, NodeRecord, NodeStart, Pause, Ruler, StreamResult,
+    Trace, Trial, TrialOutcome, WatchedCpu,
 };

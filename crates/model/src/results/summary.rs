@@ -44,12 +44,40 @@ pub struct Summary {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tails: Vec<Tail>,
     pub topologies: Vec<Topology>,
+    /// The start of containers and VMs, by lab and kind.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub starts: Vec<Starts>,
     /// The honesty box: what a reader must know before trusting a number.
     pub notes: Vec<Note>,
 }
 
 impl Summary {
     pub const FORMAT: &'static str = "latlab.summary/1";
+}
+
+/// The start of the nodes of one kind, in all deployments of one lab. Times in ns until nodes were ready for commands,
+/// their network included.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Starts {
+    /// Levels of the lab's factors.
+    pub levels: BTreeMap<String, String>,
+    /// `container` or `vm`.
+    pub kind: String,
+    /// Nodes of this kind in the lab. As many as the machine has CPUs start at the same time.
+    pub nodes: usize,
+    pub deployments: usize,
+    /// One node, from its own begin.
+    pub each: Range,
+    /// All of them, from the begin of the first to the end of the last.
+    pub all: Range,
+}
+
+/// The middle of some values and their ends.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Range {
+    pub median: f64,
+    pub smallest: f64,
+    pub largest: f64,
 }
 
 /// Cells that differ only in the factors of the baseline: one overlaid plot, one block of the table.

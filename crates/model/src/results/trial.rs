@@ -54,6 +54,20 @@ pub struct Trial {
     /// Pauses of nodes within the window.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pauses: Vec<Pause>,
+    /// The start of the lab's containers and VMs; with the first trial of each deployment.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub starts: Vec<NodeStart>,
+}
+
+/// The time that a container or a VM took until it was ready for commands, its network included. Times are from the
+/// start of the lab's first node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeStart {
+    pub node: String,
+    /// `container` or `vm`.
+    pub kind: String,
+    pub began_ns: u64,
+    pub ready_ns: u64,
 }
 
 /// A node that stood still, on the time axis of the samples.

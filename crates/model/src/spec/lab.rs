@@ -2,9 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::counted;
 use super::link::Link;
 use super::name::{check_host_name, check_name, read_name};
-use super::node::{NodeFields, read_tuning};
+use super::node::{Node, NodeFields, read_tuning};
 use super::reader::{FromYaml, Object};
 use super::yaml::{MAX_WEIGHT, Value, Yaml};
 use crate::diagnostic::{Diagnostics, Mark, Spanned, hint_one_of, shown};
@@ -18,13 +19,6 @@ pub struct Lab {
     pub tuning: Option<Spanned<String>>,
     pub nodes: Vec<Node>,
     pub links: Vec<Link>,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub struct Node {
-    pub name: Spanned<String>,
-    pub kind: NodeKind,
-    pub fields: NodeFields,
 }
 
 impl Lab {
@@ -97,6 +91,7 @@ fn read_topology(yaml: &Yaml, errors: &mut Diagnostics) -> (Vec<Node>, Vec<Link>
     let mut inherited = Inherited::default();
     if let Some(y) = o.take("defaults") {
         inherited.defaults = NodeFields::read(y, "`topology.defaults`".into(), errors);
+        counted::refuse(&inherited.defaults, "`topology.defaults`", errors);
         inherited.has_kind = y.get("kind").is_some_and(|k| !k.is_null());
         inherited.weight += y.weight();
     }
@@ -107,11 +102,11 @@ fn read_topology(yaml: &Yaml, errors: &mut Diagnostics) -> (Vec<Node>, Vec<Link>
     let nodes_yaml = o.require("nodes", errors);
     let links_yaml = o.take("links");
     o.finish(errors);
-    let nodes = match nodes_yaml {
+    let mut nodes = match nodes_yaml {
         Some(y) => read_nodes(y, &inherited, errors),
         None => Vec::new(),
     };
-    let links: Vec<Link> = match links_yaml.map(|y| (&y.value, y.at)) {
+    let mut links: Vec<Link> = match links_yaml.map(|y| (&y.value, y.at)) {
         Some((Value::Seq(items), _)) => items
             .iter()
             .enumerate()
@@ -124,6 +119,7 @@ fn read_topology(yaml: &Yaml, errors: &mut Diagnostics) -> (Vec<Node>, Vec<Link>
         }
         None => Vec::new(),
     };
+    counted::expand(&mut nodes, &mut links, errors);
     check_links(&nodes, &links, errors);
     (nodes, links)
 }
@@ -135,8 +131,16 @@ fn read_nodes(yaml: &Yaml, inherited: &Inherited, errors: &mut Diagnostics) -> V
         let hint = "add one, for example `client: {kind: native}`";
         errors.add(yaml.at, "the lab has no nodes", hint);
     }
-    // Every node gets a copy of what it inherits.
-    if inherited.weight.saturating_mul(count) > 8 * MAX_WEIGHT {
+    // Every node gets a copy of what it inherits, and of its own where it stands for many.
+    let weights = all.entries().map(|(_, node)| {
+        let own = if counted::count_of(node) > 1 {
+            node.weight()
+        } else {
+            0
+        };
+        (inherited.weight + own).saturating_mul(counted::count_of(node))
+    });
+    if weights.fold(0, usize::saturating_add) > 8 * MAX_WEIGHT {
         let message = format!("`defaults` and `kinds`, repeated for {count} nodes, are too large");
         let hint = "move long scripts into a file, and name it";
         errors.add(yaml.at, message, hint);
@@ -153,6 +157,7 @@ fn read_kinds(yaml: &Yaml, errors: &mut Diagnostics) -> Vec<(NodeKind, NodeField
     for (name, yaml) in all.entries() {
         let what = format!("`topology.kinds.{}`", shown(&name));
         let fields = NodeFields::read(yaml, what.clone(), errors);
+        counted::refuse(&fields, &what, errors);
         if let Some(kind) = fields.kind {
             let hint = "remove it: what is below a kind applies to the nodes of that kind";
             errors.add(kind.at, format!("{what} names a kind itself"), hint);

@@ -2,6 +2,7 @@
 //! the text; whatever depends on the machine waits for [`crate::plan`].
 
 pub(crate) mod action;
+mod counted;
 mod document_kind;
 mod gathered;
 mod lab;
@@ -28,11 +29,11 @@ pub use crate::kinds::{
 pub use action::Action;
 pub use document_kind::DocumentKind;
 pub(crate) use gathered::Gathered;
-pub use lab::{Lab, Node};
+pub use lab::Lab;
 pub use link::{Endpoint, Link};
 pub use measurement::{Measurement, Pin, Probe, Protocol, Target};
 pub use needs::Need;
-pub use node::NodeFields;
+pub use node::{Node, NodeFields};
 pub use noise::Noise;
 pub use study::{Combination, FactorSpec, LabSource, Level, MAX_RETRIES, Study};
 pub use traffic::{Arrival, Device, Polling, Via};

@@ -3,8 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use super::lab::{Lab, Node};
+use super::lab::Lab;
 use super::link::Link;
+use super::node::Node;
 use crate::diagnostic::Mark;
 use crate::facts::document::Facts;
 use crate::kinds::{Cable, LinkKind};

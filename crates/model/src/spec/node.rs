@@ -23,10 +23,19 @@ words!(Acceleration, "a way to run the guest", { "auto" => Auto, "kvm" => Kvm, "
 
 read_words!(GuestStart, "how a VM begins", "clone");
 
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node {
+    pub name: Spanned<String>,
+    pub kind: NodeKind,
+    pub fields: NodeFields,
+}
+
 /// Fields that a node, a kind or the defaults may set; all optional, merged before use.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct NodeFields {
     pub kind: Option<Spanned<NodeKind>>,
+    /// `count:` that many nodes like it; on a node only.
+    pub count: Option<Spanned<u32>>,
     /// `image:` `host`, a directory, or an OCI archive.
     pub image: Option<Spanned<String>>,
     /// `cpus:` CPUs' worth of time; virtual CPUs for a VM.
@@ -102,6 +111,7 @@ impl NodeFields {
         let mut o = Object::new(yaml, what, errors);
         let fields = NodeFields {
             kind: o.get("kind", errors),
+            count: o.get("count", errors),
             image: o.get("image", errors),
             cpus: o.get("cpus", errors),
             cpuset: o.get("cpuset", errors),
@@ -170,6 +180,7 @@ impl NodeFields {
         env.extend(self.env);
         NodeFields {
             kind: self.kind.or(below.kind),
+            count: self.count,
             image: self.image.or_else(|| below.image.clone()),
             cpus: self.cpus.or(below.cpus),
             cpuset: self.cpuset.or_else(|| below.cpuset.clone()),

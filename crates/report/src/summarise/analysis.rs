@@ -7,7 +7,7 @@ use latlab_samples::{RunDir, RunDirError};
 
 use super::cells::{self, Evidence};
 use super::trials::{self, TrialData};
-use super::{groups, notes};
+use super::{groups, notes, starts};
 use crate::{explain, hlog};
 
 #[derive(Debug, thiserror::Error)]
@@ -68,9 +68,11 @@ pub fn analyse(run: &RunDir) -> Result<Analysis, SummariseError> {
         unexplained: &unexplained,
     });
     let hlog = hlog::log(&manifest.started, histograms);
+    let starts = starts::of(&manifest, &trials);
     let trials = trials.into_values().map(|trial| trial.summary).collect();
     let tails = explain::tails(&explained);
-    let summary = assemble(manifest, groups, cells, trials, tails, notes);
+    let mut summary = assemble(manifest, groups, cells, trials, tails, notes);
+    summary.starts = starts;
     Ok(Analysis {
         summary,
         evidence,
@@ -106,6 +108,7 @@ fn assemble(
         trials,
         tails,
         topologies: manifest.topologies,
+        starts: Vec::new(),
         notes,
     }
 }

@@ -15,6 +15,7 @@ mod analysis;
 mod cells;
 mod groups;
 mod notes;
+mod starts;
 pub(crate) mod trials;
 
 pub use analysis::{Analysis, SummariseError, analyse};

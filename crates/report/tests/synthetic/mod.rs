@@ -230,6 +230,7 @@ impl Plan {
             stolen: None,
             trace: None,
             pauses: Vec::new(),
+            starts: Vec::new(),
         };
         if cell.measurement == "stream-tcp" {
             trial.stream = Some(stream(kind, link, &mut rng));
