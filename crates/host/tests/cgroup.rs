@@ -91,6 +91,25 @@ fn processes_are_born_in_their_group_and_counted_there() {
     );
 }
 
+/// Each is the last lab at times, whose end takes the level away that all share.
+#[test]
+fn labs_come_and_go_at_the_same_time() {
+    namespaces::enter("labs_come_and_go_at_the_same_time", || {
+        std::thread::scope(|scope| {
+            for number in 0..3 {
+                scope.spawn(move || {
+                    let cgroups = Cgroups::discover().unwrap();
+                    let lab = format!("{}-{number}", lab());
+                    for _ in 0..1000 {
+                        let group = cgroups.create(&lab, "n", &Limits::default()).unwrap();
+                        group.remove().unwrap();
+                    }
+                });
+            }
+        });
+    });
+}
+
 #[test]
 fn processes_that_fork_while_killed_do_not_escape() {
     namespaces::enter("processes_that_fork_while_killed_do_not_escape", || {

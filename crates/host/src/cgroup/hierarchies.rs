@@ -208,13 +208,15 @@ impl Cgroups {
     }
 }
 
+/// Attempts at a group whose parents others take away again and again.
+const MAX_ATTEMPTS: usize = 100;
+
 /// Makes `<root>/latlab/<lab>/<node>`; the last level must be new.
 fn make_dirs(dir: &Path) -> Result<(), Error> {
     let parent = dir.parent().unwrap_or(dir);
-    // Another lab's last node may take the shared levels away between our two steps.
-    for _ in 0..8 {
-        fs::create_dir_all(parent).map_err(Error::io("make cgroup", parent))?;
-        match fs::create_dir(dir) {
+    // Another lab's last node may take a shared level away between any two steps.
+    for _ in 0..MAX_ATTEMPTS {
+        match fs::create_dir_all(parent).and_then(|()| fs::create_dir(dir)) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             result => return result.map_err(Error::io("make cgroup", dir)),
         }
