@@ -82,8 +82,6 @@ enum Item {
     Trees(PathBuf, PathBuf),
     /// A directory with them, writable.
     Writable(PathBuf, PathBuf),
-    /// A file that becomes the user's own.
-    Own(PathBuf, PathBuf),
     /// Something inside that is covered by nothing. It may be absent.
     Empty(PathBuf),
     /// A device for the user alone.
@@ -137,7 +135,6 @@ impl Place {
                 Some("--tree") => Item::Tree(path()?, path()?),
                 Some("--trees") => Item::Trees(path()?, path()?),
                 Some("--writable") => Item::Writable(path()?, path()?),
-                Some("--own") => Item::Own(path()?, path()?),
                 Some("--empty") => Item::Empty(path()?),
                 Some("--device") => Item::Device(path()?),
                 _ => return Err(Error::Usage(format!("unknown: {}", word.to_string_lossy()))),
@@ -234,12 +231,6 @@ impl Place {
                     );
                 }
                 self.bind(from, to, None, false)
-            }
-            Item::Own(from, to) => {
-                if let Some(user) = self.user() {
-                    step(chown(from, Some(user), Some(user)), "give away", from)?;
-                }
-                self.bind(from, to, None, true)
             }
             Item::Empty(inside) => self.cover(inside),
             Item::Device(path) => self.device(path, 0o600),

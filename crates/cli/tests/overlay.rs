@@ -374,3 +374,28 @@ fn guests_survive_their_daemon_and_their_neighbours() {
         },
     );
 }
+
+/// As in a container image, whose /run is a disk's: the overlay maps none of QEMU's memory that lies in files of a disk.
+#[test]
+fn a_guest_is_on_the_overlay_also_where_run_is_on_a_disk() {
+    const NAME: &str = "a_guest_is_on_the_overlay_also_where_run_is_on_a_disk";
+    if !whole() {
+        return;
+    }
+    enter(NAME, |bench| {
+        let lab = "name: NAME\ntopology:\n  nodes: {a: {kind: native}, v: {kind: vm, memory: 256MiB, start: clone}}\n  \
+            links: [{type: overlay, carrier: local, endpoints: [\"a:eth0\", \"v:eth0\"]}]\n";
+        // Sockets' paths are short.
+        let run = Path::new("/var/tmp").join(bench.name("run"));
+        let latlab = |words: &[&str]| {
+            let mut command = bench.command(words);
+            common::finish(command.env("LATLAB_RUN_DIR", &run))
+        };
+        let name = bench.name("disk");
+        latlab(&["deploy", &bench.file("disk", lab)]).good();
+        let ping = ["exec", &name, "a", "--", "ping", "-c1", "-W20", "v"];
+        latlab(&ping).good();
+        latlab(&["destroy", &name]).good();
+        fs::remove_dir_all(run).unwrap();
+    });
+}

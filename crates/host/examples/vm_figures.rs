@@ -326,7 +326,7 @@ fn drift(seconds: u32) -> Result<()> {
     let dir = std::env::temp_dir().join(format!("latlab-figures-{}", std::process::id()));
     let config = config(&parts, &dir)?;
     let vm = Vm::start(&config, None)?;
-    let measured = exchanges(&vm, &dir, seconds);
+    let measured = exchanges(&vm, seconds);
     vm.stop(Duration::from_secs(10))?;
     std::fs::remove_dir_all(&dir)?;
     let offsets = measured?;
@@ -367,7 +367,7 @@ fn drift(seconds: u32) -> Result<()> {
     Ok(())
 }
 
-fn exchanges(vm: &Vm, dir: &Path, seconds: u32) -> Result<Vec<ClockOffset>> {
+fn exchanges(vm: &Vm, seconds: u32) -> Result<Vec<ClockOffset>> {
     let channel = vm.channel(TIMEOUT)?;
     let say = |argv: &[&str]| -> Result<String> {
         let argv = argv.iter().map(|word| (*word).to_owned()).collect();
@@ -384,10 +384,11 @@ fn exchanges(vm: &Vm, dir: &Path, seconds: u32) -> Result<Vec<ClockOffset>> {
         "guest clock read: {}",
         say(&["latlab-agent", "probe", "clock", "--output", "json"])?
     );
-    let mut offsets = vec![clock::exchange(dir, &channel)?];
+    let page = vm.clock_page();
+    let mut offsets = vec![clock::exchange(&page, &channel)?];
     for _ in 0..seconds {
         std::thread::sleep(Duration::from_secs(1));
-        offsets.push(clock::exchange(dir, &channel)?);
+        offsets.push(clock::exchange(&page, &channel)?);
     }
     Ok(offsets)
 }

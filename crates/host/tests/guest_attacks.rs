@@ -342,7 +342,7 @@ fn page(guest: &Guest, channel: &Channel) {
         for (1 .. 3000) { syscall(0, fileno($r), $p, 4096) == 4096 or die }' $page";
     let exchange = std::thread::scope(|scope| {
         scope.spawn(|| text(channel, garbage));
-        clock::exchange(&guest.dir, channel)
+        clock::exchange(&guest.vm().clock_page(), channel)
     });
     println!("the clock beside garbage: {exchange:?}");
 }

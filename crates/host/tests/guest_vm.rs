@@ -43,7 +43,7 @@ fn a_standard_guest_runs_commands_and_turns_off() {
     another_client(&guest);
     the_image_is_not_written(&channel);
     orphans_are_reaped(&channel);
-    clocks(&guest.dir, &channel);
+    clocks(&guest.vm().clock_page(), &channel);
     channel.power_off().unwrap();
     drop(channel);
     let vm = guest.vm.take().unwrap();
@@ -189,13 +189,13 @@ fn orphans_are_reaped(channel: &Channel) {
     }
 }
 
-fn clocks(dir: &Path, channel: &Channel) {
-    let first = clock::exchange(dir, channel).unwrap();
+fn clocks(page: &Path, channel: &Channel) {
+    let first = clock::exchange(page, channel).unwrap();
     std::thread::sleep(Duration::from_millis(200));
     // The time since boot is the monotonic clock of a guest that was never suspended.
     let uptime = text(channel, "cut -d' ' -f1 /proc/uptime");
     let guest_ns = uptime.trim().parse::<f64>().unwrap() * 1e9;
-    let second = clock::exchange(dir, channel).unwrap();
+    let second = clock::exchange(page, channel).unwrap();
     eprintln!("clock exchanges: {first:?}, {second:?}");
     // The reading lies between the two exchanges, on the guest's own clock.
     let guest_at = |offset: &ClockOffset| offset.at_host_ns as i64 + offset.offset_ns;

@@ -46,6 +46,16 @@ pub fn memory(path: &Path, is_sealed: bool) -> Result<File, Error> {
     Ok(copy)
 }
 
+/// A file of zeros in memory that several processes write. Its length is sealed: a process that maps it must not fear
+/// that another one shortens it (SIGBUS).
+pub fn shared_memory(bytes: u64) -> Result<File, Error> {
+    let file = empty_memory(bytes)?;
+    let seals = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW;
+    rustix::fs::fcntl_add_seals(&file, seals)
+        .map_err(Error::of("seal the length of a file in memory of", bytes))?;
+    Ok(file)
+}
+
 /// A file of zeros in memory.
 pub fn empty_memory(bytes: u64) -> Result<File, Error> {
     let failed = |source: io::Error| Error::of("make a file in memory of", bytes)(source);
@@ -126,5 +136,14 @@ mod tests {
         let mut own = memory(&path, false).unwrap();
         own.write_all(b"x").unwrap();
         std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn shared_memory_is_written_and_keeps_its_length() {
+        let mut file = shared_memory(4096).unwrap();
+        file.write_all(b"x").unwrap();
+        let inside = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let again = File::options().read(true).write(true).open(inside).unwrap();
+        assert!(again.set_len(0).is_err() && again.set_len(8192).is_err());
     }
 }

@@ -27,7 +27,6 @@ pub(crate) mod error;
 pub use error::Error;
 
 use super::channel::{self, Channel};
-use super::paths::clock_path;
 use crate::sys::shared::SharedWords;
 
 /// Questions of one exchange. A preemption of either side spoils some; the shortest is kept.
@@ -75,15 +74,17 @@ impl ClockOffset {
     }
 }
 
-/// Compares the clocks of the guest whose files are in `dir`, over an open channel to it. Takes a few milliseconds in
+/// Compares the clocks of the guest with this page ([`Vm::clock_page`](super::Vm::clock_page)), over an open channel to it. Takes a few milliseconds in
 /// which one of the guest's CPUs and the calling thread spin. Fails when the page cannot be mapped or the guest does
 /// not answer on it.
-pub fn exchange(dir: &Path, channel: &Channel) -> Result<ClockOffset, Error> {
-    let path = clock_path(dir);
-    let open = File::options().read(true).write(true).open(&path);
+pub fn exchange(path: &Path, channel: &Channel) -> Result<ClockOffset, Error> {
+    let open = File::options().read(true).write(true).open(path);
     let page = open
         .and_then(|file| SharedWords::map(&file, PAGE_BYTES))
-        .map_err(|source| Error::Page { path, source })?;
+        .map_err(|source| Error::Page {
+            path: path.to_owned(),
+            source,
+        })?;
     page.word(READY).store(0, Ordering::Release);
     page.word(QUESTION).store(0, Ordering::Release);
     let exec = Exec {

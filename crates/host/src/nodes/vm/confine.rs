@@ -80,10 +80,6 @@ impl Place {
         self.pair("--file", from, to);
     }
 
-    pub fn own(&mut self, from: &Path, to: impl AsRef<OsStr>) {
-        self.pair("--own", from, to);
-    }
-
     /// A directory, read-only.
     pub fn directory(&mut self, from: &Path, to: impl AsRef<OsStr>) {
         self.pair("--tree", from, to);

@@ -66,7 +66,7 @@ impl Driver for VmPlan {
 
     fn clock(&self, node: &Node<'_>) -> Result<Option<ClockOffset>, Error> {
         let channel = node.channel()?;
-        Ok(Some(clock::exchange(&node.dir, &channel)?))
+        Ok(Some(clock::exchange(&vm(node)?.clock_page(), &channel)?))
     }
 }
 

@@ -1,6 +1,6 @@
 //! A guest: its QEMU, the processes beside it, and its end.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, Permissions};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
@@ -23,6 +23,7 @@ use super::qmp::Qmp;
 use super::virtiofs;
 use crate::sys::cgroup_entry::CgroupEntry;
 use crate::sys::process::{Exit, Process, ProcessId};
+use crate::sys::sealed;
 
 /// After SIGKILL QEMU gives its memory back, which an overloaded machine gives little CPU time for.
 const KILL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -76,6 +77,8 @@ impl Vm {
         for (socket, number) in sockets.iter().zip(qemu::CONTROL_FD..) {
             spawn = spawn.descriptor(socket.as_fd(), number);
         }
+        let clock = sealed::shared_memory(clock_page::PAGE_BYTES as u64)?;
+        spawn = spawn.descriptor(clock.as_fd(), qemu::CLOCK_FD);
         for (tap, number) in config.descriptors() {
             spawn = spawn.descriptor(tap, number);
         }
@@ -114,6 +117,11 @@ impl Vm {
     /// Processes started beside QEMU (what keeps its console, `virtiofsd`); they end with it.
     pub fn helpers(&self) -> Vec<ProcessId> {
         self.helpers.iter().map(Process::id).collect()
+    }
+
+    /// The page of the clock exchange, which QEMU holds.
+    pub fn clock_page(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/fd/{}", self.id().pid, qemu::CLOCK_FD))
     }
 
     /// Whether the guest lives. Errors: [`Error::GuestPanicked`] or [`Error::GuestEnded`] when it does not.
@@ -292,7 +300,7 @@ fn listen(dir: &Path) -> Result<Vec<UnixListener>, Error> {
         .collect()
 }
 
-/// Makes the guest's directory and the page QEMU and the clock exchange share. What a former guest of
+/// Makes the guest's directory. What a former guest of
 /// the same name left there must not speak for the new one.
 fn make_dir(dir: &Path) -> Result<(), Error> {
     let failed = |action, path: &Path| {
@@ -321,10 +329,7 @@ fn make_dir(dir: &Path) -> Result<(), Error> {
             _ => {}
         }
     }
-    let path = paths::clock_path(dir);
-    File::create(&path)
-        .and_then(|file| file.set_len(clock_page::PAGE_BYTES as u64))
-        .map_err(failed("make the clock page", &path))
+    Ok(())
 }
 
 #[cfg(test)]
@@ -353,14 +358,12 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_page_is_there_before_qemu_is() {
+    fn a_former_guest_leaves_nothing_in_the_directory() {
         let dir = std::env::temp_dir().join(format!("latlab-vm-dir-{}", std::process::id()));
         make_dir(&dir).unwrap();
         fs::write(paths::console_path(&dir), "a former guest's words").unwrap();
         make_dir(&dir).unwrap();
         assert!(!paths::console_path(&dir).exists());
-        let page = fs::metadata(paths::clock_path(&dir)).unwrap();
-        assert_eq!(page.len(), clock_page::PAGE_BYTES as u64);
         fs::remove_dir_all(dir).unwrap();
     }
 }

@@ -13,7 +13,7 @@
 //! - [`channel`] runs commands in it; [`clock`] compares its clock with the host's.
 //!
 //! A guest outlives the process that started it. Everything another `latlab` needs is in the guest's
-//! directory (sockets, locks, console, clock page) and in its process number. Whether a guest lives is
+//! directory (sockets, locks, console) and its process (its number, the clock page). Whether a guest lives is
 //! asked of its process and its console, never inferred from a silence alone. A kernel that panicked, a
 //! QEMU that refused its arguments and an agent that does not answer are different errors, each found
 //! early.
@@ -49,6 +49,6 @@ mod virtiofs;
 pub use accelerator::{Accelerator, PROGRAM};
 pub use error::Error;
 pub use guest::Vm;
-pub use paths::{clock_path, console_path, log_path, qmp_path};
+pub use paths::{console_path, log_path, qmp_path};
 pub use share::{Access, Share};
 pub(crate) use start::BOOT_VARIABLE;

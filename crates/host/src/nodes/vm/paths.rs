@@ -19,10 +19,6 @@ pub fn qmp_path(dir: &Path) -> PathBuf {
     dir.join("qmp.sock")
 }
 
-pub fn clock_path(dir: &Path) -> PathBuf {
-    dir.join("clock")
-}
-
 /// Where QEMU's own words go.
 pub fn log_path(dir: &Path) -> PathBuf {
     dir.join("qemu.log")

@@ -25,7 +25,7 @@ use super::cpu;
 use super::error::Error;
 use super::kernel::{Kernel, Transport};
 use super::nic::{self, Nic, Served};
-use super::paths::{PORTS, clock_path, virtiofs_socket};
+use super::paths::{PORTS, virtiofs_socket};
 use super::share::{Access, Share};
 
 /// The number under which QEMU inherits the pipe that its guest's console goes to.
@@ -36,21 +36,22 @@ pub const CONTROL_FD: RawFd = CONSOLE_FD + 1;
 const MEMORY_FD: RawFd = CONTROL_FD + 1 + PORTS as RawFd;
 /// The number under which a clone inherits the pipe of its devices' state.
 pub(super) const STATE_FD: RawFd = MEMORY_FD + 1;
+/// The number under which it inherits the page of the clock exchange, and keeps it open.
+pub(super) const CLOCK_FD: RawFd = STATE_FD + 1;
 /// The first number under which QEMU inherits a descriptor of a network card.
-const FIRST_FD: RawFd = STATE_FD + 1;
+const FIRST_FD: RawFd = CLOCK_FD + 1;
 
 /// Where things are in QEMU's place.
 const KERNEL: &str = "/boot/kernel";
 const INITRAMFS: &str = "/boot/initramfs";
-const CLOCK: &str = "/clock";
 
 fn export(index: usize) -> String {
     format!("/export/{index}")
 }
 
 /// QEMU takes a path for the memory, not a descriptor.
-fn in_descriptor() -> String {
-    format!("memory-backend-file,mem-path=/proc/self/fd/{MEMORY_FD}")
+fn in_descriptor(number: RawFd) -> String {
+    format!("memory-backend-file,mem-path=/proc/self/fd/{number}")
 }
 
 fn virtiofs_inside(index: usize) -> String {
@@ -136,7 +137,6 @@ impl VmConfig<'_> {
             place.file(&self.kernel.image, KERNEL);
             place.file(&self.initramfs, INITRAMFS);
         }
-        place.own(&clock_path(&self.dir), CLOCK);
         if self.accelerator == Accelerator::Kvm {
             place.device("/dev/kvm");
         }
@@ -237,8 +237,8 @@ impl VmConfig<'_> {
             fd = nic.describe(&mut line, index, fd, self.accelerator);
         }
         let size = clock_page::PAGE_BYTES;
-        let object = format!("memory-backend-file,id=clock,size={size},share=on,mem-path={CLOCK}");
-        line.option("-object", object);
+        let page = in_descriptor(CLOCK_FD);
+        line.option("-object", format!("{page},id=clock,size={size},share=on"));
         // A guest with memory that another process owns could not be saved (`master`).
         line.option("-device", "ivshmem-plain,memdev=clock,master=on");
         line.0
@@ -297,8 +297,8 @@ impl VmConfig<'_> {
         let (kind, is_shared) = match self.origin {
             Origin::Boot => ("memory-backend-memfd".to_owned(), self.is_mapped()),
             // Writes of the guest reach the file of a template, and stay in a clone.
-            Origin::Template(_) => (in_descriptor(), true),
-            Origin::Clone { .. } => (in_descriptor(), self.is_mapped()),
+            Origin::Template(_) => (in_descriptor(MEMORY_FD), true),
+            Origin::Clone { .. } => (in_descriptor(MEMORY_FD), self.is_mapped()),
         };
         let is_plain = matches!(self.origin, Origin::Boot) && !is_shared && !preallocated && !huge;
         let mut ram = kind;
