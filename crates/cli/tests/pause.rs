@@ -126,7 +126,7 @@ const STUDY: &str = "name: still\nlab:\n  name: NAME\n  topology:\n    nodes: {a
 const ACTIONS: &str =
     "[{at: 300ms, do: {pause: b, for: 200ms}}, {at: 700ms, do: {pause: b, for: 50ms}}]";
 
-/// The receiving program is frozen, so it has no arrival between the moments that the results name.
+/// The receiving program is frozen, so it has no arrival between the moments that the results name; nor does it answer.
 #[test]
 fn nothing_arrives_while_a_node_is_paused() {
     enter("nothing_arrives_while_a_node_is_paused", |bench| {
@@ -152,7 +152,9 @@ fn nothing_arrives_while_a_node_is_paused() {
                 let still = pause.stopped_ns..pause.resumed_ns;
                 assert!(!still.is_empty(), "{pause:?}");
                 let within = arrivals.iter().filter(|at| still.contains(at)).count();
-                assert_eq!(within, 0, "trial {number}: {pause:?}");
+                // The client, which is not frozen, may still take an answer that was under way.
+                let under_way = usize::from(trial.cell.starts_with("round"));
+                assert!(within <= under_way, "trial {number}: {within}, {pause:?}");
                 // Packets arrive before and after.
                 assert!(arrivals.iter().any(|at| *at < still.start));
                 assert!(arrivals.iter().any(|at| *at >= still.end));
