@@ -1,7 +1,7 @@
 //! Actions within a measured window: a thread beside the sender does them at their times, and notes when each was
 //! asked for and done, on the host's clock.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use latlab_host::lab::Lab;
@@ -10,8 +10,9 @@ use latlab_model::spec::Action;
 
 use crate::clock::now_ns;
 use crate::context::Context;
-use crate::endpoint::{Endpoint, Output};
+use crate::endpoint::Output;
 use crate::error::Error;
+use crate::probes::Sender;
 
 /// A pause as it was, in nanoseconds of the host's monotonic clock.
 #[derive(Debug, Clone, Copy, Default)]
@@ -26,19 +27,18 @@ struct Done {
 /// after the sender is ready. Times of the pauses are on the sender's clock, from `started_ns` of its report.
 pub(crate) fn beside(
     context: &Context<'_>,
-    mut sender: Endpoint,
-    timeout: Duration,
+    mut sender: Sender,
     lead: Duration,
 ) -> Result<(Output, Vec<Pause>), Error> {
     let actions = &context.measurement.actions;
     if actions.is_empty() {
-        return Ok((sender.finish(timeout)?, Vec::new()));
+        return Ok((sender.finish()?, Vec::new()));
     }
     sender.ready()?;
     let begin = Instant::now() + lead;
     let (output, done) = std::thread::scope(|scope| {
         let acting = scope.spawn(|| act(context.lab, actions, begin));
-        let output = sender.finish(timeout);
+        let output = sender.finish();
         let done = acting.join();
         (
             output,
@@ -67,12 +67,12 @@ pub(crate) fn beside(
 /// Nodes that stand still; they go on however the measurement ends.
 struct Paused<'a> {
     lab: &'a Lab,
-    nodes: BTreeMap<&'a str, usize>,
+    nodes: BTreeSet<&'a str>,
 }
 
 impl Drop for Paused<'_> {
     fn drop(&mut self) {
-        for node in self.nodes.keys() {
+        for node in &self.nodes {
             // The error that ends the measurement is the one to report.
             let _ = self.lab.resume(node);
         }
@@ -84,7 +84,7 @@ fn act(lab: &Lab, actions: &[Action], begin: Instant) -> Result<Vec<Done>, Error
     let mut done = vec![Done::default(); actions.len()];
     let mut paused = Paused {
         lab,
-        nodes: BTreeMap::new(),
+        nodes: BTreeSet::new(),
     };
     for (at_ns, index, is_end) in in_order(actions) {
         let due = begin + Duration::from_nanos(at_ns);
@@ -96,7 +96,7 @@ fn act(lab: &Lab, actions: &[Action], begin: Instant) -> Result<Vec<Done>, Error
             paused.nodes.remove(node);
             (done[index].resumed_ns, done[index].running_ns) = (asked_ns, now_ns());
         } else {
-            paused.nodes.insert(node, index);
+            paused.nodes.insert(node);
             lab.pause(node).map_err(failed)?;
             (done[index].asked_ns, done[index].stopped_ns) = (asked_ns, now_ns());
         }

@@ -31,7 +31,7 @@ pub(crate) fn rr(context: &Context<'_>) -> Result<Floor, Error> {
     let pins = Pins::of_floor(context);
     let ask = |to: &str| {
         let sender = pins.sender;
-        probes::rr_exchange(context, node, to, DURATION_MS, WARMUP_TRANSACTIONS, sender)
+        probes::rr_client(context, node, to, DURATION_MS, WARMUP_TRANSACTIONS, sender)?.finish()
     };
     let output = if context.measurement.protocol == Protocol::Icmp {
         ask(loopback)?
@@ -63,7 +63,7 @@ pub(crate) fn packets(context: &Context<'_>) -> Result<Floor, Error> {
         duration_ms: DURATION_MS,
         warmup_ms: WARMUP_MS,
     };
-    let sent = probes::send(context, &load, pins.sender)?;
+    let sent = probes::source(context, &load, pins.sender)?.finish()?;
     let received = sink.stop(STOP_TIMEOUT)?;
     let begin = sent.report.as_ref().map_or(0, |r| r.started_ns);
     let latencies = received

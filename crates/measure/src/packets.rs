@@ -33,9 +33,9 @@ pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
     let (sink, port) = probes::sink(context, receiver, &bind, max_packets, pins.receiver)?;
     let to = SocketAddr::new(context.reach.address, port).to_string();
     let load = Load::of(context, &to);
-    let (source, timeout) = probes::source(context, &load, pins.sender)?;
+    let source = probes::source(context, &load, pins.sender)?;
     let warmup = Duration::from_millis(load.warmup_ms);
-    let (sent, pauses) = actions::beside(context, source, timeout, warmup)?;
+    let (sent, pauses) = actions::beside(context, source, warmup)?;
     std::thread::sleep(STRAGGLERS);
     let received = sink.stop(HANDOVER_TIMEOUT)?;
     let after = clock::compare(context.lab, sender, receiver)?;

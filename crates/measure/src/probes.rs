@@ -15,6 +15,29 @@ pub(crate) const STRAGGLERS: Duration = Duration::from_millis(300);
 /// Bytes that a source allocates for a packet, generously.
 const RECORD_BYTES: u64 = 40;
 
+/// An endpoint that ends by itself.
+pub(crate) struct Sender {
+    endpoint: Endpoint,
+    timeout: Duration,
+}
+
+impl Sender {
+    fn new(endpoint: Endpoint, window_ms: u64) -> Sender {
+        let timeout = Duration::from_millis(window_ms) + HANDOVER_TIMEOUT;
+        Sender { endpoint, timeout }
+    }
+
+    /// Waits until its window is about to begin.
+    pub fn ready(&mut self) -> Result<(), Error> {
+        self.endpoint.ready().map(drop)
+    }
+
+    /// Waits for its end.
+    pub fn finish(self) -> Result<Output, Error> {
+        self.endpoint.finish(self.timeout)
+    }
+}
+
 /// Records to make room for in a sink: the packets of a window, and duplicates.
 pub(crate) fn packets_with_slack(context: &Context<'_>) -> u64 {
     (context.measurement.rate as f64 * window_seconds(context) * 1.2) as u64 + 1024
@@ -40,20 +63,7 @@ pub(crate) fn rr_server(
     listening(Endpoint::start(context.lab, node, &args)?)
 }
 
-/// Runs a request/response client in `node` against `to` for a time.
-pub(crate) fn rr_exchange(
-    context: &Context<'_>,
-    node: &str,
-    to: &str,
-    duration_ms: u64,
-    warmup: u32,
-    cpu: Option<u32>,
-) -> Result<Output, Error> {
-    let (client, timeout) = rr_client(context, node, to, duration_ms, warmup, cpu)?;
-    client.finish(timeout)
-}
-
-/// Starts a request/response client in `node` against `to`, and returns it with the time in which it ends.
+/// Starts a request/response client in `node` against `to`.
 pub(crate) fn rr_client(
     context: &Context<'_>,
     node: &str,
@@ -61,7 +71,7 @@ pub(crate) fn rr_client(
     duration_ms: u64,
     warmup: u32,
     cpu: Option<u32>,
-) -> Result<(Endpoint, Duration), Error> {
+) -> Result<Sender, Error> {
     let m = context.measurement;
     let mut args = strings(&["rr-client", "--proto", m.protocol.word(), "--to", to]);
     args.extend(strings(&["--duration-ms", &duration_ms.to_string()]));
@@ -75,8 +85,7 @@ pub(crate) fn rr_client(
     // No exchange takes less than a microsecond.
     let max_records = duration_ms * 1_000 + u64::from(warmup);
     let client = Endpoint::start_with_limit(context.lab, node, &args, max_records)?;
-    let timeout = Duration::from_millis(duration_ms) + HANDOVER_TIMEOUT;
-    Ok((client, timeout))
+    Ok(Sender::new(client, duration_ms))
 }
 
 /// Starts a sink in `node` and returns it with its port.
@@ -127,22 +136,12 @@ impl<'a> Load<'a> {
     }
 }
 
-/// Runs a source in the sender for the load's time.
-pub(crate) fn send(
-    context: &Context<'_>,
-    load: &Load<'_>,
-    cpu: Option<u32>,
-) -> Result<Output, Error> {
-    let (source, timeout) = source(context, load, cpu)?;
-    source.finish(timeout)
-}
-
-/// Starts a source in the sender, and returns it with the time in which it ends.
+/// Starts a source in the sender for the load's time.
 pub(crate) fn source(
     context: &Context<'_>,
     load: &Load<'_>,
     cpu: Option<u32>,
-) -> Result<(Endpoint, Duration), Error> {
+) -> Result<Sender, Error> {
     let m = context.measurement;
     let total_ms = load.duration_ms + load.warmup_ms;
     let mut args = strings(&["source", "--to", load.to, "--via", load.via.word()]);
@@ -166,6 +165,5 @@ pub(crate) fn source(
     }
     args.extend(pin::argument(cpu));
     let source = Endpoint::start_with_limit(context.lab, context.sender(), &args, max_packets)?;
-    let timeout = Duration::from_millis(total_ms) + HANDOVER_TIMEOUT;
-    Ok((source, timeout))
+    Ok(Sender::new(source, total_ms))
 }

@@ -44,10 +44,9 @@ pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
     };
     let watch = steal::Watch::begin(context, pins);
     let duration_ms = m.duration.0.div_ceil(1_000_000);
-    let (client, timeout) =
-        probes::rr_client(context, sender, &to, duration_ms, WARMUP, pins.sender)?;
+    let client = probes::rr_client(context, sender, &to, duration_ms, WARMUP, pins.sender)?;
     // Its warm-up is over within milliseconds.
-    let (output, pauses) = actions::beside(context, client, timeout, Duration::ZERO)?;
+    let (output, pauses) = actions::beside(context, client, Duration::ZERO)?;
     let served = server.map(|(server, _)| server.stop(HANDOVER_TIMEOUT));
     let served = served.transpose()?;
     let mut measured = Measured {

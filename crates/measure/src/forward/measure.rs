@@ -18,7 +18,7 @@ use crate::endpoint::{Endpoint, Output};
 use crate::error::Error;
 use crate::measured::{Measured, Recorded};
 use crate::pin::Pins;
-use crate::probes::{self, HANDOVER_TIMEOUT, Load, STRAGGLERS};
+use crate::probes::{self, HANDOVER_TIMEOUT, Load, STRAGGLERS, Sender};
 use crate::{floor, ruler};
 
 /// Measures once. Fails when a tap cannot be attached or an endpoint fails. A flight recorder that cannot run is no
@@ -97,7 +97,9 @@ impl Window {
 
     /// Sends the packets, and stops everything before the first error is returned.
     fn close(self, context: &Context<'_>, trace: &mut Trace) -> Result<Closed, Error> {
-        let sent = probes::send(context, &Load::of(context, &self.to), self.pins.sender);
+        let load = Load::of(context, &self.to);
+        let source = probes::source(context, &load, self.pins.sender);
+        let sent = source.and_then(Sender::finish);
         std::thread::sleep(STRAGGLERS);
         let recorder = self.recorder.map(Running::stop);
         let stacks = self.sampling.map(|sampling| sampling.finish(trace));

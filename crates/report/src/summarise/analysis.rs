@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use latlab_model::results::{Cell, Group, Manifest, Note, Summary, Tail, TrialSummary};
+use latlab_model::results::{Cell, Group, Manifest, Note, Starts, Summary, Tail, TrialSummary};
 use latlab_samples::{RunDir, RunDirError};
 
 use super::cells::{self, Evidence};
@@ -71,8 +71,7 @@ pub fn analyse(run: &RunDir) -> Result<Analysis, SummariseError> {
     let starts = starts::of(&manifest, &trials);
     let trials = trials.into_values().map(|trial| trial.summary).collect();
     let tails = explain::tails(&explained);
-    let mut summary = assemble(manifest, groups, cells, trials, tails, notes);
-    summary.starts = starts;
+    let summary = assemble(manifest, groups, cells, trials, tails, starts, notes);
     Ok(Analysis {
         summary,
         evidence,
@@ -86,6 +85,7 @@ fn assemble(
     cells: Vec<Cell>,
     trials: Vec<TrialSummary>,
     tails: Vec<Tail>,
+    starts: Vec<Starts>,
     notes: Vec<Note>,
 ) -> Summary {
     Summary {
@@ -108,7 +108,7 @@ fn assemble(
         trials,
         tails,
         topologies: manifest.topologies,
-        starts: Vec::new(),
+        starts,
         notes,
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use latlab_model::results::{Manifest, NodeStart, Range, Starts};
 
 use super::trials::TrialData;
+use crate::stats::Pooled;
 
 /// One entry for each lab of the study and each kind of node in it.
 pub(super) fn of(manifest: &Manifest, trials: &BTreeMap<usize, TrialData>) -> Vec<Starts> {
@@ -49,31 +50,30 @@ pub(super) fn of(manifest: &Manifest, trials: &BTreeMap<usize, TrialData>) -> Ve
 #[derive(Default)]
 struct Deployments {
     nodes: usize,
-    each: Vec<u64>,
-    all: Vec<u64>,
+    each: Vec<i64>,
+    all: Vec<i64>,
 }
 
 impl Deployments {
     fn add(&mut self, starts: &[&NodeStart]) {
         self.nodes = self.nodes.max(starts.len());
-        let took = |start: &&NodeStart| start.ready_ns.saturating_sub(start.began_ns);
+        let took = |start: &&NodeStart| start.ready_ns.saturating_sub(start.began_ns) as i64;
         self.each.extend(starts.iter().map(took));
         let first = starts.iter().map(|start| start.began_ns).min();
         let last = starts.iter().map(|start| start.ready_ns).max();
         if let (Some(first), Some(last)) = (first, last) {
-            self.all.push(last.saturating_sub(first));
+            self.all.push(last.saturating_sub(first) as i64);
         }
     }
 }
 
-fn range(mut values: Vec<u64>) -> Option<Range> {
+fn range(mut values: Vec<i64>) -> Option<Range> {
     values.sort_unstable();
-    let (smallest, largest) = (*values.first()?, *values.last()?);
-    let (low, high) = (values[(values.len() - 1) / 2], values[values.len() / 2]);
+    let pooled = Pooled::new([values.as_slice()])?;
     Some(Range {
-        median: (low as f64 + high as f64) / 2.0,
-        smallest: smallest as f64,
-        largest: largest as f64,
+        median: pooled.quantile(0.5),
+        smallest: pooled.min() as f64,
+        largest: pooled.max() as f64,
     })
 }
 

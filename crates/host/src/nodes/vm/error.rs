@@ -1,7 +1,7 @@
 //! Errors of guests.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::channel::error as channel;
@@ -74,6 +74,16 @@ pub enum Error {
 }
 
 impl Error {
+    /// For `map_err`: an action on a path that the system refused.
+    pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io {
+            action,
+            path,
+            source,
+        }
+    }
+
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::NoVirtiofsd { .. } => Some(

@@ -303,17 +303,9 @@ fn listen(dir: &Path) -> Result<Vec<UnixListener>, Error> {
 /// Makes the guest's directory. What a former guest of
 /// the same name left there must not speak for the new one.
 fn make_dir(dir: &Path) -> Result<(), Error> {
-    let failed = |action, path: &Path| {
-        let path = path.to_owned();
-        move |source| Error::Io {
-            action,
-            path,
-            source,
-        }
-    };
     fs::create_dir_all(dir)
         .and_then(|()| fs::set_permissions(dir, Permissions::from_mode(0o700)))
-        .map_err(failed("make directory", dir))?;
+        .map_err(Error::io("make directory", dir))?;
     let mut stale: Vec<_> = (0..PORTS).map(|i| paths::socket_path(dir, i)).collect();
     stale.extend([
         paths::qmp_path(dir),
@@ -324,7 +316,7 @@ fn make_dir(dir: &Path) -> Result<(), Error> {
     for path in stale {
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(failed("remove", &path)(error));
+                return Err(Error::io("remove", &path)(error));
             }
             _ => {}
         }

@@ -75,15 +75,39 @@ impl Qmp {
 
     /// Runs a command and returns what it returns. Events that arrive before the answer are passed over.
     pub fn execute(&mut self, command: &str, arguments: &Value) -> Result<Value, Error> {
+        self.execute_with(command, arguments, &[])
+    }
+
+    /// As [`Qmp::execute`], with descriptors that go along (`getfd`).
+    pub fn execute_with(
+        &mut self,
+        command: &str,
+        arguments: &Value,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<Value, Error> {
         let mut line = json!({"execute": command, "arguments": arguments}).to_string();
         line.push('\n');
         let deadline = Instant::now() + self.timeout;
-        let stream = self.stream.get_mut();
-        stream
-            .set_write_timeout(Some(self.timeout))
-            .and_then(|()| stream.write_all(line.as_bytes()))
+        self.send(line.as_bytes(), descriptors)
             .map_err(|source| self.socket_error("write to", source))?;
         self.answer(command, deadline)
+    }
+
+    fn send(&mut self, line: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let stream = self.stream.get_mut();
+        stream.set_write_timeout(Some(self.timeout))?;
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
+            return Err(io::Error::other("more than one descriptor"));
+        }
+        let sent = sendmsg(
+            &*stream,
+            &[IoSlice::new(line)],
+            &mut control,
+            SendFlags::NOSIGNAL,
+        )?;
+        stream.write_all(&line[sent..])
     }
 
     fn answer(&mut self, command: &str, deadline: Instant) -> Result<Value, Error> {
@@ -104,28 +128,6 @@ impl Qmp {
                 });
             }
         }
-    }
-
-    /// As [`Qmp::execute`], with a descriptor that goes along (`getfd`).
-    pub fn execute_with(
-        &mut self,
-        command: &str,
-        arguments: &Value,
-        descriptor: BorrowedFd<'_>,
-    ) -> Result<Value, Error> {
-        let mut line = json!({"execute": command, "arguments": arguments}).to_string();
-        line.push('\n');
-        let deadline = Instant::now() + self.timeout;
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        let descriptors = [descriptor];
-        control.push(SendAncillaryMessage::ScmRights(&descriptors));
-        let parts = [IoSlice::new(line.as_bytes())];
-        let flags = SendFlags::NOSIGNAL;
-        // Shorter than any socket's buffer: it goes out whole or not at all.
-        sendmsg(self.stream.get_ref(), &parts, &mut control, flags)
-            .map_err(|errno| self.socket_error("write to", errno.into()))?;
-        self.answer(command, deadline)
     }
 
     pub fn quit(&mut self) -> Result<(), Error> {

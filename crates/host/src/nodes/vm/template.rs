@@ -78,7 +78,7 @@ impl Templates {
             .recursive(true)
             .mode(0o700)
             .create(&self.dir)
-            .map_err(failed("make directory", &self.dir))?;
+            .map_err(Error::io("make directory", &self.dir))?;
         let memory = sealed::empty_memory(config.memory_bytes)?;
         let config = common(config, Origin::Template(memory.as_fd()));
         let description = describe(&config)?;
@@ -128,7 +128,7 @@ impl Template {
 
     pub fn state(&self) -> Result<Vec<u8>, Error> {
         let path = self.dir.join(STATE);
-        fs::read(&path).map_err(failed("read", &path))
+        fs::read(&path).map_err(Error::io("read", &path))
     }
 
     /// Writes it beside its place, and moves it there when it is whole.
@@ -161,7 +161,7 @@ impl Template {
         write().map_err(|error| {
             // The rest takes room only, and the next attempt removes it.
             let _ = fs::remove_dir_all(&new);
-            failed("write", &self.dir)(error)
+            Error::io("write", &self.dir)(error)
         })
     }
 }
@@ -218,7 +218,7 @@ fn describe(config: &VmConfig<'_>) -> Result<String, Error> {
 }
 
 fn file_identity(path: &Path) -> Result<String, Error> {
-    let found = fs::metadata(path).map_err(failed("look at", path))?;
+    let found = fs::metadata(path).map_err(Error::io("look at", path))?;
     let (bytes, seconds, nanoseconds) = (found.len(), found.mtime(), found.mtime_nsec());
     Ok(format!(
         "{} of {bytes} bytes, {seconds}.{nanoseconds:09}",
@@ -227,7 +227,7 @@ fn file_identity(path: &Path) -> Result<String, Error> {
 }
 
 fn host_cpu() -> Result<Vec<String>, Error> {
-    let read = |path: &str| fs::read_to_string(path).map_err(failed("read", Path::new(path)));
+    let read = |path: &str| fs::read_to_string(path).map_err(Error::io("read", Path::new(path)));
     let cpu = read("/proc/cpuinfo")?;
     let words = ["model name", "microcode", "flags"];
     let lines = cpu.lines().take_while(|line| !line.is_empty());
@@ -257,7 +257,7 @@ fn save(vm: &Vm) -> Result<Vec<u8>, Error> {
     })?;
     let mut qmp = vm.qmp()?;
     leave_memory_out(&mut qmp)?;
-    qmp.execute_with("getfd", &json!({"fdname": "state"}), theirs.as_fd())?;
+    qmp.execute_with("getfd", &json!({"fdname": "state"}), &[theirs.as_fd()])?;
     drop(theirs);
     qmp.execute("migrate", &json!({"uri": "fd:state"}))?;
     let mut state = Vec::new();
@@ -327,15 +327,6 @@ fn remove_oldest(templates: &Path) -> io::Result<()> {
     let excess = found.len().saturating_sub(KEPT);
     let mut oldest = found.iter().take(excess);
     oldest.try_for_each(|(_, path)| fs::remove_dir_all(path))
-}
-
-fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
-    let path = path.to_owned();
-    move |source| Error::Io {
-        action,
-        path,
-        source,
-    }
 }
 
 #[cfg(test)]

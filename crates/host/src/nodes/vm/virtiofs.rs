@@ -119,22 +119,13 @@ fn listen(path: &Path) -> Result<UnixListener, Error> {
     // A former guest of this name may have left it.
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(failed("remove", path)(error));
+            return Err(Error::io("remove", path)(error));
         }
         _ => {}
     }
-    let listener = UnixListener::bind(path).map_err(failed("listen at", path))?;
-    fs::set_permissions(path, Permissions::from_mode(0o666)).map_err(failed("open", path))?;
+    let listener = UnixListener::bind(path).map_err(Error::io("listen at", path))?;
+    fs::set_permissions(path, Permissions::from_mode(0o666)).map_err(Error::io("open", path))?;
     Ok(listener)
-}
-
-fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
-    let path = path.to_owned();
-    move |source| Error::Io {
-        action,
-        path,
-        source,
-    }
 }
 
 /// QEMU's own server changes its root and empties its bounding set, and then has given up the privileges for both,
