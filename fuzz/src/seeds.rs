@@ -121,6 +121,13 @@ pub fn documents() -> Vec<Vec<u8>> {
         .collect()
 }
 
+fn renewal() -> channel::Renewal {
+    channel::Renewal {
+        entropy: vec![7; 64],
+        realtime_ns: 1_000,
+    }
+}
+
 /// One frame of each kind, and all of them in a row.
 pub fn channel() -> Vec<Vec<u8>> {
     let exec = Exec {
@@ -132,6 +139,7 @@ pub fn channel() -> Vec<Vec<u8>> {
     };
     let (session, stream) = (7, Stream::Stdout);
     let status = channel::ExitStatus::Signal(9);
+    let renewal = renewal();
     let messages = [
         Message::Hello {
             version: 1,
@@ -169,10 +177,10 @@ pub fn channel() -> Vec<Vec<u8>> {
             identity: channel::Identity {
                 parameters: "latlab.name=third".into(),
                 macs: vec![([2, 0, 0, 0, 0, 0], [2, 0, 0, 0, 0, 1])],
-                entropy: vec![7; 64],
-                realtime_ns: 1_000,
+                renewal: renewal.clone(),
             },
         },
+        Message::Renew { session, renewal },
         Message::Done { session },
         Message::Failed {
             session,

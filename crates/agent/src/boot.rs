@@ -83,6 +83,7 @@ fn fallback() -> Parameters {
     Parameters {
         name: None,
         transport: Transport::NineP,
+        root_on_disk: false,
         ports: 1,
         shares: Vec::new(),
         probe: false,

@@ -4,11 +4,11 @@ use std::fs::File;
 use std::os::fd::AsFd;
 
 use latlab_netlink::{Handle, LinkChange, MacAddress};
-use latlab_wire::channel::Identity;
+use latlab_wire::channel::{Identity, Renewal};
 use rustix::time::{ClockId, Timespec, clock_settime};
 
 use crate::kernel_line::Parameters;
-use crate::step::step;
+use crate::step::{StepError, step};
 use crate::{cards, image, os};
 
 const RANDOM: &str = "/dev/urandom";
@@ -16,25 +16,33 @@ const RANDOM: &str = "/dev/urandom";
 /// Takes the identity and mounts the root. The random numbers come first: all that follows may draw some.
 pub fn take(identity: &Identity) -> Result<(), String> {
     let parameters = Parameters::parse(&identity.parameters)?;
-    let take = || {
-        let random = step(File::options().write(true).open(RANDOM), || {
-            format!("open {RANDOM}")
-        })?;
-        step(os::add_entropy(random.as_fd(), &identity.entropy), || {
-            "add entropy".into()
-        })?;
-        let now = Timespec {
-            tv_sec: (identity.realtime_ns / 1_000_000_000) as i64,
-            tv_nsec: (identity.realtime_ns % 1_000_000_000) as i64,
-        };
-        step(clock_settime(ClockId::Realtime, now), || {
-            "set the clock".into()
-        })?;
+    renew(&identity.renewal)?;
+    let enter = || {
         cards::bind()?;
         image::enter(&parameters)
     };
-    take().map_err(|error| error.to_string())?;
+    enter().map_err(|error: StepError| error.to_string())?;
     set_macs(&identity.macs).map_err(|error| format!("set hardware addresses: {error}"))
+}
+
+/// Takes random numbers and the time of day.
+pub fn renew(renewal: &Renewal) -> Result<(), String> {
+    let renew = || {
+        let random = step(File::options().write(true).open(RANDOM), || {
+            format!("open {RANDOM}")
+        })?;
+        step(os::add_entropy(random.as_fd(), &renewal.entropy), || {
+            "add entropy".into()
+        })?;
+        let now = Timespec {
+            tv_sec: (renewal.realtime_ns / 1_000_000_000) as i64,
+            tv_nsec: (renewal.realtime_ns % 1_000_000_000) as i64,
+        };
+        step(clock_settime(ClockId::Realtime, now), || {
+            "set the clock".into()
+        })
+    };
+    renew().map_err(|error: StepError| error.to_string())
 }
 
 /// QEMU's saved state has the address of the template's card.

@@ -1,13 +1,17 @@
-//! A guest's root: the host's file tree, read-only, with a writable layer in memory on top.
+//! A guest's root: the file tree of its image, read-only, with a writable layer in memory on top.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use rustix::mount::{MountFlags, mount, mount_move};
 
-use crate::kernel_line::{Parameters, Share, Transport};
+use crate::kernel_line::{Access, Parameters, Share, Transport};
 use crate::step::{StepError, step};
+
+/// A disk appears as soon as its driver runs.
+const DISK_TIMEOUT: Duration = Duration::from_secs(10);
 
 const MACHINE_ID: &str = "/etc/machine-id";
 
@@ -41,7 +45,10 @@ pub fn enter(parameters: &Parameters) -> Result<(), StepError> {
     let root = Share {
         tag: "root".into(),
         path: "/".into(),
-        writable: false,
+        access: match parameters.root_on_disk {
+            true => Access::Disk,
+            false => Access::ReadOnly,
+        },
     };
     mount_share(&parameters.transport, &root, "/lower")?;
     let options = c"lowerdir=/lower,upperdir=/layer/upper,workdir=/layer/work";
@@ -84,14 +91,18 @@ pub fn enter(parameters: &Parameters) -> Result<(), StepError> {
 }
 
 fn mount_share(transport: &Transport, share: &Share, target: &str) -> Result<(), StepError> {
-    let flags = if share.writable {
+    if share.access == Access::Disk {
+        return mount_disk(&share.tag, target);
+    }
+    let is_writable = share.access == Access::Writable;
+    let flags = if is_writable {
         MountFlags::empty()
     } else {
         MountFlags::RDONLY
     };
     // Read-only trees are cached without asking the host again: every program start would otherwise be
     // a dozen round trips. A writable one is shared with the host, so it is not cached.
-    let (kind, data) = match (transport, share.writable) {
+    let (kind, data) = match (transport, is_writable) {
         (Transport::NineP, false) => (
             "9p",
             Some(c"trans=virtio,version=9p2000.L,msize=512000,cache=loose"),
@@ -108,6 +119,34 @@ fn mount_share(transport: &Transport, share: &Share, target: &str) -> Result<(),
             share.tag
         )
     })
+}
+
+/// Mounts the file system image on the disk with this serial number.
+fn mount_disk(serial: &str, target: &str) -> Result<(), StepError> {
+    let device = step(disk(serial), || format!("find the disk '{serial}'"))?;
+    step(
+        mount(&*device, target, "squashfs", MountFlags::RDONLY, None),
+        || format!("mount {device} on {target}"),
+    )
+}
+
+/// The device of a disk. Its driver is loaded, but may still be asking the disk what it is.
+fn disk(serial: &str) -> io::Result<String> {
+    let deadline = Instant::now() + DISK_TIMEOUT;
+    loop {
+        for entry in fs::read_dir("/sys/block")?.flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let found = fs::read_to_string(entry.path().join("serial")).unwrap_or_default();
+            let device = format!("/dev/{name}");
+            if found.trim() == serial && Path::new(&device).exists() {
+                return Ok(device);
+            }
+        }
+        if Instant::now() > deadline {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// A machine's own number (machine-id(5)), which the image has of another one.

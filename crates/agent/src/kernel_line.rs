@@ -12,7 +12,15 @@ pub struct Share {
     pub tag: String,
     /// Where it goes in the guest.
     pub path: String,
-    pub writable: bool,
+    pub access: Access,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    ReadOnly,
+    Writable,
+    /// A file system image on a disk with the tag as its serial number.
+    Disk,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,9 +29,11 @@ pub struct Parameters {
     pub name: Option<String>,
     /// `latlab.fs=9p|virtiofs`: how trees arrive.
     pub transport: Transport,
+    /// `latlab.root=disk`: the root is a file system image on a disk, not a share.
+    pub root_on_disk: bool,
     /// `latlab.ports=`: how many channel ports there are.
     pub ports: usize,
-    /// `latlab.share=TAG:ro|rw:PATH`, any number of times.
+    /// `latlab.share=TAG:ro|rw|disk:PATH`, any number of times.
     pub shares: Vec<Share>,
     /// `latlab.probe`: say on the console that user space runs, and turn the machine off.
     pub probe: bool,
@@ -37,6 +47,7 @@ impl Parameters {
         let mut found = Self {
             name: None,
             transport: Transport::NineP,
+            root_on_disk: false,
             ports: 0,
             shares: Vec::new(),
             probe: false,
@@ -53,6 +64,7 @@ impl Parameters {
                 Some(("name", name)) => found.name = Some(name.to_owned()),
                 Some(("fs", "9p")) => found.transport = Transport::NineP,
                 Some(("fs", "virtiofs")) => found.transport = Transport::VirtioFs,
+                Some(("root", "disk")) => found.root_on_disk = true,
                 Some(("ports", count)) => found.ports = count.parse().map_err(|_| bad())?,
                 Some(("share", share)) => {
                     let mut parts = share.splitn(3, ':');
@@ -61,17 +73,14 @@ impl Parameters {
                     else {
                         return Err(bad());
                     };
-                    let writable = match access {
-                        "ro" => false,
-                        "rw" => true,
+                    let access = match access {
+                        "ro" => Access::ReadOnly,
+                        "rw" => Access::Writable,
+                        "disk" => Access::Disk,
                         _ => return Err(bad()),
                     };
                     let (tag, path) = (tag.to_owned(), path.to_owned());
-                    found.shares.push(Share {
-                        tag,
-                        path,
-                        writable,
-                    });
+                    found.shares.push(Share { tag, path, access });
                 }
                 _ => return Err(bad()),
             }
@@ -87,18 +96,23 @@ mod tests {
     #[test]
     fn the_hosts_parameters_are_read_among_the_kernels() {
         let line = "console=ttyS0 latlab.name=third latlab.fs=virtiofs latlab.ports=8 quiet \
-                    latlab.share=s0:rw:/mnt/a:b latlab.probe latlab.template";
+                    latlab.share=s0:rw:/mnt/a:b latlab.root=disk latlab.share=s1:disk:/lib \
+                    latlab.probe latlab.template";
         let found = Parameters::parse(line).unwrap();
         assert_eq!(found.name.as_deref(), Some("third"));
         assert_eq!(found.transport, Transport::VirtioFs);
         assert_eq!(found.ports, 8);
-        assert!(found.probe && found.template);
-        let share = Share {
-            tag: "s0".into(),
-            path: "/mnt/a:b".into(),
-            writable: true,
+        assert!(found.probe && found.template && found.root_on_disk);
+        let share = |tag: &str, path: &str, access| Share {
+            tag: tag.into(),
+            path: path.into(),
+            access,
         };
-        assert_eq!(found.shares, [share]);
+        let expected = [
+            share("s0", "/mnt/a:b", Access::Writable),
+            share("s1", "/lib", Access::Disk),
+        ];
+        assert_eq!(found.shares, expected);
     }
 
     #[test]
@@ -108,6 +122,7 @@ mod tests {
             "share=x",
             "share=x:maybe:/y",
             "fs=nfs",
+            "root=nfs",
             "colour=red",
             "name",
         ] {

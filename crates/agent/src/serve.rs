@@ -291,6 +291,14 @@ impl Server {
                 },
             }),
             Message::Identify { session, identity } => Some(self.identify(session, &identity)),
+            Message::Renew { session, renewal } => Some(match identity::renew(&renewal) {
+                Ok(()) => Message::Done { session },
+                Err(message) => Message::Failed {
+                    session,
+                    errno: 0,
+                    message,
+                },
+            }),
             Message::PowerOff => {
                 self.stopped = true;
                 None

@@ -90,12 +90,18 @@ fn config(parts: &Parts, dir: &Path) -> Result<VmConfig<'static>> {
         memory: latlab_model::plan::GuestMemory::default(),
         hardware: latlab_model::kinds::VmHardware::default(),
         kernel: parts.kernel.clone(),
-        initramfs: initramfs::prepare(&parts.agent, &parts.kernel, &parts.cache)?,
+        initramfs: initramfs::prepare(
+            &parts.agent,
+            &parts.kernel,
+            latlab_model::kinds::GuestRoot::Share,
+            &parts.cache,
+        )?,
         agent: parts.agent.clone(),
         boot_parameters: Vec::new(),
         nics: Vec::new(),
         root: Share::new("/", "/", Access::Everybody),
         shares: Vec::new(),
+        disks: None,
         dir: dir.to_owned(),
         accelerator: Accelerator::Tcg,
         origin: Origin::Boot,
@@ -111,7 +117,12 @@ fn boot(rounds: u32) -> Result<()> {
         modules: None,
         ..parts.kernel.clone()
     };
-    let tiny = initramfs::prepare(&parts.agent, &bare, &parts.cache)?;
+    let tiny = initramfs::prepare(
+        &parts.agent,
+        &bare,
+        latlab_model::kinds::GuestRoot::Share,
+        &parts.cache,
+    )?;
     let mut series: [(&str, Vec<f64>); 3] = [
         ("latlab", vec![]),
         ("bare vmlinuz", vec![]),
@@ -204,7 +215,12 @@ fn clone_rounds(parts: &Parts, configs: &[VmConfig<'_>], rounds: u32) -> Result<
         modules: None,
         ..parts.kernel.clone()
     };
-    let tiny = initramfs::prepare(&parts.agent, &bare, &parts.cache)?;
+    let tiny = initramfs::prepare(
+        &parts.agent,
+        &bare,
+        latlab_model::kinds::GuestRoot::Share,
+        &parts.cache,
+    )?;
     let templates = || Templates::new(&parts.cache);
     // The first one makes the template.
     let (first, _) = clone::load(&configs[0], None, &templates(), TIMEOUT)?;

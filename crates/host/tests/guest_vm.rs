@@ -16,6 +16,7 @@ use latlab_host::nodes::vm::{Error, initramfs};
 use latlab_host::sys::netns::{self, NetNs};
 use latlab_host::sys::process::Process;
 use latlab_host::sys::tap::{TapOptions, create_tap};
+use latlab_model::kinds::GuestRoot;
 use latlab_netlink::{Address, Handle, LinkChange};
 use latlab_wire::channel::{Exec, ExitStatus, Interface, NetworkConfig, Route};
 use rustix::process::Signal;
@@ -434,7 +435,7 @@ fn kvm_is_judged_by_booting_and_remembered() {
         return;
     }
     let kernel = kernel::resolve("standard", &kernels(), &mut |_| ()).unwrap();
-    let initramfs = initramfs::prepare(&agent(), &kernel, &kernels()).unwrap();
+    let initramfs = initramfs::prepare(&agent(), &kernel, GuestRoot::Share, &kernels()).unwrap();
     let cache = PathBuf::from(format!("/tmp/latlab-accel-test-{}", std::process::id()));
     let first = accel::prove(&kernel, &initramfs, &cache).unwrap();
     eprintln!("{first:?}");

@@ -28,7 +28,9 @@ mod crc;
 mod message;
 mod payload;
 
-pub use message::{Exec, ExitStatus, Identity, Interface, Message, NetworkConfig, Route, Stream};
+pub use message::{
+    Exec, ExitStatus, Identity, Interface, Message, NetworkConfig, Renewal, Route, Stream,
+};
 
 /// The version of this protocol. The agent travels with the host's binary in the initramfs, so both ends
 /// are normally one build; a running guest may be older than the `latlab` that talks to it.
@@ -276,8 +278,17 @@ mod tests {
                 identity: Identity {
                     parameters: "latlab.name=third latlab.fs=9p".into(),
                     macs: vec![([2, 0, 0, 0, 0, 1], [2, 9, 8, 7, 6, 5])],
-                    entropy: vec![0, 255, 7],
-                    realtime_ns: u64::MAX,
+                    renewal: Renewal {
+                        entropy: vec![0, 255, 7],
+                        realtime_ns: u64::MAX,
+                    },
+                },
+            },
+            Message::Renew {
+                session: 6,
+                renewal: Renewal {
+                    entropy: vec![9],
+                    realtime_ns: 1,
                 },
             },
             Message::Done { session: 3 },

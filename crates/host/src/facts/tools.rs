@@ -61,6 +61,11 @@ pub const TOOLS: &[Tool] = &[
     tool("crun", "crun", "no container nodes (unless runc is there)"),
     optional(tool("runc", "runc", "no `runtime: runc`")),
     QEMU,
+    optional(tool(
+        "mksquashfs",
+        "squashfs-tools",
+        "no VMs with `root: disk`",
+    )),
     tool("nft", "nftables", "no links of type nat"),
     tool("iperf3", "iperf3", "no stream measurements"),
     tool(

@@ -43,6 +43,16 @@ impl Cache {
         Self { dir: dir.into() }
     }
 
+    /// The root directory of the empty image. Kernels' modules and binds have their mount points made by each node.
+    pub(super) fn empty(&self) -> Result<PathBuf, Error> {
+        let dir = self.dir.join("empty");
+        for (path, mode) in [(&self.dir, 0o700), (&dir, 0o755)] {
+            let made = DirBuilder::new().recursive(true).mode(mode).create(path);
+            made.map_err(Error::io("make", path))?;
+        }
+        Ok(dir)
+    }
+
     /// The root directory and configuration of the image in the archive `file`, unpacked now if it
     /// was not before.
     pub(super) fn unpack(&self, file: &Path) -> Result<(PathBuf, ImageConfig), Error> {

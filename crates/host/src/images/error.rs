@@ -16,6 +16,8 @@ pub enum Error {
     /// A path that a lab hides is not in the image, or not by that name.
     #[error("cannot hide {}: {reason}", path.display())]
     Hide { path: PathBuf, reason: String },
+    #[error("cannot make a disk image of {}: {reason}", directory.display())]
+    Disk { directory: PathBuf, reason: String },
     #[error("archive {}: {reason}", path.display())]
     Archive { path: PathBuf, reason: String },
 }

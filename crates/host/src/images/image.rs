@@ -15,6 +15,7 @@ use super::view::RootView;
 #[serde(rename_all = "lowercase")]
 pub enum Image {
     Host,
+    Empty,
     Directory(PathBuf),
     Archive(PathBuf),
 }
@@ -25,6 +26,9 @@ impl Image {
     pub fn find(text: &str, base: &Path) -> Result<Self, Error> {
         if text == "host" {
             return Ok(Self::Host);
+        }
+        if text == "empty" {
+            return Ok(Self::Empty);
         }
         let path = base.join(text);
         match std::fs::metadata(&path) {
@@ -49,6 +53,7 @@ pub fn prepare(image: &Image, cache: &Cache) -> Result<RootView, Error> {
 pub fn open(image: &Image, cache: &Cache) -> Result<RootView, Error> {
     match image {
         Image::Host => host::view(),
+        Image::Empty => Ok(RootView::plain(cache.empty()?, ImageConfig::default())),
         Image::Directory(dir) => {
             let dir = std::fs::canonicalize(dir).map_err(Error::io("use image", dir))?;
             Ok(RootView::plain(dir, ImageConfig::default()))

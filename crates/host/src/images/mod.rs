@@ -1,10 +1,11 @@
 //! Images: the root directory a container or virtual machine starts from.
 //!
-//! A node's `image` is one of three things, and all three end as a directory that is only ever
+//! A node's `image` is one of four things, and all four end as a directory that is only ever
 //! read ([`RootView`]); the writable layer on top belongs to the node.
 //!
 //! - `host`, the default: the machine's own root. The same programs run natively, in the container
 //!   and in the virtual machine, and a first run downloads nothing.
+//! - `empty`: nothing but mount points. latlab's agent is enough for measurements.
 //! - a directory.
 //! - an archive of an OCI image, as `skopeo copy docker://... oci-archive:FILE` and
 //!   `podman save --format oci-archive` write it, or what `docker save` writes. It is unpacked once
@@ -20,6 +21,7 @@ mod cache;
 mod codec;
 mod config;
 mod covers;
+mod disk;
 mod error;
 pub mod fuzz;
 mod host;
@@ -31,6 +33,7 @@ mod view;
 pub use cache::Cache;
 pub use config::ImageConfig;
 pub use covers::Covers;
+pub use disk::Disks;
 pub use error::Error;
 pub use host::Search;
 pub use image::{Image, open, prepare};

@@ -6,14 +6,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use latlab_model::kinds::Bind;
+use latlab_model::kinds::{Bind, GuestRoot};
 use latlab_model::plan::RootPlan;
 
 use super::session::Error;
 use super::vm::initramfs;
 use super::vm::kernel::{self, Kernel, Progress};
+use super::vm::share::GuestDisks;
 use super::vm::template::Templates;
-use crate::images::{self, Cache, Image, RootView, Search};
+use crate::images::{self, Cache, Disks, Image, RootView, Search};
 
 pub(crate) struct Preparation<'a> {
     /// The directory that images are relative to.
@@ -23,9 +24,10 @@ pub(crate) struct Preparation<'a> {
     cache: &'a Path,
     agent: &'a Path,
     images: Cache,
+    disks: Disks,
     views: BTreeMap<String, RootView>,
     /// Each with its initramfs.
-    kernels: BTreeMap<String, (Kernel, PathBuf)>,
+    kernels: BTreeMap<(String, GuestRoot), (Kernel, PathBuf)>,
     pub templates: Arc<Templates>,
     /// For what of the machine's own files nodes may not see.
     pub search: Option<Search>,
@@ -45,6 +47,7 @@ impl<'a> Preparation<'a> {
             cache,
             agent,
             images: Cache::new(cache.join("images")),
+            disks: Disks::new(cache),
             views: BTreeMap::new(),
             kernels: BTreeMap::new(),
             templates: Arc::new(Templates::new(cache)),
@@ -80,9 +83,24 @@ impl<'a> Preparation<'a> {
         root.binds.iter().map(absolute).collect()
     }
 
+    /// The file system images of a guest that has a disk: its root's and, if the root can load any, its kernel's modules'.
+    pub fn disks(&self, root: &RootView, kernel: &Kernel) -> Result<GuestDisks, Error> {
+        let make = |dir: &Path, hidden: &[PathBuf]| self.disks.of(dir, hidden, self.progress);
+        // A link of the image may lead outside of it, so it is only looked whether the name is there.
+        let is_there = |name: &&str| fs::symlink_metadata(root.dir.join(name)).is_ok();
+        let mut loaders = ["sbin/modprobe", "usr/sbin/modprobe"].iter().copied();
+        let loads = loaders.any(|name| is_there(&name));
+        let modules = kernel.modules.as_deref().filter(|_| loads);
+        Ok(GuestDisks {
+            root: make(&root.dir, &root.hidden)?,
+            modules: modules.map(|dir| make(dir, &[])).transpose()?,
+        })
+    }
+
     /// A guest's kernel, downloaded the first time, and the initramfs that is made for it.
-    pub fn kernel(&mut self, name: &str) -> Result<(Kernel, PathBuf), Error> {
-        if let Some(kernel) = self.kernels.get(name) {
+    pub fn kernel(&mut self, name: &str, root: GuestRoot) -> Result<(Kernel, PathBuf), Error> {
+        let key = (name.to_owned(), root);
+        if let Some(kernel) = self.kernels.get(&key) {
             return Ok(kernel.clone());
         }
         let mut told = |progress: Progress| {
@@ -94,9 +112,9 @@ impl<'a> Preparation<'a> {
             (self.progress)(&text);
         };
         let kernel = kernel::resolve(name, &self.cache.join("kernels"), &mut told)?;
-        let initramfs = initramfs::prepare(self.agent, &kernel, self.cache)?;
+        let initramfs = initramfs::prepare(self.agent, &kernel, root, self.cache)?;
         let both = (kernel, initramfs);
-        self.kernels.insert(name.to_owned(), both.clone());
+        self.kernels.insert(key, both.clone());
         Ok(both)
     }
 }

@@ -19,7 +19,7 @@ use latlab_host::nodes::vm::nic::{Nic, Served};
 use latlab_host::nodes::vm::qemu::{Origin, VmConfig};
 use latlab_host::nodes::vm::{Access, Share};
 use latlab_host::nodes::vm::{Vm, initramfs};
-use latlab_model::kinds::{VmHardware, VmNet};
+use latlab_model::kinds::{GuestRoot, VmHardware, VmNet};
 use latlab_model::plan::GuestMemory;
 use latlab_wire::channel::{Exec, ExitStatus};
 
@@ -63,7 +63,8 @@ impl Guest {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let dir = PathBuf::from(format!("/tmp/latlab-guest-{}-{number}", std::process::id()));
         let kernel = kernel::resolve(which, &kernels(), &mut |step| eprintln!("{step:?}")).unwrap();
-        let initramfs = initramfs::prepare(&agent(), &kernel, &kernels()).unwrap();
+        let initramfs =
+            initramfs::prepare(&agent(), &kernel, GuestRoot::Share, &kernels()).unwrap();
         let mut config = VmConfig {
             name: "third".into(),
             lab: format!("guest-test-{}-{number}", std::process::id()),
@@ -79,6 +80,7 @@ impl Guest {
             nics: Vec::new(),
             root: Share::new("/", "/", Access::Everybody),
             shares: Vec::new(),
+            disks: None,
             dir: dir.clone(),
             accelerator: Accelerator::Tcg,
             origin: Origin::Boot,

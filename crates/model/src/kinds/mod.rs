@@ -10,6 +10,8 @@ mod vm_net;
 pub use container::{CAPABILITIES, Devices, Pids, Runtime, Seccomp, Security};
 pub(crate) use link::VXLAN_OVERHEAD;
 pub use link::{Cable, Carrier, Impairment, LinkKind, Mac};
-pub use node::{Acceleration, Bind, GuestStart, Needs, NetworkStack, NodeKind, NodeProperties};
+pub use node::{
+    Acceleration, Bind, GuestRoot, GuestStart, Needs, NetworkStack, NodeKind, NodeProperties,
+};
 pub use vm_hardware::{LostTicks, VmHardware};
 pub use vm_net::{NetBackend, VmNet};

@@ -38,6 +38,19 @@ pub enum GuestStart {
 
 vocabulary!(GuestStart, { "boot" => Boot, "clone" => Clone });
 
+/// The way a VM reaches its root file system.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GuestRoot {
+    /// The image's directory on the host, over 9p or virtiofs.
+    #[default]
+    Share,
+    /// A file system image on a virtio disk. Nothing of the guest's state is on the host then.
+    Disk,
+}
+
+vocabulary!(GuestRoot, { "share" => Share, "disk" => Disk });
+
 /// The network stack that a node's interfaces belong to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NetworkStack {

@@ -4,9 +4,10 @@ use std::collections::{HashMap, HashSet};
 
 use super::lacks::Lacks;
 use super::node::VM_MEMORY;
-use super::node::{self, HOST_IMAGE};
+use super::node::{self, EMPTY_IMAGE, HOST_IMAGE};
 use crate::diagnostic::{Diagnostics, Spanned, hint_one_of, shown};
 use crate::facts::Facts;
+use crate::kinds::GuestRoot;
 use crate::spec::{Endpoint, Lab, Link, Node};
 use crate::units::Bytes;
 
@@ -15,6 +16,7 @@ pub fn check(lab: &Lab, facts: &Facts, errors: &mut Diagnostics) {
     let mut lacks = Lacks::of(facts);
     for node in &lab.nodes {
         check_node(node, errors);
+        check_tuned_disk(lab, node, errors);
         node::check(node, &mut lacks, errors);
         for need in lab.needs_of_node(node) {
             lacks.capability(&need, errors);
@@ -87,6 +89,43 @@ fn check_node(node: &Node, errors: &mut Diagnostics) {
         );
         let hint = "remove `image:`, or use kind container or vm";
         errors.add(image.at, message, hint);
+    }
+    check_empty(node, errors);
+}
+
+/// A profile's knobs reach a guest over a share, and one with its root on a disk has none.
+fn check_tuned_disk(lab: &Lab, node: &Node, errors: &mut Diagnostics) {
+    let root = node
+        .fields
+        .root
+        .filter(|root| root.value == GuestRoot::Disk);
+    if let (Some(root), Some(_)) = (root, lab.tuning_of(node)) {
+        let name = &node.name.value;
+        let message = format!(
+            "node `{name}` has its root on a disk and follows a profile, whose knobs reach a guest over a share"
+        );
+        errors.add(root.at, message, "use `root: share`");
+    }
+}
+
+/// Scripts and commands of a node whose image has no shell.
+fn check_empty(node: &Node, errors: &mut Diagnostics) {
+    let (name, fields) = (&node.name.value, &node.fields);
+    let is_empty = |image: &Spanned<String>| image.value == EMPTY_IMAGE;
+    if !fields.image.as_ref().is_some_and(is_empty) {
+        return;
+    }
+    let written = [
+        (fields.exec.first().map(|c| c.at), "exec"),
+        (fields.setup.as_ref().map(|s| s.at), "setup"),
+        (fields.run.as_ref().map(|s| s.at), "run"),
+        (fields.teardown.as_ref().map(|s| s.at), "teardown"),
+    ];
+    for (at, key) in written {
+        if let Some(at) = at {
+            let message = format!("`{key}` of node `{name}` needs a shell, and its image is empty");
+            errors.add(at, message, "use another `image:`");
+        }
     }
 }
 

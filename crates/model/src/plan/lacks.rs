@@ -52,6 +52,7 @@ impl<'a> Lacks<'a> {
 /// Debian's package of a program that a lab may need.
 pub fn package(program: &str) -> &str {
     match program {
+        "mksquashfs" => "squashfs-tools",
         "nft" => "nftables",
         "qemu-system-x86_64" => "qemu-system-x86",
         other => other,

@@ -14,8 +14,8 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 pub use container::ContainerPlan;
-pub(super) use root::HOST_IMAGE;
 pub use root::RootPlan;
+pub(super) use root::{EMPTY_IMAGE, HOST_IMAGE};
 pub use vm::{GuestMemory, GuestTopology, VM_MEMORY, VmPlan};
 
 use super::lacks::Lacks;

@@ -10,7 +10,7 @@ use super::yaml::{Value, Yaml};
 use super::{vm_hardware, vm_net};
 use crate::diagnostic::{Diagnostics, Mark, Spanned, shown};
 use crate::kinds::{
-    Acceleration, Bind, GuestStart, NodeKind, Runtime, Security, VmHardware, VmNet,
+    Acceleration, Bind, GuestRoot, GuestStart, NodeKind, Runtime, Security, VmHardware, VmNet,
 };
 use crate::profile;
 use crate::units::{Bytes, CpuList};
@@ -22,6 +22,8 @@ words!(Runtime, "an OCI runtime", { "crun" => Crun, "runc" => Runc });
 words!(Acceleration, "a way to run the guest", { "auto" => Auto, "kvm" => Kvm, "tcg" => Tcg });
 
 read_words!(GuestStart, "how a VM begins", "clone");
+
+read_words!(GuestRoot, "the way to a VM's root", "disk");
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
@@ -36,7 +38,7 @@ pub struct NodeFields {
     pub kind: Option<Spanned<NodeKind>>,
     /// `count:` that many nodes like it; on a node only.
     pub count: Option<Spanned<u32>>,
-    /// `image:` `host`, a directory, or an OCI archive.
+    /// `image:` `host`, `empty`, a directory, or an OCI archive.
     pub image: Option<Spanned<String>>,
     /// `cpus:` CPUs' worth of time; virtual CPUs for a VM.
     pub cpus: Option<Spanned<f64>>,
@@ -70,6 +72,8 @@ pub struct NodeFields {
     pub boot: Vec<Spanned<String>>,
     /// `start:` for VMs.
     pub start: Option<Spanned<GuestStart>>,
+    /// `root:` for VMs.
+    pub root: Option<Spanned<GuestRoot>>,
     /// `acceleration:` for VMs.
     pub acceleration: Option<Spanned<Acceleration>>,
     /// `net:` for VMs.
@@ -94,6 +98,7 @@ const KIND_ONLY: &[(&str, NodeKind, IsFor)] = &[
     ("kernel", NodeKind::Vm, NodeKind::is_guest),
     ("boot", NodeKind::Vm, NodeKind::is_guest),
     ("start", NodeKind::Vm, NodeKind::is_guest),
+    ("root", NodeKind::Vm, NodeKind::is_guest),
     ("acceleration", NodeKind::Vm, NodeKind::is_guest),
     ("net", NodeKind::Vm, NodeKind::is_guest),
     ("hardware", NodeKind::Vm, NodeKind::is_guest),
@@ -130,6 +135,7 @@ impl NodeFields {
             kernel: o.get("kernel", errors),
             boot: read_boot(&mut o, errors),
             start: o.get("start", errors),
+            root: o.get("root", errors),
             acceleration: o.get("acceleration", errors),
             net: vm_net::read(&mut o, errors),
             hardware: vm_hardware::read(&mut o, errors),
@@ -157,6 +163,7 @@ impl NodeFields {
             self.kernel.as_ref().map(|s| s.at),
             self.boot.first().map(|s| s.at),
             self.start.as_ref().map(|s| s.at),
+            self.root.as_ref().map(|s| s.at),
             self.acceleration.as_ref().map(|s| s.at),
             self.net.as_ref().map(|s| s.at),
             self.hardware.as_ref().map(|s| s.at),
@@ -203,6 +210,7 @@ impl NodeFields {
             kernel: self.kernel.or_else(|| below.kernel.clone()),
             boot: list(self.boot, &below.boot),
             start: self.start.or(below.start),
+            root: self.root.or(below.root),
             acceleration: self.acceleration.or(below.acceleration),
             net: self.net.or(below.net),
             hardware: self.hardware.or_else(|| below.hardware.clone()),

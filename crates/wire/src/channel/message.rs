@@ -69,6 +69,12 @@ pub struct Identity {
     pub parameters: String,
     /// Hardware addresses of its network cards: that of the template's, and its own.
     pub macs: Vec<([u8; 6], [u8; 6])>,
+    pub renewal: Renewal,
+}
+
+/// News for a guest that goes on where it was saved.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Renewal {
     /// Random bytes that no other guest gets, for the kernel's generator.
     pub entropy: Vec<u8>,
     /// The time of day, in nanoseconds since 1970.
@@ -121,6 +127,8 @@ pub enum Message {
     Exit { session: u32, status: ExitStatus },
     /// Host: a guest that waits becomes one of its own. Answered by `Done` or `Failed` with the same session number.
     Identify { session: u32, identity: Identity },
+    /// Host: a guest goes on where it was saved. Answered by `Done` or `Failed` with the same session number.
+    Renew { session: u32, renewal: Renewal },
     /// Host: set the network up. Answered by `Done` or `Failed` with the same session number.
     Network { session: u32, config: NetworkConfig },
     /// Agent: the request succeeded.

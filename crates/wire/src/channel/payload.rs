@@ -4,7 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::message::{
-    Exec, ExitStatus, Identity, Interface, Message, NetworkConfig, Route, Stream,
+    Exec, ExitStatus, Identity, Interface, Message, NetworkConfig, Renewal, Route, Stream,
 };
 
 mod kind {
@@ -22,6 +22,7 @@ mod kind {
     pub const FAILED: u8 = 18;
     pub const POWER_OFF: u8 = 21;
     pub const IDENTIFY: u8 = 22;
+    pub const RENEW: u8 = 23;
 }
 
 const STREAMS: [Stream; 3] = [Stream::Stdin, Stream::Stdout, Stream::Stderr];
@@ -83,6 +84,10 @@ fn put_fields(message: &Message, out: &mut Vec<u8>) -> u8 {
             put_identity(identity, out);
             kind::IDENTIFY
         }
+        Message::Renew { renewal, .. } => {
+            put_renewal(renewal, out);
+            kind::RENEW
+        }
         Message::Done { .. } => kind::DONE,
         Message::Failed { errno, message, .. } => {
             out.extend_from_slice(&errno.to_le_bytes());
@@ -105,6 +110,7 @@ fn session_of(message: &Message) -> u32 {
         | Message::Exit { session, .. }
         | Message::Network { session, .. }
         | Message::Identify { session, .. }
+        | Message::Renew { session, .. }
         | Message::Done { session }
         | Message::Failed { session, .. } => *session,
     }
@@ -153,6 +159,10 @@ pub(super) fn take_payload(kind: u8, session: u32, r: &mut Reader<'_>) -> Option
         kind::IDENTIFY => Message::Identify {
             session,
             identity: take_identity(r)?,
+        },
+        kind::RENEW => Message::Renew {
+            session,
+            renewal: take_renewal(r)?,
         },
         kind::DONE => Message::Done { session },
         kind::FAILED => Message::Failed {
@@ -252,14 +262,24 @@ fn put_identity(identity: &Identity, out: &mut Vec<u8>) {
         out.extend_from_slice(from);
         out.extend_from_slice(to);
     });
-    put_list(&identity.entropy, out, |byte, out| out.push(*byte));
-    out.extend_from_slice(&identity.realtime_ns.to_le_bytes());
+    put_renewal(&identity.renewal, out);
+}
+
+fn put_renewal(renewal: &Renewal, out: &mut Vec<u8>) {
+    put_list(&renewal.entropy, out, |byte, out| out.push(*byte));
+    out.extend_from_slice(&renewal.realtime_ns.to_le_bytes());
 }
 
 fn take_identity(r: &mut Reader<'_>) -> Option<Identity> {
     Some(Identity {
         parameters: r.text()?,
         macs: r.list(|r| Some((r.array()?, r.array()?)))?,
+        renewal: take_renewal(r)?,
+    })
+}
+
+fn take_renewal(r: &mut Reader<'_>) -> Option<Renewal> {
+    Some(Renewal {
         entropy: r.list(Reader::u8)?,
         realtime_ns: r.u64()?,
     })

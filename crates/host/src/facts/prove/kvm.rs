@@ -10,6 +10,7 @@ use std::io;
 use std::path::PathBuf;
 
 use latlab_model::facts::Facts;
+use latlab_model::kinds::GuestRoot;
 
 use super::report::{NEEDS_ROOT, Outcome, Report, is_root, refused};
 use crate::facts::machine::{self, Source};
@@ -51,7 +52,8 @@ fn boot(options: &ReadOptions) -> Result<Outcome, String> {
     let agent =
         programs::agent().ok_or("latlab-agent is not beside latlab, so no guest can boot")?;
     let kernel = guest_kernel(options)?;
-    let initramfs = initramfs::prepare(&agent, &kernel, cache).map_err(|e| e.to_string())?;
+    let initramfs =
+        initramfs::prepare(&agent, &kernel, GuestRoot::Share, cache).map_err(|e| e.to_string())?;
     if options.refresh {
         // Absent is as good as removed.
         let _ = fs::remove_file(cache.join(accel::VERDICT_FILE));

@@ -23,8 +23,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use latlab_wire::channel::{
-    Exec, ExitStatus, Identity, Message, NetworkConfig, PREAMBLE_BYTES, VERSION, WINDOW_BYTES,
-    encode,
+    Exec, ExitStatus, Identity, Message, NetworkConfig, PREAMBLE_BYTES, Renewal, VERSION,
+    WINDOW_BYTES, encode,
 };
 
 use super::paths::{PORTS, socket_path};
@@ -322,6 +322,18 @@ impl Channel {
             |session| Message::Identify { session, identity },
             timeout,
             "the guest's identity",
+        )
+    }
+
+    /// Gives a guest that goes on where it was saved random numbers and the time of day.
+    ///
+    /// # Errors
+    /// A step that failed in the guest; [`Error::Silent`] after `timeout`.
+    pub fn renew(&self, renewal: Renewal, timeout: Duration) -> Result<(), Error> {
+        self.request(
+            |session| Message::Renew { session, renewal },
+            timeout,
+            "the renewal",
         )
     }
 

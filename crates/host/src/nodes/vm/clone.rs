@@ -7,23 +7,20 @@
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use latlab_wire::channel::Identity;
 use rustix::pipe::PipeFlags;
-use rustix::rand::{GetRandomFlags, getrandom};
 use serde_json::json;
 
 use super::channel::Channel;
 use super::error::Error;
 use super::guest::Vm;
 use super::qemu::{Origin, STATE_FD, VmConfig};
+use super::renewal;
 use super::template::{self, Templates};
 use crate::sys;
 use crate::sys::cgroup_entry::CgroupEntry;
-
-/// Random bytes that a clone gets: twice what the kernel's generator holds.
-const ENTROPY_BYTES: usize = 64;
 
 /// Starts a guest that is told at once who it is. `timeout` bounds each of the boot of its template, the load and the
 /// mount of its root.
@@ -83,18 +80,13 @@ fn ended(vm: &Vm, error: Error) -> Error {
 }
 
 fn identity(config: &VmConfig<'_>) -> Result<Identity, Error> {
-    let mut entropy = [0; ENTROPY_BYTES];
-    getrandom(&mut entropy, GetRandomFlags::empty())
-        .map_err(sys::Error::of("draw random bytes for", &config.name))?;
-    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let cards = config.nics.iter().enumerate();
     Ok(Identity {
         parameters: config.agent_parameters(),
         macs: cards
             .map(|(index, nic)| (template::mac(index), nic.mac))
             .collect(),
-        entropy: entropy.to_vec(),
-        realtime_ns: since_1970.unwrap_or_default().as_nanos() as u64,
+        renewal: renewal::draw(&config.name)?,
     })
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use latlab_model::kinds::GuestStart;
+use latlab_model::kinds::{GuestRoot, GuestStart};
 use latlab_model::plan::{NodePlan, VmPlan};
 
 use super::accelerator::Accelerator;
@@ -28,13 +28,19 @@ impl Driver for VmPlan {
         preparation: &mut Preparation<'_>,
     ) -> Result<Option<Box<dyn Prepared>>, Error> {
         cpu::check(Accelerator::of(self.acceleration), &self.hardware)?;
-        let (kernel, initramfs) = preparation.kernel(&self.kernel)?;
+        let (kernel, initramfs) = preparation.kernel(&self.kernel, self.root_by)?;
         if self.start == GuestStart::Clone {
-            template::check(&kernel)?;
+            template::check(&kernel, self.root_by)?;
         }
+        let root = preparation.root(&self.root)?;
+        let disks = match self.root_by {
+            GuestRoot::Share => None,
+            GuestRoot::Disk => Some(preparation.disks(&root, &kernel)?),
+        };
         Ok(Some(Box::new(PreparedVm {
             plan: self.clone(),
-            root: preparation.root(&self.root)?,
+            root,
+            disks,
             binds: preparation.binds(&self.root),
             kernel,
             initramfs,

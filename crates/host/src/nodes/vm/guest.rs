@@ -16,7 +16,6 @@ use super::accelerator;
 use super::channel::{self, Channel};
 use super::console::{self, Log};
 use super::error::{Error, SOCKET_PATH_BYTES};
-use super::kernel::Transport;
 use super::paths::{self, PORTS};
 use super::qemu::{self, VmConfig};
 use super::qmp::Qmp;
@@ -52,15 +51,11 @@ impl Vm {
         make_dir(&config.dir)?;
         let mut logs = vec![Log::of_console(&config.dir)];
         logs.push(Log::of_program(paths::log_path(&config.dir)));
-        if config.kernel.transport == Transport::VirtioFs {
-            let paths = (0..config.all_shares().len()).map(|i| virtiofs::log_path(&config.dir, i));
-            logs.extend(paths.map(Log::of_program));
-        }
+        let served = config.virtiofs();
+        let paths = served.map(|(index, _)| virtiofs::log_path(&config.dir, index));
+        logs.extend(paths.map(Log::of_program));
         let (keeper, pipes) = console::keep(config, cgroup, &logs)?;
-        let helpers = match config.kernel.transport {
-            Transport::NineP => virtiofs::Servers::default(),
-            Transport::VirtioFs => virtiofs::Servers::start(config, cgroup, &pipes[2..])?,
-        };
+        let helpers = virtiofs::Servers::start(config, cgroup, &pipes[2..])?;
         let sockets = listen(&config.dir)?;
         for nic in &config.nics {
             nic.open_to_qemu()?;

@@ -9,6 +9,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use latlab_model::kinds::GuestRoot;
+
 use super::bzimage;
 use super::kernel::{Kernel, Transport};
 use super::modules::{self, Modules};
@@ -40,7 +42,12 @@ pub enum Error {
 
 /// Makes (or finds) the initramfs for a kernel. Fails when the agent is none, a module is missing, or the cache cannot
 /// be written.
-pub fn prepare(agent: &Path, kernel: &Kernel, cache: &Path) -> Result<PathBuf, Error> {
+pub fn prepare(
+    agent: &Path,
+    kernel: &Kernel,
+    root: GuestRoot,
+    cache: &Path,
+) -> Result<PathBuf, Error> {
     let program = fs::read(agent).map_err(failed("read the agent", agent))?;
     if !is_static_program(&program) {
         return Err(Error::Agent {
@@ -55,7 +62,7 @@ pub fn prepare(agent: &Path, kernel: &Kernel, cache: &Path) -> Result<PathBuf, E
     archive.add("dev/console", CHARACTER_DEVICE, &[], (5, 1));
     archive.add("init", EXECUTABLE, &program, (0, 0));
     if let Some(dir) = &kernel.modules {
-        let wanted = wanted_modules(kernel.transport);
+        let wanted = wanted_modules(kernel.transport, root);
         for (index, module) in Modules::open(dir)?.in_order(&wanted)?.iter().enumerate() {
             let name = format!("modules/{index:02}-{}.ko", module.name);
             archive.add(&name, FILE, &module.bytes, (0, 0));
@@ -74,11 +81,12 @@ pub fn prepare(agent: &Path, kernel: &Kernel, cache: &Path) -> Result<PathBuf, E
 
 /// The modules that every guest needs first: its buses, its channel, its root, its
 /// network cards.
-fn wanted_modules(transport: Transport) -> Vec<&'static str> {
+fn wanted_modules(transport: Transport, root: GuestRoot) -> Vec<&'static str> {
     let mut wanted = vec!["virtio_pci", "virtio_console"];
-    match transport {
-        Transport::NineP => wanted.extend(["9pnet_virtio", "9p"]),
-        Transport::VirtioFs => wanted.push("virtiofs"),
+    match (root, transport) {
+        (GuestRoot::Disk, _) => wanted.extend(["virtio_blk", "squashfs"]),
+        (GuestRoot::Share, Transport::NineP) => wanted.extend(["9pnet_virtio", "9p"]),
+        (GuestRoot::Share, Transport::VirtioFs) => wanted.push("virtiofs"),
     }
     wanted.extend(["overlay", "virtio_net"]);
     wanted

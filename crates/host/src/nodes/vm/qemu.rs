@@ -26,7 +26,7 @@ use super::error::Error;
 use super::kernel::{Kernel, Transport};
 use super::nic::{self, Nic, Served};
 use super::paths::{PORTS, virtiofs_socket};
-use super::share::{Access, Share};
+use super::share::{Access, GuestDisks, Share};
 
 /// The number under which QEMU inherits the pipe that its guest's console goes to.
 pub const CONSOLE_FD: RawFd = 9;
@@ -47,6 +47,10 @@ const INITRAMFS: &str = "/boot/initramfs";
 
 fn export(index: usize) -> String {
     format!("/export/{index}")
+}
+
+fn disk_inside(index: usize) -> String {
+    format!("/disk/{index}")
 }
 
 /// QEMU takes a path for the memory, not a descriptor.
@@ -86,6 +90,11 @@ pub enum Origin<'a> {
         /// A pipe with the state of the template's devices.
         state: BorrowedFd<'a>,
     },
+    /// Execution is to go on where the guest itself was saved.
+    Saved {
+        /// A file with the state of devices and memory.
+        state: BorrowedFd<'a>,
+    },
 }
 
 #[derive(Debug, Clone)]
@@ -112,6 +121,8 @@ pub struct VmConfig<'a> {
     /// The guest's root, under a writable layer in memory.
     pub root: Share,
     pub shares: Vec<Share>,
+    /// The file system images of root and modules, where they are on disks.
+    pub disks: Option<GuestDisks>,
     /// Where sockets, console and logs go; made if absent. Its path must be short enough for sockets.
     pub dir: PathBuf,
     pub accelerator: Accelerator,
@@ -121,10 +132,20 @@ pub struct VmConfig<'a> {
 impl VmConfig<'_> {
     /// All shares: the root, the kernel's modules where `modprobe` looks for them, then the lab's.
     pub fn all_shares(&self) -> Vec<Share> {
-        let mut shares = vec![self.root.clone()];
-        if let Some(modules) = &self.kernel.modules {
+        let disks = self.disks.as_ref();
+        let root = self.root.clone();
+        let mut shares = vec![root.on_disk(disks.map(|disks| disks.root.clone()))];
+        let on_disk = disks.map(|disks| disks.modules.clone());
+        // A root on a disk that loads no modules has none.
+        if let Some(modules) = self
+            .kernel
+            .modules
+            .as_ref()
+            .filter(|_| on_disk != Some(None))
+        {
             let target = format!("/lib/modules/{}", self.kernel.release);
-            shares.push(Share::new(modules, target, Access::Everybody));
+            let modules = Share::new(modules, target, Access::Everybody);
+            shares.push(modules.on_disk(on_disk.flatten()));
         }
         shares.extend(self.shares.iter().cloned());
         shares
@@ -142,6 +163,10 @@ impl VmConfig<'_> {
         }
         let mut kept = BTreeSet::new();
         for (index, share) in self.all_shares().iter().enumerate() {
+            if let Some(disk) = &share.disk {
+                place.file(disk, disk_inside(index));
+                continue;
+            }
             match self.kernel.transport {
                 Transport::NineP => {
                     place.share(share, &export(index));
@@ -175,26 +200,36 @@ impl VmConfig<'_> {
             Origin::Clone { memory, state } => {
                 all.extend([(memory, MEMORY_FD), (state, STATE_FD)]);
             }
+            Origin::Saved { state } => all.push((state, STATE_FD)),
         }
         all
     }
 
     fn boots(&self) -> bool {
-        !matches!(self.origin, Origin::Clone { .. })
+        !matches!(self.origin, Origin::Clone { .. } | Origin::Saved { .. })
     }
 
     /// Another process maps the memory.
     pub(super) fn is_mapped(&self) -> bool {
         let by_card = |nic: &Nic<'_>| matches!(nic.served, Served::VhostUser(_));
-        self.kernel.transport == Transport::VirtioFs || self.nics.iter().any(by_card)
+        self.virtiofs().next().is_some() || self.nics.iter().any(by_card)
+    }
+
+    /// The shares that a virtiofsd serves, with their numbers.
+    pub(super) fn virtiofs(&self) -> impl Iterator<Item = (usize, Share)> {
+        let is_virtiofs = self.kernel.transport == Transport::VirtioFs;
+        let shares = self.all_shares().into_iter().enumerate();
+        shares.filter(move |(_, share)| is_virtiofs && share.disk.is_none())
     }
 
     pub fn kernel_line(&self) -> String {
         let ours = KERNEL_PARAMETERS.iter().map(|word| (*word).to_owned());
         let mut words: Vec<String> = ours.collect();
         match self.origin {
-            Origin::Boot => words.push(self.agent_parameters()),
-            _ => words.push(format!("latlab.template latlab.ports={PORTS}")),
+            Origin::Boot | Origin::Saved { .. } => words.push(self.agent_parameters()),
+            Origin::Template(_) | Origin::Clone { .. } => {
+                words.push(format!("latlab.template latlab.ports={PORTS}"));
+            }
         }
         words.extend(self.boot_parameters.iter().cloned());
         words.join(" ")
@@ -208,8 +243,15 @@ impl VmConfig<'_> {
             Transport::NineP => "latlab.fs=9p".into(),
             Transport::VirtioFs => "latlab.fs=virtiofs".into(),
         });
+        if self.disks.is_some() {
+            words.push("latlab.root=disk".into());
+        }
         for (index, share) in self.all_shares().iter().enumerate().skip(1) {
-            let access = if share.is_writable() { "rw" } else { "ro" };
+            let access = match (&share.disk, share.is_writable()) {
+                (Some(_), _) => "disk",
+                (None, true) => "rw",
+                (None, false) => "ro",
+            };
             words.push(format!(
                 "latlab.share=share{index}:{access}:{}",
                 share.target
@@ -219,8 +261,10 @@ impl VmConfig<'_> {
     }
 
     pub fn arguments(&self) -> Vec<OsString> {
-        let mut line = Line::default();
-        self.machine(&mut line);
+        let mut line = Line(self.hardware());
+        if let Some(ram) = self.memory_backend() {
+            line.option("-object", ram);
+        }
         if self.boots() {
             line.option("-kernel", KERNEL);
             line.option("-initrd", INITRAMFS);
@@ -228,6 +272,17 @@ impl VmConfig<'_> {
         } else {
             line.option("-incoming", "defer");
         }
+        if matches!(self.origin, Origin::Saved { .. }) {
+            // The CPUs start when they are told to.
+            line.0.push("-S".into());
+        }
+        line.0
+    }
+
+    /// The words that say what the guest's hardware is, however it begins: a saved guest goes on with the same.
+    pub(super) fn hardware(&self) -> Vec<OsString> {
+        let mut line = Line::default();
+        self.machine(&mut line);
         self.consoles(&mut line);
         for (index, share) in self.all_shares().iter().enumerate() {
             self.share(&mut line, index, share);
@@ -268,10 +323,8 @@ impl VmConfig<'_> {
         } else {
             ",hpet=off"
         });
-        let megabytes = self.memory_bytes / (1024 * 1024);
-        if let Some(ram) = self.memory_backend() {
+        if self.memory_backend().is_some() {
             machine.push_str(",memory-backend=ram");
-            line.option("-object", format!("{ram},id=ram,size={megabytes}M"));
         }
         if self.memory.locked {
             line.option("-overcommit", "mem-lock=on");
@@ -286,21 +339,29 @@ impl VmConfig<'_> {
         }
         line.option("-cpu", self.cpu());
         line.option("-smp", self.smp());
-        line.option("-m", format!("{megabytes}M"));
+        line.option("-m", format!("{}M", self.memory_megabytes()));
     }
 
-    /// Memory that another process maps, that is to be of a particular kind, or that is there already.
+    fn memory_megabytes(&self) -> u64 {
+        self.memory_bytes / (1024 * 1024)
+    }
+
+    /// Memory that another process maps, that is to be of a particular kind, or that is there already. A guest that can
+    /// be saved always has a backend, because QEMU saves memory under the backend's name.
     fn memory_backend(&self) -> Option<String> {
         let GuestMemory {
             preallocated, huge, ..
         } = self.memory;
         let (kind, is_shared) = match self.origin {
-            Origin::Boot => ("memory-backend-memfd".to_owned(), self.is_mapped()),
+            Origin::Boot | Origin::Saved { .. } => {
+                ("memory-backend-memfd".to_owned(), self.is_mapped())
+            }
             // Writes of the guest reach the file of a template, and stay in a clone.
             Origin::Template(_) => (in_descriptor(MEMORY_FD), true),
             Origin::Clone { .. } => (in_descriptor(MEMORY_FD), self.is_mapped()),
         };
-        let is_plain = matches!(self.origin, Origin::Boot) && !is_shared && !preallocated && !huge;
+        let is_any = matches!(self.origin, Origin::Boot) && self.disks.is_none();
+        let is_plain = is_any && !is_shared && !preallocated && !huge;
         let mut ram = kind;
         for (yes, property) in [
             (is_shared, ",share=on"),
@@ -309,7 +370,8 @@ impl VmConfig<'_> {
         ] {
             ram.push_str(if yes { property } else { "" });
         }
-        (!is_plain).then_some(ram)
+        let size = self.memory_megabytes();
+        (!is_plain).then(|| format!("{ram},id=ram,size={size}M"))
     }
 
     /// The CPU that the guest sees. With a topology of its own it also sees the host's caches, if
@@ -375,6 +437,18 @@ impl VmConfig<'_> {
         } else {
             format!("share{index}")
         };
+        if share.disk.is_some() {
+            let path = disk_inside(index);
+            line.option(
+                "-blockdev",
+                format!("driver=raw,node-name=disk{index},read-only=on,file.driver=file,file.filename={path}"),
+            );
+            line.option(
+                "-device",
+                format!("virtio-blk-pci,drive=disk{index},serial={tag}"),
+            );
+            return;
+        }
         match self.kernel.transport {
             Transport::NineP => {
                 // A writable share keeps the guest's root as the host's root: the same files, the same
@@ -433,6 +507,7 @@ mod tests {
             nics: Vec::new(),
             root: Share::new("/", "/", Access::Everybody),
             shares: vec![Share::new("/data,1", "/mnt/data", Access::Write)],
+            disks: None,
             dir: "/run/x".into(),
             accelerator: Accelerator::Tcg,
             origin: Origin::Boot,

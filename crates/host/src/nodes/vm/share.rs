@@ -1,4 +1,4 @@
-//! Directories of the host in a guest.
+//! Directories of the host in a guest, over a share or as a file system image on a disk.
 
 use std::path::PathBuf;
 
@@ -10,6 +10,16 @@ pub struct Share {
     pub access: Access,
     /// Paths below the directory that are empty for the guest.
     pub covered: Vec<PathBuf>,
+    /// The image of the directory, where the guest has it on a disk.
+    pub disk: Option<PathBuf>,
+}
+
+/// File system images of a guest that has its root on a disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GuestDisks {
+    pub root: PathBuf,
+    /// `lib/modules/RELEASE`, where the kernel has modules.
+    pub modules: Option<PathBuf>,
 }
 
 /// A guest's rights in a directory of the host. The host's kernel enforces them, against the guest and its servers:
@@ -31,7 +41,12 @@ impl Share {
             target: target.into(),
             access,
             covered: Vec::new(),
+            disk: None,
         }
+    }
+
+    pub fn on_disk(self, disk: Option<PathBuf>) -> Self {
+        Self { disk, ..self }
     }
 
     pub(super) fn is_writable(&self) -> bool {

@@ -16,7 +16,7 @@ use super::kernel::Kernel;
 use super::nic::{self, Nic, Served};
 use super::pin;
 use super::qemu::{Origin, VmConfig};
-use super::share::{Access, Share};
+use super::share::{Access, GuestDisks, Share};
 use super::template::Templates;
 use super::tuned;
 use crate::images::RootView;
@@ -41,6 +41,8 @@ const NETWORK_TIMEOUT: Duration = Duration::from_secs(30);
 pub(super) struct PreparedVm {
     pub plan: VmPlan,
     pub root: RootView,
+    /// The images of root and modules, where it has them on disks.
+    pub disks: Option<GuestDisks>,
     pub kernel: Kernel,
     pub initramfs: PathBuf,
     pub templates: Arc<Templates>,
@@ -128,6 +130,7 @@ impl PreparedVm {
                 .collect(),
             root: self.image(self.root.dir.clone(), "/".into()),
             shares: self.shares(start)?,
+            disks: self.disks.clone(),
             dir: node.dir.clone(),
             accelerator: Accelerator::of(self.plan.acceleration),
             origin: Origin::Boot,

@@ -12,24 +12,24 @@ use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
+use latlab_model::kinds::GuestRoot;
 use latlab_wire::channel::clock_page;
 use serde_json::{Value, json};
 
-use super::accelerator::{Accelerator, PROGRAM};
 use super::bzimage::digest;
 use super::error::Error;
+use super::fingerprint;
 use super::guest::Vm;
 use super::kernel::{Kernel, Transport};
 use super::nic::Nic;
 use super::qemu::{Origin, VmConfig};
 use super::qmp::Qmp;
-use crate::programs;
 use crate::sync::lock;
 use crate::sys::cgroup_entry::CgroupEntry;
 use crate::sys::file::{Lock, sync_directory};
@@ -167,10 +167,10 @@ impl Template {
 }
 
 /// Whether a guest with this kernel can be saved: what virtiofs serves cannot.
-pub(super) fn check(kernel: &Kernel) -> Result<(), Error> {
-    match kernel.transport {
-        Transport::NineP => Ok(()),
-        Transport::VirtioFs => Err(Error::Template {
+pub(super) fn check(kernel: &Kernel, root: GuestRoot) -> Result<(), Error> {
+    match (root, kernel.transport) {
+        (GuestRoot::Disk, _) | (_, Transport::NineP) => Ok(()),
+        (GuestRoot::Share, Transport::VirtioFs) => Err(Error::Template {
             reason: format!(
                 "kernel {} reaches its root over virtiofs, which QEMU cannot save",
                 kernel.release
@@ -198,43 +198,15 @@ fn common<'a>(config: &VmConfig<'a>, origin: Origin<'a>) -> VmConfig<'a> {
     }
 }
 
-/// All that a saved guest depends on.
+/// All that a template depends on.
 fn describe(config: &VmConfig<'_>) -> Result<String, Error> {
-    let qemu = programs::find(PROGRAM).unwrap_or_else(|| PROGRAM.into());
-    let mut lines = vec![file_identity(&qemu)?, file_identity(&config.kernel.image)?];
     let initramfs = config.initramfs.file_name().unwrap_or_default();
-    lines.push(initramfs.to_string_lossy().into_owned());
-    if config.accelerator == Accelerator::Kvm {
-        // The guest sees this CPU.
-        lines.extend(host_cpu()?);
-    }
-    let arguments = config.arguments();
-    let arguments: Vec<_> = arguments
-        .iter()
-        .map(|word| word.to_string_lossy())
-        .collect();
-    lines.push(arguments.join(" "));
-    Ok(lines.join("\n") + "\n")
-}
-
-fn file_identity(path: &Path) -> Result<String, Error> {
-    let found = fs::metadata(path).map_err(Error::io("look at", path))?;
-    let (bytes, seconds, nanoseconds) = (found.len(), found.mtime(), found.mtime_nsec());
-    Ok(format!(
-        "{} of {bytes} bytes, {seconds}.{nanoseconds:09}",
-        path.display()
-    ))
-}
-
-fn host_cpu() -> Result<Vec<String>, Error> {
-    let read = |path: &str| fs::read_to_string(path).map_err(Error::io("read", Path::new(path)));
-    let cpu = read("/proc/cpuinfo")?;
-    let words = ["model name", "microcode", "flags"];
-    let lines = cpu.lines().take_while(|line| !line.is_empty());
-    let lines = lines.filter(|line| words.iter().any(|word| line.starts_with(word)));
-    let mut found: Vec<_> = lines.map(str::to_owned).collect();
-    found.push(read("/proc/sys/kernel/osrelease")?.trim().to_owned());
-    Ok(found)
+    let lines = [
+        fingerprint::of_file(&config.kernel.image)?,
+        initramfs.to_string_lossy().into_owned(),
+        fingerprint::of(config, &config.arguments())?,
+    ];
+    Ok(lines.join("\n"))
 }
 
 /// Returns the state of the devices; the memory is in the file that the guest had.

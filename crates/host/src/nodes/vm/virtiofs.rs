@@ -45,12 +45,15 @@ pub(super) fn log_path(dir: &Path, index: usize) -> PathBuf {
 }
 
 impl Servers {
-    /// Starts a server for each share, each with its log. Its socket listens already: QEMU may come at any time.
+    /// Starts a server for each share that needs one, each with its log. Its socket listens already: QEMU may come at any time.
     pub(super) fn start(
         config: &VmConfig<'_>,
         cgroup: Option<&CgroupEntry>,
         logs: &[OwnedFd],
     ) -> Result<Self, Error> {
+        if config.virtiofs().next().is_none() {
+            return Ok(Self::default());
+        }
         let Some(program) = PROGRAMS.into_iter().find(|path| Path::new(path).exists()) else {
             return Err(Error::NoVirtiofsd {
                 release: config.kernel.release.clone(),
@@ -65,8 +68,8 @@ impl Servers {
             lab: &config.lab,
             cgroup,
         };
-        for ((index, share), log) in config.all_shares().iter().enumerate().zip(logs) {
-            servers.0.push(place.serve(index, share, log)?);
+        for ((index, share), log) in config.virtiofs().zip(logs) {
+            servers.0.push(place.serve(index, &share, log)?);
         }
         Ok(servers)
     }

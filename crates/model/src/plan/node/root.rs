@@ -8,7 +8,7 @@ use crate::spec::Node;
 /// The files that a node sees.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RootPlan {
-    /// `host`, a directory, or an archive; as written.
+    /// `host`, `empty`, a directory, or an archive; as written.
     pub image: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub binds: Vec<Bind>,
@@ -31,3 +31,6 @@ impl RootPlan {
 
 /// The host's own files as an image.
 pub(in crate::plan) const HOST_IMAGE: &str = "host";
+
+/// No files but latlab's agent: enough for measurements between nodes.
+pub(in crate::plan) const EMPTY_IMAGE: &str = "empty";

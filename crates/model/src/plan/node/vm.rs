@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::root::RootPlan;
+use super::root::{HOST_IMAGE, RootPlan};
 use crate::boot;
 use crate::diagnostic::{Diagnostics, Mark, Spanned};
 use crate::facts::Facts;
-use crate::kinds::{Acceleration, GuestStart, NetBackend, NodeKind, VmHardware, VmNet};
+use crate::kinds::{Acceleration, GuestRoot, GuestStart, NetBackend, NodeKind, VmHardware, VmNet};
 use crate::plan::lacks::Lacks;
 use crate::profile::{Isolation, Profile, Wanted};
 use crate::spec::{Need, Node};
@@ -14,12 +14,17 @@ use crate::units::Bytes;
 
 /// Memory of a VM that asks for none: enough for a distribution's kernel and the tools of a lab.
 pub const VM_MEMORY: Bytes = Bytes(512 << 20);
+/// The program that makes a file system image of a directory.
+const MKSQUASHFS: &str = "mksquashfs";
 /// Below this a distribution's kernel does not reach user space.
 const MIN_MEMORY: Bytes = Bytes(96 << 20);
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct VmPlan {
     pub root: RootPlan,
+    /// The way to its root.
+    #[serde(default, skip_serializing_if = "is_share")]
+    pub root_by: GuestRoot,
     pub kernel: String,
     /// Kernel parameters: its profile's, then its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -40,6 +45,10 @@ pub struct VmPlan {
     /// Its CPU and timers, and what was asked of its memory.
     #[serde(default, skip_serializing_if = "VmHardware::is_plain")]
     pub hardware: VmHardware,
+}
+
+fn is_share(root: &GuestRoot) -> bool {
+    *root == GuestRoot::Share
 }
 
 fn is_boot(start: &GuestStart) -> bool {
@@ -133,6 +142,7 @@ impl VmPlan {
         let memory = profile.map(GuestMemory::of).unwrap_or_default();
         VmPlan {
             root: RootPlan::of(node),
+            root_by: fields.root.map(|root| root.value).unwrap_or_default(),
             kernel: kernel.map_or_else(|| "standard".into(), |kernel| kernel.value.clone()),
             boot,
             topology,
@@ -155,6 +165,7 @@ impl VmPlan {
     pub(super) fn facts(&self) -> Vec<String> {
         let mut facts = vec![format!("{} kernel, {}", self.kernel, self.acceleration)];
         facts.extend((self.start == GuestStart::Clone).then(|| "started as a clone".into()));
+        facts.extend((self.root_by == GuestRoot::Disk).then(|| "root on a disk".into()));
         facts.extend(self.net.facts());
         facts.extend(self.hardware.facts());
         facts.extend(self.memory.facts());
@@ -192,6 +203,11 @@ pub(super) fn check(node: &Node, lacks: &mut Lacks<'_>, errors: &mut Diagnostics
     if let Some(start) = fields.start.filter(|s| s.value == GuestStart::Clone) {
         check_clone(node, start.at, errors);
     }
+    if let Some(root) = fields.root.filter(|r| r.value == GuestRoot::Disk) {
+        let why = format!("node `{name}` has its root on a disk");
+        lacks.program(MKSQUASHFS, &why, root.at, errors);
+        check_disk(node, root.at, errors);
+    }
     if let Some(net) = &fields.net {
         check_net(node, net, lacks, errors);
     }
@@ -214,6 +230,25 @@ fn check_clone(node: &Node, at: Mark, errors: &mut Diagnostics) {
     let wants = |of: fn(&VmHardware) -> Option<bool>| hardware.and_then(of) == Some(true);
     if wants(|h| h.huge_pages) || wants(|h| h.preallocate) || wants(|h| h.lock_memory) {
         refuse("wants memory of a particular kind, but shares a template's");
+    }
+}
+
+/// A guest with its root on a disk has no share of the host: with one its state could not be saved or moved.
+fn check_disk(node: &Node, at: Mark, errors: &mut Diagnostics) {
+    let (name, fields) = (&node.name.value, &node.fields);
+    let mut refuse = |what: &str, hint: &str| {
+        let message = format!("node `{name}` has its root on a disk and {what}");
+        errors.add(at, message, hint);
+    };
+    let image = fields.image.as_ref().map(|image| image.value.as_str());
+    if matches!(image, None | Some(HOST_IMAGE)) {
+        refuse(
+            "the host's own files as its image, which change while they are read",
+            "give it an `image:` of its own: a directory, an OCI archive, or `empty`",
+        );
+    }
+    if !fields.binds.is_empty() {
+        refuse("`binds`, which are shares of the host", "use `root: share`");
     }
 }
 

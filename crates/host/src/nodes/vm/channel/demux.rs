@@ -121,6 +121,7 @@ impl Demux {
             | Message::Signal { .. }
             | Message::Network { .. }
             | Message::Identify { .. }
+            | Message::Renew { .. }
             | Message::PowerOff => {}
         }
         Ok(())

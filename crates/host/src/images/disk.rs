@@ -1,0 +1,304 @@
+//! File system images of directories: what a virtual machine has on a disk instead of over a share.
+//!
+//! The format is squashfs without compression. A guest's reads are then copies out of the host's page cache, which all
+//! guests with the same image share. An image's name in the cache is a digest of the directory's listing: names, kinds,
+//! modes, owners, sizes and times of last change. A directory that changed gets another image, the same one is made once.
+
+use std::ffi::OsStr;
+use std::fs::{self, DirBuilder, File, Metadata};
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use sha2::{Digest, Sha256};
+
+use super::error::Error;
+use crate::sys::command;
+use crate::sys::file::Lock;
+
+/// The program that writes images; of the package squashfs-tools.
+const PROGRAM: &str = "mksquashfs";
+/// Directory of the cache.
+const DIRECTORY: &str = "disks";
+/// How many are kept, those that were used last.
+const KEPT: usize = 16;
+/// Time for an image of a few gigabytes on a slow disk.
+const TIMEOUT: Duration = Duration::from_secs(900);
+
+/// Neither inodes, data blocks, fragments nor extended attributes are compressed; no report of the progress.
+/// The same directory makes the same bytes: a saved guest keeps some of them in its memory.
+const OPTIONS: [&str; 9] = [
+    "-noI",
+    "-noD",
+    "-noF",
+    "-noX",
+    "-no-progress",
+    "-quiet",
+    "-noappend",
+    "-mkfs-time",
+    "0",
+];
+
+/// File system images in the cache.
+pub struct Disks {
+    dir: PathBuf,
+}
+
+impl Disks {
+    pub fn new(cache: &Path) -> Self {
+        Self {
+            dir: cache.join(DIRECTORY),
+        }
+    }
+
+    /// The image of a directory, without the paths `hidden` in it (absolute, as seen inside). `progress` is told before
+    /// one is made.
+    pub fn of(
+        &self,
+        directory: &Path,
+        hidden: &[PathBuf],
+        progress: &dyn Fn(&str),
+    ) -> Result<PathBuf, Error> {
+        let listing = Listing::of(directory, hidden)?;
+        let path = self.dir.join(format!("{}.squashfs", listing.name()));
+        if is_there(&path) {
+            return Ok(path);
+        }
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&self.dir)
+            .map_err(Error::io("make", &self.dir))?;
+        let lock = Lock::take(&self.dir.join("lock"), TIMEOUT)
+            .map_err(|error| Error::io("lock", &self.dir)(io::Error::other(error)))?;
+        let _lock =
+            lock.ok_or_else(|| Error::io("lock", &self.dir)(io::ErrorKind::TimedOut.into()))?;
+        if is_there(&path) {
+            return Ok(path);
+        }
+        let refused = |reason: String| Error::Disk {
+            directory: directory.to_owned(),
+            reason,
+        };
+        let free = free_bytes(&self.dir)?;
+        if listing.bytes > free {
+            let (bytes, free) = (listing.bytes >> 20, free >> 20);
+            let dir = self.dir.display();
+            return Err(refused(format!(
+                "its files have {bytes} MiB, and {free} MiB are free in {dir}"
+            )));
+        }
+        progress(&format!("making a disk image of {}", directory.display()));
+        let new = path.with_extension("new");
+        let made = write_image(directory, hidden, &new)
+            .and_then(|()| File::open(&new)?.sync_all())
+            .and_then(|()| fs::rename(&new, &path));
+        if let Err(error) = made {
+            // The rest takes room only, and the next attempt removes it.
+            let _ = fs::remove_file(&new);
+            return Err(refused(error.to_string()));
+        }
+        // One that cannot be removed takes room only.
+        let _ = remove_oldest(&self.dir);
+        Ok(path)
+    }
+}
+
+/// Marks an image as used.
+fn is_there(path: &Path) -> bool {
+    let now = fs::FileTimes::new().set_modified(SystemTime::now());
+    File::open(path)
+        .and_then(|file| file.set_times(now))
+        .is_ok()
+}
+
+fn free_bytes(dir: &Path) -> Result<u64, Error> {
+    let stat = rustix::fs::statvfs(dir).map_err(|e| Error::io("look at", dir)(e.into()))?;
+    Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+}
+
+fn write_image(directory: &Path, hidden: &[PathBuf], new: &Path) -> io::Result<()> {
+    match fs::remove_file(new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let excluded = new.with_extension("excluded");
+    let mut list = File::create(&excluded)?;
+    for path in hidden {
+        let path = path.strip_prefix("/").unwrap_or(path);
+        list.write_all(directory.join(path).as_os_str().as_bytes())?;
+        list.write_all(b"\n")?;
+    }
+    drop(list);
+    let text = |path: &Path| path.to_string_lossy().into_owned();
+    let words = [text(directory), text(new), "-ef".into(), text(&excluded)];
+    let words: Vec<&str> = words.iter().map(String::as_str).chain(OPTIONS).collect();
+    let made = command::output(OsStr::new(PROGRAM), &words, "", TIMEOUT);
+    let removed = fs::remove_file(&excluded);
+    made?;
+    removed
+}
+
+/// The part of a directory that its image depends on.
+struct Listing<'a> {
+    hidden: Vec<PathBuf>,
+    top: &'a Path,
+    digest: Sha256,
+    bytes: u64,
+}
+
+impl<'a> Listing<'a> {
+    fn of(top: &'a Path, hidden: &[PathBuf]) -> Result<Self, Error> {
+        let inside = |path: &PathBuf| top.join(path.strip_prefix("/").unwrap_or(path));
+        let mut listing = Listing {
+            hidden: hidden.iter().map(inside).collect(),
+            top,
+            digest: Sha256::new(),
+            bytes: 0,
+        };
+        let found = fs::symlink_metadata(top).map_err(Error::io("look at", top))?;
+        listing.add(top, &found)?;
+        Ok(listing)
+    }
+
+    fn add(&mut self, path: &Path, found: &Metadata) -> Result<(), Error> {
+        let name = path.strip_prefix(self.top).unwrap_or(path);
+        self.digest.update(name.as_os_str().as_bytes());
+        let numbers = [
+            u64::from(found.mode()),
+            u64::from(found.uid()),
+            u64::from(found.gid()),
+            found.rdev(),
+            // The size of a directory depends on its file system.
+            if found.is_dir() { 0 } else { found.size() },
+            found.mtime() as u64,
+            found.mtime_nsec() as u64,
+        ];
+        self.digest.update([0]);
+        numbers
+            .iter()
+            .for_each(|number| self.digest.update(number.to_le_bytes()));
+        if found.is_symlink() {
+            let target = fs::read_link(path).map_err(Error::io("read", path))?;
+            self.digest.update(target.as_os_str().as_bytes());
+        }
+        if found.is_file() {
+            self.bytes += found.size();
+        }
+        if !found.is_dir() {
+            return Ok(());
+        }
+        let entries = fs::read_dir(path).map_err(Error::io("list", path))?;
+        let mut inner: Vec<PathBuf> = entries
+            .map(|entry| entry.map(|entry| entry.path()))
+            .collect::<Result<_, _>>()
+            .map_err(Error::io("list", path))?;
+        inner.sort();
+        for path in &inner {
+            if self.hidden.contains(path) {
+                continue;
+            }
+            let found = fs::symlink_metadata(path).map_err(Error::io("look at", path))?;
+            self.add(path, &found)?;
+        }
+        Ok(())
+    }
+
+    fn name(&self) -> String {
+        let digest = self.digest.clone().finalize();
+        digest[..16]
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
+    }
+}
+
+fn remove_oldest(dir: &Path) -> io::Result<()> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        if path.extension() == Some(OsStr::new("squashfs")) {
+            found.push((fs::metadata(&path)?.modified()?, path));
+        }
+    }
+    found.sort();
+    let excess = found.len().saturating_sub(KEPT);
+    found
+        .iter()
+        .take(excess)
+        .try_for_each(|(_, path)| fs::remove_file(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(name: &str) -> PathBuf {
+        let dir = std::env::temp_dir().join(format!("latlab-disk-{name}-{}", std::process::id()));
+        fs::create_dir_all(dir.join("tree/etc")).unwrap();
+        fs::write(dir.join("tree/etc/passwd"), "root").unwrap();
+        fs::write(dir.join("tree/secret"), "secret").unwrap();
+        dir
+    }
+
+    fn name_of(dir: &Path, hidden: &[PathBuf]) -> String {
+        Listing::of(&dir.join("tree"), hidden).unwrap().name()
+    }
+
+    #[test]
+    fn a_listing_changes_with_its_directory_and_not_with_what_is_hidden() {
+        let dir = tree("listing");
+        let first = name_of(&dir, &[]);
+        assert_eq!(name_of(&dir, &[]), first);
+        let hidden = [PathBuf::from("/secret")];
+        let without = name_of(&dir, &hidden);
+        assert_ne!(without, first);
+        fs::write(dir.join("tree/secret"), "another").unwrap();
+        assert_eq!(name_of(&dir, &hidden), without);
+        assert_ne!(name_of(&dir, &[]), first);
+        fs::write(dir.join("tree/etc/passwd"), "longer").unwrap();
+        assert_ne!(name_of(&dir, &hidden), without);
+        fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn an_image_is_made_once_and_holds_nothing_hidden() {
+        if crate::programs::find(PROGRAM).is_none() {
+            eprintln!("skipped: {PROGRAM} is not installed");
+            return;
+        }
+        let dir = tree("image");
+        let disks = Disks::new(&dir);
+        let told = std::cell::Cell::new(0);
+        let progress = |_: &str| told.set(told.get() + 1);
+        let make = || {
+            let hidden = [PathBuf::from("/secret")];
+            disks.of(&dir.join("tree"), &hidden, &progress).unwrap()
+        };
+        let image = make();
+        assert_eq!(make(), image);
+        assert_eq!(told.get(), 1);
+        let bytes = fs::read(&image).unwrap();
+        let holds = |word: &[u8]| bytes.windows(word.len()).any(|window| window == word);
+        assert!(bytes.starts_with(b"hsqs") && holds(b"passwd") && !holds(b"secret"));
+        assert!(fs::read_dir(dir.join(DIRECTORY)).unwrap().count() <= 2);
+        fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn images_used_last_are_kept() {
+        let dir = tree("kept");
+        for age in 0..KEPT as u64 + 2 {
+            let file = File::create(dir.join(format!("{age}.squashfs"))).unwrap();
+            let used = SystemTime::now() - Duration::from_secs(age);
+            file.set_times(fs::FileTimes::new().set_modified(used))
+                .unwrap();
+        }
+        remove_oldest(&dir).unwrap();
+        let left = |age: usize| dir.join(format!("{age}.squashfs")).exists();
+        assert!((0..KEPT).all(left) && !left(KEPT) && !left(KEPT + 1));
+        fs::remove_dir_all(dir).unwrap();
+    }
+}
