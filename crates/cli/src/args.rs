@@ -55,6 +55,10 @@ pub enum Verb {
     Pause(Pause),
     /// Let paused nodes go on.
     Resume(Pause),
+    /// Save a node with all its state into a directory; the node goes on (needs root).
+    Snapshot(Snapshot),
+    /// Let a node go on where it was saved (needs root).
+    Restore(Restore),
     /// Destroy labs, including partially deployed ones; lab files are not needed (needs root).
     Destroy(Destroy),
     /// Run a study: deploy, measure, write the run directory and its report (needs root).
@@ -200,6 +204,33 @@ pub struct Pause {
     pub lab: String,
     /// Names of nodes; all but the host without any.
     pub nodes: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example: latlab snapshot pair server --to before\n\n\
+                  A VM can be saved if it has `root: disk`.")]
+pub struct Snapshot {
+    /// Name of the lab.
+    pub lab: String,
+    /// Name of the node.
+    pub node: String,
+    /// Directory that is made for it; only root may read it, because it holds the node's memory.
+    #[arg(long, value_name = "DIR")]
+    pub to: PathBuf,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example: latlab restore pair server --from before\n\n\
+                  The lab must be up, with the same fields. What runs of the node ends; it goes on as it was when \
+                  it was saved.")]
+pub struct Restore {
+    /// Name of the lab.
+    pub lab: String,
+    /// Name of the node.
+    pub node: String,
+    /// Directory that `latlab snapshot` made.
+    #[arg(long, value_name = "DIR")]
+    pub from: PathBuf,
 }
 
 #[derive(Debug, Args)]

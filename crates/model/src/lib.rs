@@ -16,6 +16,7 @@ pub mod overlay;
 pub mod plan;
 pub mod profile;
 pub mod results;
+pub mod snapshot;
 pub mod spec;
 pub mod state;
 pub mod units;

@@ -5,9 +5,8 @@
 //! which `destroy` does.
 
 use std::collections::BTreeMap;
-use std::fs::{self, OpenOptions, Permissions};
-use std::io::Write;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -20,9 +19,10 @@ use latlab_model::state::{LabState, NodeState};
 use super::deployed::Lab;
 use super::error::Error;
 use super::limits::limits;
-use super::machine::groups;
+use super::machine::{self, groups};
 use super::options::{Options, Step};
 use super::prepare::Prepared;
+use super::state::state_of;
 use super::unmake::unmake;
 use super::{interrupt, scripts, taken, tune};
 use crate::dirs::Dirs;
@@ -128,9 +128,7 @@ impl Lab {
                 lab: plan.lab.clone(),
                 id: header.id.clone(),
                 boot_id: header.boot_id.clone(),
-                deployed: jiff::Timestamp::now()
-                    .strftime("%Y-%m-%dT%H:%M:%SZ")
-                    .to_string(),
+                deployed: machine::now(),
                 file: options.file.as_ref().map(|p| p.display().to_string()),
                 plan: plan.clone(),
                 nodes: vec![NodeState::default(); plan.nodes.len()],
@@ -138,6 +136,7 @@ impl Lab {
             },
             agent,
             groups: groups()?,
+            processes: Mutex::new(vec![NodeState::default(); plan.nodes.len()]),
             channels: Channels::default(),
             claim: None,
             starts: Vec::new(),
@@ -189,6 +188,7 @@ impl Lab {
         let covers = Covers::make(&self.dirs.covers(&self.state.lab), prepared.covered())?;
         let started = self.start_nodes(prepared, &covers, backends, options);
         // A kept lab needs the nodes that did start.
+        *sync::lock(&self.processes) = started.nodes.clone();
         (self.state.nodes, self.starts) = (started.nodes, started.starts);
         started.result?;
         self.state.ready = true;
@@ -197,30 +197,6 @@ impl Lab {
             interrupt::check(options.stop, &self.state.lab)
         })?;
         self.save()
-    }
-
-    fn save(&self) -> Result<(), Error> {
-        let text = serde_json::to_vec(&self.state).expect("a state is plain data");
-        let path = self.dirs.state(&self.state.lab);
-        // Not made durable: after a power failure the lab is gone anyway, and the journal is what
-        // removes it.
-        let new = path.with_extension("new");
-        // The file holds the nodes' environments, so its mode matters; that of an old file would stay.
-        let written = fs::remove_file(&new).or_else(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => Ok(()),
-            _ => Err(error),
-        });
-        let open = || {
-            OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .mode(0o600)
-                .open(&new)
-        };
-        written
-            .and_then(|()| open()?.write_all(&text))
-            .and_then(|()| fs::rename(&new, &path))
-            .map_err(io("write", &path))
     }
 
     /// Starts containers and VMs, several at once.
@@ -333,13 +309,6 @@ fn start_of(node: &NodePlan, began_ns: u64, ready_ns: u64) -> NodeStart {
         kind: node.kind().to_string(),
         began_ns,
         ready_ns,
-    }
-}
-
-fn state_of(process: Option<ProcessId>) -> NodeState {
-    NodeState {
-        pid: process.map(|process| process.pid),
-        start_time: process.map_or(0, |process| process.start_time),
     }
 }
 

@@ -1,17 +1,20 @@
 //! A lab that is up: its nodes, commands in them, their clocks and CPU time.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use latlab_model::plan::{NodePlan, Plan};
 use latlab_model::results::NodeStart;
-use latlab_model::state::LabState;
+use latlab_model::state::{LabState, NodeState};
 
 use super::error::Error;
 use super::limits::limits;
 use super::machine::{agent, groups};
-use super::state::read_state;
+use super::state::{read_state, state_of};
 use crate::cgroup::{Cgroups, CpuUsage, NodeCgroup};
 use crate::dirs::Dirs;
 use crate::journal::{Claim, Journal};
@@ -19,6 +22,7 @@ use crate::nodes::session::{self, Command, Session};
 use crate::nodes::vm::channels::Channels;
 use crate::nodes::vm::clock::ClockOffset;
 use crate::nodes::{Node, driver_of};
+use crate::sync;
 use crate::sys::file::Lock;
 use crate::sys::netns::NetNs;
 use crate::sys::proc;
@@ -33,6 +37,8 @@ pub struct Lab {
     pub(super) state: LabState,
     pub(super) agent: PathBuf,
     pub(super) groups: Cgroups,
+    /// The nodes' processes as they are now; those of `state` are of the deployment.
+    pub(super) processes: Mutex<Vec<NodeState>>,
     /// Channels into guests, opened when first needed and shared by all sessions.
     pub(super) channels: Channels,
     /// While it is made or unmade.
@@ -58,6 +64,7 @@ impl Lab {
         }
         Ok(Lab {
             dirs: dirs.clone(),
+            processes: Mutex::new(state.nodes.clone()),
             state,
             agent: agent()?,
             groups: groups()?,
@@ -191,11 +198,14 @@ impl Lab {
             return Ok(None);
         }
         let claim = Claim::existing(&self.dirs, &self.state.lab, false, CLAIM_TIMEOUT)?;
+        self.same(claim).map(Some)
+    }
+
+    /// The claim, if it is one of this deployment.
+    fn same(&self, claim: Option<Claim>) -> Result<Claim, Error> {
         let same = Journal::id(&self.dirs, &self.state.lab).as_ref() == Some(&self.state.id);
-        match claim.filter(|_| same) {
-            Some(claim) => Ok(Some(claim)),
-            None => Err(Error::NoLab(self.state.lab.clone())),
-        }
+        let claim = claim.filter(|_| same);
+        claim.ok_or_else(|| Error::NoLab(self.state.lab.clone()))
     }
 
     pub fn agent(&self, node: &str) -> String {
@@ -229,11 +239,61 @@ impl Lab {
     }
 
     pub(super) fn process(&self, index: usize) -> Option<ProcessId> {
-        let state = self.state.nodes.get(index)?;
+        let processes = sync::lock(&self.processes);
+        let state = processes.get(index)?;
         Some(ProcessId {
             pid: state.pid?,
             start_time: state.start_time,
         })
+    }
+
+    /// Notes that a node has another process now.
+    pub(super) fn replace_process(
+        &self,
+        index: usize,
+        process: Option<ProcessId>,
+    ) -> Result<(), Error> {
+        if let Some(state) = sync::lock(&self.processes).get_mut(index) {
+            *state = state_of(process);
+        }
+        self.save()
+    }
+
+    /// Writes the state with the processes as they are now.
+    pub(super) fn save(&self) -> Result<(), Error> {
+        let mut state = self.state.clone();
+        state.nodes.clone_from(&sync::lock(&self.processes));
+        let text = serde_json::to_vec(&state).expect("a state is plain data");
+        let path = self.dirs.state(&self.state.lab);
+        // Not made durable: after a power failure the lab is gone anyway, and the journal is what
+        // removes it.
+        let new = path.with_extension("new");
+        // The file holds the nodes' environments, so its mode matters; that of an old file would stay.
+        let written = fs::remove_file(&new).or_else(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => Ok(()),
+            _ => Err(error),
+        });
+        let open = || {
+            OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(&new)
+        };
+        written
+            .and_then(|()| open()?.write_all(&text))
+            .and_then(|()| fs::rename(&new, &path))
+            .map_err(|source| Error::Io {
+                action: "write",
+                path,
+                source,
+            })
+    }
+
+    /// Keeps all others from the lab, while a node of it is replaced.
+    pub(super) fn claim_alone(&self) -> Result<Claim, Error> {
+        let claim = Claim::existing(&self.dirs, &self.state.lab, true, CLAIM_TIMEOUT)?;
+        self.same(claim)
     }
 
     /// The group of a node on the host, made with the first use of a native one.
@@ -244,7 +304,7 @@ impl Lab {
         self.group_for_commands(node)
     }
 
-    fn cgroup(&self, node: &NodePlan) -> Result<NodeCgroup, Error> {
+    pub(super) fn cgroup(&self, node: &NodePlan) -> Result<NodeCgroup, Error> {
         let failed = |source| Error::Cgroup {
             node: node.name.clone(),
             source,

@@ -92,6 +92,9 @@ pub enum Error {
         path: PathBuf,
         source: io::Error,
     },
+    /// A directory that no node can be saved into, or restored from.
+    #[error("snapshot {}: {reason}", dir.display())]
+    Snapshot { dir: PathBuf, reason: String },
     #[error("lab `{lab}` is not wholly removed: {}", .causes.join("; "))]
     Remains { lab: String, causes: Vec<String> },
 }
@@ -140,6 +143,9 @@ impl Error {
                 format!("deploy with --keep and look inside: `latlab exec LAB {node} -- sh`")
             }
             Error::Remains { lab, .. } => format!("run `latlab destroy {lab}` again"),
+            Error::Snapshot { .. } => {
+                "`latlab snapshot LAB NODE --to DIR` makes one; nothing was changed".into()
+            }
             Error::Links(links) => links.hint(),
             Error::Io { source, .. } => io_hint(source),
             Error::Sys(error) => io_hint(&error.source),

@@ -22,3 +22,9 @@ pub(super) fn agent() -> Result<PathBuf, Error> {
         Err(Error::NoAgent(path))
     }
 }
+
+/// The time, as documents have it: RFC 3339, UTC.
+pub(super) fn now() -> String {
+    let now = jiff::Timestamp::now();
+    now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}

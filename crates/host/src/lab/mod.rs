@@ -23,6 +23,7 @@ mod options;
 mod pause;
 mod prepare;
 mod scripts;
+mod snapshot;
 mod state;
 mod taken;
 mod tune;

@@ -37,6 +37,10 @@ impl Lab {
         let running = self.to_stop(node)?;
         let resumed = driver_of(&running.plan.body).resume(&running);
         resumed.map_err(|source| self.unusable(node, source))?;
+        self.forget_pause(node)
+    }
+
+    pub(super) fn forget_pause(&self, node: &str) -> Result<(), Error> {
         let note = self.note(node);
         match fs::remove_file(&note) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => Err(Error::Io {

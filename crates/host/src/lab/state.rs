@@ -2,11 +2,12 @@
 
 use std::fs;
 
-use latlab_model::state::LabState;
+use latlab_model::state::{LabState, NodeState};
 
 use super::error::Error;
 use crate::dirs::Dirs;
 use crate::journal::{Journal, exists};
+use crate::sys::process::ProcessId;
 
 /// The state of a lab; `None` when its deployment did not get that far.
 pub(super) fn read_state(dirs: &Dirs, name: &str) -> Result<Option<LabState>, Error> {
@@ -32,4 +33,11 @@ pub(super) fn read_state(dirs: &Dirs, name: &str) -> Result<Option<LabState>, Er
 /// Journal of a lab, for those who only need to know that it exists.
 pub(super) fn has_journal(dirs: &Dirs, name: &str) -> Result<bool, Error> {
     Ok(Journal::read(dirs, name)?.is_some())
+}
+
+pub(super) fn state_of(process: Option<ProcessId>) -> NodeState {
+    NodeState {
+        pid: process.map(|process| process.pid),
+        start_time: process.map_or(0, |process| process.start_time),
+    }
 }

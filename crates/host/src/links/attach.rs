@@ -35,10 +35,10 @@ pub(super) fn to_bridge(
     ends: impl Iterator<Item = usize>,
 ) -> Result<Vec<VmEnd>, Error> {
     let (vms, others): (Vec<_>, Vec<_>) = ends.map(|end| link.end(end)).partition(End::is_vm);
-    let others: Vec<_> = others.iter().map(|end| (*end, port(end))).collect();
+    let others: Vec<_> = others.iter().map(|end| (*end, port(end.number))).collect();
     pairs(link, at, &others, Cable::Veth, Some(bridge))?;
     vms.iter()
-        .map(|end| vm(link, at, end, &port(end), Some(bridge)))
+        .map(|end| vm(link, at, end, &port(end.number), Some(bridge)))
         .collect()
 }
 

@@ -16,11 +16,13 @@ mod overlay;
 mod veth;
 mod vxlan;
 
-use latlab_model::plan::Medium;
+use std::path::Path;
+
+use latlab_model::plan::{InterfacePlan, Medium, NodePlan, Plan};
 
 use super::builder::LinkBuilder;
 use super::error::Error;
-use super::vm_end::VmEnd;
+use super::vm_end::{NicBackend, VmEnd};
 
 /// Makes a link; the network side of every guest's interface is left to its QEMU.
 pub(super) fn make(link: &LinkBuilder<'_>) -> Result<Vec<VmEnd>, Error> {
@@ -32,4 +34,16 @@ pub(super) fn make(link: &LinkBuilder<'_>) -> Result<Vec<VmEnd>, Error> {
         Medium::Vxlan(vxlan) => vxlan::make(link, vxlan),
         Medium::Overlay(overlay) => overlay::make(link, overlay),
     }
+}
+
+/// The network sides of a VM that is up, in the order of its interfaces. Its taps are its QEMU's.
+pub(crate) fn backends(plan: &Plan, node: &NodePlan, lab: &Path) -> Vec<NicBackend> {
+    let of_interface = |interface: &InterfacePlan| {
+        let link = &plan.links[interface.link];
+        match overlay::vm_socket(lab, link, interface.endpoint) {
+            Some(socket) => NicBackend::VhostUser(socket),
+            None => NicBackend::Tap(Vec::new()),
+        }
+    };
+    node.interfaces.iter().map(of_interface).collect()
 }

@@ -31,6 +31,7 @@ mod vm_end;
 pub mod wire;
 
 pub use error::Error;
+pub(crate) use kinds::backends;
 pub use namespaces::{alias, host_interfaces};
 pub use network::Network;
 pub use vm_end::{NicBackend, VmEnd};

@@ -32,8 +32,8 @@ impl NetnsHandle {
     }
 }
 
-pub(super) fn port(end: &End<'_>) -> String {
-    format!("p{}", end.number)
+pub(super) fn port(end: usize) -> String {
+    format!("p{end}")
 }
 
 /// Makes the tap of a virtual machine, called `name`, in the namespace; it is down and unlabelled.

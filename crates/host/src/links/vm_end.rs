@@ -17,3 +17,13 @@ pub enum NicBackend {
     /// The socket of the process that serves the card's rings (vhost-user).
     VhostUser(PathBuf),
 }
+
+impl NicBackend {
+    /// The same without taps, which have one owner.
+    pub(crate) fn clone_socket(&self) -> NicBackend {
+        match self {
+            NicBackend::Tap(_) => NicBackend::Tap(Vec::new()),
+            NicBackend::VhostUser(socket) => NicBackend::VhostUser(socket.clone()),
+        }
+    }
+}

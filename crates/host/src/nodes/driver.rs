@@ -1,6 +1,7 @@
 //! A node as a lab sees it, the same for every kind.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use latlab_model::plan::{Names, NodePlace, NodePlan};
 use latlab_model::profile::Profile;
@@ -54,6 +55,11 @@ pub(crate) trait Driver {
         }
     }
 
+    /// Saves all of its state into an empty directory; it goes on afterwards.
+    fn snapshot(&self, _node: &Node<'_>, _into: &Path) -> Result<Saved, Error> {
+        Err(Error::Other(UNSAVED.into()))
+    }
+
     /// Whether its process lives; an error says why not.
     fn health(&self, _node: &Node<'_>) -> Result<(), Error> {
         Ok(())
@@ -63,6 +69,21 @@ pub(crate) trait Driver {
     fn clock(&self, _node: &Node<'_>) -> Result<Option<ClockOffset>, Error> {
         Ok(None)
     }
+}
+
+/// The reason for kinds that cannot be saved.
+const UNSAVED: &str =
+    "a node of its kind can be neither saved nor moved: its processes are among the host's";
+
+/// A node that was saved.
+#[derive(Debug)]
+pub(crate) struct Saved {
+    /// The machine that it ran on, in words.
+    pub machine: String,
+    /// Names of the files that hold it.
+    pub files: Vec<&'static str>,
+    /// How long it stood still.
+    pub stopped: Duration,
 }
 
 /// A node that was prepared and can be started.
@@ -82,6 +103,17 @@ pub(crate) trait Prepared: Send + Sync {
 
     /// Starts it and returns when it is ready for commands: with its process, if the kind has one.
     fn start(&self, start: &Start<'_>) -> Result<Option<ProcessId>, Error>;
+
+    /// Ends what runs of it and lets it go on where it was saved, on a machine in these words. Fails before anything
+    /// is changed where the machine is another one.
+    fn restore(
+        &self,
+        _start: &Start<'_>,
+        _machine: &str,
+        _from: &Path,
+    ) -> Result<Option<ProcessId>, Error> {
+        Err(Error::Other(UNSAVED.into()))
+    }
 }
 
 /// A node of a lab on this machine.

@@ -25,6 +25,6 @@ mod preparation;
 pub mod session;
 pub mod vm;
 
-pub(crate) use driver::{Node, Prepared, Start};
+pub(crate) use driver::{Node, Prepared, Saved, Start};
 pub(crate) use drivers::driver_of;
 pub(crate) use preparation::Preparation;

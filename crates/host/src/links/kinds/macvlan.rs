@@ -67,7 +67,7 @@ pub(super) fn make(link: &LinkBuilder<'_>, parent: Option<&str>) -> Result<Vec<V
     }
     let mut taps = Vec::new();
     for end in link.ends().map(|end| link.end(end)).filter(End::is_vm) {
-        let name = port(&end);
+        let name = port(end.number);
         let interface = Interface::new(&name)
             .mac(Some(MacAddress(end.interface.mac.0)))
             .mtu(Some(link.plan().mtu))

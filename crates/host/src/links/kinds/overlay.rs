@@ -30,7 +30,7 @@ use latlab_model::overlay::{
     Interface, InterfaceKind, Item, Link, LinkKind, Network, Overlay, Refusal, Switches,
 };
 use latlab_model::overlay::{UDP_PORT, VXLAN_PORT};
-use latlab_model::plan::OverlayPlan;
+use latlab_model::plan::{LinkPlan, Medium, OverlayPlan};
 
 use crate::links::attach;
 use crate::links::builder::{End, LinkBuilder};
@@ -41,6 +41,8 @@ use crate::links::vm_end::{NicBackend, VmEnd};
 use crate::programs;
 use crate::sys::spawn::Spawn;
 
+/// The name of a VM's socket in the directory of its port.
+const SOCKET: &str = "socket";
 /// The one network of the link.
 const NETWORK: &str = "lan";
 const VNI: u32 = 1;
@@ -56,7 +58,7 @@ pub(super) fn make(link: &LinkBuilder<'_>, plan: &OverlayPlan) -> Result<Vec<VmE
         let switch = Switch {
             program: &program,
             at: NetnsHandle::open(link, link.inside()?)?,
-            name: link.plan().name.clone(),
+            name: switch_name(&link.plan().name, plan, 0),
             cable: plan.cable,
         };
         return switch.start(link, link.ends(), |_| Ok(()));
@@ -69,7 +71,7 @@ pub(super) fn make(link: &LinkBuilder<'_>, plan: &OverlayPlan) -> Result<Vec<VmE
         let switch = Switch {
             program: &program,
             at,
-            name: format!("{}.{end}", link.plan().name),
+            name: switch_name(&link.plan().name, plan, end),
             cable: plan.cable,
         };
         let carry = |overlay: &mut Overlay| carriers(overlay, plan, end);
@@ -101,11 +103,13 @@ impl Switch<'_> {
         let (vms, others): (Vec<End<'_>>, Vec<End<'_>>) =
             ends.map(|end| link.end(end)).partition(End::is_vm);
         for end in &vms {
-            let own = directory.join(port(end));
+            let own = directory.join(port(end.number));
             fs::create_dir_all(&own).map_err(failed(&own))?;
         }
-        let ports: Vec<(End<'_>, String)> =
-            others.into_iter().map(|end| (end, port(&end))).collect();
+        let ports: Vec<(End<'_>, String)> = others
+            .into_iter()
+            .map(|end| (end, port(end.number)))
+            .collect();
         attach::pairs(link, &mut self.at, &ports, self.cable, None)?;
 
         let mut overlay = Overlay::default();
@@ -120,9 +124,9 @@ impl Switch<'_> {
                 overlay.add(Item::Interface(device.clone(), interface(end, kind)))?;
             }
             for end in &vms {
-                let port = port(end);
+                let port = port(end.number);
                 // A directory of its own, which is all that its QEMU sees of this one.
-                let socket = directory.join(&port).join("socket");
+                let socket = directory.join(&port).join(SOCKET);
                 let kind = InterfaceKind::VhostUser {
                     socket: socket.clone(),
                     client: false,
@@ -194,9 +198,28 @@ fn carriers(overlay: &mut Overlay, plan: &OverlayPlan, end: usize) -> Result<(),
 
 fn directory(link: &LinkBuilder<'_>, name: &str) -> PathBuf {
     let lab = link.network.directory.parent();
-    lab.unwrap_or(&link.network.directory)
-        .join("overlay")
-        .join(name)
+    directory_in(lab.unwrap_or(&link.network.directory), name)
+}
+
+fn directory_in(lab: &Path, name: &str) -> PathBuf {
+    lab.join("overlay").join(name)
+}
+
+/// The socket at which a daemon serves a VM's card, in the lab's volatile directory; none of a link of another type.
+pub(super) fn vm_socket(lab: &Path, link: &LinkPlan, end: usize) -> Option<PathBuf> {
+    let Medium::Overlay(plan) = &link.medium else {
+        return None;
+    };
+    let name = switch_name(&link.name, plan, end);
+    Some(directory_in(lab, &name).join(port(end)).join(SOCKET))
+}
+
+/// The name of the daemon that serves an end.
+fn switch_name(link: &str, plan: &OverlayPlan, end: usize) -> String {
+    match plan.carrier {
+        Carrier::Local => link.to_owned(),
+        _ => format!("{link}.{end}"),
+    }
 }
 
 /// The daemon's binary: beside latlab's own, or where `LATLAB_OVERLAY` says.

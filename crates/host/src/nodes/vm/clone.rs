@@ -33,7 +33,7 @@ pub(super) fn start(
     let (vm, channel) = load(config, cgroup, templates, timeout)?;
     match channel.identify(identity(config)?, timeout) {
         Ok(()) => Ok((vm, channel)),
-        Err(error) => Err(ended(&vm, error.into())),
+        Err(error) => Err(vm.end_because(error.into())),
     }
 }
 
@@ -58,7 +58,7 @@ pub fn load(
     let vm = Vm::start(&config, cgroup)?;
     match load_state(&vm, timeout) {
         Ok(channel) => Ok((vm, channel)),
-        Err(error) => Err(ended(&vm, error)),
+        Err(error) => Err(vm.end_because(error)),
     }
 }
 
@@ -69,14 +69,6 @@ fn load_state(vm: &Vm, timeout: Duration) -> Result<Channel, Error> {
     qmp.execute("migrate-incoming", &source)?;
     drop(qmp);
     vm.channel(timeout)
-}
-
-/// Ends a guest that failed. Its own end says more than a socket that was closed.
-fn ended(vm: &Vm, error: Error) -> Error {
-    let error = vm.health().err().unwrap_or(error);
-    // The first error is the one to report.
-    let _ = vm.end();
-    error
 }
 
 fn identity(config: &VmConfig<'_>) -> Result<Identity, Error> {

@@ -10,10 +10,13 @@ use super::accelerator::Accelerator;
 use super::channel::exec_of;
 use super::clock::{self, ClockOffset};
 use super::cpu;
+use super::error;
+use super::fingerprint;
 use super::guest::Vm;
+use super::snapshot;
 use super::start::PreparedVm;
 use super::template;
-use crate::nodes::driver::{Driver, Node, Prepared};
+use crate::nodes::driver::{Driver, Node, Prepared, Saved};
 use crate::nodes::preparation::Preparation;
 use crate::nodes::session::{Command, Error, Session};
 
@@ -64,6 +67,16 @@ impl Driver for VmPlan {
     /// Its virtual CPUs stop, and its clock with them; QEMU goes on.
     fn pause(&self, node: &Node<'_>) -> Result<(), Error> {
         Ok(vm(node)?.pause()?)
+    }
+
+    fn snapshot(&self, node: &Node<'_>, into: &Path) -> Result<Saved, Error> {
+        let machine = fingerprint::noted(&node.dir)?.ok_or(error::Error::Shares)?;
+        let stopped = snapshot::save(&vm(node)?, self.is_emulated(), into)?;
+        Ok(Saved {
+            machine,
+            files: vec![snapshot::STATE],
+            stopped,
+        })
     }
 
     fn resume(&self, node: &Node<'_>) -> Result<(), Error> {

@@ -57,6 +57,14 @@ pub enum Error {
     },
     #[error("cannot make the template that the guest is to be a clone of: {reason}")]
     Template { reason: String },
+    #[error("QEMU could not save or load the guest's state: {reason}")]
+    State { reason: String },
+    #[error("it has shares of the host, which QEMU cannot save")]
+    Shares,
+    #[error("the machine is not the one that it was saved on: {difference}")]
+    OtherMachine { difference: String },
+    #[error("its network cards are gone with its QEMU")]
+    CardsGone,
     #[error("QEMU gives no guest the CPU `{cpu}` here: {reason}")]
     Cpu { cpu: String, reason: String },
     #[error(transparent)]
@@ -100,6 +108,11 @@ impl Error {
                 "`qemu-system-x86_64 -cpu help` lists models and features; emulation has few of the newer ones",
             ),
             Self::Template { .. } => Some("`start: boot` needs no template"),
+            Self::Shares => Some("give it `root: disk`, an image of its own, and no binds"),
+            Self::OtherMachine { .. } => Some(
+                "it goes on with the same QEMU, image and fields of the lab; deploy it as it was then",
+            ),
+            Self::CardsGone => Some("deploy the lab again, then restore it"),
             Self::NotADirectory { .. } => Some("share the directory that holds it"),
             _ => None,
         }

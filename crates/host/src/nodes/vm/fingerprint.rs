@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -51,4 +52,65 @@ fn host_cpu() -> Result<Vec<String>, Error> {
     let mut found: Vec<_> = lines.map(str::to_owned).collect();
     found.push(read("/proc/sys/kernel/osrelease")?.trim().to_owned());
     Ok(found)
+}
+
+/// The file in which a guest's directory names the machine that it runs on.
+const MACHINE: &str = "machine";
+
+/// Notes the machine of a guest that can be saved.
+pub(super) fn note(config: &VmConfig<'_>) -> Result<(), Error> {
+    let path = config.dir.join(MACHINE);
+    fs::write(&path, machine(config)?).map_err(Error::io("write", &path))
+}
+
+/// The machine of a guest that runs; none for one that cannot be saved.
+pub(super) fn noted(dir: &Path) -> Result<Option<String>, Error> {
+    let path = dir.join(MACHINE);
+    match fs::read_to_string(&path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::io("read", &path)(error)),
+    }
+}
+
+fn machine(config: &VmConfig<'_>) -> Result<String, Error> {
+    of(config, &config.hardware())
+}
+
+/// Refuses a machine other than the guest's.
+pub(super) fn check(config: &VmConfig<'_>, expected: &str) -> Result<(), Error> {
+    let here = machine(config)?;
+    match difference(expected, &here) {
+        None => Ok(()),
+        Some(difference) => Err(Error::OtherMachine { difference }),
+    }
+}
+
+/// The first word in which two machines differ.
+fn difference(there: &str, here: &str) -> Option<String> {
+    let mut words = there.split_whitespace();
+    let mut others = here.split_whitespace();
+    loop {
+        return match (words.next(), others.next()) {
+            (None, None) => None,
+            (Some(word), Some(other)) if word == other => continue,
+            (word, other) => {
+                let shown = |word: Option<&str>| word.unwrap_or("nothing").to_owned();
+                Some(format!("`{}` then, `{}` now", shown(word), shown(other)))
+            }
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machines_differ_in_a_word() {
+        assert_eq!(difference("a b\nc\n", "a b\nc\n"), None);
+        let found = difference("-m 256M", "-m 512M").unwrap();
+        assert_eq!(found, "`256M` then, `512M` now");
+        assert_eq!(difference("a", "a b").unwrap(), "`nothing` then, `b` now");
+    }
 }

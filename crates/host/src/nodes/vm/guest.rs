@@ -16,6 +16,7 @@ use super::accelerator;
 use super::channel::{self, Channel};
 use super::console::{self, Log};
 use super::error::{Error, SOCKET_PATH_BYTES};
+use super::fingerprint;
 use super::paths::{self, PORTS};
 use super::qemu::{self, VmConfig};
 use super::qmp::Qmp;
@@ -28,7 +29,7 @@ use crate::sys::sealed;
 const KILL_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long QEMU may take to answer a command.
 const QMP_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long the end of a process is waited for after a panic was seen on its console.
+/// How long the end of a process is waited for after a panic on its console, or after its sockets closed.
 const PANIC_GRACE: Duration = Duration::from_millis(500);
 
 /// How long what was started beside QEMU may take to notice that its guest is gone.
@@ -49,6 +50,9 @@ impl Vm {
     pub fn start(config: &VmConfig<'_>, cgroup: Option<&CgroupEntry>) -> Result<Self, Error> {
         check(config)?;
         make_dir(&config.dir)?;
+        if config.can_be_saved() {
+            fingerprint::note(config)?;
+        }
         let mut logs = vec![Log::of_console(&config.dir)];
         logs.push(Log::of_program(paths::log_path(&config.dir)));
         let served = config.virtiofs();
@@ -103,6 +107,10 @@ impl Vm {
             }),
             None => Err(ended(name, dir, "it is not running any more".into())),
         }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
     }
 
     pub fn id(&self) -> ProcessId {
@@ -209,6 +217,18 @@ impl Vm {
     /// Ends QEMU, without a word to the guest. Fails when not even SIGKILL ended it.
     pub fn end(&self) -> Result<(), Error> {
         self.end_within(QMP_TIMEOUT)
+    }
+
+    /// Ends a guest that failed, and returns why. Its own end says more than a socket that was closed.
+    pub(super) fn end_because(&self, error: Error) -> Error {
+        if let Error::Qmp(_) = error {
+            // A QEMU that gives up closes its sockets before it is gone. One that stays is ended below.
+            let _ = self.process.wait(PANIC_GRACE);
+        }
+        let error = self.health().err().unwrap_or(error);
+        // The first error is the one to report.
+        let _ = self.end();
+        error
     }
 
     fn end_within(&self, timeout: Duration) -> Result<(), Error> {

@@ -21,6 +21,7 @@
 pub mod accel;
 mod accelerator;
 pub mod bzimage;
+mod cards;
 pub mod channel;
 pub(crate) mod channels;
 pub mod clock;
@@ -43,6 +44,7 @@ pub mod qemu;
 pub mod qmp;
 mod renewal;
 pub(crate) mod share;
+mod snapshot;
 mod start;
 pub mod template;
 pub(crate) mod tuned;

@@ -39,7 +39,7 @@ pub(super) const STATE_FD: RawFd = MEMORY_FD + 1;
 /// The number under which it inherits the page of the clock exchange, and keeps it open.
 pub(super) const CLOCK_FD: RawFd = STATE_FD + 1;
 /// The first number under which QEMU inherits a descriptor of a network card.
-const FIRST_FD: RawFd = CLOCK_FD + 1;
+pub(super) const FIRST_FD: RawFd = CLOCK_FD + 1;
 
 /// Where things are in QEMU's place.
 const KERNEL: &str = "/boot/kernel";
@@ -205,6 +205,11 @@ impl VmConfig<'_> {
         all
     }
 
+    /// Nothing of the guest's state is on the host.
+    pub(super) fn can_be_saved(&self) -> bool {
+        self.all_shares().iter().all(|share| share.disk.is_some())
+    }
+
     fn boots(&self) -> bool {
         !matches!(self.origin, Origin::Clone { .. } | Origin::Saved { .. })
     }
@@ -261,10 +266,13 @@ impl VmConfig<'_> {
     }
 
     pub fn arguments(&self) -> Vec<OsString> {
-        let mut line = Line(self.hardware());
+        let mut line = Line::default();
+        // The first memory of all: an emulator that tracks what a guest writes looks at the length of each memory from
+        // the beginning of the first one, and ends if that is shorter (QEMU 10, `tlb_reset_dirty_range_all`).
         if let Some(ram) = self.memory_backend() {
             line.option("-object", ram);
         }
+        line.0.extend(self.hardware());
         if self.boots() {
             line.option("-kernel", KERNEL);
             line.option("-initrd", INITRAMFS);

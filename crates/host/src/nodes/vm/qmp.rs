@@ -3,6 +3,7 @@
 //! The socket takes one client at a time, so a connection is made for a purpose and closed. Every read
 //! has a deadline: a QEMU that is stopped or hangs makes an error, not a hang.
 
+use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, IoSlice, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
@@ -42,6 +43,8 @@ pub struct VcpuThread {
 
 pub struct Qmp {
     stream: BufReader<UnixStream>,
+    /// Names of events that came, with QEMU's time of them since 1970; the newest of each name.
+    events: BTreeMap<String, Duration>,
     path: PathBuf,
     timeout: Duration,
 }
@@ -62,6 +65,7 @@ impl Qmp {
         let stream = BufReader::new(stream);
         let mut qmp = Self {
             stream,
+            events: BTreeMap::new(),
             path: path.to_owned(),
             timeout,
         };
@@ -73,7 +77,16 @@ impl Qmp {
         Ok(qmp)
     }
 
-    /// Runs a command and returns what it returns. Events that arrive before the answer are passed over.
+    /// When the newest event of that name was, if one came before the answers so far.
+    pub fn event_at(&self, name: &str) -> Option<Duration> {
+        self.events.get(name).copied()
+    }
+
+    pub fn forget_events(&mut self) {
+        self.events.clear();
+    }
+
+    /// Runs a command and returns what it returns. Events that arrive before the answer are kept by name.
     pub fn execute(&mut self, command: &str, arguments: &Value) -> Result<Value, Error> {
         self.execute_with(command, arguments, &[])
     }
@@ -113,6 +126,10 @@ impl Qmp {
     fn answer(&mut self, command: &str, deadline: Instant) -> Result<Value, Error> {
         loop {
             let mut answer = self.read(command, deadline)?;
+            if let Some((name, at)) = parse_event(&answer) {
+                self.events.insert(name, at);
+                continue;
+            }
             if let Some(result) = answer.get_mut("return") {
                 return Ok(result.take());
             }
@@ -196,6 +213,14 @@ fn malformed(command: &str, line: &str) -> Error {
     }
 }
 
+fn parse_event(message: &Value) -> Option<(String, Duration)> {
+    let name = message.get("event")?.as_str()?.to_owned();
+    let time = |unit: &str| message.pointer(&format!("/timestamp/{unit}"))?.as_u64();
+    let seconds = Duration::from_secs(time("seconds").unwrap_or_default());
+    let micros = Duration::from_micros(time("microseconds").unwrap_or_default());
+    Some((name, seconds + micros))
+}
+
 fn parse_vcpus(answer: &Value) -> Option<Vec<VcpuThread>> {
     let number = |entry: &Value, key: &str| u32::try_from(entry.get(key)?.as_u64()?).ok();
     answer
@@ -241,13 +266,13 @@ mod tests {
     const DONE: &str = "{\"return\": {}}\r\n";
 
     #[test]
-    fn events_before_an_answer_are_passed_over() {
+    fn events_before_an_answer_are_kept_by_name() {
         let path = qemu(
             "events",
             &[
                 GREETING,
                 DONE,
-                "{\"event\": \"STOP\", \"data\": {\"a\": 1}, \"timestamp\": {}}\r\n{\"return\": \
+                "{\"event\": \"STOP\", \"data\": {\"a\": 1}, \"timestamp\": {\"seconds\": 3, \"microseconds\": 5}}\r\n{\"return\": \
                  [{\"cpu-index\": 0, \"thread-id\": 41, \"target\": \"x86_64\"}]}\r\n",
             ],
         );
@@ -256,6 +281,8 @@ mod tests {
             qmp.vcpu_threads().unwrap(),
             [VcpuThread { vcpu: 0, tid: 41 }]
         );
+        assert_eq!(qmp.event_at("STOP"), Some(Duration::from_micros(3_000_005)));
+        assert_eq!(qmp.event_at("RESUME"), None);
         std::fs::remove_file(path).unwrap();
     }
 

@@ -1,5 +1,6 @@
 //! From a planned VM to a guest whose agent answers and whose addresses are usable.
 
+use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,13 +11,18 @@ use latlab_model::plan::{NodePlan, VM_MEMORY, VmPlan};
 use latlab_wire::channel::{Interface, MAX_PAYLOAD, NetworkConfig, Route};
 
 use super::accelerator::Accelerator;
+use super::cards;
 use super::clone;
+use super::error;
+use super::fingerprint;
 use super::guest::Vm;
 use super::kernel::Kernel;
 use super::nic::{self, Nic, Served};
 use super::pin;
 use super::qemu::{Origin, VmConfig};
+use super::renewal;
 use super::share::{Access, GuestDisks, Share};
+use super::snapshot;
 use super::template::Templates;
 use super::tuned;
 use crate::images::RootView;
@@ -59,7 +65,7 @@ impl Prepared for PreparedVm {
         let node = &start.node;
         let entry = start.cgroup.entry()?;
         let vhost = self.vhost(&start.backends)?;
-        let config = self.config(start, &vhost)?;
+        let config = self.config(start, &start.backends, &vhost)?;
         let timeout = boot_timeout();
         let (vm, channel) = match self.plan.start {
             GuestStart::Boot => {
@@ -92,17 +98,51 @@ impl Prepared for PreparedVm {
         node.channels.insert(&node.plan.name, channel);
         Ok(Some(vm.id()))
     }
+
+    fn restore(
+        &self,
+        start: &Start<'_>,
+        machine: &str,
+        from: &Path,
+    ) -> Result<Option<ProcessId>, Error> {
+        let node = &start.node;
+        let entry = start.cgroup.entry()?;
+        let former = Vm::attach(&node.plan.name, &node.dir, node.process()?);
+        let former = former.map_err(|_| error::Error::CardsGone)?;
+        let backends = cards::taken_from(&former, &self.plan.net, &start.backends)?;
+        let vhost = self.vhost(&backends)?;
+        let config = self.config(start, &backends, &vhost)?;
+        fingerprint::check(&config, machine)?;
+        let path = from.join(snapshot::STATE);
+        let state = File::open(&path).map_err(error::Error::io("open", &path))?;
+        former.end()?;
+        let timeout = boot_timeout();
+        let vm = snapshot::load(&config, Some(&entry), &state, timeout)?;
+        if let Some(place) = &start.place {
+            pin::pin(&vm, place)?;
+        }
+        let go_on = || {
+            vm.resume()?;
+            let channel = vm.channel(timeout)?;
+            channel.renew(renewal::draw(&config.name)?, NETWORK_TIMEOUT)?;
+            Ok(channel)
+        };
+        let channel = go_on().map_err(|error| vm.end_because(error))?;
+        node.channels.insert(&node.plan.name, channel);
+        Ok(Some(vm.id()))
+    }
 }
 
 impl PreparedVm {
     fn config<'a>(
         &self,
         start: &'a Start<'_>,
+        backends: &'a [NicBackend],
         vhost: &'a [Vec<OwnedFd>],
     ) -> Result<VmConfig<'a>, Error> {
         let node = &start.node;
         let interfaces = node.plan.interfaces.iter();
-        let nics = interfaces.zip(&start.backends).zip(vhost);
+        let nics = interfaces.zip(backends).zip(vhost);
         Ok(VmConfig {
             name: node.plan.name.clone(),
             lab: node.lab_id.to_string(),

@@ -1,0 +1,145 @@
+//! VMs that are saved with all their state, and go on from there. Only with `LATLAB_TEST_GUEST=1`.
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use common::{Bench, enter, guests, signal};
+
+/// A guest that can be saved, with a card of each server; one that cannot; and a node that has nothing to save.
+const LAB: &str = "name: NAME\ntopology:\n  kinds: {vm: {memory: 256MiB, start: clone}}\n  \
+    nodes: {n: {kind: native}, v: {kind: vm, root: disk, image: ROOT}, w: {kind: vm}}\n  links:\n    \
+    - {type: bridge, endpoints: [\"n:eth0\", \"v:eth0\", \"w:eth0\"]}\n    \
+    - {type: overlay, carrier: local, endpoints: [\"n:eth1\", \"v:eth1\"]}\n";
+
+/// A root with a shell and little else.
+fn make_root(bench: &Bench) -> PathBuf {
+    let root = bench.root().join("rootfs");
+    for directory in ["bin", "etc", "secret"] {
+        fs::create_dir_all(root.join(directory)).unwrap();
+    }
+    fs::copy("/bin/busybox", root.join("bin/busybox")).unwrap();
+    for name in ["sh", "cat", "echo", "date", "ping", "od", "test", "sync"] {
+        symlink("busybox", root.join("bin").join(name)).unwrap();
+    }
+    root
+}
+
+fn said(bench: &Bench, lab: &str, line: &str) -> String {
+    let said = bench.exec(lab, "v", &["sh", "-c", line]).good();
+    said.out.trim().to_owned()
+}
+
+fn restore(bench: &Bench, lab: &str, from: &Path) {
+    let from = from.to_str().unwrap();
+    bench.latlab(&["restore", lab, "v", "--from", from]).good();
+}
+
+#[test]
+fn a_guest_goes_on_where_it_was_saved() {
+    if !guests() {
+        return;
+    }
+    enter("a_guest_goes_on_where_it_was_saved", |bench| {
+        let root = make_root(bench);
+        let lab = bench.deploy("saved", &LAB.replace("ROOT", root.to_str().unwrap()));
+        let boot = said(bench, &lab, "cat /proc/sys/kernel/random/boot_id");
+        said(bench, &lab, "echo one > /tmp/x");
+        let dir = bench.root().join("snapshot");
+        let to = dir.to_str().unwrap();
+        let told = bench.latlab(&["snapshot", &lab, "v", "--to", to]).good();
+        assert!(told.out.contains("it stood still for"), "{}", told.out);
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&dir), 0o700);
+        for file in ["snapshot.json", "state"] {
+            assert_eq!(mode(&dir.join(file)), 0o600, "{file}");
+        }
+        // The guest went on, and so it does after each refusal.
+        said(bench, &lab, "echo two > /tmp/x");
+        refusals(bench, &lab, &dir);
+        assert_eq!(said(bench, &lab, "cat /tmp/x"), "two");
+
+        let mut random = Vec::new();
+        for _ in 0..2 {
+            restore(bench, &lab, &dir);
+            random.push(said(bench, &lab, "od -An -tx8 -N16 /dev/urandom"));
+            assert_eq!(said(bench, &lab, "cat /tmp/x"), "one");
+            said(bench, &lab, "echo three > /tmp/x");
+        }
+        assert_ne!(random[0], random[1]);
+        let booted = said(bench, &lab, "cat /proc/sys/kernel/random/boot_id");
+        assert_eq!(booted, boot);
+        let theirs: i64 = said(bench, &lab, "date +%s").parse().unwrap();
+        let ours = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let ours = ours.unwrap().as_secs() as i64;
+        assert!((theirs - ours).abs() < 30, "the guest is at {theirs}");
+        for address in ["198.18.0.1", "198.18.1.1"] {
+            said(bench, &lab, &format!("ping -c1 -W20 {address} > /dev/null"));
+        }
+        lives_on(bench, &lab);
+        bench.latlab(&["destroy", &lab]).good();
+        bench.assert_clean();
+    });
+}
+
+/// Directories and nodes that are refused, each for its reason.
+fn refusals(bench: &Bench, lab: &str, dir: &Path) {
+    let to = dir.to_str().unwrap();
+    let hint = "latlab snapshot LAB NODE --to DIR";
+    let again = bench.latlab(&["snapshot", lab, "v", "--to", to]);
+    again.refused(2, "it exists", hint);
+    let new = bench.root().join("new");
+    let into = new.to_str().unwrap();
+    let native = bench.latlab(&["snapshot", lab, "n", "--to", into]);
+    native.refused(2, "can be neither saved nor moved", "");
+    let shares = bench.latlab(&["snapshot", lab, "w", "--to", into]);
+    shares.refused(2, "it has shares of the host", "root: disk");
+    assert!(!new.exists(), "a part of a snapshot is left");
+    let nothing = bench.latlab(&["restore", lab, "v", "--from", "/usr"]);
+    nothing.refused(2, "it holds no saved node", hint);
+    let other = bench.latlab(&["restore", lab, "w", "--from", to]);
+    other.refused(2, "it holds node `v`", hint);
+
+    let copy = bench.root().join("copy");
+    fs::create_dir(&copy).unwrap();
+    let restore = || bench.latlab(&["restore", lab, "v", "--from", copy.to_str().unwrap()]);
+    for file in ["snapshot.json", "state"] {
+        fs::copy(dir.join(file), copy.join(file)).unwrap();
+    }
+    let text = fs::read_to_string(dir.join("snapshot.json")).unwrap();
+    fs::write(
+        copy.join("snapshot.json"),
+        text.replace("-m 256M", "-m 512M"),
+    )
+    .unwrap();
+    restore().refused(2, "`512M` then, `256M` now", "the same QEMU");
+    fs::write(copy.join("snapshot.json"), &text).unwrap();
+    let state = fs::File::options().write(true).open(copy.join("state"));
+    let state = state.unwrap();
+    state.set_len(state.metadata().unwrap().len() - 1).unwrap();
+    restore().refused(2, "its file `state` is not what was saved", hint);
+}
+
+/// A restored guest is a guest as any: paused, saved again, and restored only while its cards are there.
+fn lives_on(bench: &Bench, lab: &str) {
+    let second = bench.root().join("second");
+    let to = second.to_str().unwrap();
+    said(bench, lab, "echo four > /tmp/x");
+    bench.latlab(&["pause", lab, "v"]).good();
+    bench.latlab(&["snapshot", lab, "v", "--to", to]).good();
+    let rows = bench.latlab(&["inspect", lab]).good().out;
+    assert!(rows.contains("paused"), "{rows}");
+    restore(bench, lab, &second);
+    assert_eq!(said(bench, lab, "cat /tmp/x"), "four");
+    let rows = bench.latlab(&["inspect", lab, "-f", "json"]).good().out;
+    let rows: serde_json::Value = serde_json::from_str(&rows).unwrap();
+    let row = rows[lab].as_array().unwrap().iter();
+    let row = row.clone().find(|row| row["name"] == "v").unwrap();
+    assert_eq!(row["state"], "running");
+    signal(row["pid"].as_u64().unwrap() as u32, "KILL");
+    let gone = bench.latlab(&["restore", lab, "v", "--from", to]);
+    gone.refused(2, "its network cards are gone", "deploy the lab again");
+}

@@ -1,0 +1,49 @@
+//! The network cards of a guest that runs, for another QEMU that is to go on with them.
+//!
+//! A tap vanishes with its last descriptor, so what replaces a QEMU takes copies of its descriptors before it ends.
+//! Packets that come meanwhile wait in the tap.
+
+use std::os::fd::OwnedFd;
+
+use latlab_model::kinds::{NetBackend, VmNet};
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+
+use super::error::Error;
+use super::guest::Vm;
+use super::qemu::FIRST_FD;
+use crate::links::NicBackend;
+use crate::sys;
+
+/// The backends with the taps that `vm` has; `like` says which cards have taps.
+pub(super) fn taken_from(
+    vm: &Vm,
+    shape: &VmNet,
+    like: &[NicBackend],
+) -> Result<Vec<NicBackend>, Error> {
+    let failed = |errno| sys::Error::of("take the network cards of", vm.name())(errno);
+    let pid = i32::try_from(vm.id().pid).ok().and_then(Pid::from_raw);
+    let pid = pid.ok_or(Error::CardsGone)?;
+    let process = pidfd_open(pid, PidfdFlags::empty()).map_err(failed)?;
+    // The process may have got the number of one that ended.
+    vm.health().map_err(|_| Error::CardsGone)?;
+    let mut next = FIRST_FD;
+    let mut take = |backend: &NicBackend| -> Result<NicBackend, Error> {
+        let NicBackend::Tap(_) = backend else {
+            return Ok(backend.clone_socket());
+        };
+        let queues = i32::from(shape.queues.max(1));
+        let numbers = next..next + queues;
+        // Descriptors of vhost follow those of the card's taps.
+        let kinds = if shape.backend == NetBackend::Vhost {
+            2
+        } else {
+            1
+        };
+        next += kinds * queues;
+        let taps = numbers
+            .map(|number| pidfd_getfd(&process, number, PidfdGetfdFlags::empty()).map_err(failed));
+        let taps: Vec<OwnedFd> = taps.collect::<Result<_, _>>()?;
+        Ok(NicBackend::Tap(taps))
+    };
+    like.iter().map(&mut take).collect()
+}
