@@ -139,7 +139,7 @@ fn mistakes_say_where_and_what_to_do() {
         ),
         (
             "list everything",
-            "6: unknown list `everything` (one of networks, interfaces, links, routes)",
+            "6: unknown list `everything` (one of networks, interfaces, links, routes, holds, moves)",
         ),
     ];
     let overlay = parse_file(WHOLE).expect("a good file");
