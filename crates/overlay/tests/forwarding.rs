@@ -272,6 +272,36 @@ fn a_bound_address_is_used_only_where_it_was_moved_to() {
     assert_eq!(switch.send("l", 7, mac(2), BROADCAST), spoofed);
 }
 
+/// The other host sent it before it knew that the guest has moved. It comes from a link and has to leave through one.
+#[test]
+fn only_a_frame_that_waited_goes_from_link_to_link() {
+    let mut switch = Switch::new(LEARNING);
+    switch.relocate(mac(9), "l", 1).expect("moved");
+    assert_eq!(
+        switch.send("m", 7, mac(8), mac(9)),
+        Err(DropReason::NoRoute)
+    );
+    let bytes: &'static [u8] = [&mac(9)[..], &mac(8), &[0; 48]].concat().leak();
+    for (from, network, expected) in [
+        ("m", 7, Ok(switch.ids["l"])),
+        ("l", 7, Err(DropReason::NoRoute)),
+        // The port has become another network's meanwhile.
+        ("x", 7, Err(DropReason::Unknown)),
+    ] {
+        let mut batch = Batch::new(1);
+        let pieces = [Segment::of(bytes)];
+        batch
+            .push(switch.ids[from], network, Offload::default(), pieces)
+            .expect("long enough");
+        let found = match switch.decider.decide_released(&batch.frames()[0]).1 {
+            Verdict::One(port) => Ok(port),
+            Verdict::Drop(reason) => Err(reason),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(found, expected, "{from}");
+    }
+}
+
 #[test]
 fn an_address_does_not_follow_its_port_into_another_network() {
     let mut switch = Switch::new(LEARNING);
