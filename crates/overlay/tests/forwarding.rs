@@ -239,7 +239,7 @@ fn an_older_or_equal_revision_moves_nothing() {
         assert_eq!(switch.relocate(mac(9), "c", revision), Err(stale));
         assert_eq!(switch.local("a", mac(1), mac(9)), ports(&["b"]));
     }
-    // Of several addresses, all move or none.
+    // Several addresses move together or not at all.
     let to = switch.ids["c"];
     let both = switch.learned.relocate(7, [mac(8), mac(9)], to, 5);
     assert!(both.is_err());

@@ -17,7 +17,7 @@ struct Draft {
 pub struct Session {
     daemon: Arc<Mutex<Daemon>>,
     draft: Option<Draft>,
-    /// Who holds, once it has held anything.
+    /// The owner of its holds, once it has held anything.
     holder: Option<Holder>,
 }
 

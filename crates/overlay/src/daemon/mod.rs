@@ -11,6 +11,7 @@
 //! - `route_offload`: keeps the kernel path in step
 
 mod error;
+mod holder;
 mod install;
 mod moves;
 mod open;
@@ -21,7 +22,7 @@ mod source_address;
 mod state;
 
 pub use error::Error;
-pub use moves::Holder;
+pub use holder::Holder;
 pub use open::OpenError;
 pub use report::Statistics;
 pub use state::Daemon;

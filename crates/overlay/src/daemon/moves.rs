@@ -6,13 +6,13 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use latlab_model::overlay::{self as model, MAX_HOLD, Refusal};
 use latlab_model::spec::Mac;
 
 use super::error::Error;
+use super::holder::Holder;
 use super::state::Daemon;
 use crate::forwarding::{Hold, HoldBudget, MoveError};
 
@@ -21,19 +21,6 @@ const MAX_HELD: usize = 256;
 
 /// Maximum wait for frames that are released.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// Who holds: a client's connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Holder(u64);
-
-impl Holder {
-    /// One that is no other.
-    #[must_use]
-    pub fn unique() -> Holder {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        Holder(NEXT.fetch_add(1, Ordering::Relaxed))
-    }
-}
 
 fn refuse(message: impl Into<String>, hint: impl Into<String>) -> Error {
     Error::Refused(Refusal {
@@ -87,7 +74,7 @@ impl Daemon {
     }
 
     /// Sends the frames that wait for addresses, and ends their holds; returns once that is done. Errors: addresses that
-    /// are not held, after all others have been released; frames that nobody takes.
+    /// are not held, after all others have been released; frames that no port takes.
     pub fn release(&mut self, addresses: &BTreeSet<Mac>) -> Result<(), Error> {
         let is_meant = |hold: &&Arc<Hold>| addresses.contains(&Mac(hold.mac()));
         let live = self.holds.holds.iter().filter(|hold| !hold.is_over());

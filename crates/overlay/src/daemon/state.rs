@@ -6,7 +6,7 @@ use std::sync::Arc;
 use latlab_model::overlay::{Mode, Overlay};
 
 use super::error::Error;
-use super::moves::Holder;
+use super::holder::Holder;
 use super::open::{Opener, PortHandle};
 use super::route_offload::RouteOffload;
 use crate::dispatch::{DispatchPolicy, Dispatcher, InputKey, Output, Snapshot};

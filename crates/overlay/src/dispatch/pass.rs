@@ -129,7 +129,10 @@ impl Pass {
                 {
                     break;
                 }
-                progress.progresses();
+                // Without room for half a second, the rest is not waited for either.
+                if may_wait {
+                    progress.progresses();
+                }
                 at += 1;
             }
             self.forwarder.send(batch);

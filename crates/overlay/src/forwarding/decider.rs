@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use super::address::{Address, address, is_group, mac};
 use super::cache::{Cache, CachedVerdict, FlowCounters, Key};
 use super::flow::Flow;
 use super::hold::Hold;
 use super::learned::Learned;
 use super::limit::Limit;
 use super::matrix::Matrix;
-use super::table::{Address, PortKind, Query, RuleClass, Table, address, is_group, mac};
+use super::table::{PortKind, Query, RuleClass, Table};
 use super::verdict::Verdict;
 use crate::endpoints::DropReason;
 use crate::endpoints::port_id::PortId;

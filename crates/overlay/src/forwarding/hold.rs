@@ -1,21 +1,20 @@
 //! Frames that wait while their destination moves.
 //!
 //! A hold is a part of the table, so a switch without one pays a branch for it. Each address has a queue of its own,
-//! which all dispatchers share: the frames' order is that in which they were taken, and a later frame to the address
-//! joins the queue until the last of those before it has been sent. A lock guards the queue, which only frames that wait
-//! meet.
+//! which all dispatchers share, so frames leave in the order in which they came. A later frame to the address joins the
+//! queue until the last of those before it has been sent. Only frames that wait meet the queue's lock.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::table::Address;
+use super::address::{Address, address as number, mac};
 use crate::endpoints::port_id::PortId;
 use crate::frames::{Batch, Frame, FrameCopy};
 use crate::sync::lock;
 
 /// How long a port that takes no frame delays the release of those for it, in ns.
-const PATIENCE: u64 = 500_000_000;
+const STALL_TIMEOUT: u64 = 500_000_000;
 
 /// Memory that the addresses of one command share.
 #[derive(Debug)]
@@ -87,7 +86,7 @@ impl Release {
     /// Whether a frame that finds no room is to wait for some.
     pub fn waits(&mut self, now: u64) -> bool {
         let since = *self.stalled.get_or_insert(now);
-        now.saturating_sub(since) < PATIENCE
+        now.saturating_sub(since) < STALL_TIMEOUT
     }
 
     pub fn progresses(&mut self) {
@@ -95,7 +94,7 @@ impl Release {
     }
 }
 
-/// What became of a frame for a held address.
+/// The fate of a frame for a held address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Held {
     Waits,
@@ -109,7 +108,7 @@ impl Hold {
     #[must_use]
     pub fn new(address: [u8; 6], budget: Arc<HoldBudget>, ends: u64) -> Hold {
         Hold {
-            address: super::table::address(address),
+            address: number(address),
             budget,
             ends: AtomicU64::new(ends),
             waiting: Mutex::default(),
@@ -124,7 +123,7 @@ impl Hold {
 
     #[must_use]
     pub const fn mac(&self) -> [u8; 6] {
-        super::table::mac(self.address)
+        mac(self.address)
     }
 
     #[must_use]
@@ -222,7 +221,7 @@ impl Hold {
             return false;
         }
         waiting.is_over = true;
-        // Release: whoever sees this sends later than all that waited.
+        // Release: a dispatcher that sees this sends later than all that waited.
         self.is_over.store(true, Ordering::Release);
         true
     }

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Instant;
 
+use super::address::{Address, address};
 use super::moved::{MoveError, MovedAddress, MovedAddresses, Source};
-use super::table::{Address, address};
 use crate::endpoints::port_id::PortId;
 
 /// Maximum number of addresses of one port: a guest that invents addresses fills its own share only.

@@ -10,6 +10,7 @@
 //! never return to the port they came from, and never go from one link to another unless a route names the link they
 //! came from (split horizon). Frames for an address that is held wait before any of this is asked (`hold`).
 
+mod address;
 mod cache;
 mod decider;
 mod flow;

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use super::table::Address;
+use super::address::{Address, mac};
 use crate::endpoints::port_id::PortId;
 
 /// Maximum number of addresses whose revisions are stored.
@@ -41,7 +41,7 @@ pub(super) enum Source {
 pub enum MoveError {
     /// The address was moved at this revision already, or at a newer one.
     Stale { address: [u8; 6], revision: u64 },
-    /// So many addresses' revisions are stored already.
+    /// The maximum number of addresses whose revisions are stored.
     TooMany(usize),
 }
 
@@ -64,7 +64,7 @@ impl MovedAddresses {
         self.0.get(&key)?.port
     }
 
-    /// What a frame from this port with this source means.
+    /// The meaning of a frame from this port with this source.
     pub fn source(&self, key: (u32, Address), port: PortId, now: u32, age: u32) -> Source {
         let Some(moved) = self.0.get(&key) else {
             return Source::Free;
@@ -100,7 +100,7 @@ impl MovedAddresses {
         for address in addresses {
             if let Some(moved) = known(&address).filter(|moved| moved.revision >= revision) {
                 return Err(MoveError::Stale {
-                    address: super::table::mac(*address),
+                    address: mac(*address),
                     revision: moved.revision,
                 });
             }
@@ -148,7 +148,7 @@ impl MovedAddresses {
             .iter()
             .map(|((vni, address), moved)| MovedAddress {
                 vni: *vni,
-                address: super::table::mac(*address),
+                address: mac(*address),
                 port: moved.port,
                 revision: moved.revision,
                 is_seen: moved.seen.is_some(),

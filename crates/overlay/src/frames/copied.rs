@@ -5,7 +5,7 @@ use super::offload::Offload;
 use super::sys::Segment;
 use crate::endpoints::port_id::PortId;
 
-/// What an allocation takes beside its bytes, and an entry of a queue that has just grown.
+/// The memory of an allocation beside its bytes, and of its entry in a queue that has just grown.
 const OVERHEAD: u64 = 16 + 2 * size_of::<FrameCopy>() as u64;
 
 /// A frame in memory of its own.
