@@ -30,6 +30,11 @@ add route lan not-52:54:00:00:00:01 none interface v1 from link b
 set interface v1 interrupts before-data
 delete route lan any 52:54:00:00:00:09 link b
 delete link c
+hold 52:54:00:00:00:01 52:54:00:00:00:02 limit 64kB for 2s
+release 52:54:00:00:00:01
+move 52:54:00:00:00:01 to link b network lan revision 3
+list holds
+list moves
 "
     );
     let lines = whole.lines().map(|line| line.as_bytes().to_vec());

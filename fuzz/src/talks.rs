@@ -343,7 +343,8 @@ pub fn control_sessions(data: &[u8]) -> u64 {
         let opens = ["interface", "link", "dispatch"]
             .iter()
             .any(|word| said.contains(word));
-        if opens && !said.trim_start().starts_with("list") {
+        let said_first = said.split_whitespace().next();
+        if opens && !matches!(said_first, Some("list" | "move")) {
             continue;
         }
         let before = daemon.lock().expect("the daemon").overlay().0.clone();
@@ -383,6 +384,9 @@ pub fn control_seeds() -> Vec<Vec<u8>> {
         "0begin\n1begin\n0add network a vni 1\n1add network a vni 2\n0commit\n1commit\n1abort\n2show\n",
         "0add network a vni 1\n1delete network a\n0list networks\n0set network a learning off\n0counters\n0matrix\n",
         "0begin\n0add network a vni 1\n0exit\n0commit\n1add network b vni 5 flood 10\n1help\n1counters openmetrics\n",
+        "0add network a vni 1\n0hold 02:00:00:00:00:01 limit 9kB for 1s\n1hold 02:00:00:00:00:01 for 1s\n1list holds\n0exit\n1show\n",
+        "0hold 02:00:00:00:00:01 02:00:00:00:00:02 for 60s\n1release 02:00:00:00:00:02\n1begin\n1hold 02:00:00:00:00:03 for 1s\n1abort\n1list holds\n",
+        "0add network a vni 1\n0move 02:00:00:00:00:01 to interface x revision 1\n0move 02:00:00:00:00:01 to link y network a revision 2\n1list moves\n1counters\n",
         "0begin\n0begin\n0commit\n0commit\n0abort\n3add route x\n3\"\n2list links\n",
     ]
     .map(|text| text.as_bytes().to_vec())

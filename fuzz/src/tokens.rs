@@ -39,6 +39,15 @@ pub const OVERLAY_TOKENS: &[&str] = &[
     "\"",
     "#",
     "begin",
+    "hold ",
+    "release ",
+    "move ",
+    "limit ",
+    "for ",
+    "to ",
+    "revision ",
+    "holds",
+    "moves",
 ];
 
 /// Words of labs and studies.

@@ -139,7 +139,35 @@ fn mistakes_say_where_and_what_to_do() {
         ),
         (
             "list everything",
-            "6: unknown list `everything` (one of networks, interfaces, links, routes)",
+            "6: unknown list `everything` (one of networks, interfaces, links, routes, holds, moves)",
+        ),
+        (
+            "hold for 2s",
+            "6: `for` is no MAC address (write it as 02:00:00:00:00:01)",
+        ),
+        (
+            "hold 52:54:00:00:00:01 01:00:5e:00:00:01 for 2s",
+            "24: 01:00:5e:00:00:01 is the address of a group (frames to groups neither wait nor move; name a guest's own address)",
+        ),
+        (
+            "hold 52:54:00:00:00:01 limit 65MiB for 2s",
+            "30: `65MiB` cannot be the limit (write a size as 4MiB, at most 64MiB)",
+        ),
+        (
+            "hold 52:54:00:00:00:01 for 2m",
+            "28: `2m` cannot be the for (write a time as 2s, at most 60s)",
+        ),
+        (
+            "release 52:54:00:00:00:01 now",
+            "27: `now` is too much (end the line before it)",
+        ),
+        (
+            "move 52:54:00:00:00:01 interface v1 revision 2",
+            "24: unknown word `interface` (one of to)",
+        ),
+        (
+            "move 52:54:00:00:00:01 to interface v1",
+            "40: `revision` is missing (add `revision` and a number that grows with each move)",
         ),
     ];
     let overlay = parse_file(WHOLE).expect("a good file");
@@ -213,6 +241,54 @@ fn contradictions_are_refused_and_nothing_changes() {
         assert!(refused.starts_with(expected), "{line}: {refused}");
         assert_eq!(overlay, before, "{line}");
     }
+}
+
+#[test]
+fn holds_and_moves_are_no_part_of_a_file() {
+    let mut overlay = parse_file(WHOLE).expect("a good file");
+    for line in [
+        "hold 52:54:00:00:00:01 for 2s",
+        "release 52:54:00:00:00:01",
+        "move 52:54:00:00:00:01 to interface v1 revision 2",
+    ] {
+        let refused = apply(&mut overlay, line).expect_err(line);
+        assert!(refused.starts_with("this changes no configuration"));
+    }
+    let line = "hold 52:54:00:00:00:01 52:54:00:00:00:02 limit 1MiB for 2s";
+    let Ok(Some(Command::Hold(hold))) = parse(line, &overlay) else {
+        panic!("{line}");
+    };
+    assert_eq!((hold.addresses.len(), hold.limit.0), (2, 1 << 20));
+    assert_eq!(hold.time.0, 2_000_000_000);
+}
+
+#[test]
+fn a_move_names_one_network_that_learns() {
+    let overlay = parse_file(WHOLE).expect("a good file");
+    let network = |line: &str| {
+        let Ok(Some(Command::Move(wanted))) = parse(line, &overlay) else {
+            panic!("{line}");
+        };
+        let network = overlay.network_of_move(&wanted);
+        network.map(|(name, _)| name).map_err(|r| r.message)
+    };
+    let mac = "move 52:54:00:00:00:05 to";
+    let good = |name: &str| Ok(name.to_string());
+    assert_eq!(
+        network(&format!("{mac} interface v1 revision 1")),
+        good("lan")
+    );
+    assert_eq!(network(&format!("{mac} link j revision 1")), good("lan"));
+    assert_eq!(
+        network(&format!("{mac} link b network lan revision 1")),
+        good("lan")
+    );
+    let several = network(&format!("{mac} link b revision 1")).unwrap_err();
+    assert_eq!(several, "link b carries 2 networks");
+    let fixed = network(&format!("{mac} link g revision 1")).unwrap_err();
+    assert_eq!(fixed, "network `quiet` learns no addresses");
+    let routed = network("move 52:54:00:00:00:09 to interface v1 revision 1").unwrap_err();
+    assert!(routed.starts_with("an address has a route of its own: lan any 52:54"));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use latlab_model::overlay::language::parse_file;
 use latlab_model::overlay::{Overlay, PortName, Qualifier};
 use latlab_overlay::endpoints::{DropReason, PortId};
-use latlab_overlay::forwarding::{Decider, Table, Verdict};
+use latlab_overlay::forwarding::{Decider, Learned, MoveError, Table, Verdict};
 use latlab_overlay::frames::{Batch, NETWORK_UNKNOWN, Offload, Segment};
 
 const BROADCAST: [u8; 6] = [0xff; 6];
@@ -22,6 +22,7 @@ type Sent = Result<Vec<String>, DropReason>;
 struct Switch {
     decider: Decider,
     ids: HashMap<String, PortId>,
+    learned: Arc<Learned>,
 }
 
 impl Switch {
@@ -31,9 +32,32 @@ impl Switch {
         let numbered = (0..).map(PortId).zip(names);
         let ids: HashMap<String, PortId> = numbered.map(|(i, n)| (n.clone(), i)).collect();
         let table = Arc::new(Table::compile(&overlay, &ids));
-        let mut decider = Decider::new(table, Arc::default(), 99);
+        let learned = Arc::<Learned>::default();
+        let mut decider = Decider::new(table, Arc::clone(&learned), 99);
         decider.begin(1_000_000_000);
-        Switch { decider, ids }
+        Switch {
+            decider,
+            ids,
+            learned,
+        }
+    }
+
+    /// Compiles another configuration, with the same ports.
+    fn install(&mut self, text: &str) {
+        let overlay = parse_file(text).expect("a good overlay");
+        let table = Table::compile(&overlay, &self.ids);
+        self.decider.install(Arc::new(table));
+    }
+
+    /// Moves an address of network 7 to a port, as the next batch begins.
+    fn relocate(&mut self, address: [u8; 6], to: &str, revision: u64) -> Result<(), MoveError> {
+        let moved = self.learned.relocate(7, [address], self.ids[to], revision);
+        self.decider.begin(1_000_000_002);
+        moved
+    }
+
+    fn at(&mut self, second: u64) {
+        self.decider.begin(second * 1_000_000_000);
     }
 
     fn send(&mut self, from: &str, vni: u32, source: [u8; 6], to: [u8; 6]) -> Sent {
@@ -51,6 +75,7 @@ impl Switch {
             Verdict::One(port) => vec![port],
             Verdict::Many(ports) => ports.to_vec(),
             Verdict::Drop(reason) => return Err(reason),
+            Verdict::Hold(..) => panic!("nothing is held"),
         };
         let by_id: HashMap<PortId, &String> = self.ids.iter().map(|(n, i)| (*i, n)).collect();
         let mut names: Vec<String> = ports.iter().map(|id| by_id[id].clone()).collect();
@@ -152,6 +177,141 @@ fn a_bound_address_is_its_owners_alone() {
     assert_eq!(switch.local("b", BROADCAST, mac(1)), spoofed);
     // A bound address is known without having sent.
     assert_eq!(switch.local("a", mac(1), mac(2)), ports(&["b"]));
+}
+
+#[test]
+fn a_moved_address_stays_where_it_was_moved_to() {
+    let mut switch = Switch::new(LEARNING);
+    switch.local("a", mac(1), BROADCAST).expect("sent");
+    switch.local("b", mac(9), BROADCAST).expect("sent");
+    assert_eq!(switch.local("a", mac(1), mac(9)), ports(&["b"]));
+    switch.relocate(mac(9), "l", 5).expect("moved");
+    assert_eq!(switch.local("a", mac(1), mac(9)), ports(&["l"]));
+    // A late frame of the place before, or of any other, does not take it back before the guest was seen.
+    for late in ["b", "c"] {
+        switch.local(late, mac(9), BROADCAST).expect("sent");
+        switch.at(3);
+        assert_eq!(switch.local("a", mac(1), mac(9)), ports(&["l"]), "{late}");
+    }
+    // The guest is there; the place before stays behind the fence, as long as the guest is heard.
+    switch.send("l", 7, mac(9), mac(1)).expect("sent");
+    switch.local("b", mac(9), BROADCAST).expect("sent");
+    switch.at(4);
+    assert_eq!(switch.local("a", mac(1), mac(9)), ports(&["l"]));
+    // A third place is news.
+    switch.local("c", mac(9), BROADCAST).expect("sent");
+    switch.at(5);
+    assert_eq!(switch.local("a", mac(1), mac(9)), ports(&["c"]));
+}
+
+#[test]
+fn the_place_before_learns_again_after_the_age() {
+    let mut switch = Switch::new(&LEARNING.replace("vni 7", "vni 7 age 20s"));
+    switch.local("a", mac(1), BROADCAST).expect("sent");
+    switch.local("b", mac(9), BROADCAST).expect("sent");
+    switch.relocate(mac(9), "l", 1).expect("moved");
+    // As long as it was never seen there, for ever.
+    switch.at(1000);
+    switch.local("b", mac(9), BROADCAST).expect("sent");
+    assert_eq!(switch.local("a", mac(1), mac(9)), ports(&["l"]));
+    switch.send("l", 7, mac(9), mac(1)).expect("sent");
+    for (second, place) in [(1010, "l"), (1020, "l"), (1030, "b")] {
+        switch.at(second);
+        switch.local("b", mac(9), BROADCAST).expect("sent");
+        switch.at(second);
+        assert_eq!(
+            switch.local("a", mac(1), mac(9)),
+            ports(&[place]),
+            "{second}"
+        );
+    }
+}
+
+#[test]
+fn an_older_or_equal_revision_moves_nothing() {
+    let mut switch = Switch::new(LEARNING);
+    switch.relocate(mac(9), "b", 5).expect("moved");
+    for revision in [0, 4, 5] {
+        let stale = MoveError::Stale {
+            address: mac(9),
+            revision: 5,
+        };
+        assert_eq!(switch.relocate(mac(9), "c", revision), Err(stale));
+        assert_eq!(switch.local("a", mac(1), mac(9)), ports(&["b"]));
+    }
+    // Several addresses move together or not at all.
+    let to = switch.ids["c"];
+    let both = switch.learned.relocate(7, [mac(8), mac(9)], to, 5);
+    assert!(both.is_err());
+    let all = ports(&["b", "c", "l", "m"]);
+    assert_eq!(switch.local("a", mac(1), mac(8)), all);
+    switch.relocate(mac(9), "c", 6).expect("moved");
+    assert_eq!(switch.local("a", mac(1), mac(9)), ports(&["c"]));
+    // The revision outlives the port.
+    switch.learned.forget(to);
+    switch.at(3);
+    assert_eq!(switch.local("a", mac(1), mac(9)), all);
+    assert!(switch.relocate(mac(9), "b", 6).is_err());
+    // The same address of another network has revisions of its own.
+    let x = switch.ids["x"];
+    assert_eq!(switch.learned.relocate(8, [mac(9)], x, 1), Ok(()));
+}
+
+#[test]
+fn a_bound_address_is_used_only_where_it_was_moved_to() {
+    let bound = LEARNING.replace("tap tb", "tap tb mac 02:00:00:00:00:02");
+    let mut switch = Switch::new(&bound);
+    switch.relocate(mac(2), "l", 1).expect("moved");
+    assert_eq!(switch.local("a", mac(1), mac(2)), ports(&["l"]));
+    let spoofed = Err(DropReason::Spoofed);
+    assert_eq!(switch.local("b", mac(2), BROADCAST), spoofed);
+    assert_eq!(switch.local("a", mac(2), BROADCAST), spoofed);
+    assert_eq!(switch.send("l", 7, mac(2), mac(1)), ports(&["a"]));
+    switch.relocate(mac(2), "b", 2).expect("moved back");
+    assert_eq!(switch.local("b", mac(2), mac(1)), ports(&["a"]));
+    assert_eq!(switch.send("l", 7, mac(2), BROADCAST), spoofed);
+}
+
+/// The other host sent it before it knew that the guest has moved. It comes from a link and has to leave through one.
+#[test]
+fn only_a_frame_that_waited_goes_from_link_to_link() {
+    let mut switch = Switch::new(LEARNING);
+    switch.relocate(mac(9), "l", 1).expect("moved");
+    assert_eq!(
+        switch.send("m", 7, mac(8), mac(9)),
+        Err(DropReason::NoRoute)
+    );
+    let bytes: &'static [u8] = [&mac(9)[..], &mac(8), &[0; 48]].concat().leak();
+    for (from, network, expected) in [
+        ("m", 7, Ok(switch.ids["l"])),
+        ("l", 7, Err(DropReason::NoRoute)),
+        // The port has become another network's meanwhile.
+        ("x", 7, Err(DropReason::Unknown)),
+    ] {
+        let mut batch = Batch::new(1);
+        let pieces = [Segment::of(bytes)];
+        batch
+            .push(switch.ids[from], network, Offload::default(), pieces)
+            .expect("long enough");
+        let found = match switch.decider.decide_released(&batch.frames()[0]).1 {
+            Verdict::One(port) => Ok(port),
+            Verdict::Drop(reason) => Err(reason),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(found, expected, "{from}");
+    }
+}
+
+#[test]
+fn an_address_does_not_follow_its_port_into_another_network() {
+    let mut switch = Switch::new(LEARNING);
+    switch.local("a", mac(1), BROADCAST).expect("sent");
+    switch.local("b", mac(2), BROADCAST).expect("sent");
+    switch.relocate(mac(3), "b", 1).expect("moved");
+    switch.install(&LEARNING.replace("b network lan", "b network other"));
+    for address in [mac(2), mac(3)] {
+        assert_eq!(switch.local("a", mac(1), address), ports(&["c", "l", "m"]));
+    }
 }
 
 #[test]

@@ -30,7 +30,7 @@ pub struct Refusal {
     pub hint: String,
 }
 
-fn refuse<T>(message: impl Into<String>, hint: impl Into<String>) -> Result<T, Refusal> {
+pub(super) fn refuse<T>(message: impl Into<String>, hint: impl Into<String>) -> Result<T, Refusal> {
     Err(Refusal {
         message: message.into(),
         hint: hint.into(),

@@ -1,7 +1,11 @@
 //! Commands of the control language.
 
+use std::collections::BTreeSet;
+
 use super::change::{Item, ItemName};
 use super::document::{Dispatch, Interface, Network};
+use super::moves::{Hold, Move};
+use crate::spec::Mac;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
@@ -20,6 +24,9 @@ pub enum Command {
     /// Frames and bytes between addresses.
     Matrix,
     Help,
+    Hold(Hold),
+    Release(BTreeSet<Mac>),
+    Move(Move),
     /// Begins commands that take effect at once.
     Begin,
     Commit,
@@ -32,4 +39,6 @@ pub enum ListWhat {
     Interfaces,
     Links,
     Routes,
+    Holds,
+    Moves,
 }

@@ -7,14 +7,15 @@ use super::command::{Command, ListWhat};
 use super::document::{InterfaceKind, Network, Overlay};
 use super::items::{SWITCHES, interface, link, network, route, switches};
 use super::mistake::Mistake;
+use super::moves::{hold, moved, release};
 use super::values::{MODES, YIELDS, cpus, mode, name, switch, yields};
 use super::words::{Words, split, unknown};
 
 pub const HELP: &str = include_str!("help.txt");
 
 const VERBS: &[&str] = &[
-    "add", "delete", "set", "list", "show", "counters", "matrix", "help", "begin", "commit",
-    "abort",
+    "add", "delete", "set", "hold", "release", "move", "list", "show", "counters", "matrix",
+    "help", "begin", "commit", "abort",
 ];
 const THINGS: &[&str] = &["network", "interface", "link", "route"];
 
@@ -29,21 +30,10 @@ pub fn parse(line: &str, overlay: &Overlay) -> Result<Option<Command>, Mistake> 
         "add" => Command::Add(add(words)?),
         "delete" => Command::Delete(delete(words)?),
         "set" => set(words, overlay)?,
-        "list" => {
-            let what = words.next("what to list", "one of networks, interfaces, links, routes")?;
-            let list = match what.text.as_str() {
-                "networks" => ListWhat::Networks,
-                "interfaces" => ListWhat::Interfaces,
-                "links" => ListWhat::Links,
-                "routes" => ListWhat::Routes,
-                _ => {
-                    let known = ["networks", "interfaces", "links", "routes"];
-                    return Err(unknown("list", &what, &known));
-                }
-            };
-            words.end()?;
-            Command::List(list)
-        }
+        "hold" => Command::Hold(hold(words)?),
+        "release" => Command::Release(release(words)?),
+        "move" => Command::Move(moved(words)?),
+        "list" => Command::List(list(words)?),
         "counters" => {
             let openmetrics = match words.peek() {
                 None => false,
@@ -110,6 +100,29 @@ impl Overlay {
             }),
         }
     }
+}
+
+fn list(mut words: Words) -> Result<ListWhat, Mistake> {
+    let known = [
+        "networks",
+        "interfaces",
+        "links",
+        "routes",
+        "holds",
+        "moves",
+    ];
+    let what = words.next("what to list", &format!("one of {}", known.join(", ")))?;
+    let list = match what.text.as_str() {
+        "networks" => ListWhat::Networks,
+        "interfaces" => ListWhat::Interfaces,
+        "links" => ListWhat::Links,
+        "routes" => ListWhat::Routes,
+        "holds" => ListWhat::Holds,
+        "moves" => ListWhat::Moves,
+        _ => return Err(unknown("list", &what, &known)),
+    };
+    words.end()?;
+    Ok(list)
 }
 
 fn add(mut words: Words) -> Result<Item, Mistake> {

@@ -14,6 +14,7 @@ mod document;
 mod items;
 pub mod language;
 mod mistake;
+mod moves;
 mod ports;
 mod print;
 mod values;
@@ -30,4 +31,5 @@ pub use document::{
     PortName, Qualifier, Route, Switches, Thresholds, Tls, Yield,
 };
 pub use mistake::Mistake;
+pub use moves::{DEFAULT_HOLD, Hold, MAX_ADDRESSES, MAX_HOLD, MAX_HOLD_TIME, Move};
 pub use ports::{UDP_PORT, VXLAN_PORT};

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use latlab_model::overlay::language::parse;
 use latlab_model::overlay::{Command, ListWhat, Overlay};
 
-use crate::daemon::{Daemon, Error};
+use crate::daemon::{Daemon, Error, Holder};
 use crate::sync::lock;
 
 struct Draft {
@@ -17,6 +17,8 @@ struct Draft {
 pub struct Session {
     daemon: Arc<Mutex<Daemon>>,
     draft: Option<Draft>,
+    /// The owner of its holds, once it has held anything.
+    holder: Option<Holder>,
 }
 
 /// An answer's lines, or an error's column, message and hint.
@@ -28,6 +30,7 @@ impl Session {
         Session {
             daemon,
             draft: None,
+            holder: None,
         }
     }
 
@@ -66,7 +69,7 @@ impl Session {
                 None => Err(nothing_begun()),
             },
             Some(Command::List(what)) => Ok(list(&current, what, &self.daemon())),
-            Some(Command::Show) => Ok(current.to_string()),
+            Some(Command::Show) => Ok(self.show(&current)),
             Some(Command::Help) => Ok(HELP.into()),
             Some(Command::Counters { openmetrics }) => {
                 let statistics = self
@@ -80,8 +83,40 @@ impl Session {
                 })
             }
             Some(Command::Matrix) => self.matrix(),
+            Some(command @ (Command::Hold(_) | Command::Release(_) | Command::Move(_))) => {
+                self.relocate(&command)
+            }
             Some(change) => self.change(&change),
         }
+    }
+
+    /// The configuration, and what else is in force, as comments: what is shown stays a file of commands.
+    fn show(&self, current: &Overlay) -> String {
+        let mut out = current.to_string();
+        let daemon = self.daemon();
+        for (what, lines) in [("hold", daemon.list_holds()), ("move", daemon.list_moves())] {
+            for line in lines.lines() {
+                let _ = writeln!(out, "# {what} {line}");
+            }
+        }
+        out
+    }
+
+    fn relocate(&mut self, command: &Command) -> Answer {
+        if self.draft.is_some() {
+            let hint = "`commit` or `abort` first; each of its own takes effect at once";
+            let message = "holds and moves are no part of a change of the configuration";
+            return Err((1, message.into(), hint.into()));
+        }
+        let holder = *self.holder.get_or_insert_with(Holder::unique);
+        let mut daemon = self.daemon();
+        let done = match command {
+            Command::Hold(hold) => daemon.hold(holder, hold),
+            Command::Release(addresses) => daemon.release(addresses),
+            Command::Move(wanted) => daemon.move_addresses(wanted),
+            _ => Ok(()),
+        };
+        done.map(|()| String::new()).map_err(|error| failed(&error))
     }
 
     fn begin(&mut self) -> Answer {
@@ -144,6 +179,15 @@ impl Session {
     }
 }
 
+impl Drop for Session {
+    /// A holder that is gone does not keep frames waiting.
+    fn drop(&mut self) {
+        if let Some(holder) = self.holder {
+            self.daemon().end_holds_of(holder);
+        }
+    }
+}
+
 fn nothing_begun() -> (usize, String, String) {
     (1, "nothing has begun".into(), "say `begin` first".into())
 }
@@ -175,6 +219,8 @@ fn list(overlay: &Overlay, what: ListWhat, daemon: &Daemon) -> String {
                 let _ = writeln!(out, "{name} {}", link.kind);
             }
         }
+        ListWhat::Holds => out = daemon.list_holds(),
+        ListWhat::Moves => out = daemon.list_moves(),
         ListWhat::Routes => {
             for route in &overlay.routes {
                 let _ = writeln!(out, "{route}");

@@ -96,6 +96,9 @@ impl Daemon {
         }
         self.overlay = overlay;
         self.revision += 1;
+        let networks = &self.overlay;
+        self.learned
+            .keep_networks(|vni| networks.network_of(vni).is_some());
         for (name, receivers) in receivers {
             self.attach(&name, receivers);
         }
@@ -234,6 +237,7 @@ impl Daemon {
             self.opener.close(port.id, port.handle, has_heir);
             if !has_heir {
                 self.learned.forget(port.id);
+                self.holds.forget(port.id);
             }
         }
     }
@@ -260,7 +264,10 @@ impl Daemon {
     }
 
     /// A snapshot whose flows are offloaded to the kernel if possible, and the kernel's error.
-    fn offloaded_snapshot(&mut self, overlay: &Overlay) -> (Arc<Snapshot>, Result<(), Error>) {
+    pub(super) fn offloaded_snapshot(
+        &mut self,
+        overlay: &Overlay,
+    ) -> (Arc<Snapshot>, Result<(), Error>) {
         let mut snapshot = self.snapshot(overlay);
         let mut done = Ok(());
         if let Some(offload) = &self.offload {

@@ -6,11 +6,14 @@
 //! to the same host inherits its number, and with it frames under way and learned addresses.
 //!
 //! - `state`: the daemon; `install`: changes of the configuration; `report`: its statistics
+//! - `moves`: holds of frames, moves of addresses
 //! - `open`: opens each kind of port and link
 //! - `route_offload`: keeps the kernel path in step
 
 mod error;
+mod holder;
 mod install;
+mod moves;
 mod open;
 mod port_config;
 mod report;
@@ -19,6 +22,7 @@ mod source_address;
 mod state;
 
 pub use error::Error;
+pub use holder::Holder;
 pub use open::OpenError;
 pub use report::Statistics;
 pub use state::Daemon;

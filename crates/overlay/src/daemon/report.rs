@@ -48,6 +48,15 @@ pub struct Statistics {
     misses: u64,
     /// Datagrams from hosts without a link.
     strangers: u64,
+    networks: Vec<NetworkStatistics>,
+}
+
+#[derive(Debug)]
+struct NetworkStatistics {
+    name: String,
+    /// Frames that waited for a destination that moves, and those that were dropped instead.
+    held: u64,
+    held_dropped: u64,
 }
 
 #[derive(Debug)]
@@ -67,7 +76,16 @@ impl Daemon {
             hits: 0,
             misses: 0,
             strangers: self.opener.strangers(),
+            networks: Vec::new(),
         };
+        for (name, network) in &self.overlay.networks {
+            let (held, held_dropped) = self.holds.counts(network.vni);
+            statistics.networks.push(NetworkStatistics {
+                name: name.clone(),
+                held,
+                held_dropped,
+            });
+        }
         for (name, port) in &self.ports {
             let counters = &port.output.counters;
             let in_kernel = self.offload.as_ref().map(|offload| offload.counts(port.id));
@@ -139,6 +157,12 @@ impl Statistics {
             }
             out.push('\n');
         }
+        for network in &self.networks {
+            let (name, held, dropped) = (&network.name, network.held, network.held_dropped);
+            if held + dropped > 0 {
+                let _ = writeln!(out, "network {name} held {held} held_dropped {dropped}");
+            }
+        }
         if self.strangers > 0 {
             let _ = writeln!(out, "strangers received_frames {}", self.strangers);
         }
@@ -169,6 +193,7 @@ impl Statistics {
                 );
             }
         }
+        self.openmetrics_of_networks(&mut out);
         for (result, value) in [("hit", self.hits), ("miss", self.misses)] {
             if result == "hit" {
                 let _ = writeln!(out, "# TYPE latlab_overlay_cache_lookups counter");
@@ -187,6 +212,29 @@ impl Statistics {
         let _ = writeln!(out, "latlab_overlay_strangers_total {}", self.strangers);
         out.push_str("# EOF\n");
         out
+    }
+
+    fn openmetrics_of_networks(&self, out: &mut String) {
+        type Read = fn(&NetworkStatistics) -> u64;
+        let metrics: [(&str, &str, Read); 2] = [
+            ("held_frames", "Frames that waited in a hold", |n| n.held),
+            (
+                "held_dropped_frames",
+                "Frames dropped for want of memory in a hold",
+                |n| n.held_dropped,
+            ),
+        ];
+        for (name, help, read) in metrics {
+            let _ = writeln!(out, "# TYPE latlab_overlay_{name} counter");
+            let _ = writeln!(out, "# HELP latlab_overlay_{name} {help}.");
+            for network in &self.networks {
+                let (label, value) = (&network.name, read(network));
+                let _ = writeln!(
+                    out,
+                    "latlab_overlay_{name}_total{{network=\"{label}\"}} {value}"
+                );
+            }
+        }
     }
 }
 

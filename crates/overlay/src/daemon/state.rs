@@ -6,11 +6,12 @@ use std::sync::Arc;
 use latlab_model::overlay::{Mode, Overlay};
 
 use super::error::Error;
+use super::holder::Holder;
 use super::open::{Opener, PortHandle};
 use super::route_offload::RouteOffload;
 use crate::dispatch::{DispatchPolicy, Dispatcher, InputKey, Output, Snapshot};
 use crate::endpoints::PortId;
-use crate::forwarding::{Learned, Table};
+use crate::forwarding::{Hold, Holds, Learned, Table};
 
 pub(super) struct DaemonPort {
     pub id: PortId,
@@ -26,6 +27,9 @@ pub struct Daemon {
     pub(super) ports: BTreeMap<String, DaemonPort>,
     pub(super) dispatchers: Vec<Dispatcher>,
     pub(super) learned: Arc<Learned>,
+    pub(super) holds: Holds,
+    /// Which connection made which hold.
+    pub(super) holders: Vec<(Holder, Arc<Hold>)>,
     pub(super) opener: Opener,
     pub(super) next_input: u32,
     /// Started with the kernel path.
@@ -50,12 +54,15 @@ impl Daemon {
             ports: BTreeMap::new(),
             dispatchers: Vec::new(),
             learned: Arc::default(),
+            holds: Holds::default(),
+            holders: Vec::new(),
             opener: Opener::new(name),
             next_input: 0,
             offload: None,
         };
         daemon.overlay.dispatch = overlay.dispatch.clone();
-        daemon.dispatchers = daemon.start_dispatchers(&daemon.overlay)?;
+        let dispatch_only = daemon.overlay.clone();
+        daemon.dispatchers = daemon.start_dispatchers(&dispatch_only)?;
         daemon.install(overlay.clone(), 0)?;
         Ok(daemon)
     }
@@ -73,8 +80,12 @@ impl Daemon {
         (&self.overlay, self.revision)
     }
 
-    pub(super) fn start_dispatchers(&self, overlay: &Overlay) -> Result<Vec<Dispatcher>, Error> {
+    pub(super) fn start_dispatchers(
+        &mut self,
+        overlay: &Overlay,
+    ) -> Result<Vec<Dispatcher>, Error> {
         let cpus: Vec<u32> = overlay.dispatch.cpus.iter().collect();
+        let snapshot = Arc::new(self.snapshot(overlay));
         (0..overlay.dispatch.dispatchers)
             .map(|number| {
                 let cpu = match cpus.as_slice() {
@@ -82,21 +93,22 @@ impl Daemon {
                     cpus => Some(cpus[usize::from(number) % cpus.len()]),
                 };
                 let learned = Arc::clone(&self.learned);
-                let snapshot = Arc::new(self.snapshot(overlay));
+                let snapshot = Arc::clone(&snapshot);
                 Dispatcher::start(number, cpu, policy(overlay), snapshot, learned)
                     .map_err(Error::Dispatchers)
             })
             .collect()
     }
 
-    pub(super) fn snapshot(&self, overlay: &Overlay) -> Snapshot {
+    pub(super) fn snapshot(&mut self, overlay: &Overlay) -> Snapshot {
+        self.prune_holds();
         let ids: HashMap<String, PortId> = self
             .ports
             .iter()
             .map(|(name, port)| (name.clone(), port.id))
             .collect();
         let mut snapshot = Snapshot {
-            table: Arc::new(Table::compile(overlay, &ids)),
+            table: Arc::new(Table::compile(overlay, &ids).with(&mut self.holds)),
             ..Snapshot::default()
         };
         for port in self.ports.values() {

@@ -2,10 +2,12 @@
 //! pass, without a queue in between.
 //!
 //! - [`Dispatcher`]: the handle that control uses; `request`: its requests, served between two batches
-//! - `worker`: the loop; `pass`: one batch from receiving to sending
+//! - `worker`: the loop; `pass`: one batch from receiving to sending, and frames that waited (`forwarding::Hold`);
+//!   `forwarder`: lists by output
 //! - `port_state`: when a port is polled, after [`PollMode`] (guest-driven, VMM-driven, adaptive) and `kick_moderation`
 //! - `rt_budget`: when the thread runs under SCHED_FIFO
 
+mod forwarder;
 mod handle;
 mod input;
 mod kick_moderation;

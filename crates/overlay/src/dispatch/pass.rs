@@ -2,49 +2,45 @@
 
 use std::sync::Arc;
 
+use super::forwarder::{BATCH, Forwarder};
 use super::port_state::BUDGET;
 use super::snapshot::Snapshot;
-use crate::endpoints::{DropReason, PortId, ReceiveHalf};
-use crate::forwarding::{Decider, Learned, Verdict};
-use crate::frames::Batch;
-use crate::sync::lock;
+use crate::endpoints::ReceiveHalf;
+use crate::forwarding::{Decider, Hold, Learned};
+use crate::frames::{Batch, CopyBatch};
 
-/// Frames of a batch: enough to share the cost of a system call or of a cache miss, few enough that the first does not
-/// wait for the last and their heads stay in the L1 cache.
-const BATCH: usize = 32;
+/// Frames that waited and are sent in one step: twice as many as a batch may add, so that a flood does not prolong a
+/// release for ever, and few enough that no port waits long for its turn.
+const RELEASE_STEP: usize = 2 * BATCH;
+
+/// Interval of looks at a receiver that has no room for what waited, in ns.
+const RETRY: u64 = 50_000;
 
 pub(super) struct Pass {
-    snapshot: Arc<Snapshot>,
-    decider: Decider,
+    forwarder: Forwarder,
     batch: Batch,
-    /// Frames by output, and the outputs in use.
-    lists: Vec<Vec<u16>>,
-    touched: Vec<PortId>,
+    /// Frames that waited; none before the first hold.
+    released: Option<CopyBatch>,
+    /// The last step ended for want of room.
+    is_stalled: bool,
 }
 
 impl Pass {
     pub fn new(snapshot: Arc<Snapshot>, learned: Arc<Learned>, seed: u64) -> Pass {
-        let decider = Decider::new(Arc::clone(&snapshot.table), learned, seed);
-        let mut pass = Pass {
-            decider,
-            snapshot: Arc::default(),
+        Pass {
+            forwarder: Forwarder::new(snapshot, learned, seed),
             batch: Batch::new(BATCH),
-            lists: Vec::new(),
-            touched: Vec::new(),
-        };
-        pass.install(snapshot);
-        pass
+            released: None,
+            is_stalled: false,
+        }
     }
 
     pub fn install(&mut self, snapshot: Arc<Snapshot>) {
-        self.decider.install(Arc::clone(&snapshot.table));
-        let ports = snapshot.ports.len().max(self.lists.len());
-        self.lists.resize_with(ports, || Vec::with_capacity(BATCH));
-        self.snapshot = snapshot;
+        self.forwarder.install(snapshot);
     }
 
     pub const fn decider(&mut self) -> &mut Decider {
-        &mut self.decider
+        &mut self.forwarder.decider
     }
 
     /// Forwards at most one batch from an input; returns the number of frames.
@@ -52,10 +48,13 @@ impl Pass {
         self.batch.clear();
         let received = input.receive(&mut self.batch);
         if received > 0 {
-            self.decide(now);
-            self.send();
+            self.forwarder.decide(&mut self.batch, now);
+            self.forwarder.send(&self.batch);
         }
         input.complete();
+        if self.is_holding() {
+            self.release(now);
+        }
         received
     }
 
@@ -72,57 +71,78 @@ impl Pass {
         }
     }
 
-    fn decide(&mut self, now: u64) {
-        self.decider.begin(now);
-        for at in 0..self.batch.frames().len() {
-            let frame = &self.batch.frames()[at];
-            let ingress = frame.ingress;
-            let (network, verdict) = self.decider.decide(frame);
-            let one;
-            let outputs = match verdict {
-                Verdict::One(port) => {
-                    one = [port];
-                    &one[..]
-                }
-                Verdict::Many(ports) => ports,
-                Verdict::Drop(reason) => {
-                    count_drop(&self.snapshot, ingress, reason);
-                    continue;
-                }
-            };
-            for &port in outputs {
-                let Some(list) = self.lists.get_mut(usize::from(port.0)) else {
-                    continue;
-                };
-                if list.is_empty() {
-                    self.touched.push(port);
-                }
-                list.push(u16::try_from(at).unwrap_or(u16::MAX));
-            }
-            self.batch.frames_mut()[at].network = network;
-        }
-        for (flow, egress) in self.decider.drain_new() {
-            if let Some(offload) = &self.snapshot.offload {
-                offload.learned(&flow, egress);
-            }
-        }
+    /// Whether frames wait, or may have to.
+    pub const fn is_holding(&self) -> bool {
+        self.forwarder.decider.is_holding()
     }
 
-    fn send(&mut self) {
-        for port in self.touched.drain(..) {
-            let list = &mut self.lists[usize::from(port.0)];
-            if let Some(output) = self.snapshot.port(port) {
-                let mut transmit = lock(&output.transmit);
-                transmit.transmit(&self.batch, list);
-                transmit.flush();
-            }
-            list.clear();
+    /// Time until the next hold ends, in ns.
+    pub fn until_release(&self, now: u64) -> Option<u64> {
+        if !self.is_holding() {
+            return None;
         }
+        let table = self.forwarder.decider.table();
+        let held = table.holds().filter(|hold| !hold.is_over());
+        let ends = held.map(|hold| hold.ends().saturating_sub(now)).min()?;
+        Some(if ends == 0 && self.is_stalled {
+            RETRY
+        } else {
+            ends
+        })
     }
-}
 
-fn count_drop(snapshot: &Snapshot, ingress: PortId, reason: DropReason) {
-    if let Some(port) = snapshot.port(ingress) {
-        port.counters.drop_frames(reason, 1);
+    /// Sends some of the frames whose hold has ended.
+    #[cold]
+    pub fn release(&mut self, now: u64) {
+        let table = Arc::clone(self.forwarder.decider.table());
+        let mut left = RELEASE_STEP;
+        self.is_stalled = false;
+        self.forwarder.decider.begin(now);
+        for hold in table.holds() {
+            if left > 0 && hold.is_due(now) && !hold.is_over() {
+                left -= self.release_one(hold, left, now);
+            }
+        }
+        self.forwarder.decider.end_holds();
+    }
+
+    /// Sends at most `most` of the frames that wait in a hold; returns their number.
+    fn release_one(&mut self, hold: &Hold, most: usize, now: u64) -> usize {
+        // One dispatcher at a time, for a batch: else frames would overtake each other.
+        let mut progress = hold.release();
+        let released = self.released.get_or_insert_with(|| CopyBatch::new(BATCH));
+        let mut sent = 0;
+        while sent < most {
+            let copies = hold.take_out(BATCH.min(most - sent));
+            if copies.is_empty() {
+                hold.finish();
+                break;
+            }
+            released.fill(copies.into_iter());
+            let batch = released.batch();
+            let (frames, mut at, mut room) = (batch.frames().len(), 0, None);
+            while at < frames {
+                let may_wait = progress.waits(now);
+                if !self
+                    .forwarder
+                    .decide_released(batch, at, &mut room, may_wait)
+                {
+                    break;
+                }
+                // Without room for half a second, the rest is not waited for either.
+                if may_wait {
+                    progress.progresses();
+                }
+                at += 1;
+            }
+            self.forwarder.send(batch);
+            hold.put_back(released.take_from(at));
+            sent += at;
+            if at < frames {
+                self.is_stalled = true;
+                break;
+            }
+        }
+        sent
     }
 }

@@ -135,6 +135,9 @@ impl Worker {
             for port in &mut self.ports {
                 frames += port.poll(&mut self.pass, &self.beat, now);
             }
+            if self.pass.is_holding() {
+                self.pass.release(now);
+            }
             rounds += 1;
             let has_time_passed = self.between_rounds(frames, now, rounds % ROUNDS_PER_WAIT == 0);
             rounds_to_clock = if has_time_passed {
@@ -239,7 +242,8 @@ impl Worker {
             .ports
             .iter()
             .filter_map(|port| port.state.next_poll(now));
-        let nanos = [nanos, until_notify, polls.min()]
+        let until_release = self.pass.until_release(now);
+        let nanos = [nanos, until_notify, polls.min(), until_release]
             .into_iter()
             .flatten()
             .min();

@@ -9,4 +9,9 @@ pub trait Transmit: Send {
 
     /// Ends a pass: sends the notification that was held back (Cui 2013, 4.2: the end-of-coalescing notification).
     fn flush(&mut self) {}
+
+    /// The number of buffers that wait for frames now, if the receiver offers buffers and runs.
+    fn buffers_left(&mut self) -> Option<usize> {
+        None
+    }
 }

@@ -1,6 +1,6 @@
 //! A dispatcher's private cache of verdicts. Its size is fixed, so a guest that invents addresses evicts only entries.
 
-use super::table::Address;
+use super::address::Address;
 use crate::endpoints::port_id::PortId;
 
 /// Ingress port, network and addresses of a frame.

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use super::address::{Address, address, is_group, mac};
 use super::cache::{Cache, CachedVerdict, FlowCounters, Key};
 use super::flow::Flow;
+use super::hold::Hold;
 use super::learned::Learned;
 use super::limit::Limit;
 use super::matrix::Matrix;
-use super::table::{PortKind, Query, RuleClass, Table, address, is_group, mac};
+use super::table::{PortKind, Query, RuleClass, Table};
 use super::verdict::Verdict;
 use crate::endpoints::DropReason;
 use crate::endpoints::port_id::PortId;
@@ -18,6 +20,19 @@ const MAX_LIFETIME: u32 = 60;
 
 /// Maximum number of lists of ports; the cache is flushed when it is reached.
 const MAX_LISTS: usize = 1024;
+
+/// How a frame may pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Passage {
+    Usual,
+    /// After a hold, also from link to link, where the guest has moved to: the other host sent the frame before it knew.
+    /// A frame waits once for each hold, so this makes no loop.
+    Released,
+}
+
+fn is_holding(table: &Table) -> bool {
+    table.holds().any(|hold| !hold.is_over())
+}
 
 #[derive(Debug)]
 pub struct Decider {
@@ -36,12 +51,15 @@ pub struct Decider {
     seconds: u32,
     hits: u64,
     misses: u64,
+    /// Whether frames for an address may have to wait.
+    is_holding: bool,
 }
 
 impl Decider {
     #[must_use]
     pub fn new(table: Arc<Table>, learned: Arc<Learned>, seed: u64) -> Decider {
         Decider {
+            is_holding: is_holding(&table),
             moves: learned.moves(),
             table,
             learned,
@@ -61,8 +79,25 @@ impl Decider {
 
     pub fn install(&mut self, table: Arc<Table>) {
         self.collect();
+        self.is_holding = is_holding(&table);
         self.table = table;
         self.flush();
+    }
+
+    /// Whether frames for an address may have to wait.
+    #[must_use]
+    pub const fn is_holding(&self) -> bool {
+        self.is_holding
+    }
+
+    #[must_use]
+    pub const fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    /// Asks for holds no more once all are over.
+    pub fn end_holds(&mut self) {
+        self.is_holding = is_holding(&self.table);
     }
 
     pub fn begin(&mut self, now: u64) {
@@ -98,11 +133,14 @@ impl Decider {
         if !self.table.carries(query.ingress, network) || self.is_spoofed(network, query) {
             return None;
         }
+        if self.held(query.destination).is_some() {
+            return None;
+        }
         if is_used {
             self.learn(network, query);
         }
         let mut outputs = Vec::new();
-        let is_known = self.outputs(network, query, &mut outputs);
+        let is_known = self.outputs(network, query, Passage::Usual, &mut outputs);
         match outputs.as_slice() {
             [one] if is_known => Some(*one),
             _ => None,
@@ -139,16 +177,90 @@ impl Decider {
     /// The VNI of a frame and its verdict.
     #[inline]
     pub fn decide(&mut self, frame: &Frame) -> (u32, Verdict<'_>) {
+        if self.is_holding && self.held(address(frame.destination())).is_some() {
+            return self.hold(frame);
+        }
+        self.decide_now(frame)
+    }
+
+    fn held(&self, destination: Address) -> Option<&Hold> {
+        let hold = self.table.hold(destination)?;
+        (!hold.is_over()).then_some(hold)
+    }
+
+    /// The verdict about a frame for a held address: it waits, if its port may send it.
+    #[cold]
+    fn hold(&self, frame: &Frame) -> (u32, Verdict<'_>) {
+        let network = match self.network(frame) {
+            Ok(network) => network,
+            Err(reason) => return (0, Verdict::Drop(reason)),
+        };
+        let query = Query::of(frame);
+        let net = &self.table.nets[usize::from(network)];
+        if !self.table.carries(query.ingress, network) {
+            return (net.vni, Verdict::Drop(DropReason::NoRoute));
+        }
+        if self.is_spoofed(network, query) {
+            return (net.vni, Verdict::Drop(DropReason::Spoofed));
+        }
+        self.learn(network, query);
+        let verdict = match self.table.hold(query.destination) {
+            Some(hold) => Verdict::Hold(hold, &net.held),
+            None => Verdict::Drop(DropReason::NoRoute),
+        };
+        (net.vni, verdict)
+    }
+
+    /// The VNI and the verdict of a frame that has waited. The cache learns nothing, and nothing is offloaded: the
+    /// frames behind it must not overtake it.
+    pub fn decide_released(&mut self, frame: &Frame) -> (u32, Verdict<'_>) {
         let network = match self.network(frame) {
             Ok(network) => network,
             Err(reason) => return (0, Verdict::Drop(reason)),
         };
         let vni = self.table.nets[usize::from(network)].vni;
-        let query = Query {
-            ingress: frame.ingress,
-            source: address(frame.source()),
-            destination: address(frame.destination()),
+        let query = Query::of(frame);
+        // The number of a port may be another's by now.
+        if vni != frame.network || !self.table.carries(query.ingress, network) {
+            return (vni, Verdict::Drop(DropReason::Unknown));
+        }
+        if self.is_spoofed(network, query) {
+            return (vni, Verdict::Drop(DropReason::Spoofed));
+        }
+        let mut outputs = std::mem::take(&mut self.scratch);
+        outputs.clear();
+        self.outputs(network, query, Passage::Released, &mut outputs);
+        let verdict = match outputs.as_slice() {
+            [] => CachedVerdict::NoRoute,
+            [one] => CachedVerdict::One(*one),
+            many => self.list(many),
         };
+        self.scratch = outputs;
+        (vni, self.admitted(verdict, frame.ingress, network, false))
+    }
+
+    /// Counts a frame that has waited and is sent now.
+    pub fn count_released(&mut self, frame: &Frame) {
+        if let Ok(network) = self.network(frame) {
+            let query = Query::of(frame);
+            let key = Key::new(query.ingress, network, query.source, query.destination);
+            let traffic = FlowCounters {
+                frames: 1,
+                bytes: u64::from(frame.len),
+            };
+            self.matrix.add(&self.table, key, traffic);
+        }
+    }
+
+    /// The VNI of a frame and its verdict, whatever is held.
+    #[inline]
+    pub fn decide_now(&mut self, frame: &Frame) -> (u32, Verdict<'_>) {
+        let network = match self.network(frame) {
+            Ok(network) => network,
+            Err(reason) => return (0, Verdict::Drop(reason)),
+        };
+        let vni = self.table.nets[usize::from(network)].vni;
+        let query = Query::of(frame);
         let key = Key::new(query.ingress, network, query.source, query.destination);
         let cached = match self
             .cache
@@ -168,17 +280,29 @@ impl Decider {
                 self.look_up(key, network, query)
             }
         };
-        let is_flooded = is_group(query.destination) || matches!(cached, CachedVerdict::Many(_));
-        if is_flooded && !self.admits(frame.ingress, network) {
-            return (vni, Verdict::Drop(DropReason::Limited));
+        let is_group = is_group(query.destination);
+        (vni, self.admitted(cached, frame.ingress, network, is_group))
+    }
+
+    /// The verdict, unless the frame goes to many ports and its port has sent too many such.
+    #[inline]
+    fn admitted(
+        &mut self,
+        cached: CachedVerdict,
+        ingress: PortId,
+        network: u16,
+        is_group: bool,
+    ) -> Verdict<'_> {
+        let is_flooded = is_group || matches!(cached, CachedVerdict::Many(_));
+        if is_flooded && !self.admits(ingress, network) {
+            return Verdict::Drop(DropReason::Limited);
         }
-        let verdict = match cached {
+        match cached {
             CachedVerdict::One(port) => Verdict::One(port),
             CachedVerdict::Many(list) => Verdict::Many(&self.lists[usize::from(list)]),
             CachedVerdict::NoRoute => Verdict::Drop(DropReason::NoRoute),
             CachedVerdict::Spoofed => Verdict::Drop(DropReason::Spoofed),
-        };
-        (vni, verdict)
+        }
     }
 
     fn admits(&mut self, ingress: PortId, network: u16) -> bool {
@@ -192,7 +316,18 @@ impl Decider {
 
     /// Whether the source address is a group's, which never sends (IEEE 802.3, 3.2.3), or not the port's to use.
     fn is_spoofed(&self, network: u16, query: Query) -> bool {
-        is_group(query.source) || !self.table.may_use(network, query.ingress, query.source)
+        let may_use = || match self.table.owner(network, query.source) {
+            // Where an address has moved to, it is used there alone.
+            Some(owner) => self.moved_to(network, query.source).unwrap_or(owner) == query.ingress,
+            None => self.table.may_use(network, query.ingress, query.source),
+        };
+        is_group(query.source) || !may_use()
+    }
+
+    fn moved_to(&self, network: u16, address: Address) -> Option<PortId> {
+        let vni = self.table.nets[usize::from(network)].vni;
+        let port = self.learned.moved_to(vni, address)?;
+        self.table.carries(port, network).then_some(port)
     }
 
     fn learn(&self, network: u16, query: Query) {
@@ -216,16 +351,11 @@ impl Decider {
         let (age, vni) = (net.age_seconds, net.vni);
         let mut outputs = std::mem::take(&mut self.scratch);
         outputs.clear();
-        let is_known = self.outputs(network, query, &mut outputs);
+        let is_known = self.outputs(network, query, Passage::Usual, &mut outputs);
         let verdict = match outputs.as_slice() {
             [] => CachedVerdict::NoRoute,
             [one] => CachedVerdict::One(*one),
-            many => {
-                if self.lists.len() >= MAX_LISTS {
-                    self.flush();
-                }
-                self.list(many)
-            }
+            many => self.list(many),
         };
         self.scratch = outputs;
         if let (true, CachedVerdict::One(egress)) = (is_known, verdict) {
@@ -247,6 +377,9 @@ impl Decider {
     }
 
     fn list(&mut self, ports: &[PortId]) -> CachedVerdict {
+        if self.lists.len() >= MAX_LISTS {
+            self.flush();
+        }
         let known = self.lists.iter().position(|list| **list == *ports);
         let at = known.unwrap_or_else(|| {
             self.lists.push(ports.into());
@@ -265,7 +398,13 @@ impl Decider {
     }
 
     /// Collects the egress ports of a frame; true if the destination is known.
-    fn outputs(&self, network: u16, query: Query, outputs: &mut Vec<PortId>) -> bool {
+    fn outputs(
+        &self,
+        network: u16,
+        query: Query,
+        passage: Passage,
+        outputs: &mut Vec<PortId>,
+    ) -> bool {
         let net = &self.table.nets[usize::from(network)];
         let is_group = is_group(query.destination);
         if self
@@ -275,12 +414,22 @@ impl Decider {
             return true;
         }
         if net.learning && !is_group {
+            let moved = self.moved_to(network, query.destination);
+            if let (Some(port), Passage::Released) = (moved, passage) {
+                if port != query.ingress {
+                    outputs.push(port);
+                }
+                return true;
+            }
+            let owner = || self.table.owner(network, query.destination);
             let learned = || {
-                self.learned
-                    .find(net.vni, query.destination, self.seconds, net.age_seconds)
+                let port =
+                    self.learned
+                        .find(net.vni, query.destination, self.seconds, net.age_seconds);
+                // The port may have gone to another network since.
+                port.filter(|port| self.table.carries(*port, network))
             };
-            let owner = self.table.owner(network, query.destination);
-            if let Some(port) = owner.or_else(learned) {
+            if let Some(port) = moved.or_else(owner).or_else(learned) {
                 // A destination at the ingress port, or beyond another link, is not forwarded to.
                 if self.table.may_pass(query.ingress, port) {
                     outputs.push(port);

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Instant;
 
-use super::table::Address;
+use super::address::{Address, address};
+use super::moved::{MoveError, MovedAddress, MovedAddresses, Source};
 use crate::endpoints::port_id::PortId;
 
 /// Maximum number of addresses of one port: a guest that invents addresses fills its own share only.
@@ -53,6 +54,7 @@ struct Known {
     of_port: HashMap<PortId, Share>,
     /// The second of the last sweep.
     swept: Option<u32>,
+    moved: MovedAddresses,
 }
 
 impl Known {
@@ -133,14 +135,33 @@ impl Learned {
 
     pub(super) fn learn(&self, vni: u32, source: Address, port: PortId, now: u32, age: u32) {
         let key = (vni, source);
-        if !self.read().is_news(key, port, now) {
-            return;
+        let known = self.read();
+        match known.moved.source(key, port, now, age) {
+            Source::Free if known.is_news(key, port, now) => {}
+            Source::Confirms | Source::Leaves => {}
+            Source::Free | Source::Ignored => return,
         }
+        drop(known);
         let mut known = self.write();
+        // Another dispatcher may have held the lock meanwhile, here as below.
+        match known.moved.source(key, port, now, age) {
+            Source::Free => {}
+            Source::Ignored => return,
+            Source::Confirms => {
+                // Other ports may learn it from now on, and their verdicts are cached.
+                if known.moved.confirm(key, now) {
+                    self.moves.fetch_add(1, Relaxed);
+                }
+                return;
+            }
+            Source::Leaves => {
+                known.moved.leave(key);
+                self.moves.fetch_add(1, Relaxed);
+            }
+        }
         if !known.by_address.contains_key(&key) && !known.has_room(port) {
             known.sweep(now, age);
         }
-        // Another dispatcher may have held the lock meanwhile.
         if !known.is_news(key, port, now) {
             return;
         }
@@ -187,6 +208,46 @@ impl Learned {
         (now.saturating_sub(seen.at) <= age).then_some(seen.port)
     }
 
+    /// The port that a command has moved an address to.
+    pub(super) fn moved_to(&self, vni: u32, address: Address) -> Option<PortId> {
+        self.read().moved.port((vni, address))
+    }
+
+    /// Moves addresses to a port: all at once, from every dispatcher's next batch on. Errors: a revision that is not
+    /// newer than the last one of each address; too many addresses. Nothing is changed then.
+    pub fn relocate(
+        &self,
+        vni: u32,
+        addresses: impl IntoIterator<Item = [u8; 6]>,
+        port: PortId,
+        revision: u64,
+    ) -> Result<(), MoveError> {
+        let addresses: Vec<Address> = addresses.into_iter().map(address).collect();
+        let mut known = self.write();
+        known.moved.check(vni, &addresses, revision)?;
+        for address in addresses {
+            let key = (vni, address);
+            let learned = known.by_address.remove(&key).map(|seen| seen.port);
+            if let Some(share) = learned.and_then(|port| known.of_port.get_mut(&port)) {
+                share.addresses = share.addresses.saturating_sub(1);
+            }
+            known.moved.put(key, port, revision, learned);
+        }
+        self.moves.fetch_add(1, Relaxed);
+        Ok(())
+    }
+
+    /// The addresses that were moved, by network and address.
+    #[must_use]
+    pub fn moved(&self) -> Vec<MovedAddress> {
+        self.read().moved.list()
+    }
+
+    /// Forgets the moves in networks that are gone.
+    pub fn keep_networks(&self, stays: impl Fn(u32) -> bool) {
+        self.write().moved.keep_networks(stays);
+    }
+
     pub fn invalidate(&self) {
         self.moves.fetch_add(1, Relaxed);
     }
@@ -195,6 +256,7 @@ impl Learned {
         let mut known = self.write();
         known.by_address.retain(|_, seen| seen.port != port);
         known.of_port.remove(&port);
+        known.moved.forget(port);
         self.moves.fetch_add(1, Relaxed);
     }
 }

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 
 use latlab_model::spec::Mac;
 
+use super::address::{self, Address};
 use super::cache::{FlowCounters, Key};
-use super::table::{self, Address, Table};
+use super::table::Table;
 
 /// Maximum number of pairs that are counted apart. Further (invented) addresses go to the rest.
 const MAX_PAIRS: usize = 1 << 14;
@@ -17,7 +18,7 @@ pub struct Matrix {
 }
 
 fn mac(address: Address) -> Mac {
-    Mac(table::mac(address))
+    Mac(address::mac(address))
 }
 
 impl Matrix {

@@ -5,24 +5,29 @@
 //! of both, each dispatcher has a private, bounded cache, so that most frames cost one lookup (VNET/P's routing cache,
 //! Cui 2013, 5.1.2). [`Decider`] combines the three.
 //!
-//! Precedence in a learning network: a route for exactly this destination; the port where the address is bound or was
-//! learned; a general route; flooding; a fallback route. In a network without learning, routes alone decide. Frames
+//! Precedence in a learning network: a route for exactly this destination; the port that the address was moved to
+//! (`moved`), is bound to, or was learned at; a general route; flooding; a fallback route. In a network without learning, routes alone decide. Frames
 //! never return to the port they came from, and never go from one link to another unless a route names the link they
-//! came from (split horizon).
+//! came from (split horizon). Frames for an address that is held wait before any of this is asked (`hold`).
 
+mod address;
 mod cache;
 mod decider;
 mod flow;
+mod hold;
 mod learned;
 mod limit;
 mod matrix;
+mod moved;
 mod table;
 mod verdict;
 
 pub use cache::FlowCounters;
 pub use decider::Decider;
 pub use flow::{Flow, FlowSink};
+pub use hold::{Held, HeldCounters, Hold, HoldBudget, Holds, Release};
 pub use learned::Learned;
 pub use matrix::Matrix;
+pub use moved::{MoveError, MovedAddress};
 pub use table::{PortKind, Table};
 pub use verdict::Verdict;

@@ -1,27 +1,14 @@
 //! The compiled configuration: immutable lookup tables.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use latlab_model::overlay::{LinkKind, Overlay, PortName, Qualifier, Route};
 
+use super::address::{Address, address};
+use super::hold::{HeldCounters, Hold, Holds};
 use crate::endpoints::port_id::PortId;
-
-/// An Ethernet address in the lower 48 bits.
-pub(super) type Address = u64;
-
-pub(super) const fn address(mac: [u8; 6]) -> Address {
-    u64::from_be_bytes([0, 0, mac[0], mac[1], mac[2], mac[3], mac[4], mac[5]])
-}
-
-pub(super) const fn mac(address: Address) -> [u8; 6] {
-    let bytes = address.to_be_bytes();
-    [bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7]]
-}
-
-/// Whether an address is a group's: the lowest bit of the first byte (IEEE 802.3, 3.2.3).
-pub(super) const fn is_group(address: Address) -> bool {
-    address >> 40 & 1 == 1
-}
+use crate::frames::Frame;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PortKind {
@@ -96,6 +83,7 @@ pub(super) struct Net {
     exact: HashMap<Address, Vec<Rule>>,
     general: Vec<Rule>,
     bound: HashMap<Address, PortId>,
+    pub held: Arc<HeldCounters>,
 }
 
 /// The compiled configuration, indexed by small numbers.
@@ -106,6 +94,7 @@ pub struct Table {
     by_vni: HashMap<u32, u16>,
     /// The networks of links that do not carry all.
     carried: HashMap<PortId, Vec<u16>>,
+    held: HashMap<Address, Arc<Hold>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -113,6 +102,17 @@ pub(super) struct Query {
     pub ingress: PortId,
     pub source: Address,
     pub destination: Address,
+}
+
+impl Query {
+    #[inline]
+    pub fn of(frame: &Frame) -> Query {
+        Query {
+            ingress: frame.ingress,
+            source: address(frame.source()),
+            destination: address(frame.destination()),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -146,6 +146,7 @@ impl Table {
                 exact: HashMap::new(),
                 general: Vec::new(),
                 bound: HashMap::new(),
+                held: Arc::default(),
             });
         }
         for (name, interface) in &overlay.interfaces {
@@ -180,6 +181,29 @@ impl Table {
             table.add_rule(index(&route.network), route, ids);
         }
         table
+    }
+
+    /// The same with these holds.
+    #[must_use]
+    pub fn with(mut self, holds: &mut Holds) -> Table {
+        let by_address = holds
+            .holds
+            .iter()
+            .map(|hold| (hold.address(), Arc::clone(hold)));
+        self.held = by_address.collect();
+        for net in &mut self.nets {
+            net.held = holds.counters(net.vni);
+        }
+        self
+    }
+
+    /// The holds, over or not.
+    pub fn holds(&self) -> impl Iterator<Item = &Arc<Hold>> {
+        self.held.values()
+    }
+
+    pub(super) fn hold(&self, destination: Address) -> Option<&Hold> {
+        self.held.get(&destination).map(Arc::as_ref)
     }
 
     #[must_use]

@@ -6,6 +6,7 @@
 
 mod batch;
 mod checksum;
+mod copied;
 mod flow;
 mod headers;
 mod joining;
@@ -19,6 +20,7 @@ mod tests;
 
 pub use batch::{Batch, Frame, HEAD, HOPS, MAX_SEGMENTS, NETWORK_UNKNOWN, Unfit};
 pub use checksum::Sum;
+pub use copied::{CopyBatch, FrameCopy};
 pub use headers::{Headers, Refused, uncompleted};
 pub use joining::Joiner;
 pub use offload::{Gso, Offload, OffloadError};

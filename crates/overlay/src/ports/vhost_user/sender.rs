@@ -103,6 +103,22 @@ impl Transmit for Sender {
             }
         }
     }
+
+    fn buffers_left(&mut self) -> Option<usize> {
+        let enabled = usize::from(self.port.enabled_pairs.load(Relaxed)).max(1);
+        let mut least = None;
+        for pair in self.port.pairs.iter().take(enabled) {
+            let Some(mut ring) = pair.to_guest.wait() else {
+                continue;
+            };
+            if ring.enabled && ring.works(&self.port) {
+                let room = ring.queue.look().map_or(usize::MAX, usize::from);
+                least = Some(least.map_or(room, |least: usize| least.min(room)));
+            }
+            pair.to_guest.give_back(ring);
+        }
+        least
+    }
 }
 
 impl Drop for Sender {

@@ -1,0 +1,175 @@
+//! Guests that move to another place while frames flow: holds of frames, and moves of addresses.
+
+use std::collections::BTreeSet;
+
+use super::change::{Refusal, missing, refuse};
+use super::document::{LinkKind, Network, Overlay, PortName, Qualifier};
+use super::mistake::Mistake;
+use super::values::{name, valid_name};
+use super::words::{Words, unknown};
+use crate::spec::Mac;
+use crate::units::{Bytes, Nanos};
+
+/// Most addresses of one command.
+pub const MAX_ADDRESSES: usize = 64;
+
+/// Most memory of one hold, and how much it has without `limit`.
+pub const MAX_HOLD: Bytes = Bytes(64 << 20);
+pub const DEFAULT_HOLD: Bytes = Bytes(4 << 20);
+
+/// Longest hold. A guest that is away for longer has not moved, it is down.
+pub const MAX_HOLD_TIME: Nanos = Nanos(60_000_000_000);
+
+/// Frames towards these addresses wait, in every network.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hold {
+    pub addresses: BTreeSet<Mac>,
+    /// Most memory of all of their frames together.
+    pub limit: Bytes,
+    pub time: Nanos,
+}
+
+/// Frames towards these addresses go to another port from now on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Move {
+    pub addresses: BTreeSet<Mac>,
+    pub to: PortName,
+    /// The network, where a link carries several.
+    pub network: Option<String>,
+    /// Higher than that of every earlier move of each of the addresses.
+    pub revision: u64,
+}
+
+impl Overlay {
+    /// The network of a move. Errors: a port that is not there, a network that the port does not carry or that does not
+    /// learn, several networks and none named, an address that has a route.
+    pub fn network_of_move(&self, wanted: &Move) -> Result<(String, &Network), Refusal> {
+        let name = self.name_of_network(wanted)?;
+        let network = self.networks.get(name);
+        let network = missing("network", name, network, self.networks.keys())?;
+        if !network.learning {
+            return refuse(
+                format!("network `{name}` learns no addresses"),
+                "change its routes instead, between `begin` and `commit`",
+            );
+        }
+        let is_for = |destination: &Qualifier| matches!(destination, Qualifier::Is(mac) if wanted.addresses.contains(mac));
+        let mut routes = self.routes.iter();
+        match routes.find(|route| route.network == name && is_for(&route.destination)) {
+            None => Ok((name.to_string(), network)),
+            Some(route) => refuse(
+                format!("an address has a route of its own: {route}"),
+                "a route goes before a move; change the route, or delete it first",
+            ),
+        }
+    }
+
+    fn name_of_network<'a>(&'a self, wanted: &'a Move) -> Result<&'a str, Refusal> {
+        let carried: Vec<&str> = match &wanted.to {
+            PortName::Interface(name) => {
+                let interface = self.interfaces.get(name);
+                let interface = missing("interface", name, interface, self.interfaces.keys())?;
+                vec![&interface.network]
+            }
+            PortName::Link(name) => {
+                let link = missing("link", name, self.links.get(name), self.links.keys())?;
+                match &link.kind {
+                    LinkKind::Direct { network, .. } => vec![network],
+                    _ => {
+                        let names = self.networks.keys().map(String::as_str);
+                        names.filter(|name| link.carries(name)).collect()
+                    }
+                }
+            }
+        };
+        match (wanted.network.as_deref(), carried.as_slice()) {
+            (Some(network), carried) if carried.contains(&network) => Ok(network),
+            (Some(network), carried) => refuse(
+                format!("{} does not carry the network `{network}`", wanted.to),
+                format!("it carries {}", carried.join(", ")),
+            ),
+            (None, [only]) => Ok(only),
+            (None, carried) => refuse(
+                format!("{} carries {} networks", wanted.to, carried.len()),
+                "name one, as `… network NETWORK revision N`",
+            ),
+        }
+    }
+}
+
+pub(super) fn hold(mut words: Words) -> Result<Hold, Mistake> {
+    let addresses = addresses(&mut words)?;
+    let mut options = words.options(&["limit", "for"])?;
+    let limit = options.get("limit", "a size as 4MiB, at most 64MiB", |text| {
+        Bytes::parse(text).filter(|limit| limit.0 > 0 && *limit <= MAX_HOLD)
+    })?;
+    let time = options.need("for", "a time as 2s, at most 60s", |text| {
+        Nanos::parse(text).filter(|time| time.0 > 0 && *time <= MAX_HOLD_TIME)
+    })?;
+    Ok(Hold {
+        addresses,
+        limit: limit.unwrap_or(DEFAULT_HOLD),
+        time,
+    })
+}
+
+pub(super) fn release(mut words: Words) -> Result<BTreeSet<Mac>, Mistake> {
+    let addresses = addresses(&mut words)?;
+    words.end()?;
+    Ok(addresses)
+}
+
+pub(super) fn moved(mut words: Words) -> Result<Move, Mistake> {
+    let addresses = addresses(&mut words)?;
+    let hint = "write `to interface NAME` or `to link NAME`";
+    let to = words.next("where to move", hint)?;
+    if to.text != "to" {
+        return Err(unknown("word", &to, &["to"]));
+    }
+    let kind = words.next("interface or link", hint)?;
+    let to = match kind.text.as_str() {
+        "interface" => PortName::Interface(name(&mut words, "interface")?),
+        "link" => PortName::Link(name(&mut words, "link")?),
+        _ => return Err(unknown("port", &kind, &["interface", "link"])),
+    };
+    let mut options = words.options(&["network", "revision"])?;
+    Ok(Move {
+        addresses,
+        to,
+        network: options.get("network", "the name of a network", valid_name)?,
+        revision: options.need("revision", "a number that grows with each move", |text| {
+            text.parse().ok()
+        })?,
+    })
+}
+
+/// Addresses of single guests, up to a word that is none.
+fn addresses(words: &mut Words) -> Result<BTreeSet<Mac>, Mistake> {
+    let hint = "write it as 02:00:00:00:00:01";
+    let mut addresses = BTreeSet::new();
+    while let Some(word) = words.peek() {
+        let Some(mac) = Mac::parse(&word.text) else {
+            break;
+        };
+        let wrong = |message: String, hint: &str| Err(Mistake::new(word.column, message, hint));
+        if mac.0[0] & 1 == 1 {
+            let hint = "frames to groups neither wait nor move; name a guest's own address";
+            return wrong(format!("{mac} is the address of a group"), hint);
+        }
+        if addresses.len() == MAX_ADDRESSES {
+            let message = format!("there are more than {MAX_ADDRESSES} addresses");
+            return wrong(message, "use several commands");
+        }
+        if !addresses.insert(mac) {
+            return wrong(format!("{mac} is given twice"), "give it once");
+        }
+        words.next("an address", hint)?;
+    }
+    if addresses.is_empty() {
+        let word = words.next("an address", hint)?;
+        let shown = crate::diagnostic::shown(&word.text);
+        let message = format!("`{shown}` is no MAC address");
+        return Err(Mistake::new(word.column, message, hint));
+    }
+    Ok(addresses)
+}

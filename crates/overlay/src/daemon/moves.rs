@@ -1,0 +1,224 @@
+//! Guests that move while frames flow: holds of frames, and moves of addresses.
+//!
+//! Neither is a part of the configuration: a hold ends by itself, and a move is a correction of what was learned. So both
+//! leave drafts of the configuration alone.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use latlab_model::overlay::{self as model, MAX_HOLD, Refusal};
+use latlab_model::spec::Mac;
+
+use super::error::Error;
+use super::holder::Holder;
+use super::state::Daemon;
+use crate::forwarding::{Hold, HoldBudget, MoveError};
+
+/// Maximum number of addresses that are held at one time.
+const MAX_HELD: usize = 256;
+
+/// Maximum wait for frames that are released.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
+
+fn refuse(message: impl Into<String>, hint: impl Into<String>) -> Error {
+    Error::Refused(Refusal {
+        message: message.into(),
+        hint: hint.into(),
+    })
+}
+
+impl Daemon {
+    /// Lets frames towards addresses wait, from the return on. Errors: an address that is held already, too many
+    /// addresses, too much memory; nothing is held then.
+    pub fn hold(&mut self, holder: Holder, wanted: &model::Hold) -> Result<(), Error> {
+        self.prune_holds();
+        let held: BTreeSet<Mac> = self.holds.holds.iter().map(|h| Mac(h.mac())).collect();
+        if let Some(mac) = held.intersection(&wanted.addresses).next() {
+            let hint = "`release` it first; `list holds` shows all";
+            return Err(refuse(format!("{mac} is held already"), hint));
+        }
+        if held.len() + wanted.addresses.len() > MAX_HELD {
+            let message = format!("more than {MAX_HELD} addresses would be held");
+            return Err(refuse(message, "`release` some first"));
+        }
+        // Each budget counts once, however many addresses share it.
+        let mut budgets: Vec<&Arc<HoldBudget>> = Vec::new();
+        for hold in &self.holds.holds {
+            if !budgets
+                .iter()
+                .any(|known| Arc::ptr_eq(known, hold.budget()))
+            {
+                budgets.push(hold.budget());
+            }
+        }
+        let taken: u64 = budgets.iter().map(|budget| budget.limit()).sum();
+        if taken + wanted.limit.0 > MAX_HOLD.0 {
+            let message = format!("{} of {MAX_HOLD} are left for holds", free(taken));
+            return Err(refuse(
+                message,
+                "give a smaller `limit`, or `release` some first",
+            ));
+        }
+        let budget = Arc::new(HoldBudget::new(wanted.limit.0));
+        let ends = self.learned.now().saturating_add(wanted.time.0);
+        let new = |mac: &Mac| Arc::new(Hold::new(mac.0, Arc::clone(&budget), ends));
+        let new: Vec<Arc<Hold>> = wanted.addresses.iter().map(new).collect();
+        self.holders
+            .extend(new.iter().map(|hold| (holder, Arc::clone(hold))));
+        self.holds.holds.extend(new.iter().cloned());
+        // Without its routes in the kernel, every frame for the address meets a dispatcher.
+        self.refresh()
+            .inspect_err(|_| new.iter().for_each(|hold| hold.end()))
+    }
+
+    /// Sends the frames that wait for addresses, and ends their holds; returns once that is done. Errors: addresses that
+    /// are not held, after all others have been released; frames that no port takes.
+    pub fn release(&mut self, addresses: &BTreeSet<Mac>) -> Result<(), Error> {
+        let is_meant = |hold: &&Arc<Hold>| addresses.contains(&Mac(hold.mac()));
+        let live = self.holds.holds.iter().filter(|hold| !hold.is_over());
+        let holds: Vec<Arc<Hold>> = live.filter(is_meant).cloned().collect();
+        for hold in &holds {
+            hold.end();
+        }
+        let end = Instant::now() + RELEASE_TIMEOUT;
+        while let Some(hold) = holds.iter().find(|hold| !hold.is_over()) {
+            // This also wakes dispatchers that sleep.
+            self.sync()?;
+            if Instant::now() >= end {
+                let message = format!("frames for {} still wait", Mac(hold.mac()));
+                return Err(refuse(
+                    message,
+                    "its port takes none; `list holds` shows how many",
+                ));
+            }
+            std::thread::sleep(Duration::from_micros(50));
+        }
+        self.prune_holds();
+        let released: BTreeSet<Mac> = holds.iter().map(|hold| Mac(hold.mac())).collect();
+        match addresses.difference(&released).next() {
+            None => Ok(()),
+            Some(mac) => Err(refuse(
+                format!("{mac} was not held"),
+                "a hold ends with its time and with its connection; the other addresses are released",
+            )),
+        }
+    }
+
+    /// Ends the holds of a connection that is closed. The dispatchers send what waits.
+    pub fn end_holds_of(&mut self, holder: Holder) {
+        let own = self.holders.iter().filter(|(of, _)| *of == holder);
+        let mut is_any = false;
+        for (_, hold) in own {
+            hold.end();
+            is_any = true;
+        }
+        // A dispatcher that has died is told with the next command.
+        let _ = if is_any { self.sync() } else { Ok(()) };
+    }
+
+    /// Moves addresses to a port, all at once: from the return on, no frame goes elsewhere. Errors: a port or network
+    /// that they cannot move to, a revision that is not newer; nothing is moved then.
+    pub fn move_addresses(&mut self, wanted: &model::Move) -> Result<(), Error> {
+        let (_, network) = self.overlay.network_of_move(wanted)?;
+        let vni = network.vni;
+        let Some(port) = self.ports.get(wanted.to.name()).map(|port| port.id) else {
+            let hint = "`list interfaces` and `list links` show those that there are";
+            return Err(refuse(format!("{} is not open", wanted.to), hint));
+        };
+        let addresses = wanted.addresses.iter().map(|mac| mac.0);
+        self.learned
+            .relocate(vni, addresses, port, wanted.revision)
+            .map_err(|error| match error {
+                MoveError::Stale { address, revision } => refuse(
+                    format!(
+                        "revision {} of {} is not newer than {revision}",
+                        wanted.revision,
+                        Mac(address)
+                    ),
+                    "the address has moved since; nothing was moved",
+                ),
+                MoveError::TooMany(most) => refuse(
+                    format!("revisions of {most} addresses are stored already"),
+                    "a network that is deleted takes its own along",
+                ),
+            })?;
+        self.sync()?;
+        match &self.offload {
+            Some(offload) => Ok(offload.confirm()?),
+            None => Ok(()),
+        }
+    }
+
+    /// The holds, one a line.
+    #[must_use]
+    pub fn list_holds(&self) -> String {
+        let now = self.learned.now();
+        let mut out = String::new();
+        for hold in self.holds.holds.iter().filter(|hold| !hold.is_over()) {
+            let (frames, bytes) = hold.waiting();
+            let left = hold.ends().saturating_sub(now) / 1_000_000;
+            let limit = hold.budget().limit();
+            let _ = writeln!(
+                out,
+                "{} frames {frames} bytes {bytes} limit {limit} left {left}ms",
+                Mac(hold.mac())
+            );
+        }
+        out
+    }
+
+    /// The moved addresses, one a line.
+    #[must_use]
+    pub fn list_moves(&self) -> String {
+        let mut out = String::new();
+        for moved in self.learned.moved() {
+            let network = self.overlay.network_of(moved.vni).map_or("?", |it| it.0);
+            let port = self
+                .ports
+                .iter()
+                .find(|(_, port)| Some(port.id) == moved.port);
+            let place = match port {
+                Some((name, _)) if self.overlay.links.contains_key(name) => format!("link {name}"),
+                Some((name, _)) => format!("interface {name}"),
+                None => "learned".to_string(),
+            };
+            let seen = if moved.is_seen { " seen" } else { "" };
+            let (mac, revision) = (Mac(moved.address), moved.revision);
+            let _ = writeln!(out, "{network} {mac} {place} revision {revision}{seen}");
+        }
+        out
+    }
+
+    pub(super) fn prune_holds(&mut self) {
+        self.holds.holds.retain(|hold| !hold.is_over());
+        self.holders.retain(|(_, hold)| !hold.is_over());
+    }
+
+    fn sync(&self) -> Result<(), Error> {
+        for dispatcher in &self.dispatchers {
+            dispatcher.sync()?;
+        }
+        Ok(())
+    }
+
+    /// Installs the configuration again, with the holds of now.
+    fn refresh(&mut self) -> Result<(), Error> {
+        let overlay = self.overlay.clone();
+        let (snapshot, offloaded) = self.offloaded_snapshot(&overlay);
+        for dispatcher in &self.dispatchers {
+            dispatcher.install(Arc::clone(&snapshot));
+        }
+        self.sync()?;
+        offloaded?;
+        match &self.offload {
+            Some(offload) => Ok(offload.confirm()?),
+            None => Ok(()),
+        }
+    }
+}
+
+fn free(taken: u64) -> latlab_model::units::Bytes {
+    latlab_model::units::Bytes(MAX_HOLD.0.saturating_sub(taken))
+}
