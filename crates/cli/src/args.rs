@@ -59,6 +59,8 @@ pub enum Verb {
     Snapshot(Snapshot),
     /// Let a node go on where it was saved (needs root).
     Restore(Restore),
+    /// Move a VM that runs to the hosts of another node (needs root).
+    Migrate(Migrate),
     /// Destroy labs, including partially deployed ones; lab files are not needed (needs root).
     Destroy(Destroy),
     /// Run a study: deploy, measure, write the run directory and its report (needs root).
@@ -231,6 +233,22 @@ pub struct Restore {
     /// Directory that `latlab snapshot` made.
     #[arg(long, value_name = "DIR")]
     pub from: PathBuf,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example: latlab migrate overlay guest --to container\n\n\
+                  A VM can be moved if it has `root: disk`. Overlay links with a carrier give each node a host of its \
+                  own; the VM comes to that of the other node."
+)]
+pub struct Migrate {
+    /// Name of the lab.
+    pub lab: String,
+    /// Name of the node.
+    pub node: String,
+    /// Node to whose hosts it comes. Without it: to its own again, or to another QEMU on the same taps.
+    #[arg(long, value_name = "NODE")]
+    pub to: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -20,6 +20,7 @@ mod format;
 mod forward;
 mod graph;
 mod inspect;
+mod migrate;
 mod noise;
 mod overlay;
 mod pause;
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
         Verb::Shell(a) => shell::run(a),
         Verb::Pause(a) => pause::pause(a),
         Verb::Resume(a) => pause::resume(a),
+        Verb::Migrate(a) => migrate::migrate(a),
         Verb::Snapshot(a) => snapshot::snapshot(a),
         Verb::Restore(a) => snapshot::restore(a),
         Verb::Destroy(a) => destroy::run(a),

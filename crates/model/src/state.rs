@@ -39,6 +39,16 @@ pub struct NodeState {
     /// Its start time in clock ticks since boot, so that a reused pid is not mistaken for it.
     #[serde(default)]
     pub start_time: u64,
+    /// The node on whose hosts it is, if it has moved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// How often it has moved.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub moves: u32,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// One row of `inspect`; keys follow containerlab where it has them.

@@ -180,7 +180,7 @@ impl Lab {
         Ok(Node {
             plan,
             lab_id: &self.state.id,
-            dir: self.dirs.node(&self.state.lab, node),
+            dir: self.node_dir(node, self.node_state(index).moves),
             netns: self.dirs.namespaces(&self.state.lab).join(node),
             names: &self.plan().names,
             hosts: self.dirs.hosts(&self.state.lab).join(node),
@@ -247,16 +247,43 @@ impl Lab {
         })
     }
 
-    /// Notes that a node has another process now.
+    /// Notes that a node has another process now, and what else `change` notes.
     pub(super) fn replace_process(
         &self,
         index: usize,
         process: Option<ProcessId>,
+        change: impl FnOnce(&mut NodeState),
     ) -> Result<(), Error> {
         if let Some(state) = sync::lock(&self.processes).get_mut(index) {
-            *state = state_of(process);
+            let now = state_of(process);
+            (state.pid, state.start_time) = (now.pid, now.start_time);
+            change(state);
         }
         self.save()
+    }
+
+    /// A node's state as it is now.
+    pub(super) fn node_state(&self, index: usize) -> NodeState {
+        let states = sync::lock(&self.processes);
+        states.get(index).cloned().unwrap_or_default()
+    }
+
+    /// The node on whose hosts another one is: itself, until it moves.
+    pub(super) fn host_of(&self, index: usize) -> usize {
+        let host = self.node_state(index).host;
+        let mut nodes = self.state.plan.nodes.iter();
+        let found = host.and_then(|host| nodes.position(|node| node.name == host));
+        found.unwrap_or(index)
+    }
+
+    /// The directory of a node. Each move of a VM changes between two, since both QEMUs need one at the same time.
+    pub(super) fn node_dir(&self, node: &str, moves: u32) -> PathBuf {
+        let dir = self.dirs.node(&self.state.lab, node);
+        if moves % 2 == 0 {
+            dir
+        } else {
+            dir.join("moved")
+        }
     }
 
     /// Writes the state with the processes as they are now.

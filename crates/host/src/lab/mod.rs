@@ -19,6 +19,7 @@ mod inspect;
 mod interrupt;
 mod limits;
 mod machine;
+mod migrate;
 mod options;
 mod pause;
 mod prepare;
@@ -30,6 +31,7 @@ mod tune;
 mod unmake;
 
 pub use crate::journal::exists;
+pub use crate::nodes::Moved;
 pub use deployed::Lab;
 pub use destroy::{Removed, destroy};
 pub use error::Error;

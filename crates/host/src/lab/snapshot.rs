@@ -88,9 +88,8 @@ impl Lab {
         let _alone = self.claim_alone()?;
         let failed = |source| self.unusable(node, source);
         let told = |text: &str| progress(&Step::Preparing(text));
-        let base = self.state.file.as_deref().map(Path::new);
-        let base = base.and_then(Path::parent).unwrap_or(Path::new("."));
-        let mut preparation = Preparation::new(base, self.dirs.cache(), &self.agent, &told);
+        let base = self.base();
+        let mut preparation = Preparation::new(&base, self.dirs.cache(), &self.agent, &told);
         let prepared = driver_of(&plan.body)
             .prepare(plan, &mut preparation)
             .map_err(failed)?;
@@ -104,10 +103,10 @@ impl Lab {
             place: tune::place(&self.state.plan, plan),
             inside: None,
             covers: &Covers::default(),
-            backends: links::backends(&self.state.plan, plan, &run),
+            backends: links::backends(&self.state.plan, plan, self.host_of(index), &run),
         };
         let process = prepared.restore(&start, &saved.machine, from);
-        self.replace_process(index, process.map_err(failed)?)?;
+        self.replace_process(index, process.map_err(failed)?, |_| {})?;
         self.forget_pause(node)
     }
 }

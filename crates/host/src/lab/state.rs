@@ -39,5 +39,6 @@ pub(super) fn state_of(process: Option<ProcessId>) -> NodeState {
     NodeState {
         pid: process.map(|process| process.pid),
         start_time: process.map_or(0, |process| process.start_time),
+        ..NodeState::default()
     }
 }

@@ -12,7 +12,7 @@
 mod bridge;
 mod macvlan;
 mod nat;
-mod overlay;
+pub(super) mod overlay;
 mod veth;
 mod vxlan;
 
@@ -36,11 +36,14 @@ pub(super) fn make(link: &LinkBuilder<'_>) -> Result<Vec<VmEnd>, Error> {
     }
 }
 
-/// The network sides of a VM that is up, in the order of its interfaces. Its taps are its QEMU's.
-pub(crate) fn backends(plan: &Plan, node: &NodePlan, lab: &Path) -> Vec<NicBackend> {
+/// The network sides of a VM that is up, in the order of its interfaces; `host` is the node on whose hosts it is. Its
+/// taps are its QEMU's.
+pub(crate) fn backends(plan: &Plan, node: &NodePlan, host: usize, lab: &Path) -> Vec<NicBackend> {
     let of_interface = |interface: &InterfacePlan| {
         let link = &plan.links[interface.link];
-        match overlay::vm_socket(lab, link, interface.endpoint) {
+        let own = interface.endpoint;
+        let end = link.endpoints.iter().position(|end| end.node == host);
+        match overlay::vm_socket(lab, link, own, end.unwrap_or(own)) {
             Some(socket) => NicBackend::VhostUser(socket),
             None => NicBackend::Tap(Vec::new()),
         }

@@ -20,7 +20,9 @@ mod attach;
 mod builder;
 mod configure;
 mod connect;
+mod control;
 mod error;
+mod follow;
 mod impairment;
 mod kinds;
 mod namespaces;
@@ -31,6 +33,7 @@ mod vm_end;
 pub mod wire;
 
 pub use error::Error;
+pub(crate) use follow::Follower;
 pub(crate) use kinds::backends;
 pub use namespaces::{alias, host_interfaces};
 pub use network::Network;

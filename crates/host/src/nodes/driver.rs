@@ -86,6 +86,18 @@ pub(crate) struct Saved {
     pub stopped: Duration,
 }
 
+/// The part of a move that is the network's: it follows the node.
+pub(crate) trait Switch {
+    /// The node stands still where it was.
+    fn stopped(&mut self) -> Result<(), String>;
+
+    /// The node runs where it is now, and never again where it was.
+    fn running(&mut self) -> Result<(), String>;
+
+    /// The node goes on where it was.
+    fn given_up(&mut self);
+}
+
 /// A node that was prepared and can be started.
 pub(crate) trait Prepared: Send + Sync {
     /// Limits that depend on what was found meanwhile.
@@ -114,6 +126,41 @@ pub(crate) trait Prepared: Send + Sync {
     ) -> Result<Option<ProcessId>, Error> {
         Err(Error::Other(UNSAVED.into()))
     }
+
+    /// Moves what runs of it to `target`; `switch` lets the network follow.
+    fn migrate(
+        &self,
+        _start: &Start<'_>,
+        _target: &Target<'_>,
+        _switch: &mut dyn Switch,
+    ) -> Result<Moved, Error> {
+        Err(Error::Other(UNSAVED.into()))
+    }
+}
+
+/// The place that a node moves to.
+pub(crate) struct Target<'a> {
+    pub dir: &'a Path,
+    /// The network sides of its interfaces, in their order. Taps are those that it has.
+    pub backends: Vec<NicBackend>,
+}
+
+/// A node that moved.
+#[derive(Debug, Clone)]
+pub struct Moved {
+    pub(crate) process: ProcessId,
+    /// The time of the whole copy.
+    pub total: Duration,
+    /// How long it stood still, by the account of what moved it.
+    pub downtime: Duration,
+    /// Bytes of state that were copied.
+    pub bytes: u64,
+    /// Passes over its memory.
+    pub rounds: u64,
+    /// The node wrote faster than it was copied, and was stopped for the rest.
+    pub was_forced: bool,
+    /// A failure after it ran at its new place.
+    pub(crate) trouble: Option<String>,
 }
 
 /// A node of a lab on this machine.

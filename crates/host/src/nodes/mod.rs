@@ -25,6 +25,7 @@ mod preparation;
 pub mod session;
 pub mod vm;
 
-pub(crate) use driver::{Node, Prepared, Saved, Start};
+pub use driver::Moved;
+pub(crate) use driver::{Node, Prepared, Saved, Start, Switch, Target};
 pub(crate) use drivers::driver_of;
 pub(crate) use preparation::Preparation;

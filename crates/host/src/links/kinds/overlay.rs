@@ -17,10 +17,8 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -34,6 +32,7 @@ use latlab_model::plan::{LinkPlan, Medium, OverlayPlan};
 
 use crate::links::attach;
 use crate::links::builder::{End, LinkBuilder};
+use crate::links::control::Control;
 use crate::links::error::Error;
 use crate::links::netns_handle::{NetnsHandle, port};
 use crate::links::underlay::{UNDER, Underlay};
@@ -43,8 +42,10 @@ use crate::sys::spawn::Spawn;
 
 /// The name of a VM's socket in the directory of its port.
 const SOCKET: &str = "socket";
+/// The link to the only other host, with carrier `direct`.
+pub(in crate::links) const WIRE: &str = "wire";
 /// The one network of the link.
-const NETWORK: &str = "lan";
+pub(in crate::links) const NETWORK: &str = "lan";
 const VNI: u32 = 1;
 
 /// How much of what a daemon says is kept at least; at most twice as much.
@@ -168,7 +169,7 @@ fn carriers(overlay: &mut Overlay, plan: &OverlayPlan, end: usize) -> Result<(),
             netns: None,
             network: NETWORK.into(),
         };
-        return overlay.add(Item::Link("wire".into(), Link::new(kind)));
+        return overlay.add(Item::Link(WIRE.into(), Link::new(kind)));
     }
     let at = |net: &IpNet, port: u16| SocketAddr::new(net.addr(), port);
     for (peer, address) in plan.underlay.iter().enumerate() {
@@ -191,7 +192,7 @@ fn carriers(overlay: &mut Overlay, plan: &OverlayPlan, end: usize) -> Result<(),
             kind,
             networks: BTreeSet::from([NETWORK.into()]),
         };
-        overlay.add(Item::Link(format!("host{peer}"), link))?;
+        overlay.add(Item::Link(peer_link(peer), link))?;
     }
     Ok(())
 }
@@ -205,13 +206,44 @@ fn directory_in(lab: &Path, name: &str) -> PathBuf {
     lab.join("overlay").join(name)
 }
 
-/// The socket at which a daemon serves a VM's card, in the lab's volatile directory; none of a link of another type.
-pub(super) fn vm_socket(lab: &Path, link: &LinkPlan, end: usize) -> Option<PathBuf> {
-    let Medium::Overlay(plan) = &link.medium else {
-        return None;
-    };
-    let name = switch_name(&link.name, plan, end);
-    Some(directory_in(lab, &name).join(port(end)).join(SOCKET))
+/// The socket at which the daemon of end `host` serves the card of a VM whose end is `end`; none of a link of another
+/// type. `lab` is the lab's volatile directory.
+pub(super) fn vm_socket(lab: &Path, link: &LinkPlan, end: usize, host: usize) -> Option<PathBuf> {
+    match &link.medium {
+        Medium::Overlay(plan) => Some(socket_at(lab, link, plan, end, host)),
+        _ => None,
+    }
+}
+
+pub(in crate::links) fn socket_at(
+    lab: &Path,
+    link: &LinkPlan,
+    plan: &OverlayPlan,
+    end: usize,
+    host: usize,
+) -> PathBuf {
+    let directory = daemon_directory(lab, link, plan, host);
+    directory.join(port(end)).join(SOCKET)
+}
+
+/// The directory of the daemon that serves an end.
+pub(in crate::links) fn daemon_directory(
+    lab: &Path,
+    link: &LinkPlan,
+    plan: &OverlayPlan,
+    end: usize,
+) -> PathBuf {
+    directory_in(lab, &switch_name(&link.name, plan, end))
+}
+
+/// The name of an end's port at its daemon.
+pub(in crate::links) fn port_name(end: usize) -> String {
+    port(end)
+}
+
+/// The name of the link to the host of an end.
+pub(in crate::links) fn peer_link(end: usize) -> String {
+    format!("host{end}")
 }
 
 /// The name of the daemon that serves an end.
@@ -284,15 +316,8 @@ fn start(
 }
 
 fn answers(socket: &Path) -> bool {
-    let ask = || -> std::io::Result<bool> {
-        let mut stream = UnixStream::connect(socket)?;
-        stream.set_read_timeout(Some(TIMEOUT))?;
-        stream.write_all(b"list networks\n")?;
-        let mut line = String::new();
-        let read = BufReader::new(stream).read_line(&mut line)?;
-        Ok(read > 0)
-    };
-    ask().unwrap_or(false)
+    let asked = Control::connect(socket).and_then(|mut control| control.say("list networks"));
+    asked.is_ok()
 }
 
 /// The daemon's log: its errors are a line with the reason and one with a hint.

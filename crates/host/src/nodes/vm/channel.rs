@@ -17,9 +17,9 @@
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use latlab_wire::channel::{
@@ -32,7 +32,7 @@ use crate::sync::lock;
 use crate::sys::file::Lock;
 use demux::Demux;
 use error::MAX_OUTPUT;
-use link::Link;
+use link::{Link, Port};
 use session::Handle;
 use shared::Shared;
 
@@ -71,10 +71,10 @@ impl Channel {
         mut health: impl FnMut() -> Result<(), E>,
     ) -> Result<Self, E> {
         let start = Instant::now();
-        let (lock, path) = loop {
+        let port = loop {
             health()?;
-            if let Some(free) = free_port(dir)? {
-                break free;
+            if let Some(port) = free_port(dir)? {
+                break port;
             }
             let waited = start.elapsed();
             if waited > timeout {
@@ -82,6 +82,7 @@ impl Channel {
             }
             std::thread::sleep(HEALTH_INTERVAL);
         };
+        let path = socket_path(dir, port.index);
         let stream = loop {
             match UnixStream::connect(&path) {
                 Ok(stream) => break stream,
@@ -97,7 +98,7 @@ impl Channel {
             }
             std::thread::sleep(RETRY_INTERVAL);
         };
-        let channel = Self::begin(stream, Some(lock))?;
+        let channel = Self::begin(stream, Some(port))?;
         channel.await_hello(timeout.saturating_sub(start.elapsed()), start, &mut health)?;
         Ok(channel)
     }
@@ -109,7 +110,7 @@ impl Channel {
         Ok(channel)
     }
 
-    fn begin(mut stream: UnixStream, port_lock: Option<Lock>) -> Result<Self, Error> {
+    fn begin(mut stream: UnixStream, port: Option<Port>) -> Result<Self, Error> {
         // Differs from that of any former client of the port, whose answer may still be under way.
         let nonce = latlab_nonce();
         let failed = |source| Error::Closed {
@@ -133,7 +134,7 @@ impl Channel {
         let link = Link {
             stream: Mutex::new(stream),
             next_session: AtomicU32::new(1),
-            _lock: port_lock,
+            port: Mutex::new(port),
         };
         let channel = Self {
             link: Arc::new(link),
@@ -356,9 +357,56 @@ impl Channel {
         handle.wait_for(timeout, what).map(|_| ())
     }
 
+    /// Prepares to go on with a guest that moves to the QEMU whose sockets are in `dir`. Nothing is sent meanwhile: what
+    /// the old QEMU had not handed to the guest would be lost. Without [`Moving::finish`] nothing changes.
+    pub(super) fn begin_move(&self, dir: &Path) -> Result<Moving<'_>, Error> {
+        let writer = lock(&self.link.stream);
+        let index = lock(&self.link.port).as_ref().map_or(0, |port| port.index);
+        let port = take_port(dir, index)?;
+        let port = port.ok_or(Error::Busy {
+            waited: Duration::ZERO,
+        })?;
+        let path = socket_path(dir, index);
+        let stream = UnixStream::connect(&path).map_err(|source| Error::Socket {
+            action: "connect to",
+            path,
+            source,
+        })?;
+        Ok(Moving {
+            channel: self,
+            writer,
+            stream,
+            port,
+        })
+    }
+
     /// Asks the guest to turn itself off. It does not answer; its QEMU ends.
     pub fn power_off(&self) -> Result<(), Error> {
         self.link.send(&Message::PowerOff)
+    }
+}
+
+/// A channel whose guest is about to be another QEMU's.
+pub(super) struct Moving<'a> {
+    channel: &'a Channel,
+    writer: MutexGuard<'a, UnixStream>,
+    stream: UnixStream,
+    port: Port,
+}
+
+impl Moving<'_> {
+    /// Goes on with the new QEMU. What the old one had still to give is read first.
+    pub fn finish(mut self) -> Result<(), Error> {
+        let failed = |source| Error::Closed {
+            reason: format!("follow the guest: {source}"),
+        };
+        let reader = self.stream.try_clone().map_err(failed)?;
+        let timeout = self.stream.set_write_timeout(Some(WRITE_TIMEOUT));
+        timeout.map_err(failed)?;
+        lock(&self.channel.demux.state).successor = Some(reader);
+        *self.writer = self.stream;
+        *lock(&self.channel.link.port) = Some(self.port);
+        Ok(())
     }
 }
 
@@ -370,14 +418,18 @@ fn is_not_there_yet(error: &io::Error) -> bool {
 }
 
 /// Locks the first free port.
-fn free_port(dir: &Path) -> Result<Option<(Lock, PathBuf)>, Error> {
+fn free_port(dir: &Path) -> Result<Option<Port>, Error> {
     for index in 0..PORTS {
-        let lock = Lock::take(&dir.join(format!("port{index}.lock")), Duration::ZERO)?;
-        if let Some(lock) = lock {
-            return Ok(Some((lock, socket_path(dir, index))));
+        if let Some(port) = take_port(dir, index)? {
+            return Ok(Some(port));
         }
     }
     Ok(None)
+}
+
+fn take_port(dir: &Path, index: usize) -> Result<Option<Port>, Error> {
+    let lock = Lock::take(&dir.join(format!("port{index}.lock")), Duration::ZERO)?;
+    Ok(lock.map(|lock| Port { index, _lock: lock }))
 }
 
 /// A number no other client uses: the process and a clock that only grows.

@@ -22,6 +22,11 @@ impl Channels {
         sync::lock(&self.0).insert(node.to_owned(), channel);
     }
 
+    /// The channel into a guest, if it is open.
+    pub fn known(&self, node: &str) -> Option<Channel> {
+        sync::lock(&self.0).get(node).cloned()
+    }
+
     /// The channel into a guest that is up, by its name, directory and process.
     pub fn open(&self, node: &str, dir: &Path, process: ProcessId) -> Result<Channel, Error> {
         let mut channels = sync::lock(&self.0);

@@ -63,6 +63,10 @@ pub enum Error {
     Shares,
     #[error("the machine is not the one that it was saved on: {difference}")]
     OtherMachine { difference: String },
+    #[error(
+        "it runs under emulation by a QEMU before version 9, which loses pages that it writes while it moves"
+    )]
+    Untracked,
     #[error("its network cards are gone with its QEMU")]
     CardsGone,
     #[error("QEMU gives no guest the CPU `{cpu}` here: {reason}")]
@@ -112,6 +116,9 @@ impl Error {
             Self::OtherMachine { .. } => Some(
                 "it goes on with the same QEMU, image and fields of the lab; deploy it as it was then",
             ),
+            Self::Untracked => {
+                Some("a newer QEMU: Debian 12 has one in its backports; KVM moves guests with any")
+            }
             Self::CardsGone => Some("deploy the lab again, then restore it"),
             Self::NotADirectory { .. } => Some("share the directory that holds it"),
             _ => None,

@@ -90,10 +90,12 @@ pub enum Origin<'a> {
         /// A pipe with the state of the template's devices.
         state: BorrowedFd<'a>,
     },
-    /// Execution is to go on where the guest itself was saved.
+    /// Execution is to go on where the guest itself was saved, or where it leaves another QEMU.
     Saved {
-        /// A file with the state of devices and memory.
+        /// A file or a socket with the state of devices and memory.
         state: BorrowedFd<'a>,
+        /// The guest stands still until it is told to go on.
+        waits: bool,
     },
 }
 
@@ -200,7 +202,7 @@ impl VmConfig<'_> {
             Origin::Clone { memory, state } => {
                 all.extend([(memory, MEMORY_FD), (state, STATE_FD)]);
             }
-            Origin::Saved { state } => all.push((state, STATE_FD)),
+            Origin::Saved { state, .. } => all.push((state, STATE_FD)),
         }
         all
     }
@@ -280,7 +282,7 @@ impl VmConfig<'_> {
         } else {
             line.option("-incoming", "defer");
         }
-        if matches!(self.origin, Origin::Saved { .. }) {
+        if matches!(self.origin, Origin::Saved { waits: true, .. }) {
             // The CPUs start when they are told to.
             line.0.push("-S".into());
         }

@@ -3,7 +3,7 @@
 //! The socket takes one client at a time, so a connection is made for a purpose and closed. Every read
 //! has a deadline: a QEMU that is stopped or hangs makes an error, not a hang.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, IoSlice, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
@@ -35,6 +35,18 @@ pub enum Error {
     Malformed { command: String, line: String },
 }
 
+/// Most events that are kept. A QEMU that sends more is not ours.
+const MAX_EVENTS: usize = 64;
+
+/// News of QEMU's own accord.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Event {
+    pub name: String,
+    /// QEMU's time of it, since 1970.
+    pub at: Duration,
+    pub data: Value,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VcpuThread {
     pub vcpu: u32,
@@ -43,8 +55,8 @@ pub struct VcpuThread {
 
 pub struct Qmp {
     stream: BufReader<UnixStream>,
-    /// Names of events that came, with QEMU's time of them since 1970; the newest of each name.
-    events: BTreeMap<String, Duration>,
+    /// Events that came, the newest last.
+    events: VecDeque<Event>,
     path: PathBuf,
     timeout: Duration,
 }
@@ -65,7 +77,7 @@ impl Qmp {
         let stream = BufReader::new(stream);
         let mut qmp = Self {
             stream,
-            events: BTreeMap::new(),
+            events: VecDeque::new(),
             path: path.to_owned(),
             timeout,
         };
@@ -77,9 +89,44 @@ impl Qmp {
         Ok(qmp)
     }
 
-    /// When the newest event of that name was, if one came before the answers so far.
+    /// When the newest event of that name was, since 1970, if one came before the answers so far.
     pub fn event_at(&self, name: &str) -> Option<Duration> {
-        self.events.get(name).copied()
+        let mut newest = self.events.iter().rev();
+        newest
+            .find(|event| event.name == name)
+            .map(|event| event.at)
+    }
+
+    /// Waits for an event, or takes one that came already, with those before it. `None` when none came in time.
+    pub fn await_event(
+        &mut self,
+        timeout: Duration,
+        wanted: impl Fn(&Event) -> bool,
+    ) -> Result<Option<Event>, Error> {
+        let deadline = Instant::now() + timeout;
+        loop {
+            while let Some(event) = self.events.pop_front() {
+                if wanted(&event) {
+                    return Ok(Some(event));
+                }
+            }
+            match self.read("an event", deadline) {
+                Ok(mut message) => {
+                    if let Some(event) = parse_event(&mut message) {
+                        self.keep(event);
+                    }
+                }
+                Err(Error::Silent { .. }) => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn keep(&mut self, event: Event) {
+        if self.events.len() == MAX_EVENTS {
+            self.events.pop_front();
+        }
+        self.events.push_back(event);
     }
 
     pub fn forget_events(&mut self) {
@@ -126,8 +173,8 @@ impl Qmp {
     fn answer(&mut self, command: &str, deadline: Instant) -> Result<Value, Error> {
         loop {
             let mut answer = self.read(command, deadline)?;
-            if let Some((name, at)) = parse_event(&answer) {
-                self.events.insert(name, at);
+            if let Some(event) = parse_event(&mut answer) {
+                self.keep(event);
                 continue;
             }
             if let Some(result) = answer.get_mut("return") {
@@ -213,12 +260,16 @@ fn malformed(command: &str, line: &str) -> Error {
     }
 }
 
-fn parse_event(message: &Value) -> Option<(String, Duration)> {
+fn parse_event(message: &mut Value) -> Option<Event> {
     let name = message.get("event")?.as_str()?.to_owned();
     let time = |unit: &str| message.pointer(&format!("/timestamp/{unit}"))?.as_u64();
     let seconds = Duration::from_secs(time("seconds").unwrap_or_default());
     let micros = Duration::from_micros(time("microseconds").unwrap_or_default());
-    Some((name, seconds + micros))
+    Some(Event {
+        name,
+        at: seconds + micros,
+        data: message.get_mut("data").map(Value::take).unwrap_or_default(),
+    })
 }
 
 fn parse_vcpus(answer: &Value) -> Option<Vec<VcpuThread>> {

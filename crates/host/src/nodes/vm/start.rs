@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,22 +13,25 @@ use latlab_wire::channel::{Interface, MAX_PAYLOAD, NetworkConfig, Route};
 
 use super::accelerator::Accelerator;
 use super::cards;
+use super::channel::Moving;
 use super::clone;
 use super::error;
 use super::fingerprint;
 use super::guest::Vm;
 use super::kernel::Kernel;
+use super::migrate;
 use super::nic::{self, Nic, Served};
 use super::pin;
 use super::qemu::{Origin, VmConfig};
 use super::renewal;
 use super::share::{Access, GuestDisks, Share};
 use super::snapshot;
+use super::state;
 use super::template::Templates;
 use super::tuned;
 use crate::images::RootView;
 use crate::links::NicBackend;
-use crate::nodes::driver::{Prepared, Start};
+use crate::nodes::driver::{Moved, Prepared, Start, Switch, Target};
 use crate::nodes::session::Error;
 use crate::sys::named::HOSTS;
 use crate::sys::process::ProcessId;
@@ -130,6 +134,65 @@ impl Prepared for PreparedVm {
         let channel = go_on().map_err(|error| vm.end_because(error))?;
         node.channels.insert(&node.plan.name, channel);
         Ok(Some(vm.id()))
+    }
+
+    fn migrate(
+        &self,
+        start: &Start<'_>,
+        target: &Target<'_>,
+        switch: &mut dyn Switch,
+    ) -> Result<Moved, Error> {
+        let node = &start.node;
+        let entry = start.cgroup.entry()?;
+        let source = Vm::attach(&node.plan.name, &node.dir, node.process()?)?;
+        let noted = fingerprint::noted(&node.dir)?.ok_or(error::Error::Shares)?;
+        if !state::can_copy_running(&mut source.qmp()?, self.plan.is_emulated())? {
+            return Err(error::Error::Untracked.into());
+        }
+        let backends = cards::taken_from(&source, &self.plan.net, &target.backends)?;
+        let vhost = self.vhost(&backends)?;
+        let (ours, theirs) =
+            UnixStream::pair().map_err(error::Error::io("pair", Path::new("sockets")))?;
+        let config = VmConfig {
+            dir: target.dir.to_path_buf(),
+            origin: Origin::Saved {
+                state: theirs.as_fd(),
+                waits: false,
+            },
+            ..self.config(start, &backends, &vhost)?
+        };
+        fingerprint::check(&config, &noted)?;
+        let moved = Vm::start(&config, Some(&entry))?;
+        drop(theirs);
+        let ready = || -> Result<_, error::Error> {
+            // QEMU listens from its start, and answers when its devices are there.
+            drop(moved.qmp_within(boot_timeout())?);
+            if let Some(place) = &start.place {
+                pin::pin(&moved, place)?;
+            }
+            Ok(())
+        };
+        ready().map_err(|error| moved.end_because(error))?;
+        let channel = node.channels.known(&node.plan.name);
+        let follower = channel
+            .as_ref()
+            .map(|channel| channel.begin_move(target.dir));
+        let follower = follower.transpose();
+        let follower = follower.map_err(|error| moved.end_because(error.into()))?;
+        let account = migrate::run(&source, &moved, &ours, switch)?;
+        // The guest is the target's now, whatever else goes wrong.
+        let followed = follower.map_or(Ok(()), Moving::finish);
+        let followed = followed.err().map(|error| error.to_string());
+        let ended = source.end().err().map(|error| error.to_string());
+        Ok(Moved {
+            trouble: account.trouble.or(followed).or(ended),
+            process: moved.id(),
+            total: account.total,
+            downtime: account.downtime,
+            bytes: account.bytes,
+            rounds: account.rounds,
+            was_forced: account.was_forced,
+        })
     }
 }
 

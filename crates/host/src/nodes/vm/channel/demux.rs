@@ -25,6 +25,8 @@ pub(super) struct DemuxState {
     pub(super) hello: Option<Hello>,
     pub(super) nonce: u64,
     pub(super) closed: Option<String>,
+    /// Where the guest's bytes come from once the present stream has ended.
+    pub(super) successor: Option<UnixStream>,
 }
 
 #[derive(Debug, Clone)]
@@ -49,10 +51,19 @@ impl Demux {
         let mut buffer = vec![0; 64 * 1024];
         let reason = 'read: loop {
             match stream.read(&mut buffer) {
-                Ok(0) => break "the guest ended".to_owned(),
-                Ok(count) => decoder.push(&buffer[..count]),
+                Ok(count) if count > 0 => decoder.push(&buffer[..count]),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => break format!("read from the guest: {error}"),
+                ended => {
+                    // A guest that moved goes on in the middle of a message.
+                    if let Some(next) = lock(&self.state).successor.take() {
+                        stream = next;
+                        continue;
+                    }
+                    break match ended {
+                        Err(error) => format!("read from the guest: {error}"),
+                        Ok(_) => "the guest ended".to_owned(),
+                    };
+                }
             }
             for message in decoder.by_ref() {
                 if let Err(reason) = self.deliver(message) {

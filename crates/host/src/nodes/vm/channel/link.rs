@@ -16,8 +16,14 @@ use crate::sys::file::Lock;
 pub(super) struct Link {
     pub(super) stream: Mutex<UnixStream>,
     pub(super) next_session: AtomicU32,
-    /// Keeps other clients off this port.
-    pub(super) _lock: Option<Lock>,
+    /// The port, and what keeps other clients off it.
+    pub(super) port: Mutex<Option<Port>>,
+}
+
+/// A port that no other client may use meanwhile.
+pub(super) struct Port {
+    pub(super) index: usize,
+    pub(super) _lock: Lock,
 }
 
 impl Drop for Link {

@@ -1,0 +1,161 @@
+//! Moving a guest that runs to another QEMU (live migration by pre-copy).
+//!
+//! ```text
+//! source   runs ── copies memory ──┐ stops ── devices ──┐               ends
+//! target   waits ──────────────────┘        ────────────┘ loads ── runs
+//! network                            hold                   move, release
+//! ```
+//!
+//! Until the target runs, every failure ends the target and lets the source go on. From then on the source never
+//! runs again.
+
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::error::Error;
+use super::guest::Vm;
+use super::qemu::STATE_FD;
+use super::qmp::{Event, Qmp};
+use super::state;
+use crate::nodes::driver::Switch;
+
+/// Time for QEMU to stop, send and load the devices and the last pages.
+const SWITCH_TIMEOUT: Duration = Duration::from_secs(30);
+/// The name under which the source knows the socket to the target.
+const NAME: &str = "target";
+
+/// A move, by QEMU's own account.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Account {
+    pub total: Duration,
+    /// Between the stop of the source and the end of the copy.
+    pub downtime: Duration,
+    pub bytes: u64,
+    /// Passes over the memory.
+    pub rounds: u64,
+    /// The guest wrote faster than it was copied, and was stopped before the rest was small.
+    pub was_forced: bool,
+    /// The network did not follow.
+    pub trouble: Option<String>,
+}
+
+/// Moves the guest of `source` to `target`, a QEMU that waits for it. `channel` leads from the source to the target;
+/// `switch` is told when the guest stands still and when it runs again.
+pub(super) fn run(
+    source: &Vm,
+    target: &Vm,
+    channel: &UnixStream,
+    switch: &mut dyn Switch,
+) -> Result<Account, Error> {
+    let mut from = source.qmp()?;
+    let mut to = target.qmp()?;
+    let result = copy(&mut from, &mut to, channel).and_then(|was_forced| {
+        switch.stopped().map_err(|reason| state::failed(&reason))?;
+        hand_over(&mut from, &mut to)?;
+        Ok(was_forced)
+    });
+    match result {
+        Ok(was_forced) => {
+            let trouble = switch.running().err();
+            let account = account(&mut from, was_forced).unwrap_or_default();
+            Ok(Account { trouble, ..account })
+        }
+        Err(error) => {
+            let error = target.end_because(error);
+            take_back(&mut from)?;
+            switch.given_up();
+            Err(error)
+        }
+    }
+}
+
+/// Copies memory until the source stands still and the rest is small. Returns whether it had to be stopped for that.
+fn copy(from: &mut Qmp, to: &mut Qmp, channel: &UnixStream) -> Result<bool, Error> {
+    let events = json!({"capability": "events", "state": true});
+    let whole = json!({"capability": "x-ignore-shared", "state": false});
+    let pause = json!({"capability": "pause-before-switchover", "state": true});
+    let set = |qmp: &mut Qmp, all: Value| {
+        qmp.execute("migrate-set-capabilities", &json!({"capabilities": all}))
+    };
+    set(from, json!([events, whole, pause]))?;
+    set(to, json!([events]))?;
+    from.execute("migrate-set-parameters", &state::limits())?;
+    let source = json!({"uri": format!("fd:{STATE_FD}")});
+    to.execute("migrate-incoming", &source)?;
+    from.execute_with("getfd", &json!({"fdname": NAME}), &[channel.as_fd()])?;
+    from.forget_events();
+    from.execute("migrate", &json!({"uri": format!("fd:{NAME}")}))?;
+    let is_news = |event: &Event| {
+        let news = ["pre-switchover", "failed", "completed", "cancelled"];
+        status(event).is_some_and(|status| news.contains(&status))
+    };
+    let began = Instant::now();
+    let mut event = from.await_event(state::MAX_RUNNING, is_news)?;
+    let was_forced = event.is_none();
+    if was_forced {
+        from.execute("stop", &json!({}))?;
+        let left = state::TIMEOUT.saturating_sub(began.elapsed());
+        event = from.await_event(left, is_news)?;
+    }
+    match event.as_ref().and_then(status) {
+        Some("pre-switchover") => Ok(was_forced),
+        _ => {
+            state::is_migrated(from)?;
+            Err(state::failed("the copy did not come to an end"))
+        }
+    }
+}
+
+/// The last part: devices and the pages that are left. Returns when the target runs.
+fn hand_over(from: &mut Qmp, to: &mut Qmp) -> Result<(), Error> {
+    let at = json!({"state": "pre-switchover"});
+    from.execute("migrate-continue", &at)?;
+    let runs = |event: &Event| event.name == "RESUME" || status(event) == Some("failed");
+    match to.await_event(SWITCH_TIMEOUT, runs)? {
+        Some(event) if event.name == "RESUME" => Ok(()),
+        Some(_) => Err(state::failed("the target could not load the guest")),
+        None => Err(state::failed("the target did not begin to run in time")),
+    }
+}
+
+/// Lets the source go on. The target is gone.
+fn take_back(from: &mut Qmp) -> Result<(), Error> {
+    // Refused where nothing is under way.
+    let _ = from.execute("migrate_cancel", &json!({}));
+    let deadline = Instant::now() + SWITCH_TIMEOUT;
+    while matches!(state::is_migrated(from), Ok(false)) && Instant::now() < deadline {
+        let none = from.execute("query-migrate", &json!({}))?;
+        if none.get("status").is_none() {
+            break;
+        }
+        std::thread::sleep(state::POLL_INTERVAL);
+    }
+    from.execute("cont", &json!({}))?;
+    Ok(())
+}
+
+fn status(event: &Event) -> Option<&str> {
+    let is_migration = event.name == "MIGRATION";
+    is_migration.then(|| event.data.get("status"))??.as_str()
+}
+
+fn account(from: &mut Qmp, was_forced: bool) -> Result<Account, Error> {
+    // The source says "completed" a moment after the target began to run.
+    let deadline = Instant::now() + SWITCH_TIMEOUT;
+    while !state::is_migrated(from)? && Instant::now() < deadline {
+        std::thread::sleep(state::POLL_INTERVAL);
+    }
+    let answer = from.execute("query-migrate", &json!({}))?;
+    let number = |path: &str| answer.pointer(path).and_then(Value::as_u64).unwrap_or(0);
+    Ok(Account {
+        total: Duration::from_millis(number("/total-time")),
+        downtime: Duration::from_millis(number("/downtime")),
+        bytes: number("/ram/transferred"),
+        rounds: number("/ram/dirty-sync-count"),
+        was_forced,
+        trouble: None,
+    })
+}
