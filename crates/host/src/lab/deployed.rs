@@ -39,6 +39,8 @@ pub struct Lab {
     pub(super) claim: Option<Claim>,
     /// The starts of its containers and VMs, if it was deployed by this process.
     pub(super) starts: Vec<NodeStart>,
+    /// Memory that the host had available before it was made, if this process deployed it.
+    pub(super) available_before: Option<u64>,
 }
 
 impl Lab {
@@ -64,6 +66,7 @@ impl Lab {
             channels: Channels::default(),
             claim: None,
             starts: Vec::new(),
+            available_before: None,
         })
     }
 
@@ -244,7 +247,7 @@ impl Lab {
         self.group_for_commands(node)
     }
 
-    fn cgroup(&self, node: &NodePlan) -> Result<NodeCgroup, Error> {
+    pub(super) fn cgroup(&self, node: &NodePlan) -> Result<NodeCgroup, Error> {
         let failed = |source| Error::Cgroup {
             node: node.name.clone(),
             source,
