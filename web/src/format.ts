@@ -104,7 +104,7 @@ export function quantity(value: Maybe, unit: string): string {
   if (!isNumber(value)) return NONE;
   if (unit === 'bit/s') return bitRate(value);
   if (unit === 'ns') return duration(value);
-  if (unit === 'B') return bytes(value);
+  if (unit === 'B') return withUnit(value, BYTES);
   if (unit === '×') return ratio(value);
   if (unit === '1') return value === 0 ? `0${THIN}%` : `${significant(value * 100)}${THIN}%`;
   return `${significant(value)}${THIN}${unit}`;

@@ -2,9 +2,9 @@
 // the 95 % interval of the median, a tick for the median. The axis starts at zero, because these are
 // amounts. A metric has one axis over all groups.
 
-import { linearTicks, scaleOf, zeroDomain, drawXAxis, type Domain } from '../axis';
+import { quantityTicks, scaleOf, zeroDomain, drawXAxis, type Domain } from '../axis';
 import { h, s } from '../dom';
-import { quantity, quantityRange, quantityTick, significant } from '../format';
+import { quantity, quantityRange, significant } from '../format';
 import { cellsOf, measuredTrials } from '../model';
 import type { Cell, Group, Metric } from '../summary';
 import { caption, cellData, cellStyle, visibleCells, type Context, type Panel } from './panel';
@@ -126,7 +126,7 @@ function drawMetric(
     width: range[1] - range[0],
     height: Math.max(1, cells.length) * ROW,
   };
-  const ticks = linearTicks(domain, box.width, (v) => quantityTick(v, metric.unit), 90);
+  const ticks = quantityTicks(domain, box.width, metric.unit, 90);
   const better = metric.higher_is_better ? 'more is better' : 'less is better';
   const unit = PREFIXED.includes(metric.unit) ? '' : `, ${metric.unit}`;
   const g = s('g', {

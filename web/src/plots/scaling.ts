@@ -4,14 +4,14 @@
 import {
   drawXAxis,
   drawYAxis,
-  linearTicks,
+  quantityTicks,
   scaleOf,
   zeroDomain,
   type Box,
   type Domain,
 } from '../axis';
 import { h, s } from '../dom';
-import { count, quantity, quantityRange, quantityTick } from '../format';
+import { count, quantity, quantityRange } from '../format';
 import { look, markerPath } from '../palette';
 import type { Pair } from '../summary';
 
@@ -47,9 +47,7 @@ export function scalingPlot(plot: Scaling): HTMLElement {
   // A single number still needs an axis with some length, and marks some air.
   const xDomain: Domain = [ends[0] / 1.2, ends[1] * 1.2];
   const xRange: Domain = [BOX.left, BOX.left + BOX.width];
-  const low = Math.min(0, ...points.map((point) => point.interval?.[0] ?? point.value));
-  const high = zeroDomain(points.flatMap((point) => [point.value, ...(point.interval ?? [])]))[1];
-  const yDomain: Domain = [low * 1.06, high];
+  const yDomain = zeroDomain(points.flatMap((point) => [point.value, ...(point.interval ?? [])]));
   const yRange: Domain = [BOX.top + BOX.height, BOX.top];
   const x = scaleOf('log', xDomain, xRange);
   const y = scaleOf('linear', yDomain, yRange);
@@ -74,14 +72,10 @@ export function scalingPlot(plot: Scaling): HTMLElement {
       nodes.map((value) => ({ value, label: count(value) })),
       'nodes',
     ),
-    drawYAxis(BOX, y, linearTicks(yDomain, BOX.height, label(plot.unit), 34), heading(plot)),
+    drawYAxis(BOX, y, quantityTicks(yDomain, BOX.height, plot.unit, 34), heading(plot)),
     ...plot.lines.map((line) => drawLine(line, plot.unit, x, y)),
   );
   return h('figure', { class: 'scaling-plot', 'data-quantity': plot.name }, svg);
-}
-
-function label(unit: string): (value: number) => string {
-  return (value) => quantityTick(value, unit);
 }
 
 /** Units with a prefix stand at the ticks. */
