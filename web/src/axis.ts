@@ -3,7 +3,7 @@
 
 import { scaleLinear, scaleLog } from 'd3-scale';
 import { s } from './dom';
-import { percentile } from './format';
+import { percentile, quantityTick } from './format';
 
 export type Domain = [number, number];
 
@@ -56,11 +56,15 @@ export function logDomain(values: Iterable<number>, air = 0.06): Domain {
   return [low / factor, high * factor];
 }
 
-/** From 0 to a little over the largest value. */
+/** From 0, or a little under a value below it, to a little over the largest value. */
 export function zeroDomain(values: Iterable<number>): Domain {
-  let high = 0;
-  for (const value of values) if (Number.isFinite(value) && value > high) high = value;
-  return [0, high > 0 ? high * 1.06 : 1];
+  let [low, high] = [0, 0];
+  for (const value of values) {
+    if (!Number.isFinite(value)) continue;
+    low = Math.min(low, value);
+    high = Math.max(high, value);
+  }
+  return [low * 1.06, high > 0 ? high * 1.06 : low < 0 ? 0 : 1];
 }
 
 /** Ticks of the HDR axis: the nines first, the median, then what fits between them. */
@@ -125,6 +129,21 @@ export function linearTicks(
 ): Tick[] {
   const ticks = scaleLinear(domain, [0, 1]).ticks(Math.max(2, Math.floor(pixels / spacing)));
   return ticks.map((value) => ({ value, label: label(value) }));
+}
+
+/** Ticks of a quantity: round numbers of the unit that is shown, which for bytes is a power of 1024. */
+export function quantityTicks(
+  domain: Domain,
+  pixels: number,
+  unit: string,
+  spacing?: number,
+): Tick[] {
+  const size = Math.max(1, Math.abs(domain[0]), Math.abs(domain[1]));
+  const factor = unit === 'B' ? 1024 ** Math.floor(Math.log(size) / Math.log(1024)) : 1;
+  const scaled: Domain = [domain[0] / factor, domain[1] / factor];
+  const label = (value: number): string => quantityTick(value * factor, unit);
+  const ticks = linearTicks(scaled, pixels, label, spacing);
+  return ticks.map((tick) => ({ ...tick, value: tick.value * factor }));
 }
 
 interface Fit {

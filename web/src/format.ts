@@ -104,6 +104,8 @@ export function quantity(value: Maybe, unit: string): string {
   if (!isNumber(value)) return NONE;
   if (unit === 'bit/s') return bitRate(value);
   if (unit === 'ns') return duration(value);
+  if (unit === 'B') return withUnit(value, BYTES);
+  if (unit === '×') return ratio(value);
   if (unit === '1') return value === 0 ? `0${THIN}%` : `${significant(value * 100)}${THIN}%`;
   return `${significant(value)}${THIN}${unit}`;
 }
@@ -121,6 +123,8 @@ export function quantityRange(range: readonly [number, number] | undefined, unit
 export function quantityTick(value: number, unit: string): string {
   if (unit === 'bit/s') return trimmed(value, BITS);
   if (unit === 'ns') return trimmed(value, TIME);
+  if (unit === 'B') return trimmed(value, BYTES);
+  if (unit === '×') return ratioTick(value);
   if (unit === '1') return `${Number((value * 100).toPrecision(6))}${THIN}%`;
   return `${Number(value.toPrecision(6))}`;
 }

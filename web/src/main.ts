@@ -16,6 +16,7 @@ import { answers, masthead } from './sections/headline';
 import { unfoldAll } from './sections/fold';
 import { method } from './sections/method';
 import { notes } from './sections/notes';
+import { scaling } from './sections/scaling';
 import { starts } from './sections/starts';
 import { themeButton } from './sections/theme';
 import { topologies } from './sections/topologies';
@@ -110,6 +111,7 @@ function build(model: Model, state: State, json: string): HTMLElement[] {
       answers(model),
       notes(model, state, reveal),
       work,
+      scaling(model),
       starts(model),
       topologies(model),
       method(model),

@@ -62,7 +62,7 @@ export interface Factor {
 
 export interface MeasurementInfo {
   name: string;
-  /** `rr`, `packets` or `stream`. */
+  /** `rr`, `packets`, `stream`, `forward` or `workload`. */
   probe: string;
   description: string;
   /** `round trip` or `one way`; absent for a stream. */
@@ -98,7 +98,22 @@ export interface Cell {
   counters: Counters;
   latency?: Latency;
   metrics: Metric[];
+  /** Present for a workload. */
+  scaling?: CellScaling;
   comparison?: Comparison;
+}
+
+/** A workload over the number of its nodes. */
+export interface CellScaling {
+  nodes: number;
+  /** Absent for one node. */
+  slowdown?: {
+    /** The cell with one node. */
+    alone: string;
+    /** Above 1: slower. */
+    ratio: number;
+    ratio_ci95?: Pair;
+  };
 }
 
 export interface Environment {
@@ -141,7 +156,7 @@ export interface Quantile {
 export interface Metric {
   name: string;
   title: string;
-  /** `bit/s`, `ns/byte`, `1`. */
+  /** `bit/s`, `ns/byte`, `ns`, `B`, `1`, or a workload's own. */
   unit: string;
   higher_is_better: boolean;
   spread: Spread;
@@ -202,6 +217,8 @@ export interface TrialSummary {
   series: [number, number, number, number][];
   floor?: Floor;
   clock_error_ns?: number;
+  /** The metric of a workload in each of its nodes. */
+  by_node?: [node: string, value: number][];
   checks: Check[];
   /** Nodes that stood still within the window. */
   pauses?: Pause[];

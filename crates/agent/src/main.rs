@@ -4,6 +4,7 @@
 //! and serves the command channel. It also carries the small programs that the host runs inside nodes
 //! (a file's write, the clock exchange, the probes), so that a measurement depends on no tool of the image.
 
+mod begin;
 mod boot;
 mod cards;
 mod clock;
@@ -34,6 +35,7 @@ const USAGE: &str = "usage: latlab-agent COMMAND
   serve --fd N          serve one client on an inherited connected socket
   serve --unix PATH     serve clients that connect to this socket
   put PATH              write standard input to PATH
+  begin COMMAND...      run a command at the time (ns of the monotonic clock) that standard input names
   within COMMAND...     run a command on the CPUs that the guest keeps quiet
   launch FD STEP PROGRAM ARGUMENT...
                         execute a program; report a failure at descriptor FD
@@ -74,6 +76,7 @@ fn main() -> ExitCode {
         ["serve", "--fd", fd] => serve::on_fd(fd),
         ["serve", "--unix", path] => serve::on_socket(path),
         ["put", path] => files::put(path),
+        ["begin", program, arguments @ ..] => begin::run(program, arguments),
         ["within", program, arguments @ ..] => Err(within::run(program, arguments)),
         ["log", logs @ ..] => log::keep(logs),
         ["respawn", directory, bytes, program, arguments @ ..] => {

@@ -27,6 +27,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ),
     ("devices", include_str!("../../../studies/devices.yaml")),
     ("boot", include_str!("../../../studies/boot.yaml")),
+    ("density", include_str!("../../../studies/density.yaml")),
     ("pause", include_str!("../../../studies/pause.yaml")),
 ];
 

@@ -2,21 +2,22 @@
 
 use latlab_host::lab::Lab;
 use latlab_model::plan::Reach;
-use latlab_model::spec::Measurement;
+use latlab_model::spec::{Ends, Measurement};
 
 use crate::error::Error;
 
 pub struct Context<'a> {
     pub lab: &'a Lab,
     pub measurement: &'a Measurement,
+    ends: &'a Ends,
     /// How the sender reaches the receiver.
     pub reach: Reach,
 }
 
 impl<'a> Context<'a> {
     /// Finds the path from sender to receiver.
-    pub fn new(lab: &'a Lab, measurement: &'a Measurement) -> Result<Self, Error> {
-        let (from, to) = (&measurement.from.value, &measurement.to.value);
+    pub fn new(lab: &'a Lab, measurement: &'a Measurement, ends: &'a Ends) -> Result<Self, Error> {
+        let (from, to) = (&ends.from.value, &ends.to.value);
         let ipv6 = measurement.ip == 6;
         // Through other nodes, the last of them is the receiver's neighbour.
         let before = measurement.through.last();
@@ -31,16 +32,17 @@ impl<'a> Context<'a> {
         Ok(Context {
             lab,
             measurement,
+            ends,
             reach,
         })
     }
 
     pub fn sender(&self) -> &str {
-        &self.measurement.from.node
+        &self.ends.from.node
     }
 
     pub fn receiver(&self) -> &str {
-        &self.measurement.to.node
+        &self.ends.to.node
     }
 
     pub(crate) fn path(&self) -> Vec<&str> {

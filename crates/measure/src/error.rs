@@ -13,6 +13,17 @@ pub enum Error {
     },
     #[error("node `{node}`: iperf3: {message}")]
     Iperf { node: String, message: String },
+    #[error("node `{node}`: `{command}` {what}; {tail}")]
+    Program {
+        node: String,
+        command: String,
+        what: String,
+        /// The end of what it wrote.
+        tail: String,
+    },
+    /// A reader of studies makes no such measurement.
+    #[error("measurement `{0}` has neither ends nor nodes")]
+    Nothing(String),
     #[error("no link takes `{from}` to `{to}`")]
     Unreachable { from: String, to: String },
     #[error("cannot make the noise `{noise}`")]

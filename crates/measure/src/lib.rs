@@ -2,7 +2,7 @@
 //!
 //! The endpoints run inside the nodes (`latlab-probe`, started through the node's session) and hand over
 //! their raw samples when the measured window is over; no code of this crate runs in the window. Each kind of
-//! measurement has a file: [`rr`], [`packets`], `stream`, [`forward`]. Beside each, the ruler itself is
+//! measurement has a file: [`rr`], [`packets`], `stream`, [`forward`], [`workload`]. Beside each, the ruler itself is
 //! measured ([`floor`], [`ruler`]), the machine is checked for overload ([`checks`]) and for interruptions from
 //! underneath the kernel ([`hwlat`]), and a receiver's different clock is mapped to the sender's ([`clock`]).
 
@@ -35,3 +35,4 @@ pub mod run;
 pub mod steal;
 mod stream;
 pub mod trial;
+pub mod workload;

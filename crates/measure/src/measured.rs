@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use latlab_model::results::{
     Check, ClockMap, Counters, Floor, Intruder, NodeRecord, Pause, StreamResult, Trace,
+    WorkloadResult,
 };
 use latlab_samples::Sample;
 use latlab_samples::table::{Stack, Stretch};
@@ -22,6 +23,9 @@ pub struct Measured {
     pub floor: Option<Floor>,
     pub clock: Option<ClockMap>,
     pub stream: Option<StreamResult>,
+    pub workload: Option<WorkloadResult>,
+    /// The output of the program in each of its nodes.
+    pub outputs: Vec<Written>,
     pub checks: Vec<Check>,
     /// Processes and interrupts that ran on the lab's dedicated CPUs.
     pub intruders: Vec<Intruder>,
@@ -31,6 +35,14 @@ pub struct Measured {
     pub stolen: Option<Vec<Stretch>>,
     pub trace: Option<Recorded>,
     pub pauses: Vec<Pause>,
+}
+
+/// The output of a program, kept as it is.
+#[derive(Debug, Default)]
+pub struct Written {
+    pub node: String,
+    pub output: Vec<u8>,
+    pub errors: Vec<u8>,
 }
 
 /// Data of taps and flight recorder, written beside the samples.

@@ -13,11 +13,12 @@ use latlab_host::dirs::Dirs;
 use latlab_host::lab::{self, Lab};
 use latlab_model::facts::Facts;
 use latlab_model::plan::{RunPlan, Visit, describe, factors};
-use latlab_model::results::{Manifest, NodeStart, RunState, Trace, Trial, TrialOutcome};
+use latlab_model::results::{
+    Manifest, NodeStart, RunState, Trace, Trial, TrialOutcome, WorkloadResult,
+};
 use latlab_model::spec::{Measurement, Study};
 use latlab_samples::{RunDir, RunDirError, SampleWriter, SamplesError, table};
 
-use crate::context::Context;
 use crate::error::{self, one_line};
 use crate::measured::{Measured, Recorded};
 use crate::{repeat, trial};
@@ -340,11 +341,12 @@ impl<'a> Run<'a> {
         result: Result<Measured, String>,
     ) -> Result<Trial, Error> {
         let number = place.number;
-        let (measured, outcome) = match result {
+        let (mut measured, outcome) = match result {
             Ok(measured) => (measured, TrialOutcome::Measured),
             Err(reason) => (Measured::default(), TrialOutcome::Failed { reason }),
         };
         self.dir.create_trial(number)?;
+        let workload = self.write_outputs(number, &mut measured)?;
         let samples = self.write_samples(number, &measured)?;
         let stolen = match measured.stolen {
             Some(stretches) => {
@@ -370,6 +372,7 @@ impl<'a> Run<'a> {
             floor: measured.floor,
             clock: measured.clock,
             stream: measured.stream,
+            workload,
             checks: measured.checks,
             intruders: measured.intruders,
             nodes: measured.nodes,
@@ -381,6 +384,23 @@ impl<'a> Run<'a> {
         };
         self.dir.write_trial(&trial)?;
         Ok(trial)
+    }
+
+    /// Keeps what the programs of a workload wrote.
+    fn write_outputs(
+        &self,
+        number: u32,
+        measured: &mut Measured,
+    ) -> Result<Option<WorkloadResult>, Error> {
+        let Some(mut workload) = measured.workload.take() else {
+            return Ok(None);
+        };
+        for (record, written) in workload.nodes.iter_mut().zip(&measured.outputs) {
+            [record.output, record.errors] = RunDir::output_names(number, &written.node);
+            self.dir.write(&record.output, &written.output)?;
+            self.dir.write(&record.errors, &written.errors)?;
+        }
+        Ok(Some(workload))
     }
 
     /// Writes one sample a packet or transaction, if there are any.
@@ -457,7 +477,7 @@ fn begin(dir: &RunDir, study: &str, manifest: &Manifest) -> Result<(), Error> {
 
 fn run_one(lab: &Lab, measurement: &Measurement) -> Result<Measured, error::Error> {
     let _scripts = lab.run_scripts()?;
-    let result = Context::new(lab, measurement).and_then(|context| trial::measure(&context));
+    let result = trial::measure(lab, measurement);
     // The error of a probe whose node died says only that the probe ended.
     result.map_err(|error| match lab.check_nodes() {
         Err(dead) => dead.into(),

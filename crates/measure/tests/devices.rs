@@ -10,7 +10,6 @@ use std::io::Read;
 
 use latlab_host::lab::Lab;
 use latlab_host::nodes::session::Command;
-use latlab_measure::context::Context;
 use latlab_measure::measured::Measured;
 use latlab_measure::trial;
 use latlab_model::spec::{Measurement, Study};
@@ -44,8 +43,7 @@ fn measurement(words: &str) -> Measurement {
 
 fn measure(lab: &Lab, words: &str) -> Measured {
     let measurement = measurement(words);
-    let context = Context::new(lab, &measurement).unwrap();
-    trial::measure(&context).unwrap_or_else(|error| panic!("{words}: {error}"))
+    trial::measure(lab, &measurement).unwrap_or_else(|error| panic!("{words}: {error}"))
 }
 
 /// Nearly all packets that entered came out again; a loaded machine may lose a few.

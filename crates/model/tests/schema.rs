@@ -11,8 +11,8 @@ use std::collections::BTreeSet;
 
 use latlab_model::spec::yaml::{Value as Node, Yaml};
 use latlab_model::spec::{
-    Acceleration, Cable, Carrier, Device, Devices, Lab, LinkKind, LostTicks, NetBackend, NodeKind,
-    Polling, Probe, Protocol, Runtime, Seccomp, Study, schema,
+    Acceleration, Better, Cable, Carrier, Device, Devices, Lab, LinkKind, LostTicks, NetBackend,
+    NodeKind, Polling, Probe, ProgramName, Protocol, Runtime, Seccomp, Study, schema,
 };
 use serde_json::{Map, Value, json};
 
@@ -205,6 +205,8 @@ fn the_words_are_those_of_the_readers() {
     let link = &schemas.lab_def("link")["properties"];
     let security = &schemas.lab_def("security")["properties"];
     let measurement = &schemas.study_def("measurement")["properties"];
+    let program = &schemas.study_def("program")["properties"];
+    let metric = &measurement["metric"]["properties"];
     for (schema, words) in [
         (schemas.lab_def("kind"), NodeKind::WORDS),
         (&fields["runtime"], Runtime::WORDS),
@@ -226,6 +228,8 @@ fn the_words_are_those_of_the_readers() {
         (&measurement["protocol"], Protocol::WORDS),
         (&measurement["device"], Device::WORDS),
         (&measurement["poll"], Polling::WORDS),
+        (&program["name"], ProgramName::WORDS),
+        (&metric["better"], Better::WORDS),
     ] {
         assert_eq!(schema["enum"], json!(words));
     }

@@ -21,6 +21,7 @@ pub mod graph;
 pub mod hlog;
 pub mod html;
 pub mod noise;
+mod scaling;
 pub mod stats;
 pub mod steal;
 pub mod style;

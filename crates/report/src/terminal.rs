@@ -7,7 +7,8 @@ use std::fmt::Write;
 
 use anstyle::{AnsiColor, Style};
 use latlab_model::results::{
-    Cell, Comparison, Group, Latency, Note, Range, RunState, Severity, Summary, TailRatio, Verdict,
+    Cell, Comparison, Group, Latency, Metric, Note, Range, RunState, Severity, Summary, TailRatio,
+    Verdict,
 };
 
 use crate::stats::SIGNIFICANCE;
@@ -25,6 +26,7 @@ pub fn render(summary: &Summary, look: Look) -> String {
         out.push('\n');
         out.push_str(&render_group(summary, group, look));
     }
+    out.push_str(&crate::scaling::tables(summary, look));
     out.push_str(&tails(summary, look));
     out.push_str(&starts(summary, look));
     if !summary.notes.is_empty() {
@@ -162,7 +164,7 @@ fn render_group(summary: &Summary, group: &Group, look: Look) -> String {
         .filter_map(|id| summary.cells.iter().find(|cell| cell.id == *id))
         .collect();
     let timed = cells.iter().any(|cell| cell.latency.is_some())
-        || info.is_none_or(|info| info.probe != "stream");
+        || info.is_none_or(|info| info.latency.is_some());
     let rows: Vec<Row<'_>> = cells.into_iter().map(|cell| Row::of(cell, group)).collect();
     out.push_str(&if timed {
         latency_table(&rows, look)
@@ -302,7 +304,7 @@ fn metric_table(rows: &[Row<'_>], look: Look) -> String {
             ];
             table.row(row.to_vec(), None);
         }
-        for (index, metric) in cell.metrics.iter().enumerate() {
+        for (index, metric) in shown(cell).enumerate() {
             let compared = against.filter(|c| c.quantity == metric.title);
             let first = index == 0;
             let mut row = vec![
@@ -320,6 +322,13 @@ fn metric_table(rows: &[Row<'_>], look: Look) -> String {
         }
     }
     table.render(look) + &look.dim(&legend(rows, false))
+}
+
+/// The metrics of a cell that its group's table has: what a workload costs has a table of its own.
+fn shown(cell: &Cell) -> impl Iterator<Item = &Metric> {
+    let tabled = |name: &str| crate::scaling::METRICS.contains(&name);
+    let metrics = cell.metrics.iter();
+    metrics.filter(move |metric| cell.scaling.is_none() || !tabled(&metric.name))
 }
 
 /// The environment, with marks that [`LEGEND`] explains.

@@ -116,6 +116,12 @@ fn units(unit: &str) -> Option<&'static [(&'static str, f64)]> {
             ("Mbit/s", 1e6),
             ("Gbit/s", 1e9),
         ]),
+        "B" => Some(&[
+            ("B", 1.0),
+            ("KiB", 1024.0),
+            ("MiB", 1_048_576.0),
+            ("GiB", 1_073_741_824.0),
+        ]),
         _ => None,
     }
 }
@@ -157,6 +163,8 @@ mod tests {
         assert_eq!(quantity(21.6e9, "bit/s"), "21.6 Gbit/s");
         assert_eq!(quantity(0.0125, "1"), "1.25 %");
         assert_eq!(quantity(0.412, "ns/byte"), "0.412 ns/byte");
+        assert_eq!(quantity(24.0 * 1_048_576.0, "B"), "24.0 MiB");
+        assert_eq!(quantity(-2048.0, "B"), "-2.00 KiB");
         assert_eq!(quantity(17.0, "count"), "17");
         assert_eq!(quantity(1234.0, "count"), "1,234");
         assert_eq!(quantity(0.5, "count"), "0.500");

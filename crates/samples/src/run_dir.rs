@@ -243,6 +243,11 @@ impl RunDir {
         format!("{}/stolen.parquet", trial_name(trial))
     }
 
+    /// Names of the standard output and standard error of a workload in a node, relative to the run directory.
+    pub fn output_names(trial: u32, node: &str) -> [String; 2] {
+        ["out", "err"].map(|stream| format!("{}/{node}.{stream}", trial_name(trial)))
+    }
+
     /// `latency.hlog`.
     pub fn hlog_path(&self) -> PathBuf {
         self.root.join("latency.hlog")

@@ -5,6 +5,7 @@
 //! smoltcp: what is made by a checked constructor or by `parse` never panics on any bytes; an
 //! accessor on an unchecked view may, when the buffer is shorter than the header.
 
+pub mod begin;
 pub mod channel;
 pub mod overlay;
 pub mod probe;

@@ -2,9 +2,9 @@
 // the 95 % interval of the median, a tick for the median. The axis starts at zero, because these are
 // amounts. A metric has one axis over all groups.
 
-import { linearTicks, scaleOf, zeroDomain, drawXAxis, type Domain } from '../axis';
+import { quantityTicks, scaleOf, zeroDomain, drawXAxis, type Domain } from '../axis';
 import { h, s } from '../dom';
-import { quantity, quantityRange, quantityTick, significant } from '../format';
+import { quantity, quantityRange, significant } from '../format';
 import { cellsOf, measuredTrials } from '../model';
 import type { Cell, Group, Metric } from '../summary';
 import { caption, cellData, cellStyle, visibleCells, type Context, type Panel } from './panel';
@@ -13,6 +13,8 @@ const ROW = 26;
 const HEAD = 30;
 const FOOT = 34;
 const VALUE = 84;
+/** Units that stand at each value. */
+const PREFIXED = ['bit/s', '1', 'ns', 'B'];
 /** Width of a letter of a row's name. */
 const LETTER = 5.8;
 const HINT = 'A dot is one trial, the bar the 95 % interval of the median.';
@@ -124,9 +126,9 @@ function drawMetric(
     width: range[1] - range[0],
     height: Math.max(1, cells.length) * ROW,
   };
-  const ticks = linearTicks(domain, box.width, (v) => quantityTick(v, metric.unit), 90);
+  const ticks = quantityTicks(domain, box.width, metric.unit, 90);
   const better = metric.higher_is_better ? 'more is better' : 'less is better';
-  const unit = metric.unit === 'bit/s' || metric.unit === '1' ? '' : `, ${metric.unit}`;
+  const unit = PREFIXED.includes(metric.unit) ? '' : `, ${metric.unit}`;
   const g = s('g', {
     'data-metric-axis': metric.name,
     'data-x-domain': domain.join(' '),
@@ -150,7 +152,7 @@ function drawMetric(
 
 /** A value whose unit stands in the metric's title already, where it is not written with a prefix. */
 function amount(value: number, unit: string): string {
-  return unit === 'bit/s' || unit === '1' ? quantity(value, unit) : significant(value);
+  return PREFIXED.includes(unit) ? quantity(value, unit) : significant(value);
 }
 
 function drawRow(

@@ -36,6 +36,8 @@ const ABOUT = {
   rates: 'Each segment is one trial: throughput of each interval.',
 };
 
+const THROUGHPUT = 'Throughput and its cost';
+
 interface PlotSection {
   element: HTMLElement;
   panels: Panel[];
@@ -92,10 +94,14 @@ export class Bench {
       this.plain('Replicates', ABOUT.boxes, (group) => boxPanel(context, group, boxY));
     }
     if (view.hasMetrics) {
-      const title = view.hasLatency ? 'Further quantities' : 'Throughput and its cost';
+      const alone =
+        view.info.probe === 'workload' ? 'What nodes get, and what it costs' : THROUGHPUT;
+      const title = view.hasLatency ? 'Further quantities' : alone;
       this.plain(title, ABOUT.metrics, (group) => metricPanel(context, group, shown));
     }
     this.slow(context);
+    // A program has one figure, at its end.
+    if (view.info.probe === 'workload') return;
     const timeY = this.perRound(() => timeAxis(context, view, shown()));
     this.plain('Over time', view.info.probe === 'stream' ? ABOUT.rates : ABOUT.times, (group) =>
       timePanel(context, view, group, timeY),

@@ -6,6 +6,7 @@ import {
   hdrTicks,
   logDomain,
   logTicks,
+  quantityTicks,
   scaleOf,
   zeroDomain,
   type Domain,
@@ -80,10 +81,18 @@ describe('domains and ticks', () => {
     expect(low).toBeLessThan(450);
     expect(high).toBeGreaterThan(550);
     expect(zeroDomain([])).toEqual([0, 1]);
+    expect(zeroDomain([-100])).toEqual([-106, 0]);
   });
 
   it('labels a narrow logarithmic axis too', () => {
     expect(labels(logTicks([17_000, 19_500], 300, durationTick, true)).length).toBeGreaterThan(1);
+  });
+
+  it('has round numbers of the unit that is shown', () => {
+    const mebibytes = quantityTicks([0, 160 * 1024 ** 2], 200, 'B', 50);
+    expect(labels(mebibytes)).toEqual(['0', '50 MiB', '100 MiB', '150 MiB']);
+    expect(mebibytes[1]?.value).toBe(50 * 1024 ** 2);
+    expect(labels(quantityTicks([0, 160], 200, 'events/s', 50))).toEqual(['0', '50', '100', '150']);
   });
 
   it('inverts positions', () => {

@@ -88,6 +88,8 @@ describe('other quantities', () => {
   });
 
   it('writes metrics in the unit they name', () => {
+    expect(plain(format.quantity(24 * 1024 ** 2, 'B'))).toBe('24.0 MiB');
+    expect(plain(format.quantity(-21.2 * 1024 ** 2, 'B'))).toBe('\u221221.2 MiB');
     expect(plain(format.quantity(0.0123, '1'))).toBe('1.23 %');
     expect(plain(format.quantity(0.311, 'ns/byte'))).toBe('0.311 ns/byte');
     expect(plain(format.quantityRange([1.81e9, 1.85e9], 'bit/s'))).toBe('1.81–1.85 Gbit/s');

@@ -114,6 +114,16 @@ impl NodeCgroup {
         })
     }
 
+    /// Memory that the group is charged for; `None` where nothing counts it.
+    pub fn memory_bytes(&self) -> Option<u64> {
+        let files = ["memory.current", "memory.usage_in_bytes"];
+        let mut all = self
+            .dirs
+            .iter()
+            .flat_map(|dir| files.map(|file| dir.join(file)));
+        all.find_map(|file| read_number(&file).ok())
+    }
+
     /// The processes in the group and in groups the node made below it.
     pub fn pids(&self) -> Result<Vec<u32>, Error> {
         match self.tracker() {

@@ -88,6 +88,7 @@ pub const TOOLS: &[Tool] = &[
         "stress-ng",
         "no background load in studies",
     )),
+    optional(tool("sysbench", "sysbench", "no `program: sysbench-cpu`")),
     optional(asked_with(
         "-V",
         tool("ip", "iproute2", "no look inside by hand"),

@@ -20,6 +20,7 @@ use super::deployed::Lab;
 use super::error::Error;
 use super::limits::limits;
 use super::machine::{self, groups};
+use super::memory::available_bytes;
 use super::options::{Options, Step};
 use super::prepare::Prepared;
 use super::state::state_of;
@@ -75,8 +76,10 @@ impl Lab {
             .as_deref()
             .and_then(Path::parent)
             .unwrap_or(Path::new("."));
+        let available_before = available_bytes();
         let mut prepared = Prepared::new(dirs, plan, base, options)?;
         let mut lab = Lab::claim(dirs, plan, options, prepared.agent.clone())?;
+        lab.available_before = available_before;
         let made = interrupt::end_on_stop(options.stop, &plan.lab, &lab.state.id.clone(), || {
             lab.make(&mut prepared, options)
         });
@@ -140,6 +143,7 @@ impl Lab {
             channels: Channels::default(),
             claim: None,
             starts: Vec::new(),
+            available_before: None,
         };
         // The state says whose CPUs are taken, so it is written before the lock is released.
         let written = check_free(dirs, plan)

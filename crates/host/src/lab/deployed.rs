@@ -45,6 +45,8 @@ pub struct Lab {
     pub(super) claim: Option<Claim>,
     /// The starts of its containers and VMs, if it was deployed by this process.
     pub(super) starts: Vec<NodeStart>,
+    /// Memory that the host had available before it was made, if this process deployed it.
+    pub(super) available_before: Option<u64>,
 }
 
 impl Lab {
@@ -71,6 +73,7 @@ impl Lab {
             channels: Channels::default(),
             claim: None,
             starts: Vec::new(),
+            available_before: None,
         })
     }
 

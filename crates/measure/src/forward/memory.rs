@@ -26,8 +26,5 @@ pub(super) fn require(context: &Context<'_>, packets: u64) -> Result<(), Error> 
 
 /// Free memory by the kernel's estimate; unlimited where the kernel gives none.
 pub(super) fn available_bytes() -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"));
-    let kilobytes = line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok());
-    kilobytes.map_or(u64::MAX, |k| k * 1024)
+    latlab_host::lab::available_bytes().unwrap_or(u64::MAX)
 }

@@ -7,6 +7,7 @@
 mod address;
 pub(crate) mod blueprint;
 mod check;
+mod describe;
 mod document;
 mod lacks;
 mod link;
@@ -18,6 +19,7 @@ mod resolve;
 mod run;
 
 pub use blueprint::{Blueprint, Given, MemoryPlace, NicPlace, NodePlace, Share};
+pub use describe::describe;
 pub use document::{Plan, Reach, TuningPlan};
 // The kinds have structures of their own there.
 pub use link::*;
@@ -25,4 +27,4 @@ pub use names::{Addresses, Names};
 pub use node::*;
 pub use place::Profiles;
 pub use planner::{blueprint, plan, plan_with};
-pub use run::{RunPlan, Visit, describe, factors, plan_run};
+pub use run::{RunPlan, Visit, factors, plan_run};

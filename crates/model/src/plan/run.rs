@@ -11,12 +11,11 @@ use super::place::Profiles;
 use super::planner::plan_with;
 use crate::diagnostic::Diagnostics;
 use crate::facts::Facts;
-use crate::results::{CellPlan, Environment, Factor, MeasurementInfo, PlannedTrial, Topology};
+use crate::results::{CellPlan, Environment, Factor, PlannedTrial, Topology};
 use crate::spec::measurement::ETHERNET_BYTES;
 use crate::spec::yaml::Yaml;
 use crate::spec::{
-    Acceleration, Action, Arrival, Device, FactorSpec, Gathered, Measurement, Noise, Pin, Probe,
-    Study, Via,
+    Acceleration, Ends, FactorSpec, Gathered, Measurement, Noise, Probe, Study, Task, Workload,
 };
 
 #[derive(Debug, Clone, PartialEq)]
@@ -138,24 +137,28 @@ fn check_measurements(study: &Study, plan: &Plan, facts: &Facts) -> Result<(), D
                 "apt-get install stress-ng, or `noise: spin`",
             );
         }
-        let interface = m.to.interface.as_deref();
-        check_actions(m, plan, &mut errors);
+        if let Some(workload) = &m.workload {
+            check_workload(m, workload, plan, facts, &mut errors);
+        }
+        let Some(ends) = &m.ends else { continue };
+        let interface = ends.to.interface.as_deref();
+        check_actions(m, ends, plan, &mut errors);
         if m.probe == Probe::Forward {
-            check_forward(m, plan, facts, &mut errors);
+            check_forward(m, ends, plan, facts, &mut errors);
         }
         // Each node of the way must reach the next; the others see to it that packets go on.
-        let sender = m.through.last().map_or(&m.from.node, |node| &node.value);
-        let Some(reach) = plan.reach(sender, &m.to.node, interface, m.ip == 6) else {
+        let sender = m.through.last().map_or(&ends.from.node, |node| &node.value);
+        let Some(reach) = plan.reach(sender, &ends.to.node, interface, m.ip == 6) else {
             let over = interface.map(|i| format!(" at `{i}`")).unwrap_or_default();
             let message = format!(
                 "measurement `{}`: no link takes IPv{} from `{}` to `{}`{over}",
-                *m.name, m.ip, sender, m.to.node
+                *m.name, m.ip, sender, ends.to.node
             );
             let hint = match m.ip {
                 6 => "join the two nodes by a link with an mtu of 1280 or more, or name other ends",
                 _ => "join the two nodes by a link, or name other ends",
             };
-            errors.add(m.to.at, message, hint);
+            errors.add(ends.to.at, message, hint);
             continue;
         };
         let link = &plan.links[reach.link];
@@ -176,7 +179,7 @@ fn check_measurements(study: &Study, plan: &Plan, facts: &Facts) -> Result<(), D
 }
 
 /// The nodes of actions are there, can be paused, and no clock that is needed stops with them.
-fn check_actions(m: &Measurement, plan: &Plan, errors: &mut Diagnostics) {
+fn check_actions(m: &Measurement, ends: &Ends, plan: &Plan, errors: &mut Diagnostics) {
     for action in &m.actions {
         let (name, at) = (&action.node.value, action.node.at);
         let mut refuse = |why: &str, hint: &str| {
@@ -189,12 +192,12 @@ fn check_actions(m: &Measurement, plan: &Plan, errors: &mut Diagnostics) {
         };
         if node.kind().is_host() {
             refuse("which is the host itself", "pause another node");
-        } else if *name == m.from.node {
+        } else if *name == ends.from.node {
             refuse(
                 "which times the packets",
                 "pause the node at the other end, or one between",
             );
-        } else if m.probe == Probe::Packets && *name == m.to.node && node.kind().is_guest() {
+        } else if m.probe == Probe::Packets && *name == ends.to.node && node.kind().is_guest() {
             refuse(
                 "a VM whose clock stops with it and times the arrivals",
                 "use `probe: rr`, whose times are the sender's alone",
@@ -203,9 +206,40 @@ fn check_actions(m: &Measurement, plan: &Plan, errors: &mut Diagnostics) {
     }
 }
 
+/// The program is there, where a node has the host's own files; what is in an image is seen when it starts.
+fn check_workload(
+    m: &Measurement,
+    workload: &Workload,
+    plan: &Plan,
+    facts: &Facts,
+    errors: &mut Diagnostics,
+) {
+    let Task::Program(program) = &workload.task else {
+        return;
+    };
+    let (tool, package) = program.name().tool();
+    let names: Vec<&str> = plan.nodes.iter().map(|node| node.name.as_str()).collect();
+    let of_the_host = |name: &&&str| plan.node(name).is_some_and(|n| n.body.has_files_of_host());
+    let on = workload.nodes(&names);
+    let needs = on.iter().find(of_the_host);
+    if let Some(node) = needs.filter(|_| facts.lacks_tool(tool)) {
+        let message = format!(
+            "measurement `{}` runs {tool} in node `{node}`, and it is not installed on the host",
+            *m.name
+        );
+        errors.add(m.name.at, message, format!("apt-get install {package}"));
+    }
+}
+
 /// Requirements of a measurement by taps: a node to tap at both ends, a link from each node of the way to
 /// the next, and a kernel that runs programs.
-fn check_forward(m: &Measurement, plan: &Plan, facts: &Facts, errors: &mut Diagnostics) {
+fn check_forward(
+    m: &Measurement,
+    ends: &Ends,
+    plan: &Plan,
+    facts: &Facts,
+    errors: &mut Diagnostics,
+) {
     let what = format!("measurement `{}`", *m.name);
     if let Some(reason) = facts.lacks(Facts::BPF) {
         let message = format!(
@@ -215,9 +249,9 @@ fn check_forward(m: &Measurement, plan: &Plan, facts: &Facts, errors: &mut Diagn
         let hint = "`probe: packets` times at the endpoints, without taps";
         errors.add(m.name.at, message, hint);
     }
-    let mut way = vec![&m.from.node];
+    let mut way = vec![&ends.from.node];
     way.extend(m.through.iter().map(|node| &node.value));
-    way.push(&m.to.node);
+    way.push(&ends.to.node);
     for (index, name) in way.iter().enumerate() {
         let is_device = index > 0 && index + 1 < way.len();
         let Some(node) = plan.node(name) else {
@@ -298,109 +332,6 @@ pub fn factors(study: &Study) -> Vec<Factor> {
         levels: f.levels.iter().map(|l| l.label.clone()).collect(),
     };
     study.factors.iter().map(one).collect()
-}
-
-fn load(m: &Measurement) -> String {
-    let mut text = format!("{} packets/s of {} B", m.rate, m.size);
-    if m.arrival == Arrival::Poisson {
-        text += " as a Poisson process";
-    }
-    if m.burst > 1 {
-        text += &format!(" in bursts of {}", m.burst);
-    }
-    if m.flows > 1 {
-        text += &format!(" in {} flows", m.flows);
-    }
-    match m.via {
-        Via::Socket => text,
-        Via::Packet => text + " (packet socket)",
-        Via::Xdp => text + " (AF_XDP)",
-    }
-}
-
-/// The device under test, and the nodes that it is in.
-fn device_of(m: &Measurement) -> String {
-    let through: Vec<&str> = m.through.iter().map(|n| n.value.as_str()).collect();
-    let through = through.join(", ");
-    match m.device {
-        _ if through.is_empty() => "the link between".to_string(),
-        Device::Lab => through,
-        device if device.is_own_program() => {
-            format!("{} ({}) in {through}", device.describe(), m.poll)
-        }
-        device => format!("{} in {through}", device.describe()),
-    }
-}
-
-pub fn describe(m: &Measurement) -> MeasurementInfo {
-    let ends = format!("{} to {}", m.from.node, m.to.node);
-    let protocol = m.protocol.to_string().to_uppercase();
-    let (what, latency) = match m.probe {
-        Probe::Rr => {
-            let sizes = format!("{} B request, {} B response", m.request, m.response);
-            (
-                format!("{protocol} request/response, one in flight, {sizes}"),
-                Some("round trip"),
-            )
-        }
-        Probe::Packets => {
-            let load = load(m);
-            (
-                format!("{protocol}, open loop, {load}, one way from the intended send time"),
-                Some("one way"),
-            )
-        }
-        Probe::Forward => {
-            let device = device_of(m);
-            let load = load(m);
-            let recorder = match (m.record, m.system_calls) {
-                (false, _) => ", flight recorder off",
-                (true, false) => "",
-                (true, true) => ", slow system calls recorded",
-            };
-            let sampling = m.sampling.map_or(String::new(), |rate| {
-                format!(", stacks sampled at {rate} Hz")
-            });
-            (
-                format!(
-                    "{protocol} through {device}, open loop, {load}, tap to tap{recorder}{sampling}"
-                ),
-                Some("tap to tap"),
-            )
-        }
-        Probe::Stream => {
-            let offered = m
-                .bitrate
-                .map(|b| format!(", {b} offered"))
-                .unwrap_or_default();
-            (format!("{protocol} bulk transfer by iperf3{offered}"), None)
-        }
-    };
-    let pin = match m.pin {
-        _ if m.probe == Probe::Stream => "",
-        Pin::Apart => "",
-        Pin::Together => ", both ends on one CPU",
-        Pin::Free => ", ends not pinned",
-    };
-    let actions: Vec<String> = m.actions.iter().map(Action::describe).collect();
-    let actions = if actions.is_empty() {
-        String::new()
-    } else {
-        format!(", {}", actions.join(", "))
-    };
-    let noise = match &m.noise {
-        Noise::None => String::new(),
-        noise => format!(", beside `{noise}` on every CPU"),
-    };
-    MeasurementInfo {
-        name: m.name.value.clone(),
-        probe: m.probe.to_string(),
-        description: format!(
-            "{what}, IPv{}, {} after {}, {ends}{pin}{noise}{actions}",
-            m.ip, m.duration, m.warmup
-        ),
-        latency: latency.map(str::to_string),
-    }
 }
 
 /// SplitMix64 (Steele, Lea, Flood 2014): ten lines that will give the same order from the same seed

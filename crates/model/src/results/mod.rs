@@ -9,6 +9,7 @@
 //! RUN/trials/0001/trial.json        [`Trial`]
 //! RUN/trials/0001/samples.parquet   one row a transaction or packet, see [`SAMPLE_COLUMNS`]
 //! RUN/trials/0001/stolen.parquet    time that the hypervisor took from the CPUs of the two ends
+//! RUN/trials/0001/NODE.out, .err   what a workload's program in that node wrote
 //! RUN/latency.hlog                  HdrHistogram log, one tagged histogram a trial
 //! RUN/summary.json                  [`Summary`], computed from the files above and from nothing else
 //! RUN/report.html                   the summary, drawn
@@ -22,6 +23,7 @@ mod setup;
 mod summary;
 pub mod tail;
 mod trial;
+mod workload;
 
 pub use hwlat::{Hwlat, SilentStalls};
 pub use intruder::{Intruder, IntruderKind};
@@ -31,11 +33,12 @@ pub use setup::{
     Environment, Factor, MeasurementInfo, Topology, TopologyEndpoint, TopologyLink, TopologyNode,
 };
 pub use summary::{
-    Cell, Comparison, Group, Latency, Metric, Note, Quantile, Range, Severity, Spread, Starts,
-    StealAside, Summary, TailRatio, TrialSummary, Verdict,
+    Cell, Comparison, Group, Latency, Metric, Note, Quantile, Range, Scaling, Severity, Slowdown,
+    Spread, Starts, StealAside, Summary, TailRatio, TrialSummary, Verdict,
 };
 pub use tail::Tail;
 pub use trial::{
     Check, ClockMap, Counters, Floor, Hop, NodeRecord, NodeStart, Pause, Ruler, StreamResult,
     Trace, Trial, TrialOutcome, WatchedCpu,
 };
+pub use workload::{Figure, NodeMemory, NodeWorkload, WorkloadResult};

@@ -16,7 +16,7 @@ pub struct Factor {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MeasurementInfo {
     pub name: String,
-    /// `rr`, `packets` or `stream`.
+    /// `rr`, `packets`, `stream`, `forward` or `workload`.
     pub probe: String,
     /// One line for people: protocol, sizes, rate, duration, from, to.
     pub description: String,

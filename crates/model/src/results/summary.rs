@@ -122,9 +122,33 @@ pub struct Cell {
     /// One number a trial: throughput, CPU time per byte, loss.
     #[serde(default)]
     pub metrics: Vec<Metric>,
+    /// The number of nodes of a workload, and what it costs them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scaling: Option<Scaling>,
     /// Against the baseline; absent for the baseline itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comparison: Option<Comparison>,
+}
+
+/// A workload over the number of its nodes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Scaling {
+    pub nodes: u32,
+    /// Against the cell with one node; absent for that one itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slowdown: Option<Slowdown>,
+}
+
+/// How many times as slow a node is as one alone.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Slowdown {
+    /// [`Cell::id`] of the cell with one node.
+    pub alone: String,
+    /// Above 1: slower, whichever way the metric is better.
+    pub ratio: f64,
+    /// 95 % interval over replicates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ratio_ci95: Option<(f64, f64)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -278,6 +302,9 @@ pub struct TrialSummary {
     /// Bound of the error of one-way times between two clocks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_error_ns: Option<u64>,
+    /// The metric of a workload in each of its nodes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by_node: Vec<(String, f64)>,
     pub checks: Vec<Check>,
     /// Pauses of nodes within the window.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::hwlat::{Hwlat, SilentStalls};
 use super::intruder::Intruder;
+use super::workload::WorkloadResult;
 
 /// `trial.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -35,6 +36,8 @@ pub struct Trial {
     pub clock: Option<ClockMap>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<StreamResult>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload: Option<WorkloadResult>,
     #[serde(default)]
     pub checks: Vec<Check>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -95,7 +98,10 @@ impl Trial {
             let optional = trace.events.iter_mut().chain(&mut trace.stacks);
             optional.chain([&mut trace.passages])
         });
-        self.samples.iter_mut().chain(&mut self.stolen).chain(trace)
+        let nodes = self.workload.iter_mut().flat_map(|w| &mut w.nodes);
+        let outputs = nodes.flat_map(|node| [&mut node.output, &mut node.errors]);
+        let tables = self.samples.iter_mut().chain(&mut self.stolen);
+        tables.chain(trace).chain(outputs)
     }
 }
 

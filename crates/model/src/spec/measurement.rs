@@ -12,38 +12,15 @@ use serde::{Deserialize, Serialize};
 use super::action::{self, Action};
 use super::name::check_name;
 use super::noise::Noise;
+use super::probe::{Probe, Protocol};
 use super::reader::{Object, read, words};
 use super::sampling;
 use super::traffic::{Arrival, Device, Polling, Via};
+use super::uses::{fitting, refuse_unused};
+use super::workload::{self, Workload};
 use super::yaml::{Value, Yaml};
 use crate::diagnostic::{Diagnostics, Mark, Spanned, shown};
 use crate::units::{BitsPerSecond, Bytes, Nanos};
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Probe {
-    /// Request/response, one transaction in flight.
-    Rr,
-    /// Open-loop packets at a fixed rate, timed one way from their intended send time.
-    Packets,
-    /// Bulk transfer by iperf3.
-    Stream,
-    /// Packets through a device under test, each timed by taps before and behind it, and the slow ones
-    /// explained by what the kernel did meanwhile.
-    Forward,
-}
-words!(Probe, "a probe", {
-    "rr" => Rr, "packets" => Packets, "stream" => Stream, "forward" => Forward,
-});
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Protocol {
-    Tcp,
-    Udp,
-    Icmp,
-}
-words!(Protocol, "a protocol", { "tcp" => Tcp, "udp" => Udp, "icmp" => Icmp });
 
 /// Which CPUs the two endpoints run on. Left to itself, the scheduler puts them now on one CPU and now on two; a
 /// wake-up costs several times as much in one case as in the other, and a result that mixes both describes neither.
@@ -69,14 +46,23 @@ pub struct Target {
     pub interface: Option<String>,
 }
 
+/// The two ends of a measurement.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ends {
+    pub from: Spanned<Target>,
+    pub to: Spanned<Target>,
+}
+
 /// A measurement, as written, with its defaults.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measurement {
     pub name: Spanned<String>,
     pub probe: Probe,
     pub protocol: Protocol,
-    pub from: Spanned<Target>,
-    pub to: Spanned<Target>,
+    /// Where packets come from and go to; none of a workload.
+    pub ends: Option<Ends>,
+    /// The program and its nodes (`workload`).
+    pub workload: Option<Workload>,
     pub duration: Nanos,
     /// Time before it that is not recorded.
     pub warmup: Nanos,
@@ -118,6 +104,8 @@ pub struct Measurement {
     pub actions: Vec<Action>,
 }
 
+/// Where none is given.
+const DURATION: Nanos = Nanos(2_000_000_000);
 const DURATIONS: RangeInclusive<Nanos> = Nanos(1_000_000)..=Nanos(3_600_000_000_000);
 const MAX_WARMUP: Nanos = Nanos(60_000_000_000);
 const RATES: RangeInclusive<u64> = 1..=100_000_000;
@@ -137,26 +125,6 @@ const MAX_DATAGRAM_BYTES: u64 = 65_507;
 const MAX_STREAM_BYTES: u64 = 1 << 20;
 /// Ethernet header and frame check sequence.
 pub(crate) const ETHERNET_BYTES: u32 = 18;
-
-const PROBE_ONLY: &[(&str, &[Probe])] = &[
-    ("request", &[Probe::Rr]),
-    ("response", &[Probe::Rr]),
-    ("rate", &[Probe::Packets, Probe::Forward]),
-    ("size", &[Probe::Packets, Probe::Stream, Probe::Forward]),
-    ("arrival", &[Probe::Packets, Probe::Forward]),
-    ("burst", &[Probe::Packets, Probe::Forward]),
-    ("flows", &[Probe::Packets, Probe::Forward]),
-    ("via", &[Probe::Packets, Probe::Forward]),
-    ("bitrate", &[Probe::Stream]),
-    ("pin", &[Probe::Rr, Probe::Packets, Probe::Forward]),
-    ("through", &[Probe::Forward]),
-    ("device", &[Probe::Forward]),
-    ("poll", &[Probe::Forward]),
-    ("record", &[Probe::Forward]),
-    ("system_calls", &[Probe::Forward]),
-    ("sampling", &[Probe::Forward]),
-    ("actions", &[Probe::Rr, Probe::Packets]),
-];
 
 pub(super) fn read_all(yaml: &Yaml, errors: &mut Diagnostics) -> Vec<Measurement> {
     let Value::Seq(items) = &yaml.value else {
@@ -217,6 +185,7 @@ struct Written {
     system_calls: Option<Spanned<bool>>,
     sampling: Option<u32>,
     actions: Vec<Action>,
+    workload: Option<Workload>,
 }
 
 impl Written {
@@ -236,11 +205,20 @@ impl Written {
             let protocol = protocol.map_or(fitting(probe.value)[0], |p| p.value);
             o.what = format!("measurement `{}`", default_name(probe.value, protocol));
         }
+        let is_workload = probe.is_some_and(|probe| probe.value == Probe::Workload);
         let end = |key, o: &mut Object<'_>, errors: &mut Diagnostics| {
+            if is_workload {
+                o.take(key);
+                return None;
+            }
             let yaml = o.require(key, errors)?;
             read_target(yaml, &format!("`{key}` of {}", o.what), errors)
         };
         let (from, to) = (end("from", &mut o, errors), end("to", &mut o, errors));
+        let duration = o.get("duration", errors);
+        let word = probe.map(|probe| probe.value);
+        let lasts = duration.map_or(DURATION, |d: Spanned<Nanos>| d.value);
+        let workload = workload::read_keys(&mut o, word, lasts, errors);
         let written = Written {
             what: o.what.clone(),
             at: o.at,
@@ -249,7 +227,7 @@ impl Written {
             protocol,
             from,
             to,
-            duration: o.get("duration", errors),
+            duration,
             warmup: o.get("warmup", errors),
             rate: o.get("rate", errors),
             size: o.get("size", errors),
@@ -270,6 +248,7 @@ impl Written {
             system_calls: o.get("system_calls", errors),
             sampling: sampling::read(&mut o, errors),
             actions: action::read_all(&mut o, errors),
+            workload,
         };
         if let Some(probe) = &probe {
             refuse_unused(&o, probe.value, errors);
@@ -302,12 +281,17 @@ impl Written {
             }
         }
         let named = default_name(self.probe.value, protocol);
+        let ends = self.from.zip(self.to).map(|(from, to)| Ends { from, to });
+        // Without both, or without a task, nothing is measured; that was noted.
+        if ends.is_none() && self.workload.is_none() {
+            return None;
+        }
         Some(Measurement {
             name: self.name.unwrap_or(Spanned::new(named, self.at)),
             probe: self.probe.value,
             protocol,
-            from: self.from?,
-            to: self.to?,
+            ends,
+            workload: self.workload,
             duration,
             warmup,
             rate,
@@ -370,7 +354,7 @@ impl Written {
                 format!("at most {MAX_WARMUP}; 200ms is the default"),
             );
         }
-        let duration = self.duration.map_or(Nanos(2_000_000_000), |d| d.value);
+        let duration = self.duration.map_or(DURATION, |d| d.value);
         let warmup = self.warmup.map_or(Nanos(200_000_000), |w| w.value);
         (duration.min(*DURATIONS.end()), warmup.min(MAX_WARMUP))
     }
@@ -548,29 +532,11 @@ impl Written {
     }
 }
 
-fn refuse_unused(o: &Object<'_>, probe: Probe, errors: &mut Diagnostics) {
-    for (key, users) in PROBE_ONLY.iter().filter(|(_, u)| !u.contains(&probe)) {
-        if let Some(at) = o.key_at(key) {
-            let users: Vec<&str> = users.iter().map(|p| p.word()).collect();
-            let message = format!("`{key}` of {} has no meaning for probe `{probe}`", o.what);
-            let hint = format!("remove it; it belongs to {}", users.join(" and "));
-            errors.add(at, message, hint);
-        }
-    }
-}
-
-/// The protocols that the probe can use; the first is the default.
-fn fitting(probe: Probe) -> &'static [Protocol] {
-    use Protocol::{Icmp, Tcp, Udp};
-    match probe {
-        Probe::Rr => &[Udp, Tcp, Icmp],
-        Probe::Packets | Probe::Forward => &[Udp],
-        Probe::Stream => &[Tcp, Udp],
-    }
-}
-
 fn default_name(probe: Probe, protocol: Protocol) -> String {
-    format!("{probe}-{protocol}")
+    match probe {
+        Probe::Workload => probe.to_string(),
+        _ => format!("{probe}-{protocol}"),
+    }
 }
 
 fn read_target(yaml: &Yaml, what: &str, errors: &mut Diagnostics) -> Option<Spanned<Target>> {

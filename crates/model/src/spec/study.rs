@@ -211,7 +211,11 @@ impl Study {
             all.push(&end.interface);
         }
         for m in &self.measurements {
-            for (key, end) in [("from", &m.from), ("to", &m.to)] {
+            if let Some(workload) = &m.workload {
+                workload.check_nodes(&shown(&m.name), &names, &mut errors);
+            }
+            let ends = m.ends.iter();
+            for (key, end) in ends.flat_map(|ends| [("from", &ends.from), ("to", &ends.to)]) {
                 if errors.is_full() {
                     break;
                 }

@@ -7,7 +7,7 @@ use latlab_samples::{RunDir, RunDirError};
 
 use super::cells::{self, Evidence};
 use super::trials::{self, TrialData};
-use super::{groups, notes, starts};
+use super::{groups, notes, scaling, starts};
 use crate::{explain, hlog};
 
 #[derive(Debug, thiserror::Error)]
@@ -58,6 +58,7 @@ pub fn analyse(run: &RunDir) -> Result<Analysis, SummariseError> {
         trials.extend(data);
     }
     cells::compare(&groups, &mut cells, &evidence);
+    scaling::scale(&manifest, &trials::nodes(&trials), &mut cells, &evidence);
     let (explained, unexplained) = explain::explain_readable(run, &manifest);
     let notes = notes::all(&notes::Context {
         manifest: &manifest,

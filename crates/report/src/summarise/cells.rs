@@ -7,8 +7,8 @@ use latlab_model::results::{
     TailRatio, samples_needed,
 };
 
-use super::groups;
 use super::trials::{Aside, TrialData};
+use super::{groups, workload};
 use crate::counters::sum;
 use crate::stats::{
     self, Claim, Estimate, Pooled, Resamples, Rng, cdf, holm, judge, percentile_curve, sound_to,
@@ -69,7 +69,7 @@ pub(super) fn summarise(
         Some((_, evidence)) => Some(evidence.clone()),
         None => metrics
             .first()
-            .filter(|(m, _)| m.name == "throughput")
+            .filter(|(m, _)| ["throughput", workload::PER_NODE].contains(&m.name.as_str()))
             .map(|(_, e)| e.clone()),
     };
     // A baseline of other groups is listed where it is compared itself.
@@ -93,6 +93,7 @@ pub(super) fn summarise(
         counters: sum(used.iter().map(|trial| trial.summary.counters)),
         latency: timed.map(|(latency, _)| latency),
         metrics: metrics.into_iter().map(|(metric, _)| metric).collect(),
+        scaling: None,
         comparison: None,
     };
     (cell, evidence)
@@ -212,7 +213,7 @@ fn beyond_the_median(
 struct Series {
     name: String,
     title: String,
-    unit: &'static str,
+    unit: String,
     higher_is_better: bool,
     values: Vec<f64>,
 }
@@ -220,7 +221,7 @@ struct Series {
 /// The quantities with one value a trial, throughput first.
 fn series(used: &[&TrialData]) -> Vec<Series> {
     let mut all: Vec<Series> = Vec::new();
-    let mut add = |name: &str, title: &str, unit, higher_is_better, value: f64| match all
+    let mut add = |name: &str, title: &str, unit: &str, higher_is_better, value: f64| match all
         .iter_mut()
         .find(|series| series.name == name)
     {
@@ -228,17 +229,14 @@ fn series(used: &[&TrialData]) -> Vec<Series> {
         None => all.push(Series {
             name: name.to_owned(),
             title: title.to_owned(),
-            unit,
+            unit: unit.to_owned(),
             higher_is_better,
             values: vec![value],
         }),
     };
     for trial in used {
-        if let Some(stream) = trial
-            .record
-            .as_ref()
-            .and_then(|record| record.stream.as_ref())
-        {
+        let record = trial.record.as_ref();
+        if let Some(stream) = record.and_then(|record| record.stream.as_ref()) {
             add(
                 "throughput",
                 "Throughput",
@@ -265,6 +263,16 @@ fn series(used: &[&TrialData]) -> Vec<Series> {
             if let Some(lost) = stream.lost_fraction {
                 add("loss", "Loss", "1", false, lost);
             }
+        } else if let Some(found) = record.and_then(|record| record.workload.as_ref()) {
+            for one in workload::quantities(found) {
+                add(
+                    &one.name,
+                    &one.title,
+                    &one.unit,
+                    one.higher_is_better,
+                    one.value,
+                );
+            }
         } else if trial.summary.counters.sent > 0 {
             let counters = trial.summary.counters;
             add(
@@ -287,7 +295,7 @@ fn metric(series: Series, rng: &mut Rng) -> Option<(Metric, Evidence)> {
     let metric = Metric {
         name: series.name,
         title: series.title.clone(),
-        unit: series.unit.to_owned(),
+        unit: series.unit.clone(),
         higher_is_better: series.higher_is_better,
         spread,
         ci95: estimate.map(|estimate| estimate.ci95()),
@@ -295,7 +303,7 @@ fn metric(series: Series, rng: &mut Rng) -> Option<(Metric, Evidence)> {
     };
     let evidence = Evidence {
         quantity: series.title,
-        unit: series.unit.to_owned(),
+        unit: series.unit,
         higher_is_better: series.higher_is_better,
         value: spread.median,
         values: series.values,

@@ -15,8 +15,10 @@ mod analysis;
 mod cells;
 mod groups;
 mod notes;
+mod scaling;
 mod starts;
 pub(crate) mod trials;
+mod workload;
 
 pub use analysis::{Analysis, SummariseError, analyse};
 pub use cells::Evidence;

@@ -67,7 +67,7 @@ pub(super) fn of_cell(
         .measurements
         .iter()
         .find(|info| info.name == cell.measurement);
-    let sampled = probe.is_none_or(|info| info.probe != "stream");
+    let sampled = probe.is_none_or(|info| !["stream", "workload"].contains(&info.probe.as_str()));
     let planned = manifest
         .order
         .iter()
@@ -136,6 +136,7 @@ fn unreadable(planned: &PlannedTrial, why: String) -> TrialData {
             series: Vec::new(),
             floor: None,
             clock_error_ns: None,
+            by_node: Vec::new(),
             checks: Vec::new(),
             pauses: Vec::new(),
             silence_ns: None,
@@ -166,8 +167,8 @@ fn with_record(run: &RunDir, planned: &PlannedTrial, record: Trial, sampled: boo
             }
             Err(_) => {}
         }
-    } else if record.stream.is_none() && failed.is_none() {
-        failed = Some("the record has no result of the stream".to_owned());
+    } else if record.stream.is_none() && record.workload.is_none() && failed.is_none() {
+        failed = Some("the record has no result".to_owned());
         is_unreadable = true;
     }
     if let Some(stream) = &record.stream {
@@ -191,6 +192,7 @@ fn with_record(run: &RunDir, planned: &PlannedTrial, record: Trial, sampled: boo
             series: samples.series,
             floor: record.floor,
             clock_error_ns: record.clock.map(|clock| clock.error_ns),
+            by_node: by_node(&record),
             checks: record.checks.clone(),
             pauses: record.pauses.clone(),
             silence_ns: samples.silence_ns,
@@ -203,6 +205,23 @@ fn with_record(run: &RunDir, planned: &PlannedTrial, record: Trial, sampled: boo
         facts: samples.facts,
         unreadable: is_unreadable,
     }
+}
+
+/// The metric of a workload in each of its nodes.
+fn by_node(record: &Trial) -> Vec<(String, f64)> {
+    let nodes = record.workload.iter().flat_map(|workload| &workload.nodes);
+    let values = nodes.filter_map(|node| Some((node.node.clone(), *node.values.first()?)));
+    values.collect()
+}
+
+/// The number of nodes of the workloads, by cell.
+pub(super) fn nodes(trials: &BTreeMap<usize, TrialData>) -> BTreeMap<String, u32> {
+    let used = trials.values().filter(|trial| trial.used);
+    let counted = used.filter_map(|trial| {
+        let nodes = trial.summary.by_node.len() as u32;
+        (nodes > 0).then(|| (trial.summary.cell.clone(), nodes))
+    });
+    counted.collect()
 }
 
 #[derive(Default)]

@@ -219,6 +219,7 @@ impl Plan {
             floor: None,
             clock: None,
             stream: None,
+            workload: None,
             intruders: Vec::new(),
             checks: vec![check("steal", 0.002 * rng.uniform())],
             nodes: vec![NodeRecord {

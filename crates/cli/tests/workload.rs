@@ -1,0 +1,227 @@
+//! Programs in nodes: they begin together, their output is kept, and a failure names the node and what it said.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use common::{Bench, enter};
+use latlab_model::results::Trial;
+use latlab_samples::RunDir;
+
+const LAB: &str = "name: NAME\n  topology:\n    nodes: {a: {kind: native}, b: {kind: container, count: 2, memory: \
+    128MiB}}\n    links: [{type: bridge, endpoints: [\"a:eth0\", \"b:eth0\"]}]\n";
+
+/// Runs a study of these measurements; its exit code is the caller's to judge.
+fn run(bench: &Bench, name: &str, measurements: &str) -> (common::Said, RunDir) {
+    let text = format!("name: {name}\nlab:\n  {LAB}measurements:\n{measurements}replicates: 1\n");
+    let study = bench.file(name, &text);
+    let runs = bench.root().join(format!("runs-{name}"));
+    let said = bench.latlab(&["run", &study, "--runs", runs.to_str().unwrap()]);
+    let made = fs::read_dir(&runs)
+        .unwrap_or_else(|error| panic!("{error}: {said:#?}"))
+        .next()
+        .unwrap()
+        .unwrap();
+    (said, RunDir::open(made.path()).unwrap())
+}
+
+fn trial_of(run: &RunDir, measurement: &str) -> Trial {
+    let manifest = run.read_manifest().unwrap();
+    let planned = manifest
+        .order
+        .iter()
+        .find(|trial| trial.cell == measurement);
+    run.read_trial(planned.unwrap().trial).unwrap().unwrap()
+}
+
+fn read(run: &RunDir, name: &str) -> String {
+    fs::read_to_string(run.root().join(name)).unwrap()
+}
+
+const FIGURES: &str = r#"  - name: by-regex
+    probe: workload
+    on: [a, b]
+    command: "sleep 0.2; echo starting; echo \"rate: $((40 + 2)) of many\"; echo warned >&2"
+    metric: {regex: "rate: +([0-9.]+)", unit: points/s, better: higher}
+  - name: by-json
+    probe: workload
+    on: [b-2, a]
+    command: [printf, '{"runs": [{"took": 2.5}]}']
+    metric: {json: /runs/0/took, unit: s, better: lower}
+"#;
+
+#[test]
+fn commands_run_in_nodes_and_their_figures_are_read() {
+    enter(
+        "commands_run_in_nodes_and_their_figures_are_read",
+        |bench| {
+            let (said, run) = run(bench, "figures", FIGURES);
+            let said = said.good();
+            assert!(said.out.contains("points/s"), "{said:#?}");
+            let trial = trial_of(&run, "by-regex");
+            let workload = trial.workload.as_ref().unwrap();
+            let names: Vec<&str> = workload.nodes.iter().map(|n| n.node.as_str()).collect();
+            assert_eq!(names, ["a", "b-1", "b-2"]);
+            // All slept at the same time: the last began before the first ended.
+            let last_begin = workload.nodes.iter().map(|n| n.began_ns).max().unwrap();
+            assert_eq!(workload.begin_spread_ns, last_begin);
+            for node in &workload.nodes {
+                assert!(last_begin < node.ended_ns, "{workload:#?}");
+                assert_eq!(node.values, [42.0]);
+                assert_eq!(read(&run, &node.output), "starting\nrate: 42 of many\n");
+                assert_eq!(read(&run, &node.errors), "warned\n");
+                assert!(
+                    node.memory.pss_bytes.is_some_and(|bytes| bytes > 0),
+                    "{node:?}"
+                );
+            }
+            assert!(workload.available_lost_bytes.is_some() && workload.machine_cpu_ns.is_some());
+            let times = trial_of(&run, "by-json").workload.unwrap();
+            let values: Vec<(&str, f64)> = times
+                .nodes
+                .iter()
+                .map(|node| (node.node.as_str(), node.values[0]))
+                .collect();
+            assert_eq!(values, [("b-2", 2.5), ("a", 2.5)]);
+            assert!(!times.figures[0].higher_is_better);
+            let summary = run.read_summary().unwrap();
+            let cell = summary
+                .cells
+                .iter()
+                .find(|cell| cell.id == "by-regex")
+                .unwrap();
+            let metric = |name: &str| {
+                let found = cell.metrics.iter().find(|metric| metric.name == name);
+                found
+                    .unwrap_or_else(|| panic!("{name}: {cell:#?}"))
+                    .values
+                    .clone()
+            };
+            assert_eq!(
+                (metric("per-node"), metric("all-nodes")),
+                (vec![42.0], vec![126.0])
+            );
+            assert_eq!(metric("jain"), [1.0]);
+            assert_eq!(cell.scaling.as_ref().unwrap().nodes, 3);
+            // Kept files are under the checksums of the run.
+            assert!(
+                run.read_manifest()
+                    .unwrap()
+                    .checksums
+                    .contains_key(&workload.nodes[0].output)
+            );
+        },
+    );
+}
+
+const FAILURES: &str = r#"  - name: fails
+    probe: workload
+    on: [a, b]
+    command: "if [ -e /proc/1/root/marker ]; then :; fi; echo nearly; echo broken pipe >&2; exit 3"
+    metric: {regex: "rate: +([0-9.]+)", unit: points/s, better: higher}
+  - name: says-nothing
+    probe: workload
+    on: b
+    command: [echo, "no figure here"]
+    metric: {regex: "rate: +([0-9.]+)", unit: points/s, better: higher}
+  - name: hangs
+    probe: workload
+    on: [a, b]
+    command: "echo waiting; sleep 1000 & sleep 1000"
+    timeout: 500ms
+    metric: {regex: "rate: +([0-9.]+)", unit: points/s, better: higher}
+  - name: is-not-there
+    probe: workload
+    on: b-1
+    command: [latlab-no-such-program, --fast]
+    metric: {regex: "rate: +([0-9.]+)", unit: points/s, better: higher}
+"#;
+
+#[test]
+fn a_program_that_fails_is_named_with_its_node_and_last_words() {
+    enter(
+        "a_program_that_fails_is_named_with_its_node_and_last_words",
+        |bench| {
+            let (said, _) = run(bench, "failures", FAILURES);
+            assert_eq!(said.code, 1, "{said:#?}");
+            let line = |cell: &str| {
+                let mut lines = said.err.lines();
+                let found = lines.find(|line| line.contains(&format!("({cell}) failed: ")));
+                found
+                    .unwrap_or_else(|| panic!("{cell}: {said:#?}"))
+                    .to_string()
+            };
+            for (cell, words) in [
+                (
+                    "fails",
+                    &[
+                        "node `a`: `/bin/sh -c ",
+                        "failed (exit status 3)",
+                        ": broken pipe",
+                    ][..],
+                ),
+                (
+                    "says-nothing",
+                    &[
+                        "node `b-1`: `echo no figure here`",
+                        "/rate: +([0-9.]+)/",
+                        ": no figure here",
+                    ],
+                ),
+                (
+                    "hangs",
+                    &["node `a`: ", "did not end within 500ms", ": waiting"],
+                ),
+                (
+                    "is-not-there",
+                    &[
+                        "node `b-1`: `latlab-no-such-program --fast`",
+                        "No such file",
+                    ],
+                ),
+            ] {
+                let line = line(cell);
+                for word in words {
+                    assert!(line.contains(word), "{word}: {line}");
+                }
+            }
+            common::until("what hung is gone", || {
+                common::world::processes().iter().all(|pid| {
+                    let words = fs::read(Path::new("/proc").join(pid.to_string()).join("cmdline"));
+                    !words.unwrap_or_default().starts_with(b"sleep\x001000")
+                })
+            });
+        },
+    );
+}
+
+/// A built-in program that the host lacks is told before anything is changed.
+#[test]
+fn a_program_that_is_not_installed_is_refused_before_a_lab_is_made() {
+    enter(
+        "a_program_that_is_not_installed_is_refused_before_a_lab_is_made",
+        |bench| {
+            let measurement = "  - {name: primes, probe: workload, on: b, program: sysbench-cpu}\n";
+            let text = format!("name: missing\nlab:\n  {LAB}measurements:\n{measurement}");
+            let study = bench.file("missing", &text);
+            let runs = bench.root().join("runs-missing");
+            let mut command = bench.command(&["run", &study, "--runs", runs.to_str().unwrap()]);
+            // Where sysbench is not, and what a lab needs is.
+            let tools = bench.root().join("tools");
+            fs::create_dir(&tools).unwrap();
+            for tool in ["crun", "ip", "nft"] {
+                let found = common::tool(&["sh", "-c", &format!("command -v {tool}")]);
+                std::os::unix::fs::symlink(found.trim(), tools.join(tool)).unwrap();
+            }
+            let said = common::finish(command.env("PATH", &tools));
+            assert_eq!(said.code, 2, "{said:#?}");
+            assert!(
+                said.err.contains("runs sysbench in node `b-1`"),
+                "{said:#?}"
+            );
+            assert!(said.err.contains("apt-get install sysbench"), "{said:#?}");
+            assert!(!runs.exists());
+        },
+    );
+}

@@ -1,0 +1,314 @@
+//! A program in one node: started, waiting, released, ended.
+//!
+//! Threads read its output to the end, so that it never blocks on a full pipe. Every wait has a timeout.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use latlab_host::lab::Lab;
+use latlab_host::nodes::session::{Command, Exit, Session};
+use latlab_host::nodes::vm::clock::ClockOffset;
+use latlab_wire::begin::{End, READY};
+
+use crate::endpoint::KILL;
+use crate::error::Error;
+
+/// A guest under software emulation takes seconds to load a program over 9p, and eight of them take as many times
+/// that on two CPUs.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+/// A program that makes ready runs for some time on its own.
+const PREPARATION_TIMEOUT: Duration = Duration::from_secs(180);
+/// From the order to stop to the end.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+/// Limit on what a program writes.
+const MAX_OUTPUT: u64 = 64 << 20;
+/// The end of an output in a message.
+const TAIL: usize = 300;
+
+/// A program's end, in its node.
+#[derive(Debug, Default)]
+pub(crate) struct Ended {
+    pub node: String,
+    pub command: String,
+    /// On the node's clock.
+    pub began_ns: u64,
+    pub ended_ns: u64,
+    pub output: Vec<u8>,
+    pub errors: Vec<u8>,
+}
+
+impl Ended {
+    pub fn error(&self, what: &str) -> Error {
+        said(&self.node, &self.command, what, &self.output, &self.errors)
+    }
+
+    /// The output as text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.output).into_owned()
+    }
+}
+
+/// A failure of a program, with the end of what it said.
+fn said(node: &str, command: &str, what: &str, output: &[u8], errors: &[u8]) -> Error {
+    let is_said = |text: &&[u8]| !text.trim_ascii().is_empty();
+    let text = [errors, output].into_iter().find(is_said);
+    let tail = text.map_or("it wrote nothing".to_string(), |text| {
+        format!("the end of its output: {}", tail(text))
+    });
+    Error::Program {
+        node: node.into(),
+        command: command.into(),
+        what: what.into(),
+        tail,
+    }
+}
+
+/// The last lines in one.
+fn tail(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text);
+    let lines: Vec<&str> = text.trim().lines().map(str::trim).collect();
+    let line = lines.join(" | ");
+    let skipped = line.chars().count().saturating_sub(TAIL);
+    let kept: String = line.chars().skip(skipped).collect();
+    if skipped > 0 {
+        format!("…{kept}")
+    } else {
+        kept
+    }
+}
+
+/// A session whose output is read by threads.
+struct Running {
+    node: String,
+    command: String,
+    session: Box<dyn Session>,
+    stdin: Option<Box<dyn Write + Send>>,
+    ready: Receiver<()>,
+    output: Receiver<Vec<u8>>,
+    errors: Receiver<Vec<u8>>,
+    /// Its end was waited for.
+    is_over: bool,
+}
+
+impl Running {
+    /// Starts `argv`, of which messages show `command`.
+    fn start(lab: &Lab, node: &str, argv: &[String], command: &str) -> Result<Running, Error> {
+        let mut session = lab.start(node, &Command::new(argv.to_vec()))?;
+        let stdin = session.take_stdin();
+        let (tell, ready) = channel();
+        let (send, output) = channel();
+        let stdout = session.take_stdout();
+        std::thread::spawn(move || {
+            let mut text = Vec::new();
+            if let Some(stdout) = stdout {
+                let mut stdout = BufReader::new(stdout.take(MAX_OUTPUT));
+                stdout.read_until(b'\n', &mut text).ok();
+                if text.trim_ascii() == READY.as_bytes() {
+                    text.clear();
+                    tell.send(()).ok();
+                }
+                stdout.read_to_end(&mut text).ok();
+            }
+            drop(tell);
+            send.send(text).ok();
+        });
+        let (send, errors) = channel();
+        let stderr = session.take_stderr();
+        std::thread::spawn(move || {
+            let mut text = Vec::new();
+            stderr.map(|stderr| stderr.take(MAX_OUTPUT).read_to_end(&mut text));
+            send.send(text).ok();
+        });
+        Ok(Running {
+            node: node.into(),
+            command: command.into(),
+            session,
+            stdin,
+            ready,
+            output,
+            errors,
+            is_over: false,
+        })
+    }
+
+    /// Waits for its end until `deadline`, and stops it then: its output, its errors, and how it ended.
+    fn finish(&mut self, deadline: Instant) -> (Vec<u8>, Vec<u8>, Option<Exit>) {
+        self.is_over = true;
+        let left = deadline.saturating_duration_since(Instant::now());
+        let mut output = self.output.recv_timeout(left).ok();
+        let is_late = output.is_none();
+        // The agent's order to stop; others do not read.
+        self.stdin.take();
+        if is_late {
+            output = self.output.recv_timeout(STOP_TIMEOUT).ok();
+        }
+        if output.is_none() {
+            (self.session.signaller())(KILL).ok();
+            output = self.output.recv_timeout(STOP_TIMEOUT).ok();
+        }
+        let exit = self.session.wait_for(STOP_TIMEOUT).unwrap_or(None);
+        let errors = self.errors.recv_timeout(STOP_TIMEOUT).unwrap_or_default();
+        let exit = if is_late { None } else { exit };
+        (output.unwrap_or_default(), errors, exit)
+    }
+}
+
+/// A trial that fails leaves no program behind.
+impl Drop for Running {
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        self.stdin.take();
+        if !matches!(self.session.wait_for(STOP_TIMEOUT), Ok(Some(_))) {
+            (self.session.signaller())(KILL).ok();
+            self.session.wait_for(STOP_TIMEOUT).ok();
+        }
+    }
+}
+
+/// Runs a command in all nodes at once, and waits for its end in all: what it wrote. Nothing, if there is none.
+pub(super) fn run_all(lab: &Lab, nodes: &[&str], argv: &[String]) -> Result<Vec<String>, Error> {
+    if argv.is_empty() {
+        return Ok(Vec::new());
+    }
+    let command = argv.join(" ");
+    let started = nodes
+        .iter()
+        .map(|node| Running::start(lab, node, argv, &command));
+    let mut started: Vec<Running> = started.collect::<Result<_, Error>>()?;
+    started.iter_mut().for_each(|one| drop(one.stdin.take()));
+    let deadline = Instant::now() + PREPARATION_TIMEOUT;
+    let ended = started.into_iter().map(|mut one| {
+        let (output, errors, exit) = one.finish(deadline);
+        match exit {
+            Some(exit) if exit.success() => Ok(String::from_utf8_lossy(&output).into_owned()),
+            Some(exit) => Err(said(
+                &one.node,
+                &command,
+                &format!("failed ({exit})"),
+                &output,
+                &errors,
+            )),
+            None => {
+                let seconds = PREPARATION_TIMEOUT.as_secs();
+                let what = format!("did not end within {seconds} s");
+                Err(said(&one.node, &command, &what, &output, &errors))
+            }
+        }
+    });
+    ended.collect()
+}
+
+/// A program that waits for its time to begin.
+pub(super) struct Waiting(Running);
+
+/// Starts a command in all nodes at once, where it waits.
+pub(super) fn wait_in_all(
+    lab: &Lab,
+    nodes: &[&str],
+    argv: &[String],
+) -> Result<Vec<Waiting>, Error> {
+    let command = argv.join(" ");
+    let start = |node: &&str| {
+        let mut all = vec![lab.agent(node), "begin".to_string()];
+        all.extend_from_slice(argv);
+        Running::start(lab, node, &all, &command)
+    };
+    let mut started: Vec<Running> = nodes.iter().map(start).collect::<Result<_, Error>>()?;
+    for one in &mut started {
+        if one.ready.recv_timeout(START_TIMEOUT).is_err() {
+            let (output, errors, _) = one.finish(Instant::now());
+            return Err(said(
+                &one.node,
+                &command,
+                "was not ready to begin",
+                &output,
+                &errors,
+            ));
+        }
+    }
+    Ok(started.into_iter().map(Waiting).collect())
+}
+
+impl Waiting {
+    /// The node's clock beside the host's; `None` where it is the same.
+    pub fn clock(&self, lab: &Lab) -> Result<Option<ClockOffset>, Error> {
+        lab.clock(&self.0.node).map_err(|source| Error::Clock {
+            node: self.0.node.clone(),
+            source: Box::new(source),
+        })
+    }
+
+    /// Has it begin at this time of its node's clock.
+    pub fn begin(&mut self, at_ns: u64) -> Result<(), Error> {
+        let one = &mut self.0;
+        let stdin = one.stdin.as_mut();
+        let written = stdin.map(|stdin| writeln!(stdin, "{at_ns}").and_then(|()| stdin.flush()));
+        match written {
+            Some(Ok(())) => Ok(()),
+            _ => Err(said(
+                &one.node,
+                &one.command,
+                "ended before it began",
+                b"",
+                b"",
+            )),
+        }
+    }
+
+    /// Waits for its end. Fails when it fails, or does not end in time.
+    pub fn finish(mut self, deadline: Instant, timeout: Duration) -> Result<Ended, Error> {
+        let one = &mut self.0;
+        let (text, errors, exit) = one.finish(deadline);
+        let (output, end) = match End::split(&text) {
+            Some((output, end)) => (output.to_vec(), Some(end)),
+            None => (text, None),
+        };
+        let failed = |what: &str| Err(said(&one.node, &one.command, what, &output, &errors));
+        if exit.is_none() {
+            return failed(&format!("did not end within {timeout:?}"));
+        }
+        match end {
+            Some(end) if end.code == Some(0) => Ok(Ended {
+                node: one.node.clone(),
+                command: one.command.clone(),
+                began_ns: end.began_ns,
+                ended_ns: end.ended_ns,
+                output,
+                errors,
+            }),
+            Some(end) => match (end.code, end.signal) {
+                (Some(code), _) => failed(&format!("failed (exit status {code})")),
+                (None, signal) => failed(&format!("was killed by signal {}", signal.unwrap_or(0))),
+            },
+            None => failed("could not run"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_has_the_end_of_what_a_program_said() {
+        let error = said(
+            "a",
+            "x --y",
+            "failed (exit status 3)",
+            b"long ago\n",
+            b"one\ntwo\n",
+        );
+        let text = error.to_string();
+        assert_eq!(
+            text,
+            "node `a`: `x --y` failed (exit status 3); the end of its output: one | two"
+        );
+        let long = tail("é".repeat(1000).as_bytes());
+        assert_eq!(long.chars().count(), TAIL + 1);
+        let silent = said("a", "x", "failed", b" \n", b"");
+        assert!(silent.to_string().ends_with("it wrote nothing"));
+    }
+}

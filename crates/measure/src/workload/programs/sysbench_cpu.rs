@@ -1,0 +1,175 @@
+//! `sysbench cpu`: an event tries all numbers up to `max_prime` for prime ones, by division.
+
+use latlab_model::results::Figure;
+
+use super::work::{Work, figure};
+use crate::workload::figure::of_regex;
+use crate::workload::node::Ended;
+
+const MS_TO_NS: f64 = 1e6;
+/// The percentile that it is asked for.
+const PERCENTILE: u32 = 99;
+/// Numbers that it says twice may differ by rounding, and by the last event of each thread, which ends after its time.
+const TOLERANCE: f64 = 0.02;
+
+pub(super) struct SysbenchCpu {
+    pub max_prime: u32,
+    pub threads: u32,
+    pub seconds: u64,
+    /// 0 for no warm-up.
+    pub warmup_seconds: u64,
+}
+
+impl SysbenchCpu {
+    fn words(&self, seconds: u64) -> Vec<String> {
+        let prime = format!("--cpu-max-prime={}", self.max_prime);
+        let threads = format!("--threads={}", self.threads);
+        let time = format!("--time={seconds}");
+        let percentile = format!("--percentile={PERCENTILE}");
+        let words = [
+            "sysbench",
+            "cpu",
+            &prime,
+            &threads,
+            &time,
+            "--events=0",
+            &percentile,
+            "run",
+        ];
+        words.map(str::to_string).to_vec()
+    }
+}
+
+impl Work for SysbenchCpu {
+    /// A guest reads the program from the host's files, and an emulator translates it, the first time.
+    fn preparation(&self) -> Vec<String> {
+        let mut line = "sysbench --version".to_string();
+        if self.warmup_seconds > 0 {
+            line += &format!(" && {}", self.words(self.warmup_seconds).join(" "));
+        }
+        ["/bin/sh".to_string(), "-c".to_string(), line].to_vec()
+    }
+
+    fn command(&self) -> Vec<String> {
+        self.words(self.seconds)
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        let percentile = format!("latency-p{PERCENTILE}");
+        let title = format!("Event, p{PERCENTILE}");
+        vec![
+            figure("metric", "Events", "events/s", true),
+            figure("latency-mean", "Event, mean", "ns", false),
+            figure(&percentile, &title, "ns", false),
+            figure("latency-max", "Event, longest", "ns", false),
+        ]
+    }
+
+    fn read(&self, ended: &Ended) -> Result<Vec<f64>, String> {
+        let text = ended.text();
+        let of = |regex: &str| of_regex(regex, &text);
+        for (name, regex, asked) in [
+            ("threads", r"Number of threads: ([0-9]+)", self.threads),
+            ("primes", r"Prime numbers limit: ([0-9]+)", self.max_prime),
+        ] {
+            let found = of(regex)?;
+            if found != f64::from(asked) {
+                return Err(format!("ran with {found} {name} instead of {asked}"));
+            }
+        }
+        let rate = of(r"events per second: +([0-9.]+)")?;
+        let events = of(r"total number of events: +([0-9]+)")?;
+        let lasted = of(r"total time: +([0-9.]+)s")?;
+        if events < 1.0 || lasted < self.seconds as f64 * (1.0 - TOLERANCE) {
+            return Err(format!("ended after {lasted} s and {events} events"));
+        }
+        let counted = events / lasted;
+        if (rate - counted).abs() > TOLERANCE * counted.max(rate) && events > 50.0 {
+            return Err(format!(
+                "says {rate} events/s, and {events} events in {lasted} s"
+            ));
+        }
+        Ok(vec![
+            rate,
+            of(r"avg: +([0-9.]+)")? * MS_TO_NS,
+            of(&format!(r"{PERCENTILE}th percentile: +([0-9.]+)"))? * MS_TO_NS,
+            of(r"max: +([0-9.]+)")? * MS_TO_NS,
+        ])
+    }
+
+    fn version(&self, prepared: &str) -> Option<String> {
+        let line = prepared.lines().next()?;
+        line.strip_prefix("sysbench ").map(|v| v.trim().to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OUTPUT: &str = "sysbench 1.0.20 (using system LuaJIT 2.1.0-beta3)
+
+Running the test with following options:
+Number of threads: 1
+Initializing random number generator from current time
+
+
+Prime numbers limit: 10000
+
+Initializing worker threads...
+
+Threads started!
+
+CPU speed:
+    events per second:  2044.16
+
+General statistics:
+    total time:                          1.0041s
+    total number of events:              2055
+
+Latency (ms):
+         min:                                    0.27
+         avg:                                    0.48
+         max:                                    8.47
+         99th percentile:                        4.41
+         sum:                                  995.19
+
+Threads fairness:
+    events (avg/stddev):           2055.0000/0.00
+    execution time (avg/stddev):   0.9952/0.00
+";
+
+    fn read(text: &str, max_prime: u32, seconds: u64) -> Result<Vec<f64>, String> {
+        let work = SysbenchCpu {
+            max_prime,
+            threads: 1,
+            seconds,
+            warmup_seconds: 1,
+        };
+        work.read(&Ended {
+            output: text.as_bytes().to_vec(),
+            ..Ended::default()
+        })
+    }
+
+    #[test]
+    fn rate_and_times_of_events_are_read() {
+        let values = read(OUTPUT, 10_000, 1).unwrap();
+        assert_eq!(values[0], 2044.16);
+        let rounded: Vec<u64> = values[1..].iter().map(|v| v.round() as u64).collect();
+        assert_eq!(rounded, [480_000, 4_410_000, 8_470_000]);
+    }
+
+    #[test]
+    fn what_was_not_asked_for_is_no_result() {
+        let primes = read(OUTPUT, 20_000, 1).unwrap_err();
+        assert_eq!(primes, "ran with 10000 primes instead of 20000");
+        let short = read(OUTPUT, 10_000, 5).unwrap_err();
+        assert_eq!(short, "ended after 1.0041 s and 2055 events");
+        let wrong = OUTPUT.replace("2044.16", "9044.16");
+        let wrong = read(&wrong, 10_000, 1).unwrap_err();
+        assert!(wrong.starts_with("says 9044.16 events/s"), "{wrong}");
+        let cut = read(&OUTPUT[..400], 10_000, 1).unwrap_err();
+        assert!(cut.starts_with("wrote nothing that"), "{cut}");
+    }
+}

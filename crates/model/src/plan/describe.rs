@@ -1,0 +1,153 @@
+//! Measurements in one line for people.
+
+use crate::results::MeasurementInfo;
+use crate::spec::{
+    Action, Arrival, Device, Extract, Measurement, Noise, Pin, Probe, Program, Task, Via,
+};
+
+fn load(m: &Measurement) -> String {
+    let mut text = format!("{} packets/s of {} B", m.rate, m.size);
+    if m.arrival == Arrival::Poisson {
+        text += " as a Poisson process";
+    }
+    if m.burst > 1 {
+        text += &format!(" in bursts of {}", m.burst);
+    }
+    if m.flows > 1 {
+        text += &format!(" in {} flows", m.flows);
+    }
+    match m.via {
+        Via::Socket => text,
+        Via::Packet => text + " (packet socket)",
+        Via::Xdp => text + " (AF_XDP)",
+    }
+}
+
+/// The device under test, and the nodes that it is in.
+fn device_of(m: &Measurement) -> String {
+    let through: Vec<&str> = m.through.iter().map(|n| n.value.as_str()).collect();
+    let through = through.join(", ");
+    match m.device {
+        _ if through.is_empty() => "the link between".to_string(),
+        Device::Lab => through,
+        device if device.is_own_program() => {
+            format!("{} ({}) in {through}", device.describe(), m.poll)
+        }
+        device => format!("{} in {through}", device.describe()),
+    }
+}
+
+pub fn describe(m: &Measurement) -> MeasurementInfo {
+    let Some(ends) = &m.ends else {
+        return describe_workload(m);
+    };
+    let ends = format!("{} to {}", ends.from.node, ends.to.node);
+    let protocol = m.protocol.to_string().to_uppercase();
+    let (what, latency) = match m.probe {
+        Probe::Rr => {
+            let sizes = format!("{} B request, {} B response", m.request, m.response);
+            (
+                format!("{protocol} request/response, one in flight, {sizes}"),
+                Some("round trip"),
+            )
+        }
+        Probe::Packets => {
+            let load = load(m);
+            (
+                format!("{protocol}, open loop, {load}, one way from the intended send time"),
+                Some("one way"),
+            )
+        }
+        Probe::Forward => {
+            let device = device_of(m);
+            let load = load(m);
+            let recorder = match (m.record, m.system_calls) {
+                (false, _) => ", flight recorder off",
+                (true, false) => "",
+                (true, true) => ", slow system calls recorded",
+            };
+            let sampling = m.sampling.map_or(String::new(), |rate| {
+                format!(", stacks sampled at {rate} Hz")
+            });
+            (
+                format!(
+                    "{protocol} through {device}, open loop, {load}, tap to tap{recorder}{sampling}"
+                ),
+                Some("tap to tap"),
+            )
+        }
+        Probe::Stream => {
+            let offered = m
+                .bitrate
+                .map(|b| format!(", {b} offered"))
+                .unwrap_or_default();
+            (format!("{protocol} bulk transfer by iperf3{offered}"), None)
+        }
+        Probe::Workload => return describe_workload(m),
+    };
+    let aside = aside(m);
+    MeasurementInfo {
+        name: m.name.value.clone(),
+        probe: m.probe.to_string(),
+        description: format!(
+            "{what}, IPv{}, {} after {}, {ends}{aside}",
+            m.ip, m.duration, m.warmup
+        ),
+        latency: latency.map(str::to_string),
+    }
+}
+
+/// Settings that are out of the ordinary.
+fn aside(m: &Measurement) -> String {
+    let pin = match m.pin {
+        _ if m.probe == Probe::Stream => "",
+        Pin::Apart => "",
+        Pin::Together => ", both ends on one CPU",
+        Pin::Free => ", ends not pinned",
+    };
+    let actions: Vec<String> = m.actions.iter().map(Action::describe).collect();
+    let actions = if actions.is_empty() {
+        String::new()
+    } else {
+        format!(", {}", actions.join(", "))
+    };
+    format!("{pin}{}{actions}", noise_of(m))
+}
+
+fn noise_of(m: &Measurement) -> String {
+    match &m.noise {
+        Noise::None => String::new(),
+        noise => format!(", beside `{noise}` on every CPU"),
+    }
+}
+
+fn describe_workload(m: &Measurement) -> MeasurementInfo {
+    let nodes = m.workload.iter().flat_map(|workload| &workload.on);
+    let on: Vec<&str> = nodes.map(|node| node.value.as_str()).collect();
+    let what = match m.workload.as_ref().map(|workload| &workload.task) {
+        Some(Task::Program(Program::SysbenchCpu { max_prime, threads })) => format!(
+            "sysbench cpu, primes to {max_prime}, {threads} thread{}, {} after {}",
+            if *threads == 1 { "" } else { "s" },
+            m.duration,
+            m.warmup
+        ),
+        Some(Task::Command(own)) => {
+            let by = match &own.metric.by {
+                Extract::Regex(regex) => format!("/{regex}/"),
+                Extract::Json(pointer) => format!("`{pointer}`"),
+            };
+            format!("`{}`, {} by {by}", own.argv.join(" "), own.metric.unit)
+        }
+        None => "nothing".to_string(),
+    };
+    MeasurementInfo {
+        name: m.name.value.clone(),
+        probe: m.probe.to_string(),
+        description: format!(
+            "{what}, at the same time in {}{}",
+            on.join(", "),
+            noise_of(m)
+        ),
+        latency: None,
+    }
+}

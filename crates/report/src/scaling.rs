@@ -1,0 +1,106 @@
+//! Tables of workloads: what a node gets, and what it costs, over the number of nodes.
+
+use latlab_model::results::{Cell, Slowdown, Summary};
+
+use crate::style::Look;
+use crate::table::{Align, Table};
+use crate::text::{count, quantity, ratio, with_interval};
+
+/// The metrics that stand here.
+pub(crate) const METRICS: &[&str] = &[
+    "min-max",
+    "jain",
+    "begin-spread",
+    "cpu-per-node",
+    "cpu-machine",
+    "memory-host",
+    "memory-pss",
+    "memory-cgroup",
+];
+
+/// Both tables; nothing where no workload was measured.
+pub(crate) fn tables(summary: &Summary, look: Look) -> String {
+    let cells: Vec<&Cell> = summary
+        .cells
+        .iter()
+        .filter(|c| c.scaling.is_some())
+        .collect();
+    if cells.is_empty() {
+        return String::new();
+    }
+    let mut shares = Table::new(&[
+        ("workload", Align::Left),
+        ("nodes", Align::Right),
+        ("slowdown [95 % CI]", Align::Left),
+        ("smallest/largest", Align::Right),
+        ("Jain", Align::Right),
+        ("begins within", Align::Right),
+    ]);
+    let mut costs = Table::new(&[
+        ("cost of a node", Align::Left),
+        ("nodes", Align::Right),
+        ("CPU time", Align::Right),
+        ("memory: host lost [95 % CI]", Align::Left),
+        ("PSS", Align::Right),
+        ("cgroup", Align::Right),
+    ]);
+    for cell in cells {
+        let Some(scaling) = &cell.scaling else {
+            continue;
+        };
+        let nodes = count(u64::from(scaling.nodes));
+        let slowdown = scaling.slowdown.as_ref().map_or(String::new(), times);
+        let middle = |name| metric(cell, name, false);
+        shares.row(
+            vec![
+                label(summary, cell),
+                nodes.clone(),
+                slowdown,
+                middle("min-max"),
+                middle("jain"),
+                middle("begin-spread"),
+            ],
+            None,
+        );
+        costs.row(
+            vec![
+                label(summary, cell),
+                nodes,
+                middle("cpu-per-node"),
+                metric(cell, "memory-host", true),
+                middle("memory-pss"),
+                middle("memory-cgroup"),
+            ],
+            None,
+        );
+    }
+    format!("\n{}\n{}", shares.render(look), costs.render(look))
+}
+
+/// The levels of a cell, with the measurement where there are several.
+fn label(summary: &Summary, cell: &Cell) -> String {
+    let factors = summary.factors.iter();
+    let levels = factors.filter_map(|factor| cell.levels.get(&factor.name));
+    let levels: Vec<&str> = levels.map(String::as_str).collect();
+    match (&summary.measurements[..], levels.is_empty()) {
+        ([_], false) => levels.join(" · "),
+        (_, true) => cell.measurement.clone(),
+        _ => format!("{} · {}", cell.measurement, levels.join(" · ")),
+    }
+}
+
+fn times(slowdown: &Slowdown) -> String {
+    let value = ratio(slowdown.ratio);
+    match slowdown.ratio_ci95 {
+        Some((low, high)) => format!("{value} [{}, {}]", ratio(low), ratio(high)),
+        None => value,
+    }
+}
+
+fn metric(cell: &Cell, name: &str, interval: bool) -> String {
+    let metric = cell.metrics.iter().find(|metric| metric.name == name);
+    metric.map_or(String::new(), |m| match interval {
+        true => with_interval(m.spread.median, m.ci95, &m.unit),
+        false => quantity(m.spread.median, &m.unit),
+    })
+}

@@ -1,0 +1,167 @@
+// Workloads over the number of their nodes: what a node gets, how much slower it is than one alone, and
+// what it takes of the host's memory, by three readings that count shared pages in different ways.
+
+import { h, s } from '../dom';
+import { count, quantity, ratio, ratioRange } from '../format';
+import type { Model } from '../model';
+import { look, markerPath } from '../palette';
+import { scalingPlot, type Line, type Scaling } from '../plots/scaling';
+import type { Cell, Metric } from '../summary';
+
+const MEMORY: [name: string, title: string][] = [
+  ['memory-host', 'Memory per node, host’s loss'],
+  ['memory-pss', 'Memory per node, PSS'],
+  ['memory-cgroup', 'Memory per node, cgroup'],
+];
+const HEADS = ['Nodes', 'Per node', 'All nodes', 'Slowdown', 'Smallest/largest', 'Jain', 'Begins'];
+
+export function scaling(model: Model): HTMLElement | null {
+  const { summary } = model;
+  const shown = summary.measurements.filter((info) =>
+    summary.cells.some((cell) => cell.measurement === info.name && cell.scaling),
+  );
+  if (shown.length === 0) return null;
+  return h(
+    'section',
+    { id: 'scaling', 'aria-labelledby': 'scaling-title' },
+    h('h2', { id: 'scaling-title' }, 'Over the number of nodes'),
+    h(
+      'p',
+      {},
+      'All nodes begin at the same time. A point is the median over replicates of the median over nodes, with its 95 % interval. Slowdown is against the lab with one node. Memory is read while all programs wait: what the host has less of since before the lab was deployed, the proportional set size of a node’s processes, and the charge of its cgroup. Their difference is shared, or the kernel’s.',
+    ),
+    shown.map(({ name }) => ofMeasurement(model, name)),
+  );
+}
+
+function ofMeasurement(model: Model, measurement: string): HTMLElement {
+  const cells = model.summary.cells.filter(
+    (cell) => cell.measurement === measurement && cell.scaling,
+  );
+  const names = [...new Set(cells.map((cell) => seriesOf(model, cell)))];
+  const lines = (value: (cell: Cell) => Omit<Line['points'][0], 'nodes'> | null): Line[] =>
+    names
+      .map((label, index) => ({
+        label,
+        index,
+        points: cells
+          .filter((cell) => seriesOf(model, cell) === label)
+          .flatMap((cell) => {
+            const found = value(cell);
+            return found ? [{ nodes: cell.scaling?.nodes ?? 1, ...found }] : [];
+          }),
+      }))
+      .filter((line) => line.points.length > 0);
+  const ofMetric = (name: string, title: string): Scaling => {
+    const first = cells.map((cell) => metricOf(cell, name)).find(Boolean);
+    return {
+      name,
+      title,
+      unit: first?.unit ?? '',
+      lines: lines((cell) => {
+        const metric = metricOf(cell, name);
+        return metric ? { value: metric.spread.median, interval: metric.ci95 } : null;
+      }),
+    };
+  };
+  const slowdown: Scaling = {
+    name: 'slowdown',
+    title: 'Slowdown against one node',
+    unit: '×',
+    lines: lines(({ scaling: found }) =>
+      found?.slowdown
+        ? { value: found.slowdown.ratio, interval: found.slowdown.ratio_ci95 }
+        : found?.nodes === 1
+          ? { value: 1 }
+          : null,
+    ),
+  };
+  const metric = metricOf(cells[0] as Cell, 'per-node');
+  const plots = [
+    ofMetric('per-node', metric?.title ?? 'Per node'),
+    slowdown,
+    ...MEMORY.map(([name, title]) => ofMetric(name, title)),
+  ].filter((plot) => plot.lines.length > 0);
+  return h(
+    'div',
+    { 'data-scaling': measurement },
+    h('h3', {}, measurement),
+    h('ul', { class: 'scaling-key' }, names.map(keyOf)),
+    h('div', { class: 'scaling-plots' }, plots.map(scalingPlot)),
+    table(model, cells),
+  );
+}
+
+/** The levels of a cell other than those that count nodes. */
+function seriesOf({ summary }: Model, cell: Cell): string {
+  const levels = summary.factors
+    .filter(({ path }) => !path.split(', ').some((one) => one.endsWith('.count')))
+    .map(({ name }) => cell.levels[name]);
+  return levels.filter(Boolean).join(' · ') || cell.measurement;
+}
+
+function keyOf(label: string, index: number): HTMLElement {
+  const { color, dash, marker } = look(index);
+  const svg = s('svg', { width: 30, height: 12, 'aria-hidden': 'true', class: 'plot' });
+  const line = s('g', { class: 'scaling-line', style: { '--c': color } });
+  line.append(
+    s('path', { class: 'joined', d: 'M0 6H30', 'stroke-dasharray': dash || null }),
+    s('path', { class: 'mark', d: markerPath(marker), transform: 'translate(15 6)' }),
+  );
+  svg.append(line);
+  return h('li', {}, svg, label);
+}
+
+function metricOf(cell: Cell, name: string): Metric | undefined {
+  return cell.metrics.find((metric) => metric.name === name);
+}
+
+function table(model: Model, cells: Cell[]): HTMLElement {
+  const memory = MEMORY.filter(([name]) => cells.some((cell) => metricOf(cell, name)));
+  const heads = [
+    ...HEADS,
+    'CPU time',
+    ...memory.map(([, title]) => title.replace(' per node', '')),
+  ];
+  const value = (cell: Cell, name: string): HTMLElement => {
+    const metric = metricOf(cell, name);
+    return h('td', {}, metric ? quantity(metric.spread.median, metric.unit) : '');
+  };
+  const rows = cells.map((cell) => {
+    const slowdown = cell.scaling?.slowdown;
+    return h(
+      'tr',
+      { 'data-cell': cell.id },
+      h('th', { scope: 'row' }, seriesOf(model, cell)),
+      h('td', {}, count(cell.scaling?.nodes)),
+      value(cell, 'per-node'),
+      value(cell, 'all-nodes'),
+      h(
+        'td',
+        {},
+        slowdown ? ratio(slowdown.ratio) : '',
+        slowdown?.ratio_ci95 ? h('small', {}, ratioRange(slowdown.ratio_ci95)) : null,
+      ),
+      ['min-max', 'jain', 'begin-spread', 'cpu-per-node'].map((name) => value(cell, name)),
+      memory.map(([name]) => value(cell, name)),
+    );
+  });
+  return h(
+    'div',
+    { class: 'scroll' },
+    h(
+      'table',
+      { class: 'starts' },
+      h(
+        'thead',
+        {},
+        h(
+          'tr',
+          {},
+          ['', ...heads].map((head) => h('th', { scope: 'col' }, head)),
+        ),
+      ),
+      h('tbody', {}, rows),
+    ),
+  );
+}

@@ -1,0 +1,173 @@
+// A workload over the number of nodes: every point is drawn where the summary says, and the table has the
+// same numbers.
+
+import { afterAll, beforeAll, expect, it } from 'vitest';
+
+import type { Cell, Metric, Pair, Summary } from '../../src/summary';
+import { fill, fixture } from '../report.mjs';
+import { valueAt, type Axis } from './drawn';
+import { Session, settle } from './session';
+
+const session = new Session();
+beforeAll(() => session.start());
+afterAll(() => session.stop());
+
+const KINDS = ['container', 'vm'];
+const COUNTS = [1, 2, 4];
+
+function metric(name: string, title: string, unit: string, median: number): Metric {
+  const values = [0.98, 1, 1.02].map((factor) => median * factor);
+  const [min, , max] = values as [number, number, number];
+  const spread = { min, p5: min, q1: min, median, q3: max, p95: max, max };
+  return { name, title, unit, higher_is_better: true, spread, ci95: [min, max], values };
+}
+
+/** The fixture with a measurement more: two kinds, one to four nodes. */
+function withWorkload(): Summary {
+  const summary = fixture() as Summary;
+  const shape = summary.cells[0] as Cell;
+  const cells = KINDS.flatMap((kind, k) =>
+    COUNTS.map((count): Cell => {
+      const rate = (2000 - 700 * k) / Math.max(1, count / 2);
+      const slowed: Pair = [count / 2 - 0.1, count / 2 + 0.1];
+      return {
+        ...shape,
+        id: `primes/guest=${kind}/count=${count}`,
+        measurement: 'primes',
+        levels: { guest: kind, count: String(count) },
+        label: kind,
+        group: `primes/count=${count}`,
+        latency: undefined,
+        comparison: undefined,
+        metrics: [
+          metric('per-node', 'Events, per node', 'events/s', rate),
+          ...(count > 1
+            ? [
+                metric('all-nodes', 'Events, all nodes', 'events/s', rate * count),
+                metric('jain', 'Jain’s index', '1', 0.99),
+              ]
+            : []),
+          metric('memory-host', 'Memory per node, host’s loss', 'B', (34 * k - 4) * 1024 ** 2),
+          metric('memory-pss', 'Memory per node, PSS', 'B', (2 + 22 * k) * 1024 ** 2),
+        ],
+        scaling: {
+          nodes: count,
+          slowdown:
+            count > 1
+              ? { alone: `primes/guest=${kind}/count=1`, ratio: count / 2, ratio_ci95: slowed }
+              : undefined,
+        },
+      };
+    }),
+  );
+  summary.factors = [
+    ...summary.factors,
+    { name: 'guest', path: 'topology.nodes.guest', levels: KINDS },
+    { name: 'count', path: 'topology.nodes.guest.count', levels: COUNTS.map(String) },
+  ];
+  summary.measurements.push({ name: 'primes', probe: 'workload', description: 'sysbench cpu' });
+  summary.groups.push(
+    ...COUNTS.map((count) => ({
+      id: `primes/count=${count}`,
+      measurement: 'primes',
+      levels: { count: String(count) },
+      title: `primes · count ${count}`,
+      cells: KINDS.map((kind) => `primes/guest=${kind}/count=${count}`),
+    })),
+  );
+  summary.cells.push(...cells);
+  return JSON.parse(JSON.stringify(summary)) as Summary;
+}
+
+interface Mark {
+  line: string;
+  nodes: number;
+  x: number;
+  y: number;
+  ends: Pair | null;
+}
+
+it('draws each number of nodes at its value, with its interval', async () => {
+  const summary = withWorkload();
+  const { page, complaints } = await session.open(fill(summary));
+  const drawn = await page.evaluate(() =>
+    [...document.querySelectorAll('svg[data-plot="scaling"]')].map((svg) => {
+      const pair = (name: string): [number, number] =>
+        (svg.getAttribute(name) ?? '').split(' ').map(Number) as [number, number];
+      const axis = (which: string) => ({
+        type: svg.getAttribute(`data-${which}-type`) ?? '',
+        domain: pair(`data-${which}-domain`),
+        range: pair(`data-${which}-range`),
+      });
+      const marks = [...svg.querySelectorAll('[data-nodes]')].map((mark) => {
+        const place = mark.querySelector('.mark')?.getAttribute('transform') ?? '';
+        const [x, y] = (place.match(/-?[\d.]+/g) ?? []).map(Number) as [number, number];
+        const error = mark.querySelector('.error');
+        return {
+          line: mark.closest('[data-line]')?.getAttribute('data-line') ?? '',
+          nodes: Number(mark.getAttribute('data-nodes')),
+          x,
+          y,
+          ends: error
+            ? ([Number(error.getAttribute('y1')), Number(error.getAttribute('y2'))] as [
+                number,
+                number,
+              ])
+            : null,
+        };
+      });
+      return { name: svg.getAttribute('data-quantity') ?? '', x: axis('x'), y: axis('y'), marks };
+    }),
+  );
+  expect(drawn.map(({ name }) => name)).toEqual([
+    'per-node',
+    'slowdown',
+    'memory-host',
+    'memory-pss',
+  ]);
+  for (const { name, x, y, marks } of drawn as {
+    name: string;
+    x: Axis;
+    y: Axis;
+    marks: Mark[];
+  }[]) {
+    expect(marks.length, name).toBe(KINDS.length * COUNTS.length);
+    for (const mark of marks) {
+      const cell = summary.cells.find(
+        ({ id }) => id === `primes/guest=${mark.line}/count=${mark.nodes}`,
+      ) as Cell;
+      const found = cell.metrics.find((one) => one.name === name);
+      const value = found?.spread.median ?? cell.scaling?.slowdown?.ratio ?? 1;
+      const ends = found?.ci95 ?? cell.scaling?.slowdown?.ratio_ci95 ?? null;
+      const near = (a: number, b: number): void =>
+        expect(Math.abs(a - b), `${name} ${cell.id}`).toBeLessThan(y.domain[1] / 1e4);
+      near(valueAt(y, mark.y), value);
+      expect(Math.abs(valueAt(x, mark.x) - mark.nodes)).toBeLessThan(0.001);
+      expect(mark.ends === null).toBe(ends === null);
+      if (mark.ends && ends) mark.ends.forEach((end, i) => near(valueAt(y, end), ends[i] ?? NaN));
+    }
+  }
+  const row = page.locator('#scaling tr[data-cell="primes/guest=vm/count=4"]');
+  const text = (await row.textContent()) ?? '';
+  for (const words of ['vm', '650', '2.00×', '99.0', '30.0', '24.0']) expect(text).toContain(words);
+  expect(await page.locator('#page').innerHTML()).not.toMatch(/NaN|undefined/);
+  expect(await page.locator('#scaling .scaling-key li').allTextContents()).toEqual(KINDS);
+  expect(complaints).toEqual([]);
+});
+
+it('has no such section without a workload', async () => {
+  const { page } = await session.open(fill(fixture()));
+  expect(await page.locator('#scaling').count()).toBe(0);
+});
+
+it('has a workload among the measurements, without a plot over time', async () => {
+  const { page, complaints } = await session.open(fill(withWorkload()));
+  await page.click('[data-measurement-choice="primes"]');
+  await settle(page);
+  const bench = page.locator('.bench[data-measurement="primes"]');
+  expect(await bench.locator('h3').allTextContents()).toEqual([
+    'What nodes get, and what it costs',
+    'Comparison',
+  ]);
+  expect(complaints).toEqual([]);
+});
